@@ -1,0 +1,3 @@
+//! The `logdrive` command.
+#![forbid(unsafe_code)]
+fn main() {}

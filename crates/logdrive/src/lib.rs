@@ -1,0 +1,1 @@
+//! A log call that costs a clock read and survives SIGKILL.

@@ -1,0 +1,166 @@
+//! The record: its 16-byte header, and the span scope that a dynamic record may carry.
+
+use crate::limits::{RECORD_ALIGN, RECORD_BYTES_MAX, SCOPE_DEPTH_MAX};
+use crate::value::DynamicFields;
+use crate::{Cursor, WireError};
+
+/// Bytes of a record header.
+pub const HEADER_BYTES: usize = 16;
+
+/// The header of a record: `u32 length | u32 callsite id | u64 time`.
+///
+/// ```
+/// use logdrive_wire::RecordHeader;
+/// let header = RecordHeader { length_bytes: 24, callsite_id: 7, time_ticks: 99 };
+/// let bytes = header.encode();
+/// assert_eq!(RecordHeader::decode(&bytes).unwrap(), header);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordHeader {
+    /// Whole record in bytes, header included: a multiple of 8.
+    pub length_bytes: u32,
+    /// Which callsite of the session.
+    pub callsite_id: u32,
+    /// Ticks of the session's clock.
+    pub time_ticks: u64,
+}
+
+impl RecordHeader {
+    /// The bytes of the header.
+    #[inline]
+    pub fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[0..4].copy_from_slice(&self.length_bytes.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.callsite_id.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.time_ticks.to_le_bytes());
+        bytes
+    }
+
+    /// Reads a header and checks its length against the format's limits.
+    ///
+    /// # Errors
+    /// When the bytes are fewer than 16, or the length is too small, too large or not a multiple of 8.
+    #[inline]
+    pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
+        let mut cursor = Cursor::new(bytes);
+        let header = Self {
+            length_bytes: cursor.u32()?,
+            callsite_id: cursor.u32()?,
+            time_ticks: cursor.u64()?,
+        };
+        check_length(header.length_bytes)?;
+        Ok(header)
+    }
+}
+
+/// Checks the length field of a record.
+///
+/// # Errors
+/// When it is below 16, above [`RECORD_BYTES_MAX`] or not a multiple of 8.
+#[inline]
+pub fn check_length(length_bytes: u32) -> Result<(), WireError> {
+    let length = length_bytes as usize;
+    if !(HEADER_BYTES..=RECORD_BYTES_MAX).contains(&length) || !length.is_multiple_of(RECORD_ALIGN) {
+        return Err(WireError::Limit {
+            what: "record length",
+            found: u64::from(length_bytes),
+            limit: RECORD_BYTES_MAX as u64,
+        });
+    }
+    Ok(())
+}
+
+/// Rounds a record's length up to the alignment.
+#[inline]
+pub const fn align_up(length: usize) -> usize {
+    (length + (RECORD_ALIGN - 1)) & !(RECORD_ALIGN - 1)
+}
+
+/// The spans around a record, outermost first: each `u16 name length, name, u16 fields length, dynamic fields`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Scope<'a> {
+    bytes: &'a [u8],
+}
+
+/// One span of a [`Scope`].
+#[derive(Debug, Clone, Copy)]
+pub struct ScopeField<'a> {
+    /// The span's name.
+    pub name: &'a str,
+    /// The span's fields, all with inline keys.
+    pub fields: DynamicFields<'a>,
+}
+
+impl<'a> Scope<'a> {
+    /// Wraps the encoded spans.
+    #[inline]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes }
+    }
+
+    /// The encoded bytes.
+    #[inline]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The spans, outermost first; stops with an error at the first one that cannot be read.
+    pub fn spans(&self) -> impl Iterator<Item = Result<ScopeField<'a>, WireError>> + use<'a> {
+        let mut cursor = Cursor::new(self.bytes);
+        let mut depth = 0;
+        let mut failed = false;
+        core::iter::from_fn(move || {
+            if failed || cursor.left() == 0 {
+                return None;
+            }
+            depth += 1;
+            let span = if depth > SCOPE_DEPTH_MAX {
+                Err(WireError::Limit {
+                    what: "span depth",
+                    found: depth as u64,
+                    limit: SCOPE_DEPTH_MAX as u64,
+                })
+            } else {
+                read_span(&mut cursor)
+            };
+            failed = span.is_err();
+            Some(span)
+        })
+    }
+}
+
+fn read_span<'a>(cursor: &mut Cursor<'a>) -> Result<ScopeField<'a>, WireError> {
+    let name = cursor.short_str("span name")?;
+    let length = usize::from(cursor.u16()?);
+    Ok(ScopeField {
+        name,
+        fields: DynamicFields::new(cursor.take(length)?),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_outside_the_format_are_refused() {
+        for length in [0, 8, 15, 17, 20, RECORD_BYTES_MAX as u32 + 8, u32::MAX] {
+            let header = RecordHeader {
+                length_bytes: length,
+                callsite_id: 0,
+                time_ticks: 0,
+            };
+            assert!(RecordHeader::decode(&header.encode()).is_err(), "{length}");
+        }
+    }
+
+    #[test]
+    fn a_scope_that_is_cut_ends_with_an_error() {
+        let mut bytes = vec![3, 0];
+        bytes.extend_from_slice(b"abc");
+        bytes.extend_from_slice(&[9, 0]);
+        let spans: Vec<_> = Scope::new(&bytes).spans().collect();
+        assert_eq!(spans.len(), 1);
+        assert!(spans[0].is_err());
+    }
+}
