@@ -1,1 +1,55 @@
-//! Shared memory of Logdrive: regions, the ring of one thread, the session of one process.
+//! Shared memory of Logdrive: the ring of one thread, the session of one process, and the output buffers.
+//!
+//! A ring carries opaque bytes from one thread to a drain that may be in another process. What a producer has
+//! committed lies in shared memory and survives a SIGKILL of the program. This crate does not know what a record
+//! means; it knows lengths and positions. `spec/ring.md` and `spec/session.md` draw the bytes.
+//!
+//! Only this crate (and the few modules that ARCHITECTURE.md lists) holds `unsafe` code.
+
+pub mod clock;
+mod consumer;
+#[cfg(not(loom))]
+pub mod control;
+mod drop_reason;
+mod error;
+mod header;
+pub mod limits;
+mod producer;
+mod put;
+mod ring;
+mod sync;
+mod sys;
+
+#[cfg(not(loom))]
+mod buffers;
+#[cfg(not(loom))]
+mod files;
+#[cfg(not(loom))]
+pub mod local;
+#[cfg(not(loom))]
+mod session;
+#[cfg(not(loom))]
+mod session_header;
+#[cfg(not(loom))]
+mod view;
+
+#[cfg(not(loom))]
+pub use buffers::{
+    BUFFER_BYTES_MIN, BUFFERS_MAX, Buffer, Buffers, CONFIG_BYTES_MAX, Place, SINKS_MAX, SinkCounts,
+};
+pub use clock::{Calibration, Calibrator, ClockSource};
+pub use consumer::Consumer;
+pub use drop_reason::{DropReason, FullPolicy};
+pub use error::RingError;
+#[cfg(not(loom))]
+pub use files::{default_run_dir, file_part};
+pub use producer::{Admission, Producer};
+pub use put::Put;
+pub use ring::{DrainBell, RING_HEADER_BYTES, Ring, RingHeader, RingState, capacity_for};
+#[cfg(not(loom))]
+pub use session::{Session, SessionOptions};
+#[cfg(not(loom))]
+pub use session_header::SessionHeader;
+pub use sys::user_id;
+#[cfg(not(loom))]
+pub use view::{Found, SessionView, find_sessions};

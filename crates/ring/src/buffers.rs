@@ -1,0 +1,582 @@
+//! The output buffers of the sinks, in shared memory, and the epoch that ties them to the rings.
+//!
+//! The drain formats records into a buffer, notes the buffer's fill and each ring's position for the next epoch, and
+//! publishes the epoch with one store. Only then is ring space released, and only then is a full buffer handed to
+//! the sink's I/O thread. Whoever opens the session after a SIGKILL finds, at the newest epoch, text and ring
+//! positions that fit together. The bytes are drawn in `spec/session.md`.
+#![allow(unsafe_code)]
+
+use crate::{RingError, sys};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+/// `LDDRAIN` and the format's version.
+const MAGIC: u64 = u64::from_le_bytes(*b"LDDRAIN\x01");
+
+/// Sinks of one session.
+pub const SINKS_MAX: usize = 16;
+
+/// Output buffers of one session: sixteen sinks with sixteen buffers each.
+pub const BUFFERS_MAX: usize = 256;
+
+/// Bytes of a buffer, at least: one record at its largest, escaped in the longest way, is 400 KiB.
+pub const BUFFER_BYTES_MIN: usize = 512 * 1024;
+
+/// Bytes for the descriptions of the sinks, together.
+pub const CONFIG_BYTES_MAX: usize = 32 * 1024;
+
+const HEADER_BYTES: usize = 4096;
+const SINK_BYTES: usize = 256;
+const SINKS_AT: usize = HEADER_BYTES;
+const DESCRIPTORS_AT: usize = SINKS_AT + SINKS_MAX * SINK_BYTES;
+const DESCRIPTOR_BYTES: usize = 64;
+const CONFIG_AT: usize = DESCRIPTORS_AT + BUFFERS_MAX * DESCRIPTOR_BYTES;
+const BUFFERS_AT: usize = (CONFIG_AT + CONFIG_BYTES_MAX).next_multiple_of(4096);
+
+#[repr(C)]
+struct Header {
+    magic: AtomicU64,
+    sink_count: AtomicU32,
+    buffer_count: AtomicU32,
+    buffer_bytes: AtomicU64,
+    config_bytes: AtomicU64,
+    epoch: AtomicU64,
+}
+
+#[repr(C)]
+struct FillCell {
+    epoch: AtomicU64,
+    length: AtomicU64,
+    records: AtomicU64,
+    sequence: AtomicU64,
+}
+
+#[repr(C)]
+struct SinkWords {
+    fill: [FillCell; 2],
+    written_records: AtomicU64,
+    written_bytes: AtomicU64,
+    dropped: [AtomicU64; 8],
+    errors: AtomicU64,
+    last_error: AtomicU64,
+    unused: [AtomicU64; 12],
+}
+
+#[repr(C)]
+struct Descriptor {
+    state: AtomicU32,
+    sink: AtomicU32,
+    sequence: AtomicU64,
+    length: AtomicU64,
+    records: AtomicU64,
+    dev: AtomicU64,
+    ino: AtomicU64,
+    offset: AtomicU64,
+    unused: AtomicU64,
+}
+
+const _: () = {
+    use core::mem::{offset_of, size_of};
+    assert!(size_of::<SinkWords>() == SINK_BYTES);
+    assert!(size_of::<Descriptor>() == DESCRIPTOR_BYTES);
+    assert!(offset_of!(Header, epoch) == 32);
+    assert!(offset_of!(SinkWords, written_records) == 64);
+    assert!(offset_of!(SinkWords, dropped) == 80);
+    assert!(offset_of!(Descriptor, dev) == 32);
+};
+
+const FREE: u32 = 0;
+const FILLING: u32 = 1;
+const READY: u32 = 2;
+const WRITING: u32 = 3;
+
+/// Where a buffer's bytes go: a file by device and inode, and the offset in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Place {
+    /// Device number of the file.
+    pub dev: u64,
+    /// Inode number of the file; 0 for a destination that has no offsets.
+    pub ino: u64,
+    /// Where the first byte goes.
+    pub offset: u64,
+}
+
+/// The shared memory of all output buffers of a session.
+#[derive(Debug)]
+pub struct Buffers {
+    mapping: sys::Mapping,
+    sink_count: usize,
+    buffer_count: usize,
+    buffer_bytes: usize,
+}
+
+/// One output buffer. Whoever holds the value is the only one that touches its bytes.
+#[derive(Debug)]
+pub struct Buffer {
+    shared: Arc<Buffers>,
+    index: usize,
+    length: usize,
+    records: u64,
+}
+
+/// A sink's statistics in shared memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SinkCounts {
+    /// Records handed to the kernel.
+    pub written_records: u64,
+    /// Bytes handed to the kernel.
+    pub written_bytes: u64,
+    /// Records that the sink dropped, by the sink's own reasons.
+    pub dropped: [u64; 8],
+    /// Failed writes.
+    pub errors: u64,
+    /// The system's code of the last failure, 0 when the last write went well.
+    pub last_error: u64,
+    /// Records in buffers that are not written yet.
+    pub pending_records: u64,
+}
+
+impl Buffers {
+    /// Bytes of the file for this many buffers.
+    pub fn file_bytes(buffer_count: usize, buffer_bytes: usize) -> u64 {
+        (BUFFERS_AT + buffer_count * buffer_bytes) as u64
+    }
+
+    /// Makes new buffers of a file that has been reserved and is zero.
+    pub(crate) fn create(
+        file: &File,
+        path: &Path,
+        config: &[u8],
+        sink_count: usize,
+        per_sink: usize,
+        buffer_bytes: usize,
+    ) -> Result<Self, RingError> {
+        let buffer_count = sink_count * per_sink;
+        let bytes = Self::file_bytes(buffer_count, buffer_bytes) as usize;
+        let mapping =
+            sys::Mapping::plain(file, 0, bytes).map_err(|cause| RingError::io("map", path, cause))?;
+        let buffers = Self {
+            mapping,
+            sink_count,
+            buffer_count,
+            buffer_bytes,
+        };
+        let header = buffers.header();
+        // Relaxed: the magic is stored last, and a reader of another process comes after our death.
+        header.sink_count.store(sink_count as u32, Ordering::Relaxed);
+        header.buffer_count.store(buffer_count as u32, Ordering::Relaxed);
+        header.buffer_bytes.store(buffer_bytes as u64, Ordering::Relaxed);
+        // SAFETY: the config area is mapped, `CONFIG_BYTES_MAX` long (checked by the caller), and not shared yet.
+        unsafe {
+            core::ptr::copy_nonoverlapping(
+                config.as_ptr(),
+                buffers.mapping.base().add(CONFIG_AT),
+                config.len(),
+            );
+        }
+        header.config_bytes.store(config.len() as u64, Ordering::Relaxed);
+        for index in 0..buffer_count {
+            buffers
+                .descriptor(index)
+                .sink
+                .store((index / per_sink) as u32, Ordering::Relaxed);
+        }
+        header.magic.store(MAGIC, Ordering::Release);
+        Ok(buffers)
+    }
+
+    /// Opens the buffers of a session; checks the header.
+    pub(crate) fn open(file: &File, path: &Path) -> Result<Self, RingError> {
+        let bytes = file
+            .metadata()
+            .map_err(|cause| RingError::io("look at", path, cause))?
+            .len();
+        if bytes < BUFFERS_AT as u64 {
+            return Err(damaged("file size", bytes, "the header and the descriptors"));
+        }
+        let head =
+            sys::Mapping::plain(file, 0, HEADER_BYTES).map_err(|cause| RingError::io("map", path, cause))?;
+        // SAFETY: the page is mapped, aligned and large enough; all fields are atomics.
+        let header = unsafe { &*head.base().cast::<Header>() };
+        // Relaxed: everything is checked.
+        let magic = header.magic.load(Ordering::Acquire);
+        if magic != MAGIC {
+            return Err(damaged("magic", magic, "LDDRAIN and version 1"));
+        }
+        let sink_count = header.sink_count.load(Ordering::Relaxed) as usize;
+        let buffer_count = header.buffer_count.load(Ordering::Relaxed) as usize;
+        let buffer_bytes = header.buffer_bytes.load(Ordering::Relaxed);
+        if sink_count > SINKS_MAX {
+            return Err(damaged("sink count", sink_count as u64, "at most 16"));
+        }
+        if buffer_count > BUFFERS_MAX || (sink_count > 0 && buffer_count % sink_count != 0) {
+            return Err(damaged(
+                "buffer count",
+                buffer_count as u64,
+                "at most 256, the same for each sink",
+            ));
+        }
+        if !(BUFFER_BYTES_MIN as u64..=1 << 30).contains(&buffer_bytes) {
+            return Err(damaged("buffer bytes", buffer_bytes, "512 KiB to 1 GiB"));
+        }
+        let expected = Self::file_bytes(buffer_count, buffer_bytes as usize);
+        if bytes < expected {
+            return Err(damaged(
+                "file size",
+                bytes,
+                "the header, the descriptors and all buffers",
+            ));
+        }
+        let mapping = sys::Mapping::plain(file, 0, expected as usize)
+            .map_err(|cause| RingError::io("map", path, cause))?;
+        Ok(Self {
+            mapping,
+            sink_count,
+            buffer_count,
+            buffer_bytes: buffer_bytes as usize,
+        })
+    }
+
+    /// The text that describes the sinks, as it was given when the session was made.
+    pub fn config(&self) -> Vec<u8> {
+        let length = (self.header().config_bytes.load(Ordering::Relaxed) as usize).min(CONFIG_BYTES_MAX);
+        let mut config = vec![0; length];
+        // SAFETY: the config area is mapped and `CONFIG_BYTES_MAX` long.
+        unsafe {
+            core::ptr::copy_nonoverlapping(self.mapping.base().add(CONFIG_AT), config.as_mut_ptr(), length);
+        }
+        config
+    }
+
+    /// Sinks of the session.
+    pub fn sink_count(&self) -> usize {
+        self.sink_count
+    }
+
+    /// Bytes of each buffer.
+    pub fn buffer_bytes(&self) -> usize {
+        self.buffer_bytes
+    }
+
+    /// The epoch that was published last; 0 before the first.
+    pub fn epoch(&self) -> u64 {
+        // SYNC(epoch): the cells of the epoch are visible.
+        self.header().epoch.load(Ordering::Acquire)
+    }
+
+    /// Publishes an epoch: from now on its cells are valid.
+    pub fn publish(&self, epoch: u64) {
+        // SYNC(epoch)
+        self.header().epoch.store(epoch, Ordering::Release);
+    }
+
+    /// All buffers of one sink, empty and free. For the process that made them; called once.
+    pub fn take_all(self: &Arc<Self>, sink: usize) -> Vec<Buffer> {
+        (0..self.buffer_count)
+            .filter(|index| self.descriptor(*index).sink.load(Ordering::Relaxed) as usize == sink)
+            .map(|index| {
+                self.descriptor(index).state.store(FREE, Ordering::Relaxed);
+                Buffer {
+                    shared: Arc::clone(self),
+                    index,
+                    length: 0,
+                    records: 0,
+                }
+            })
+            .collect()
+    }
+
+    /// What a dead process left of one sink: its unwritten buffers in order, then its empty ones. Afterwards all
+    /// of the sink's descriptors say what these values say.
+    pub fn adopt(self: &Arc<Self>, sink: usize) -> (Vec<(Buffer, Place)>, Vec<Buffer>) {
+        let epoch = self.epoch();
+        let mut unwritten = Vec::new();
+        let mut empty = Vec::new();
+        for index in 0..self.buffer_count {
+            let descriptor = self.descriptor(index);
+            if descriptor.sink.load(Ordering::Relaxed) as usize != sink {
+                continue;
+            }
+            let (length, records) = match descriptor.state.load(Ordering::Acquire) {
+                READY | WRITING => (
+                    descriptor.length.load(Ordering::Relaxed) as usize,
+                    descriptor.records.load(Ordering::Relaxed),
+                ),
+                FILLING => self.filled(sink, index, epoch),
+                _ => (0, 0),
+            };
+            let length = length.min(self.buffer_bytes);
+            let writing = descriptor.state.load(Ordering::Relaxed) == WRITING;
+            let place = if writing {
+                descriptor.place()
+            } else {
+                Place::default()
+            };
+            let sequence = descriptor.sequence.load(Ordering::Relaxed);
+            let mut buffer = Buffer {
+                shared: Arc::clone(self),
+                index,
+                length,
+                records,
+            };
+            if length == 0 {
+                buffer.clear();
+                empty.push(buffer);
+            } else {
+                unwritten.push((sequence, buffer, place));
+            }
+        }
+        unwritten.sort_by_key(|(sequence, ..)| *sequence);
+        (
+            unwritten
+                .into_iter()
+                .map(|(_, buffer, place)| (buffer, place))
+                .collect(),
+            empty,
+        )
+    }
+
+    /// How far a filling buffer counts at an epoch.
+    fn filled(&self, sink: usize, index: usize, epoch: u64) -> (usize, u64) {
+        let mut newest = 0;
+        let mut found = (0, 0, 0);
+        for cell in &self.sink(sink).fill {
+            // Relaxed: the writer is dead or is ourselves.
+            let cell_epoch = cell.epoch.load(Ordering::Relaxed);
+            if cell_epoch > newest && cell_epoch <= epoch {
+                newest = cell_epoch;
+                found = (
+                    cell.sequence.load(Ordering::Relaxed),
+                    cell.length.load(Ordering::Relaxed) as usize,
+                    cell.records.load(Ordering::Relaxed),
+                );
+            }
+        }
+        // The cell is about this filling of the buffer only if it names its sequence number.
+        let sequence = self.descriptor(index).sequence.load(Ordering::Relaxed);
+        if found.0 == sequence {
+            (found.1, found.2)
+        } else {
+            (0, 0)
+        }
+    }
+
+    /// Notes that a sink's current buffer will count up to its fill when `epoch` is published.
+    pub fn note_fill(&self, sink: usize, buffer: &Buffer, epoch: u64) {
+        let committed = self.header().epoch.load(Ordering::Relaxed);
+        let cells = &self.sink(sink).fill;
+        // Relaxed: one writer; readers come after its death, or after the epoch is published.
+        let valid = |cell: &FillCell| {
+            let cell_epoch = cell.epoch.load(Ordering::Relaxed);
+            if cell_epoch <= committed { cell_epoch } else { 0 }
+        };
+        let cell = if valid(&cells[0]) > valid(&cells[1]) {
+            &cells[1]
+        } else {
+            &cells[0]
+        };
+        cell.epoch.store(0, Ordering::Relaxed);
+        fence(Ordering::Release);
+        cell.length.store(buffer.length as u64, Ordering::Relaxed);
+        cell.records.store(buffer.records, Ordering::Relaxed);
+        cell.sequence.store(
+            buffer.descriptor().sequence.load(Ordering::Relaxed),
+            Ordering::Relaxed,
+        );
+        fence(Ordering::Release);
+        cell.epoch.store(epoch, Ordering::Relaxed);
+    }
+
+    /// Counts records that a sink dropped.
+    pub fn count_dropped(&self, sink: usize, reason: usize, records: u64) {
+        if let Some(word) = self.sink(sink).dropped.get(reason) {
+            word.fetch_add(records, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts a failed write; code 0 says that all is well again.
+    pub fn note_error(&self, sink: usize, code: u64) {
+        let words = self.sink(sink);
+        if code != 0 {
+            words.errors.fetch_add(1, Ordering::Relaxed);
+        }
+        words.last_error.store(code, Ordering::Relaxed);
+    }
+
+    /// A sink's statistics.
+    pub fn counts(&self, sink: usize) -> SinkCounts {
+        let words = self.sink(sink);
+        let epoch = self.epoch();
+        let pending = (0..self.buffer_count)
+            .filter(|index| self.descriptor(*index).sink.load(Ordering::Relaxed) as usize == sink)
+            .map(
+                |index| match self.descriptor(index).state.load(Ordering::Acquire) {
+                    READY | WRITING => self.descriptor(index).records.load(Ordering::Relaxed),
+                    FILLING => self.filled(sink, index, epoch).1,
+                    _ => 0,
+                },
+            )
+            .fold(0u64, u64::saturating_add);
+        SinkCounts {
+            written_records: words.written_records.load(Ordering::Relaxed),
+            written_bytes: words.written_bytes.load(Ordering::Relaxed),
+            dropped: core::array::from_fn(|reason| words.dropped[reason].load(Ordering::Relaxed)),
+            errors: words.errors.load(Ordering::Relaxed),
+            last_error: words.last_error.load(Ordering::Relaxed),
+            pending_records: pending,
+        }
+    }
+
+    fn header(&self) -> &Header {
+        // SAFETY: the mapping is at least `BUFFERS_AT` long, page-aligned, and lives as long as `self`; all fields are
+        // atomics.
+        unsafe { &*self.mapping.base().cast::<Header>() }
+    }
+
+    fn sink(&self, sink: usize) -> &SinkWords {
+        assert!(sink < SINKS_MAX, "a sink number below the maximum");
+        // SAFETY: as for the header; the offset is below `DESCRIPTORS_AT` and a multiple of 256.
+        unsafe {
+            &*self
+                .mapping
+                .base()
+                .add(SINKS_AT + sink * SINK_BYTES)
+                .cast::<SinkWords>()
+        }
+    }
+
+    fn descriptor(&self, index: usize) -> &Descriptor {
+        assert!(index < BUFFERS_MAX, "a buffer number below the maximum");
+        // SAFETY: as for the header; the offset is below `CONFIG_AT` and a multiple of 64.
+        unsafe {
+            &*self
+                .mapping
+                .base()
+                .add(DESCRIPTORS_AT + index * DESCRIPTOR_BYTES)
+                .cast::<Descriptor>()
+        }
+    }
+}
+
+impl Descriptor {
+    fn place(&self) -> Place {
+        Place {
+            dev: self.dev.load(Ordering::Relaxed),
+            ino: self.ino.load(Ordering::Relaxed),
+            offset: self.offset.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl Buffer {
+    /// Which sink it belongs to.
+    pub fn sink(&self) -> usize {
+        self.descriptor().sink.load(Ordering::Relaxed) as usize
+    }
+
+    /// Bytes that count.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: `length` is at most the buffer's size, and the value is the only access to its bytes.
+        unsafe { core::slice::from_raw_parts(self.start(), self.length) }
+    }
+
+    /// The part that is not filled yet.
+    pub fn space(&mut self) -> &mut [u8] {
+        let free = self.shared.buffer_bytes - self.length;
+        // SAFETY: as for `bytes`, and `&mut self` makes the access exclusive.
+        unsafe { core::slice::from_raw_parts_mut(self.start().add(self.length), free) }
+    }
+
+    /// Takes `length` bytes of the space, with the number of records in them, into the fill.
+    pub fn grow(&mut self, length: usize, records: u64) {
+        assert!(
+            length <= self.shared.buffer_bytes - self.length,
+            "no more than the space that was there"
+        );
+        self.length += length;
+        self.records += records;
+    }
+
+    /// Bytes filled.
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    /// Records in it.
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// The drain begins to fill it. Sequence numbers start at 1, rise, and are never used again.
+    pub fn start_filling(&mut self, sequence: u64) {
+        let descriptor = self.descriptor();
+        descriptor.sequence.store(sequence, Ordering::Relaxed);
+        descriptor.state.store(FILLING, Ordering::Release);
+    }
+
+    /// The drain is done with it, and its fill is covered by a published epoch.
+    pub fn mark_ready(&mut self) {
+        let descriptor = self.descriptor();
+        descriptor.length.store(self.length as u64, Ordering::Relaxed);
+        descriptor.records.store(self.records, Ordering::Relaxed);
+        descriptor.state.store(READY, Ordering::Release);
+    }
+
+    /// The I/O thread is about to write it there; a recoverer will write the same bytes to the same place.
+    pub fn mark_writing(&mut self, place: Place) {
+        let descriptor = self.descriptor();
+        descriptor.dev.store(place.dev, Ordering::Relaxed);
+        descriptor.ino.store(place.ino, Ordering::Relaxed);
+        descriptor.offset.store(place.offset, Ordering::Relaxed);
+        descriptor.state.store(WRITING, Ordering::Release);
+    }
+
+    /// All bytes are with the kernel: counts them and empties the buffer.
+    pub fn mark_written(&mut self) {
+        let shared = Arc::clone(&self.shared);
+        let words = shared.sink(self.sink());
+        let records = self.records;
+        let length = self.length as u64;
+        // The state goes first: killed in between, records are missing in the count, not in the log.
+        self.clear();
+        let words_records = words.written_records.load(Ordering::Relaxed) + records;
+        words.written_records.store(words_records, Ordering::Relaxed);
+        words.written_bytes.store(
+            words.written_bytes.load(Ordering::Relaxed) + length,
+            Ordering::Relaxed,
+        );
+    }
+
+    /// Empties the buffer without counting anything as written.
+    pub fn clear(&mut self) {
+        self.length = 0;
+        self.records = 0;
+        // SYNC(free): we are done with the bytes.
+        self.descriptor().state.store(FREE, Ordering::Release);
+    }
+
+    fn descriptor(&self) -> &Descriptor {
+        self.shared.descriptor(self.index)
+    }
+
+    fn start(&self) -> *mut u8 {
+        // SAFETY: the index is below the buffer count, so the buffer lies inside of the mapping.
+        unsafe {
+            self.shared
+                .mapping
+                .base()
+                .add(BUFFERS_AT + self.index * self.shared.buffer_bytes)
+        }
+    }
+}
+
+fn damaged(field: &'static str, found: u64, expected: &'static str) -> RingError {
+    RingError::Damaged {
+        what: "output buffers",
+        field,
+        found,
+        expected,
+    }
+}

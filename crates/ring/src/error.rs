@@ -1,0 +1,77 @@
+//! What can go wrong with shared memory, rings and sessions.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a region, ring or session cannot be made or used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RingError {
+    /// A system call on a file or directory failed.
+    #[error("cannot {action} {path}: {cause}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On which path.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        cause: io::Error,
+    },
+    /// The file system has no room for the region.
+    #[error(
+        "{path}: no room to reserve {bytes} bytes of shared memory; free space there or choose another run directory"
+    )]
+    NoRoom {
+        /// The file that was to be reserved.
+        path: PathBuf,
+        /// Bytes asked for.
+        bytes: u64,
+    },
+    /// A directory that somebody else could write to.
+    #[error("{path} is not safe for a session: {what}; remove it, or choose another run directory")]
+    UnsafeDirectory {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// Bytes that are not what they claim to be.
+    #[error("{what} is damaged: {field} is {found:#x}, expected {expected}")]
+    Damaged {
+        /// Which structure.
+        what: &'static str,
+        /// Which field of it.
+        field: &'static str,
+        /// The value found.
+        found: u64,
+        /// What the format allows there.
+        expected: &'static str,
+    },
+    /// A limit of the format is reached.
+    #[error("{what}: the limit of {limit} is reached")]
+    Limit {
+        /// What there is too much of.
+        what: &'static str,
+        /// The most there may be.
+        limit: u64,
+    },
+    /// A session that another process is using.
+    #[error("the session {path} belongs to process {pid}, which is alive")]
+    Alive {
+        /// The session's directory.
+        path: PathBuf,
+        /// Who holds it.
+        pid: u32,
+    },
+}
+
+impl RingError {
+    pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>, cause: io::Error) -> Self {
+        Self::Io {
+            action,
+            path: path.into(),
+            cause,
+        }
+    }
+}

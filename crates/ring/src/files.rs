@@ -1,0 +1,237 @@
+//! The files of sessions: directories that nobody else may write to, names, locks, and the list of sessions.
+
+use crate::sys;
+use crate::{RingError, limits::CALLSITES_MAX};
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The default run directory: shared memory that goes away with the machine's power.
+pub fn default_run_dir() -> PathBuf {
+    PathBuf::from(format!("/dev/shm/logdrive-{}", sys::user_id()))
+}
+
+/// The name of a ring's file.
+pub(crate) fn ring_name(index: u32) -> String {
+    format!("ring-{index:05}")
+}
+
+/// The directory of one session, with its lock.
+#[derive(Debug)]
+pub(crate) struct SessionDir {
+    path: PathBuf,
+    /// The session file; its record lock says that the process lives. Closing any descriptor of the file would
+    /// give up the lock, so this process opens it once.
+    lock: File,
+}
+
+impl SessionDir {
+    /// Makes a new, locked session directory `APP-PID-N` in the run directory, which is made if it is missing.
+    pub(crate) fn create(run_dir: &Path, app: &str) -> Result<Self, RingError> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        make_private_dir(run_dir)?;
+        loop {
+            // Relaxed: only uniqueness counts.
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let path = run_dir.join(format!("{}-{}-{number}", file_part(app), std::process::id()));
+            match DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => return Self::lock_new(path),
+                // Left by an earlier process of the same number.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(cause) => return Err(RingError::io("make the directory", path, cause)),
+            }
+        }
+    }
+
+    fn lock_new(path: PathBuf) -> Result<Self, RingError> {
+        let file_path = path.join("session");
+        let file = create_private(&file_path)?;
+        let lock = |cause| RingError::io("lock", &file_path, cause);
+        if !sys::lock_for_process(&file).map_err(lock)? {
+            return Err(RingError::Alive { path, pid: 0 });
+        }
+        reserve(&file, &file_path, 0, crate::session_header::SESSION_BYTES as u64)?;
+        Ok(Self { path, lock: file })
+    }
+
+    /// Opens a session that a dead process left, and locks it.
+    pub(crate) fn adopt(path: &Path) -> Result<Self, RingError> {
+        let file_path = path.join("session");
+        let file = open_existing(&file_path)?;
+        let lock = |cause| RingError::io("lock", &file_path, cause);
+        if !sys::lock_for_process(&file).map_err(lock)? {
+            let pid = sys::lock_holder(&file).ok().flatten().unwrap_or(0);
+            return Err(RingError::Alive {
+                path: path.to_owned(),
+                pid,
+            });
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            lock: file,
+        })
+    }
+
+    /// The directory.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Makes a file of the session with its blocks reserved.
+    pub(crate) fn create_file(&self, name: &str, bytes: u64) -> Result<(File, PathBuf), RingError> {
+        let path = self.path.join(name);
+        let file = create_private(&path)?;
+        if let Err(error) = reserve(&file, &path, 0, bytes) {
+            // A file without its blocks would be a SIGBUS in waiting. The error above is the one to tell.
+            let _ = fs::remove_file(&path);
+            return Err(error);
+        }
+        Ok((file, path))
+    }
+
+    /// Maps the session file.
+    pub(crate) fn map_session_file(&self, bytes: usize) -> Result<sys::Mapping, RingError> {
+        sys::Mapping::plain(&self.lock, 0, bytes)
+            .map_err(|cause| RingError::io("map", self.path.join("session"), cause))
+    }
+
+    /// The session file.
+    pub(crate) fn session_file(&self) -> &File {
+        &self.lock
+    }
+
+    /// Removes the directory and its files. The session file goes last: until then the session can be found.
+    pub(crate) fn remove(&self) -> Result<(), RingError> {
+        let list = fs::read_dir(&self.path).map_err(|cause| RingError::io("list", &self.path, cause))?;
+        let mut paths: Vec<PathBuf> = list
+            .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+            .collect();
+        paths.sort_by_key(|path| path.ends_with("session"));
+        for path in paths {
+            fs::remove_file(&path).map_err(|cause| RingError::io("remove", path, cause))?;
+        }
+        fs::remove_dir(&self.path).map_err(|cause| RingError::io("remove", &self.path, cause))
+    }
+}
+
+/// Makes a directory of mode 0700, or checks that an existing one is ours alone.
+pub(crate) fn make_private_dir(path: &Path) -> Result<(), RingError> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|cause| RingError::io("make the directory", path, cause))?;
+    let found = fs::symlink_metadata(path).map_err(|cause| RingError::io("look at", path, cause))?;
+    let unsafe_because = |what| RingError::UnsafeDirectory {
+        path: path.to_owned(),
+        what,
+    };
+    if !found.is_dir() {
+        return Err(unsafe_because("it is a link or not a directory"));
+    }
+    if found.uid() != sys::user_id() {
+        return Err(unsafe_because("it belongs to another user"));
+    }
+    if found.mode() & 0o022 != 0 {
+        return Err(unsafe_because("others may write to it"));
+    }
+    Ok(())
+}
+
+/// Reserves blocks; a full file system is an error of its own.
+pub(crate) fn reserve(file: &File, path: &Path, from: u64, bytes: u64) -> Result<(), RingError> {
+    sys::reserve(file, from, bytes).map_err(|cause| match cause.raw_os_error() {
+        Some(libc::ENOSPC | libc::EDQUOT | libc::ENOMEM) => RingError::NoRoom {
+            path: path.to_owned(),
+            bytes: bytes - from,
+        },
+        _ => RingError::io("reserve", path, cause),
+    })
+}
+
+fn create_private(path: &Path) -> Result<File, RingError> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .custom_flags(libc::O_NOFOLLOW)
+        .open(path)
+        .map_err(|cause| RingError::io("make", path, cause))
+}
+
+/// Opens a file of a session for reading and writing, never through a link.
+pub(crate) fn open_existing(path: &Path) -> Result<File, RingError> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NOFOLLOW)
+        .open(path)
+        .map_err(|cause| RingError::io("open", path, cause))
+}
+
+/// An application's name as part of a file name: letters, digits, `.`, `_` and `-` stay, the rest becomes `_`.
+pub fn file_part(app: &str) -> String {
+    let part: String = app
+        .chars()
+        .take(48)
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') {
+                c
+            } else {
+                '_'
+            }
+        })
+        .collect();
+    let part = part.trim_start_matches('.');
+    if part.is_empty() {
+        "app".to_owned()
+    } else {
+        part.to_owned()
+    }
+}
+
+/// Takes a callsite table apart: id and bytes of each whole entry, and the bytes used. Stops at the first entry
+/// that breaks the format.
+pub(crate) fn split_table(bytes: &[u8]) -> (Vec<(u32, Vec<u8>)>, usize) {
+    let mut found = Vec::new();
+    let mut used = 0;
+    while let Some((head, rest)) = bytes.get(used..).and_then(|rest| rest.split_first_chunk::<8>()) {
+        let [l0, l1, l2, l3, i0, i1, i2, i3] = *head;
+        let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
+        let id = u32::from_le_bytes([i0, i1, i2, i3]);
+        let Some(callsite) = rest.get(..length) else { break };
+        if length == 0 || id as usize >= CALLSITES_MAX {
+            break;
+        }
+        found.push((id, callsite.to_vec()));
+        used += (8 + length).next_multiple_of(8);
+    }
+    (found, used.min(bytes.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_become_safe_parts_of_file_names() {
+        assert_eq!(file_part("my app/1"), "my_app_1");
+        assert_eq!(file_part("../../etc"), "_.._etc");
+        assert_eq!(file_part(""), "app");
+        assert_eq!(file_part(&"x".repeat(300)).len(), 48);
+    }
+
+    #[test]
+    fn a_table_is_read_up_to_its_first_broken_entry() {
+        let mut table = Vec::new();
+        table.extend_from_slice(&3u32.to_le_bytes());
+        table.extend_from_slice(&0u32.to_le_bytes());
+        table.extend_from_slice(b"abc\0\0\0\0\0");
+        let (found, used) = split_table(&table);
+        assert_eq!(found, [(0, b"abc".to_vec())]);
+        assert_eq!(used, 16);
+        table.extend_from_slice(&u32::MAX.to_le_bytes());
+        table.extend_from_slice(&1u32.to_le_bytes());
+        assert_eq!(split_table(&table).0.len(), 1);
+    }
+}

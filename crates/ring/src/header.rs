@@ -1,0 +1,226 @@
+//! The shared header of a ring: one page, drawn in `spec/ring.md`. Everything in it is atomic, because the other
+//! end may be in another process.
+
+use crate::limits::{RING_BYTES_MAX, RING_BYTES_MIN, THREAD_NAME_BYTES};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::{DropReason, RingError};
+
+/// Bytes of the header, and where the data area begins.
+pub const RING_HEADER_BYTES: usize = 4096;
+
+/// `LDRING` and the two bytes of the format's version.
+pub(crate) const RING_MAGIC: u64 = u64::from_le_bytes(*b"LDRING\x01\x00");
+
+/// Who has a ring.
+#[repr(u32)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RingState {
+    /// Nobody writes; it may be handed to a thread.
+    Free = 0,
+    /// A thread writes.
+    Attached = 1,
+    /// Its thread has ended; the drain takes what is left, then frees it.
+    Ended = 2,
+    /// It broke a rule of the format and is not read any more.
+    Quarantined = 3,
+}
+
+impl RingState {
+    fn from_code(code: u32) -> Self {
+        match code {
+            0 => Self::Free,
+            1 => Self::Attached,
+            2 => Self::Ended,
+            _ => Self::Quarantined,
+        }
+    }
+}
+
+/// A position that becomes valid with its epoch, see `spec/session.md`.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct DrainedCell {
+    pub(crate) epoch: AtomicU64,
+    pub(crate) position: AtomicU64,
+}
+
+/// The first page of a ring. Grouped in cache lines by who writes.
+#[repr(C)]
+#[derive(Debug)]
+pub struct RingHeader {
+    // Line 0: written when the ring is made or handed to a thread.
+    pub(crate) magic: AtomicU64,
+    pub(crate) state: AtomicU32,
+    pub(crate) reserved: AtomicU32,
+    pub(crate) capacity_bytes: AtomicU64,
+    pub(crate) thread_id: AtomicU64,
+    pub(crate) thread_name: [AtomicU64; THREAD_NAME_BYTES / 8],
+    // Line 1: the producer, for every record.
+    pub(crate) committed: AtomicU64,
+    pub(crate) records: AtomicU64,
+    pub(crate) line1: [AtomicU64; 6],
+    // Line 2: the producer, for every record that it drops.
+    pub(crate) dropped: [AtomicU64; DropReason::COUNT],
+    // Line 3: dropped records that no gap record has told yet; producer and drain take from it.
+    pub(crate) unannounced: [AtomicU64; DropReason::COUNT],
+    // Line 4: the consumer.
+    pub(crate) consumed: AtomicU64,
+    pub(crate) line4: AtomicU64,
+    pub(crate) drained: [DrainedCell; 2],
+    pub(crate) line4_end: [AtomicU64; 2],
+    // Line 5: parking.
+    pub(crate) waiting: AtomicU32,
+    pub(crate) space_sequence: AtomicU32,
+    pub(crate) cut: AtomicU64,
+    pub(crate) line5: [AtomicU64; 6],
+}
+
+#[cfg(not(loom))]
+const _: () = {
+    use core::mem::{offset_of, size_of};
+    assert!(offset_of!(RingHeader, capacity_bytes) == 16);
+    assert!(offset_of!(RingHeader, thread_id) == 24);
+    assert!(offset_of!(RingHeader, thread_name) == 32);
+    assert!(offset_of!(RingHeader, committed) == 64);
+    assert!(offset_of!(RingHeader, records) == 72);
+    assert!(offset_of!(RingHeader, dropped) == 128);
+    assert!(offset_of!(RingHeader, unannounced) == 192);
+    assert!(offset_of!(RingHeader, consumed) == 256);
+    assert!(offset_of!(RingHeader, drained) == 272);
+    assert!(offset_of!(RingHeader, waiting) == 320);
+    assert!(offset_of!(RingHeader, space_sequence) == 324);
+    assert!(offset_of!(RingHeader, cut) == 328);
+    assert!(size_of::<RingHeader>() == 384);
+    assert!(size_of::<RingHeader>() <= RING_HEADER_BYTES);
+};
+
+impl RingHeader {
+    /// Makes zeroed memory an empty ring.
+    pub(crate) fn format(&self, capacity_bytes: usize) {
+        // Relaxed: the ring is published by its session's ring count, not by these stores.
+        self.capacity_bytes
+            .store(capacity_bytes as u64, Ordering::Relaxed);
+        self.magic.store(RING_MAGIC, Ordering::Relaxed);
+    }
+
+    /// The capacity, if the header is one of ours.
+    pub(crate) fn check(&self, file_bytes: u64) -> Result<usize, RingError> {
+        // Relaxed: the values are checked, whatever they are.
+        let magic = self.magic.load(Ordering::Relaxed);
+        if magic != RING_MAGIC {
+            return Err(damaged("magic", magic, "LDRING and version 1"));
+        }
+        let capacity = self.capacity_bytes.load(Ordering::Relaxed);
+        let within = (RING_BYTES_MIN as u64..=RING_BYTES_MAX as u64).contains(&capacity);
+        if !within || !capacity.is_power_of_two() {
+            return Err(damaged(
+                "capacity",
+                capacity,
+                "a power of two from 64 KiB to 1 GiB",
+            ));
+        }
+        if file_bytes < capacity + RING_HEADER_BYTES as u64 {
+            return Err(damaged("file size", file_bytes, "the header and the capacity"));
+        }
+        Ok(capacity as usize)
+    }
+
+    /// Who has the ring.
+    pub fn state(&self) -> RingState {
+        // SYNC(state): what the last owner wrote is visible to the next.
+        RingState::from_code(self.state.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn store_state(&self, state: RingState) {
+        // SYNC(state)
+        self.state.store(state as u32, Ordering::Release);
+    }
+
+    /// The kernel's number of the thread that has, or last had, the ring.
+    pub fn thread_id(&self) -> u64 {
+        // Relaxed: a label.
+        self.thread_id.load(Ordering::Relaxed)
+    }
+
+    /// The name of that thread, as far as it is text; empty when it has none.
+    pub fn thread_name(&self) -> String {
+        let mut bytes = [0u8; THREAD_NAME_BYTES];
+        for (chunk, word) in bytes.chunks_exact_mut(8).zip(&self.thread_name) {
+            // Relaxed: a label.
+            chunk.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+        }
+        let length = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+        String::from_utf8_lossy(bytes.get(..length).unwrap_or(&[])).into_owned()
+    }
+
+    pub(crate) fn label(&self, thread_id: u64, name: &str) {
+        let mut bytes = [0u8; THREAD_NAME_BYTES];
+        let mut length = name.len().min(THREAD_NAME_BYTES - 1);
+        while !name.is_char_boundary(length) {
+            length -= 1;
+        }
+        bytes[..length].copy_from_slice(&name.as_bytes()[..length]);
+        for (chunk, word) in bytes.chunks_exact(8).zip(&self.thread_name) {
+            let mut eight = [0u8; 8];
+            eight.copy_from_slice(chunk);
+            // Relaxed: a label.
+            word.store(u64::from_le_bytes(eight), Ordering::Relaxed);
+        }
+        self.thread_id.store(thread_id, Ordering::Relaxed);
+    }
+
+    /// Records committed so far, gap records not counted.
+    pub fn records(&self) -> u64 {
+        // Relaxed: a statistic.
+        self.records.load(Ordering::Relaxed)
+    }
+
+    /// Records whose values were cut to the limit.
+    pub fn records_cut(&self) -> u64 {
+        // Relaxed: a statistic.
+        self.cut.load(Ordering::Relaxed)
+    }
+
+    /// Calls dropped so far, by reason.
+    pub fn dropped(&self) -> [u64; DropReason::COUNT] {
+        // Relaxed: statistics.
+        core::array::from_fn(|reason| self.dropped[reason].load(Ordering::Relaxed))
+    }
+
+    /// Takes the drops that no gap record has told yet. Each drop is handed out once.
+    pub fn take_unannounced(&self) -> [u64; DropReason::COUNT] {
+        core::array::from_fn(|reason| {
+            // Relaxed: the counter is its own data; the swap makes sure that only one side takes it.
+            if self.unannounced[reason].load(Ordering::Relaxed) == 0 {
+                0
+            } else {
+                self.unannounced[reason].swap(0, Ordering::Relaxed)
+            }
+        })
+    }
+
+    /// Gives drops back that could not be told.
+    pub fn return_unannounced(&self, counts: &[u64; DropReason::COUNT]) {
+        for (word, count) in self.unannounced.iter().zip(counts) {
+            if *count != 0 {
+                // Relaxed: as in `take_unannounced`.
+                word.fetch_add(*count, Ordering::Relaxed);
+            }
+        }
+    }
+
+    pub(crate) fn count_drop(&self, reason: DropReason) {
+        // Relaxed: counters; atomic additions because a signal handler may interrupt its own thread here.
+        self.dropped[reason as usize].fetch_add(1, Ordering::Relaxed);
+        self.unannounced[reason as usize].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn damaged(field: &'static str, found: u64, expected: &'static str) -> RingError {
+    RingError::Damaged {
+        what: "ring header",
+        field,
+        found,
+        expected,
+    }
+}

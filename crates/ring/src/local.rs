@@ -1,0 +1,392 @@
+//! The calling thread's place: its producer, its reentrancy flag, its count of disabled calls.
+//!
+//! The place is a thread-local without a destructor, so that the hot path reaches it by one address. A second
+//! thread-local with a destructor gives the ring back when the thread ends. All places are listed, so that the end
+//! of a session can send every thread to its slow path.
+#![allow(unsafe_code)]
+
+use crate::clock::{counter_ticks, monotonic_ns};
+use crate::drop_reason::{DropReason, FullPolicy};
+use crate::producer::{Admission, Producer};
+use crate::put::Put;
+use crate::sys;
+use core::cell::{Cell, UnsafeCell};
+use core::mem::ManuallyDrop;
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence, fence};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// What became of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wrote {
+    /// It is committed: it survives SIGKILL.
+    Committed,
+    /// It was dropped, and counted in the ring.
+    Dropped,
+    /// Nothing happened, and nothing is counted: the thread has no ring of the running session.
+    NoRing,
+    /// Nothing happened: earlier drops have to be told first, with [`take_gap`].
+    GapDue,
+}
+
+/// Where a thread's times come from.
+#[derive(Debug, Clone, Copy)]
+pub enum Clock {
+    /// The processor's counter.
+    Counter,
+    /// `clock_gettime(CLOCK_MONOTONIC)`.
+    Monotonic,
+    /// A word of shared memory that the drain renews at every poll.
+    Coarse(&'static AtomicU64),
+}
+
+struct Local {
+    /// Whether a log call of this thread is under way; a signal handler that logs sees it.
+    busy: Cell<bool>,
+    policy: Cell<FullPolicy>,
+    clock: Cell<Clock>,
+    generation: Cell<u32>,
+    /// Calls that their level switched off, minus one: the first of them overflows to zero and lists the thread.
+    disabled: AtomicU64,
+    producer: UnsafeCell<ManuallyDrop<Producer>>,
+}
+
+impl Local {
+    const NEW: Local = Local {
+        busy: Cell::new(false),
+        policy: Cell::new(FullPolicy::Wait),
+        clock: Cell::new(Clock::Counter),
+        generation: Cell::new(0),
+        disabled: AtomicU64::new(u64::MAX),
+        producer: UnsafeCell::new(ManuallyDrop::new(Producer::DETACHED)),
+    };
+}
+
+thread_local! {
+    static LOCAL: Local = const { Local::NEW };
+    static OWNER: Owner = Owner::list();
+}
+
+/// Rises when a session starts or ends; a place of an older generation has to attach anew.
+static GENERATION: AtomicU32 = AtomicU32::new(1);
+/// Whether a drain is at work.
+static RUNNING: AtomicU32 = AtomicU32::new(0);
+/// Disabled calls of threads that have ended.
+static DISABLED_BY_ENDED_THREADS: AtomicU64 = AtomicU64::new(0);
+
+/// The list of all places. Behind a pointer because the child of a `fork` may find it locked for ever.
+static PLACES: AtomicPtr<Mutex<Vec<Place>>> = AtomicPtr::new(core::ptr::null_mut());
+
+#[derive(PartialEq, Clone, Copy)]
+struct Place(*const Local);
+// SAFETY: a place is listed only while its thread lives, and others touch nothing of it but its atomics.
+unsafe impl Send for Place {}
+
+fn places() -> &'static Mutex<Vec<Place>> {
+    // SYNC(places): the list is initialised before its address is published.
+    let mut list = PLACES.load(Ordering::Acquire);
+    if list.is_null() {
+        let fresh = Box::into_raw(Box::default());
+        match PLACES.compare_exchange(core::ptr::null_mut(), fresh, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => list = fresh,
+            Err(other) => {
+                // SAFETY: `fresh` came from a box and was not published.
+                drop(unsafe { Box::from_raw(fresh) });
+                list = other;
+            }
+        }
+    }
+    // SAFETY: published lists are never freed.
+    unsafe { &*list }
+}
+
+/// Gives the thread's ring back at the thread's end.
+struct Owner(Place);
+
+impl Owner {
+    fn list() -> Self {
+        let place = LOCAL.with(|local| Place(local));
+        places()
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(place);
+        Owner(place)
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        places()
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|place| *place != self.0);
+        LOCAL.with(|local| {
+            // Relaxed: statistics.
+            let disabled = local.disabled.swap(u64::MAX, Ordering::Relaxed).wrapping_add(1);
+            DISABLED_BY_ENDED_THREADS.fetch_add(disabled, Ordering::Relaxed);
+            detach(local);
+        });
+    }
+}
+
+/// Writes one record of the given length, a multiple of 8 and at least 16, into the calling thread's ring.
+///
+/// `fill` writes the values behind the header. Never blocks unless the ring is full and its policy parks; never
+/// allocates; makes no system call but that park. Callsite 0 is not counted as a record.
+#[inline(always)]
+pub fn write(callsite_id: u32, length: usize, urgent: bool, fill: impl FnOnce(&mut Put<'_>)) -> Wrote {
+    LOCAL.with(|local| {
+        if local.busy.replace(true) {
+            return reentrant(local);
+        }
+        compiler_fence(Ordering::SeqCst);
+        // SAFETY: the busy flag makes this the only reference to the producer: the place is this thread's, and a
+        // signal handler that interrupts us turns away above.
+        let producer = unsafe { &mut *local.producer.get() };
+        if !producer.hot.fits(length) {
+            let admission = slow(local, producer, length, urgent);
+            if admission != Wrote::Committed {
+                local.busy.set(false);
+                return admission;
+            }
+        }
+        let ticks = match local.clock.get() {
+            Clock::Counter => counter_ticks(),
+            // Relaxed: a time, valid by itself.
+            Clock::Coarse(word) => word.load(Ordering::Relaxed),
+            Clock::Monotonic => monotonic_ns(),
+        };
+        // SAFETY: `fits`, or the slow path, admitted `length` bytes of an attached ring.
+        unsafe {
+            let mut put = producer.hot.space(length);
+            put.zero_tail();
+            put.u32(length as u32);
+            put.u32(callsite_id);
+            put.u64(ticks);
+            fill(&mut put);
+            producer.hot.commit(length, callsite_id != 0);
+        }
+        compiler_fence(Ordering::SeqCst);
+        local.busy.set(false);
+        Wrote::Committed
+    })
+}
+
+/// `Committed` stands for "go on and write".
+#[cold]
+#[inline(never)]
+fn slow(local: &Local, producer: &mut Producer, length: usize, urgent: bool) -> Wrote {
+    // SYNC(generation): pairs with the fence of `end_generation`: either it sees our new limit and resets it, or we
+    // see its generation.
+    if producer.ring().is_none() || local.generation.get() != GENERATION.load(Ordering::SeqCst) {
+        return Wrote::NoRing;
+    }
+    // Relaxed: a stale value is corrected by the next look, 100 ms later.
+    let admission = producer.admit(length, urgent, local.policy.get(), &|| {
+        RUNNING.load(Ordering::Relaxed) != 0
+    });
+    fence(Ordering::SeqCst);
+    if local.generation.get() != GENERATION.load(Ordering::SeqCst) {
+        // Relaxed: our own word.
+        producer.hot.limit.store(0, Ordering::Relaxed);
+    }
+    match admission {
+        Admission::Granted => Wrote::Committed,
+        Admission::GapDue => Wrote::GapDue,
+        Admission::Dropped => Wrote::Dropped,
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn reentrant(local: &Local) -> Wrote {
+    // SAFETY: only shared data is read through this reference: the ring's address and its atomics. The call that we
+    // interrupt may be writing the producer's private words, which are not touched here.
+    let producer = unsafe { &*local.producer.get() };
+    if producer.count_drop(DropReason::Reentrant) {
+        Wrote::Dropped
+    } else {
+        Wrote::NoRing
+    }
+}
+
+/// Takes the drops of the calling thread that no gap record has told yet.
+pub fn take_gap() -> [u64; DropReason::COUNT] {
+    with_producer(|producer| producer.ring().map(|ring| ring.header().take_unannounced()))
+        .flatten()
+        .unwrap_or_default()
+}
+
+/// Gives drops back that could not be told.
+pub fn return_gap(counts: &[u64; DropReason::COUNT]) {
+    with_producer(|producer| {
+        producer
+            .ring()
+            .map(|ring| ring.header().return_unannounced(counts))
+    });
+}
+
+/// Counts a drop of the calling thread in its ring; `false` when it has none.
+pub fn count_drop(reason: DropReason) -> bool {
+    with_producer(|producer| producer.count_drop(reason)).unwrap_or(false)
+}
+
+/// Counts a record whose values were cut.
+pub fn count_cut() {
+    with_producer(|producer| producer.count_cut());
+}
+
+fn with_producer<T>(work: impl FnOnce(&mut Producer) -> T) -> Option<T> {
+    LOCAL.with(|local| {
+        if local.busy.replace(true) {
+            return None;
+        }
+        compiler_fence(Ordering::SeqCst);
+        // SAFETY: as in `write`: the busy flag makes this the only reference.
+        let result = work(unsafe { &mut *local.producer.get() });
+        compiler_fence(Ordering::SeqCst);
+        local.busy.set(false);
+        Some(result)
+    })
+}
+
+/// Gives the calling thread a ring of the session of `generation`. `false` when the thread is ending, or inside of a
+/// log call: then the ring is given back at once.
+pub fn attach(producer: Producer, policy: FullPolicy, clock: Clock, generation: u32) -> bool {
+    if OWNER.try_with(|_| ()).is_err() {
+        return false;
+    }
+    LOCAL.with(|local| {
+        if local.busy.replace(true) {
+            return false;
+        }
+        // SAFETY: as in `write`: the busy flag makes this the only reference.
+        let slot = unsafe { &mut **local.producer.get() };
+        drop(core::mem::replace(slot, producer));
+        local.policy.set(policy);
+        local.clock.set(clock);
+        local.generation.set(generation);
+        local.busy.set(false);
+        true
+    })
+}
+
+/// Gives the calling thread's ring back, if it has one.
+pub fn detach_thread() {
+    LOCAL.with(detach);
+}
+
+fn detach(local: &Local) {
+    if local.busy.replace(true) {
+        return;
+    }
+    // SAFETY: as in `write`: the busy flag makes this the only reference.
+    let slot = unsafe { &mut **local.producer.get() };
+    drop(core::mem::replace(slot, Producer::DETACHED));
+    local.busy.set(false);
+}
+
+/// Whether the calling thread is inside of a log call; then it must not take locks of the logger.
+pub fn is_busy() -> bool {
+    LOCAL.with(|local| local.busy.get())
+}
+
+/// Counts a call that its level switched off.
+#[inline(always)]
+pub fn count_disabled() {
+    LOCAL.with(|local| {
+        // Relaxed, and not one atomic step: only this thread writes; a signal handler in between may cost one count.
+        let count = local.disabled.load(Ordering::Relaxed).wrapping_add(1);
+        local.disabled.store(count, Ordering::Relaxed);
+        if count == 0 {
+            first_disabled();
+        }
+    });
+}
+
+#[cold]
+#[inline(never)]
+fn first_disabled() {
+    // A thread that is ending is not listed any more; its calls are added at once.
+    if OWNER.try_with(|_| ()).is_err() {
+        LOCAL.with(|local| local.disabled.store(u64::MAX, Ordering::Relaxed));
+        DISABLED_BY_ENDED_THREADS.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Calls that their level switched off, in all threads since the start of the program.
+pub fn disabled_calls() -> u64 {
+    let list = places().lock().unwrap_or_else(PoisonError::into_inner);
+    // Relaxed: statistics.
+    let living = list.iter().fold(0u64, |sum, place| {
+        // SAFETY: listed places live: their threads take themselves off the list, under its lock, before they end.
+        let count = unsafe { &(*place.0).disabled }.load(Ordering::Relaxed);
+        sum.wrapping_add(count.wrapping_add(1))
+    });
+    living.wrapping_add(DISABLED_BY_ENDED_THREADS.load(Ordering::Relaxed))
+}
+
+/// The generation that [`attach`] takes.
+pub fn generation() -> u32 {
+    GENERATION.load(Ordering::SeqCst)
+}
+
+/// A session starts: threads may attach to its rings.
+pub fn start_running() {
+    RUNNING.store(1, Ordering::SeqCst);
+}
+
+/// A session ends: every thread's next call takes its slow path and finds that it has no ring.
+pub fn end_generation() {
+    RUNNING.store(0, Ordering::SeqCst);
+    // SYNC(generation)
+    GENERATION.fetch_add(1, Ordering::SeqCst);
+    fence(Ordering::SeqCst);
+    for place in places().lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        // SAFETY: listed places live, see `disabled_calls`; `limit` is atomic, and reading its address through the
+        // cell makes no reference to the rest of the producer.
+        let producer = unsafe { (*place.0).producer.get() }.cast::<Producer>();
+        // SAFETY: as above; a field address only.
+        let limit = unsafe { &*(&raw const (*producer).hot.limit) };
+        limit.store(0, Ordering::Relaxed);
+    }
+}
+
+static AFTER_FORK: OnceLock<fn()> = OnceLock::new();
+
+/// Makes every child of a `fork` start without rings, and calls `handler` in it. The first handler stays.
+pub fn on_fork(handler: fn()) {
+    if AFTER_FORK.set(handler).is_ok() {
+        sys::at_fork_child(in_child);
+    }
+}
+
+extern "C" fn in_child() {
+    GENERATION.fetch_add(1, Ordering::SeqCst);
+    RUNNING.store(0, Ordering::SeqCst);
+    DISABLED_BY_ENDED_THREADS.store(0, Ordering::Relaxed);
+    // The list may be locked by a thread that does not exist here; the child starts a list of its own.
+    PLACES.store(core::ptr::null_mut(), Ordering::SeqCst);
+    LOCAL.with(|local| {
+        // SAFETY: the child has this thread only. If it forked inside of a log call, that call's producer is left
+        // detached, so its commit is not made.
+        unsafe { (*local.producer.get()).abandon() };
+        local.busy.set(false);
+        local.disabled.store(u64::MAX, Ordering::Relaxed);
+    });
+    // Where the thread was listed before, it is listed in the new list, too; a new owner lists itself.
+    let place = OWNER.try_with(|owner| owner.0);
+    if let Ok(place) = place {
+        let mut list = places().lock().unwrap_or_else(PoisonError::into_inner);
+        if !list.contains(&place) {
+            list.push(place);
+        }
+    }
+    if let Some(handler) = AFTER_FORK.get() {
+        handler();
+    }
+}
+
+/// Keeps the ring of a thread reachable for tests and statistics.
+pub fn attached_ring() -> Option<Arc<crate::Ring>> {
+    with_producer(|producer| producer.ring().cloned()).flatten()
+}

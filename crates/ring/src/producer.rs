@@ -1,0 +1,314 @@
+//! The producing end of a ring: reserve and commit, and what happens when the ring is full.
+//!
+//! A producer keeps private copies of its own position and of a `limit`. As long as a record ends below the
+//! limit, nothing shared is read; the limit covers a full ring, the reserved eighth and the half-ring watermark at
+//! once. Everything else is in the cold half of this file.
+#![allow(unsafe_code)]
+
+use crate::drop_reason::{DropReason, FullPolicy};
+use crate::limits::{BLOCK_RECHECK_MS, RECORD_PART_OF_RING, WAIT_MS_MAX};
+use crate::put::Put;
+use crate::ring::{Ring, RingState};
+use crate::sync::{AtomicU64, Ordering, fence};
+use crate::sys;
+use std::sync::Arc;
+
+/// The writing end of one ring, owned by one thread.
+#[derive(Debug)]
+pub struct Producer {
+    pub(crate) hot: Hot,
+    ring: Option<Arc<Ring>>,
+}
+
+/// What the hot path reads: kept together so that it is one cache line of the thread's own.
+#[derive(Debug)]
+pub(crate) struct Hot {
+    pub(crate) position: u64,
+    /// Atomic because the end of a session sets it to 0 from another thread, to send the owner to its slow path.
+    pub(crate) limit: AtomicU64,
+    mask: u64,
+    data: *mut u8,
+    header: *const crate::header::RingHeader,
+    records: u64,
+}
+
+/// What the slow path decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admission {
+    /// There is room: write.
+    Granted,
+    /// There is room, and earlier drops have not been told: write a gap record first.
+    GapDue,
+    /// There is no room; the drop is counted.
+    Dropped,
+}
+
+impl Hot {
+    /// A producer without a ring: everything takes the slow path.
+    #[cfg(not(loom))]
+    const DETACHED: Hot = Hot {
+        position: u64::MAX / 2,
+        limit: AtomicU64::new(0),
+        mask: 0,
+        data: core::ptr::null_mut(),
+        header: core::ptr::null(),
+        records: 0,
+    };
+
+    /// Whether a record of this length can be written without asking anybody.
+    #[inline(always)]
+    pub(crate) fn fits(&self, length: usize) -> bool {
+        // Relaxed: only the owner raises it; a zero from elsewhere may be seen late.
+        self.position + length as u64 <= self.limit.load(Ordering::Relaxed)
+    }
+
+    /// Where the next record goes.
+    ///
+    /// # Safety
+    /// A ring must be attached, and `length` bytes must have been admitted.
+    #[inline(always)]
+    pub(crate) unsafe fn space(&mut self, length: usize) -> Put<'_> {
+        // SAFETY: the data area is mapped twice in a row, so `length` bytes from any offset below the capacity are
+        // ours to write: the admission says that the consumer has released them.
+        unsafe { Put::raw(self.data.add((self.position & self.mask) as usize), length) }
+    }
+
+    /// Makes the record visible. From here on it survives SIGKILL.
+    ///
+    /// # Safety
+    /// A ring must be attached, and `length` bytes must have been written.
+    #[inline(always)]
+    pub(crate) unsafe fn commit(&mut self, length: usize, counted: bool) {
+        self.position += length as u64;
+        // SAFETY: `header` points into the ring's mapping, which lives as long as the producer.
+        let header = unsafe { &*self.header };
+        // SYNC(commit): the record's bytes are visible before the position that covers them.
+        header.committed.store(self.position, Ordering::Release);
+        if counted {
+            self.records += 1;
+            // Relaxed: a statistic with one writer.
+            header.records.store(self.records, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Producer {
+    /// A producer without a ring.
+    #[cfg(not(loom))]
+    pub(crate) const DETACHED: Producer = Producer {
+        hot: Hot::DETACHED,
+        ring: None,
+    };
+
+    /// Takes a free ring for the calling thread.
+    pub fn attach(ring: Arc<Ring>, thread_name: &str) -> Self {
+        ring.header().label(sys::thread_id(), thread_name);
+        ring.header().store_state(RingState::Attached);
+        // Relaxed: the previous producer of the ring has ended before it was handed to us (SYNC(state)).
+        let position = ring.header().committed.load(Ordering::Relaxed);
+        let hot = Hot {
+            position,
+            limit: AtomicU64::new(position),
+            mask: ring.capacity_bytes() as u64 - 1,
+            #[cfg(not(loom))]
+            data: ring.data(),
+            #[cfg(loom)]
+            data: core::ptr::null_mut(),
+            header: ring.header(),
+            records: ring.header().records(),
+        };
+        Self {
+            hot,
+            ring: Some(ring),
+        }
+    }
+
+    /// The ring, unless the producer is detached.
+    pub fn ring(&self) -> Option<&Arc<Ring>> {
+        self.ring.as_ref()
+    }
+
+    /// Copies a whole record in, or counts the drop. The length must be a multiple of 8.
+    pub fn push(&mut self, record: &[u8], urgent: bool, policy: FullPolicy) -> Admission {
+        if !self.hot.fits(record.len()) {
+            let admission = self.admit(record.len(), urgent, policy, &|| true);
+            if admission != Admission::Granted {
+                return admission;
+            }
+        }
+        #[cfg(not(loom))]
+        // SAFETY: attached, and `record.len()` bytes were admitted.
+        unsafe {
+            self.hot.space(record.len()).bytes(record);
+        }
+        #[cfg(loom)]
+        if let Some(ring) = &self.ring {
+            ring.model_write(self.hot.position, record);
+        }
+        // SAFETY: attached, and the bytes have just been written.
+        unsafe { self.hot.commit(record.len(), true) };
+        Admission::Granted
+    }
+
+    /// The slow path of a reservation: looks at the consumer's position, parks where the policy says so, and
+    /// sets a new limit. `alive` tells whether anybody still drains. A detached producer drops without a count.
+    #[cold]
+    pub(crate) fn admit(
+        &mut self,
+        length: usize,
+        urgent: bool,
+        policy: FullPolicy,
+        alive: &dyn Fn() -> bool,
+    ) -> Admission {
+        let Some(ring) = self.ring.as_deref() else {
+            return Admission::Dropped;
+        };
+        let mut end = End {
+            ring,
+            position: self.hot.position,
+        };
+        if length > ring.capacity_bytes() / RECORD_PART_OF_RING {
+            ring.header().count_drop(DropReason::TooLarge);
+            return Admission::Dropped;
+        }
+        let mut room = end.has_room(length, urgent);
+        let overloaded = ring.is_overloaded();
+        if overloaded && end.free_bytes() >= ring.capacity_bytes() as u64 / 2 {
+            ring.set_overloaded(false);
+        } else if overloaded && !urgent {
+            room = false;
+        }
+        if !room && !end.wait_for_room(length, urgent, policy, alive) {
+            ring.header().count_drop(DropReason::Full);
+            // The next call comes here again, whatever its length, and tells the gap.
+            // Relaxed: our own word.
+            self.hot.limit.store(0, Ordering::Relaxed);
+            return Admission::Dropped;
+        }
+        // Relaxed: our own word; who resets it from elsewhere raises a generation that we look at afterwards.
+        self.hot.limit.store(end.new_limit(), Ordering::Relaxed);
+        if ring.has_unannounced() {
+            Admission::GapDue
+        } else {
+            Admission::Granted
+        }
+    }
+
+    /// Counts a drop that happened without a look at the ring.
+    pub(crate) fn count_drop(&self, reason: DropReason) -> bool {
+        self.ring
+            .as_ref()
+            .inspect(|ring| ring.header().count_drop(reason))
+            .is_some()
+    }
+
+    /// Counts a record whose values were cut to the limit.
+    pub(crate) fn count_cut(&self) {
+        if let Some(ring) = &self.ring {
+            // Relaxed: a statistic with one writer.
+            ring.header().cut.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Forgets the ring without telling anybody: after `fork` it is the parent's.
+    #[cfg(not(loom))]
+    pub(crate) fn abandon(&mut self) {
+        core::mem::forget(core::mem::replace(self, Self::DETACHED));
+    }
+}
+
+/// The producer's end during one slow call.
+struct End<'a> {
+    ring: &'a Ring,
+    position: u64,
+}
+
+impl End<'_> {
+    /// Parks as the policy allows; whether there is room afterwards.
+    fn wait_for_room(
+        &mut self,
+        length: usize,
+        urgent: bool,
+        policy: FullPolicy,
+        alive: &dyn Fn() -> bool,
+    ) -> bool {
+        match policy {
+            FullPolicy::Drop => false,
+            FullPolicy::Wait => {
+                if self.ring.is_overloaded() {
+                    return false;
+                }
+                self.park(length, urgent, WAIT_MS_MAX);
+                let room = self.has_room(length, urgent);
+                self.ring.set_overloaded(!room);
+                room
+            }
+            FullPolicy::Block => {
+                while !self.has_room(length, urgent) {
+                    if !alive() {
+                        return false;
+                    }
+                    self.park(length, urgent, BLOCK_RECHECK_MS);
+                }
+                true
+            }
+        }
+    }
+
+    /// Sleeps until the consumer has freed half of the ring, or the time is over.
+    fn park(&self, length: usize, urgent: bool, timeout_ms: u32) {
+        let header = self.ring.header();
+        // SYNC(space): a sequence read before the look at `consumed` cannot miss the wake that follows it.
+        let sequence = header.space_sequence.load(Ordering::Acquire);
+        // Relaxed: ordered by the fence below.
+        header.waiting.store(1, Ordering::Relaxed);
+        // SYNC(park): either the consumer sees `waiting`, or we see what it released.
+        fence(Ordering::SeqCst);
+        if self.has_room(length, urgent) {
+            return;
+        }
+        self.ring.wake_drain();
+        sys::futex_wait(
+            &header.space_sequence,
+            sequence,
+            u64::from(timeout_ms) * 1_000_000,
+        );
+    }
+
+    fn free_bytes(&self) -> u64 {
+        // SYNC(release): the consumer has finished with the bytes before its position passes them.
+        let consumed = self.ring.header().consumed.load(Ordering::Acquire);
+        let used = self.position.wrapping_sub(consumed);
+        // A position that runs ahead of ours is a broken consumer; it frees nothing.
+        (self.ring.capacity_bytes() as u64).saturating_sub(used)
+    }
+
+    fn has_room(&self, length: usize, urgent: bool) -> bool {
+        let reserve = if urgent {
+            0
+        } else {
+            self.ring.capacity_bytes() as u64 / 8
+        };
+        self.free_bytes() >= length as u64 + reserve
+    }
+
+    /// Up to here the hot path runs on its own: half a ring at most, and never into the reserved eighth. An
+    /// urgent record that was admitted inside of that eighth ends above the limit, so the next call asks again.
+    fn new_limit(&self) -> u64 {
+        let capacity = self.ring.capacity_bytes() as u64;
+        let free = self.free_bytes();
+        if free < capacity / 2 {
+            self.ring.wake_drain();
+        }
+        self.position + free.saturating_sub(capacity / 8).min(capacity / 2)
+    }
+}
+
+impl Drop for Producer {
+    fn drop(&mut self) {
+        if let Some(ring) = &self.ring {
+            ring.header().store_state(RingState::Ended);
+            ring.wake_drain();
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! The session of a process that logs: its directory, callsite table, control words and rings.
+#![allow(unsafe_code)]
+
+use crate::buffers::{BUFFERS_MAX, Buffers, CONFIG_BYTES_MAX, SINKS_MAX};
+use crate::clock::{ClockSource, unix_ns};
+use crate::control::{ControlEntry, ENTRY_BYTES};
+use crate::files::{self, SessionDir};
+use crate::limits::{CALLSITES_MAX, RESERVE_STEP_BYTES, RINGS_MAX, TABLE_BYTES_MAX};
+use crate::ring::{DrainBell, Ring, RingState};
+use crate::session_header::{SESSION_BYTES, SessionHeader};
+use crate::{Producer, RingError, sys};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How a session is made.
+#[derive(Debug, Clone)]
+pub struct SessionOptions {
+    /// The application's name.
+    pub app: String,
+    /// Where sessions live; tried in order, the first that is safe and has room is taken.
+    pub run_dirs: Vec<PathBuf>,
+    /// Bytes of each ring, rounded up to a power of two.
+    pub ring_bytes: usize,
+    /// Text that describes the sinks, for whoever recovers the session; at most 32 KiB.
+    pub config: Vec<u8>,
+    /// Sinks, at most 16.
+    pub sink_count: usize,
+    /// Output buffers of each sink; at most 256 in all.
+    pub buffers_per_sink: usize,
+    /// Bytes of each output buffer, at least 512 KiB.
+    pub buffer_bytes: usize,
+}
+
+/// The session of this process. Its memory for headers and control words is never unmapped, because the program's
+/// callsites point into it.
+#[derive(Debug)]
+pub struct Session {
+    dir: SessionDir,
+    header: &'static SessionHeader,
+    control: Growing,
+    table: Growing,
+    registering: Mutex<Registered>,
+    rings: Mutex<Rings>,
+    buffers: Arc<Buffers>,
+    ring_bytes: usize,
+    bell: &'static DrainBell,
+}
+
+#[derive(Debug)]
+struct Registered {
+    count: u32,
+    table_bytes: usize,
+}
+
+#[derive(Debug, Default)]
+struct Rings {
+    all: Vec<Arc<Ring>>,
+    free: Vec<Arc<Ring>>,
+}
+
+/// A file whose mapping covers its largest size from the start, and whose blocks are reserved step by step.
+#[derive(Debug)]
+struct Growing {
+    file: File,
+    path: PathBuf,
+    mapping: &'static sys::Mapping,
+    reserved: std::sync::atomic::AtomicUsize,
+}
+
+impl Growing {
+    fn create(dir: &SessionDir, name: &str, bytes_max: usize) -> Result<Self, RingError> {
+        let (file, path) = dir.create_file(name, RESERVE_STEP_BYTES as u64)?;
+        let mapping =
+            sys::Mapping::plain(&file, 0, bytes_max).map_err(|cause| RingError::io("map", &path, cause))?;
+        let reserved = std::sync::atomic::AtomicUsize::new(RESERVE_STEP_BYTES);
+        Ok(Self {
+            file,
+            path,
+            mapping: Box::leak(Box::new(mapping)),
+            reserved,
+        })
+    }
+
+    /// Makes sure that the first `bytes` may be touched. Callers hold the registration lock.
+    fn reserve(&self, bytes: usize) -> Result<(), RingError> {
+        use std::sync::atomic::Ordering;
+        // Relaxed: changed under the registration lock only.
+        let reserved = self.reserved.load(Ordering::Relaxed);
+        if bytes <= reserved {
+            return Ok(());
+        }
+        let wanted = bytes.next_multiple_of(RESERVE_STEP_BYTES);
+        files::reserve(&self.file, &self.path, reserved as u64, wanted as u64)?;
+        self.reserved.store(wanted, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// The files of a session, made in this order.
+struct Parts {
+    header: &'static SessionHeader,
+    control: Growing,
+    table: Growing,
+    buffers: Buffers,
+}
+
+impl Parts {
+    fn make(dir: &SessionDir, options: &SessionOptions) -> Result<Self, RingError> {
+        let buffer_count = options.sink_count * options.buffers_per_sink;
+        let (file, path) =
+            dir.create_file("drain", Buffers::file_bytes(buffer_count, options.buffer_bytes))?;
+        let buffers = Buffers::create(
+            &file,
+            &path,
+            &options.config,
+            options.sink_count,
+            options.buffers_per_sink,
+            options.buffer_bytes,
+        )?;
+        let control = Growing::create(dir, "control", CALLSITES_MAX * ENTRY_BYTES)?;
+        let table = Growing::create(dir, "callsites", TABLE_BYTES_MAX)?;
+        let mapping: &'static sys::Mapping = Box::leak(Box::new(dir.map_session_file(SESSION_BYTES)?));
+        // SAFETY: the page is mapped, aligned and large enough, all fields are atomics, and the mapping is leaked.
+        let header = unsafe { &*mapping.base().cast::<SessionHeader>() };
+        header.format(&options.app, ClockSource::detect(), unix_ns());
+        Ok(Self {
+            header,
+            control,
+            table,
+            buffers,
+        })
+    }
+}
+
+impl Session {
+    /// Makes a session. Returns what did not work in the earlier run directories, if anything.
+    ///
+    /// # Errors
+    /// When no run directory can be used; the error is that of the last one.
+    pub fn create(options: &SessionOptions) -> Result<(Self, Vec<RingError>), RingError> {
+        let mut failed = Vec::new();
+        for run_dir in &options.run_dirs {
+            match Self::create_in(run_dir, options) {
+                Ok(session) => return Ok((session, failed)),
+                Err(error) => failed.push(error),
+            }
+        }
+        Err(failed.pop().unwrap_or(RingError::Limit {
+            what: "run directories",
+            limit: 0,
+        }))
+    }
+
+    fn create_in(run_dir: &Path, options: &SessionOptions) -> Result<Self, RingError> {
+        for (what, found, limit) in [
+            ("sinks", options.sink_count, SINKS_MAX),
+            (
+                "output buffers",
+                options.sink_count * options.buffers_per_sink,
+                BUFFERS_MAX,
+            ),
+            (
+                "bytes that describe the sinks",
+                options.config.len(),
+                CONFIG_BYTES_MAX,
+            ),
+        ] {
+            if found > limit {
+                return Err(RingError::Limit {
+                    what,
+                    limit: limit as u64,
+                });
+            }
+        }
+        let dir = SessionDir::create(run_dir, &options.app)?;
+        match Parts::make(&dir, options) {
+            Ok(parts) => Ok(Self::from_parts(dir, parts, options)),
+            Err(error) => {
+                // What was made so far is of no use to anybody; the first error is the one to tell.
+                let _ = dir.remove();
+                Err(error)
+            }
+        }
+    }
+
+    fn from_parts(dir: SessionDir, parts: Parts, options: &SessionOptions) -> Self {
+        Self {
+            dir,
+            header: parts.header,
+            control: parts.control,
+            table: parts.table,
+            registering: Mutex::new(Registered {
+                count: 0,
+                table_bytes: 0,
+            }),
+            rings: Mutex::default(),
+            buffers: Arc::new(parts.buffers),
+            ring_bytes: crate::ring::capacity_for(options.ring_bytes),
+            bell: Box::leak(Box::default()),
+        }
+    }
+    /// The session's directory.
+    pub fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The shared header.
+    pub fn header(&self) -> &'static SessionHeader {
+        self.header
+    }
+
+    /// The output buffers.
+    pub fn buffers(&self) -> &Arc<Buffers> {
+        &self.buffers
+    }
+
+    /// The word on which the drain sleeps.
+    pub fn bell(&self) -> &'static DrainBell {
+        self.bell
+    }
+
+    /// Appends a callsite to the table; returns its entry, whose address stays valid for ever.
+    ///
+    /// Takes a lock and may grow the table's file: for the first call of a callsite only.
+    ///
+    /// # Errors
+    /// When the table is full, or there is no room for it to grow.
+    pub fn register(&self, callsite: &[u8], control: u32) -> Result<&'static ControlEntry, RingError> {
+        let mut registered = self.registering.lock().unwrap_or_else(PoisonError::into_inner);
+        let id = registered.count;
+        let start = registered.table_bytes;
+        let end = start + (8 + callsite.len()).next_multiple_of(8);
+        if id as usize >= CALLSITES_MAX {
+            return Err(RingError::Limit {
+                what: "callsites of a session",
+                limit: CALLSITES_MAX as u64,
+            });
+        }
+        if end > TABLE_BYTES_MAX {
+            return Err(RingError::Limit {
+                what: "bytes of a callsite table",
+                limit: TABLE_BYTES_MAX as u64,
+            });
+        }
+        self.table.reserve(end)?;
+        self.control.reserve((id as usize + 1) * ENTRY_BYTES)?;
+        // SAFETY: `[start, end)` is mapped and reserved, and nobody reads it before the count is published.
+        unsafe {
+            let at = self.table.mapping.base().add(start);
+            at.cast::<[u8; 4]>()
+                .write_unaligned((callsite.len() as u32).to_le_bytes());
+            at.add(4).cast::<[u8; 4]>().write_unaligned(id.to_le_bytes());
+            core::ptr::copy_nonoverlapping(callsite.as_ptr(), at.add(8), callsite.len());
+        }
+        // SAFETY: the entry is mapped, reserved and aligned; zeroes are valid; the mapping is leaked.
+        let entry = unsafe {
+            &*self
+                .control
+                .mapping
+                .base()
+                .add(id as usize * ENTRY_BYTES)
+                .cast::<ControlEntry>()
+        };
+        entry.set_id(id);
+        entry.set_control(control);
+        registered.count += 1;
+        registered.table_bytes = end;
+        self.header.publish_callsite(registered.count, end as u64);
+        Ok(entry)
+    }
+
+    /// Copies the callsites from `first` on, starting at `table_offset`; returns them and where the next one starts.
+    pub fn callsites_from(&self, table_offset: usize) -> (Vec<(u32, Vec<u8>)>, usize) {
+        let valid = (self.header.table_bytes() as usize).min(TABLE_BYTES_MAX);
+        let mut bytes = vec![0; valid.saturating_sub(table_offset)];
+        // SAFETY: the first `valid` bytes are mapped and reserved, and never change again.
+        unsafe {
+            core::ptr::copy_nonoverlapping(
+                self.table.mapping.base().add(table_offset.min(valid)),
+                bytes.as_mut_ptr(),
+                bytes.len(),
+            );
+        }
+        let (found, used) = files::split_table(&bytes);
+        (found, table_offset + used)
+    }
+
+    /// The control entry of a callsite.
+    pub fn control(&self, id: u32) -> Option<&'static ControlEntry> {
+        // SAFETY: below the count, entries are mapped, reserved and initialised.
+        (id < self.header.callsite_count()).then(|| unsafe {
+            &*self
+                .control
+                .mapping
+                .base()
+                .add(id as usize * ENTRY_BYTES)
+                .cast::<ControlEntry>()
+        })
+    }
+
+    /// A ring for the calling thread: a free one, or a new one. Not for the hot path: a new ring takes up to some
+    /// milliseconds, because all of its pages are touched now rather than later.
+    ///
+    /// # Errors
+    /// When the session has its most rings, or there is no room for another.
+    pub fn acquire(&self, thread_name: &str) -> Result<Producer, RingError> {
+        let free = self.lock_rings().free.pop();
+        let ring = match free {
+            Some(ring) => ring,
+            None => self.make_ring()?,
+        };
+        Ok(Producer::attach(ring, thread_name))
+    }
+
+    /// Makes a ring ahead of its need, so that the next thread finds one.
+    ///
+    /// # Errors
+    /// As [`Session::acquire`].
+    pub fn stock(&self, spare: usize) -> Result<(), RingError> {
+        if self.lock_rings().free.len() < spare {
+            let ring = self.make_ring()?;
+            self.lock_rings().free.push(ring);
+        }
+        Ok(())
+    }
+
+    fn make_ring(&self) -> Result<Arc<Ring>, RingError> {
+        let mut rings = self.lock_rings();
+        let index = rings.all.len();
+        if index >= RINGS_MAX {
+            return Err(RingError::Limit {
+                what: "rings of a session",
+                limit: RINGS_MAX as u64,
+            });
+        }
+        let (file, path) = self
+            .dir
+            .create_file(&files::ring_name(index as u32), Ring::file_bytes(self.ring_bytes))?;
+        let ring = Arc::new(Ring::create(
+            &file,
+            &path,
+            self.ring_bytes,
+            index as u32,
+            Some(self.bell),
+        )?);
+        rings.all.push(Arc::clone(&ring));
+        self.header.publish_ring_count(rings.all.len() as u32);
+        Ok(ring)
+    }
+
+    /// Rings with numbers from `first` on.
+    pub fn rings_from(&self, first: usize) -> Vec<Arc<Ring>> {
+        self.lock_rings().all.get(first..).unwrap_or(&[]).to_vec()
+    }
+
+    /// Takes a finished ring back, for the next thread. For the drain.
+    pub fn recycle(&self, ring: &Arc<Ring>) {
+        ring.set_overloaded(false);
+        ring.header().store_state(RingState::Free);
+        self.lock_rings().free.push(Arc::clone(ring));
+    }
+
+    /// Removes the session's files: everything has reached the log.
+    ///
+    /// # Errors
+    /// When a file cannot be removed.
+    pub fn remove(&self) -> Result<(), RingError> {
+        self.dir.remove()
+    }
+
+    fn lock_rings(&self) -> std::sync::MutexGuard<'_, Rings> {
+        self.rings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

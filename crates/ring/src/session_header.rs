@@ -1,0 +1,263 @@
+//! The shared header of a session: who it is, its clock, and the counters that belong to no ring. Drawn in
+//! `spec/session.md`.
+
+use crate::RingError;
+use crate::clock::{Calibration, ClockSource};
+use crate::drop_reason::DropReason;
+use crate::limits::{APP_NAME_BYTES, CALLSITES_MAX, RINGS_MAX, TABLE_BYTES_MAX};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+/// Bytes of the session file.
+pub(crate) const SESSION_BYTES: usize = 4096;
+
+/// `LDSESS` and the format's version.
+const MAGIC: u64 = u64::from_le_bytes(*b"LDSESS\x01\x00");
+
+/// The session file.
+#[repr(C)]
+#[derive(Debug)]
+pub struct SessionHeader {
+    magic: AtomicU64,
+    pid: AtomicU32,
+    clock_source: AtomicU32,
+    start_unix_ns: AtomicU64,
+    flags: AtomicU64,
+    app: [AtomicU64; APP_NAME_BYTES / 8],
+    unused: [AtomicU64; 4],
+    // Line 2: calibration, behind a sequence lock.
+    calibration_sequence: AtomicU64,
+    base_ticks: AtomicU64,
+    base_unix_ns: AtomicU64,
+    ns_per_tick_q32: AtomicU64,
+    calibration_end: [AtomicU64; 4],
+    // Line 3: the coarse clock, renewed by the drain at every poll.
+    coarse_ticks: AtomicU64,
+    coarse_end: [AtomicU64; 7],
+    // Line 4: what there is.
+    ring_count: AtomicU32,
+    callsite_count: AtomicU32,
+    table_bytes: AtomicU64,
+    disabled: AtomicU64,
+    counts_end: [AtomicU64; 5],
+    // Line 5: drops of threads without a ring.
+    dropped: [AtomicU64; DropReason::COUNT],
+    // Line 6: how the process ended, as far as it could say.
+    end_signal: AtomicU32,
+    end_panics: AtomicU32,
+    end_thread: AtomicU64,
+    end_unix_ns: AtomicU64,
+    end_rest: [AtomicU64; 5],
+}
+
+const _: () = {
+    use core::mem::{offset_of, size_of};
+    assert!(offset_of!(SessionHeader, app) == 32);
+    assert!(offset_of!(SessionHeader, calibration_sequence) == 128);
+    assert!(offset_of!(SessionHeader, coarse_ticks) == 192);
+    assert!(offset_of!(SessionHeader, ring_count) == 256);
+    assert!(offset_of!(SessionHeader, dropped) == 320);
+    assert!(offset_of!(SessionHeader, end_signal) == 384);
+    assert!(size_of::<SessionHeader>() == 448);
+};
+
+impl SessionHeader {
+    pub(crate) fn format(&self, app: &str, clock: ClockSource, start_unix_ns: u64) {
+        // Relaxed: the magic is stored last.
+        self.pid.store(std::process::id(), Ordering::Relaxed);
+        self.clock_source.store(clock as u32, Ordering::Relaxed);
+        self.start_unix_ns.store(start_unix_ns, Ordering::Relaxed);
+        let mut bytes = [0u8; APP_NAME_BYTES];
+        let mut length = app.len().min(APP_NAME_BYTES - 1);
+        while !app.is_char_boundary(length) {
+            length -= 1;
+        }
+        bytes[..length].copy_from_slice(&app.as_bytes()[..length]);
+        for (word, chunk) in self.app.iter().zip(bytes.chunks_exact(8)) {
+            let mut eight = [0u8; 8];
+            eight.copy_from_slice(chunk);
+            word.store(u64::from_le_bytes(eight), Ordering::Relaxed);
+        }
+        // SYNC(session): the rest of the header is visible to whoever sees the magic.
+        self.magic.store(MAGIC, Ordering::Release);
+    }
+
+    pub(crate) fn check(&self) -> Result<(), RingError> {
+        // SYNC(session)
+        let magic = self.magic.load(Ordering::Acquire);
+        if magic != MAGIC {
+            return Err(damaged("magic", magic, "LDSESS and version 1"));
+        }
+        let source = self.clock_source.load(Ordering::Relaxed);
+        if ClockSource::from_code(source).is_none() {
+            return Err(damaged("clock source", u64::from(source), "1, 2 or 3"));
+        }
+        for (field, found, limit) in [
+            ("ring count", u64::from(self.ring_count()), RINGS_MAX as u64),
+            (
+                "callsite count",
+                u64::from(self.callsite_count()),
+                CALLSITES_MAX as u64,
+            ),
+            ("table bytes", self.table_bytes(), TABLE_BYTES_MAX as u64),
+        ] {
+            if found > limit {
+                return Err(damaged(field, found, "a number within the format's limit"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The process that made the session.
+    pub fn pid(&self) -> u32 {
+        self.pid.load(Ordering::Relaxed)
+    }
+
+    /// When it was made, in nanoseconds since 1970.
+    pub fn start_unix_ns(&self) -> u64 {
+        self.start_unix_ns.load(Ordering::Relaxed)
+    }
+
+    /// Where its ticks come from.
+    pub fn clock_source(&self) -> ClockSource {
+        ClockSource::from_code(self.clock_source.load(Ordering::Relaxed)).unwrap_or(ClockSource::Monotonic)
+    }
+
+    /// The application's name.
+    pub fn app(&self) -> String {
+        let mut bytes = [0u8; APP_NAME_BYTES];
+        for (chunk, word) in bytes.chunks_exact_mut(8).zip(&self.app) {
+            chunk.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+        }
+        let length = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+        String::from_utf8_lossy(bytes.get(..length).unwrap_or(&[])).into_owned()
+    }
+
+    /// Publishes a calibration.
+    pub fn store_calibration(&self, calibration: &Calibration) {
+        // One writer. Odd while the words change.
+        let sequence = self.calibration_sequence.load(Ordering::Relaxed) | 1;
+        self.calibration_sequence.store(sequence, Ordering::Relaxed);
+        // SYNC(calibration)
+        fence(Ordering::Release);
+        self.base_ticks.store(calibration.base_ticks, Ordering::Relaxed);
+        self.base_unix_ns
+            .store(calibration.base_unix_ns, Ordering::Relaxed);
+        self.ns_per_tick_q32
+            .store(calibration.ns_per_tick_q32, Ordering::Relaxed);
+        // SYNC(calibration)
+        self.calibration_sequence
+            .store(sequence.wrapping_add(1), Ordering::Release);
+    }
+
+    /// The calibration now in force; `None` before the first, or when its writer died while it wrote.
+    pub fn calibration(&self) -> Option<Calibration> {
+        for _ in 0..1000 {
+            // SYNC(calibration)
+            let before = self.calibration_sequence.load(Ordering::Acquire);
+            let calibration = Calibration {
+                base_ticks: self.base_ticks.load(Ordering::Relaxed),
+                base_unix_ns: self.base_unix_ns.load(Ordering::Relaxed),
+                ns_per_tick_q32: self.ns_per_tick_q32.load(Ordering::Relaxed),
+            };
+            // SYNC(calibration)
+            fence(Ordering::Acquire);
+            let after = self.calibration_sequence.load(Ordering::Relaxed);
+            if before == after && before.is_multiple_of(2) {
+                return (before != 0).then_some(calibration);
+            }
+            core::hint::spin_loop();
+        }
+        None
+    }
+
+    /// The word of the coarse clock.
+    pub fn coarse_clock(&self) -> &AtomicU64 {
+        &self.coarse_ticks
+    }
+
+    /// Rings made so far.
+    pub fn ring_count(&self) -> u32 {
+        // SYNC(ring count): the rings below the count are formatted.
+        self.ring_count.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn publish_ring_count(&self, count: u32) {
+        // SYNC(ring count)
+        self.ring_count.store(count, Ordering::Release);
+    }
+
+    /// Callsites registered so far.
+    pub fn callsite_count(&self) -> u32 {
+        // SYNC(callsite): table and control words below the count are visible.
+        self.callsite_count.load(Ordering::Acquire)
+    }
+
+    /// Bytes of the table that are valid.
+    pub fn table_bytes(&self) -> u64 {
+        self.table_bytes.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn publish_callsite(&self, count: u32, table_bytes: u64) {
+        // SYNC(callsite)
+        self.table_bytes.store(table_bytes, Ordering::Release);
+        self.callsite_count.store(count, Ordering::Release);
+    }
+
+    /// Counts a call that was dropped without a ring.
+    pub fn count_drop(&self, reason: DropReason, calls: u64) {
+        self.dropped[reason as usize].fetch_add(calls, Ordering::Relaxed);
+    }
+
+    /// Calls dropped without a ring, by reason.
+    pub fn dropped(&self) -> [u64; DropReason::COUNT] {
+        core::array::from_fn(|reason| self.dropped[reason].load(Ordering::Relaxed))
+    }
+
+    /// Calls that their level switched off, as last told by the process.
+    pub fn disabled(&self) -> u64 {
+        self.disabled.load(Ordering::Relaxed)
+    }
+
+    /// Tells the number of calls that their level switched off.
+    pub fn store_disabled(&self, calls: u64) {
+        self.disabled.store(calls, Ordering::Relaxed);
+    }
+
+    /// Notes a fatal signal. Safe to call from a signal handler: plain stores.
+    pub fn note_signal(&self, signal: u32, thread_id: u64, unix_ns: u64) {
+        self.end_thread.store(thread_id, Ordering::Relaxed);
+        self.end_unix_ns.store(unix_ns, Ordering::Relaxed);
+        self.end_signal.store(signal, Ordering::Release);
+    }
+
+    /// The fatal signal that was noted: its number, the thread and the time.
+    pub fn noted_signal(&self) -> Option<(u32, u64, u64)> {
+        let signal = self.end_signal.load(Ordering::Acquire);
+        (signal != 0).then(|| {
+            (
+                signal,
+                self.end_thread.load(Ordering::Relaxed),
+                self.end_unix_ns.load(Ordering::Relaxed),
+            )
+        })
+    }
+
+    /// Counts a panic.
+    pub fn note_panic(&self) {
+        self.end_panics.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Panics so far.
+    pub fn panics(&self) -> u32 {
+        self.end_panics.load(Ordering::Relaxed)
+    }
+}
+
+fn damaged(field: &'static str, found: u64, expected: &'static str) -> RingError {
+    RingError::Damaged {
+        what: "session header",
+        field,
+        found,
+        expected,
+    }
+}

@@ -1,0 +1,309 @@
+//! The system calls of the ring crate, each behind a safe function.
+#![allow(unsafe_code)]
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+
+/// Memory mapped twice in a row, or once; unmapped when dropped.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    base: *mut u8,
+    mapped_bytes: usize,
+}
+
+// SAFETY: a mapping is plain memory that any thread may address; who may write where is up to its users.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; the type itself has no interior state.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps `[offset, offset + bytes)` of a file, shared and writable.
+    pub(crate) fn plain(file: &File, offset: u64, bytes: usize) -> io::Result<Self> {
+        // SAFETY: a fresh mapping at an address of the kernel's choice aliases nothing of ours.
+        let base = unsafe { map(core::ptr::null_mut(), bytes, file.as_raw_fd(), offset, 0) }?;
+        Ok(Self {
+            base,
+            mapped_bytes: bytes,
+        })
+    }
+
+    /// Maps `[0, head + ring)` of a file, followed by `[head, head + ring)` once more, so that `ring` bytes from
+    /// any offset of the data area are contiguous. `populate` touches every page now.
+    pub(crate) fn ring(file: &File, head: usize, ring: usize, populate: bool) -> io::Result<Self> {
+        let total = head + 2 * ring;
+        let flags = if populate { POPULATE } else { 0 };
+        // SAFETY: reserves address space only; nothing of ours is there.
+        let base = unsafe {
+            libc::mmap(
+                core::ptr::null_mut(),
+                total,
+                libc::PROT_NONE,
+                libc::MAP_PRIVATE | libc::MAP_ANON | NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let mapping = Self {
+            base: base.cast(),
+            mapped_bytes: total,
+        };
+        let fd = file.as_raw_fd();
+        // SAFETY: both fixed mappings lie inside of the reservation that `mapping` owns.
+        unsafe {
+            map(mapping.base, head + ring, fd, 0, libc::MAP_FIXED | flags)?;
+            map(
+                mapping.base.add(head + ring),
+                ring,
+                fd,
+                head as u64,
+                libc::MAP_FIXED | flags,
+            )?;
+        }
+        Ok(mapping)
+    }
+
+    /// First byte of the mapping.
+    pub(crate) fn base(&self) -> *mut u8 {
+        self.base
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: `base` and `mapped_bytes` are what `mmap` gave, and nobody can reach the mapping after its owner.
+        unsafe { libc::munmap(self.base.cast(), self.mapped_bytes) };
+    }
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const POPULATE: libc::c_int = libc::MAP_POPULATE;
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const POPULATE: libc::c_int = 0;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const NORESERVE: libc::c_int = libc::MAP_NORESERVE;
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const NORESERVE: libc::c_int = 0;
+
+/// # Safety
+/// With `MAP_FIXED`, `[at, at + bytes)` must be address space that the caller owns.
+unsafe fn map(at: *mut u8, bytes: usize, fd: RawFd, offset: u64, flags: libc::c_int) -> io::Result<*mut u8> {
+    // SAFETY: the caller vouches for a fixed address; any other address is the kernel's choice.
+    let base = unsafe {
+        libc::mmap(
+            at.cast(),
+            bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | flags,
+            fd,
+            offset as libc::off_t,
+        )
+    };
+    if base == libc::MAP_FAILED {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(base.cast())
+    }
+}
+
+/// Grows the file to `bytes` with the blocks reserved, so that no later touch can fail with SIGBUS.
+pub(crate) fn reserve(file: &File, from: u64, bytes: u64) -> io::Result<()> {
+    #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
+    {
+        // SAFETY: plain system call on a descriptor that `file` keeps open.
+        let code = unsafe {
+            libc::posix_fallocate(
+                file.as_raw_fd(),
+                from as libc::off_t,
+                (bytes - from) as libc::off_t,
+            )
+        };
+        if code == 0 {
+            Ok(())
+        } else {
+            Err(io::Error::from_raw_os_error(code))
+        }
+    }
+    #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
+    {
+        let _ = from;
+        file.set_len(bytes)
+    }
+}
+
+/// A sealed memory file: its size can never change again.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(crate) fn memfd(name: &str, bytes: u64) -> io::Result<File> {
+    let name = CString::new(name).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    // SAFETY: `name` is a valid C string for the length of the call.
+    let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: `fd` is a fresh descriptor that nobody else owns.
+    let file = unsafe { File::from_raw_fd(fd) };
+    reserve(&file, 0, bytes)?;
+    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+    // SAFETY: plain system call on a descriptor that `file` keeps open.
+    if unsafe { libc::fcntl(fd, libc::F_ADD_SEALS, seals) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(file)
+}
+
+/// Whether the file can neither shrink nor grow.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(crate) fn is_sealed(file: &File) -> bool {
+    // SAFETY: plain system call on a descriptor that `file` keeps open.
+    let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
+    let wanted = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
+    seals >= 0 && seals & wanted == wanted
+}
+
+/// An unnamed shared memory object, for systems without memory files.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(crate) fn memfd(name: &str, bytes: u64) -> io::Result<File> {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    // Relaxed: only uniqueness counts.
+    let unique = NEXT.fetch_add(1, Ordering::Relaxed);
+    let name = CString::new(format!("/ld{:.8}{}.{unique}", name, std::process::id()))
+        .map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let mode: libc::c_uint = 0o600;
+    // SAFETY: `name` is a valid C string for the length of both calls.
+    let fd = unsafe { libc::shm_open(name.as_ptr(), libc::O_RDWR | libc::O_CREAT | libc::O_EXCL, mode) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: as above; the object lives on through `fd`.
+    unsafe { libc::shm_unlink(name.as_ptr()) };
+    // SAFETY: `fd` is a fresh descriptor that nobody else owns.
+    let file = unsafe { File::from_raw_fd(fd) };
+    file.set_len(bytes)?;
+    Ok(file)
+}
+
+/// Sizes of anonymous objects cannot be sealed on this system.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(crate) fn is_sealed(_file: &File) -> bool {
+    false
+}
+
+/// Takes the record lock on the whole file without waiting; `Ok(false)` when another process has it.
+pub(crate) fn lock_for_process(file: &File) -> io::Result<bool> {
+    let lock = whole_file(libc::F_WRLCK as libc::c_short);
+    // SAFETY: `lock` is a valid flock structure for the length of the call.
+    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLK, &lock) } == 0 {
+        return Ok(true);
+    }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        Some(libc::EAGAIN | libc::EACCES) => Ok(false),
+        _ => Err(error),
+    }
+}
+
+/// The process that holds the record lock, if another one does.
+pub(crate) fn lock_holder(file: &File) -> io::Result<Option<u32>> {
+    let mut lock = whole_file(libc::F_WRLCK as libc::c_short);
+    // SAFETY: `lock` is a valid flock structure that the call fills in.
+    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLK, &mut lock) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok((lock.l_type != libc::F_UNLCK as libc::c_short).then_some(lock.l_pid.cast_unsigned()))
+}
+
+fn whole_file(kind: libc::c_short) -> libc::flock {
+    // SAFETY: `flock` is plain numbers, for which zero is valid.
+    let mut lock: libc::flock = unsafe { core::mem::zeroed() };
+    lock.l_type = kind;
+    lock.l_whence = libc::SEEK_SET as libc::c_short;
+    lock
+}
+
+/// The kernel's number of the calling thread.
+pub(crate) fn thread_id() -> u64 {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    {
+        // SAFETY: has no arguments and cannot fail.
+        unsafe { libc::syscall(libc::SYS_gettid) as u64 }
+    }
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    {
+        // SAFETY: has no arguments and cannot fail.
+        unsafe { libc::pthread_self() as usize as u64 }
+    }
+}
+
+/// The calling user.
+pub fn user_id() -> u32 {
+    // SAFETY: has no arguments and cannot fail.
+    unsafe { libc::geteuid() }
+}
+
+/// Nanoseconds of a system clock.
+pub(crate) fn clock_ns(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is a valid structure that the call fills in.
+    unsafe { libc::clock_gettime(clock, &mut time) };
+    (time.tv_sec as u64)
+        .wrapping_mul(1_000_000_000)
+        .wrapping_add(time.tv_nsec as u64)
+}
+
+/// Parks until `word` is no longer `expected`, a wake comes, or the time is over. May return early.
+#[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
+pub(crate) fn futex_wait(word: &crate::sync::AtomicU32, expected: u32, timeout_ns: u64) {
+    let time = libc::timespec {
+        tv_sec: (timeout_ns / 1_000_000_000) as libc::time_t,
+        tv_nsec: (timeout_ns % 1_000_000_000) as _,
+    };
+    // SAFETY: `word` and `time` are valid for the length of the call; the kernel only reads them.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, expected, &time) };
+}
+
+/// Wakes all who wait on `word`, in every process.
+#[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
+pub(crate) fn futex_wake(word: &crate::sync::AtomicU32) {
+    // SAFETY: `word` is valid for the length of the call; the kernel only uses its address.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
+}
+
+/// Without futexes a waiter looks again every 100 µs.
+#[cfg(all(not(any(target_os = "linux", target_os = "android")), not(loom)))]
+pub(crate) fn futex_wait(word: &crate::sync::AtomicU32, expected: u32, timeout_ns: u64) {
+    let end = std::time::Instant::now() + std::time::Duration::from_nanos(timeout_ns);
+    // Relaxed: a hint; the caller checks its own condition again.
+    while word.load(crate::sync::Ordering::Relaxed) == expected && std::time::Instant::now() < end {
+        std::thread::sleep(std::time::Duration::from_micros(100));
+    }
+}
+
+/// Without futexes there is nobody to wake.
+#[cfg(all(not(any(target_os = "linux", target_os = "android")), not(loom)))]
+pub(crate) fn futex_wake(_word: &crate::sync::AtomicU32) {}
+
+/// The model's futex: waits until the word changes. A lost wake-up is an endless wait, which loom reports.
+#[cfg(loom)]
+pub(crate) fn futex_wait(word: &crate::sync::AtomicU32, expected: u32, _timeout_ns: u64) {
+    while word.load(crate::sync::Ordering::Acquire) == expected {
+        loom::thread::yield_now();
+    }
+}
+
+/// The model's wake: the word itself carries it.
+#[cfg(loom)]
+pub(crate) fn futex_wake(_word: &crate::sync::AtomicU32) {}
+
+/// Calls `handler` in the child after each `fork`.
+pub(crate) fn at_fork_child(handler: extern "C" fn()) {
+    // SAFETY: the handler is a plain function that lives as long as the program.
+    unsafe { libc::pthread_atfork(None, None, Some(handler)) };
+}

@@ -1,0 +1,203 @@
+//! A session of another process, dead or alive, as a recoverer or a control tool sees it.
+#![allow(unsafe_code)]
+
+use crate::buffers::Buffers;
+use crate::control::{ControlEntry, ENTRY_BYTES};
+use crate::files::{self, SessionDir, open_existing};
+use crate::limits::{CALLSITES_MAX, TABLE_BYTES_MAX};
+use crate::ring::Ring;
+use crate::session_header::{SESSION_BYTES, SessionHeader};
+use crate::{RingError, sys};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A session in a run directory.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// Its directory.
+    pub path: PathBuf,
+    /// The process that holds it; `None` when that process is dead.
+    pub holder: Option<u32>,
+}
+
+/// The sessions of a run directory, in the order of their names. A directory that is missing has none.
+///
+/// # Errors
+/// When the directory is not safe or cannot be listed.
+pub fn find_sessions(run_dir: &Path) -> Result<Vec<Found>, RingError> {
+    if !run_dir.exists() {
+        return Ok(Vec::new());
+    }
+    files::make_private_dir(run_dir)?;
+    let list = fs::read_dir(run_dir).map_err(|cause| RingError::io("list", run_dir, cause))?;
+    let mut found = Vec::new();
+    for path in list.filter_map(|entry| entry.ok().map(|entry| entry.path())) {
+        // A directory without a session file is being made or removed right now.
+        let Some(holder) = holder_of(&path) else { continue };
+        found.push(Found { path, holder });
+    }
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(found)
+}
+
+/// Who holds a session: `None` when there is no session, `Some(None)` when its process is dead.
+fn holder_of(path: &Path) -> Option<Option<u32>> {
+    let name = path.file_name()?.to_str()?;
+    // A process that opened and closed its own session file would give up its own lock: go by the name instead.
+    let own = name.rsplit('-').nth(1).and_then(|pid| pid.parse::<u32>().ok()) == Some(std::process::id());
+    if own && path.join("session").exists() {
+        return Some(Some(std::process::id()));
+    }
+    let file = open_existing(&path.join("session")).ok()?;
+    sys::lock_holder(&file).ok()
+}
+
+/// An opened session of another process.
+#[derive(Debug)]
+pub struct SessionView {
+    path: PathBuf,
+    mapping: sys::Mapping,
+    control: Option<(sys::Mapping, usize)>,
+    owned: Option<SessionDir>,
+}
+
+impl SessionView {
+    /// Opens a session for looking at it and switching its callsites, alive or dead.
+    ///
+    /// # Errors
+    /// When a file is missing or its header is not what it claims to be.
+    pub fn open(path: &Path) -> Result<Self, RingError> {
+        let file = open_existing(&path.join("session"))?;
+        Self::with_file(path, &file)
+    }
+
+    /// Opens a session that a dead process left, and locks it for this process.
+    ///
+    /// # Errors
+    /// When it is alive, or as [`SessionView::open`].
+    pub fn adopt(path: &Path) -> Result<Self, RingError> {
+        let dir = SessionDir::adopt(path)?;
+        let mut view = Self::with_file(path, dir.session_file())?;
+        view.owned = Some(dir);
+        Ok(view)
+    }
+
+    fn with_file(path: &Path, file: &File) -> Result<Self, RingError> {
+        let file_path = path.join("session");
+        let bytes = file
+            .metadata()
+            .map_err(|cause| RingError::io("look at", &file_path, cause))?
+            .len();
+        if bytes < SESSION_BYTES as u64 {
+            return Err(RingError::Damaged {
+                what: "session header",
+                field: "file size",
+                found: bytes,
+                expected: "4096 bytes",
+            });
+        }
+        let mapping = sys::Mapping::plain(file, 0, SESSION_BYTES)
+            .map_err(|cause| RingError::io("map", &file_path, cause))?;
+        let mut view = Self {
+            path: path.to_owned(),
+            mapping,
+            control: None,
+            owned: None,
+        };
+        view.header().check()?;
+        view.control = view.map_control().ok();
+        Ok(view)
+    }
+
+    fn map_control(&self) -> Result<(sys::Mapping, usize), RingError> {
+        let path = self.path.join("control");
+        let file = open_existing(&path)?;
+        let bytes = file
+            .metadata()
+            .map_err(|cause| RingError::io("look at", &path, cause))?
+            .len();
+        let count = (bytes as usize / ENTRY_BYTES).min(CALLSITES_MAX);
+        let mapping = sys::Mapping::plain(&file, 0, (count * ENTRY_BYTES).max(ENTRY_BYTES))
+            .map_err(|cause| RingError::io("map", &path, cause))?;
+        Ok((mapping, count))
+    }
+
+    /// The session's directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The shared header.
+    pub fn header(&self) -> &SessionHeader {
+        // SAFETY: the mapping is one page, aligned, and lives as long as `self`; all fields are atomics.
+        unsafe { &*self.mapping.base().cast::<SessionHeader>() }
+    }
+
+    /// The callsites, each with its id and its encoded bytes; up to the first broken entry.
+    ///
+    /// # Errors
+    /// When the table cannot be read.
+    pub fn callsites(&self) -> Result<Vec<(u32, Vec<u8>)>, RingError> {
+        use std::io::Read;
+        let path = self.path.join("callsites");
+        let file = open_existing(&path)?;
+        let valid = self.header().table_bytes().min(TABLE_BYTES_MAX as u64);
+        let mut bytes = Vec::new();
+        file.take(valid)
+            .read_to_end(&mut bytes)
+            .map_err(|cause| RingError::io("read", &path, cause))?;
+        Ok(files::split_table(&bytes).0)
+    }
+
+    /// The control entry of a callsite, if the session has it.
+    pub fn control(&self, id: u32) -> Option<&ControlEntry> {
+        let (mapping, count) = self.control.as_ref()?;
+        let known = (id as usize) < *count && id < self.header().callsite_count();
+        // SAFETY: the entry lies inside of the mapping, which is as long as the file was, is aligned, and lives as
+        // long as `self`; all fields are atomics.
+        known.then(|| unsafe {
+            &*mapping
+                .base()
+                .add(id as usize * ENTRY_BYTES)
+                .cast::<ControlEntry>()
+        })
+    }
+
+    /// The rings; those that cannot be opened are left out and counted.
+    pub fn rings(&self) -> (Vec<Arc<Ring>>, Vec<RingError>) {
+        let mut rings = Vec::new();
+        let mut broken = Vec::new();
+        for index in 0..self.header().ring_count().min(crate::limits::RINGS_MAX as u32) {
+            let path = self.path.join(files::ring_name(index));
+            match open_existing(&path).and_then(|file| Ring::open(&file, &path, index)) {
+                Ok(ring) => rings.push(Arc::new(ring)),
+                Err(error) => broken.push(error),
+            }
+        }
+        (rings, broken)
+    }
+
+    /// The output buffers.
+    ///
+    /// # Errors
+    /// When their file is missing or damaged.
+    pub fn buffers(&self) -> Result<Arc<Buffers>, RingError> {
+        let path = self.path.join("drain");
+        Ok(Arc::new(Buffers::open(&open_existing(&path)?, &path)?))
+    }
+
+    /// Removes an adopted session: everything has reached the log.
+    ///
+    /// # Errors
+    /// When the session was only opened, or a file cannot be removed.
+    pub fn remove(self) -> Result<(), RingError> {
+        match &self.owned {
+            Some(dir) => dir.remove(),
+            None => Err(RingError::Alive {
+                path: self.path.clone(),
+                pid: self.header().pid(),
+            }),
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Sessions and rings as whole processes use them: files, locks, recovery positions, hostile bytes.
+#![cfg(not(loom))]
+
+use logdrive_ring::local::{self, Clock, Wrote};
+use logdrive_ring::*;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+fn options(name: &str) -> (SessionOptions, PathBuf) {
+    let dir = std::env::temp_dir().join(format!("logdrive-ring-test-{}-{name}", std::process::id()));
+    let options = SessionOptions {
+        app: name.to_owned(),
+        run_dirs: vec![dir.clone()],
+        ring_bytes: 1 << 16,
+        config: b"config".to_vec(),
+        sink_count: 1,
+        buffers_per_sink: 2,
+        buffer_bytes: BUFFER_BYTES_MIN,
+    };
+    (options, dir)
+}
+
+#[test]
+fn a_session_reads_back_what_was_registered_and_goes_when_removed() {
+    let (options, dir) = options("registered");
+    let (session, failed) = Session::create(&options).unwrap();
+    assert!(failed.is_empty());
+    for number in 0..5000u32 {
+        let entry = session
+            .register(format!("callsite {number}").as_bytes(), control::ON)
+            .unwrap();
+        assert_eq!(entry.id(), number);
+    }
+    let (found, end) = session.callsites_from(0);
+    assert_eq!(found.len(), 5000);
+    assert_eq!(found[4999], (4999, b"callsite 4999".to_vec()));
+    assert_eq!(session.callsites_from(end).0.len(), 0);
+    let view = SessionView::open(session.path()).unwrap();
+    assert_eq!(view.callsites().unwrap(), found);
+    view.control(17).unwrap().set_control(control::OFF);
+    assert_eq!(session.control(17).unwrap().control(), control::OFF);
+    assert_eq!(view.buffers().unwrap().config(), b"config");
+    session.remove().unwrap();
+    assert_eq!(find_sessions(&dir).unwrap().len(), 0);
+    std::fs::remove_dir(dir).unwrap();
+}
+
+#[test]
+fn the_reserved_eighth_is_for_urgent_records() {
+    let (ring, _file) = Ring::unnamed(1 << 16).unwrap();
+    let ring = Arc::new(ring);
+    let mut producer = Producer::attach(ring.clone(), "t");
+    let mut accepted = 0;
+    while producer.push(&[0; 64], false, FullPolicy::Drop) != Admission::Dropped {
+        accepted += 1;
+    }
+    assert_eq!(accepted, (1 << 16) * 7 / 8 / 64);
+    let mut urgent = 0;
+    while producer.push(&[0; 64], true, FullPolicy::Drop) == Admission::GapDue {
+        // The gap is told by whoever can write; here the record itself is pushed again.
+        ring.header().take_unannounced();
+        assert_eq!(
+            producer.push(&[0; 64], true, FullPolicy::Drop),
+            Admission::Granted
+        );
+        urgent += 1;
+        producer.push(&[0; 64], false, FullPolicy::Drop);
+    }
+    assert!(urgent > 0);
+    let dropped = ring.header().dropped()[DropReason::Full as usize];
+    assert_eq!(dropped, 1 + urgent + u64::from(dropped > 1 + urgent));
+}
+
+#[test]
+fn wait_parks_once_per_episode_and_then_drops_at_once() {
+    let (ring, _file) = Ring::unnamed(1 << 16).unwrap();
+    let ring = Arc::new(ring);
+    let mut producer = Producer::attach(ring.clone(), "t");
+    while producer.push(&[0; 1024], false, FullPolicy::Wait) != Admission::Dropped {}
+    let parked = ring.header().dropped()[0];
+    assert_eq!(parked, 1);
+    for _ in 0..100_000 {
+        assert_eq!(
+            producer.push(&[0; 1024], false, FullPolicy::Wait),
+            Admission::Dropped
+        );
+    }
+    let mut consumer = Consumer::new(ring.clone());
+    consumer.release(consumer.pending_bytes().unwrap());
+    assert_eq!(
+        producer.push(&[0; 1024], false, FullPolicy::Wait),
+        Admission::GapDue
+    );
+    assert_eq!(ring.header().take_unannounced()[0], 100_001);
+    assert_eq!(
+        producer.push(&[0; 1024], false, FullPolicy::Wait),
+        Admission::Granted
+    );
+}
+
+#[test]
+fn a_thread_writes_through_its_place_and_gives_the_ring_back() {
+    let (options, dir) = options("place");
+    let (session, _) = Session::create(&options).unwrap();
+    local::start_running();
+    let session = Arc::new(session);
+    let inner = Arc::clone(&session);
+    std::thread::spawn(move || {
+        assert_eq!(local::write(5, 24, false, |put| put.u64(9)), Wrote::NoRing);
+        let producer = inner.acquire("worker").unwrap();
+        assert!(local::attach(
+            producer,
+            FullPolicy::Drop,
+            Clock::Counter,
+            local::generation()
+        ));
+        assert_eq!(
+            local::write(5, 24, false, |put| {
+                put.u64(9);
+                // A signal handler that logs now is turned away and counted.
+                assert_eq!(local::write(6, 24, false, |put| put.u64(1)), Wrote::Dropped);
+            }),
+            Wrote::Committed
+        );
+    })
+    .join()
+    .unwrap();
+    let ring = session.rings_from(0).remove(0);
+    assert_eq!(ring.header().thread_name(), "worker");
+    assert_eq!(ring.header().state(), RingState::Ended);
+    assert_eq!(ring.header().dropped()[DropReason::Reentrant as usize], 1);
+    let mut consumer = Consumer::new(Arc::clone(&ring));
+    let mut record = [0; 24];
+    consumer.copy_out(0, &mut record);
+    assert_eq!(record[..8], [24, 0, 0, 0, 5, 0, 0, 0]);
+    assert_eq!(record[16..], 9u64.to_le_bytes());
+    assert!(!consumer.is_finished());
+    consumer.release(24);
+    assert!(consumer.is_finished());
+    session.recycle(&ring);
+    let again = session.acquire("next").unwrap();
+    assert_eq!(again.ring().unwrap().index(), 0);
+    drop(again);
+    session.remove().unwrap();
+    std::fs::remove_dir(dir).unwrap();
+}
+
+#[test]
+fn positions_that_break_the_rules_are_errors() {
+    let (ring, file) = Ring::unnamed(1 << 16).unwrap();
+    let ring = Arc::new(ring);
+    let consumer = Consumer::new(ring.clone());
+    use std::os::unix::fs::FileExt;
+    for committed in [4u64, 12, (1 << 16) + 8, u64::MAX - 7, u64::MAX] {
+        file.write_all_at(&committed.to_le_bytes(), 64).unwrap();
+        assert!(consumer.pending_bytes().is_err(), "{committed}");
+    }
+    assert!(Ring::open_sealed(&file, 0).is_ok());
+    for (offset, bytes) in [(0, 7u64), (16, 0), (16, 3 << 16), (16, 1 << 40), (16, 1 << 17)] {
+        let mut before = [0; 8];
+        file.read_exact_at(&mut before, offset).unwrap();
+        file.write_all_at(&bytes.to_le_bytes(), offset).unwrap();
+        assert!(Ring::open_sealed(&file, 0).is_err(), "{offset} {bytes}");
+        file.write_all_at(&before, offset).unwrap();
+    }
+}
+
+#[test]
+fn only_published_epochs_count_after_a_kill() {
+    let (options, dir) = options("epochs");
+    let (session, _) = Session::create(&options).unwrap();
+    let buffers = Arc::clone(session.buffers());
+    let mut all = buffers.take_all(0);
+    let mut buffer = all.remove(0);
+    buffer.start_filling(1);
+    buffer.space()[..6].copy_from_slice(b"first\n");
+    buffer.grow(6, 1);
+    buffers.note_fill(0, &buffer, 1);
+    buffers.publish(1);
+    buffer.space()[..7].copy_from_slice(b"second\n");
+    buffer.grow(7, 1);
+    buffers.note_fill(0, &buffer, 2);
+    let (unwritten, empty) = buffers.adopt(0);
+    assert_eq!(unwritten.len(), 1);
+    assert_eq!(unwritten[0].0.bytes(), b"first\n");
+    assert_eq!(empty.len(), 1);
+    buffers.publish(2);
+    assert_eq!(buffers.adopt(0).0[0].0.bytes(), b"first\nsecond\n");
+    // A buffer that is filled again is not taken for its earlier filling.
+    buffer.mark_ready();
+    buffer.mark_written();
+    buffer.start_filling(2);
+    assert_eq!(buffers.adopt(0).0.len(), 0);
+    assert_eq!(buffers.counts(0).written_records, 2);
+    session.remove().unwrap();
+    std::fs::remove_dir(dir).unwrap();
+}
+
+#[test]
+fn ring_positions_of_an_unpublished_epoch_are_drained_again() {
+    let (ring, _file) = Ring::unnamed(1 << 16).unwrap();
+    let ring = Arc::new(ring);
+    let mut producer = Producer::attach(ring.clone(), "t");
+    for _ in 0..3 {
+        producer.push(&[1; 64], false, FullPolicy::Drop);
+    }
+    let consumer = Consumer::new(ring.clone());
+    consumer.note_drained(64, 1, 0);
+    consumer.note_drained(128, 2, 1);
+    assert_eq!(Consumer::resume(ring.clone(), 0).position(), 0);
+    assert_eq!(Consumer::resume(ring.clone(), 1).position(), 64);
+    assert_eq!(Consumer::resume(ring.clone(), 2).position(), 128);
+}
+
+#[test]
+fn a_session_of_a_living_process_cannot_be_adopted_by_its_list() {
+    let (options, dir) = options("alive");
+    let (session, _) = Session::create(&options).unwrap();
+    let found = find_sessions(&dir).unwrap();
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].holder, Some(std::process::id()));
+    session.remove().unwrap();
+    std::fs::remove_dir(dir).unwrap();
+}
+
+#[test]
+fn a_run_directory_that_others_may_write_to_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    let (options, dir) = options("open");
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o777)).unwrap();
+    assert!(matches!(
+        Session::create(&options),
+        Err(RingError::UnsafeDirectory { .. })
+    ));
+    std::fs::remove_dir(dir).unwrap();
+}
+
+#[test]
+fn disabled_calls_are_counted_in_living_and_ended_threads() {
+    let before = local::disabled_calls();
+    std::thread::spawn(|| (0..10).for_each(|_| local::count_disabled()))
+        .join()
+        .unwrap();
+    (0..5).for_each(|_| local::count_disabled());
+    assert_eq!(local::disabled_calls() - before, 15);
+}
