@@ -1,1 +1,112 @@
-//! A log call that costs a clock read and survives SIGKILL.
+//! **Logdrive**: a log call that costs about a clock read and survives SIGKILL.
+//!
+//! A call writes typed values into a ring of its thread in shared memory. Formatting, ordering, compression and I/O
+//! happen in other threads, in bulk. What a call has committed is not lost when the program is killed: the next start of
+//! the program, or `logdrive recover`, brings it into the log. What cannot be kept is counted, with the reason.
+//!
+//! ```
+//! # let dir = tempfile::tempdir()?;
+//! # std::env::set_current_dir(dir.path())?;
+//! let _guard = logdrive::init("shop")?;
+//! let (order_id, price) = (7, 9.5);
+//! logdrive::info!(order_id, price, "order filled");
+//! logdrive::debug!("order {} at {:.2}", order_id, price);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! - The calls: [`trace!`], [`debug!`], [`info!`], [`warn!`], [`error!`], [`fatal!`], [`every_n!`], [`every_ms!`],
+//!   [`once!`]. What may stand in them: [`event!`].
+//! - The set-up: [`init`], [`builder`], [`File`], [`Console`], [`Layout`], [`Filter`].
+//! - Other facades: [`mod@tracing`] and [`mod@log`], behind features of the same names.
+//! - Tests: [`Memory`].
+//!
+//! On Linux the rings are files or memory that outlives the program's death. On other Unixes the crate works the same,
+//! but a parked call looks again every 100 µs instead of being woken, and shared memory is reserved by size only.
+#![forbid(unsafe_code)]
+
+pub mod capture;
+mod builder;
+mod filter;
+#[cfg(feature = "log")]
+pub mod log;
+mod macros;
+mod panics;
+mod runtime;
+mod sinks;
+mod site;
+#[cfg(feature = "tracing")]
+pub mod tracing;
+
+pub use builder::{Builder, Clock, Guard, builder, init};
+pub use filter::{Filter, FilterError};
+pub use logdrive_backend::file::{Compress, Every, FileOptions, Storage};
+pub use logdrive_backend::{
+    BackendError, Stats, Memory, Overflow, Recovered, SinkDrop, SinkOptions, SinkStats, Stopped, Sync,
+    Target, recover,
+};
+pub use logdrive_ring::{DropReason, FullPolicy as Full};
+pub use logdrive_wire::Level;
+pub use runtime::InitError;
+pub use sinks::{Console, File, IntoSink, Layout};
+
+/// Waits until everything that was committed before the call is with the kernel, in all sinks. Blocks as long as
+/// anything moves; `false` when nothing did for five seconds. `true` when no logger runs.
+pub fn flush() -> bool {
+    runtime::flush()
+}
+
+/// As [`flush`], then makes all files durable with `fdatasync`.
+pub fn sync() -> bool {
+    runtime::sync()
+}
+
+/// Opens all log files anew, after somebody else moved them away.
+pub fn reopen() {
+    runtime::reopen();
+}
+
+/// The statistics of the running logger; `None` when none runs.
+pub fn stats() -> Option<Stats> {
+    runtime::stats()
+}
+
+/// Replaces the filter of the running logger; `false` when none runs. Effective at once, for all callsites.
+pub fn set_filter(filter: Filter) -> bool {
+    runtime::set_filter(filter)
+}
+
+/// The directory of this process's session, for `logdrive stats` and for tests.
+pub fn session_path() -> Option<std::path::PathBuf> {
+    runtime::session_path()
+}
+
+/// What the macros' expansions use. Not for use by hand; it changes without notice.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::macros::support::*;
+    pub use crate::site::{FieldMeta, Meta, Site, Ticket};
+    use logdrive_wire::Level;
+
+    /// Calls below this level are left out of the program.
+    pub const STATIC_MIN_LEVEL: Level = if cfg!(feature = "min_level_error") {
+        Level::Error
+    } else if cfg!(feature = "min_level_warn") {
+        Level::Warn
+    } else if cfg!(feature = "min_level_info") {
+        Level::Info
+    } else if cfg!(feature = "min_level_debug") {
+        Level::Debug
+    } else {
+        Level::Trace
+    };
+
+    /// Milliseconds of a clock that never runs backwards.
+    pub fn coarse_ms() -> u64 {
+        crate::runtime::coarse_ms()
+    }
+
+    /// Brings the log to the kernel after a `fatal!`. Blocks at most five seconds without progress.
+    pub fn after_fatal() {
+        crate::flush();
+    }
+}

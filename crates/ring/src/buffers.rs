@@ -338,6 +338,12 @@ impl Buffers {
         )
     }
 
+    /// The highest sequence number that any buffer has had.
+    pub fn last_sequence(&self) -> u64 {
+        let sequences = (0..self.buffer_count).map(|index| self.descriptor(index));
+        sequences.map(|descriptor| descriptor.sequence.load(Ordering::Relaxed)).max().unwrap_or(0)
+    }
+
     /// How far a filling buffer counts at an epoch.
     fn filled(&self, sink: usize, index: usize, epoch: u64) -> (usize, u64) {
         let mut newest = 0;

@@ -65,14 +65,26 @@ impl ControlEntry {
 
 /// A callsite's pointer to its entry, for statics.
 #[derive(Debug)]
-pub struct ControlRef(AtomicPtr<ControlEntry>);
+pub struct ControlRef {
+    entry: AtomicPtr<ControlEntry>,
+    /// The next of all pointers that were ever bound.
+    next: AtomicPtr<ControlRef>,
+    listed: AtomicU32,
+}
 
 static NOT_REGISTERED: ControlEntry = ControlEntry::new(UNREGISTERED, 0);
+
+/// The first of all pointers that were ever bound; they are statics, so the list only grows.
+static LISTED: AtomicPtr<ControlRef> = AtomicPtr::new(core::ptr::null_mut());
 
 impl ControlRef {
     /// A callsite that has not been registered.
     pub const fn unregistered() -> Self {
-        Self(AtomicPtr::new(&raw const NOT_REGISTERED as *mut ControlEntry))
+        Self {
+            entry: AtomicPtr::new(&raw const NOT_REGISTERED as *mut ControlEntry),
+            next: AtomicPtr::new(core::ptr::null_mut()),
+            listed: AtomicU32::new(0),
+        }
     }
 
     /// The entry.
@@ -80,18 +92,39 @@ impl ControlRef {
     pub fn entry(&self) -> &'static ControlEntry {
         // SYNC(control): the entry's id is visible before its address is. (A plain load on x86-64.)
         // SAFETY: the pointer is always that of a `&'static ControlEntry`: `bind` takes nothing else.
-        unsafe { &*self.0.load(Ordering::Acquire) }
+        unsafe { &*self.entry.load(Ordering::Acquire) }
     }
 
-    /// Ties the callsite to its entry.
-    pub fn bind(&self, entry: &'static ControlEntry) {
+    /// Ties the callsite to its entry, until [`unbind_all`].
+    pub fn bind(&'static self, entry: &'static ControlEntry) {
         // SYNC(control)
-        self.0
-            .store(core::ptr::from_ref(entry).cast_mut(), Ordering::Release);
+        self.entry.store(core::ptr::from_ref(entry).cast_mut(), Ordering::Release);
+        // Relaxed: only whoever sees the 0 lists the pointer.
+        if self.listed.swap(1, Ordering::Relaxed) != 0 {
+            return;
+        }
+        let this = core::ptr::from_ref(self).cast_mut();
+        let mut first = LISTED.load(Ordering::Relaxed);
+        loop {
+            // Relaxed: published by the exchange below.
+            self.next.store(first, Ordering::Relaxed);
+            // SYNC(listed): whoever walks the list sees `next`.
+            match LISTED.compare_exchange_weak(first, this, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(other) => first = other,
+            }
+        }
     }
+}
 
-    /// Back to the beginning: the session has ended.
-    pub fn unbind(&self) {
-        self.bind(&NOT_REGISTERED);
+/// Every callsite is unregistered again: the session has ended.
+pub fn unbind_all() {
+    // SYNC(listed)
+    let mut at = LISTED.load(Ordering::Acquire);
+    // SAFETY: the list holds addresses of statics only.
+    while let Some(reference) = unsafe { at.as_ref() } {
+        reference.entry.store((&raw const NOT_REGISTERED).cast_mut(), Ordering::Release);
+        // Relaxed: written before the element was published.
+        at = reference.next.load(Ordering::Relaxed);
     }
 }

@@ -25,11 +25,15 @@ mod buffers;
 #[cfg(not(loom))]
 mod files;
 #[cfg(not(loom))]
+mod leaked;
+#[cfg(not(loom))]
 pub mod local;
 #[cfg(not(loom))]
 mod session;
 #[cfg(not(loom))]
 mod session_header;
+#[cfg(not(loom))]
+pub mod signals;
 #[cfg(not(loom))]
 mod view;
 
@@ -43,6 +47,8 @@ pub use drop_reason::{DropReason, FullPolicy};
 pub use error::RingError;
 #[cfg(not(loom))]
 pub use files::{default_run_dir, file_part};
+#[cfg(not(loom))]
+pub use leaked::Leaked;
 pub use producer::{Admission, Producer};
 pub use put::Put;
 pub use ring::{DrainBell, RING_HEADER_BYTES, Ring, RingHeader, RingState, capacity_for};

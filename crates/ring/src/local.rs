@@ -40,6 +40,8 @@ pub enum Clock {
 }
 
 struct Local {
+    /// Whether the thread is one of the logger's own, which must not log.
+    denied: Cell<bool>,
     /// Whether a log call of this thread is under way; a signal handler that logs sees it.
     busy: Cell<bool>,
     policy: Cell<FullPolicy>,
@@ -52,6 +54,7 @@ struct Local {
 
 impl Local {
     const NEW: Local = Local {
+        denied: Cell::new(false),
         busy: Cell::new(false),
         policy: Cell::new(FullPolicy::Wait),
         clock: Cell::new(Clock::Counter),
@@ -252,7 +255,7 @@ fn with_producer<T>(work: impl FnOnce(&mut Producer) -> T) -> Option<T> {
 /// Gives the calling thread a ring of the session of `generation`. `false` when the thread is ending, or inside of a
 /// log call: then the ring is given back at once.
 pub fn attach(producer: Producer, policy: FullPolicy, clock: Clock, generation: u32) -> bool {
-    if OWNER.try_with(|_| ()).is_err() {
+    if is_denied() || OWNER.try_with(|_| ()).is_err() {
         return false;
     }
     LOCAL.with(|local| {
@@ -268,6 +271,16 @@ pub fn attach(producer: Producer, policy: FullPolicy, clock: Clock, generation: 
         local.busy.set(false);
         true
     })
+}
+
+/// The calling thread is one of the logger's own: it never gets a ring, so that it can never wait for itself.
+pub fn deny_thread() {
+    LOCAL.with(|local| local.denied.set(true));
+}
+
+/// Whether [`deny_thread`] was called in this thread.
+pub fn is_denied() -> bool {
+    LOCAL.with(|local| local.denied.get())
 }
 
 /// Gives the calling thread's ring back, if it has one.

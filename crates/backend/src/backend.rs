@@ -1,0 +1,336 @@
+//! The backend of one process: its session, its drain thread, and an I/O thread for every sink.
+
+use crate::console::Console;
+use crate::drain::{Drain, DrainCounts, DrainParts};
+use crate::error::BackendError;
+use crate::file::{Disk, LogFile, Storage};
+use crate::inside::gap_callsite;
+use crate::layout::{Layout, ProcessInfo};
+use crate::limits::{BUFFER_BYTES, BUFFERS_PER_SINK, NO_PROGRESS_MS};
+use crate::marks::{Marks, Waited};
+use crate::options::{SinkOptions, Target, sinks_to_text};
+use crate::outlet::{Outlet, OutletParts};
+use crate::recover;
+use crate::source::Source;
+use crate::stats::Stats;
+use crate::writer::{Message, Output, Writer};
+use logdrive_ring::clock::unix_ns;
+use logdrive_ring::{Buffer, Buffers, Place, Session, SessionOptions, control, default_run_dir};
+use logdrive_wire::Level;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How a backend is started.
+#[derive(Debug, Clone)]
+pub struct BackendOptions {
+    /// The application's name.
+    pub app: String,
+    /// Where sessions live; `None` for `/dev/shm/logdrive-UID`, then a directory beside the first log file.
+    pub run_dir: Option<PathBuf>,
+    /// Bytes of each thread's ring, rounded up to a power of two from 64 KiB on.
+    pub ring_bytes: usize,
+    /// The sinks.
+    pub sinks: Vec<SinkOptions>,
+    /// Whether producers read the coarse clock, which the drain then renews at every poll.
+    pub coarse_clock: bool,
+    /// Whether sessions that dead processes of the same application left are drained first.
+    pub recover: bool,
+    /// The file system, or one that fails on purpose.
+    pub storage: Arc<dyn Storage>,
+}
+
+impl BackendOptions {
+    /// The defaults: 1 MiB rings, no sinks, recovery on.
+    pub fn new(app: impl Into<String>) -> Self {
+        Self {
+            app: app.into(),
+            run_dir: None,
+            ring_bytes: logdrive_ring::limits::RING_BYTES_DEFAULT,
+            sinks: Vec::new(),
+            coarse_clock: false,
+            recover: true,
+            storage: Arc::new(Disk),
+        }
+    }
+
+    /// The run directories in the order in which they are tried.
+    pub fn run_dirs(&self) -> Vec<PathBuf> {
+        if let Some(dir) = &self.run_dir {
+            return vec![dir.clone()];
+        }
+        let mut dirs = vec![default_run_dir()];
+        let beside = self.sinks.iter().find_map(|sink| match &sink.target {
+            Target::File(file) => file.path.parent(),
+            _ => None,
+        });
+        dirs.push(beside.map_or_else(|| PathBuf::from(".logdrive"), |dir| dir.join(".logdrive")));
+        dirs
+    }
+}
+
+/// A running backend. Dropping it without [`Backend::stop`] leaves the session for recovery.
+#[derive(Debug)]
+pub struct Backend {
+    session: Arc<Session>,
+    marks: Arc<Marks>,
+    counts: Arc<DrainCounts>,
+    stop: Arc<AtomicBool>,
+    thread: Mutex<Option<JoinHandle<Drain>>>,
+    reopen: Vec<std::sync::mpsc::Sender<Message>>,
+}
+
+/// How a backend ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stopped {
+    /// Everything committed is with the kernel; the session is removed.
+    Complete,
+    /// A target made no progress; what it did not take stays in the session, for `logdrive recover`.
+    LeftForRecovery,
+}
+
+impl Backend {
+    /// Makes the session, recovers what dead processes of the same name left, opens the sinks, starts the threads.
+    ///
+    /// # Errors
+    /// When no run directory can be used, a sink cannot be opened, or a thread cannot be started.
+    pub fn start(options: &BackendOptions) -> Result<Self, BackendError> {
+        let marks = Arc::new(Marks::new(options.sinks.len()));
+        if options.recover {
+            recover::recover_app(&options.run_dirs(), &options.app, &marks);
+        }
+        let (session, failed) = Session::create(&SessionOptions {
+            app: options.app.clone(),
+            run_dirs: options.run_dirs(),
+            ring_bytes: options.ring_bytes,
+            config: sinks_to_text(&options.sinks).into_bytes(),
+            sink_count: options.sinks.len(),
+            buffers_per_sink: BUFFERS_PER_SINK,
+            buffer_bytes: BUFFER_BYTES,
+        })?;
+        for error in failed {
+            marks.notice(format!("{error}; the session is in {} instead", session.path().display()));
+        }
+        let started = Self::start_in(options, Arc::new(session), &marks);
+        if let Err((session, _)) = &started {
+            // The session holds nothing yet; the error that ended the start is the one to tell.
+            let _ = session.remove();
+        }
+        started.map_err(|(_, error)| error)
+    }
+
+    fn start_in(
+        options: &BackendOptions,
+        session: Arc<Session>,
+        marks: &Arc<Marks>,
+    ) -> Result<Self, (Arc<Session>, BackendError)> {
+        match Self::threads(options, &session, marks) {
+            Ok(backend) => Ok(backend),
+            Err(error) => Err((session, error)),
+        }
+    }
+
+    fn threads(
+        options: &BackendOptions,
+        session: &Arc<Session>,
+        marks: &Arc<Marks>,
+    ) -> Result<Self, BackendError> {
+        let gap = gap_callsite().encode().unwrap_or_default();
+        session.register(&gap, control::ON)?;
+        session.stock(crate::limits::SPARE_RINGS)?;
+        let process = process_info(&options.app);
+        let mut outlets = Vec::new();
+        let mut reopen = Vec::new();
+        for (index, sink) in options.sinks.iter().enumerate() {
+            let spare = session.buffers().take_all(index);
+            let output = open(&sink.target, &options.storage, marks)?;
+            let outlet = start_sink(index, sink, output, spare, session.buffers(), marks, &process)?;
+            reopen.push(outlet.sender());
+            outlets.push(outlet);
+        }
+        let counts = Arc::new(DrainCounts::default());
+        let stop = Arc::new(AtomicBool::new(false));
+        let drain = Drain::new(DrainParts {
+            source: Source::Live(Arc::clone(session)),
+            outlets,
+            marks: Arc::clone(marks),
+            counts: Arc::clone(&counts),
+            stop: Arc::clone(&stop),
+            coarse: options.coarse_clock,
+            sequence: 0,
+        });
+        let thread = std::thread::Builder::new()
+            .name("logdrive-drain".to_owned())
+            .spawn(move || drain.run())
+            .map_err(|cause| BackendError::Thread { name: "logdrive-drain", cause })?;
+        Ok(Self {
+            session: Arc::clone(session),
+            marks: Arc::clone(marks),
+            counts,
+            stop,
+            thread: Mutex::new(Some(thread)),
+            reopen,
+        })
+    }
+
+    /// The session.
+    pub fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
+    /// Waits until every record that was committed before the call is with the kernel (C1) in all sinks. Ends early
+    /// with `false` when nothing moves for five seconds.
+    pub fn flush(&self) -> bool {
+        let mark = self.marks.request();
+        self.session.bell().ring();
+        self.marks.wait_for(mark, Duration::from_millis(NO_PROGRESS_MS)) == Waited::Reached
+    }
+
+    /// As [`Backend::flush`], then makes all files durable (C2).
+    pub fn sync(&self) -> bool {
+        if !self.flush() {
+            return false;
+        }
+        self.send_all(|| Message::Sync);
+        self.flush()
+    }
+
+    /// Opens all files anew, as after a rotation from outside.
+    pub fn reopen(&self) {
+        self.send_all(|| Message::Reopen);
+    }
+
+    fn send_all(&self, message: impl Fn() -> Message) {
+        for sender in &self.reopen {
+            // A sink whose thread has ended has nothing to open.
+            let _ = sender.send(message());
+        }
+    }
+
+    /// The statistics of the session.
+    pub fn stats(&self) -> Stats {
+        self.session.header().store_disabled(logdrive_ring::local::disabled_calls());
+        Stats::of_live(&self.session, &self.counts)
+    }
+
+    /// Leaves a line about the logger itself in the log.
+    pub fn notice(&self, text: String) {
+        self.marks.notice(text);
+    }
+
+    /// Drains what is committed, writes it, and ends the threads. Waits as long as anything moves, and five seconds
+    /// more.
+    pub fn stop(&self) -> Stopped {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(thread) = thread else { return Stopped::Complete };
+        let no_progress = Duration::from_millis(NO_PROGRESS_MS);
+        let mark = self.marks.request();
+        self.session.bell().ring();
+        if self.marks.wait_for(mark, no_progress) == Waited::NoProgress {
+            self.marks.abandon();
+        }
+        // SYNC(stop)
+        self.stop.store(true, Ordering::Release);
+        self.session.bell().ring();
+        let Ok(mut drain) = thread.join() else { return Stopped::LeftForRecovery };
+        drain.tell_drops();
+        drain.hand_over_all();
+        drain.tell_all(|| Message::Close);
+        let closed = self.marks.wait_closed(no_progress);
+        drop(drain);
+        if closed == Waited::NoProgress || self.marks.is_abandoned() || self.stats().pending() > 0 {
+            return Stopped::LeftForRecovery;
+        }
+        match self.session.remove() {
+            Ok(()) => Stopped::Complete,
+            Err(_) => Stopped::LeftForRecovery,
+        }
+    }
+}
+
+/// This process, for patterns that name it.
+pub(crate) fn process_info(app: &str) -> ProcessInfo {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    ProcessInfo { app: app.to_owned(), pid: std::process::id(), host }
+}
+
+/// Opens a target.
+pub(crate) fn open(
+    target: &Target,
+    storage: &Arc<dyn Storage>,
+    marks: &Marks,
+) -> Result<Output, BackendError> {
+    Ok(match target {
+        Target::File(options) => {
+            let mut file = LogFile::open(options, Arc::clone(storage), unix_ns())?;
+            while let Some(notice) = file.notice() {
+                marks.notice(notice);
+            }
+            Output::File(Box::new(file))
+        }
+        Target::Stdout => Output::Console(Console::stdout()),
+        Target::Stderr => Output::Console(Console::stderr()),
+        Target::Memory(memory) => Output::Memory(memory.clone()),
+        Target::Discard => Output::Discard,
+    })
+}
+
+/// Starts a sink's I/O thread.
+pub(crate) fn start_sink(
+    index: usize,
+    options: &SinkOptions,
+    output: Output,
+    spare: Vec<Buffer>,
+    buffers: &Arc<Buffers>,
+    marks: &Arc<Marks>,
+    process: &ProcessInfo,
+) -> Result<Outlet, BackendError> {
+    let (out, inbox) = channel();
+    let (returned, back) = channel();
+    let mut layout = options.layout.clone();
+    if let Output::Console(console) = &output {
+        layout.color = console.colour_wanted();
+    }
+    let outlet = Outlet::new(OutletParts {
+        index,
+        layout: Layout::new(layout, process.clone())?,
+        min_level: options.min_level,
+        flush_level: options.flush_level,
+        flush_every: options.flush_every,
+        overflow: options.overflow,
+        buffers: Arc::clone(buffers),
+        spare,
+        back,
+        out,
+    });
+    let writer = Writer {
+        sink: index,
+        output,
+        sync: options.sync,
+        inbox,
+        back: returned,
+        buffers: Arc::clone(buffers),
+        marks: Arc::clone(marks),
+        failing: false,
+        unsynced_since: None,
+    };
+    std::thread::Builder::new()
+        .name(format!("logdrive-io-{index}"))
+        .spawn(move || writer.run())
+        .map_err(|cause| BackendError::Thread { name: "logdrive-io", cause })?;
+    Ok(outlet)
+}
+
+/// Hands buffers that a dead process left unwritten to a sink, in their order, and waits for them.
+pub(crate) fn replay(outlet: &Outlet, unwritten: Vec<(Buffer, Place)>) {
+    for (mut buffer, _) in unwritten {
+        buffer.mark_ready();
+        outlet.send(Message::Write { buffer, sync: false });
+    }
+}
+
+/// The level of lines that say how a process ended.
+pub(crate) const END_LEVEL: Level = Level::Warn;

@@ -1,0 +1,193 @@
+//! Compresses one rotated file so that a crash at any moment leaves its bytes once and whole: they
+//! go to a temporary name, are synced, get their final name, and only then the original is removed.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::limits::COPY_BLOCK_BYTES;
+use super::options::Compress;
+use super::storage::{Kind, Open, Reader, Stat, Storage, Writer};
+use super::storage::Taken;
+
+/// How an attempt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Only the compressed file is left.
+    Done,
+    /// Another process holds the file, or has dealt with it.
+    Elsewhere,
+    /// The owner closes: the next open takes it up again.
+    Stopped,
+}
+
+/// Compresses the file `name`. After an error or a stop the original is as it was.
+pub(crate) fn compress(
+    storage: &dyn Storage,
+    dir: &File,
+    name: &str,
+    how: Compress,
+    stop: &AtomicBool,
+) -> io::Result<Outcome> {
+    let ending = match how {
+        Compress::None => return Ok(Outcome::Elsewhere),
+        Compress::Gzip => ".gz",
+        Compress::Zstd => ".zst",
+    };
+    let Some((source, stat)) = lock_file(storage, dir, name, Open::ReadOnly)? else {
+        return Ok(Outcome::Elsewhere);
+    };
+    let target = format!("{name}{ending}");
+    if exists(storage, dir, &target)? {
+        // It got this name after it was complete and synced; the last attempt was cut short between
+        // that and the removal.
+        storage.remove(dir, name)?;
+        return Ok(Outcome::Done);
+    }
+    let temporary = format!("{target}.tmp");
+    let Some(copy) = create_temporary(storage, dir, &temporary, stat.mode)? else {
+        return Ok(Outcome::Elsewhere);
+    };
+    let finished = encode(storage, &source, &copy, how, stop).and_then(|complete| {
+        if complete {
+            storage.sync(&copy)?;
+            keep_time(&source, &copy);
+            storage.rename(dir, &temporary, &target, Taken::Fail)?;
+        }
+        Ok(complete)
+    });
+    match finished {
+        Ok(true) => {}
+        Ok(false) => {
+            storage.remove(dir, &temporary)?;
+            return Ok(Outcome::Stopped);
+        }
+        Err(cause) => {
+            // The first error tells what is wrong; the left-over goes at the next open.
+            let _ = storage.remove(dir, &temporary);
+            return Err(cause);
+        }
+    }
+    storage.sync_dir(dir)?;
+    storage.remove(dir, name)?;
+    Ok(Outcome::Done)
+}
+
+/// Opens and locks a regular file; nothing when it is gone or another process holds it.
+pub(crate) fn lock_file(
+    storage: &dyn Storage,
+    dir: &File,
+    name: &str,
+    how: Open,
+) -> io::Result<Option<(File, Stat)>> {
+    let file = match storage.open(dir, name, how) {
+        Ok(file) => file,
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(cause) => return Err(cause),
+    };
+    let stat = storage.stat_file(&file)?;
+    if stat.kind != Kind::Regular || !storage.lock(&file)? {
+        return Ok(None);
+    }
+    // Between open and lock another process may have finished with the file and removed it.
+    match storage.stat(dir, Path::new(name)) {
+        Ok(named) if named.same_file(&stat) => Ok(Some((file, stat))),
+        Ok(_) => Ok(None),
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(cause) => Err(cause),
+    }
+}
+
+/// A new temporary file that is locked, in place of one that a crash has left.
+fn create_temporary(
+    storage: &dyn Storage,
+    dir: &File,
+    name: &str,
+    mode: u32,
+) -> io::Result<Option<File>> {
+    let create = || storage.open(dir, name, Open::New(mode & 0o777 | 0o600));
+    let file = match create() {
+        Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {
+            if lock_file(storage, dir, name, Open::ReadOnly)?.is_none() {
+                return Ok(None);
+            }
+            storage.remove(dir, name)?;
+            create()?
+        }
+        other => other?,
+    };
+    Ok(storage.lock(&file)?.then_some(file))
+}
+
+fn exists(storage: &dyn Storage, dir: &File, name: &str) -> io::Result<bool> {
+    match storage.stat(dir, Path::new(name)) {
+        Ok(_) => Ok(true),
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(cause) => Err(cause),
+    }
+}
+
+/// The compressed file shows when its last record was written, not when it was compressed.
+fn keep_time(source: &File, copy: &File) {
+    if let Ok(modified) = source.metadata().and_then(|metadata| metadata.modified()) {
+        // Nothing depends on it: the age of a file is in its name.
+        let _ = copy.set_modified(modified);
+    }
+}
+
+/// Writes the compressed bytes; `false` when it was stopped before the end.
+fn encode(
+    storage: &dyn Storage,
+    source: &File,
+    copy: &File,
+    how: Compress,
+    stop: &AtomicBool,
+) -> io::Result<bool> {
+    let reader = Reader { storage, file: source, offset: 0 };
+    let writer = Writer { storage, file: copy, offset: 0 };
+    match how {
+        #[cfg(feature = "gzip")]
+        Compress::Gzip => {
+            let level = flate2::Compression::default();
+            let mut encoder = flate2::write::GzEncoder::new(writer, level);
+            let complete = copy_all(reader, &mut encoder, stop)?;
+            encoder.finish()?;
+            Ok(complete)
+        }
+        #[cfg(feature = "zstd")]
+        Compress::Zstd => {
+            let mut encoder = zstd::stream::write::Encoder::new(writer, 3)?;
+            encoder.include_checksum(true)?;
+            let complete = copy_all(reader, &mut encoder, stop)?;
+            encoder.finish()?;
+            Ok(complete)
+        }
+        // Options that name what this build lacks were refused at open.
+        #[allow(unreachable_patterns)]
+        _ => {
+            let _ = (reader, writer, stop); // used by the arms that a feature adds
+            Ok(false)
+        }
+    }
+}
+
+/// Copies to the end of the source, or until it is told to stop.
+#[cfg(any(feature = "gzip", feature = "zstd"))]
+fn copy_all(
+    mut reader: Reader<'_>,
+    encoder: &mut dyn io::Write,
+    stop: &AtomicBool,
+) -> io::Result<bool> {
+    let mut block = vec![0; COPY_BLOCK_BYTES];
+    // Relaxed: the flag carries no data, and one block more or less does not matter.
+    while !stop.load(Ordering::Relaxed) {
+        match reader.read(&mut block) {
+            Ok(0) => return Ok(true),
+            Ok(read) => encoder.write_all(&block[..read])?,
+            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
+            Err(cause) => return Err(cause),
+        }
+    }
+    Ok(false)
+}

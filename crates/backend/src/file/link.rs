@@ -1,0 +1,53 @@
+//! The symbolic link to the file that is written: set by making a new link beside it and renaming
+//! that over the old one, so that at no moment there is none.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::error::{Doing, FileError};
+use super::home::open_dir;
+use super::names::Names;
+use super::options::FileOptions;
+use super::storage::{Kind, Storage, Taken};
+
+/// Makes `link` point to `file`; both are absolute. Does nothing where it does so already.
+pub(crate) fn point_link(
+    storage: &dyn Storage,
+    options: &FileOptions,
+    link: &Path,
+    file: &Path,
+) -> Result<(), FileError> {
+    let names = Names::new(link)?;
+    let name = names.active();
+    let failed = |cause| FileError::io(Doing::Link, link, cause);
+    if link == file || link == options.path {
+        let why = "it is the log itself: give the link another name";
+        return Err(FileError::Name { path: link.to_path_buf(), why });
+    }
+    let dir = open_dir(storage, &names.dir, options)?;
+    // Relative within one directory, so that the link stays right when the directory is moved.
+    let target = match file.parent() == Some(names.dir.as_path()) {
+        true => file.file_name().map(PathBuf::from).unwrap_or_default(),
+        false => file.to_path_buf(),
+    };
+    match storage.stat(&dir, Path::new(&name)) {
+        Ok(stat) if stat.kind == Kind::Link => {
+            if storage.read_link(&dir, &name).map_err(failed)? == target {
+                return Ok(());
+            }
+        }
+        Ok(_) => {
+            let why = "a file that is no link stands where the link should: move it away";
+            return Err(FileError::Name { path: link.to_path_buf(), why });
+        }
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => {}
+        Err(cause) => return Err(failed(cause)),
+    }
+    let temporary = format!("{name}.{}.tmp", std::process::id());
+    match storage.remove(&dir, &temporary) {
+        Err(cause) if cause.kind() != io::ErrorKind::NotFound => return Err(failed(cause)),
+        _ => {}
+    }
+    storage.symlink(&dir, &target, &temporary).map_err(failed)?;
+    storage.rename(&dir, &temporary, &name, Taken::Replace).map_err(failed)
+}

@@ -1,0 +1,38 @@
+//! The destination of a file sink: whole chunks of lines in, a rotating log on disk out.
+//!
+//! Synchronous and driven by one thread. It knows nothing of records, and every time is an argument.
+//! [`LogFile`] is the log, [`rewrite`] finishes after a kill what its writer could not, and
+//! [`Storage`] is the seam where tests let the disk fail.
+//!
+//! A log has one owner at a time, by an exclusive lock (`flock`) on the active file. That file has the
+//! configured path; rotation names it `NAME.2026-11-21T12-34-56Z.1.log`, by the time of the rotation
+//! and a number that counts within one second, and compression adds `.gz` or `.zst`.
+
+mod active;
+mod calendar;
+mod compress;
+mod error;
+mod faulty;
+mod home;
+mod limits;
+mod link;
+mod log_file;
+mod names;
+mod notices;
+mod options;
+#[cfg(test)]
+mod random;
+mod retention;
+mod rewrite;
+mod rotation;
+mod storage;
+mod tidy;
+mod tidy_thread;
+
+pub use error::{Doing, Doubt, FileError, SyncFailed, WriteFailed};
+pub use faulty::{Fault, Faulty, Operation};
+pub use log_file::{LogFile, Placement};
+pub use names::safe_name;
+pub use options::{Compress, Every, FileOptions};
+pub use rewrite::{NotInPlace, Rewrite, rewrite};
+pub use storage::{Disk, Kind, Open, Stat, Storage, Taken};

@@ -1,0 +1,102 @@
+//! Which rotated files go: by count, by age and by total bytes. Pure: files and time in, names out.
+
+use super::names::Rotated;
+use super::options::FileOptions;
+
+/// A rotated file and what it takes on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sized {
+    pub(crate) rotated: Rotated,
+    pub(crate) bytes: u64,
+}
+
+/// The files that the rules of `options` remove, oldest first.
+///
+/// A file from the future was written before the clock was set back, so it counts as older than all
+/// others; else the files written after that would be the first to go. Its age is unknown, so the
+/// rule by age leaves it alone.
+pub(crate) fn doomed(files: &[Sized], options: &FileOptions, now_unix_s: i64) -> Vec<Rotated> {
+    let mut files = files.to_vec();
+    files.sort_by_key(|file| (file.rotated.unix_s <= now_unix_s, file.rotated));
+    let mut bytes = 0u64;
+    let mut kept = 0u64;
+    let mut full = false;
+    let mut doomed = Vec::new();
+    for file in files.iter().rev() {
+        bytes = bytes.saturating_add(file.bytes);
+        // Once the bytes are exceeded all older files go too: what remains has no hole in time.
+        full |= options.keep_bytes.is_some_and(|keep_bytes| bytes > keep_bytes);
+        let many = options.keep_files.is_some_and(|keep_files| kept >= u64::from(keep_files));
+        let old = options.keep_age.is_some_and(|keep_age| {
+            u64::try_from(now_unix_s - file.rotated.unix_s)
+                .is_ok_and(|age_s| age_s > keep_age.as_secs())
+        });
+        if full || many || old {
+            doomed.push(file.rotated);
+        } else {
+            kept += 1;
+        }
+    }
+    doomed.reverse();
+    doomed
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn files(list: &[(i64, u32, u64)]) -> Vec<Sized> {
+        let sized = |&(unix_s, number, bytes): &(i64, u32, u64)| Sized {
+            rotated: Rotated { unix_s, number },
+            bytes,
+        };
+        list.iter().map(sized).collect()
+    }
+
+    fn gone(list: &[(i64, u32, u64)], now: i64, set: impl Fn(&mut FileOptions)) -> Vec<(i64, u32)> {
+        let mut options = FileOptions::new("a.log");
+        set(&mut options);
+        let doomed = doomed(&files(list), &options, now);
+        doomed.into_iter().map(|rotated| (rotated.unix_s, rotated.number)).collect()
+    }
+
+    const FOUR: &[(i64, u32, u64)] = &[(20, 2, 5), (10, 1, 5), (20, 1, 5), (30, 1, 5)];
+
+    #[test]
+    fn without_rules_nothing_goes() {
+        assert_eq!(gone(FOUR, 1_000_000, |_| ()), []);
+    }
+
+    #[test]
+    fn the_count_is_of_rotated_files_and_exact() {
+        assert_eq!(gone(FOUR, 30, |options| options.keep_files = Some(4)), []);
+        assert_eq!(gone(FOUR, 30, |options| options.keep_files = Some(2)), [(10, 1), (20, 1)]);
+        assert_eq!(gone(FOUR, 30, |options| options.keep_files = Some(0)).len(), 4);
+    }
+
+    #[test]
+    fn a_file_goes_when_it_is_older_than_the_age_and_not_when_as_old() {
+        let age = |options: &mut FileOptions| options.keep_age = Some(Duration::from_secs(10));
+        assert_eq!(gone(FOUR, 30, age), [(10, 1)]);
+        assert_eq!(gone(FOUR, 31, age), [(10, 1), (20, 1), (20, 2)]);
+    }
+
+    #[test]
+    fn bytes_are_counted_from_the_newest_and_leave_no_hole() {
+        let bytes = |keep| move |options: &mut FileOptions| options.keep_bytes = Some(keep);
+        assert_eq!(gone(FOUR, 30, bytes(20)), []);
+        assert_eq!(gone(FOUR, 30, bytes(19)), [(10, 1)]);
+        let uneven = &[(1, 1, 1), (2, 1, 100), (3, 1, 1)];
+        assert_eq!(gone(uneven, 3, bytes(50)), [(1, 1), (2, 1)]);
+        assert_eq!(gone(&[(1, 1, u64::MAX), (2, 1, u64::MAX)], 3, bytes(u64::MAX)), [(1, 1)]);
+    }
+
+    #[test]
+    fn files_from_the_future_are_the_oldest() {
+        let list = &[(100, 1, 5), (110, 1, 5), (50, 1, 5)];
+        assert_eq!(gone(list, 50, |options| options.keep_files = Some(1)), [(100, 1), (110, 1)]);
+        assert_eq!(gone(list, 50, |options| options.keep_age = Some(Duration::ZERO)), []);
+    }
+}

@@ -1,0 +1,260 @@
+//! How a log moves on to another file: rotation by size and time, sealing after a failed sync, and
+//! following a rotation that somebody made from outside.
+//!
+//! The new file is made and locked under the name that the old one shall get; then both exchange
+//! their names at once. So the configured path never is without a file, no other process can take it
+//! in between, and what cannot work (a full disk, no descriptor left) fails before anything moved.
+
+use std::fs::File;
+use std::io;
+
+use rustix::io::Errno;
+
+use super::active::Active;
+use super::error::{Doing, Doubt, FileError};
+use super::home::Home;
+use super::limits::{CHECK_INTERVAL_NS, LISTED_MAX, NUMBER_MAX, ROTATION_RETRY_NS};
+use super::log_file::{LogFile, seconds};
+use super::names::Rotated;
+use super::notices::Notices;
+use super::storage::{Open, Taken};
+
+impl LogFile {
+    /// Before a chunk: leaves a sealed file, and goes back to the path when somebody moved the file.
+    pub(crate) fn follow(&mut self, now_unix_ns: u64) -> Result<(), FileError> {
+        if self.active.sealed {
+            self.rotate(now_unix_ns)?;
+        }
+        // A clock that was set back must not put the look off.
+        let looked_ns = now_unix_ns.checked_sub(self.checked_unix_ns);
+        if !self.reopen_asked && looked_ns.is_some_and(|since_ns| since_ns < CHECK_INTERVAL_NS) {
+            return Ok(());
+        }
+        self.checked_unix_ns = now_unix_ns;
+        self.reopen_asked = false;
+        if !self.was_moved() {
+            return Ok(());
+        }
+        let Err(error) = self.reopen_path(now_unix_ns) else { return Ok(()) };
+        let stat = self.home.stat_file(&self.active.file, &self.active.name)?;
+        if stat.links == 0 {
+            // What is written to a file without a name is lost: better fail, and be asked again.
+            self.reopen_asked = true;
+            return Err(error);
+        }
+        self.home.notices.push(error);
+        Ok(())
+    }
+
+    /// Whether the path is gone or shows another file. The full path is asked, and not the open
+    /// directory, since the directory may have been moved too.
+    fn was_moved(&self) -> bool {
+        match self.home.storage.stat(&self.home.dir, &self.path()) {
+            Ok(stat) => (stat.dev, stat.ino) != (self.active.dev, self.active.ino),
+            Err(cause) => {
+                matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+            }
+        }
+    }
+
+    /// Opens the configured path anew, directory and all.
+    fn reopen_path(&mut self, now_unix_ns: u64) -> Result<(), FileError> {
+        let storage = self.home.storage.clone();
+        let notices: Notices = self.home.notices.clone();
+        let home = Home::open(&self.home.options, storage, notices)?;
+        let active = home.choose(seconds(now_unix_ns))?;
+        if self.syncs {
+            self.sync_active();
+        }
+        self.home = home;
+        self.active = active;
+        self.set_link();
+        Ok(())
+    }
+
+    /// Rotates when size or time ask for it. A failure is told, and the old file is written on.
+    pub(crate) fn rotate_if_due(&mut self, len_bytes: u64, now_unix_ns: u64) {
+        let period = self.home.period(seconds(now_unix_ns));
+        if self.active.is_empty() || period < self.active.period {
+            // An empty file moves to the present period; a clock that was set back begins it anew.
+            self.active.period = period;
+        }
+        let full = self.home.options.rotate_bytes.is_some_and(|rotate_bytes| {
+            self.active.end_offset.saturating_add(len_bytes) > rotate_bytes
+        });
+        if self.active.is_empty() || !(full || period > self.active.period) {
+            return;
+        }
+        let failed_ns = self.rotation_failed_unix_ns.and_then(|at_ns| now_unix_ns.checked_sub(at_ns));
+        if failed_ns.is_some_and(|since_ns| since_ns < ROTATION_RETRY_NS) {
+            return;
+        }
+        match self.rotate(now_unix_ns) {
+            Ok(()) => self.rotation_failed_unix_ns = None,
+            Err(error) => {
+                self.rotation_failed_unix_ns = Some(now_unix_ns);
+                self.home.notices.push(format_args!("{error}; it is written on for now"));
+            }
+        }
+    }
+
+    /// Moves the active file away and begins a new one in its place.
+    fn rotate(&mut self, now_unix_ns: u64) -> Result<(), FileError> {
+        if self.was_moved() {
+            return self.reopen_path(now_unix_ns);
+        }
+        let now_unix_s = seconds(now_unix_ns);
+        let (file, rotated) = self.exchange(now_unix_s)?;
+        let name = self.active.name.clone();
+        let stat = self.home.stat_file(&file, &name)?;
+        if self.syncs {
+            self.sync_active();
+        }
+        self.home.sync_dir();
+        self.active = Active::regular(file, &name, &stat, self.home.period(now_unix_s));
+        self.last_rotated = Some(rotated);
+        self.set_link();
+        self.tidy(now_unix_ns, false);
+        Ok(())
+    }
+
+    /// Puts a new, locked file under the active name and gives the old one a rotated name.
+    fn exchange(&mut self, now_unix_s: i64) -> Result<(File, Rotated), FileError> {
+        let name = &self.active.name;
+        let failed = |cause| FileError::io(Doing::Rotate, self.path(), cause);
+        let mut rotated = self.next_rotated(now_unix_s)?;
+        loop {
+            let rotated_name = self.rotated_name(rotated)?;
+            let file = match self.create(&rotated_name) {
+                Ok(Some(file)) => file,
+                Ok(None) => {
+                    rotated.number += 1;
+                    continue;
+                }
+                Err(cause) => return Err(failed(cause)),
+            };
+            let (storage, dir) = (&self.home.storage, &self.home.dir);
+            let exchanged = storage.rename(dir, name, &rotated_name, Taken::Exchange);
+            let Err(cause) = exchanged else { return Ok((file, rotated)) };
+            let removed = storage.remove(dir, &rotated_name);
+            if !matches!(
+                Errno::from_io_error(&cause),
+                Some(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP)
+            ) {
+                return Err(failed(cause));
+            }
+            removed.map_err(failed)?;
+            return self.rename_and_create(&rotated_name).map(|file| (file, rotated)).map_err(failed);
+        }
+    }
+
+    /// Makes and locks a file; nothing when the name is taken.
+    fn create(&self, name: &str) -> io::Result<Option<File>> {
+        let (storage, dir) = (&self.home.storage, &self.home.dir);
+        let file = match storage.open(dir, name, Open::New(self.home.options.mode)) {
+            Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
+            other => other?,
+        };
+        match self.home.lock(&file, &self.home.path_of(name)) {
+            Ok(true) => Ok(Some(file)),
+            // Another process looks whether this is a left-over; it removes the name if so.
+            Ok(false) => Ok(None),
+            Err(error) => {
+                // The error that is returned tells why; an empty left-over goes at the next open.
+                let _ = storage.remove(dir, name);
+                Err(match error {
+                    FileError::Io { cause, .. } => cause,
+                    _ => io::ErrorKind::Other.into(),
+                })
+            }
+        }
+    }
+
+    /// The way for file systems that cannot exchange names. When the new file cannot be made, the old
+    /// one gets its name back.
+    fn rename_and_create(&self, rotated_name: &str) -> io::Result<File> {
+        let (storage, dir, name) = (&self.home.storage, &self.home.dir, &self.active.name);
+        storage.rename(dir, name, rotated_name, Taken::Fail)?;
+        let created = self.create(name);
+        if let Ok(Some(file)) = created {
+            return Ok(file);
+        }
+        // Where even this fails, the file is found to be moved within a second, and reopened.
+        let _ = storage.rename(dir, rotated_name, name, Taken::Fail);
+        Err(created.err().unwrap_or_else(|| Errno::AGAIN.into()))
+    }
+
+    /// Moves the active file away without a new one: at close.
+    pub(crate) fn move_away(&mut self, now_unix_ns: u64) -> Result<(), FileError> {
+        let mut rotated = self.next_rotated(seconds(now_unix_ns))?;
+        loop {
+            let rotated_name = self.rotated_name(rotated)?;
+            let (storage, dir) = (&self.home.storage, &self.home.dir);
+            match storage.rename(dir, &self.active.name, &rotated_name, Taken::Fail) {
+                Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => rotated.number += 1,
+                Err(cause) => return Err(FileError::io(Doing::Rotate, self.path(), cause)),
+                Ok(()) => return Ok(()),
+            }
+        }
+    }
+
+    /// The first name of this second that sorts behind all others of it, so that the order of the
+    /// names stays the order of the files.
+    fn next_rotated(&self, now_unix_s: i64) -> Result<Rotated, FileError> {
+        let names = &self.home.names;
+        let of_this_second = |name: &std::ffi::OsStr| {
+            names.parse_rotated(name).is_some_and(|(rotated, _)| rotated.unix_s == now_unix_s)
+        };
+        let taken = self
+            .home
+            .storage
+            .list(&self.home.dir, &of_this_second, LISTED_MAX)
+            .map_err(|cause| FileError::io(Doing::List, &names.dir, cause))?;
+        let numbers = taken.iter().filter_map(|name| names.parse_rotated(name));
+        let on_disk = numbers.map(|(rotated, _)| rotated.number).max().unwrap_or(0);
+        let last = self.last_rotated.filter(|last| last.unix_s == now_unix_s);
+        let number = on_disk.max(last.map_or(0, |last| last.number)) + 1;
+        Ok(Rotated { unix_s: now_unix_s, number })
+    }
+
+    fn rotated_name(&self, rotated: Rotated) -> Result<String, FileError> {
+        if rotated.number > NUMBER_MAX {
+            return Err(FileError::NoNameLeft { path: self.path() });
+        }
+        Ok(self.home.names.rotated(&self.home.zone.stamp(rotated.unix_s), rotated.number))
+    }
+
+    /// Syncs the active file once. A failure seals it and puts its bytes in doubt; what is still
+    /// written to a sealed file is in doubt from the start.
+    pub(crate) fn sync_active(&mut self) {
+        let active = &mut self.active;
+        if !active.regular || active.end_offset <= active.synced_offset {
+            return;
+        }
+        if !active.sealed {
+            match self.home.storage.sync(&active.file) {
+                Ok(()) => {
+                    active.synced_offset = active.end_offset;
+                    return;
+                }
+                Err(cause) => {
+                    active.sealed = true;
+                    let path = self.home.path_of(&active.name);
+                    self.doubt_cause = Some(FileError::io(Doing::Sync, path, cause));
+                }
+            }
+        }
+        let path = self.home.path_of(&active.name);
+        self.doubts.push(Doubt {
+            path: path.clone(),
+            dev: active.dev,
+            ino: active.ino,
+            from_offset: active.synced_offset,
+            to_offset: active.end_offset,
+        });
+        active.synced_offset = active.end_offset;
+        self.doubt_cause.get_or_insert_with(|| {
+            FileError::io(Doing::Sync, path, io::Error::from(Errno::IO))
+        });
+    }
+}

@@ -1,0 +1,362 @@
+//! The seam between a log file and the system: every operation on the disk goes through [`Storage`],
+//! so that tests make any of them fail, stop or fall short. [`Disk`] is the real one.
+//!
+//! Handles are plain descriptors and names are single components, looked up in an open directory:
+//! whoever swaps a directory on the path later changes nothing for a file that is open.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs::{File, TryLockError};
+use std::io::{self, Read as _};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::limits::POLL_MAX;
+
+/// How [`Storage::open`] opens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Open {
+    /// A new file with these permissions; fails where the name is taken.
+    New(u32),
+    /// An existing file for reading and writing.
+    Existing,
+    /// An existing file for reading.
+    ReadOnly,
+    /// A pipe or a character device, for writes that never block.
+    Stream,
+}
+
+/// What happens to a name that is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// The rename fails with `EEXIST`.
+    Fail,
+    /// The file of that name is removed.
+    Replace,
+    /// Both files exchange their names at once.
+    Exchange,
+}
+
+/// What stands behind a name or a descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// Device.
+    pub dev: u64,
+    /// Inode.
+    pub ino: u64,
+    /// Sort of file.
+    pub kind: Kind,
+    /// Permissions.
+    pub mode: u32,
+    /// User id of the owner.
+    pub uid: u32,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Number of names.
+    pub links: u64,
+    /// Time of the last write, in seconds since 1970.
+    pub modified_unix_s: i64,
+}
+
+impl Stat {
+    /// Whether both are the same file.
+    pub fn same_file(&self, other: &Stat) -> bool {
+        (self.dev, self.ino) == (other.dev, other.ino)
+    }
+}
+
+/// Sort of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A file of bytes.
+    Regular,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Link,
+    /// A pipe with a name.
+    Fifo,
+    /// A terminal, `/dev/null` and the like.
+    CharDevice,
+    /// A socket, a block device or something unknown.
+    Other,
+}
+
+/// The operations on disk that a log file needs. Names are single components in an open directory.
+pub trait Storage: Send + Sync + fmt::Debug {
+    /// Opens a directory; a link as the last component fails unless `follow` is set.
+    fn open_dir(&self, path: &Path, follow: bool) -> io::Result<File>;
+    /// Makes one directory.
+    fn create_dir(&self, path: &Path, mode: u32) -> io::Result<()>;
+    /// Names in a directory that `wanted` takes, at most `max`.
+    fn list(
+        &self,
+        dir: &File,
+        wanted: &dyn Fn(&OsStr) -> bool,
+        max: usize,
+    ) -> io::Result<Vec<std::ffi::OsString>>;
+    /// Opens a file; links are not followed.
+    fn open(&self, dir: &File, name: &str, how: Open) -> io::Result<File>;
+    /// Asks about a name, or about an absolute path; links are not followed.
+    fn stat(&self, dir: &File, name: &Path) -> io::Result<Stat>;
+    /// Asks about an open file.
+    fn stat_file(&self, file: &File) -> io::Result<Stat>;
+    /// Renames within a directory.
+    fn rename(&self, dir: &File, from: &str, to: &str, taken: Taken) -> io::Result<()>;
+    /// Removes a name that is no directory.
+    fn remove(&self, dir: &File, name: &str) -> io::Result<()>;
+    /// Makes a symbolic link `name` to `target`; fails where the name is taken.
+    fn symlink(&self, dir: &File, target: &Path, name: &str) -> io::Result<()>;
+    /// Where a symbolic link points to.
+    fn read_link(&self, dir: &File, name: &str) -> io::Result<std::path::PathBuf>;
+    /// Brings the names of a directory to the disk.
+    fn sync_dir(&self, dir: &File) -> io::Result<()>;
+    /// Takes the exclusive lock of a file; `false` when another holds it.
+    fn lock(&self, file: &File) -> io::Result<bool>;
+    /// Reads at an offset; 0 at the end.
+    fn read_at(&self, file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// Writes at an offset.
+    fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<usize>;
+    /// Writes to a stream; `WouldBlock` when it took nothing for a while.
+    fn write(&self, file: &File, bytes: &[u8]) -> io::Result<usize>;
+    /// Sets the size of a file.
+    fn set_len(&self, file: &File, bytes: u64) -> io::Result<()>;
+    /// Brings the data of a file to the disk.
+    fn sync(&self, file: &File) -> io::Result<()>;
+}
+
+/// The real file system.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Disk;
+
+impl Storage for Disk {
+    fn open_dir(&self, path: &Path, follow: bool) -> io::Result<File> {
+        let mut flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        if !follow {
+            flags |= OFlags::NOFOLLOW;
+        }
+        Ok(File::from(rustix::fs::open(path, flags, Mode::empty())?))
+    }
+
+    fn create_dir(&self, path: &Path, mode: u32) -> io::Result<()> {
+        Ok(rustix::fs::mkdir(path, Mode::from_bits_truncate(mode as rustix::fs::RawMode))?)
+    }
+
+    fn list(
+        &self,
+        dir: &File,
+        wanted: &dyn Fn(&OsStr) -> bool,
+        max: usize,
+    ) -> io::Result<Vec<std::ffi::OsString>> {
+        let mut names = Vec::new();
+        for entry in rustix::fs::Dir::read_from(dir)? {
+            let entry = entry?;
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            if wanted(name) {
+                names.push(name.to_os_string());
+            }
+            if names.len() >= max {
+                break;
+            }
+        }
+        Ok(names)
+    }
+
+    fn open(&self, dir: &File, name: &str, how: Open) -> io::Result<File> {
+        // Without O_NONBLOCK a pipe put in the file's place would hold the caller for ever; for a
+        // regular file the flag has no meaning.
+        let always = OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::NONBLOCK;
+        let open = |flags: OFlags, mode: u32| {
+            let mode = Mode::from_bits_truncate(mode as rustix::fs::RawMode);
+            rustix::fs::openat(dir, name, always | flags, mode)
+        };
+        let file = match how {
+            Open::New(mode) => open(OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, mode)?,
+            Open::Existing => open(OFlags::RDWR, 0)?,
+            Open::ReadOnly => open(OFlags::RDONLY, 0)?,
+            // A pipe that is open for reading too needs no reader to be opened, and keeps what was
+            // written for the next reader. Where reading is not allowed, writing must do.
+            Open::Stream => match open(OFlags::RDWR, 0) {
+                Err(Errno::ACCESS | Errno::PERM) => open(OFlags::WRONLY, 0)?,
+                other => other?,
+            },
+        };
+        Ok(File::from(file))
+    }
+
+    fn stat(&self, dir: &File, name: &Path) -> io::Result<Stat> {
+        Ok(stat_of(&rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?))
+    }
+
+    fn stat_file(&self, file: &File) -> io::Result<Stat> {
+        Ok(stat_of(&rustix::fs::fstat(file)?))
+    }
+
+    fn rename(&self, dir: &File, from: &str, to: &str, taken: Taken) -> io::Result<()> {
+        rename(dir, from, to, taken)
+    }
+
+    fn remove(&self, dir: &File, name: &str) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(dir, name, AtFlags::empty())?)
+    }
+
+    fn symlink(&self, dir: &File, target: &Path, name: &str) -> io::Result<()> {
+        Ok(rustix::fs::symlinkat(target, dir, name)?)
+    }
+
+    fn read_link(&self, dir: &File, name: &str) -> io::Result<std::path::PathBuf> {
+        let target = rustix::fs::readlinkat(dir, name, Vec::new())?;
+        Ok(Path::new(OsStr::from_bytes(target.to_bytes())).to_path_buf())
+    }
+
+    fn sync_dir(&self, dir: &File) -> io::Result<()> {
+        dir.sync_all()
+    }
+
+    fn lock(&self, file: &File) -> io::Result<bool> {
+        match file.try_lock() {
+            Ok(()) => Ok(true),
+            Err(TryLockError::WouldBlock) => Ok(false),
+            Err(TryLockError::Error(cause)) => Err(cause),
+        }
+    }
+
+    fn read_at(&self, file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+        file.read_at(bytes, offset)
+    }
+
+    fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        file.write_at(bytes, offset)
+    }
+
+    fn write(&self, file: &File, bytes: &[u8]) -> io::Result<usize> {
+        match rustix::io::write(file, bytes) {
+            Err(Errno::AGAIN) => {}
+            other => return Ok(other?),
+        }
+        let mut waited = [PollFd::new(file, PollFlags::OUT)];
+        poll(&mut waited, Some(&POLL_MAX.try_into().map_err(|_| Errno::INVAL)?))?;
+        Ok(rustix::io::write(file, bytes)?)
+    }
+
+    fn set_len(&self, file: &File, bytes: u64) -> io::Result<()> {
+        file.set_len(bytes)
+    }
+
+    fn sync(&self, file: &File) -> io::Result<()> {
+        file.sync_data()
+    }
+}
+
+/// Renames with the kernel's help where it can; without it a lock holder may still look first.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn rename(dir: &File, from: &str, to: &str, taken: Taken) -> io::Result<()> {
+    use rustix::fs::RenameFlags;
+    let flags = match taken {
+        Taken::Replace => return Ok(rustix::fs::renameat(dir, from, dir, to)?),
+        Taken::Fail => RenameFlags::NOREPLACE,
+        Taken::Exchange => RenameFlags::EXCHANGE,
+    };
+    match rustix::fs::renameat_with(dir, from, dir, to, flags) {
+        Err(Errno::INVAL | Errno::NOSYS) if taken == Taken::Fail => rename_looking(dir, from, to),
+        other => Ok(other?),
+    }
+}
+
+/// As above, for systems without such renames.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn rename(dir: &File, from: &str, to: &str, taken: Taken) -> io::Result<()> {
+    match taken {
+        Taken::Replace => Ok(rustix::fs::renameat(dir, from, dir, to)?),
+        Taken::Fail => rename_looking(dir, from, to),
+        Taken::Exchange => Err(Errno::NOSYS.into()),
+    }
+}
+
+/// Looks whether the name is free, then renames: another process may come in between, but only one
+/// that rotates the same log in the same second.
+fn rename_looking(dir: &File, from: &str, to: &str) -> io::Result<()> {
+    match rustix::fs::statat(dir, to, AtFlags::SYMLINK_NOFOLLOW) {
+        Err(Errno::NOENT) => Ok(rustix::fs::renameat(dir, from, dir, to)?),
+        Err(cause) => Err(cause.into()),
+        Ok(_) => Err(Errno::EXIST.into()),
+    }
+}
+
+/// The widths of these fields differ from system to system, hence the casts that some call idle.
+#[allow(clippy::unnecessary_cast)]
+fn stat_of(stat: &rustix::fs::Stat) -> Stat {
+    let kind = match FileType::from_raw_mode(stat.st_mode as rustix::fs::RawMode) {
+        FileType::RegularFile => Kind::Regular,
+        FileType::Directory => Kind::Directory,
+        FileType::Symlink => Kind::Link,
+        FileType::Fifo => Kind::Fifo,
+        FileType::CharacterDevice => Kind::CharDevice,
+        _ => Kind::Other,
+    };
+    Stat {
+        dev: stat.st_dev as u64,
+        ino: stat.st_ino as u64,
+        kind,
+        mode: stat.st_mode as u32 & 0o7777,
+        uid: stat.st_uid,
+        bytes: u64::try_from(stat.st_size).unwrap_or(0),
+        links: stat.st_nlink as u64,
+        modified_unix_s: stat.st_mtime as i64,
+    }
+}
+
+/// Reads a file of the system from the storage in order, for the compression.
+pub(crate) struct Reader<'a> {
+    pub(crate) storage: &'a dyn Storage,
+    pub(crate) file: &'a File,
+    pub(crate) offset: u64,
+}
+
+impl io::Read for Reader<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let read = self.storage.read_at(self.file, bytes, self.offset)?;
+        self.offset += read as u64;
+        Ok(read)
+    }
+}
+
+impl Reader<'_> {
+    /// Fills `bytes` as far as the file goes; returns how much.
+    pub(crate) fn fill(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let mut filled = 0;
+        while filled < bytes.len() {
+            match self.read(&mut bytes[filled..]) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
+                Err(cause) => return Err(cause),
+            }
+        }
+        Ok(filled)
+    }
+}
+
+/// Writes to a file of the storage in order, from its start.
+pub(crate) struct Writer<'a> {
+    pub(crate) storage: &'a dyn Storage,
+    pub(crate) file: &'a File,
+    pub(crate) offset: u64,
+}
+
+impl io::Write for Writer<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.storage.write_at(self.file, bytes, self.offset)?;
+        self.offset += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

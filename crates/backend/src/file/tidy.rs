@@ -1,0 +1,195 @@
+//! What is done behind a log file after each rotation and at open: left-overs of crashes go, rotated
+//! files are compressed, and those that the rules of retention name are removed.
+//!
+//! Every pass looks at the directory anew and needs no memory of the one before. So several
+//! processes may tidy one directory, and whatever a crash has cut short is taken up again.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::compress::{Outcome, compress, lock_file};
+use super::error::{Doing, FileError};
+use super::limits::LISTED_MAX;
+use super::names::{Form, Names, Rotated};
+use super::notices::Notices;
+use super::options::{Compress, FileOptions};
+use super::retention::{Sized, doomed};
+use super::storage::{Kind, Open, Storage};
+
+/// Everything that a pass needs; independent of the log file, since it runs on another thread.
+#[derive(Clone, Debug)]
+pub(crate) struct Tidy {
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) dir: Arc<File>,
+    pub(crate) names: Names,
+    pub(crate) options: Arc<FileOptions>,
+    pub(crate) notices: Notices,
+}
+
+/// A file of the directory.
+struct Found {
+    name: String,
+    form: Form,
+    bytes: u64,
+}
+
+/// Rotated files by age; a crash may have left one in two forms.
+type Listing = BTreeMap<Rotated, Vec<Found>>;
+
+impl Tidy {
+    /// One pass. What fails is told in a notice and tried again by the next pass.
+    pub(crate) fn run(&self, now_unix_s: i64, opening: bool, stop: &AtomicBool) {
+        let compresses = self.options.compress != Compress::None;
+        if !opening && !compresses && !self.options.removes() {
+            return;
+        }
+        let mut listing = match self.list() {
+            Ok(listing) => listing,
+            Err(error) => return self.notices.push(error),
+        };
+        if opening {
+            self.clean(&mut listing);
+        }
+        // First what goes anyway, so that it is not compressed before; bytes only count afterwards,
+        // when the newest file is compressed too.
+        let mut without_bytes = FileOptions::clone(&self.options);
+        if compresses {
+            without_bytes.keep_bytes = None;
+        }
+        self.retain(&mut listing, &without_bytes, now_unix_s);
+        if compresses && self.compress_all(&mut listing, stop) && self.options.keep_bytes.is_some()
+        {
+            self.retain(&mut listing, &self.options, now_unix_s);
+        }
+    }
+
+    /// The rotated files of this log, temporary ones included.
+    fn list(&self) -> Result<Listing, FileError> {
+        let wanted = |name: &OsStr| self.names.parse_rotated(name).is_some();
+        let names = self
+            .storage
+            .list(&self.dir, &wanted, LISTED_MAX)
+            .map_err(|cause| FileError::io(Doing::List, &self.names.dir, cause))?;
+        let mut listing = Listing::new();
+        for name in names {
+            let Some((rotated, form)) = self.names.parse_rotated(&name) else { continue };
+            let Some(name) = name.to_str() else { continue };
+            match self.storage.stat(&self.dir, Path::new(name)) {
+                Ok(stat) if stat.kind == Kind::Regular => {
+                    let found = Found { name: name.to_owned(), form, bytes: stat.bytes };
+                    listing.entry(rotated).or_default().push(found);
+                }
+                // A directory or link of such a name is none of ours, a file that is gone none at all.
+                Ok(_) => {}
+                Err(cause) if cause.kind() == io::ErrorKind::NotFound => {}
+                Err(cause) => return Err(self.failed(Doing::Inspect, name, cause)),
+            }
+        }
+        Ok(listing)
+    }
+
+    /// Removes what a crash has left: compressions that have not ended, and rotated names that were
+    /// made but not used.
+    fn clean(&self, listing: &mut Listing) {
+        for files in listing.values_mut() {
+            files.retain(|found| {
+                let left_over = match found.form {
+                    Form::Temporary => true,
+                    Form::Plain => found.bytes == 0,
+                    Form::Gzip | Form::Zstd => false,
+                };
+                !(left_over && self.remove_unlocked(&found.name))
+            });
+        }
+    }
+
+    /// Removes a file that no process holds; whether it is gone.
+    fn remove_unlocked(&self, name: &str) -> bool {
+        match lock_file(self.storage.as_ref(), &self.dir, name, Open::ReadOnly) {
+            Ok(Some(_locked)) => self.remove(name),
+            Ok(None) => false,
+            Err(cause) => {
+                self.notices.push(self.failed(Doing::Remove, name, cause));
+                false
+            }
+        }
+    }
+
+    /// Compresses what is plain, oldest first; whether it came to the end of the list.
+    fn compress_all(&self, listing: &mut Listing, stop: &AtomicBool) -> bool {
+        for files in listing.values_mut() {
+            let Some(plain) = files.iter().position(|found| found.form == Form::Plain) else {
+                continue;
+            };
+            // Relaxed: the flag carries no data.
+            if stop.load(Ordering::Relaxed) {
+                return false;
+            }
+            let name = files[plain].name.clone();
+            let how = self.options.compress;
+            match compress(self.storage.as_ref(), &self.dir, &name, how, stop) {
+                Ok(Outcome::Done) => {
+                    files.swap_remove(plain);
+                    self.add_compressed(files, &name);
+                }
+                Ok(Outcome::Elsewhere) => {}
+                Ok(Outcome::Stopped) => return false,
+                Err(cause) => {
+                    self.notices.push(self.failed(Doing::Compress, &name, cause));
+                }
+            }
+        }
+        true
+    }
+
+    /// Puts the compressed form of `name` in the list, for the rule by bytes.
+    fn add_compressed(&self, files: &mut Vec<Found>, name: &str) {
+        for (form, ending) in [(Form::Gzip, ".gz"), (Form::Zstd, ".zst")] {
+            let name = format!("{name}{ending}");
+            if files.iter().any(|found| found.name == name) {
+                continue;
+            }
+            if let Ok(stat) = self.storage.stat(&self.dir, Path::new(&name)) {
+                files.push(Found { name, form, bytes: stat.bytes });
+            }
+        }
+    }
+
+    /// Removes what the rules name, in each of its forms.
+    fn retain(&self, listing: &mut Listing, rules: &FileOptions, now_unix_s: i64) {
+        let complete = |found: &&Found| found.form != Form::Temporary;
+        let sized: Vec<Sized> = listing
+            .iter()
+            .filter(|(_, files)| files.iter().any(|found| complete(&found)))
+            .map(|(rotated, files)| Sized {
+                rotated: *rotated,
+                bytes: files.iter().filter(complete).map(|found| found.bytes).sum(),
+            })
+            .collect();
+        for rotated in doomed(&sized, rules, now_unix_s) {
+            let Some(files) = listing.get_mut(&rotated) else { continue };
+            files.retain(|found| found.form == Form::Temporary || !self.remove(&found.name));
+        }
+    }
+
+    /// Removes a file; whether it is gone.
+    fn remove(&self, name: &str) -> bool {
+        match self.storage.remove(&self.dir, name) {
+            Ok(()) => true,
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => true,
+            Err(cause) => {
+                self.notices.push(self.failed(Doing::Remove, name, cause));
+                false
+            }
+        }
+    }
+
+    fn failed(&self, doing: Doing, name: &str, cause: io::Error) -> FileError {
+        FileError::io(doing, self.names.dir.join(name), cause)
+    }
+}

@@ -1,0 +1,416 @@
+//! The parts of a line that are read value by value: dynamic records, spans, and fields without a usable template.
+
+use std::borrow::Cow;
+
+use logdrive_wire::limits::SCOPE_DEPTH_MAX;
+use logdrive_wire::value::DynamicFields;
+use logdrive_wire::{Cursor, Kind, Named, Scope, Value};
+
+use super::escape::{Bare, Escape, put_bare, put_escaped};
+use super::limits::{RECORD_VALUES_MAX, SPANS_KEPT, SPANS_KEPT_BYTES_MAX};
+use super::pen::{OVERFLOW, grow, put, put_byte};
+use super::plan::{FieldStyle, Fields, Plan, Rare};
+use super::run::Malformed;
+use super::structured::RESERVED_SPAN;
+use super::value::put_value;
+
+/// All fields of a static callsite as `key=value`. Where a value cannot be read, the rest cannot be found either.
+pub(super) fn put_all_fields(
+    plan: &Plan,
+    payload: &[u8],
+    lenient: bool,
+    bytes: &mut [u8],
+    mut at: usize,
+) -> Result<usize, Malformed> {
+    let mut cursor = Cursor::new(payload);
+    let fields = &plan.fields;
+    for (kind, lead) in plan.kinds.iter().zip(&fields.leads) {
+        match Value::read(*kind, &mut cursor) {
+            Ok((Value::None, _)) if fields.style != FieldStyle::Json => {}
+            Ok((value, _)) => {
+                at = put(bytes, at, lead);
+                at = put_value(bytes, at, &value, fields.style.form());
+            }
+            Err(_) if lenient => break,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(at)
+}
+
+/// A dynamic payload, taken apart: spans and message lead, fields follow.
+#[derive(Debug, Clone, Copy, Default)]
+struct Parts<'a> {
+    spans: Option<&'a [u8]>,
+    message: Option<&'a [u8]>,
+    /// Whether the message was found among the fields, which then leave it out.
+    message_inside: bool,
+    fields: &'a [u8],
+}
+
+impl<'a> Parts<'a> {
+    fn of(payload: &'a [u8], seek_message: bool) -> Result<Self, Malformed> {
+        let mut parts = Parts {
+            fields: payload,
+            ..Parts::default()
+        };
+        if parts.leads_with(Kind::Scope) {
+            parts.spans = Some(parts.take_blob()?);
+        }
+        if parts.leads_with(Kind::Message) {
+            parts.message = Some(parts.take_blob()?);
+        } else if seek_message {
+            let mut fields = DynamicFields::new(parts.fields);
+            for _ in 0..RECORD_VALUES_MAX {
+                match fields.next_value() {
+                    Ok(Some(named)) => {
+                        if let Value::Message(text) = named.value {
+                            (parts.message, parts.message_inside) = (Some(text), true);
+                            break;
+                        }
+                    }
+                    // A value that cannot be read is met again by who writes the fields.
+                    Ok(None) | Err(_) => break,
+                }
+            }
+        }
+        Ok(parts)
+    }
+
+    fn leads_with(&self, kind: Kind) -> bool {
+        self.fields.first().is_some_and(|tag| tag & !Kind::OPTIONAL == kind.code())
+    }
+
+    /// Takes the leading value, which is a blob, and whose key means nothing.
+    fn take_blob(&mut self) -> Result<&'a [u8], Malformed> {
+        let named = DynamicFields::new(self.fields).next_value()?.ok_or(Malformed)?;
+        let blob = match named.value {
+            Value::Scope(scope) => scope.bytes(),
+            Value::Message(text) => text,
+            _ => return Err(Malformed),
+        };
+        let key = if named.index.is_none() { 2 + named.key.len() } else { 0 };
+        let length = 2 + key + usize::from(named.optional) + 4 + blob.len();
+        self.fields = self.fields.get(length..).ok_or(Malformed)?;
+        Ok(blob)
+    }
+}
+
+/// Writes one part of a dynamic record's line.
+pub(super) fn put_part(
+    kept: &mut SpansKept,
+    plan: &Plan,
+    rare: Rare,
+    payload: &[u8],
+    lenient: bool,
+    bytes: &mut [u8],
+    at: usize,
+) -> Result<usize, Malformed> {
+    let fields = &plan.fields;
+    let parts = match Parts::of(payload, fields.seek_message) {
+        Ok(parts) => parts,
+        Err(_) if lenient => Parts::default(),
+        Err(malformed) => return Err(malformed),
+    };
+    let escape = fields.style.message();
+    let spans = parts.spans.unwrap_or(b"");
+    match rare {
+        Rare::SpansAndMessage => {
+            let empty = parts.message.map_or(fields.message.is_empty(), <[u8]>::is_empty);
+            if spans.is_empty() && empty {
+                return Ok(at);
+            }
+            let at = put_byte(bytes, at, b' ');
+            let at = put_spans(kept, spans, fields.style, lenient, bytes, at)?;
+            Ok(put_message(parts.message, fields, escape, bytes, at))
+        }
+        Rare::Message => Ok(put_message(parts.message, fields, escape, bytes, at)),
+        Rare::Spans | Rare::SpansField => put_spans(kept, spans, fields.style, lenient, bytes, at),
+        _ => put_fields(fields, &parts, lenient, bytes, at),
+    }
+}
+
+fn put_message(found: Option<&[u8]>, fields: &Fields, escape: Escape, bytes: &mut [u8], at: usize) -> usize {
+    match found {
+        Some(text) => put_escaped(bytes, at, text, escape),
+        None => put(bytes, at, &fields.message),
+    }
+}
+
+/// Keys that one record or span has used already.
+#[derive(Debug, Default)]
+struct Used<'a> {
+    /// Fields by index, as bits.
+    indices: [u64; 4],
+    inline: Vec<Cow<'a, str>>,
+    count: usize,
+}
+
+impl<'a> Used<'a> {
+    /// Whether the field of this index comes for the first time.
+    fn is_first(&mut self, index: u8) -> bool {
+        let word = &mut self.indices[usize::from(index >> 6)];
+        let bit = 1u64 << (index & 63);
+        let first = *word & bit == 0;
+        *word |= bit;
+        first
+    }
+
+    /// The key itself, or one with a number behind it where it is taken.
+    fn unique(&mut self, key: &'a str, taken: impl Fn(&str) -> bool) -> &str {
+        let mut unique = Cow::Borrowed(key);
+        let mut number = 0;
+        while taken(&unique) || self.inline.contains(&unique) {
+            // A record of nothing but one key must not make this quadratic, so the steps soon become wide.
+            number += if number < 4 { 1 } else { self.inline.len() };
+            unique = Cow::Owned(format!("{key}_{number}"));
+        }
+        self.inline.push(unique);
+        self.inline.last().map_or("", |key| key)
+    }
+}
+
+/// Writes the fields of a dynamic record.
+fn put_fields(
+    fields: &Fields,
+    parts: &Parts<'_>,
+    lenient: bool,
+    bytes: &mut [u8],
+    mut at: usize,
+) -> Result<usize, Malformed> {
+    let mut values = DynamicFields::new(parts.fields);
+    let mut used = Used::default();
+    let mut message_inside = parts.message_inside;
+    loop {
+        let named = match values.next_value() {
+            Ok(Some(named)) => named,
+            Ok(None) => return Ok(at),
+            Err(_) if lenient => return Ok(at),
+            Err(error) => return Err(error.into()),
+        };
+        used.count += 1;
+        let index = named.index.map(usize::from);
+        let unknown = index.is_some_and(|index| index >= fields.leads.len());
+        if unknown || used.count > RECORD_VALUES_MAX || matches!(named.value, Value::Scope(_)) {
+            return if lenient { Ok(at) } else { Err(Malformed) };
+        }
+        if message_inside && matches!(named.value, Value::Message(_)) {
+            message_inside = false;
+            continue;
+        }
+        if named.value == Value::None && fields.style != FieldStyle::Json {
+            continue;
+        }
+        at = put_lead(fields, &named, &mut used, bytes, at);
+        at = put_value(bytes, at, &named.value, fields.style.form());
+        if at == OVERFLOW {
+            return Ok(OVERFLOW);
+        }
+    }
+}
+
+/// Writes what stands in front of a value: separator and key.
+#[inline]
+fn put_lead<'a>(fields: &'a Fields, named: &Named<'a>, used: &mut Used<'a>, bytes: &mut [u8], at: usize) -> usize {
+    let mut key = if named.key.is_empty() { "arg" } else { named.key };
+    if let Some(index) = named.index {
+        let lead = fields.leads.get(usize::from(index)).map_or(&b""[..], |lead| lead);
+        if fields.style == FieldStyle::Text || used.is_first(index) {
+            return put(bytes, at, lead);
+        }
+        key = fields.names.get(fields.reserved + usize::from(index)).map_or("arg", |name| name);
+    }
+    if fields.style == FieldStyle::Text {
+        return put_key(FieldStyle::Text, key, bytes, at);
+    }
+    let key = used.unique(key, |key| fields.names.iter().any(|name| name == key));
+    put_key(fields.style, key, bytes, at)
+}
+
+fn put_key(style: FieldStyle, key: &str, bytes: &mut [u8], at: usize) -> usize {
+    if style == FieldStyle::Json {
+        let at = put(bytes, at, b",\"");
+        let at = put_escaped(bytes, at, key.as_bytes(), Escape::Json);
+        return put(bytes, at, b"\":");
+    }
+    let at = put_byte(bytes, at, b' ');
+    let at = super::escape::put_key(bytes, at, key.as_bytes());
+    put_byte(bytes, at, b'=')
+}
+
+/// The text of spans that were seen lately: a thread stays within its spans for many records.
+#[derive(Debug, Default)]
+pub(super) struct SpansKept {
+    entries: Vec<SpansEntry>,
+}
+
+#[derive(Debug, Default, Clone)]
+struct SpansEntry {
+    spans: Vec<u8>,
+    text: Vec<u8>,
+}
+
+/// Writes the spans around a record.
+fn put_spans(
+    kept: &mut SpansKept,
+    spans: &[u8],
+    style: FieldStyle,
+    lenient: bool,
+    bytes: &mut [u8],
+    at: usize,
+) -> Result<usize, Malformed> {
+    if spans.is_empty() {
+        return Ok(at);
+    }
+    let place = kept.place_of(spans);
+    if let Some(entry) = kept.entries.get(place)
+        && entry.spans == spans
+    {
+        return Ok(put(bytes, at, &entry.text));
+    }
+    let end = match style {
+        FieldStyle::Text => put_spans_text(spans, b": ", lenient, bytes, at)?,
+        FieldStyle::Json => put_spans_json(spans, lenient, bytes, at)?,
+        FieldStyle::Logfmt => {
+            let text = spans_as_text(spans, lenient)?;
+            let at = put(bytes, at, b" spans=");
+            put_bare(bytes, at, &text, Bare::Logfmt)
+        }
+    };
+    // A lenient text may lack something that a strict one would refuse.
+    if !lenient
+        && spans.len() <= SPANS_KEPT_BYTES_MAX
+        && let Some(text) = bytes.get(at..end)
+    {
+        kept.keep(place, spans, text);
+    }
+    Ok(end)
+}
+
+impl SpansKept {
+    /// Where spans like these are kept. They differ in their ends: ids and counters.
+    fn place_of(&self, spans: &[u8]) -> usize {
+        let tail = spans.last_chunk::<8>().map_or(0, |tail| u64::from_le_bytes(*tail));
+        let front = spans.first_chunk::<8>().map_or(0, |front| u64::from_le_bytes(*front));
+        let mixed = (tail ^ front.rotate_left(29) ^ spans.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed >> 32) as usize % SPANS_KEPT
+    }
+
+    fn keep(&mut self, place: usize, spans: &[u8], text: &[u8]) {
+        if self.entries.is_empty() {
+            self.entries.resize(SPANS_KEPT, SpansEntry::default());
+        }
+        if let Some(entry) = self.entries.get_mut(place) {
+            entry.spans.clear();
+            entry.spans.extend_from_slice(spans);
+            entry.text.clear();
+            entry.text.extend_from_slice(text);
+        }
+    }
+}
+
+/// Spans as text in a buffer of their own.
+fn spans_as_text(spans: &[u8], lenient: bool) -> Result<Vec<u8>, Malformed> {
+    let mut failed = Ok(());
+    let text = grow(spans.len() * 2, |bytes| {
+        // A reader that stops early is not an overflow: the error is looked at below.
+        put_spans_text(spans, b"", lenient, bytes, 0).unwrap_or(0)
+    });
+    if text.is_empty() {
+        failed = put_spans_text(spans, b"", lenient, &mut [], 0).map(|_| ());
+    }
+    failed.map(|()| text)
+}
+
+/// `outer{key=value}:inner`, and `end` behind it.
+fn put_spans_text(
+    spans: &[u8],
+    end: &[u8],
+    lenient: bool,
+    bytes: &mut [u8],
+    mut at: usize,
+) -> Result<usize, Malformed> {
+    for (depth, span) in Scope::new(spans).spans().take(SCOPE_DEPTH_MAX + 1).enumerate() {
+        let span = match span {
+            Ok(span) => span,
+            Err(_) if lenient => break,
+            Err(error) => return Err(error.into()),
+        };
+        if depth > 0 {
+            at = put_byte(bytes, at, b':');
+        }
+        at = put_escaped(bytes, at, span.name.as_bytes(), Escape::Text);
+        let mut open = false;
+        let mut values = span.fields;
+        for _ in 0..=RECORD_VALUES_MAX {
+            let named = match next_of_span(&mut values) {
+                Ok(Some(named)) => named,
+                Ok(None) => break,
+                Err(_) if lenient => break,
+                Err(malformed) => return Err(malformed),
+            };
+            if named.value == Value::None {
+                continue;
+            }
+            at = put_byte(bytes, at, if open { b' ' } else { b'{' });
+            open = true;
+            at = super::escape::put_key(bytes, at, named.key.as_bytes());
+            at = put_byte(bytes, at, b'=');
+            at = put_value(bytes, at, &named.value, FieldStyle::Text.form());
+        }
+        if open {
+            at = put_byte(bytes, at, b'}');
+        }
+        if at == OVERFLOW {
+            return Ok(OVERFLOW);
+        }
+    }
+    Ok(put(bytes, at, end))
+}
+
+/// The next value of a span, all of which bring their keys.
+fn next_of_span<'a>(values: &mut DynamicFields<'a>) -> Result<Option<Named<'a>>, Malformed> {
+    match values.next_value()? {
+        Some(named) if named.index.is_some() || matches!(named.value, Value::Scope(_)) => Err(Malformed),
+        Some(mut named) => {
+            if named.key.is_empty() {
+                named.key = "arg";
+            }
+            Ok(Some(named))
+        }
+        None => Ok(None),
+    }
+}
+
+/// `,"spans":[{"name":"outer","key":"value"},{"name":"inner"}]`
+fn put_spans_json(spans: &[u8], lenient: bool, bytes: &mut [u8], mut at: usize) -> Result<usize, Malformed> {
+    at = put(bytes, at, b",\"spans\":[");
+    for (depth, span) in Scope::new(spans).spans().take(SCOPE_DEPTH_MAX + 1).enumerate() {
+        let span = match span {
+            Ok(span) => span,
+            Err(_) if lenient => break,
+            Err(error) => return Err(error.into()),
+        };
+        at = put(bytes, at, if depth > 0 { b",{\"name\":\"" } else { b"{\"name\":\"" });
+        at = put_escaped(bytes, at, span.name.as_bytes(), Escape::Json);
+        at = put_byte(bytes, at, b'"');
+        let mut values = span.fields;
+        let mut used = Used::default();
+        for _ in 0..=RECORD_VALUES_MAX {
+            let named = match next_of_span(&mut values) {
+                Ok(Some(named)) => named,
+                Ok(None) => break,
+                Err(_) if lenient => break,
+                Err(malformed) => return Err(malformed),
+            };
+            let key = used.unique(named.key, |key| key == RESERVED_SPAN);
+            at = put_key(FieldStyle::Json, key, bytes, at);
+            at = put_value(bytes, at, &named.value, FieldStyle::Json.form());
+        }
+        at = put_byte(bytes, at, b'}');
+        if at == OVERFLOW {
+            return Ok(OVERFLOW);
+        }
+    }
+    Ok(put_byte(bytes, at, b']'))
+}

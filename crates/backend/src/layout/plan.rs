@@ -1,0 +1,333 @@
+//! The plan of a callsite: constant text and variable parts in the order of the line, made once.
+//!
+//! Each step is a piece of constant text and the variable part behind it. The text's first 32 bytes lie in the step
+//! itself, so that most steps are one cache line and one wide copy.
+
+use core::ops::Range;
+
+use logdrive_wire::kind::FieldKind;
+use logdrive_wire::{Callsite, Kind, Level, Spec};
+
+use super::escape::{Bare, Escape};
+use super::pattern::Pad;
+use super::pen::{OVERFLOW, WIDE, put, room};
+use super::time::TimeForm;
+use super::value::Form;
+
+/// How the records of one callsite become lines; made by [`Layout::compile`](super::Layout::compile), and only for
+/// lines of the same layout.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The line as it should be.
+    pub(super) main: Steps,
+    /// The line for a record whose payload cannot be read: what can be, and a mark.
+    pub(super) broken: Steps,
+    /// Kinds of the payload's values in order; empty for a dynamic callsite.
+    pub(super) kinds: Box<[FieldKind]>,
+    pub(super) fields: Box<Fields>,
+    pub(super) level: Level,
+}
+
+/// Keys, and what else is needed for values that are met one by one.
+#[derive(Debug, Clone)]
+pub(super) struct Fields {
+    /// For each field of the callsite the text in front of its value, such as ` key=` or `,"key":`.
+    pub(super) leads: Vec<Vec<u8>>,
+    /// Keys that a key inside of a record must not take: reserved ones first, then those of the fields.
+    pub(super) names: Vec<String>,
+    /// How many of `names` are reserved.
+    pub(super) reserved: usize,
+    /// The callsite's message, escaped as the style shows it.
+    pub(super) message: Vec<u8>,
+    /// Whether a message may stand behind other values: the callsite has none of its own.
+    pub(super) seek_message: bool,
+    /// How fields and messages are written.
+    pub(super) style: FieldStyle,
+}
+
+/// How key and value of a field stand in the line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FieldStyle {
+    /// ` key=value`
+    Text,
+    /// ` key=value` as logfmt quotes it, each key once.
+    Logfmt,
+    /// `,"key":value`, each key once.
+    Json,
+}
+
+impl FieldStyle {
+    pub(super) fn form(self) -> Form {
+        match self {
+            Self::Text => Form::Bare(Bare::Text),
+            Self::Logfmt => Form::Bare(Bare::Logfmt),
+            Self::Json => Form::Json,
+        }
+    }
+
+    /// How a message is written.
+    pub(super) fn message(self) -> Escape {
+        match self {
+            Self::Text => Escape::Text,
+            Self::Logfmt | Self::Json => Escape::Json,
+        }
+    }
+}
+
+/// The steps of a line.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Steps {
+    pub(super) steps: Vec<Step>,
+    /// What is longer than a step holds.
+    pub(super) text: Vec<u8>,
+    pub(super) shows: Vec<Show>,
+    pub(super) pads: Vec<Pad>,
+    /// The payload's values are used once each, in their order: they are read in passing.
+    pub(super) sequential: bool,
+    /// What cannot be read is left out, instead of giving up the line.
+    pub(super) lenient: bool,
+}
+
+/// A placeholder with a spec.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Show {
+    pub(super) kind: FieldKind,
+    pub(super) spec: Spec,
+    pub(super) escape: Escape,
+}
+
+/// Constant text, and what follows it.
+#[derive(Debug, Clone)]
+pub(super) struct Step {
+    head: [u8; WIDE],
+    /// Bytes of the whole text.
+    length: u32,
+    /// Where the bytes behind the head start in the text of all steps.
+    tail: u32,
+    /// Whose value `var` shows, or [`NO_FIELD`].
+    pub(super) field: u16,
+    pub(super) var: Var,
+}
+
+/// The field of steps that show none.
+pub(super) const NO_FIELD: u16 = u16::MAX;
+
+/// A variable part of a line. The frequent ones stand first and are done in the loop itself.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Var {
+    /// Nothing: the text stands at the end.
+    End,
+    Iso,
+    Thread(Escape),
+    /// Text of any kind, always present.
+    Str(Escape),
+    U64,
+    U32,
+    I64,
+    I32,
+    /// `{:.N}`
+    F64Fixed(u8),
+    Rare(Rare),
+}
+
+/// A variable part that is done out of line.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Rare {
+    Time(TimeForm),
+    ThreadId,
+    /// The thread's name as a logfmt value.
+    ThreadBare,
+    /// The thread's id with least width 5, as glog has it.
+    ThreadIdPadded,
+    Value(FieldKind, Form),
+    /// A placeholder with a spec: index into `shows`.
+    Show(u16),
+    /// An optional field: start and length of its key in `text`. Nothing when it is absent.
+    Optional { kind: Kind, form: Form, key: u32, key_length: u16 },
+    /// All fields of a static callsite whose template cannot be used.
+    AllFields,
+    /// For dynamic callsites: the spans and the message, the former alone, the latter alone, the fields.
+    SpansAndMessage,
+    Spans,
+    Message,
+    Fields,
+    /// `,"spans":[...]` or ` spans="..."`
+    SpansField,
+    PadBegin,
+    /// Index into `pads`.
+    PadEnd(u16),
+}
+
+impl Step {
+    /// Writes the constant text.
+    #[inline(always)]
+    pub(super) fn put_text(&self, bytes: &mut [u8], at: usize, text: &[u8]) -> usize {
+        let Some(place) = room::<WIDE>(bytes, at) else {
+            return OVERFLOW;
+        };
+        *place = self.head;
+        let length = self.length as usize;
+        if length > WIDE {
+            return self.put_tail(bytes, at + WIDE, text);
+        }
+        at + length
+    }
+
+    #[inline(always)]
+    fn put_tail(&self, bytes: &mut [u8], at: usize, text: &[u8]) -> usize {
+        let left = self.length as usize - WIDE;
+        let (start, padded) = (self.tail as usize, left.next_multiple_of(WIDE));
+        // The text of all steps ends with a block of padding, so that each piece can be read in whole blocks.
+        let text = text.get(start..).and_then(|rest| rest.get(..padded));
+        let place = bytes.get_mut(at..).and_then(|rest| rest.get_mut(..padded));
+        let (Some(text), Some(place)) = (text, place) else {
+            return OVERFLOW;
+        };
+        let (blocks, places) = (text.as_chunks::<WIDE>().0, place.as_chunks_mut::<WIDE>().0);
+        for (place, block) in places.iter_mut().zip(blocks) {
+            *place = *block;
+        }
+        at + left
+    }
+}
+
+/// Puts steps together; constant text that follows on constant text becomes one piece.
+#[derive(Debug, Default)]
+pub(super) struct Builder {
+    steps: Steps,
+    literal: Vec<u8>,
+    /// The fields in the order in which the line shows them.
+    order: Vec<u16>,
+    by_index: bool,
+}
+
+impl Builder {
+    /// Constant text as it is.
+    pub(super) fn raw(&mut self, text: impl AsRef<[u8]>) {
+        self.literal.extend_from_slice(text.as_ref());
+    }
+
+    /// Constant text, escaped.
+    pub(super) fn text(&mut self, text: &str, escape: Escape) {
+        self.raw(super::escape::escaped(text.as_bytes(), escape));
+    }
+
+    /// Takes a space away that stands at the end of the constant text.
+    pub(super) fn trim_space(&mut self) {
+        if self.literal.last() == Some(&b' ') {
+            self.literal.pop();
+        }
+    }
+
+    /// A part that no field belongs to.
+    pub(super) fn var(&mut self, var: Var) {
+        self.step(NO_FIELD, var);
+    }
+
+    /// A part out of line that no field belongs to.
+    pub(super) fn rare(&mut self, rare: Rare) {
+        self.step(NO_FIELD, Var::Rare(rare));
+    }
+
+    /// A field's value in its plain form.
+    pub(super) fn value(&mut self, field: usize, kind: FieldKind, form: Form) {
+        self.field(field, hot(kind, form).unwrap_or(Var::Rare(Rare::Value(kind, form))));
+    }
+
+    /// A field's value with a spec.
+    pub(super) fn show(&mut self, field: usize, show: Show) {
+        let index = self.steps.shows.len() as u16;
+        self.steps.shows.push(show);
+        self.by_index |= !show.spec.is_plain() && has_field_count(&show.spec);
+        self.field(field, Var::Rare(Rare::Show(index)));
+    }
+
+    /// An optional field, which brings its key.
+    pub(super) fn optional(&mut self, field: usize, kind: Kind, form: Form, key: &[u8]) {
+        let range = self.keep(key);
+        self.field(
+            field,
+            Var::Rare(Rare::Optional {
+                kind,
+                form,
+                key: range.start as u32,
+                key_length: range.len() as u16,
+            }),
+        );
+    }
+
+    /// A field through a step of its own.
+    pub(super) fn field(&mut self, field: usize, var: Var) {
+        self.order.push(field as u16);
+        self.step(field as u16, var);
+    }
+
+    /// Begins a part that [`pad_end`](Self::pad_end) pads.
+    pub(super) fn pad_begin(&mut self) {
+        self.rare(Rare::PadBegin);
+    }
+
+    pub(super) fn pad_end(&mut self, pad: Pad) {
+        let index = self.steps.pads.len() as u16;
+        self.steps.pads.push(pad);
+        self.rare(Rare::PadEnd(index));
+    }
+
+    fn keep(&mut self, text: &[u8]) -> Range<usize> {
+        let start = self.steps.text.len();
+        self.steps.text.extend_from_slice(text);
+        start..start + text.len()
+    }
+
+    fn step(&mut self, field: u16, var: Var) {
+        let literal = core::mem::take(&mut self.literal);
+        let mut head = [0; WIDE];
+        let at = put(&mut head, 0, literal.get(..WIDE).unwrap_or(&literal));
+        debug_assert!(at <= WIDE);
+        let tail = self.keep(literal.get(WIDE..).unwrap_or(b""));
+        self.steps.steps.push(Step {
+            head,
+            length: literal.len() as u32,
+            tail: tail.start as u32,
+            field,
+            var,
+        });
+    }
+
+    /// The end of the line. Says whether the payload of this callsite can be read in passing.
+    pub(super) fn finish(mut self, site: &Callsite, lenient: bool) -> Steps {
+        self.raw("\n");
+        self.step(NO_FIELD, Var::End);
+        self.steps.text.extend_from_slice(&[0; WIDE]);
+        let stored = site.fields.iter().enumerate().filter(|(_, field)| takes_bytes(field.kind));
+        let order = self.order.iter().copied().map(usize::from);
+        let order = order.filter(|&index| site.fields.get(index).is_some_and(|field| takes_bytes(field.kind)));
+        self.steps.sequential = !self.by_index && (site.dynamic || lenient || order.eq(stored.map(|(index, _)| index)));
+        self.steps.lenient = lenient;
+        self.steps
+    }
+}
+
+fn has_field_count(spec: &Spec) -> bool {
+    use logdrive_wire::template::Count;
+    [spec.width, spec.precision].iter().any(|count| matches!(count, Some(Count::Field(_))))
+}
+
+fn takes_bytes(kind: FieldKind) -> bool {
+    kind.optional || kind.kind != Kind::None
+}
+
+/// The step in the loop itself for this kind and form, where there is one. Integers look alike everywhere.
+fn hot(kind: FieldKind, form: Form) -> Option<Var> {
+    if kind.optional {
+        return None;
+    }
+    match (kind.kind, form) {
+        (Kind::U64, _) => Some(Var::U64),
+        (Kind::U32, _) => Some(Var::U32),
+        (Kind::I64, _) => Some(Var::I64),
+        (Kind::I32, _) => Some(Var::I32),
+        (Kind::Str | Kind::Display | Kind::Debug | Kind::Message, Form::Argument(escape)) => Some(Var::Str(escape)),
+        _ => None,
+    }
+}

@@ -1,0 +1,195 @@
+//! JSON lines and logfmt: every part of the line has a key, and each key stands once.
+
+use logdrive_wire::{Callsite, Level};
+
+use super::compile::{Body, Compiler, file_name};
+use super::escape::{Bare, Escape, escaped_key};
+use super::plan::{FieldStyle, Fields, Rare, Var};
+
+/// Keys of a JSON line that are not fields.
+const RESERVED_JSON: [&str; 11] = [
+    "ts", "level", "thread", "target", "module", "file", "line", "message", "spans", "malformed", "cut",
+];
+
+/// Keys of a logfmt line that are not fields.
+const RESERVED_LOGFMT: [&str; 10] =
+    ["ts", "level", "thread", "target", "module", "caller", "msg", "spans", "malformed", "cut"];
+
+/// The key of a span's name.
+pub(super) const RESERVED_SPAN: &str = "name";
+
+/// The keys of a callsite's fields.
+pub(super) fn fields(site: &Callsite, style: FieldStyle) -> Fields {
+    let reserved: &[&str] = match style {
+        FieldStyle::Text => &[],
+        FieldStyle::Json => &RESERVED_JSON,
+        FieldStyle::Logfmt => &RESERVED_LOGFMT,
+    };
+    let mut names: Vec<String> = reserved.iter().map(|name| (*name).to_owned()).collect();
+    let mut leads = Vec::with_capacity(site.fields.len());
+    for (index, field) in site.fields.iter().enumerate() {
+        let mut name = match field.name.as_str() {
+            "" => format!("arg{index}"),
+            name => name.to_owned(),
+        };
+        if style != FieldStyle::Text {
+            let plain = name.clone();
+            let mut number = 0;
+            while names.contains(&name) {
+                number += 1;
+                name = format!("{plain}_{number}");
+            }
+        }
+        leads.push(lead(&name, style));
+        names.push(name);
+    }
+    Fields {
+        leads,
+        names,
+        reserved: reserved.len(),
+        message: super::escape::escaped(site.message.as_bytes(), style.message()),
+        seek_message: site.dynamic && site.message.is_empty(),
+        style,
+    }
+}
+
+/// What stands in front of a field's value.
+fn lead(name: &str, style: FieldStyle) -> Vec<u8> {
+    match style {
+        FieldStyle::Json => {
+            let name = super::escape::escaped(name.as_bytes(), Escape::Json);
+            [b",\"", name.as_slice(), b"\":"].concat()
+        }
+        FieldStyle::Text | FieldStyle::Logfmt => [b" ", escaped_key(name.as_bytes()).as_slice(), b"="].concat(),
+    }
+}
+
+/// The name of a level as the style writes it.
+pub(super) fn level_name(level: Level, style: FieldStyle) -> &'static str {
+    if style != FieldStyle::Logfmt {
+        return level.name();
+    }
+    match level {
+        Level::Trace => "trace",
+        Level::Debug => "debug",
+        Level::Info => "info",
+        Level::Warn => "warn",
+        Level::Error => "error",
+        Level::Fatal => "fatal",
+    }
+}
+
+impl Compiler<'_> {
+    /// `{"ts":"...","level":"INFO",...,"message":"...","key":1}`
+    pub(super) fn json(&mut self) {
+        let site = self.site;
+        self.steps.raw("{\"ts\":\"");
+        self.steps.var(Var::Iso);
+        self.steps.raw("\",\"level\":\"");
+        self.steps.raw(site.level.name());
+        self.steps.raw("\",\"thread\":\"");
+        self.steps.var(Var::Thread(Escape::Json));
+        self.steps.raw("\"");
+        if !site.target.is_empty() && site.target != site.module {
+            self.json_text("target", &site.target);
+        }
+        self.json_text("module", &site.module);
+        self.json_text("file", &site.file);
+        if site.line != 0 {
+            self.steps.raw(format!(",\"line\":{}", site.line));
+        }
+        self.steps.raw(",\"message\":\"");
+        self.message(Escape::Json);
+        self.steps.raw("\"");
+        self.structured_fields();
+        if self.malformed {
+            self.steps.raw(",\"malformed\":true");
+        }
+        self.steps.raw("}");
+    }
+
+    fn json_text(&mut self, key: &str, text: &str) {
+        if !text.is_empty() {
+            self.steps.raw(format!(",\"{key}\":\""));
+            self.steps.text(text, Escape::Json);
+            self.steps.raw("\"");
+        }
+    }
+
+    /// `ts=... level=info ... msg="..." key=1`
+    pub(super) fn logfmt(&mut self) {
+        let site = self.site;
+        self.steps.raw("ts=");
+        self.steps.var(Var::Iso);
+        self.steps.raw(" level=");
+        self.steps.raw(level_name(site.level, FieldStyle::Logfmt));
+        self.steps.raw(" thread=");
+        self.steps.rare(Rare::ThreadBare);
+        if !site.target.is_empty() && site.target != site.module {
+            self.logfmt_text("target", &site.target);
+        }
+        self.logfmt_text("module", &site.module);
+        if !site.file.is_empty() {
+            self.logfmt_text("caller", &format!("{}:{}", file_name(&site.file), site.line));
+        }
+        self.steps.raw(" msg=\"");
+        self.message(Escape::Json);
+        self.steps.raw("\"");
+        self.structured_fields();
+        if self.malformed {
+            self.steps.raw(" malformed=true");
+        }
+    }
+
+    fn logfmt_text(&mut self, key: &str, text: &str) {
+        if !text.is_empty() {
+            self.steps.raw(format!(" {key}="));
+            self.steps.raw(super::escape::escaped_bare(text.as_bytes(), Bare::Logfmt));
+        }
+    }
+
+    /// Every field that has a name, also those that the message shows.
+    fn structured_fields(&mut self) {
+        match self.body {
+            Body::Raw => self.steps.rare(Rare::AllFields),
+            Body::Dynamic => {
+                self.steps.rare(Rare::Fields);
+                self.steps.rare(Rare::SpansField);
+            }
+            Body::Template(_) => {
+                let site = self.site;
+                for (index, field) in site.fields.iter().enumerate() {
+                    if !field.name.is_empty() || !field.argument {
+                        self.field(index, field);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use logdrive_wire::kind::FieldKind;
+    use logdrive_wire::{Field, Kind};
+
+    #[test]
+    fn keys_that_are_taken_get_a_number() {
+        let names = ["level", "id", "id", "id_1", "", "level_1"];
+        let site = Callsite {
+            fields: names
+                .map(|name| Field {
+                    name: name.into(),
+                    kind: FieldKind::plain(Kind::U64),
+                    argument: false,
+                })
+                .into(),
+            ..Callsite::default()
+        };
+        let found = fields(&site, FieldStyle::Json);
+        assert_eq!(found.names[found.reserved..], ["level_1", "id", "id_1", "id_1_1", "arg4", "level_1_1"]);
+        assert_eq!(found.leads[0], b",\"level_1\":");
+        assert_eq!(fields(&site, FieldStyle::Text).leads[2], b" id=");
+    }
+}

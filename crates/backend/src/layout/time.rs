@@ -1,0 +1,321 @@
+//! Nanoseconds since 1970 as a date, with everything down to the second made once per second.
+
+use super::LayoutError;
+use super::number::{eight_digits, put_digits, put_u64};
+use super::pen::{OVERFLOW, put, put_block, put_byte, room};
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// A part of a date, or a whole one, that a layout may ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TimeForm {
+    /// `2026-11-21T12:34:56.123456789Z`, or with `+02:00` for local time.
+    Iso,
+    /// `20261121 12:34:56.123456`
+    Glog,
+    /// `2026`
+    Year,
+    /// `11`
+    Month,
+    /// `21`
+    Day,
+    /// `12`
+    Hour,
+    /// `34`
+    Minute,
+    /// `56`
+    Second,
+    /// `123`, `123456` or `123456789`
+    Fraction(u8),
+    /// `Z` or `+02:00`
+    Zone,
+    /// `+0000` or `+0200`
+    ZoneDigits,
+    /// `Nov`
+    MonthName,
+    /// `Sat`
+    DayName,
+    /// `325`, from 001
+    DayOfYear,
+    /// Seconds since 1970.
+    Unix,
+    /// Milliseconds since 1970.
+    UnixMs,
+    /// Nanoseconds since 1970.
+    UnixNs,
+}
+
+/// A date and a time of day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Civil {
+    year: u64,
+    month: u64,
+    day: u64,
+    hour: u64,
+    minute: u64,
+    second: u64,
+    /// From 0, Sunday.
+    weekday: usize,
+    /// From 1.
+    day_of_year: u64,
+}
+
+impl Civil {
+    /// From seconds since 1970, already moved by the zone's offset; what lies before 1970 is 1970.
+    fn from_unix(seconds: i64) -> Self {
+        let seconds = seconds.max(0).cast_unsigned();
+        let (days, of_day) = (seconds / 86_400, seconds % 86_400);
+        // Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", civil_from_days: years begin in March.
+        let shifted = days + 719_468;
+        let (era, of_era) = (shifted / 146_097, shifted % 146_097);
+        let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+        let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+        let shifted_month = (5 * of_year + 2) / 153;
+        let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+        let year = era * 400 + year_of_era + u64::from(month <= 2);
+        let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+        // 1 March is day 61 of a leap year and 60 of others.
+        let day_of_year = if month > 2 { of_year + 60 + u64::from(leap) } else { of_year - 305 };
+        Self {
+            year,
+            month,
+            day: of_year - (153 * shifted_month + 2) / 5 + 1,
+            hour: of_day / 3_600,
+            minute: of_day / 60 % 60,
+            second: of_day % 60,
+            // 1970 began on a Thursday.
+            weekday: ((days + 4) % 7) as usize,
+            day_of_year,
+        }
+    }
+}
+
+/// Which time is shown.
+#[derive(Debug, Clone)]
+enum Zone {
+    Utc,
+    #[cfg(feature = "local-time")]
+    Local(jiff::tz::TimeZone),
+}
+
+impl Zone {
+    fn offset_seconds(&self, _unix_seconds: u64) -> i32 {
+        match self {
+            Self::Utc => 0,
+            #[cfg(feature = "local-time")]
+            Self::Local(zone) => i64::try_from(_unix_seconds)
+                .ok()
+                .and_then(|seconds| jiff::Timestamp::from_second(seconds).ok())
+                .map_or(0, |time| zone.to_offset(time).seconds()),
+        }
+    }
+}
+
+/// Turns nanoseconds into text and keeps what the current second has in common.
+#[derive(Debug, Clone)]
+pub(super) struct Clock {
+    zone: Zone,
+    /// Where the second begins; `u64::MAX` before the first one.
+    start_ns: u64,
+    civil: Civil,
+    offset_seconds: i32,
+    /// `2026-11-21T12:34:56.`
+    iso: [u8; 20],
+    /// `20261121 12:34:56.`
+    glog: [u8; 18],
+    zone_text: [u8; 8],
+    zone_length: usize,
+}
+
+impl Clock {
+    /// A clock for UTC or, where the crate was built with the feature `local-time`, for local time.
+    pub(super) fn new(local_time: bool) -> Result<Self, LayoutError> {
+        let zone = if local_time { local_zone()? } else { Zone::Utc };
+        Ok(Self {
+            zone,
+            start_ns: u64::MAX,
+            civil: Civil::default(),
+            offset_seconds: 0,
+            iso: [0; 20],
+            glog: [0; 18],
+            zone_text: [0; 8],
+            zone_length: 0,
+        })
+    }
+
+    /// Moves to the second of this time and returns the nanoseconds in it.
+    #[inline(always)]
+    pub(super) fn enter(&mut self, unix_ns: u64) -> u32 {
+        let mut since = unix_ns.wrapping_sub(self.start_ns);
+        if since >= SECOND_NS {
+            since = self.enter_second(unix_ns);
+        }
+        since as u32
+    }
+
+    #[inline(never)]
+    fn enter_second(&mut self, unix_ns: u64) -> u64 {
+        let seconds = unix_ns / SECOND_NS;
+        self.start_ns = seconds * SECOND_NS;
+        self.offset_seconds = self.zone.offset_seconds(seconds);
+        let civil = Civil::from_unix(seconds.cast_signed() + i64::from(self.offset_seconds));
+        self.civil = civil;
+        let parts = [civil.month, civil.day, civil.hour, civil.minute, civil.second];
+        let mut text = [0; 40];
+        let mut at = put_digits(&mut text, 0, civil.year, 4);
+        for (separator, part) in [b'-', b'-', b'T', b':', b':'].into_iter().zip(parts) {
+            at = put_byte(&mut text, at, separator);
+            at = put_digits(&mut text, at, part, 2);
+        }
+        put_byte(&mut text, at, b'.');
+        let [y1, y2, y3, y4, _, m1, m2, _, d1, d2, _, time @ ..] = text;
+        self.iso.copy_from_slice(&text[..20]);
+        self.glog[..9].copy_from_slice(&[y1, y2, y3, y4, m1, m2, d1, d2, b' ']);
+        self.glog[9..].copy_from_slice(&time[..9]);
+        self.zone_length = match self.zone {
+            Zone::Utc => put_block(&mut self.zone_text, 0, b"Z", 1),
+            #[cfg(feature = "local-time")]
+            Zone::Local(_) => put_offset(&mut self.zone_text, 0, self.offset_seconds, true),
+        };
+        unix_ns - self.start_ns
+    }
+
+    /// Writes `2026-11-21T12:34:56.123456789Z`. The clock must stand in the second.
+    #[inline(always)]
+    pub(super) fn put_iso(&self, bytes: &mut [u8], at: usize, nanos: u32) -> usize {
+        let Some(place) = room::<37>(bytes, at) else {
+            return OVERFLOW;
+        };
+        place[..20].copy_from_slice(&self.iso);
+        place[20..28].copy_from_slice(&eight_digits(nanos / 10).to_le_bytes());
+        place[28] = b'0' + (nanos % 10) as u8;
+        place[29..].copy_from_slice(&self.zone_text);
+        at + 29 + self.zone_length
+    }
+
+    /// Writes one form of the time. The clock must stand in its second.
+    pub(super) fn put(&self, bytes: &mut [u8], at: usize, nanos: u32, form: TimeForm) -> usize {
+        let civil = &self.civil;
+        match form {
+            TimeForm::Iso => self.put_iso(bytes, at, nanos),
+            TimeForm::Glog => {
+                let at = put_block(bytes, at, &self.glog, 18);
+                put_digits(bytes, at, u64::from(nanos / 1_000), 6)
+            }
+            TimeForm::Year => put_digits(bytes, at, civil.year, 4),
+            TimeForm::Month => put_digits(bytes, at, civil.month, 2),
+            TimeForm::Day => put_digits(bytes, at, civil.day, 2),
+            TimeForm::Hour => put_digits(bytes, at, civil.hour, 2),
+            TimeForm::Minute => put_digits(bytes, at, civil.minute, 2),
+            TimeForm::Second => put_digits(bytes, at, civil.second, 2),
+            TimeForm::Fraction(3) => put_digits(bytes, at, u64::from(nanos / 1_000_000), 3),
+            TimeForm::Fraction(6) => put_digits(bytes, at, u64::from(nanos / 1_000), 6),
+            TimeForm::Fraction(_) => put_digits(bytes, at, u64::from(nanos), 9),
+            TimeForm::Zone => put_block(bytes, at, &self.zone_text, self.zone_length),
+            TimeForm::ZoneDigits => put_offset(bytes, at, self.offset_seconds, false),
+            TimeForm::MonthName => put(bytes, at, name(&MONTHS, civil.month as usize - 1)),
+            TimeForm::DayName => put(bytes, at, name(&DAYS, civil.weekday)),
+            TimeForm::DayOfYear => put_digits(bytes, at, civil.day_of_year, 3),
+            TimeForm::Unix => put_u64(bytes, at, self.start_ns / SECOND_NS),
+            TimeForm::UnixMs => put_u64(bytes, at, self.start_ns / 1_000_000 + u64::from(nanos / 1_000_000)),
+            TimeForm::UnixNs => put_u64(bytes, at, self.start_ns + u64::from(nanos)),
+        }
+    }
+}
+
+const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const DAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
+
+fn name(names: &[&'static str], index: usize) -> &'static [u8] {
+    names.get(index).map_or(b"", |name| name.as_bytes())
+}
+
+/// `+02:00` or `+0200`.
+fn put_offset(bytes: &mut [u8], at: usize, offset_seconds: i32, colon: bool) -> usize {
+    let minutes = u64::from(offset_seconds.unsigned_abs()) / 60;
+    let two = |value: u64| [b'0' + (value / 10 % 10) as u8, b'0' + (value % 10) as u8];
+    let at = put_byte(bytes, at, if offset_seconds < 0 { b'-' } else { b'+' });
+    let at = put_block(bytes, at, &two(minutes / 60), 2);
+    let at = if colon { put_byte(bytes, at, b':') } else { at };
+    put_block(bytes, at, &two(minutes % 60), 2)
+}
+
+#[cfg(feature = "local-time")]
+fn local_zone() -> Result<Zone, LayoutError> {
+    Ok(Zone::Local(jiff::tz::TimeZone::system()))
+}
+
+#[cfg(not(feature = "local-time"))]
+fn local_zone() -> Result<Zone, LayoutError> {
+    Err(LayoutError::NoLocalTime)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(clock: &mut Clock, unix_ns: u64, form: TimeForm) -> String {
+        let mut bytes = [0; 64];
+        let nanos = clock.enter(unix_ns);
+        let length = clock.put(&mut bytes, 0, nanos, form);
+        String::from_utf8(bytes[..length].to_vec()).unwrap()
+    }
+
+    #[test]
+    fn a_time_has_all_its_forms() {
+        let mut clock = Clock::new(false).unwrap();
+        let time = 1_795_264_496_123_456_789;
+        for (form, expected) in [
+            (TimeForm::Iso, "2026-11-21T12:34:56.123456789Z"),
+            (TimeForm::Glog, "20261121 12:34:56.123456"),
+            (TimeForm::Fraction(3), "123"),
+            (TimeForm::Zone, "Z"),
+            (TimeForm::ZoneDigits, "+0000"),
+            (TimeForm::MonthName, "Nov"),
+            (TimeForm::DayName, "Sat"),
+            (TimeForm::DayOfYear, "325"),
+            (TimeForm::Unix, "1795264496"),
+            (TimeForm::UnixMs, "1795264496123"),
+            (TimeForm::UnixNs, "1795264496123456789"),
+        ] {
+            assert_eq!(text(&mut clock, time, form), expected, "{form:?}");
+        }
+        assert_eq!(text(&mut clock, 0, TimeForm::Iso), "1970-01-01T00:00:00.000000000Z");
+        assert_eq!(text(&mut clock, u64::MAX, TimeForm::Iso), "2554-07-21T23:34:33.709551615Z");
+        assert_eq!(text(&mut clock, 1_709_164_800_000_000_001, TimeForm::Iso), "2024-02-29T00:00:00.000000001Z");
+    }
+
+    #[test]
+    fn days_follow_each_other_for_six_hundred_years() {
+        let mut last = Civil::from_unix(0);
+        for day in 1..219_000 {
+            let civil = Civil::from_unix(day * 86_400);
+            assert_eq!(civil.weekday, (last.weekday + 1) % 7);
+            if civil.day != 1 {
+                assert_eq!((civil.year, civil.month, civil.day), (last.year, last.month, last.day + 1));
+                assert_eq!(civil.day_of_year, last.day_of_year + 1);
+            } else if civil.month != 1 {
+                assert_eq!((civil.year, civil.month), (last.year, last.month + 1));
+                assert!((28..=31).contains(&last.day));
+            } else {
+                assert_eq!((civil.year, last.month, last.day), (last.year + 1, 12, 31));
+                assert_eq!(civil.day_of_year, 1);
+                assert!(last.day_of_year == 365 || last.year % 4 == 0 && last.day_of_year == 366);
+            }
+            last = civil;
+        }
+    }
+
+    #[cfg(feature = "local-time")]
+    #[test]
+    fn local_time_shows_its_offset_and_changes_with_the_season() {
+        let mut clock = Clock::new(true).unwrap();
+        clock.zone = Zone::Local(jiff::tz::TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap());
+        assert_eq!(text(&mut clock, 1_795_264_496_000_000_000, TimeForm::Iso), "2026-11-21T13:34:56.000000000+01:00");
+        assert_eq!(text(&mut clock, 1_782_864_000_000_000_000, TimeForm::Iso), "2026-07-01T02:00:00.000000000+02:00");
+        assert_eq!(text(&mut clock, 1_782_864_000_000_000_000, TimeForm::ZoneDigits), "+0200");
+        clock.zone = Zone::Local(jiff::tz::TimeZone::fixed(jiff::tz::offset(-3)));
+        clock.start_ns = u64::MAX;
+        assert_eq!(text(&mut clock, 1_782_864_000_000_000_000, TimeForm::Iso), "2026-06-30T21:00:00.000000000-03:00");
+    }
+}

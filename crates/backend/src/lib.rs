@@ -1,0 +1,34 @@
+//! The working side of Logdrive: drain, merge, layouts, sinks and recovery.
+//!
+//! [`Backend`] starts a session with a drain thread and an I/O thread for each sink. The drain takes records out of
+//! the rings, merges them by time and lays them out as text in output buffers; the I/O threads write full buffers.
+//! [`recover`] does the same for a session whose process is dead. `spec/session.md` says why nothing is lost, torn or
+//! written twice when a process is killed at any moment.
+#![forbid(unsafe_code)]
+
+mod backend;
+pub mod console;
+mod drain;
+mod error;
+pub mod file;
+mod inside;
+pub mod layout;
+pub mod limits;
+mod marks;
+mod memory;
+mod options;
+mod outlet;
+mod reader;
+mod recover;
+mod source;
+mod stats;
+mod writer;
+
+pub use backend::{Backend, BackendOptions, Stopped};
+pub use error::BackendError;
+pub use inside::{TARGET, gap_callsite, gap_payload};
+pub use memory::Memory;
+pub use options::{Overflow, RecoverableSink, SinkOptions, Sync, Target, sinks_from_text, sinks_to_text};
+pub use outlet::SinkDrop;
+pub use recover::{Recovered, recover};
+pub use stats::{SinkStats, Stats};

@@ -1,0 +1,37 @@
+//! Every bound of the drain and the sinks, each with the reason for the number.
+
+/// Bytes of one output buffer. One `write` of this size costs the kernel as much as its bytes; smaller ones cost more.
+pub const BUFFER_BYTES: usize = 1 << 20;
+
+/// Output buffers of one sink: one is filled, one is written, the rest rides out a pause of the disk.
+pub const BUFFERS_PER_SINK: usize = 8;
+
+/// The drain's private window on a ring: two records of the largest size.
+pub const WINDOW_BYTES: usize = 128 * 1024;
+
+/// Windows kept for rings that become busy again.
+pub const SPARE_WINDOWS_MAX: usize = 16;
+
+/// Shortest pause between two passes, in nanoseconds: the producers' cache lines are left alone that long.
+pub const PAUSE_NS_MIN: u64 = 50_000;
+
+/// Longest pause, when nothing happens: a hundred wake-ups a second cost about a quarter percent of a core.
+pub const PAUSE_NS_MAX: u64 = 10_000_000;
+
+/// Notices that wait for the drain; more than these in one pause say nothing new.
+pub const NOTICES_MAX: usize = 64;
+
+/// Bytes of one notice.
+pub const NOTICE_BYTES_MAX: usize = 1024;
+
+/// Waiting for a sink that makes no progress ends after this; what it holds stays in the session, for `recover`.
+pub const NO_PROGRESS_MS: u64 = 5_000;
+
+/// First and longest pause between tries of a write that failed.
+pub const RETRY_MS: (u64, u64) = (50, 1_000);
+
+/// How often drops of idle rings are told, and files are looked at for rotation.
+pub const HOUSEKEEPING_NS: u64 = 1_000_000_000;
+
+/// Rings kept ready for threads that start.
+pub const SPARE_RINGS: usize = 1;

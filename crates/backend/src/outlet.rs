@@ -1,0 +1,237 @@
+//! The drain's side of one sink: it lays lines out in the current buffer and hands full buffers to the I/O thread.
+
+use crate::layout::{Layout, Line, Out, Outcome, Plan};
+use crate::options::Overflow;
+use crate::writer::Message;
+use logdrive_ring::{Buffer, Buffers};
+use logdrive_wire::{Callsite, Level};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::{Duration, Instant};
+
+/// Why a sink did not write a record. The code is the index of its counter.
+#[repr(u8)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SinkDrop {
+    /// All buffers were full: the target is too slow, hangs or fails.
+    Overflow = 0,
+    /// The target is gone for good, such as a closed pipe.
+    Gone = 1,
+    /// The record is below the sink's level.
+    Level = 2,
+    /// The record's callsite is not known, so nothing can be said about its values.
+    Unknown = 3,
+}
+
+impl SinkDrop {
+    /// Names in the order of the codes.
+    pub const NAMES: [&'static str; 4] = ["overflow", "gone", "below_level", "unknown_callsite"];
+}
+
+/// What became of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Staged {
+    /// It lies behind the fill of the current buffer, and waits for [`Outlet::accept`].
+    Line(usize),
+    /// It is left out, and counted when it is accepted.
+    Dropped(SinkDrop),
+    /// The buffer is full: commit, then [`Outlet::hand_over`], then try again.
+    Full,
+}
+
+/// One sink, as the drain sees it.
+#[derive(Debug)]
+pub(crate) struct Outlet {
+    index: usize,
+    pub(crate) layout: Layout,
+    pub(crate) min_level: Level,
+    flush_level: Level,
+    flush_every: Duration,
+    overflow: Overflow,
+    buffers: Arc<Buffers>,
+    current: Option<Buffer>,
+    /// Whether the current buffer is the last one, which is kept for warnings and above.
+    reserved: bool,
+    spare: Vec<Buffer>,
+    back: Receiver<Buffer>,
+    out: Sender<Message>,
+    filled_since: Option<Instant>,
+    flush_now: bool,
+    dropped_untold: u64,
+    changed: bool,
+}
+
+/// What an outlet is made of.
+#[derive(Debug)]
+pub(crate) struct OutletParts {
+    pub(crate) index: usize,
+    pub(crate) layout: Layout,
+    pub(crate) min_level: Level,
+    pub(crate) flush_level: Level,
+    pub(crate) flush_every: Duration,
+    pub(crate) overflow: Overflow,
+    pub(crate) buffers: Arc<Buffers>,
+    pub(crate) spare: Vec<Buffer>,
+    pub(crate) back: Receiver<Buffer>,
+    pub(crate) out: Sender<Message>,
+}
+
+impl Outlet {
+    pub(crate) fn new(parts: OutletParts) -> Self {
+        Self {
+            index: parts.index,
+            layout: parts.layout,
+            min_level: parts.min_level,
+            flush_level: parts.flush_level,
+            flush_every: parts.flush_every,
+            overflow: parts.overflow,
+            buffers: parts.buffers,
+            current: None,
+            reserved: false,
+            spare: parts.spare,
+            back: parts.back,
+            out: parts.out,
+            filled_since: None,
+            flush_now: false,
+            dropped_untold: 0,
+            changed: false,
+        }
+    }
+
+    pub(crate) fn compile(&self, callsite: &Callsite) -> Plan {
+        self.layout.compile(callsite)
+    }
+
+    /// Lays a line out behind the fill. Nothing counts before [`Outlet::accept`].
+    #[inline]
+    pub(crate) fn stage(&mut self, plan: &Plan, line: &Line<'_>, level: Level) -> Staged {
+        if level < self.min_level {
+            return Staged::Dropped(SinkDrop::Level);
+        }
+        let Some(current) = self.current.as_mut().filter(|_| !self.reserved || level.is_urgent()) else {
+            return Staged::Full;
+        };
+        let empty = current.length() == 0;
+        let mut out = Out::new(current.space());
+        match self.layout.line(plan, line, &mut out) {
+            Outcome::Overflow if empty => {
+                self.layout.line_cut(plan, line, &mut out);
+                Staged::Line(out.len())
+            }
+            Outcome::Overflow => Staged::Full,
+            _ => Staged::Line(out.len()),
+        }
+    }
+
+    /// Takes a staged line into the fill, or counts it as dropped.
+    #[inline]
+    pub(crate) fn accept(&mut self, staged: Staged, level: Level, counted: bool) {
+        match staged {
+            Staged::Line(length) => {
+                if let Some(current) = &mut self.current {
+                    current.grow(length, u64::from(counted));
+                }
+                self.changed = true;
+                self.flush_now |= level >= self.flush_level;
+            }
+            Staged::Dropped(reason) if counted => {
+                self.buffers.count_dropped(self.index, reason as usize, 1);
+                self.dropped_untold += u64::from(reason == SinkDrop::Overflow);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether the current buffer has something in it.
+    pub(crate) fn has_fill(&self) -> bool {
+        self.current.as_ref().is_some_and(|buffer| buffer.length() > 0)
+    }
+
+    /// Whether the fill changed since it was noted.
+    pub(crate) fn note(&mut self, epoch: u64) {
+        if let Some(current) = self.current.as_ref().filter(|_| self.changed) {
+            self.buffers.note_fill(self.index, current, epoch);
+        }
+    }
+
+    pub(crate) fn has_changed(&self) -> bool {
+        self.changed
+    }
+
+    /// The epoch that covers the fill is published.
+    pub(crate) fn committed(&mut self, now: Instant) {
+        if self.changed {
+            self.changed = false;
+            self.filled_since.get_or_insert(now);
+        }
+    }
+
+    /// Whether the fill has waited long enough, or a record asked for it.
+    pub(crate) fn wants_flush(&self, now: Instant) -> bool {
+        self.has_fill()
+            && (self.flush_now || self.filled_since.is_some_and(|since| now - since >= self.flush_every))
+    }
+
+    /// When the fill is due, if there is one.
+    pub(crate) fn due_in(&self, now: Instant) -> Option<Duration> {
+        let since = self.filled_since.filter(|_| self.has_fill())?;
+        Some(self.flush_every.saturating_sub(now - since))
+    }
+
+    /// Gives the committed fill to the I/O thread.
+    pub(crate) fn hand_over(&mut self) {
+        debug_assert!(!self.changed, "only a committed fill may be written");
+        self.filled_since = None;
+        let sync = std::mem::take(&mut self.flush_now);
+        if let Some(mut buffer) = self.current.take_if(|buffer| buffer.length() > 0) {
+            buffer.mark_ready();
+            self.reserved = false;
+            // The I/O thread lives as long as the outlet; without it the buffer stays in the session.
+            let _ = self.out.send(Message::Write { buffer, sync });
+        }
+    }
+
+    /// Gets a buffer to fill. `false`: there is none, and the policy is to drop records of this level. Waits for
+    /// the I/O thread where the policy is to hold back, until `stop` says no.
+    pub(crate) fn take_buffer(&mut self, urgent: bool, sequence: &mut u64, stop: &dyn Fn() -> bool) -> bool {
+        self.spare.extend(self.back.try_iter());
+        if self.reserved && self.spare.len() > 1 {
+            self.reserved = false;
+        }
+        if self.current.is_some() {
+            return !self.reserved || urgent;
+        }
+        while self.spare.is_empty() && self.overflow == Overflow::Hold && !stop() {
+            self.spare.extend(self.back.recv_timeout(Duration::from_millis(20)));
+        }
+        let last = self.spare.len() == 1 && self.overflow == Overflow::Drop;
+        if self.spare.is_empty() || (last && !urgent) {
+            return false;
+        }
+        let Some(mut buffer) = self.spare.pop() else { return false };
+        *sequence += 1;
+        buffer.start_filling(*sequence);
+        self.reserved = last;
+        self.current = Some(buffer);
+        true
+    }
+
+    /// The number of records dropped since the log was last told, once there is room to tell it.
+    pub(crate) fn take_untold(&mut self) -> u64 {
+        if self.dropped_untold == 0 || self.reserved || self.current.is_none() {
+            return 0;
+        }
+        std::mem::take(&mut self.dropped_untold)
+    }
+
+    /// A way to reach the I/O thread from elsewhere.
+    pub(crate) fn sender(&self) -> Sender<Message> {
+        self.out.clone()
+    }
+
+    /// Sends a message to the I/O thread, behind all buffers handed over so far.
+    pub(crate) fn send(&self, message: Message) {
+        // Without an I/O thread there is nobody who could be told.
+        let _ = self.out.send(message);
+    }
+}

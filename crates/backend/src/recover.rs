@@ -1,0 +1,215 @@
+//! Recovery: drains a session whose process is dead, so that every committed record reaches the log once.
+
+use crate::backend::{END_LEVEL, open, process_info, replay, start_sink};
+use crate::drain::{Drain, DrainCounts, DrainParts};
+use crate::error::BackendError;
+use crate::file::{Disk, FileOptions, Placement, Storage, rewrite};
+use crate::layout::ProcessInfo;
+use crate::limits::NO_PROGRESS_MS;
+use crate::marks::{Marks, Waited};
+use crate::options::{Overflow, RecoverableSink, SinkOptions, Target, sinks_from_text};
+use crate::outlet::Outlet;
+use crate::source::{Dead, Source};
+use crate::stats::Stats;
+use crate::writer::Message;
+use logdrive_ring::clock::unix_ns;
+use logdrive_ring::{Buffer, Buffers, Place, SessionView, file_part, find_sessions};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// What a recovery did.
+#[derive(Debug, Clone)]
+pub struct Recovered {
+    /// The application that had died.
+    pub app: String,
+    /// Its process.
+    pub pid: u32,
+    /// Records that were still in rings and buffers.
+    pub records: u64,
+    /// The files that they were written to.
+    pub files: Vec<PathBuf>,
+    /// How the process ended, as the log says it.
+    pub end: String,
+    /// What could not be read.
+    pub damage: Vec<String>,
+}
+
+/// Recovers one session into the files that it logged to, then removes it. With `into`, all goes to that file, which
+/// a session without files needs.
+///
+/// # Errors
+/// When the session is alive or damaged beyond reading, or a file cannot be opened. The session is left as it is.
+pub fn recover(session: &Path, into: Option<&FileOptions>) -> Result<Recovered, BackendError> {
+    recover_with(session, into, &(Arc::new(Disk) as Arc<dyn Storage>))
+}
+
+/// Recovers what dead processes of one application left, before it starts again. What goes wrong is noted; it must
+/// not keep the application from starting.
+pub(crate) fn recover_app(run_dirs: &[PathBuf], app: &str, marks: &Marks) {
+    let prefix = format!("{}-", file_part(app));
+    for run_dir in run_dirs {
+        for found in find_sessions(run_dir).unwrap_or_default() {
+            let name = found.path.file_name().and_then(|name| name.to_str()).unwrap_or("");
+            let rest = name.strip_prefix(&prefix).unwrap_or("x");
+            let ours = rest.chars().all(|c| c.is_ascii_digit() || c == '-');
+            if found.holder.is_some() || !ours {
+                continue;
+            }
+            match recover(&found.path, None) {
+                Ok(_) | Err(BackendError::NoFile) => {}
+                Err(error) => marks.notice(format!(
+                    "cannot recover the session {}: {error}; try `logdrive recover`",
+                    found.path.display()
+                )),
+            }
+        }
+    }
+}
+
+fn recover_with(
+    session: &Path,
+    into: Option<&FileOptions>,
+    storage: &Arc<dyn Storage>,
+) -> Result<Recovered, BackendError> {
+    let view = SessionView::adopt(session)?;
+    let buffers = view.buffers()?;
+    let (rings, broken) = view.rings();
+    let stats = Stats::of_view(&view);
+    let end = how_it_ended(&view, &stats);
+    let mut sinks = sinks_from_text(&String::from_utf8_lossy(&buffers.config()));
+    sinks.resize_with(buffers.sink_count(), || RecoverableSink {
+        file: None,
+        layout: crate::layout::Style::Text.into(),
+        min_level: logdrive_wire::Level::Trace,
+    });
+    if let (Some(into), Some(first)) = (into, sinks.first_mut()) {
+        first.file = Some(into.clone());
+    }
+    let files: Vec<PathBuf> = sinks.iter().filter_map(|sink| Some(sink.file.as_ref()?.path.clone())).collect();
+    if files.is_empty() && stats.pending() > 0 {
+        return Err(BackendError::NoFile);
+    }
+    let mut recovered = Recovered {
+        app: view.header().app(),
+        pid: view.header().pid(),
+        records: stats.pending(),
+        files,
+        end,
+        damage: broken.iter().map(ToString::to_string).collect(),
+    };
+    let callsites = view.callsites()?;
+    let dead = Dead { view, rings, callsites, buffers };
+    let finished = drain_dead(dead, &sinks, storage, &mut recovered)?;
+    finished.view.remove()?;
+    Ok(recovered)
+}
+
+/// Writes what the buffers hold, then drains the rings through the same sinks.
+fn drain_dead(
+    dead: Dead,
+    sinks: &[RecoverableSink],
+    storage: &Arc<dyn Storage>,
+    recovered: &mut Recovered,
+) -> Result<Box<Dead>, BackendError> {
+    let marks = Arc::new(Marks::new(sinks.len()));
+    let process = ProcessInfo { pid: recovered.pid, ..process_info(&recovered.app) };
+    let mut outlets = Vec::new();
+    let mut sequence = 0;
+    for (index, sink) in sinks.iter().enumerate() {
+        outlets.push(adopt_sink(index, sink, &dead.buffers, storage, &marks, &process, &mut sequence)?);
+    }
+    let mut drain = Drain::new(DrainParts {
+        source: Source::Dead(Box::new(dead)),
+        outlets,
+        marks: Arc::clone(&marks),
+        counts: Arc::new(DrainCounts::default()),
+        stop: Arc::new(AtomicBool::new(false)),
+        coarse: false,
+        sequence,
+    });
+    drain.run_to_end();
+    drain.tell_drops();
+    drain.tell(END_LEVEL, &recovered.end);
+    drain.hand_over_all();
+    drain.tell_all(|| Message::Close);
+    if marks.wait_closed(Duration::from_millis(NO_PROGRESS_MS)) == Waited::NoProgress {
+        marks.abandon();
+        return Err(BackendError::NoProgress { path: recovered.files.first().cloned().unwrap_or_default() });
+    }
+    recovered.damage.extend(marks.take_notices());
+    match drain.into_source() {
+        Source::Dead(dead) => Ok(dead),
+        Source::Live(_) => Err(BackendError::NoFile),
+    }
+}
+
+fn adopt_sink(
+    index: usize,
+    sink: &RecoverableSink,
+    buffers: &Arc<Buffers>,
+    storage: &Arc<dyn Storage>,
+    marks: &Arc<Marks>,
+    process: &ProcessInfo,
+    sequence: &mut u64,
+) -> Result<Outlet, BackendError> {
+    let (unwritten, spare) = buffers.adopt(index);
+    *sequence = (*sequence).max(buffers.last_sequence());
+    let (target, unwritten) = match &sink.file {
+        Some(file) => {
+            let rest = finish_writes(file, unwritten, storage)?;
+            (Target::File(file.clone()), rest)
+        }
+        None => (Target::Discard, unwritten),
+    };
+    let output = open(&target, storage, marks)?;
+    let mut options = SinkOptions::new(target);
+    options.layout = sink.layout.clone();
+    options.layout.color = false;
+    options.min_level = sink.min_level;
+    options.overflow = Overflow::Hold;
+    let outlet = start_sink(index, &options, output, spare, buffers, marks, process)?;
+    replay(&outlet, unwritten);
+    Ok(outlet)
+}
+
+/// A buffer whose write had begun is written to its place again; that is the same bytes at the same offset. Returns
+/// what has to be appended, and puts finished buffers back empty.
+fn finish_writes(
+    file: &FileOptions,
+    unwritten: Vec<(Buffer, Place)>,
+    storage: &Arc<dyn Storage>,
+) -> Result<Vec<(Buffer, Place)>, BackendError> {
+    let mut rest = Vec::new();
+    for (mut buffer, place) in unwritten {
+        if place.ino == 0 {
+            rest.push((buffer, place));
+            continue;
+        }
+        let placement = Placement { dev: place.dev, ino: place.ino, offset: place.offset };
+        // Whatever way it took, all of the buffer is in the log now.
+        rewrite(file, Arc::clone(storage), placement, buffer.bytes(), unix_ns())?;
+        buffer.mark_written();
+    }
+    Ok(rest)
+}
+
+fn how_it_ended(view: &SessionView, stats: &Stats) -> String {
+    let header = view.header();
+    let how = match header.noted_signal() {
+        Some((signal, thread, _)) => format!("ended by signal {signal} in thread {thread}"),
+        None => "ended without a word (SIGKILL, power or out of memory)".to_owned(),
+    };
+    let panics = match header.panics() {
+        0 => String::new(),
+        count => format!(", after {count} panics"),
+    };
+    format!(
+        "process {} of {} {how}{panics}; {} records were recovered, {} calls had been dropped",
+        header.pid(),
+        header.app(),
+        stats.pending(),
+        stats.dropped_calls()
+    )
+}

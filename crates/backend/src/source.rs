@@ -1,0 +1,81 @@
+//! Where the drain takes records from: the session of this process, or one that a dead process left.
+
+use logdrive_ring::{Buffers, Calibration, ClockSource, Ring, Session, SessionHeader, SessionView};
+use std::sync::Arc;
+
+/// A session to drain.
+#[derive(Debug)]
+pub(crate) enum Source {
+    /// This process's own.
+    Live(Arc<Session>),
+    /// One whose process is dead, with what was read from it.
+    Dead(Box<Dead>),
+}
+
+/// What a dead process left.
+#[derive(Debug)]
+pub(crate) struct Dead {
+    pub(crate) view: SessionView,
+    pub(crate) rings: Vec<Arc<Ring>>,
+    pub(crate) callsites: Vec<(u32, Vec<u8>)>,
+    pub(crate) buffers: Arc<Buffers>,
+}
+
+impl Source {
+    pub(crate) fn header(&self) -> &SessionHeader {
+        match self {
+            Self::Live(session) => session.header(),
+            Self::Dead(dead) => dead.view.header(),
+        }
+    }
+
+    pub(crate) fn buffers(&self) -> &Arc<Buffers> {
+        match self {
+            Self::Live(session) => session.buffers(),
+            Self::Dead(dead) => &dead.buffers,
+        }
+    }
+
+    /// Whether producers may still write.
+    pub(crate) fn is_live(&self) -> bool {
+        matches!(self, Self::Live(_))
+    }
+
+    pub(crate) fn rings_from(&self, first: usize) -> Vec<Arc<Ring>> {
+        match self {
+            // The count is one load; the lock behind the list is taken only when there is something new.
+            Self::Live(session) if session.header().ring_count() as usize <= first => Vec::new(),
+            Self::Live(session) => session.rings_from(first),
+            Self::Dead(dead) => dead.rings.get(first..).unwrap_or(&[]).to_vec(),
+        }
+    }
+
+    /// Callsites behind the given place of the table, and the place behind them.
+    pub(crate) fn callsites_from(&self, place: usize) -> (Vec<(u32, Vec<u8>)>, usize) {
+        match self {
+            Self::Live(session) => session.callsites_from(place),
+            Self::Dead(dead) if place == 0 => (dead.callsites.clone(), 1),
+            Self::Dead(_) => (Vec::new(), 1),
+        }
+    }
+
+    /// Gives a finished ring to the next thread.
+    pub(crate) fn recycle(&self, ring: &Arc<Ring>) {
+        if let Self::Live(session) = self {
+            session.recycle(ring);
+        }
+    }
+
+    pub(crate) fn clock_source(&self) -> ClockSource {
+        self.header().clock_source()
+    }
+
+    /// The calibration that a dead process left; without one, times count from its start.
+    pub(crate) fn last_calibration(&self) -> Calibration {
+        self.header().calibration().unwrap_or(Calibration {
+            base_ticks: 0,
+            base_unix_ns: self.header().start_unix_ns(),
+            ns_per_tick_q32: 0,
+        })
+    }
+}

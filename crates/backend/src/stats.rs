@@ -1,0 +1,129 @@
+//! Statistics of a session. Two sums hold exactly, at any moment when no thread is inside of a call:
+//! `calls = committed + dropped at the call + disabled`, and for every sink
+//! `committed = written + dropped by the sink + pending`.
+
+use crate::drain::DrainCounts;
+use crate::outlet::SinkDrop;
+use logdrive_ring::{Buffers, Consumer, DropReason, Ring, Session, SessionHeader, SessionView, SinkCounts};
+use logdrive_wire::{RecordHeader, record::HEADER_BYTES};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// The numbers of a session.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Records committed to rings.
+    pub committed: u64,
+    /// Calls dropped, by the code of [`DropReason`].
+    pub dropped: [u64; DropReason::COUNT],
+    /// Calls that their level switched off.
+    pub disabled: u64,
+    /// Records whose values were cut to the limit.
+    pub cut: u64,
+    /// Records that still lie in rings.
+    pub in_rings: u64,
+    /// Rings made, and rings that a thread holds now.
+    pub rings: (u32, u32),
+    /// Callsites registered.
+    pub callsites: u32,
+    /// Records whose thread was stopped inside of the call, so that they stand behind later ones.
+    pub late: u64,
+    /// Records of unknown callsites.
+    pub malformed: u64,
+    /// Rings that are not read any more.
+    pub quarantined: u64,
+    /// For every sink.
+    pub sinks: Vec<SinkStats>,
+}
+
+/// The numbers of one sink.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SinkStats {
+    /// What the sink's buffers say.
+    pub counts: SinkCounts,
+    /// Records on their way: in rings or in buffers.
+    pub pending: u64,
+}
+
+impl SinkStats {
+    /// Records that the sink dropped, by the code of [`SinkDrop`].
+    pub fn dropped(&self) -> u64 {
+        self.counts.dropped.iter().sum()
+    }
+
+    /// Names and counts of the reasons that occurred.
+    pub fn dropped_by_reason(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        SinkDrop::NAMES.into_iter().zip(self.counts.dropped).filter(|(_, count)| *count > 0)
+    }
+}
+
+impl Stats {
+    /// Calls dropped, whatever the reason.
+    pub fn dropped_calls(&self) -> u64 {
+        self.dropped.iter().sum()
+    }
+
+    /// The most records that any sink still has to write.
+    pub fn pending(&self) -> u64 {
+        self.sinks.iter().map(|sink| sink.pending).max().unwrap_or(self.in_rings)
+    }
+
+    pub(crate) fn of_live(session: &Arc<Session>, counts: &DrainCounts) -> Self {
+        let mut stats =
+            Self::gather(session.header(), &session.rings_from(0), Some(session.buffers()));
+        stats.late = counts.late.load(Ordering::Relaxed);
+        stats.malformed = counts.malformed.load(Ordering::Relaxed);
+        stats.quarantined = counts.quarantined.load(Ordering::Relaxed);
+        stats
+    }
+
+    /// The statistics of another process's session, alive or dead.
+    pub fn of_view(view: &SessionView) -> Self {
+        let (rings, broken) = view.rings();
+        let mut stats = Self::gather(view.header(), &rings, view.buffers().ok().as_ref());
+        stats.quarantined = broken.len() as u64;
+        stats
+    }
+
+    fn gather(header: &SessionHeader, rings: &[Arc<Ring>], buffers: Option<&Arc<Buffers>>) -> Self {
+        let epoch = buffers.map_or(0, |buffers| buffers.epoch());
+        let mut stats = Self {
+            dropped: header.dropped(),
+            disabled: header.disabled(),
+            rings: (header.ring_count(), 0),
+            callsites: header.callsite_count(),
+            ..Self::default()
+        };
+        for ring in rings {
+            stats.committed += ring.header().records();
+            stats.cut += ring.header().records_cut();
+            stats.rings.1 += u32::from(ring.header().state() == logdrive_ring::RingState::Attached);
+            stats.in_rings += records_pending(ring, epoch);
+            for (sum, count) in stats.dropped.iter_mut().zip(ring.header().dropped()) {
+                *sum += count;
+            }
+        }
+        for sink in 0..buffers.map_or(0, |buffers| buffers.sink_count()) {
+            let counts = buffers.map(|buffers| buffers.counts(sink)).unwrap_or_default();
+            let pending = counts.pending_records + stats.in_rings;
+            stats.sinks.push(SinkStats { counts, pending });
+        }
+        stats
+    }
+}
+
+/// Walks over what a ring holds; bounded by the ring's size. Stops at the first thing that is not a record.
+fn records_pending(ring: &Arc<Ring>, epoch: u64) -> u64 {
+    let consumer = Consumer::resume(Arc::clone(ring), epoch);
+    let pending = consumer.pending_bytes().unwrap_or(0);
+    let mut at = 0;
+    let mut count = 0;
+    let mut bytes = [0u8; HEADER_BYTES];
+    while at + HEADER_BYTES <= pending {
+        consumer.copy_out(at, &mut bytes);
+        let Ok(header) = RecordHeader::decode(&bytes) else { break };
+        count += u64::from(header.callsite_id != 0);
+        at += header.length_bytes as usize;
+    }
+    count
+}

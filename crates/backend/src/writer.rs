@@ -1,0 +1,222 @@
+//! The I/O thread of one sink: takes full buffers in order and hands their bytes to the target.
+
+use crate::console::Console;
+use crate::file::{FileError, LogFile, Placement};
+use crate::limits::RETRY_MS;
+use crate::marks::Marks;
+use crate::memory::Memory;
+use crate::options::Sync;
+use crate::outlet::SinkDrop;
+use logdrive_ring::clock::unix_ns;
+use logdrive_ring::{Buffer, Buffers, Place};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
+
+/// What the drain tells an I/O thread.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// Write these bytes; `sync` when a record's level asked for the flush.
+    Write { buffer: Buffer, sync: bool },
+    /// Tell that everything before this is with the kernel.
+    Mark(u64),
+    /// Make what was written durable.
+    Sync,
+    /// Open the file anew.
+    Reopen,
+    /// Nothing more will come.
+    Close,
+}
+
+/// An open target.
+#[derive(Debug)]
+pub(crate) enum Output {
+    File(Box<LogFile>),
+    Console(Console),
+    Memory(Memory),
+    Discard,
+}
+
+/// The I/O thread's state.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    pub(crate) sink: usize,
+    pub(crate) output: Output,
+    pub(crate) sync: Sync,
+    pub(crate) inbox: Receiver<Message>,
+    pub(crate) back: Sender<Buffer>,
+    pub(crate) buffers: Arc<Buffers>,
+    pub(crate) marks: Arc<Marks>,
+    pub(crate) failing: bool,
+    pub(crate) unsynced_since: Option<Instant>,
+}
+
+impl Writer {
+    /// Runs until the drain closes the channel.
+    pub(crate) fn run(mut self) {
+        logdrive_ring::local::deny_thread();
+        loop {
+            let message = match self.sync_due_in() {
+                Some(due) => self.inbox.recv_timeout(due),
+                None => self.inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            match message {
+                Ok(Message::Write { buffer, sync }) => self.write(buffer, sync),
+                Ok(Message::Mark(mark)) => self.marks.reach(self.sink, mark),
+                Ok(Message::Sync) | Err(RecvTimeoutError::Timeout) => self.sync_now(),
+                Ok(Message::Reopen) => self.reopen(),
+                Ok(Message::Close) | Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        self.close();
+    }
+
+    fn sync_due_in(&self) -> Option<Duration> {
+        match (self.sync, self.unsynced_since) {
+            (Sync::Every(every), Some(since)) => Some(every.saturating_sub(since.elapsed())),
+            _ => None,
+        }
+    }
+
+    fn write(&mut self, mut buffer: Buffer, sync: bool) {
+        let written = match &mut self.output {
+            Output::Discard => true,
+            Output::Memory(memory) => {
+                memory.append(buffer.bytes());
+                true
+            }
+            Output::Console(_) => self.write_console(&buffer),
+            Output::File(_) => self.write_file(&mut buffer),
+        };
+        if written {
+            buffer.mark_written();
+            self.unsynced_since.get_or_insert_with(Instant::now);
+            if sync && self.sync == Sync::AtLevel {
+                self.sync_now();
+            }
+        } else if self.marks.is_abandoned() {
+            // The bytes stay in shared memory, marked as unwritten: whoever recovers the session writes them.
+            return;
+        } else {
+            self.buffers.count_dropped(self.sink, SinkDrop::Gone as usize, buffer.records());
+            buffer.clear();
+        }
+        self.marks.progress();
+        // The drain ends after its I/O threads; a buffer that nobody wants any more is simply let go.
+        let _ = self.back.send(buffer);
+    }
+
+    /// `false`: nobody reads any more.
+    fn write_console(&mut self, buffer: &Buffer) -> bool {
+        let Output::Console(console) = &mut self.output else { return false };
+        match console.write(buffer.bytes()) {
+            Ok(()) => true,
+            Err(error) => {
+                if !self.failing {
+                    self.failing = true;
+                    self.marks.notice(format!("{error}; its records are dropped and counted"));
+                }
+                self.buffers.note_error(self.sink, 1);
+                false
+            }
+        }
+    }
+
+    /// Tries until it works, or until the logger ends and gives the rest up. `false`: given up.
+    fn write_file(&mut self, buffer: &mut Buffer) -> bool {
+        let mut pause_ms = RETRY_MS.0;
+        let mut placed: Option<(Placement, u64)> = None;
+        loop {
+            let Output::File(file) = &mut self.output else { return false };
+            match write_once(file, buffer, &mut placed) {
+                Ok(()) => {
+                    if std::mem::take(&mut self.failing) {
+                        self.buffers.note_error(self.sink, 0);
+                        self.marks.notice("the log can be written again".to_owned());
+                    }
+                    self.pass_notices_on();
+                    return true;
+                }
+                Err(error) => self.note_failure(&error),
+            }
+            if self.marks.is_abandoned() {
+                self.abandon(&placed, buffer);
+                return false;
+            }
+            self.marks.pause(Duration::from_millis(pause_ms));
+            pause_ms = (pause_ms * 2).min(RETRY_MS.1);
+        }
+    }
+
+    fn pass_notices_on(&mut self) {
+        if let Output::File(file) = &mut self.output {
+            while let Some(notice) = file.notice() {
+                self.marks.notice(notice);
+            }
+        }
+    }
+
+    /// Leaves no torn line behind: the file ends behind the last whole line that was written.
+    fn abandon(&mut self, placed: &Option<(Placement, u64)>, buffer: &Buffer) {
+        if let (Output::File(file), Some((placement, written))) = (&mut self.output, placed) {
+            let whole = buffer.bytes().get(..*written as usize).unwrap_or(&[]);
+            let keep = whole.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+            // The file cannot be written, so cutting it may fail as well; recovery writes over the torn line.
+            let _ = file.abandon(*placement, keep as u64);
+        }
+    }
+
+    fn note_failure(&mut self, error: &FileError) {
+        let code = error.os_error().unwrap_or(1);
+        self.buffers.note_error(self.sink, u64::from(code.unsigned_abs()));
+        if !std::mem::replace(&mut self.failing, true) {
+            self.marks.notice(error.to_string());
+        }
+    }
+
+    fn sync_now(&mut self) {
+        self.unsynced_since = None;
+        if let Output::File(file) = &mut self.output {
+            if let Err(failed) = file.sync() {
+                self.buffers.note_error(self.sink, 1);
+                self.marks.notice(failed.to_string());
+            }
+        }
+    }
+
+    fn reopen(&mut self) {
+        if let Output::File(file) = &mut self.output {
+            file.reopen();
+        }
+    }
+
+    fn close(mut self) {
+        if self.sync != Sync::Never && !self.marks.is_abandoned() {
+            self.sync_now();
+        }
+        if let Output::File(file) = self.output {
+            // What was written is with the kernel already; an error here concerns only what compresses behind us.
+            let _ = file.close(unix_ns());
+        }
+        self.marks.close(self.sink);
+    }
+}
+
+fn write_once(
+    file: &mut LogFile,
+    buffer: &mut Buffer,
+    placed: &mut Option<(Placement, u64)>,
+) -> Result<(), FileError> {
+    let (placement, skip) = match *placed {
+        Some(placed) => placed,
+        None => (file.place(buffer.length() as u64, unix_ns())?, 0),
+    };
+    buffer.mark_writing(Place { dev: placement.dev, ino: placement.ino, offset: placement.offset });
+    match file.write_at(placement, skip, buffer.bytes()) {
+        Ok(()) => Ok(()),
+        Err(failed) => {
+            *placed = Some((placement, failed.written_bytes));
+            Err(failed.cause)
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! Starting and ending the logger.
+
+use crate::filter::Filter;
+use crate::runtime::{self, Config, InitError};
+use crate::sinks::{Console, File, IntoSink};
+use logdrive_backend::file::FileOptions;
+use logdrive_backend::{BackendOptions, Stats, Memory, Overflow, SinkOptions, Stopped, Target};
+use logdrive_ring::FullPolicy;
+use logdrive_wire::Level;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Starts logging to `./APP.log`, as text in UTC, from debug on or as the environment variable `LOGDRIVE` says.
+///
+/// The guard drains and ends the logger when it is dropped: keep it in `main`.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # std::env::set_current_dir(dir.path())?;
+/// let guard = logdrive::init("shop")?;
+/// logdrive::info!(order_id = 7, "order filled");
+/// drop(guard);
+/// assert!(std::fs::read_to_string("shop.log")?.contains("order filled order_id=7"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// When logging runs already, `LOGDRIVE` cannot be read, or no session or file can be made. The error says what to do.
+pub fn init(app: &str) -> Result<Guard, InitError> {
+    builder(app).init()
+}
+
+/// Starts to describe a logger. Without a sink it logs to `./APP.log`.
+pub fn builder(app: &str) -> Builder {
+    Builder {
+        app: app.to_owned(),
+        sinks: Vec::new(),
+        filter: None,
+        use_env: true,
+        full: FullPolicy::default(),
+        clock: Clock::default(),
+        ring_bytes: None,
+        run_dir: None,
+        flush_every: None,
+        flush_level: None,
+        overflow: None,
+        panic_hook: false,
+        note_signals: false,
+        recover: true,
+        storage: None,
+    }
+}
+
+/// Where the times of records come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Clock {
+    /// The processor's counter: exact to some nanoseconds, about 10 ns a call.
+    #[default]
+    Tsc,
+    /// A word that the drain renews at every poll: about 2 ns a call, exact to a millisecond.
+    Coarse,
+}
+
+/// Describes a logger.
+///
+/// ```
+/// use logdrive::{Console, File, Full, Layout};
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("logs/shop.log");
+/// let guard = logdrive::builder("shop")
+///     .file(File::new(path).layout(Layout::json()).rotate_bytes(64 << 20).keep_files(10))
+///     .console(Console::stderr())
+///     .filter("info,shop::net=trace")
+///     .full(Full::Wait)
+///     .init()?;
+/// # drop(guard);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "a builder does nothing until `init` is called"]
+pub struct Builder {
+    app: String,
+    sinks: Vec<SinkOptions>,
+    filter: Option<String>,
+    use_env: bool,
+    full: FullPolicy,
+    clock: Clock,
+    ring_bytes: Option<usize>,
+    run_dir: Option<PathBuf>,
+    flush_every: Option<Duration>,
+    flush_level: Option<Level>,
+    overflow: Option<Overflow>,
+    panic_hook: bool,
+    note_signals: bool,
+    recover: bool,
+    storage: Option<std::sync::Arc<dyn logdrive_backend::file::Storage>>,
+}
+
+impl Builder {
+    /// Adds a file.
+    pub fn file(self, file: File) -> Self {
+        self.sink(file)
+    }
+
+    /// Adds standard output or standard error.
+    pub fn console(self, console: Console) -> Self {
+        self.sink(console)
+    }
+
+    /// Adds a memory sink, for tests.
+    pub fn memory(self, memory: &Memory) -> Self {
+        self.sink(SinkOptions::new(Target::Memory(memory.clone())))
+    }
+
+    /// Adds a sink that formats and throws away, to measure everything but the disk.
+    pub fn discard(self) -> Self {
+        self.sink(SinkOptions::new(Target::Discard))
+    }
+
+    /// Adds any sink; at most 16.
+    pub fn sink(mut self, sink: impl IntoSink) -> Self {
+        self.sinks.push(sink.into_sink());
+        self
+    }
+
+    /// Which callsites are on, see [`Filter`]. The environment variable `LOGDRIVE` goes before it. Default: `debug`.
+    pub fn filter(mut self, directives: &str) -> Self {
+        self.filter = Some(directives.to_owned());
+        self
+    }
+
+    /// Whether `LOGDRIVE` is looked at. Default: yes.
+    pub fn use_env(mut self, on: bool) -> Self {
+        self.use_env = on;
+        self
+    }
+
+    /// What a call does when its thread's ring is full. Default: wait.
+    pub fn full(mut self, policy: FullPolicy) -> Self {
+        self.full = policy;
+        self
+    }
+
+    /// Where times come from. Default: the processor's counter.
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Bytes of each thread's ring, rounded up to a power of two from 64 KiB to 1 GiB. Default: 1 MiB.
+    pub fn ring_bytes(mut self, bytes: usize) -> Self {
+        self.ring_bytes = Some(bytes);
+        self
+    }
+
+    /// Where the session lives. Default: `/dev/shm/logdrive-UID`, else `.logdrive` beside the first log file.
+    pub fn run_dir(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.run_dir = Some(dir.into());
+        self
+    }
+
+    /// How long lines may wait in a buffer, for all sinks. Default: 200 ms.
+    pub fn flush_every(mut self, time: Duration) -> Self {
+        self.flush_every = Some(time);
+        self
+    }
+
+    /// From which level on a record is flushed at once, for all sinks. Default: error.
+    pub fn flush_level(mut self, level: Level) -> Self {
+        self.flush_level = Some(level);
+        self
+    }
+
+    /// What happens to records for a sink that is too slow, for all sinks. Default: they are dropped and counted, but
+    /// with the policy `Block` everything is held back.
+    pub fn overflow(mut self, overflow: Overflow) -> Self {
+        self.overflow = Some(overflow);
+        self
+    }
+
+    /// Logs panics, at level error, before the hook that was there runs. Default: no.
+    pub fn panic_hook(mut self, on: bool) -> Self {
+        self.panic_hook = on;
+        self
+    }
+
+    /// Notes SIGSEGV, SIGABRT, SIGBUS, SIGILL, SIGFPE and SIGSYS in the session before the program's own handler runs,
+    /// so that recovery can say how the process ended. Default: no.
+    pub fn note_signals(mut self, on: bool) -> Self {
+        self.note_signals = on;
+        self
+    }
+
+    /// Whether sessions that dead processes of the same name left are drained before the start. Default: yes.
+    pub fn recover(mut self, on: bool) -> Self {
+        self.recover = on;
+        self
+    }
+
+    /// The file system that files are written through; for tests that make it fail.
+    pub fn storage(mut self, storage: std::sync::Arc<dyn logdrive_backend::file::Storage>) -> Self {
+        self.storage = Some(storage);
+        self
+    }
+
+    /// Starts the logger.
+    ///
+    /// # Errors
+    /// As [`init`].
+    pub fn init(self) -> Result<Guard, InitError> {
+        let panic_hook = self.panic_hook;
+        runtime::start(self.into_config()?)?;
+        if panic_hook {
+            crate::panics::install();
+        }
+        Ok(Guard { stopped: false })
+    }
+
+    fn into_config(self) -> Result<Config, InitError> {
+        let from_env = self.use_env.then(|| std::env::var("LOGDRIVE").ok()).flatten();
+        let filter = match from_env.or(self.filter) {
+            Some(directives) => directives.parse()?,
+            None => Filter::default(),
+        };
+        let mut backend = BackendOptions::new(&self.app);
+        backend.sinks = self.sinks;
+        if backend.sinks.is_empty() {
+            let path = format!("{}.log", logdrive_ring::file_part(&self.app));
+            backend.sinks.push(SinkOptions::new(Target::File(FileOptions::new(path))));
+        }
+        let holds = self.full == FullPolicy::Block;
+        for sink in &mut backend.sinks {
+            sink.flush_every = self.flush_every.unwrap_or(sink.flush_every);
+            sink.flush_level = self.flush_level.unwrap_or(sink.flush_level);
+            sink.overflow = match self.overflow {
+                Some(overflow) => overflow,
+                None if holds => Overflow::Hold,
+                None => sink.overflow,
+            };
+        }
+        backend.run_dir = self.run_dir;
+        backend.ring_bytes = self.ring_bytes.unwrap_or(backend.ring_bytes);
+        backend.coarse_clock = self.clock == Clock::Coarse;
+        backend.recover = self.recover;
+        backend.storage = self.storage.unwrap_or(backend.storage);
+        Ok(Config { backend, filter, full: self.full, note_signals: self.note_signals })
+    }
+}
+
+/// Ends the logger when dropped: drains what is committed, as long as the sinks take anything.
+#[derive(Debug)]
+#[must_use = "the logger ends when the guard is dropped; keep it in `main`"]
+pub struct Guard {
+    stopped: bool,
+}
+
+impl Guard {
+    /// Ends the logger and tells how that went. `None` when it had ended already.
+    pub fn stop(mut self) -> Option<(Stopped, Stats)> {
+        self.stopped = true;
+        runtime::stop()
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if !self.stopped {
+            // What could not be written stays in the session, and recovery tells it.
+            let _ = runtime::stop();
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! How the values of a log call become the bytes of a record.
+//!
+//! [`Raw`] is the sealed list of types that are taken as they are; a value of any other type is rendered at the
+//! call ([`Rendered`]). Either way the result is a [`Field`], and a call's fields together are [`Fields`]:
+//! their kinds are constants, which a callsite registers before the first value exists ([`Kinds`]), their size
+//! is known before the ring is touched, and writing them cannot fail. Records that would be too long are cut
+//! in a cold path ([`Shortened`]).
+
+use core::fmt;
+use core::marker::PhantomData;
+use core::ops::Deref;
+
+use logdrive_ring::Put;
+use logdrive_wire::Kind;
+use logdrive_wire::limits::FIELDS_MAX;
+
+mod cut;
+pub mod limits;
+mod raw;
+mod rendered;
+
+pub use cut::Shortened;
+pub use raw::{Blob, Maybe, Plain, Pointer, Raw, raw_value};
+pub use rendered::Rendered;
+
+mod sealed {
+    /// What is written goes into a ring whose space was reserved by [`super::Fields::size_bytes`], so that no
+    /// other crate may add an implementation that gets the size wrong.
+    pub trait Sealed {}
+}
+
+/// One captured value.
+pub trait Field: sealed::Sealed {
+    /// The code of its kind on the wire.
+    const KIND: u8;
+
+    /// Bytes that [`Field::write`] writes, exactly.
+    fn size_bytes(&self) -> usize;
+
+    /// Writes the value as `spec/record.md` says.
+    fn write(&self, out: &mut Put<'_>);
+
+    /// Bytes of text or of a byte string, which may be cut; 0 for all else.
+    #[inline]
+    fn blob_bytes(&self) -> usize {
+        0
+    }
+
+    /// Like [`Field::size_bytes`], with text and byte strings cut to `limit_bytes`.
+    #[inline]
+    fn cut_size_bytes(&self, limit_bytes: usize) -> usize {
+        let _ = limit_bytes;
+        self.size_bytes()
+    }
+
+    /// Like [`Field::write`], with text and byte strings cut to `limit_bytes`.
+    #[inline]
+    fn write_cut(&self, out: &mut Put<'_>, limit_bytes: usize) {
+        let _ = limit_bytes;
+        self.write(out);
+    }
+}
+
+/// All captured values of a call: a tuple of [`Field`]s, or a [`Cons`] of two such.
+pub trait Fields: sealed::Sealed {
+    /// The codes of the kinds, in the order of the values.
+    const KINDS: &'static [u8];
+
+    /// Bytes that [`Fields::write`] writes, exactly. It is a constant after inlining where every kind has a
+    /// fixed width. May be past the limit of a record: then write [`Shortened`] instead.
+    fn size_bytes(&self) -> usize;
+
+    /// Writes the values one behind the other.
+    fn write(&self, out: &mut Put<'_>);
+
+    /// Appends the length of every text and byte string to `lengths`.
+    fn list_blobs(&self, lengths: &mut BlobLengths);
+
+    /// Like [`Fields::size_bytes`], with every text and byte string cut to `limit_bytes`.
+    fn cut_size_bytes(&self, limit_bytes: usize) -> usize;
+
+    /// Like [`Fields::write`], with every text and byte string cut to `limit_bytes`.
+    fn write_cut(&self, out: &mut Put<'_>, limit_bytes: usize);
+}
+
+/// The lengths of a call's texts and byte strings; no allocation, since even the cold path runs in a log call.
+#[derive(Debug)]
+pub struct BlobLengths {
+    lengths: [usize; FIELDS_MAX],
+    count: usize,
+}
+
+impl BlobLengths {
+    fn new() -> Self {
+        Self {
+            lengths: [0; FIELDS_MAX],
+            count: 0,
+        }
+    }
+
+    fn push(&mut self, length: usize) {
+        if let Some(slot) = self.lengths.get_mut(self.count).filter(|_| length > 0) {
+            *slot = length;
+            self.count += 1;
+        }
+    }
+
+    fn as_mut_slice(&mut self) -> &mut [usize] {
+        self.lengths.get_mut(..self.count).unwrap_or(&mut [])
+    }
+}
+
+macro_rules! fields_of_tuple {
+    ($($($name:ident $index:tt),+;)+) => {$(
+        impl<$($name: Field),+> sealed::Sealed for ($($name,)+) {}
+
+        impl<$($name: Field),+> Fields for ($($name,)+) {
+            const KINDS: &'static [u8] = &[$($name::KIND),+];
+
+            #[inline(always)]
+            fn size_bytes(&self) -> usize {
+                0 $(+ self.$index.size_bytes())+
+            }
+
+            #[inline(always)]
+            fn write(&self, out: &mut Put<'_>) {
+                $(self.$index.write(out);)+
+            }
+
+            fn list_blobs(&self, lengths: &mut BlobLengths) {
+                $(lengths.push(self.$index.blob_bytes());)+
+            }
+
+            fn cut_size_bytes(&self, limit_bytes: usize) -> usize {
+                0 $(+ self.$index.cut_size_bytes(limit_bytes))+
+            }
+
+            fn write_cut(&self, out: &mut Put<'_>, limit_bytes: usize) {
+                $(self.$index.write_cut(out, limit_bytes);)+
+            }
+        }
+    )+};
+}
+
+fields_of_tuple! {
+    A 0;
+    A 0, B 1;
+    A 0, B 1, C 2;
+    A 0, B 1, C 2, D 3;
+    A 0, B 1, C 2, D 3, E 4;
+    A 0, B 1, C 2, D 3, E 4, F 5;
+    A 0, B 1, C 2, D 3, E 4, F 5, G 6;
+    A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7;
+    A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8;
+    A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9;
+    A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10;
+    A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11;
+}
+
+impl Fields for () {
+    const KINDS: &'static [u8] = &[];
+
+    #[inline(always)]
+    fn size_bytes(&self) -> usize {
+        0
+    }
+
+    #[inline(always)]
+    fn write(&self, _: &mut Put<'_>) {}
+
+    fn list_blobs(&self, _: &mut BlobLengths) {}
+
+    fn cut_size_bytes(&self, _: usize) -> usize {
+        0
+    }
+
+    fn write_cut(&self, _: &mut Put<'_>, _: usize) {}
+}
+
+/// The values of a call that has more than one tuple takes.
+#[derive(Debug)]
+pub struct Cons<A, B>(pub A, pub B);
+
+impl<A: Fields, B: Fields> Cons<A, B> {
+    const CODES: [u8; FIELDS_MAX] = {
+        let mut codes = [0; FIELDS_MAX];
+        let mut index = 0;
+        while index < A::KINDS.len() + B::KINDS.len() {
+            codes[index] = if index < A::KINDS.len() {
+                A::KINDS[index]
+            } else {
+                B::KINDS[index - A::KINDS.len()]
+            };
+            index += 1;
+        }
+        codes
+    };
+}
+
+impl<A: Fields, B: Fields> sealed::Sealed for Cons<A, B> {}
+
+impl<A: Fields, B: Fields> Fields for Cons<A, B> {
+    const KINDS: &'static [u8] = Self::CODES.split_at(A::KINDS.len() + B::KINDS.len()).0;
+
+    #[inline]
+    fn size_bytes(&self) -> usize {
+        self.0.size_bytes() + self.1.size_bytes()
+    }
+
+    #[inline]
+    fn write(&self, out: &mut Put<'_>) {
+        self.0.write(out);
+        self.1.write(out);
+    }
+
+    fn list_blobs(&self, lengths: &mut BlobLengths) {
+        self.0.list_blobs(lengths);
+        self.1.list_blobs(lengths);
+    }
+
+    fn cut_size_bytes(&self, limit_bytes: usize) -> usize {
+        self.0.cut_size_bytes(limit_bytes) + self.1.cut_size_bytes(limit_bytes)
+    }
+
+    fn write_cut(&self, out: &mut Put<'_>, limit_bytes: usize) {
+        self.0.write_cut(out, limit_bytes);
+        self.1.write_cut(out, limit_bytes);
+    }
+}
+
+/// The type of a call's values, known before the values are: the expansion creates it first and ties it to the
+/// values afterwards, so that the first call can register its callsite without evaluating an argument.
+///
+/// It holds no value, and is `Send` whatever the values are: an `.await` in an argument may lie in between.
+#[derive(Debug)]
+pub struct Kinds<C>(PhantomData<fn() -> C>);
+
+impl<C> Kinds<C> {
+    /// Kinds of values that are still to come.
+    #[inline(always)]
+    #[expect(clippy::new_without_default, reason = "only the expansion makes one")]
+    pub const fn new() -> Self {
+        Self(PhantomData)
+    }
+
+    /// Says that the values are these.
+    #[inline(always)]
+    pub const fn tie(&self, _: &C) {}
+}
+
+/// An argument of a call, before it is decided whether it is taken as it is.
+///
+/// Its methods are those of `T: Raw` where that holds; where it does not, method lookup goes on through `Deref` to
+/// [`Any`], which takes the text. The text's `fmt::Arguments` also make the compiler check that the type has the
+/// trait that the placeholder asks for. The names of the methods are long because a method of the same name that some
+/// trait of the caller gives to all types would be found before `Any`'s.
+#[derive(Debug)]
+pub struct Arg<'a, T: ?Sized>(&'a T);
+
+impl<'a, T: ?Sized> Arg<'a, T> {
+    /// Holds a reference to the argument.
+    #[inline(always)]
+    pub const fn new(value: &'a T) -> Self {
+        Self(value)
+    }
+}
+
+impl<'a, T: Raw + ?Sized> Arg<'a, T> {
+    /// Takes the value; its text is not made.
+    #[inline(always)]
+    pub fn logdrive_display(&self, _: fmt::Arguments<'_>) -> T::Captured<'a> {
+        self.0.capture()
+    }
+
+    /// Takes the value; its text is not made.
+    #[inline(always)]
+    pub fn logdrive_debug(&self, _: fmt::Arguments<'_>) -> T::Captured<'a> {
+        self.0.capture()
+    }
+}
+
+impl<T: ?Sized> Deref for Arg<'_, T> {
+    type Target = Any;
+
+    #[inline(always)]
+    fn deref(&self) -> &Any {
+        &Any
+    }
+}
+
+/// An argument of which only the text can be taken.
+#[derive(Debug)]
+pub struct Any;
+
+impl Any {
+    /// Renders the text of a `Display`, or of any other trait but `Debug`.
+    #[inline(always)]
+    pub fn logdrive_display(&self, text: fmt::Arguments<'_>) -> Rendered<{ Kind::Display as u8 }> {
+        Rendered::new(text)
+    }
+
+    /// Renders the text of a `Debug`.
+    #[inline(always)]
+    pub fn logdrive_debug(&self, text: fmt::Arguments<'_>) -> Rendered<{ Kind::Debug as u8 }> {
+        Rendered::new(text)
+    }
+}
+

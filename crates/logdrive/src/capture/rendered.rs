@@ -1,0 +1,115 @@
+//! Values that only know how to display themselves: rendered at the call, before the ring is touched.
+//!
+//! The text goes into a string of the thread's pool, so that nothing is allocated once the pool is warm. The pool
+//! is not held while the value's own code runs: a `Display` that logs, or panics, does no harm. In a signal
+//! handler a rendered value may allocate; values that are taken as they are never do.
+
+use core::cell::RefCell;
+use core::fmt::{self, Write};
+
+use logdrive_ring::Put;
+
+use super::limits::{POOL_STRING_BYTES, POOL_STRINGS_MAX, RENDERED_BYTES_MAX};
+use super::raw::Blob;
+use super::{Field, sealed};
+
+thread_local! {
+    static POOL: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The text that a value's `Display` or `Debug` made, as `KIND` says.
+#[derive(Debug)]
+pub struct Rendered<const KIND: u8> {
+    text: String,
+}
+
+impl<const KIND: u8> Rendered<KIND> {
+    /// Renders; an error of the value's own code ends the text where it occurred.
+    #[inline(never)]
+    pub fn new(text: fmt::Arguments<'_>) -> Self {
+        let mut rendered = Self { text: take_string() };
+        // The text so far is what there is to log; there is nobody to report a failed `Display` to.
+        let _ = Bounded(&mut rendered.text).write_fmt(text);
+        rendered
+    }
+
+    #[inline(always)]
+    fn blob(&self) -> Blob<'_, KIND> {
+        Blob::new(self.text.as_bytes())
+    }
+}
+
+impl<const KIND: u8> Drop for Rendered<KIND> {
+    #[inline]
+    fn drop(&mut self) {
+        return_string(core::mem::take(&mut self.text));
+    }
+}
+
+impl<const KIND: u8> sealed::Sealed for Rendered<KIND> {}
+
+impl<const KIND: u8> Field for Rendered<KIND> {
+    const KIND: u8 = KIND;
+
+    #[inline(always)]
+    fn size_bytes(&self) -> usize {
+        self.blob().size_bytes()
+    }
+
+    #[inline(always)]
+    fn write(&self, out: &mut Put<'_>) {
+        self.blob().write(out);
+    }
+
+    fn blob_bytes(&self) -> usize {
+        self.blob().blob_bytes()
+    }
+
+    fn cut_size_bytes(&self, limit_bytes: usize) -> usize {
+        self.blob().cut_size_bytes(limit_bytes)
+    }
+
+    fn write_cut(&self, out: &mut Put<'_>, limit_bytes: usize) {
+        self.blob().write_cut(out, limit_bytes);
+    }
+}
+
+/// Takes text up to the limit. What is past it is dropped without an error: an error would make a `Display` that
+/// unwraps panic in the user's program.
+struct Bounded<'a>(&'a mut String);
+
+impl Write for Bounded<'_> {
+    #[inline]
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let left = RENDERED_BYTES_MAX - self.0.len();
+        if text.len() <= left {
+            self.0.push_str(text);
+        } else {
+            self.0.push_str(text.get(..text.floor_char_boundary(left)).unwrap_or(""));
+            // Nothing shorter may follow what was left out.
+            self.0.extend(core::iter::repeat_n(' ', RENDERED_BYTES_MAX - self.0.len()));
+        }
+        Ok(())
+    }
+}
+
+/// A thread that is ending has no pool any more, and a signal handler may meet it half-changed; both get a new string.
+fn take_string() -> String {
+    let pooled = POOL.try_with(|pool| pool.try_borrow_mut().ok().and_then(|mut pool| pool.pop()));
+    match pooled {
+        Ok(Some(text)) => text,
+        _ => String::with_capacity(POOL_STRING_BYTES),
+    }
+}
+
+fn return_string(mut text: String) {
+    text.clear();
+    // Where the pool is gone or in use the string is freed, which is all that would be left to do.
+    let _ = POOL.try_with(|pool| {
+        if let Ok(mut pool) = pool.try_borrow_mut()
+            && pool.len() < POOL_STRINGS_MAX
+        {
+            pool.push(text);
+        }
+    });
+}

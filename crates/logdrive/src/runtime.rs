@@ -1,0 +1,341 @@
+//! The running logger of this process: one backend, which callsites and threads attach to.
+//!
+//! Everything here is cold: a callsite comes once, a thread comes once, and a call comes when its ring is full.
+
+use crate::filter::Filter;
+use crate::site::Meta;
+use logdrive_backend::{Backend, BackendError, BackendOptions, Stats, Stopped};
+use logdrive_ring::clock::monotonic_ns;
+use logdrive_ring::control::{ControlEntry, ControlRef, OFF, ON, UNREGISTERED, unbind_all};
+use logdrive_ring::local::{self, Clock, Wrote};
+use logdrive_ring::{ClockSource, DropReason, FullPolicy, Leaked, Session, signals};
+use logdrive_wire::kind::FieldKind;
+use logdrive_wire::record::{HEADER_BYTES, align_up};
+use logdrive_wire::{Callsite, Field, Level};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// All that a start needs, kept for children of `fork`.
+#[derive(Debug, Clone)]
+pub(crate) struct Config {
+    pub(crate) backend: BackendOptions,
+    pub(crate) filter: Filter,
+    pub(crate) full: FullPolicy,
+    pub(crate) note_signals: bool,
+}
+
+/// The logger while it runs. Leaked, so that reading it takes no lock; its backend goes when it is stopped.
+#[derive(Debug)]
+struct Runtime {
+    backend: Mutex<Option<Arc<Backend>>>,
+    filter: Mutex<Filter>,
+    full: FullPolicy,
+    clock: Clock,
+    generation: u32,
+}
+
+static RUNTIME: Leaked<Runtime> = Leaked::none();
+static CONFIG: Leaked<Config> = Leaked::none();
+static FORKED: AtomicBool = AtomicBool::new(false);
+static STARTING: Mutex<()> = Mutex::new(());
+/// Calls before the start, after the end, and from threads that cannot be given a ring while nothing runs.
+static CLOSED: AtomicU64 = AtomicU64::new(0);
+
+/// Why logging could not be started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InitError {
+    /// It runs already.
+    #[error("logging runs already in this process; keep the first guard, and do not start again before it is dropped")]
+    Running,
+    /// `LOGDRIVE`, or the builder's filter.
+    #[error(transparent)]
+    Filter(#[from] crate::FilterError),
+    /// The session, a sink or a thread.
+    #[error(transparent)]
+    Backend(#[from] BackendError),
+}
+
+pub(crate) fn start(config: Config) -> Result<(), InitError> {
+    let _starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+    if RUNTIME.value().is_some() {
+        return Err(InitError::Running);
+    }
+    FORKED.store(false, Ordering::SeqCst);
+    launch(&config)?;
+    local::on_fork(after_fork);
+    CONFIG.set(config);
+    Ok(())
+}
+
+fn launch(config: &Config) -> Result<(), InitError> {
+    let backend = Arc::new(Backend::start(&config.backend)?);
+    let header = backend.session().header();
+    if config.note_signals {
+        signals::note_fatal_signals(header);
+    }
+    let clock = match header.clock_source() {
+        _ if config.backend.coarse_clock => Clock::Coarse(header.coarse_clock()),
+        ClockSource::Monotonic => Clock::Monotonic,
+        _ => Clock::Counter,
+    };
+    RUNTIME.set(Runtime {
+        backend: Mutex::new(Some(backend)),
+        filter: Mutex::new(config.filter.clone()),
+        full: config.full,
+        clock,
+        generation: local::generation(),
+    });
+    local::start_running();
+    Ok(())
+}
+
+/// In the child of a `fork`: nothing of the parent's logger is used. The next call starts one of the child's own.
+fn after_fork() {
+    RUNTIME.clear();
+    signals::forget_header();
+    unbind_all();
+    FORKED.store(CONFIG.value().is_some(), Ordering::SeqCst);
+}
+
+fn runtime() -> Option<&'static Runtime> {
+    if let Some(runtime) = RUNTIME.value() {
+        return Some(runtime);
+    }
+    if !FORKED.load(Ordering::Relaxed) || local::is_denied() {
+        return None;
+    }
+    // A lock that another thread of the parent held at the fork stays locked: then the call is dropped and counted.
+    let _starting = STARTING.try_lock().ok()?;
+    let config = CONFIG.value()?;
+    if RUNTIME.value().is_none() && FORKED.swap(false, Ordering::SeqCst) {
+        let mut config = config.clone();
+        // The parent lives, so nothing of it is to be recovered; and a child that only logs a line starts fast.
+        config.backend.recover = false;
+        launch(&config).ok()?;
+    }
+    RUNTIME.value()
+}
+
+impl Runtime {
+    fn backend(&self) -> Option<Arc<Backend>> {
+        self.backend.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn filter(&self) -> std::sync::MutexGuard<'_, Filter> {
+        self.filter.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ends the logger; `None` when none runs.
+pub(crate) fn stop() -> Option<(Stopped, Stats)> {
+    let _starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+    let runtime = RUNTIME.value()?;
+    CONFIG.clear();
+    FORKED.store(false, Ordering::SeqCst);
+    RUNTIME.clear();
+    unbind_all();
+    local::end_generation();
+    local::detach_thread();
+    signals::forget_header();
+    let backend = runtime.backend.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+    let stopped = backend.stop();
+    Some((stopped, with_closed(backend.stats())))
+}
+
+pub(crate) fn flush() -> bool {
+    RUNTIME.value().and_then(Runtime::backend).is_none_or(|backend| backend.flush())
+}
+
+pub(crate) fn sync() -> bool {
+    RUNTIME.value().and_then(Runtime::backend).is_none_or(|backend| backend.sync())
+}
+
+pub(crate) fn reopen() {
+    if let Some(backend) = RUNTIME.value().and_then(Runtime::backend) {
+        backend.reopen();
+    }
+}
+
+pub(crate) fn stats() -> Option<Stats> {
+    Some(with_closed(RUNTIME.value()?.backend()?.stats()))
+}
+
+/// Where the session of this process lies.
+pub(crate) fn session_path() -> Option<std::path::PathBuf> {
+    Some(RUNTIME.value()?.backend()?.session().path().to_owned())
+}
+
+fn with_closed(mut stats: Stats) -> Stats {
+    // Relaxed: a statistic.
+    stats.dropped[DropReason::Closed as usize] += CLOSED.load(Ordering::Relaxed);
+    stats
+}
+
+pub(crate) fn note_panic() {
+    if let Some(backend) = RUNTIME.value().and_then(Runtime::backend) {
+        backend.session().header().note_panic();
+    }
+}
+
+/// Replaces the filter of the running logger, for all callsites at once. `false` when none runs.
+pub(crate) fn set_filter(filter: Filter) -> bool {
+    let Some(runtime) = RUNTIME.value() else { return false };
+    let Some(backend) = runtime.backend() else { return false };
+    // New callsites wait for this lock, so that none slips through with the old filter.
+    let mut current = runtime.filter();
+    let (callsites, _) = backend.session().callsites_from(0);
+    for (id, bytes) in callsites.into_iter().skip(1) {
+        if let (Ok(callsite), Some(entry)) = (Callsite::decode(&bytes), backend.session().control(id)) {
+            let on = filter.allows(callsite.target_or_module(), callsite.level);
+            entry.set_control(if on { ON } else { OFF });
+        }
+    }
+    *current = filter;
+    true
+}
+
+/// Enters a callsite of a macro into the session's table. `None`: nothing runs, or the table is full; counted.
+pub(crate) fn register(
+    control: &'static ControlRef,
+    meta: &'static Meta,
+    kinds: &'static [u8],
+) -> Option<&'static ControlEntry> {
+    let callsite = || Callsite {
+        level: meta.level,
+        dynamic: false,
+        line: meta.line,
+        file: meta.file.to_owned(),
+        module: meta.module.to_owned(),
+        target: meta.target.to_owned(),
+        message: meta.message.to_owned(),
+        fields: fields(meta, kinds),
+    };
+    register_with(control, &callsite)
+}
+
+fn fields(meta: &Meta, kinds: &[u8]) -> Vec<Field> {
+    let kinds = kinds.iter().filter_map(|code| FieldKind::from_code(*code).ok());
+    meta.fields
+        .iter()
+        .zip(kinds)
+        .map(|(field, kind)| Field { name: field.name.to_owned(), kind, argument: field.argument })
+        .collect()
+}
+
+/// As [`register`], for a callsite that is described by the caller.
+pub(crate) fn register_with(
+    control: &'static ControlRef,
+    callsite: &dyn Fn() -> Callsite,
+) -> Option<&'static ControlEntry> {
+    // Inside of a log call, hence in a signal handler: locks are out of the question.
+    if local::is_busy() {
+        count_drop(DropReason::Reentrant);
+        return None;
+    }
+    let Some((runtime, backend)) = runtime().and_then(|runtime| Some((runtime, runtime.backend()?))) else {
+        count_drop(DropReason::Closed);
+        return None;
+    };
+    let filter = runtime.filter();
+    // Another thread may have come first.
+    let entry = control.entry();
+    if entry.control() != UNREGISTERED {
+        return Some(entry);
+    }
+    let callsite = callsite();
+    let state = if filter.allows(callsite.target_or_module(), callsite.level) { ON } else { OFF };
+    match enter(backend.session(), callsite, state) {
+        Some(entry) => {
+            control.bind(entry);
+            Some(entry)
+        }
+        None => {
+            drop(filter);
+            count_drop(DropReason::NoCallsite);
+            None
+        }
+    }
+}
+
+/// A description that is too long for the format is entered without its names rather than not at all.
+fn enter(session: &Session, mut callsite: Callsite, state: u32) -> Option<&'static ControlEntry> {
+    let bytes = callsite.encode().or_else(|_| {
+        for text in [&mut callsite.file, &mut callsite.module, &mut callsite.target, &mut callsite.message] {
+            cut(text, 256);
+        }
+        callsite.fields.iter_mut().for_each(|field| cut(&mut field.name, 64));
+        callsite.encode()
+    });
+    session.register(&bytes.ok()?, state).ok()
+}
+
+fn cut(text: &mut String, bytes_max: usize) {
+    let mut length = text.len().min(bytes_max);
+    while !text.is_char_boundary(length) {
+        length -= 1;
+    }
+    text.truncate(length);
+}
+
+/// Gives the calling thread a ring.
+pub(crate) fn attach() -> Result<(), DropReason> {
+    if local::is_busy() {
+        return Err(DropReason::Reentrant);
+    }
+    if local::is_denied() {
+        return Err(DropReason::Backend);
+    }
+    let runtime = runtime().ok_or(DropReason::Closed)?;
+    let backend = runtime.backend().ok_or(DropReason::Closed)?;
+    let thread = std::thread::current();
+    let producer = backend.session().acquire(thread.name().unwrap_or("")).map_err(|_| DropReason::NoRing)?;
+    if local::attach(producer, runtime.full, runtime.clock, runtime.generation) {
+        Ok(())
+    } else {
+        Err(DropReason::NoRing)
+    }
+}
+
+/// Counts a call that came to nothing: in the thread's ring, else in the session, else in the process.
+pub(crate) fn count_drop(reason: DropReason) {
+    if reason != DropReason::Closed && local::count_drop(reason) {
+        return;
+    }
+    let session = RUNTIME.value().filter(|_| !local::is_busy()).and_then(Runtime::backend);
+    match session {
+        Some(backend) => backend.session().header().count_drop(reason, 1),
+        // Relaxed: a statistic.
+        None => drop(CLOSED.fetch_add(1, Ordering::Relaxed)),
+    }
+}
+
+/// Writes gap records for the drops of the calling thread.
+pub(crate) fn tell_gap() {
+    let mut counts = local::take_gap();
+    for reason in DropReason::ALL {
+        let count = counts[reason as usize];
+        if count == 0 {
+            continue;
+        }
+        let text = reason.text().as_bytes();
+        let length = align_up(HEADER_BYTES + 8 + 4 + text.len());
+        let wrote = local::write(GAP_CALLSITE, length, Level::Warn.is_urgent(), |put| {
+            put.u64(count);
+            put.u32(text.len() as u32);
+            put.bytes(text);
+        });
+        if wrote == Wrote::Committed {
+            counts[reason as usize] = 0;
+        }
+    }
+    local::return_gap(&counts);
+}
+
+/// Callsite 0 of every session.
+const GAP_CALLSITE: u32 = 0;
+
+/// Milliseconds of a clock that never runs backwards.
+pub(crate) fn coarse_ms() -> u64 {
+    monotonic_ns() / 1_000_000
+}

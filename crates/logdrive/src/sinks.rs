@@ -1,0 +1,232 @@
+//! The sinks as a program describes them.
+
+use logdrive_backend::file::{Compress, Every, FileOptions};
+use logdrive_backend::layout::{LayoutOptions, Style};
+use logdrive_backend::{Overflow, SinkOptions, Sync, Target};
+use logdrive_wire::Level;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Whatever can be a sink.
+pub trait IntoSink {
+    /// The sink's options.
+    fn into_sink(self) -> SinkOptions;
+}
+
+impl IntoSink for SinkOptions {
+    fn into_sink(self) -> SinkOptions {
+        self
+    }
+}
+
+/// How lines look.
+///
+/// ```
+/// use logdrive::{Console, Layout};
+/// let sink = Console::stdout().layout(Layout::pattern("{time} {level} {message}{fields}"));
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Layout(LayoutOptions);
+
+impl Layout {
+    /// Time, level, thread, module, place, message and fields, for people. The default.
+    pub fn text() -> Self {
+        Self(Style::Text.into())
+    }
+
+    /// As Google's glog writes, in local time where the feature `local-time` is on.
+    pub fn glog() -> Self {
+        Self(LayoutOptions::glog())
+    }
+
+    /// One JSON object a line.
+    pub fn json() -> Self {
+        Self(Style::Json.into())
+    }
+
+    /// `key=value` pairs.
+    pub fn logfmt() -> Self {
+        Self(Style::Logfmt.into())
+    }
+
+    /// A pattern of one's own; a mistake in it is an error of [`crate::Builder::init`].
+    pub fn pattern(pattern: &str) -> Self {
+        Self(Style::Pattern(pattern.to_owned()).into())
+    }
+
+    /// Local time instead of UTC; needs the feature `local-time`.
+    #[must_use]
+    pub fn local_time(mut self) -> Self {
+        self.0.local_time = true;
+        self
+    }
+}
+
+/// A log file.
+///
+/// ```
+/// use logdrive::{Compress, File, Layout, Level};
+/// use std::time::Duration;
+/// let file = File::new("logs/shop.json")
+///     .layout(Layout::json())
+///     .rotate_bytes(64 << 20)
+///     .rotate_daily()
+///     .keep_files(10)
+///     .keep_age(Duration::from_secs(14 * 86_400))
+///     .keep_bytes(1 << 30)
+///     .min_level(Level::Info);
+/// ```
+#[derive(Debug, Clone)]
+pub struct File {
+    options: FileOptions,
+    sink: SinkOptions,
+}
+
+/// Standard output or standard error. Coloured when it is a terminal, unless `NO_COLOR` is set.
+///
+/// ```
+/// use logdrive::{Console, Level};
+/// let sink = Console::stderr().min_level(Level::Warn);
+/// ```
+#[derive(Debug, Clone)]
+pub struct Console {
+    sink: SinkOptions,
+}
+
+impl File {
+    /// A file that grows for ever: nothing is rotated or removed unless told. Missing directories are made.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        let options = FileOptions::new(path);
+        Self { sink: SinkOptions::new(Target::File(options.clone())), options }
+    }
+
+    /// Rotates before the file would grow beyond this many bytes.
+    #[must_use]
+    pub fn rotate_bytes(mut self, bytes: u64) -> Self {
+        self.options.rotate_bytes = Some(bytes);
+        self
+    }
+
+    /// Rotates at midnight.
+    #[must_use]
+    pub fn rotate_daily(mut self) -> Self {
+        self.options.rotate_every = Some(Every::Daily);
+        self
+    }
+
+    /// Rotates at the full hour.
+    #[must_use]
+    pub fn rotate_hourly(mut self) -> Self {
+        self.options.rotate_every = Some(Every::Hourly);
+        self
+    }
+
+    /// Keeps at most so many rotated files besides the active one.
+    #[must_use]
+    pub fn keep_files(mut self, files: u32) -> Self {
+        self.options.keep_files = Some(files);
+        self
+    }
+
+    /// Removes rotated files once their last record is older than this.
+    #[must_use]
+    pub fn keep_age(mut self, age: Duration) -> Self {
+        self.options.keep_age = Some(age);
+        self
+    }
+
+    /// Keeps at most so many bytes in rotated files.
+    #[must_use]
+    pub fn keep_bytes(mut self, bytes: u64) -> Self {
+        self.options.keep_bytes = Some(bytes);
+        self
+    }
+
+    /// Compresses rotated files, with the feature `zstd` or `gzip`.
+    #[must_use]
+    pub fn compress(mut self, compress: Compress) -> Self {
+        self.options.compress = compress;
+        self
+    }
+
+    /// A symbolic link that always names the file written last.
+    #[must_use]
+    pub fn newest_link(mut self, path: impl Into<PathBuf>) -> Self {
+        self.options.newest_link = Some(path.into());
+        self
+    }
+
+    /// Everything else about the file.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut FileOptions)) -> Self {
+        change(&mut self.options);
+        self
+    }
+}
+
+impl Console {
+    /// Standard output.
+    pub fn stdout() -> Self {
+        Self { sink: SinkOptions::new(Target::Stdout) }
+    }
+
+    /// Standard error.
+    pub fn stderr() -> Self {
+        Self { sink: SinkOptions::new(Target::Stderr) }
+    }
+}
+
+macro_rules! common {
+    ($($type:ident),*) => {$(
+        impl $type {
+            /// How lines look. Default: text in UTC.
+            #[must_use]
+            pub fn layout(mut self, layout: Layout) -> Self {
+                self.sink.layout = layout.0;
+                self
+            }
+
+            /// Leaves out records below this level. Default: none.
+            #[must_use]
+            pub fn min_level(mut self, level: Level) -> Self {
+                self.sink.min_level = level;
+                self
+            }
+
+            /// What happens to records when the target is too slow.
+            #[must_use]
+            pub fn overflow(mut self, overflow: Overflow) -> Self {
+                self.sink.overflow = overflow;
+                self
+            }
+
+            /// How long lines may wait in a buffer. Default: 200 ms.
+            #[must_use]
+            pub fn flush_every(mut self, time: Duration) -> Self {
+                self.sink.flush_every = time;
+                self
+            }
+
+            /// When bytes are made durable. Default: when the kernel likes.
+            #[must_use]
+            pub fn sync(mut self, sync: Sync) -> Self {
+                self.sink.sync = sync;
+                self
+            }
+        }
+    )*};
+}
+
+common!(File, Console);
+
+impl IntoSink for File {
+    fn into_sink(self) -> SinkOptions {
+        SinkOptions { target: Target::File(self.options), ..self.sink }
+    }
+}
+
+impl IntoSink for Console {
+    fn into_sink(self) -> SinkOptions {
+        self.sink
+    }
+}

@@ -1,0 +1,46 @@
+//! A value for the whole program that may be replaced, and that is never freed: readers need no lock, and the child
+//! of a `fork` can drop it without touching what other threads of the parent had locked.
+#![allow(unsafe_code)]
+
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+/// A pointer to a leaked value, or to none.
+///
+/// ```
+/// use logdrive_ring::Leaked;
+/// static NAME: Leaked<String> = Leaked::none();
+/// assert!(NAME.value().is_none());
+/// NAME.set("a".to_owned());
+/// assert_eq!(NAME.value().map(String::as_str), Some("a"));
+/// NAME.clear();
+/// assert!(NAME.value().is_none());
+/// ```
+#[derive(Debug)]
+pub struct Leaked<T: 'static>(AtomicPtr<T>);
+
+impl<T: Send + Sync + 'static> Leaked<T> {
+    /// No value.
+    pub const fn none() -> Self {
+        Self(AtomicPtr::new(core::ptr::null_mut()))
+    }
+
+    /// The value, if there is one. One load.
+    #[inline]
+    pub fn value(&self) -> Option<&'static T> {
+        // SYNC(leaked): the value is initialised before its address is stored.
+        // SAFETY: null, or the address of a box that was leaked.
+        unsafe { self.0.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// Replaces the value. The old one stays in memory.
+    pub fn set(&self, value: T) {
+        // SYNC(leaked)
+        self.0.store(Box::into_raw(Box::new(value)), Ordering::Release);
+    }
+
+    /// From now on there is no value. The old one stays in memory.
+    pub fn clear(&self) {
+        // SYNC(leaked)
+        self.0.store(core::ptr::null_mut(), Ordering::Release);
+    }
+}
