@@ -49,7 +49,10 @@ fn arguments(number: u64) -> Vec<u8> {
     payload.extend_from_slice(&(number * 7_919 % 10_000_000).to_le_bytes());
     payload.extend_from_slice(&((number * 31 % 1_000_000) as f64 / 97.0).to_le_bytes());
     payload.extend_from_slice(&((number as i32 * 37) % 5_000 - 2_500).to_le_bytes());
-    blob(&mut payload, ["EURUSD-1", "AAPL-2026-11", "BTC-PERP-99", "MSFT-W1-call"][number as usize % 4]);
+    blob(
+        &mut payload,
+        ["EURUSD-1", "AAPL-2026-11", "BTC-PERP-99", "MSFT-W1-call"][number as usize % 4],
+    );
     payload
 }
 
@@ -89,14 +92,29 @@ fn event(number: u64) -> Vec<u8> {
 fn cases() -> Vec<Case> {
     let numbers = || 0..64u64;
     let text = "user 81723 added item 5512 to the basket, which now holds 7 items";
-    let four = [("", Kind::U64, true), ("", Kind::F64, true), ("", Kind::I32, true), ("", Kind::Str, true)];
+    let four = [
+        ("", Kind::U64, true),
+        ("", Kind::F64, true),
+        ("", Kind::I32, true),
+        ("", Kind::Str, true),
+    ];
     let order = "order {} filled at {:.2} with {} left on {} today";
-    let keys = [("id", Kind::U64, false), ("price", Kind::F64, false), ("left", Kind::I32, false), ("on", Kind::Str, false)];
+    let keys = [
+        ("id", Kind::U64, false),
+        ("price", Kind::F64, false),
+        ("left", Kind::I32, false),
+        ("on", Kind::Str, false),
+    ];
     let dynamic = Callsite {
         dynamic: true,
         ..site(
             "got frame",
-            &[("pn", Kind::U64, false), ("len", Kind::U64, false), ("stream", Kind::U64, false), ("kind", Kind::Str, false)],
+            &[
+                ("pn", Kind::U64, false),
+                ("len", Kind::U64, false),
+                ("stream", Kind::U64, false),
+                ("kind", Kind::Str, false),
+            ],
         )
     };
     let strings = || {
@@ -118,15 +136,55 @@ fn cases() -> Vec<Case> {
     vec![
         case("text-literal", Style::Text, &site(text, &[]), vec![Vec::new()]),
         case("text-string", Style::Text, &string_site, strings().collect()),
-        case("text-args", Style::Text, &order_site, numbers().map(arguments).collect()),
-        case("text-fields", Style::Text, &keys_site, numbers().map(arguments).collect()),
-        case("text-event", Style::Text, &dynamic, numbers().map(event).collect()),
-        case("glog-args", Style::Glog, &order_site, numbers().map(arguments).collect()),
+        case(
+            "text-args",
+            Style::Text,
+            &order_site,
+            numbers().map(arguments).collect(),
+        ),
+        case(
+            "text-fields",
+            Style::Text,
+            &keys_site,
+            numbers().map(arguments).collect(),
+        ),
+        case(
+            "text-event",
+            Style::Text,
+            &dynamic,
+            numbers().map(event).collect(),
+        ),
+        case(
+            "glog-args",
+            Style::Glog,
+            &order_site,
+            numbers().map(arguments).collect(),
+        ),
         case("json-string", Style::Json, &string_site, strings().collect()),
-        case("json-args", Style::Json, &order_site, numbers().map(arguments).collect()),
-        case("json-fields", Style::Json, &keys_site, numbers().map(arguments).collect()),
-        case("json-event", Style::Json, &dynamic, numbers().map(event).collect()),
-        case("logfmt-fields", Style::Logfmt, &keys_site, numbers().map(arguments).collect()),
+        case(
+            "json-args",
+            Style::Json,
+            &order_site,
+            numbers().map(arguments).collect(),
+        ),
+        case(
+            "json-fields",
+            Style::Json,
+            &keys_site,
+            numbers().map(arguments).collect(),
+        ),
+        case(
+            "json-event",
+            Style::Json,
+            &dynamic,
+            numbers().map(event).collect(),
+        ),
+        case(
+            "logfmt-fields",
+            Style::Logfmt,
+            &keys_site,
+            numbers().map(arguments).collect(),
+        ),
     ]
 }
 
@@ -137,7 +195,10 @@ fn round(layout: &mut Layout, plan: &Plan, payloads: &[Vec<u8>], buffer: &mut [u
     for (number, payload) in (0..LINES).zip(payloads.iter().cycle()) {
         let line = Line {
             unix_ns: START_NS + number * 137,
-            thread: Thread { name: "worker-03", id: 4_711 },
+            thread: Thread {
+                name: "worker-03",
+                id: 4_711,
+            },
             payload,
         };
         let mut out = Out::resume(buffer, length);
@@ -159,20 +220,31 @@ fn main() {
         if only.as_deref().is_some_and(|only| only != case.name) {
             continue;
         }
-        let mut layout = Layout::new(LayoutOptions::from(case.style), ProcessInfo::default()).expect("a known style");
+        let mut layout =
+            Layout::new(LayoutOptions::from(case.style), ProcessInfo::default()).expect("a known style");
         let plan = layout.compile(&case.site);
         let line = Line {
             unix_ns: START_NS,
-            thread: Thread { name: "worker-03", id: 4_711 },
+            thread: Thread {
+                name: "worker-03",
+                id: 4_711,
+            },
             payload: &case.payloads[0],
         };
         let mut out = Out::new(&mut buffer);
         assert_eq!(layout.line(&plan, &line, &mut out), Outcome::Done);
         let bytes = out.len();
-        let mut rounds: Vec<f64> =
-            (0..ROUNDS).map(|_| round(&mut layout, &plan, &case.payloads, &mut buffer)).collect();
+        let mut rounds: Vec<f64> = (0..ROUNDS)
+            .map(|_| round(&mut layout, &plan, &case.payloads, &mut buffer))
+            .collect();
         rounds.sort_by(f64::total_cmp);
-        println!("{:16} {:>6} {:>8.1} {:>8.1}", case.name, bytes, rounds[ROUNDS / 2], rounds[0]);
+        println!(
+            "{:16} {:>6} {:>8.1} {:>8.1}",
+            case.name,
+            bytes,
+            rounds[ROUNDS / 2],
+            rounds[0]
+        );
         println!("    {}", String::from_utf8_lossy(&buffer[..bytes]).trim_end());
     }
 }

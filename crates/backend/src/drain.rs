@@ -61,6 +61,8 @@ pub(crate) struct Drain {
     housekeeping_at_ns: u64,
     told_dropped: [u64; DropReason::COUNT],
     pause_ns: u64,
+    /// Whether a ring was so full at the last pass that there is no time for a pause.
+    busy: bool,
 }
 
 /// What a drain is made of.
@@ -107,6 +109,7 @@ impl Drain {
             housekeeping_at_ns: 0,
             told_dropped: [0; DropReason::COUNT],
             pause_ns: PAUSE_NS_MIN,
+            busy: false,
             source: parts.source,
         };
         drain.renew_coarse_clock();
@@ -122,9 +125,6 @@ impl Drain {
             let stopping = self.stop.load(Ordering::Acquire);
             let requested = self.marks.requested();
             let took = self.pass(stopping || requested > answered);
-            if self.is_behind() {
-                continue;
-            }
             if requested > answered {
                 self.hand_over_all();
                 self.tell_all(|| Message::Mark(requested));
@@ -133,9 +133,11 @@ impl Drain {
             if stopping {
                 return self;
             }
-            self.recycle_rings();
-            self.housekeeping();
-            self.rest(took);
+            if !self.busy {
+                self.recycle_rings();
+                self.housekeeping();
+                self.rest(took);
+            }
         }
     }
 
@@ -143,7 +145,7 @@ impl Drain {
     pub(crate) fn run_to_end(&mut self) {
         loop {
             let took = self.pass(true);
-            if took == 0 && !self.is_behind() {
+            if took == 0 {
                 return;
             }
         }
@@ -160,18 +162,18 @@ impl Drain {
             if self.source.is_live() { ticks_of(self.source.clock_source()) } else { NO_RECORD - 1 };
         let mut bound = start_ticks;
         let mut pressure = all;
+        self.busy = false;
         for index in 0..self.readers.len() {
             let reader = &mut self.readers[index];
             if reader.quarantined {
                 continue;
             }
-            match reader.fill(&mut self.spare_windows) {
-                Ok(held) => pressure |= held > reader.ring().capacity_bytes() / 8,
+            match reader.observe(&mut self.spare_windows) {
+                Ok(left) => {
+                    pressure |= left > reader.ring().capacity_bytes() / 16;
+                    self.busy |= left > reader.ring().capacity_bytes() / 4;
+                }
                 Err(error) => self.quarantine(index, &error),
-            }
-            let reader = &self.readers[index];
-            if reader.has_more {
-                bound = bound.min(reader.horizon());
             }
         }
         if !pressure {
@@ -396,11 +398,6 @@ impl Drain {
         self.readers[index].quarantine();
         self.counts.quarantined.fetch_add(1, Ordering::Relaxed);
         self.marks.notice(format!("a ring is damaged and not read any more: {error}"));
-    }
-
-    /// Whether a ring holds more than this pass could see.
-    fn is_behind(&self) -> bool {
-        self.readers.iter().any(|reader| reader.has_more)
     }
 
     fn notices(&mut self) {

@@ -9,6 +9,9 @@ pub const BUFFERS_PER_SINK: usize = 8;
 /// The drain's private window on a ring: two records of the largest size.
 pub const WINDOW_BYTES: usize = 128 * 1024;
 
+/// Bytes copied out of a ring at a time: they are still in the first-level cache when they are parsed.
+pub const COPY_BYTES: usize = 16 * 1024;
+
 /// Windows kept for rings that become busy again.
 pub const SPARE_WINDOWS_MAX: usize = 16;
 

@@ -1,6 +1,6 @@
 //! The drain's view of one ring: a private window of bytes that were copied out once and are parsed only here.
 
-use crate::limits::{SPARE_WINDOWS_MAX, WINDOW_BYTES};
+use crate::limits::{COPY_BYTES, SPARE_WINDOWS_MAX, WINDOW_BYTES};
 use logdrive_ring::{Consumer, Ring, RingError};
 use logdrive_wire::{RecordHeader, WireError, record::HEADER_BYTES};
 use std::sync::Arc;
@@ -17,10 +17,10 @@ pub(crate) struct Reader {
     end: usize,
     /// Bytes that were taken since the last release.
     taken: usize,
+    /// Bytes behind the consumed position that this pass may take: what was committed when it began.
+    observed: usize,
     /// The record at the front; only valid when `time_ticks` is not [`NO_RECORD`].
     pub(crate) head: RecordHeader,
-    /// Whether the ring holds more than the window shows.
-    pub(crate) has_more: bool,
     pub(crate) thread_id: u64,
     pub(crate) thread_name: String,
     pub(crate) quarantined: bool,
@@ -46,8 +46,8 @@ impl Reader {
             start: 0,
             end: 0,
             taken: 0,
+            observed: 0,
             head: NOTHING,
-            has_more: false,
             quarantined: false,
         }
     }
@@ -56,35 +56,35 @@ impl Reader {
         self.consumer.ring()
     }
 
-    /// Looks at the ring once and copies what fits. Returns the bytes now in the window.
-    pub(crate) fn fill(&mut self, spare: &mut Vec<Vec<u8>>) -> Result<usize, ReadError> {
-        let pending = self.consumer.pending_bytes()?;
-        let held = self.end - self.start;
-        let skip = self.taken + held;
-        let fresh = pending.saturating_sub(skip);
-        if fresh == 0 {
-            self.has_more = false;
-            return Ok(held);
-        }
-        if held == 0 {
+    /// Looks at the producer's position once: this pass takes what is committed now. Returns the bytes to take.
+    pub(crate) fn observe(&mut self, spare: &mut Vec<Vec<u8>>) -> Result<usize, ReadError> {
+        self.observed = self.consumer.pending_bytes()?;
+        let left = self.observed.saturating_sub(self.taken);
+        if left > 0 && self.window.is_empty() {
             self.refresh_thread();
-        }
-        if self.window.is_empty() {
             self.window = spare.pop().unwrap_or_else(|| vec![0; WINDOW_BYTES]);
         }
-        if self.start > 0 {
-            self.window.copy_within(self.start..self.end, 0);
-            self.start = 0;
-            self.end = held;
+        if self.head.time_ticks == NO_RECORD && left > 0 {
+            self.look()?;
         }
-        let length = fresh.min(WINDOW_BYTES - held);
-        self.has_more = length < fresh;
+        Ok(left)
+    }
+
+    /// Copies more of what was observed behind what the window holds; `false` when there is no more.
+    fn refill(&mut self) -> bool {
+        let held = self.end - self.start;
+        let skip = self.taken + held;
+        let length = self.observed.saturating_sub(skip).min(COPY_BYTES).min(WINDOW_BYTES - held);
+        if length == 0 || self.window.is_empty() {
+            return false;
+        }
+        self.window.copy_within(self.start..self.end, 0);
+        self.start = 0;
+        self.end = held + length;
         if let Some(space) = self.window.get_mut(held..held + length) {
             self.consumer.copy_out(skip, space);
-            self.end = held + length;
         }
-        self.look()?;
-        Ok(self.end - self.start)
+        true
     }
 
     /// Another thread may have taken the ring over while it was empty.
@@ -97,26 +97,28 @@ impl Reader {
         }
     }
 
-    /// Reads the header at the front.
+    /// Reads the header at the front, and copies more in where the record is not whole.
+    #[inline]
     fn look(&mut self) -> Result<(), ReadError> {
-        let front = self.window.get(self.start..self.end).unwrap_or(&[]);
-        if front.is_empty() {
-            self.head = NOTHING;
-            return Ok(());
-        }
-        let whole = |header: &RecordHeader| header.length_bytes as usize <= front.len();
-        let cut = self.has_more && front.len() < HEADER_BYTES;
-        self.head = match RecordHeader::decode(front) {
-            Ok(header) if whole(&header) => header,
-            // The window ends inside of this record; the next fill brings the rest.
-            Ok(_) if self.has_more => NOTHING,
-            Err(_) if cut => NOTHING,
-            Ok(header) => {
-                let needed = header.length_bytes as usize;
-                return Err(self.broken(WireError::Truncated { offset: 0, needed, left: front.len() }));
+        loop {
+            let front = self.window.get(self.start..self.end).unwrap_or(&[]);
+            if let Some(bytes) = front.first_chunk::<HEADER_BYTES>() {
+                let header = RecordHeader::decode(bytes).map_err(|cause| self.broken(cause))?;
+                if header.length_bytes as usize <= front.len() {
+                    self.head = header;
+                    return Ok(());
+                }
             }
-            Err(cause) => return Err(self.broken(cause)),
-        };
+            if !self.refill() {
+                break;
+            }
+        }
+        let left = self.end - self.start;
+        if left > 0 {
+            // Producers commit whole records: this one claims more than there is.
+            return Err(self.broken(WireError::Truncated { offset: 0, needed: left + 1, left }));
+        }
+        self.head = NOTHING;
         Ok(())
     }
 
@@ -141,23 +143,6 @@ impl Reader {
         self.look()
     }
 
-    /// Time of the last record that is wholly in the window, where the ring holds more than the window shows:
-    /// nothing later may be merged before the rest has been seen.
-    pub(crate) fn horizon(&self) -> u64 {
-        let mut at = self.start;
-        let mut last = self.head.time_ticks;
-        while let Some(front) = self.window.get(at..self.end) {
-            match RecordHeader::decode(front) {
-                Ok(header) if header.length_bytes as usize <= front.len() => {
-                    last = header.time_ticks;
-                    at += header.length_bytes as usize;
-                }
-                _ => break,
-            }
-        }
-        last
-    }
-
     /// Whether records were taken that are not released.
     pub(crate) fn has_taken(&self) -> bool {
         self.taken > 0
@@ -171,6 +156,7 @@ impl Reader {
     /// Gives what was taken back to the producer.
     pub(crate) fn release(&mut self) {
         self.consumer.release(self.taken);
+        self.observed -= self.taken.min(self.observed);
         self.taken = 0;
     }
 
@@ -192,7 +178,6 @@ impl Reader {
         self.quarantined = true;
         self.head = NOTHING;
         self.start = self.end;
-        self.has_more = false;
     }
 }
 

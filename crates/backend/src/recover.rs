@@ -74,6 +74,9 @@ fn recover_with(
     storage: &Arc<dyn Storage>,
 ) -> Result<Recovered, BackendError> {
     let view = SessionView::adopt(session)?;
+    if view.header().is_done() {
+        return finish_removal(view);
+    }
     let buffers = view.buffers()?;
     let (rings, broken) = view.rings();
     let stats = Stats::of_view(&view);
@@ -103,6 +106,20 @@ fn recover_with(
     let dead = Dead { view, rings, callsites, buffers };
     let finished = drain_dead(dead, &sinks, storage, &mut recovered)?;
     finished.view.remove()?;
+    Ok(recovered)
+}
+
+/// The process died while it removed a session that had nothing left.
+fn finish_removal(view: SessionView) -> Result<Recovered, BackendError> {
+    let recovered = Recovered {
+        app: view.header().app(),
+        pid: view.header().pid(),
+        records: 0,
+        files: Vec::new(),
+        end: "the process had ended in order".to_owned(),
+        damage: Vec::new(),
+    };
+    view.remove()?;
     Ok(recovered)
 }
 

@@ -157,6 +157,8 @@ fields_of_tuple! {
     A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11;
 }
 
+impl sealed::Sealed for () {}
+
 impl Fields for () {
     const KINDS: &'static [u8] = &[];
 
@@ -306,3 +308,5 @@ impl Any {
     }
 }
 
+#[cfg(test)]
+mod tests;

@@ -18,7 +18,7 @@
 //!   [`once!`]. What may stand in them: [`event!`].
 //! - The set-up: [`init`], [`builder`], [`File`], [`Console`], [`Layout`], [`Filter`].
 //! - Other facades: [`mod@tracing`] and [`mod@log`], behind features of the same names.
-//! - Tests: [`Memory`].
+//! - Tests: [`testing::capture`], [`Memory`].
 //!
 //! On Linux the rings are files or memory that outlives the program's death. On other Unixes the crate works the same,
 //! but a parked call looks again every 100 µs instead of being woken, and shared memory is reserved by size only.
@@ -26,6 +26,8 @@
 
 pub mod capture;
 mod builder;
+#[cfg(any(feature = "tracing", feature = "log"))]
+mod dynamic;
 mod filter;
 #[cfg(feature = "log")]
 pub mod log;
@@ -34,6 +36,7 @@ mod panics;
 mod runtime;
 mod sinks;
 mod site;
+pub mod testing;
 #[cfg(feature = "tracing")]
 pub mod tracing;
 

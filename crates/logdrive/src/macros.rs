@@ -7,7 +7,7 @@ mod limiter;
 
 /// What the expansions of the macros refer to. Not for use by hand; it changes without notice.
 #[doc(hidden)]
-pub mod support {
+pub(crate) mod support {
     pub use super::limiter::{EveryMs, EveryN, Once};
     pub use crate::capture::{Any, Arg, Cons, Fields, Kinds, raw_value};
     // Under `#![no_implicit_prelude]` the caller has none of these.

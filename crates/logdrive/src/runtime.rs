@@ -57,6 +57,18 @@ pub enum InitError {
 }
 
 pub(crate) fn start(config: Config) -> Result<(), InitError> {
+    start_now(config)?;
+    filter_changed();
+    Ok(())
+}
+
+/// Others remember what the filter said; they ask anew.
+fn filter_changed() {
+    #[cfg(feature = "tracing")]
+    crate::tracing::refresh();
+}
+
+fn start_now(config: Config) -> Result<(), InitError> {
     let _starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
     if RUNTIME.value().is_some() {
         return Err(InitError::Running);
@@ -192,6 +204,8 @@ pub(crate) fn set_filter(filter: Filter) -> bool {
         }
     }
     *current = filter;
+    drop(current);
+    filter_changed();
     true
 }
 
@@ -221,6 +235,15 @@ fn fields(meta: &Meta, kinds: &[u8]) -> Vec<Field> {
         .zip(kinds)
         .map(|(field, kind)| Field { name: field.name.to_owned(), kind, argument: field.argument })
         .collect()
+}
+
+/// What the filter says of a callsite; `None` when nothing runs, or when a signal handler asks inside of a log call.
+#[cfg(any(feature = "tracing", feature = "log"))]
+pub(crate) fn allows(target: &str, level: Level) -> Option<bool> {
+    if local::is_busy() {
+        return None;
+    }
+    Some(runtime()?.filter().allows(target, level))
 }
 
 /// As [`register`], for a callsite that is described by the caller.

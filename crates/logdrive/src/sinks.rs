@@ -54,6 +54,10 @@ impl Layout {
         Self(Style::Pattern(pattern.to_owned()).into())
     }
 
+    pub(crate) fn into_options(self) -> LayoutOptions {
+        self.0
+    }
+
     /// Local time instead of UTC; needs the feature `local-time`.
     #[must_use]
     pub fn local_time(mut self) -> Self {

@@ -112,8 +112,9 @@ impl Site {
         }
         let wrote = local::write(ticket.id, length, urgent, |put| values.write(put));
         let id = || self.admit_slowly(kinds).map(|ticket| ticket.id);
-        write_slowly(wrote, length, urgent, &|put| values.write(put), &id);
-        local::count_cut();
+        if write_slowly(wrote, length, urgent, &|put| values.write(put), &id) {
+            local::count_cut();
+        }
     }
 }
 
@@ -129,7 +130,7 @@ fn admit_entry(entry: &'static ControlEntry) -> Option<Ticket> {
 }
 
 /// Goes on where the hot path could not: gets a ring, tells a gap, or counts the drop. `id` gives the callsite's
-/// number in the session that runs now.
+/// number in the session that runs now. Returns whether the record is committed.
 #[cold]
 #[inline(never)]
 pub(crate) fn write_slowly(
@@ -138,22 +139,25 @@ pub(crate) fn write_slowly(
     urgent: bool,
     fill: &dyn Fn(&mut Put<'_>),
     id: &dyn Fn() -> Option<u32>,
-) {
+) -> bool {
     // A ring to get, then a gap to tell, then the record: more than that means that the session changes under us.
     for _ in 0..4 {
         match wrote {
-            Wrote::Committed | Wrote::Dropped => return,
+            Wrote::Committed => return true,
+            Wrote::Dropped => return false,
             Wrote::GapDue => runtime::tell_gap(),
             Wrote::NoRing => {
                 if let Err(reason) = runtime::attach() {
-                    return runtime::count_drop(reason);
+                    runtime::count_drop(reason);
+                    return false;
                 }
             }
         }
-        let Some(id) = id() else { return };
+        let Some(id) = id() else { return false };
         wrote = local::write(id, length, urgent, |put| fill(put));
     }
     if matches!(wrote, Wrote::NoRing | Wrote::GapDue) {
         runtime::count_drop(DropReason::Other);
     }
+    wrote == Wrote::Committed
 }

@@ -69,6 +69,15 @@ thread_local! {
     static OWNER: Owner = Owner::list();
 }
 
+/// The calling thread's place. `LocalKey::with` is a call of its own where its closure is large; with this one, which
+/// only takes the address, the address is all that is left.
+#[inline(always)]
+fn with_local<T>(work: impl FnOnce(&Local) -> T) -> T {
+    let place = LOCAL.with(core::ptr::from_ref);
+    // SAFETY: the place lives as long as the thread, without a destructor, and `work` ends before its thread does.
+    work(unsafe { &*place })
+}
+
 /// Rises when a session starts or ends; a place of an older generation has to attach anew.
 static GENERATION: AtomicU32 = AtomicU32::new(1);
 /// Whether a drain is at work.
@@ -137,7 +146,7 @@ impl Drop for Owner {
 /// allocates; makes no system call but that park. Callsite 0 is not counted as a record.
 #[inline(always)]
 pub fn write(callsite_id: u32, length: usize, urgent: bool, fill: impl FnOnce(&mut Put<'_>)) -> Wrote {
-    LOCAL.with(|local| {
+    with_local(|local| {
         if local.busy.replace(true) {
             return reentrant(local);
         }
@@ -239,7 +248,7 @@ pub fn count_cut() {
 }
 
 fn with_producer<T>(work: impl FnOnce(&mut Producer) -> T) -> Option<T> {
-    LOCAL.with(|local| {
+    with_local(|local| {
         if local.busy.replace(true) {
             return None;
         }
@@ -258,7 +267,7 @@ pub fn attach(producer: Producer, policy: FullPolicy, clock: Clock, generation: 
     if is_denied() || OWNER.try_with(|_| ()).is_err() {
         return false;
     }
-    LOCAL.with(|local| {
+    with_local(|local| {
         if local.busy.replace(true) {
             return false;
         }
@@ -275,17 +284,17 @@ pub fn attach(producer: Producer, policy: FullPolicy, clock: Clock, generation: 
 
 /// The calling thread is one of the logger's own: it never gets a ring, so that it can never wait for itself.
 pub fn deny_thread() {
-    LOCAL.with(|local| local.denied.set(true));
+    with_local(|local| local.denied.set(true));
 }
 
 /// Whether [`deny_thread`] was called in this thread.
 pub fn is_denied() -> bool {
-    LOCAL.with(|local| local.denied.get())
+    with_local(|local| local.denied.get())
 }
 
 /// Gives the calling thread's ring back, if it has one.
 pub fn detach_thread() {
-    LOCAL.with(detach);
+    with_local(detach);
 }
 
 fn detach(local: &Local) {
@@ -300,13 +309,13 @@ fn detach(local: &Local) {
 
 /// Whether the calling thread is inside of a log call; then it must not take locks of the logger.
 pub fn is_busy() -> bool {
-    LOCAL.with(|local| local.busy.get())
+    with_local(|local| local.busy.get())
 }
 
 /// Counts a call that its level switched off.
 #[inline(always)]
 pub fn count_disabled() {
-    LOCAL.with(|local| {
+    with_local(|local| {
         // Relaxed, and not one atomic step: only this thread writes; a signal handler in between may cost one count.
         let count = local.disabled.load(Ordering::Relaxed).wrapping_add(1);
         local.disabled.store(count, Ordering::Relaxed);
@@ -321,7 +330,7 @@ pub fn count_disabled() {
 fn first_disabled() {
     // A thread that is ending is not listed any more; its calls are added at once.
     if OWNER.try_with(|_| ()).is_err() {
-        LOCAL.with(|local| local.disabled.store(u64::MAX, Ordering::Relaxed));
+        with_local(|local| local.disabled.store(u64::MAX, Ordering::Relaxed));
         DISABLED_BY_ENDED_THREADS.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -379,7 +388,7 @@ extern "C" fn in_child() {
     DISABLED_BY_ENDED_THREADS.store(0, Ordering::Relaxed);
     // The list may be locked by a thread that does not exist here; the child starts a list of its own.
     PLACES.store(core::ptr::null_mut(), Ordering::SeqCst);
-    LOCAL.with(|local| {
+    with_local(|local| {
         // SAFETY: the child has this thread only. If it forked inside of a log call, that call's producer is left
         // detached, so its commit is not made.
         unsafe { (*local.producer.get()).abandon() };

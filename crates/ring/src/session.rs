@@ -366,6 +366,7 @@ impl Session {
     /// # Errors
     /// When a file cannot be removed.
     pub fn remove(&self) -> Result<(), RingError> {
+        self.header.mark_done();
         self.dir.remove()
     }
 

@@ -13,6 +13,9 @@ pub(crate) const SESSION_BYTES: usize = 4096;
 /// `LDSESS` and the format's version.
 const MAGIC: u64 = u64::from_le_bytes(*b"LDSESS\x01\x00");
 
+/// In `flags`: everything has reached the log.
+const FLAG_DONE: u64 = 1;
+
 /// The session file.
 #[repr(C)]
 #[derive(Debug)]
@@ -105,6 +108,18 @@ impl SessionHeader {
             }
         }
         Ok(())
+    }
+
+    /// Everything has reached the log: what is left of the session may be removed, and nothing of it read.
+    pub fn mark_done(&self) {
+        // SYNC(done)
+        self.flags.fetch_or(FLAG_DONE, Ordering::Release);
+    }
+
+    /// Whether [`SessionHeader::mark_done`] was called: its process died while it removed the session.
+    pub fn is_done(&self) -> bool {
+        // SYNC(done)
+        self.flags.load(Ordering::Acquire) & FLAG_DONE != 0
     }
 
     /// The process that made the session.

@@ -193,7 +193,10 @@ impl SessionView {
     /// When the session was only opened, or a file cannot be removed.
     pub fn remove(self) -> Result<(), RingError> {
         match &self.owned {
-            Some(dir) => dir.remove(),
+            Some(dir) => {
+                self.header().mark_done();
+                dir.remove()
+            }
             None => Err(RingError::Alive {
                 path: self.path.clone(),
                 pid: self.header().pid(),

@@ -7,7 +7,7 @@ use std::io::{self, Write as _};
 use super::error::{Doing, FileError};
 use super::home::Home;
 use super::log_file::Placement;
-use super::storage::{Stat, Writer};
+use super::storage::{Reader, Stat, Writer};
 
 /// An open file of which this process is the owner.
 #[derive(Debug)]
@@ -64,7 +64,11 @@ impl Active {
 
     /// Where the next chunk goes.
     pub(crate) fn placement(&self) -> Placement {
-        Placement { dev: self.dev, ino: self.ino, offset: self.end_offset }
+        Placement {
+            dev: self.dev,
+            ino: self.ino,
+            offset: self.end_offset,
+        }
     }
 
     /// Whether no record is in it.
@@ -75,9 +79,7 @@ impl Active {
     /// Finds the true end of the file: finishes a truncation that has failed, and follows whoever has
     /// truncated it or appended to it from outside.
     pub(crate) fn find_end(&mut self, home: &Home) -> Result<(), FileError> {
-        if let Some(end_offset) = self.cut_to {
-            self.cut(home, end_offset)?;
-        }
+        self.finish_cut(home)?;
         let stat = home.stat_file(&self.file, &self.name)?;
         if stat.bytes != self.end_offset {
             self.end_offset = stat.bytes;
@@ -100,50 +102,102 @@ impl Active {
         Ok(())
     }
 
+    /// Recognises a header without records, and takes away one that a kill has cut short.
+    pub(crate) fn look_at_header(&mut self, home: &Home) -> Result<(), FileError> {
+        let header = home.options.header_bytes();
+        let Ok(length) = usize::try_from(self.end_offset) else {
+            return Ok(());
+        };
+        let Some(expected) = header.get(..length).filter(|expected| !expected.is_empty()) else {
+            return Ok(());
+        };
+        let mut found = vec![0; length];
+        let mut reader = Reader {
+            storage: home.storage.as_ref(),
+            file: &self.file,
+            offset: 0,
+        };
+        let filled = reader
+            .fill(&mut found)
+            .map_err(|cause| FileError::io(Doing::Read, home.path_of(&self.name), cause))?;
+        if filled == length && found == expected {
+            self.start_offset = self.end_offset;
+            if length < header.len() {
+                self.start_offset = 0;
+                self.torn = false;
+                self.cut(home, 0)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Truncates, and remembers to do so later where it fails now.
     pub(crate) fn cut(&mut self, home: &Home, end_offset: u64) -> Result<(), FileError> {
         self.cut_to = Some(end_offset);
         self.end_offset = end_offset;
         self.synced_offset = self.synced_offset.min(end_offset);
-        home.storage
-            .set_len(&self.file, end_offset)
-            .map_err(|cause| FileError::io(Doing::Truncate, home.path_of(&self.name), cause))?;
+        self.finish_cut(home)
+    }
+
+    /// Does what `cut` could not.
+    pub(crate) fn finish_cut(&mut self, home: &Home) -> Result<(), FileError> {
+        let Some(end_offset) = self.cut_to else {
+            return Ok(());
+        };
+        let stat = home.stat_file(&self.file, &self.name)?;
+        // Somebody may have truncated it further: to set the size then would add zeros.
+        if stat.bytes > end_offset {
+            home.storage
+                .set_len(&self.file, end_offset)
+                .map_err(|cause| FileError::io(Doing::Truncate, home.path_of(&self.name), cause))?;
+        }
         self.cut_to = None;
         Ok(())
     }
 
-    /// Makes the file ready for records: a header in an empty one, an end to a line without one.
-    pub(crate) fn begin(&mut self, home: &Home) -> Result<(), FileError> {
-        let header = home.options.header.as_deref().filter(|header| !header.is_empty());
-        let text = match header {
-            Some(header) if self.regular && self.end_offset == 0 => header.as_bytes(),
-            _ if self.torn => b"",
-            _ => return Ok(()),
-        };
-        let mut text = text.to_vec();
-        if text.last() != Some(&b'\n') {
-            text.push(b'\n');
+    /// Gives an end to a line without one, before anything else is done with the file.
+    pub(crate) fn mend(&mut self, home: &Home) -> Result<(), FileError> {
+        if self.torn {
+            self.append(home, b"\n")?;
+            self.torn = false;
         }
+        Ok(())
+    }
+
+    /// Puts the header into an empty file.
+    pub(crate) fn begin(&mut self, home: &Home) -> Result<(), FileError> {
+        let header = home.options.header_bytes();
+        if header.is_empty() || !self.regular || self.end_offset != 0 {
+            return Ok(());
+        }
+        self.append(home, &header)?;
+        self.start_offset = self.end_offset;
+        Ok(())
+    }
+
+    /// Writes all or, as far as the disk allows, nothing.
+    fn append(&mut self, home: &Home, text: &[u8]) -> Result<(), FileError> {
+        let offset = self.end_offset;
         let written = match self.regular {
             true => {
-                let offset = self.end_offset;
-                let storage = home.storage.as_ref();
-                Writer { storage, file: &self.file, offset }.write_all(&text)
+                let (storage, file) = (home.storage.as_ref(), &self.file);
+                Writer {
+                    storage,
+                    file,
+                    offset,
+                }
+                .write_all(text)
             }
-            false => home.storage.write(&self.file, &text).map(|_| ()),
+            false => home.storage.write(&self.file, text).map(|_| ()),
         };
         if let Err(cause) = written {
             if self.regular {
-                // What is left of the header goes now or before the next try.
-                let _ = self.cut(home, self.end_offset);
+                // If this fails too, it is done before the next try; the first error tells why.
+                let _ = self.cut(home, offset);
             }
             return Err(FileError::io(Doing::Write, home.path_of(&self.name), cause));
         }
-        if self.end_offset == 0 && self.regular {
-            self.start_offset = text.len() as u64;
-        }
         self.end_offset += text.len() as u64;
-        self.torn = false;
         Ok(())
     }
 
@@ -153,6 +207,10 @@ impl Active {
             true => home.storage.write_at(&self.file, bytes, offset)?,
             false => home.storage.write(&self.file, bytes)?,
         };
-        if written == 0 { Err(io::ErrorKind::WriteZero.into()) } else { Ok(written) }
+        if written == 0 {
+            Err(io::ErrorKind::WriteZero.into())
+        } else {
+            Ok(written)
+        }
     }
 }

@@ -3,8 +3,6 @@
 //! UTC is computed here; local time asks the system's time zone (feature `local-time`). No clock is
 //! read: every time is an argument.
 
-use std::fmt::Write as _;
-
 use super::options::Every;
 
 /// Seconds of a day.
@@ -56,9 +54,7 @@ impl Zone {
             // Only the part below an hour shifts the begin of hours; with the whole offset the hour
             // that summer time repeats would be one period and the skipped one none.
             Every::Hourly => (unix_s + self.offset_s(unix_s).rem_euclid(3_600)).div_euclid(3_600),
-            Every::Seconds(length_s) => {
-                unix_s.div_euclid(i64::try_from(length_s.max(1)).unwrap_or(i64::MAX))
-            }
+            Every::Seconds(length_s) => unix_s.div_euclid(i64::try_from(length_s.max(1)).unwrap_or(i64::MAX)),
         }
     }
 
@@ -70,18 +66,15 @@ impl Zone {
         let local_s = (unix_s + offset_s).max(0);
         let (year, month, day) = civil_from_days(local_s.div_euclid(DAY_S));
         let second_of_day = local_s.rem_euclid(DAY_S);
-        let (hour, minute, second) =
-            (second_of_day / 3_600, second_of_day / 60 % 60, second_of_day % 60);
-        let mut text =
-            format!("{year:04}-{month:02}-{day:02}T{hour:02}-{minute:02}-{second:02}");
+        let (hour, minute, second) = (second_of_day / 3_600, second_of_day / 60 % 60, second_of_day % 60);
+        let mut text = format!("{year:04}-{month:02}-{day:02}T{hour:02}-{minute:02}-{second:02}");
         match self {
             Zone::Utc => text.push('Z'),
             #[cfg(feature = "local-time")]
             Zone::Local(_) => {
                 let sign = if offset_s < 0 { '-' } else { '+' };
                 let minutes = offset_s.abs() / 60;
-                // Writing to a string cannot fail.
-                let _ = write!(text, "{sign}{:02}{:02}", minutes / 60, minutes % 60);
+                text.push_str(&format!("{sign}{:02}{:02}", minutes / 60, minutes % 60));
             }
         }
         text
@@ -93,9 +86,12 @@ impl Zone {
 pub(crate) fn parse_stamp(text: &str) -> Option<(i64, &str)> {
     let bytes = text.as_bytes();
     let number = |from: usize, digits: usize| -> Option<i64> {
-        bytes.get(from..from + digits)?.iter().try_fold(0i64, |sum, byte| {
-            byte.is_ascii_digit().then(|| sum * 10 + i64::from(byte - b'0'))
-        })
+        bytes
+            .get(from..from + digits)?
+            .iter()
+            .try_fold(0i64, |sum, byte| {
+                byte.is_ascii_digit().then(|| sum * 10 + i64::from(byte - b'0'))
+            })
     };
     let sign = |at: usize, wanted: u8| (bytes.get(at) == Some(&wanted)).then_some(());
     let (year, month, day) = (number(0, 4)?, number(5, 2)?, number(8, 2)?);
@@ -119,7 +115,11 @@ pub(crate) fn parse_stamp(text: &str) -> Option<(i64, &str)> {
                 return None;
             }
             let offset_s = hours * 3_600 + minutes * 60;
-            let unix_s = if *east == b'+' { local_s - offset_s } else { local_s + offset_s };
+            let unix_s = if *east == b'+' {
+                local_s - offset_s
+            } else {
+                local_s + offset_s
+            };
             Some((unix_s, text.get(24..)?))
         }
         _ => None,
@@ -132,12 +132,15 @@ fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
     let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let march_month = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * march_month + 2) / 5 + 1;
-    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
+    let month = if march_month < 10 {
+        march_month + 3
+    } else {
+        march_month - 9
+    };
     (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
@@ -178,11 +181,22 @@ mod tests {
     #[test]
     fn a_stamp_that_is_not_ours_is_refused() {
         for text in [
-            "", "2026", "2026-11-21", "2026-11-21T12:34:56Z", "2026-02-30T12-34-56Z",
-            "2026-13-01T12-34-56Z", "2026-11-21T24-34-56Z", "2026-11-21T12-60-56Z",
-            "2026-11-21T12-34-61Z", "+026-11-21T12-34-56Z", "2026-11-21T12-34-56",
-            "2026-11-21T12-34-56z", "2026-11-21T12-34-56+01", "2026-11-21T12-34-56+0160",
-            "2026-11-21T12-34-56\u{e9}", "2026-11-21T12-34-5\u{e9}Z",
+            "",
+            "2026",
+            "2026-11-21",
+            "2026-11-21T12:34:56Z",
+            "2026-02-30T12-34-56Z",
+            "2026-13-01T12-34-56Z",
+            "2026-11-21T24-34-56Z",
+            "2026-11-21T12-60-56Z",
+            "2026-11-21T12-34-61Z",
+            "+026-11-21T12-34-56Z",
+            "2026-11-21T12-34-56",
+            "2026-11-21T12-34-56z",
+            "2026-11-21T12-34-56+01",
+            "2026-11-21T12-34-56+0160",
+            "2026-11-21T12-34-56\u{e9}",
+            "2026-11-21T12-34-5\u{e9}Z",
         ] {
             assert_eq!(parse_stamp(text), None, "{text}");
         }
@@ -236,7 +250,11 @@ mod tests {
             assert_eq!(hour(change - 1) + 1, hour(change));
             let day = |unix_s| berlin().period(Every::Daily, unix_s);
             assert_eq!(day(change), day(change - 3 * 3_600 + 1));
-            assert_eq!(day(change - 3 * 3_600 - 1) + 1, day(change), "midnight is 22:00 UTC");
+            assert_eq!(
+                day(change - 3 * 3_600 - 1) + 1,
+                day(change),
+                "midnight is 22:00 UTC"
+            );
         }
     }
 }

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::limits::COPY_BLOCK_BYTES;
 use super::options::Compress;
-use super::storage::{Kind, Open, Reader, Stat, Storage, Writer};
 use super::storage::Taken;
+use super::storage::{Kind, Open, Reader, Stat, Storage, Writer};
 
 /// How an attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,12 +100,7 @@ pub(crate) fn lock_file(
 }
 
 /// A new temporary file that is locked, in place of one that a crash has left.
-fn create_temporary(
-    storage: &dyn Storage,
-    dir: &File,
-    name: &str,
-    mode: u32,
-) -> io::Result<Option<File>> {
+fn create_temporary(storage: &dyn Storage, dir: &File, name: &str, mode: u32) -> io::Result<Option<File>> {
     let create = || storage.open(dir, name, Open::New(mode & 0o777 | 0o600));
     let file = match create() {
         Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {
@@ -144,8 +139,16 @@ fn encode(
     how: Compress,
     stop: &AtomicBool,
 ) -> io::Result<bool> {
-    let reader = Reader { storage, file: source, offset: 0 };
-    let writer = Writer { storage, file: copy, offset: 0 };
+    let reader = Reader {
+        storage,
+        file: source,
+        offset: 0,
+    };
+    let writer = Writer {
+        storage,
+        file: copy,
+        offset: 0,
+    };
     match how {
         #[cfg(feature = "gzip")]
         Compress::Gzip => {
@@ -173,12 +176,8 @@ fn encode(
 }
 
 /// Copies to the end of the source, or until it is told to stop.
-#[cfg(any(feature = "gzip", feature = "zstd"))]
-fn copy_all(
-    mut reader: Reader<'_>,
-    encoder: &mut dyn io::Write,
-    stop: &AtomicBool,
-) -> io::Result<bool> {
+#[cfg_attr(not(any(feature = "gzip", feature = "zstd")), allow(dead_code))]
+fn copy_all(mut reader: Reader<'_>, encoder: &mut dyn io::Write, stop: &AtomicBool) -> io::Result<bool> {
     let mut block = vec![0; COPY_BLOCK_BYTES];
     // Relaxed: the flag carries no data, and one block more or less does not matter.
     while !stop.load(Ordering::Relaxed) {

@@ -8,6 +8,14 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 
 /// Why a log file could not be opened, rotated, written or recovered.
+///
+/// ```
+/// use logdrive_backend::file::{Disk, FileError, FileOptions, LogFile};
+/// use std::sync::Arc;
+///
+/// let error = LogFile::open(&FileOptions::new("/dev/fd"), Arc::new(Disk), 0).unwrap_err();
+/// assert!(matches!(error, FileError::FileIsLink { .. }) && error.is_permanent());
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileError {
@@ -130,7 +138,11 @@ pub enum FileError {
 impl FileError {
     /// An operation that the system refused.
     pub(crate) fn io(doing: Doing, path: impl AsRef<Path>, cause: io::Error) -> Self {
-        FileError::Io { doing, path: path.as_ref().to_path_buf(), cause }
+        FileError::Io {
+            doing,
+            path: path.as_ref().to_path_buf(),
+            cause,
+        }
     }
 
     /// The system's error number, where the system refused an operation.
@@ -154,7 +166,10 @@ impl FileError {
 
     /// Whether no retry can help: somebody has to change the options or the directory first.
     pub fn is_permanent(&self) -> bool {
-        !matches!(self, FileError::Io { .. } | FileError::Locked { .. } | FileError::NoNameLeft { .. })
+        !matches!(
+            self,
+            FileError::Io { .. } | FileError::Locked { .. } | FileError::NoNameLeft { .. }
+        )
     }
 }
 
@@ -226,15 +241,11 @@ fn advice(cause: &io::Error) -> &'static str {
         };
     };
     match errno {
-        Errno::NOSPC | Errno::DQUOT => {
-            "free space on that file system, or lower keep_bytes or keep_files"
-        }
+        Errno::NOSPC | Errno::DQUOT => "free space on that file system, or lower keep_bytes or keep_files",
         Errno::ROFS => "the file system is read-only: mount it for writing, or choose another path",
         Errno::MFILE => "this process has too many open files: raise `ulimit -n`",
         Errno::NFILE => "the machine has too many open files: raise fs.file-max",
-        Errno::ACCESS | Errno::PERM => {
-            "give this user the right to write there, or choose another path"
-        }
+        Errno::ACCESS | Errno::PERM => "give this user the right to write there, or choose another path",
         Errno::IO => "the disk failed: look at the kernel's messages",
         Errno::FBIG => "the file may not grow further: set rotate_bytes, or raise `ulimit -f`",
         Errno::NAMETOOLONG => "choose a shorter path",
@@ -248,6 +259,23 @@ fn advice(cause: &io::Error) -> &'static str {
 }
 
 /// A chunk that was not written to its end.
+///
+/// ```
+/// # use logdrive_backend::file::{Fault, Faulty, FileOptions, LogFile, Operation};
+/// # use std::sync::Arc;
+/// # let dir = tempfile::tempdir()?;
+/// # let storage = Arc::new(Faulty::new());
+/// # let mut file = LogFile::open(&FileOptions::new(dir.path().join("a.log")), storage.clone(), 0)?;
+/// # storage.fail(Operation::WriteAt, 0, 1, Fault::Short(7));
+/// # storage.fail(Operation::WriteAt, 0, 1, Fault::Error(28));
+/// let chunk = b"one\ntwo\n";
+/// let placement = file.place(8, 0)?;
+/// let failed = file.write_at(placement, 0, chunk).unwrap_err();
+/// assert_eq!(failed.written_bytes, 7); // the disk is full
+/// file.abandon(placement, 4)?; // keeps the first line
+/// assert_eq!(std::fs::read(file.path())?, b"one\n");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[error("{cause} ({written_bytes} bytes of the chunk are written)")]
 pub struct WriteFailed {
@@ -275,6 +303,21 @@ pub struct Doubt {
 /// A sync that failed. The kernel forgets such a failure once it has told it, so the file is sealed:
 /// nothing more is appended to it, and no later sync of it would mean anything. Write the bytes in
 /// doubt again, where they are still at hand; the next placement is in a new file.
+///
+/// ```
+/// # use logdrive_backend::file::{Fault, Faulty, FileOptions, LogFile, Operation};
+/// # use std::sync::Arc;
+/// # let dir = tempfile::tempdir()?;
+/// # let storage = Arc::new(Faulty::new());
+/// # let mut file = LogFile::open(&FileOptions::new(dir.path().join("a.log")), storage.clone(), 0)?;
+/// # storage.fail(Operation::Sync, 0, 1, Fault::Error(5));
+/// let placement = file.place(6, 0)?;
+/// file.write_at(placement, 0, b"hello\n")?;
+/// let failed = file.sync().unwrap_err();
+/// assert_eq!((failed.doubts[0].from_offset, failed.doubts[0].to_offset), (0, 6));
+/// assert_ne!(file.place(6, 0)?.ino, placement.ino);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[error("{cause}; the file is sealed and a new one is begun")]
 pub struct SyncFailed {

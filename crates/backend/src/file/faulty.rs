@@ -90,12 +90,22 @@ impl Faulty {
     /// Lets `passes` operations of this sort through, then spoils `times`.
     pub fn fail(&self, operation: Operation, passes: u64, times: u64, fault: Fault) {
         let operation = Some(operation);
-        self.state().rules.push(Rule { operation, passes, times, fault });
+        self.state().rules.push(Rule {
+            operation,
+            passes,
+            times,
+            fault,
+        });
     }
 
     /// Lets `passes` operations of any sort through, then spoils all that follow.
     pub fn fail_all(&self, passes: u64, fault: Fault) {
-        self.state().rules.push(Rule { operation: None, passes, times: u64::MAX, fault });
+        self.state().rules.push(Rule {
+            operation: None,
+            passes,
+            times: u64::MAX,
+            fault,
+        });
     }
 
     /// Ends all faults; what hangs goes on.
@@ -166,12 +176,7 @@ impl Storage for Faulty {
         Disk.create_dir(path, mode)
     }
 
-    fn list(
-        &self,
-        dir: &File,
-        wanted: &dyn Fn(&OsStr) -> bool,
-        max: usize,
-    ) -> io::Result<Vec<OsString>> {
+    fn list(&self, dir: &File, wanted: &dyn Fn(&OsStr) -> bool, max: usize) -> io::Result<Vec<OsString>> {
         self.enter(Operation::List)?;
         Disk.list(dir, wanted, max)
     }

@@ -48,7 +48,15 @@ impl Home {
             notices.push("this program was built without local time: times are UTC");
         }
         let shared = stat.mode & 0o002 != 0 && !options.trust_directory;
-        Ok(Home { storage, options, names, zone, dir: Arc::new(dir), notices, shared })
+        Ok(Home {
+            storage,
+            options,
+            names,
+            zone,
+            dir: Arc::new(dir),
+            notices,
+            shared,
+        })
     }
 
     /// The full path of a file.
@@ -85,7 +93,9 @@ impl Home {
                 return Ok(active);
             }
         }
-        Err(FileError::Locked { path: self.path_of(&configured) })
+        Err(FileError::Locked {
+            path: self.path_of(&configured),
+        })
     }
 
     /// Opens or makes a file and takes its lock; nothing when another process holds it.
@@ -103,10 +113,16 @@ impl Home {
                 Some(Kind::Fifo | Kind::CharDevice) => Open::Stream,
                 Some(Kind::Link) => return Err(FileError::FileIsLink { path }),
                 Some(Kind::Directory) => {
-                    return Err(FileError::NotAFile { path, what: "directory" });
+                    return Err(FileError::NotAFile {
+                        path,
+                        what: "directory",
+                    });
                 }
                 Some(Kind::Other) => {
-                    return Err(FileError::NotAFile { path, what: "socket or block device" });
+                    return Err(FileError::NotAFile {
+                        path,
+                        what: "socket or block device",
+                    });
                 }
             };
             let file = match self.storage.open(&self.dir, name, how) {
@@ -141,13 +157,7 @@ impl Home {
     }
 
     /// Takes over a file whose lock is ours.
-    fn adopt(
-        &self,
-        file: File,
-        name: &str,
-        how: Open,
-        now_unix_s: i64,
-    ) -> Result<Active, FileError> {
+    fn adopt(&self, file: File, name: &str, how: Open, now_unix_s: i64) -> Result<Active, FileError> {
         if how != Open::Existing {
             self.sync_dir();
         }
@@ -160,12 +170,15 @@ impl Home {
         };
         let mut active = Active::regular(file, name, &stat, self.period(written_unix_s));
         active.look_at_last_line(self)?;
+        active.look_at_header(self)?;
         Ok(active)
     }
 
     /// The number of the period that a time falls into; always the same without rotation by time.
     pub(crate) fn period(&self, unix_s: i64) -> i64 {
-        self.options.rotate_every.map_or(0, |every| self.zone.period(every, unix_s))
+        self.options
+            .rotate_every
+            .map_or(0, |every| self.zone.period(every, unix_s))
     }
 
     /// Asks about an open file.
@@ -205,7 +218,8 @@ impl Home {
     /// Makes new names durable. A failure leaves the log usable, so it is only told.
     pub(crate) fn sync_dir(&self) {
         if let Err(cause) = self.storage.sync_dir(&self.dir) {
-            self.notices.push(FileError::io(Doing::Sync, &self.names.dir, cause));
+            self.notices
+                .push(FileError::io(Doing::Sync, &self.names.dir, cause));
         }
     }
 
@@ -213,23 +227,25 @@ impl Home {
     fn check_owner(&self, path: &Path, stat: &Stat) -> Result<(), FileError> {
         let own = stat.uid == rustix::process::geteuid().as_raw() && stat.links <= 1;
         match self.shared && !own {
-            true => Err(FileError::FileOfOther { path: path.to_path_buf(), owner: stat.uid }),
+            true => Err(FileError::FileOfOther {
+                path: path.to_path_buf(),
+                owner: stat.uid,
+            }),
             false => Ok(()),
         }
     }
 }
 
 fn is_race(cause: &io::Error) -> bool {
-    matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists)
+    matches!(
+        cause.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists
+    )
 }
 
 /// Opens a directory for logs, makes it where it is missing and refuses it where others may play
 /// tricks with it.
-pub(crate) fn open_dir(
-    storage: &dyn Storage,
-    path: &Path,
-    options: &FileOptions,
-) -> Result<File, FileError> {
+pub(crate) fn open_dir(storage: &dyn Storage, path: &Path, options: &FileOptions) -> Result<File, FileError> {
     let trusted = options.trust_directory;
     let dir = match storage.open_dir(path, trusted) {
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
@@ -241,23 +257,35 @@ pub(crate) fn open_dir(
     let dir = dir.map_err(|cause| {
         // The system says "no directory" for a link that it may not follow. This look is for the
         // message alone.
-        let link = path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
+        let link = path
+            .symlink_metadata()
+            .is_ok_and(|metadata| metadata.is_symlink());
         match link && !trusted {
-            true => FileError::DirectoryIsLink { path: path.to_path_buf() },
+            true => FileError::DirectoryIsLink {
+                path: path.to_path_buf(),
+            },
             false => FileError::io(Doing::OpenDirectory, path, cause),
         }
     })?;
-    let stat =
-        storage.stat_file(&dir).map_err(|cause| FileError::io(Doing::Inspect, path, cause))?;
+    let stat = storage
+        .stat_file(&dir)
+        .map_err(|cause| FileError::io(Doing::Inspect, path, cause))?;
     let (user, path) = (rustix::process::geteuid().as_raw(), path.to_path_buf());
     if trusted {
         return Ok(dir);
     }
     if stat.mode & 0o1002 == 0o002 {
-        return Err(FileError::DirectoryOpenToAll { path, mode: stat.mode });
+        return Err(FileError::DirectoryOpenToAll {
+            path,
+            mode: stat.mode,
+        });
     }
     if stat.uid != user && stat.uid != 0 {
-        return Err(FileError::DirectoryOfOther { path, owner: stat.uid, user });
+        return Err(FileError::DirectoryOfOther {
+            path,
+            owner: stat.uid,
+            user,
+        });
     }
     Ok(dir)
 }

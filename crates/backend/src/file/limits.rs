@@ -4,52 +4,52 @@ use std::time::Duration;
 
 /// Longest file name of a log: leaves room in the 255 bytes of common file systems for the time,
 /// the number and the endings that rotation and compression add (41 bytes at most).
-pub const NAME_BYTES_MAX: usize = 200;
+pub(crate) const NAME_BYTES_MAX: usize = 200;
 
 /// Rotations of one file within one second that still find a name; more are put off.
-pub const NUMBER_MAX: u32 = 9_999;
+pub(crate) const NUMBER_MAX: u32 = 9_999;
 
 /// Rotated files that one pass of the housekeeping looks at. What is left over is seen by the next
 /// pass, and the newest files of a part are never older than the newest of the whole, so that a
 /// partial list removes nothing which a full one would keep.
-pub const LISTED_MAX: usize = 65_536;
+pub(crate) const LISTED_MAX: usize = 65_536;
 
 /// Files of one path with an owner each: the path itself, then `NAME.PID.log`, `NAME.PID-2.log`...
-pub const BESIDE_MAX: u32 = 8;
+pub(crate) const BESIDE_MAX: u32 = 8;
 
 /// Notices kept until somebody takes them; the oldest go first, for the newest tell the state.
-pub const NOTICES_MAX: usize = 32;
+pub(crate) const NOTICES_MAX: usize = 32;
 
 /// Longest text form of [`FileOptions`](super::FileOptions): two paths of 4 KiB and a header, all
 /// escaped to four times their size, stay below it.
-pub const OPTIONS_TEXT_BYTES_MAX: usize = 64 * 1024;
+pub(crate) const OPTIONS_TEXT_BYTES_MAX: usize = 64 * 1024;
 
 /// Longest header of a file.
-pub const HEADER_BYTES_MAX: usize = 4 * 1024;
+pub(crate) const HEADER_BYTES_MAX: usize = 4 * 1024;
 
 /// Longest path: `PATH_MAX` of Linux.
-pub const PATH_BYTES_MAX: usize = 4 * 1024;
+pub(crate) const PATH_BYTES_MAX: usize = 4 * 1024;
 
 /// Interrupted system calls repeated in a row before the interruption counts as the failure.
-pub const INTERRUPTED_MAX: u32 = 1_000;
+pub(crate) const INTERRUPTED_MAX: u32 = 1_000;
 
 /// How often a race with another process for a file name is repeated before it is an error.
-pub const OPEN_RACES_MAX: u32 = 16;
+pub(crate) const OPEN_RACES_MAX: u32 = 16;
 
 /// How often the path is compared with the open file, to notice a rotation from outside.
-pub const CHECK_INTERVAL_NS: u64 = 1_000_000_000;
+pub(crate) const CHECK_INTERVAL_NS: u64 = 1_000_000_000;
 
 /// Pause after a rotation that failed; meanwhile the old file is written on.
-pub const ROTATION_RETRY_NS: u64 = 10_000_000_000;
+pub(crate) const ROTATION_RETRY_NS: u64 = 10_000_000_000;
 
 /// How long one write waits for a pipe or a terminal that is full before it gives the thread back.
-pub const POLL_MAX: Duration = Duration::from_millis(100);
+pub(crate) const POLL_MAX: Duration = Duration::from_millis(100);
 
 /// Block of the compression: large enough to keep system calls rare, small enough to stop soon.
-pub const COPY_BLOCK_BYTES: usize = 128 * 1024;
+pub(crate) const COPY_BLOCK_BYTES: usize = 128 * 1024;
 
 /// Block of the comparison that recovery makes with what a file already holds.
-pub const COMPARE_BLOCK_BYTES: usize = 64 * 1024;
+pub(crate) const COMPARE_BLOCK_BYTES: usize = 64 * 1024;
 
 /// What a pipe takes in one piece without mixing it with the writes of others (`PIPE_BUF`).
-pub const PIPE_PIECE_BYTES: usize = 4096;
+pub(crate) const PIPE_PIECE_BYTES: usize = 4096;

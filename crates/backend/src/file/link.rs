@@ -22,7 +22,10 @@ pub(crate) fn point_link(
     let failed = |cause| FileError::io(Doing::Link, link, cause);
     if link == file || link == options.path {
         let why = "it is the log itself: give the link another name";
-        return Err(FileError::Name { path: link.to_path_buf(), why });
+        return Err(FileError::Name {
+            path: link.to_path_buf(),
+            why,
+        });
     }
     let dir = open_dir(storage, &names.dir, options)?;
     // Relative within one directory, so that the link stays right when the directory is moved.
@@ -38,7 +41,10 @@ pub(crate) fn point_link(
         }
         Ok(_) => {
             let why = "a file that is no link stands where the link should: move it away";
-            return Err(FileError::Name { path: link.to_path_buf(), why });
+            return Err(FileError::Name {
+                path: link.to_path_buf(),
+                why,
+            });
         }
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => {}
         Err(cause) => return Err(failed(cause)),
@@ -49,5 +55,7 @@ pub(crate) fn point_link(
         _ => {}
     }
     storage.symlink(&dir, &target, &temporary).map_err(failed)?;
-    storage.rename(&dir, &temporary, &name, Taken::Replace).map_err(failed)
+    storage
+        .rename(&dir, &temporary, &name, Taken::Replace)
+        .map_err(failed)
 }

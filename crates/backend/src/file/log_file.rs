@@ -127,11 +127,18 @@ impl LogFile {
         self.follow(now_unix_ns)?;
         if self.active.regular {
             self.active.find_end(&self.home)?;
+        }
+        self.active.mend(&self.home)?;
+        if self.active.regular {
             self.rotate_if_due(len_bytes, now_unix_ns);
         }
         self.active.begin(&self.home)?;
         let placement = self.active.placement();
-        self.chunk = Some(Chunk { placement, len_bytes, written_bytes: 0 });
+        self.chunk = Some(Chunk {
+            placement,
+            len_bytes,
+            written_bytes: 0,
+        });
         Ok(placement)
     }
 
@@ -215,7 +222,10 @@ impl LogFile {
         self.sync_active();
         match self.doubt_cause.take() {
             None => Ok(()),
-            Some(cause) => Err(SyncFailed { doubts: std::mem::take(&mut self.doubts), cause }),
+            Some(cause) => Err(SyncFailed {
+                doubts: std::mem::take(&mut self.doubts),
+                cause,
+            }),
         }
     }
 
@@ -254,12 +264,13 @@ impl LogFile {
     /// which the next open takes up again. A file beside the configured one joins the rotated files
     /// where rules of retention are set, for nobody else would ever remove it.
     pub fn close(mut self, now_unix_ns: u64) -> Result<(), FileError> {
+        let cut = self.active.finish_cut(&self.home);
         let beside = self.active.name != self.home.names.active();
         let keeps_to_itself = !self.active.regular || self.active.is_empty();
         if !beside || keeps_to_itself || !self.home.options.removes() {
-            return Ok(());
+            return cut;
         }
-        self.move_away(now_unix_ns).map(|_| ())
+        self.move_away(now_unix_ns).and(cut)
     }
 
     /// Tidies behind a rotation or at open: here, or on a thread where compression takes time.

@@ -14,7 +14,7 @@ mod compress;
 mod error;
 mod faulty;
 mod home;
-mod limits;
+pub(crate) mod limits;
 mod link;
 mod log_file;
 mod names;

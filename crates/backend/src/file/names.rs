@@ -41,12 +41,21 @@ pub(crate) struct Rotated {
 impl Names {
     /// Takes an absolute path apart and refuses names outside the allow-list.
     pub(crate) fn new(path: &Path) -> Result<Names, FileError> {
-        let refuse = |why| FileError::Name { path: path.to_path_buf(), why };
-        let name = path.file_name().ok_or_else(|| refuse("it ends in no file name"))?;
+        let refuse = |why| FileError::Name {
+            path: path.to_path_buf(),
+            why,
+        };
+        let name = path
+            .file_name()
+            .ok_or_else(|| refuse("it ends in no file name"))?;
         let dir = path.parent().ok_or_else(|| refuse("it has no directory"))?;
-        let name = name.to_str().ok_or_else(|| refuse("the file name is not UTF-8"))?;
+        let name = name
+            .to_str()
+            .ok_or_else(|| refuse("the file name is not UTF-8"))?;
         if name.len() > NAME_BYTES_MAX {
-            return Err(refuse("the file name is longer than 200 bytes: choose a shorter one"));
+            return Err(refuse(
+                "the file name is longer than 200 bytes: choose a shorter one",
+            ));
         }
         if !name.chars().all(allowed) {
             return Err(refuse(
@@ -58,9 +67,15 @@ impl Names {
             _ => (name, ""),
         };
         if [".gz", ".zst", ".tmp"].contains(&extension) {
-            return Err(refuse("its ending is one of rotated files: choose another, such as .log"));
+            return Err(refuse(
+                "its ending is one of rotated files: choose another, such as .log",
+            ));
         }
-        Ok(Names { dir: dir.to_path_buf(), stem: stem.into(), extension: extension.into() })
+        Ok(Names {
+            dir: dir.to_path_buf(),
+            stem: stem.into(),
+            extension: extension.into(),
+        })
     }
 
     /// The configured name.
@@ -83,13 +98,19 @@ impl Names {
 
     /// What a name says, if it is that of a rotated file of this log.
     pub(crate) fn parse_rotated(&self, name: &OsStr) -> Option<(Rotated, Form)> {
-        let rest = name.to_str()?.strip_prefix(self.stem.as_str())?.strip_prefix('.')?;
+        let rest = name
+            .to_str()?
+            .strip_prefix(self.stem.as_str())?
+            .strip_prefix('.')?;
         let (unix_s, rest) = parse_stamp(rest)?;
         let rest = rest.strip_prefix('.')?;
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
         let (number, rest) = rest.split_at_checked(digits)?;
         let canonical = !number.is_empty() && !number.starts_with('0');
-        let number = number.parse().ok().filter(|number| canonical && *number <= NUMBER_MAX)?;
+        let number = number
+            .parse()
+            .ok()
+            .filter(|number| canonical && *number <= NUMBER_MAX)?;
         let form = match rest.strip_prefix(self.extension.as_str())? {
             "" => Form::Plain,
             ".gz" => Form::Gzip,
@@ -132,7 +153,11 @@ pub fn safe_name(text: &str) -> String {
     let mut name = String::new();
     for (index, character) in text.chars().enumerate() {
         let hides = index == 0 && (character == '.' || character == '-' || character == '~');
-        let character = if allowed(character) && !hides { character } else { '_' };
+        let character = if allowed(character) && !hides {
+            character
+        } else {
+            '_'
+        };
         // Room for an ending and for the number of the process.
         if name.len() + character.len_utf8() > NAME_BYTES_MAX / 2 {
             break;
@@ -162,14 +187,16 @@ mod tests {
         assert_eq!(names.active(), "app.log");
         assert_eq!(names.beside(77, 1), "app.77.log");
         assert_eq!(names.beside(77, 2), "app.77-2.log");
-        assert_eq!(names.rotated("2026-11-21T12-34-56Z", 3), "app.2026-11-21T12-34-56Z.3.log");
+        assert_eq!(
+            names.rotated("2026-11-21T12-34-56Z", 3),
+            "app.2026-11-21T12-34-56Z.3.log"
+        );
     }
 
     #[test]
     fn rotated_names_of_any_log_parse_back() {
         Random::rounds(2_000, |random| {
-            let path = ["/a/app.log", "/a/app", "/a/.app", "/a/a.b.c", "/a/2026.1"]
-                [random.below(5) as usize];
+            let path = ["/a/app.log", "/a/app", "/a/.app", "/a/a.b.c", "/a/2026.1"][random.below(5) as usize];
             let names = names(path);
             let rotated = Rotated {
                 unix_s: random.below(200_000_000_000) as i64,
@@ -177,8 +204,11 @@ mod tests {
             };
             let name = names.rotated(&Zone::Utc.stamp(rotated.unix_s), rotated.number);
             for (ending, form) in [
-                ("", Form::Plain), (".gz", Form::Gzip), (".zst", Form::Zstd),
-                (".gz.tmp", Form::Temporary), (".zst.tmp", Form::Temporary),
+                ("", Form::Plain),
+                (".gz", Form::Gzip),
+                (".zst", Form::Zstd),
+                (".gz.tmp", Form::Temporary),
+                (".zst.tmp", Form::Temporary),
             ] {
                 let full = format!("{name}{ending}");
                 assert_eq!(names.parse_rotated(OsStr::new(&full)), Some((rotated, form)));
@@ -190,13 +220,24 @@ mod tests {
     fn foreign_names_are_not_ours() {
         let names = names("/logs/app.log");
         for name in [
-            "", "app", "app.log", "app.log.1", "app.1.log", "app.2026-11-21.log",
-            "app.2026-11-21T12-34-56Z.log", "app.2026-11-21T12-34-56Z.0.log",
-            "app.2026-11-21T12-34-56Z.01.log", "app.2026-11-21T12-34-56Z.10000.log",
-            "app.2026-11-21T12-34-56Z.1", "app.2026-11-21T12-34-56Z.1.log.bak",
-            "app2.2026-11-21T12-34-56Z.1.log", "xapp.2026-11-21T12-34-56Z.1.log",
-            "app.77.2026-11-21T12-34-56Z.1.log", "app.2026-11-21T12-34-56Z.1.log.zst.zst",
-            "app.2026-11-21T12-34-56Z.1.log.tmp", "app.2026-11-21T12-34-56Z.1.txt",
+            "",
+            "app",
+            "app.log",
+            "app.log.1",
+            "app.1.log",
+            "app.2026-11-21.log",
+            "app.2026-11-21T12-34-56Z.log",
+            "app.2026-11-21T12-34-56Z.0.log",
+            "app.2026-11-21T12-34-56Z.01.log",
+            "app.2026-11-21T12-34-56Z.10000.log",
+            "app.2026-11-21T12-34-56Z.1",
+            "app.2026-11-21T12-34-56Z.1.log.bak",
+            "app2.2026-11-21T12-34-56Z.1.log",
+            "xapp.2026-11-21T12-34-56Z.1.log",
+            "app.77.2026-11-21T12-34-56Z.1.log",
+            "app.2026-11-21T12-34-56Z.1.log.zst.zst",
+            "app.2026-11-21T12-34-56Z.1.log.tmp",
+            "app.2026-11-21T12-34-56Z.1.txt",
         ] {
             assert_eq!(names.parse_rotated(OsStr::new(name)), None, "{name}");
         }
@@ -205,10 +246,22 @@ mod tests {
     #[test]
     fn placements_are_sought_only_under_names_of_this_log() {
         let names = names("/logs/app.log");
-        for name in ["app.log", "app.77.log", "app.77-2.log", "app.2026-11-21T12-34-56Z.1.log"] {
+        for name in [
+            "app.log",
+            "app.77.log",
+            "app.77-2.log",
+            "app.2026-11-21T12-34-56Z.1.log",
+        ] {
             assert!(names.may_hold_placements(OsStr::new(name)), "{name}");
         }
-        for name in ["app.x.log", "app..log", "app.log.gz", "other.log", "app.7-.log", "app"] {
+        for name in [
+            "app.x.log",
+            "app..log",
+            "app.log.gz",
+            "other.log",
+            "app.7-.log",
+            "app",
+        ] {
             assert!(!names.may_hold_placements(OsStr::new(name)), "{name}");
         }
     }
@@ -216,7 +269,15 @@ mod tests {
     #[test]
     fn paths_outside_the_allow_list_are_refused() {
         let long = format!("/a/{}", "x".repeat(NAME_BYTES_MAX + 1));
-        for path in ["/", "/a/..", "/a/b\nc", "/a/b\u{1b}[31m", "/a/app.zst", "/a/x.tmp", &long] {
+        for path in [
+            "/",
+            "/a/..",
+            "/a/b\nc",
+            "/a/b\u{1b}[31m",
+            "/a/app.zst",
+            "/a/x.tmp",
+            &long,
+        ] {
             assert!(Names::new(Path::new(path)).is_err(), "{path:?}");
         }
         assert!(Names::new(Path::new("/a/журнал 1.log")).is_ok());

@@ -7,7 +7,9 @@ pub(crate) struct Random(u64);
 impl Random {
     /// Runs `round` with `count` seeds, or with the one that the environment names.
     pub(crate) fn rounds(count: u64, mut round: impl FnMut(&mut Random)) {
-        let named = std::env::var("LOGDRIVE_SEED").ok().and_then(|seed| seed.parse().ok());
+        let named = std::env::var("LOGDRIVE_SEED")
+            .ok()
+            .and_then(|seed| seed.parse().ok());
         let seeds = match named {
             Some(seed) => seed..seed + 1,
             None => 0..count,

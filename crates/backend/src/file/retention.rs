@@ -18,20 +18,28 @@ pub(crate) struct Sized {
 pub(crate) fn doomed(files: &[Sized], options: &FileOptions, now_unix_s: i64) -> Vec<Rotated> {
     let mut files = files.to_vec();
     files.sort_by_key(|file| (file.rotated.unix_s <= now_unix_s, file.rotated));
-    let mut bytes = 0u64;
+    let mut bytes = 0u128;
     let mut kept = 0u64;
     let mut full = false;
     let mut doomed = Vec::new();
     for file in files.iter().rev() {
-        bytes = bytes.saturating_add(file.bytes);
-        // Once the bytes are exceeded all older files go too: what remains has no hole in time.
-        full |= options.keep_bytes.is_some_and(|keep_bytes| bytes > keep_bytes);
-        let many = options.keep_files.is_some_and(|keep_files| kept >= u64::from(keep_files));
         let old = options.keep_age.is_some_and(|keep_age| {
-            u64::try_from(now_unix_s - file.rotated.unix_s)
-                .is_ok_and(|age_s| age_s > keep_age.as_secs())
+            let age_s = now_unix_s - file.rotated.unix_s;
+            u64::try_from(age_s).is_ok_and(|age_s| age_s > keep_age.as_secs())
         });
-        if full || many || old {
+        if old {
+            doomed.push(file.rotated);
+            continue;
+        }
+        bytes += u128::from(file.bytes);
+        // Once the bytes are exceeded all older files go too: what remains has no hole in time.
+        full |= options
+            .keep_bytes
+            .is_some_and(|keep_bytes| bytes > u128::from(keep_bytes));
+        full |= options
+            .keep_files
+            .is_some_and(|keep_files| kept >= u64::from(keep_files));
+        if full {
             doomed.push(file.rotated);
         } else {
             kept += 1;
@@ -59,7 +67,10 @@ mod tests {
         let mut options = FileOptions::new("a.log");
         set(&mut options);
         let doomed = doomed(&files(list), &options, now);
-        doomed.into_iter().map(|rotated| (rotated.unix_s, rotated.number)).collect()
+        doomed
+            .into_iter()
+            .map(|rotated| (rotated.unix_s, rotated.number))
+            .collect()
     }
 
     const FOUR: &[(i64, u32, u64)] = &[(20, 2, 5), (10, 1, 5), (20, 1, 5), (30, 1, 5)];
@@ -72,7 +83,10 @@ mod tests {
     #[test]
     fn the_count_is_of_rotated_files_and_exact() {
         assert_eq!(gone(FOUR, 30, |options| options.keep_files = Some(4)), []);
-        assert_eq!(gone(FOUR, 30, |options| options.keep_files = Some(2)), [(10, 1), (20, 1)]);
+        assert_eq!(
+            gone(FOUR, 30, |options| options.keep_files = Some(2)),
+            [(10, 1), (20, 1)]
+        );
         assert_eq!(gone(FOUR, 30, |options| options.keep_files = Some(0)).len(), 4);
     }
 
@@ -90,13 +104,22 @@ mod tests {
         assert_eq!(gone(FOUR, 30, bytes(19)), [(10, 1)]);
         let uneven = &[(1, 1, 1), (2, 1, 100), (3, 1, 1)];
         assert_eq!(gone(uneven, 3, bytes(50)), [(1, 1), (2, 1)]);
-        assert_eq!(gone(&[(1, 1, u64::MAX), (2, 1, u64::MAX)], 3, bytes(u64::MAX)), [(1, 1)]);
+        assert_eq!(
+            gone(&[(1, 1, u64::MAX), (2, 1, u64::MAX)], 3, bytes(u64::MAX)),
+            [(1, 1)]
+        );
     }
 
     #[test]
     fn files_from_the_future_are_the_oldest() {
         let list = &[(100, 1, 5), (110, 1, 5), (50, 1, 5)];
-        assert_eq!(gone(list, 50, |options| options.keep_files = Some(1)), [(100, 1), (110, 1)]);
-        assert_eq!(gone(list, 50, |options| options.keep_age = Some(Duration::ZERO)), []);
+        assert_eq!(
+            gone(list, 50, |options| options.keep_files = Some(1)),
+            [(100, 1), (110, 1)]
+        );
+        assert_eq!(
+            gone(list, 50, |options| options.keep_age = Some(Duration::ZERO)),
+            []
+        );
     }
 }

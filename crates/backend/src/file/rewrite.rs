@@ -96,17 +96,33 @@ pub fn rewrite(
             if ours && there.ends_there {
                 let rest = &bytes[there.same_bytes..];
                 let offset = placement.offset + there.same_bytes as u64;
-                Writer { storage: storage.as_ref(), file: &file, offset }
-                    .write_all(rest)
-                    .map_err(|cause| FileError::io(Doing::Write, &path, cause))?;
-                return Ok(Rewrite::InPlace { path, written_bytes: rest.len() as u64 });
+                Writer {
+                    storage: storage.as_ref(),
+                    file: &file,
+                    offset,
+                }
+                .write_all(rest)
+                .map_err(|cause| FileError::io(Doing::Write, &path, cause))?;
+                return Ok(Rewrite::InPlace {
+                    path,
+                    written_bytes: rest.len() as u64,
+                });
             }
-            let why = if ours { NotInPlace::Changed } else { NotInPlace::InUse };
+            let why = if ours {
+                NotInPlace::Changed
+            } else {
+                NotInPlace::InUse
+            };
             (lines_bytes(&bytes[..there.same_bytes]), why)
         }
     };
     let (path, written_bytes) = append(options, storage, &bytes[skip_bytes..], now_unix_ns)?;
-    Ok(Rewrite::Appended { path, skipped_bytes: skip_bytes as u64, written_bytes, why })
+    Ok(Rewrite::Appended {
+        path,
+        skipped_bytes: skip_bytes as u64,
+        written_bytes,
+        why,
+    })
 }
 
 /// The file of a placement.
@@ -143,7 +159,10 @@ fn find(home: &Home, placement: Placement) -> Result<Found, FileError> {
             Err(cause) => return Err(FileError::io(Doing::Open, path, cause)),
         };
         if home.stat_file(&file, name)?.same_file(&stat) {
-            return Ok(Found::File { file, name: name.to_owned() });
+            return Ok(Found::File {
+                file,
+                name: name.to_owned(),
+            });
         }
     }
     Ok(Found::Nowhere)
@@ -166,24 +185,38 @@ fn compare(
     bytes: &[u8],
 ) -> Result<There, FileError> {
     let read = |cause| FileError::io(Doing::Read, path, cause);
-    let mut reader = Reader { storage: home.storage.as_ref(), file, offset };
+    let mut reader = Reader {
+        storage: home.storage.as_ref(),
+        file,
+        offset,
+    };
     let mut block = vec![0; COMPARE_BLOCK_BYTES];
     let mut same_bytes = 0;
     for part in bytes.chunks(COMPARE_BLOCK_BYTES) {
         let filled = reader.fill(&mut block[..part.len()]).map_err(read)?;
-        let same = part.iter().zip(&block[..filled]).take_while(|(a, b)| a == b).count();
+        let same = part
+            .iter()
+            .zip(&block[..filled])
+            .take_while(|(a, b)| a == b)
+            .count();
         same_bytes += same;
         if same < part.len() {
             break;
         }
     }
     let stat = home.storage.stat_file(file).map_err(read)?;
-    Ok(There { same_bytes, ends_there: stat.bytes == offset + same_bytes as u64 })
+    Ok(There {
+        same_bytes,
+        ends_there: stat.bytes == offset + same_bytes as u64,
+    })
 }
 
 /// Length of the whole lines at the start of `bytes`.
 fn lines_bytes(bytes: &[u8]) -> usize {
-    bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1)
+    bytes
+        .iter()
+        .rposition(|byte| *byte == b'\n')
+        .map_or(0, |last| last + 1)
 }
 
 /// Appends to the log as its owner, or beside it when it has another.

@@ -35,7 +35,9 @@ impl LogFile {
         if !self.was_moved() {
             return Ok(());
         }
-        let Err(error) = self.reopen_path(now_unix_ns) else { return Ok(()) };
+        let Err(error) = self.reopen_path(now_unix_ns) else {
+            return Ok(());
+        };
         let stat = self.home.stat_file(&self.active.file, &self.active.name)?;
         if stat.links == 0 {
             // What is written to a file without a name is lost: better fail, and be asked again.
@@ -52,7 +54,10 @@ impl LogFile {
         match self.home.storage.stat(&self.home.dir, &self.path()) {
             Ok(stat) => (stat.dev, stat.ino) != (self.active.dev, self.active.ino),
             Err(cause) => {
-                matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+                matches!(
+                    cause.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                )
             }
         }
     }
@@ -65,6 +70,9 @@ impl LogFile {
         let active = home.choose(seconds(now_unix_ns))?;
         if self.syncs {
             self.sync_active();
+        }
+        if let Err(error) = self.active.finish_cut(&self.home) {
+            self.home.notices.push(error);
         }
         self.home = home;
         self.active = active;
@@ -79,13 +87,17 @@ impl LogFile {
             // An empty file moves to the present period; a clock that was set back begins it anew.
             self.active.period = period;
         }
-        let full = self.home.options.rotate_bytes.is_some_and(|rotate_bytes| {
-            self.active.end_offset.saturating_add(len_bytes) > rotate_bytes
-        });
+        let full = self
+            .home
+            .options
+            .rotate_bytes
+            .is_some_and(|rotate_bytes| self.active.end_offset.saturating_add(len_bytes) > rotate_bytes);
         if self.active.is_empty() || !(full || period > self.active.period) {
             return;
         }
-        let failed_ns = self.rotation_failed_unix_ns.and_then(|at_ns| now_unix_ns.checked_sub(at_ns));
+        let failed_ns = self
+            .rotation_failed_unix_ns
+            .and_then(|at_ns| now_unix_ns.checked_sub(at_ns));
         if failed_ns.is_some_and(|since_ns| since_ns < ROTATION_RETRY_NS) {
             return;
         }
@@ -93,7 +105,9 @@ impl LogFile {
             Ok(()) => self.rotation_failed_unix_ns = None,
             Err(error) => {
                 self.rotation_failed_unix_ns = Some(now_unix_ns);
-                self.home.notices.push(format_args!("{error}; it is written on for now"));
+                self.home
+                    .notices
+                    .push(format_args!("{error}; it is written on for now"));
             }
         }
     }
@@ -103,6 +117,8 @@ impl LogFile {
         if self.was_moved() {
             return self.reopen_path(now_unix_ns);
         }
+        // A torn line would stay in the rotated file for ever.
+        self.active.finish_cut(&self.home)?;
         let now_unix_s = seconds(now_unix_ns);
         let (file, rotated) = self.exchange(now_unix_s)?;
         let name = self.active.name.clone();
@@ -135,7 +151,9 @@ impl LogFile {
             };
             let (storage, dir) = (&self.home.storage, &self.home.dir);
             let exchanged = storage.rename(dir, name, &rotated_name, Taken::Exchange);
-            let Err(cause) = exchanged else { return Ok((file, rotated)) };
+            let Err(cause) = exchanged else {
+                return Ok((file, rotated));
+            };
             let removed = storage.remove(dir, &rotated_name);
             if !matches!(
                 Errno::from_io_error(&cause),
@@ -144,7 +162,10 @@ impl LogFile {
                 return Err(failed(cause));
             }
             removed.map_err(failed)?;
-            return self.rename_and_create(&rotated_name).map(|file| (file, rotated)).map_err(failed);
+            return self
+                .rename_and_create(&rotated_name)
+                .map(|file| (file, rotated))
+                .map_err(failed);
         }
     }
 
@@ -203,7 +224,9 @@ impl LogFile {
     fn next_rotated(&self, now_unix_s: i64) -> Result<Rotated, FileError> {
         let names = &self.home.names;
         let of_this_second = |name: &std::ffi::OsStr| {
-            names.parse_rotated(name).is_some_and(|(rotated, _)| rotated.unix_s == now_unix_s)
+            names
+                .parse_rotated(name)
+                .is_some_and(|(rotated, _)| rotated.unix_s == now_unix_s)
         };
         let taken = self
             .home
@@ -214,14 +237,20 @@ impl LogFile {
         let on_disk = numbers.map(|(rotated, _)| rotated.number).max().unwrap_or(0);
         let last = self.last_rotated.filter(|last| last.unix_s == now_unix_s);
         let number = on_disk.max(last.map_or(0, |last| last.number)) + 1;
-        Ok(Rotated { unix_s: now_unix_s, number })
+        Ok(Rotated {
+            unix_s: now_unix_s,
+            number,
+        })
     }
 
     fn rotated_name(&self, rotated: Rotated) -> Result<String, FileError> {
         if rotated.number > NUMBER_MAX {
             return Err(FileError::NoNameLeft { path: self.path() });
         }
-        Ok(self.home.names.rotated(&self.home.zone.stamp(rotated.unix_s), rotated.number))
+        Ok(self
+            .home
+            .names
+            .rotated(&self.home.zone.stamp(rotated.unix_s), rotated.number))
     }
 
     /// Syncs the active file once. A failure seals it and puts its bytes in doubt; what is still
@@ -253,8 +282,7 @@ impl LogFile {
             to_offset: active.end_offset,
         });
         active.synced_offset = active.end_offset;
-        self.doubt_cause.get_or_insert_with(|| {
-            FileError::io(Doing::Sync, path, io::Error::from(Errno::IO))
-        });
+        self.doubt_cause
+            .get_or_insert_with(|| FileError::io(Doing::Sync, path, io::Error::from(Errno::IO)));
     }
 }

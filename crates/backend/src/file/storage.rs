@@ -144,7 +144,10 @@ impl Storage for Disk {
     }
 
     fn create_dir(&self, path: &Path, mode: u32) -> io::Result<()> {
-        Ok(rustix::fs::mkdir(path, Mode::from_bits_truncate(mode as rustix::fs::RawMode))?)
+        Ok(rustix::fs::mkdir(
+            path,
+            Mode::from_bits_truncate(mode as rustix::fs::RawMode),
+        )?)
     }
 
     fn list(
@@ -190,7 +193,11 @@ impl Storage for Disk {
     }
 
     fn stat(&self, dir: &File, name: &Path) -> io::Result<Stat> {
-        Ok(stat_of(&rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?))
+        Ok(stat_of(&rustix::fs::statat(
+            dir,
+            name,
+            AtFlags::SYMLINK_NOFOLLOW,
+        )?))
     }
 
     fn stat_file(&self, file: &File) -> io::Result<Stat> {

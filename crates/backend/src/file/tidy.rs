@@ -62,8 +62,7 @@ impl Tidy {
             without_bytes.keep_bytes = None;
         }
         self.retain(&mut listing, &without_bytes, now_unix_s);
-        if compresses && self.compress_all(&mut listing, stop) && self.options.keep_bytes.is_some()
-        {
+        if compresses && self.compress_all(&mut listing, stop) && self.options.keep_bytes.is_some() {
             self.retain(&mut listing, &self.options, now_unix_s);
         }
     }
@@ -77,11 +76,17 @@ impl Tidy {
             .map_err(|cause| FileError::io(Doing::List, &self.names.dir, cause))?;
         let mut listing = Listing::new();
         for name in names {
-            let Some((rotated, form)) = self.names.parse_rotated(&name) else { continue };
+            let Some((rotated, form)) = self.names.parse_rotated(&name) else {
+                continue;
+            };
             let Some(name) = name.to_str() else { continue };
             match self.storage.stat(&self.dir, Path::new(name)) {
                 Ok(stat) if stat.kind == Kind::Regular => {
-                    let found = Found { name: name.to_owned(), form, bytes: stat.bytes };
+                    let found = Found {
+                        name: name.to_owned(),
+                        form,
+                        bytes: stat.bytes,
+                    };
                     listing.entry(rotated).or_default().push(found);
                 }
                 // A directory or link of such a name is none of ours, a file that is gone none at all.
@@ -155,7 +160,11 @@ impl Tidy {
                 continue;
             }
             if let Ok(stat) = self.storage.stat(&self.dir, Path::new(&name)) {
-                files.push(Found { name, form, bytes: stat.bytes });
+                files.push(Found {
+                    name,
+                    form,
+                    bytes: stat.bytes,
+                });
             }
         }
     }
@@ -172,7 +181,9 @@ impl Tidy {
             })
             .collect();
         for rotated in doomed(&sized, rules, now_unix_s) {
-            let Some(files) = listing.get_mut(&rotated) else { continue };
+            let Some(files) = listing.get_mut(&rotated) else {
+                continue;
+            };
             files.retain(|found| found.form == Form::Temporary || !self.remove(&found.name));
         }
     }

@@ -41,7 +41,11 @@ impl TidyThread {
         let (notices, dir) = (tidy.notices.clone(), tidy.names.dir.clone());
         let mut state = self.shared.state();
         let opening = opening || state.request.as_ref().is_some_and(|request| request.opening);
-        state.request = Some(Request { tidy, now_unix_s, opening });
+        state.request = Some(Request {
+            tidy,
+            now_unix_s,
+            opening,
+        });
         if state.running {
             return;
         }
@@ -104,6 +108,8 @@ fn work(shared: &Shared) {
                 }
             }
         };
-        request.tidy.run(request.now_unix_s, request.opening, &shared.stop);
+        request
+            .tidy
+            .run(request.now_unix_s, request.opening, &shared.stop);
     }
 }

@@ -8,7 +8,7 @@ use super::escape::Escape;
 use super::limits::PIECES_MAX;
 use super::number::FIXED_DECIMALS_MAX;
 use super::pattern::{Item, Pad, Part};
-use super::plan::{Builder, FieldStyle, Rare, Show, Steps, Var};
+use super::plan::{Builder, FieldStyle, Lead, Rare, Show, Steps, Var};
 use super::spec::{count_chars, front};
 use super::time::TimeForm;
 use super::value::Form;
@@ -68,10 +68,14 @@ pub(super) fn steps(
     process: &ProcessInfo,
     pattern: &[Part],
     site: &Callsite,
-    leads: &[Vec<u8>],
+    leads: &[Lead],
     malformed: bool,
 ) -> Steps {
-    let body = if malformed { Body::malformed(site) } else { Body::of(site) };
+    let body = if malformed {
+        Body::malformed(site)
+    } else {
+        Body::of(site)
+    };
     let mut compiler = Compiler {
         site,
         body: &body,
@@ -103,7 +107,7 @@ pub(super) struct Compiler<'a> {
     color: bool,
     style: FieldStyle,
     /// What stands in front of each field's value.
-    leads: &'a [Vec<u8>],
+    leads: &'a [Lead],
     pub(super) steps: Builder,
 }
 
@@ -148,7 +152,11 @@ impl Compiler<'_> {
             self.steps.raw(" ");
             self.dim(true);
             self.steps.text(module, Escape::Text);
-            self.steps.raw(if module.is_empty() || place.is_empty() { "" } else { " " });
+            self.steps.raw(if module.is_empty() || place.is_empty() {
+                ""
+            } else {
+                " "
+            });
             self.steps.text(&place, Escape::Text);
             self.dim(false);
         }
@@ -167,7 +175,8 @@ impl Compiler<'_> {
             "" => site.target_or_module(),
             file => file,
         };
-        self.steps.text(if file.is_empty() { "-" } else { file }, Escape::Text);
+        self.steps
+            .text(if file.is_empty() { "-" } else { file }, Escape::Text);
         self.steps.raw(format!(":{}]", site.line));
         self.message_and_fields();
     }
@@ -231,7 +240,14 @@ impl Compiler<'_> {
         let rendered = matches!(kind.kind, Kind::Display | Kind::Debug | Kind::Message) && !kind.optional;
         if spec.is_plain() || rendered {
             self.steps.value(index, kind, Form::Argument(escape));
-        } else if let (FieldKind { kind: Kind::F64, optional: false }, Some(decimals)) = (kind, fixed_decimals(spec)) {
+        } else if let (
+            FieldKind {
+                kind: Kind::F64,
+                optional: false,
+            },
+            Some(decimals),
+        ) = (kind, fixed_decimals(spec))
+        {
             self.steps.field(index, Var::F64Fixed(decimals));
         } else {
             let spec = *spec;
@@ -258,7 +274,7 @@ impl Compiler<'_> {
     /// One field with its key.
     pub(super) fn field(&mut self, index: usize, field: &Field) {
         let FieldKind { kind, optional } = field.kind;
-        let Some(lead) = self.leads.get(index) else {
+        let Some(Lead { text: lead, .. }) = self.leads.get(index) else {
             return;
         };
         if self.style == FieldStyle::Json {
@@ -292,7 +308,11 @@ impl Compiler<'_> {
         let pid = process.pid.to_string();
         let constant = match item {
             Item::Level | Item::LevelLetter => {
-                let name = if item == Item::Level { site.level.name() } else { letter_of(site.level) };
+                let name = if item == Item::Level {
+                    site.level.name()
+                } else {
+                    letter_of(site.level)
+                };
                 return self.level(&padded(name, pad));
             }
             Item::Target => site.target_or_module(),

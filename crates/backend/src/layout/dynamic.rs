@@ -8,11 +8,11 @@ use logdrive_wire::{Cursor, Kind, Named, Scope, Value};
 
 use super::escape::{Bare, Escape, put_bare, put_escaped};
 use super::limits::{RECORD_VALUES_MAX, SPANS_KEPT, SPANS_KEPT_BYTES_MAX};
+use super::payload::{Malformed, Spot, Tag, skip, take_blob, take_tag};
 use super::pen::{OVERFLOW, grow, put, put_byte};
 use super::plan::{FieldStyle, Fields, Plan, Rare};
-use super::run::Malformed;
 use super::structured::RESERVED_SPAN;
-use super::value::put_value;
+use super::value::{put_payload, put_value};
 
 /// All fields of a static callsite as `key=value`. Where a value cannot be read, the rest cannot be found either.
 pub(super) fn put_all_fields(
@@ -28,7 +28,7 @@ pub(super) fn put_all_fields(
         match Value::read(*kind, &mut cursor) {
             Ok((Value::None, _)) if fields.style != FieldStyle::Json => {}
             Ok((value, _)) => {
-                at = put(bytes, at, lead);
+                at = lead.put(bytes, at);
                 at = put_value(bytes, at, &value, fields.style.form());
             }
             Err(_) if lenient => break,
@@ -41,59 +41,61 @@ pub(super) fn put_all_fields(
 /// A dynamic payload, taken apart: spans and message lead, fields follow.
 #[derive(Debug, Clone, Copy, Default)]
 struct Parts<'a> {
-    spans: Option<&'a [u8]>,
+    spans: &'a [u8],
     message: Option<&'a [u8]>,
     /// Whether the message was found among the fields, which then leave it out.
     message_inside: bool,
-    fields: &'a [u8],
+    /// Where the fields begin.
+    fields: usize,
 }
 
 impl<'a> Parts<'a> {
+    #[inline]
     fn of(payload: &'a [u8], seek_message: bool) -> Result<Self, Malformed> {
-        let mut parts = Parts {
-            fields: payload,
-            ..Parts::default()
-        };
-        if parts.leads_with(Kind::Scope) {
-            parts.spans = Some(parts.take_blob()?);
+        let mut parts = Parts::default();
+        if let Some(spans) = take_leading(payload, Kind::Scope, &mut parts.fields)? {
+            parts.spans = spans;
         }
-        if parts.leads_with(Kind::Message) {
-            parts.message = Some(parts.take_blob()?);
-        } else if seek_message {
-            let mut fields = DynamicFields::new(parts.fields);
-            for _ in 0..RECORD_VALUES_MAX {
-                match fields.next_value() {
-                    Ok(Some(named)) => {
-                        if let Value::Message(text) = named.value {
-                            (parts.message, parts.message_inside) = (Some(text), true);
-                            break;
-                        }
-                    }
-                    // A value that cannot be read is met again by who writes the fields.
-                    Ok(None) | Err(_) => break,
-                }
-            }
+        parts.message = take_leading(payload, Kind::Message, &mut parts.fields)?;
+        if seek_message && parts.message.is_none() {
+            let mut offset = parts.fields;
+            // A value that cannot be read is met again by who writes the fields.
+            parts.message = find_message(payload, &mut offset).unwrap_or(None);
+            parts.message_inside = parts.message.is_some();
         }
         Ok(parts)
     }
+}
 
-    fn leads_with(&self, kind: Kind) -> bool {
-        self.fields.first().is_some_and(|tag| tag & !Kind::OPTIONAL == kind.code())
+/// Takes the next value if it is a blob of this kind. Its key means nothing.
+#[inline]
+fn take_leading<'a>(
+    payload: &'a [u8],
+    kind: Kind,
+    offset: &mut usize,
+) -> Result<Option<&'a [u8]>, Malformed> {
+    if payload
+        .get(*offset)
+        .is_none_or(|code| code & !Kind::OPTIONAL != kind.code())
+    {
+        return Ok(None);
     }
+    match take_tag(payload, offset)? {
+        Some(tag) if tag.present => take_blob(payload, offset).map(Some),
+        _ => Ok(None),
+    }
+}
 
-    /// Takes the leading value, which is a blob, and whose key means nothing.
-    fn take_blob(&mut self) -> Result<&'a [u8], Malformed> {
-        let named = DynamicFields::new(self.fields).next_value()?.ok_or(Malformed)?;
-        let blob = match named.value {
-            Value::Scope(scope) => scope.bytes(),
-            Value::Message(text) => text,
-            _ => return Err(Malformed),
-        };
-        let key = if named.index.is_none() { 2 + named.key.len() } else { 0 };
-        let length = 2 + key + usize::from(named.optional) + 4 + blob.len();
-        self.fields = self.fields.get(length..).ok_or(Malformed)?;
-        Ok(blob)
+fn find_message<'a>(payload: &'a [u8], offset: &mut usize) -> Result<Option<&'a [u8]>, Malformed> {
+    for _ in 0..RECORD_VALUES_MAX {
+        match take_tag(payload, offset)? {
+            None => break,
+            Some(tag) if !tag.present => {}
+            Some(tag) if tag.kind == Kind::Message => return take_blob(payload, offset).map(Some),
+            Some(tag) => skip(payload, tag.kind, offset)?,
+        }
     }
+    Ok(None)
 }
 
 /// Writes one part of a dynamic record's line.
@@ -113,7 +115,7 @@ pub(super) fn put_part(
         Err(malformed) => return Err(malformed),
     };
     let escape = fields.style.message();
-    let spans = parts.spans.unwrap_or(b"");
+    let spans = parts.spans;
     match rare {
         Rare::SpansAndMessage => {
             let empty = parts.message.map_or(fields.message.is_empty(), <[u8]>::is_empty);
@@ -126,7 +128,7 @@ pub(super) fn put_part(
         }
         Rare::Message => Ok(put_message(parts.message, fields, escape, bytes, at)),
         Rare::Spans | Rare::SpansField => put_spans(kept, spans, fields.style, lenient, bytes, at),
-        _ => put_fields(fields, &parts, lenient, bytes, at),
+        _ => put_fields(fields, &parts, payload, lenient, bytes, at),
     }
 }
 
@@ -174,52 +176,99 @@ impl<'a> Used<'a> {
 fn put_fields(
     fields: &Fields,
     parts: &Parts<'_>,
+    payload: &[u8],
     lenient: bool,
     bytes: &mut [u8],
-    mut at: usize,
+    at: usize,
 ) -> Result<usize, Malformed> {
-    let mut values = DynamicFields::new(parts.fields);
     let mut used = Used::default();
+    let mut spot = Spot {
+        at,
+        offset: parts.fields,
+    };
     let mut message_inside = parts.message_inside;
     loop {
-        let named = match values.next_value() {
-            Ok(Some(named)) => named,
-            Ok(None) => return Ok(at),
-            Err(_) if lenient => return Ok(at),
-            Err(error) => return Err(error.into()),
-        };
-        used.count += 1;
-        let index = named.index.map(usize::from);
-        let unknown = index.is_some_and(|index| index >= fields.leads.len());
-        if unknown || used.count > RECORD_VALUES_MAX || matches!(named.value, Value::Scope(_)) {
-            return if lenient { Ok(at) } else { Err(Malformed) };
-        }
-        if message_inside && matches!(named.value, Value::Message(_)) {
-            message_inside = false;
-            continue;
-        }
-        if named.value == Value::None && fields.style != FieldStyle::Json {
-            continue;
-        }
-        at = put_lead(fields, &named, &mut used, bytes, at);
-        at = put_value(bytes, at, &named.value, fields.style.form());
-        if at == OVERFLOW {
-            return Ok(OVERFLOW);
+        match put_field(fields, payload, &mut used, &mut message_inside, bytes, spot) {
+            Ok(Some(next)) if next.at != OVERFLOW => spot = next,
+            Ok(Some(_)) => return Ok(OVERFLOW),
+            Ok(None) => return Ok(spot.at),
+            Err(_) if lenient => return Ok(spot.at),
+            Err(malformed) => return Err(malformed),
         }
     }
 }
 
+/// Writes the next field; `Ok(None)` if there is none.
+#[inline]
+fn put_field<'a>(
+    fields: &'a Fields,
+    payload: &'a [u8],
+    used: &mut Used<'a>,
+    message_inside: &mut bool,
+    bytes: &mut [u8],
+    spot: Spot,
+) -> Result<Option<Spot>, Malformed> {
+    let Spot { at, mut offset } = spot;
+    let Some(tag) = take_tag(payload, &mut offset)? else {
+        return Ok(None);
+    };
+    used.count += 1;
+    let unknown = tag
+        .index
+        .is_some_and(|index| usize::from(index) >= fields.leads.len());
+    if unknown || used.count > RECORD_VALUES_MAX || tag.kind == Kind::Scope {
+        return Err(Malformed);
+    }
+    if tag.kind == Kind::Message && *message_inside && tag.present {
+        *message_inside = false;
+        skip(payload, tag.kind, &mut offset)?;
+        return Ok(Some(Spot { at, offset }));
+    }
+    if !tag.present && fields.style != FieldStyle::Json {
+        return Ok(Some(Spot { at, offset }));
+    }
+    let at = put_lead(fields, &tag, used, bytes, at);
+    let form = fields.style.form();
+    if !tag.present {
+        return Ok(Some(Spot {
+            at: put_value(bytes, at, &Value::None, form),
+            offset,
+        }));
+    }
+    put_payload(bytes, Spot { at, offset }, tag.kind, payload, form).map(Some)
+}
+
 /// Writes what stands in front of a value: separator and key.
 #[inline]
-fn put_lead<'a>(fields: &'a Fields, named: &Named<'a>, used: &mut Used<'a>, bytes: &mut [u8], at: usize) -> usize {
-    let mut key = if named.key.is_empty() { "arg" } else { named.key };
-    if let Some(index) = named.index {
-        let lead = fields.leads.get(usize::from(index)).map_or(&b""[..], |lead| lead);
+fn put_lead<'a>(
+    fields: &'a Fields,
+    tag: &Tag<'a>,
+    used: &mut Used<'a>,
+    bytes: &mut [u8],
+    at: usize,
+) -> usize {
+    let mut key = if tag.key.is_empty() { "arg" } else { tag.key };
+    if let Some(index) = tag.index {
+        let lead = fields.leads.get(usize::from(index));
         if fields.style == FieldStyle::Text || used.is_first(index) {
-            return put(bytes, at, lead);
+            return lead.map_or(at, |lead| lead.put(bytes, at));
         }
-        key = fields.names.get(fields.reserved + usize::from(index)).map_or("arg", |name| name);
+        key = fields
+            .names
+            .get(fields.reserved + usize::from(index))
+            .map_or("arg", |name| name);
     }
+    put_inline_key(fields, key, used, bytes, at)
+}
+
+#[inline(never)]
+fn put_inline_key<'a>(
+    fields: &'a Fields,
+    key: &'a str,
+    used: &mut Used<'a>,
+    bytes: &mut [u8],
+    at: usize,
+) -> usize {
     if fields.style == FieldStyle::Text {
         return put_key(FieldStyle::Text, key, bytes, at);
     }
@@ -290,8 +339,12 @@ fn put_spans(
 impl SpansKept {
     /// Where spans like these are kept. They differ in their ends: ids and counters.
     fn place_of(&self, spans: &[u8]) -> usize {
-        let tail = spans.last_chunk::<8>().map_or(0, |tail| u64::from_le_bytes(*tail));
-        let front = spans.first_chunk::<8>().map_or(0, |front| u64::from_le_bytes(*front));
+        let tail = spans
+            .last_chunk::<8>()
+            .map_or(0, |tail| u64::from_le_bytes(*tail));
+        let front = spans
+            .first_chunk::<8>()
+            .map_or(0, |front| u64::from_le_bytes(*front));
         let mixed = (tail ^ front.rotate_left(29) ^ spans.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (mixed >> 32) as usize % SPANS_KEPT
     }
@@ -391,7 +444,15 @@ fn put_spans_json(spans: &[u8], lenient: bool, bytes: &mut [u8], mut at: usize) 
             Err(_) if lenient => break,
             Err(error) => return Err(error.into()),
         };
-        at = put(bytes, at, if depth > 0 { b",{\"name\":\"" } else { b"{\"name\":\"" });
+        at = put(
+            bytes,
+            at,
+            if depth > 0 {
+                b",{\"name\":\""
+            } else {
+                b"{\"name\":\""
+            },
+        );
         at = put_escaped(bytes, at, span.name.as_bytes(), Escape::Json);
         at = put_byte(bytes, at, b'"');
         let mut values = span.fields;

@@ -3,6 +3,12 @@
 use core::fmt;
 
 /// What is wrong with a layout's options. Records have no such errors: each one becomes a line.
+///
+/// ```
+/// use logdrive_backend::layout::LayoutOptions;
+/// let error = LayoutOptions::from_text("pattern {level").unwrap_err();
+/// assert_eq!(error.to_string(), "pattern, byte 0: this { has no }");
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LayoutError {
@@ -41,7 +47,9 @@ impl fmt::Display for LayoutError {
             Self::StyleCount => f.write_str("a layout names one style: text, glog, json, logfmt or pattern"),
             Self::TooLong { what, limit } => write!(f, "the {what} is too long: use at most {limit} bytes"),
             Self::Pattern { offset, what } => write!(f, "pattern, byte {offset}: {what}"),
-            Self::NoLocalTime => f.write_str("local time needs the feature local-time of logdrive-backend: use utc"),
+            Self::NoLocalTime => {
+                f.write_str("local time needs the feature local-time of logdrive-backend: use utc")
+            }
         }
     }
 }

@@ -25,19 +25,18 @@ const TEXT: u8 = 0;
 const QUOTED: u8 = 1;
 const BARE: u8 = 2;
 
-/// Whether a byte needs a closer look. Bytes from 0x80 are negative as `i8`, so one compare finds them with C0.
+/// Whether a byte needs a closer look. Everything outside of printable ASCII is one range when it wraps around.
 #[inline(always)]
 const fn special<const CLASS: u8>(byte: u8) -> bool {
     let lowest = if CLASS == BARE { 0x21 } else { 0x20 };
-    (byte.cast_signed() < lowest)
-        | (byte == 0x7f)
+    (byte.wrapping_sub(lowest) > 0x7e - lowest)
         | (byte == b'\\')
         | (CLASS != TEXT && byte == b'"')
         | (CLASS == BARE && byte == b'=')
 }
 
 /// Writes text with what needs it escaped.
-#[inline(always)]
+#[inline(never)]
 pub(super) fn put_escaped(bytes: &mut [u8], at: usize, text: &[u8], escape: Escape) -> usize {
     if let Some(place) = bytes.get_mut(at..).and_then(|rest| rest.get_mut(..text.len())) {
         let clean = match escape {
@@ -121,24 +120,23 @@ fn copy_clean<const CLASS: u8>(place: &mut [u8], text: &[u8]) -> bool {
     };
     // The last block overlaps the one before, so that the end needs no loop over bytes.
     *last_place = *last;
-    let mut found = any_special::<CLASS>(last);
+    let mut found = [0; 16];
+    note_special::<CLASS>(&mut found, last);
     let (blocks, _) = text.as_chunks::<16>();
     let (places, _) = place.as_chunks_mut::<16>();
     for (place, block) in places.iter_mut().zip(blocks) {
         *place = *block;
-        found |= any_special::<CLASS>(block);
+        note_special::<CLASS>(&mut found, block);
     }
-    !found
+    found.iter().fold(0, |all, byte| all | byte) == 0
 }
 
-/// Four vector instructions; written so that the compiler sees that.
+/// Byte for byte, so that the compiler makes vector instructions of it.
 #[inline(always)]
-fn any_special<const CLASS: u8>(block: &[u8; 16]) -> bool {
-    let mut found = false;
-    for &byte in block {
-        found |= special::<CLASS>(byte);
+fn note_special<const CLASS: u8>(found: &mut [u8; 16], block: &[u8; 16]) {
+    for (found, &byte) in found.iter_mut().zip(block) {
+        *found |= if special::<CLASS>(byte) { 0xff } else { 0 };
     }
-    found
 }
 
 /// The same for fewer than sixteen bytes: two words that overlap.
@@ -393,11 +391,17 @@ mod tests {
     #[test]
     fn what_could_harm_a_line_is_escaped() {
         assert_eq!(text("a\nb\r\t\u{1b}[31m\u{7f}"), r"a\nb\r\t\x1b[31m\x7f");
-        assert_eq!(text("x\u{85}\u{2028}\u{202e}\u{2069}\u{61c}"), r"x\u{85}\u{2028}\u{202e}\u{2069}\u{61c}");
+        assert_eq!(
+            text("x\u{85}\u{2028}\u{202e}\u{2069}\u{61c}"),
+            r"x\u{85}\u{2028}\u{202e}\u{2069}\u{61c}"
+        );
         assert_eq!(text(r"C:\new"), r"C:\\new");
         assert_eq!(text("größe “quoted” 漢字 ©ء"), "größe “quoted” 漢字 ©ء");
         assert_eq!(escaped(b"a\xff\xfeb", Escape::Text), br"a\xff\xfeb");
-        assert_eq!(escaped(b"\"\x01\xff\xc2\x80", Escape::Json), "\\\"\\u0001\u{fffd}\\u0080".as_bytes());
+        assert_eq!(
+            escaped(b"\"\x01\xff\xc2\x80", Escape::Json),
+            "\\\"\\u0001\u{fffd}\\u0080".as_bytes()
+        );
     }
 
     #[test]
@@ -425,7 +429,11 @@ mod tests {
                     state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                     let byte = (state >> 40) as u8;
                     // Mostly plain text, so that every block size meets a lone special byte.
-                    if (state >> 32) % 8 > u64::from(round % 3 == 0) { b'a' + byte % 26 } else { byte }
+                    if (state >> 32) % 8 > u64::from(round % 3 == 0) {
+                        b'a' + byte % 26
+                    } else {
+                        byte
+                    }
                 })
                 .collect();
             let written = escaped(&input, Escape::Text);
@@ -456,16 +464,34 @@ mod tests {
     #[test]
     fn a_cut_splits_neither_escapes_nor_characters() {
         let line = "ab\\n\\x1b\\u{202e}é漢".as_bytes();
-        let ends: Vec<usize> = (0..=line.len()).map(|limit| whole_front(line, limit, Escape::Text)).collect();
-        assert_eq!(ends, [0, 1, 2, 2, 4, 4, 4, 4, 8, 8, 8, 8, 8, 8, 8, 8, 16, 16, 18, 18, 18, 21]);
+        let ends: Vec<usize> = (0..=line.len())
+            .map(|limit| whole_front(line, limit, Escape::Text))
+            .collect();
+        assert_eq!(
+            ends,
+            [
+                0, 1, 2, 2, 4, 4, 4, 4, 8, 8, 8, 8, 8, 8, 8, 8, 16, 16, 18, 18, 18, 21
+            ]
+        );
         let json = b"a\\u001b\\\\u";
-        let ends: Vec<usize> = (0..=json.len()).map(|limit| whole_front(json, limit, Escape::Json)).collect();
+        let ends: Vec<usize> = (0..=json.len())
+            .map(|limit| whole_front(json, limit, Escape::Json))
+            .collect();
         assert_eq!(ends, [0, 1, 1, 1, 1, 1, 1, 7, 7, 9, 10]);
     }
 
     #[test]
     fn what_is_not_an_escape_stays() {
-        for plain in [&b"\\"[..], b"\\q", b"\\x1", b"\\x+1", b"\\u{}", b"\\u{d800}", b"\\u{1234567}", b"\\u1234"] {
+        for plain in [
+            &b"\\"[..],
+            b"\\q",
+            b"\\x1",
+            b"\\x+1",
+            b"\\u{}",
+            b"\\u{d800}",
+            b"\\u{1234567}",
+            b"\\u1234",
+        ] {
             assert_eq!(unescape(plain), plain);
         }
     }

@@ -3,6 +3,9 @@
 /// Bytes of a pattern. It is stored in a session's header; nobody reads a longer one.
 pub const PATTERN_BYTES_MAX: usize = 1024;
 
+/// Times that a pattern may show the message, and the fields. Each time costs as many steps as the template has.
+pub const PATTERN_REPEATS_MAX: usize = 4;
+
 /// Bytes of the one-line form of the options: a pattern whose every byte is escaped, and the words before it.
 pub const OPTIONS_BYTES_MAX: usize = 4 * PATTERN_BYTES_MAX + 64;
 

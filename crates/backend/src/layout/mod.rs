@@ -39,11 +39,13 @@ mod number;
 mod options;
 mod out;
 mod pattern;
+mod payload;
 mod pen;
 mod plan;
 mod run;
 mod spec;
 mod structured;
+mod thread;
 mod time;
 mod value;
 
@@ -60,6 +62,7 @@ use escape::{Escape, escaped, whole_front};
 use limits::{LINE_BYTES_MAX, NAME_BYTES_MAX};
 use pattern::Part;
 use pen::{OVERFLOW, put};
+use thread::ThreadKept;
 use time::Clock;
 
 /// The process whose records are laid out, for patterns that name it.
@@ -80,6 +83,12 @@ pub struct ProcessInfo {
 }
 
 /// The thread that wrote a record.
+///
+/// ```
+/// use logdrive_backend::layout::Thread;
+/// let unnamed = Thread { name: "", id: 417 };
+/// assert!(unnamed.name.is_empty());
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Thread<'a> {
     /// Its name; empty if it has none, and then its id is shown.
@@ -105,7 +114,7 @@ pub struct Line<'a> {
     pub payload: &'a [u8],
 }
 
-/// What became of a line.
+/// What became of a line. [`Layout`] has an example.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Outcome {
@@ -145,6 +154,7 @@ pub struct Layout {
     /// Text of the present value, for values with a spec.
     scratch: Vec<u8>,
     spans: SpansKept,
+    thread: ThreadKept,
 }
 
 impl Layout {
@@ -176,6 +186,7 @@ impl Layout {
             offsets: Vec::new(),
             scratch: Vec::new(),
             spans: SpansKept::default(),
+            thread: ThreadKept::default(),
         })
     }
 
@@ -189,7 +200,14 @@ impl Layout {
         let fields = structured::fields(site, self.options.style.field_style());
         let steps = |malformed| {
             let leads = &fields.leads;
-            compile::steps(&self.options, &self.process, &self.pattern, site, leads, malformed)
+            compile::steps(
+                &self.options,
+                &self.process,
+                &self.pattern,
+                site,
+                leads,
+                malformed,
+            )
         };
         Plan {
             main: steps(false),
@@ -240,8 +258,10 @@ impl Layout {
         if out.overflow {
             return Outcome::Overflow;
         }
-        let (whole, outcome) = self.whole_line(plan, line);
         let room = out.bytes.len() - out.length;
+        // Only what fits is shown, but a part of the line has to fit here as a whole to be shown at all.
+        let most = room + 8 * line.payload.len() + 4_096;
+        let (whole, outcome) = self.whole_line(plan, line, most.min(LINE_BYTES_MAX));
         let end = if whole.last() == Some(&b'\n') && whole.len() <= room {
             // Only the room for wide copies was missing.
             put(out.bytes, out.length, &whole)
@@ -259,9 +279,9 @@ impl Layout {
         outcome
     }
 
-    /// The line, or at least as many of its parts as fit into [`LINE_BYTES_MAX`]; only a whole line has its break.
-    fn whole_line(&mut self, plan: &Plan, line: &Line<'_>) -> (Vec<u8>, Outcome) {
-        let mut bytes = vec![0; LINE_BYTES_MAX];
+    /// The line, or as many of its parts as fit; only a whole line has its break.
+    fn whole_line(&mut self, plan: &Plan, line: &Line<'_>, bytes_most: usize) -> (Vec<u8>, Outcome) {
+        let mut bytes = vec![0; bytes_most];
         let (mut steps, mut outcome) = (&plan.main, Outcome::Done);
         if self.run(plan, steps, line, &mut bytes, 0).is_err() {
             (steps, outcome) = (&plan.broken, Outcome::Malformed);
@@ -275,7 +295,9 @@ impl Layout {
                 _ => most = middle - 1,
             }
         }
-        let length = self.run_front(plan, steps, fitting, line, &mut bytes, 0).unwrap_or(0);
+        let length = self
+            .run_front(plan, steps, fitting, line, &mut bytes, 0)
+            .unwrap_or(0);
         bytes.truncate(length);
         (bytes, outcome)
     }
@@ -290,7 +312,11 @@ impl Layout {
         let at = put(out.bytes, out.length, start.as_bytes());
         let at = self.clock.put_iso(out.bytes, at, nanos);
         let at = put(out.bytes, at, level.as_bytes());
-        let at = put(out.bytes, at, structured::level_name(plan.level, plan.fields.style).as_bytes());
+        let at = put(
+            out.bytes,
+            at,
+            structured::level_name(plan.level, plan.fields.style).as_bytes(),
+        );
         let at = put(out.bytes, at, key.as_bytes());
         let Some(room) = room_before(out, at, close.len()) else {
             return OVERFLOW;

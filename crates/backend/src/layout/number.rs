@@ -50,7 +50,7 @@ fn digit_count(value: u32) -> usize {
 
 /// The eight digits of a number below 10^8 as text, the first digit in the lowest byte.
 #[inline(always)]
-pub(super) fn eight_digits(value: u32) -> u64 {
+fn eight_digits(value: u32) -> u64 {
     let value = u64::from(value);
     let high = (value * 109_951_163) >> 40;
     let merged = high | ((value - high * 10_000) << 32);
@@ -61,7 +61,7 @@ pub(super) fn eight_digits(value: u32) -> u64 {
 }
 
 /// Writes an unsigned integer.
-#[inline(always)]
+#[inline(never)]
 pub(super) fn put_u64(bytes: &mut [u8], at: usize, value: u64) -> usize {
     if value < EIGHT {
         put_u32_short(bytes, at, value as u32)
@@ -76,7 +76,7 @@ fn put_u32_short(bytes: &mut [u8], at: usize, value: u32) -> usize {
         return OVERFLOW;
     };
     let count = digit_count(value);
-    *place = (eight_digits(value) >> ((8 - count as u32) * 8 & 63)).to_le_bytes();
+    *place = (eight_digits(value) >> (((8 - count as u32) * 8) & 63)).to_le_bytes();
     at + count
 }
 
@@ -104,7 +104,7 @@ fn put_eight(bytes: &mut [u8], at: usize, value: u32) -> usize {
 }
 
 /// Writes a signed integer.
-#[inline(always)]
+#[inline(never)]
 pub(super) fn put_i64(bytes: &mut [u8], at: usize, value: i64) -> usize {
     // The sign is always written and then kept or not, which costs less than a branch that guesses wrong.
     match bytes.get_mut(at) {
@@ -112,6 +112,16 @@ pub(super) fn put_i64(bytes: &mut [u8], at: usize, value: i64) -> usize {
         None => return OVERFLOW,
     }
     put_u64(bytes, at + usize::from(value < 0), value.unsigned_abs())
+}
+
+/// Writes an unsigned integer with spaces before it, at least `width` characters.
+pub(super) fn put_u64_right(bytes: &mut [u8], at: usize, value: u64, width: usize) -> usize {
+    let count = value.checked_ilog10().map_or(1, |log| log as usize + 1);
+    let mut at = at;
+    for _ in count..width {
+        at = put_byte(bytes, at, b' ');
+    }
+    put_u64(bytes, at, value)
 }
 
 /// Writes exactly `count` digits, at most 16, with leading zeros.
@@ -125,7 +135,10 @@ pub(super) fn put_digits(bytes: &mut [u8], at: usize, value: u64, count: usize) 
         return OVERFLOW;
     };
     let shift = (8 - count as u32) * 8;
-    *place = eight_digits(value as u32).checked_shr(shift).unwrap_or(0).to_le_bytes();
+    *place = eight_digits(value as u32)
+        .checked_shr(shift)
+        .unwrap_or(0)
+        .to_le_bytes();
     at + count
 }
 
@@ -190,7 +203,7 @@ fn put_scaled(bytes: &mut [u8], at: usize, scaled: u64, decimals: usize) -> usiz
             return OVERFLOW;
         };
         let count = digit_count(scaled as u32).max(decimals + 1);
-        let digits = eight_digits(scaled as u32) >> ((8 - count as u32) * 8 & 63);
+        let digits = eight_digits(scaled as u32) >> (((8 - count as u32) * 8) & 63);
         // Opens a gap of one byte for the point: at most seven digits, so nothing falls out.
         let point = ((count - decimals) * 8) as u32 & 63;
         let below = (1u64 << point) - 1;
@@ -258,16 +271,23 @@ put_float!(
 /// length, where `std` rounds up and `zmij` to even.
 #[inline(always)]
 fn shortest(text: &[u8], value: f64, form: Shortest) -> Option<&[u8]> {
-    if let Some(whole) = text.strip_suffix(b".0") {
-        // With half a unit left it would be such a middle.
-        return (value.fract() == 0.0).then_some(if form == Shortest::Debug { text } else { whole });
-    }
-    let decimals = text.iter().rev().position(|byte| *byte == b'.').unwrap_or(0);
-    // A value with N bits behind the point has exactly N decimals, and the last one is a five.
     let bits = value.to_bits();
-    let exponent = (bits >> 52) as u32 & 0x7ff;
-    let fraction_bits = 1075u32.wrapping_sub(exponent).wrapping_sub(bits.trailing_zeros());
-    (fraction_bits != decimals as u32 + 1).then_some(text)
+    let exponent = (bits >> 52) as i32 & 0x7ff;
+    let fraction_bits = 1075 - exponent - bits.trailing_zeros().cast_signed();
+    if fraction_bits <= 0 || value == 0.0 {
+        return Some(if form == Shortest::Debug {
+            text
+        } else {
+            text.strip_suffix(b".0").unwrap_or(text)
+        });
+    }
+    // A value with N bits behind the point has exactly N decimals, and the last one is a five: it is such a middle if
+    // the text has one decimal less. No text has more than 17 digits, which may follow on three zeros.
+    if fraction_bits <= 21 {
+        let decimals = text.iter().rev().position(|byte| *byte == b'.').unwrap_or(0);
+        return (decimals as i32 + 1 != fraction_bits).then_some(text);
+    }
+    Some(text)
 }
 
 /// The words of `std` for what is not a number.
@@ -306,7 +326,9 @@ mod tests {
     #[test]
     fn integers_of_every_length_equal_std() {
         let mut state = 0x1234_5678_9abc_def1;
-        let mut values: Vec<u64> = (0..20).flat_map(|i| [POW10[i] - 1, POW10[i], POW10[i] + 1]).collect();
+        let mut values: Vec<u64> = (0..20)
+            .flat_map(|i| [POW10[i] - 1, POW10[i], POW10[i] + 1])
+            .collect();
         values.extend((0..64).flat_map(|i| [1 << i, (1u64 << i) - 1]));
         values.push(u64::MAX);
         values.extend((0..200_000).map(|i| random(&mut state) >> (i % 64)));
@@ -323,7 +345,11 @@ mod tests {
             let mut bytes = [b'#'; 64];
             if let Some(length) = put_fixed(&mut bytes, 0, value, decimals) {
                 let found = core::str::from_utf8(&bytes[..length]).unwrap();
-                assert_eq!(found, format!("{value:.decimals$}"), "{value:e} with {decimals} decimals");
+                assert_eq!(
+                    found,
+                    format!("{value:.decimals$}"),
+                    "{value:e} with {decimals} decimals"
+                );
             }
         }
     }
@@ -331,7 +357,22 @@ mod tests {
     #[test]
     fn fixed_decimals_equal_std_also_at_ties() {
         let mut state = 0x9e37_79b9_7f4a_7c15;
-        for value in [0.0, -0.0, 0.5, 1.5, 2.5, 0.25, 0.125, -0.001, 0.045, 1e-300, 5e-324, 1e15, 1e22, 4503599627370495.5] {
+        for value in [
+            0.0,
+            -0.0,
+            0.5,
+            1.5,
+            2.5,
+            0.25,
+            0.125,
+            -0.001,
+            0.045,
+            1e-300,
+            5e-324,
+            1e15,
+            1e22,
+            4503599627370495.5,
+        ] {
             check_fixed(value);
             check_fixed(-value);
         }
@@ -348,18 +389,45 @@ mod tests {
     #[test]
     fn shortest_floats_equal_std() {
         let mut state = 0x0bad_cafe_dead_beef;
-        let mut values = vec![0.0, -0.0, 1.0, 1e-5, 1e-4, 9.99e-5, 1e15, 1e16, 1e17, 123456.75, f64::MAX, 5e-324];
+        let mut values = vec![
+            0.0,
+            -0.0,
+            1.0,
+            1e-5,
+            1e-4,
+            9.99e-5,
+            1e15,
+            1e16,
+            1e17,
+            123456.75,
+            f64::MAX,
+            5e-324,
+        ];
         values.extend([f64::NAN, f64::INFINITY, f64::NEG_INFINITY]);
         values.extend((0..100_000).map(|_| f64::from_bits(random(&mut state))));
         values.extend((0..100_000).map(|i| (random(&mut state) >> (i % 60)) as f64 / POW10[i % 12] as f64));
         // Few bits behind the point, where ties are.
-        values.extend((0..100_000).map(|i| (random(&mut state) >> (i % 40)) as f64 / (1u64 << (i % 17)) as f64));
+        values.extend(
+            (0..100_000).map(|i| (random(&mut state) >> (i % 40)) as f64 / (1u64 << (i % 17)) as f64),
+        );
         for value in values {
-            assert_eq!(text(|b| put_f64(b, 0, value, Shortest::Display)), format!("{value}"));
-            assert_eq!(text(|b| put_f64(b, 0, value, Shortest::Debug)), format!("{value:?}"));
+            assert_eq!(
+                text(|b| put_f64(b, 0, value, Shortest::Display)),
+                format!("{value}")
+            );
+            assert_eq!(
+                text(|b| put_f64(b, 0, value, Shortest::Debug)),
+                format!("{value:?}")
+            );
             let single = value as f32;
-            assert_eq!(text(|b| put_f32(b, 0, single, Shortest::Display)), format!("{single}"));
-            assert_eq!(text(|b| put_f32(b, 0, single, Shortest::Debug)), format!("{single:?}"));
+            assert_eq!(
+                text(|b| put_f32(b, 0, single, Shortest::Display)),
+                format!("{single}")
+            );
+            assert_eq!(
+                text(|b| put_f32(b, 0, single, Shortest::Debug)),
+                format!("{single:?}")
+            );
         }
     }
 

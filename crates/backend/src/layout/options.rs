@@ -7,7 +7,13 @@ use super::limits::{OPTIONS_BYTES_MAX, PATTERN_BYTES_MAX};
 use super::plan::FieldStyle;
 use super::{LayoutError, pattern};
 
-/// How a line looks. See [the module](super) for an example of each.
+/// How a line looks. See [the module](super) for a line of each.
+///
+/// ```
+/// use logdrive_backend::layout::{LayoutOptions, Style};
+/// let style = Style::Pattern("{time:%H:%M:%S.%3f} {level:1} {message}{fields}".into());
+/// assert!(LayoutOptions::from(style).to_text().starts_with("pattern {time"));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Style {
@@ -20,7 +26,23 @@ pub enum Style {
     Json,
     /// `key=value` pairs.
     Logfmt,
-    /// A pattern of one's own, such as `{time:%H:%M:%S.%3f} {level} {message}{fields}`.
+    /// A pattern of one's own: literal text and items in braces.
+    ///
+    /// | item | shows |
+    /// |---|---|
+    /// | `{time}` | `2026-11-21T12:34:56.123456789Z`; also `{time:iso}`, `{time:unix}`, `{time:unix_ms}`, `{time:unix_ns}` |
+    /// | `{time:%H:%M:%S.%3f}` | a date of one's own: `%Y %m %d %j %H %M %S %a %b %z %:z %s %F %T %f %3f %6f %9f %%` |
+    /// | `{level}`, `{level:1}` | `INFO`, `I` |
+    /// | `{thread}`, `{thread_id}` | the thread's name, or its id if it has none; its id |
+    /// | `{target}`, `{module}` | the target, or the module where none was given; the module |
+    /// | `{file}`, `{path}`, `{line}` | `main.rs`, `src/main.rs`, `42` |
+    /// | `{message}` | the message |
+    /// | `{fields}` | ` key=value` for each field that the message does not show; takes the place of one space before it |
+    /// | `{spans}` | `outer{key=value}:inner: `, or nothing |
+    /// | `{pid}`, `{app}`, `{host}` | the process |
+    ///
+    /// All but the time take `[[fill]align][width][.most]` as in `std::fmt`, such as `{thread:>12.12}`. `{{` and `}}` are
+    /// braces.
     Pattern(String),
 }
 
@@ -192,7 +214,12 @@ mod tests {
 
     #[test]
     fn options_read_back_from_their_line() {
-        let patterns = ["{time} {level} {message}", "local text\\ {{}} {message:>10}", "", "é\t{app}"];
+        let patterns = [
+            "{time} {level} {message}",
+            "local text\\ {{}} {message:>10}",
+            "",
+            "é\t{app}",
+        ];
         let mut styles = vec![Style::Text, Style::Glog, Style::Json, Style::Logfmt];
         styles.extend(patterns.map(|pattern| Style::Pattern(pattern.into())));
         for style in styles {
@@ -207,7 +234,10 @@ mod tests {
                 assert_eq!(LayoutOptions::from_text(&text), Ok(options), "{text}");
             }
         }
-        assert_eq!(LayoutOptions::from_text("color text local").unwrap().to_text(), "text local color");
+        assert_eq!(
+            LayoutOptions::from_text("color text local").unwrap().to_text(),
+            "text local color"
+        );
     }
 
     #[test]
@@ -217,7 +247,10 @@ mod tests {
             error("xml"),
             "unknown word \"xml\" in a layout: use text, glog, json, logfmt or pattern, and local or color"
         );
-        assert_eq!(error(""), "a layout names one style: text, glog, json, logfmt or pattern");
+        assert_eq!(
+            error(""),
+            "a layout names one style: text, glog, json, logfmt or pattern"
+        );
         assert_eq!(error("text json"), error("local"));
         assert!(error("pattern {nope}").contains("{time}"));
         assert!(error(&"x".repeat(9_999)).contains("at most"));

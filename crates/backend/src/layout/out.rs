@@ -24,7 +24,7 @@ pub struct Out<'a> {
     pub(super) overflow: bool,
 }
 
-/// A place in an [`Out`] to go back to.
+/// A place in an [`Out`] to go back to; see there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark(usize);
 

@@ -1,26 +1,13 @@
 //! A pattern of one's own: literal text and items in braces.
 //!
-//! | item | shows |
-//! |---|---|
-//! | `{time}` | `2026-11-21T12:34:56.123456789Z`; also `{time:iso}`, `{time:unix}`, `{time:unix_ms}`, `{time:unix_ns}` |
-//! | `{time:%H:%M:%S.%3f}` | a date of one's own: `%Y %m %d %j %H %M %S %a %b %z %:z %s %F %T %f %3f %6f %9f %%` |
-//! | `{level}`, `{level:1}` | `INFO`, `I` |
-//! | `{thread}`, `{thread_id}` | the thread's name, or its id if it has none; its id |
-//! | `{target}`, `{module}` | the target, or the module where none was given; the module |
-//! | `{file}`, `{path}`, `{line}` | `main.rs`, `src/main.rs`, `42` |
-//! | `{message}` | the message |
-//! | `{fields}` | ` key=value` for each field that the message does not show; takes the place of one space before it |
-//! | `{spans}` | `outer{key=value}:inner: `, or nothing |
-//! | `{pid}`, `{app}`, `{host}` | the process |
-//!
-//! All but the time take `[[fill]align][width][.most]` as in `std::fmt`, such as `{thread:>12.12}`. `{{` and `}}` are
-//! braces.
+//! [`Style::Pattern`](super::Style::Pattern) lists the items.
 
 use logdrive_wire::limits::PAD_MAX;
 use logdrive_wire::template::Align;
 
 use super::LayoutError;
 use super::escape::{Escape, escaped};
+use super::limits::PATTERN_REPEATS_MAX;
 use super::options::shorten;
 use super::time::TimeForm;
 
@@ -108,6 +95,16 @@ pub(super) fn parse(pattern: &str) -> Result<Vec<Part>, LayoutError> {
     if !literal.is_empty() {
         parts.push(Part::Literal(literal));
     }
+    for repeated in [Item::Message, Item::Fields] {
+        let count = parts
+            .iter()
+            .filter(|part| matches!(part, Part::Item(item, _) if *item == repeated))
+            .count();
+        if count > PATTERN_REPEATS_MAX {
+            let what = format!("use {{message}} and {{fields}} at most {PATTERN_REPEATS_MAX} times each");
+            return Err(error(0, &what));
+        }
+    }
     Ok(parts)
 }
 
@@ -116,7 +113,10 @@ pub(super) fn parse(pattern: &str) -> Result<Vec<Part>, LayoutError> {
 fn check_literal(offset: usize, found: char) -> Result<(), LayoutError> {
     let text = found.encode_utf8(&mut [0; 4]).as_bytes().to_vec();
     if found != '\t' && found != '\\' && escaped(&text, Escape::Text) != text {
-        return Err(error(offset, "control characters and direction marks are not allowed here"));
+        return Err(error(
+            offset,
+            "control characters and direction marks are not allowed here",
+        ));
     }
     Ok(())
 }
@@ -134,11 +134,17 @@ fn read_item(text: &str, offset: usize, parts: &mut Vec<Part>) -> Result<(), Lay
         ("time", spec) => return read_time(spec, offset, parts),
         ("level", "1") => parts.push(Part::Item(Item::LevelLetter, None)),
         _ => {
-            let item = ITEMS.iter().find(|(known, _)| *known == name).map(|(_, item)| *item);
+            let item = ITEMS
+                .iter()
+                .find(|(known, _)| *known == name)
+                .map(|(_, item)| *item);
             let item = item.ok_or_else(|| {
                 let known: Vec<String> = ITEMS.iter().map(|(known, _)| format!("{{{known}}}")).collect();
                 let name = shorten(name);
-                error(offset, &format!("unknown item \"{name}\": use {{time}}, {}", known.join(", ")))
+                error(
+                    offset,
+                    &format!("unknown item \"{name}\": use {{time}}, {}", known.join(", ")),
+                )
             })?;
             parts.push(Part::Item(item, read_pad(spec, offset)?));
         }
@@ -154,7 +160,9 @@ fn read_pad(spec: &str, offset: usize) -> Result<Option<Pad>, LayoutError> {
         let spec = shorten(spec);
         error(
             offset,
-            &format!("\"{spec}\" is not a width: use [[fill]align][width][.most], such as >12.12, up to {PAD_MAX}"),
+            &format!(
+                "\"{spec}\" is not a width: use [[fill]align][width][.most], such as >12.12, up to {PAD_MAX}"
+            ),
         )
     };
     let align_of = |found: Option<char>| match found {
@@ -196,7 +204,9 @@ fn read_time(spec: &str, offset: usize, parts: &mut Vec<Part>) -> Result<(), Lay
         _ if spec.contains('%') => return read_date(spec, offset, parts),
         _ => {
             let spec = shorten(spec);
-            let what = format!("unknown time \"{spec}\": use iso, unix, unix_ms, unix_ns or a date such as %H:%M:%S.%3f");
+            let what = format!(
+                "unknown time \"{spec}\": use iso, unix, unix_ms, unix_ns or a date such as %H:%M:%S.%3f"
+            );
             return Err(error(offset, &what));
         }
     };
@@ -266,7 +276,10 @@ fn read_date(spec: &str, offset: usize, parts: &mut Vec<Part>) -> Result<(), Lay
         let (name, forms) = known.ok_or_else(|| {
             let allowed: Vec<String> = DATES.iter().map(|(name, _)| format!("%{name}")).collect();
             let rest = shorten(rest);
-            error(offset, &format!("unknown date \"%{rest}\": use {} or %%", allowed.join(" ")))
+            error(
+                offset,
+                &format!("unknown date \"%{rest}\": use {} or %%", allowed.join(" ")),
+            )
         })?;
         parts.extend(forms.iter().map(|form| match date_form(form) {
             Some(form) => Part::Time(form),
@@ -284,7 +297,10 @@ mod tests {
     #[test]
     fn a_pattern_is_taken_apart() {
         let parts = parse("{time:%F %T.%3f}{{x}} {level:1} {thread:*>12.8}|{message}").unwrap();
-        let times: Vec<_> = parts.iter().filter(|part| matches!(part, Part::Time(_))).collect();
+        let times: Vec<_> = parts
+            .iter()
+            .filter(|part| matches!(part, Part::Time(_)))
+            .collect();
         assert_eq!(times.len(), 7);
         assert!(parts.contains(&Part::Literal("{x} ".into())));
         assert!(parts.contains(&Part::Item(Item::LevelLetter, None)));
@@ -313,11 +329,15 @@ mod tests {
             ("a\nb", "control"),
             ("{level:\u{202e}>5}", "control"),
             ("{time:%H\u{1b}}", "control"),
+            (&"{message}".repeat(5), "at most 4"),
         ] {
             let message = parse(pattern).unwrap_err().to_string();
             assert!(message.contains(word), "{pattern}: {message}");
         }
-        assert_eq!(parse("ab{message").unwrap_err().to_string(), "pattern, byte 2: this { has no }");
+        assert_eq!(
+            parse("ab{message").unwrap_err().to_string(),
+            "pattern, byte 2: this { has no }"
+        );
     }
 
     #[test]

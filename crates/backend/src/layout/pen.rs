@@ -21,7 +21,12 @@ pub(super) fn room<const N: usize>(bytes: &mut [u8], at: usize) -> Option<&mut [
 
 /// Writes a block of which the first `length` bytes count.
 #[inline(always)]
-pub(super) fn put_block<const N: usize>(bytes: &mut [u8], at: usize, block: &[u8; N], length: usize) -> usize {
+pub(super) fn put_block<const N: usize>(
+    bytes: &mut [u8],
+    at: usize,
+    block: &[u8; N],
+    length: usize,
+) -> usize {
     match room::<N>(bytes, at) {
         Some(place) => {
             *place = *block;

@@ -10,12 +10,12 @@ use logdrive_wire::{Callsite, Kind, Level, Spec};
 
 use super::escape::{Bare, Escape};
 use super::pattern::Pad;
-use super::pen::{OVERFLOW, WIDE, put, room};
+use super::pen::{OVERFLOW, WIDE, put, put_block, room};
 use super::time::TimeForm;
 use super::value::Form;
 
 /// How the records of one callsite become lines; made by [`Layout::compile`](super::Layout::compile), and only for
-/// lines of the same layout.
+/// lines of the same layout. `Layout` has an example.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// The line as it should be.
@@ -32,7 +32,7 @@ pub struct Plan {
 #[derive(Debug, Clone)]
 pub(super) struct Fields {
     /// For each field of the callsite the text in front of its value, such as ` key=` or `,"key":`.
-    pub(super) leads: Vec<Vec<u8>>,
+    pub(super) leads: Vec<Lead>,
     /// Keys that a key inside of a record must not take: reserved ones first, then those of the fields.
     pub(super) names: Vec<String>,
     /// How many of `names` are reserved.
@@ -43,6 +43,30 @@ pub(super) struct Fields {
     pub(super) seek_message: bool,
     /// How fields and messages are written.
     pub(super) style: FieldStyle,
+}
+
+/// Constant text in front of a value, mostly short.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Lead {
+    pub(super) text: Vec<u8>,
+    /// The text again if it is no longer than this.
+    block: [u8; WIDE],
+}
+
+impl Lead {
+    pub(super) fn new(text: Vec<u8>) -> Self {
+        let mut block = [0; WIDE];
+        put(&mut block, 0, &text);
+        Self { text, block }
+    }
+
+    #[inline(always)]
+    pub(super) fn put(&self, bytes: &mut [u8], at: usize) -> usize {
+        if self.text.len() <= WIDE {
+            return put_block(bytes, at, &self.block, self.text.len());
+        }
+        put(bytes, at, &self.text)
+    }
 }
 
 /// How key and value of a field stand in the line.
@@ -82,6 +106,7 @@ pub(super) struct Steps {
     pub(super) text: Vec<u8>,
     pub(super) shows: Vec<Show>,
     pub(super) pads: Vec<Pad>,
+    pub(super) rares: Vec<Rare>,
     /// The payload's values are used once each, in their order: they are read in passing.
     pub(super) sequential: bool,
     /// What cannot be read is left out, instead of giving up the line.
@@ -120,14 +145,18 @@ pub(super) enum Var {
     Iso,
     Thread(Escape),
     /// Text of any kind, always present.
-    Str(Escape),
+    Str(Form),
     U64,
     U32,
     I64,
     I32,
     /// `{:.N}`
     F64Fixed(u8),
-    Rare(Rare),
+    PadBegin,
+    /// Index into `pads`.
+    PadEnd(u16),
+    /// Index into `rares`.
+    Rare(u16),
 }
 
 /// A variable part that is done out of line.
@@ -143,7 +172,12 @@ pub(super) enum Rare {
     /// A placeholder with a spec: index into `shows`.
     Show(u16),
     /// An optional field: start and length of its key in `text`. Nothing when it is absent.
-    Optional { kind: Kind, form: Form, key: u32, key_length: u16 },
+    Optional {
+        kind: Kind,
+        form: Form,
+        key: u32,
+        key_length: u16,
+    },
     /// All fields of a static callsite whose template cannot be used.
     AllFields,
     /// For dynamic callsites: the spans and the message, the former alone, the latter alone, the fields.
@@ -153,9 +187,6 @@ pub(super) enum Rare {
     Fields,
     /// `,"spans":[...]` or ` spans="..."`
     SpansField,
-    PadBegin,
-    /// Index into `pads`.
-    PadEnd(u16),
 }
 
 impl Step {
@@ -175,19 +206,11 @@ impl Step {
 
     #[inline(always)]
     fn put_tail(&self, bytes: &mut [u8], at: usize, text: &[u8]) -> usize {
-        let left = self.length as usize - WIDE;
-        let (start, padded) = (self.tail as usize, left.next_multiple_of(WIDE));
-        // The text of all steps ends with a block of padding, so that each piece can be read in whole blocks.
-        let text = text.get(start..).and_then(|rest| rest.get(..padded));
-        let place = bytes.get_mut(at..).and_then(|rest| rest.get_mut(..padded));
-        let (Some(text), Some(place)) = (text, place) else {
-            return OVERFLOW;
-        };
-        let (blocks, places) = (text.as_chunks::<WIDE>().0, place.as_chunks_mut::<WIDE>().0);
-        for (place, block) in places.iter_mut().zip(blocks) {
-            *place = *block;
+        let (start, left) = (self.tail as usize, self.length as usize - WIDE);
+        match text.get(start..).and_then(|rest| rest.get(..left)) {
+            Some(tail) => put(bytes, at, tail),
+            None => OVERFLOW,
         }
-        at + left
     }
 }
 
@@ -226,12 +249,21 @@ impl Builder {
 
     /// A part out of line that no field belongs to.
     pub(super) fn rare(&mut self, rare: Rare) {
-        self.step(NO_FIELD, Var::Rare(rare));
+        self.rare_of(NO_FIELD, rare);
+    }
+
+    fn rare_of(&mut self, field: u16, rare: Rare) {
+        let index = self.steps.rares.len() as u16;
+        self.steps.rares.push(rare);
+        self.step(field, Var::Rare(index));
     }
 
     /// A field's value in its plain form.
     pub(super) fn value(&mut self, field: usize, kind: FieldKind, form: Form) {
-        self.field(field, hot(kind, form).unwrap_or(Var::Rare(Rare::Value(kind, form))));
+        match hot(kind, form) {
+            Some(var) => self.field(field, var),
+            None => self.rare_field(field, Rare::Value(kind, form)),
+        }
     }
 
     /// A field's value with a spec.
@@ -239,20 +271,21 @@ impl Builder {
         let index = self.steps.shows.len() as u16;
         self.steps.shows.push(show);
         self.by_index |= !show.spec.is_plain() && has_field_count(&show.spec);
-        self.field(field, Var::Rare(Rare::Show(index)));
+        self.rare_field(field, Rare::Show(index));
     }
 
     /// An optional field, which brings its key.
     pub(super) fn optional(&mut self, field: usize, kind: Kind, form: Form, key: &[u8]) {
         let range = self.keep(key);
-        self.field(
+        let (key, key_length) = (range.start as u32, range.len() as u16);
+        self.rare_field(
             field,
-            Var::Rare(Rare::Optional {
+            Rare::Optional {
                 kind,
                 form,
-                key: range.start as u32,
-                key_length: range.len() as u16,
-            }),
+                key,
+                key_length,
+            },
         );
     }
 
@@ -262,15 +295,20 @@ impl Builder {
         self.step(field as u16, var);
     }
 
+    fn rare_field(&mut self, field: usize, rare: Rare) {
+        self.order.push(field as u16);
+        self.rare_of(field as u16, rare);
+    }
+
     /// Begins a part that [`pad_end`](Self::pad_end) pads.
     pub(super) fn pad_begin(&mut self) {
-        self.rare(Rare::PadBegin);
+        self.var(Var::PadBegin);
     }
 
     pub(super) fn pad_end(&mut self, pad: Pad) {
         let index = self.steps.pads.len() as u16;
         self.steps.pads.push(pad);
-        self.rare(Rare::PadEnd(index));
+        self.var(Var::PadEnd(index));
     }
 
     fn keep(&mut self, text: &[u8]) -> Range<usize> {
@@ -299,10 +337,19 @@ impl Builder {
         self.raw("\n");
         self.step(NO_FIELD, Var::End);
         self.steps.text.extend_from_slice(&[0; WIDE]);
-        let stored = site.fields.iter().enumerate().filter(|(_, field)| takes_bytes(field.kind));
+        let stored = site
+            .fields
+            .iter()
+            .enumerate()
+            .filter(|(_, field)| takes_bytes(field.kind));
         let order = self.order.iter().copied().map(usize::from);
-        let order = order.filter(|&index| site.fields.get(index).is_some_and(|field| takes_bytes(field.kind)));
-        self.steps.sequential = !self.by_index && (site.dynamic || lenient || order.eq(stored.map(|(index, _)| index)));
+        let order = order.filter(|&index| {
+            site.fields
+                .get(index)
+                .is_some_and(|field| takes_bytes(field.kind))
+        });
+        self.steps.sequential =
+            !self.by_index && (site.dynamic || lenient || order.eq(stored.map(|(index, _)| index)));
         self.steps.lenient = lenient;
         self.steps
     }
@@ -310,7 +357,9 @@ impl Builder {
 
 fn has_field_count(spec: &Spec) -> bool {
     use logdrive_wire::template::Count;
-    [spec.width, spec.precision].iter().any(|count| matches!(count, Some(Count::Field(_))))
+    [spec.width, spec.precision]
+        .iter()
+        .any(|count| matches!(count, Some(Count::Field(_))))
 }
 
 fn takes_bytes(kind: FieldKind) -> bool {
@@ -327,7 +376,7 @@ fn hot(kind: FieldKind, form: Form) -> Option<Var> {
         (Kind::U32, _) => Some(Var::U32),
         (Kind::I64, _) => Some(Var::I64),
         (Kind::I32, _) => Some(Var::I32),
-        (Kind::Str | Kind::Display | Kind::Debug | Kind::Message, Form::Argument(escape)) => Some(Var::Str(escape)),
+        (Kind::Str | Kind::Display | Kind::Debug | Kind::Message, _) => Some(Var::Str(form)),
         _ => None,
     }
 }

@@ -3,65 +3,18 @@
 use logdrive_wire::kind::FieldKind;
 use logdrive_wire::limits::PAD_MAX;
 use logdrive_wire::template::{Align, Count};
-use logdrive_wire::{Cursor, Kind, Value};
+use logdrive_wire::{Kind, Value};
 
-use super::escape::{Bare, Escape, put_bare, put_escaped};
-use super::number::{put_fixed, put_i64, put_u64};
+use super::escape::{Bare, put_bare, put_escaped};
+use super::number::{put_fixed, put_i64, put_u64, put_u64_right};
 use super::pattern::Pad;
+use super::payload::{Malformed, Spot, cursor_at, skip, take, take_blob, take_presence};
 use super::pen::{OVERFLOW, put};
 use super::plan::{Plan, Rare, Show, Step, Steps, Var};
 use super::spec::{Resolved, count_chars, front, render};
-use super::value::put_value;
-use super::{Layout, Line, Thread};
-
-/// The payload does not fit its callsite.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Malformed;
-
-impl From<logdrive_wire::WireError> for Malformed {
-    fn from(_: logdrive_wire::WireError) -> Self {
-        // The line says that it is malformed; where exactly does not help its reader.
-        Malformed
-    }
-}
-
-/// Where a line stands: offsets in the buffer and in the payload.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Spot {
-    pub(super) at: usize,
-    pub(super) offset: usize,
-}
-
-/// Reads the next `N` bytes of a payload.
-#[inline(always)]
-fn take<const N: usize>(payload: &[u8], offset: &mut usize) -> Result<[u8; N], Malformed> {
-    let bytes = payload.get(*offset..).and_then(|rest| rest.first_chunk::<N>());
-    *offset += N;
-    bytes.copied().ok_or(Malformed)
-}
-
-/// Reads a `u32` length and as many bytes.
-#[inline(always)]
-fn take_blob<'a>(payload: &'a [u8], offset: &mut usize) -> Result<&'a [u8], Malformed> {
-    let length = u32::from_le_bytes(take(payload, offset)?) as usize;
-    let blob = payload.get(*offset..).and_then(|rest| rest.get(..length)).ok_or(Malformed)?;
-    *offset += length;
-    Ok(blob)
-}
-
-#[inline(always)]
-fn put_thread(bytes: &mut [u8], at: usize, thread: &Thread<'_>, escape: Escape) -> usize {
-    if thread.name.is_empty() {
-        return put_thread_id(bytes, at, thread.id);
-    }
-    put_escaped(bytes, at, thread.name.as_bytes(), escape)
-}
-
-/// Apart, because its digits would be made for every line, ahead of the loop.
-#[inline(never)]
-fn put_thread_id(bytes: &mut [u8], at: usize, id: u64) -> usize {
-    put_u64(bytes, at, id)
-}
+use super::time::TimeForm;
+use super::value::{put_payload, put_text, put_value};
+use super::{Layout, Line};
 
 impl Layout {
     /// Writes a line at `at` and returns the offset behind it, which is past the buffer's end if it did not fit.
@@ -110,33 +63,60 @@ impl Layout {
         let payload = line.payload;
         let mut offset = 0;
         let mut padded = at;
-        for step in front {
+        let mut rest = front;
+        if let [first, second, after @ ..] = front
+            && let (Var::Iso, Var::Thread(escape)) = (first.var, second.var)
+        {
+            // How most lines begin, without a decision in between.
+            at = first.put_text(bytes, at, &steps.text);
+            at = self.clock.put_iso(bytes, at, nanos);
+            at = second.put_text(bytes, at, &steps.text);
+            at = self.thread.put(bytes, at, &line.thread, escape);
+            rest = after;
+        }
+        for step in rest {
             at = step.put_text(bytes, at, &steps.text);
             if !SEQUENTIAL {
-                offset = self.offsets.get(usize::from(step.field)).copied().unwrap_or(offset);
+                offset = self
+                    .offsets
+                    .get(usize::from(step.field))
+                    .copied()
+                    .unwrap_or(offset);
             }
             match step.var {
                 Var::End => {}
-                Var::Iso => at = self.clock.put_iso(bytes, at, nanos),
-                Var::Thread(escape) => at = put_thread(bytes, at, &line.thread, escape),
-                Var::Str(escape) => at = put_escaped(bytes, at, take_blob(payload, &mut offset)?, escape),
+                Var::Iso => at = self.clock.put(bytes, at, nanos, TimeForm::Iso),
+                Var::Thread(escape) => at = self.thread.put(bytes, at, &line.thread, escape),
+                Var::Str(form) => at = put_text(bytes, at, take_blob(payload, &mut offset)?, form),
                 Var::U64 => at = put_u64(bytes, at, u64::from_le_bytes(take(payload, &mut offset)?)),
-                Var::U32 => at = put_u64(bytes, at, u64::from(u32::from_le_bytes(take(payload, &mut offset)?))),
+                Var::U32 => {
+                    at = put_u64(
+                        bytes,
+                        at,
+                        u64::from(u32::from_le_bytes(take(payload, &mut offset)?)),
+                    )
+                }
                 Var::I64 => at = put_i64(bytes, at, i64::from_le_bytes(take(payload, &mut offset)?)),
-                Var::I32 => at = put_i64(bytes, at, i64::from(i32::from_le_bytes(take(payload, &mut offset)?))),
+                Var::I32 => {
+                    at = put_i64(
+                        bytes,
+                        at,
+                        i64::from(i32::from_le_bytes(take(payload, &mut offset)?)),
+                    )
+                }
                 Var::F64Fixed(decimals) => {
                     let value = f64::from_le_bytes(take(payload, &mut offset)?);
                     at = put_f64_fixed(bytes, at, value, decimals);
                 }
-                Var::Rare(Rare::PadBegin) => padded = at,
-                Var::Rare(Rare::PadEnd(index)) => at = put_pad(bytes, padded, at, steps.pads.get(usize::from(index))),
-                Var::Rare(rare) => {
+                Var::PadBegin => padded = at,
+                Var::PadEnd(index) => at = put_pad(bytes, padded, at, steps.pads.get(usize::from(index))),
+                Var::Rare(index) => {
                     if at > bytes.len() {
                         // No work for a line that is lost already: some of these parts are large.
                         return Ok(OVERFLOW);
                     }
                     let spot = Spot { at, offset };
-                    Spot { at, offset } = self.put_rare(plan, steps, rare, line, nanos, bytes, spot)?;
+                    Spot { at, offset } = self.put_rare(plan, steps, index, line, nanos, bytes, spot)?;
                 }
             }
         }
@@ -149,57 +129,63 @@ impl Layout {
         let mut offset = 0;
         for kind in kinds {
             self.offsets.push(offset);
-            let present = !kind.optional || take::<1>(payload, &mut offset)? == [1];
-            if !present {
+            if kind.optional && !take_presence(payload, &mut offset)? {
                 continue;
             }
-            match kind.kind {
-                Kind::None => {}
-                Kind::Bool | Kind::I8 | Kind::U8 => offset += 1,
-                Kind::I16 | Kind::U16 => offset += 2,
-                Kind::I32 | Kind::U32 | Kind::F32 | Kind::Char => offset += 4,
-                Kind::I64 | Kind::U64 | Kind::F64 | Kind::Pointer => offset += 8,
-                Kind::I128 | Kind::U128 => offset += 16,
-                Kind::Str | Kind::Bytes | Kind::Display | Kind::Debug | Kind::Scope | Kind::Message => {
-                    take_blob(payload, &mut offset)?;
-                }
-            }
+            skip(payload, kind.kind, &mut offset)?;
         }
-        if offset > payload.len() { Err(Malformed) } else { Ok(()) }
+        Ok(())
     }
 
     #[inline(never)]
-    #[expect(clippy::too_many_arguments, reason = "the loop's state, handed over in registers")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the loop's state, handed over in registers"
+    )]
     fn put_rare(
         &mut self,
         plan: &Plan,
         steps: &Steps,
-        rare: Rare,
+        index: u16,
         line: &Line<'_>,
         nanos: u32,
         bytes: &mut [u8],
         spot: Spot,
     ) -> Result<Spot, Malformed> {
-        let Spot { at, offset } = spot;
+        let Spot { at, mut offset } = spot;
         let payload = line.payload;
+        let rare = *steps.rares.get(usize::from(index)).ok_or(Malformed)?;
         let at = match rare {
-            Rare::Value(kind, form) => {
-                let mut cursor = cursor_at(payload, offset)?;
-                let (value, _) = Value::read(kind, &mut cursor)?;
-                let at = put_value(bytes, at, &value, form);
-                return Ok(Spot { at, offset: offset + cursor.offset() });
+            Rare::Value(
+                FieldKind {
+                    kind,
+                    optional: false,
+                },
+                form,
+            ) => {
+                return put_payload(bytes, spot, kind, payload, form);
             }
-            Rare::Optional { kind, form, key, key_length } => {
-                let kind = FieldKind { kind, optional: true };
-                let mut cursor = cursor_at(payload, offset)?;
-                let (value, _) = Value::read(kind, &mut cursor)?;
-                let mut at = at;
-                if value != Value::None {
-                    let key = steps.text.get(key as usize..).and_then(|rest| rest.get(..usize::from(key_length)));
-                    at = put(bytes, at, key.unwrap_or(b""));
-                    at = put_value(bytes, at, &value, form);
+            Rare::Value(FieldKind { kind, .. }, form) => {
+                if take_presence(payload, &mut offset)? {
+                    return put_payload(bytes, Spot { at, offset }, kind, payload, form);
                 }
-                return Ok(Spot { at, offset: offset + cursor.offset() });
+                put_value(bytes, at, &Value::None, form)
+            }
+            Rare::Optional {
+                kind,
+                form,
+                key,
+                key_length,
+            } => {
+                if !take_presence(payload, &mut offset)? || kind == Kind::None {
+                    return Ok(Spot { at, offset });
+                }
+                let key = steps
+                    .text
+                    .get(key as usize..)
+                    .and_then(|rest| rest.get(..usize::from(key_length)));
+                let at = put(bytes, at, key.unwrap_or(b""));
+                return put_payload(bytes, Spot { at, offset }, kind, payload, form);
             }
             Rare::Show(index) => {
                 let show = steps.shows.get(usize::from(index)).ok_or(Malformed)?;
@@ -209,13 +195,11 @@ impl Layout {
             Rare::ThreadId => put_u64(bytes, at, line.thread.id),
             Rare::ThreadBare if line.thread.name.is_empty() => put_u64(bytes, at, line.thread.id),
             Rare::ThreadBare => put_bare(bytes, at, line.thread.name.as_bytes(), Bare::Logfmt),
-            Rare::ThreadIdPadded => put(bytes, at, format!("{:>5}", line.thread.id).as_bytes()),
+            Rare::ThreadIdPadded => put_u64_right(bytes, at, line.thread.id, 5),
             Rare::AllFields => super::dynamic::put_all_fields(plan, payload, steps.lenient, bytes, at)?,
             Rare::SpansAndMessage | Rare::Spans | Rare::Message | Rare::SpansField | Rare::Fields => {
                 super::dynamic::put_part(&mut self.spans, plan, rare, payload, steps.lenient, bytes, at)?
             }
-            // Done by the loop, which knows where they began.
-            Rare::PadBegin | Rare::PadEnd(_) => at,
         };
         Ok(Spot { at, offset })
     }
@@ -263,11 +247,7 @@ impl Layout {
     }
 }
 
-fn cursor_at(payload: &[u8], offset: usize) -> Result<Cursor<'_>, Malformed> {
-    payload.get(offset..).map(Cursor::new).ok_or(Malformed)
-}
-
-#[inline(always)]
+#[inline(never)]
 fn put_f64_fixed(bytes: &mut [u8], at: usize, value: f64, decimals: u8) -> usize {
     match put_fixed(bytes, at, value, usize::from(decimals)) {
         Some(end) => end,
@@ -320,7 +300,12 @@ mod tests {
         let pad = |align, width, most| {
             let mut bytes = [b'#'; 17];
             bytes[..7].copy_from_slice("xxé234".as_bytes());
-            let pad = Pad { fill: '·', align, width, most };
+            let pad = Pad {
+                fill: '·',
+                align,
+                width,
+                most,
+            };
             let end = put_pad(&mut bytes, 2, 7, Some(&pad));
             String::from_utf8(bytes.get(..end).unwrap_or(b"overflow").to_vec()).unwrap()
         };
@@ -328,14 +313,5 @@ mod tests {
         assert_eq!(pad(Align::Center, 5, 2), "xx·é2··");
         assert_eq!(pad(Align::Left, 3, 9), "xxé234");
         assert_eq!(pad(Align::Left, 40, 9), "overflow");
-    }
-
-    #[test]
-    fn a_block_that_ends_early_is_malformed() {
-        assert_eq!(take_blob(&[2, 0, 0, 0, b'a'], &mut 0), Err(Malformed));
-        assert_eq!(take_blob(&[0xff; 8], &mut 0), Err(Malformed));
-        assert_eq!(take_blob(&[1, 0, 0, 0, b'a'], &mut 0), Ok(&b"a"[..]));
-        assert_eq!(take::<4>(&[0; 3], &mut 0), Err(Malformed));
-        assert_eq!(take::<1>(&[0; 3], &mut 9), Err(Malformed));
     }
 }

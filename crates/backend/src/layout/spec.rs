@@ -23,7 +23,10 @@ pub(super) struct Resolved<'a> {
 
 impl Resolved<'_> {
     fn is_debug(&self) -> bool {
-        matches!(self.spec.form, Form::Debug | Form::DebugLowerHex | Form::DebugUpperHex)
+        matches!(
+            self.spec.form,
+            Form::Debug | Form::DebugLowerHex | Form::DebugUpperHex
+        )
     }
 }
 
@@ -79,7 +82,13 @@ fn indent(text: &mut Vec<u8>, start: usize) {
 fn render_plain(text: &mut Vec<u8>, kind: Kind, value: &Value<'_>, spec: Resolved<'_>) {
     match *value {
         Value::U64(value) => render_int(text, false, u128::from(value), bits_of(kind), spec),
-        Value::I64(value) => render_int(text, value < 0, u128::from(value.unsigned_abs()), bits_of(kind), spec),
+        Value::I64(value) => render_int(
+            text,
+            value < 0,
+            u128::from(value.unsigned_abs()),
+            bits_of(kind),
+            spec,
+        ),
         Value::U128(value) => render_int(text, false, value, 128, spec),
         Value::I128(value) => render_int(text, value < 0, value.unsigned_abs(), 128, spec),
         Value::F32(value) => render_f32(text, value, spec),
@@ -115,7 +124,11 @@ fn render_int(text: &mut Vec<u8>, negative: bool, magnitude: u128, bits: u32, sp
     let start = text.len();
     // Radixes other than ten show the bits, and so never a minus sign.
     let pattern = || {
-        let all = if negative { magnitude.wrapping_neg() } else { magnitude };
+        let all = if negative {
+            magnitude.wrapping_neg()
+        } else {
+            magnitude
+        };
         all & (u128::MAX >> (128 - bits))
     };
     let decimal = matches!(
@@ -237,7 +250,11 @@ fn render_pointer(text: &mut Vec<u8>, address: u64, spec: Resolved<'_>) {
             ..*spec.spec
         },
     };
-    let width = if spec.spec.alternate { spec.width.or(Some(18)) } else { spec.width };
+    let width = if spec.spec.alternate {
+        spec.width.or(Some(18))
+    } else {
+        spec.width
+    };
     let hex = Resolved {
         spec: &hex,
         width,
@@ -338,12 +355,9 @@ fn surround(text: &mut Vec<u8>, start: usize, missing: usize, default: Align, sp
         Align::Center => missing / 2,
         Align::Right => missing,
     };
-    let fill = spec.spec.fill.unwrap_or(' ');
-    let fill = fill.encode_utf8(&mut [0; 4]).as_bytes().repeat(missing);
-    let unit = if missing == 0 { 0 } else { fill.len() / missing };
-    let (left, right) = fill.split_at(before * unit);
-    text.splice(start..start, left.iter().copied());
-    text.extend_from_slice(right);
+    let fill = |count: usize| spec.spec.fill.unwrap_or(' ').to_string().repeat(count);
+    text.splice(start..start, fill(before).into_bytes());
+    text.extend_from_slice(fill(missing - before).as_bytes());
 }
 
 /// Characters, where a byte that is not UTF-8 counts as one if it could begin a character.
@@ -386,15 +400,39 @@ mod tests {
     #[test]
     fn pretty_debug_and_pointers_equal_std() {
         let bytes: &[u8] = &[1, 200];
-        assert_eq!(text(Kind::Bytes, true, Value::Bytes(bytes), "#?"), format!("{:#?}", Some(bytes)));
-        assert_eq!(text(Kind::Bytes, false, Value::Bytes(&[]), "#?"), format!("{:#?}", [0u8; 0]));
-        assert_eq!(text(Kind::Bytes, false, Value::Bytes(bytes), "#04x?"), format!("{bytes:#04x?}"));
-        assert_eq!(text(Kind::Str, true, Value::Str(b"a\nb"), "#?"), format!("{:#?}", Some("a\nb")));
+        assert_eq!(
+            text(Kind::Bytes, true, Value::Bytes(bytes), "#?"),
+            format!("{:#?}", Some(bytes))
+        );
+        assert_eq!(
+            text(Kind::Bytes, false, Value::Bytes(&[]), "#?"),
+            format!("{:#?}", [0u8; 0])
+        );
+        assert_eq!(
+            text(Kind::Bytes, false, Value::Bytes(bytes), "#04x?"),
+            format!("{bytes:#04x?}")
+        );
+        assert_eq!(
+            text(Kind::Str, true, Value::Str(b"a\nb"), "#?"),
+            format!("{:#?}", Some("a\nb"))
+        );
         let pointer = core::ptr::without_provenance::<u8>(0xbeef);
-        assert_eq!(text(Kind::Pointer, false, Value::Pointer(0xbeef), "p"), format!("{pointer:p}"));
-        assert_eq!(text(Kind::Pointer, false, Value::Pointer(0xbeef), "#p"), format!("{pointer:#p}"));
-        assert_eq!(text(Kind::Pointer, false, Value::Pointer(0xbeef), "*^12?"), format!("{pointer:*^12?}"));
-        assert_eq!(text(Kind::Pointer, false, Value::Pointer(0xbeef), "024p"), format!("{pointer:024p}"));
+        assert_eq!(
+            text(Kind::Pointer, false, Value::Pointer(0xbeef), "p"),
+            format!("{pointer:p}")
+        );
+        assert_eq!(
+            text(Kind::Pointer, false, Value::Pointer(0xbeef), "#p"),
+            format!("{pointer:#p}")
+        );
+        assert_eq!(
+            text(Kind::Pointer, false, Value::Pointer(0xbeef), "*^12?"),
+            format!("{pointer:*^12?}")
+        );
+        assert_eq!(
+            text(Kind::Pointer, false, Value::Pointer(0xbeef), "024p"),
+            format!("{pointer:024p}")
+        );
     }
 
     #[test]

@@ -4,16 +4,36 @@ use logdrive_wire::{Callsite, Level};
 
 use super::compile::{Body, Compiler, file_name};
 use super::escape::{Bare, Escape, escaped_key};
-use super::plan::{FieldStyle, Fields, Rare, Var};
+use super::plan::{FieldStyle, Fields, Lead, Rare, Var};
 
 /// Keys of a JSON line that are not fields.
 const RESERVED_JSON: [&str; 11] = [
-    "ts", "level", "thread", "target", "module", "file", "line", "message", "spans", "malformed", "cut",
+    "ts",
+    "level",
+    "thread",
+    "target",
+    "module",
+    "file",
+    "line",
+    "message",
+    "spans",
+    "malformed",
+    "cut",
 ];
 
 /// Keys of a logfmt line that are not fields.
-const RESERVED_LOGFMT: [&str; 10] =
-    ["ts", "level", "thread", "target", "module", "caller", "msg", "spans", "malformed", "cut"];
+const RESERVED_LOGFMT: [&str; 10] = [
+    "ts",
+    "level",
+    "thread",
+    "target",
+    "module",
+    "caller",
+    "msg",
+    "spans",
+    "malformed",
+    "cut",
+];
 
 /// The key of a span's name.
 pub(super) const RESERVED_SPAN: &str = "name";
@@ -40,7 +60,7 @@ pub(super) fn fields(site: &Callsite, style: FieldStyle) -> Fields {
                 name = format!("{plain}_{number}");
             }
         }
-        leads.push(lead(&name, style));
+        leads.push(Lead::new(lead(&name, style)));
         names.push(name);
     }
     Fields {
@@ -60,7 +80,9 @@ fn lead(name: &str, style: FieldStyle) -> Vec<u8> {
             let name = super::escape::escaped(name.as_bytes(), Escape::Json);
             [b",\"", name.as_slice(), b"\":"].concat()
         }
-        FieldStyle::Text | FieldStyle::Logfmt => [b" ", escaped_key(name.as_bytes()).as_slice(), b"="].concat(),
+        FieldStyle::Text | FieldStyle::Logfmt => {
+            [b" ", escaped_key(name.as_bytes()).as_slice(), b"="].concat()
+        }
     }
 }
 
@@ -144,7 +166,8 @@ impl Compiler<'_> {
     fn logfmt_text(&mut self, key: &str, text: &str) {
         if !text.is_empty() {
             self.steps.raw(format!(" {key}="));
-            self.steps.raw(super::escape::escaped_bare(text.as_bytes(), Bare::Logfmt));
+            self.steps
+                .raw(super::escape::escaped_bare(text.as_bytes(), Bare::Logfmt));
         }
     }
 
@@ -188,8 +211,11 @@ mod tests {
             ..Callsite::default()
         };
         let found = fields(&site, FieldStyle::Json);
-        assert_eq!(found.names[found.reserved..], ["level_1", "id", "id_1", "id_1_1", "arg4", "level_1_1"]);
-        assert_eq!(found.leads[0], b",\"level_1\":");
-        assert_eq!(fields(&site, FieldStyle::Text).leads[2], b" id=");
+        assert_eq!(
+            found.names[found.reserved..],
+            ["level_1", "id", "id_1", "id_1_1", "arg4", "level_1_1"]
+        );
+        assert_eq!(found.leads[0].text, b",\"level_1\":");
+        assert_eq!(fields(&site, FieldStyle::Text).leads[2].text, b" id=");
     }
 }

@@ -1,7 +1,7 @@
 //! Nanoseconds since 1970 as a date, with everything down to the second made once per second.
 
 use super::LayoutError;
-use super::number::{eight_digits, put_digits, put_u64};
+use super::number::{put_digits, put_u64};
 use super::pen::{OVERFLOW, put, put_block, put_byte, room};
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -71,11 +71,19 @@ impl Civil {
         let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
         let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
         let shifted_month = (5 * of_year + 2) / 153;
-        let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+        let month = if shifted_month < 10 {
+            shifted_month + 3
+        } else {
+            shifted_month - 9
+        };
         let year = era * 400 + year_of_era + u64::from(month <= 2);
         let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
         // 1 March is day 61 of a leap year and 60 of others.
-        let day_of_year = if month > 2 { of_year + 60 + u64::from(leap) } else { of_year - 305 };
+        let day_of_year = if month > 2 {
+            of_year + 60 + u64::from(leap)
+        } else {
+            of_year - 305
+        };
         Self {
             year,
             month,
@@ -187,13 +195,16 @@ impl Clock {
             return OVERFLOW;
         };
         place[..20].copy_from_slice(&self.iso);
-        place[20..28].copy_from_slice(&eight_digits(nanos / 10).to_le_bytes());
-        place[28] = b'0' + (nanos % 10) as u8;
+        let (millis, micros) = (nanos / 1_000_000, nanos / 1_000);
+        place[20..24].copy_from_slice(three_digits(millis));
+        place[23..27].copy_from_slice(three_digits(micros - millis * 1_000));
+        place[26..30].copy_from_slice(three_digits(nanos - micros * 1_000));
         place[29..].copy_from_slice(&self.zone_text);
         at + 29 + self.zone_length
     }
 
     /// Writes one form of the time. The clock must stand in its second.
+    #[inline(never)]
     pub(super) fn put(&self, bytes: &mut [u8], at: usize, nanos: u32, form: TimeForm) -> usize {
         let civil = &self.civil;
         match form {
@@ -217,13 +228,40 @@ impl Clock {
             TimeForm::DayName => put(bytes, at, name(&DAYS, civil.weekday)),
             TimeForm::DayOfYear => put_digits(bytes, at, civil.day_of_year, 3),
             TimeForm::Unix => put_u64(bytes, at, self.start_ns / SECOND_NS),
-            TimeForm::UnixMs => put_u64(bytes, at, self.start_ns / 1_000_000 + u64::from(nanos / 1_000_000)),
+            TimeForm::UnixMs => put_u64(
+                bytes,
+                at,
+                self.start_ns / 1_000_000 + u64::from(nanos / 1_000_000),
+            ),
             TimeForm::UnixNs => put_u64(bytes, at, self.start_ns + u64::from(nanos)),
         }
     }
 }
 
-const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+/// Three digits and a zero byte that what follows overwrites, for numbers below 1000.
+static THREE_DIGITS: [[u8; 4]; 1024] = {
+    let mut table = [[0; 4]; 1024];
+    let mut i = 0;
+    while i < 1024 {
+        table[i] = [
+            b'0' + (i / 100 % 10) as u8,
+            b'0' + (i / 10 % 10) as u8,
+            b'0' + (i % 10) as u8,
+            0,
+        ];
+        i += 1;
+    }
+    table
+};
+
+#[inline(always)]
+fn three_digits(value: u32) -> &'static [u8; 4] {
+    &THREE_DIGITS[value as usize & 1023]
+}
+
+const MONTHS: [&str; 12] = [
+    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+];
 const DAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
 
 fn name(names: &[&'static str], index: usize) -> &'static [u8] {
@@ -280,9 +318,18 @@ mod tests {
         ] {
             assert_eq!(text(&mut clock, time, form), expected, "{form:?}");
         }
-        assert_eq!(text(&mut clock, 0, TimeForm::Iso), "1970-01-01T00:00:00.000000000Z");
-        assert_eq!(text(&mut clock, u64::MAX, TimeForm::Iso), "2554-07-21T23:34:33.709551615Z");
-        assert_eq!(text(&mut clock, 1_709_164_800_000_000_001, TimeForm::Iso), "2024-02-29T00:00:00.000000001Z");
+        assert_eq!(
+            text(&mut clock, 0, TimeForm::Iso),
+            "1970-01-01T00:00:00.000000000Z"
+        );
+        assert_eq!(
+            text(&mut clock, u64::MAX, TimeForm::Iso),
+            "2554-07-21T23:34:33.709551615Z"
+        );
+        assert_eq!(
+            text(&mut clock, 1_709_164_800_000_000_001, TimeForm::Iso),
+            "2024-02-29T00:00:00.000000001Z"
+        );
     }
 
     #[test]
@@ -292,7 +339,10 @@ mod tests {
             let civil = Civil::from_unix(day * 86_400);
             assert_eq!(civil.weekday, (last.weekday + 1) % 7);
             if civil.day != 1 {
-                assert_eq!((civil.year, civil.month, civil.day), (last.year, last.month, last.day + 1));
+                assert_eq!(
+                    (civil.year, civil.month, civil.day),
+                    (last.year, last.month, last.day + 1)
+                );
                 assert_eq!(civil.day_of_year, last.day_of_year + 1);
             } else if civil.month != 1 {
                 assert_eq!((civil.year, civil.month), (last.year, last.month + 1));
@@ -311,11 +361,23 @@ mod tests {
     fn local_time_shows_its_offset_and_changes_with_the_season() {
         let mut clock = Clock::new(true).unwrap();
         clock.zone = Zone::Local(jiff::tz::TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap());
-        assert_eq!(text(&mut clock, 1_795_264_496_000_000_000, TimeForm::Iso), "2026-11-21T13:34:56.000000000+01:00");
-        assert_eq!(text(&mut clock, 1_782_864_000_000_000_000, TimeForm::Iso), "2026-07-01T02:00:00.000000000+02:00");
-        assert_eq!(text(&mut clock, 1_782_864_000_000_000_000, TimeForm::ZoneDigits), "+0200");
+        assert_eq!(
+            text(&mut clock, 1_795_264_496_000_000_000, TimeForm::Iso),
+            "2026-11-21T13:34:56.000000000+01:00"
+        );
+        assert_eq!(
+            text(&mut clock, 1_782_864_000_000_000_000, TimeForm::Iso),
+            "2026-07-01T02:00:00.000000000+02:00"
+        );
+        assert_eq!(
+            text(&mut clock, 1_782_864_000_000_000_000, TimeForm::ZoneDigits),
+            "+0200"
+        );
         clock.zone = Zone::Local(jiff::tz::TimeZone::fixed(jiff::tz::offset(-3)));
         clock.start_ns = u64::MAX;
-        assert_eq!(text(&mut clock, 1_782_864_000_000_000_000, TimeForm::Iso), "2026-06-30T21:00:00.000000000-03:00");
+        assert_eq!(
+            text(&mut clock, 1_782_864_000_000_000_000, TimeForm::Iso),
+            "2026-06-30T21:00:00.000000000-03:00"
+        );
     }
 }

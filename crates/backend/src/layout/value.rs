@@ -1,9 +1,11 @@
 //! One value as text in its plain form: as `{}` in a message, after `key=`, or as JSON.
 
-use logdrive_wire::Value;
+use logdrive_wire::kind::FieldKind;
+use logdrive_wire::{Kind, Value};
 
 use super::escape::{Bare, Escape, escaped, put_bare, put_escaped};
 use super::number::{Shortest, non_finite, put_f32, put_f64, put_i64, put_u64, put_wide_int};
+use super::payload::{Malformed, Spot, cursor_at, take, take_blob};
 use super::pen::{put, put_byte};
 
 /// Where a value stands.
@@ -15,6 +17,58 @@ pub(super) enum Form {
     Bare(Bare),
     /// In JSON: numbers up to 64 bits are numbers, absent is null, all else is a string.
     Json,
+}
+
+/// Reads a value that is there, and writes it. Returns the offset in the payload behind it as well.
+///
+/// The frequent kinds go from bytes to text without a [`Value`] in between, which costs more than most numbers.
+#[inline]
+pub(super) fn put_payload(
+    bytes: &mut [u8],
+    spot: Spot,
+    kind: Kind,
+    payload: &[u8],
+    form: Form,
+) -> Result<Spot, Malformed> {
+    let Spot { at, mut offset } = spot;
+    let at = match kind {
+        Kind::U64 => put_u64(bytes, at, u64::from_le_bytes(take(payload, &mut offset)?)),
+        Kind::U32 => put_u64(
+            bytes,
+            at,
+            u64::from(u32::from_le_bytes(take(payload, &mut offset)?)),
+        ),
+        Kind::U16 => put_u64(
+            bytes,
+            at,
+            u64::from(u16::from_le_bytes(take(payload, &mut offset)?)),
+        ),
+        Kind::U8 => put_u64(
+            bytes,
+            at,
+            u64::from(u8::from_le_bytes(take(payload, &mut offset)?)),
+        ),
+        Kind::I64 => put_i64(bytes, at, i64::from_le_bytes(take(payload, &mut offset)?)),
+        Kind::I32 => put_i64(
+            bytes,
+            at,
+            i64::from(i32::from_le_bytes(take(payload, &mut offset)?)),
+        ),
+        Kind::Str | Kind::Display | Kind::Debug | Kind::Message => {
+            put_text(bytes, at, take_blob(payload, &mut offset)?, form)
+        }
+        Kind::F64 => match f64::from_le_bytes(take(payload, &mut offset)?) {
+            value if value.is_finite() => put_f64(bytes, at, value, shortest(form)),
+            value => put_value(bytes, at, &Value::F64(value), form),
+        },
+        _ => {
+            let mut cursor = cursor_at(payload, offset)?;
+            let (value, _) = Value::read(FieldKind::plain(kind), &mut cursor)?;
+            offset += cursor.offset();
+            put_value(bytes, at, &value, form)
+        }
+    };
+    Ok(Spot { at, offset })
 }
 
 /// Writes a value.
@@ -43,6 +97,7 @@ pub(super) fn put_value(bytes: &mut [u8], at: usize, value: &Value<'_>, form: Fo
     }
 }
 
+#[inline]
 fn shortest(form: Form) -> Shortest {
     match form {
         Form::Argument(_) => Shortest::Display,
@@ -51,11 +106,13 @@ fn shortest(form: Form) -> Shortest {
 }
 
 #[inline]
-fn put_text(bytes: &mut [u8], at: usize, text: &[u8], form: Form) -> usize {
+pub(super) fn put_text(bytes: &mut [u8], at: usize, text: &[u8], form: Form) -> usize {
     match form {
         Form::Argument(escape) => put_escaped(bytes, at, text, escape),
         Form::Bare(bare) => put_bare(bytes, at, text, bare),
-        Form::Json => put_between_quotes(bytes, at, true, |bytes, at| put_escaped(bytes, at, text, Escape::Json)),
+        Form::Json => put_between_quotes(bytes, at, true, |bytes, at| {
+            put_escaped(bytes, at, text, Escape::Json)
+        }),
     }
 }
 
@@ -111,8 +168,14 @@ mod tests {
             (Value::None, ["None", "None", "None", "null"]),
             (Value::Pointer(255), ["0xff", "0xff", "0xff", "\"0xff\""]),
             (Value::Char('='), ["=", "\"=\"", "\"=\"", "\"=\""]),
-            (Value::Str(b"a b\\"), ["a b\\\\", "\"a b\\\\\"", "\"a b\\\\\"", "\"a b\\\\\""]),
-            (Value::Str(b"\xff"), ["\\xff", "\\xff", "\"\u{fffd}\"", "\"\u{fffd}\""]),
+            (
+                Value::Str(b"a b\\"),
+                ["a b\\\\", "\"a b\\\\\"", "\"a b\\\\\"", "\"a b\\\\\""],
+            ),
+            (
+                Value::Str(b"\xff"),
+                ["\\xff", "\\xff", "\"\u{fffd}\"", "\"\u{fffd}\""],
+            ),
             (Value::Bytes(b"\xff"), ["\\xff", "\\xff", "\\xff", "\"\\\\xff\""]),
             (Value::Bool(true), ["true"; 4]),
         ] {

@@ -57,6 +57,7 @@ impl<V: Fields> Fields for Shortened<'_, V> {
 }
 
 /// The greatest length so that all, cut to it, fit into the budget.
+#[inline(never)]
 fn equal_part(lengths: &mut [usize], budget_bytes: usize) -> usize {
     lengths.sort_unstable();
     let mut left_bytes = budget_bytes;
@@ -81,7 +82,11 @@ pub(super) fn kept(bytes: &[u8], is_text: bool, limit_bytes: usize) -> (usize, b
         return (limit_bytes, false);
     }
     let has_mark = limit_bytes >= CUT_MARK.len();
-    let mut length = if has_mark { limit_bytes - CUT_MARK.len() } else { limit_bytes };
+    let mut length = if has_mark {
+        limit_bytes - CUT_MARK.len()
+    } else {
+        limit_bytes
+    };
     // A byte 10xxxxxx goes on with a character that began before it.
     while length > 0 && bytes.get(length).is_some_and(|byte| byte & 0xc0 == 0x80) {
         length -= 1;

@@ -31,6 +31,11 @@ pub trait Raw: sealed::Sealed {
 }
 
 /// A [`Raw`] type that an `Option` can be made of: the wire has one presence byte, not two.
+#[diagnostic::on_unimplemented(
+    message = "an `Option` of `{Self}` cannot be logged as it is",
+    label = "write `?` before this value to log its `Debug`",
+    note = "numbers, `bool`, `char`, text, bytes, pointers and `Option`s of them are logged as they are"
+)]
 pub trait Plain: Raw {}
 
 /// Takes the value of a `name = value` field.
@@ -122,27 +127,6 @@ converted! {
     NonZero<u64> => u64, |value| value.get();
     NonZero<u128> => u128, |value| value.get();
     NonZero<usize> => u64, |value| value.get() as u64;
-}
-
-impl sealed::Sealed for () {}
-
-impl Raw for () {
-    type Captured<'a> = ();
-
-    #[inline(always)]
-    fn capture(&self) {}
-}
-
-impl Field for () {
-    const KIND: u8 = Kind::None as u8;
-
-    #[inline(always)]
-    fn size_bytes(&self) -> usize {
-        0
-    }
-
-    #[inline(always)]
-    fn write(&self, _: &mut Put<'_>) {}
 }
 
 /// An address.
@@ -335,7 +319,10 @@ impl<F: Field> Field for Maybe<F> {
     }
 
     fn cut_size_bytes(&self, limit_bytes: usize) -> usize {
-        1 + self.0.as_ref().map_or(0, |value| value.cut_size_bytes(limit_bytes))
+        1 + self
+            .0
+            .as_ref()
+            .map_or(0, |value| value.cut_size_bytes(limit_bytes))
     }
 
     fn write_cut(&self, out: &mut Put<'_>, limit_bytes: usize) {

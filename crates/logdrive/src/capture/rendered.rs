@@ -85,9 +85,11 @@ impl Write for Bounded<'_> {
         if text.len() <= left {
             self.0.push_str(text);
         } else {
-            self.0.push_str(text.get(..text.floor_char_boundary(left)).unwrap_or(""));
+            self.0
+                .push_str(text.get(..text.floor_char_boundary(left)).unwrap_or(""));
             // Nothing shorter may follow what was left out.
-            self.0.extend(core::iter::repeat_n(' ', RENDERED_BYTES_MAX - self.0.len()));
+            self.0
+                .extend(core::iter::repeat_n(' ', RENDERED_BYTES_MAX - self.0.len()));
         }
         Ok(())
     }
@@ -112,4 +114,53 @@ fn return_string(mut text: String) {
             pool.push(text);
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Text = Rendered<17>;
+
+    #[test]
+    fn a_string_of_the_pool_is_used_again() {
+        let long = "x".repeat(1000);
+        let first = Text::new(format_args!("{long}"));
+        let place = first.text.as_ptr();
+        drop(first);
+        let second = Text::new(format_args!("{}", 5));
+        assert_eq!((second.text.as_ptr(), second.text.as_str()), (place, "5"));
+        let third = Text::new(format_args!("nested"));
+        assert_ne!(third.text.as_ptr(), place);
+    }
+
+    #[test]
+    fn the_pool_is_bounded() {
+        let many: Vec<_> = (0..POOL_STRINGS_MAX + 9)
+            .map(|n| Text::new(format_args!("{n}")))
+            .collect();
+        drop(many);
+        assert_eq!(POOL.with_borrow(Vec::len), POOL_STRINGS_MAX);
+    }
+
+    #[test]
+    fn a_panicking_display_leaves_the_pool_usable() {
+        struct Panics;
+        impl fmt::Display for Panics {
+            fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+                std::panic::resume_unwind(Box::new(()))
+            }
+        }
+        assert!(std::panic::catch_unwind(|| Text::new(format_args!("a {}", Panics))).is_err());
+        assert_eq!(Text::new(format_args!("b")).text, "b");
+    }
+
+    #[test]
+    fn text_past_the_limit_is_left_out() {
+        let rendered = Text::new(format_args!("{}{}{}", "é".repeat(RENDERED_BYTES_MAX), "b", "c"));
+        assert_eq!(rendered.text.len(), RENDERED_BYTES_MAX);
+        let odd = Text::new(format_args!("a{}{}", "é".repeat(RENDERED_BYTES_MAX), "b"));
+        assert_eq!(odd.text.len(), RENDERED_BYTES_MAX);
+        assert!(odd.text.ends_with("é "));
+    }
 }

@@ -10,7 +10,10 @@ pub struct EveryN {
 
 impl EveryN {
     /// Before the first call.
-    #[expect(clippy::new_without_default, reason = "only the expansion makes one, in a static")]
+    #[expect(
+        clippy::new_without_default,
+        reason = "only the expansion makes one, in a static"
+    )]
     pub const fn new() -> Self {
         Self {
             calls: AtomicU64::new(0),
@@ -39,7 +42,10 @@ pub struct EveryMs {
 
 impl EveryMs {
     /// Before the first call.
-    #[expect(clippy::new_without_default, reason = "only the expansion makes one, in a static")]
+    #[expect(
+        clippy::new_without_default,
+        reason = "only the expansion makes one, in a static"
+    )]
     pub const fn new() -> Self {
         Self {
             next_ms: AtomicU64::new(0),
@@ -81,7 +87,10 @@ pub struct Once {
 
 impl Once {
     /// Before the first call.
-    #[expect(clippy::new_without_default, reason = "only the expansion makes one, in a static")]
+    #[expect(
+        clippy::new_without_default,
+        reason = "only the expansion makes one, in a static"
+    )]
     pub const fn new() -> Self {
         Self {
             has_passed: AtomicBool::new(false),
@@ -111,9 +120,7 @@ mod tests {
     #[test]
     fn one_passes_in_each_period() {
         let every = EveryMs::new();
-        let passed: Vec<_> = [0, 1, 9, 10, 11, 35]
-            .map(|now_ms| every.pass(10, now_ms))
-            .into();
+        let passed: Vec<_> = [0, 1, 9, 10, 11, 35].map(|now_ms| every.pass(10, now_ms)).into();
         assert_eq!(passed, [Some(0), None, None, Some(2), None, Some(1)]);
         assert_eq!(EveryMs::new().pass(u64::MAX, 5), Some(0));
     }

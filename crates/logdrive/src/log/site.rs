@@ -1,0 +1,191 @@
+//! What is known of a statement of `log`: its control word, and its constant message.
+//!
+//! `log` has no callsites: a statement is told by its place, target and level. Targets may be made at the call, so the
+//! number of entries is bounded; records of further statements share one callsite per level.
+
+use super::level_of;
+use crate::dynamic::limits::{CONSTANT_MESSAGE_BYTES_MAX, LOG_PLACES, LOG_SITES_MAX};
+use crate::dynamic::{Table, hash_words};
+use crate::runtime;
+use log::Record;
+use logdrive_ring::control::{ControlEntry, ControlRef, OFF, ON, UNREGISTERED};
+use logdrive_ring::local;
+use logdrive_wire::{Callsite, Level};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A statement with its target.
+#[derive(Debug)]
+pub(super) struct Site {
+    control: ControlRef,
+    level: Level,
+    line: u32,
+    file: String,
+    module: String,
+    target: String,
+    /// The literal message of the first record. Later ones may differ: a macro of the program may hold the statement.
+    message: Option<&'static str>,
+    /// Whether it stands for all statements that found no entry.
+    is_shared: bool,
+}
+
+static SITES: Table<Site, LOG_PLACES> = Table::new();
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+/// By level, from trace to error.
+static SHARED: [Site; 5] = [
+    Site::shared(Level::Trace),
+    Site::shared(Level::Debug),
+    Site::shared(Level::Info),
+    Site::shared(Level::Warn),
+    Site::shared(Level::Error),
+];
+
+impl Site {
+    /// The site of a record.
+    #[inline]
+    pub(super) fn of(record: &Record<'_>) -> &'static Site {
+        let hash = hash_of(record);
+        match SITES.find(hash, |site| site.is_of(record)) {
+            Some(site) => site,
+            None => Self::make(hash, record),
+        }
+    }
+
+    #[cold]
+    fn make(hash: u64, record: &Record<'_>) -> &'static Site {
+        // Relaxed: a bound, which some threads at once may overstep by one each.
+        if COUNT.load(Ordering::Relaxed) < LOG_SITES_MAX {
+            let make = || {
+                COUNT.fetch_add(1, Ordering::Relaxed);
+                Site::new(record)
+            };
+            if let Some(site) = SITES.find_or_make(hash, |site| site.is_of(record), make) {
+                return site;
+            }
+        }
+        let [trace, debug, info, warn, error] = &SHARED;
+        match record.level() {
+            log::Level::Trace => trace,
+            log::Level::Debug => debug,
+            log::Level::Info => info,
+            log::Level::Warn => warn,
+            log::Level::Error => error,
+        }
+    }
+
+    fn new(record: &Record<'_>) -> Self {
+        Self {
+            control: ControlRef::unregistered(),
+            level: level_of(record.level()),
+            line: record.line().unwrap_or(0),
+            file: record.file().unwrap_or("").to_owned(),
+            module: record.module_path().unwrap_or("").to_owned(),
+            target: record.target().to_owned(),
+            message: record.args().as_str().filter(|text| {
+                !text.is_empty() && text.len() <= CONSTANT_MESSAGE_BYTES_MAX
+            }),
+            is_shared: false,
+        }
+    }
+
+    const fn shared(level: Level) -> Self {
+        Self {
+            control: ControlRef::unregistered(),
+            level,
+            line: 0,
+            file: String::new(),
+            module: String::new(),
+            target: String::new(),
+            message: None,
+            is_shared: true,
+        }
+    }
+
+    #[inline]
+    fn is_of(&self, record: &Record<'_>) -> bool {
+        self.line == record.line().unwrap_or(0)
+            && self.level == level_of(record.level())
+            && self.target == record.target()
+            && self.file == record.file().unwrap_or("")
+            && self.module == record.module_path().unwrap_or("")
+    }
+
+    /// The message that a record need not carry.
+    pub(super) fn message(&self) -> Option<&'static str> {
+        self.message
+    }
+
+    /// Whether records have to say themselves where they come from.
+    pub(super) fn is_shared(&self) -> bool {
+        self.is_shared
+    }
+
+    /// Whether records may use the ring's last eighth.
+    pub(super) fn urgent(&self) -> bool {
+        self.level.is_urgent()
+    }
+
+    /// Whether the record goes on: the callsite's number in the session. Counts what does not.
+    #[inline]
+    pub(super) fn admit(&'static self, record: &Record<'_>) -> Option<u32> {
+        let entry = self.control.entry();
+        match entry.control() {
+            ON if !self.is_shared => Some(entry.id()),
+            OFF if !self.is_shared => {
+                local::count_disabled();
+                None
+            }
+            _ => self.admit_slowly(Some(record)),
+        }
+    }
+
+    /// The number in the session that runs now, for a record that was made for another one.
+    pub(super) fn number_again(&'static self) -> Option<u32> {
+        self.admit_slowly(None)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn admit_slowly(&'static self, record: Option<&Record<'_>>) -> Option<u32> {
+        let mut entry = self.control.entry();
+        if entry.control() == UNREGISTERED {
+            entry = runtime::register_with(&self.control, &|| self.describe())?;
+        }
+        if self.is_off(entry, record) {
+            local::count_disabled();
+            return None;
+        }
+        Some(entry.id())
+    }
+
+    /// A shared callsite has no target of its own, so the filter is asked for each of its records.
+    fn is_off(&self, entry: &ControlEntry, record: Option<&Record<'_>>) -> bool {
+        match record {
+            Some(record) if self.is_shared => runtime::allows(record.target(), self.level) == Some(false),
+            _ => entry.control() == OFF,
+        }
+    }
+
+    fn describe(&self) -> Callsite {
+        Callsite {
+            level: self.level,
+            dynamic: true,
+            line: self.line,
+            file: self.file.clone(),
+            module: self.module.clone(),
+            target: if self.target == self.module { String::new() } else { self.target.clone() },
+            message: self.message.unwrap_or("").to_owned(),
+            fields: Vec::new(),
+        }
+    }
+}
+
+/// Of what is the same for all records of a statement, whether or not its texts were made at the call.
+#[inline]
+fn hash_of(record: &Record<'_>) -> u64 {
+    let file = record.file().unwrap_or("");
+    let place = file.len() as u64 | u64::from(record.line().unwrap_or(0)) << 16;
+    let target = record.target().as_bytes();
+    // A made target differs at its end, if anywhere.
+    let tail = target.last_chunk::<8>().map_or(0, |tail| u64::from_le_bytes(*tail));
+    hash_words(place, tail ^ (target.len() as u64) << 8 ^ record.level() as u64)
+}

@@ -1,0 +1,123 @@
+//! Tests that look at what was logged, also when many run at once in threads of one process.
+//!
+//! ```
+//! fn fill(order_id: u64) {
+//!     logdrive::info!(order_id, "order filled");
+//! }
+//!
+//! let log = logdrive::testing::capture();
+//! fill(7);
+//! assert!(log.contains("order filled order_id=7"));
+//! ```
+//!
+//! The first capture starts a logger for the process that keeps everything, from trace on, in memory, and the last one
+//! ends it. A capture sees what its own thread logs, and threads that it adopts ([`Capture::adopt`]); tests that run
+//! beside it do not disturb it. With the features `tracing` and `log`, what comes from these facades is captured too,
+//! unless the test has set a subscriber or logger of its own before.
+
+mod router;
+
+pub use router::Record;
+
+use router::{adopt, begin, disown, finish, read};
+use std::sync::Arc;
+
+/// Starts to capture what the calling thread logs.
+///
+/// # Panics
+/// When the test runs a logger of its own already, or none can be started: a process has one logger, so a test either
+/// captures or starts one, and the two belong into different test programs (files below `tests/`).
+#[must_use = "a capture ends when it is dropped"]
+pub fn capture() -> Capture {
+    Capture { ended: Arc::new(End { id: begin() }) }
+}
+
+/// What one test has logged, since [`capture`]. Clones see the same.
+///
+/// ```
+/// let log = logdrive::testing::capture();
+/// logdrive::warn!(attempt = 2, "connection lost");
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| {
+///         let _adopted = log.adopt();
+///         logdrive::debug!("from a thread of the test");
+///     });
+/// });
+/// assert_eq!(log.lines().len(), 2);
+/// let record = &log.records()[0];
+/// assert_eq!(record.level, logdrive::Level::Warn);
+/// assert_eq!(record.message, "connection lost");
+/// assert_eq!(record.fields, "attempt=2");
+/// ```
+#[derive(Debug, Clone)]
+pub struct Capture {
+    ended: Arc<End>,
+}
+
+#[derive(Debug)]
+struct End {
+    id: u64,
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        finish(self.id);
+    }
+}
+
+impl Capture {
+    /// The records so far, in the order of their times. Waits until all that was logged before has come.
+    pub fn records(&self) -> Vec<Record> {
+        read(self.ended.id, |records| records.clone())
+    }
+
+    /// The records as lines: `LEVEL target: spans: message key=value`.
+    pub fn lines(&self) -> Vec<String> {
+        read(self.ended.id, |records| records.iter().map(Record::to_string).collect())
+    }
+
+    /// Whether a line contains the text.
+    pub fn contains(&self, text: &str) -> bool {
+        self.lines().iter().any(|line| line.contains(text))
+    }
+
+    /// Forgets the records so far.
+    pub fn clear(&self) {
+        read(self.ended.id, Vec::clear);
+    }
+
+    /// From now on, until the result is dropped, what the calling thread logs is captured here as well.
+    #[must_use = "a thread is adopted until the result is dropped"]
+    pub fn adopt(&self) -> Adopted {
+        adopt(self.ended.id);
+        Adopted { id: self.ended.id, thread: std::marker::PhantomData }
+    }
+}
+
+/// A thread that is captured, see [`Capture::adopt`].
+///
+/// ```
+/// let log = logdrive::testing::capture();
+/// let other = log.clone();
+/// std::thread::spawn(move || {
+///     let adopted = other.adopt();
+///     logdrive::info!("one");
+///     drop(adopted);
+///     logdrive::info!("two");
+/// })
+/// .join()
+/// .unwrap();
+/// assert_eq!(log.lines().len(), 1);
+/// ```
+#[derive(Debug)]
+pub struct Adopted {
+    id: u64,
+    /// It belongs to its thread.
+    thread: std::marker::PhantomData<*const ()>,
+}
+
+impl Drop for Adopted {
+    fn drop(&mut self) {
+        disown(self.id);
+    }
+}

@@ -1,0 +1,177 @@
+//! The spans that the calling thread has entered, with the bytes of their scopes, so that an event copies bytes only.
+//!
+//! The scope of a span is that of its parent and its own bytes behind it. A span that is entered inside of its parent
+//! shares the parent's bytes; any other brings its ancestors' along.
+
+use super::spans::{self, SpanKey};
+use crate::dynamic::limits::SCOPE_BYTES_MAX;
+use logdrive_wire::limits::SCOPE_DEPTH_MAX;
+use std::cell::RefCell;
+use tracing_core::Metadata;
+
+thread_local! {
+    static CONTEXT: RefCell<Context> = const { RefCell::new(Context::NEW) };
+}
+
+#[derive(Debug)]
+struct Context {
+    /// In the order in which they were entered.
+    entered: Vec<Entered>,
+    /// The scopes of all of them.
+    scopes: Vec<u8>,
+    /// The state of the spans' fields that the scopes show.
+    epoch: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Entered {
+    key: SpanKey,
+    metadata: &'static Metadata<'static>,
+    /// Where its scope lies.
+    start: usize,
+    end: usize,
+    /// Spans in it.
+    depth: usize,
+}
+
+/// The calling thread is inside of the span from now on. Does nothing for a span that has been closed.
+#[inline]
+pub(super) fn enter(key: SpanKey) {
+    with(|context| {
+        if context.entered.is_empty() {
+            context.epoch = spans::epoch();
+        }
+        context.push(key);
+    });
+}
+
+/// The calling thread is not inside of the span any more, whatever else it has entered since.
+#[inline]
+pub(super) fn exit(key: SpanKey) {
+    with(|context| {
+        if let Some(at) = context.entered.iter().rposition(|entered| entered.key == key) {
+            context.entered.remove(at);
+            // Where it was not the innermost, its bytes stay until those above it go.
+            let end = context.entered.last().map_or(0, |entered| entered.end);
+            if at == context.entered.len() {
+                context.scopes.truncate(end);
+            }
+        }
+    });
+}
+
+/// The innermost span that the calling thread is inside of.
+#[inline]
+pub(super) fn current() -> Option<(SpanKey, &'static Metadata<'static>)> {
+    with(|context| context.entered.last().map(|entered| (entered.key, entered.metadata))).flatten()
+}
+
+/// Shows the scope of the calling thread's innermost span; empty outside of all spans. `look` runs no foreign code.
+#[inline]
+pub(super) fn with_current_scope(look: impl Fn(&[u8])) {
+    let shown = with(|context| look(context.current_scope()));
+    // A signal handler that interrupted one of the functions here, or a thread that is ending.
+    if shown.is_none() {
+        look(&[]);
+    }
+}
+
+/// Appends the scope of any span.
+pub(super) fn append_scope(key: SpanKey, out: &mut Vec<u8>) -> usize {
+    let mut chain = [SpanKey::NONE; SCOPE_DEPTH_MAX];
+    let mut depth = 0;
+    let mut at = key;
+    // The innermost spans say most where there are too many.
+    for place in &mut chain {
+        match spans::with(at, |span| span.parent) {
+            Some(parent) => {
+                *place = at;
+                at = parent;
+                depth += 1;
+            }
+            None => break,
+        }
+    }
+    let start = out.len();
+    for key in chain.iter().take(depth).rev() {
+        spans::with(*key, |span| {
+            if out.len() - start + span.bytes.len() <= SCOPE_BYTES_MAX {
+                out.extend_from_slice(&span.bytes);
+            }
+        });
+    }
+    depth
+}
+
+#[inline]
+fn with<R>(work: impl FnOnce(&mut Context) -> R) -> Option<R> {
+    CONTEXT.try_with(|context| context.try_borrow_mut().ok().map(|mut context| work(&mut context))).ok().flatten()
+}
+
+impl Context {
+    const NEW: Context = Context { entered: Vec::new(), scopes: Vec::new(), epoch: 0 };
+
+    #[inline]
+    fn current_scope(&mut self) -> &[u8] {
+        if self.entered.is_empty() {
+            return &[];
+        }
+        if self.epoch != spans::epoch() {
+            self.renew();
+        }
+        self.entered.last().and_then(|last| self.scopes.get(last.start..last.end)).unwrap_or(&[])
+    }
+
+    #[inline]
+    fn push(&mut self, key: SpanKey) {
+        let above = self.entered.last().copied();
+        if let Some(entered) = self.append(key, above) {
+            self.entered.push(entered);
+        }
+    }
+
+    /// Appends a span's scope; if `above` is its parent, behind that one's bytes, which are the last of all.
+    #[inline]
+    fn append(&mut self, key: SpanKey, above: Option<Entered>) -> Option<Entered> {
+        let scopes = &mut self.scopes;
+        let (metadata, shared) = spans::with(key, |span| {
+            let parent = match above {
+                Some(above) if above.key == span.parent => Some((above.start, above.depth)),
+                _ if span.parent == SpanKey::NONE => Some((scopes.len(), 0)),
+                _ => None,
+            };
+            let shared = parent.filter(|(start, depth)| {
+                *depth < SCOPE_DEPTH_MAX && scopes.len() - start + span.bytes.len() <= SCOPE_BYTES_MAX
+            });
+            if shared.is_some() {
+                scopes.extend_from_slice(&span.bytes);
+            }
+            span.metadata.map(|metadata| (metadata, shared))
+        })
+        .flatten()?;
+        let (start, depth) = match shared {
+            Some((start, depth)) => (start, depth + 1),
+            None => (self.scopes.len(), append_scope(key, &mut self.scopes)),
+        };
+        Some(Entered { key, metadata, start, end: self.scopes.len(), depth })
+    }
+
+    /// Makes all scopes anew, after fields of some span have changed.
+    #[cold]
+    fn renew(&mut self) {
+        // Before the fields are read, so that no change after it is missed.
+        self.epoch = spans::epoch();
+        self.scopes.clear();
+        let mut above = None;
+        for at in 0..self.entered.len() {
+            let Some(earlier) = self.entered.get(at).copied() else { break };
+            let end = self.scopes.len();
+            // A span that was closed while it was entered shows nothing any more.
+            let entered = self.append(earlier.key, above).unwrap_or(Entered { start: end, end, depth: 0, ..earlier });
+            if let Some(place) = self.entered.get_mut(at) {
+                *place = entered;
+            }
+            above = Some(entered);
+        }
+    }
+}

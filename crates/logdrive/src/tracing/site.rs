@@ -1,0 +1,232 @@
+//! What is known of a callsite of `tracing`: its control word, and its constant message.
+
+use super::level_of;
+use super::visit::find_constant;
+use crate::dynamic::limits::TRACING_SITES;
+use crate::dynamic::{Table, hash_address};
+use crate::runtime;
+use logdrive_ring::control::{ControlRef, OFF, ON, UNREGISTERED};
+use logdrive_ring::local;
+use logdrive_wire::kind::FieldKind;
+use logdrive_wire::limits::FIELDS_MAX;
+use logdrive_wire::{Callsite, Field, Kind, Level};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use tracing_core::{Event, Interest, Metadata};
+
+/// Whether the callsite of this metadata is on.
+#[inline]
+pub(super) fn is_enabled(metadata: &Metadata<'_>) -> bool {
+    match SITES.find(hash_address(metadata), |site| is_of(site, metadata)) {
+        Some(site) => site.is_enabled(),
+        None => is_enabled_elsewhere(metadata),
+    }
+}
+
+#[cold]
+fn is_enabled_elsewhere(metadata: &Metadata<'_>) -> bool {
+    let further = FURTHER.lock().unwrap_or_else(PoisonError::into_inner);
+    let site = further.get(&std::ptr::from_ref(metadata).addr()).copied();
+    drop(further);
+    match site {
+        Some(site) => site.is_enabled(),
+        // A description that was made for the question, or a callsite that another thread is registering.
+        None => runtime::allows(metadata.target(), level_of(metadata)).unwrap_or(false),
+    }
+}
+
+/// By address: a description that does not live for ever has the address of none that does.
+#[inline]
+fn is_of(site: &Site, metadata: &Metadata<'_>) -> bool {
+    std::ptr::from_ref(site.metadata).addr() == std::ptr::from_ref(metadata).addr()
+}
+
+/// A callsite. There is one per `Metadata`, for the rest of the program.
+#[derive(Debug)]
+pub(super) struct Site {
+    pub(super) metadata: &'static Metadata<'static>,
+    control: ControlRef,
+    pub(super) urgent: bool,
+    /// Index of the field `message`; beyond all fields where there is none.
+    pub(super) message_index: usize,
+    /// The message that the first event had, if it came in one piece.
+    message: OnceLock<String>,
+    /// Whether the table of the running session holds it.
+    message_in_table: AtomicBool,
+}
+
+static SITES: Table<Site, TRACING_SITES> = Table::new();
+/// Those that found no place in the table.
+static FURTHER: Mutex<BTreeMap<usize, &'static Site>> = Mutex::new(BTreeMap::new());
+
+impl Site {
+    /// The site of a callsite.
+    #[inline]
+    pub(super) fn of(metadata: &'static Metadata<'static>) -> &'static Site {
+        let hash = hash_address(metadata);
+        match SITES.find(hash, |site| is_of(site, metadata)) {
+            Some(site) => site,
+            None => Self::make(hash, metadata),
+        }
+    }
+
+    #[cold]
+    fn make(hash: u64, metadata: &'static Metadata<'static>) -> &'static Site {
+        let is = |site: &Site| is_of(site, metadata);
+        SITES.find_or_make(hash, is, || Site::new(metadata)).unwrap_or_else(|| {
+            let mut further = FURTHER.lock().unwrap_or_else(PoisonError::into_inner);
+            let address = std::ptr::from_ref(metadata).addr();
+            further.entry(address).or_insert_with(|| Box::leak(Box::new(Site::new(metadata))))
+        })
+    }
+
+    fn new(metadata: &'static Metadata<'static>) -> Self {
+        let message = metadata.fields().iter().find(|field| field.name() == "message" && metadata.is_event());
+        Self {
+            metadata,
+            control: ControlRef::unregistered(),
+            urgent: level_of(metadata).is_urgent(),
+            message_index: message.map_or(usize::MAX, |field| field.index()),
+            message: OnceLock::new(),
+            message_in_table: AtomicBool::new(false),
+        }
+    }
+
+    /// The message that a record need not carry.
+    #[inline]
+    pub(super) fn constant(&self) -> Option<&str> {
+        // Relaxed: it was stored before the control entry was bound, and is read after the entry was.
+        let in_table = self.message_in_table.load(Ordering::Relaxed);
+        if in_table { self.message.get().map(String::as_str) } else { None }
+    }
+
+    /// Whether the event goes on: the callsite's number in the session. Counts what does not.
+    #[inline]
+    pub(super) fn admit(&'static self, event: &Event<'_>) -> Option<u32> {
+        let entry = self.control.entry();
+        match entry.control() {
+            ON => Some(entry.id()),
+            OFF => {
+                local::count_disabled();
+                None
+            }
+            _ => self.admit_slowly(Some(event)),
+        }
+    }
+
+    /// The number in the session that runs now, for a record that was made for another one.
+    pub(super) fn number_again(&'static self) -> Option<u32> {
+        self.admit_slowly(None)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn admit_slowly(&'static self, event: Option<&Event<'_>>) -> Option<u32> {
+        let mut entry = self.control.entry();
+        if entry.control() == UNREGISTERED {
+            // With its message known, the table can hold it. A callsite that is off is entered without.
+            if let Some(text) = event.and_then(|event| find_constant(event, self.message_index)) {
+                // Another thread may have set it; it then is the constant.
+                let _ = self.message.set(text);
+            }
+            entry = runtime::register_with(&self.control, &|| self.describe())?;
+        }
+        if entry.control() == OFF {
+            local::count_disabled();
+            return None;
+        }
+        Some(entry.id())
+    }
+
+    fn describe(&self) -> Callsite {
+        let message = if self.metadata.is_event() {
+            self.message.get().map_or("", String::as_str)
+        } else {
+            self.metadata.name()
+        };
+        // Relaxed: published by the binding of the control entry, which follows.
+        self.message_in_table.store(!message.is_empty() && self.metadata.is_event(), Ordering::Relaxed);
+        let module = self.metadata.module_path().unwrap_or("");
+        let target = self.metadata.target();
+        let fields = self.metadata.fields().iter().take(FIELDS_MAX);
+        Callsite {
+            level: level_of(self.metadata),
+            dynamic: true,
+            line: self.metadata.line().unwrap_or(0),
+            file: self.metadata.file().unwrap_or("").to_owned(),
+            module: module.to_owned(),
+            target: if target == module { String::new() } else { target.to_owned() },
+            message: message.to_owned(),
+            fields: fields
+                .map(|field| Field {
+                    name: field.name().to_owned(),
+                    kind: FieldKind::plain(Kind::None),
+                    argument: field.index() == self.message_index,
+                })
+                .collect(),
+        }
+    }
+
+    /// What `tracing` may remember: whether it can leave out the question. A callsite that is off is asked about at
+    /// every call, so that its control word can switch it on.
+    pub(super) fn interest(&self) -> Interest {
+        match runtime::allows(self.metadata.target(), self.level()) {
+            Some(true) => Interest::always(),
+            _ => Interest::sometimes(),
+        }
+    }
+
+    fn level(&self) -> Level {
+        level_of(self.metadata)
+    }
+
+    /// The answer to the question. Counts events that are off; the others are counted when they come.
+    #[inline]
+    pub(super) fn is_enabled(&'static self) -> bool {
+        match self.control.entry().control() {
+            OFF => {
+                if self.metadata.is_event() {
+                    local::count_disabled();
+                }
+                false
+            }
+            UNREGISTERED => self.is_enabled_at_first(),
+            _ => true,
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn is_enabled_at_first(&'static self) -> bool {
+        match runtime::allows(self.metadata.target(), self.level()) {
+            // The event enters the callsite, with its message.
+            Some(true) if self.metadata.is_event() => true,
+            // Nothing runs: an event is counted as such, and a span may outlive the start.
+            None => !self.metadata.is_event() || self.admit_slowly(None).is_some(),
+            Some(_) if self.metadata.is_event() => self.admit_slowly(None).is_some(),
+            Some(_) => self.is_shown(),
+        }
+    }
+
+    /// Whether a span is on. Enters it into the table, so that its control word can switch it.
+    #[inline]
+    pub(super) fn is_shown(&'static self) -> bool {
+        let entry = self.control.entry();
+        match entry.control() {
+            OFF => false,
+            UNREGISTERED => self.is_shown_at_first(),
+            _ => true,
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn is_shown_at_first(&'static self) -> bool {
+        // Spans are not calls, so nothing is counted where nothing runs.
+        if runtime::allows(self.metadata.target(), self.level()).is_none() {
+            return true;
+        }
+        runtime::register_with(&self.control, &|| self.describe()).is_none_or(|entry| entry.control() != OFF)
+    }
+}

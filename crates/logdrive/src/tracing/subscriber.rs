@@ -1,0 +1,264 @@
+//! The subscriber: Logdrive alone, without the registry of `tracing-subscriber`.
+
+use super::context;
+use super::site::Site;
+use super::spans::{self, SpanKey};
+use super::visit::{EventValues, SpanValues};
+use crate::dynamic::limits::{SPAN_FIELDS_BYTES_MAX, VALUES_BYTES_MAX};
+use crate::dynamic::{Encoder, Ready, commit, with_scratch};
+use logdrive_wire::limits::NAME_BYTES_MAX;
+use logdrive_wire::{Cursor, Value, WireError, kind::FieldKind, value::INLINE_KEY};
+use tracing_core::span::{Attributes, Current, Id, Record};
+use tracing_core::{Event, Interest, Metadata};
+
+/// A subscriber for `tracing` that writes to the running logger; it may be made before the logger is started.
+///
+/// All subscribers of a process share its logger, and the spans that a thread is inside of. For what becomes of events
+/// and spans see [the module](crate::tracing).
+///
+/// ```
+/// let log = logdrive::testing::capture();
+/// tracing::subscriber::with_default(logdrive::tracing::subscriber(), || {
+///     tracing::warn!(attempt = 2, "connection lost");
+/// });
+/// assert!(log.contains("connection lost attempt=2"));
+/// ```
+pub fn subscriber() -> Subscriber {
+    Subscriber { _private: () }
+}
+
+/// See [`subscriber`].
+#[derive(Debug, Clone, Default)]
+pub struct Subscriber {
+    _private: (),
+}
+
+impl tracing_core::Subscriber for Subscriber {
+    fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
+        Site::of(metadata).interest()
+    }
+
+    #[inline]
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        super::site::is_enabled(metadata)
+    }
+
+    #[inline]
+    fn new_span(&self, attributes: &Attributes<'_>) -> Id {
+        let metadata = attributes.metadata();
+        let parent = match attributes.parent() {
+            Some(parent) => SpanKey::of(parent),
+            None if attributes.is_contextual() => context::current().map_or(SpanKey::NONE, |(key, _)| key),
+            None => SpanKey::NONE,
+        };
+        if !Site::of(metadata).is_shown() {
+            return spans::open(metadata, parent, &[]).to_id();
+        }
+        with_scratch(|bytes| {
+            encode_span(metadata.name(), bytes, |values| attributes.record(values));
+            spans::open(metadata, parent, bytes).to_id()
+        })
+    }
+
+    fn record(&self, id: &Id, values: &Record<'_>) {
+        with_scratch(|bytes| {
+            values.record(&mut SpanValues { out: Encoder::new(bytes, SPAN_FIELDS_BYTES_MAX) });
+            let changed = spans::with(SpanKey::of(id), |span| merge(&mut span.bytes, bytes));
+            if changed == Some(true) {
+                spans::raise_epoch();
+            }
+        });
+    }
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    #[inline]
+    fn event(&self, event: &Event<'_>) {
+        let site = Site::of(event.metadata());
+        let Some(id) = site.admit(event) else { return };
+        with_scratch(|bytes| {
+            let cut = encode_event(event, site, bytes);
+            let end = bytes.len();
+            match event.parent() {
+                None if event.is_contextual() => {
+                    context::with_current_scope(|scope| write(site, id, scope, bytes, cut));
+                }
+                None => write(site, id, &[], bytes, cut),
+                Some(parent) => {
+                    context::append_scope(SpanKey::of(parent), bytes);
+                    let (values, scope) = bytes.split_at(end);
+                    write(site, id, scope, values, cut);
+                }
+            }
+        });
+    }
+
+    #[inline]
+    fn enter(&self, id: &Id) {
+        context::enter(SpanKey::of(id));
+    }
+
+    #[inline]
+    fn exit(&self, id: &Id) {
+        context::exit(SpanKey::of(id));
+    }
+
+    #[inline]
+    fn clone_span(&self, id: &Id) -> Id {
+        spans::share(SpanKey::of(id));
+        id.clone()
+    }
+
+    #[inline]
+    fn try_close(&self, id: Id) -> bool {
+        spans::release(SpanKey::of(&id))
+    }
+
+    fn current_span(&self) -> Current {
+        match context::current() {
+            Some((key, metadata)) => Current::new(key.to_id(), metadata),
+            None => Current::none(),
+        }
+    }
+}
+
+/// Writes the record.
+#[inline]
+pub(super) fn write(site: &'static Site, id: u32, scope: &[u8], values: &[u8], cut: bool) {
+    commit(Ready { id, urgent: site.urgent, scope, values, cut }, &|| site.number_again());
+}
+
+/// Encodes an event's values; tells whether something was cut.
+#[inline]
+pub(super) fn encode_event(event: &Event<'_>, site: &'static Site, bytes: &mut Vec<u8>) -> bool {
+    let mut values = EventValues::new(Encoder::new(bytes, VALUES_BYTES_MAX), site);
+    event.record(&mut values);
+    values.finish()
+}
+
+/// Encodes a span as a scope has it: `u16 name length, name, u16 fields length, fields`.
+#[inline]
+pub(super) fn encode_span(name: &str, bytes: &mut Vec<u8>, record: impl FnOnce(&mut SpanValues<'_>)) {
+    let name = name.get(..name.floor_char_boundary(NAME_BYTES_MAX)).unwrap_or("");
+    bytes.extend_from_slice(&(name.len() as u16).to_le_bytes());
+    bytes.extend_from_slice(name.as_bytes());
+    let at = bytes.len();
+    bytes.extend_from_slice(&[0; 2]);
+    record(&mut SpanValues { out: Encoder::new(bytes, SPAN_FIELDS_BYTES_MAX) });
+    set_fields_length(bytes, at);
+}
+
+fn set_fields_length(bytes: &mut [u8], at: usize) {
+    let length = (bytes.len() - at - 2) as u16;
+    if let Some(place) = bytes.get_mut(at..at + 2) {
+        place.copy_from_slice(&length.to_le_bytes());
+    }
+}
+
+/// Puts fields that were recorded later into a span's bytes, in place of earlier ones of the same names. `false` if
+/// there is nothing to change: the span is not shown, or nothing was recorded.
+pub(super) fn merge(span: &mut Vec<u8>, recorded: &[u8]) -> bool {
+    let Some(name_bytes) = span.first_chunk::<2>().map(|length| usize::from(u16::from_le_bytes(*length))) else {
+        return false;
+    };
+    if recorded.is_empty() {
+        return false;
+    }
+    let (at, mut from) = (2 + name_bytes, 2 + name_bytes + 2);
+    while let Some((key, length)) = span.get(from..).and_then(first_value) {
+        if keys(recorded).any(|recorded| recorded == key) {
+            span.drain(from..from + length);
+        } else {
+            from += length;
+        }
+    }
+    // What does not fit beside the others is left out whole.
+    let mut rest = recorded;
+    while let Some((_, length)) = first_value(rest) {
+        let (value, behind) = rest.split_at(length);
+        if span.len() - at - 2 + length <= SPAN_FIELDS_BYTES_MAX {
+            span.extend_from_slice(value);
+        }
+        rest = behind;
+    }
+    set_fields_length(span, at);
+    true
+}
+
+fn keys(mut fields: &[u8]) -> impl Iterator<Item = &str> {
+    std::iter::from_fn(move || {
+        let (key, length) = first_value(fields)?;
+        fields = fields.get(length..)?;
+        Some(key)
+    })
+}
+
+/// Key and length of the first of a span's values.
+fn first_value(fields: &[u8]) -> Option<(&str, usize)> {
+    let read = || -> Result<(&str, usize), WireError> {
+        let mut cursor = Cursor::new(fields);
+        let kind = FieldKind::from_code(cursor.u8()?)?;
+        let key = if cursor.u8()? == INLINE_KEY { cursor.short_str("field name")? } else { "" };
+        Value::read(kind, &mut cursor)?;
+        Ok((key, cursor.offset()))
+    };
+    read().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dynamic::Key;
+    use logdrive_wire::{Kind, Scope};
+
+    fn encoder_of(bytes: &mut Vec<u8>) -> SpanValues<'_> {
+        SpanValues { out: Encoder::new(bytes, SPAN_FIELDS_BYTES_MAX) }
+    }
+
+    fn shown(span: &[u8]) -> Vec<(String, String)> {
+        let mut fields = Scope::new(span).spans().next().unwrap().unwrap().fields;
+        std::iter::from_fn(|| fields.next_value().unwrap())
+            .map(|named| (named.key.to_owned(), format!("{:?}", named.value)))
+            .collect()
+    }
+
+    #[test]
+    fn fields_that_are_recorded_later_replace_earlier_ones() {
+        let mut span = Vec::new();
+        encode_span("order", &mut span, |values| {
+            values.out.number(Kind::U64, Key::Inline("id"), 7u64.to_le_bytes());
+            values.out.text(Kind::Str, Key::Inline("state"), "open");
+        });
+        let mut recorded = Vec::new();
+        encoder_of(&mut recorded).out.text(Kind::Str, Key::Inline("state"), "closed");
+        encoder_of(&mut recorded).out.number(Kind::Bool, Key::Inline("paid"), [1]);
+        assert!(merge(&mut span, &recorded));
+        let fields = shown(&span);
+        let keys: Vec<&str> = fields.iter().map(|(key, _)| key.as_str()).collect();
+        assert_eq!(keys, ["id", "state", "paid"]);
+        assert!(fields[1].1.starts_with("Str([99, 108"), "{fields:?}");
+    }
+
+    #[test]
+    fn fields_of_a_span_keep_to_their_limit() {
+        let mut span = Vec::new();
+        encode_span("s", &mut span, |values| {
+            values.out.text(Kind::Str, Key::Inline("a"), &"x".repeat(10_000));
+        });
+        assert!(span.len() <= SPAN_FIELDS_BYTES_MAX + 5);
+        let mut recorded = Vec::new();
+        encoder_of(&mut recorded).out.text(Kind::Str, Key::Inline("b"), "y");
+        merge(&mut span, &recorded);
+        assert_eq!(shown(&span).len(), 1);
+        recorded.clear();
+        encoder_of(&mut recorded).out.text(Kind::Str, Key::Inline("a"), "z");
+        merge(&mut span, &recorded);
+        assert_eq!(shown(&span).len(), 1);
+        assert!(span.len() < 20);
+    }
+
+    #[test]
+    fn a_span_that_is_not_shown_takes_no_fields() {
+        assert!(!merge(&mut Vec::new(), &[1, 2, 3]));
+    }
+}

@@ -1,0 +1,184 @@
+//! Visitors that take the values of events and spans.
+
+use super::site::Site;
+use crate::dynamic::{Encoder, Key, OnePiece};
+use logdrive_wire::Kind;
+use logdrive_wire::limits::FIELDS_MAX;
+use std::error::Error;
+use std::fmt::{self, Write};
+use tracing_core::Event;
+use tracing_core::field::{Field, Visit};
+
+/// Causes of an error that are shown.
+const CAUSES_MAX: usize = 16;
+
+/// Takes an event's values.
+#[derive(Debug)]
+pub(super) struct EventValues<'a> {
+    out: Encoder<'a>,
+    message_index: usize,
+    constant: Option<&'a str>,
+    has_message: bool,
+}
+
+impl<'a> EventValues<'a> {
+    #[inline]
+    pub(super) fn new(out: Encoder<'a>, site: &'a Site) -> Self {
+        Self { out, message_index: site.message_index, constant: site.constant(), has_message: false }
+    }
+
+    /// Whether something was cut. Says that there was no message where the table has one.
+    #[inline]
+    pub(super) fn finish(mut self) -> bool {
+        if self.constant.is_some() && !self.has_message {
+            self.out.message(None, |_| Ok(()));
+        }
+        self.out.is_cut()
+    }
+
+    #[inline]
+    fn message(&mut self, write: impl FnOnce(&mut dyn Write) -> fmt::Result) {
+        self.has_message = true;
+        self.out.message(self.constant, write);
+    }
+
+    #[inline]
+    fn key(field: &Field) -> Key<'static> {
+        match u8::try_from(field.index()) {
+            Ok(index) if usize::from(index) < FIELDS_MAX => Key::Index(index),
+            _ => Key::Inline(field.name()),
+        }
+    }
+}
+
+/// Takes a span's values, whose keys go along.
+#[derive(Debug)]
+pub(super) struct SpanValues<'a> {
+    pub(super) out: Encoder<'a>,
+}
+
+impl SpanValues<'_> {
+    fn key(field: &Field) -> Key<'static> {
+        Key::Inline(field.name())
+    }
+}
+
+macro_rules! typed {
+    ($($method:ident($type:ty) $kind:ident;)+) => {$(
+        #[inline]
+        fn $method(&mut self, field: &Field, value: $type) {
+            self.out.number(Kind::$kind, Self::key(field), value.to_le_bytes());
+        }
+    )+};
+}
+
+macro_rules! common {
+    () => {
+        typed! {
+            record_f64(f64) F64;
+            record_i64(i64) I64;
+            record_u64(u64) U64;
+            record_i128(i128) I128;
+            record_u128(u128) U128;
+        }
+
+        #[inline]
+        fn record_bool(&mut self, field: &Field, value: bool) {
+            self.out.number(Kind::Bool, Self::key(field), [u8::from(value)]);
+        }
+
+        fn record_bytes(&mut self, field: &Field, value: &[u8]) {
+            self.out.bytes(Self::key(field), value);
+        }
+
+        fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
+            self.out.rendered(Kind::Display, Self::key(field), format_args!("{}", WithCauses(value)));
+        }
+    };
+}
+
+impl Visit for EventValues<'_> {
+    common!();
+
+    #[inline]
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if field.index() == self.message_index {
+            self.message(|out| out.write_str(value));
+        } else {
+            self.out.text(Kind::Str, Self::key(field), value);
+        }
+    }
+
+    #[inline]
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        if field.index() == self.message_index {
+            self.message(|out| write!(out, "{value:?}"));
+        } else {
+            // `%` and `?` come alike: `tracing` wraps the former in a `Debug`.
+            self.out.rendered(Kind::Debug, Self::key(field), format_args!("{value:?}"));
+        }
+    }
+}
+
+impl Visit for SpanValues<'_> {
+    common!();
+
+    #[inline]
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.out.text(Kind::Str, Self::key(field), value);
+    }
+
+    #[inline]
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.out.rendered(Kind::Debug, Self::key(field), format_args!("{value:?}"));
+    }
+}
+
+/// An error, and what caused it.
+struct WithCauses<'a>(&'a (dyn Error + 'static));
+
+impl fmt::Display for WithCauses<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)?;
+        let causes = std::iter::successors(self.0.source(), |cause| (*cause).source());
+        causes.take(CAUSES_MAX).try_for_each(|cause| write!(f, ": {cause}"))
+    }
+}
+
+/// The event's message, if it may be kept in the callsite table: if it comes in one piece, as literal text does. A
+/// message of nothing but an argument looks alike; then the first of them is kept, and the others are copied.
+pub(super) fn find_constant(event: &Event<'_>, message_index: usize) -> Option<String> {
+    let mut found = FindMessage { message_index, text: OnePiece::default() };
+    event.record(&mut found);
+    found.text.constant()
+}
+
+struct FindMessage {
+    message_index: usize,
+    text: OnePiece,
+}
+
+impl Visit for FindMessage {
+    fn record_f64(&mut self, _: &Field, _: f64) {}
+    fn record_i64(&mut self, _: &Field, _: i64) {}
+    fn record_u64(&mut self, _: &Field, _: u64) {}
+    fn record_i128(&mut self, _: &Field, _: i128) {}
+    fn record_u128(&mut self, _: &Field, _: u128) {}
+    fn record_bool(&mut self, _: &Field, _: bool) {}
+    fn record_bytes(&mut self, _: &Field, _: &[u8]) {}
+    fn record_error(&mut self, _: &Field, _: &(dyn Error + 'static)) {}
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if field.index() == self.message_index {
+            // `write_str` of `OnePiece` does not fail.
+            let _ = self.text.write_str(value);
+        }
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        if field.index() == self.message_index {
+            // As far as a failed `Debug` came; the event itself shows it again.
+            let _ = write!(self.text, "{value:?}");
+        }
+    }
+}
