@@ -89,102 +89,69 @@ fn event(number: u64) -> Vec<u8> {
     payload
 }
 
-fn cases() -> Vec<Case> {
-    let numbers = || 0..64u64;
-    let text = "user 81723 added item 5512 to the basket, which now holds 7 items";
+const TEXT: &str = "user 81723 added item 5512 to the basket, which now holds 7 items";
+
+/// Four arguments in the message: a u64, an f64 with two decimals, an i32 and a short string.
+fn order_site() -> Callsite {
     let four = [
         ("", Kind::U64, true),
         ("", Kind::F64, true),
         ("", Kind::I32, true),
         ("", Kind::Str, true),
     ];
-    let order = "order {} filled at {:.2} with {} left on {} today";
+    site("order {} filled at {:.2} with {} left on {} today", &four)
+}
+
+/// The same as fields.
+fn keys_site() -> Callsite {
     let keys = [
         ("id", Kind::U64, false),
         ("price", Kind::F64, false),
         ("left", Kind::I32, false),
         ("on", Kind::Str, false),
     ];
-    let dynamic = Callsite {
+    site("order filled", &keys)
+}
+
+fn event_site() -> Callsite {
+    let fields = [
+        ("pn", Kind::U64, false),
+        ("len", Kind::U64, false),
+        ("stream", Kind::U64, false),
+        ("kind", Kind::Str, false),
+    ];
+    Callsite {
         dynamic: true,
-        ..site(
-            "got frame",
-            &[
-                ("pn", Kind::U64, false),
-                ("len", Kind::U64, false),
-                ("stream", Kind::U64, false),
-                ("kind", Kind::Str, false),
-            ],
-        )
-    };
-    let strings = || {
-        numbers().map(|_| {
-            let mut payload = Vec::new();
-            blob(&mut payload, text);
-            payload
-        })
-    };
-    let case = |name, style, site: &Callsite, payloads: Vec<Vec<u8>>| Case {
+        ..site("got frame", &fields)
+    }
+}
+
+fn string(_number: u64) -> Vec<u8> {
+    let mut payload = Vec::new();
+    blob(&mut payload, TEXT);
+    payload
+}
+
+fn cases() -> Vec<Case> {
+    let case = |name, style, site: Callsite, payload: fn(u64) -> Vec<u8>| Case {
         name,
         style,
-        site: site.clone(),
-        payloads,
+        site,
+        payloads: (0..64).map(payload).collect(),
     };
-    let string_site = site("{}", &[("", Kind::Str, true)]);
-    let order_site = site(order, &four);
-    let keys_site = site("order filled", &keys);
+    let string_site = || site("{}", &[("", Kind::Str, true)]);
     vec![
-        case("text-literal", Style::Text, &site(text, &[]), vec![Vec::new()]),
-        case("text-string", Style::Text, &string_site, strings().collect()),
-        case(
-            "text-args",
-            Style::Text,
-            &order_site,
-            numbers().map(arguments).collect(),
-        ),
-        case(
-            "text-fields",
-            Style::Text,
-            &keys_site,
-            numbers().map(arguments).collect(),
-        ),
-        case(
-            "text-event",
-            Style::Text,
-            &dynamic,
-            numbers().map(event).collect(),
-        ),
-        case(
-            "glog-args",
-            Style::Glog,
-            &order_site,
-            numbers().map(arguments).collect(),
-        ),
-        case("json-string", Style::Json, &string_site, strings().collect()),
-        case(
-            "json-args",
-            Style::Json,
-            &order_site,
-            numbers().map(arguments).collect(),
-        ),
-        case(
-            "json-fields",
-            Style::Json,
-            &keys_site,
-            numbers().map(arguments).collect(),
-        ),
-        case(
-            "json-event",
-            Style::Json,
-            &dynamic,
-            numbers().map(event).collect(),
-        ),
-        case(
-            "logfmt-fields",
-            Style::Logfmt,
-            &keys_site,
-            numbers().map(arguments).collect(),
-        ),
+        case("text-literal", Style::Text, site(TEXT, &[]), |_| Vec::new()),
+        case("text-string", Style::Text, string_site(), string),
+        case("text-args", Style::Text, order_site(), arguments),
+        case("text-fields", Style::Text, keys_site(), arguments),
+        case("text-event", Style::Text, event_site(), event),
+        case("glog-args", Style::Glog, order_site(), arguments),
+        case("json-string", Style::Json, string_site(), string),
+        case("json-args", Style::Json, order_site(), arguments),
+        case("json-fields", Style::Json, keys_site(), arguments),
+        case("json-event", Style::Json, event_site(), event),
+        case("logfmt-fields", Style::Logfmt, keys_site(), arguments),
     ]
 }
 

@@ -112,7 +112,10 @@ impl Backend {
             buffer_bytes: BUFFER_BYTES,
         })?;
         for error in failed {
-            marks.notice(format!("{error}; the session is in {} instead", session.path().display()));
+            marks.notice(format!(
+                "{error}; the session is in {} instead",
+                session.path().display()
+            ));
         }
         let started = Self::start_in(options, Arc::new(session), &marks);
         if let Err((session, _)) = &started {
@@ -165,7 +168,10 @@ impl Backend {
         let thread = std::thread::Builder::new()
             .name("logdrive-drain".to_owned())
             .spawn(move || drain.run())
-            .map_err(|cause| BackendError::Thread { name: "logdrive-drain", cause })?;
+            .map_err(|cause| BackendError::Thread {
+                name: "logdrive-drain",
+                cause,
+            })?;
         Ok(Self {
             session: Arc::clone(session),
             marks: Arc::clone(marks),
@@ -212,7 +218,9 @@ impl Backend {
 
     /// The statistics of the session.
     pub fn stats(&self) -> Stats {
-        self.session.header().store_disabled(logdrive_ring::local::disabled_calls());
+        self.session
+            .header()
+            .store_disabled(logdrive_ring::local::disabled_calls());
         Stats::of_live(&self.session, &self.counts)
     }
 
@@ -225,7 +233,9 @@ impl Backend {
     /// more.
     pub fn stop(&self) -> Stopped {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(thread) = thread else { return Stopped::Complete };
+        let Some(thread) = thread else {
+            return Stopped::Complete;
+        };
         let no_progress = Duration::from_millis(NO_PROGRESS_MS);
         let mark = self.marks.request();
         self.session.bell().ring();
@@ -235,7 +245,9 @@ impl Backend {
         // SYNC(stop)
         self.stop.store(true, Ordering::Release);
         self.session.bell().ring();
-        let Ok(mut drain) = thread.join() else { return Stopped::LeftForRecovery };
+        let Ok(mut drain) = thread.join() else {
+            return Stopped::LeftForRecovery;
+        };
         drain.tell_drops();
         drain.hand_over_all();
         drain.tell_all(|| Message::Close);
@@ -254,7 +266,11 @@ impl Backend {
 /// This process, for patterns that name it.
 pub(crate) fn process_info(app: &str) -> ProcessInfo {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    ProcessInfo { app: app.to_owned(), pid: std::process::id(), host }
+    ProcessInfo {
+        app: app.to_owned(),
+        pid: std::process::id(),
+        host,
+    }
 }
 
 /// Opens a target.
@@ -320,7 +336,10 @@ pub(crate) fn start_sink(
     std::thread::Builder::new()
         .name(format!("logdrive-io-{index}"))
         .spawn(move || writer.run())
-        .map_err(|cause| BackendError::Thread { name: "logdrive-io", cause })?;
+        .map_err(|cause| BackendError::Thread {
+            name: "logdrive-io",
+            cause,
+        })?;
     Ok(outlet)
 }
 

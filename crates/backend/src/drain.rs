@@ -79,7 +79,10 @@ pub(crate) struct DrainParts {
 
 impl Drain {
     pub(crate) fn new(parts: DrainParts) -> Self {
-        let calibrator = parts.source.is_live().then(|| Calibrator::start(parts.source.clock_source()));
+        let calibrator = parts
+            .source
+            .is_live()
+            .then(|| Calibrator::start(parts.source.clock_source()));
         let calibration = match &calibrator {
             Some(calibrator) => {
                 parts.source.header().store_calibration(&calibrator.current());
@@ -157,9 +160,16 @@ impl Drain {
         let known = self.readers.len();
         let epoch = self.epoch;
         let fresh = self.source.rings_from(known);
-        self.readers.extend(fresh.into_iter().map(|ring| Reader::new(Consumer::resume(ring, epoch))));
-        let start_ticks =
-            if self.source.is_live() { ticks_of(self.source.clock_source()) } else { NO_RECORD - 1 };
+        self.readers.extend(
+            fresh
+                .into_iter()
+                .map(|ring| Reader::new(Consumer::resume(ring, epoch))),
+        );
+        let start_ticks = if self.source.is_live() {
+            ticks_of(self.source.clock_source())
+        } else {
+            NO_RECORD - 1
+        };
         let mut bound = start_ticks;
         let mut pressure = all;
         self.busy = false;
@@ -258,7 +268,10 @@ impl Drain {
             let reader = &self.readers[index];
             let line = Line {
                 unix_ns: self.calibration.unix_ns(reader.head.time_ticks),
-                thread: Thread { name: &reader.thread_name, id: reader.thread_id },
+                thread: Thread {
+                    name: &reader.thread_name,
+                    id: reader.thread_id,
+                },
                 payload: reader.payload(),
             };
             let Some(Some(site)) = self.sites.get(id) else {
@@ -273,7 +286,9 @@ impl Drain {
             let mut full = None;
             self.staged.clear();
             for (number, outlet) in self.outlets.iter_mut().enumerate() {
-                let Some(plan) = site.plans.get(number) else { continue };
+                let Some(plan) = site.plans.get(number) else {
+                    continue;
+                };
                 let staged = outlet.stage(plan, &line, level);
                 if staged == Staged::Full {
                     full = Some(number);
@@ -303,11 +318,16 @@ impl Drain {
             let reader = &self.readers[index];
             let line = Line {
                 unix_ns: self.calibration.unix_ns(reader.head.time_ticks),
-                thread: Thread { name: &reader.thread_name, id: reader.thread_id },
+                thread: Thread {
+                    name: &reader.thread_name,
+                    id: reader.thread_id,
+                },
                 payload: reader.payload(),
             };
             let id = reader.head.callsite_id as usize;
-            let Some(Some(site)) = self.sites.get(id) else { return };
+            let Some(Some(site)) = self.sites.get(id) else {
+                return;
+            };
             let mut retry = None;
             self.staged.clear();
             for (number, outlet) in self.outlets.iter_mut().enumerate() {
@@ -347,7 +367,8 @@ impl Drain {
         let taken = outlet.take_buffer(level.is_urgent(), &mut self.sequence, &given_up);
         let untold = outlet.take_untold();
         if untold > 0 {
-            self.inside.gap(&mut self.outlets[number], number, untold, "the sink was too slow");
+            self.inside
+                .gap(&mut self.outlets[number], number, untold, "the sink was too slow");
         }
         taken
     }
@@ -388,8 +409,15 @@ impl Drain {
             }
             // A callsite that cannot be read stays unknown; its records say so.
             if let (Ok(callsite), Some(slot)) = (Callsite::decode(&bytes), self.sites.get_mut(id)) {
-                let plans = self.outlets.iter().map(|outlet| outlet.compile(&callsite)).collect();
-                *slot = Some(Site { level: callsite.level, plans });
+                let plans = self
+                    .outlets
+                    .iter()
+                    .map(|outlet| outlet.compile(&callsite))
+                    .collect();
+                *slot = Some(Site {
+                    level: callsite.level,
+                    plans,
+                });
             }
         }
     }
@@ -397,7 +425,8 @@ impl Drain {
     fn quarantine(&mut self, index: usize, error: &ReadError) {
         self.readers[index].quarantine();
         self.counts.quarantined.fetch_add(1, Ordering::Relaxed);
-        self.marks.notice(format!("a ring is damaged and not read any more: {error}"));
+        self.marks
+            .notice(format!("a ring is damaged and not read any more: {error}"));
     }
 
     fn notices(&mut self) {
@@ -440,7 +469,10 @@ impl Drain {
         if self.source.is_live() {
             // Relaxed: a time, valid by itself.
             let ticks = ticks_of(self.source.clock_source());
-            self.source.header().coarse_clock().store(ticks, Ordering::Relaxed);
+            self.source
+                .header()
+                .coarse_clock()
+                .store(ticks, Ordering::Relaxed);
         }
     }
 
@@ -463,7 +495,9 @@ impl Drain {
             return;
         }
         self.housekeeping_at_ns = now_ns + HOUSEKEEPING_NS;
-        self.source.header().store_disabled(logdrive_ring::local::disabled_calls());
+        self.source
+            .header()
+            .store_disabled(logdrive_ring::local::disabled_calls());
         self.tell_drops();
     }
 
@@ -479,7 +513,8 @@ impl Drain {
     pub(crate) fn tell_drops(&mut self) {
         let mut counts = [0u64; DropReason::COUNT];
         for reader in &self.readers {
-            let idle = reader.head.time_ticks == NO_RECORD && reader.consumer.pending_bytes().unwrap_or(0) == 0;
+            let idle =
+                reader.head.time_ticks == NO_RECORD && reader.consumer.pending_bytes().unwrap_or(0) == 0;
             if idle || reader.quarantined {
                 add(&mut counts, &reader.ring().header().take_unannounced());
             }
@@ -489,15 +524,25 @@ impl Drain {
             counts[reason] += total.saturating_sub(self.told_dropped[reason]);
         }
         self.told_dropped = without_ring;
-        for reason in DropReason::ALL.into_iter().filter(|reason| counts[*reason as usize] > 0) {
+        for reason in DropReason::ALL
+            .into_iter()
+            .filter(|reason| counts[*reason as usize] > 0)
+        {
             let count = counts[reason as usize];
-            self.tell(Level::Warn, &format!("{count} records dropped: {}", reason.text()));
+            self.tell(
+                Level::Warn,
+                &format!("{count} records dropped: {}", reason.text()),
+            );
         }
     }
 
     /// Pauses: short while records come, longer and longer when none do, and never past a flush that is due.
     fn rest(&mut self, took: u64) {
-        self.pause_ns = if took > 0 { PAUSE_NS_MIN } else { (self.pause_ns * 2).min(PAUSE_NS_MAX) };
+        self.pause_ns = if took > 0 {
+            PAUSE_NS_MIN
+        } else {
+            (self.pause_ns * 2).min(PAUSE_NS_MAX)
+        };
         let mut pause = Duration::from_nanos(self.pause_ns);
         if self.coarse {
             pause = pause.min(Duration::from_millis(1));

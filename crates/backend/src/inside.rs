@@ -11,7 +11,11 @@ pub const TARGET: &str = "logdrive";
 
 /// The callsite of gap records: number 0 of every session.
 pub fn gap_callsite() -> Callsite {
-    let field = |name: &str, kind| Field { name: name.to_owned(), kind: FieldKind::plain(kind), argument: true };
+    let field = |name: &str, kind| Field {
+        name: name.to_owned(),
+        kind: FieldKind::plain(kind),
+        argument: true,
+    };
     Callsite {
         level: Level::Warn,
         module: TARGET.to_owned(),
@@ -64,12 +68,21 @@ impl Inside {
 
     /// Tells that records are missing. Where even this does not fit, their number stays in the counters.
     pub(crate) fn gap(&self, outlet: &mut Outlet, number: usize, count: u64, reason: &str) {
-        self.line(outlet, self.gaps.get(number), Level::Warn, &gap_payload(count, reason));
+        self.line(
+            outlet,
+            self.gaps.get(number),
+            Level::Warn,
+            &gap_payload(count, reason),
+        );
     }
 
     /// `false` when the sink has no room for it.
     pub(crate) fn notice(&self, outlet: &mut Outlet, number: usize, level: Level, text: &str) -> bool {
-        let plans = if level >= Level::Warn { &self.warnings } else { &self.infos };
+        let plans = if level >= Level::Warn {
+            &self.warnings
+        } else {
+            &self.infos
+        };
         let mut payload = Vec::with_capacity(4 + text.len());
         payload.extend_from_slice(&(text.len() as u32).to_le_bytes());
         payload.extend_from_slice(text.as_bytes());
@@ -78,7 +91,11 @@ impl Inside {
 
     fn line(&self, outlet: &mut Outlet, plan: Option<&Plan>, level: Level, payload: &[u8]) -> bool {
         let Some(plan) = plan else { return true };
-        let line = Line { unix_ns: unix_ns(), thread: Thread { name: TARGET, id: 0 }, payload };
+        let line = Line {
+            unix_ns: unix_ns(),
+            thread: Thread { name: TARGET, id: 0 },
+            payload,
+        };
         let staged = outlet.stage(plan, &line, level);
         outlet.accept(staged, level, false);
         staged != Staged::Full

@@ -88,7 +88,11 @@ impl Marks {
     /// Waits until all sinks have reached the mark, as long as anything moves.
     pub(crate) fn wait_for(&self, mark: u64, no_progress: Duration) -> Waited {
         self.wait(no_progress, |state| {
-            state.reached.iter().zip(&state.closed).all(|(reached, closed)| *reached >= mark || *closed)
+            state
+                .reached
+                .iter()
+                .zip(&state.closed)
+                .all(|(reached, closed)| *reached >= mark || *closed)
         })
     }
 
@@ -131,7 +135,10 @@ impl Marks {
     pub(crate) fn pause(&self, time: Duration) {
         let state = self.lock();
         // A spurious wake-up means an earlier retry, which does no harm.
-        drop(self.changed.wait_timeout_while(state, time, |state| !state.abandoned));
+        drop(
+            self.changed
+                .wait_timeout_while(state, time, |state| !state.abandoned),
+        );
     }
 
     /// Leaves a line for the log about the logger itself.

@@ -25,7 +25,10 @@ struct Kept {
 impl Memory {
     /// Keeps at most this many bytes of lines; the oldest go first.
     pub fn new(bytes_max: usize) -> Self {
-        Self { shared: Arc::default(), bytes_max }
+        Self {
+            shared: Arc::default(),
+            bytes_max,
+        }
     }
 
     /// The lines, oldest first, without their line ends.
@@ -47,7 +50,9 @@ impl Memory {
             kept.lines.push_back(String::from_utf8_lossy(line).into_owned());
         }
         while kept.bytes > self.bytes_max {
-            let Some(oldest) = kept.lines.pop_front() else { break };
+            let Some(oldest) = kept.lines.pop_front() else {
+                break;
+            };
             kept.bytes -= oldest.len().min(kept.bytes);
         }
     }

@@ -122,13 +122,18 @@ fn sink_from_text(text: &str) -> RecoverableSink {
         Some((head, file)) => (head, FileOptions::from_text(file).ok()),
         None => (text, None),
     };
-    let value = |key: &str| head.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(" = "));
+    let value = |key: &str| {
+        head.lines()
+            .find_map(|line| line.strip_prefix(key)?.strip_prefix(" = "))
+    };
     RecoverableSink {
         file,
         layout: value("layout")
             .and_then(|text| LayoutOptions::from_text(text).ok())
             .unwrap_or_else(|| LayoutOptions::from(Style::Text)),
-        min_level: value("min_level").and_then(|text| text.parse().ok()).unwrap_or(Level::Trace),
+        min_level: value("min_level")
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(Level::Trace),
     }
 }
 
@@ -147,6 +152,9 @@ mod tests {
         assert!(sinks[0].file.is_none());
         assert_eq!(sinks[1].layout.style, Style::Json);
         assert_eq!(sinks[1].min_level, Level::Warn);
-        assert_eq!(sinks[1].file.as_ref().unwrap().path.to_str(), Some("/tmp/a b\n[sink]\n.log"));
+        assert_eq!(
+            sinks[1].file.as_ref().unwrap().path.to_str(),
+            Some("/tmp/a b\n[sink]\n.log")
+        );
     }
 }

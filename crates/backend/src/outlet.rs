@@ -108,7 +108,11 @@ impl Outlet {
         if level < self.min_level {
             return Staged::Dropped(SinkDrop::Level);
         }
-        let Some(current) = self.current.as_mut().filter(|_| !self.reserved || level.is_urgent()) else {
+        let Some(current) = self
+            .current
+            .as_mut()
+            .filter(|_| !self.reserved || level.is_urgent())
+        else {
             return Staged::Full;
         };
         let empty = current.length() == 0;
@@ -169,7 +173,10 @@ impl Outlet {
     /// Whether the fill has waited long enough, or a record asked for it.
     pub(crate) fn wants_flush(&self, now: Instant) -> bool {
         self.has_fill()
-            && (self.flush_now || self.filled_since.is_some_and(|since| now - since >= self.flush_every))
+            && (self.flush_now
+                || self
+                    .filled_since
+                    .is_some_and(|since| now - since >= self.flush_every))
     }
 
     /// When the fill is due, if there is one.
@@ -202,13 +209,16 @@ impl Outlet {
             return !self.reserved || urgent;
         }
         while self.spare.is_empty() && self.overflow == Overflow::Hold && !stop() {
-            self.spare.extend(self.back.recv_timeout(Duration::from_millis(20)));
+            self.spare
+                .extend(self.back.recv_timeout(Duration::from_millis(20)));
         }
         let last = self.spare.len() == 1 && self.overflow == Overflow::Drop;
         if self.spare.is_empty() || (last && !urgent) {
             return false;
         }
-        let Some(mut buffer) = self.spare.pop() else { return false };
+        let Some(mut buffer) = self.spare.pop() else {
+            return false;
+        };
         *sequence += 1;
         buffer.start_filling(*sequence);
         self.reserved = last;

@@ -32,7 +32,11 @@ pub(crate) enum ReadError {
     #[error(transparent)]
     Ring(#[from] RingError),
     #[error("ring {ring} at position {position}: {cause}")]
-    Record { ring: u32, position: u64, cause: WireError },
+    Record {
+        ring: u32,
+        position: u64,
+        cause: WireError,
+    },
 }
 
 impl Reader {
@@ -74,7 +78,11 @@ impl Reader {
     fn refill(&mut self) -> bool {
         let held = self.end - self.start;
         let skip = self.taken + held;
-        let length = self.observed.saturating_sub(skip).min(COPY_BYTES).min(WINDOW_BYTES - held);
+        let length = self
+            .observed
+            .saturating_sub(skip)
+            .min(COPY_BYTES)
+            .min(WINDOW_BYTES - held);
         if length == 0 || self.window.is_empty() {
             return false;
         }
@@ -116,7 +124,11 @@ impl Reader {
         let left = self.end - self.start;
         if left > 0 {
             // Producers commit whole records: this one claims more than there is.
-            return Err(self.broken(WireError::Truncated { offset: 0, needed: left + 1, left }));
+            return Err(self.broken(WireError::Truncated {
+                offset: 0,
+                needed: left + 1,
+                left,
+            }));
         }
         self.head = NOTHING;
         Ok(())
@@ -124,14 +136,20 @@ impl Reader {
 
     fn broken(&self, cause: WireError) -> ReadError {
         let position = self.consumer.position() + self.taken as u64;
-        ReadError::Record { ring: self.ring().index(), position, cause }
+        ReadError::Record {
+            ring: self.ring().index(),
+            position,
+            cause,
+        }
     }
 
     /// The bytes behind the header of the record at the front.
     #[inline]
     pub(crate) fn payload(&self) -> &[u8] {
         let length = self.head.length_bytes as usize;
-        self.window.get(self.start + HEADER_BYTES..self.start + length).unwrap_or(&[])
+        self.window
+            .get(self.start + HEADER_BYTES..self.start + length)
+            .unwrap_or(&[])
     }
 
     /// Goes on to the next record.
@@ -181,4 +199,8 @@ impl Reader {
     }
 }
 
-const NOTHING: RecordHeader = RecordHeader { length_bytes: 0, callsite_id: 0, time_ticks: NO_RECORD };
+const NOTHING: RecordHeader = RecordHeader {
+    length_bytes: 0,
+    callsite_id: 0,
+    time_ticks: NO_RECORD,
+};

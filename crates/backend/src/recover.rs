@@ -51,7 +51,11 @@ pub(crate) fn recover_app(run_dirs: &[PathBuf], app: &str, marks: &Marks) {
     let prefix = format!("{}-", file_part(app));
     for run_dir in run_dirs {
         for found in find_sessions(run_dir).unwrap_or_default() {
-            let name = found.path.file_name().and_then(|name| name.to_str()).unwrap_or("");
+            let name = found
+                .path
+                .file_name()
+                .and_then(|name| name.to_str())
+                .unwrap_or("");
             let rest = name.strip_prefix(&prefix).unwrap_or("x");
             let ours = rest.chars().all(|c| c.is_ascii_digit() || c == '-');
             if found.holder.is_some() || !ours {
@@ -90,7 +94,10 @@ fn recover_with(
     if let (Some(into), Some(first)) = (into, sinks.first_mut()) {
         first.file = Some(into.clone());
     }
-    let files: Vec<PathBuf> = sinks.iter().filter_map(|sink| Some(sink.file.as_ref()?.path.clone())).collect();
+    let files: Vec<PathBuf> = sinks
+        .iter()
+        .filter_map(|sink| Some(sink.file.as_ref()?.path.clone()))
+        .collect();
     if files.is_empty() && stats.pending() > 0 {
         return Err(BackendError::NoFile);
     }
@@ -103,7 +110,12 @@ fn recover_with(
         damage: broken.iter().map(ToString::to_string).collect(),
     };
     let callsites = view.callsites()?;
-    let dead = Dead { view, rings, callsites, buffers };
+    let dead = Dead {
+        view,
+        rings,
+        callsites,
+        buffers,
+    };
     let finished = drain_dead(dead, &sinks, storage, &mut recovered)?;
     finished.view.remove()?;
     Ok(recovered)
@@ -131,11 +143,22 @@ fn drain_dead(
     recovered: &mut Recovered,
 ) -> Result<Box<Dead>, BackendError> {
     let marks = Arc::new(Marks::new(sinks.len()));
-    let process = ProcessInfo { pid: recovered.pid, ..process_info(&recovered.app) };
+    let process = ProcessInfo {
+        pid: recovered.pid,
+        ..process_info(&recovered.app)
+    };
     let mut outlets = Vec::new();
     let mut sequence = 0;
     for (index, sink) in sinks.iter().enumerate() {
-        outlets.push(adopt_sink(index, sink, &dead.buffers, storage, &marks, &process, &mut sequence)?);
+        outlets.push(adopt_sink(
+            index,
+            sink,
+            &dead.buffers,
+            storage,
+            &marks,
+            &process,
+            &mut sequence,
+        )?);
     }
     let mut drain = Drain::new(DrainParts {
         source: Source::Dead(Box::new(dead)),
@@ -153,7 +176,9 @@ fn drain_dead(
     drain.tell_all(|| Message::Close);
     if marks.wait_closed(Duration::from_millis(NO_PROGRESS_MS)) == Waited::NoProgress {
         marks.abandon();
-        return Err(BackendError::NoProgress { path: recovered.files.first().cloned().unwrap_or_default() });
+        return Err(BackendError::NoProgress {
+            path: recovered.files.first().cloned().unwrap_or_default(),
+        });
     }
     recovered.damage.extend(marks.take_notices());
     match drain.into_source() {
@@ -204,7 +229,11 @@ fn finish_writes(
             rest.push((buffer, place));
             continue;
         }
-        let placement = Placement { dev: place.dev, ino: place.ino, offset: place.offset };
+        let placement = Placement {
+            dev: place.dev,
+            ino: place.ino,
+            offset: place.offset,
+        };
         // Whatever way it took, all of the buffer is in the log now.
         rewrite(file, Arc::clone(storage), placement, buffer.bytes(), unix_ns())?;
         buffer.mark_written();

@@ -53,7 +53,10 @@ impl SinkStats {
 
     /// Names and counts of the reasons that occurred.
     pub fn dropped_by_reason(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-        SinkDrop::NAMES.into_iter().zip(self.counts.dropped).filter(|(_, count)| *count > 0)
+        SinkDrop::NAMES
+            .into_iter()
+            .zip(self.counts.dropped)
+            .filter(|(_, count)| *count > 0)
     }
 }
 
@@ -65,12 +68,15 @@ impl Stats {
 
     /// The most records that any sink still has to write.
     pub fn pending(&self) -> u64 {
-        self.sinks.iter().map(|sink| sink.pending).max().unwrap_or(self.in_rings)
+        self.sinks
+            .iter()
+            .map(|sink| sink.pending)
+            .max()
+            .unwrap_or(self.in_rings)
     }
 
     pub(crate) fn of_live(session: &Arc<Session>, counts: &DrainCounts) -> Self {
-        let mut stats =
-            Self::gather(session.header(), &session.rings_from(0), Some(session.buffers()));
+        let mut stats = Self::gather(session.header(), &session.rings_from(0), Some(session.buffers()));
         stats.late = counts.late.load(Ordering::Relaxed);
         stats.malformed = counts.malformed.load(Ordering::Relaxed);
         stats.quarantined = counts.quarantined.load(Ordering::Relaxed);
@@ -121,7 +127,9 @@ fn records_pending(ring: &Arc<Ring>, epoch: u64) -> u64 {
     let mut bytes = [0u8; HEADER_BYTES];
     while at + HEADER_BYTES <= pending {
         consumer.copy_out(at, &mut bytes);
-        let Ok(header) = RecordHeader::decode(&bytes) else { break };
+        let Ok(header) = RecordHeader::decode(&bytes) else {
+            break;
+        };
         count += u64::from(header.callsite_id != 0);
         at += header.length_bytes as usize;
     }

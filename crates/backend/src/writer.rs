@@ -98,7 +98,8 @@ impl Writer {
             // The bytes stay in shared memory, marked as unwritten: whoever recovers the session writes them.
             return;
         } else {
-            self.buffers.count_dropped(self.sink, SinkDrop::Gone as usize, buffer.records());
+            self.buffers
+                .count_dropped(self.sink, SinkDrop::Gone as usize, buffer.records());
             buffer.clear();
         }
         self.marks.progress();
@@ -108,13 +109,16 @@ impl Writer {
 
     /// `false`: nobody reads any more.
     fn write_console(&mut self, buffer: &Buffer) -> bool {
-        let Output::Console(console) = &mut self.output else { return false };
+        let Output::Console(console) = &mut self.output else {
+            return false;
+        };
         match console.write(buffer.bytes()) {
             Ok(()) => true,
             Err(error) => {
                 if !self.failing {
                     self.failing = true;
-                    self.marks.notice(format!("{error}; its records are dropped and counted"));
+                    self.marks
+                        .notice(format!("{error}; its records are dropped and counted"));
                 }
                 self.buffers.note_error(self.sink, 1);
                 false
@@ -127,7 +131,9 @@ impl Writer {
         let mut pause_ms = RETRY_MS.0;
         let mut placed: Option<(Placement, u64)> = None;
         loop {
-            let Output::File(file) = &mut self.output else { return false };
+            let Output::File(file) = &mut self.output else {
+                return false;
+            };
             match write_once(file, buffer, &mut placed) {
                 Ok(()) => {
                     if std::mem::take(&mut self.failing) {
@@ -160,7 +166,10 @@ impl Writer {
     fn abandon(&mut self, placed: &Option<(Placement, u64)>, buffer: &Buffer) {
         if let (Output::File(file), Some((placement, written))) = (&mut self.output, placed) {
             let whole = buffer.bytes().get(..*written as usize).unwrap_or(&[]);
-            let keep = whole.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+            let keep = whole
+                .iter()
+                .rposition(|byte| *byte == b'\n')
+                .map_or(0, |at| at + 1);
             // The file cannot be written, so cutting it may fail as well; recovery writes over the torn line.
             let _ = file.abandon(*placement, keep as u64);
         }
@@ -211,7 +220,11 @@ fn write_once(
         Some(placed) => placed,
         None => (file.place(buffer.length() as u64, unix_ns())?, 0),
     };
-    buffer.mark_writing(Place { dev: placement.dev, ino: placement.ino, offset: placement.offset });
+    buffer.mark_writing(Place {
+        dev: placement.dev,
+        ino: placement.ino,
+        offset: placement.offset,
+    });
     match file.write_at(placement, skip, buffer.bytes()) {
         Ok(()) => Ok(()),
         Err(failed) => {

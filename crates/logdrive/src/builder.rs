@@ -4,7 +4,7 @@ use crate::filter::Filter;
 use crate::runtime::{self, Config, InitError};
 use crate::sinks::{Console, File, IntoSink};
 use logdrive_backend::file::FileOptions;
-use logdrive_backend::{BackendOptions, Stats, Memory, Overflow, SinkOptions, Stopped, Target};
+use logdrive_backend::{BackendOptions, Memory, Overflow, SinkOptions, Stats, Stopped, Target};
 use logdrive_ring::FullPolicy;
 use logdrive_wire::Level;
 use std::path::PathBuf;
@@ -46,6 +46,7 @@ pub fn builder(app: &str) -> Builder {
         overflow: None,
         panic_hook: false,
         note_signals: false,
+        count_disabled: false,
         recover: true,
         storage: None,
     }
@@ -92,6 +93,7 @@ pub struct Builder {
     overflow: Option<Overflow>,
     panic_hook: bool,
     note_signals: bool,
+    count_disabled: bool,
     recover: bool,
     storage: Option<std::sync::Arc<dyn logdrive_backend::file::Storage>>,
 }
@@ -191,6 +193,13 @@ impl Builder {
         self
     }
 
+    /// Counts the calls that the filter switches off, so that `calls = committed + dropped + disabled` holds exactly in
+    /// [`crate::stats`]. Such a call then costs some nanoseconds instead of less than one. Default: no.
+    pub fn count_disabled(mut self, on: bool) -> Self {
+        self.count_disabled = on;
+        self
+    }
+
     /// Whether sessions that dead processes of the same name left are drained before the start. Default: yes.
     pub fn recover(mut self, on: bool) -> Self {
         self.recover = on;
@@ -226,7 +235,9 @@ impl Builder {
         backend.sinks = self.sinks;
         if backend.sinks.is_empty() {
             let path = format!("{}.log", logdrive_ring::file_part(&self.app));
-            backend.sinks.push(SinkOptions::new(Target::File(FileOptions::new(path))));
+            backend
+                .sinks
+                .push(SinkOptions::new(Target::File(FileOptions::new(path))));
         }
         let holds = self.full == FullPolicy::Block;
         for sink in &mut backend.sinks {
@@ -243,7 +254,13 @@ impl Builder {
         backend.coarse_clock = self.clock == Clock::Coarse;
         backend.recover = self.recover;
         backend.storage = self.storage.unwrap_or(backend.storage);
-        Ok(Config { backend, filter, full: self.full, note_signals: self.note_signals })
+        Ok(Config {
+            backend,
+            filter,
+            full: self.full,
+            note_signals: self.note_signals,
+            count_disabled: self.count_disabled,
+        })
     }
 }
 

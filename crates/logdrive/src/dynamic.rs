@@ -10,11 +10,11 @@ mod table;
 #[cfg(feature = "tracing")]
 pub(crate) use encode::OnePiece;
 pub(crate) use encode::{Encoder, Key};
+pub(crate) use table::Table;
 #[cfg(feature = "tracing")]
 pub(crate) use table::hash_address;
 #[cfg(feature = "log")]
 pub(crate) use table::hash_words;
-pub(crate) use table::Table;
 
 use crate::site::write_slowly;
 use limits::{SCRATCH_BYTES, SCRATCH_KEPT_BYTES_MAX};
@@ -86,7 +86,11 @@ pub(crate) fn commit(record: Ready<'_>, again: &dyn Fn() -> Option<u32>) {
 
 #[inline]
 fn length_of(record: Ready<'_>) -> usize {
-    let scope = if record.scope.is_empty() { 0 } else { SCOPE_HEAD_BYTES + record.scope.len() };
+    let scope = if record.scope.is_empty() {
+        0
+    } else {
+        SCOPE_HEAD_BYTES + record.scope.len()
+    };
     align_up(HEADER_BYTES + scope + record.values.len())
 }
 

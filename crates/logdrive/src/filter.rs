@@ -46,26 +46,36 @@ impl std::error::Error for FilterError {}
 impl Default for Filter {
     /// Everything from debug on.
     fn default() -> Self {
-        Self { default: Some(Level::Debug), targets: Vec::new() }
+        Self {
+            default: Some(Level::Debug),
+            targets: Vec::new(),
+        }
     }
 }
 
 impl Filter {
     /// Everything from this level on.
     pub fn level(level: Level) -> Self {
-        Self { default: Some(level), targets: Vec::new() }
+        Self {
+            default: Some(level),
+            targets: Vec::new(),
+        }
     }
 
     /// Whether a callsite with this target and level is on.
     pub fn allows(&self, target: &str, level: Level) -> bool {
         let found = self.targets.iter().find(|(prefix, _)| is_below(target, prefix));
-        found.map_or(self.default, |(_, lowest)| *lowest).is_some_and(|lowest| level >= lowest)
+        found
+            .map_or(self.default, |(_, lowest)| *lowest)
+            .is_some_and(|lowest| level >= lowest)
     }
 }
 
 /// Whether `target` is `prefix` or lies below it.
 fn is_below(target: &str, prefix: &str) -> bool {
-    target.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with([':', '.', '/']))
+    target
+        .strip_prefix(prefix)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with([':', '.', '/']))
 }
 
 impl std::str::FromStr for Filter {
@@ -73,15 +83,23 @@ impl std::str::FromStr for Filter {
 
     fn from_str(text: &str) -> Result<Self, FilterError> {
         let mut filter = Self::default();
-        for directive in text.split(',').map(str::trim).filter(|directive| !directive.is_empty()) {
-            let wrong = || FilterError { directive: directive.to_owned() };
+        for directive in text
+            .split(',')
+            .map(str::trim)
+            .filter(|directive| !directive.is_empty())
+        {
+            let wrong = || FilterError {
+                directive: directive.to_owned(),
+            };
             match directive.split_once('=') {
                 Some((target, level)) => {
                     let target = target.trim();
                     if target.is_empty() {
                         return Err(wrong());
                     }
-                    filter.targets.push((target.to_owned(), read_level(level.trim()).ok_or_else(wrong)?));
+                    filter
+                        .targets
+                        .push((target.to_owned(), read_level(level.trim()).ok_or_else(wrong)?));
                 }
                 None => match read_level(directive) {
                     Some(level) => filter.default = level,
@@ -92,7 +110,9 @@ impl std::str::FromStr for Filter {
                 },
             }
         }
-        filter.targets.sort_by_key(|(target, _)| std::cmp::Reverse(target.len()));
+        filter
+            .targets
+            .sort_by_key(|(target, _)| std::cmp::Reverse(target.len()));
         Ok(filter)
     }
 }
@@ -102,7 +122,11 @@ fn is_target(text: &str) -> bool {
 }
 
 fn read_level(text: &str) -> Option<Option<Level>> {
-    if text.eq_ignore_ascii_case("off") { Some(None) } else { text.parse().ok().map(Some) }
+    if text.eq_ignore_ascii_case("off") {
+        Some(None)
+    } else {
+        text.parse().ok().map(Some)
+    }
 }
 
 #[cfg(test)]

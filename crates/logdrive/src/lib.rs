@@ -24,8 +24,8 @@
 //! but a parked call looks again every 100 µs instead of being woken, and shared memory is reserved by size only.
 #![forbid(unsafe_code)]
 
-pub mod capture;
 mod builder;
+pub mod capture;
 #[cfg(any(feature = "tracing", feature = "log"))]
 mod dynamic;
 mod filter;
@@ -44,7 +44,7 @@ pub use builder::{Builder, Clock, Guard, builder, init};
 pub use filter::{Filter, FilterError};
 pub use logdrive_backend::file::{Compress, Every, FileOptions, Storage};
 pub use logdrive_backend::{
-    BackendError, Stats, Memory, Overflow, Recovered, SinkDrop, SinkOptions, SinkStats, Stopped, Sync,
+    BackendError, Memory, Overflow, Recovered, SinkDrop, SinkOptions, SinkStats, Stats, Stopped, Sync,
     Target, recover,
 };
 pub use logdrive_ring::{DropReason, FullPolicy as Full};

@@ -44,7 +44,9 @@ pub fn install() -> Result<(), InstallError> {
 
 /// Another logger has been set before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the log facade has a logger already; call logdrive::log::install before any other logger is set, and once")]
+#[error(
+    "the log facade has a logger already; call logdrive::log::install before any other logger is set, and once"
+)]
 pub struct InstallError {
     _private: (),
 }
@@ -65,7 +67,13 @@ impl Log for Facade {
             let mut out = Encoder::new(bytes, VALUES_BYTES_MAX);
             values::encode(record, site, &mut out);
             let cut = out.is_cut();
-            let record = Ready { id, urgent: site.urgent(), scope: &[], values: bytes, cut };
+            let record = Ready {
+                id,
+                urgent: site.urgent(),
+                scope: &[],
+                values: bytes,
+                cut,
+            };
             commit(record, &|| site.number_again());
         });
     }

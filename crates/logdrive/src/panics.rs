@@ -17,7 +17,9 @@ pub(crate) fn install() {
 fn log(info: &std::panic::PanicHookInfo<'_>) {
     crate::runtime::note_panic();
     let message = info.payload_as_str().unwrap_or("a panic without a message");
-    let (file, line) = info.location().map_or(("", 0), |place| (place.file(), place.line()));
+    let (file, line) = info
+        .location()
+        .map_or(("", 0), |place| (place.file(), place.line()));
     crate::error!(target: "panic", panic.file = file, panic.line = line, "panicked: {}", message);
     // The process may end right behind the hook. Bounded: five seconds without progress.
     crate::flush();

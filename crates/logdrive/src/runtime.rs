@@ -6,7 +6,7 @@ use crate::filter::Filter;
 use crate::site::Meta;
 use logdrive_backend::{Backend, BackendError, BackendOptions, Stats, Stopped};
 use logdrive_ring::clock::monotonic_ns;
-use logdrive_ring::control::{ControlEntry, ControlRef, OFF, ON, UNREGISTERED, unbind_all};
+use logdrive_ring::control::{ControlEntry, ControlRef, OFF, OFF_COUNTED, ON, UNREGISTERED, unbind_all};
 use logdrive_ring::local::{self, Clock, Wrote};
 use logdrive_ring::{ClockSource, DropReason, FullPolicy, Leaked, Session, signals};
 use logdrive_wire::kind::FieldKind;
@@ -22,6 +22,7 @@ pub(crate) struct Config {
     pub(crate) filter: Filter,
     pub(crate) full: FullPolicy,
     pub(crate) note_signals: bool,
+    pub(crate) count_disabled: bool,
 }
 
 /// The logger while it runs. Leaked, so that reading it takes no lock; its backend goes when it is stopped.
@@ -29,6 +30,8 @@ pub(crate) struct Config {
 struct Runtime {
     backend: Mutex<Option<Arc<Backend>>>,
     filter: Mutex<Filter>,
+    /// The control word of callsites that the filter switches off.
+    off: u32,
     full: FullPolicy,
     clock: Clock,
     generation: u32,
@@ -46,7 +49,9 @@ static CLOSED: AtomicU64 = AtomicU64::new(0);
 #[non_exhaustive]
 pub enum InitError {
     /// It runs already.
-    #[error("logging runs already in this process; keep the first guard, and do not start again before it is dropped")]
+    #[error(
+        "logging runs already in this process; keep the first guard, and do not start again before it is dropped"
+    )]
     Running,
     /// `LOGDRIVE`, or the builder's filter.
     #[error(transparent)]
@@ -94,6 +99,7 @@ fn launch(config: &Config) -> Result<(), InitError> {
     RUNTIME.set(Runtime {
         backend: Mutex::new(Some(backend)),
         filter: Mutex::new(config.filter.clone()),
+        off: if config.count_disabled { OFF_COUNTED } else { OFF },
         full: config.full,
         clock,
         generation: local::generation(),
@@ -131,7 +137,10 @@ fn runtime() -> Option<&'static Runtime> {
 
 impl Runtime {
     fn backend(&self) -> Option<Arc<Backend>> {
-        self.backend.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.backend
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     fn filter(&self) -> std::sync::MutexGuard<'_, Filter> {
@@ -150,17 +159,27 @@ pub(crate) fn stop() -> Option<(Stopped, Stats)> {
     local::end_generation();
     local::detach_thread();
     signals::forget_header();
-    let backend = runtime.backend.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+    let backend = runtime
+        .backend
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .take()?;
     let stopped = backend.stop();
     Some((stopped, with_closed(backend.stats())))
 }
 
 pub(crate) fn flush() -> bool {
-    RUNTIME.value().and_then(Runtime::backend).is_none_or(|backend| backend.flush())
+    RUNTIME
+        .value()
+        .and_then(Runtime::backend)
+        .is_none_or(|backend| backend.flush())
 }
 
 pub(crate) fn sync() -> bool {
-    RUNTIME.value().and_then(Runtime::backend).is_none_or(|backend| backend.sync())
+    RUNTIME
+        .value()
+        .and_then(Runtime::backend)
+        .is_none_or(|backend| backend.sync())
 }
 
 pub(crate) fn reopen() {
@@ -192,15 +211,19 @@ pub(crate) fn note_panic() {
 
 /// Replaces the filter of the running logger, for all callsites at once. `false` when none runs.
 pub(crate) fn set_filter(filter: Filter) -> bool {
-    let Some(runtime) = RUNTIME.value() else { return false };
-    let Some(backend) = runtime.backend() else { return false };
+    let Some(runtime) = RUNTIME.value() else {
+        return false;
+    };
+    let Some(backend) = runtime.backend() else {
+        return false;
+    };
     // New callsites wait for this lock, so that none slips through with the old filter.
     let mut current = runtime.filter();
     let (callsites, _) = backend.session().callsites_from(0);
     for (id, bytes) in callsites.into_iter().skip(1) {
         if let (Ok(callsite), Some(entry)) = (Callsite::decode(&bytes), backend.session().control(id)) {
             let on = filter.allows(callsite.target_or_module(), callsite.level);
-            entry.set_control(if on { ON } else { OFF });
+            entry.set_control(if on { ON } else { runtime.off });
         }
     }
     *current = filter;
@@ -233,7 +256,11 @@ fn fields(meta: &Meta, kinds: &[u8]) -> Vec<Field> {
     meta.fields
         .iter()
         .zip(kinds)
-        .map(|(field, kind)| Field { name: field.name.to_owned(), kind, argument: field.argument })
+        .map(|(field, kind)| Field {
+            name: field.name.to_owned(),
+            kind,
+            argument: field.argument,
+        })
         .collect()
 }
 
@@ -267,7 +294,11 @@ pub(crate) fn register_with(
         return Some(entry);
     }
     let callsite = callsite();
-    let state = if filter.allows(callsite.target_or_module(), callsite.level) { ON } else { OFF };
+    let state = if filter.allows(callsite.target_or_module(), callsite.level) {
+        ON
+    } else {
+        runtime.off
+    };
     match enter(backend.session(), callsite, state) {
         Some(entry) => {
             control.bind(entry);
@@ -284,10 +315,18 @@ pub(crate) fn register_with(
 /// A description that is too long for the format is entered without its names rather than not at all.
 fn enter(session: &Session, mut callsite: Callsite, state: u32) -> Option<&'static ControlEntry> {
     let bytes = callsite.encode().or_else(|_| {
-        for text in [&mut callsite.file, &mut callsite.module, &mut callsite.target, &mut callsite.message] {
+        for text in [
+            &mut callsite.file,
+            &mut callsite.module,
+            &mut callsite.target,
+            &mut callsite.message,
+        ] {
             cut(text, 256);
         }
-        callsite.fields.iter_mut().for_each(|field| cut(&mut field.name, 64));
+        callsite
+            .fields
+            .iter_mut()
+            .for_each(|field| cut(&mut field.name, 64));
         callsite.encode()
     });
     session.register(&bytes.ok()?, state).ok()
@@ -312,7 +351,10 @@ pub(crate) fn attach() -> Result<(), DropReason> {
     let runtime = runtime().ok_or(DropReason::Closed)?;
     let backend = runtime.backend().ok_or(DropReason::Closed)?;
     let thread = std::thread::current();
-    let producer = backend.session().acquire(thread.name().unwrap_or("")).map_err(|_| DropReason::NoRing)?;
+    let producer = backend
+        .session()
+        .acquire(thread.name().unwrap_or(""))
+        .map_err(|_| DropReason::NoRing)?;
     if local::attach(producer, runtime.full, runtime.clock, runtime.generation) {
         Ok(())
     } else {
@@ -325,7 +367,10 @@ pub(crate) fn count_drop(reason: DropReason) {
     if reason != DropReason::Closed && local::count_drop(reason) {
         return;
     }
-    let session = RUNTIME.value().filter(|_| !local::is_busy()).and_then(Runtime::backend);
+    let session = RUNTIME
+        .value()
+        .filter(|_| !local::is_busy())
+        .and_then(Runtime::backend);
     match session {
         Some(backend) => backend.session().header().count_drop(reason, 1),
         // Relaxed: a statistic.

@@ -101,7 +101,10 @@ impl File {
     /// A file that grows for ever: nothing is rotated or removed unless told. Missing directories are made.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         let options = FileOptions::new(path);
-        Self { sink: SinkOptions::new(Target::File(options.clone())), options }
+        Self {
+            sink: SinkOptions::new(Target::File(options.clone())),
+            options,
+        }
     }
 
     /// Rotates before the file would grow beyond this many bytes.
@@ -171,12 +174,16 @@ impl File {
 impl Console {
     /// Standard output.
     pub fn stdout() -> Self {
-        Self { sink: SinkOptions::new(Target::Stdout) }
+        Self {
+            sink: SinkOptions::new(Target::Stdout),
+        }
     }
 
     /// Standard error.
     pub fn stderr() -> Self {
-        Self { sink: SinkOptions::new(Target::Stderr) }
+        Self {
+            sink: SinkOptions::new(Target::Stderr),
+        }
     }
 }
 
@@ -225,7 +232,10 @@ common!(File, Console);
 
 impl IntoSink for File {
     fn into_sink(self) -> SinkOptions {
-        SinkOptions { target: Target::File(self.options), ..self.sink }
+        SinkOptions {
+            target: Target::File(self.options),
+            ..self.sink
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::capture::{Fields, Kinds, Shortened};
 use crate::runtime;
-use logdrive_ring::control::{ControlEntry, ControlRef, OFF, ON, UNREGISTERED};
+use logdrive_ring::control::{ControlEntry, ControlRef, OFF, OFF_COUNTED, ON, UNREGISTERED};
 use logdrive_ring::local::{self, Wrote};
 use logdrive_ring::{DropReason, Put};
 use logdrive_wire::Level;
@@ -53,7 +53,10 @@ pub struct Ticket {
 impl Site {
     /// A callsite that has not been called.
     pub const fn new(meta: &'static Meta) -> Self {
-        Self { control: ControlRef::unregistered(), meta }
+        Self {
+            control: ControlRef::unregistered(),
+            meta,
+        }
     }
 
     /// Whether the call goes on. Two loads when the callsite is known; registers it the first time.
@@ -62,10 +65,7 @@ impl Site {
         let entry = self.control.entry();
         match entry.control() {
             ON => Some(Ticket { id: entry.id() }),
-            OFF => {
-                local::count_disabled();
-                None
-            }
+            OFF => None,
             _ => self.admit_slowly(C::KINDS),
         }
     }
@@ -97,13 +97,7 @@ impl Site {
 
     #[cold]
     #[inline(never)]
-    fn write_cut<C: Fields>(
-        &'static self,
-        ticket: Ticket,
-        urgent: bool,
-        kinds: &'static [u8],
-        values: &C,
-    ) {
+    fn write_cut<C: Fields>(&'static self, ticket: Ticket, urgent: bool, kinds: &'static [u8], values: &C) {
         let values = Shortened::new(values, RECORD_BYTES_MAX - HEADER_BYTES);
         let length = align_up(HEADER_BYTES + values.size_bytes());
         if length > RECORD_BYTES_MAX {
@@ -121,7 +115,8 @@ impl Site {
 /// On, or anything that asks for a look at sampling.
 fn admit_entry(entry: &'static ControlEntry) -> Option<Ticket> {
     match entry.control() {
-        OFF => {
+        OFF => None,
+        OFF_COUNTED => {
             local::count_disabled();
             None
         }

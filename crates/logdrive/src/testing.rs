@@ -29,7 +29,9 @@ use std::sync::Arc;
 /// captures or starts one, and the two belong into different test programs (files below `tests/`).
 #[must_use = "a capture ends when it is dropped"]
 pub fn capture() -> Capture {
-    Capture { ended: Arc::new(End { id: begin() }) }
+    Capture {
+        ended: Arc::new(End { id: begin() }),
+    }
 }
 
 /// What one test has logged, since [`capture`]. Clones see the same.
@@ -73,7 +75,9 @@ impl Capture {
 
     /// The records as lines: `LEVEL target: spans: message key=value`.
     pub fn lines(&self) -> Vec<String> {
-        read(self.ended.id, |records| records.iter().map(Record::to_string).collect())
+        read(self.ended.id, |records| {
+            records.iter().map(Record::to_string).collect()
+        })
     }
 
     /// Whether a line contains the text.
@@ -90,7 +94,10 @@ impl Capture {
     #[must_use = "a thread is adopted until the result is dropped"]
     pub fn adopt(&self) -> Adopted {
         adopt(self.ended.id);
-        Adopted { id: self.ended.id, thread: std::marker::PhantomData }
+        Adopted {
+            id: self.ended.id,
+            thread: std::marker::PhantomData,
+        }
     }
 }
 

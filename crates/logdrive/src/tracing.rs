@@ -46,7 +46,8 @@ use tracing_core::{Metadata, callsite, dispatcher};
 /// The filter has changed: which callsites are always on is asked anew.
 pub(crate) fn refresh() {
     // Asked by a thread that does not see the dispatcher, `tracing` would switch everything off.
-    let ours = dispatcher::get_default(|dispatch| dispatch.is::<Subscriber>() || dispatch.is::<layer::Records>());
+    let ours =
+        dispatcher::get_default(|dispatch| dispatch.is::<Subscriber>() || dispatch.is::<layer::Records>());
     if ours {
         callsite::rebuild_interest_cache();
     }

@@ -341,7 +341,10 @@ impl Buffers {
     /// The highest sequence number that any buffer has had.
     pub fn last_sequence(&self) -> u64 {
         let sequences = (0..self.buffer_count).map(|index| self.descriptor(index));
-        sequences.map(|descriptor| descriptor.sequence.load(Ordering::Relaxed)).max().unwrap_or(0)
+        sequences
+            .map(|descriptor| descriptor.sequence.load(Ordering::Relaxed))
+            .max()
+            .unwrap_or(0)
     }
 
     /// How far a filling buffer counts at an epoch.

@@ -7,13 +7,16 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 pub const OFF: u32 = 0;
 /// The callsite is on.
 pub const ON: u32 = 1;
+/// The callsite is off, and its calls are counted: some nanoseconds each instead of less than one.
+pub const OFF_COUNTED: u32 = 2;
 /// The callsite has not been registered with the running session. Never in shared memory.
 pub const UNREGISTERED: u32 = u32::MAX;
 
 /// Bytes of an entry.
 pub(crate) const ENTRY_BYTES: usize = 32;
 
-/// The entry of one callsite. Anything but 0 and 1 in `control` takes the sampling path.
+/// The entry of one callsite. Anything but 0 and 1 in `control` takes the slow path: counting,
+/// sampling.
 #[repr(C)]
 #[derive(Debug)]
 pub struct ControlEntry {
@@ -98,7 +101,8 @@ impl ControlRef {
     /// Ties the callsite to its entry, until [`unbind_all`].
     pub fn bind(&'static self, entry: &'static ControlEntry) {
         // SYNC(control)
-        self.entry.store(core::ptr::from_ref(entry).cast_mut(), Ordering::Release);
+        self.entry
+            .store(core::ptr::from_ref(entry).cast_mut(), Ordering::Release);
         // Relaxed: only whoever sees the 0 lists the pointer.
         if self.listed.swap(1, Ordering::Relaxed) != 0 {
             return;
@@ -123,7 +127,9 @@ pub fn unbind_all() {
     let mut at = LISTED.load(Ordering::Acquire);
     // SAFETY: the list holds addresses of statics only.
     while let Some(reference) = unsafe { at.as_ref() } {
-        reference.entry.store((&raw const NOT_REGISTERED).cast_mut(), Ordering::Release);
+        reference
+            .entry
+            .store((&raw const NOT_REGISTERED).cast_mut(), Ordering::Release);
         // Relaxed: written before the element was published.
         at = reference.next.load(Ordering::Relaxed);
     }

@@ -146,41 +146,43 @@ impl Drop for Owner {
 /// allocates; makes no system call but that park. Callsite 0 is not counted as a record.
 #[inline(always)]
 pub fn write(callsite_id: u32, length: usize, urgent: bool, fill: impl FnOnce(&mut Put<'_>)) -> Wrote {
-    with_local(|local| {
-        if local.busy.replace(true) {
-            return reentrant(local);
+    // No closure around the body: it would be a call of its own, with its captures on the stack.
+    let place = LOCAL.with(core::ptr::from_ref);
+    // SAFETY: the place lives as long as the thread, without a destructor, and the reference ends with this call.
+    let local = unsafe { &*place };
+    if local.busy.replace(true) {
+        return reentrant(local);
+    }
+    compiler_fence(Ordering::SeqCst);
+    // SAFETY: the busy flag makes this the only reference to the producer: the place is this thread's, and a signal
+    // handler that interrupts us turns away above.
+    let producer = unsafe { &mut *local.producer.get() };
+    if !producer.hot.fits(length) {
+        let admission = slow(local, producer, length, urgent);
+        if admission != Wrote::Committed {
+            local.busy.set(false);
+            return admission;
         }
-        compiler_fence(Ordering::SeqCst);
-        // SAFETY: the busy flag makes this the only reference to the producer: the place is this thread's, and a
-        // signal handler that interrupts us turns away above.
-        let producer = unsafe { &mut *local.producer.get() };
-        if !producer.hot.fits(length) {
-            let admission = slow(local, producer, length, urgent);
-            if admission != Wrote::Committed {
-                local.busy.set(false);
-                return admission;
-            }
-        }
-        let ticks = match local.clock.get() {
-            Clock::Counter => counter_ticks(),
-            // Relaxed: a time, valid by itself.
-            Clock::Coarse(word) => word.load(Ordering::Relaxed),
-            Clock::Monotonic => monotonic_ns(),
-        };
-        // SAFETY: `fits`, or the slow path, admitted `length` bytes of an attached ring.
-        unsafe {
-            let mut put = producer.hot.space(length);
-            put.zero_tail();
-            put.u32(length as u32);
-            put.u32(callsite_id);
-            put.u64(ticks);
-            fill(&mut put);
-            producer.hot.commit(length, callsite_id != 0);
-        }
-        compiler_fence(Ordering::SeqCst);
-        local.busy.set(false);
-        Wrote::Committed
-    })
+    }
+    let ticks = match local.clock.get() {
+        Clock::Counter => counter_ticks(),
+        // Relaxed: a time, valid by itself.
+        Clock::Coarse(word) => word.load(Ordering::Relaxed),
+        Clock::Monotonic => monotonic_ns(),
+    };
+    // SAFETY: `fits`, or the slow path, admitted `length` bytes of an attached ring.
+    unsafe {
+        let mut put = producer.hot.space(length);
+        put.zero_tail();
+        put.u32(length as u32);
+        put.u32(callsite_id);
+        put.u64(ticks);
+        fill(&mut put);
+        producer.hot.commit(length, callsite_id != 0);
+    }
+    compiler_fence(Ordering::SeqCst);
+    local.busy.set(false);
+    Wrote::Committed
 }
 
 /// `Committed` stands for "go on and write".

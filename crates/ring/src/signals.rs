@@ -9,8 +9,14 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use std::cell::UnsafeCell;
 
 /// The signals that end a process with a core dump.
-const FATAL: [libc::c_int; 6] =
-    [libc::SIGSEGV, libc::SIGABRT, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGSYS];
+const FATAL: [libc::c_int; 6] = [
+    libc::SIGSEGV,
+    libc::SIGABRT,
+    libc::SIGBUS,
+    libc::SIGILL,
+    libc::SIGFPE,
+    libc::SIGSYS,
+];
 
 static HEADER: Leaked<&'static SessionHeader> = Leaked::none();
 static INSTALLED: AtomicU32 = AtomicU32::new(0);
@@ -19,7 +25,9 @@ static INSTALLED: AtomicU32 = AtomicU32::new(0);
 struct Earlier(UnsafeCell<[core::mem::MaybeUninit<libc::sigaction>; FATAL.len()]>);
 // SAFETY: written once by `install` before a handler of ours is in force, and read by handlers afterwards.
 unsafe impl Sync for Earlier {}
-static EARLIER: Earlier = Earlier(UnsafeCell::new([const { core::mem::MaybeUninit::uninit() }; FATAL.len()]));
+static EARLIER: Earlier = Earlier(UnsafeCell::new(
+    [const { core::mem::MaybeUninit::uninit() }; FATAL.len()],
+));
 
 /// From now on SIGSEGV, SIGABRT, SIGBUS, SIGILL, SIGFPE and SIGSYS are noted in this header before the action that was
 /// in force until now takes over: the handler of the program or of the runtime, or the end of the process.
@@ -50,7 +58,9 @@ extern "C" fn note(signal: libc::c_int, _info: *mut libc::siginfo_t, _context: *
     if let Some(header) = HEADER.value() {
         header.note_signal(signal.unsigned_abs(), sys::thread_id(), unix_ns());
     }
-    let Some(index) = FATAL.iter().position(|fatal| *fatal == signal) else { return };
+    let Some(index) = FATAL.iter().position(|fatal| *fatal == signal) else {
+        return;
+    };
     // SAFETY: the earlier action was stored by `note_fatal_signals`. It is put back; a fault comes again when the
     // handler returns, and a signal that was sent is sent again.
     unsafe {

@@ -63,17 +63,7 @@ impl Layout {
         let payload = line.payload;
         let mut offset = 0;
         let mut padded = at;
-        let mut rest = front;
-        if let [first, second, after @ ..] = front
-            && let (Var::Iso, Var::Thread(escape)) = (first.var, second.var)
-        {
-            // How most lines begin, without a decision in between.
-            at = first.put_text(bytes, at, &steps.text);
-            at = self.clock.put_iso(bytes, at, nanos);
-            at = second.put_text(bytes, at, &steps.text);
-            at = self.thread.put(bytes, at, &line.thread, escape);
-            rest = after;
-        }
+        let rest = self.put_head(steps, front, line, nanos, bytes, &mut at);
         for step in rest {
             at = step.put_text(bytes, at, &steps.text);
             if !SEQUENTIAL {
@@ -121,6 +111,30 @@ impl Layout {
             }
         }
         Ok(at)
+    }
+
+    /// Time and thread, with which most lines begin, without a decision in between. Returns the other steps.
+    #[inline(always)]
+    fn put_head<'s>(
+        &mut self,
+        steps: &Steps,
+        front: &'s [Step],
+        line: &Line<'_>,
+        nanos: u32,
+        bytes: &mut [u8],
+        at: &mut usize,
+    ) -> &'s [Step] {
+        let [first, second, rest @ ..] = front else {
+            return front;
+        };
+        let (Var::Iso, Var::Thread(escape)) = (first.var, second.var) else {
+            return front;
+        };
+        *at = first.put_text(bytes, *at, &steps.text);
+        *at = self.clock.put_iso(bytes, *at, nanos);
+        *at = second.put_text(bytes, *at, &steps.text);
+        *at = self.thread.put(bytes, *at, &line.thread, escape);
+        rest
     }
 
     /// Finds where each value of a static payload begins.

@@ -1,0 +1,598 @@
+//! The shared vectors of the ring, the session and the clock, each run in full and counted; and the drawings of
+//! `spec/ring.md` and `spec/session.md`, whose offsets are tried out on real files.
+#![cfg(not(any(loom, miri)))]
+
+use logdrive_ring::local::{self, Clock, Wrote};
+use logdrive_ring::{
+    BUFFER_BYTES_MIN, Calibration, Consumer, DropReason, FullPolicy, Place, Producer, Ring, RingError,
+    Session, SessionOptions, SessionView, control,
+};
+use serde_json::Value as Json;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+#[path = "vectors/drawing.rs"]
+mod drawing;
+use drawing::Drawing;
+
+fn load(file: &str) -> Json {
+    let path = format!("{}/../../vectors/{file}", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// Runs every case of one list; returns how many there were.
+fn each(file: &Json, list: &str, run: impl Fn(&Json, &str)) -> usize {
+    let cases = file[list]
+        .as_array()
+        .unwrap_or_else(|| panic!("the list {list} is missing"));
+    assert!(!cases.is_empty(), "{list} is empty");
+    for case in cases {
+        run(case, &format!("{list}: {}", case["name"]));
+    }
+    cases.len()
+}
+
+fn number(json: &Json) -> u64 {
+    let of_string = json.as_str().and_then(|text| text.parse().ok());
+    of_string
+        .or(json.as_u64())
+        .unwrap_or_else(|| panic!("a number: {json}"))
+}
+
+fn bytes(json: &Json) -> Vec<u8> {
+    let digits = json.as_str().expect("hex is a string");
+    let pair = |at| u8::from_str_radix(&digits[at..at + 2], 16).expect("pairs of digits");
+    (0..digits.len()).step_by(2).map(pair).collect()
+}
+
+fn put(file: &File, offset: u64, value: u64) {
+    file.write_all_at(&value.to_le_bytes(), offset).unwrap();
+}
+
+/// A directory of this test's own.
+fn directory(test: &str) -> PathBuf {
+    let dir = std::env::temp_dir().join(format!("logdrive-vectors-{}-{test}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    dir
+}
+
+#[test]
+fn clock_vectors() {
+    let valid = each(&load("clock.json"), "valid", |case, name| {
+        let calibration = Calibration {
+            base_ticks: number(&case["base_ticks"]),
+            base_unix_ns: number(&case["base_unix_ns"]),
+            ns_per_tick_q32: number(&case["ns_per_tick_q32"]),
+        };
+        assert_eq!(
+            calibration.unix_ns(number(&case["ticks"])),
+            number(&case["unix_ns"]),
+            "{name}"
+        );
+    });
+    println!("vectors: clock.json: {valid} valid");
+    assert!(valid >= 22, "cases have gone missing: {valid}");
+}
+
+/// One call of a thread, as `spec/ring.md` has it: gap records first where they are due.
+fn call(length: usize, urgent: bool, gaps: &mut Vec<(u64, &'static str, u64, usize)>, ring: &Ring) -> Wrote {
+    loop {
+        match local::write(1, length, urgent, |_| {}) {
+            Wrote::GapDue => tell_gaps(gaps, ring),
+            wrote => return wrote,
+        }
+    }
+}
+
+fn tell_gaps(gaps: &mut Vec<(u64, &'static str, u64, usize)>, ring: &Ring) {
+    let mut counts = local::take_gap();
+    for reason in DropReason::ALL {
+        let count = std::mem::take(&mut counts[reason as usize]);
+        let text = reason.text();
+        let length = (16 + 8 + 4 + text.len()).next_multiple_of(8);
+        if count == 0 {
+            continue;
+        }
+        let at = committed(ring);
+        let wrote = local::write(0, length, true, |put| {
+            put.u64(count);
+            put.u32(text.len() as u32);
+            put.bytes(text.as_bytes());
+        });
+        match wrote {
+            Wrote::Committed => gaps.push((count, text, at, length)),
+            _ => counts[reason as usize] = count,
+        }
+    }
+    local::return_gap(&counts);
+}
+
+/// Where a consumer that has read nothing would stop.
+fn committed(ring: &Ring) -> u64 {
+    // The ring is this test's own file, so its words can be read without its two ends.
+    FILE.with(|file| {
+        let mut word = [0; 8];
+        let file = file.borrow();
+        file.as_ref().unwrap().read_exact_at(&mut word, 64).unwrap();
+        assert!(ring.capacity_bytes() > 0);
+        u64::from_le_bytes(word)
+    })
+}
+
+thread_local! {
+    static FILE: std::cell::RefCell<Option<File>> = const { std::cell::RefCell::new(None) };
+}
+
+fn run_sequence(case: &Json, name: &str) {
+    let capacity = number(&case["capacity"]);
+    let (ring, file) = Ring::unnamed(capacity as usize).unwrap();
+    assert_eq!(ring.capacity_bytes() as u64, capacity, "{name}");
+    let ring = Arc::new(ring);
+    put(&file, 64, number(&case["start"]));
+    put(&file, 256, number(&case["start"]));
+    FILE.with(|slot| *slot.borrow_mut() = Some(file));
+    let mut consumer = Consumer::new(Arc::clone(&ring));
+    let attach = || {
+        let producer = Producer::attach(Arc::clone(&ring), "vectors");
+        assert!(local::attach(
+            producer,
+            FullPolicy::Drop,
+            Clock::Counter,
+            local::generation()
+        ));
+    };
+    attach();
+    for (index, step) in case["steps"].as_array().unwrap().iter().enumerate() {
+        let name = format!("{name}, step {index}");
+        if step.get("push").is_some() {
+            run_push(step, &name, &ring);
+        } else if step.get("consume").is_some() {
+            assert_eq!(
+                consumer.pending_bytes().unwrap() as u64,
+                number(&step["pending"]),
+                "{name}"
+            );
+            consumer.release(number(&step["consume"]) as usize);
+            assert_eq!(consumer.position(), number(&step["consumed"]), "{name}");
+        } else {
+            local::detach_thread();
+            attach();
+            assert_eq!(committed(&ring), number(&step["committed"]), "{name}");
+        }
+    }
+    local::detach_thread();
+    assert_eq!(ring.header().records(), number(&case["records"]), "{name}");
+    let expected = |counts: &Json| DropReason::ALL.map(|reason| counts.get(reason.name()).map_or(0, number));
+    assert_eq!(ring.header().dropped(), expected(&case["dropped"]), "{name}");
+    assert_eq!(
+        ring.header().take_unannounced(),
+        expected(&case["unannounced"]),
+        "{name}"
+    );
+}
+
+fn run_push(step: &Json, name: &str, ring: &Arc<Ring>) {
+    let (length, urgent) = (number(&step["push"]) as usize, step["urgent"].as_bool().unwrap());
+    let mut gaps = Vec::new();
+    let mut wrote = Wrote::NoRing;
+    for _ in 0..step.get("times").map_or(1, number) {
+        gaps.clear();
+        wrote = call(length, urgent, &mut gaps, ring);
+    }
+    let capacity = ring.capacity_bytes() as u64;
+    let expected = if step["got"] == "committed" {
+        Wrote::Committed
+    } else {
+        Wrote::Dropped
+    };
+    assert_eq!(wrote, expected, "{name}");
+    assert_eq!(committed(ring), number(&step["committed"]), "{name}");
+    if wrote == Wrote::Committed {
+        let offset = (committed(ring) - length as u64) % capacity;
+        assert_eq!(offset, number(&step["offset"]), "{name}");
+    }
+    let none = Vec::new();
+    let told = step.get("gaps").and_then(Json::as_array).unwrap_or(&none);
+    assert_eq!(gaps.len(), told.len(), "{name}");
+    for ((count, reason, at, length), told) in gaps.iter().zip(told) {
+        assert_eq!(told["reason"], *reason, "{name}");
+        assert_eq!(*count, number(&told["count"]), "{name}");
+        assert_eq!(at % capacity, number(&told["offset"]), "{name}");
+        assert_eq!(*length as u64, number(&told["length_bytes"]), "{name}");
+    }
+}
+
+#[test]
+fn ring_vectors() {
+    local::start_running();
+    let file = load("ring.json");
+    let sequences = each(&file, "sequences", |case, name| {
+        // Each in a thread of its own, because a thread has one ring.
+        std::thread::scope(|scope| scope.spawn(|| run_sequence(case, name)).join()).expect(name);
+    });
+    let position = |case: &Json| {
+        let (ring, file) = Ring::unnamed(number(&case["capacity"]) as usize).unwrap();
+        put(&file, 64, number(&case["committed"]));
+        put(&file, 256, number(&case["consumed"]));
+        Consumer::new(Arc::new(ring)).pending_bytes()
+    };
+    let positions = each(&file, "positions", |case, name| {
+        assert_eq!(
+            position(case).expect(name) as u64,
+            number(&case["pending"]),
+            "{name}"
+        );
+    });
+    let headers = each(&file, "headers", |case, name| {
+        drop(open_header(case).expect(name))
+    });
+    let resumes = each(&file, "resume", |case, name| {
+        let (ring, file) = Ring::unnamed(1 << 16).unwrap();
+        put(&file, 256, number(&case["consumed"]));
+        for (cell, offset) in case["cells"].as_array().unwrap().iter().zip([272, 288]) {
+            put(&file, offset, number(&cell["epoch"]));
+            put(&file, offset + 8, number(&cell["position"]));
+        }
+        let consumer = Consumer::resume(Arc::new(ring), number(&case["epoch"]));
+        assert_eq!(consumer.position(), number(&case["position"]), "{name}");
+    });
+    let bad_positions = each(&file, "invalid_positions", |case, name| {
+        assert_eq!(
+            case["error"],
+            damaged_field(position(case).expect_err(name)),
+            "{name}"
+        );
+    });
+    let bad_headers = each(&file, "invalid_headers", |case, name| {
+        assert_eq!(
+            case["error"],
+            damaged_field(open_header(case).expect_err(name)),
+            "{name}"
+        );
+    });
+    let (valid, invalid) = (
+        sequences + positions + headers + resumes,
+        bad_positions + bad_headers,
+    );
+    println!("vectors: ring.json: {valid} valid, {invalid} invalid");
+    assert!(
+        valid >= 40 && invalid >= 27,
+        "cases have gone missing: {valid} {invalid}"
+    );
+}
+
+fn damaged_field(error: RingError) -> &'static str {
+    assert!(!error.to_string().is_empty());
+    match error {
+        RingError::Damaged { field, .. } => field,
+        other => panic!("not damage: {other}"),
+    }
+}
+
+/// A new ring's file with patches.
+fn open_header(case: &Json) -> Result<Ring, RingError> {
+    let (_ring, whole) = Ring::unnamed(1 << 16).unwrap();
+    let mut head = [0; 4096];
+    whole.read_exact_at(&mut head, 0).unwrap();
+    let dir = directory("headers");
+    let path = dir.join("ring");
+    let file = File::options()
+        .create(true)
+        .truncate(true)
+        .read(true)
+        .write(true)
+        .open(&path)
+        .unwrap();
+    file.write_all_at(&head, 0).unwrap();
+    for patch in case["patches"].as_array().unwrap() {
+        file.write_all_at(&bytes(&patch["hex"]), number(&patch["offset"]))
+            .unwrap();
+    }
+    file.set_len(number(&case["file_bytes"])).unwrap();
+    let opened = Ring::open(&file, &path, 0);
+    std::fs::remove_dir_all(dir).unwrap();
+    opened
+}
+
+fn session_options(dir: &Path) -> SessionOptions {
+    SessionOptions {
+        app: "vectors".into(),
+        run_dirs: vec![dir.to_owned()],
+        ring_bytes: 1 << 16,
+        config: b"[sink]\n".to_vec(),
+        sink_count: 2,
+        buffers_per_sink: 1,
+        buffer_bytes: BUFFER_BYTES_MIN,
+    }
+}
+
+/// A copy of a session's files under a name of its own, so that the real one keeps its lock.
+fn copy_of(session: &Session, name: &str) -> PathBuf {
+    let copy = session.path().with_file_name(name);
+    std::fs::create_dir_all(&copy).unwrap();
+    for entry in std::fs::read_dir(session.path()).unwrap() {
+        let path = entry.unwrap().path();
+        std::fs::write(
+            copy.join(path.file_name().unwrap()),
+            std::fs::read(&path).unwrap(),
+        )
+        .unwrap();
+    }
+    copy
+}
+
+#[test]
+fn session_vectors() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = directory("session");
+    std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let (session, _) = Session::create(&session_options(&dir)).unwrap();
+    let header = std::fs::read(session.path().join("session")).unwrap();
+    let path = copy_of(&session, "copy-1-0");
+    let write = |patch: &dyn Fn(&File)| {
+        std::fs::write(path.join("session"), &header).unwrap();
+        patch(&File::options().write(true).open(path.join("session")).unwrap());
+        SessionView::open(&path)
+    };
+    let table = |case: &Json, name: &str| {
+        std::fs::write(path.join("callsites"), bytes(&case["hex"])).unwrap();
+        let view = write(&|file| put(file, 264, number(&case["table_bytes"]))).expect(name);
+        let entry = |entry: &Json| {
+            (
+                number(&entry["id"]) as u32,
+                entry["text"].as_str().unwrap().as_bytes().to_vec(),
+            )
+        };
+        let expected: Vec<_> = case["entries"].as_array().unwrap().iter().map(entry).collect();
+        assert_eq!(view.callsites().expect(name), expected, "{name}");
+    };
+    let file = load("session.json");
+    let valid = each(&file, "tables", table);
+    let mut invalid = each(&file, "damaged_tables", table);
+    invalid += each(&file, "invalid_headers", |case, name| {
+        let opened = write(&|file| {
+            for patch in case["patches"].as_array().unwrap() {
+                file.write_all_at(&bytes(&patch["hex"]), number(&patch["offset"]))
+                    .unwrap();
+            }
+        });
+        assert_eq!(case["error"], damaged_field(opened.expect_err(name)), "{name}");
+    });
+    session.remove().unwrap();
+    std::fs::remove_dir_all(dir).unwrap();
+    println!("vectors: session.json: {valid} valid, {invalid} invalid");
+    assert!(
+        valid >= 6 && invalid >= 15,
+        "cases have gone missing: {valid} {invalid}"
+    );
+}
+
+#[test]
+fn the_ring_of_the_spec_is_the_ring_of_the_code() {
+    let drawing = Drawing::of("ring.md", "## Header");
+    drawing.assert_whole(4096);
+    let (ring, file) = Ring::unnamed(1 << 16).unwrap();
+    let ring = Arc::new(ring);
+    let at = |field: &str| drawing.offset(field);
+    let header = ring.header();
+    put(&file, at("thread_id"), 77);
+    assert_eq!(header.thread_id(), 77);
+    file.write_all_at(b"spec\0", at("thread_name")).unwrap();
+    assert_eq!(header.thread_name(), "spec");
+    file.write_all_at(&2u32.to_le_bytes(), at("state")).unwrap();
+    assert_eq!(header.state(), logdrive_ring::RingState::Ended);
+    put(&file, at("records"), 5);
+    assert_eq!(header.records(), 5);
+    put(&file, at("cut"), 6);
+    assert_eq!(header.records_cut(), 6);
+    put(&file, at("dropped") + 8, 7);
+    assert_eq!(header.dropped()[1], 7);
+    put(&file, at("unannounced") + 16, 8);
+    assert_eq!(header.take_unannounced()[2], 8);
+    put(&file, at("consumed"), 64);
+    put(&file, at("committed"), 96);
+    let consumer = Consumer::new(Arc::clone(&ring));
+    assert_eq!((consumer.position(), consumer.pending_bytes().unwrap()), (64, 32));
+    consumer.note_drained(8, 3, 2);
+    let word = |offset| {
+        let mut word = [0; 8];
+        file.read_exact_at(&mut word, offset).unwrap();
+        u64::from_le_bytes(word)
+    };
+    assert_eq!(
+        (word(at("drained[0].epoch")), word(at("drained[0].position"))),
+        (3, 72)
+    );
+    consumer.note_drained(16, 4, 3);
+    assert_eq!(
+        (word(at("drained[1].epoch")), word(at("drained[1].position"))),
+        (4, 80)
+    );
+    assert_eq!(
+        (word(at("magic")), word(at("capacity_bytes"))),
+        (u64::from_le_bytes(*b"LDRING\x01\0"), 1 << 16)
+    );
+    // A producer that waits shows in its words.
+    assert_eq!((at("waiting"), at("space_sequence")), (320, 324));
+    put(&file, at("committed"), 128);
+    file.write_all_at(&1u32.to_le_bytes(), at("waiting")).unwrap();
+    let mut consumer = Consumer::new(ring);
+    consumer.release(64);
+    assert_eq!(
+        word(at("waiting")),
+        1 << 32,
+        "cleared, and the sequence behind it is one more"
+    );
+}
+
+#[test]
+fn the_session_of_the_spec_is_the_session_of_the_code() {
+    let dir = directory("drawing");
+    std::fs::remove_dir(&dir).unwrap();
+    let (session, _) = Session::create(&session_options(&dir)).unwrap();
+    session.register(b"first", control::ON).unwrap();
+    session.register(b"second!", control::OFF).unwrap();
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .open(copy_of(&session, "copy-1-0").join("session"))
+        .unwrap();
+    let drawing = Drawing::of("session.md", "## File `session`");
+    drawing.assert_whole(4096);
+    for (field, value) in [
+        ("start_unix_ns", 1),
+        ("base_ticks", 2),
+        ("base_unix_ns", 3),
+        ("ns_per_tick_q32", 4),
+        ("calibration_sequence", 2),
+    ] {
+        put(&file, drawing.offset(field), value);
+    }
+    for (field, value) in [
+        ("coarse_ticks", 5),
+        ("disabled", 6),
+        ("dropped", 7),
+        ("end_thread", 8),
+        ("end_unix_ns", 9),
+    ] {
+        put(&file, drawing.offset(field), value);
+    }
+    for (field, value) in [
+        ("pid", 10u32),
+        ("clock_source", 3),
+        ("end_signal", 11),
+        ("end_panics", 12),
+    ] {
+        file.write_all_at(&value.to_le_bytes(), drawing.offset(field))
+            .unwrap();
+    }
+    file.write_all_at(b"spec\0", drawing.offset("app")).unwrap();
+    let view = SessionView::open(&session.path().with_file_name("copy-1-0")).unwrap();
+    let header = view.header();
+    assert_eq!(
+        (header.pid(), header.start_unix_ns(), header.app()),
+        (10, 1, "spec".to_owned())
+    );
+    assert_eq!(header.clock_source(), logdrive_ring::ClockSource::Monotonic);
+    let calibration = Calibration {
+        base_ticks: 2,
+        base_unix_ns: 3,
+        ns_per_tick_q32: 4,
+    };
+    assert_eq!(header.calibration(), Some(calibration));
+    assert_eq!(
+        header.coarse_clock().load(std::sync::atomic::Ordering::Relaxed),
+        5
+    );
+    assert_eq!(
+        (header.disabled(), header.dropped()[0], header.panics()),
+        (6, 7, 12)
+    );
+    assert_eq!(header.noted_signal(), Some((11, 8, 9)));
+    assert_eq!(
+        (header.ring_count(), header.callsite_count(), header.table_bytes()),
+        (0, 2, 32)
+    );
+    let word = |field| {
+        let mut word = [0; 4];
+        file.read_exact_at(&mut word, drawing.offset(field)).unwrap();
+        u32::from_le_bytes(word)
+    };
+    assert_eq!(
+        (word("ring_count"), word("callsite_count"), word("table_bytes")),
+        (0, 2, 32)
+    );
+    control_entries(&session);
+    output_buffers(&session);
+    session.remove().unwrap();
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+/// The drawing of `control`, against what two registrations wrote.
+fn control_entries(session: &Session) {
+    let drawing = Drawing::of("session.md", "## File `control`");
+    drawing.assert_whole(32);
+    let bytes = std::fs::read(session.path().join("control")).unwrap();
+    let word = |entry: usize, field| {
+        let at = entry * 32 + drawing.offset(field) as usize;
+        u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
+    };
+    assert_eq!(
+        (
+            word(0, "control"),
+            word(0, "id"),
+            word(1, "control"),
+            word(1, "id")
+        ),
+        (1, 0, 0, 1)
+    );
+}
+
+/// The drawings of `drain`, against buffers in known states.
+fn output_buffers(session: &Session) {
+    let buffers = session.buffers();
+    let mut buffer = buffers.take_all(1).remove(0);
+    buffer.start_filling(9);
+    buffer.space()[..3].copy_from_slice(b"ab\n");
+    buffer.grow(3, 2);
+    buffers.note_fill(1, &buffer, 4);
+    buffers.publish(4);
+    buffer.mark_ready();
+    buffer.mark_writing(Place {
+        dev: 21,
+        ino: 22,
+        offset: 23,
+    });
+    buffers.count_dropped(1, 0, 31);
+    buffers.note_error(1, 32);
+    let bytes = std::fs::read(session.path().join("drain")).unwrap();
+    let word = |at: u64| u64::from_le_bytes(bytes[at as usize..at as usize + 8].try_into().unwrap());
+    let half = |at: u64| u32::from_le_bytes(bytes[at as usize..at as usize + 4].try_into().unwrap());
+    let header = Drawing::of("session.md", "Header:");
+    assert_eq!(word(header.offset("magic")), u64::from_le_bytes(*b"LDDRAIN\x01"));
+    assert_eq!(
+        (
+            half(header.offset("sink_count")),
+            half(header.offset("buffer_count"))
+        ),
+        (2, 2)
+    );
+    assert_eq!(word(header.offset("buffer_bytes")), BUFFER_BYTES_MIN as u64);
+    assert_eq!(
+        (word(header.offset("config_bytes")), word(header.offset("epoch"))),
+        (7, 4)
+    );
+    let sink = Drawing::of("session.md", "Sink `s`");
+    sink.assert_whole(256);
+    let of_sink = |field| word(4096 + 256 + sink.offset(field));
+    assert_eq!((of_sink("fill[0].epoch"), of_sink("fill[0].length")), (4, 3));
+    assert_eq!((of_sink("fill[0].records"), of_sink("fill[0].sequence")), (2, 9));
+    assert_eq!(
+        (of_sink("dropped"), of_sink("errors"), of_sink("last_error")),
+        (31, 1, 32)
+    );
+    let descriptor = Drawing::of("session.md", "Descriptor of buffer");
+    descriptor.assert_whole(64);
+    let of_buffer = |field| word(8192 + 64 + descriptor.offset(field));
+    assert_eq!((half(8192 + 64), half(8192 + 64 + 4)), (3, 1));
+    assert_eq!((descriptor.offset("state"), descriptor.offset("sink")), (0, 4));
+    assert_eq!(
+        (of_buffer("sequence"), of_buffer("length"), of_buffer("records")),
+        (9, 3, 2)
+    );
+    assert_eq!(
+        (of_buffer("dev"), of_buffer("ino"), of_buffer("offset")),
+        (21, 22, 23)
+    );
+    assert_eq!(&bytes[24_576..24_583], b"[sink]\n");
+    let at = 57_344 + BUFFER_BYTES_MIN;
+    assert_eq!(&bytes[at..at + 3], b"ab\n");
+    buffer.mark_written();
+    let bytes = std::fs::read(session.path().join("drain")).unwrap();
+    let word = |at: u64| u64::from_le_bytes(bytes[at as usize..at as usize + 8].try_into().unwrap());
+    let of_sink = |field| word(4096 + 256 + sink.offset(field));
+    assert_eq!((of_sink("written_records"), of_sink("written_bytes")), (2, 3));
+}

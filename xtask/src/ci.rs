@@ -1,0 +1,304 @@
+//! `cargo xtask ci`: everything that a change has to pass, in the order in which a fault shows soonest.
+//!
+//! It starts from nothing, goes on without what a machine cannot offer (and says so in the table),
+//! and stops at the first failure with the command that repeats it. Miri and fuzzing are not part of
+//! it: they need a nightly toolchain, and they find more the longer they run.
+
+use crate::args::Args;
+use crate::lab::{self, ARM, add_target};
+use crate::paint;
+use crate::shell::{self, CLIPPY, CROSS_CC, Call, Failure, Outcome, RUSTFMT, Tool};
+use crate::steps::{End, StepOutcome, Steps};
+use crate::{run, suite, tidy, vectors};
+use std::path::Path;
+
+/// Kill-and-recover cycles that every change has to pass.
+const CRASH_CYCLES: &str = "1000";
+/// Workloads that are tried in their short form.
+const SMOKE: [&str; 4] = ["glog", "callsite", "quic", "hang"];
+/// Targets on which the front end has to compile although it does its full work on Linux only.
+const OTHER_UNIXES: [&str; 2] = ["x86_64-unknown-freebsd", "x86_64-apple-darwin"];
+
+struct Step {
+    name: &'static str,
+    about: &'static str,
+    repeat: &'static str,
+    work: fn(&Path) -> StepOutcome,
+}
+
+const STEPS: &[Step] = &[
+    Step {
+        name: "tidy",
+        about: "the project's own rules",
+        repeat: "cargo xtask tidy",
+        work: |_| passed(tidy::run(&[])),
+    },
+    Step {
+        name: "fmt",
+        about: "the sources are formatted",
+        repeat: "cargo fmt --all (mends it)",
+        work: fmt,
+    },
+    Step {
+        name: "clippy",
+        about: "no warning from rustc or clippy, in any target",
+        repeat: "cargo xtask ci --only clippy",
+        work: clippy,
+    },
+    Step {
+        name: "docs",
+        about: "the documentation builds without a warning",
+        repeat: "cargo xtask ci --only docs",
+        work: docs,
+    },
+    Step {
+        name: "features",
+        about: "the front end compiles with no feature and with each alone",
+        repeat: "cargo xtask ci --only features",
+        work: features,
+    },
+    Step {
+        name: "targets",
+        about: "it compiles for 64-bit Arm, the front end for other Unixes too",
+        repeat: "cargo xtask ci --only targets",
+        work: targets,
+    },
+    Step {
+        name: "test",
+        about: "all tests of all languages, with the examples",
+        repeat: "cargo xtask test",
+        work: |_| passed(suite::run(&[])),
+    },
+    Step {
+        name: "vectors",
+        about: "every language ran every shared vector",
+        repeat: "cargo xtask vectors",
+        work: |_| passed(vectors::run(&[])),
+    },
+    Step {
+        name: "loom",
+        about: "the ring under every interleaving",
+        repeat: "cargo xtask loom",
+        work: |_| passed(lab::loom(&[])),
+    },
+    Step {
+        name: "crash",
+        about: "killed at random moments, nothing lost",
+        repeat: "cargo xtask crash --cycles 1000",
+        work: |_| passed(run::crash(&["--cycles".to_owned(), CRASH_CYCLES.to_owned()])),
+    },
+    Step {
+        name: "smoke",
+        about: "each workload in its short form",
+        repeat: "cargo xtask bench NAME --quick",
+        work: smoke,
+    },
+];
+
+/// Runs all steps, or those that `--only` names.
+pub(crate) fn run(args: &[String]) -> Outcome {
+    let mut own = Args::new(args);
+    let list = own.switch("--list");
+    let only = own.value("--only")?;
+    own.end()?;
+    if list {
+        STEPS
+            .iter()
+            .for_each(|step| println!("{:9} {}", step.name, step.about));
+        return Ok(());
+    }
+    let chosen = choose(only.as_deref())?;
+    let root = shell::root()?;
+    let mut steps = Steps::stopping("ci");
+    for step in chosen {
+        steps.step(step.name, step.repeat, || (step.work)(&root));
+    }
+    steps.finish()?;
+    if only.is_none() {
+        eprintln!(
+            "{}",
+            paint::faint("not part of ci: cargo xtask miri, cargo xtask fuzz, cargo xtask aarch64")
+        );
+    }
+    Ok(())
+}
+
+fn choose(only: Option<&str>) -> Result<Vec<&'static Step>, Failure> {
+    let Some(names) = only else {
+        return Ok(STEPS.iter().collect());
+    };
+    let names: Vec<&str> = names.split(',').collect();
+    if let Some(stranger) = names
+        .iter()
+        .find(|name| !STEPS.iter().any(|step| step.name == **name))
+    {
+        let all: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
+        return Err(Failure::usage(format!(
+            "`{stranger}` is not a step of ci; there are: {}",
+            all.join(", ")
+        )));
+    }
+    Ok(STEPS.iter().filter(|step| names.contains(&step.name)).collect())
+}
+
+fn passed(outcome: Outcome) -> StepOutcome {
+    outcome.map(|()| End::Passed)
+}
+
+/// Makes sure that a part of the toolchain is there: a minimal installation lacks both.
+fn component(tool: &Tool, name: &str) -> Outcome {
+    if !tool.present() {
+        Call::new("rustup").args(["component", "add", name]).succeeds();
+    }
+    tool.require()
+}
+
+/// Names the files only: the whole difference would bury everything else.
+fn fmt(root: &Path) -> StepOutcome {
+    component(&RUSTFMT, "rustfmt")?;
+    passed(
+        Call::cargo()
+            .words("fmt --all --check -- --files-with-diff")
+            .dir(root)
+            .run(),
+    )
+}
+
+fn clippy(root: &Path) -> StepOutcome {
+    component(&CLIPPY, "clippy")?;
+    let args = [
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--all-features",
+        "--locked",
+        "--",
+        "-D",
+        "warnings",
+    ];
+    passed(Call::cargo().args(args).dir(root).run())
+}
+
+/// Libraries only: the program `logdrive` and the library of the same name would overwrite each
+/// other's pages.
+fn docs(root: &Path) -> StepOutcome {
+    let args = [
+        "doc",
+        "--workspace",
+        "--lib",
+        "--all-features",
+        "--no-deps",
+        "--locked",
+    ];
+    passed(
+        Call::cargo()
+            .env("RUSTDOCFLAGS", "-D warnings")
+            .args(args)
+            .dir(root)
+            .run(),
+    )
+}
+
+/// Features are additive, so the ends matter: none at all, and each without the others.
+fn features(root: &Path) -> StepOutcome {
+    let manifest = std::fs::read_to_string(root.join("crates/logdrive/Cargo.toml"))
+        .map_err(|cause| Failure::new(format!("crates/logdrive/Cargo.toml cannot be read: {cause}"), ""))?;
+    let check = [
+        "check",
+        "--package",
+        "logdrive",
+        "--locked",
+        "--no-default-features",
+    ];
+    Call::cargo().args(check).dir(root).run()?;
+    for feature in feature_names(&manifest) {
+        Call::cargo()
+            .args(check)
+            .args(["--features", feature])
+            .dir(root)
+            .run()?;
+    }
+    Ok(End::Passed)
+}
+
+/// Names in the `[features]` table of a manifest, without `default`.
+fn feature_names(manifest: &str) -> Vec<&str> {
+    let table = manifest
+        .lines()
+        .skip_while(|line| line.trim() != "[features]")
+        .skip(1);
+    table
+        .take_while(|line| !line.starts_with('['))
+        .filter_map(|line| line.split_once('='))
+        .map(|(name, _)| name.trim())
+        .filter(|name| *name != "default" && !name.starts_with('#'))
+        .collect()
+}
+
+fn targets(root: &Path) -> StepOutcome {
+    let mut left_out = Vec::new();
+    let arm = ["--package", "logdrive", "--package", "logdrive-cli"];
+    let front_end = ["--package", "logdrive"];
+    let plans = [
+        (ARM, &arm[..]),
+        (OTHER_UNIXES[0], &front_end[..]),
+        (OTHER_UNIXES[1], &front_end[..]),
+    ];
+    for (target, packages) in plans {
+        match add_target(target) {
+            Err(why) => left_out.push(why),
+            Ok(()) => check_target(root, target, packages)?,
+        }
+    }
+    Ok(if left_out.is_empty() {
+        End::Passed
+    } else {
+        End::LeftOut(left_out.join("; "))
+    })
+}
+
+/// Checks `packages` for `target`. A check never links, so where no C compiler for the target is
+/// installed, build scripts that compile C are handed `true`, which makes nothing and succeeds.
+fn check_target(root: &Path, target: &str, packages: &[&str]) -> Outcome {
+    let mut call = Call::cargo();
+    if target != ARM || !CROSS_CC.present() {
+        let suffix = target.replace('-', "_");
+        call = call
+            .env(&format!("CC_{suffix}"), "true")
+            .env(&format!("AR_{suffix}"), "true");
+    }
+    call.args(["check", "--locked", "--all-features", "--target", target])
+        .args(packages)
+        .dir(root)
+        .run()
+}
+
+/// Short runs of the workloads: they prove that each still works, not how fast it is.
+fn smoke(_: &Path) -> StepOutcome {
+    for name in SMOKE {
+        run::bench(&[name.to_owned(), "--quick".to_owned()]).map_err(|failure| Failure {
+            advice: format!("cargo xtask bench {name} --quick"),
+            ..failure
+        })?;
+    }
+    Ok(End::Passed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_takes_known_steps_in_their_order() {
+        let names = |only| choose(only).map(|steps| steps.iter().map(|step| step.name).collect::<Vec<_>>());
+        assert_eq!(names(Some("clippy,fmt")).expect("known steps"), ["fmt", "clippy"]);
+        assert!(names(Some("clippie")).is_err());
+        assert_eq!(names(None).expect("all").len(), STEPS.len());
+    }
+
+    #[test]
+    fn features_are_read_from_a_manifest() {
+        let manifest = "[package]\nname = \"x\"\n[features]\ndefault = []\n# why\ntracing = [\"dep:tracing\"]\nlog = []\n[lints]\na = 1\n";
+        assert_eq!(feature_names(manifest), ["tracing", "log"]);
+    }
+}

@@ -1,0 +1,165 @@
+//! Checks with tools of their own: loom (interleavings), Miri (undefined behaviour), fuzzing (hostile
+//! bytes) and the tests for 64-bit Arm under an emulator.
+
+use crate::args::Args;
+use crate::paint;
+use crate::shell::{self, CARGO_FUZZ, CROSS_CC, Call, Failure, MIRI, NIGHTLY, Outcome, QEMU, RUSTUP};
+use std::path::Path;
+
+/// The packages that Miri can interpret: no drain, no files, no network.
+const MIRI_PACKAGES: [&str; 2] = ["crates/wire", "crates/ring"];
+/// How a source line takes something away under Miri.
+const MIRI_MARKS: [&str; 4] = ["not(miri)", "cfg(miri)", "cfg!(miri)", "cfg_attr(miri, ignore"];
+/// Seconds for each fuzz target when none are given.
+const FUZZ_SECONDS: u64 = 60;
+/// The Arm target that Logdrive supports.
+pub(crate) const ARM: &str = "aarch64-unknown-linux-gnu";
+
+/// Runs the ring's loom tests in a target directory of their own, since `--cfg loom` rebuilds all.
+pub(crate) fn loom(args: &[String]) -> Outcome {
+    let root = shell::root()?;
+    let mut flags = std::env::var("RUSTFLAGS").unwrap_or_default();
+    flags.push_str(" --cfg loom");
+    Call::cargo()
+        .env("RUSTFLAGS", flags.trim())
+        .words("test --package logdrive-ring --release --test loom")
+        .words("--target-dir target/loom")
+        .args(args)
+        .dir(&root)
+        .run()
+}
+
+/// Runs the unit tests of wire and ring under Miri and lists what they leave out there.
+pub(crate) fn miri(args: &[String]) -> Outcome {
+    let root = shell::root()?;
+    RUSTUP.require()?;
+    NIGHTLY.require()?;
+    MIRI.require()?;
+    let excluded = excluded_under_miri(&root)?;
+    let notes = ["integration tests: they need shared memory, signals and processes".to_owned()];
+    eprintln!("{}", paint::note("left out under Miri:"));
+    notes
+        .iter()
+        .chain(&excluded)
+        .for_each(|line| eprintln!("  {line}"));
+    Call::nightly_cargo()
+        .words("miri test --lib --no-fail-fast --package logdrive-wire --package logdrive-ring")
+        .words("--target-dir target/miri")
+        .args(args)
+        .dir(&root)
+        .run()
+}
+
+/// Lines of the two crates that take something away under Miri, with the line that they stand on.
+fn excluded_under_miri(root: &Path) -> Result<Vec<String>, Failure> {
+    let mut found = Vec::new();
+    for file in crate::tidy::Tree::read(root)?.files() {
+        let inside = MIRI_PACKAGES.iter().any(|dir| file.path.starts_with(dir));
+        if !inside || !file.path.ends_with(".rs") {
+            continue;
+        }
+        for (at, line) in file.text.lines().enumerate() {
+            if MIRI_MARKS.iter().any(|mark| line.contains(mark)) {
+                found.push(format!("{}:{}: {}", file.path, at + 1, line.trim()));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Fuzzes one target, or each in turn.
+pub(crate) fn fuzz(args: &[String]) -> Outcome {
+    let root = shell::root()?;
+    let mut own = Args::new(args);
+    let seconds = own.number("--seconds")?.unwrap_or(FUZZ_SECONDS).to_string();
+    let wanted = own.word();
+    let passed_on = own.passed_on();
+    own.end()?;
+    let targets = fuzz_targets(&root)?;
+    let chosen: Vec<&String> = match &wanted {
+        None => targets.iter().collect(),
+        Some(name) => targets.iter().filter(|target| *target == name).collect(),
+    };
+    if chosen.is_empty() {
+        let name = wanted.unwrap_or_default();
+        return Err(Failure::usage(format!(
+            "there is no fuzz target `{name}`; there are: {}",
+            targets.join(", ")
+        )));
+    }
+    RUSTUP.require()?;
+    NIGHTLY.require()?;
+    CARGO_FUZZ.require()?;
+    for target in chosen {
+        Call::nightly_cargo()
+            .args(["fuzz", "run", target, "--", &format!("-max_total_time={seconds}")])
+            .args(&passed_on)
+            .dir(&root)
+            .run()
+            .map_err(|failure| with_crash_advice(failure, target))?;
+    }
+    Ok(())
+}
+
+fn with_crash_advice(mut failure: Failure, target: &str) -> Failure {
+    failure.advice = format!(
+        "the input lies under fuzz/artifacts/{target}/; to repeat it: \
+         cargo +nightly fuzz run {target} FILE; a mended fault leaves a test with its bytes"
+    );
+    failure
+}
+
+fn fuzz_targets(root: &Path) -> Result<Vec<String>, Failure> {
+    let dir = root.join("fuzz/fuzz_targets");
+    let entries = std::fs::read_dir(&dir)
+        .map_err(|cause| Failure::new(format!("fuzz/fuzz_targets cannot be read: {cause}"), ""))?;
+    let mut names: Vec<String> = entries
+        .filter_map(Result::ok)
+        .filter_map(|entry| entry.file_name().to_str()?.strip_suffix(".rs").map(str::to_owned))
+        .collect();
+    names.sort();
+    Ok(names)
+}
+
+/// Builds the tests for 64-bit Arm and runs them under qemu-user.
+pub(crate) fn aarch64(args: &[String]) -> Outcome {
+    let root = shell::root()?;
+    CROSS_CC.require()?;
+    QEMU.require()?;
+    add_target(ARM).map_err(|why| Failure::new(why, ""))?;
+    Call::cargo()
+        .env(
+            "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER",
+            "aarch64-linux-gnu-gcc",
+        )
+        .env(
+            "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER",
+            "qemu-aarch64 -L /usr/aarch64-linux-gnu",
+        )
+        .args(["test", "--target", ARM, "--no-fail-fast"])
+        .words("--package logdrive-wire --package logdrive-ring")
+        .words("--package logdrive-backend --package logdrive")
+        .args(args)
+        .dir(&root)
+        .run()
+}
+
+/// Makes sure that the standard library for `target` is there; says why when it cannot be had.
+pub(crate) fn add_target(target: &str) -> Result<(), String> {
+    let installed = Call::new("rustc").args(["--print", "target-libdir", "--target", target]);
+    let there = installed
+        .stdout()
+        .is_ok_and(|dir| std::fs::read_dir(dir.trim()).is_ok_and(|mut entries| entries.next().is_some()));
+    if there {
+        return Ok(());
+    }
+    if !RUSTUP.present() {
+        return Err(format!("no standard library for {target}: {}", RUSTUP.missing()));
+    }
+    if Call::new("rustup").args(["target", "add", target]).succeeds() {
+        return Ok(());
+    }
+    Err(format!(
+        "no standard library for {target}; to get it: rustup target add {target}"
+    ))
+}

@@ -1,0 +1,454 @@
+//! `cargo xtask tidy`: the rules of the project that a program can check, so that nobody has to
+//! remember them. To change a rule, change it here and say why.
+//!
+//! Each rule is a function from the tree to findings. A finding says where, what and what to do. A
+//! line may claim an exception with a reason, `tidy: allow(RULE): reason` in a comment above it; an
+//! exception without a reason, or one that is no longer needed, is a finding too.
+
+mod floors;
+mod lexer;
+mod links;
+mod orderings;
+mod pages;
+mod rust;
+mod source;
+mod testing;
+mod text;
+mod unsafety;
+
+use crate::metadata::{self, Package};
+use crate::paint;
+use crate::shell::{self, Call, Failure, Outcome};
+pub(crate) use source::Source;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::Path;
+
+/// One breach of one rule.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Finding {
+    file: String,
+    line: u32,
+    rule: &'static str,
+    what: String,
+    advice: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Finding {
+            file,
+            line,
+            rule,
+            what,
+            advice,
+        } = self;
+        write!(out, "{file}:{line}: {what}; {advice} [{rule}]")
+    }
+}
+
+/// A rule: its name (as in an exception), what it wants, and the check.
+struct Rule {
+    name: &'static str,
+    wants: &'static str,
+    check: fn(&Tree, &mut Report),
+}
+
+const RULES: &[Rule] = &[
+    Rule {
+        name: "function",
+        wants: "a Rust function has at most 70 lines",
+        check: rust::functions,
+    },
+    Rule {
+        name: "file",
+        wants: "a source file has at most 800 lines",
+        check: rust::files,
+    },
+    Rule {
+        name: "opening",
+        wants: "a Rust file opens with a `//!` paragraph",
+        check: rust::openings,
+    },
+    Rule {
+        name: "names",
+        wants: "no `get_`, no `utils`, `common`, `manager`, `helpers`",
+        check: rust::names,
+    },
+    Rule {
+        name: "leftovers",
+        wants: "no todo!, unimplemented!, dbg!",
+        check: rust::leftovers,
+    },
+    Rule {
+        name: "prints",
+        wants: "no library prints: the terminal belongs to the user's program",
+        check: rust::prints,
+    },
+    Rule {
+        name: "pure",
+        wants: "`wire` has no I/O and no clock",
+        check: rust::pure,
+    },
+    Rule {
+        name: "ignored",
+        wants: "no ignored test, no ignored example in docs",
+        check: testing::ignored,
+    },
+    Rule {
+        name: "sleep",
+        wants: "no sleeping in tests",
+        check: testing::sleeps,
+    },
+    Rule {
+        name: "assertion",
+        wants: "no test without an assertion",
+        check: testing::assertions,
+    },
+    Rule {
+        name: "unsafe",
+        wants: "`unsafe` only where ARCHITECTURE.md lists it",
+        check: unsafety::check,
+    },
+    Rule {
+        name: "orderings",
+        wants: "atomic orderings stronger than Relaxed are labelled in pairs",
+        check: orderings::check,
+    },
+    Rule {
+        name: "floors",
+        wants: "crates depend downwards only",
+        check: floors::check,
+    },
+    Rule {
+        name: "whitespace",
+        wants: "no trailing blanks, no tabs, one line break at the end",
+        check: text::whitespace,
+    },
+    Rule {
+        name: "machine",
+        wants: "no path of one machine, no private registry",
+        check: text::machine,
+    },
+    Rule {
+        name: "lock",
+        wants: "Cargo.lock is tracked and names crates.io only",
+        check: text::lock,
+    },
+    Rule {
+        name: "pages",
+        wants: "README at most 150 lines, CONTRIBUTING at most 80",
+        check: pages::lengths,
+    },
+    Rule {
+        name: "version",
+        wants: "one minimum Rust version everywhere",
+        check: pages::rust_version,
+    },
+    Rule {
+        name: "vectors",
+        wants: "vectors parse, and large integers are strings",
+        check: pages::vectors,
+    },
+    Rule {
+        name: "links",
+        wants: "links between the project's pages lead somewhere",
+        check: links::check,
+    },
+];
+
+/// What the rules look at.
+pub(crate) struct Tree {
+    files: Vec<Source>,
+    paths: BTreeSet<String>,
+    /// Files that are compiled for tests only although they lie beside the others.
+    test_files: BTreeSet<String>,
+    packages: Vec<Package>,
+    lock_is_tracked: bool,
+}
+
+impl Tree {
+    /// Reads every file that git tracks or would add; without git, every file outside `target`.
+    pub(crate) fn read(root: &Path) -> Result<Tree, Failure> {
+        let (paths, lock_is_tracked) = match listed_by_git(root) {
+            Some(listed) => listed,
+            None => {
+                let mut paths = BTreeSet::new();
+                walk(root, root, &mut paths);
+                let lock = paths.contains("Cargo.lock");
+                (paths, lock)
+            }
+        };
+        let mut files = Vec::new();
+        let mut present = BTreeSet::new();
+        for path in paths {
+            // A file that is listed but gone was deleted and not committed yet.
+            let Ok(bytes) = std::fs::read(root.join(&path)) else {
+                continue;
+            };
+            files.push(Source::new(&path, &String::from_utf8(bytes).unwrap_or_default()));
+            present.insert(path);
+        }
+        Ok(Tree {
+            test_files: testing::test_files(&files),
+            files,
+            paths: present,
+            packages: metadata::packages(root)?,
+            lock_is_tracked,
+        })
+    }
+
+    pub(crate) fn files(&self) -> &[Source] {
+        &self.files
+    }
+
+    fn rust(&self) -> impl Iterator<Item = &Source> {
+        self.files.iter().filter(|file| file.is_rust())
+    }
+
+    fn file(&self, path: &str) -> Option<&Source> {
+        self.files.iter().find(|file| file.path == path)
+    }
+
+    /// Whether `path` is a file of the project or a folder of one.
+    fn holds(&self, path: &str) -> bool {
+        let path = path.trim_end_matches('/');
+        let inside = format!("{path}/");
+        path.is_empty()
+            || self.paths.contains(path)
+            || self
+                .paths
+                .range(inside.clone()..)
+                .next()
+                .is_some_and(|next| next.starts_with(&inside))
+    }
+
+    #[cfg(test)]
+    fn of(files: &[(&str, &str)]) -> Tree {
+        let paths = files.iter().map(|(path, _)| (*path).to_owned()).collect();
+        let files: Vec<Source> = files.iter().map(|(path, text)| Source::new(path, text)).collect();
+        Tree {
+            test_files: testing::test_files(&files),
+            files,
+            paths,
+            packages: Vec::new(),
+            lock_is_tracked: true,
+        }
+    }
+}
+
+/// Paths that git tracks or would add, and whether `Cargo.lock` is among the tracked ones.
+fn listed_by_git(root: &Path) -> Option<(BTreeSet<String>, bool)> {
+    if !root.join(".git").exists() || !Call::new("git").words("rev-parse --git-dir").dir(root).succeeds() {
+        return None;
+    }
+    let list = |args: &[&str]| {
+        let listed = Call::new("git")
+            .words("ls-files -z")
+            .args(args)
+            .dir(root)
+            .stdout()
+            .ok()?;
+        Some(
+            listed
+                .split('\0')
+                .filter(|path| !path.is_empty())
+                .map(str::to_owned)
+                .collect::<BTreeSet<_>>(),
+        )
+    };
+    let paths = list(&["--cached", "--others", "--exclude-standard"])?;
+    Some((paths, list(&["Cargo.lock"])?.contains("Cargo.lock")))
+}
+
+fn walk(root: &Path, dir: &Path, paths: &mut BTreeSet<String>) {
+    let Ok(entries) = std::fs::read_dir(dir) else {
+        return;
+    };
+    for entry in entries.filter_map(Result::ok) {
+        let path = entry.path();
+        let skipped = [".git", "target"].iter().any(|name| entry.file_name() == *name);
+        if path.is_dir() && !path.is_symlink() {
+            if !skipped {
+                walk(root, &path, paths);
+            }
+        } else if let Ok(inside) = path.strip_prefix(root) {
+            paths.insert(inside.to_string_lossy().into_owned());
+        }
+    }
+}
+
+/// Collects what a rule finds.
+pub(crate) struct Report {
+    rule: &'static str,
+    findings: Vec<Finding>,
+}
+
+impl Report {
+    /// A finding in a file of the tree, unless a comment there allows it.
+    fn add(&mut self, file: &Source, line: u32, what: impl Into<String>, advice: impl Into<String>) {
+        if !file.allows(self.rule, line) {
+            self.add_at(&file.path, line, what, advice);
+        }
+    }
+
+    /// A finding at a place that cannot hold a comment, or where no exception is granted.
+    fn add_at(&mut self, file: &str, line: u32, what: impl Into<String>, advice: impl Into<String>) {
+        let (what, advice) = (what.into(), advice.into());
+        self.findings.push(Finding {
+            file: file.to_owned(),
+            line,
+            rule: self.rule,
+            what,
+            advice,
+        });
+    }
+}
+
+pub(crate) fn run(args: &[String]) -> Outcome {
+    match args {
+        [] => {}
+        [flag] if flag == "--rules" => {
+            RULES
+                .iter()
+                .for_each(|rule| println!("{:11} {}", rule.name, rule.wants));
+            return Ok(());
+        }
+        _ => {
+            return Err(Failure::usage(format!(
+                "`{}` is not an argument of tidy",
+                args.join(" ")
+            )));
+        }
+    }
+    let tree = Tree::read(&shell::root()?)?;
+    let findings = check_all(&tree);
+    for finding in &findings {
+        println!("{finding}");
+    }
+    if findings.is_empty() {
+        eprintln!(
+            "{}: {} rules over {} files",
+            paint::good("tidy"),
+            RULES.len(),
+            tree.files.len()
+        );
+        return Ok(());
+    }
+    Err(Failure::new(
+        format!("tidy has {} findings", findings.len()),
+        "`cargo xtask tidy --rules` says what each rule wants",
+    ))
+}
+
+fn check_all(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for rule in RULES {
+        findings.extend(check_one(tree, rule));
+    }
+    findings.extend(needless_allowances(tree));
+    findings.sort();
+    findings.dedup();
+    findings
+}
+
+fn check_one(tree: &Tree, rule: &Rule) -> Vec<Finding> {
+    let mut report = Report {
+        rule: rule.name,
+        findings: Vec::new(),
+    };
+    (rule.check)(tree, &mut report);
+    report.findings
+}
+
+/// Exceptions that name no rule, give no reason or excuse nothing. Runs after all rules.
+fn needless_allowances(tree: &Tree) -> Vec<Finding> {
+    let mut report = Report {
+        rule: "allow",
+        findings: Vec::new(),
+    };
+    for file in tree.files() {
+        for allowance in file.allowances() {
+            let rule = &allowance.rule;
+            if !RULES.iter().any(|known| known.name == rule) {
+                report.add_at(
+                    &file.path,
+                    allowance.line,
+                    format!("there is no rule `{rule}`"),
+                    "see cargo xtask tidy --rules",
+                );
+            } else if allowance.reason.is_empty() {
+                report.add_at(
+                    &file.path,
+                    allowance.line,
+                    "an exception without a reason",
+                    "say why after the colon",
+                );
+            } else if !allowance.used.get() {
+                report.add_at(
+                    &file.path,
+                    allowance.line,
+                    format!("nothing here breaks the rule `{rule}`"),
+                    "delete the exception",
+                );
+            }
+        }
+    }
+    report.findings
+}
+
+/// Findings of the rule `name` alone, as text, for the rules' tests.
+#[cfg(test)]
+fn findings_of(name: &str, tree: &Tree) -> Vec<String> {
+    let rule = RULES
+        .iter()
+        .find(|rule| rule.name == name)
+        .expect("a rule of this name");
+    check_one(tree, rule).iter().map(Finding::to_string).collect()
+}
+
+/// Asserts that the rule finds something at `place` (`file:line:`) and nothing elsewhere.
+#[cfg(test)]
+fn assert_finds(name: &str, files: &[(&str, &str)], place: &str) {
+    let found = findings_of(name, &Tree::of(files));
+    assert!(
+        found.len() == 1 && found[0].starts_with(place),
+        "wanted one finding at {place}, got {found:#?}"
+    );
+}
+
+/// Asserts that the rule finds nothing.
+#[cfg(test)]
+fn assert_passes(name: &str, files: &[(&str, &str)]) {
+    let found = findings_of(name, &Tree::of(files));
+    assert!(found.is_empty(), "wanted no finding, got {found:#?}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_exception_needs_a_rule_a_reason_and_a_use() {
+        let text = format!(
+            "//! X.\n// {0}: allow(nonsense): why\n// {0}: allow(names)\n// {0}: allow(leftovers): why\nfn get_x() {{}}\n",
+            "tidy"
+        );
+        let found = check_all(&Tree::of(&[("crates/wire/src/a.rs", &text)]));
+        let lines: Vec<u32> = found
+            .iter()
+            .filter(|f| f.rule == "allow")
+            .map(|f| f.line)
+            .collect();
+        assert_eq!(lines, [2, 3, 4], "{found:#?}");
+    }
+
+    #[test]
+    fn a_finding_reads_as_place_what_and_advice() {
+        let found = findings_of("names", &Tree::of(&[("a.rs", "//! X.\nfn get_x() {}\n")]));
+        assert_eq!(
+            found,
+            ["a.rs:2: `get_x` starts with `get_`; name it for what it gives: `x` [names]"]
+        );
+    }
+}

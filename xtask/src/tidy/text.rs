@@ -1,0 +1,166 @@
+//! Rules about plain text: blanks and line breaks, traces of one machine, and the lock file.
+
+use super::{Report, Tree};
+
+/// Files whose blanks are checked.
+const CLEAN: [&str; 3] = ["rs", "md", "toml"];
+/// Languages whose samples in a page need tabs.
+const TABBED: [&str; 4] = ["go", "make", "makefile", "diff"];
+/// Folders that exist on some machine only. Kept without slashes, so that this file passes.
+const MACHINE_FOLDERS: [&str; 4] = ["work", "root", "home", "Users"];
+/// Settings that turn a build to another registry.
+const REGISTRY_SETTINGS: [&str; 5] = [
+    "[source.",
+    "[registries",
+    "replace-with",
+    "GOPROXY=",
+    "CARGO_REGISTRIES_",
+];
+const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
+
+pub(super) fn whitespace(tree: &Tree, report: &mut Report) {
+    for file in tree
+        .files()
+        .iter()
+        .filter(|file| CLEAN.contains(&file.extension()))
+    {
+        let mut fence: Option<String> = None;
+        for (at, line) in file.lines() {
+            if let Some(info) = line
+                .trim_start()
+                .strip_prefix("```")
+                .filter(|_| file.extension() == "md")
+            {
+                fence = if fence.is_some() {
+                    None
+                } else {
+                    Some(info.trim().to_owned())
+                };
+            }
+            if line.ends_with([' ', '\t', '\r']) {
+                report.add(file, at, "blanks at the end of the line", "take them off");
+            }
+            if line.contains('\t') && !fence.as_deref().is_some_and(|info| TABBED.contains(&info)) {
+                report.add(file, at, "a tab", "use spaces");
+            }
+        }
+        let last = u32::try_from(file.text.lines().count())
+            .unwrap_or(u32::MAX)
+            .max(1);
+        if !file.text.is_empty() && (!file.text.ends_with('\n') || file.text.ends_with("\n\n")) {
+            report.add(file, last, "the file does not end in one line break", "end it so");
+        }
+    }
+}
+
+pub(super) fn machine(tree: &Tree, report: &mut Report) {
+    let folders: Vec<String> = MACHINE_FOLDERS.iter().map(|name| format!("/{name}/")).collect();
+    for file in tree
+        .files()
+        .iter()
+        .filter(|file| file.path != "xtask/src/tidy/text.rs")
+    {
+        for (at, line) in file.lines() {
+            if let Some(folder) = folders.iter().find(|folder| holds_path(line, folder)) {
+                let advice = "name it from the project's folder, by a variable or with a neutral example";
+                report.add(file, at, format!("`{folder}` is a path of one machine"), advice);
+            }
+            let comparable = !file.is_rust() && file.path != "Cargo.lock";
+            if let Some(setting) = REGISTRY_SETTINGS
+                .iter()
+                .find(|setting| comparable && line.contains(*setting))
+            {
+                report.add(
+                    file,
+                    at,
+                    format!("`{setting}` chooses a registry"),
+                    "leave that to each user's own settings",
+                );
+            }
+        }
+    }
+}
+
+/// Whether an absolute path through `folder` stands in the line; `src/home/x` and a URL are none.
+fn holds_path(line: &str, folder: &str) -> bool {
+    line.match_indices(folder).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        before.is_none_or(|c| !c.is_alphanumeric() && !"._-})*~/$".contains(c))
+    })
+}
+
+pub(super) fn lock(tree: &Tree, report: &mut Report) {
+    if !tree.lock_is_tracked {
+        report.add_at("Cargo.lock", 1, "it is not tracked", "git add Cargo.lock");
+    }
+    for file in tree
+        .files()
+        .iter()
+        .filter(|file| file.path.ends_with("Cargo.lock"))
+    {
+        for (at, line) in file.lines() {
+            let source = line
+                .strip_prefix("source = \"")
+                .map(|rest| rest.trim_end_matches('"'));
+            if let Some(source) = source.filter(|source| *source != CRATES_IO) {
+                let advice = "depend on a release at crates.io";
+                report.add_at(&file.path, at, format!("a package comes from `{source}`"), advice);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tidy::{assert_finds, assert_passes, findings_of};
+
+    #[test]
+    fn blanks_and_tabs_are_found() {
+        assert_finds("whitespace", &[("a.rs", "a\nb \n")], "a.rs:2:");
+        assert_finds("whitespace", &[("a.toml", "\ta\n")], "a.toml:1: a tab");
+        assert_finds("whitespace", &[("a.md", "a\nb")], "a.md:2: the file does not end");
+        assert_finds(
+            "whitespace",
+            &[("a.md", "a\n\n")],
+            "a.md:2: the file does not end",
+        );
+        assert_passes("whitespace", &[("a.md", "```go\n\ta\n```\n"), ("a.go", "\ta \n")]);
+    }
+
+    #[test]
+    fn paths_of_a_machine_are_found() {
+        for folder in MACHINE_FOLDERS {
+            assert_finds("machine", &[("a.md", &format!("see /{folder}/x\n"))], "a.md:1:");
+        }
+        assert_passes(
+            "machine",
+            &[("a.md", "src/home/a ./work/b https://a.org/home/ ~/work/\n")],
+        );
+    }
+
+    #[test]
+    fn a_private_registry_is_found() {
+        assert_finds(
+            "machine",
+            &[(".cargo/config.toml", "[source.crates-io]\n")],
+            ".cargo/config.toml:1:",
+        );
+        let locked = |source: &str| format!("[[package]]\nsource = \"{source}\"\n");
+        let private = locked("sparse+https://example.org/index/");
+        assert_finds("lock", &[("fuzz/Cargo.lock", &private)], "fuzz/Cargo.lock:2:");
+        assert_passes("lock", &[("Cargo.lock", &locked(CRATES_IO))]);
+    }
+
+    #[test]
+    fn an_untracked_lock_file_is_found() {
+        let tree = Tree {
+            lock_is_tracked: false,
+            ..Tree::of(&[])
+        };
+        assert_eq!(
+            findings_of("lock", &tree),
+            ["Cargo.lock:1: it is not tracked; git add Cargo.lock [lock]"]
+        );
+    }
+}
