@@ -61,8 +61,16 @@ impl Plan {
             seed,
             end,
             delay: Duration::from_micros(200 + mix(seed ^ 1) % 40_000),
-            rotate_bytes: if mix(seed ^ 2).is_multiple_of(3) { 1 << 20 } else { 1 << 40 },
-            ring_bytes: if mix(seed ^ 3).is_multiple_of(2) { 64 << 10 } else { 1 << 20 },
+            rotate_bytes: if mix(seed ^ 2).is_multiple_of(3) {
+                1 << 20
+            } else {
+                1 << 40
+            },
+            ring_bytes: if mix(seed ^ 3).is_multiple_of(2) {
+                64 << 10
+            } else {
+                1 << 20
+            },
             recoverer_dies: mix(seed ^ 4).is_multiple_of(4),
         }
     }
@@ -71,7 +79,9 @@ impl Plan {
 fn main() -> ExitCode {
     let run = match Arguments::read() {
         Ok(Arguments::Child { dir, seed }) => child(&dir, seed),
-        Ok(Arguments::Recover { session }) => logdrive::recover(&session, None).map(drop).map_err(Error::from),
+        Ok(Arguments::Recover { session }) => {
+            logdrive::recover(&session, None).map(drop).map_err(Error::from)
+        }
         Ok(Arguments::Cycles { cycles, seed, keep }) => cycles_of(cycles, seed, keep),
         Err(error) => Err(error),
     };
@@ -126,7 +136,11 @@ impl Arguments {
 fn child(dir: &Path, seed: u64) -> Result<(), Error> {
     let plan = Plan::of(seed);
     let guard = logdrive::builder("crash")
-        .file(File::new(dir.join("crash.log")).layout(Layout::pattern("{thread} {message}")).rotate_bytes(plan.rotate_bytes))
+        .file(
+            File::new(dir.join("crash.log"))
+                .layout(Layout::pattern("{thread} {message}"))
+                .rotate_bytes(plan.rotate_bytes),
+        )
         .run_dir(dir.join("run"))
         .ring_bytes(plan.ring_bytes)
         .full(Full::Block)
@@ -137,17 +151,25 @@ fn child(dir: &Path, seed: u64) -> Result<(), Error> {
     std::thread::scope(|scope| -> Result<(), Error> {
         for thread in 0..THREADS as u64 {
             let notes = &notes;
-            std::thread::Builder::new().name(format!("t{thread}")).spawn_scoped(scope, move || {
-                let padding = "p".repeat((mix(seed ^ thread) % 200) as usize);
-                for number in 0u64.. {
-                    logdrive::info!("{} {} {:016x} {}", thread, number, checksum(thread, number), padding);
-                    // What is noted here was committed before; the log must have it.
-                    if number % 64 == 63 {
-                        let noted = notes.write_at(&(number + 1).to_le_bytes(), thread * 8);
-                        assert!(noted.is_ok_and(|bytes| bytes == 8), "the notes can be written");
+            std::thread::Builder::new()
+                .name(format!("t{thread}"))
+                .spawn_scoped(scope, move || {
+                    let padding = "p".repeat((mix(seed ^ thread) % 200) as usize);
+                    for number in 0u64.. {
+                        logdrive::info!(
+                            "{} {} {:016x} {}",
+                            thread,
+                            number,
+                            checksum(thread, number),
+                            padding
+                        );
+                        // What is noted here was committed before; the log must have it.
+                        if number % 64 == 63 {
+                            let noted = notes.write_at(&(number + 1).to_le_bytes(), thread * 8);
+                            assert!(noted.is_ok_and(|bytes| bytes == 8), "the notes can be written");
+                        }
                     }
-                }
-            })?;
+                })?;
         }
         println!("ready");
         std::io::stdout().flush()?;
@@ -179,14 +201,24 @@ fn cycles_of(cycles: u64, seed: u64, keep: bool) -> Result<(), Error> {
         std::fs::create_dir_all(dir.join("run"))?;
         private(&dir.join("run"))?;
         if let Err(error) = cycle_of(&dir, &plan, &mut totals) {
-            return Err(format!("cycle {cycle} of seed {seed} (plan {}, {:?}): {error}; its files are in {}",
-                plan.seed, plan.end, dir.display()).into());
+            return Err(format!(
+                "cycle {cycle} of seed {seed} (plan {}, {:?}): {error}; its files are in {}",
+                plan.seed,
+                plan.end,
+                dir.display()
+            )
+            .into());
         }
         if !keep {
             std::fs::remove_dir_all(&dir)?;
         }
         if (cycle + 1) % 100 == 0 {
-            eprintln!("{} of {cycles} cycles, {} lines checked, {:.0?}", cycle + 1, totals.lines, started.elapsed());
+            eprintln!(
+                "{} of {cycles} cycles, {} lines checked, {:.0?}",
+                cycle + 1,
+                totals.lines,
+                started.elapsed()
+            );
         }
     }
     if !keep {
@@ -208,20 +240,30 @@ fn cycles_of(cycles: u64, seed: u64, keep: bool) -> Result<(), Error> {
 
 fn private(dir: &Path) -> Result<(), Error> {
     use std::os::unix::fs::PermissionsExt;
-    Ok(std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o700))?)
+    Ok(std::fs::set_permissions(
+        dir,
+        std::fs::Permissions::from_mode(0o700),
+    )?)
 }
 
 fn cycle_of(dir: &Path, plan: &Plan, totals: &mut Totals) -> Result<(), Error> {
     std::fs::write(dir.join("notes"), [0u8; THREADS * 8])?;
     let child = Command::new(std::env::current_exe()?)
-        .args(["--child".as_ref(), dir.as_os_str(), "--seed".as_ref(), plan.seed.to_string().as_ref()])
+        .args([
+            "--child".as_ref(),
+            dir.as_os_str(),
+            "--seed".as_ref(),
+            plan.seed.to_string().as_ref(),
+        ])
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()?;
     end(child, plan)?;
     *totals.ends.entry(plan.end).or_default() += 1;
     let found = find_sessions(&dir.join("run"))?;
-    let [session] = found.as_slice() else { return Err(format!("{} sessions, expected 1", found.len()).into()) };
+    let [session] = found.as_slice() else {
+        return Err(format!("{} sessions, expected 1", found.len()).into());
+    };
     if session.holder.is_some() {
         return Err("the dead process's session looks alive".into());
     }
@@ -248,7 +290,10 @@ fn cycle_of(dir: &Path, plan: &Plan, totals: &mut Totals) -> Result<(), Error> {
         let noted = u64::from_le_bytes(noted);
         // The count follows the commit, so a kill in between leaves it one short.
         if found < counted || found > counted + 1 || found < noted {
-            return Err(format!("thread {thread}: {found} lines, {counted} counted in the ring, {noted} noted").into());
+            return Err(format!(
+                "thread {thread}: {found} lines, {counted} counted in the ring, {noted} noted"
+            )
+            .into());
         }
         totals.lines += found;
     }
@@ -289,7 +334,10 @@ fn committed_by_thread(session: &Path) -> Result<BTreeMap<String, u64>, Error> {
     if let Some(error) = broken.first() {
         return Err(error.to_string().into());
     }
-    Ok(rings.iter().map(|ring| (ring.header().thread_name(), ring.header().records())).collect())
+    Ok(rings
+        .iter()
+        .map(|ring| (ring.header().thread_name(), ring.header().records()))
+        .collect())
 }
 
 /// Starts a recovery in a process of its own and kills it somewhere inside.
@@ -328,7 +376,11 @@ fn check_log(dir: &Path) -> Result<BTreeMap<u64, u64>, Error> {
 }
 
 fn rotation_key(path: &Path) -> (bool, String, u64) {
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("").to_owned();
+    let name = path
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or("")
+        .to_owned();
     let parts: Vec<&str> = name.split('.').collect();
     match parts.as_slice() {
         [_, time, number, _] => (false, (*time).to_owned(), number.parse().unwrap_or(0)),
@@ -342,7 +394,9 @@ fn check_line(line: &str, next: &mut BTreeMap<u64, u64>) -> Result<(), &'static 
     }
     let mut words = line.split(' ').skip(1);
     let mut number = |radix| u64::from_str_radix(words.next().unwrap_or(""), radix);
-    let (Ok(thread), Ok(count), Ok(sum)) = (number(10), number(10), number(16)) else { return Err("a torn line") };
+    let (Ok(thread), Ok(count), Ok(sum)) = (number(10), number(10), number(16)) else {
+        return Err("a torn line");
+    };
     if sum != checksum(thread, count) {
         return Err("a torn line");
     }

@@ -154,7 +154,7 @@ impl Backend {
             reopen.push(outlet.sender());
             outlets.push(outlet);
         }
-        let counts = Arc::new(DrainCounts::default());
+        let counts = Arc::new(DrainCounts::start());
         let stop = Arc::new(AtomicBool::new(false));
         let drain = Drain::new(DrainParts {
             source: Source::Live(Arc::clone(session)),
@@ -220,7 +220,7 @@ impl Backend {
     pub fn stats(&self) -> Stats {
         self.session
             .header()
-            .store_disabled(logdrive_ring::local::disabled_calls());
+            .store_disabled(self.counts.disabled_calls());
         Stats::of_live(&self.session, &self.counts)
     }
 

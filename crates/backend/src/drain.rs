@@ -21,6 +21,8 @@ use std::time::{Duration, Instant};
 /// What the drain counts for everybody to see.
 #[derive(Debug, Default)]
 pub(crate) struct DrainCounts {
+    /// Disabled calls of the process before this session began.
+    disabled_before: u64,
     /// Records taken from rings and given to the sinks.
     pub(crate) drained: AtomicU64,
     /// Records with a time before that of an earlier line: their thread was stopped inside of the call.
@@ -29,6 +31,18 @@ pub(crate) struct DrainCounts {
     pub(crate) malformed: AtomicU64,
     /// Rings that broke a rule of the format.
     pub(crate) quarantined: AtomicU64,
+}
+
+impl DrainCounts {
+    /// Counts of a session that begins now.
+    pub(crate) fn start() -> Self {
+        Self { disabled_before: logdrive_ring::local::disabled_calls(), ..Self::default() }
+    }
+
+    /// Calls that their level switched off since the session began.
+    pub(crate) fn disabled_calls(&self) -> u64 {
+        logdrive_ring::local::disabled_calls().saturating_sub(self.disabled_before)
+    }
 }
 
 /// A callsite with its line plans, one for each sink.
@@ -163,7 +177,7 @@ impl Drain {
         self.readers.extend(
             fresh
                 .into_iter()
-                .map(|ring| Reader::new(Consumer::resume(ring, epoch))),
+                .map(|ring| Reader::new(Consumer::adopt(ring, epoch))),
         );
         let start_ticks = if self.source.is_live() {
             ticks_of(self.source.clock_source())
@@ -497,7 +511,7 @@ impl Drain {
         self.housekeeping_at_ns = now_ns + HOUSEKEEPING_NS;
         self.source
             .header()
-            .store_disabled(logdrive_ring::local::disabled_calls());
+            .store_disabled(self.counts.disabled_calls());
         self.tell_drops();
     }
 

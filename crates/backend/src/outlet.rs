@@ -21,11 +21,13 @@ pub enum SinkDrop {
     Level = 2,
     /// The record's callsite is not known, so nothing can be said about its values.
     Unknown = 3,
+    /// The line is longer than a whole buffer, and not even its front fits.
+    TooLong = 4,
 }
 
 impl SinkDrop {
     /// Names in the order of the codes.
-    pub const NAMES: [&'static str; 4] = ["overflow", "gone", "below_level", "unknown_callsite"];
+    pub const NAMES: [&'static str; 5] = ["overflow", "gone", "below_level", "unknown_callsite", "too_long"];
 }
 
 /// What became of a line.
@@ -119,8 +121,10 @@ impl Outlet {
         let mut out = Out::new(current.space());
         match self.layout.line(plan, line, &mut out) {
             Outcome::Overflow if empty => {
-                self.layout.line_cut(plan, line, &mut out);
-                Staged::Line(out.len())
+                match self.layout.line_cut(plan, line, &mut out) {
+                    Outcome::Overflow => Staged::Dropped(SinkDrop::TooLong),
+                    _ => Staged::Line(out.len()),
+                }
             }
             Outcome::Overflow => Staged::Full,
             _ => Staged::Line(out.len()),

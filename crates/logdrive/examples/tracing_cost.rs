@@ -54,9 +54,25 @@ fn facades() {
     drop(entered);
 }
 
+/// One call over and over, for `perf`.
+fn tight(calls: u64) {
+    let customer = black_box("ACME-0000012");
+    let start = Instant::now();
+    for order in 0..calls {
+        tracing::info!(order, price = 9.25f64, quantity = 3i32, customer, "order filled");
+    }
+    println!("back to back: {:.1}", start.elapsed().as_nanos() as f64 / calls as f64);
+}
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let guard = logdrive::builder("cost").use_env(false).filter("debug").discard().init()?;
+    let guard = logdrive::builder("cost").use_env(false).filter("debug").full(logdrive::Full::Drop).discard().init()?;
     logdrive::log::install()?;
+    if std::env::args().nth(1).as_deref() == Some("tight") {
+        tracing::subscriber::set_global_default(logdrive::tracing::subscriber())?;
+        let calls = std::env::args().nth(2).and_then(|text| text.parse().ok()).unwrap_or(1_000_000);
+        (0..20).for_each(|_| tight(calls));
+        return Ok(());
+    }
     let customer = black_box("ACME-0000012");
     measure("clock", |_| {
         black_box(Instant::now());

@@ -17,7 +17,7 @@ pub(crate) use table::hash_address;
 pub(crate) use table::hash_words;
 
 use crate::site::write_slowly;
-use limits::{SCRATCH_BYTES, SCRATCH_KEPT_BYTES_MAX};
+use limits::SCRATCH_BYTES;
 use logdrive_ring::{Put, local};
 use logdrive_wire::Kind;
 use logdrive_wire::limits::RECORD_BYTES_MAX;
@@ -25,24 +25,28 @@ use logdrive_wire::record::{HEADER_BYTES, align_up};
 use std::cell::Cell;
 
 thread_local! {
-    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    static SCRATCH: Cell<Option<Box<[u8]>>> = const { Cell::new(None) };
 }
 
-/// Lends the thread's byte string, empty. A call inside of `work` gets one of its own: a value's `Display` may log.
+/// Lends the thread's byte string, whose contents mean nothing. A call inside of `work` gets one of its own: a value's
+/// `Display` may log.
 #[inline]
-pub(crate) fn with_scratch<R>(work: impl FnOnce(&mut Vec<u8>) -> R) -> R {
+pub(crate) fn with_scratch<R>(work: impl FnOnce(&mut [u8]) -> R) -> R {
     // A thread that is ending has none any more, and gets a new one.
-    let mut bytes = SCRATCH.try_with(Cell::take).unwrap_or_default();
-    if bytes.capacity() < SCRATCH_BYTES {
-        bytes.reserve(SCRATCH_BYTES);
-    }
-    bytes.clear();
-    let result = work(&mut bytes);
-    if bytes.capacity() <= SCRATCH_KEPT_BYTES_MAX {
-        // In a thread that is ending it is freed, which is all that would be left to do.
-        let _ = SCRATCH.try_with(|scratch| scratch.set(bytes));
-    }
+    let mut scratch = match SCRATCH.try_with(Cell::take) {
+        Ok(Some(scratch)) => scratch,
+        _ => new_scratch(),
+    };
+    let result = work(&mut scratch);
+    // In a thread that is ending it is freed, which is all that would be left to do.
+    let _ = SCRATCH.try_with(|place| place.set(Some(scratch)));
     result
+}
+
+/// Zeros that come from the kernel take no memory until they are written to, which few of them ever are.
+#[cold]
+fn new_scratch() -> Box<[u8]> {
+    vec![0; SCRATCH_BYTES].into_boxed_slice()
 }
 
 /// A record that is ready for the ring.

@@ -24,7 +24,6 @@
 mod site;
 mod values;
 
-use crate::dynamic::limits::VALUES_BYTES_MAX;
 use crate::dynamic::{Encoder, Ready, commit, with_scratch};
 use crate::runtime;
 use log::{Level, Log, Metadata, Record};
@@ -64,14 +63,14 @@ impl Log for Facade {
         let site = Site::of(record);
         let Some(id) = site.admit(record) else { return };
         with_scratch(|bytes| {
-            let mut out = Encoder::new(bytes, VALUES_BYTES_MAX);
+            let mut out = Encoder::new(bytes);
             values::encode(record, site, &mut out);
-            let cut = out.is_cut();
+            let (values, cut) = out.finish();
             let record = Ready {
                 id,
                 urgent: site.urgent(),
                 scope: &[],
-                values: bytes,
+                values,
                 cut,
             };
             commit(record, &|| site.number_again());

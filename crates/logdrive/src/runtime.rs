@@ -43,6 +43,8 @@ static FORKED: AtomicBool = AtomicBool::new(false);
 static STARTING: Mutex<()> = Mutex::new(());
 /// Calls before the start, after the end, and from threads that cannot be given a ring while nothing runs.
 static CLOSED: AtomicU64 = AtomicU64::new(0);
+/// Whether a logger has ended: calls between two loggers belong to neither.
+static ENDED: AtomicBool = AtomicBool::new(false);
 
 /// Why logging could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -78,7 +80,12 @@ fn start_now(config: Config) -> Result<(), InitError> {
     if RUNTIME.value().is_some() {
         return Err(InitError::Running);
     }
-    FORKED.store(false, Ordering::SeqCst);
+    // Relaxed: changed under the lock, or where there is one thread.
+    FORKED.store(false, Ordering::Relaxed);
+    // Relaxed: statistics, changed under the lock.
+    if ENDED.swap(false, Ordering::Relaxed) {
+        CLOSED.store(0, Ordering::Relaxed);
+    }
     launch(&config)?;
     local::on_fork(after_fork);
     CONFIG.set(config);
@@ -113,7 +120,8 @@ fn after_fork() {
     RUNTIME.clear();
     signals::forget_header();
     unbind_all();
-    FORKED.store(CONFIG.value().is_some(), Ordering::SeqCst);
+    // Relaxed: the child has one thread.
+    FORKED.store(CONFIG.value().is_some(), Ordering::Relaxed);
 }
 
 fn runtime() -> Option<&'static Runtime> {
@@ -126,7 +134,7 @@ fn runtime() -> Option<&'static Runtime> {
     // A lock that another thread of the parent held at the fork stays locked: then the call is dropped and counted.
     let _starting = STARTING.try_lock().ok()?;
     let config = CONFIG.value()?;
-    if RUNTIME.value().is_none() && FORKED.swap(false, Ordering::SeqCst) {
+    if RUNTIME.value().is_none() && FORKED.swap(false, Ordering::Relaxed) {
         let mut config = config.clone();
         // The parent lives, so nothing of it is to be recovered; and a child that only logs a line starts fast.
         config.backend.recover = false;
@@ -153,7 +161,8 @@ pub(crate) fn stop() -> Option<(Stopped, Stats)> {
     let _starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
     let runtime = RUNTIME.value()?;
     CONFIG.clear();
-    FORKED.store(false, Ordering::SeqCst);
+    // Relaxed: changed under the lock, or where there is one thread.
+    FORKED.store(false, Ordering::Relaxed);
     RUNTIME.clear();
     unbind_all();
     local::end_generation();
@@ -165,6 +174,8 @@ pub(crate) fn stop() -> Option<(Stopped, Stats)> {
         .unwrap_or_else(PoisonError::into_inner)
         .take()?;
     let stopped = backend.stop();
+    // Relaxed: as in `start`.
+    ENDED.store(true, Ordering::Relaxed);
     Some((stopped, with_closed(backend.stats())))
 }
 

@@ -25,7 +25,7 @@
 //!   Every callsite has a control word in shared memory, and it is looked at by every event, so that a callsite can be
 //!   switched on and off from outside of the process. That is why no maximum level is announced to `tracing`: a
 //!   callsite that is off costs a look at its word, about 5 ns.
-//! - **Limits**: a record holds 64 KiB, fields that do not fit are cut and counted. A span shows 4 KiB of fields, a
+//! - **Limits**: a record holds 64 KiB, fields that do not fit are cut and counted. A span shows 4 KiB, a
 //!   record 16 KiB and 64 levels of spans.
 //!
 //! Events may come from signal handlers as far as their values allow it. Spans may not: to make, enter and close them

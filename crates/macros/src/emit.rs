@@ -1,7 +1,7 @@
 //! The code that a call becomes.
 //!
-//! Names that the expansion binds carry the hygiene of this crate and cannot meet the caller's; items have no
-//! hygiene, hence the one static stands in a block of its own. No closure is put around what the caller wrote,
+//! Names that the expansion binds around the caller's code carry the hygiene of this crate and cannot meet the
+//! caller's; items have no hygiene, hence each static stands in a block of its own. No closure is put around what the caller wrote,
 //! so that `?`, `return` and `.await` work in arguments.
 
 use proc_macro::{Delimiter, Group, Ident, Literal, Punct, Spacing, Span, TokenStream, TokenTree};
@@ -66,10 +66,21 @@ impl Quote {
         TokenTree::from(literal).into()
     }
 
-    /// The name that a value is bound to; errors about its type point at the caller's expression.
+    /// The name that a value is bound to. It bears the span of the caller's expression, so that errors about the
+    /// type point there, and with it the caller's hygiene: where it is bound, nothing of the caller's stands.
     fn binding(&self, plan: &Plan, value: usize) -> TokenStream {
         let span = plan.values.get(value).map_or(self.span, |value| value.span);
-        TokenTree::from(Ident::new(&format!("__a{value}"), self.span.located_at(span))).into()
+        TokenTree::from(Ident::new(&format!("__a{value}"), span)).into()
+    }
+
+    /// The value behind a binding.
+    fn dereferenced(&self, plan: &Plan, value: usize) -> TokenStream {
+        let binding = self.binding(plan, value);
+        let mut star = Punct::new('*', Spacing::Alone);
+        star.set_span(plan.values.get(value).map_or(self.span, |value| value.span));
+        [TokenStream::from(TokenTree::from(star)), binding]
+            .into_iter()
+            .collect()
     }
 }
 
@@ -101,11 +112,18 @@ pub(crate) fn emit(call: &Call, plan: &Plan) -> TokenStream {
             (level, quote.code(if is_urgent { "true" } else { "false" }, &[]))
         }
         Level::Constant(tokens) => {
-            let urgent = quote.code("{ $::Level::is_urgent(#0) }", &[tokens.clone()]);
+            let urgent = quote.code("{ $::Level::is_urgent(#0) }", core::slice::from_ref(tokens));
             (tokens.clone(), urgent)
         }
     };
-    let after = quote.code(if call.is_fatal { "$::__private::after_fatal();" } else { "" }, &[]);
+    let after = quote.code(
+        if call.is_fatal {
+            "$::__private::after_fatal();"
+        } else {
+            ""
+        },
+        &[],
+    );
     let write = write(&quote, plan, &urgent);
     let logged = quote.code("#0 #1", &[write, after]);
     let limited = limited(&quote, &call.limiter, logged);
@@ -192,7 +210,7 @@ fn write(quote: &Quote, plan: &Plan, urgent: &TokenStream) -> TokenStream {
     let scrutinee = plan
         .values
         .iter()
-        .flat_map(|value| quote.code("&(#0),", &[value.tokens.clone()]))
+        .flat_map(|value| quote.code("&(#0),", core::slice::from_ref(&value.tokens)))
         .collect();
     let pattern = (0..plan.values.len())
         .flat_map(|value| quote.code("#0,", &[quote.binding(plan, value)]))
@@ -222,23 +240,30 @@ fn capture(quote: &Quote, plan: &Plan, slot: &Slot) -> TokenStream {
         Take::Shown(spec) => spec,
     };
     // The value is argument 0 here; width and precision follow.
-    let mut inner: TokenStream = quote.code("*#0", core::slice::from_ref(&binding));
+    let mut inner = quote.dereferenced(plan, slot.value);
     let mut next = 0;
     let renumbered = spec.map(|_| {
         next += 1;
         next
     });
     for index in spec.counts() {
-        let count = quote.binding(plan, plan.first_argument + index);
-        inner.extend(quote.code(", *#0", &[count]));
+        inner.extend(quote.code(", #0", &[quote.dereferenced(plan, plan.first_argument + index)]));
     }
     let mut text = String::new();
     renumbered.print(&mut text, 0);
-    let method = if spec.is_debug() { "logdrive_debug" } else { "logdrive_display" };
+    let method = if spec.is_debug() {
+        "logdrive_debug"
+    } else {
+        "logdrive_display"
+    };
     // `{:p}` asks for the address of what a reference refers to, which a captured value has lost, and `{:#?}` for
     // lines of its own. Both are taken as text, whatever the type.
     let is_text = spec.form == "p" || (spec.is_debug() && spec.flags.contains('#'));
-    let holder = if is_text { "$::__private::Any" } else { "$::__private::Arg::new(#0)" };
+    let holder = if is_text {
+        "$::__private::Any"
+    } else {
+        "$::__private::Arg::new(#0)"
+    };
     let template = format!("{holder}.{method}($::__private::format_args!(#1, #2))");
     quote.code(&template, &[binding, quote.text(&text), inner])
 }

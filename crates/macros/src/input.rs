@@ -317,7 +317,13 @@ impl<'a> Reader<'a> {
         }
         let value = Expression {
             span: first.map_or_else(Span::call_site, TokenTree::span),
-            tokens: self.tokens.get(start..self.index).unwrap_or(&[]).iter().cloned().collect(),
+            tokens: self
+                .tokens
+                .get(start..self.index)
+                .unwrap_or(&[])
+                .iter()
+                .cloned()
+                .collect(),
         };
         self.index += 1;
         Ok(KeyValue { name, sigil, value })
@@ -377,7 +383,11 @@ fn string_of(token: &TokenTree) -> Option<Message> {
         TokenTree::Group(group) if group.delimiter() == Delimiter::None => {
             let mut inner = group.stream().into_iter();
             let only = inner.next()?;
-            if inner.next().is_some() { None } else { string_of(&only) }
+            if inner.next().is_some() {
+                None
+            } else {
+                string_of(&only)
+            }
         }
         _ => None,
     }

@@ -64,7 +64,16 @@ mod tests {
 
     #[test]
     fn other_literals_are_refused() {
-        for source in ["5", "b\"x\"", "c\"x\"", "'x'", "\"x\"suffix", "r", "1.5f64", "br\"x\""] {
+        for source in [
+            "5",
+            "b\"x\"",
+            "c\"x\"",
+            "'x'",
+            "\"x\"suffix",
+            "r",
+            "1.5f64",
+            "br\"x\"",
+        ] {
             assert_eq!(string_value(source), None, "{source}");
         }
     }

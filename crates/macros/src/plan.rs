@@ -143,7 +143,11 @@ impl Arguments<'_> {
 
     /// `{}` and `.*` were resolved when the string was read, so that this sees all that is used.
     fn check_used(&self) -> Result<(), Mistake> {
-        let unused = self.list.iter().zip(&self.is_used).find(|(_, is_used)| !**is_used);
+        let unused = self
+            .list
+            .iter()
+            .zip(&self.is_used)
+            .find(|(_, is_used)| !**is_used);
         let Some((argument, _)) = unused else {
             return Ok(());
         };
@@ -151,7 +155,9 @@ impl Arguments<'_> {
             "this argument is not used by the format string; fields stand before the message".to_owned()
         } else {
             let name = &argument.name;
-            format!("`{name}` is not used by the format string; to log it as a field, put `{name} = ...` before it")
+            format!(
+                "`{name}` is not used by the format string; to log it as a field, put `{name} = ...` before it"
+            )
         };
         Err(Mistake::at(argument.value.span, text))
     }
@@ -162,7 +168,12 @@ impl Arguments<'_> {
                 format!("the name of an argument has at most {NAME_BYTES_MAX} bytes")
             } else if argument.name.is_empty() && index > 0 && !self.name(index - 1).is_empty() {
                 "arguments without a name stand before those with one".to_owned()
-            } else if !argument.name.is_empty() && self.list.iter().take(index).any(|other| other.name == argument.name)
+            } else if !argument.name.is_empty()
+                && self
+                    .list
+                    .iter()
+                    .take(index)
+                    .any(|other| other.name == argument.name)
             {
                 format!("there are two arguments of the name `{}`", argument.name)
             } else {
@@ -252,10 +263,12 @@ impl Plan {
 impl Spec<usize> {
     /// The arguments of the format string that give width and precision.
     pub(crate) fn counts(&self) -> impl Iterator<Item = usize> {
-        [&self.width, &self.precision].into_iter().filter_map(|count| match count {
-            Some(Count::Argument(index)) => Some(*index),
-            _ => None,
-        })
+        [&self.width, &self.precision]
+            .into_iter()
+            .filter_map(|count| match count {
+                Some(Count::Argument(index)) => Some(*index),
+                _ => None,
+            })
     }
 }
 

@@ -183,6 +183,7 @@ impl Buffers {
                 .sink
                 .store((index / per_sink) as u32, Ordering::Relaxed);
         }
+        // SYNC(drain file): the rest of the file is visible to whoever sees the magic.
         header.magic.store(MAGIC, Ordering::Release);
         Ok(buffers)
     }
@@ -201,6 +202,7 @@ impl Buffers {
         // SAFETY: the page is mapped, aligned and large enough; all fields are atomics.
         let header = unsafe { &*head.base().cast::<Header>() };
         // Relaxed: everything is checked.
+        // SYNC(drain file)
         let magic = header.magic.load(Ordering::Acquire);
         if magic != MAGIC {
             return Err(damaged("magic", magic, "LDDRAIN and version 1"));
@@ -292,6 +294,13 @@ impl Buffers {
     /// of the sink's descriptors say what these values say.
     pub fn adopt(self: &Arc<Self>, sink: usize) -> (Vec<(Buffer, Place)>, Vec<Buffer>) {
         let epoch = self.epoch();
+        for cell in &self.sink(sink).fill {
+            // A note for an epoch that was never published; the next epoch will have the same number.
+            // Relaxed: the writer is dead, and we are the only drain.
+            if cell.epoch.load(Ordering::Relaxed) > epoch {
+                cell.epoch.store(0, Ordering::Relaxed);
+            }
+        }
         let mut unwritten = Vec::new();
         let mut empty = Vec::new();
         for index in 0..self.buffer_count {
@@ -299,6 +308,7 @@ impl Buffers {
             if descriptor.sink.load(Ordering::Relaxed) as usize != sink {
                 continue;
             }
+            // SYNC(buffer): what was stored before the state is visible.
             let (length, records) = match descriptor.state.load(Ordering::Acquire) {
                 READY | WRITING => (
                     descriptor.length.load(Ordering::Relaxed) as usize,
@@ -387,6 +397,7 @@ impl Buffers {
             &cells[0]
         };
         cell.epoch.store(0, Ordering::Relaxed);
+        // SYNC(cell): a reader after our death sees the stores in this order.
         fence(Ordering::Release);
         cell.length.store(buffer.length as u64, Ordering::Relaxed);
         cell.records.store(buffer.records, Ordering::Relaxed);
@@ -394,6 +405,7 @@ impl Buffers {
             buffer.descriptor().sequence.load(Ordering::Relaxed),
             Ordering::Relaxed,
         );
+        // SYNC(cell)
         fence(Ordering::Release);
         cell.epoch.store(epoch, Ordering::Relaxed);
     }
@@ -420,6 +432,7 @@ impl Buffers {
         let epoch = self.epoch();
         let pending = (0..self.buffer_count)
             .filter(|index| self.descriptor(*index).sink.load(Ordering::Relaxed) as usize == sink)
+            // SYNC(buffer)
             .map(
                 |index| match self.descriptor(index).state.load(Ordering::Acquire) {
                     READY | WRITING => self.descriptor(index).records.load(Ordering::Relaxed),
@@ -522,6 +535,7 @@ impl Buffer {
     pub fn start_filling(&mut self, sequence: u64) {
         let descriptor = self.descriptor();
         descriptor.sequence.store(sequence, Ordering::Relaxed);
+        // SYNC(buffer)
         descriptor.state.store(FILLING, Ordering::Release);
     }
 
@@ -530,6 +544,7 @@ impl Buffer {
         let descriptor = self.descriptor();
         descriptor.length.store(self.length as u64, Ordering::Relaxed);
         descriptor.records.store(self.records, Ordering::Relaxed);
+        // SYNC(buffer)
         descriptor.state.store(READY, Ordering::Release);
     }
 
@@ -539,6 +554,7 @@ impl Buffer {
         descriptor.dev.store(place.dev, Ordering::Relaxed);
         descriptor.ino.store(place.ino, Ordering::Relaxed);
         descriptor.offset.store(place.offset, Ordering::Relaxed);
+        // SYNC(buffer)
         descriptor.state.store(WRITING, Ordering::Release);
     }
 
@@ -550,10 +566,10 @@ impl Buffer {
         let length = self.length as u64;
         // The state goes first: killed in between, records are missing in the count, not in the log.
         self.clear();
-        let words_records = words.written_records.load(Ordering::Relaxed) + records;
+        let words_records = words.written_records.load(Ordering::Relaxed).wrapping_add(records);
         words.written_records.store(words_records, Ordering::Relaxed);
         words.written_bytes.store(
-            words.written_bytes.load(Ordering::Relaxed) + length,
+            words.written_bytes.load(Ordering::Relaxed).wrapping_add(length),
             Ordering::Relaxed,
         );
     }
@@ -562,7 +578,7 @@ impl Buffer {
     pub fn clear(&mut self) {
         self.length = 0;
         self.records = 0;
-        // SYNC(free): we are done with the bytes.
+        // SYNC(buffer): we are done with the bytes.
         self.descriptor().state.store(FREE, Ordering::Release);
     }
 

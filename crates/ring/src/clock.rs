@@ -256,6 +256,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "reads the time-stamp counter")]
     fn calibrated_ticks_agree_with_the_wall_clock() {
         let calibrator = Calibrator::start(ClockSource::detect());
         let (ticks, unix) = pair(ClockSource::detect(), unix_ns);

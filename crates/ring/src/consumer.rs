@@ -37,6 +37,18 @@ impl Consumer {
         consumer
     }
 
+    /// As [`Consumer::resume`], for whoever drains from now on: notes for an epoch that was never published are
+    /// struck out, because the next epoch will have the same number.
+    pub fn adopt(ring: Arc<Ring>, epoch: u64) -> Self {
+        for cell in &ring.header().drained {
+            // Relaxed: the writer is dead, and we are the only drain.
+            if cell.epoch.load(Ordering::Relaxed) > epoch {
+                cell.epoch.store(0, Ordering::Relaxed);
+            }
+        }
+        Self::resume(ring, epoch)
+    }
+
     /// The ring.
     pub fn ring(&self) -> &Arc<Ring> {
         &self.ring
@@ -68,7 +80,7 @@ impl Consumer {
 
     /// Copies bytes from `skip` bytes behind the consumed position; together at most the capacity.
     pub fn copy_out(&self, skip: usize, out: &mut [u8]) {
-        self.ring.copy_out(self.consumed + skip as u64, out);
+        self.ring.copy_out(self.consumed.wrapping_add(skip as u64), out);
     }
 
     /// Notes in the ring that `length` bytes will be done with when `epoch` is committed.
@@ -91,16 +103,18 @@ impl Consumer {
         };
         // The epoch goes first to "none", so that no torn pair of epoch and position can be taken for a whole.
         cell.epoch.store(0, Ordering::Relaxed);
+        // SYNC(cell): a reader after our death sees the stores in this order.
         fence(Ordering::Release);
         cell.position
-            .store(self.consumed + length as u64, Ordering::Relaxed);
+            .store(self.consumed.wrapping_add(length as u64), Ordering::Relaxed);
+        // SYNC(cell)
         fence(Ordering::Release);
         cell.epoch.store(epoch, Ordering::Relaxed);
     }
 
     /// Gives `length` bytes back to the producer and wakes it when it waits for half of the ring.
     pub fn release(&mut self, length: usize) {
-        self.consumed += length as u64;
+        self.consumed = self.consumed.wrapping_add(length as u64);
         let header = self.ring.header();
         // SYNC(release): we have finished with the bytes.
         header.consumed.store(self.consumed, Ordering::Release);

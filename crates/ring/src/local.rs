@@ -351,11 +351,13 @@ pub fn disabled_calls() -> u64 {
 
 /// The generation that [`attach`] takes.
 pub fn generation() -> u32 {
+    // SYNC(generation)
     GENERATION.load(Ordering::SeqCst)
 }
 
 /// A session starts: threads may attach to its rings.
 pub fn start_running() {
+    // SYNC(running): pairs with the store of `end_generation`; the order between starts and ends is kept.
     RUNNING.store(1, Ordering::SeqCst);
 }
 
@@ -385,10 +387,13 @@ pub fn on_fork(handler: fn()) {
 }
 
 extern "C" fn in_child() {
+    // SYNC(generation)
     GENERATION.fetch_add(1, Ordering::SeqCst);
+    // SYNC(running)
     RUNNING.store(0, Ordering::SeqCst);
     DISABLED_BY_ENDED_THREADS.store(0, Ordering::Relaxed);
     // The list may be locked by a thread that does not exist here; the child starts a list of its own.
+    // SYNC(places)
     PLACES.store(core::ptr::null_mut(), Ordering::SeqCst);
     with_local(|local| {
         // SAFETY: the child has this thread only. If it forked inside of a log call, that call's producer is left

@@ -59,7 +59,7 @@ impl Hot {
     #[inline(always)]
     pub(crate) fn fits(&self, length: usize) -> bool {
         // Relaxed: only the owner raises it; a zero from elsewhere may be seen late.
-        self.position + length as u64 <= self.limit.load(Ordering::Relaxed)
+        self.position.wrapping_add(length as u64) <= self.limit.load(Ordering::Relaxed)
     }
 
     /// Where the next record goes.
@@ -79,13 +79,13 @@ impl Hot {
     /// A ring must be attached, and `length` bytes must have been written.
     #[inline(always)]
     pub(crate) unsafe fn commit(&mut self, length: usize, counted: bool) {
-        self.position += length as u64;
+        self.position = self.position.wrapping_add(length as u64);
         // SAFETY: `header` points into the ring's mapping, which lives as long as the producer.
         let header = unsafe { &*self.header };
         // SYNC(commit): the record's bytes are visible before the position that covers them.
         header.committed.store(self.position, Ordering::Release);
         if counted {
-            self.records += 1;
+            self.records = self.records.wrapping_add(1);
             // Relaxed: a statistic with one writer.
             header.records.store(self.records, Ordering::Relaxed);
         }
@@ -300,7 +300,7 @@ impl End<'_> {
         if free < capacity / 2 {
             self.ring.wake_drain();
         }
-        self.position + free.saturating_sub(capacity / 8).min(capacity / 2)
+        self.position.wrapping_add(free.saturating_sub(capacity / 8).min(capacity / 2))
     }
 }
 

@@ -242,11 +242,13 @@ impl SessionHeader {
     pub fn note_signal(&self, signal: u32, thread_id: u64, unix_ns: u64) {
         self.end_thread.store(thread_id, Ordering::Relaxed);
         self.end_unix_ns.store(unix_ns, Ordering::Relaxed);
+        // SYNC(end): thread and time are visible to whoever sees the signal.
         self.end_signal.store(signal, Ordering::Release);
     }
 
     /// The fatal signal that was noted: its number, the thread and the time.
     pub fn noted_signal(&self) -> Option<(u32, u64, u64)> {
+        // SYNC(end)
         let signal = self.end_signal.load(Ordering::Acquire);
         (signal != 0).then(|| {
             (

@@ -33,7 +33,8 @@ static EARLIER: Earlier = Earlier(UnsafeCell::new(
 /// in force until now takes over: the handler of the program or of the runtime, or the end of the process.
 pub fn note_fatal_signals(header: &'static SessionHeader) {
     HEADER.set(header);
-    if INSTALLED.swap(1, Ordering::SeqCst) != 0 {
+    // Relaxed: only whoever sees the 0 installs.
+    if INSTALLED.swap(1, Ordering::Relaxed) != 0 {
         return;
     }
     for (index, signal) in FATAL.into_iter().enumerate() {

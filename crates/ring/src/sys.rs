@@ -173,7 +173,7 @@ pub(crate) fn memfd(name: &str, bytes: u64) -> io::Result<File> {
     let unique = NEXT.fetch_add(1, Ordering::Relaxed);
     let name = CString::new(format!("/ld{:.8}{}.{unique}", name, std::process::id()))
         .map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-    let mode: libc::c_uint = 0o600;
+    let mode: libc::mode_t = 0o600;
     // SAFETY: `name` is a valid C string for the length of both calls.
     let fd = unsafe { libc::shm_open(name.as_ptr(), libc::O_RDWR | libc::O_CREAT | libc::O_EXCL, mode) };
     if fd < 0 {

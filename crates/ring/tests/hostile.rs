@@ -239,7 +239,7 @@ fn a_position_noted_for_an_epoch_that_never_came_does_not_count_for_a_later_one(
     let dead = Consumer::new(Arc::clone(&ring));
     dead.note_drained(64, 1, 0);
     dead.note_drained(192, 2, 1);
-    assert_eq!(Consumer::resume(Arc::clone(&ring), 1).position(), 64);
+    assert_eq!(Consumer::adopt(Arc::clone(&ring), 1).position(), 64);
     assert_eq!(
         Consumer::resume(Arc::clone(&ring), 2).position(),
         64,

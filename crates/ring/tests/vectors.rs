@@ -470,7 +470,24 @@ fn the_session_of_the_spec_is_the_session_of_the_code() {
             .unwrap();
     }
     file.write_all_at(b"spec\0", drawing.offset("app")).unwrap();
-    let view = SessionView::open(&session.path().with_file_name("copy-1-0")).unwrap();
+    patched_fields(&SessionView::open(&session.path().with_file_name("copy-1-0")).unwrap());
+    let word = |field| {
+        let mut word = [0; 4];
+        file.read_exact_at(&mut word, drawing.offset(field)).unwrap();
+        u32::from_le_bytes(word)
+    };
+    assert_eq!(
+        (word("ring_count"), word("callsite_count"), word("table_bytes")),
+        (0, 2, 32)
+    );
+    control_entries(&session);
+    output_buffers(&session);
+    session.remove().unwrap();
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+/// What the code reads where the test has put numbers.
+fn patched_fields(view: &SessionView) {
     let header = view.header();
     assert_eq!(
         (header.pid(), header.start_unix_ns(), header.app()),
@@ -496,19 +513,6 @@ fn the_session_of_the_spec_is_the_session_of_the_code() {
         (header.ring_count(), header.callsite_count(), header.table_bytes()),
         (0, 2, 32)
     );
-    let word = |field| {
-        let mut word = [0; 4];
-        file.read_exact_at(&mut word, drawing.offset(field)).unwrap();
-        u32::from_le_bytes(word)
-    };
-    assert_eq!(
-        (word("ring_count"), word("callsite_count"), word("table_bytes")),
-        (0, 2, 32)
-    );
-    control_entries(&session);
-    output_buffers(&session);
-    session.remove().unwrap();
-    std::fs::remove_dir_all(dir).unwrap();
 }
 
 /// The drawing of `control`, against what two registrations wrote.

@@ -12,40 +12,42 @@ use std::fmt::{self, Write};
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Key<'a> {
     /// The callsite's field of this index; below 255.
-    #[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "only tracing knows its fields beforehand"))]
+    #[cfg_attr(
+        not(feature = "tracing"),
+        expect(dead_code, reason = "only tracing knows its fields beforehand")
+    )]
     Index(u8),
     /// A key that the record carries.
     Inline(&'a str),
 }
 
-/// Appends values to a byte string, up to a limit. What does not fit is cut, or left out.
+/// Writes values one behind the other into a byte string. What does not fit is cut, or left out.
 #[derive(Debug)]
 pub(crate) struct Encoder<'a> {
-    bytes: &'a mut Vec<u8>,
-    start: usize,
-    end_max: usize,
+    bytes: &'a mut [u8],
+    at: usize,
     cut: bool,
 }
 
 impl<'a> Encoder<'a> {
-    /// Appends at most `bytes_max` bytes.
+    /// Starts at the first byte.
     #[inline]
-    pub(crate) fn new(bytes: &'a mut Vec<u8>, bytes_max: usize) -> Self {
-        let start = bytes.len();
-        Self { bytes, start, end_max: start + bytes_max, cut: false }
+    pub(crate) fn new(bytes: &'a mut [u8]) -> Self {
+        Self { bytes, at: 0, cut: false }
     }
 
-    /// Whether anything was cut or left out.
+    /// What was written, and whether anything was cut or left out.
     #[inline]
-    pub(crate) fn is_cut(&self) -> bool {
-        self.cut
+    pub(crate) fn finish(self) -> (&'a [u8], bool) {
+        let Self { bytes, at, cut } = self;
+        (bytes.get(..at).unwrap_or(&[]), cut)
     }
 
     /// A number, or nothing at all (`Kind::None`).
     #[inline]
     pub(crate) fn number<const N: usize>(&mut self, kind: Kind, key: Key<'_>, value: [u8; N]) {
         if self.head(kind, key, N) {
-            self.bytes.extend_from_slice(&value);
+            self.put(value);
         }
     }
 
@@ -53,9 +55,13 @@ impl<'a> Encoder<'a> {
     #[inline]
     pub(crate) fn text(&mut self, kind: Kind, key: Key<'_>, text: &str) {
         if self.head(kind, key, 4 + CUT_MARK.len()) {
-            if self.bytes.len() + 4 + text.len() <= self.end_max {
-                self.bytes.extend_from_slice(&(text.len() as u32).to_le_bytes());
-                self.bytes.extend_from_slice(text.as_bytes());
+            let end = self.at + 4 + text.len();
+            if let Some((length, place)) =
+                self.bytes.get_mut(self.at..end).and_then(|place| place.split_first_chunk_mut::<4>())
+            {
+                *length = (text.len() as u32).to_le_bytes();
+                copy(place, text.as_bytes());
+                self.at = end;
             } else {
                 self.counted(|out| out.write_str(text));
             }
@@ -66,10 +72,10 @@ impl<'a> Encoder<'a> {
     #[cfg(feature = "tracing")]
     pub(crate) fn bytes(&mut self, key: Key<'_>, bytes: &[u8]) {
         if self.head(Kind::Bytes, key, 4) {
-            let length = bytes.len().min(self.end_max - self.bytes.len() - 4);
+            let length = bytes.len().min(self.left() - 4);
             self.cut |= length < bytes.len();
-            self.bytes.extend_from_slice(&(length as u32).to_le_bytes());
-            self.bytes.extend_from_slice(bytes.get(..length).unwrap_or(&[]));
+            self.put((length as u32).to_le_bytes());
+            self.append(bytes.get(..length).unwrap_or(&[]));
         }
     }
 
@@ -84,8 +90,12 @@ impl<'a> Encoder<'a> {
     ///
     /// `write` gives the text in any number of pieces.
     #[inline]
-    pub(crate) fn message(&mut self, constant: Option<&str>, write: impl FnOnce(&mut dyn Write) -> fmt::Result) {
-        let at = self.bytes.len();
+    pub(crate) fn message(
+        &mut self,
+        constant: Option<&str>,
+        write: impl FnOnce(&mut dyn Write) -> fmt::Result,
+    ) {
+        let before = self.at;
         let state = constant.map_or(State::Own, State::Undecided);
         let mut out = Message { encoder: self, state, head: None, full: false };
         if constant.is_none() {
@@ -94,94 +104,151 @@ impl<'a> Encoder<'a> {
         // As for rendered values.
         let _ = write(&mut out);
         out.end();
-        if self.bytes.len() > at && at > self.start {
-            let length = self.bytes.len() - at;
-            if let Some(all) = self.bytes.get_mut(self.start..) {
+        if before > 0 && self.at > before {
+            let length = self.at - before;
+            if let Some(all) = self.bytes.get_mut(..self.at) {
                 all.rotate_right(length);
             }
         }
+    }
+
+    /// A span's name, and where the length of its fields will stand.
+    #[cfg(feature = "tracing")]
+    pub(crate) fn span_name(&mut self, name: &str) -> usize {
+        let name = name.get(..name.floor_char_boundary(NAME_BYTES_MAX)).unwrap_or("");
+        self.put((name.len() as u16).to_le_bytes());
+        self.append(name.as_bytes());
+        let at = self.at;
+        self.put([0; 2]);
+        at
+    }
+
+    /// The length of a span's fields, when all have been written.
+    #[cfg(feature = "tracing")]
+    pub(crate) fn end_span(&mut self, at: usize) {
+        let length = (self.at - at - 2) as u16;
+        if let Some(place) = self.bytes.get_mut(at..at + 2) {
+            place.copy_from_slice(&length.to_le_bytes());
+        }
+    }
+
+    #[inline]
+    fn left(&self) -> usize {
+        self.bytes.len() - self.at
     }
 
     /// Kind and key, if there is room for them and for `room` more bytes.
     #[inline]
     fn head(&mut self, kind: Kind, key: Key<'_>, room: usize) -> bool {
         match key {
-            Key::Index(index) if self.bytes.len() + 2 + room <= self.end_max => {
-                self.bytes.extend_from_slice(&[kind.code(), index]);
+            Key::Index(index) if self.left() >= 2 + room => {
+                self.put([kind.code(), index]);
                 true
             }
-            Key::Inline(name) => self.inline_head(kind, name, room),
             Key::Index(_) => {
                 self.cut = true;
                 false
             }
+            Key::Inline(name) => self.inline_head(kind, name, room),
         }
     }
 
     fn inline_head(&mut self, kind: Kind, name: &str, room: usize) -> bool {
         let name = name.get(..name.floor_char_boundary(NAME_BYTES_MAX)).unwrap_or("");
-        if self.bytes.len() + 4 + name.len() + room > self.end_max {
+        if self.left() < 4 + name.len() + room {
             self.cut = true;
             return false;
         }
-        self.bytes.extend_from_slice(&[kind.code(), INLINE_KEY]);
-        self.bytes.extend_from_slice(&(name.len() as u16).to_le_bytes());
-        self.bytes.extend_from_slice(name.as_bytes());
+        let [low, high] = (name.len() as u16).to_le_bytes();
+        self.put([kind.code(), INLINE_KEY, low, high]);
+        self.append(name.as_bytes());
         true
     }
 
+    /// Writes what there is room for, as the caller has seen.
+    #[inline]
+    fn put<const N: usize>(&mut self, value: [u8; N]) {
+        if let Some(place) = self.bytes.get_mut(self.at..).and_then(|rest| rest.first_chunk_mut::<N>()) {
+            *place = value;
+            self.at += N;
+        }
+    }
+
+    /// As [`Encoder::put`].
+    #[inline]
+    fn append(&mut self, bytes: &[u8]) {
+        if let Some(place) = self.bytes.get_mut(self.at..self.at + bytes.len()) {
+            copy(place, bytes);
+            self.at += bytes.len();
+        }
+    }
+
     /// Text with its length before it. There is room for the length and the mark of a cut.
-    fn counted(&mut self, write: impl FnOnce(&mut Text<'_>) -> fmt::Result) {
-        let at = self.bytes.len();
-        self.bytes.extend_from_slice(&[0; 4]);
-        let mut text = Text::new(self.bytes, self.end_max);
+    fn counted(&mut self, write: impl FnOnce(&mut Text<'_, '_>) -> fmt::Result) {
+        let at = self.at;
+        self.put([0; 4]);
+        let mut text = Text { out: self, full: false };
         // The text so far is what there is to log; there is nobody to report a failed `Display` to.
         let _ = write(&mut text);
-        self.cut |= text.is_full();
-        set_length(self.bytes, at);
+        self.set_length(at);
+    }
+
+    /// Writes the length of what follows the four bytes at `at` into them.
+    fn set_length(&mut self, at: usize) {
+        let length = (self.at - at - 4) as u32;
+        if let Some(place) = self.bytes.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
+            *place = length.to_le_bytes();
+        }
+    }
+
+    /// Takes text as far as there is room, and marks where it was cut; `false` if it was.
+    #[inline]
+    fn append_text(&mut self, text: &str) -> bool {
+        if text.len() + CUT_MARK.len() <= self.left() {
+            self.append(text.as_bytes());
+            return true;
+        }
+        self.append_cut(text);
+        false
+    }
+
+    #[cold]
+    fn append_cut(&mut self, text: &str) {
+        let kept = text.floor_char_boundary(self.left().saturating_sub(CUT_MARK.len()));
+        self.append(text.get(..kept).unwrap_or("").as_bytes());
+        self.append(CUT_MARK.as_bytes());
+        self.cut = true;
     }
 }
 
-/// Writes the length of what follows the four bytes at `at` into them.
-fn set_length(bytes: &mut [u8], at: usize) {
-    let length = (bytes.len() - at - 4) as u32;
-    if let Some(place) = bytes.get_mut(at..at + 4) {
-        place.copy_from_slice(&length.to_le_bytes());
+/// Copies between places of equal length. Two overlapping moves do for most names, without a call.
+#[inline]
+fn copy(place: &mut [u8], bytes: &[u8]) {
+    if let 8..=16 = bytes.len()
+        && let (Some(front), Some(back)) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>())
+    {
+        if let Some(place) = place.first_chunk_mut() {
+            *place = *front;
+        }
+        if let Some(place) = place.last_chunk_mut() {
+            *place = *back;
+        }
+    } else if place.len() == bytes.len() {
+        place.copy_from_slice(bytes);
     }
 }
 
-/// Takes text up to a limit, and marks where it was cut. What is past it is dropped without an error: an error would
-/// make a `Display` that unwraps panic in the user's program.
-#[derive(Debug)]
-struct Text<'a> {
-    bytes: &'a mut Vec<u8>,
-    end_max: usize,
+/// Takes text. What is past the limit is dropped without an error: an error would make a `Display` that unwraps panic
+/// in the user's program.
+struct Text<'e, 'a> {
+    out: &'e mut Encoder<'a>,
     full: bool,
 }
 
-impl<'a> Text<'a> {
-    /// Appends until the byte string has `end_max` bytes, the mark of a cut included.
-    fn new(bytes: &'a mut Vec<u8>, end_max: usize) -> Self {
-        Self { bytes, end_max: end_max.saturating_sub(CUT_MARK.len()), full: false }
-    }
-
-    /// Whether text was cut.
-    fn is_full(&self) -> bool {
-        self.full
-    }
-}
-
-impl Write for Text<'_> {
+impl Write for Text<'_, '_> {
     #[inline]
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let left = self.end_max.saturating_sub(self.bytes.len());
-        if text.len() <= left && !self.full {
-            self.bytes.extend_from_slice(text.as_bytes());
-        } else if !self.full {
-            self.full = true;
-            self.bytes.extend_from_slice(text.get(..text.floor_char_boundary(left)).unwrap_or("").as_bytes());
-            self.bytes.extend_from_slice(CUT_MARK.as_bytes());
-        }
+        self.full = self.full || !self.out.append_text(text);
         Ok(())
     }
 }
@@ -208,10 +275,10 @@ enum State<'c> {
 impl Message<'_, '_, '_> {
     fn open(&mut self) {
         self.state = State::Own;
-        let at = self.encoder.bytes.len();
+        let at = self.encoder.at;
         // A message stands for itself: the index means nothing.
         if self.encoder.head(Kind::Message, Key::Index(0), 4 + CUT_MARK.len()) {
-            self.encoder.bytes.extend_from_slice(&[0; 4]);
+            self.encoder.put([0; 4]);
             self.head = Some(at);
         }
     }
@@ -219,10 +286,7 @@ impl Message<'_, '_, '_> {
     #[inline]
     fn append(&mut self, text: &str) {
         if self.head.is_some() && !self.full {
-            let mut out = Text::new(self.encoder.bytes, self.encoder.end_max);
-            // `write_str` of `Text` does not fail.
-            let _ = out.write_str(text);
-            self.full = out.is_full();
+            self.full = !self.encoder.append_text(text);
         }
     }
 
@@ -232,9 +296,8 @@ impl Message<'_, '_, '_> {
             self.open();
         }
         if let Some(at) = self.head {
-            set_length(self.encoder.bytes, at + 2);
+            self.encoder.set_length(at + 2);
         }
-        self.encoder.cut |= self.full;
     }
 }
 
@@ -242,9 +305,9 @@ impl Write for Message<'_, '_, '_> {
     #[inline]
     fn write_str(&mut self, text: &str) -> fmt::Result {
         match self.state {
-            _ if text.is_empty() => {}
             // Literal text comes in one piece.
             State::Undecided(constant) if constant == text => self.state = State::Constant(constant),
+            _ if text.is_empty() => {}
             State::Undecided(_) => {
                 self.open();
                 self.append(text);
@@ -299,11 +362,10 @@ mod tests {
     }
 
     fn message(constant: Option<&str>, pieces: &[&str]) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        Encoder::new(&mut bytes, 1000).message(constant, |out| {
-            pieces.iter().try_for_each(|piece| out.write_str(piece))
-        });
-        bytes
+        let mut bytes = [0xee; 1000];
+        let mut encoder = Encoder::new(&mut bytes);
+        encoder.message(constant, |out| pieces.iter().try_for_each(|piece| out.write_str(piece)));
+        encoder.finish().0.to_vec()
     }
 
     #[test]
@@ -319,19 +381,22 @@ mod tests {
             (None, &[], ""),
         ] {
             let bytes = message(constant, pieces);
-            assert_eq!(values(&bytes)[0].value, Value::Message(text.as_bytes()), "{constant:?} {pieces:?}");
+            assert_eq!(
+                values(&bytes)[0].value,
+                Value::Message(text.as_bytes()),
+                "{constant:?} {pieces:?}"
+            );
         }
     }
 
     #[test]
     fn a_message_leads_whatever_came_before_it() {
-        let mut bytes = b"kept".to_vec();
-        let mut encoder = Encoder::new(&mut bytes, 100);
+        let mut bytes = [0xee; 100];
+        let mut encoder = Encoder::new(&mut bytes);
         encoder.number(Kind::U64, Key::Index(3), 7u64.to_le_bytes());
         encoder.message(None, |out| out.write_str("hello"));
         encoder.text(Kind::Str, Key::Inline("key"), "value");
-        assert_eq!(&bytes[..4], b"kept");
-        let values = values(&bytes[4..]);
+        let values = values(encoder.finish().0);
         assert_eq!(values[0].value, Value::Message(b"hello"));
         assert_eq!((values[1].index, values[1].value), (Some(3), Value::U64(7)));
         assert_eq!((values[2].key, values[2].value), ("key", Value::Str(b"value")));
@@ -340,15 +405,14 @@ mod tests {
     #[test]
     fn whatever_the_limit_the_bytes_can_be_read_and_keep_to_it() {
         for limit in 0..120 {
-            let mut bytes = Vec::new();
-            let mut encoder = Encoder::new(&mut bytes, limit);
+            let mut bytes = vec![0xee; limit];
+            let mut encoder = Encoder::new(&mut bytes);
             encoder.message(Some("other"), |out| write!(out, "a message of {} é", "pieces"));
             encoder.number(Kind::I64, Key::Index(1), (-5i64).to_le_bytes());
             encoder.text(Kind::Str, Key::Index(2), "twenty bytes of text");
             encoder.rendered(Kind::Debug, Key::Inline("list"), format_args!("{:?}", [1, 2, 3]));
-            let cut = encoder.is_cut();
-            assert!(bytes.len() <= limit);
-            let values = values(&bytes);
+            let (bytes, cut) = encoder.finish();
+            let values = values(bytes);
             assert_eq!(cut, limit < 94, "{limit} {values:?}");
             if !cut {
                 assert_eq!(values.len(), 4);

@@ -6,11 +6,8 @@ use logdrive_wire::record::HEADER_BYTES;
 /// Bytes of all values of a record together: what is left of the largest record behind its header.
 pub(crate) const VALUES_BYTES_MAX: usize = RECORD_BYTES_MAX - HEADER_BYTES;
 
-/// Bytes that a thread's scratch starts with: nearly all records are shorter, so that it is allocated once.
-pub(crate) const SCRATCH_BYTES: usize = 1024;
-
-/// A scratch that grew beyond this is freed: twice the largest record, which is as far as its doubling goes.
-pub(crate) const SCRATCH_KEPT_BYTES_MAX: usize = 2 * RECORD_BYTES_MAX;
+/// Bytes of a thread's scratch: the largest record's values.
+pub(crate) const SCRATCH_BYTES: usize = VALUES_BYTES_MAX;
 
 /// Bytes of a message that is kept in the callsite table instead of the record. A description that is too long for
 /// the table has its texts cut to this length, and a message that was cut must not stand for a whole one.
@@ -19,9 +16,9 @@ pub(crate) const CONSTANT_MESSAGE_BYTES_MAX: usize = 256;
 /// Places that a look-up tries before it gives up; at half load a run of this length does not occur.
 pub(crate) const PROBES_MAX: usize = 64;
 
-/// Bytes of one span's fields. They are repeated in every record of the span.
+/// Bytes of one span, name and fields. They are repeated in every record of the span.
 #[cfg(feature = "tracing")]
-pub(crate) const SPAN_FIELDS_BYTES_MAX: usize = 4096;
+pub(crate) const SPAN_BYTES_MAX: usize = 4096;
 
 /// Bytes of all spans around a record; a quarter of the largest record.
 #[cfg(feature = "tracing")]

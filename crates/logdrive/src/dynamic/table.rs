@@ -13,7 +13,9 @@ impl<T, const PLACES: usize> Table<T, PLACES> {
     /// A table without entries.
     pub(crate) const fn new() -> Self {
         assert!(PLACES.is_power_of_two());
-        Self { places: [const { OnceLock::new() }; PLACES] }
+        Self {
+            places: [const { OnceLock::new() }; PLACES],
+        }
     }
 
     /// The entry that `is` recognises. `hash` has its best bits on top.
@@ -78,8 +80,13 @@ mod tests {
         for number in 0..128 {
             let hash = hash_words(number, 1);
             assert!(TABLE.find(hash, |entry| *entry == number).is_none());
-            let made = TABLE.find_or_make(hash, |entry| *entry == number, || number).unwrap();
-            assert!(std::ptr::eq(TABLE.find(hash, |entry| *entry == number).unwrap(), made));
+            let made = TABLE
+                .find_or_make(hash, |entry| *entry == number, || number)
+                .unwrap();
+            assert!(std::ptr::eq(
+                TABLE.find(hash, |entry| *entry == number).unwrap(),
+                made
+            ));
         }
     }
 
@@ -87,7 +94,8 @@ mod tests {
     fn threads_that_make_the_same_entry_get_the_same_one() {
         static TABLE: Table<u64, 64> = Table::new();
         let addresses: Vec<usize> = std::thread::scope(|scope| {
-            let make = || std::ptr::from_ref(TABLE.find_or_make(9, |entry| *entry == 5, || 5).unwrap()).addr();
+            let make =
+                || std::ptr::from_ref(TABLE.find_or_make(9, |entry| *entry == 5, || 5).unwrap()).addr();
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(make)).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
@@ -98,7 +106,11 @@ mod tests {
     fn a_full_table_says_so() {
         static TABLE: Table<u64, 4> = Table::new();
         for number in 0..4 {
-            assert!(TABLE.find_or_make(0, |entry| *entry == number, || number).is_some());
+            assert!(
+                TABLE
+                    .find_or_make(0, |entry| *entry == number, || number)
+                    .is_some()
+            );
         }
         assert!(TABLE.find_or_make(0, |entry| *entry == 4, || 4).is_none());
         assert_eq!(TABLE.find(0, |entry| *entry == 3), Some(&3));

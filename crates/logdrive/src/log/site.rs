@@ -80,9 +80,10 @@ impl Site {
             file: record.file().unwrap_or("").to_owned(),
             module: record.module_path().unwrap_or("").to_owned(),
             target: record.target().to_owned(),
-            message: record.args().as_str().filter(|text| {
-                !text.is_empty() && text.len() <= CONSTANT_MESSAGE_BYTES_MAX
-            }),
+            message: record
+                .args()
+                .as_str()
+                .filter(|text| !text.is_empty() && text.len() <= CONSTANT_MESSAGE_BYTES_MAX),
             is_shared: false,
         }
     }
@@ -172,7 +173,11 @@ impl Site {
             line: self.line,
             file: self.file.clone(),
             module: self.module.clone(),
-            target: if self.target == self.module { String::new() } else { self.target.clone() },
+            target: if self.target == self.module {
+                String::new()
+            } else {
+                self.target.clone()
+            },
             message: self.message.unwrap_or("").to_owned(),
             fields: Vec::new(),
         }
@@ -186,6 +191,8 @@ fn hash_of(record: &Record<'_>) -> u64 {
     let place = file.len() as u64 | u64::from(record.line().unwrap_or(0)) << 16;
     let target = record.target().as_bytes();
     // A made target differs at its end, if anywhere.
-    let tail = target.last_chunk::<8>().map_or(0, |tail| u64::from_le_bytes(*tail));
+    let tail = target
+        .last_chunk::<8>()
+        .map_or(0, |tail| u64::from_le_bytes(*tail));
     hash_words(place, tail ^ (target.len() as u64) << 8 ^ record.level() as u64)
 }

@@ -39,7 +39,10 @@ struct Pairs<'e, 'a> {
 
 impl<'kvs> VisitSource<'kvs> for Pairs<'_, '_> {
     fn visit_pair(&mut self, key: kv::Key<'kvs>, value: Value<'kvs>) -> Result<(), kv::Error> {
-        value.visit(One { key: key.as_str(), out: self.out })
+        value.visit(One {
+            key: key.as_str(),
+            out: self.out,
+        })
     }
 }
 
@@ -68,7 +71,8 @@ impl<'v> VisitValue<'v> for One<'_, '_, '_> {
     }
 
     fn visit_any(&mut self, value: Value<'_>) -> Result<(), kv::Error> {
-        self.out.rendered(Kind::Display, Key::Inline(self.key), format_args!("{value}"));
+        self.out
+            .rendered(Kind::Display, Key::Inline(self.key), format_args!("{value}"));
         Ok(())
     }
 
@@ -78,7 +82,8 @@ impl<'v> VisitValue<'v> for One<'_, '_, '_> {
     }
 
     fn visit_bool(&mut self, value: bool) -> Result<(), kv::Error> {
-        self.out.number(Kind::Bool, Key::Inline(self.key), [u8::from(value)]);
+        self.out
+            .number(Kind::Bool, Key::Inline(self.key), [u8::from(value)]);
         Ok(())
     }
 
@@ -88,7 +93,8 @@ impl<'v> VisitValue<'v> for One<'_, '_, '_> {
     }
 
     fn visit_char(&mut self, value: char) -> Result<(), kv::Error> {
-        self.out.number(Kind::Char, Key::Inline(self.key), u32::from(value).to_le_bytes());
+        self.out
+            .number(Kind::Char, Key::Inline(self.key), u32::from(value).to_le_bytes());
         Ok(())
     }
 }

@@ -53,7 +53,10 @@ impl fmt::Display for Record {
             write!(f, " {}:", self.spans)?;
         }
         let parts = [&self.message, &self.fields];
-        parts.into_iter().filter(|part| !part.is_empty()).try_for_each(|part| write!(f, " {part}"))
+        parts
+            .into_iter()
+            .filter(|part| !part.is_empty())
+            .try_for_each(|part| write!(f, " {part}"))
     }
 }
 
@@ -66,8 +69,12 @@ struct Router {
     threads: BTreeMap<u64, Vec<u64>>,
 }
 
-static ROUTER: Mutex<Router> =
-    Mutex::new(Router { logger: None, next_id: 1, captures: BTreeMap::new(), threads: BTreeMap::new() });
+static ROUTER: Mutex<Router> = Mutex::new(Router {
+    logger: None,
+    next_id: 1,
+    captures: BTreeMap::new(),
+    threads: BTreeMap::new(),
+});
 
 fn router() -> MutexGuard<'static, Router> {
     ROUTER.lock().unwrap_or_else(PoisonError::into_inner)
@@ -126,7 +133,10 @@ fn start() -> (Guard, Memory) {
     let memory = Memory::new(MEMORY_BYTES_MAX);
     let mut sink = SinkOptions::new(Target::Memory(memory.clone()));
     sink.layout = Layout::pattern(PATTERN).into_options();
-    let logger = builder("logdrive-testing").use_env(false).filter("trace").sink(sink);
+    let logger = builder("logdrive-testing")
+        .use_env(false)
+        .filter("trace")
+        .sink(sink);
     let guard = match logger.full(Full::Block).overflow(Overflow::Hold).init() {
         Ok(guard) => guard,
         Err(error) => panic!("cannot start the logger that captures for tests: {error}"),
@@ -152,7 +162,11 @@ fn join_facades() {
 static MARK: ControlRef = ControlRef::unregistered();
 
 fn describe_mark() -> Callsite {
-    let field = || Field { name: String::new(), kind: FieldKind::plain(Kind::U64), argument: true };
+    let field = || Field {
+        name: String::new(),
+        kind: FieldKind::plain(Kind::U64),
+        argument: true,
+    };
     Callsite {
         level: Level::Warn,
         target: TARGET.to_owned(),
@@ -187,7 +201,9 @@ impl Router {
     fn route(&mut self) {
         let Some((_, memory)) = &self.logger else { return };
         for line in memory.take() {
-            let Some((thread, record)) = parse(&line) else { continue };
+            let Some((thread, record)) = parse(&line) else {
+                continue;
+            };
             if record.target == TARGET {
                 self.follow_mark(thread, &record.message);
                 continue;
@@ -206,7 +222,9 @@ impl Router {
     }
 
     fn follow_mark(&mut self, thread: u64, mark: &str) {
-        let Some((id, belongs)) = mark.split_once(' ') else { return };
+        let Some((id, belongs)) = mark.split_once(' ') else {
+            return;
+        };
         let Ok(id) = id.parse() else { return };
         let captures = self.threads.entry(thread).or_default();
         if belongs == "0" {

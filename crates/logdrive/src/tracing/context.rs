@@ -63,7 +63,13 @@ pub(super) fn exit(key: SpanKey) {
 /// The innermost span that the calling thread is inside of.
 #[inline]
 pub(super) fn current() -> Option<(SpanKey, &'static Metadata<'static>)> {
-    with(|context| context.entered.last().map(|entered| (entered.key, entered.metadata))).flatten()
+    with(|context| {
+        context
+            .entered
+            .last()
+            .map(|entered| (entered.key, entered.metadata))
+    })
+    .flatten()
 }
 
 /// Shows the scope of the calling thread's innermost span; empty outside of all spans. `look` runs no foreign code.
@@ -76,8 +82,22 @@ pub(super) fn with_current_scope(look: impl Fn(&[u8])) {
     }
 }
 
-/// Appends the scope of any span.
-pub(super) fn append_scope(key: SpanKey, out: &mut Vec<u8>) -> usize {
+/// Shows the scope of any span. `look` runs no foreign code.
+pub(super) fn with_scope_of(key: SpanKey, look: impl Fn(&[u8])) {
+    let shown = with(|context| {
+        // Behind the others, for a moment.
+        let start = context.scopes.len();
+        append_scope(key, &mut context.scopes);
+        look(context.scopes.get(start..).unwrap_or(&[]));
+        context.scopes.truncate(start);
+    });
+    if shown.is_none() {
+        look(&[]);
+    }
+}
+
+/// Appends the scope of any span; tells how many spans it has.
+fn append_scope(key: SpanKey, out: &mut Vec<u8>) -> usize {
     let mut chain = [SpanKey::NONE; SCOPE_DEPTH_MAX];
     let mut depth = 0;
     let mut at = key;
@@ -105,11 +125,23 @@ pub(super) fn append_scope(key: SpanKey, out: &mut Vec<u8>) -> usize {
 
 #[inline]
 fn with<R>(work: impl FnOnce(&mut Context) -> R) -> Option<R> {
-    CONTEXT.try_with(|context| context.try_borrow_mut().ok().map(|mut context| work(&mut context))).ok().flatten()
+    CONTEXT
+        .try_with(|context| {
+            context
+                .try_borrow_mut()
+                .ok()
+                .map(|mut context| work(&mut context))
+        })
+        .ok()
+        .flatten()
 }
 
 impl Context {
-    const NEW: Context = Context { entered: Vec::new(), scopes: Vec::new(), epoch: 0 };
+    const NEW: Context = Context {
+        entered: Vec::new(),
+        scopes: Vec::new(),
+        epoch: 0,
+    };
 
     #[inline]
     fn current_scope(&mut self) -> &[u8] {
@@ -119,7 +151,10 @@ impl Context {
         if self.epoch != spans::epoch() {
             self.renew();
         }
-        self.entered.last().and_then(|last| self.scopes.get(last.start..last.end)).unwrap_or(&[])
+        self.entered
+            .last()
+            .and_then(|last| self.scopes.get(last.start..last.end))
+            .unwrap_or(&[])
     }
 
     #[inline]
@@ -153,7 +188,13 @@ impl Context {
             Some((start, depth)) => (start, depth + 1),
             None => (self.scopes.len(), append_scope(key, &mut self.scopes)),
         };
-        Some(Entered { key, metadata, start, end: self.scopes.len(), depth })
+        Some(Entered {
+            key,
+            metadata,
+            start,
+            end: self.scopes.len(),
+            depth,
+        })
     }
 
     /// Makes all scopes anew, after fields of some span have changed.
@@ -164,10 +205,17 @@ impl Context {
         self.scopes.clear();
         let mut above = None;
         for at in 0..self.entered.len() {
-            let Some(earlier) = self.entered.get(at).copied() else { break };
+            let Some(earlier) = self.entered.get(at).copied() else {
+                break;
+            };
             let end = self.scopes.len();
             // A span that was closed while it was entered shows nothing any more.
-            let entered = self.append(earlier.key, above).unwrap_or(Entered { start: end, end, depth: 0, ..earlier });
+            let entered = self.append(earlier.key, above).unwrap_or(Entered {
+                start: end,
+                end,
+                depth: 0,
+                ..earlier
+            });
             if let Some(place) = self.entered.get_mut(at) {
                 *place = entered;
             }

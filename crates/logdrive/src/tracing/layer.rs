@@ -2,10 +2,9 @@
 
 use super::site::{self, Site};
 use super::spans;
-use super::subscriber::{encode_event, encode_span, merge, write};
-use super::visit::SpanValues;
-use crate::dynamic::limits::{SCOPE_BYTES_MAX, SPAN_FIELDS_BYTES_MAX};
-use crate::dynamic::{Encoder, with_scratch};
+use super::subscriber::{encode_event, encode_recorded, encode_span, merge, write};
+use crate::dynamic::limits::SCOPE_BYTES_MAX;
+use crate::dynamic::with_scratch;
 use logdrive_wire::limits::SCOPE_DEPTH_MAX;
 use tracing_core::span::{Attributes, Id, Record};
 use tracing_core::{Event, Interest, Metadata};
@@ -77,21 +76,24 @@ where
         let Some(span) = context.span(id) else { return };
         let mut own = Vec::new();
         if Site::of(attributes.metadata()).is_shown() {
-            with_scratch(|bytes| {
-                encode_span(span.name(), bytes, |values| attributes.record(values));
-                own.extend_from_slice(bytes);
-            });
+            with_scratch(|bytes| own.extend_from_slice(encode_span(attributes, bytes)));
         }
-        span.extensions_mut().replace(SpanBytes { own, scope: Vec::new(), epoch: 0 });
+        span.extensions_mut().replace(SpanBytes {
+            own,
+            scope: Vec::new(),
+            epoch: 0,
+        });
         renew(&span);
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
         let Some(span) = context.span(id) else { return };
         with_scratch(|bytes| {
-            values.record(&mut SpanValues { out: Encoder::new(bytes, SPAN_FIELDS_BYTES_MAX) });
-            let changed =
-                span.extensions_mut().get_mut::<SpanBytes>().is_some_and(|kept| merge(&mut kept.own, bytes));
+            let recorded = encode_recorded(values, bytes);
+            let changed = span
+                .extensions_mut()
+                .get_mut::<SpanBytes>()
+                .is_some_and(|kept| merge(&mut kept.own, recorded));
             if changed {
                 spans::raise_epoch();
             }
@@ -101,8 +103,8 @@ where
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         let site = Site::of(event.metadata());
         let Some(id) = site.admit(event) else { return };
-        with_scratch(|values| {
-            let cut = encode_event(event, site, values);
+        with_scratch(|bytes| {
+            let (values, cut) = encode_event(event, site, bytes);
             let Some(span) = context.event_span(event) else {
                 return write(site, id, &[], values, cut);
             };
@@ -122,17 +124,19 @@ where
 fn renew<S: for<'span> LookupSpan<'span>>(span: &SpanRef<'_, S>) {
     // Before the fields are read, so that no change after it is missed.
     let epoch = spans::epoch();
-    with_scratch(|scope| {
-        append_scope(span, SCOPE_DEPTH_MAX, scope);
-        if let Some(kept) = span.extensions_mut().get_mut::<SpanBytes>() {
-            kept.scope.clear();
-            kept.scope.extend_from_slice(scope);
-            kept.epoch = epoch;
-        }
-    });
+    let mut scope = Vec::new();
+    append_scope(span, SCOPE_DEPTH_MAX, &mut scope);
+    if let Some(kept) = span.extensions_mut().get_mut::<SpanBytes>() {
+        kept.scope = scope;
+        kept.epoch = epoch;
+    }
 }
 
-fn append_scope<S: for<'span> LookupSpan<'span>>(span: &SpanRef<'_, S>, depth_max: usize, scope: &mut Vec<u8>) {
+fn append_scope<S: for<'span> LookupSpan<'span>>(
+    span: &SpanRef<'_, S>,
+    depth_max: usize,
+    scope: &mut Vec<u8>,
+) {
     // The innermost spans say most where there are too many.
     if depth_max > 1
         && let Some(parent) = span.parent()

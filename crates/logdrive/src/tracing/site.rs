@@ -74,15 +74,22 @@ impl Site {
     #[cold]
     fn make(hash: u64, metadata: &'static Metadata<'static>) -> &'static Site {
         let is = |site: &Site| is_of(site, metadata);
-        SITES.find_or_make(hash, is, || Site::new(metadata)).unwrap_or_else(|| {
-            let mut further = FURTHER.lock().unwrap_or_else(PoisonError::into_inner);
-            let address = std::ptr::from_ref(metadata).addr();
-            further.entry(address).or_insert_with(|| Box::leak(Box::new(Site::new(metadata))))
-        })
+        SITES
+            .find_or_make(hash, is, || Site::new(metadata))
+            .unwrap_or_else(|| {
+                let mut further = FURTHER.lock().unwrap_or_else(PoisonError::into_inner);
+                let address = std::ptr::from_ref(metadata).addr();
+                further
+                    .entry(address)
+                    .or_insert_with(|| Box::leak(Box::new(Site::new(metadata))))
+            })
     }
 
     fn new(metadata: &'static Metadata<'static>) -> Self {
-        let message = metadata.fields().iter().find(|field| field.name() == "message" && metadata.is_event());
+        let message = metadata
+            .fields()
+            .iter()
+            .find(|field| field.name() == "message" && metadata.is_event());
         Self {
             metadata,
             control: ControlRef::unregistered(),
@@ -98,7 +105,11 @@ impl Site {
     pub(super) fn constant(&self) -> Option<&str> {
         // Relaxed: it was stored before the control entry was bound, and is read after the entry was.
         let in_table = self.message_in_table.load(Ordering::Relaxed);
-        if in_table { self.message.get().map(String::as_str) } else { None }
+        if in_table {
+            self.message.get().map(String::as_str)
+        } else {
+            None
+        }
     }
 
     /// Whether the event goes on: the callsite's number in the session. Counts what does not.
@@ -146,7 +157,8 @@ impl Site {
             self.metadata.name()
         };
         // Relaxed: published by the binding of the control entry, which follows.
-        self.message_in_table.store(!message.is_empty() && self.metadata.is_event(), Ordering::Relaxed);
+        self.message_in_table
+            .store(!message.is_empty() && self.metadata.is_event(), Ordering::Relaxed);
         let module = self.metadata.module_path().unwrap_or("");
         let target = self.metadata.target();
         let fields = self.metadata.fields().iter().take(FIELDS_MAX);
@@ -156,7 +168,11 @@ impl Site {
             line: self.metadata.line().unwrap_or(0),
             file: self.metadata.file().unwrap_or("").to_owned(),
             module: module.to_owned(),
-            target: if target == module { String::new() } else { target.to_owned() },
+            target: if target == module {
+                String::new()
+            } else {
+                target.to_owned()
+            },
             message: message.to_owned(),
             fields: fields
                 .map(|field| Field {

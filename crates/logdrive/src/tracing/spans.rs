@@ -48,7 +48,10 @@ impl SpanKey {
     #[inline]
     fn place(self) -> Option<&'static Place> {
         let index = (self.0 as u32).checked_sub(1)? as usize;
-        CHUNKS.get(index / SPANS_PER_CHUNK)?.get()?.get(index % SPANS_PER_CHUNK)
+        CHUNKS
+            .get(index / SPANS_PER_CHUNK)?
+            .get()?
+            .get(index % SPANS_PER_CHUNK)
     }
 }
 
@@ -100,15 +103,21 @@ struct OwnFree(Vec<u32>);
 
 impl Drop for OwnFree {
     fn drop(&mut self) {
-        FREE.lock().unwrap_or_else(PoisonError::into_inner).append(&mut self.0);
+        FREE.lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .append(&mut self.0);
     }
 }
 
 /// Keeps a span with one id in use; [`SpanKey::NONE`] when there are too many. Its parent lives as long as it does.
 #[inline]
 pub(super) fn open(metadata: &'static Metadata<'static>, parent: SpanKey, bytes: &[u8]) -> SpanKey {
-    let Some(index) = free_place() else { return SpanKey::NONE };
-    let Some(place) = SpanKey::new(index, 0).place() else { return SpanKey::NONE };
+    let Some(index) = free_place() else {
+        return SpanKey::NONE;
+    };
+    let Some(place) = SpanKey::new(index, 0).place() else {
+        return SpanKey::NONE;
+    };
     let parent = if share(parent) { parent } else { SpanKey::NONE };
     let mut span = place.span.lock().unwrap_or_else(PoisonError::into_inner);
     span.metadata = Some(metadata);
@@ -143,13 +152,16 @@ fn is_current(place: &Place, key: SpanKey) -> bool {
 /// One more id in use; `false` if the span has been closed.
 #[inline]
 pub(super) fn share(key: SpanKey) -> bool {
-    key.place().is_some_and(|place| change_uses(place, key, 1).is_some())
+    key.place()
+        .is_some_and(|place| change_uses(place, key, 1).is_some())
 }
 
 /// One id less in use. With the last one the span is closed, and its parent has one less; then `true`.
 #[inline]
 pub(super) fn release(key: SpanKey) -> bool {
-    let Some(parent) = release_one(key) else { return false };
+    let Some(parent) = release_one(key) else {
+        return false;
+    };
     let mut above = parent;
     while let Some(parent) = release_one(above) {
         above = parent;
@@ -189,7 +201,10 @@ fn change_uses(place: &Place, key: SpanKey, change: i32) -> Option<u32> {
         }
         let count = (uses as u32).checked_add_signed(change)?;
         let changed = u64::from(key.generation()) << 32 | u64::from(count);
-        match place.uses.compare_exchange_weak(uses, changed, Ordering::Relaxed, Ordering::Relaxed) {
+        match place
+            .uses
+            .compare_exchange_weak(uses, changed, Ordering::Relaxed, Ordering::Relaxed)
+        {
             Ok(_) => return Some(count),
             Err(other) => uses = other,
         }
@@ -198,7 +213,9 @@ fn change_uses(place: &Place, key: SpanKey, change: i32) -> Option<u32> {
 
 #[inline]
 fn free_place() -> Option<u32> {
-    let own = OWN_FREE.try_with(|own| own.try_borrow_mut().ok().and_then(|mut own| own.0.pop())).ok();
+    let own = OWN_FREE
+        .try_with(|own| own.try_borrow_mut().ok().and_then(|mut own| own.0.pop()))
+        .ok();
     own.flatten().or_else(further_place)
 }
 
@@ -211,7 +228,10 @@ fn further_place() -> Option<u32> {
     {
         // Some more, so that this is rare.
         let rest = free.len().saturating_sub(FREE_SPANS_PER_THREAD_MAX / 2);
-        let _ = OWN_FREE.try_with(|own| own.try_borrow_mut().map(|mut own| own.0.extend(free.drain(rest..))));
+        let _ = OWN_FREE.try_with(|own| {
+            own.try_borrow_mut()
+                .map(|mut own| own.0.extend(free.drain(rest..)))
+        });
         return Some(index);
     }
     let index = USED.fetch_add(1, Ordering::Relaxed);
@@ -250,7 +270,14 @@ fn give_half(own: &mut Vec<u32>) {
 
 impl Place {
     fn new() -> Self {
-        let span = Span { metadata: None, parent: SpanKey::NONE, bytes: Vec::new() };
-        Self { uses: AtomicU64::new(0), span: Mutex::new(span) }
+        let span = Span {
+            metadata: None,
+            parent: SpanKey::NONE,
+            bytes: Vec::new(),
+        };
+        Self {
+            uses: AtomicU64::new(0),
+            span: Mutex::new(span),
+        }
     }
 }

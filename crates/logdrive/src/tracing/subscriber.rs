@@ -4,9 +4,8 @@ use super::context;
 use super::site::Site;
 use super::spans::{self, SpanKey};
 use super::visit::{EventValues, SpanValues};
-use crate::dynamic::limits::{SPAN_FIELDS_BYTES_MAX, VALUES_BYTES_MAX};
+use crate::dynamic::limits::SPAN_BYTES_MAX;
 use crate::dynamic::{Encoder, Ready, commit, with_scratch};
-use logdrive_wire::limits::NAME_BYTES_MAX;
 use logdrive_wire::{Cursor, Value, WireError, kind::FieldKind, value::INLINE_KEY};
 use tracing_core::span::{Attributes, Current, Id, Record};
 use tracing_core::{Event, Interest, Metadata};
@@ -55,15 +54,14 @@ impl tracing_core::Subscriber for Subscriber {
             return spans::open(metadata, parent, &[]).to_id();
         }
         with_scratch(|bytes| {
-            encode_span(metadata.name(), bytes, |values| attributes.record(values));
-            spans::open(metadata, parent, bytes).to_id()
+            spans::open(metadata, parent, encode_span(attributes, bytes)).to_id()
         })
     }
 
     fn record(&self, id: &Id, values: &Record<'_>) {
         with_scratch(|bytes| {
-            values.record(&mut SpanValues { out: Encoder::new(bytes, SPAN_FIELDS_BYTES_MAX) });
-            let changed = spans::with(SpanKey::of(id), |span| merge(&mut span.bytes, bytes));
+            let recorded = encode_recorded(values, bytes);
+            let changed = spans::with(SpanKey::of(id), |span| merge(&mut span.bytes, recorded));
             if changed == Some(true) {
                 spans::raise_epoch();
             }
@@ -77,18 +75,12 @@ impl tracing_core::Subscriber for Subscriber {
         let site = Site::of(event.metadata());
         let Some(id) = site.admit(event) else { return };
         with_scratch(|bytes| {
-            let cut = encode_event(event, site, bytes);
-            let end = bytes.len();
+            let (values, cut) = encode_event(event, site, bytes);
+            let write = |scope: &[u8]| write(site, id, scope, values, cut);
             match event.parent() {
-                None if event.is_contextual() => {
-                    context::with_current_scope(|scope| write(site, id, scope, bytes, cut));
-                }
-                None => write(site, id, &[], bytes, cut),
-                Some(parent) => {
-                    context::append_scope(SpanKey::of(parent), bytes);
-                    let (values, scope) = bytes.split_at(end);
-                    write(site, id, scope, values, cut);
-                }
+                None if event.is_contextual() => context::with_current_scope(write),
+                None => write(&[]),
+                Some(parent) => context::with_scope_of(SpanKey::of(parent), write),
             }
         });
     }
@@ -125,27 +117,46 @@ impl tracing_core::Subscriber for Subscriber {
 /// Writes the record.
 #[inline]
 pub(super) fn write(site: &'static Site, id: u32, scope: &[u8], values: &[u8], cut: bool) {
-    commit(Ready { id, urgent: site.urgent, scope, values, cut }, &|| site.number_again());
+    commit(
+        Ready {
+            id,
+            urgent: site.urgent,
+            scope,
+            values,
+            cut,
+        },
+        &|| site.number_again(),
+    );
 }
 
-/// Encodes an event's values; tells whether something was cut.
+/// An event's values, and whether something was cut.
 #[inline]
-pub(super) fn encode_event(event: &Event<'_>, site: &'static Site, bytes: &mut Vec<u8>) -> bool {
-    let mut values = EventValues::new(Encoder::new(bytes, VALUES_BYTES_MAX), site);
+pub(super) fn encode_event<'b>(event: &Event<'_>, site: &'b Site, bytes: &'b mut [u8]) -> (&'b [u8], bool) {
+    let mut values = EventValues::new(Encoder::new(bytes), site);
     event.record(&mut values);
     values.finish()
 }
 
-/// Encodes a span as a scope has it: `u16 name length, name, u16 fields length, fields`.
+/// A new span as a scope has it: `u16 name length, name, u16 fields length, fields`.
 #[inline]
-pub(super) fn encode_span(name: &str, bytes: &mut Vec<u8>, record: impl FnOnce(&mut SpanValues<'_>)) {
-    let name = name.get(..name.floor_char_boundary(NAME_BYTES_MAX)).unwrap_or("");
-    bytes.extend_from_slice(&(name.len() as u16).to_le_bytes());
-    bytes.extend_from_slice(name.as_bytes());
-    let at = bytes.len();
-    bytes.extend_from_slice(&[0; 2]);
-    record(&mut SpanValues { out: Encoder::new(bytes, SPAN_FIELDS_BYTES_MAX) });
-    set_fields_length(bytes, at);
+pub(super) fn encode_span<'b>(attributes: &Attributes<'_>, bytes: &'b mut [u8]) -> &'b [u8] {
+    let mut values = SpanValues { out: Encoder::new(limited(bytes, SPAN_BYTES_MAX)) };
+    let at = values.out.span_name(attributes.metadata().name());
+    attributes.record(&mut values);
+    values.out.end_span(at);
+    values.out.finish().0
+}
+
+/// Fields that a span gets later.
+pub(super) fn encode_recorded<'b>(recorded: &Record<'_>, bytes: &'b mut [u8]) -> &'b [u8] {
+    let mut values = SpanValues { out: Encoder::new(limited(bytes, SPAN_BYTES_MAX)) };
+    recorded.record(&mut values);
+    values.out.finish().0
+}
+
+fn limited(bytes: &mut [u8], length: usize) -> &mut [u8] {
+    let length = length.min(bytes.len());
+    bytes.split_at_mut(length).0
 }
 
 fn set_fields_length(bytes: &mut [u8], at: usize) {
@@ -158,7 +169,10 @@ fn set_fields_length(bytes: &mut [u8], at: usize) {
 /// Puts fields that were recorded later into a span's bytes, in place of earlier ones of the same names. `false` if
 /// there is nothing to change: the span is not shown, or nothing was recorded.
 pub(super) fn merge(span: &mut Vec<u8>, recorded: &[u8]) -> bool {
-    let Some(name_bytes) = span.first_chunk::<2>().map(|length| usize::from(u16::from_le_bytes(*length))) else {
+    let Some(name_bytes) = span
+        .first_chunk::<2>()
+        .map(|length| usize::from(u16::from_le_bytes(*length)))
+    else {
         return false;
     };
     if recorded.is_empty() {
@@ -176,7 +190,7 @@ pub(super) fn merge(span: &mut Vec<u8>, recorded: &[u8]) -> bool {
     let mut rest = recorded;
     while let Some((_, length)) = first_value(rest) {
         let (value, behind) = rest.split_at(length);
-        if span.len() - at - 2 + length <= SPAN_FIELDS_BYTES_MAX {
+        if span.len() + length <= SPAN_BYTES_MAX {
             span.extend_from_slice(value);
         }
         rest = behind;
@@ -198,7 +212,11 @@ fn first_value(fields: &[u8]) -> Option<(&str, usize)> {
     let read = || -> Result<(&str, usize), WireError> {
         let mut cursor = Cursor::new(fields);
         let kind = FieldKind::from_code(cursor.u8()?)?;
-        let key = if cursor.u8()? == INLINE_KEY { cursor.short_str("field name")? } else { "" };
+        let key = if cursor.u8()? == INLINE_KEY {
+            cursor.short_str("field name")?
+        } else {
+            ""
+        };
         Value::read(kind, &mut cursor)?;
         Ok((key, cursor.offset()))
     };
@@ -211,8 +229,19 @@ mod tests {
     use crate::dynamic::Key;
     use logdrive_wire::{Kind, Scope};
 
-    fn encoder_of(bytes: &mut Vec<u8>) -> SpanValues<'_> {
-        SpanValues { out: Encoder::new(bytes, SPAN_FIELDS_BYTES_MAX) }
+    fn encoded(write: impl FnOnce(&mut Encoder<'_>)) -> Vec<u8> {
+        let mut bytes = vec![0xee; SPAN_BYTES_MAX];
+        let mut out = Encoder::new(&mut bytes);
+        write(&mut out);
+        out.finish().0.to_vec()
+    }
+
+    fn span(write: impl FnOnce(&mut Encoder<'_>)) -> Vec<u8> {
+        encoded(|out| {
+            let at = out.span_name("order");
+            write(out);
+            out.end_span(at);
+        })
     }
 
     fn shown(span: &[u8]) -> Vec<(String, String)> {
@@ -224,14 +253,14 @@ mod tests {
 
     #[test]
     fn fields_that_are_recorded_later_replace_earlier_ones() {
-        let mut span = Vec::new();
-        encode_span("order", &mut span, |values| {
-            values.out.number(Kind::U64, Key::Inline("id"), 7u64.to_le_bytes());
-            values.out.text(Kind::Str, Key::Inline("state"), "open");
+        let mut span = span(|out| {
+            out.number(Kind::U64, Key::Inline("id"), 7u64.to_le_bytes());
+            out.text(Kind::Str, Key::Inline("state"), "open");
         });
-        let mut recorded = Vec::new();
-        encoder_of(&mut recorded).out.text(Kind::Str, Key::Inline("state"), "closed");
-        encoder_of(&mut recorded).out.number(Kind::Bool, Key::Inline("paid"), [1]);
+        let recorded = encoded(|out| {
+            out.text(Kind::Str, Key::Inline("state"), "closed");
+            out.number(Kind::Bool, Key::Inline("paid"), [1]);
+        });
         assert!(merge(&mut span, &recorded));
         let fields = shown(&span);
         let keys: Vec<&str> = fields.iter().map(|(key, _)| key.as_str()).collect();
@@ -240,21 +269,16 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_a_span_keep_to_their_limit() {
-        let mut span = Vec::new();
-        encode_span("s", &mut span, |values| {
-            values.out.text(Kind::Str, Key::Inline("a"), &"x".repeat(10_000));
-        });
-        assert!(span.len() <= SPAN_FIELDS_BYTES_MAX + 5);
-        let mut recorded = Vec::new();
-        encoder_of(&mut recorded).out.text(Kind::Str, Key::Inline("b"), "y");
+    fn a_span_keeps_to_its_limit() {
+        let mut span = span(|out| out.text(Kind::Str, Key::Inline("a"), &"x".repeat(10_000)));
+        assert!(span.len() <= SPAN_BYTES_MAX);
+        let recorded = encoded(|out| out.text(Kind::Str, Key::Inline("b"), "y"));
         merge(&mut span, &recorded);
         assert_eq!(shown(&span).len(), 1);
-        recorded.clear();
-        encoder_of(&mut recorded).out.text(Kind::Str, Key::Inline("a"), "z");
+        let recorded = encoded(|out| out.text(Kind::Str, Key::Inline("a"), "z"));
         merge(&mut span, &recorded);
         assert_eq!(shown(&span).len(), 1);
-        assert!(span.len() < 20);
+        assert!(span.len() < 24);
     }
 
     #[test]

@@ -24,16 +24,21 @@ pub(super) struct EventValues<'a> {
 impl<'a> EventValues<'a> {
     #[inline]
     pub(super) fn new(out: Encoder<'a>, site: &'a Site) -> Self {
-        Self { out, message_index: site.message_index, constant: site.constant(), has_message: false }
+        Self {
+            out,
+            message_index: site.message_index,
+            constant: site.constant(),
+            has_message: false,
+        }
     }
 
-    /// Whether something was cut. Says that there was no message where the table has one.
+    /// The bytes, and whether something was cut. Says that there was no message where the table has one.
     #[inline]
-    pub(super) fn finish(mut self) -> bool {
+    pub(super) fn finish(mut self) -> (&'a [u8], bool) {
         if self.constant.is_some() && !self.has_message {
             self.out.message(None, |_| Ok(()));
         }
-        self.out.is_cut()
+        self.out.finish()
     }
 
     #[inline]
@@ -84,7 +89,8 @@ macro_rules! common {
 
         #[inline]
         fn record_bool(&mut self, field: &Field, value: bool) {
-            self.out.number(Kind::Bool, Self::key(field), [u8::from(value)]);
+            self.out
+                .number(Kind::Bool, Self::key(field), [u8::from(value)]);
         }
 
         fn record_bytes(&mut self, field: &Field, value: &[u8]) {
@@ -92,7 +98,11 @@ macro_rules! common {
         }
 
         fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
-            self.out.rendered(Kind::Display, Self::key(field), format_args!("{}", WithCauses(value)));
+            self.out.rendered(
+                Kind::Display,
+                Self::key(field),
+                format_args!("{}", WithCauses(value)),
+            );
         }
     };
 }
@@ -115,7 +125,8 @@ impl Visit for EventValues<'_> {
             self.message(|out| write!(out, "{value:?}"));
         } else {
             // `%` and `?` come alike: `tracing` wraps the former in a `Debug`.
-            self.out.rendered(Kind::Debug, Self::key(field), format_args!("{value:?}"));
+            self.out
+                .rendered(Kind::Debug, Self::key(field), format_args!("{value:?}"));
         }
     }
 }
@@ -130,7 +141,8 @@ impl Visit for SpanValues<'_> {
 
     #[inline]
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.out.rendered(Kind::Debug, Self::key(field), format_args!("{value:?}"));
+        self.out
+            .rendered(Kind::Debug, Self::key(field), format_args!("{value:?}"));
     }
 }
 
@@ -141,14 +153,19 @@ impl fmt::Display for WithCauses<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)?;
         let causes = std::iter::successors(self.0.source(), |cause| (*cause).source());
-        causes.take(CAUSES_MAX).try_for_each(|cause| write!(f, ": {cause}"))
+        causes
+            .take(CAUSES_MAX)
+            .try_for_each(|cause| write!(f, ": {cause}"))
     }
 }
 
 /// The event's message, if it may be kept in the callsite table: if it comes in one piece, as literal text does. A
 /// message of nothing but an argument looks alike; then the first of them is kept, and the others are copied.
 pub(super) fn find_constant(event: &Event<'_>, message_index: usize) -> Option<String> {
-    let mut found = FindMessage { message_index, text: OnePiece::default() };
+    let mut found = FindMessage {
+        message_index,
+        text: OnePiece::default(),
+    };
     event.record(&mut found);
     found.text.constant()
 }

@@ -394,7 +394,7 @@ pub(crate) fn read_ring(ring: &Arc<Ring>, epoch: u64, seen: &mut Seen) {
     let untold = ring.header().take_unannounced();
     ring.header().return_unannounced(&untold);
     let _ = Consumer::new(Arc::clone(ring)).pending_bytes();
-    let mut consumer = Consumer::resume(Arc::clone(ring), epoch);
+    let mut consumer = Consumer::adopt(Arc::clone(ring), epoch);
     let Ok(pending) = consumer.pending_bytes() else {
         seen.refused += 1;
         return consumer.quarantine();

@@ -1,0 +1,18 @@
+//! Rounds, child processes, statistics and output; knows no logger.
+//!
+//! A workload is a list of cases. In every round each case runs once, in a
+//! process of its own, so that its memory and processor time are its own and
+//! no logger's global state touches another's. The order is rotated per round,
+//! so that no case always follows the same one. What counts is the median.
+
+pub mod args;
+pub mod case;
+pub mod child;
+pub mod machine;
+pub mod report;
+pub mod rounds;
+pub mod runs;
+pub mod table;
+
+pub use args::Args;
+pub use case::{Case, Job, Metric, Ratio, Samples, Scale, Workload};

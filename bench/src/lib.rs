@@ -1,0 +1,21 @@
+//! The workloads that Logdrive exists for, with the usual way of doing each as
+//! the rival, measured in turn within one run on one machine.
+//!
+//! [`harness`] owns rounds, child processes, statistics and output; it knows no
+//! logger. [`subjects`] owns how each logger is set up; it knows no workload.
+//! [`workloads`] brings the two together, one file a workload. [`quic`] is the
+//! transfer that the `quic` workload and the demo share.
+
+#![deny(unsafe_code)]
+
+pub mod error;
+pub mod harness;
+pub mod lines;
+pub mod probe;
+pub mod quic;
+pub mod subjects;
+pub mod usage;
+pub mod warm;
+pub mod workloads;
+
+pub use error::{BenchError, Result};

@@ -1,0 +1,196 @@
+//! Logdrive, called through its own macros, through `tracing` and through
+//! `log`.
+//!
+//! Everything is the default (text layout, UTC, rings of 1 MiB, the TSC)
+//! except for what a subject's name or a workload's policy says.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use logdrive::{Clock, Full as Policy, Guard, Stats};
+use logdrive_backend::file::{Fault, Faulty, Operation};
+
+use super::in_place::InPlace;
+use super::{Ended, Full, Subject, Target, Visitor};
+use crate::{BenchError, Result, warm};
+
+/// The application's name in the session; without the names of other crates,
+/// by which their lines are told from ours.
+const APP: &str = "bench";
+
+/// Sets up the Logdrive subject called `name` and runs `visitor` with it.
+pub fn visit<V: Visitor>(name: &str, target: &Target, visitor: V) -> Result<V::Output> {
+    let builder = to_file(target)?;
+    match name {
+        "logdrive" | "logdrive-args" => visitor.visit(Macros(start(builder)?)),
+        "logdrive-coarse" => visitor.visit(Macros(start(builder.clock(Clock::Coarse))?)),
+        "logdrive-disabled" => visitor.visit(Disabled(start(builder.filter("info"))?)),
+        "logdrive-tracing" => {
+            let guard = start(builder)?;
+            install_subscriber()?;
+            visitor.visit(Tracing(guard))
+        }
+        "logdrive-log" => {
+            let guard = start(builder)?;
+            logdrive::log::install().map_err(|error| BenchError::subject(name, error))?;
+            visitor.visit(Log(guard))
+        }
+        other => Err(BenchError::Usage(format!(
+            "there is no subject '{other}' of Logdrive"
+        ))),
+    }
+}
+
+/// A logger that writes text to the target.
+pub fn to_file(target: &Target) -> Result<logdrive::Builder> {
+    let file = logdrive::File::new(&target.path).layout(logdrive::Layout::text());
+    let builder = base(target.full).file(file);
+    if let Some(hang) = target.hang {
+        return Ok(builder.storage(hanging_storage(hang)));
+    }
+    if !target.in_place {
+        return Ok(builder);
+    }
+    let open = warm::open_in_place(&target.path)?;
+    let storage = InPlace::new(&open).map_err(BenchError::io("examine", &target.path))?;
+    Ok(builder.storage(Arc::new(storage)))
+}
+
+/// A logger that formats and throws away.
+#[must_use]
+pub fn to_nowhere(full: Full) -> logdrive::Builder {
+    base(full).discard()
+}
+
+fn base(full: Full) -> logdrive::Builder {
+    let policy = match full {
+        Full::Drop => Policy::Drop,
+        Full::Wait => Policy::Wait,
+        Full::Block => Policy::Block,
+    };
+    // The environment of whoever measures must not change what is measured.
+    logdrive::builder(APP).use_env(false).full(policy)
+}
+
+/// Starts a logger.
+pub fn start(builder: logdrive::Builder) -> Result<Guard> {
+    builder
+        .init()
+        .map_err(|error| BenchError::subject("logdrive", error))
+}
+
+/// Makes Logdrive the subscriber of `tracing` in this process.
+pub fn install_subscriber() -> Result<()> {
+    tracing::subscriber::set_global_default(logdrive::tracing::subscriber())
+        .map_err(|error| BenchError::subject("logdrive", error))
+}
+
+/// Ends a logger and returns its final numbers.
+pub fn stop(guard: Guard) -> Result<Stats> {
+    match guard.stop() {
+        Some((logdrive::Stopped::Complete, stats)) => Ok(stats),
+        Some((logdrive::Stopped::LeftForRecovery, _)) => Err(BenchError::subject(
+            "logdrive",
+            "could not write all, and left the rest in its session",
+        )),
+        None => Err(BenchError::subject("logdrive", "had ended before")),
+    }
+}
+
+fn ended(guard: Guard) -> Result<Ended> {
+    let stats = stop(guard)?;
+    let by_sinks: u64 = stats.sinks.iter().map(logdrive::SinkStats::dropped).sum();
+    Ok(Ended {
+        dropped_counted: stats.dropped_calls() + by_sinks,
+    })
+}
+
+/// A disk whose every write that begins between two moments hangs until the
+/// second.
+fn hanging_storage((begin, end): (Instant, Instant)) -> Arc<Faulty> {
+    let storage = Arc::new(Faulty::new());
+    let switch = storage.clone();
+    std::thread::spawn(move || {
+        std::thread::sleep(begin.saturating_duration_since(Instant::now()));
+        switch.fail(Operation::WriteAt, 0, u64::MAX, Fault::Hang);
+        std::thread::sleep(end.saturating_duration_since(Instant::now()));
+        switch.clear();
+    });
+    storage
+}
+
+/// Logdrive's own macros.
+struct Macros(Guard);
+
+impl Subject for Macros {
+    #[inline]
+    fn line(&self, text: &str) {
+        logdrive::info!("{}", text);
+    }
+
+    #[inline]
+    fn four(&self, order: u64, price: f64, quantity: i32, customer: &str) {
+        logdrive::info!("order {} at {:.2} x {} for {}", order, price, quantity, customer);
+    }
+
+    fn finish(self) -> Result<Ended> {
+        ended(self.0)
+    }
+}
+
+/// A call whose level is switched off.
+struct Disabled(Guard);
+
+impl Subject for Disabled {
+    #[inline]
+    fn line(&self, text: &str) {
+        logdrive::debug!("{}", text);
+    }
+
+    #[inline]
+    fn four(&self, order: u64, price: f64, quantity: i32, customer: &str) {
+        logdrive::debug!("order {} at {:.2} x {} for {}", order, price, quantity, customer);
+    }
+
+    fn finish(self) -> Result<Ended> {
+        ended(self.0)
+    }
+}
+
+/// The macros of `tracing`, with fields.
+struct Tracing(Guard);
+
+impl Subject for Tracing {
+    #[inline]
+    fn line(&self, text: &str) {
+        tracing::info!("{}", text);
+    }
+
+    #[inline]
+    fn four(&self, order: u64, price: f64, quantity: i32, customer: &str) {
+        tracing::info!(order, price, quantity, customer, "order filled");
+    }
+
+    fn finish(self) -> Result<Ended> {
+        ended(self.0)
+    }
+}
+
+/// The macros of `log`.
+struct Log(Guard);
+
+impl Subject for Log {
+    #[inline]
+    fn line(&self, text: &str) {
+        log::info!("{}", text);
+    }
+
+    #[inline]
+    fn four(&self, order: u64, price: f64, quantity: i32, customer: &str) {
+        log::info!("order {} at {:.2} x {} for {}", order, price, quantity, customer);
+    }
+
+    fn finish(self) -> Result<Ended> {
+        ended(self.0)
+    }
+}

@@ -1,0 +1,121 @@
+//! How each logger is set up, called and ended; knows no workload.
+//!
+//! A workload's loop is generic over [`Subject`], so that every logger's own
+//! macros are compiled into it as they would be in a program that uses them.
+//! Each is set up as its authors advise.
+
+pub mod count_only;
+pub mod counted;
+pub mod floor;
+pub mod in_place;
+pub mod logdrive;
+pub mod spdlog_rs;
+pub mod tracing_fmt;
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use crate::{BenchError, Result};
+
+/// What a logger does with a call that it has no room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Full {
+    /// Give up at once.
+    Drop,
+    /// Give up after a bounded time.
+    Wait,
+    /// Wait for as long as it takes.
+    Block,
+}
+
+impl Full {
+    /// Reads the name that the parameter `policy` has.
+    pub fn from_name(name: &str) -> Result<Full> {
+        match name {
+            "drop" => Ok(Full::Drop),
+            "wait" => Ok(Full::Wait),
+            "block" => Ok(Full::Block),
+            other => Err(BenchError::Usage(format!("there is no policy '{other}'"))),
+        }
+    }
+}
+
+/// Where a logger writes, and what it may lose.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// The log file, written from its start; see [`crate::warm`].
+    pub path: PathBuf,
+    /// What to do when full.
+    pub full: Full,
+    /// Whether the file is longer than what will be written. The rivals write
+    /// at the start of any file; Logdrive appends unless it is told.
+    pub in_place: bool,
+    /// When writes are to hang, for a logger that lets itself be told.
+    pub hang: Option<(Instant, Instant)>,
+}
+
+impl Target {
+    /// A file of the logger's own that is new or empty.
+    #[must_use]
+    pub fn new(path: &Path, full: Full) -> Target {
+        Target {
+            path: path.to_path_buf(),
+            full,
+            in_place: false,
+            hang: None,
+        }
+    }
+
+    /// A file whose old pages are written over, see [`crate::warm`].
+    #[must_use]
+    pub fn in_place(path: &Path, full: Full) -> Target {
+        Target {
+            in_place: true,
+            ..Target::new(path, full)
+        }
+    }
+}
+
+/// What a logger says when it has ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ended {
+    /// The calls that the logger itself admits to have dropped.
+    pub dropped_counted: u64,
+}
+
+/// A logger that is set up.
+pub trait Subject: Sync {
+    /// Logs `text` as the whole message.
+    fn line(&self, text: &str);
+
+    /// Logs a message with four values.
+    fn four(&self, order: u64, price: f64, quantity: i32, customer: &str);
+
+    /// Returns when all that was logged has been handed to the kernel.
+    fn finish(self) -> Result<Ended>;
+}
+
+/// A workload's loop, waiting for the logger to run it with.
+pub trait Visitor {
+    /// What the loop gives.
+    type Output;
+
+    /// Runs the loop.
+    fn visit<S: Subject>(self, subject: S) -> Result<Self::Output>;
+}
+
+/// Sets up the logger called `name` and runs `visitor` with it.
+pub fn visit<V: Visitor>(name: &str, target: &Target, visitor: V) -> Result<V::Output> {
+    match name {
+        "clock" => visitor.visit(floor::ClockOnly),
+        "mutex-bufwriter" => visitor.visit(floor::MutexBufWriter::open(target)?),
+        "spdlog-rs-sync" => visitor.visit(spdlog_rs::SpdlogRs::sync(target)?),
+        "spdlog-rs-async" => visitor.visit(spdlog_rs::SpdlogRs::pooled(target)?),
+        "tracing-bufwriter" => visitor.visit(tracing_fmt::TracingFmt::buffered(target)?),
+        "tracing-appender" => visitor.visit(tracing_fmt::TracingFmt::appender(target)?),
+        name if name.starts_with("logdrive") => logdrive::visit(name, target, visitor),
+        other => Err(BenchError::Usage(format!(
+            "there is no logger '{other}' in this build"
+        ))),
+    }
+}

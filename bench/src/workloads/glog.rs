@@ -1,0 +1,321 @@
+//! `glog`: twelve threads write one log file as fast as they can.
+//!
+//! The clock stops when the last byte has been handed to the kernel. All
+//! subjects write over the same pages of the same file, see [`crate::warm`].
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Barrier;
+use std::time::Instant;
+
+use crate::harness::{Case, Job, Metric, Ratio, Samples, Scale, Workload, runs};
+use crate::lines::{LineCount, count_file};
+use crate::subjects::{self, Ended, Full, Subject, Target, Visitor};
+use crate::{BenchError, Result, usage, warm};
+
+const THREADS: u64 = 12;
+const LINE_BYTES: u64 = 133;
+const FULL_LINES: u64 = 11_800_000;
+const QUICK_LINES: u64 = 590_400;
+
+/// Stands in every line of the workload and in nothing else a logger writes.
+const MARKER: &str = "order ";
+
+/// The floor writes chunks of this size.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// A logger whose lines vary in length may need a tenth more room.
+const SPARE_SHARE: u64 = 10;
+
+/// Lines and message length of the run that finds out how long a logger's own
+/// part of a line is.
+const PROBE_LINES: u64 = THREADS * 10;
+const PROBE_MESSAGE_BYTES: u64 = 10;
+
+const RIVALS: [&str; 6] = [
+    "write",
+    "mutex-bufwriter",
+    "spdlog-rs-sync",
+    "spdlog-rs-async",
+    "tracing-bufwriter",
+    "tracing-appender",
+];
+const OURS: [&str; 2] = ["logdrive", "logdrive-args"];
+
+const METRICS: &[Metric] = &[
+    Metric::new("wall_s", "s", 3),
+    Metric::new("cpu_s", "s", 2),
+    Metric::new("peak_rss_mib", "MiB", 1),
+    Metric::new("lost_lines", "lines", 0),
+];
+
+/// The workload.
+pub struct Glog;
+
+impl Workload for Glog {
+    fn name(&self) -> &'static str {
+        "glog"
+    }
+
+    fn title(&self, scale: Scale) -> String {
+        let lines = lines_at(scale);
+        format!(
+            "{THREADS} threads write {lines} lines of {LINE_BYTES} bytes, {} MB",
+            lines * LINE_BYTES / 1_000_000
+        )
+    }
+
+    fn metrics(&self) -> &'static [Metric] {
+        METRICS
+    }
+
+    fn ratio(&self) -> Option<Ratio> {
+        Some(Ratio {
+            metric: "wall_s",
+            floor: "write",
+        })
+    }
+
+    fn cases(&self, scale: Scale) -> Vec<Case> {
+        RIVALS
+            .iter()
+            .chain(&OURS)
+            .map(|subject| {
+                Case::new(subject)
+                    .param("threads", THREADS)
+                    .param("lines", lines_at(scale))
+            })
+            .collect()
+    }
+
+    fn prepare(
+        &self,
+        scale: Scale,
+        cases: &mut Vec<Case>,
+        run: &dyn Fn(&Case) -> Result<Samples>,
+    ) -> Result<()> {
+        for case in cases.iter_mut() {
+            let probe = case
+                .clone()
+                .setting("lines", PROBE_LINES)
+                .setting("message_bytes", PROBE_MESSAGE_BYTES);
+            self.before_each()?;
+            let line_bytes = run(&probe)?.value("line_bytes").unwrap_or(0.0) as u64;
+            *case = case
+                .clone()
+                .setting("message_bytes", message_bytes(case.subject, line_bytes)?);
+        }
+        eprintln!("  writing the file once to warm the page cache");
+        let bytes = lines_at(scale) * LINE_BYTES;
+        warm::blank(&log_path()?, bytes + bytes / SPARE_SHARE)
+    }
+
+    fn before_each(&self) -> Result<()> {
+        warm::blank(&log_path()?, 0)
+    }
+
+    fn clean_up(&self) -> Result<()> {
+        let path = log_path()?;
+        std::fs::remove_file(&path).map_err(BenchError::io("remove", &path))
+    }
+
+    fn measure(&self, job: &Job) -> Result<Samples> {
+        let path = log_path()?;
+        let load = Load {
+            lines_a_thread: job.number("lines") / THREADS,
+            message: message(job.number("message_bytes")),
+            four_values: job.subject.ends_with("-args"),
+        };
+        let run = match job.subject.as_str() {
+            "write" => write_floor(&path, &load)?,
+            name => {
+                let target = Target::in_place(&path, Full::Block);
+                subjects::visit(name, &target, &load)?
+            }
+        };
+        let peak_rss_mib = usage::peak_rss_mib();
+        let count = count_file(&path, MARKER.as_bytes())?;
+        report_strays(&job.subject, count);
+        let expected = load.lines_a_thread * THREADS;
+        Ok(Samples::default()
+            .with("wall_s", run.wall_s)
+            .with("cpu_s", run.cpu_s)
+            .with("peak_rss_mib", peak_rss_mib)
+            .with("lost_lines", expected.saturating_sub(count.marked) as f64)
+            .with("line_bytes", count.bytes as f64 / count.lines.max(1) as f64))
+    }
+}
+
+fn lines_at(scale: Scale) -> u64 {
+    let lines = scale.pick(FULL_LINES, QUICK_LINES);
+    lines - lines % THREADS
+}
+
+fn log_path() -> Result<PathBuf> {
+    runs::scratch_dir().map(|dir| dir.join("glog.log"))
+}
+
+/// A message of the given length that begins with the marker.
+fn message(bytes: u64) -> String {
+    let text = "filled by the matching engine, quantity and price agreed. ";
+    let length = usize::try_from(bytes).unwrap_or(0);
+    MARKER.chars().chain(text.chars().cycle()).take(length).collect()
+}
+
+/// How long a message must be for a line of the agreed length, if one of the
+/// probe's length gave a line of `line_bytes`.
+fn message_bytes(subject: &str, line_bytes: u64) -> Result<u64> {
+    if subject.ends_with("-args") {
+        // Their message is made of values and cannot be made longer.
+        if line_bytes != LINE_BYTES {
+            eprintln!("  {subject}: its lines have {line_bytes} bytes, not {LINE_BYTES}");
+        }
+        return Ok(PROBE_MESSAGE_BYTES);
+    }
+    (LINE_BYTES + PROBE_MESSAGE_BYTES)
+        .checked_sub(line_bytes)
+        .filter(|bytes| *bytes >= PROBE_MESSAGE_BYTES)
+        .ok_or_else(|| {
+            BenchError::subject(
+                subject,
+                format_args!("its own part of a line is too long: {line_bytes} bytes in all"),
+            )
+        })
+}
+
+/// Lines that are not of the workload are a logger's own, or torn ones.
+fn report_strays(subject: &str, count: LineCount) {
+    if count.lines != count.marked {
+        eprintln!(
+            "  {subject}: {} line ends but {} lines of the workload",
+            count.lines, count.marked
+        );
+    }
+}
+
+struct Load {
+    lines_a_thread: u64,
+    message: String,
+    four_values: bool,
+}
+
+/// What the clocks said.
+struct Run {
+    wall_s: f64,
+    cpu_s: f64,
+}
+
+struct Stopwatch {
+    start: Instant,
+    cpu_s: f64,
+}
+
+impl Stopwatch {
+    fn start() -> Stopwatch {
+        Stopwatch {
+            cpu_s: usage::cpu_s(),
+            start: Instant::now(),
+        }
+    }
+
+    fn stop(&self) -> Run {
+        Run {
+            wall_s: self.start.elapsed().as_secs_f64(),
+            cpu_s: usage::cpu_s() - self.cpu_s,
+        }
+    }
+}
+
+impl Visitor for &Load {
+    type Output = Run;
+
+    fn visit<S: Subject>(self, subject: S) -> Result<Run> {
+        let ready = Barrier::new(usize::try_from(THREADS).unwrap_or(1) + 1);
+        let stopwatch = std::thread::scope(|scope| -> Result<Stopwatch> {
+            for number in 0..THREADS {
+                let (subject, ready) = (&subject, &ready);
+                std::thread::Builder::new()
+                    .name(format!("w{number:02}"))
+                    .spawn_scoped(scope, move || {
+                        ready.wait();
+                        self.log_lines(subject, number);
+                    })
+                    .map_err(|error| BenchError::subject("thread", error))?;
+            }
+            ready.wait();
+            Ok(Stopwatch::start())
+        })?;
+        let Ended { dropped_counted } = subject.finish()?;
+        let run = stopwatch.stop();
+        if dropped_counted > 0 {
+            eprintln!("  the logger says that it dropped {dropped_counted} lines");
+        }
+        Ok(run)
+    }
+}
+
+impl Load {
+    fn log_lines<S: Subject>(&self, subject: &S, number: u64) {
+        if !self.four_values {
+            for _ in 0..self.lines_a_thread {
+                subject.line(&self.message);
+            }
+            return;
+        }
+        for index in 0..self.lines_a_thread {
+            let order = 10_000 + (number + index) % 90_000;
+            let price = 100.0 + (index % 1_000) as f64 * 0.25;
+            let quantity = i32::try_from(index % 900).unwrap_or(0) + 100;
+            subject.four(order, price, quantity, "cust-042");
+        }
+    }
+}
+
+/// The same bytes with nothing but `write` in large chunks.
+fn write_floor(path: &std::path::Path, load: &Load) -> Result<Run> {
+    let line = format!("{}\n", load.message);
+    let total_bytes = line.len() as u64 * load.lines_a_thread * THREADS;
+    let period = line.len() * (CHUNK_BYTES / line.len() + 2);
+    let endless: Vec<u8> = line.bytes().cycle().take(period).collect();
+    let mut file = warm::open_in_place(path)?;
+    let stopwatch = Stopwatch::start();
+    let mut written = 0;
+    while written < total_bytes {
+        let start = usize::try_from(written % line.len() as u64).unwrap_or(0);
+        let length = CHUNK_BYTES.min(usize::try_from(total_bytes - written).unwrap_or(CHUNK_BYTES));
+        file.write_all(&endless[start..start + length])
+            .map_err(BenchError::io("write", path))?;
+        written += length as u64;
+    }
+    Ok(stopwatch.stop())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_has_the_asked_length_and_begins_with_the_marker() {
+        for bytes in [10, 64, 132, 200] {
+            let text = message(bytes);
+            assert_eq!(text.len() as u64, bytes);
+            assert!(text.starts_with(MARKER));
+        }
+    }
+
+    #[test]
+    fn the_floor_writes_whole_lines_across_chunks() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("floor.log");
+        let load = Load {
+            lines_a_thread: 2_000,
+            message: message(132),
+            four_values: false,
+        };
+        write_floor(&path, &load).unwrap();
+        let count = count_file(&path, MARKER.as_bytes()).unwrap();
+        assert_eq!(count.lines, 24_000);
+        assert_eq!(count.marked, 24_000);
+        assert_eq!(count.bytes, 24_000 * 133);
+    }
+}

@@ -1,0 +1,11 @@
+//! The measured cases, one file a workload.
+
+pub mod callsite;
+pub mod glog;
+pub mod hang;
+pub mod quic;
+
+use crate::harness::Workload;
+
+/// Every workload of this crate.
+pub static ALL: &[&dyn Workload] = &[&glog::Glog, &callsite::Callsite, &quic::QuicTransfer, &hang::Hang];

@@ -1,0 +1,293 @@
+//! What can be said on the command line, and the help that goes with it.
+
+use crate::cat::Condition;
+use crate::instant::{Edge, read_instant};
+use crate::limits::LAST_RECORDS_MAX;
+use crate::paint::ColorChoice;
+use clap::builder::Styles;
+use clap::builder::styling::{AnsiColor, Effects};
+use clap::{Args, Parser, Subcommand};
+use logdrive_wire::Level;
+use std::path::PathBuf;
+
+const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Green.on_default().effects(Effects::BOLD))
+    .usage(AnsiColor::Green.on_default().effects(Effects::BOLD))
+    .literal(AnsiColor::Cyan.on_default().effects(Effects::BOLD))
+    .placeholder(AnsiColor::Cyan.on_default())
+    .error(AnsiColor::Red.on_default().effects(Effects::BOLD))
+    .valid(AnsiColor::Green.on_default())
+    .invalid(AnsiColor::Yellow.on_default());
+
+/// Reads, watches and recovers the logs of programs that log with Logdrive
+#[derive(Debug, Parser)]
+#[command(
+    name = "logdrive",
+    version,
+    styles = STYLES,
+    max_term_width = 100,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    disable_help_subcommand = true,
+    after_long_help = MAIN_EXAMPLES
+)]
+pub(crate) struct Cli {
+    /// When to use colours: auto, always, never; auto is on a terminal, unless NO_COLOR is set
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "WHEN",
+        default_value_t,
+        hide_default_value = true,
+        hide_possible_values = true,
+        help_heading = "Global options"
+    )]
+    pub(crate) color: ColorChoice,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const MAIN_EXAMPLES: &str = "\
+Examples:
+  logdrive cat app.log --level warn     warnings and errors, in colour
+  logdrive ps                           which programs log, and what dead ones left
+  logdrive recover --all                brings what killed programs had logged into their logs
+
+Each command has examples of its own: logdrive cat --help
+
+A session is what one process shares while it logs: it lies in shared memory, by default in
+/dev/shm/logdrive-UID. When the process ends well its session goes; when it is killed the session
+stays, with every record that the process had committed, until it is recovered.";
+
+/// What to do. The help of each command is that of its arguments.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Cat(CatArgs),
+    Ps(PsArgs),
+    Stats(StatsArgs),
+    Recover(RecoverArgs),
+    Completions(CompletionsArgs),
+    Man(ManArgs),
+}
+
+/// Merge log files by time, filter them and colour them
+///
+/// Reads text, JSON lines, logfmt and glog as Logdrive writes them, and much of what others write. A line that does
+/// not begin with a time belongs to the record before it. Files ending in .gz and .zst, and standard input, may be
+/// compressed. Each file should be in order of time; records that are a little late are put into their place.
+#[derive(Debug, Args)]
+#[command(after_long_help = CAT_EXAMPLES)]
+pub(crate) struct CatArgs {
+    /// Log files, or - for standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Read the rotated files of each FILE too, and those of further processes beside it
+    #[arg(short, long)]
+    pub(crate) all: bool,
+    /// Print one file after the other as they stand, without putting records in order of time
+    #[arg(long)]
+    pub(crate) no_merge: bool,
+    /// Print only the last N records that pass the filters
+    #[arg(
+        short = 'n', long, value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(LAST_RECORDS_MAX))
+    )]
+    pub(crate) lines: Option<u32>,
+
+    /// Only records of this level and above: trace, debug, info, warn, error, fatal
+    #[arg(short, long, value_name = "LEVEL", help_heading = "Filters")]
+    pub(crate) level: Option<Level>,
+    /// Only records from this time on
+    ///
+    /// A time such as 2026-11-21T12:34:56Z, a date, a time of today such as 12:34, or how long ago: 90s, 10m, 2h, 3d.
+    /// Without a zone a time is UTC, as in the logs.
+    #[arg(
+        long, value_name = "TIME", help_heading = "Filters",
+        value_parser = |text: &str| read_instant(text, Edge::First)
+    )]
+    pub(crate) since: Option<u64>,
+    /// Only records up to this time; a date means all of that day
+    #[arg(
+        long, value_name = "TIME", help_heading = "Filters",
+        value_parser = |text: &str| read_instant(text, Edge::Last)
+    )]
+    pub(crate) until: Option<u64>,
+    /// Only records with such a field: key=value, key!=value, key>number, also >= < <=
+    ///
+    /// May be given several times; all have to hold. Fields of spans count too, and so do the record's own parts:
+    /// thread, module, file, line, message. `!=` also passes records without the field. Numbers compare as numbers.
+    #[arg(short, long, value_name = "COND", help_heading = "Filters")]
+    pub(crate) field: Vec<Condition>,
+    /// Only records of this module or target and what is below it; `net` means net::quic too
+    #[arg(short, long, value_name = "PREFIX", help_heading = "Filters")]
+    pub(crate) module: Vec<String>,
+    /// Only records of the thread of this name
+    #[arg(short, long, value_name = "NAME", help_heading = "Filters")]
+    pub(crate) thread: Vec<String>,
+    /// Only records with this text in them, as it stands in the file; all given texts must be there
+    #[arg(short, long, value_name = "TEXT", help_heading = "Filters")]
+    pub(crate) grep: Vec<String>,
+    /// No records with this text in them
+    #[arg(short = 'v', long, value_name = "TEXT", help_heading = "Filters")]
+    pub(crate) exclude: Vec<String>,
+    /// Upper and lower case letters are the same to --grep and --exclude (ASCII only)
+    #[arg(short, long, help_heading = "Filters")]
+    pub(crate) ignore_case: bool,
+
+    /// Print JSON lines, whatever the input
+    #[arg(long, conflicts_with = "text", help_heading = "Output")]
+    pub(crate) json: bool,
+    /// Print lines of text, whatever the input
+    #[arg(long, help_heading = "Output")]
+    pub(crate) text: bool,
+    /// Put the name of its file before each record
+    #[arg(short = 'H', long, conflicts_with = "json", help_heading = "Output")]
+    pub(crate) with_filename: bool,
+}
+
+const CAT_EXAMPLES: &str = "\
+Examples:
+  logdrive cat app.log -l warn                    warnings, errors and fatal ones
+  logdrive cat web.log db.log --since 10m         two programs on one time line
+  logdrive cat app.log --all -f 'order_id=7'      one order, through all rotated files
+  logdrive cat app.log -f 'took_ms>250' -n 20     the last 20 slow ones
+  logdrive cat app.log -m net::quic -t worker-3   one module in one thread
+  logdrive cat app.log --json | jq .message       text made into JSON lines
+  tail -f app.log | logdrive cat -l error         errors as they come
+  zcat old.gz | logdrive cat --color always | less -R
+
+Lines of glog carry no zone and are read as local time, as glog writes it: set TZ for another zone.
+Control characters in foreign lines are shown as escapes when they would reach a terminal.
+
+Exit status: 0 all was read, 1 some file could not be read, 2 the command line is wrong.";
+
+/// Where sessions are looked for.
+#[derive(Debug, Args)]
+pub(crate) struct RunDirArgs {
+    /// Look for sessions there instead of in the default run directory; may be given several times
+    ///
+    /// Default: /dev/shm/logdrive-UID, and .logdrive in the current directory. Where shared memory cannot be used,
+    /// a program keeps its session in .logdrive beside its log: name that directory, or the one that holds it.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) run_dir: Vec<PathBuf>,
+}
+
+/// List sessions: programs that log now, and what dead ones left
+#[derive(Debug, Args)]
+#[command(after_long_help = PS_EXAMPLES)]
+pub(crate) struct PsArgs {
+    /// Print one JSON object for each session
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) run_dir: RunDirArgs,
+}
+
+const PS_EXAMPLES: &str = "\
+Examples:
+  logdrive ps                           all sessions of this user
+  logdrive ps --run-dir /srv/shop/logs  sessions in .logdrive beside the logs there
+  logdrive ps --json | jq -r 'select(.state == \"dead\") | .path'
+
+Columns:
+  STATE      alive; dead: its process was killed and its records wait for `logdrive recover`;
+             damaged: it cannot be read
+  AGE        since the process began to log
+  RINGS      threads that log now / rings made
+  COMMITTED  records that calls have committed
+  DROPPED    calls whose record was not kept (reasons: logdrive stats)
+  PENDING    records on their way to the slowest sink";
+
+/// Show the numbers of sessions, and whether they add up
+#[derive(Debug, Args)]
+#[command(after_long_help = STATS_EXAMPLES)]
+pub(crate) struct StatsArgs {
+    /// Application, process id or session directory; all sessions without one
+    #[arg(value_name = "APP|PID|PATH")]
+    pub(crate) sessions: Vec<String>,
+    /// Print one JSON object for each session
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) run_dir: RunDirArgs,
+}
+
+const STATS_EXAMPLES: &str = "\
+Examples:
+  logdrive stats            all sessions
+  logdrive stats shop       those of one application
+  logdrive stats 4711       that of one process
+  logdrive stats --json shop | jq '.sinks[].dropped'
+
+Two sums hold at every moment when no thread is inside of a call:
+  calls     = committed + dropped at the call + disabled by their level
+  committed = written + dropped by the sink + pending            (for every sink)
+A process that logs while it is looked at may be off by the records of that moment; look again.";
+
+/// Write what killed programs had logged into their log files
+///
+/// Every record that a program has committed survives its SIGKILL, in shared memory. This command writes those
+/// records to the files that the program logged to, in their order and each once, adds a line that says how the
+/// process ended, and removes the session. The program's next start does the same by itself. Without arguments it
+/// lists what there is to recover and changes nothing.
+#[derive(Debug, Args)]
+#[command(after_long_help = RECOVER_EXAMPLES)]
+pub(crate) struct RecoverArgs {
+    /// Application, process id or session directory
+    #[arg(value_name = "APP|PID|PATH", conflicts_with = "all")]
+    pub(crate) sessions: Vec<String>,
+    /// Recover every dead session
+    #[arg(short, long)]
+    pub(crate) all: bool,
+    /// Write the records to this file instead, for a session that logged to no file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) into: Option<PathBuf>,
+    /// Say what would be done, and change nothing
+    #[arg(short = 'n', long)]
+    pub(crate) dry_run: bool,
+    /// Print one JSON object for each session
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) run_dir: RunDirArgs,
+}
+
+const RECOVER_EXAMPLES: &str = "\
+Examples:
+  logdrive recover                        what there is to recover
+  logdrive recover --all                  all of it; good in a service's start script
+  logdrive recover shop --dry-run         what would be written, and where
+  logdrive recover 4711 --into lost.log   for a program that logged to the console only
+
+Exit status: 0 all is well, also when there was nothing to recover; 1 something could not be
+recovered, and its session is left as it is; 2 the command line is wrong.";
+
+/// Print completions for a shell
+#[derive(Debug, Args)]
+#[command(after_long_help = COMPLETIONS_EXAMPLES)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    #[arg(value_enum)]
+    pub(crate) shell: crate::docs::Shell,
+}
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  logdrive completions bash > ~/.local/share/bash-completion/completions/logdrive
+  logdrive completions zsh  > ~/.zfunc/_logdrive     (with ~/.zfunc in fpath)
+  logdrive completions fish > ~/.config/fish/completions/logdrive.fish";
+
+/// Print the manual page, or write all of them to a directory
+#[derive(Debug, Args)]
+#[command(after_long_help = MAN_EXAMPLES)]
+pub(crate) struct ManArgs {
+    /// Write logdrive.1, logdrive-cat.1 and so on into this directory, which is made if it is missing
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+const MAN_EXAMPLES: &str = "\
+Examples:
+  logdrive man | man -l -                      read it
+  logdrive man --dir ~/.local/share/man/man1   install all pages";

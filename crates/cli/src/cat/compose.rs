@@ -1,0 +1,309 @@
+//! Records written anew: as a JSON line, and as a line of the text layout.
+
+use crate::escape::{Writing, plain, put_json, put_text, put_text_value};
+use super::print::Pen;
+use super::record::{Field, Record, Text};
+use crate::instant::iso_text;
+use crate::paint::Style;
+use logdrive_wire::Level;
+use std::borrow::Cow;
+
+/// Keys of a JSON line that are not fields, as the JSON layout has them.
+const RESERVED: [&[u8]; 11] = [
+    b"ts", b"level", b"thread", b"target", b"module", b"file", b"line", b"message", b"spans", b"malformed", b"cut",
+];
+
+/// Keys that a JSON line has already. One row of bytes serves all records.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Names {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    fn has(&self, name: &[u8]) -> bool {
+        let mut start = 0;
+        self.ends.iter().any(|end| self.bytes.get(std::mem::replace(&mut start, *end)..*end) == Some(name))
+    }
+
+    /// The key itself, or with a number behind it where it is taken.
+    fn unique<'a>(&mut self, key: &'a [u8], reserved: &[&[u8]]) -> Cow<'a, [u8]> {
+        let mut unique = Cow::Borrowed(key);
+        let mut number = 0;
+        while reserved.contains(&&*unique) || self.has(&unique) {
+            number += 1;
+            unique = Cow::Owned([key, b"_", number.to_string().as_bytes()].concat());
+        }
+        self.bytes.extend_from_slice(&unique);
+        self.ends.push(self.bytes.len());
+        unique
+    }
+}
+
+/// A record that is a JSON line stays as it is. Lines that belong to it are none, so they are left out of its object
+/// and become one of their own.
+pub(super) fn keep_json(out: &mut Vec<u8>, bytes: &[u8], record: &Record) {
+    out.extend_from_slice(bytes.get(..record.line_length).unwrap_or(b""));
+    let further = record.further_lines(bytes);
+    if !further.is_empty() {
+        out.extend_from_slice(b"\n{\"message\":\"");
+        put_json(out, further);
+        out.extend_from_slice(b"\"}");
+    }
+    out.push(b'\n');
+}
+
+/// Writes a record as a JSON line, with the keys and in the order of the JSON layout.
+pub(super) fn json(out: &mut Vec<u8>, bytes: &[u8], record: &Record, names: &mut Names) {
+    out.push(b'{');
+    if let Some(unix_ns) = record.unix_ns {
+        out.extend_from_slice(b"\"ts\":\"");
+        out.extend_from_slice(&time_text(bytes, record, unix_ns));
+        out.extend_from_slice(b"\",");
+    }
+    if let Some(level) = record.level {
+        out.extend_from_slice(b"\"level\":\"");
+        out.extend_from_slice(level.name().as_bytes());
+        out.extend_from_slice(b"\",");
+    }
+    for (key, text) in [("thread", record.thread), ("module", record.module), ("file", record.file)] {
+        if !text.is_empty() {
+            put_key(out, key.as_bytes());
+            put_json_string(out, &text.plain(bytes));
+            out.push(b',');
+        }
+    }
+    if !record.line.is_empty() && is_number(record.line.of(bytes)) {
+        out.extend_from_slice(b"\"line\":");
+        out.extend_from_slice(record.line.of(bytes));
+        out.push(b',');
+    }
+    out.extend_from_slice(b"\"message\":\"");
+    put_json(out, &record.message.plain(bytes));
+    let further = record.further_lines(bytes);
+    if !further.is_empty() {
+        out.extend_from_slice(b"\\n");
+        put_json(out, further);
+    }
+    out.push(b'"');
+    names.clear();
+    for field in record.fields.iter().filter(|field| field.span.is_none()) {
+        put_json_field(out, bytes, field, names, &RESERVED);
+    }
+    put_json_spans(out, bytes, record, names);
+    out.extend_from_slice(b"}\n");
+}
+
+fn put_json_spans(out: &mut Vec<u8>, bytes: &[u8], record: &Record, names: &mut Names) {
+    for (number, name) in record.span_names.iter().enumerate() {
+        out.extend_from_slice(if number == 0 { b",\"spans\":[{\"name\":" } else { b",{\"name\":" });
+        put_json_string(out, &name.plain(bytes));
+        names.clear();
+        for field in record.fields.iter().filter(|field| field.span.map(usize::from) == Some(number)) {
+            put_json_field(out, bytes, field, names, &[b"name"]);
+        }
+        out.push(b'}');
+    }
+    if !record.span_names.is_empty() {
+        out.push(b']');
+    }
+}
+
+fn put_json_field(out: &mut Vec<u8>, bytes: &[u8], field: &Field, names: &mut Names, reserved: &[&[u8]]) {
+    out.push(b',');
+    let key = field.key.plain(bytes);
+    put_key(out, &names.unique(&key, reserved));
+    let written = field.value.part.of(bytes);
+    let is_bare = matches!(field.value.writing, Writing::Text | Writing::Verbatim);
+    if field.value.writing == Writing::JsonValue || (is_bare && is_json_word(written)) {
+        out.extend_from_slice(written);
+    } else {
+        put_json_string(out, &field.value.plain(bytes));
+    }
+}
+
+fn put_key(out: &mut Vec<u8>, key: &[u8]) {
+    put_json_string(out, key);
+    out.push(b':');
+}
+
+fn put_json_string(out: &mut Vec<u8>, text: &[u8]) {
+    out.push(b'"');
+    put_json(out, text);
+    out.push(b'"');
+}
+
+/// Whether text that stood without quotes means a number or a truth in JSON, too. Whole numbers of more than 64 bits
+/// are strings, as in the JSON layout, because most readers would round them.
+fn is_json_word(text: &[u8]) -> bool {
+    matches!(text, b"true" | b"false") || is_number(text)
+}
+
+/// `-1.5e-3`: what JSON calls a number, if it is finite.
+fn is_number(text: &[u8]) -> bool {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    let whole = count_digits(digits);
+    if whole == 0 || (whole > 1 && digits.first() == Some(&b'0')) {
+        return false;
+    }
+    let rest = digits.get(whole..).unwrap_or(b"");
+    if rest.is_empty() {
+        // Eighteen digits fit into 64 bits, whatever they are.
+        return whole <= 18 || fits_64_bits(text);
+    }
+    let rest = match rest.strip_prefix(b".") {
+        Some(fraction) if count_digits(fraction) == 0 => return false,
+        Some(fraction) => fraction.get(count_digits(fraction)..).unwrap_or(b""),
+        None => rest,
+    };
+    match rest.split_first() {
+        None => true,
+        Some((b'e' | b'E', exponent)) => {
+            let exponent = exponent.strip_prefix(b"+").or_else(|| exponent.strip_prefix(b"-")).unwrap_or(exponent);
+            let is_finite = || std::str::from_utf8(text).is_ok_and(|text| text.parse().is_ok_and(f64::is_finite));
+            !exponent.is_empty() && count_digits(exponent) == exponent.len() && is_finite()
+        }
+        Some(_) => false,
+    }
+}
+
+fn count_digits(text: &[u8]) -> usize {
+    text.iter().take_while(|byte| byte.is_ascii_digit()).count()
+}
+
+fn fits_64_bits(text: &[u8]) -> bool {
+    std::str::from_utf8(text).is_ok_and(|text| text.parse::<u64>().is_ok() || text.parse::<i64>().is_ok())
+}
+
+/// The time as it stands where it has the form and the zone of the layouts, else written anew in UTC.
+fn time_text<'a>(bytes: &'a [u8], record: &Record, unix_ns: u64) -> Cow<'a, [u8]> {
+    let written = record.time.of(bytes);
+    let has_form = written.get(10) == Some(&b'T') && written.get(4) == Some(&b'-');
+    let has_zone = match written.split_at_checked(19) {
+        Some((_, [.., b'Z'])) => true,
+        Some((_, rest)) => rest.contains(&b'+') || rest.contains(&b'-'),
+        None => false,
+    };
+    match has_form && has_zone {
+        true => Cow::Borrowed(written),
+        false => Cow::Owned(iso_text(unix_ns).into_bytes()),
+    }
+}
+
+/// Writes a record as a line of the text layout, without its end.
+pub(super) fn text(pen: &mut Pen<'_>, bytes: &[u8], record: &Record) {
+    if let Some(unix_ns) = record.unix_ns {
+        pen.put(Style::Dim, &time_text(bytes, record, unix_ns));
+    }
+    let name = record.level.map_or("-", Level::name);
+    pen.put(Style::Plain, b" ");
+    pen.put(record.level.map_or(Style::Dim, Style::Level), name.as_bytes());
+    // Levels are padded, so that what follows stands in a column.
+    pen.put(Style::Plain, b"     ".get(name.len()..).unwrap_or(b""));
+    let mut word = Vec::new();
+    put_word(pen, &mut word, Style::Plain, bytes, record.thread);
+    put_word(pen, &mut word, Style::Dim, bytes, record.module);
+    put_place(pen, bytes, record);
+    pen.put(Style::Plain, b" ");
+    put_spans(pen, bytes, record);
+    word.clear();
+    put_text(&mut word, &record.message.plain(bytes), false);
+    pen.put(Style::Plain, &word);
+    for field in record.fields.iter().filter(|field| field.span.is_none()) {
+        pen.put(Style::Plain, b" ");
+        put_field(pen, &mut word, bytes, field);
+    }
+}
+
+fn put_word(pen: &mut Pen<'_>, word: &mut Vec<u8>, style: Style, bytes: &[u8], text: Text) {
+    if !text.is_empty() {
+        word.clear();
+        put_text(word, &text.plain(bytes), false);
+        pen.put(Style::Plain, b" ");
+        pen.put(style, word);
+    }
+}
+
+/// ` net.rs:42`
+fn put_place(pen: &mut Pen<'_>, bytes: &[u8], record: &Record) {
+    let path = plain(record.file.part.of(bytes), record.file.writing);
+    let name = path.rsplit(|byte| matches!(byte, b'/' | b'\\')).next().unwrap_or(&path);
+    if name.is_empty() {
+        return;
+    }
+    let mut place = b" ".to_vec();
+    put_text(&mut place, name, false);
+    if !record.line.is_empty() {
+        place.push(b':');
+        place.extend_from_slice(record.line.of(bytes));
+    }
+    pen.put(Style::Dim, &place);
+}
+
+/// `outer{key=value}:inner: `
+fn put_spans(pen: &mut Pen<'_>, bytes: &[u8], record: &Record) {
+    let mut word = Vec::new();
+    for (number, name) in record.span_names.iter().enumerate() {
+        word.clear();
+        put_text(&mut word, &name.plain(bytes), false);
+        pen.put(Style::Plain, &word);
+        let mut before = b"{";
+        for field in record.fields.iter().filter(|field| field.span.map(usize::from) == Some(number)) {
+            pen.put(Style::Plain, before);
+            put_field(pen, &mut word, bytes, field);
+            before = b" ";
+        }
+        pen.put(Style::Plain, if before == b" " { b"}:" } else { b":" });
+    }
+    if !record.span_names.is_empty() {
+        pen.put(Style::Plain, b" ");
+    }
+}
+
+fn put_field(pen: &mut Pen<'_>, word: &mut Vec<u8>, bytes: &[u8], field: &Field) {
+    word.clear();
+    for part in field.key.plain(bytes).split_inclusive(|byte| matches!(byte, b' ' | b'"' | b'=')) {
+        match part.split_last() {
+            Some((last @ (b' ' | b'"' | b'='), before)) => {
+                put_text(word, before, false);
+                word.extend_from_slice(format!("\\x{last:02x}").as_bytes());
+            }
+            _ => put_text(word, part, false),
+        }
+    }
+    pen.put(Style::Key, word);
+    pen.put(Style::Dim, b"=");
+    word.clear();
+    put_text_value(word, field.value.part.of(bytes), field.value.writing);
+    pen.put(Style::Plain, word);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_json_are_told_from_words() {
+        for text in ["0", "-0", "7", "-12", "1.5", "0.1", "1e9", "-1.5E-3", "18446744073709551615", "true", "false"] {
+            assert!(is_json_word(text.as_bytes()), "{text}");
+            assert!(serde_json::from_str::<serde_json::Value>(text).is_ok(), "{text}");
+        }
+        for text in ["", "-", "01", "1.", "1.e3", "+1", "1e", "NaN", "inf", "0x1", "18446744073709551616", "null", "e1", ".5", "1-2", "1e999"] {
+            assert!(!is_json_word(text.as_bytes()), "{text}");
+        }
+    }
+
+    #[test]
+    fn keys_that_are_taken_get_a_number() {
+        let mut names = Names::default();
+        let unique = ["id", "level", "id", "id_1", "level_1"].map(|key| {
+            String::from_utf8_lossy(&names.unique(key.as_bytes(), &RESERVED)).into_owned()
+        });
+        assert_eq!(unique, ["id", "level_1", "id_1", "id_1_1", "level_1_1"]);
+    }
+}

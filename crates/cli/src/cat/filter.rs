@@ -1,0 +1,323 @@
+//! Which records pass.
+//!
+//! The cheap questions come first: level and time from the head of the line, then texts in the whole record; only
+//! then is the record taken apart, and not even then when a wanted key or module does not stand in it at all.
+
+use super::head::Head;
+use super::record::{Record, Text};
+use crate::instant::Times;
+use logdrive_wire::Level;
+use memchr::memmem::Finder;
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::str::FromStr;
+
+/// A condition on a field: `key=value`, `key!=value`, `key>number`.
+#[derive(Debug, Clone)]
+pub(crate) struct Condition {
+    key: String,
+    operator: Operator,
+    value: String,
+    /// Finds the key as it stands in a line; `None` where it may be written in other ways.
+    key_finder: Option<Finder<'static>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Operator {
+    Equal,
+    NotEqual,
+    Greater,
+    GreaterOrEqual,
+    Less,
+    LessOrEqual,
+}
+
+impl Operator {
+    /// The longer ones first, so that `>=` is not read as `>`.
+    const TEXTS: [(&'static str, Operator); 7] = [
+        ("!=", Operator::NotEqual),
+        (">=", Operator::GreaterOrEqual),
+        ("<=", Operator::LessOrEqual),
+        ("==", Operator::Equal),
+        ("=", Operator::Equal),
+        (">", Operator::Greater),
+        ("<", Operator::Less),
+    ];
+
+    fn holds(self, ordering: Ordering) -> bool {
+        match self {
+            Self::Equal => ordering.is_eq(),
+            Self::NotEqual => ordering.is_ne(),
+            Self::Greater => ordering.is_gt(),
+            Self::GreaterOrEqual => ordering.is_ge(),
+            Self::Less => ordering.is_lt(),
+            Self::LessOrEqual => ordering.is_le(),
+        }
+    }
+}
+
+impl FromStr for Condition {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || "write key=value, key!=value, or with a number key>1, key>=1, key<1, key<=1".to_owned();
+        let at = text.find(['=', '!', '<', '>']).ok_or_else(wrong)?;
+        let (key, rest) = text.split_at(at);
+        let (sign, operator) = Operator::TEXTS
+            .into_iter()
+            .find(|(sign, _)| rest.starts_with(sign))
+            .ok_or_else(wrong)?;
+        let (key, value) = (key.trim(), rest[sign.len()..].trim());
+        if key.is_empty() {
+            return Err(wrong());
+        }
+        let is_order = !matches!(operator, Operator::Equal | Operator::NotEqual);
+        if is_order && !value.parse::<f64>().is_ok_and(|number| !number.is_nan()) {
+            return Err(format!("{sign} compares numbers, and {value:?} is none"));
+        }
+        let is_written_plainly = key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
+        // The record's own parts have no key in text.
+        let key_finder = (is_written_plainly && own_part(key).is_none()).then(|| Finder::new(key).into_owned());
+        Ok(Self { key: key.to_owned(), operator, value: value.to_owned(), key_finder })
+    }
+}
+
+/// What a record has besides fields.
+#[derive(Debug, Clone, Copy)]
+enum OwnPart {
+    Level,
+    Thread,
+    Module,
+    File,
+    Line,
+    Message,
+}
+
+fn own_part(key: &str) -> Option<OwnPart> {
+    Some(match key {
+        "level" => OwnPart::Level,
+        "thread" => OwnPart::Thread,
+        "module" | "target" => OwnPart::Module,
+        "file" => OwnPart::File,
+        "line" => OwnPart::Line,
+        "message" | "msg" => OwnPart::Message,
+        _ => return None,
+    })
+}
+
+impl Condition {
+    /// Whether a record may have the field at all.
+    fn is_possible(&self, record: &[u8]) -> bool {
+        self.operator == Operator::NotEqual
+            || self.key_finder.as_ref().is_none_or(|finder| finder.find(record).is_some())
+    }
+
+    fn holds(&self, line: &[u8], record: &Record) -> bool {
+        let fields = record.fields.iter().filter(|field| *field.key.plain(line) == *self.key.as_bytes());
+        let mut values = fields.map(|field| field.value.plain(line)).chain(self.own_value(line, record));
+        match self.operator {
+            Operator::NotEqual => values.all(|value| self.compare(&value).is_none_or(Ordering::is_ne)),
+            operator => values.any(|value| self.compare(&value).is_some_and(|ordering| operator.holds(ordering))),
+        }
+    }
+
+    fn own_value<'a>(&self, line: &'a [u8], record: &Record) -> Option<Cow<'a, [u8]>> {
+        let text = match own_part(&self.key)? {
+            OwnPart::Level => return Some(Cow::Borrowed(record.level?.name().as_bytes())),
+            OwnPart::Thread => record.thread,
+            OwnPart::Module => record.module,
+            OwnPart::File => record.file,
+            OwnPart::Line => Text::text(record.line),
+            OwnPart::Message => record.message,
+        };
+        (!text.is_empty()).then(|| text.plain(line))
+    }
+
+    /// How a value compares to the wanted one: as numbers where both are, else as texts, which have no order here.
+    fn compare(&self, value: &[u8]) -> Option<Ordering> {
+        let is_equal = value == self.value.as_bytes()
+            || (self.key == "level" && value.eq_ignore_ascii_case(self.value.as_bytes()));
+        if is_equal {
+            return Some(Ordering::Equal);
+        }
+        let text = std::str::from_utf8(value).ok()?;
+        // Large whole numbers are more than an `f64` can tell apart.
+        if let (Ok(value), Ok(wanted)) = (text.parse::<i128>(), self.value.parse::<i128>()) {
+            return Some(value.cmp(&wanted));
+        }
+        text.parse::<f64>().ok()?.partial_cmp(&self.value.parse().ok()?)
+    }
+}
+
+/// A text that is looked for in the whole record.
+#[derive(Debug, Clone)]
+pub(super) struct Needle {
+    finder: Finder<'static>,
+    ignore_case: bool,
+}
+
+impl Needle {
+    pub(super) fn new(text: &str, ignore_case: bool) -> Self {
+        Self { finder: Finder::new(text).into_owned(), ignore_case }
+    }
+
+    /// Where the text is found first.
+    pub(super) fn find(&self, text: &[u8]) -> Option<usize> {
+        if !self.ignore_case {
+            return self.finder.find(text);
+        }
+        let needle = self.finder.needle();
+        let Some(first) = needle.first() else { return Some(0) };
+        let (lower, upper) = (first.to_ascii_lowercase(), first.to_ascii_uppercase());
+        memchr::memchr2_iter(lower, upper, text).find(|at| {
+            let found = text.get(*at..*at + needle.len());
+            found.is_some_and(|found| found.eq_ignore_ascii_case(needle))
+        })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.finder.needle().len()
+    }
+}
+
+/// What has to hold for a record.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Filter {
+    pub(super) level: Option<Level>,
+    pub(super) since_ns: Option<u64>,
+    pub(super) until_ns: Option<u64>,
+    pub(super) wanted: Vec<Needle>,
+    pub(super) unwanted: Vec<Needle>,
+    pub(super) modules: Vec<String>,
+    pub(super) threads: Vec<String>,
+    pub(super) conditions: Vec<Condition>,
+}
+
+impl Filter {
+    /// Whether a record passes by its head.
+    #[inline]
+    pub(super) fn passes_head(&self, head: &Head) -> bool {
+        self.level.is_none_or(|least| head.level.is_some_and(|level| level >= least))
+            && self.since_ns.is_none_or(|since| head.unix_ns >= since)
+            && self.until_ns.is_none_or(|until| head.unix_ns <= until)
+    }
+
+    /// Whether a line passes that belongs to no record.
+    pub(super) fn passes_headless(&self, line: &[u8]) -> bool {
+        !self.asks_for_records() && self.passes_texts(line)
+    }
+
+    /// Whether nothing passes that is no record.
+    pub(super) fn asks_for_records(&self) -> bool {
+        self.level.is_some() || self.since_ns.is_some() || self.until_ns.is_some() || self.asks_for_parts()
+    }
+
+    /// Whether a record, whose head passes, passes as a whole. `parts` is used to take it apart, where that must be.
+    #[inline]
+    pub(super) fn passes_whole(&self, record: &[u8], parts: &mut Record, times: &mut Times) -> bool {
+        self.passes_texts(record) && (!self.asks_for_parts() || self.passes_parts(record, parts, times))
+    }
+
+    fn asks_for_parts(&self) -> bool {
+        !(self.modules.is_empty() && self.threads.is_empty() && self.conditions.is_empty())
+    }
+
+    #[inline]
+    fn passes_texts(&self, record: &[u8]) -> bool {
+        self.wanted.iter().all(|needle| needle.find(record).is_some())
+            && !self.unwanted.iter().any(|needle| needle.find(record).is_some())
+    }
+
+    fn passes_parts(&self, record: &[u8], parts: &mut Record, times: &mut Times) -> bool {
+        if !self.conditions.iter().all(|condition| condition.is_possible(record)) {
+            return false;
+        }
+        parts.read(record, times);
+        let is_thread = |thread: &String| *parts.thread.plain(record) == *thread.as_bytes();
+        // A line without a module has its file.
+        let module = if parts.module.is_empty() { parts.file } else { parts.module };
+        let is_module = |prefix: &String| is_below(&module.plain(record), prefix.as_bytes());
+        (self.threads.is_empty() || self.threads.iter().any(is_thread))
+            && (self.modules.is_empty() || self.modules.iter().any(is_module))
+            && self.conditions.iter().all(|condition| condition.holds(record, parts))
+    }
+}
+
+/// Whether a module is `prefix` or lies below it, as filters of a running logger have it.
+fn is_below(module: &[u8], prefix: &[u8]) -> bool {
+    let prefix = prefix.strip_suffix(b"::").unwrap_or(prefix);
+    module
+        .strip_prefix(prefix)
+        .is_some_and(|rest| rest.first().is_none_or(|byte| matches!(byte, b':' | b'.' | b'/')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::tz::TimeZone;
+
+    const TEXT: &[u8] = b"2026-11-21T12:34:56.123456789Z INFO  main app::net n.rs:42 req{user=\"a b\"}: sent id=7 \
+        ms=1.50 big=9007199254740993 empty=\"\" path=C:\\\\x";
+    const JSON: &[u8] = br#"{"ts":"2026-11-21T12:34:56.123456789Z","level":"INFO","thread":"main","module":"app::net","file":"n.rs","line":42,"message":"sent","id":7,"ms":1.50,"big":9007199254740993,"empty":"","path":"C:\\x","spans":[{"name":"req","user":"a b"}]}"#;
+
+    fn passes(filter: &Filter, line: &[u8]) -> bool {
+        let mut times = Times::new(TimeZone::UTC);
+        let head = super::super::head::read_head(line, &mut times).expect("a head");
+        filter.passes_head(&head) && filter.passes_whole(line, &mut Record::default(), &mut times)
+    }
+
+    #[test]
+    fn conditions_hold_alike_in_every_form() {
+        for (condition, expected) in [
+            ("id=7", true), ("id==7", true), ("id=7.0", true), ("id=8", false), ("id!=8", true), ("id!=7", false),
+            ("ms>1.4", true), ("ms>1.5", false), ("ms>=1.5", true), ("ms<2", true), ("ms<=1", false),
+            ("big=9007199254740993", true), ("big=9007199254740992", false), ("big>9007199254740992", true),
+            ("empty=", true), ("path=C:\\x", true), ("user=a b", true), ("user>1", false), ("none=1", false),
+            ("none!=1", true), ("thread=main", true), ("module=app::net", true), ("line>41", true), ("message=sent", true),
+            ("level=info", true), ("level!=info", false), ("file=n.rs", true), ("i=7", false),
+        ] {
+            let filter = Filter { conditions: vec![condition.parse().expect(condition)], ..Filter::default() };
+            assert_eq!(passes(&filter, TEXT), expected, "text {condition}");
+            assert_eq!(passes(&filter, JSON), expected, "json {condition}");
+        }
+    }
+
+    #[test]
+    fn conditions_that_cannot_be_read_say_what_may_be_written() {
+        for text in ["", "id", "=7", "id!7", "id>many"] {
+            let error = text.parse::<Condition>().expect_err(text);
+            assert!(error.contains("key>1") || error.contains("compares numbers"), "{error}");
+        }
+    }
+
+    #[test]
+    fn modules_are_matched_by_whole_parts() {
+        for (prefix, expected) in [("app", true), ("app::net", true), ("app::", true), ("app::n", false), ("net", false)] {
+            let filter = Filter { modules: vec![prefix.to_owned()], ..Filter::default() };
+            assert_eq!(passes(&filter, TEXT), expected, "{prefix}");
+        }
+    }
+
+    #[test]
+    fn levels_and_times_are_limits_that_are_included() {
+        let time = 1_795_264_496_123_456_789;
+        let at = |since_ns, until_ns| Filter { since_ns, until_ns, ..Filter::default() };
+        assert!(passes(&at(Some(time), Some(time)), TEXT));
+        assert!(!passes(&at(Some(time + 1), None), TEXT));
+        assert!(!passes(&at(None, Some(time - 1)), TEXT));
+        let from = |level| Filter { level: Some(level), ..Filter::default() };
+        assert!(passes(&from(Level::Info), TEXT));
+        assert!(!passes(&from(Level::Warn), TEXT));
+    }
+
+    #[test]
+    fn texts_may_ignore_case() {
+        let filter = |text, ignore_case| Filter { wanted: vec![Needle::new(text, ignore_case)], ..Filter::default() };
+        assert!(passes(&filter("sent id", false), TEXT));
+        assert!(!passes(&filter("SENT", false), TEXT));
+        assert!(passes(&filter("SENT Id", true), TEXT));
+        assert!(!passes(&filter("sent it", true), TEXT));
+        let unwanted = Filter { unwanted: vec![Needle::new("sent", false)], ..Filter::default() };
+        assert!(!passes(&unwanted, TEXT));
+    }
+}

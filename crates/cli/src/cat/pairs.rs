@@ -1,0 +1,155 @@
+//! Pairs of key and value, as logfmt has them and as text layouts put them behind the message.
+
+use crate::escape::Writing;
+use super::record::{Part, Text};
+
+/// Whose rules hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Style {
+    /// Text layouts: values have the escapes of text, and an empty one stands between quotes.
+    Text,
+    /// logfmt: between quotes the escapes are those of JSON.
+    Logfmt,
+}
+
+/// One pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Pair {
+    pub(super) key: Part,
+    pub(super) value: Text,
+    /// Where the next one begins.
+    pub(super) next: usize,
+}
+
+/// Reads the pair at an offset; it ends at a space or with the line.
+pub(super) fn read_pair(line: &[u8], at: usize, style: Style) -> Option<Pair> {
+    let key_length = line.get(at..)?.iter().position(|byte| !is_key(*byte))?;
+    let equals = at + key_length;
+    if key_length == 0 || line.get(equals) != Some(&b'=') {
+        return None;
+    }
+    let key = Part::new(at, equals);
+    let start = equals + 1;
+    if line.get(start) == Some(&b'"') {
+        let end = quote_end(line, start + 1)?;
+        let writing = if style == Style::Text { Writing::Quoted } else { Writing::Json };
+        let value = Text { part: Part::new(start + 1, end), writing };
+        return match line.get(end + 1) {
+            None => Some(Pair { key, value, next: end + 1 }),
+            Some(b' ') => Some(Pair { key, value, next: end + 2 }),
+            Some(_) => None,
+        };
+    }
+    let rest = line.get(start..)?;
+    let length = memchr::memchr(b' ', rest).unwrap_or(rest.len());
+    let bare = rest.get(..length)?;
+    let is_of_message = bare.is_empty() || bare.contains(&b'=') || closes_more(bare);
+    if bare.contains(&b'"') || (style == Style::Text && is_of_message) {
+        return None;
+    }
+    let writing = if style == Style::Text { Writing::Text } else { Writing::Verbatim };
+    Some(Pair {
+        key,
+        value: Text { part: Part::new(start, start + length), writing },
+        next: (start + length + 1).min(line.len()),
+    })
+}
+
+/// What a key consists of; a text layout escapes the rest. Brackets and commas stand in messages: `f(a=1, b=2)`.
+pub(super) fn is_key(byte: u8) -> bool {
+    !matches!(byte, 0..=b' ' | b'"' | b'=' | b'(' | b')' | b'[' | b']' | b'{' | b'}' | b'<' | b'>' | b',' | b';' | b'\'')
+}
+
+/// Whether more is closed than opened, as at the end of `f(a=1, b=2)`.
+fn closes_more(text: &[u8]) -> bool {
+    let opened = text.iter().fold(0i64, |opened, byte| match byte {
+        b'(' | b'[' | b'{' => opened + 1,
+        b')' | b']' | b'}' => opened - 1,
+        _ => opened,
+    });
+    opened < 0
+}
+
+/// The quote that ends a string whose inside begins at an offset.
+pub(super) fn quote_end(line: &[u8], from: usize) -> Option<usize> {
+    let mut at = from;
+    loop {
+        at += memchr::memchr2(b'"', b'\\', line.get(at..)?)?;
+        if line.get(at) == Some(&b'"') {
+            return Some(at);
+        }
+        at += 2;
+    }
+}
+
+/// Where the pairs begin that fill the rest of a text line: behind the message.
+pub(super) fn trailing_pairs(line: &[u8], from: usize) -> usize {
+    let mut first = None;
+    let mut at = from;
+    while let Some(rest) = line.get(at..).filter(|rest| !rest.is_empty()) {
+        // A word without an equals sign is no pair.
+        let Some(equals) = memchr::memchr(b'=', rest) else { return line.len() };
+        let word = memchr::memrchr(b' ', rest.get(..equals).unwrap_or(b"")).map_or(0, |space| space + 1);
+        if word > 0 {
+            first = None;
+            at += word;
+        }
+        match read_pair(line, at, Style::Text) {
+            Some(pair) => {
+                first = first.or(Some(at));
+                at = pair.next;
+            }
+            None => {
+                first = None;
+                let rest = line.get(at..).unwrap_or(b"");
+                at = memchr::memchr(b' ', rest).map_or(line.len(), |space| at + space + 1);
+            }
+        }
+    }
+    first.unwrap_or(line.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trailing(line: &str) -> Vec<(String, String)> {
+        let bytes = line.as_bytes();
+        let text = |part: Part| String::from_utf8_lossy(part.of(bytes)).into_owned();
+        let mut at = trailing_pairs(bytes, 0);
+        let mut found = Vec::new();
+        while let Some(pair) = read_pair(bytes, at, Style::Text) {
+            found.push((text(pair.key), text(pair.value.part)));
+            at = pair.next;
+        }
+        assert_eq!(at, bytes.len());
+        found
+    }
+
+    fn pairs<const N: usize>(expected: [(&str, &str); N]) -> Vec<(String, String)> {
+        expected.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
+    }
+
+    #[test]
+    fn pairs_stand_behind_the_message() {
+        assert_eq!(trailing("order filled id=7 name=\"a b\" x=1.5"), pairs([("id", "7"), ("name", "a b"), ("x", "1.5")]));
+        assert_eq!(trailing(r#"k="say \"hi\" \\" z="""#), pairs([("k", r#"say \"hi\" \\"#), ("z", "")]));
+        assert_eq!(trailing("a=1 in the middle b=2"), pairs([("b", "2")]));
+        assert_eq!(trailing("sum: 1 + 1 = 2"), pairs([]));
+        assert_eq!(trailing("call f(a=1, b=2)"), pairs([]));
+        assert_eq!(trailing("open=\"never closed"), pairs([]));
+        assert_eq!(trailing("url=http://x/?a=1"), pairs([]));
+        assert_eq!(trailing(""), pairs([]));
+    }
+
+    #[test]
+    fn logfmt_is_more_lenient() {
+        let line = b"url=http://x/?a=1 empty= last=\"\\u00e9\"";
+        let url = read_pair(line, 0, Style::Logfmt).expect("a pair");
+        assert_eq!(url.value.part.of(line), b"http://x/?a=1");
+        let empty = read_pair(line, url.next, Style::Logfmt).expect("a pair");
+        assert_eq!(empty.value.part.of(line), b"");
+        let last = read_pair(line, empty.next, Style::Logfmt).expect("a pair");
+        assert_eq!((last.value.writing, last.next), (Writing::Json, line.len()));
+    }
+}

@@ -1,0 +1,192 @@
+//! The files of one log: `app.log`, its rotated files `app.2026-11-21T12-34-56Z.1.log` (`.zst`, `.gz`), and the files
+//! of further processes beside it, `app.4711.log`, with rotated ones of their own.
+
+use crate::error::CliError;
+use crate::instant::read_stamp;
+use crate::limits::DIRECTORY_ENTRIES_MAX;
+use crate::similar::most_similar;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// How long before its rotation a file may have been given its last record: a record may be late by as much as its
+/// thread was stopped inside of the call.
+const LATE_NS: u64 = 600_000_000_000;
+
+/// A file of a log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct LogPart {
+    pub(super) path: PathBuf,
+    /// When it was rotated; its records are older.
+    rotated_ns: Option<u64>,
+}
+
+impl LogPart {
+    /// A file on its own.
+    pub(super) fn alone(path: PathBuf) -> Self {
+        Self { path, rotated_ns: None }
+    }
+
+    /// Whether all of it is too old.
+    pub(super) fn is_before(&self, since_ns: Option<u64>) -> bool {
+        match (self.rotated_ns, since_ns) {
+            (Some(rotated), Some(since)) => rotated.saturating_add(LATE_NS) < since,
+            _ => false,
+        }
+    }
+}
+
+/// All logs that belong to the log file of this path: each a list of files, the oldest first. The first log is that
+/// of the path itself; others are those of further processes.
+///
+/// # Errors
+/// When the directory cannot be listed, or there is no such log.
+pub(super) fn all_of(path: &Path) -> Result<Vec<Vec<LogPart>>, CliError> {
+    let dir = match path.parent() {
+        Some(dir) if !dir.as_os_str().is_empty() => dir.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    let cannot_list = |cause| CliError::Read { path: dir.clone(), cause };
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let (stem, extension) = match name.rfind('.') {
+        Some(dot) if dot > 0 => name.split_at(dot),
+        _ => (name, ""),
+    };
+    let mut logs: BTreeMap<String, Vec<(Place, PathBuf)>> = BTreeMap::new();
+    for entry in fs::read_dir(&dir).map_err(cannot_list)?.take(DIRECTORY_ENTRIES_MAX) {
+        let entry = entry.map_err(cannot_list)?;
+        let Some(found) = entry.file_name().to_str().and_then(|name| Name::read(name, stem, extension)) else {
+            continue;
+        };
+        logs.entry(found.process).or_default().push((found.place, path.with_file_name(entry.file_name())));
+    }
+    if logs.is_empty() {
+        let cause = std::io::ErrorKind::NotFound.into();
+        return Err(CliError::Open { path: path.to_owned(), cause });
+    }
+    Ok(logs.into_values().map(in_order).collect())
+}
+
+/// What to do about a file that is not there: a name like it, or where to look.
+pub(super) fn hint(path: &Path) -> String {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let wanted = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let Ok(entries) = fs::read_dir(dir) else {
+        return format!("there is no directory {} either", dir.display());
+    };
+    let names = entries.take(DIRECTORY_ENTRIES_MAX).filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let names: Vec<String> = names.collect();
+    match most_similar(wanted, names.iter().map(String::as_str)) {
+        Some(similar) => format!("did you mean {}?", path.with_file_name(similar).display()),
+        None => format!("look what there is with `ls {}`", dir.display()),
+    }
+}
+
+/// Sorts the files of one log, and leaves out what is there twice: a file that was compressed and not yet removed.
+fn in_order(mut files: Vec<(Place, PathBuf)>) -> Vec<LogPart> {
+    files.sort();
+    files.dedup_by(|later, earlier| later.0.is_same_file(&earlier.0));
+    let parts = files.into_iter().map(|(place, path)| LogPart { path, rotated_ns: place.rotated_ns });
+    parts.collect()
+}
+
+/// A file's place in its log; the active file comes last, a compressed one behind the same one in plain.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    is_active: bool,
+    rotated_ns: Option<u64>,
+    number: u32,
+    is_compressed: bool,
+}
+
+impl Place {
+    fn is_same_file(&self, other: &Self) -> bool {
+        (self.is_active, self.rotated_ns, self.number) == (other.is_active, other.rotated_ns, other.number)
+    }
+}
+
+/// What a file's name says.
+#[derive(Debug, PartialEq, Eq)]
+struct Name {
+    /// `4711`, `4711-2`, or nothing for the process that got the file it asked for.
+    process: String,
+    place: Place,
+}
+
+impl Name {
+    fn read(name: &str, stem: &str, extension: &str) -> Option<Self> {
+        let rest = name.strip_prefix(stem)?;
+        let (rest, is_compressed) = match rest.strip_suffix(".zst").or_else(|| rest.strip_suffix(".gz")) {
+            Some(rest) => (rest, true),
+            None => (rest, false),
+        };
+        let middle = rest.strip_suffix(extension)?;
+        let (process, rotated) = split_process(middle)?;
+        if rotated.is_empty() {
+            // Only rotated files are compressed.
+            let place = Place { is_active: true, rotated_ns: None, number: 0, is_compressed };
+            return (!is_compressed).then(|| Self { process: process.to_owned(), place });
+        }
+        let stamped = rotated.strip_prefix('.')?;
+        let (rotated_ns, length) = read_stamp(stamped)?;
+        let number = stamped.get(length..)?.strip_prefix('.')?.parse().ok()?;
+        let place = Place { is_active: false, rotated_ns: Some(rotated_ns), number, is_compressed };
+        Some(Self { process: process.to_owned(), place })
+    }
+}
+
+/// Takes `.4711` or `.4711-2` off the front.
+fn split_process(middle: &str) -> Option<(&str, &str)> {
+    let Some(rest) = middle.strip_prefix('.') else {
+        return middle.is_empty().then_some(("", ""));
+    };
+    let length = rest.find('.').unwrap_or(rest.len());
+    let (first, after) = rest.split_at(length);
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_process = match first.split_once('-') {
+        Some((pid, attempt)) => is_number(pid) && is_number(attempt),
+        None => is_number(first),
+    };
+    Some(if is_process { (first, after) } else { ("", middle) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(dir: &Path, path: &str) -> Vec<Vec<String>> {
+        let logs = all_of(&dir.join(path)).expect("there is such a log");
+        let name = |part: LogPart| part.path.file_name().map(|name| name.to_string_lossy().into_owned());
+        logs.into_iter().map(|log| log.into_iter().filter_map(name).collect()).collect()
+    }
+
+    #[test]
+    fn the_files_of_a_log_are_found_in_order() {
+        let dir = tempfile::tempdir().expect("a directory");
+        for name in [
+            "app.log", "app.2026-11-21T12-34-56Z.2.log", "app.2026-11-21T12-34-56Z.1.log.zst",
+            "app.2026-11-20T12-34-56Z.1.log.gz", "app.2026-11-20T12-34-56Z.1.log", "app.4711.log",
+            "app.4711.2026-11-20T12-34-56Z.1.log", "app.2026-11-21T01-00-00+0200.1.log",
+            "app.2026-11-21T12-34-56Z.1.log.zst.tmp", "app2.log", "app.old.log", "app.log.zst", "other.log", "app",
+        ] {
+            fs::write(dir.path().join(name), "").expect("a file");
+        }
+        let found = names(dir.path(), "app.log");
+        assert_eq!(found[0], [
+            "app.2026-11-20T12-34-56Z.1.log", "app.2026-11-21T01-00-00+0200.1.log",
+            "app.2026-11-21T12-34-56Z.1.log.zst", "app.2026-11-21T12-34-56Z.2.log", "app.log",
+        ]);
+        assert_eq!(found[1], ["app.4711.2026-11-20T12-34-56Z.1.log", "app.4711.log"]);
+        assert_eq!(found.len(), 2);
+        assert!(all_of(&dir.path().join("none.log")).is_err());
+    }
+
+    #[test]
+    fn only_what_was_rotated_long_before_is_left_out() {
+        let part = LogPart { path: PathBuf::new(), rotated_ns: Some(1_000) };
+        assert!(!part.is_before(None));
+        assert!(!part.is_before(Some(1_000 + LATE_NS)));
+        assert!(part.is_before(Some(1_001 + LATE_NS)));
+        assert!(!LogPart::alone(PathBuf::new()).is_before(Some(u64::MAX)));
+    }
+}

@@ -1,0 +1,354 @@
+//! One log as a row of records that pass the filter, in order of time within a small window, in bounded memory.
+//!
+//! A chunk is read, its lines are grouped to records, and those that pass are noted as places in the chunk. Records
+//! are then put into order; the last ones are kept back until the next chunk has been read, so that a late record
+//! still finds its place.
+
+use super::filter::Filter;
+use super::head::{Head, read_head};
+use super::input::Input;
+use super::record::Record;
+use crate::error::CliError;
+use crate::instant::Times;
+use crate::limits::{RECORD_BYTES_MAX, REORDER_BYTES, REORDER_RECORDS};
+use jiff::tz::TimeZone;
+
+/// A record that passes, in the chunk.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Entry {
+    pub(super) unix_ns: u64,
+    start: usize,
+    end: usize,
+    /// Whether this goes on with the record before: one that is larger than is kept.
+    pub(super) goes_on: bool,
+    /// Whether it was kept back when the last chunk was read.
+    is_kept: bool,
+}
+
+/// What a source does besides filtering.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SourceOptions {
+    pub(super) chunk_bytes: usize,
+    /// Leave records where they stand.
+    pub(super) keep_order: bool,
+}
+
+/// A log that is read.
+pub(super) struct Source {
+    /// How it was named on the command line.
+    pub(super) name: String,
+    input: Input,
+    options: SourceOptions,
+    times: Times,
+    parts: Record,
+    chunk: Vec<u8>,
+    spare: Vec<u8>,
+    filled: usize,
+    /// Where the first line begins that is not yet part of an entry.
+    open_at: usize,
+    entries: Vec<Entry>,
+    next: usize,
+    /// Entries before this one may be taken.
+    ready: usize,
+    at_end: bool,
+    /// The record that was finished last, for lines that follow it.
+    last: Option<Last>,
+    has_lines: bool,
+    failures: Vec<CliError>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Last {
+    unix_ns: u64,
+    passes: bool,
+}
+
+/// A record whose end has not been seen.
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    head: Option<Head>,
+    start: usize,
+}
+
+impl Source {
+    pub(super) fn new(name: String, input: Input, options: SourceOptions) -> Self {
+        Self {
+            name,
+            input,
+            options,
+            times: Times::new(TimeZone::system()),
+            parts: Record::default(),
+            chunk: Vec::new(),
+            spare: Vec::new(),
+            filled: 0,
+            open_at: 0,
+            entries: Vec::new(),
+            next: 0,
+            ready: 0,
+            at_end: false,
+            last: None,
+            has_lines: false,
+            failures: Vec::new(),
+        }
+    }
+
+    /// The next record, if one is ready.
+    #[inline]
+    pub(super) fn peek(&self) -> Option<Entry> {
+        self.entries.get(self.next).filter(|_| self.next < self.ready).copied()
+    }
+
+    /// Goes on to the record behind.
+    #[inline]
+    pub(super) fn advance(&mut self) {
+        self.next += 1;
+    }
+
+    /// A record's bytes, up to and with the end of its last line.
+    #[inline]
+    pub(super) fn bytes(&self, entry: Entry) -> &[u8] {
+        self.chunk.get(entry.start..entry.end).unwrap_or(b"")
+    }
+
+    /// Whether the next [`fill`](Self::fill) would wait for somebody to write.
+    pub(super) fn would_wait(&self) -> bool {
+        !self.at_end && self.input.would_wait()
+    }
+
+    /// What could not be read since this was last asked.
+    pub(super) fn take_failures(&mut self) -> Vec<CliError> {
+        std::mem::take(&mut self.failures)
+    }
+
+    /// Whether there were lines, and none that a record begins with.
+    pub(super) fn has_no_records(&self) -> bool {
+        self.has_lines && self.last.is_none()
+    }
+
+    /// Reads until a record is ready. `false` at the end of the log. Before it would wait, `before_wait` is called.
+    pub(super) fn fill<E>(&mut self, filter: &Filter, mut before_wait: impl FnMut() -> Result<(), E>) -> Result<bool, E> {
+        while self.next >= self.ready {
+            if self.at_end {
+                return Ok(false);
+            }
+            if self.would_wait() {
+                before_wait()?;
+            }
+            self.make_room();
+            self.read_more(filter.since_ns);
+            self.split(filter);
+            self.release();
+        }
+        Ok(true)
+    }
+
+    /// Moves what is still needed to the front of a chunk with room behind it.
+    fn make_room(&mut self) {
+        self.entries.drain(..self.next);
+        let open_bytes = self.filled - self.open_at;
+        let kept_bytes: usize = self.entries.iter().map(|entry| entry.end - entry.start).sum();
+        let room = kept_bytes + open_bytes + self.options.chunk_bytes;
+        // What lies in the spare chunk from before is written over; it only grows, so it is not cleared each time.
+        if self.spare.len() < room {
+            self.spare.resize(room, 0);
+        }
+        let mut at = 0;
+        for entry in &mut self.entries {
+            let length = move_bytes(&self.chunk, entry.start..entry.end, &mut self.spare, at);
+            (entry.start, entry.end, entry.is_kept) = (at, at + length, true);
+            at += length;
+        }
+        let length = move_bytes(&self.chunk, self.open_at..self.filled, &mut self.spare, at);
+        (self.open_at, self.filled) = (at, at + length);
+        std::mem::swap(&mut self.chunk, &mut self.spare);
+        self.next = 0;
+        self.ready = 0;
+    }
+
+    /// Reads a chunk, or what there is without waiting for more of it.
+    fn read_more(&mut self, since_ns: Option<u64>) {
+        let end = self.filled + self.options.chunk_bytes;
+        while self.filled < end {
+            if !self.input.is_open() {
+                match self.input.open_next(since_ns) {
+                    Ok(true) => {}
+                    Ok(false) => {
+                        self.at_end = true;
+                        return;
+                    }
+                    Err(error) => {
+                        self.failures.push(error);
+                        continue;
+                    }
+                }
+            }
+            let from = self.filled;
+            let room = self.chunk.get_mut(from..end).unwrap_or_default();
+            let length = self.input.read(room).unwrap_or_else(|error| {
+                self.failures.push(error);
+                0
+            });
+            if length == 0 {
+                self.end_line(end);
+                self.input.close();
+                continue;
+            }
+            self.filled += length;
+            if self.input.would_wait() {
+                return;
+            }
+        }
+    }
+
+    /// The last line of a file may lack its end, and another file may follow.
+    fn end_line(&mut self, end: usize) {
+        let lacks_end = self.filled > self.open_at && self.chunk.get(self.filled - 1) != Some(&b'\n');
+        if lacks_end
+            && self.filled < end
+            && let Some(byte) = self.chunk.get_mut(self.filled)
+        {
+            *byte = b'\n';
+            self.filled += 1;
+        }
+    }
+
+    /// Groups the lines that are there to records, and notes those that pass.
+    fn split(&mut self, filter: &Filter) {
+        let mut chunk = std::mem::take(&mut self.chunk);
+        self.filled = strip_colors(&mut chunk, self.open_at, self.filled);
+        let bytes = chunk.get(..self.filled).unwrap_or(b"");
+        let whole = match memchr::memrchr(b'\n', bytes.get(self.open_at..).unwrap_or(b"")) {
+            _ if self.at_end => self.filled,
+            Some(last) => self.open_at + last + 1,
+            None => self.open_at,
+        };
+        let mut open: Option<Open> = None;
+        let mut at = self.open_at;
+        while at < whole {
+            let rest = bytes.get(at..whole).unwrap_or(b"");
+            let length = memchr::memchr(b'\n', rest).map_or(rest.len(), |end| end + 1);
+            let line = rest.get(..length).unwrap_or(b"");
+            self.has_lines = true;
+            let head = read_head(line.strip_suffix(b"\n").unwrap_or(line), &mut self.times);
+            // Lines before the first record are taken one by one.
+            let is_before_first = self.last.is_none() && open.is_some_and(|open| open.head.is_none());
+            if head.is_some() || open.is_none() || is_before_first {
+                if let Some(open) = open {
+                    self.finish(open, at, bytes, filter);
+                }
+                open = Some(Open { head, start: at });
+            }
+            at += length;
+        }
+        self.open_at = whole;
+        if let Some(open) = open {
+            // Lines of the last record may follow, but a reader who waits for them should see what is there.
+            let is_large = self.filled - open.start >= RECORD_BYTES_MAX;
+            if self.at_end || is_large || self.input.would_wait() {
+                self.finish(open, whole, bytes, filter);
+            } else {
+                self.open_at = open.start;
+            }
+        } else if self.filled - whole >= RECORD_BYTES_MAX {
+            // A line without an end: what is there goes on with the record before.
+            self.finish(Open { head: None, start: whole }, self.filled, bytes, filter);
+            self.open_at = self.filled;
+        }
+        self.chunk = chunk;
+    }
+
+    /// Notes a record or a further piece of one, if it passes.
+    fn finish(&mut self, open: Open, end: usize, bytes: &[u8], filter: &Filter) {
+        let text = bytes.get(open.start..end).unwrap_or(b"");
+        let (unix_ns, passes) = match (open.head, self.last) {
+            (Some(head), _) => {
+                let passes =
+                    filter.passes_head(&head) && filter.passes_whole(text, &mut self.parts, &mut self.times);
+                self.last = Some(Last { unix_ns: head.unix_ns, passes });
+                (head.unix_ns, passes)
+            }
+            (None, Some(last)) => (last.unix_ns, last.passes),
+            (None, None) => (0, filter.passes_headless(text)),
+        };
+        if passes {
+            let goes_on = open.head.is_none() && self.last.is_some();
+            self.entries.push(Entry { unix_ns, start: open.start, end, goes_on, is_kept: false });
+        }
+    }
+
+    /// Puts entries into order, and says how many of them may be taken.
+    fn release(&mut self) {
+        self.sort();
+        // A reader who waits should see what is there.
+        if self.options.keep_order || self.at_end || self.input.would_wait() {
+            self.ready = self.entries.len();
+            return;
+        }
+        let mut bytes = 0;
+        let late = self.entries.iter().rev().take(REORDER_RECORDS).take_while(|entry| {
+            bytes += entry.end - entry.start;
+            bytes <= REORDER_BYTES && !entry.is_kept
+        });
+        self.ready = self.entries.len() - late.count();
+    }
+
+    fn sort(&mut self) {
+        if !self.options.keep_order && !self.entries.is_sorted_by_key(|entry| entry.unix_ns) {
+            // Stable: what has the same time, such as a further piece of a record, stays behind it.
+            self.entries.sort_by_key(|entry| entry.unix_ns);
+        }
+    }
+}
+
+/// Copies bytes from one chunk to another, and tells how many.
+fn move_bytes(from: &[u8], range: std::ops::Range<usize>, to: &mut [u8], at: usize) -> usize {
+    let bytes = from.get(range).unwrap_or(b"");
+    if let Some(place) = to.get_mut(at..at + bytes.len()) {
+        place.copy_from_slice(bytes);
+    }
+    bytes.len()
+}
+
+/// Takes the colours out that a console's layout put in: `ESC [ 1 ; 31 m`. Returns where the bytes end now. Half of a
+/// sequence at the end stays for the next time.
+fn strip_colors(chunk: &mut [u8], from: usize, end: usize) -> usize {
+    let Some(first) = chunk.get(from..end).and_then(|bytes| memchr::memchr(0x1b, bytes)) else { return end };
+    let (mut read, mut write) = (from + first, from + first);
+    while read < end {
+        if let Some(length) = chunk.get(read..end).and_then(color_length) {
+            read += length;
+            continue;
+        }
+        let rest = chunk.get(read + 1..end).unwrap_or(b"");
+        let length = 1 + memchr::memchr(0x1b, rest).unwrap_or(rest.len());
+        chunk.copy_within(read..read + length, write);
+        read += length;
+        write += length;
+    }
+    write
+}
+
+fn color_length(bytes: &[u8]) -> Option<usize> {
+    let parameters = bytes.strip_prefix(b"\x1b[")?;
+    let length = parameters.iter().take_while(|byte| matches!(byte, b'0'..=b'9' | b';' | b':')).count();
+    (parameters.get(length) == Some(&b'm')).then_some(length + 3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_are_taken_out_and_nothing_else() {
+        let strip = |text: &[u8]| {
+            let mut bytes = text.to_vec();
+            let end = strip_colors(&mut bytes, 0, text.len());
+            bytes.truncate(end);
+            bytes
+        };
+        assert_eq!(strip(b"\x1b[2m2026\x1b[0m \x1b[1;31mFATAL\x1b[m x\n"), b"2026 FATAL x\n");
+        assert_eq!(strip(b"a\x1b[2Jb\x1b[31"), b"a\x1b[2Jb\x1b[31");
+        assert_eq!(strip(b"\x1b\x1b[1m\x1b"), b"\x1b\x1b");
+        assert_eq!(strip(b"plain"), b"plain");
+    }
+}

@@ -1,0 +1,275 @@
+//! Lines of the text and glog layouts behind time and level: thread, module, place, spans, message, fields.
+//!
+//! A line of text does not say where its thread's name ends or its message begins, so this goes by what the parts
+//! look like. Other loggers' lines give what of it they have.
+
+use super::pairs::{Style, is_key, quote_end, read_pair, trailing_pairs};
+use super::record::{Part, Record, Text};
+
+/// Words behind the level among which the place in the source is looked for: names of threads may have spaces.
+const PLACE_WORDS_MAX: usize = 8;
+
+/// `main app::net net.rs:42 outer{id=1}: connected to 10.0.0.1 peer=7`
+pub(super) fn read_text(record: &mut Record, line: &[u8]) {
+    let at = skip(line, record.level_part.end().max(record.time.end()), |byte| matches!(byte, b' ' | b']' | b')'));
+    let words = Words::read(line, at);
+    let body = if let Some(place) = words.place(line) {
+        let word = words.part(place);
+        read_place(record, line, word);
+        if place > 1 {
+            record.module = Text::text(words.part(place - 1));
+        }
+        let last_of_thread = if place > 1 { place - 2 } else { 0 };
+        record.thread = Text::text(Part::new(at, words.part(last_of_thread).end()));
+        word.end()
+    } else if words.is_own(line, record) {
+        record.thread = Text::text(words.part(0));
+        record.module = Text::text(words.part(1));
+        words.part(1).end()
+    } else if let Some(module) = words.module_with_colon(line) {
+        record.module = Text::text(Part::new(module.start(), module.end() - 1));
+        module.end()
+    } else {
+        at
+    };
+    read_body(record, line, body);
+}
+
+/// `   417 file.cc:42] message key=value`
+pub(super) fn read_glog(record: &mut Record, line: &[u8]) {
+    let at = skip(line, record.time.end(), |byte| byte == b' ');
+    let rest = line.get(at..).unwrap_or(b"");
+    let Some(bracket) = memchr::memchr(b']', rest) else {
+        return read_body(record, line, at);
+    };
+    let head = rest.get(..bracket).unwrap_or(b"");
+    let thread_length = memchr::memchr(b' ', head).unwrap_or(0);
+    record.thread = Text::text(Part::new(at, at + thread_length));
+    let place = skip(line, at + thread_length, |byte| byte == b' ');
+    read_place(record, line, Part::new(place, at + bracket));
+    read_body(record, line, at + bracket + 1);
+}
+
+fn skip(line: &[u8], at: usize, skipped: impl Fn(u8) -> bool) -> usize {
+    let rest = line.get(at..).unwrap_or(b"");
+    at + rest.iter().take_while(|byte| skipped(**byte)).count()
+}
+
+fn read_place(record: &mut Record, line: &[u8], word: Part) {
+    let text = word.of(line);
+    let colon = memchr::memrchr(b':', text).unwrap_or(text.len());
+    record.file = Text::text(Part::new(word.start(), word.start() + colon));
+    record.line = Part::new(word.start() + (colon + 1).min(text.len()), word.end());
+}
+
+/// Spans, message and fields: all that follows.
+fn read_body(record: &mut Record, line: &[u8], at: usize) {
+    let at = skip(line, at, |byte| byte == b' ');
+    let start = read_spans(record, line, at).unwrap_or_else(|| {
+        record.span_names.clear();
+        record.fields.clear();
+        at
+    });
+    record.spans_part = Part::new(at, start);
+    let pairs = trailing_pairs(line, start);
+    let message_end = if pairs < line.len() { pairs.saturating_sub(1) } else { line.len() };
+    record.message = Text::text(Part::new(start, message_end.max(start)));
+    let mut at = pairs;
+    while let Some(pair) = read_pair(line, at, Style::Text) {
+        record.push_field(Text::text(pair.key), pair.value, None);
+        at = pair.next;
+    }
+}
+
+/// Reads `outer{key=value key=value}:inner: ` and returns where the message begins. Without a field it could be any
+/// message with a colon, so then it is taken for one.
+fn read_spans(record: &mut Record, line: &[u8], from: usize) -> Option<usize> {
+    let mut at = from;
+    loop {
+        let end = span_name_end(line, at).filter(|end| *end > at)?;
+        let number = record.push_span(Text::text(Part::new(at, end)))?;
+        at = end;
+        if line.get(at) == Some(&b'{') {
+            at = read_span_fields(record, line, at + 1, number)?;
+        }
+        if line.get(at) != Some(&b':') {
+            return None;
+        }
+        at += 1;
+        if line.get(at) == Some(&b' ') {
+            return record.fields.iter().any(|field| field.span.is_some()).then_some(at + 1);
+        }
+    }
+}
+
+/// A name ends at a brace or at a colon that is not one of two.
+fn span_name_end(line: &[u8], from: usize) -> Option<usize> {
+    let mut at = from;
+    loop {
+        match (line.get(at)?, line.get(at + 1)) {
+            (b':', Some(b':')) => at += 2,
+            (b'{' | b':', _) => return Some(at),
+            (byte, _) if is_key(*byte) => at += 1,
+            _ => return None,
+        }
+    }
+}
+
+/// Reads fields up to the closing brace, and returns what follows it.
+fn read_span_fields(record: &mut Record, line: &[u8], from: usize, span: u8) -> Option<usize> {
+    let mut at = from;
+    loop {
+        // The last value of a span ends at its brace, of which a value may have some, too.
+        if let Some(pair) = read_pair(line, at, Style::Text)
+            && !contains_end(pair.value.part.of(line))
+        {
+            record.push_field(Text::text(pair.key), pair.value, Some(span));
+            at = pair.next;
+            continue;
+        }
+        let equals = at + line.get(at..)?.iter().position(|byte| !is_key(*byte))?;
+        if line.get(equals) != Some(&b'=') {
+            return None;
+        }
+        let start = equals + 1;
+        let quoted = line.get(start) == Some(&b'"');
+        let end = match quoted {
+            true => quote_end(line, start + 1)? + 1,
+            false => start + span_end(line.get(start..)?)?,
+        };
+        let value = match quoted {
+            true => Text { part: Part::new(start + 1, end - 1), writing: crate::escape::Writing::Quoted },
+            false => Text::text(Part::new(start, end)),
+        };
+        record.push_field(Text::text(Part::new(at, equals)), value, Some(span));
+        return (line.get(end) == Some(&b'}')).then_some(end + 1);
+    }
+}
+
+fn contains_end(value: &[u8]) -> bool {
+    span_end(value).is_some()
+}
+
+/// Where a bare value meets the end of its span: `}:`.
+fn span_end(text: &[u8]) -> Option<usize> {
+    let word = memchr::memchr(b' ', text).unwrap_or(text.len());
+    text.get(..word)?.windows(2).position(|two| two == b"}:")
+}
+
+/// The first words of a line.
+struct Words {
+    parts: [Part; PLACE_WORDS_MAX + 1],
+    count: usize,
+}
+
+impl Words {
+    fn read(line: &[u8], from: usize) -> Self {
+        let mut words = Self { parts: [Part::default(); PLACE_WORDS_MAX + 1], count: 0 };
+        let mut at = from;
+        for place in &mut words.parts {
+            let Some(rest) = line.get(at..).filter(|rest| !rest.is_empty()) else { break };
+            let end = at + memchr::memchr(b' ', rest).unwrap_or(rest.len());
+            *place = Part::new(at, end);
+            words.count += 1;
+            at = end + 1;
+        }
+        words
+    }
+
+    fn part(&self, number: usize) -> Part {
+        self.parts.get(number).copied().unwrap_or_default()
+    }
+
+    fn all(&self) -> &[Part] {
+        self.parts.get(..self.count).unwrap_or(&[])
+    }
+
+    /// The number of the word that is a place in the source, `net.rs:42`, with a module or a thread before it.
+    fn place(&self, line: &[u8]) -> Option<usize> {
+        let number = self.all().iter().skip(1).position(|part| is_place(part.of(line)))? + 1;
+        let before = self.part(number - 1).of(line);
+        // Further behind, something else may look like a place: `connected to host.org:80`.
+        (number <= 2 || is_module(before)).then_some(number)
+    }
+
+    /// Whether a line without a place is Logdrive's: its times have nine digits, its levels are padded to six.
+    fn is_own(&self, line: &[u8], record: &Record) -> bool {
+        let is_nine_digits = record.time.of(line).get(19..20) == Some(b".")
+            && record.time.of(line).get(20..29).is_some_and(|digits| digits.iter().all(u8::is_ascii_digit));
+        let is_padded = record.level_part.start() == record.time.end() + 1
+            && self.part(0).start() == record.level_part.start() + 6;
+        is_nine_digits && is_padded && self.count > 1 && is_module(self.part(1).of(line))
+    }
+
+    /// A first word such as `app::net:`, as `tracing-subscriber` writes.
+    fn module_with_colon(&self, line: &[u8]) -> Option<Part> {
+        let word = self.all().first()?;
+        let module = word.of(line).strip_suffix(b":")?;
+        is_module(module).then_some(*word)
+    }
+}
+
+/// `net.rs:42`
+fn is_place(word: &[u8]) -> bool {
+    let Some(colon) = memchr::memrchr(b':', word) else { return false };
+    let (file, line) = word.split_at(colon);
+    let number = line.get(1..).unwrap_or(b"");
+    let is_number = !number.is_empty() && number.len() <= 10 && number.iter().all(u8::is_ascii_digit);
+    is_number && !file.is_empty() && file.iter().all(|byte| is_key(*byte) && *byte != b':')
+}
+
+/// `app::net`, `net.quic`
+fn is_module(word: &[u8]) -> bool {
+    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':' | b'.' | b'-' | b'/');
+    let begins = word.first().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_');
+    begins && word.iter().all(is_name) && !word.ends_with(b":") && !word.ends_with(b".")
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::cat::record::tests::shown;
+
+    #[test]
+    fn lines_of_the_text_layout_are_taken_apart() {
+        for (rest, expected) in [
+            ("INFO  main app::net net.rs:42 connected to 10.0.0.1:80 peer=7 name=\"a b\"",
+             "INFO main app::net net.rs 42 [connected to 10.0.0.1:80] peer=7 name=a b"),
+            ("DEBUG tokio worker 3 app a.rs:1 x=1", "DEBUG tokio worker 3 app a.rs 1 [] x=1"),
+            ("DEBUG 4711 a.rs:1 hello", "DEBUG 4711 - a.rs 1 [hello]"),
+            ("WARN  logdrive logdrive 12 records dropped: ring full", "WARN logdrive logdrive - - [12 records dropped: ring full]"),
+            ("TRACE t q::c c.rs:9 conn{id=3 side=\"the server\"}:path{n=1}: sent bytes=1200",
+             "TRACE t q::c c.rs 9 <conn> <path> [sent] 0.id=3 0.side=the server 1.n=1 bytes=1200"),
+            ("TRACE t q c.rs:9 a{v=\"x\"}:b: m", "TRACE t q c.rs 9 <a> <b> [m] 0.v=x"),
+            ("TRACE t q c.rs:9 a{v={}}: m", "TRACE t q c.rs 9 <a> [m] 0.v={}"),
+            ("INFO  t q c.rs:9 note: not a span k=1", "INFO t q c.rs 9 [note: not a span] k=1"),
+            ("INFO  t q c.rs:9 a{b: c", "INFO t q c.rs 9 [a{b: c]"),
+            (r"INFO  t q c.rs:9 two\nlines of C:\\x", "INFO t q c.rs 9 [two\nlines of C:\\x]"),
+            ("INFO  main app a.rs:1", "INFO main app a.rs 1 []"),
+            ("INFO  main", "INFO - - - - [main]"),
+        ] {
+            assert_eq!(shown(&format!("2026-11-21T12:34:56.123456789Z {rest}")), expected, "{rest}");
+        }
+    }
+
+    #[test]
+    fn lines_of_other_loggers_give_what_they_have() {
+        for (line, expected) in [
+            ("2026-11-21T12:34:56.123456Z  INFO app::net: connected peer=7", "INFO - app::net - - [connected] peer=7"),
+            ("[2026-11-21 12:34:56.123] [info] hello world again", "INFO - - - - [hello world again]"),
+            ("2026-11-21 12:34:56,123 hello to all of you", "- - - - - [hello to all of you]"),
+        ] {
+            assert_eq!(shown(line), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn lines_of_glog_are_taken_apart() {
+        for (line, expected) in [
+            ("I20261121 12:34:56.123456   417 net.cc:42] connected peer=7", "INFO 417 - net.cc 42 [connected] peer=7"),
+            ("E1121 12:34:56.123456 417 a/b.cc:1] ", "ERROR 417 - a/b.cc 1 []"),
+            ("E20261121 12:34:56.123456 no bracket here", "ERROR - - - - [no bracket here]"),
+        ] {
+            assert_eq!(shown(line), expected, "{line}");
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! What can go wrong, told as: what happened, to what, and what to do next.
+
+use logdrive_backend::BackendError;
+use logdrive_ring::RingError;
+use std::io;
+use std::path::PathBuf;
+
+/// Why a command could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(crate) enum CliError {
+    #[error("cannot open {}: {}", path.display(), plain(cause))]
+    Open { path: PathBuf, cause: io::Error },
+    #[error("cannot open {}: there is no such file; {hint}", path.display())]
+    NoFile { path: PathBuf, hint: String },
+    #[error("cannot read {}: {}", path.display(), plain(cause))]
+    Read { path: PathBuf, cause: io::Error },
+    #[error(
+        "cannot decompress {}: {}; what comes before is printed, the rest of this file is lost to it",
+        path.display(), plain(cause)
+    )]
+    Decompress { path: PathBuf, cause: io::Error },
+    #[error("{0} is a directory: name the log files in it, such as {0}/*.log", path.display())]
+    Directory { path: PathBuf },
+    #[error("no file is named: name log files, or - to read standard input")]
+    NothingToRead,
+    #[error("{count} files are too many at once: name {limit} at most, or merge them in parts")]
+    TooManyFiles { count: usize, limit: usize },
+    #[error("cannot write to standard output: {}", plain(cause))]
+    Output { cause: io::Error },
+    #[error("cannot write {}: {}", path.display(), plain(cause))]
+    Write { path: PathBuf, cause: io::Error },
+    #[error("cannot look for sessions in {}: {cause}", path.display())]
+    RunDir { path: PathBuf, cause: RingError },
+    #[error("there is no directory {}: name one that exists with --run-dir", path.display())]
+    NoRunDir { path: PathBuf },
+    #[error("there is no session of {name}{hint}")]
+    UnknownSession { name: String, hint: String },
+    #[error(
+        "{app} (process {pid}) is alive and writes its log itself; there is nothing to recover while it runs"
+    )]
+    Alive { app: String, pid: u32 },
+    #[error("cannot recover {}: {cause}; the session is left as it is", path.display())]
+    Recover { path: PathBuf, cause: BackendError },
+    #[error("{app} (process {pid}) logged to no file: name one for its records with --into FILE")]
+    NowhereToRecover { app: String, pid: u32 },
+}
+
+impl CliError {
+    /// What a process says by its exit status: 2 when the command line was wrong.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::NothingToRead | Self::TooManyFiles { .. } => 2,
+            _ => 1,
+        }
+    }
+
+    /// Whether the reader of our output has gone: that is an end like any other.
+    pub(crate) fn is_broken_pipe(&self) -> bool {
+        matches!(self, Self::Output { cause } if cause.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
+
+impl From<io::Error> for CliError {
+    /// For errors of standard output, which is what is written to all the time.
+    fn from(cause: io::Error) -> Self {
+        Self::Output { cause }
+    }
+}
+
+/// What the system said, in a sentence, with what to do about it.
+fn plain(cause: &io::Error) -> String {
+    match cause.kind() {
+        io::ErrorKind::NotFound => "there is no such file".to_owned(),
+        io::ErrorKind::PermissionDenied => "you may not; ask its owner, or run as its user".to_owned(),
+        io::ErrorKind::StorageFull => "the disk is full; free some space and try again".to_owned(),
+        _ if cause.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error()) => {
+            "too many files are open; raise the limit with `ulimit -n 4096`, or merge in parts".to_owned()
+        }
+        _ => {
+            // The number of the error, which the standard library adds, says nothing to people.
+            let text = cause.to_string();
+            let end = text.find(" (os error").unwrap_or(text.len());
+            let mut letters = text.get(..end).unwrap_or(&text).chars();
+            let first = letters.next().map(|letter| letter.to_lowercase().to_string()).unwrap_or_default();
+            first + letters.as_str()
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! `logdrive recover`: what killed programs had logged, into their log files.
+
+use crate::args::RecoverArgs;
+use crate::error::CliError;
+use crate::output::Output;
+use crate::paint::{ColorChoice, Paint, Style};
+use crate::ps::{put_json, tell};
+use crate::sessions::{Session, State, dirs_text, find, recover_command, run_dirs, select};
+use crate::table::{Side, Table, count_text};
+use logdrive_backend::file::FileOptions;
+use logdrive_backend::{BackendError, Recovered};
+use serde::Serialize;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// A session as JSON.
+#[derive(Debug, Serialize)]
+struct Line<'a> {
+    app: &'a str,
+    pid: u32,
+    path: &'a Path,
+    /// Whether its records are in the files now.
+    recovered: bool,
+    records: u64,
+    files: Vec<PathBuf>,
+    end: String,
+    damage: Vec<String>,
+    error: Option<String>,
+}
+
+/// Runs the command. `false` when something could not be recovered, which has been said.
+pub(crate) fn run(args: &RecoverArgs, color: ColorChoice) -> Result<bool, CliError> {
+    let dirs = run_dirs(&args.run_dir)?;
+    let sessions = wanted(select(find(&dirs)?, &args.sessions)?, !args.sessions.is_empty())?;
+    let mut output = Output::stdout()?;
+    let only_look = args.dry_run || (args.sessions.is_empty() && !args.all);
+    if sessions.is_empty() {
+        if !args.json {
+            tell(&format!("nothing to recover: no killed program left a session in {}", dirs_text(&dirs)));
+        }
+        return Ok(true);
+    }
+    if only_look {
+        look(args, &sessions, color, &mut output)?;
+        return Ok(true);
+    }
+    let into = args.into.as_ref().map(FileOptions::new);
+    let mut all_well = true;
+    for session in &sessions {
+        match recover(session, into.as_ref()) {
+            Ok(recovered) => put_recovered(args, session, &recovered, color.for_stdout(), &mut output)?,
+            Err(error) => {
+                all_well = false;
+                if args.json {
+                    put_json(&mut output, &failed_line(session, &error))?;
+                }
+                output.flush()?;
+                tell(&format!("{} {error}", color.for_stderr().the(Style::Bad, "error:")));
+            }
+        }
+        // What has been done is said before the next session is tried.
+        output.flush()?;
+    }
+    Ok(all_well)
+}
+
+/// The sessions whose process is gone. A live one that was asked for by name is an error.
+fn wanted(sessions: Vec<Session>, by_name: bool) -> Result<Vec<Session>, CliError> {
+    let alive = sessions.iter().find(|session| session.state == State::Alive);
+    let alive = alive.map(|session| (session.app.clone(), session.pid));
+    let gone: Vec<Session> = sessions.into_iter().filter(|session| session.state != State::Alive).collect();
+    match alive {
+        Some((app, pid)) if by_name && gone.is_empty() => Err(CliError::Alive { app, pid }),
+        _ => Ok(gone),
+    }
+}
+
+fn recover(session: &Session, into: Option<&FileOptions>) -> Result<Recovered, CliError> {
+    logdrive_backend::recover(&session.path, into).map_err(|cause| match cause {
+        BackendError::NoFile => CliError::NowhereToRecover { app: session.app.clone(), pid: session.pid },
+        cause => CliError::Recover { path: session.path.clone(), cause },
+    })
+}
+
+/// Where a session's records would go.
+fn target_files(args: &RecoverArgs, session: &Session) -> Vec<PathBuf> {
+    let mut files = session.files();
+    if let Some(into) = &args.into {
+        // The first sink writes to that file, others to their own.
+        files = session.sinks.iter().skip(1).filter_map(|sink| Some(sink.file.as_ref()?.path.clone())).collect();
+        files.insert(0, into.clone());
+    }
+    files
+}
+
+fn end_of(session: &Session) -> String {
+    let how = match session.signal {
+        Some(signal) => format!("by signal {signal}"),
+        None => "without a word".to_owned(),
+    };
+    match session.panics {
+        0 => how,
+        count => format!("{how}, after {count} panics"),
+    }
+}
+
+/// Says what there is to recover, and how.
+fn look(args: &RecoverArgs, sessions: &[Session], color: ColorChoice, output: &mut Output) -> Result<(), CliError> {
+    if args.json {
+        for session in sessions {
+            put_json(output, &look_line(args, session))?;
+        }
+        return Ok(output.flush()?);
+    }
+    let mut table = Table::new([
+        ("APP", Side::Left),
+        ("PID", Side::Right),
+        ("ENDED", Side::Left),
+        ("RECORDS", Side::Right),
+        ("WOULD GO TO", Side::Left),
+    ]);
+    for session in sessions {
+        let files: Vec<String> = target_files(args, session).iter().map(|file| file.display().to_string()).collect();
+        let (style, files) = match (session.state, files.is_empty()) {
+            (State::Damaged, _) => (Style::Bad, "damaged: it cannot be read".to_owned()),
+            (_, true) if session.stats.pending() == 0 => (Style::Dim, "nowhere, and there is nothing to write".to_owned()),
+            (_, true) => (Style::Doubt, "it logged to no file: use --into FILE".to_owned()),
+            (_, false) => (Style::Plain, files.join(", ")),
+        };
+        table.push([
+            (Style::Title, session.app.clone()),
+            (Style::Plain, session.pid.to_string()),
+            (Style::Plain, end_of(session)),
+            (Style::Plain, count_text(session.stats.pending())),
+            (style, files),
+        ]);
+    }
+    output.write_all(table.text(color.for_stdout()).as_bytes())?;
+    output.flush()?;
+    tell_how(args, sessions, color.for_stderr());
+    Ok(())
+}
+
+fn tell_how(args: &RecoverArgs, sessions: &[Session], paint: Paint) {
+    if args.dry_run {
+        return tell("nothing was changed: leave out --dry-run to recover");
+    }
+    let all = paint.the(Style::Key, recover_command(&args.run_dir, " --all"));
+    match sessions {
+        [only] => tell(&format!("nothing was changed: {all} recovers it, as the next start of {} does", only.app)),
+        [first, ..] => {
+            let one = paint.the(Style::Key, recover_command(&args.run_dir, &format!(" {}", first.pid)));
+            tell(&format!("nothing was changed: {all} recovers all of them, {one} the first"));
+        }
+        [] => {}
+    }
+}
+
+fn look_line<'a>(args: &RecoverArgs, session: &'a Session) -> Line<'a> {
+    Line {
+        app: &session.app,
+        pid: session.pid,
+        path: &session.path,
+        recovered: false,
+        records: session.stats.pending(),
+        files: target_files(args, session),
+        end: end_of(session),
+        damage: session.damage.iter().map(ToString::to_string).collect(),
+        error: None,
+    }
+}
+
+fn failed_line<'a>(session: &'a Session, error: &CliError) -> Line<'a> {
+    Line {
+        app: &session.app,
+        pid: session.pid,
+        path: &session.path,
+        recovered: false,
+        records: session.stats.pending(),
+        files: session.files(),
+        end: end_of(session),
+        damage: session.damage.iter().map(ToString::to_string).collect(),
+        error: Some(error.to_string()),
+    }
+}
+
+fn put_recovered(
+    args: &RecoverArgs,
+    session: &Session,
+    recovered: &Recovered,
+    paint: Paint,
+    output: &mut Output,
+) -> Result<(), CliError> {
+    if args.json {
+        let line = Line {
+            app: &session.app,
+            pid: recovered.pid,
+            path: &session.path,
+            recovered: true,
+            records: recovered.records,
+            files: recovered.files.clone(),
+            end: recovered.end.clone(),
+            damage: recovered.damage.clone(),
+            error: None,
+        };
+        return put_json(output, &line);
+    }
+    let files: Vec<String> = recovered.files.iter().map(|file| file.display().to_string()).collect();
+    let into = if files.is_empty() { "no file".to_owned() } else { files.join(", ") };
+    writeln!(
+        output,
+        "{} {} (process {}): {} records into {into}",
+        paint.the(Style::Good, "recovered"),
+        paint.the(Style::Title, &session.app),
+        recovered.pid,
+        count_text(recovered.records),
+    )?;
+    writeln!(output, "  {}", paint.the(Style::Dim, &recovered.end))?;
+    for damage in &recovered.damage {
+        writeln!(output, "  {} {damage}", paint.the(Style::Doubt, "damage:"))?;
+    }
+    Ok(())
+}

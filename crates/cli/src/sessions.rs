@@ -1,0 +1,207 @@
+//! Sessions: where they are looked for, what is known of each, and which of them somebody means.
+
+use crate::args::RunDirArgs;
+use crate::error::CliError;
+use crate::escape::put_safe;
+use crate::instant::now_unix_ns;
+use crate::similar::most_similar;
+use logdrive_backend::{RecoverableSink, Stats, sinks_from_text};
+use logdrive_ring::{Found, RingError, SessionView, default_run_dir, find_sessions};
+use std::path::{Path, PathBuf};
+
+/// The directory beside a log where a program keeps its session when shared memory cannot be used.
+const BESIDE_LOG: &str = ".logdrive";
+
+/// Whether a session's process lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum State {
+    /// Its process logs.
+    Alive,
+    /// Its process is gone, and what it logged waits to be recovered.
+    Dead,
+    /// It cannot be read.
+    Damaged,
+}
+
+/// What is known of a session.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) path: PathBuf,
+    pub(crate) state: State,
+    pub(crate) app: String,
+    pub(crate) pid: u32,
+    /// When the process began to log; 0 where that is not known.
+    pub(crate) start_unix_ns: u64,
+    /// The signal that ended the process, where it could note it.
+    pub(crate) signal: Option<u32>,
+    pub(crate) panics: u32,
+    pub(crate) stats: Stats,
+    pub(crate) sinks: Vec<RecoverableSink>,
+    /// Why it cannot be read.
+    pub(crate) damage: Option<RingError>,
+}
+
+impl Session {
+    /// Looks at a session; `None` when it has gone, because its process has just ended well.
+    fn read(found: Found) -> Option<Self> {
+        let view = match SessionView::open(&found.path) {
+            Ok(view) => view,
+            Err(_) if !found.path.join("session").exists() => return None,
+            Err(error) => return Some(Self::damaged(found, error)),
+        };
+        let header = view.header();
+        let config = view.buffers().map(|buffers| buffers.config()).unwrap_or_default();
+        Some(Self {
+            state: if found.holder.is_some() { State::Alive } else { State::Dead },
+            app: safe(&header.app()),
+            pid: header.pid(),
+            start_unix_ns: header.start_unix_ns(),
+            signal: header.noted_signal().map(|(signal, _, _)| signal),
+            panics: header.panics(),
+            stats: Stats::of_view(&view),
+            sinks: sinks_from_text(&String::from_utf8_lossy(&config)),
+            damage: None,
+            path: found.path,
+        })
+    }
+
+    fn damaged(found: Found, error: RingError) -> Self {
+        let name = found.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        // A session's directory is named APP-PID-NUMBER.
+        let mut parts = name.rsplitn(3, '-').skip(1);
+        let pid = parts.next().and_then(|pid| pid.parse().ok()).unwrap_or(0);
+        Self {
+            state: State::Damaged,
+            app: safe(parts.next().unwrap_or(&name)),
+            pid,
+            start_unix_ns: 0,
+            signal: None,
+            panics: 0,
+            stats: Stats::default(),
+            sinks: Vec::new(),
+            damage: Some(error),
+            path: found.path,
+        }
+    }
+
+    /// Seconds since the process began to log; `None` where that is not known.
+    pub(crate) fn age_seconds(&self) -> Option<u64> {
+        (self.start_unix_ns != 0).then(|| now_unix_ns().saturating_sub(self.start_unix_ns) / 1_000_000_000)
+    }
+
+    /// The files that it logs to.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        self.sinks.iter().filter_map(|sink| Some(sink.file.as_ref()?.path.clone())).collect()
+    }
+
+    fn is_named(&self, name: &str) -> bool {
+        let directory = self.path.file_name().is_some_and(|directory| directory == name);
+        self.app == name || directory || name.parse() == Ok(self.pid)
+    }
+}
+
+/// A foreign name on one line, without what a terminal would obey.
+fn safe(text: &str) -> String {
+    let mut bytes = Vec::new();
+    put_safe(&mut bytes, text.as_bytes());
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The directories that are looked into.
+pub(crate) fn run_dirs(args: &RunDirArgs) -> Result<Vec<PathBuf>, CliError> {
+    if args.run_dir.is_empty() {
+        return Ok(vec![default_run_dir(), PathBuf::from(BESIDE_LOG)]);
+    }
+    let mut dirs = Vec::new();
+    for dir in &args.run_dir {
+        if !dir.exists() {
+            return Err(CliError::NoRunDir { path: dir.clone() });
+        }
+        dirs.push(dir.clone());
+        dirs.push(dir.join(BESIDE_LOG));
+    }
+    Ok(dirs)
+}
+
+/// All sessions of these directories.
+pub(crate) fn find(dirs: &[PathBuf]) -> Result<Vec<Session>, CliError> {
+    let mut found = Vec::new();
+    for dir in dirs {
+        match find_sessions(dir) {
+            Ok(sessions) => found.extend(sessions),
+            // A directory of logs may be open to others where the one for sessions inside of it is not.
+            Err(RingError::UnsafeDirectory { .. }) if dir.join(BESIDE_LOG).exists() => {}
+            Err(cause) => return Err(CliError::RunDir { path: dir.clone(), cause }),
+        }
+    }
+    Ok(found.into_iter().filter_map(Session::read).collect())
+}
+
+/// The sessions that the names mean: applications, process ids, names of session directories or paths to them.
+pub(crate) fn select(sessions: Vec<Session>, names: &[String]) -> Result<Vec<Session>, CliError> {
+    if names.is_empty() {
+        return Ok(sessions);
+    }
+    let mut known = sessions;
+    let mut selected: Vec<Session> = Vec::new();
+    for name in names {
+        if is_path(name) {
+            selected.push(at_path(Path::new(name))?);
+            continue;
+        }
+        let (named, others): (Vec<Session>, Vec<Session>) =
+            known.into_iter().partition(|session| session.is_named(name));
+        known = others;
+        if named.is_empty() && !selected.iter().any(|session| session.is_named(name)) {
+            return Err(unknown(name, &known, &selected));
+        }
+        selected.extend(named);
+    }
+    Ok(selected)
+}
+
+fn is_path(name: &str) -> bool {
+    name.contains('/') || Path::new(name).join("session").exists()
+}
+
+/// The session at a path.
+fn at_path(path: &Path) -> Result<Session, CliError> {
+    let unknown = |hint: &str| CliError::UnknownSession { name: path.display().to_string(), hint: hint.to_owned() };
+    if !path.join("session").exists() {
+        return Err(unknown(if path.is_dir() {
+            ": the directory is none itself; to look for sessions in it, name it with --run-dir"
+        } else {
+            ": there is no such directory; `logdrive ps` lists the sessions there are"
+        }));
+    }
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let sessions = find_sessions(parent).map_err(|cause| CliError::RunDir { path: parent.to_owned(), cause })?;
+    let found = sessions.into_iter().find(|found| found.path.file_name() == path.file_name());
+    found.and_then(Session::read).ok_or_else(|| unknown(": it has just ended; `logdrive ps` lists those there are"))
+}
+
+fn unknown(name: &str, known: &[Session], selected: &[Session]) -> CliError {
+    let apps: Vec<&str> = known.iter().chain(selected).map(|session| session.app.as_str()).collect();
+    let hint = match most_similar(name, apps.iter().copied()) {
+        Some(similar) => format!("; did you mean {similar}?"),
+        None if apps.is_empty() => ": there are no sessions at all; --run-dir names another place to look".to_owned(),
+        None => "; `logdrive ps` lists those there are, --run-dir names another place to look".to_owned(),
+    };
+    CliError::UnknownSession { name: name.to_owned(), hint }
+}
+
+/// `logdrive recover`, with the options that make it look into the same directories.
+pub(crate) fn recover_command(args: &RunDirArgs, what: &str) -> String {
+    let dirs = args.run_dir.iter().map(|dir| format!(" --run-dir {}", dir.display()));
+    format!("logdrive recover{what}{}", dirs.collect::<String>())
+}
+
+/// Where was looked, for people.
+pub(crate) fn dirs_text(dirs: &[PathBuf]) -> String {
+    let names: Vec<String> = dirs.iter().map(|dir| dir.display().to_string()).collect();
+    names.join(" or ")
+}

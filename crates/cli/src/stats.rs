@@ -1,0 +1,279 @@
+//! `logdrive stats`: the numbers of sessions, and whether they add up.
+
+use crate::args::StatsArgs;
+use crate::error::CliError;
+use crate::instant::{age_text, iso_text};
+use crate::output::Output;
+use crate::paint::{ColorChoice, Paint, Style};
+use crate::ps::{put_json, state_cell, tell};
+use crate::sessions::{Session, State, dirs_text, find, run_dirs, select};
+use crate::table::{bytes_text, count_text};
+use logdrive_backend::{RecoverableSink, SinkStats};
+use logdrive_ring::DropReason;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+/// A session as JSON.
+#[derive(Debug, Serialize)]
+struct Line<'a> {
+    app: &'a str,
+    pid: u32,
+    state: State,
+    started: Option<String>,
+    path: &'a Path,
+    damage: Option<String>,
+    signal: Option<u32>,
+    panics: u32,
+    rings: u32,
+    rings_in_use: u32,
+    rings_unreadable: u64,
+    callsites: u32,
+    calls: u64,
+    committed: u64,
+    disabled: u64,
+    dropped: u64,
+    dropped_by_reason: BTreeMap<&'static str, u64>,
+    records_cut: u64,
+    in_rings: u64,
+    sinks: Vec<SinkLine>,
+}
+
+/// A sink as JSON.
+#[derive(Debug, Serialize)]
+struct SinkLine {
+    file: Option<PathBuf>,
+    layout: Option<String>,
+    min_level: Option<&'static str>,
+    written: u64,
+    written_bytes: u64,
+    dropped: u64,
+    dropped_by_reason: BTreeMap<&'static str, u64>,
+    pending: u64,
+    errors: u64,
+    last_error: Option<String>,
+    adds_up: bool,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &StatsArgs, color: ColorChoice) -> Result<(), CliError> {
+    let dirs = run_dirs(&args.run_dir)?;
+    let sessions = select(find(&dirs)?, &args.sessions)?;
+    let mut output = Output::stdout()?;
+    if sessions.is_empty() && !args.json {
+        tell(&format!("no sessions in {}", dirs_text(&dirs)));
+    }
+    let paint = color.for_stdout();
+    for (number, session) in sessions.iter().enumerate() {
+        if args.json {
+            put_json(&mut output, &json_line(session))?;
+            continue;
+        }
+        let gap = if number > 0 { "\n" } else { "" };
+        write!(output, "{gap}{}", text_of(session, paint))?;
+    }
+    Ok(output.flush()?)
+}
+
+/// Calls: there is no counter of its own, because a call counts itself under what became of it.
+fn calls(session: &Session) -> u64 {
+    let stats = &session.stats;
+    stats.committed.saturating_add(stats.dropped_calls()).saturating_add(stats.disabled)
+}
+
+/// What a sink accounts for.
+fn accounted(sink: &SinkStats) -> u64 {
+    sink.counts.written_records.saturating_add(sink.dropped()).saturating_add(sink.pending)
+}
+
+fn reasons(session: &Session) -> impl Iterator<Item = (DropReason, u64)> + '_ {
+    DropReason::ALL.into_iter().zip(session.stats.dropped).filter(|(_, count)| *count > 0)
+}
+
+fn json_line(session: &Session) -> Line<'_> {
+    let stats = &session.stats;
+    let described = |index: usize| session.sinks.get(index);
+    Line {
+        app: &session.app,
+        pid: session.pid,
+        state: session.state,
+        started: (session.start_unix_ns != 0).then(|| iso_text(session.start_unix_ns)),
+        path: &session.path,
+        damage: session.damage.as_ref().map(ToString::to_string),
+        signal: session.signal,
+        panics: session.panics,
+        rings: stats.rings.0,
+        rings_in_use: stats.rings.1,
+        rings_unreadable: stats.quarantined,
+        callsites: stats.callsites,
+        calls: calls(session),
+        committed: stats.committed,
+        disabled: stats.disabled,
+        dropped: stats.dropped_calls(),
+        dropped_by_reason: reasons(session).map(|(reason, count)| (reason.name(), count)).collect(),
+        records_cut: stats.cut,
+        in_rings: stats.in_rings,
+        sinks: stats
+            .sinks
+            .iter()
+            .enumerate()
+            .map(|(index, sink)| sink_line(sink, described(index), stats.committed))
+            .collect(),
+    }
+}
+
+fn sink_line(sink: &SinkStats, described: Option<&RecoverableSink>, committed: u64) -> SinkLine {
+    SinkLine {
+        file: described.and_then(|sink| Some(sink.file.as_ref()?.path.clone())),
+        layout: described.map(|sink| sink.layout.to_text()),
+        min_level: described.map(|sink| sink.min_level.name()),
+        written: sink.counts.written_records,
+        written_bytes: sink.counts.written_bytes,
+        dropped: sink.dropped(),
+        dropped_by_reason: sink.dropped_by_reason().collect(),
+        pending: sink.pending,
+        errors: sink.counts.errors,
+        last_error: last_error(sink),
+        adds_up: accounted(sink) == committed,
+    }
+}
+
+/// What the system said at the last write, if that failed.
+fn last_error(sink: &SinkStats) -> Option<String> {
+    let code = i32::try_from(sink.counts.last_error).ok().filter(|code| *code != 0)?;
+    Some(std::io::Error::from_raw_os_error(code).to_string())
+}
+
+fn text_of(session: &Session, paint: Paint) -> String {
+    let (style, state) = state_cell(session.state);
+    let mut text = format!(
+        "{}  process {}  {}",
+        paint.the(Style::Title, &session.app),
+        session.pid,
+        paint.the(style, state)
+    );
+    if let Some(age) = session.age_seconds() {
+        text.push_str(&format!("  began {} ago", age_text(age)));
+    }
+    text.push('\n');
+    let mut lines = Lines { text, paint };
+    lines.put("session", &paint.the(Style::Dim, session.path.display()).to_string());
+    if let Some(damage) = &session.damage {
+        lines.put("damage", &paint.the(Style::Bad, damage).to_string());
+        return lines.text;
+    }
+    put_process(&mut lines, session);
+    put_calls(&mut lines, session);
+    for (index, sink) in session.stats.sinks.iter().enumerate() {
+        put_sink(&mut lines, session, index, sink);
+    }
+    lines.text
+}
+
+/// Lines of a name and what there is to say about it.
+struct Lines {
+    text: String,
+    paint: Paint,
+}
+
+impl Lines {
+    fn put(&mut self, name: &str, what: &str) {
+        let padded = format!("{name:<10}");
+        // Writing to a string cannot fail.
+        let _ = writeln!(self.text, "  {} {what}", self.paint.the(Style::Key, padded));
+    }
+}
+
+fn put_process(lines: &mut Lines, session: &Session) {
+    let stats = &session.stats;
+    let (made, in_use) = stats.rings;
+    let when = if session.state == State::Alive { "log now" } else { "logged to the end" };
+    lines.put("threads", &format!("{in_use} {when}, {made} rings made"));
+    if stats.quarantined > 0 {
+        let text = format!("{} rings cannot be read", count_text(stats.quarantined));
+        lines.put("damage", &lines.paint.the(Style::Bad, text).to_string());
+    }
+    lines.put("callsites", &count_text(u64::from(stats.callsites)));
+    if let Some(signal) = session.signal {
+        lines.put("ended by", &lines.paint.the(Style::Bad, format!("signal {signal}")).to_string());
+    }
+    if session.panics > 0 {
+        lines.put("panics", &lines.paint.the(Style::Doubt, session.panics).to_string());
+    }
+}
+
+fn put_calls(lines: &mut Lines, session: &Session) {
+    let stats = &session.stats;
+    let dropped = stats.dropped_calls();
+    let dropped_text = format!("{} dropped", count_text(dropped));
+    let sum = format!(
+        "{} = {} committed + {} + {} disabled",
+        count_text(calls(session)),
+        count_text(stats.committed),
+        lines.paint.the(if dropped > 0 { Style::Doubt } else { Style::Plain }, dropped_text),
+        count_text(stats.disabled),
+    );
+    lines.put("calls", &sum);
+    for (reason, count) in reasons(session) {
+        lines.put("", &format!("{} dropped: {}", count_text(count), reason.text()));
+    }
+    if stats.cut > 0 {
+        lines.put("", &format!("{} committed with values cut to the limit", count_text(stats.cut)));
+    }
+}
+
+fn put_sink(lines: &mut Lines, session: &Session, index: usize, sink: &SinkStats) {
+    let paint = lines.paint;
+    let name = match session.sinks.get(index) {
+        Some(described) => {
+            let target = match &described.file {
+                Some(file) => file.path.display().to_string(),
+                None => "not a file".to_owned(),
+            };
+            format!("{target} ({}, from {})", described.layout.to_text(), described.min_level.name())
+        }
+        None => "unknown".to_owned(),
+    };
+    lines.put(&format!("sink {}", index + 1), &name);
+    let committed = session.stats.committed;
+    let difference = i128::from(committed) - i128::from(accounted(sink));
+    let verdict = match (difference, session.state) {
+        (0, _) => paint.the(Style::Good, "adds up".to_owned()),
+        (_, State::Alive) => paint.the(Style::Dim, format!("{difference:+} at this moment: it logs while it is looked at")),
+        _ => paint.the(Style::Bad, format!("does not add up: {difference:+}")),
+    };
+    let dropped = sink.dropped();
+    let dropped_text = format!("{} dropped", count_text(dropped));
+    let sum = format!(
+        "{} committed = {} written + {} + {} pending   {verdict}",
+        count_text(committed),
+        count_text(sink.counts.written_records),
+        paint.the(if dropped > 0 { Style::Doubt } else { Style::Plain }, dropped_text),
+        count_text(sink.pending),
+    );
+    lines.put("", &sum);
+    for (reason, count) in sink.dropped_by_reason() {
+        lines.put("", &format!("{} dropped: {}", count_text(count), sink_reason(reason)));
+    }
+    let errors = match sink.counts.errors {
+        0 => "no failed writes".to_owned(),
+        count => paint.the(Style::Doubt, format!("{} failed writes", count_text(count))).to_string(),
+    };
+    lines.put("", &format!("{} written, {errors}", bytes_text(sink.counts.written_bytes)));
+    if let Some(error) = last_error(sink) {
+        lines.put("", &paint.the(Style::Bad, format!("the last write failed: {error}")).to_string());
+    }
+}
+
+/// A sink's reason in words.
+fn sink_reason(name: &str) -> &str {
+    match name {
+        "overflow" => "its buffers were full, the target is too slow or hangs",
+        "gone" => "its target is gone for good",
+        "below_level" => "below the sink's level, as asked for",
+        "unknown_callsite" => "of an unknown callsite",
+        other => other,
+    }
+}

@@ -1,0 +1,233 @@
+//! What disks and clocks do to a program that logs: hangs, full disks, missing room, many threads, a fork.
+//!
+//! A process has one logger, so the tests take turns.
+
+use logdrive::{File, Full, Level, Memory, Overflow, Stats, Stopped};
+use logdrive_backend::file::{Fault, Faulty, Operation};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+static LOGGER: Mutex<()> = Mutex::new(());
+
+fn turn() -> MutexGuard<'static, ()> {
+    LOGGER.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn builder(dir: &Path) -> logdrive::Builder {
+    logdrive::builder("faults").use_env(false).filter("trace").run_dir(dir.join("run"))
+}
+
+/// Both sums of the statistics, for `calls` calls.
+fn assert_sums(stats: &Stats, calls: u64) {
+    assert_eq!(calls, stats.committed + stats.dropped_calls() + stats.disabled, "{stats:#?}");
+    for sink in &stats.sinks {
+        let counts = &sink.counts;
+        assert_eq!(stats.committed, counts.written_records + sink.dropped() + sink.pending, "{stats:#?}");
+    }
+}
+
+/// Waits for a condition; a test that waits longer has failed.
+fn wait_until(what: &str, condition: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !condition() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_hanging_disk_stalls_nobody_and_every_drop_is_counted() {
+    let _turn = turn();
+    let dir = tempfile::tempdir().unwrap();
+    let storage = Arc::new(Faulty::new());
+    let memory = Memory::new(1 << 30);
+    let guard = builder(dir.path())
+        .file(File::new(dir.path().join("a.log")))
+        .memory(&memory)
+        .full(Full::Drop)
+        .ring_bytes(1 << 16)
+        .storage(storage.clone())
+        .init()
+        .unwrap();
+    storage.fail(Operation::WriteAt, 0, 1, Fault::Hang);
+    logdrive::error!("the write of this one hangs");
+    storage.wait_until_hanging(1);
+    let mut calls = 1;
+    for number in 0..200_000u64 {
+        logdrive::info!("number {} {}", number, "x".repeat(80));
+        calls += 1;
+    }
+    // The other sink goes on while the file hangs.
+    wait_until("the memory sink has news", || memory.lines().len() > 10_000);
+    logdrive::error!("still here");
+    calls += 1;
+    wait_until("the memory sink has the error", || memory.lines().iter().any(|line| line.contains("still here")));
+    let hanging = logdrive::stats().unwrap();
+    assert_eq!(hanging.sinks[0].counts.written_records, 0);
+    storage.clear();
+    assert!(logdrive::flush());
+    logdrive::info!("after the hang");
+    calls += 1;
+    let (stopped, stats) = guard.stop().unwrap();
+    assert_eq!(stopped, Stopped::Complete);
+    assert_sums(&stats, calls);
+    let text = std::fs::read_to_string(dir.path().join("a.log")).unwrap();
+    assert!(text.contains("after the hang"));
+    assert!(text.contains("records dropped: "), "the loss is told where it happened");
+    let lines = text.lines().filter(|line| !line.contains(" logdrive ")).count() as u64;
+    assert_eq!(lines, stats.sinks[0].counts.written_records);
+}
+
+#[test]
+fn a_full_disk_is_counted_told_once_and_got_over() {
+    let _turn = turn();
+    let dir = tempfile::tempdir().unwrap();
+    let storage = Arc::new(Faulty::new());
+    let guard = builder(dir.path())
+        .file(File::new(dir.path().join("a.log")).overflow(Overflow::Hold))
+        .full(Full::Block)
+        .storage(storage.clone())
+        .init()
+        .unwrap();
+    storage.fail(Operation::WriteAt, 0, 3, Fault::Error(28));
+    for number in 0..1000 {
+        logdrive::info!("number {}", number);
+    }
+    assert!(logdrive::flush());
+    let (stopped, stats) = guard.stop().unwrap();
+    assert_eq!(stopped, Stopped::Complete);
+    assert_sums(&stats, 1000);
+    assert_eq!(stats.sinks[0].counts.written_records, 1000);
+    assert_eq!(stats.sinks[0].counts.errors, 3);
+    let text = std::fs::read_to_string(dir.path().join("a.log")).unwrap();
+    assert_eq!(text.lines().filter(|line| line.contains("number ")).count(), 1000);
+    assert_eq!(text.matches("No space left on device").count(), 1, "told once:\n{text}");
+}
+
+#[test]
+fn what_a_dead_disk_did_not_take_is_recovered_later() {
+    let _turn = turn();
+    let dir = tempfile::tempdir().unwrap();
+    let storage = Arc::new(Faulty::new());
+    let path = dir.path().join("a.log");
+    let guard = builder(dir.path())
+        .file(File::new(&path))
+        .full(Full::Drop)
+        .storage(storage.clone())
+        .init()
+        .unwrap();
+    storage.fail_all(0, Fault::Error(5));
+    for number in 0..1000 {
+        logdrive::info!("number {}", number);
+    }
+    let session = logdrive::session_path().unwrap();
+    let (stopped, stats) = guard.stop().unwrap();
+    assert_eq!(stopped, Stopped::LeftForRecovery);
+    assert_sums(&stats, 1000);
+    storage.clear();
+    // Our own process is alive, so its session is recovered by another one; here it is enough that nothing is gone.
+    let view = logdrive_ring::SessionView::open(&session).unwrap();
+    assert_eq!(Stats::of_view(&view).pending(), 1000);
+}
+
+#[test]
+fn ten_thousand_short_threads_use_few_rings() {
+    let _turn = turn();
+    let dir = tempfile::tempdir().unwrap();
+    let memory = Memory::new(1 << 30);
+    let guard = builder(dir.path()).memory(&memory).full(Full::Block).ring_bytes(1 << 16).init().unwrap();
+    for batch in 0..1000 {
+        std::thread::scope(|scope| {
+            for thread in 0..10 {
+                scope.spawn(move || logdrive::info!("batch {} thread {}", batch, thread));
+            }
+        });
+    }
+    let (_, stats) = guard.stop().unwrap();
+    assert_sums(&stats, 10_000);
+    assert_eq!(stats.committed, 10_000);
+    assert_eq!(memory.lines().len(), 10_000);
+    assert!(stats.rings.0 < 2_000, "{} rings", stats.rings.0);
+}
+
+#[test]
+fn records_of_many_threads_come_in_the_order_of_their_times() {
+    let _turn = turn();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.log");
+    let guard = builder(dir.path()).file(File::new(&path)).full(Full::Block).init().unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            scope.spawn(move || (0..50_000).for_each(|number| logdrive::debug!("{} {}", thread, number)));
+        }
+    });
+    let (_, stats) = guard.stop().unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    let times: Vec<&str> = text.lines().map(|line| &line[..30]).collect();
+    assert_eq!(times.len(), 200_000);
+    let backwards = times.windows(2).filter(|pair| pair[0] > pair[1]).count() as u64;
+    assert!(backwards <= stats.late, "{backwards} steps back, {} records late", stats.late);
+}
+
+#[test]
+fn disabled_calls_are_in_the_sum_when_they_are_counted() {
+    let _turn = turn();
+    let dir = tempfile::tempdir().unwrap();
+    let guard = builder(dir.path()).discard().filter("info").count_disabled(true).full(Full::Block).init().unwrap();
+    for number in 0..1000 {
+        logdrive::info!("{}", number);
+        logdrive::debug!("{}", number);
+        logdrive::trace!("{}", number);
+    }
+    let (_, stats) = guard.stop().unwrap();
+    assert_sums(&stats, 3000);
+    assert_eq!(stats.disabled, 2000);
+}
+
+#[test]
+fn an_error_is_in_the_file_at_once_and_any_record_soon() {
+    let _turn = turn();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.log");
+    let guard = builder(dir.path()).file(File::new(&path)).init().unwrap();
+    logdrive::info!("waits for the timer");
+    wait_until("the line is in the file", || std::fs::read_to_string(&path).unwrap().contains("timer"));
+    logdrive::error!("does not wait");
+    wait_until("the error is in the file", || std::fs::read_to_string(&path).unwrap().contains("does not"));
+    drop(guard);
+}
+
+#[test]
+fn a_small_file_system_gives_an_error_and_never_a_fault() {
+    let _turn = turn();
+    let dir = tempfile::tempdir().unwrap();
+    // A ring larger than any file system here has room for.
+    let error = builder(dir.path()).discard().ring_bytes(1 << 30).init();
+    if let Ok(guard) = error {
+        // There was room for it: then it works.
+        logdrive::info!("room enough");
+        drop(guard);
+    }
+    let fallback = logdrive::builder("faults").use_env(false).discard().run_dir("/proc/none").init();
+    let text = fallback.map(drop).unwrap_err().to_string();
+    assert!(text.contains("/proc/none"), "{text}");
+}
+
+#[test]
+fn logging_starts_again_after_its_end() {
+    let _turn = turn();
+    let dir = tempfile::tempdir().unwrap();
+    for round in 0..5 {
+        let memory = Memory::new(1 << 20);
+        let guard = builder(dir.path()).memory(&memory).init().unwrap();
+        assert!(builder(dir.path()).memory(&memory).init().is_err(), "only one at a time");
+        std::thread::scope(|scope| {
+            scope.spawn(|| logdrive::info!("round {}", round));
+        });
+        logdrive::event!(Level::Info, "round {}", round);
+        drop(guard);
+        assert_eq!(memory.lines().len(), 2);
+        logdrive::info!("nobody listens");
+    }
+}
