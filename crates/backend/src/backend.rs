@@ -218,9 +218,7 @@ impl Backend {
 
     /// The statistics of the session.
     pub fn stats(&self) -> Stats {
-        self.session
-            .header()
-            .store_disabled(self.counts.disabled_calls());
+        self.session.header().store_disabled(self.counts.disabled_calls());
         Stats::of_live(&self.session, &self.counts)
     }
 

@@ -4,11 +4,11 @@
 //! buffer fills become valid together, then ring space is released. See `spec/session.md` for what that buys.
 
 use crate::inside::Inside;
-use crate::layout::{Line, Plan, Thread};
 use crate::limits::{HOUSEKEEPING_NS, PAUSE_NS_MAX, PAUSE_NS_MIN, SPARE_RINGS};
 use crate::marks::Marks;
 use crate::outlet::{Outlet, SinkDrop, Staged};
 use crate::reader::{NO_RECORD, ReadError, Reader};
+use crate::run::{Run, Site};
 use crate::source::Source;
 use crate::writer::Message;
 use logdrive_ring::clock::{monotonic_ns, ticks_of};
@@ -36,20 +36,16 @@ pub(crate) struct DrainCounts {
 impl DrainCounts {
     /// Counts of a session that begins now.
     pub(crate) fn start() -> Self {
-        Self { disabled_before: logdrive_ring::local::disabled_calls(), ..Self::default() }
+        Self {
+            disabled_before: logdrive_ring::local::disabled_calls(),
+            ..Self::default()
+        }
     }
 
     /// Calls that their level switched off since the session began.
     pub(crate) fn disabled_calls(&self) -> u64 {
         logdrive_ring::local::disabled_calls().saturating_sub(self.disabled_before)
     }
-}
-
-/// A callsite with its line plans, one for each sink.
-#[derive(Debug)]
-struct Site {
-    level: Level,
-    plans: Vec<Plan>,
 }
 
 /// Takes records from rings to sinks.
@@ -136,6 +132,7 @@ impl Drain {
     /// The drain thread of a living session: passes with pauses, until it is told to stop.
     pub(crate) fn run(mut self) -> Self {
         logdrive_ring::local::deny_thread();
+        logdrive_ring::signals::block_in_thread();
         let mut answered = 0;
         loop {
             // SYNC(stop): what the stopping thread did before is visible to the passes after this load.
@@ -250,25 +247,52 @@ impl Drain {
         }
     }
 
-    /// Takes records of one ring up to a time.
+    /// Takes records of one ring up to a time; the number of those that count.
     fn run_of(&mut self, index: usize, until: u64) -> u64 {
-        let mut took = 0;
+        let mut counted = 0;
         loop {
+            let result = self.run_of_only_sink(index, until, &mut counted);
             let head = self.readers[index].head;
-            if head.time_ticks > until || head.time_ticks == NO_RECORD {
-                return took;
-            }
-            if head.time_ticks < self.newest_ticks {
-                self.counts.late.fetch_add(1, Ordering::Relaxed);
-            } else {
-                self.newest_ticks = head.time_ticks;
-            }
-            self.emit(index);
-            took += u64::from(head.callsite_id != 0);
-            if let Err(error) = self.readers[index].advance() {
+            let result = match result {
+                Ok(()) if head.time_ticks > until => return counted,
+                // What a run stops at, or any record where there are several sinks.
+                Ok(()) => {
+                    self.emit(index);
+                    counted += u64::from(head.callsite_id != 0);
+                    let is_late = head.time_ticks < self.newest_ticks;
+                    self.newest_ticks = self.newest_ticks.max(head.time_ticks);
+                    // Relaxed: a statistic.
+                    self.counts.late.fetch_add(u64::from(is_late), Ordering::Relaxed);
+                    self.readers[index].advance()
+                }
+                Err(error) => Err(error),
+            };
+            if let Err(error) = result {
                 self.quarantine(index, &error);
+                return counted;
             }
         }
+    }
+
+    /// Takes what needs no more than the one sink there is.
+    fn run_of_only_sink(&mut self, index: usize, until: u64, counted: &mut u64) -> Result<(), ReadError> {
+        let [outlet] = self.outlets.as_mut_slice() else {
+            return Ok(());
+        };
+        let mut run = Run {
+            sites: &self.sites,
+            calibration: &self.calibration,
+            until,
+            newest_ticks: self.newest_ticks,
+            late: 0,
+            counted: 0,
+        };
+        let result = outlet.take_run(&mut self.readers[index], &mut run);
+        self.newest_ticks = run.newest_ticks;
+        *counted += run.counted;
+        // Relaxed: a statistic.
+        self.counts.late.fetch_add(run.late, Ordering::Relaxed);
+        result
     }
 
     /// Lays the record at a ring's front out for every sink. It counts for all of them or for none, so that a commit
@@ -280,14 +304,7 @@ impl Drain {
         }
         loop {
             let reader = &self.readers[index];
-            let line = Line {
-                unix_ns: self.calibration.unix_ns(reader.head.time_ticks),
-                thread: Thread {
-                    name: &reader.thread_name,
-                    id: reader.thread_id,
-                },
-                payload: reader.payload(),
-            };
+            let line = reader.line(&self.calibration);
             let Some(Some(site)) = self.sites.get(id) else {
                 self.counts.malformed.fetch_add(1, Ordering::Relaxed);
                 let text = format!("a record of unknown callsite {id}, {} bytes", line.payload.len());
@@ -330,14 +347,7 @@ impl Drain {
         full[first_full] = true;
         loop {
             let reader = &self.readers[index];
-            let line = Line {
-                unix_ns: self.calibration.unix_ns(reader.head.time_ticks),
-                thread: Thread {
-                    name: &reader.thread_name,
-                    id: reader.thread_id,
-                },
-                payload: reader.payload(),
-            };
+            let line = reader.line(&self.calibration);
             let id = reader.head.callsite_id as usize;
             let Some(Some(site)) = self.sites.get(id) else {
                 return;
@@ -494,12 +504,11 @@ impl Drain {
         if self.coarse {
             self.renew_coarse_clock();
         }
-        if let Some(calibrator) = self.calibrator.as_mut() {
-            if calibrator.renew() {
+        if let Some(calibrator) = self.calibrator.as_mut()
+            && calibrator.renew() {
                 self.calibration = calibrator.current();
                 self.source.header().store_calibration(&self.calibration);
             }
-        }
     }
 
     /// Once a second: finished rings go back, drops that no producer will tell are told, a ring is kept ready.
@@ -509,9 +518,7 @@ impl Drain {
             return;
         }
         self.housekeeping_at_ns = now_ns + HOUSEKEEPING_NS;
-        self.source
-            .header()
-            .store_disabled(self.counts.disabled_calls());
+        self.source.header().store_disabled(self.counts.disabled_calls());
         self.tell_drops();
     }
 

@@ -20,6 +20,7 @@ mod options;
 mod outlet;
 mod reader;
 mod recover;
+mod run;
 mod source;
 mod stats;
 mod writer;

@@ -2,6 +2,8 @@
 
 use crate::layout::{Layout, Line, Out, Outcome, Plan};
 use crate::options::Overflow;
+use crate::reader::{ReadError, Reader};
+use crate::run::Run;
 use crate::writer::Message;
 use logdrive_ring::{Buffer, Buffers};
 use logdrive_wire::{Callsite, Level};
@@ -120,15 +122,48 @@ impl Outlet {
         let empty = current.length() == 0;
         let mut out = Out::new(current.space());
         match self.layout.line(plan, line, &mut out) {
-            Outcome::Overflow if empty => {
-                match self.layout.line_cut(plan, line, &mut out) {
-                    Outcome::Overflow => Staged::Dropped(SinkDrop::TooLong),
-                    _ => Staged::Line(out.len()),
-                }
-            }
+            Outcome::Overflow if empty => match self.layout.line_cut(plan, line, &mut out) {
+                Outcome::Overflow => Staged::Dropped(SinkDrop::TooLong),
+                _ => Staged::Line(out.len()),
+            },
             Outcome::Overflow => Staged::Full,
             _ => Staged::Line(out.len()),
         }
+    }
+
+    /// Lays out records of one ring, up to a time, without looking at anything else: for the only sink of a session.
+    /// Stops at whatever needs more than that: a full buffer, an unknown callsite, a level that is left out.
+    pub(crate) fn take_run(&mut self, reader: &mut Reader, run: &mut Run<'_>) -> Result<(), ReadError> {
+        let Some(current) = self.current.as_mut().filter(|_| !self.reserved) else {
+            return Ok(());
+        };
+        let mut out = Out::new(current.space());
+        let mut counted = 0;
+        let mut result = Ok(());
+        while reader.head.time_ticks <= run.until && result.is_ok() {
+            let id = reader.head.callsite_id as usize;
+            let Some(Some(site)) = run.sites.get(id) else {
+                break;
+            };
+            let Some(plan) = site.plans.first().filter(|_| site.level >= self.min_level) else {
+                break;
+            };
+            let line = reader.line(run.calibration);
+            let mark = out.mark();
+            if self.layout.line(plan, &line, &mut out) == Outcome::Overflow {
+                out.rollback(mark);
+                break;
+            }
+            self.flush_now |= site.level >= self.flush_level;
+            counted += u64::from(id != 0);
+            run.took(reader.head.time_ticks);
+            result = reader.advance();
+        }
+        let length = out.len();
+        current.grow(length, counted);
+        self.changed |= length > 0;
+        run.counted += counted;
+        result
     }
 
     /// Takes a staged line into the fill, or counts it as dropped.

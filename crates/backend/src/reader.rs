@@ -1,7 +1,8 @@
 //! The drain's view of one ring: a private window of bytes that were copied out once and are parsed only here.
 
+use crate::layout::{Line, Thread};
 use crate::limits::{COPY_BYTES, SPARE_WINDOWS_MAX, WINDOW_BYTES};
-use logdrive_ring::{Consumer, Ring, RingError};
+use logdrive_ring::{Calibration, Consumer, Ring, RingError};
 use logdrive_wire::{RecordHeader, WireError, record::HEADER_BYTES};
 use std::sync::Arc;
 
@@ -150,6 +151,19 @@ impl Reader {
         self.window
             .get(self.start + HEADER_BYTES..self.start + length)
             .unwrap_or(&[])
+    }
+
+    /// The record at the front, for a layout.
+    #[inline]
+    pub(crate) fn line(&self, calibration: &Calibration) -> Line<'_> {
+        Line {
+            unix_ns: calibration.unix_ns(self.head.time_ticks),
+            thread: Thread {
+                name: &self.thread_name,
+                id: self.thread_id,
+            },
+            payload: self.payload(),
+        }
     }
 
     /// Goes on to the next record.

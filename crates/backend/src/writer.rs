@@ -55,6 +55,7 @@ impl Writer {
     /// Runs until the drain closes the channel.
     pub(crate) fn run(mut self) {
         logdrive_ring::local::deny_thread();
+        logdrive_ring::signals::block_in_thread();
         loop {
             let message = match self.sync_due_in() {
                 Some(due) => self.inbox.recv_timeout(due),
@@ -107,21 +108,26 @@ impl Writer {
         let _ = self.back.send(buffer);
     }
 
-    /// `false`: nobody reads any more.
+    /// `false`: nobody reads any more, or a stopped terminal is given up with the logger.
     fn write_console(&mut self, buffer: &Buffer) -> bool {
         let Output::Console(console) = &mut self.output else {
             return false;
         };
-        match console.write(buffer.bytes()) {
-            Ok(()) => true,
-            Err(error) => {
-                if !self.failing {
-                    self.failing = true;
-                    self.marks
-                        .notice(format!("{error}; its records are dropped and counted"));
+        let mut skip_bytes = 0;
+        loop {
+            match console.write_some(skip_bytes, buffer.bytes()) {
+                Ok(()) => return true,
+                Err(failed) if failed.cause.is_busy() && !self.marks.is_abandoned() => {
+                    skip_bytes = failed.written_bytes;
                 }
-                self.buffers.note_error(self.sink, 1);
-                false
+                Err(failed) => {
+                    if !std::mem::replace(&mut self.failing, true) {
+                        self.marks
+                            .notice(format!("{failed}; its records are dropped and counted"));
+                    }
+                    self.buffers.note_error(self.sink, 1);
+                    return false;
+                }
             }
         }
     }
@@ -178,19 +184,19 @@ impl Writer {
     fn note_failure(&mut self, error: &FileError) {
         let code = error.os_error().unwrap_or(1);
         self.buffers.note_error(self.sink, u64::from(code.unsigned_abs()));
-        if !std::mem::replace(&mut self.failing, true) {
+        // A reader that is slow is no news.
+        if !error.is_busy() && !std::mem::replace(&mut self.failing, true) {
             self.marks.notice(error.to_string());
         }
     }
 
     fn sync_now(&mut self) {
         self.unsynced_since = None;
-        if let Output::File(file) = &mut self.output {
-            if let Err(failed) = file.sync() {
+        if let Output::File(file) = &mut self.output
+            && let Err(failed) = file.sync() {
                 self.buffers.note_error(self.sink, 1);
                 self.marks.notice(failed.to_string());
             }
-        }
     }
 
     fn reopen(&mut self) {

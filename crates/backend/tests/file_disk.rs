@@ -11,7 +11,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use file_support::*;
-use logdrive_backend::file::{Disk, FileError, FileOptions, LogFile};
+use logdrive_backend::file::{Disk, FileError, FileOptions, LogFile, Open, Storage as _};
 use rustix::io::Errno;
 
 fn temporary() -> (tempfile::TempDir, FileOptions) {
@@ -185,6 +185,17 @@ fn a_path_that_is_no_file_is_refused() {
         refusal(&options)
     );
     assert_eq!(fs::read(dir.path().join("target")).expect("there"), b"precious\n");
+}
+
+#[test]
+fn a_link_that_takes_the_place_of_a_file_is_not_followed_at_open() {
+    let (dir, _) = temporary();
+    fs::write(dir.path().join("target"), "precious\n").expect("written");
+    symlink("target", dir.path().join("link")).expect("linked");
+    let open_dir = Disk.open_dir(dir.path(), false).expect("a directory");
+    for how in [Open::Existing, Open::ReadOnly, Open::Stream, Open::New(0o640)] {
+        assert!(Disk.open(&open_dir, "link", how).is_err(), "{how:?}");
+    }
 }
 
 #[test]

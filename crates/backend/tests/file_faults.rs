@@ -10,7 +10,7 @@ use std::time::Duration;
 use file_support::random::Random;
 use file_support::*;
 use logdrive_backend::file::{
-    Compress, Disk, Fault, Faulty, FileOptions, LogFile, Operation, Rewrite, rewrite,
+    Compress, Disk, Fault, Faulty, FileError, FileOptions, LogFile, Operation, Placement, Rewrite, rewrite,
 };
 use rustix::io::Errno;
 
@@ -94,6 +94,31 @@ fn a_file_on_a_full_disk_goes_on_where_it_stopped() {
     let failed = file.write_at(placement, 5, &bytes).expect_err("still full");
     assert_eq!(failed.written_bytes, 5);
     file.write_at(placement, 5, &bytes).expect("space again");
+    setup.check_all_lines();
+}
+
+#[test]
+fn a_file_takes_only_the_chunk_that_was_placed_and_leaves_no_gap_in_it() {
+    let mut setup = Setup::new();
+    let mut file = setup.open();
+    let bytes = setup.chunks.next(2);
+    let placement = file.place(bytes.len() as u64, NOW_NS).expect("a place");
+    let elsewhere = Placement {
+        offset: 7,
+        ..placement
+    };
+    for (placement, skip_bytes, bytes) in [
+        (elsewhere, 0, &bytes[..]),
+        (placement, 1, &bytes[..]),
+        (placement, 0, &bytes[1..]),
+        (placement, u64::MAX, &bytes[..]),
+    ] {
+        let failed = file
+            .write_at(placement, skip_bytes, bytes)
+            .expect_err("misplaced");
+        assert!(matches!(failed.cause, FileError::Misplaced { .. }), "{failed}");
+    }
+    file.write_at(placement, 0, &bytes).expect("written");
     setup.check_all_lines();
 }
 

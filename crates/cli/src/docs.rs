@@ -35,7 +35,10 @@ pub(crate) fn man(args: &ManArgs) -> Result<(), CliError> {
         clap_mangen::Man::new(Cli::command()).render(&mut page)?;
         return print(&page);
     };
-    let cannot_write = |cause| CliError::Write { path: dir.clone(), cause };
+    let cannot_write = |cause| CliError::Write {
+        path: dir.clone(),
+        cause,
+    };
     std::fs::create_dir_all(dir).map_err(cannot_write)?;
     clap_mangen::generate_to(Cli::command(), dir).map_err(cannot_write)
 }

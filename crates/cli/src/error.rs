@@ -82,7 +82,10 @@ fn plain(cause: &io::Error) -> String {
             let text = cause.to_string();
             let end = text.find(" (os error").unwrap_or(text.len());
             let mut letters = text.get(..end).unwrap_or(&text).chars();
-            let first = letters.next().map(|letter| letter.to_lowercase().to_string()).unwrap_or_default();
+            let first = letters
+                .next()
+                .map(|letter| letter.to_lowercase().to_string())
+                .unwrap_or_default();
             first + letters.as_str()
         }
     }

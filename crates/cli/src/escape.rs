@@ -51,7 +51,7 @@ fn is_hidden(found: char) -> bool {
 
 /// Whether a closer look is needed: at controls, and at all that is not ASCII.
 fn is_suspect(byte: u8) -> bool {
-    byte < 0x20 || byte >= 0x7f
+    !(0x20..0x7f).contains(&byte)
 }
 
 /// Writes text that a terminal takes for nothing else. Text is returned as it is but for what [`is_hidden`] names and
@@ -68,7 +68,10 @@ pub(crate) fn put_safe(out: &mut Vec<u8>, text: &[u8]) {
 
 /// Writes text with the escapes of the text layout; between quotes also `"`.
 pub(crate) fn put_text(out: &mut Vec<u8>, text: &[u8], quoted: bool) {
-    if !text.iter().any(|byte| is_suspect(*byte) || *byte == b'\\' || (quoted && *byte == b'"')) {
+    if !text
+        .iter()
+        .any(|byte| is_suspect(*byte) || *byte == b'\\' || (quoted && *byte == b'"'))
+    {
         return out.extend_from_slice(text);
     }
     put_each(out, text, |out, found| match found {
@@ -94,7 +97,10 @@ pub(crate) fn put_text_value(out: &mut Vec<u8>, value: &[u8], writing: Writing) 
 
 /// Writes the inside of a JSON string. Bytes that are not UTF-8 become U+FFFD, because JSON cannot carry them.
 pub(crate) fn put_json(out: &mut Vec<u8>, text: &[u8]) {
-    if !text.iter().any(|byte| is_suspect(*byte) || matches!(byte, b'\\' | b'"')) {
+    if !text
+        .iter()
+        .any(|byte| is_suspect(*byte) || matches!(byte, b'\\' | b'"'))
+    {
         return out.extend_from_slice(text);
     }
     for chunk in text.utf8_chunks() {
@@ -164,13 +170,23 @@ mod tests {
     #[test]
     fn a_terminal_gets_nothing_but_text() {
         let text = "a\x1b[31m\tb\u{85}\u{202e}\u{7f}é漢\\\"".as_bytes();
-        assert_eq!(made(|out| put_safe(out, text)), "a\\x1b[31m\tb\\u{85}\\u{202e}\\x7fé漢\\\"");
+        assert_eq!(
+            made(|out| put_safe(out, text)),
+            "a\\x1b[31m\tb\\u{85}\\u{202e}\\x7fé漢\\\""
+        );
         assert_eq!(made(|out| put_safe(out, b"\xff\xfeok\xf5")), "\\xff\\xfeok\\xf5");
     }
 
     #[test]
     fn text_escapes_read_back() {
-        for text in [&b"plain"[..], b"a\nb\tc", b"\\", "\u{2028}ü".as_bytes(), b"\xff", b"say \"hi\""] {
+        for text in [
+            &b"plain"[..],
+            b"a\nb\tc",
+            b"\\",
+            "\u{2028}ü".as_bytes(),
+            b"\xff",
+            b"say \"hi\"",
+        ] {
             let mut out = Vec::new();
             put_text(&mut out, text, false);
             assert_eq!(&*plain(&out, Writing::Text), text);
@@ -180,7 +196,10 @@ mod tests {
                 assert_eq!(&*plain(&out, Writing::Json), text);
             }
         }
-        assert_eq!(made(|out| put_json(out, "a\u{202e}\x01".as_bytes())), "a\\u202e\\u0001");
+        assert_eq!(
+            made(|out| put_json(out, "a\u{202e}\x01".as_bytes())),
+            "a\\u202e\\u0001"
+        );
         assert_eq!(&*plain(br"bad \q", Writing::Json), br"bad \q");
     }
 
@@ -188,7 +207,10 @@ mod tests {
     fn values_are_quoted_where_they_need_it() {
         assert_eq!(made(|out| put_text_value(out, b"a b", Writing::Json)), "\"a b\"");
         assert_eq!(made(|out| put_text_value(out, b"", Writing::Json)), "\"\"");
-        assert_eq!(made(|out| put_text_value(out, b"C:\\\\x", Writing::Json)), "C:\\\\x");
+        assert_eq!(
+            made(|out| put_text_value(out, b"C:\\\\x", Writing::Json)),
+            "C:\\\\x"
+        );
         assert_eq!(made(|out| put_text_value(out, b"12", Writing::JsonValue)), "12");
     }
 }

@@ -93,7 +93,13 @@ impl Times {
         if text[8] != b' ' || text[11] != b':' {
             return None;
         }
-        let civil = civil(digits(&text[..4])?, &text[4..6], &text[6..8], &text[9..11], &text[12..14])?;
+        let civil = civil(
+            digits(&text[..4])?,
+            &text[4..6],
+            &text[6..8],
+            &text[9..11],
+            &text[12..14],
+        )?;
         nanoseconds(civil.to_zoned(self.local.clone()).ok()?.timestamp())
     }
 }
@@ -103,22 +109,38 @@ fn minute_of_iso(text: &[u8; 16]) -> Option<u64> {
     if !separators {
         return None;
     }
-    let civil = civil(digits(&text[..4])?, &text[5..7], &text[8..10], &text[11..13], &text[14..16])?;
+    let civil = civil(
+        digits(&text[..4])?,
+        &text[5..7],
+        &text[8..10],
+        &text[11..13],
+        &text[14..16],
+    )?;
     nanoseconds(civil.to_zoned(TimeZone::UTC).ok()?.timestamp())
 }
 
 fn civil(year: u64, month: &[u8], day: &[u8], hour: &[u8], minute: &[u8]) -> Option<DateTime> {
     let small = |text: &[u8]| i8::try_from(digits(text)?).ok();
     let year = i16::try_from(year).ok()?;
-    DateTime::new(year, small(month)?, small(day)?, small(hour)?, small(minute)?, 0, 0).ok()
+    DateTime::new(
+        year,
+        small(month)?,
+        small(day)?,
+        small(hour)?,
+        small(minute)?,
+        0,
+        0,
+    )
+    .ok()
 }
 
 /// The number that a text of nothing but digits says; for short texts.
 fn digits(text: &[u8]) -> Option<u64> {
-    text.iter().try_fold(0u64, |sum, byte| match byte.wrapping_sub(b'0') {
-        digit @ 0..=9 => Some(sum * 10 + u64::from(digit)),
-        _ => None,
-    })
+    text.iter()
+        .try_fold(0u64, |sum, byte| match byte.wrapping_sub(b'0') {
+            digit @ 0..=9 => Some(sum * 10 + u64::from(digit)),
+            _ => None,
+        })
 }
 
 /// Reads `:56.123456789` as nanoseconds, and tells its length.
@@ -164,7 +186,8 @@ fn nanoseconds(time: Timestamp) -> Option<u64> {
 /// Nanoseconds since 1970 as `2026-11-21T12:34:56.123456789Z`.
 pub(crate) fn iso_text(unix_ns: u64) -> String {
     // Every u64 of nanoseconds lies before the year 2600.
-    Timestamp::from_nanosecond(i128::from(unix_ns)).map_or_else(|_| unix_ns.to_string(), |time| format!("{time:.9}"))
+    Timestamp::from_nanosecond(i128::from(unix_ns))
+        .map_or_else(|_| unix_ns.to_string(), |time| format!("{time:.9}"))
 }
 
 /// A time that counts seconds, milliseconds, microseconds or nanoseconds since 1970, as its size tells: all but the
@@ -252,14 +275,20 @@ fn read_ago(text: &str, now: Timestamp) -> Option<u64> {
 /// How long ago, in the two largest units: `3 min 12 s`.
 pub(crate) fn age_text(seconds: u64) -> String {
     let units = [("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)];
-    let largest = units.iter().position(|(_, length)| seconds >= *length).unwrap_or(3);
+    let largest = units
+        .iter()
+        .position(|(_, length)| seconds >= *length)
+        .unwrap_or(3);
     let mut rest = seconds;
     let mut text = String::new();
     for (name, length) in units.iter().skip(largest).take(2) {
         let count = rest / length;
         rest %= length;
         if count > 0 || text.is_empty() {
-            text.push_str(&format!("{}{count} {name}", if text.is_empty() { "" } else { " " }));
+            text.push_str(&format!(
+                "{}{count} {name}",
+                if text.is_empty() { "" } else { " " }
+            ));
         }
     }
     text
@@ -327,20 +356,35 @@ mod tests {
         let mut times = Times::new(TimeZone::UTC);
         let first = times.read_iso(b"2026-11-21T12:34:00Z").map(|found| found.0);
         assert_eq!(times.read_iso(b"2026-11-21T12:99:00Z"), None);
-        assert_eq!(times.read_iso(b"2026-11-21T12:35:00Z").map(|found| found.0), first.map(|ns| ns + 60 * SECOND_NS));
-        assert_eq!(times.read_iso(b"2026-11-21T12:34:00Z").map(|found| found.0), first);
+        assert_eq!(
+            times.read_iso(b"2026-11-21T12:35:00Z").map(|found| found.0),
+            first.map(|ns| ns + 60 * SECOND_NS)
+        );
+        assert_eq!(
+            times.read_iso(b"2026-11-21T12:34:00Z").map(|found| found.0),
+            first
+        );
     }
 
     #[test]
     fn glog_times_are_local_ones() {
         let zone = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").expect("a good zone");
         let mut times = Times::new(zone);
-        assert_eq!(times.read_glog(b"20261121 13:34:56.123456   417"), Some((TIME - 789, 24)));
-        assert_eq!(times.read_glog(b"20260721 14:34:56 "), Some((1_784_637_296 * SECOND_NS, 17)));
+        assert_eq!(
+            times.read_glog(b"20261121 13:34:56.123456   417"),
+            Some((TIME - 789, 24))
+        );
+        assert_eq!(
+            times.read_glog(b"20260721 14:34:56 "),
+            Some((1_784_637_296 * SECOND_NS, 17))
+        );
         assert_eq!(times.read_glog(b"20261321 13:34:56.123456"), None);
         assert_eq!(times.read_glog(b"2026"), None);
         times.year = *b"2026";
-        assert_eq!(times.read_glog(b"1121 13:34:56.123456   417"), Some((TIME - 789, 20)));
+        assert_eq!(
+            times.read_glog(b"1121 13:34:56.123456   417"),
+            Some((TIME - 789, 20))
+        );
     }
 
     #[test]
@@ -348,7 +392,11 @@ mod tests {
         let now = Timestamp::from_nanosecond(i128::from(TIME)).expect("in range");
         let read = |text: &str, edge| read_instant_at(text, edge, now).map(iso_text);
         for (text, edge, expected) in [
-            ("2026-11-21T12:34:56Z", Edge::First, "2026-11-21T12:34:56.000000000Z"),
+            (
+                "2026-11-21T12:34:56Z",
+                Edge::First,
+                "2026-11-21T12:34:56.000000000Z",
+            ),
             ("2026-11-21 12:34", Edge::First, "2026-11-21T12:34:00.000000000Z"),
             ("2026-11-20", Edge::First, "2026-11-20T00:00:00.000000000Z"),
             ("2026-11-20", Edge::Last, "2026-11-20T23:59:59.999999999Z"),
@@ -360,19 +408,43 @@ mod tests {
         ] {
             assert_eq!(read(text, edge).as_deref(), Ok(expected), "{text}");
         }
-        for text in ["", "10", "-5m", "soon", "2026-11-31", "25:00", "2026-11-21T12:34:56Zx"] {
-            assert!(read(text, Edge::First).is_err_and(|error| error.contains("12:34")), "{text}");
+        for text in [
+            "",
+            "10",
+            "-5m",
+            "soon",
+            "2026-11-31",
+            "25:00",
+            "2026-11-21T12:34:56Zx",
+        ] {
+            assert!(
+                read(text, Edge::First).is_err_and(|error| error.contains("12:34")),
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn numbers_tell_their_unit_by_their_size() {
-        for number in ["1795264496", "1795264496000", "1795264496000000", "1795264496000000000", "1.795264496e9"] {
+        for number in [
+            "1795264496",
+            "1795264496000",
+            "1795264496000000",
+            "1795264496000000000",
+            "1.795264496e9",
+        ] {
             assert_eq!(from_number(number), Some(1_795_264_496 * SECOND_NS), "{number}");
         }
         assert_eq!(from_number("1795264496.123456789"), Some(TIME));
         assert_eq!(from_number("1795264496123.456789"), Some(TIME));
-        for number in ["", "-1", "NaN", "1e300", "1795264496.x", "99999999999999999999999999"] {
+        for number in [
+            "",
+            "-1",
+            "NaN",
+            "1e300",
+            "1795264496.x",
+            "99999999999999999999999999",
+        ] {
             assert_eq!(from_number(number), None, "{number}");
         }
     }
@@ -380,14 +452,28 @@ mod tests {
     #[test]
     fn ages_have_two_units_at_most() {
         let texts = [0, 59, 60, 3_599, 3_600, 90_000, 400 * 86_400].map(age_text);
-        assert_eq!(texts, ["0 s", "59 s", "1 min", "59 min 59 s", "1 h", "1 d 1 h", "400 d"]);
+        assert_eq!(
+            texts,
+            ["0 s", "59 s", "1 min", "59 min 59 s", "1 h", "1 d 1 h", "400 d"]
+        );
     }
 
     #[test]
     fn stamps_of_rotated_files_are_read() {
-        assert_eq!(read_stamp("2026-11-21T12-34-56Z.1.log"), Some((TIME - 123_456_789, 20)));
-        assert_eq!(read_stamp("2026-11-21T14-34-56+0200.1.log"), Some((TIME - 123_456_789, 24)));
-        for text in ["2026-11-21T12:34:56Z", "2026-11-21T12-34-56", "1234", "2026-11-21T12-34-56X"] {
+        assert_eq!(
+            read_stamp("2026-11-21T12-34-56Z.1.log"),
+            Some((TIME - 123_456_789, 20))
+        );
+        assert_eq!(
+            read_stamp("2026-11-21T14-34-56+0200.1.log"),
+            Some((TIME - 123_456_789, 24))
+        );
+        for text in [
+            "2026-11-21T12:34:56Z",
+            "2026-11-21T12-34-56",
+            "1234",
+            "2026-11-21T12-34-56X",
+        ] {
             assert_eq!(read_stamp(text), None, "{text}");
         }
     }

@@ -18,13 +18,20 @@ impl Output {
     /// Standard output.
     pub(crate) fn stdout() -> io::Result<Self> {
         let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-        Ok(Self { file, bytes: Vec::with_capacity(2 * OUTPUT_BYTES) })
+        Ok(Self {
+            file,
+            bytes: Vec::with_capacity(2 * OUTPUT_BYTES),
+        })
     }
 
     /// Writes if enough has been collected.
     #[inline]
     pub(crate) fn flush_if_full(&mut self) -> io::Result<()> {
-        if self.bytes.len() >= OUTPUT_BYTES { self.flush() } else { Ok(()) }
+        if self.bytes.len() >= OUTPUT_BYTES {
+            self.flush()
+        } else {
+            Ok(())
+        }
     }
 }
 

@@ -96,7 +96,11 @@ pub(crate) struct Paint {
 impl Paint {
     /// Something to print, in its colour.
     pub(crate) fn the<T: fmt::Display>(self, style: Style, what: T) -> Painted<T> {
-        Painted { paint: self, style, what }
+        Painted {
+            paint: self,
+            style,
+            what,
+        }
     }
 }
 

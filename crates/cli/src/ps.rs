@@ -64,7 +64,10 @@ pub(crate) fn run(args: &PsArgs, color: ColorChoice) -> Result<(), CliError> {
         return Ok(output.flush()?);
     }
     if sessions.is_empty() {
-        tell(&format!("no sessions in {}: no program of this user logs with Logdrive there", dirs_text(&dirs)));
+        tell(&format!(
+            "no sessions in {}: no program of this user logs with Logdrive there",
+            dirs_text(&dirs)
+        ));
         return Ok(());
     }
     output.write_all(table_of(&sessions).text(color.for_stdout()).as_bytes())?;
@@ -92,7 +95,12 @@ fn dropped(session: &Session) -> u64 {
 
 /// Records that a sink should have written and did not.
 fn lost_by_sink(sink: &logdrive_backend::SinkStats) -> u64 {
-    let below_level = sink.counts.dropped.get(logdrive_backend::SinkDrop::Level as usize).copied().unwrap_or(0);
+    let below_level = sink
+        .counts
+        .dropped
+        .get(logdrive_backend::SinkDrop::Level as usize)
+        .copied()
+        .unwrap_or(0);
     sink.dropped() - below_level
 }
 
@@ -118,11 +126,20 @@ fn table_of(sessions: &[Session]) -> Table {
             (Style::Title, session.app.clone()),
             (Style::Plain, session.pid.to_string()),
             state_cell(session.state),
-            (Style::Plain, session.age_seconds().map_or("-".to_owned(), age_text)),
-            (Style::Plain, number(format!("{}/{}", stats.rings.1, stats.rings.0))),
+            (
+                Style::Plain,
+                session.age_seconds().map_or("-".to_owned(), age_text),
+            ),
+            (
+                Style::Plain,
+                number(format!("{}/{}", stats.rings.1, stats.rings.0)),
+            ),
             (Style::Plain, number(stats.callsites.to_string())),
             (Style::Plain, number(count_text(stats.committed))),
-            (if dropped > 0 { Style::Doubt } else { Style::Plain }, number(count_text(dropped))),
+            (
+                if dropped > 0 { Style::Doubt } else { Style::Plain },
+                number(count_text(dropped)),
+            ),
             (Style::Plain, number(count_text(stats.pending()))),
             (Style::Dim, session.path.display().to_string()),
         ]);
@@ -141,7 +158,10 @@ pub(crate) fn state_cell(state: State) -> (Style, String) {
 }
 
 fn tell_what_to_do(args: &PsArgs, sessions: &[Session], paint: Paint) {
-    let dead = sessions.iter().filter(|session| session.state == State::Dead).count();
+    let dead = sessions
+        .iter()
+        .filter(|session| session.state == State::Dead)
+        .count();
     if dead > 0 {
         let command = paint.the(Style::Key, recover_command(&args.run_dir, ""));
         tell(&format!("{dead} dead: what they had logged waits for {command}"));

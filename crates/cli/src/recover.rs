@@ -5,7 +5,7 @@ use crate::error::CliError;
 use crate::output::Output;
 use crate::paint::{ColorChoice, Paint, Style};
 use crate::ps::{put_json, tell};
-use crate::sessions::{Session, State, dirs_text, find, recover_command, run_dirs, select};
+use crate::sessions::{Session, State, dirs_text, find, recover_command, run_dirs, safe, select};
 use crate::table::{Side, Table, count_text};
 use logdrive_backend::file::FileOptions;
 use logdrive_backend::{BackendError, Recovered};
@@ -36,7 +36,10 @@ pub(crate) fn run(args: &RecoverArgs, color: ColorChoice) -> Result<bool, CliErr
     let only_look = args.dry_run || (args.sessions.is_empty() && !args.all);
     if sessions.is_empty() {
         if !args.json {
-            tell(&format!("nothing to recover: no killed program left a session in {}", dirs_text(&dirs)));
+            tell(&format!(
+                "nothing to recover: no killed program left a session in {}",
+                dirs_text(&dirs)
+            ));
         }
         return Ok(true);
     }
@@ -55,7 +58,10 @@ pub(crate) fn run(args: &RecoverArgs, color: ColorChoice) -> Result<bool, CliErr
                     put_json(&mut output, &failed_line(session, &error))?;
                 }
                 output.flush()?;
-                tell(&format!("{} {error}", color.for_stderr().the(Style::Bad, "error:")));
+                tell(&format!(
+                    "{} {error}",
+                    color.for_stderr().the(Style::Bad, "error:")
+                ));
             }
         }
         // What has been done is said before the next session is tried.
@@ -68,7 +74,10 @@ pub(crate) fn run(args: &RecoverArgs, color: ColorChoice) -> Result<bool, CliErr
 fn wanted(sessions: Vec<Session>, by_name: bool) -> Result<Vec<Session>, CliError> {
     let alive = sessions.iter().find(|session| session.state == State::Alive);
     let alive = alive.map(|session| (session.app.clone(), session.pid));
-    let gone: Vec<Session> = sessions.into_iter().filter(|session| session.state != State::Alive).collect();
+    let gone: Vec<Session> = sessions
+        .into_iter()
+        .filter(|session| session.state != State::Alive)
+        .collect();
     match alive {
         Some((app, pid)) if by_name && gone.is_empty() => Err(CliError::Alive { app, pid }),
         _ => Ok(gone),
@@ -77,8 +86,14 @@ fn wanted(sessions: Vec<Session>, by_name: bool) -> Result<Vec<Session>, CliErro
 
 fn recover(session: &Session, into: Option<&FileOptions>) -> Result<Recovered, CliError> {
     logdrive_backend::recover(&session.path, into).map_err(|cause| match cause {
-        BackendError::NoFile => CliError::NowhereToRecover { app: session.app.clone(), pid: session.pid },
-        cause => CliError::Recover { path: session.path.clone(), cause },
+        BackendError::NoFile => CliError::NowhereToRecover {
+            app: session.app.clone(),
+            pid: session.pid,
+        },
+        cause => CliError::Recover {
+            path: session.path.clone(),
+            cause,
+        },
     })
 }
 
@@ -87,7 +102,12 @@ fn target_files(args: &RecoverArgs, session: &Session) -> Vec<PathBuf> {
     let mut files = session.files();
     if let Some(into) = &args.into {
         // The first sink writes to that file, others to their own.
-        files = session.sinks.iter().skip(1).filter_map(|sink| Some(sink.file.as_ref()?.path.clone())).collect();
+        files = session
+            .sinks
+            .iter()
+            .skip(1)
+            .filter_map(|sink| Some(sink.file.as_ref()?.path.clone()))
+            .collect();
         files.insert(0, into.clone());
     }
     files
@@ -105,7 +125,12 @@ fn end_of(session: &Session) -> String {
 }
 
 /// Says what there is to recover, and how.
-fn look(args: &RecoverArgs, sessions: &[Session], color: ColorChoice, output: &mut Output) -> Result<(), CliError> {
+fn look(
+    args: &RecoverArgs,
+    sessions: &[Session],
+    color: ColorChoice,
+    output: &mut Output,
+) -> Result<(), CliError> {
     if args.json {
         for session in sessions {
             put_json(output, &look_line(args, session))?;
@@ -120,10 +145,15 @@ fn look(args: &RecoverArgs, sessions: &[Session], color: ColorChoice, output: &m
         ("WOULD GO TO", Side::Left),
     ]);
     for session in sessions {
-        let files: Vec<String> = target_files(args, session).iter().map(|file| file.display().to_string()).collect();
+        let files: Vec<String> = target_files(args, session)
+            .iter()
+            .map(|file| safe(&file.to_string_lossy()))
+            .collect();
         let (style, files) = match (session.state, files.is_empty()) {
             (State::Damaged, _) => (Style::Bad, "damaged: it cannot be read".to_owned()),
-            (_, true) if session.stats.pending() == 0 => (Style::Dim, "nowhere, and there is nothing to write".to_owned()),
+            (_, true) if session.stats.pending() == 0 => {
+                (Style::Dim, "nowhere, and there is nothing to write".to_owned())
+            }
             (_, true) => (Style::Doubt, "it logged to no file: use --into FILE".to_owned()),
             (_, false) => (Style::Plain, files.join(", ")),
         };
@@ -147,10 +177,18 @@ fn tell_how(args: &RecoverArgs, sessions: &[Session], paint: Paint) {
     }
     let all = paint.the(Style::Key, recover_command(&args.run_dir, " --all"));
     match sessions {
-        [only] => tell(&format!("nothing was changed: {all} recovers it, as the next start of {} does", only.app)),
+        [only] => tell(&format!(
+            "nothing was changed: {all} recovers it, as the next start of {} does",
+            only.app
+        )),
         [first, ..] => {
-            let one = paint.the(Style::Key, recover_command(&args.run_dir, &format!(" {}", first.pid)));
-            tell(&format!("nothing was changed: {all} recovers all of them, {one} the first"));
+            let one = paint.the(
+                Style::Key,
+                recover_command(&args.run_dir, &format!(" {}", first.pid)),
+            );
+            tell(&format!(
+                "nothing was changed: {all} recovers all of them, {one} the first"
+            ));
         }
         [] => {}
     }
@@ -205,8 +243,16 @@ fn put_recovered(
         };
         return put_json(output, &line);
     }
-    let files: Vec<String> = recovered.files.iter().map(|file| file.display().to_string()).collect();
-    let into = if files.is_empty() { "no file".to_owned() } else { files.join(", ") };
+    let files: Vec<String> = recovered
+        .files
+        .iter()
+        .map(|file| safe(&file.to_string_lossy()))
+        .collect();
+    let into = if files.is_empty() {
+        "no file".to_owned()
+    } else {
+        files.join(", ")
+    };
     writeln!(
         output,
         "{} {} (process {}): {} records into {into}",
@@ -215,9 +261,14 @@ fn put_recovered(
         recovered.pid,
         count_text(recovered.records),
     )?;
-    writeln!(output, "  {}", paint.the(Style::Dim, &recovered.end))?;
+    writeln!(output, "  {}", paint.the(Style::Dim, safe(&recovered.end)))?;
     for damage in &recovered.damage {
-        writeln!(output, "  {} {damage}", paint.the(Style::Doubt, "damage:"))?;
+        writeln!(
+            output,
+            "  {} {}",
+            paint.the(Style::Doubt, "damage:"),
+            safe(damage)
+        )?;
     }
     Ok(())
 }

@@ -53,7 +53,11 @@ impl Session {
         let header = view.header();
         let config = view.buffers().map(|buffers| buffers.config()).unwrap_or_default();
         Some(Self {
-            state: if found.holder.is_some() { State::Alive } else { State::Dead },
+            state: if found.holder.is_some() {
+                State::Alive
+            } else {
+                State::Dead
+            },
             app: safe(&header.app()),
             pid: header.pid(),
             start_unix_ns: header.start_unix_ns(),
@@ -67,7 +71,11 @@ impl Session {
     }
 
     fn damaged(found: Found, error: RingError) -> Self {
-        let name = found.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let name = found
+            .path
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default();
         // A session's directory is named APP-PID-NUMBER.
         let mut parts = name.rsplitn(3, '-').skip(1);
         let pid = parts.next().and_then(|pid| pid.parse().ok()).unwrap_or(0);
@@ -92,7 +100,10 @@ impl Session {
 
     /// The files that it logs to.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
-        self.sinks.iter().filter_map(|sink| Some(sink.file.as_ref()?.path.clone())).collect()
+        self.sinks
+            .iter()
+            .filter_map(|sink| Some(sink.file.as_ref()?.path.clone()))
+            .collect()
     }
 
     fn is_named(&self, name: &str) -> bool {
@@ -102,7 +113,7 @@ impl Session {
 }
 
 /// A foreign name on one line, without what a terminal would obey.
-fn safe(text: &str) -> String {
+pub(crate) fn safe(text: &str) -> String {
     let mut bytes = Vec::new();
     put_safe(&mut bytes, text.as_bytes());
     String::from_utf8_lossy(&bytes).into_owned()
@@ -115,7 +126,7 @@ pub(crate) fn run_dirs(args: &RunDirArgs) -> Result<Vec<PathBuf>, CliError> {
     }
     let mut dirs = Vec::new();
     for dir in &args.run_dir {
-        if !dir.exists() {
+        if !dir.is_dir() {
             return Err(CliError::NoRunDir { path: dir.clone() });
         }
         dirs.push(dir.clone());
@@ -132,7 +143,12 @@ pub(crate) fn find(dirs: &[PathBuf]) -> Result<Vec<Session>, CliError> {
             Ok(sessions) => found.extend(sessions),
             // A directory of logs may be open to others where the one for sessions inside of it is not.
             Err(RingError::UnsafeDirectory { .. }) if dir.join(BESIDE_LOG).exists() => {}
-            Err(cause) => return Err(CliError::RunDir { path: dir.clone(), cause }),
+            Err(cause) => {
+                return Err(CliError::RunDir {
+                    path: dir.clone(),
+                    cause,
+                });
+            }
         }
     }
     Ok(found.into_iter().filter_map(Session::read).collect())
@@ -167,7 +183,10 @@ fn is_path(name: &str) -> bool {
 
 /// The session at a path.
 fn at_path(path: &Path) -> Result<Session, CliError> {
-    let unknown = |hint: &str| CliError::UnknownSession { name: path.display().to_string(), hint: hint.to_owned() };
+    let unknown = |hint: &str| CliError::UnknownSession {
+        name: path.display().to_string(),
+        hint: hint.to_owned(),
+    };
     if !path.join("session").exists() {
         return Err(unknown(if path.is_dir() {
             ": the directory is none itself; to look for sessions in it, name it with --run-dir"
@@ -179,24 +198,43 @@ fn at_path(path: &Path) -> Result<Session, CliError> {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    let sessions = find_sessions(parent).map_err(|cause| CliError::RunDir { path: parent.to_owned(), cause })?;
-    let found = sessions.into_iter().find(|found| found.path.file_name() == path.file_name());
-    found.and_then(Session::read).ok_or_else(|| unknown(": it has just ended; `logdrive ps` lists those there are"))
+    let sessions = find_sessions(parent).map_err(|cause| CliError::RunDir {
+        path: parent.to_owned(),
+        cause,
+    })?;
+    let found = sessions
+        .into_iter()
+        .find(|found| found.path.file_name() == path.file_name());
+    found
+        .and_then(Session::read)
+        .ok_or_else(|| unknown(": it has just ended; `logdrive ps` lists those there are"))
 }
 
 fn unknown(name: &str, known: &[Session], selected: &[Session]) -> CliError {
-    let apps: Vec<&str> = known.iter().chain(selected).map(|session| session.app.as_str()).collect();
+    let apps: Vec<&str> = known
+        .iter()
+        .chain(selected)
+        .map(|session| session.app.as_str())
+        .collect();
     let hint = match most_similar(name, apps.iter().copied()) {
         Some(similar) => format!("; did you mean {similar}?"),
-        None if apps.is_empty() => ": there are no sessions at all; --run-dir names another place to look".to_owned(),
+        None if apps.is_empty() => {
+            ": there are no sessions at all; --run-dir names another place to look".to_owned()
+        }
         None => "; `logdrive ps` lists those there are, --run-dir names another place to look".to_owned(),
     };
-    CliError::UnknownSession { name: name.to_owned(), hint }
+    CliError::UnknownSession {
+        name: name.to_owned(),
+        hint,
+    }
 }
 
 /// `logdrive recover`, with the options that make it look into the same directories.
 pub(crate) fn recover_command(args: &RunDirArgs, what: &str) -> String {
-    let dirs = args.run_dir.iter().map(|dir| format!(" --run-dir {}", dir.display()));
+    let dirs = args
+        .run_dir
+        .iter()
+        .map(|dir| format!(" --run-dir {}", dir.display()));
     format!("logdrive recover{what}{}", dirs.collect::<String>())
 }
 

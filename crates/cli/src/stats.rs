@@ -6,7 +6,7 @@ use crate::instant::{age_text, iso_text};
 use crate::output::Output;
 use crate::paint::{ColorChoice, Paint, Style};
 use crate::ps::{put_json, state_cell, tell};
-use crate::sessions::{Session, State, dirs_text, find, run_dirs, select};
+use crate::sessions::{Session, State, dirs_text, find, run_dirs, safe, select};
 use crate::table::{bytes_text, count_text};
 use logdrive_backend::{RecoverableSink, SinkStats};
 use logdrive_ring::DropReason;
@@ -80,16 +80,25 @@ pub(crate) fn run(args: &StatsArgs, color: ColorChoice) -> Result<(), CliError> 
 /// Calls: there is no counter of its own, because a call counts itself under what became of it.
 fn calls(session: &Session) -> u64 {
     let stats = &session.stats;
-    stats.committed.saturating_add(stats.dropped_calls()).saturating_add(stats.disabled)
+    stats
+        .committed
+        .saturating_add(stats.dropped_calls())
+        .saturating_add(stats.disabled)
 }
 
 /// What a sink accounts for.
 fn accounted(sink: &SinkStats) -> u64 {
-    sink.counts.written_records.saturating_add(sink.dropped()).saturating_add(sink.pending)
+    sink.counts
+        .written_records
+        .saturating_add(sink.dropped())
+        .saturating_add(sink.pending)
 }
 
 fn reasons(session: &Session) -> impl Iterator<Item = (DropReason, u64)> + '_ {
-    DropReason::ALL.into_iter().zip(session.stats.dropped).filter(|(_, count)| *count > 0)
+    DropReason::ALL
+        .into_iter()
+        .zip(session.stats.dropped)
+        .filter(|(_, count)| *count > 0)
 }
 
 fn json_line(session: &Session) -> Line<'_> {
@@ -112,7 +121,9 @@ fn json_line(session: &Session) -> Line<'_> {
         committed: stats.committed,
         disabled: stats.disabled,
         dropped: stats.dropped_calls(),
-        dropped_by_reason: reasons(session).map(|(reason, count)| (reason.name(), count)).collect(),
+        dropped_by_reason: reasons(session)
+            .map(|(reason, count)| (reason.name(), count))
+            .collect(),
         records_cut: stats.cut,
         in_rings: stats.in_rings,
         sinks: stats
@@ -142,7 +153,9 @@ fn sink_line(sink: &SinkStats, described: Option<&RecoverableSink>, committed: u
 
 /// What the system said at the last write, if that failed.
 fn last_error(sink: &SinkStats) -> Option<String> {
-    let code = i32::try_from(sink.counts.last_error).ok().filter(|code| *code != 0)?;
+    let code = i32::try_from(sink.counts.last_error)
+        .ok()
+        .filter(|code| *code != 0)?;
     Some(std::io::Error::from_raw_os_error(code).to_string())
 }
 
@@ -159,7 +172,10 @@ fn text_of(session: &Session, paint: Paint) -> String {
     }
     text.push('\n');
     let mut lines = Lines { text, paint };
-    lines.put("session", &paint.the(Style::Dim, session.path.display()).to_string());
+    lines.put(
+        "session",
+        &paint.the(Style::Dim, session.path.display()).to_string(),
+    );
     if let Some(damage) = &session.damage {
         lines.put("damage", &paint.the(Style::Bad, damage).to_string());
         return lines.text;
@@ -189,7 +205,11 @@ impl Lines {
 fn put_process(lines: &mut Lines, session: &Session) {
     let stats = &session.stats;
     let (made, in_use) = stats.rings;
-    let when = if session.state == State::Alive { "log now" } else { "logged to the end" };
+    let when = if session.state == State::Alive {
+        "log now"
+    } else {
+        "logged to the end"
+    };
     lines.put("threads", &format!("{in_use} {when}, {made} rings made"));
     if stats.quarantined > 0 {
         let text = format!("{} rings cannot be read", count_text(stats.quarantined));
@@ -197,10 +217,19 @@ fn put_process(lines: &mut Lines, session: &Session) {
     }
     lines.put("callsites", &count_text(u64::from(stats.callsites)));
     if let Some(signal) = session.signal {
-        lines.put("ended by", &lines.paint.the(Style::Bad, format!("signal {signal}")).to_string());
+        lines.put(
+            "ended by",
+            &lines
+                .paint
+                .the(Style::Bad, format!("signal {signal}"))
+                .to_string(),
+        );
     }
     if session.panics > 0 {
-        lines.put("panics", &lines.paint.the(Style::Doubt, session.panics).to_string());
+        lines.put(
+            "panics",
+            &lines.paint.the(Style::Doubt, session.panics).to_string(),
+        );
     }
 }
 
@@ -212,7 +241,10 @@ fn put_calls(lines: &mut Lines, session: &Session) {
         "{} = {} committed + {} + {} disabled",
         count_text(calls(session)),
         count_text(stats.committed),
-        lines.paint.the(if dropped > 0 { Style::Doubt } else { Style::Plain }, dropped_text),
+        lines.paint.the(
+            if dropped > 0 { Style::Doubt } else { Style::Plain },
+            dropped_text
+        ),
         count_text(stats.disabled),
     );
     lines.put("calls", &sum);
@@ -220,7 +252,10 @@ fn put_calls(lines: &mut Lines, session: &Session) {
         lines.put("", &format!("{} dropped: {}", count_text(count), reason.text()));
     }
     if stats.cut > 0 {
-        lines.put("", &format!("{} committed with values cut to the limit", count_text(stats.cut)));
+        lines.put(
+            "",
+            &format!("{} committed with values cut to the limit", count_text(stats.cut)),
+        );
     }
 }
 
@@ -229,10 +264,14 @@ fn put_sink(lines: &mut Lines, session: &Session, index: usize, sink: &SinkStats
     let name = match session.sinks.get(index) {
         Some(described) => {
             let target = match &described.file {
-                Some(file) => file.path.display().to_string(),
+                Some(file) => safe(&file.path.to_string_lossy()),
                 None => "not a file".to_owned(),
             };
-            format!("{target} ({}, from {})", described.layout.to_text(), described.min_level.name())
+            format!(
+                "{target} ({}, from {})",
+                described.layout.to_text(),
+                described.min_level.name()
+            )
         }
         None => "unknown".to_owned(),
     };
@@ -241,7 +280,10 @@ fn put_sink(lines: &mut Lines, session: &Session, index: usize, sink: &SinkStats
     let difference = i128::from(committed) - i128::from(accounted(sink));
     let verdict = match (difference, session.state) {
         (0, _) => paint.the(Style::Good, "adds up".to_owned()),
-        (_, State::Alive) => paint.the(Style::Dim, format!("{difference:+} at this moment: it logs while it is looked at")),
+        (_, State::Alive) => paint.the(
+            Style::Dim,
+            format!("{difference:+} at this moment: it logs while it is looked at"),
+        ),
         _ => paint.the(Style::Bad, format!("does not add up: {difference:+}")),
     };
     let dropped = sink.dropped();
@@ -250,20 +292,36 @@ fn put_sink(lines: &mut Lines, session: &Session, index: usize, sink: &SinkStats
         "{} committed = {} written + {} + {} pending   {verdict}",
         count_text(committed),
         count_text(sink.counts.written_records),
-        paint.the(if dropped > 0 { Style::Doubt } else { Style::Plain }, dropped_text),
+        paint.the(
+            if dropped > 0 { Style::Doubt } else { Style::Plain },
+            dropped_text
+        ),
         count_text(sink.pending),
     );
     lines.put("", &sum);
     for (reason, count) in sink.dropped_by_reason() {
-        lines.put("", &format!("{} dropped: {}", count_text(count), sink_reason(reason)));
+        lines.put(
+            "",
+            &format!("{} dropped: {}", count_text(count), sink_reason(reason)),
+        );
     }
     let errors = match sink.counts.errors {
         0 => "no failed writes".to_owned(),
-        count => paint.the(Style::Doubt, format!("{} failed writes", count_text(count))).to_string(),
+        count => paint
+            .the(Style::Doubt, format!("{} failed writes", count_text(count)))
+            .to_string(),
     };
-    lines.put("", &format!("{} written, {errors}", bytes_text(sink.counts.written_bytes)));
+    lines.put(
+        "",
+        &format!("{} written, {errors}", bytes_text(sink.counts.written_bytes)),
+    );
     if let Some(error) = last_error(sink) {
-        lines.put("", &paint.the(Style::Bad, format!("the last write failed: {error}")).to_string());
+        lines.put(
+            "",
+            &paint
+                .the(Style::Bad, format!("the last write failed: {error}"))
+                .to_string(),
+        );
     }
 }
 

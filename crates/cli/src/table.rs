@@ -19,7 +19,10 @@ pub(crate) struct Table {
 
 impl Table {
     pub(crate) fn new(headings: impl Into<Vec<(&'static str, Side)>>) -> Self {
-        Self { headings: headings.into(), rows: Vec::new() }
+        Self {
+            headings: headings.into(),
+            rows: Vec::new(),
+        }
     }
 
     /// Adds a row of as many cells as there are headings.
@@ -29,12 +32,22 @@ impl Table {
 
     /// The table as text.
     pub(crate) fn text(&self, paint: Paint) -> String {
-        let widths: Vec<usize> = self.headings.iter().enumerate().map(|(column, _)| self.width(column)).collect();
+        let widths: Vec<usize> = self
+            .headings
+            .iter()
+            .enumerate()
+            .map(|(column, _)| self.width(column))
+            .collect();
         let mut text = String::new();
         let headings = self.headings.iter().map(|(heading, _)| (Style::Title, *heading));
         self.put_row(&mut text, paint, &widths, headings);
         for row in &self.rows {
-            self.put_row(&mut text, paint, &widths, row.iter().map(|(style, cell)| (*style, cell.as_str())));
+            self.put_row(
+                &mut text,
+                paint,
+                &widths,
+                row.iter().map(|(style, cell)| (*style, cell.as_str())),
+            );
         }
         text
     }
@@ -42,7 +55,9 @@ impl Table {
     fn width(&self, column: usize) -> usize {
         let heading = self.headings.get(column).map_or(0, |(heading, _)| heading.len());
         let cells = self.rows.iter().filter_map(|row| row.get(column));
-        cells.map(|(_, cell)| cell.chars().count()).fold(heading, usize::max)
+        cells
+            .map(|(_, cell)| cell.chars().count())
+            .fold(heading, usize::max)
     }
 
     fn put_row<'a>(
@@ -109,18 +124,35 @@ mod tests {
     #[test]
     fn columns_are_aligned_with_colours_and_without() {
         let mut table = Table::new([("NAME", Side::Left), ("COUNT", Side::Right), ("PATH", Side::Left)]);
-        table.push([(Style::Plain, "shop".to_owned()), (Style::Plain, "7".to_owned()), (Style::Dim, "/a".to_owned())]);
-        table.push([(Style::Good, "x".to_owned()), (Style::Plain, "1,234".to_owned()), (Style::Dim, "/bb".to_owned())]);
+        table.push([
+            (Style::Plain, "shop".to_owned()),
+            (Style::Plain, "7".to_owned()),
+            (Style::Dim, "/a".to_owned()),
+        ]);
+        table.push([
+            (Style::Good, "x".to_owned()),
+            (Style::Plain, "1,234".to_owned()),
+            (Style::Dim, "/bb".to_owned()),
+        ]);
         let plain = table.text(Paint { on: false });
         assert_eq!(plain, "NAME  COUNT  PATH\nshop      7  /a\nx     1,234  /bb\n");
         let colored = table.text(Paint { on: true });
-        assert!(colored.contains("\x1b[32mx\x1b[0m     1,234  \x1b[2m/bb\x1b[0m\n"), "{colored:?}");
+        assert!(
+            colored.contains("\x1b[32mx\x1b[0m     1,234  \x1b[2m/bb\x1b[0m\n"),
+            "{colored:?}"
+        );
     }
 
     #[test]
     fn numbers_are_readable() {
-        assert_eq!([0, 999, 1_000, 1_234_567].map(count_text), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!(
+            [0, 999, 1_000, 1_234_567].map(count_text),
+            ["0", "999", "1,000", "1,234,567"]
+        );
         let texts = [0, 999, 1_000, 9_940, 9_960, 999_600, 1_570_000_000].map(bytes_text);
-        assert_eq!(texts, ["0 B", "999 B", "1.0 kB", "9.9 kB", "10 kB", "1.0 MB", "1.6 GB"]);
+        assert_eq!(
+            texts,
+            ["0 B", "999 B", "1.0 kB", "9.9 kB", "10 kB", "1.0 MB", "1.6 GB"]
+        );
     }
 }

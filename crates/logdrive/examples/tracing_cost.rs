@@ -54,23 +54,72 @@ fn facades() {
     drop(entered);
 }
 
-/// One call over and over, for `perf`.
-fn tight(calls: u64) {
-    let customer = black_box("ACME-0000012");
-    let start = Instant::now();
-    for order in 0..calls {
-        tracing::info!(order, price = 9.25f64, quantity = 3i32, customer, "order filled");
+/// Back to back, as many as a ring holds: for `perf`, and for what a call costs when everything is warm.
+fn tight(name: &str, mut call: impl FnMut(u64)) {
+    const CALLS: u64 = 2000;
+    if std::env::args().nth(2).is_some_and(|only| only != name) {
+        return;
     }
-    println!("back to back: {:.1}", start.elapsed().as_nanos() as f64 / calls as f64);
+    let mut means = Vec::with_capacity(BURSTS);
+    for _ in 0..std::env::args().nth(3).map_or(300, |rounds| rounds.parse().unwrap_or(300)) {
+        let start = Instant::now();
+        (0..CALLS).for_each(|number| call(black_box(number)));
+        means.push(start.elapsed().as_nanos() as f64 / CALLS as f64);
+        logdrive::flush();
+    }
+    means.sort_by(f64::total_cmp);
+    println!("{name:36} min {:7.1}  p50 {:7.1}", means[0], means[means.len() / 2]);
+}
+
+fn all_tight() -> Result<(), Box<dyn std::error::Error>> {
+    let customer = black_box("ACME-0000012");
+    tracing::subscriber::set_global_default(logdrive::tracing::subscriber())?;
+    tight("macro, four fields", |order| {
+        logdrive::info!(order, price = 9.25f64, quantity = 3i32, customer, "order filled");
+    });
+    tight("four fields", |order| {
+        tracing::info!(order, price = 9.25f64, quantity = 3i32, customer, "order filled");
+    });
+    tight("four numbers", |order| {
+        tracing::info!(order, price = 9.25f64, quantity = 3i32, x = 5, "order filled");
+    });
+    tight("message only", |_| tracing::info!("order filled"));
+    tight("one number, no message", |order| tracing::info!(order));
+    tight("no message", |_| tracing::info!(order = tracing::field::Empty));
+    tight("disabled", |order| tracing::trace!(order, "order filled"));
+    tight("one display field", |order| tracing::info!(order = %order, "order filled"));
+    tight("message with an argument", |order| tracing::info!("order {order} filled"));
+    tight("log, four arguments", |order| {
+        log::info!("order {} at {:.2}, {} pieces, for {}", order, 9.25f64, 3i32, customer);
+    });
+    tight("log, constant message", |_| log::info!("order filled"));
+    tight("log, four key-values", |order| {
+        log::info!(order, price = 9.25f64, quantity = 3i32, customer; "order filled");
+    });
+    tight("span alone", |order| {
+        let _entered = tracing::info_span!("packet", order).entered();
+    });
+    let span = tracing::info_span!("connection", id = 3);
+    tight("enter and leave", |_| drop(span.enter()));
+    let _entered = span.enter();
+    tight("four fields in a span", |order| {
+        tracing::info!(order, price = 9.25f64, quantity = 3i32, customer, "order filled");
+    });
+    tight("span in a span", |order| {
+        let _entered = tracing::info_span!("packet", order).entered();
+    });
+    tight("span in a span, with an event", |order| {
+        let _entered = tracing::info_span!("packet", order).entered();
+        tracing::info!(len = 1200, "got stream frame");
+    });
+    Ok(())
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let guard = logdrive::builder("cost").use_env(false).filter("debug").full(logdrive::Full::Drop).discard().init()?;
     logdrive::log::install()?;
     if std::env::args().nth(1).as_deref() == Some("tight") {
-        tracing::subscriber::set_global_default(logdrive::tracing::subscriber())?;
-        let calls = std::env::args().nth(2).and_then(|text| text.parse().ok()).unwrap_or(1_000_000);
-        (0..20).for_each(|_| tight(calls));
+        all_tight()?;
         return Ok(());
     }
     let customer = black_box("ACME-0000012");

@@ -49,63 +49,78 @@ fn new_scratch() -> Box<[u8]> {
     vec![0; SCRATCH_BYTES].into_boxed_slice()
 }
 
-/// A record that is ready for the ring.
+/// Bytes in front of the spans: kind, index, `u32` length.
+const SCOPE_HEAD_BYTES: usize = 6;
+
+/// What a record's callsite says of it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Ready<'a> {
+pub(crate) struct Head {
     /// The callsite's number.
     pub(crate) id: u32,
     /// Whether it may use the ring's last eighth.
     pub(crate) urgent: bool,
-    /// The spans around it, encoded; empty for none.
-    pub(crate) scope: &'a [u8],
-    /// The values, encoded.
-    pub(crate) values: &'a [u8],
-    /// Whether something was left out of the values.
-    pub(crate) cut: bool,
 }
 
-/// Bytes in front of the spans: kind, index, `u32` length.
-const SCOPE_HEAD_BYTES: usize = 6;
-
-/// Writes the record into the thread's ring. `again` gives the callsite's number in the session that runs now, where
+/// Writes a record into the thread's ring: the spans around it, encoded, and its values, encoded. `cut` says that
+/// something was left out of the values. `again` gives the callsite's number in the session that runs now, where
 /// another one ran when the record was made.
-#[inline]
-pub(crate) fn commit(record: Ready<'_>, again: &dyn Fn() -> Option<u32>) {
-    let mut record = record;
-    let mut length = length_of(record);
-    if length > RECORD_BYTES_MAX {
-        // Values keep to the largest record by themselves; it is the spans that do not fit beside them.
-        record.scope = &[];
-        record.cut = true;
-        length = length_of(record);
+#[inline(always)]
+pub(crate) fn commit(head: Head, scope: &[u8], values: &[u8], cut: bool, again: impl Fn() -> Option<u32>) {
+    let length = length_of(scope, values);
+    if length > RECORD_BYTES_MAX || cut {
+        return commit_cut(head, scope, values, &again);
     }
-    let wrote = local::write(record.id, length, record.urgent, |put| fill(put, record));
+    let wrote = local::write(head.id, length, head.urgent, |put| fill(put, scope, values));
     if wrote != local::Wrote::Committed {
-        write_slowly(wrote, length, record.urgent, &|put| fill(put, record), again);
-    }
-    if record.cut {
-        local::count_cut();
+        commit_slowly(wrote, head, scope, values, &again);
     }
 }
 
-#[inline]
-fn length_of(record: Ready<'_>) -> usize {
-    let scope = if record.scope.is_empty() {
+/// Values keep to the largest record by themselves; it is the spans that may not fit beside them.
+#[cold]
+#[inline(never)]
+fn commit_cut(head: Head, scope: &[u8], values: &[u8], again: &dyn Fn() -> Option<u32>) {
+    let scope = if length_of(scope, values) > RECORD_BYTES_MAX { &[] } else { scope };
+    commit(head, scope, values, false, again);
+    local::count_cut();
+}
+
+#[cold]
+#[inline(never)]
+fn commit_slowly(
+    wrote: local::Wrote,
+    head: Head,
+    scope: &[u8],
+    values: &[u8],
+    again: &dyn Fn() -> Option<u32>,
+) {
+    write_slowly(
+        wrote,
+        length_of(scope, values),
+        head.urgent,
+        &|put| fill(put, scope, values),
+        again,
+    );
+}
+
+#[inline(always)]
+fn length_of(scope: &[u8], values: &[u8]) -> usize {
+    let scope_bytes = if scope.is_empty() {
         0
     } else {
-        SCOPE_HEAD_BYTES + record.scope.len()
+        SCOPE_HEAD_BYTES + scope.len()
     };
-    align_up(HEADER_BYTES + scope + record.values.len())
+    align_up(HEADER_BYTES + scope_bytes + values.len())
 }
 
-#[inline]
-fn fill(put: &mut Put<'_>, record: Ready<'_>) {
-    if !record.scope.is_empty() {
+#[inline(always)]
+fn fill(put: &mut Put<'_>, scope: &[u8], values: &[u8]) {
+    if !scope.is_empty() {
         put.u8(Kind::Scope.code());
         // Spans stand alone: the index means nothing.
         put.u8(0);
-        put.u32(record.scope.len() as u32);
-        put.bytes(record.scope);
+        put.u32(scope.len() as u32);
+        put.bytes(scope);
     }
-    put.bytes(record.values);
+    put.bytes(values);
 }

@@ -24,7 +24,7 @@
 mod site;
 mod values;
 
-use crate::dynamic::{Encoder, Ready, commit, with_scratch};
+use crate::dynamic::{Encoder, Head, commit, with_scratch};
 use crate::runtime;
 use log::{Level, Log, Metadata, Record};
 use site::Site;
@@ -65,15 +65,9 @@ impl Log for Facade {
         with_scratch(|bytes| {
             let mut out = Encoder::new(bytes);
             values::encode(record, site, &mut out);
-            let (values, cut) = out.finish();
-            let record = Ready {
-                id,
-                urgent: site.urgent(),
-                scope: &[],
-                values,
-                cut,
-            };
-            commit(record, &|| site.number_again());
+            let (values, cut) = out.written();
+            let urgent = site.urgent();
+            commit(Head { id, urgent }, &[], values, cut, || site.number_again());
         });
     }
 

@@ -213,7 +213,7 @@ impl Buffers {
         if sink_count > SINKS_MAX {
             return Err(damaged("sink count", sink_count as u64, "at most 16"));
         }
-        if buffer_count > BUFFERS_MAX || (sink_count > 0 && buffer_count % sink_count != 0) {
+        if buffer_count > BUFFERS_MAX || (sink_count > 0 && !buffer_count.is_multiple_of(sink_count)) {
             return Err(damaged(
                 "buffer count",
                 buffer_count as u64,
@@ -566,7 +566,10 @@ impl Buffer {
         let length = self.length as u64;
         // The state goes first: killed in between, records are missing in the count, not in the log.
         self.clear();
-        let words_records = words.written_records.load(Ordering::Relaxed).wrapping_add(records);
+        let words_records = words
+            .written_records
+            .load(Ordering::Relaxed)
+            .wrapping_add(records);
         words.written_records.store(words_records, Ordering::Relaxed);
         words.written_bytes.store(
             words.written_bytes.load(Ordering::Relaxed).wrapping_add(length),

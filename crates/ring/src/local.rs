@@ -53,19 +53,21 @@ struct Local {
 }
 
 impl Local {
-    const NEW: Local = Local {
-        denied: Cell::new(false),
-        busy: Cell::new(false),
-        policy: Cell::new(FullPolicy::Wait),
-        clock: Cell::new(Clock::Counter),
-        generation: Cell::new(0),
-        disabled: AtomicU64::new(u64::MAX),
-        producer: UnsafeCell::new(ManuallyDrop::new(Producer::DETACHED)),
-    };
+    const fn new() -> Self {
+        Self {
+            denied: Cell::new(false),
+            busy: Cell::new(false),
+            policy: Cell::new(FullPolicy::Wait),
+            clock: Cell::new(Clock::Counter),
+            generation: Cell::new(0),
+            disabled: AtomicU64::new(u64::MAX),
+            producer: UnsafeCell::new(ManuallyDrop::new(Producer::detached())),
+        }
+    }
 }
 
 thread_local! {
-    static LOCAL: Local = const { Local::NEW };
+    static LOCAL: Local = const { Local::new() };
     static OWNER: Owner = Owner::list();
 }
 
@@ -305,7 +307,7 @@ fn detach(local: &Local) {
     }
     // SAFETY: as in `write`: the busy flag makes this the only reference.
     let slot = unsafe { &mut **local.producer.get() };
-    drop(core::mem::replace(slot, Producer::DETACHED));
+    drop(core::mem::replace(slot, Producer::detached()));
     local.busy.set(false);
 }
 
@@ -372,7 +374,7 @@ pub fn end_generation() {
         // cell makes no reference to the rest of the producer.
         let producer = unsafe { (*place.0).producer.get() }.cast::<Producer>();
         // SAFETY: as above; a field address only.
-        let limit = unsafe { &*(&raw const (*producer).hot.limit) };
+        let limit = unsafe { &(*producer).hot.limit };
         limit.store(0, Ordering::Relaxed);
     }
 }

@@ -46,14 +46,16 @@ pub enum Admission {
 impl Hot {
     /// A producer without a ring: everything takes the slow path.
     #[cfg(not(loom))]
-    const DETACHED: Hot = Hot {
-        position: u64::MAX / 2,
-        limit: AtomicU64::new(0),
-        mask: 0,
-        data: core::ptr::null_mut(),
-        header: core::ptr::null(),
-        records: 0,
-    };
+    const fn detached() -> Self {
+        Self {
+            position: u64::MAX / 2,
+            limit: AtomicU64::new(0),
+            mask: 0,
+            data: core::ptr::null_mut(),
+            header: core::ptr::null(),
+            records: 0,
+        }
+    }
 
     /// Whether a record of this length can be written without asking anybody.
     #[inline(always)]
@@ -95,10 +97,12 @@ impl Hot {
 impl Producer {
     /// A producer without a ring.
     #[cfg(not(loom))]
-    pub(crate) const DETACHED: Producer = Producer {
-        hot: Hot::DETACHED,
-        ring: None,
-    };
+    pub(crate) const fn detached() -> Self {
+        Self {
+            hot: Hot::detached(),
+            ring: None,
+        }
+    }
 
     /// Takes a free ring for the calling thread.
     pub fn attach(ring: Arc<Ring>, thread_name: &str) -> Self {
@@ -213,7 +217,7 @@ impl Producer {
     /// Forgets the ring without telling anybody: after `fork` it is the parent's.
     #[cfg(not(loom))]
     pub(crate) fn abandon(&mut self) {
-        core::mem::forget(core::mem::replace(self, Self::DETACHED));
+        core::mem::forget(core::mem::replace(self, Self::detached()));
     }
 }
 
@@ -300,7 +304,8 @@ impl End<'_> {
         if free < capacity / 2 {
             self.ring.wake_drain();
         }
-        self.position.wrapping_add(free.saturating_sub(capacity / 8).min(capacity / 2))
+        self.position
+            .wrapping_add(free.saturating_sub(capacity / 8).min(capacity / 2))
     }
 }
 

@@ -41,9 +41,10 @@ impl<'a> Put<'a> {
     #[inline(always)]
     pub(crate) unsafe fn raw(at: *mut u8, length: usize) -> Self {
         // SAFETY: the caller vouches for the range, so its end is in bounds or one past.
+        let end = unsafe { at.add(length) };
         Self {
             at,
-            end: unsafe { at.add(length) },
+            end,
             space: PhantomData,
         }
     }

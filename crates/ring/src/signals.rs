@@ -55,7 +55,21 @@ pub fn forget_header() {
     HEADER.clear();
 }
 
-extern "C" fn note(signal: libc::c_int, _info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
+/// Keeps signals that are sent to the process away from the calling thread: they are for the program's own threads, and
+/// a pipe that nobody reads is an error of `write` here, never a signal. Faults of the thread itself are not held up.
+pub fn block_in_thread() {
+    // SAFETY: the set is plain memory that the calls fill in; only the calling thread's mask changes.
+    unsafe {
+        let mut set: libc::sigset_t = core::mem::zeroed();
+        libc::sigfillset(&mut set);
+        for fatal in FATAL {
+            libc::sigdelset(&mut set, fatal);
+        }
+        libc::pthread_sigmask(libc::SIG_BLOCK, &set, core::ptr::null_mut());
+    }
+}
+
+extern "C" fn note(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
     if let Some(header) = HEADER.value() {
         header.note_signal(signal.unsigned_abs(), sys::thread_id(), unix_ns());
     }
@@ -66,7 +80,7 @@ extern "C" fn note(signal: libc::c_int, _info: *mut libc::siginfo_t, _context: *
     // handler returns, and a signal that was sent is sent again.
     unsafe {
         libc::sigaction(signal, (*EARLIER.0.get())[index].as_ptr(), core::ptr::null_mut());
-        if signal == libc::SIGABRT || (*_info).si_code <= 0 {
+        if signal == libc::SIGABRT || (*info).si_code <= 0 {
             libc::raise(signal);
         }
     }

@@ -7,12 +7,12 @@ use std::io::{self, Write as _};
 use super::error::{Doing, FileError};
 use super::home::Home;
 use super::log_file::Placement;
-use super::storage::{Reader, Stat, Writer};
+use super::storage::{Held, Reader, Stat, Writer};
 
 /// An open file of which this process is the owner.
 #[derive(Debug)]
 pub(crate) struct Active {
-    pub(crate) file: File,
+    pub(crate) file: Held,
     pub(crate) name: String,
     pub(crate) dev: u64,
     pub(crate) ino: u64,
@@ -38,7 +38,7 @@ impl Active {
     /// A regular file that is locked.
     pub(crate) fn regular(file: File, name: &str, stat: &Stat, period: i64) -> Active {
         Active {
-            file,
+            file: Held::new(file),
             name: name.to_owned(),
             dev: stat.dev,
             ino: stat.ino,
@@ -180,7 +180,7 @@ impl Active {
         let offset = self.end_offset;
         let written = match self.regular {
             true => {
-                let (storage, file) = (home.storage.as_ref(), &self.file);
+                let (storage, file) = (home.storage.as_ref(), &*self.file);
                 Writer {
                     storage,
                     file,

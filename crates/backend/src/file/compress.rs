@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::limits::COPY_BLOCK_BYTES;
 use super::options::Compress;
 use super::storage::Taken;
-use super::storage::{Kind, Open, Reader, Stat, Storage, Writer};
+use super::storage::{Held, Kind, Open, Reader, Stat, Storage, Writer};
 
 /// How an attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ pub(crate) fn lock_file(
     dir: &File,
     name: &str,
     how: Open,
-) -> io::Result<Option<(File, Stat)>> {
+) -> io::Result<Option<(Held, Stat)>> {
     let file = match storage.open(dir, name, how) {
         Ok(file) => file,
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -90,6 +90,7 @@ pub(crate) fn lock_file(
     if stat.kind != Kind::Regular || !storage.lock(&file)? {
         return Ok(None);
     }
+    let file = Held::new(file);
     // Between open and lock another process may have finished with the file and removed it.
     match storage.stat(dir, Path::new(name)) {
         Ok(named) if named.same_file(&stat) => Ok(Some((file, stat))),

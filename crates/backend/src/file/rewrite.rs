@@ -14,7 +14,7 @@ use super::limits::{COMPARE_BLOCK_BYTES, LISTED_MAX};
 use super::log_file::{LogFile, Placement};
 use super::notices::Notices;
 use super::options::FileOptions;
-use super::storage::{Kind, Open, Reader, Storage, Writer};
+use super::storage::{Held, Kind, Open, Reader, Storage, Writer};
 
 /// Where the bytes of a recovered chunk are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,6 +89,7 @@ pub fn rewrite(
         Found::File { file, name } => {
             let path = home.path_of(&name);
             let ours = home.lock(&file, &path)?;
+            let file = Held::new(file);
             let there = compare(&home, &file, &path, placement.offset, bytes)?;
             if there.same_bytes == bytes.len() {
                 return Ok(Rewrite::AlreadyThere { path });

@@ -318,6 +318,42 @@ fn stat_of(stat: &rustix::fs::Stat) -> Stat {
     }
 }
 
+/// A file whose lock goes with it. To close the file is not enough for that: a process that was
+/// forked meanwhile has inherited the descriptor, and holds the lock until it executes or ends. Such
+/// a process must not give up the lock of its parent either.
+#[derive(Debug)]
+pub(crate) struct Held {
+    file: File,
+    owner_pid: u32,
+}
+
+impl Held {
+    /// Takes over a file that this process has locked.
+    pub(crate) fn new(file: File) -> Held {
+        Held {
+            file,
+            owner_pid: std::process::id(),
+        }
+    }
+}
+
+impl std::ops::Deref for Held {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        &self.file
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if self.owner_pid == std::process::id() {
+            // A file without a lock has none to give up, and closing comes next.
+            let _ = self.file.unlock();
+        }
+    }
+}
+
 /// Reads a file of the system from the storage in order, for the compression.
 pub(crate) struct Reader<'a> {
     pub(crate) storage: &'a dyn Storage,
@@ -365,5 +401,26 @@ impl io::Write for Writer<'_> {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A child that was forked while the file was open held its lock on, and the next owner went
+    /// beside the file.
+    #[test]
+    fn a_lock_goes_with_its_file_though_another_descriptor_is_left() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("a.log");
+        let held = Held::new(File::create(&path).expect("made"));
+        assert!(Disk.lock(&held).expect("locked"));
+        let inherited = held.try_clone().expect("a copy, as a child has it");
+        let other = File::open(&path).expect("open");
+        assert!(!Disk.lock(&other).expect("asked"));
+        drop(held);
+        assert!(Disk.lock(&other).expect("locked"));
+        drop(inherited);
     }
 }

@@ -350,7 +350,7 @@ mod tests {
             } else {
                 assert_eq!((civil.year, last.month, last.day), (last.year + 1, 12, 31));
                 assert_eq!(civil.day_of_year, 1);
-                assert!(last.day_of_year == 365 || last.year % 4 == 0 && last.day_of_year == 366);
+                assert!(last.day_of_year == 365 || last.year.is_multiple_of(4) && last.day_of_year == 366);
             }
             last = civil;
         }

@@ -1,8 +1,8 @@
 //! Records written anew: as a JSON line, and as a line of the text layout.
 
-use crate::escape::{Writing, plain, put_json, put_text, put_text_value};
 use super::print::Pen;
 use super::record::{Field, Record, Text};
+use crate::escape::{Writing, plain, put_json, put_text, put_text_value};
 use crate::instant::iso_text;
 use crate::paint::Style;
 use logdrive_wire::Level;
@@ -10,7 +10,17 @@ use std::borrow::Cow;
 
 /// Keys of a JSON line that are not fields, as the JSON layout has them.
 const RESERVED: [&[u8]; 11] = [
-    b"ts", b"level", b"thread", b"target", b"module", b"file", b"line", b"message", b"spans", b"malformed", b"cut",
+    b"ts",
+    b"level",
+    b"thread",
+    b"target",
+    b"module",
+    b"file",
+    b"line",
+    b"message",
+    b"spans",
+    b"malformed",
+    b"cut",
 ];
 
 /// Keys that a JSON line has already. One row of bytes serves all records.
@@ -28,7 +38,9 @@ impl Names {
 
     fn has(&self, name: &[u8]) -> bool {
         let mut start = 0;
-        self.ends.iter().any(|end| self.bytes.get(std::mem::replace(&mut start, *end)..*end) == Some(name))
+        self.ends
+            .iter()
+            .any(|end| self.bytes.get(std::mem::replace(&mut start, *end)..*end) == Some(name))
     }
 
     /// The key itself, or with a number behind it where it is taken.
@@ -71,7 +83,11 @@ pub(super) fn json(out: &mut Vec<u8>, bytes: &[u8], record: &Record, names: &mut
         out.extend_from_slice(level.name().as_bytes());
         out.extend_from_slice(b"\",");
     }
-    for (key, text) in [("thread", record.thread), ("module", record.module), ("file", record.file)] {
+    for (key, text) in [
+        ("thread", record.thread),
+        ("module", record.module),
+        ("file", record.file),
+    ] {
         if !text.is_empty() {
             put_key(out, key.as_bytes());
             put_json_string(out, &text.plain(bytes));
@@ -101,10 +117,18 @@ pub(super) fn json(out: &mut Vec<u8>, bytes: &[u8], record: &Record, names: &mut
 
 fn put_json_spans(out: &mut Vec<u8>, bytes: &[u8], record: &Record, names: &mut Names) {
     for (number, name) in record.span_names.iter().enumerate() {
-        out.extend_from_slice(if number == 0 { b",\"spans\":[{\"name\":" } else { b",{\"name\":" });
+        out.extend_from_slice(if number == 0 {
+            b",\"spans\":[{\"name\":"
+        } else {
+            b",{\"name\":"
+        });
         put_json_string(out, &name.plain(bytes));
         names.clear();
-        for field in record.fields.iter().filter(|field| field.span.map(usize::from) == Some(number)) {
+        for field in record
+            .fields
+            .iter()
+            .filter(|field| field.span.map(usize::from) == Some(number))
+        {
             put_json_field(out, bytes, field, names, &[b"name"]);
         }
         out.push(b'}');
@@ -164,8 +188,12 @@ fn is_number(text: &[u8]) -> bool {
     match rest.split_first() {
         None => true,
         Some((b'e' | b'E', exponent)) => {
-            let exponent = exponent.strip_prefix(b"+").or_else(|| exponent.strip_prefix(b"-")).unwrap_or(exponent);
-            let is_finite = || std::str::from_utf8(text).is_ok_and(|text| text.parse().is_ok_and(f64::is_finite));
+            let exponent = exponent
+                .strip_prefix(b"+")
+                .or_else(|| exponent.strip_prefix(b"-"))
+                .unwrap_or(exponent);
+            let is_finite =
+                || std::str::from_utf8(text).is_ok_and(|text| text.parse().is_ok_and(f64::is_finite));
             !exponent.is_empty() && count_digits(exponent) == exponent.len() && is_finite()
         }
         Some(_) => false,
@@ -214,7 +242,11 @@ pub(super) fn text(pen: &mut Pen<'_>, bytes: &[u8], record: &Record) {
     word.clear();
     put_text(&mut word, &record.message.plain(bytes), false);
     pen.put(Style::Plain, &word);
-    for field in record.fields.iter().filter(|field| field.span.is_none()) {
+    for field in record
+        .fields
+        .iter()
+        .filter(|field| field.span.is_none() && !is_absent(field, bytes))
+    {
         pen.put(Style::Plain, b" ");
         put_field(pen, &mut word, bytes, field);
     }
@@ -232,7 +264,10 @@ fn put_word(pen: &mut Pen<'_>, word: &mut Vec<u8>, style: Style, bytes: &[u8], t
 /// ` net.rs:42`
 fn put_place(pen: &mut Pen<'_>, bytes: &[u8], record: &Record) {
     let path = plain(record.file.part.of(bytes), record.file.writing);
-    let name = path.rsplit(|byte| matches!(byte, b'/' | b'\\')).next().unwrap_or(&path);
+    let name = path
+        .rsplit(|byte| matches!(byte, b'/' | b'\\'))
+        .next()
+        .unwrap_or(&path);
     if name.is_empty() {
         return;
     }
@@ -253,7 +288,11 @@ fn put_spans(pen: &mut Pen<'_>, bytes: &[u8], record: &Record) {
         put_text(&mut word, &name.plain(bytes), false);
         pen.put(Style::Plain, &word);
         let mut before = b"{";
-        for field in record.fields.iter().filter(|field| field.span.map(usize::from) == Some(number)) {
+        let fields = record
+            .fields
+            .iter()
+            .filter(|field| field.span.map(usize::from) == Some(number));
+        for field in fields.filter(|field| !is_absent(field, bytes)) {
             pen.put(Style::Plain, before);
             put_field(pen, &mut word, bytes, field);
             before = b" ";
@@ -265,9 +304,18 @@ fn put_spans(pen: &mut Pen<'_>, bytes: &[u8], record: &Record) {
     }
 }
 
+/// Text leaves out what JSON calls null.
+fn is_absent(field: &Field, bytes: &[u8]) -> bool {
+    field.value.writing == Writing::JsonValue && field.value.part.of(bytes) == b"null"
+}
+
 fn put_field(pen: &mut Pen<'_>, word: &mut Vec<u8>, bytes: &[u8], field: &Field) {
     word.clear();
-    for part in field.key.plain(bytes).split_inclusive(|byte| matches!(byte, b' ' | b'"' | b'=')) {
+    for part in field
+        .key
+        .plain(bytes)
+        .split_inclusive(|byte| matches!(byte, b' ' | b'"' | b'='))
+    {
         match part.split_last() {
             Some((last @ (b' ' | b'"' | b'='), before)) => {
                 put_text(word, before, false);
@@ -289,11 +337,40 @@ mod tests {
 
     #[test]
     fn numbers_of_json_are_told_from_words() {
-        for text in ["0", "-0", "7", "-12", "1.5", "0.1", "1e9", "-1.5E-3", "18446744073709551615", "true", "false"] {
+        for text in [
+            "0",
+            "-0",
+            "7",
+            "-12",
+            "1.5",
+            "0.1",
+            "1e9",
+            "-1.5E-3",
+            "18446744073709551615",
+            "true",
+            "false",
+        ] {
             assert!(is_json_word(text.as_bytes()), "{text}");
             assert!(serde_json::from_str::<serde_json::Value>(text).is_ok(), "{text}");
         }
-        for text in ["", "-", "01", "1.", "1.e3", "+1", "1e", "NaN", "inf", "0x1", "18446744073709551616", "null", "e1", ".5", "1-2", "1e999"] {
+        for text in [
+            "",
+            "-",
+            "01",
+            "1.",
+            "1.e3",
+            "+1",
+            "1e",
+            "NaN",
+            "inf",
+            "0x1",
+            "18446744073709551616",
+            "null",
+            "e1",
+            ".5",
+            "1-2",
+            "1e999",
+        ] {
             assert!(!is_json_word(text.as_bytes()), "{text}");
         }
     }
@@ -301,9 +378,8 @@ mod tests {
     #[test]
     fn keys_that_are_taken_get_a_number() {
         let mut names = Names::default();
-        let unique = ["id", "level", "id", "id_1", "level_1"].map(|key| {
-            String::from_utf8_lossy(&names.unique(key.as_bytes(), &RESERVED)).into_owned()
-        });
+        let unique = ["id", "level", "id", "id_1", "level_1"]
+            .map(|key| String::from_utf8_lossy(&names.unique(key.as_bytes(), &RESERVED)).into_owned());
         assert_eq!(unique, ["id", "level_1", "id_1", "id_1_1", "level_1_1"]);
     }
 }

@@ -60,7 +60,8 @@ impl FromStr for Condition {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || "write key=value, key!=value, or with a number key>1, key>=1, key<1, key<=1".to_owned();
+        let wrong =
+            || "write key=value, key!=value, or with a number key>1, key>=1, key<1, key<=1".to_owned();
         let at = text.find(['=', '!', '<', '>']).ok_or_else(wrong)?;
         let (key, rest) = text.split_at(at);
         let (sign, operator) = Operator::TEXTS
@@ -75,10 +76,18 @@ impl FromStr for Condition {
         if is_order && !value.parse::<f64>().is_ok_and(|number| !number.is_nan()) {
             return Err(format!("{sign} compares numbers, and {value:?} is none"));
         }
-        let is_written_plainly = key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
+        let is_written_plainly = key
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
         // The record's own parts have no key in text.
-        let key_finder = (is_written_plainly && own_part(key).is_none()).then(|| Finder::new(key).into_owned());
-        Ok(Self { key: key.to_owned(), operator, value: value.to_owned(), key_finder })
+        let key_finder =
+            (is_written_plainly && own_part(key).is_none()).then(|| Finder::new(key).into_owned());
+        Ok(Self {
+            key: key.to_owned(),
+            operator,
+            value: value.to_owned(),
+            key_finder,
+        })
     }
 }
 
@@ -109,15 +118,26 @@ impl Condition {
     /// Whether a record may have the field at all.
     fn is_possible(&self, record: &[u8]) -> bool {
         self.operator == Operator::NotEqual
-            || self.key_finder.as_ref().is_none_or(|finder| finder.find(record).is_some())
+            || self
+                .key_finder
+                .as_ref()
+                .is_none_or(|finder| finder.find(record).is_some())
     }
 
     fn holds(&self, line: &[u8], record: &Record) -> bool {
-        let fields = record.fields.iter().filter(|field| *field.key.plain(line) == *self.key.as_bytes());
-        let mut values = fields.map(|field| field.value.plain(line)).chain(self.own_value(line, record));
+        let fields = record
+            .fields
+            .iter()
+            .filter(|field| *field.key.plain(line) == *self.key.as_bytes());
+        let mut values = fields
+            .map(|field| field.value.plain(line))
+            .chain(self.own_value(line, record));
         match self.operator {
             Operator::NotEqual => values.all(|value| self.compare(&value).is_none_or(Ordering::is_ne)),
-            operator => values.any(|value| self.compare(&value).is_some_and(|ordering| operator.holds(ordering))),
+            operator => values.any(|value| {
+                self.compare(&value)
+                    .is_some_and(|ordering| operator.holds(ordering))
+            }),
         }
     }
 
@@ -127,7 +147,7 @@ impl Condition {
             OwnPart::Thread => record.thread,
             OwnPart::Module => record.module,
             OwnPart::File => record.file,
-            OwnPart::Line => Text::text(record.line),
+            OwnPart::Line => Text::in_text(record.line),
             OwnPart::Message => record.message,
         };
         (!text.is_empty()).then(|| text.plain(line))
@@ -158,7 +178,10 @@ pub(super) struct Needle {
 
 impl Needle {
     pub(super) fn new(text: &str, ignore_case: bool) -> Self {
-        Self { finder: Finder::new(text).into_owned(), ignore_case }
+        Self {
+            finder: Finder::new(text).into_owned(),
+            ignore_case,
+        }
     }
 
     /// Where the text is found first.
@@ -167,7 +190,9 @@ impl Needle {
             return self.finder.find(text);
         }
         let needle = self.finder.needle();
-        let Some(first) = needle.first() else { return Some(0) };
+        let Some(first) = needle.first() else {
+            return Some(0);
+        };
         let (lower, upper) = (first.to_ascii_lowercase(), first.to_ascii_uppercase());
         memchr::memchr2_iter(lower, upper, text).find(|at| {
             let found = text.get(*at..*at + needle.len());
@@ -197,7 +222,8 @@ impl Filter {
     /// Whether a record passes by its head.
     #[inline]
     pub(super) fn passes_head(&self, head: &Head) -> bool {
-        self.level.is_none_or(|least| head.level.is_some_and(|level| level >= least))
+        self.level
+            .is_none_or(|least| head.level.is_some_and(|level| level >= least))
             && self.since_ns.is_none_or(|since| head.unix_ns >= since)
             && self.until_ns.is_none_or(|until| head.unix_ns <= until)
     }
@@ -229,17 +255,28 @@ impl Filter {
     }
 
     fn passes_parts(&self, record: &[u8], parts: &mut Record, times: &mut Times) -> bool {
-        if !self.conditions.iter().all(|condition| condition.is_possible(record)) {
+        if !self
+            .conditions
+            .iter()
+            .all(|condition| condition.is_possible(record))
+        {
             return false;
         }
         parts.read(record, times);
         let is_thread = |thread: &String| *parts.thread.plain(record) == *thread.as_bytes();
         // A line without a module has its file.
-        let module = if parts.module.is_empty() { parts.file } else { parts.module };
+        let module = if parts.module.is_empty() {
+            parts.file
+        } else {
+            parts.module
+        };
         let is_module = |prefix: &String| is_below(&module.plain(record), prefix.as_bytes());
         (self.threads.is_empty() || self.threads.iter().any(is_thread))
             && (self.modules.is_empty() || self.modules.iter().any(is_module))
-            && self.conditions.iter().all(|condition| condition.holds(record, parts))
+            && self
+                .conditions
+                .iter()
+                .all(|condition| condition.holds(record, parts))
     }
 }
 
@@ -256,7 +293,8 @@ mod tests {
     use super::*;
     use jiff::tz::TimeZone;
 
-    const TEXT: &[u8] = b"2026-11-21T12:34:56.123456789Z INFO  main app::net n.rs:42 req{user=\"a b\"}: sent id=7 \
+    const TEXT: &[u8] =
+        b"2026-11-21T12:34:56.123456789Z INFO  main app::net n.rs:42 req{user=\"a b\"}: sent id=7 \
         ms=1.50 big=9007199254740993 empty=\"\" path=C:\\\\x";
     const JSON: &[u8] = br#"{"ts":"2026-11-21T12:34:56.123456789Z","level":"INFO","thread":"main","module":"app::net","file":"n.rs","line":42,"message":"sent","id":7,"ms":1.50,"big":9007199254740993,"empty":"","path":"C:\\x","spans":[{"name":"req","user":"a b"}]}"#;
 
@@ -269,14 +307,39 @@ mod tests {
     #[test]
     fn conditions_hold_alike_in_every_form() {
         for (condition, expected) in [
-            ("id=7", true), ("id==7", true), ("id=7.0", true), ("id=8", false), ("id!=8", true), ("id!=7", false),
-            ("ms>1.4", true), ("ms>1.5", false), ("ms>=1.5", true), ("ms<2", true), ("ms<=1", false),
-            ("big=9007199254740993", true), ("big=9007199254740992", false), ("big>9007199254740992", true),
-            ("empty=", true), ("path=C:\\x", true), ("user=a b", true), ("user>1", false), ("none=1", false),
-            ("none!=1", true), ("thread=main", true), ("module=app::net", true), ("line>41", true), ("message=sent", true),
-            ("level=info", true), ("level!=info", false), ("file=n.rs", true), ("i=7", false),
+            ("id=7", true),
+            ("id==7", true),
+            ("id=7.0", true),
+            ("id=8", false),
+            ("id!=8", true),
+            ("id!=7", false),
+            ("ms>1.4", true),
+            ("ms>1.5", false),
+            ("ms>=1.5", true),
+            ("ms<2", true),
+            ("ms<=1", false),
+            ("big=9007199254740993", true),
+            ("big=9007199254740992", false),
+            ("big>9007199254740992", true),
+            ("empty=", true),
+            ("path=C:\\x", true),
+            ("user=a b", true),
+            ("user>1", false),
+            ("none=1", false),
+            ("none!=1", true),
+            ("thread=main", true),
+            ("module=app::net", true),
+            ("line>41", true),
+            ("message=sent", true),
+            ("level=info", true),
+            ("level!=info", false),
+            ("file=n.rs", true),
+            ("i=7", false),
         ] {
-            let filter = Filter { conditions: vec![condition.parse().expect(condition)], ..Filter::default() };
+            let filter = Filter {
+                conditions: vec![condition.parse().expect(condition)],
+                ..Filter::default()
+            };
             assert_eq!(passes(&filter, TEXT), expected, "text {condition}");
             assert_eq!(passes(&filter, JSON), expected, "json {condition}");
         }
@@ -286,14 +349,26 @@ mod tests {
     fn conditions_that_cannot_be_read_say_what_may_be_written() {
         for text in ["", "id", "=7", "id!7", "id>many"] {
             let error = text.parse::<Condition>().expect_err(text);
-            assert!(error.contains("key>1") || error.contains("compares numbers"), "{error}");
+            assert!(
+                error.contains("key>1") || error.contains("compares numbers"),
+                "{error}"
+            );
         }
     }
 
     #[test]
     fn modules_are_matched_by_whole_parts() {
-        for (prefix, expected) in [("app", true), ("app::net", true), ("app::", true), ("app::n", false), ("net", false)] {
-            let filter = Filter { modules: vec![prefix.to_owned()], ..Filter::default() };
+        for (prefix, expected) in [
+            ("app", true),
+            ("app::net", true),
+            ("app::", true),
+            ("app::n", false),
+            ("net", false),
+        ] {
+            let filter = Filter {
+                modules: vec![prefix.to_owned()],
+                ..Filter::default()
+            };
             assert_eq!(passes(&filter, TEXT), expected, "{prefix}");
         }
     }
@@ -301,23 +376,36 @@ mod tests {
     #[test]
     fn levels_and_times_are_limits_that_are_included() {
         let time = 1_795_264_496_123_456_789;
-        let at = |since_ns, until_ns| Filter { since_ns, until_ns, ..Filter::default() };
+        let at = |since_ns, until_ns| Filter {
+            since_ns,
+            until_ns,
+            ..Filter::default()
+        };
         assert!(passes(&at(Some(time), Some(time)), TEXT));
         assert!(!passes(&at(Some(time + 1), None), TEXT));
         assert!(!passes(&at(None, Some(time - 1)), TEXT));
-        let from = |level| Filter { level: Some(level), ..Filter::default() };
+        let from = |level| Filter {
+            level: Some(level),
+            ..Filter::default()
+        };
         assert!(passes(&from(Level::Info), TEXT));
         assert!(!passes(&from(Level::Warn), TEXT));
     }
 
     #[test]
     fn texts_may_ignore_case() {
-        let filter = |text, ignore_case| Filter { wanted: vec![Needle::new(text, ignore_case)], ..Filter::default() };
+        let filter = |text, ignore_case| Filter {
+            wanted: vec![Needle::new(text, ignore_case)],
+            ..Filter::default()
+        };
         assert!(passes(&filter("sent id", false), TEXT));
         assert!(!passes(&filter("SENT", false), TEXT));
         assert!(passes(&filter("SENT Id", true), TEXT));
         assert!(!passes(&filter("sent it", true), TEXT));
-        let unwanted = Filter { unwanted: vec![Needle::new("sent", false)], ..Filter::default() };
+        let unwanted = Filter {
+            unwanted: vec![Needle::new("sent", false)],
+            ..Filter::default()
+        };
         assert!(!passes(&unwanted, TEXT));
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! This runs over every line of the input, so the forms that Logdrive writes itself come first and cost some compares.
 
-use crate::escape::Writing;
 use super::json::Members;
 use super::pairs;
 use super::record::{Part, Text};
+use crate::escape::Writing;
 use crate::instant::{Times, from_number};
 use logdrive_wire::Level;
 
@@ -48,7 +48,9 @@ pub(super) fn read_head(line: &[u8], times: &mut Times) -> Option<Head> {
     match line.first()? {
         b'0'..=b'9' => read_text(line, 0, times),
         b'{' => read_json(line, times),
-        b'I' | b'W' | b'E' | b'F' | b'D' | b'T' if line.get(1).is_some_and(u8::is_ascii_digit) => read_glog(line, times),
+        b'I' | b'W' | b'E' | b'F' | b'D' | b'T' if line.get(1).is_some_and(u8::is_ascii_digit) => {
+            read_glog(line, times)
+        }
         b'[' => read_text(line, 1, times),
         b'a'..=b'z' | b'A'..=b'Z' | b'@' | b'_' => read_logfmt(line, times),
         _ => None,
@@ -94,11 +96,18 @@ fn find_level(line: &[u8], end: usize) -> (Option<Level>, Part) {
     let mut at = end;
     for number in 0..LEVEL_WORDS_MAX {
         let rest = line.get(at..).unwrap_or(b"");
-        let start = at + rest.iter().take_while(|byte| !byte.is_ascii_alphanumeric()).count();
+        let start = at
+            + rest
+                .iter()
+                .take_while(|byte| !byte.is_ascii_alphanumeric())
+                .count();
         let rest = line.get(start..).unwrap_or(b"");
         let word_end = start + rest.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
         let word = line.get(start..word_end).unwrap_or(b"");
-        let ends = matches!(line.get(word_end), None | Some(b' ' | b'\t' | b'\r' | b']' | b':' | b'|' | b')' | b'>'));
+        let ends = matches!(
+            line.get(word_end),
+            None | Some(b' ' | b'\t' | b'\r' | b']' | b':' | b'|' | b')' | b'>')
+        );
         let bracketed = start > 0 && matches!(line.get(start - 1), Some(b'[' | b'<' | b'('));
         let stands_out = number == 0 || bracketed || word.iter().all(u8::is_ascii_uppercase);
         if let Some(level) = level_of(word).filter(|_| ends && stands_out) {
@@ -223,7 +232,9 @@ fn read_logfmt(line: &[u8], times: &mut Times) -> Option<Head> {
     let mut level = None;
     let mut at = 0;
     for _ in 0..HEAD_PAIRS_MAX {
-        let Some(pair) = pairs::read_pair(line, at, pairs::Style::Logfmt) else { break };
+        let Some(pair) = pairs::read_pair(line, at, pairs::Style::Logfmt) else {
+            break;
+        };
         match Role::of(pair.key.of(line)) {
             Some(Role::Time) => time = time.or_else(|| time_of(line, pair.value, times)),
             Some(Role::Level) => level = level_of_value(line, pair.value),
@@ -289,10 +300,26 @@ mod tests {
     #[test]
     fn heads_of_logdrive_are_read() {
         for (line, form, ns) in [
-            ("2026-11-21T12:34:56.123456789Z WARN  main app a.rs:1 x", Form::Text, TIME),
-            ("W20261121 12:34:56.123456   417 a.cc:42] x", Form::Glog, TIME - 789),
-            (r#"{"ts":"2026-11-21T12:34:56.123456789Z","level":"WARN","thread":"m"}"#, Form::Json, TIME),
-            ("ts=2026-11-21T12:34:56.123456789Z level=warn thread=main", Form::Logfmt, TIME),
+            (
+                "2026-11-21T12:34:56.123456789Z WARN  main app a.rs:1 x",
+                Form::Text,
+                TIME,
+            ),
+            (
+                "W20261121 12:34:56.123456   417 a.cc:42] x",
+                Form::Glog,
+                TIME - 789,
+            ),
+            (
+                r#"{"ts":"2026-11-21T12:34:56.123456789Z","level":"WARN","thread":"m"}"#,
+                Form::Json,
+                TIME,
+            ),
+            (
+                "ts=2026-11-21T12:34:56.123456789Z level=warn thread=main",
+                Form::Logfmt,
+                TIME,
+            ),
         ] {
             assert_eq!(head(line), Some((form, ns, Some(Level::Warn))), "{line}");
         }
@@ -301,16 +328,66 @@ mod tests {
     #[test]
     fn heads_of_others_are_read() {
         for (line, form, ns, level) in [
-            ("2026-11-21T12:34:56.123456789Z  INFO app: x", Form::Text, TIME, Some(Level::Info)),
-            ("[2026-11-21T12:34:56.123456789Z ERROR app] x", Form::Text, TIME, Some(Level::Error)),
-            ("[2026-11-21 12:34:56.123456789] [info] x", Form::Text, TIME, Some(Level::Info)),
-            ("[2026-11-21 12:34:56.123456789] [app] [warning] x", Form::Text, TIME, Some(Level::Warn)),
-            ("2026-11-21 12:34:56,123456789 [main] INFO  com.x - y", Form::Text, TIME, Some(Level::Info)),
-            ("2026-11-21T12:34:56.123456789Z it failed with error", Form::Text, TIME, None),
-            (r#"{"level":"info","ts":1795264496123456789,"msg":"x"}"#, Form::Json, TIME, Some(Level::Info)),
-            (r#"{"level":40,"time":1795264496123,"msg":"x"}"#, Form::Json, TIME - 456_789, Some(Level::Warn)),
-            (r#"{"timestamp":"2026-11-21T12:34:56.123456789Z","x":{}}"#, Form::Json, TIME, None),
-            ("level=error time=\"2026-11-21T12:34:56.123456789Z\" msg=x", Form::Logfmt, TIME, Some(Level::Error)),
+            (
+                "2026-11-21T12:34:56.123456789Z  INFO app: x",
+                Form::Text,
+                TIME,
+                Some(Level::Info),
+            ),
+            (
+                "[2026-11-21T12:34:56.123456789Z ERROR app] x",
+                Form::Text,
+                TIME,
+                Some(Level::Error),
+            ),
+            (
+                "[2026-11-21 12:34:56.123456789] [info] x",
+                Form::Text,
+                TIME,
+                Some(Level::Info),
+            ),
+            (
+                "[2026-11-21 12:34:56.123456789] [app] [warning] x",
+                Form::Text,
+                TIME,
+                Some(Level::Warn),
+            ),
+            (
+                "2026-11-21 12:34:56,123456789 [main] INFO  com.x - y",
+                Form::Text,
+                TIME,
+                Some(Level::Info),
+            ),
+            (
+                "2026-11-21T12:34:56.123456789Z it failed with error",
+                Form::Text,
+                TIME,
+                None,
+            ),
+            (
+                r#"{"level":"info","ts":1795264496123456789,"msg":"x"}"#,
+                Form::Json,
+                TIME,
+                Some(Level::Info),
+            ),
+            (
+                r#"{"level":40,"time":1795264496123,"msg":"x"}"#,
+                Form::Json,
+                TIME - 456_789,
+                Some(Level::Warn),
+            ),
+            (
+                r#"{"timestamp":"2026-11-21T12:34:56.123456789Z","x":{}}"#,
+                Form::Json,
+                TIME,
+                None,
+            ),
+            (
+                "level=error time=\"2026-11-21T12:34:56.123456789Z\" msg=x",
+                Form::Logfmt,
+                TIME,
+                Some(Level::Error),
+            ),
         ] {
             assert_eq!(head(line), Some((form, ns, level)), "{line}");
         }
@@ -319,8 +396,18 @@ mod tests {
     #[test]
     fn other_lines_are_no_heads() {
         for line in [
-            "", " at foo (a.js:1)", "\tat x", "Error: no", "12 monkeys", "{\"a\":1}", "{", "I2x", "Info: all good",
-            "key=value and more", "thread 'main' panicked at src/main.rs:1:1:", "Caused by: 0: x",
+            "",
+            " at foo (a.js:1)",
+            "\tat x",
+            "Error: no",
+            "12 monkeys",
+            "{\"a\":1}",
+            "{",
+            "I2x",
+            "Info: all good",
+            "key=value and more",
+            "thread 'main' panicked at src/main.rs:1:1:",
+            "Caused by: 0: x",
         ] {
             assert_eq!(head(line), None, "{line}");
         }

@@ -1,4 +1,4 @@
-//! Where bytes come from: files, standard input, compressed or not, one after the other where they are parts of one log.
+//! Where bytes come from: files and standard input, compressed or not. The files of one log come one after the other.
 
 use super::siblings::LogPart;
 use crate::error::CliError;
@@ -44,7 +44,11 @@ pub(super) struct Input {
 impl Input {
     /// The parts of a log, the oldest first. They are opened when their turn comes.
     pub(super) fn new(parts: Vec<LogPart>) -> Self {
-        Self { waiting: parts.into(), current: None, stream: None }
+        Self {
+            waiting: parts.into(),
+            current: None,
+            stream: None,
+        }
     }
 
     /// Opens the next part that may hold records from `since_ns` on. `false` when there is none.
@@ -56,7 +60,10 @@ impl Input {
                 continue;
             }
             let file = open(&part.path)?;
-            let cannot_read = |cause| CliError::Read { path: part.path.clone(), cause };
+            let cannot_read = |cause| CliError::Read {
+                path: part.path.clone(),
+                cause,
+            };
             let kind = file.metadata().map_err(cannot_read)?.file_type();
             if kind.is_dir() {
                 return Err(CliError::Directory { path: part.path });
@@ -84,14 +91,24 @@ impl Input {
 
     /// Reads bytes of the open file; 0 at its end.
     pub(super) fn read(&mut self, bytes: &mut [u8]) -> Result<usize, CliError> {
-        let Some((reader, path)) = &mut self.current else { return Ok(0) };
+        let Some((reader, path)) = &mut self.current else {
+            return Ok(0);
+        };
         loop {
             match reader.read(bytes) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(cause) if !matches!(reader, Reader::Plain(_)) => {
-                    return Err(CliError::Decompress { path: path.clone(), cause });
+                    return Err(CliError::Decompress {
+                        path: path.clone(),
+                        cause,
+                    });
                 }
-                Err(cause) => return Err(CliError::Read { path: path.clone(), cause }),
+                Err(cause) => {
+                    return Err(CliError::Read {
+                        path: path.clone(),
+                        cause,
+                    });
+                }
                 Ok(length) => return Ok(length),
             }
         }
@@ -103,16 +120,31 @@ impl Input {
         let Some(stream) = &self.stream else { return false };
         let mut polled = [PollFd::new(stream, PollFlags::IN)];
         // Where waiting cannot be asked about, it is not waited for.
-        matches!(poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(0))
+        matches!(
+            poll(
+                &mut polled,
+                Some(&Timespec {
+                    tv_sec: 0,
+                    tv_nsec: 0
+                })
+            ),
+            Ok(0)
+        )
     }
 }
 
 fn open(path: &Path) -> Result<File, CliError> {
     if path == Path::new("-") {
         let stdin = io::stdin().as_fd().try_clone_to_owned();
-        return Ok(File::from(stdin.map_err(|cause| CliError::Read { path: path.to_owned(), cause })?));
+        return Ok(File::from(stdin.map_err(|cause| CliError::Read {
+            path: path.to_owned(),
+            cause,
+        })?));
     }
-    File::open(path).map_err(|cause| CliError::Open { path: path.to_owned(), cause })
+    File::open(path).map_err(|cause| CliError::Open {
+        path: path.to_owned(),
+        cause,
+    })
 }
 
 /// Looks at the first bytes, whatever the file's name, as standard input has none.

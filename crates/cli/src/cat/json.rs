@@ -1,7 +1,7 @@
 //! The members of one flat JSON object, read where they stand: no tree is built, nothing is copied.
 
-use crate::escape::Writing;
 use super::record::{Part, Text};
+use crate::escape::Writing;
 use crate::limits::JSON_DEPTH_MAX;
 
 /// Walks over the members of an object. Ends at its end, or at the first thing that is not JSON.
@@ -129,7 +129,9 @@ mod tests {
     fn members(line: &str) -> Vec<(String, String, Writing)> {
         let text = |part: Part| String::from_utf8_lossy(part.of(line.as_bytes())).into_owned();
         let members = Members::new(line.as_bytes(), 0).into_iter().flatten();
-        members.map(|(key, value)| (text(key), text(value.part), value.writing)).collect()
+        members
+            .map(|(key, value)| (text(key), text(value.part), value.writing))
+            .collect()
     }
 
     #[test]
@@ -142,7 +144,9 @@ mod tests {
             ("e", "{}", Writing::JsonValue),
             ("f", "null", Writing::JsonValue),
         ];
-        let expected: Vec<_> = expected.map(|(key, value, kind)| (key.to_owned(), value.to_owned(), kind)).into();
+        let expected: Vec<_> = expected
+            .map(|(key, value, kind)| (key.to_owned(), value.to_owned(), kind))
+            .into();
         assert_eq!(found, expected);
     }
 
@@ -157,8 +161,17 @@ mod tests {
     #[test]
     fn broken_json_ends_the_walk() {
         let lines = [
-            ("", 0), ("{", 0), ("{}", 0), (r#"{"a"}"#, 0), (r#"{"a":}"#, 0), (r#"{"a":1,"b":"x"#, 1),
-            (r#"{"a":1 "b"}"#, 1), (r#"{"a":[1"#, 0), (r#"{"a\"#, 0), (r#"{"a":"\"#, 0), ("[1]", 0),
+            ("", 0),
+            ("{", 0),
+            ("{}", 0),
+            (r#"{"a"}"#, 0),
+            (r#"{"a":}"#, 0),
+            (r#"{"a":1,"b":"x"#, 1),
+            (r#"{"a":1 "b"}"#, 1),
+            (r#"{"a":[1"#, 0),
+            (r#"{"a\"#, 0),
+            (r#"{"a":"\"#, 0),
+            ("[1]", 0),
         ];
         for (line, count) in lines {
             assert_eq!(members(line).len(), count, "{line}");

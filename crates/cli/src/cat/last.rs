@@ -23,7 +23,11 @@ struct Kept {
 
 impl<'a> Last<'a> {
     pub(super) fn new(count: usize, printer: &'a mut Printer) -> Self {
-        Self { count, kept: VecDeque::new(), printer }
+        Self {
+            count,
+            kept: VecDeque::new(),
+            printer,
+        }
     }
 
     pub(super) fn print(self) -> Result<(), CliError> {

@@ -27,11 +27,15 @@ pub(super) fn merge(sources: &mut [Source], filter: &Filter, sink: &mut impl Sin
         }
     }
     while let Some(Reverse((_, index))) = heads.pop() {
-        let Some(source) = sources.get_mut(index) else { continue };
+        let Some(source) = sources.get_mut(index) else {
+            continue;
+        };
         let limit = heads.peek().map(|Reverse(head)| *head);
         // Records of one log often follow each other: they are taken in a row, without looking at the others.
         let next = loop {
-            let Some(entry) = next_of(source, filter, sink)? else { break None };
+            let Some(entry) = next_of(source, filter, sink)? else {
+                break None;
+            };
             if limit.is_some_and(|limit| (entry.unix_ns, index) > limit) {
                 break Some(entry);
             }

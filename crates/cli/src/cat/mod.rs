@@ -58,7 +58,12 @@ pub(crate) fn run(args: &CatArgs, color: ColorChoice) -> Result<bool, CliError> 
 }
 
 fn filter_of(args: &CatArgs) -> Filter {
-    let needles = |texts: &[String]| texts.iter().map(|text| Needle::new(text, args.ignore_case)).collect();
+    let needles = |texts: &[String]| {
+        texts
+            .iter()
+            .map(|text| Needle::new(text, args.ignore_case))
+            .collect()
+    };
     Filter {
         level: args.level,
         since_ns: args.since,
@@ -82,7 +87,11 @@ fn print_options(args: &CatArgs, color: ColorChoice) -> PrintOptions {
         paint,
         safe: paint.on || std::io::stdout().is_terminal(),
         with_name: args.with_filename,
-        marked: args.grep.iter().map(|text| Needle::new(text, args.ignore_case)).collect(),
+        marked: args
+            .grep
+            .iter()
+            .map(|text| Needle::new(text, args.ignore_case))
+            .collect(),
     }
 }
 
@@ -103,7 +112,10 @@ fn open_sources(args: &CatArgs, printer: &mut Printer) -> Result<Vec<Source>, Cl
         }
     }
     if logs.len() > FILES_MAX {
-        return Err(CliError::TooManyFiles { count: logs.len(), limit: FILES_MAX });
+        return Err(CliError::TooManyFiles {
+            count: logs.len(),
+            limit: FILES_MAX,
+        });
     }
     let options = SourceOptions {
         chunk_bytes: (CHUNKS_BYTES_MAX / logs.len().max(1)).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES),
@@ -116,15 +128,29 @@ fn open_sources(args: &CatArgs, printer: &mut Printer) -> Result<Vec<Source>, Cl
 /// The logs that a name on the command line means, each with its own name.
 fn logs_of(path: &Path, all: bool) -> Result<Vec<(String, Vec<LogPart>)>, CliError> {
     let is_stdin = path == Path::new("-");
-    let name = if is_stdin { "stdin".to_owned() } else { path.display().to_string() };
+    let name = if is_stdin {
+        "stdin".to_owned()
+    } else {
+        path.display().to_string()
+    };
     if !is_stdin && !all && !path.exists() && std::fs::symlink_metadata(path).is_err_and(is_not_found) {
-        return Err(CliError::NoFile { path: path.to_owned(), hint: siblings::hint(path) });
+        return Err(CliError::NoFile {
+            path: path.to_owned(),
+            hint: siblings::hint(path),
+        });
     }
     if is_stdin || !all {
         return Ok(vec![(name, vec![LogPart::alone(path.to_owned())])]);
     }
-    let name_of = |parts: &[LogPart]| parts.last().map_or(name.clone(), |part| part.path.display().to_string());
-    Ok(siblings::all_of(path)?.into_iter().map(|parts| (name_of(&parts), parts)).collect())
+    let name_of = |parts: &[LogPart]| {
+        parts
+            .last()
+            .map_or(name.clone(), |part| part.path.display().to_string())
+    };
+    Ok(siblings::all_of(path)?
+        .into_iter()
+        .map(|parts| (name_of(&parts), parts))
+        .collect())
 }
 
 fn is_not_found(error: std::io::Error) -> bool {

@@ -1,7 +1,7 @@
 //! Pairs of key and value, as logfmt has them and as text layouts put them behind the message.
 
-use crate::escape::Writing;
 use super::record::{Part, Text};
+use crate::escape::Writing;
 
 /// Whose rules hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,11 +32,26 @@ pub(super) fn read_pair(line: &[u8], at: usize, style: Style) -> Option<Pair> {
     let start = equals + 1;
     if line.get(start) == Some(&b'"') {
         let end = quote_end(line, start + 1)?;
-        let writing = if style == Style::Text { Writing::Quoted } else { Writing::Json };
-        let value = Text { part: Part::new(start + 1, end), writing };
+        let writing = if style == Style::Text {
+            Writing::Quoted
+        } else {
+            Writing::Json
+        };
+        let value = Text {
+            part: Part::new(start + 1, end),
+            writing,
+        };
         return match line.get(end + 1) {
-            None => Some(Pair { key, value, next: end + 1 }),
-            Some(b' ') => Some(Pair { key, value, next: end + 2 }),
+            None => Some(Pair {
+                key,
+                value,
+                next: end + 1,
+            }),
+            Some(b' ') => Some(Pair {
+                key,
+                value,
+                next: end + 2,
+            }),
             Some(_) => None,
         };
     }
@@ -47,17 +62,27 @@ pub(super) fn read_pair(line: &[u8], at: usize, style: Style) -> Option<Pair> {
     if bare.contains(&b'"') || (style == Style::Text && is_of_message) {
         return None;
     }
-    let writing = if style == Style::Text { Writing::Text } else { Writing::Verbatim };
+    let writing = if style == Style::Text {
+        Writing::Text
+    } else {
+        Writing::Verbatim
+    };
     Some(Pair {
         key,
-        value: Text { part: Part::new(start, start + length), writing },
+        value: Text {
+            part: Part::new(start, start + length),
+            writing,
+        },
         next: (start + length + 1).min(line.len()),
     })
 }
 
 /// What a key consists of; a text layout escapes the rest. Brackets and commas stand in messages: `f(a=1, b=2)`.
 pub(super) fn is_key(byte: u8) -> bool {
-    !matches!(byte, 0..=b' ' | b'"' | b'=' | b'(' | b')' | b'[' | b']' | b'{' | b'}' | b'<' | b'>' | b',' | b';' | b'\'')
+    !matches!(
+        byte,
+        0..=b' ' | b'"' | b'=' | b'(' | b')' | b'[' | b']' | b'{' | b'}' | b'<' | b'>' | b',' | b';' | b'\''
+    )
 }
 
 /// Whether more is closed than opened, as at the end of `f(a=1, b=2)`.
@@ -88,7 +113,9 @@ pub(super) fn trailing_pairs(line: &[u8], from: usize) -> usize {
     let mut at = from;
     while let Some(rest) = line.get(at..).filter(|rest| !rest.is_empty()) {
         // A word without an equals sign is no pair.
-        let Some(equals) = memchr::memchr(b'=', rest) else { return line.len() };
+        let Some(equals) = memchr::memchr(b'=', rest) else {
+            return line.len();
+        };
         let word = memchr::memrchr(b' ', rest.get(..equals).unwrap_or(b"")).map_or(0, |space| space + 1);
         if word > 0 {
             first = None;
@@ -127,13 +154,21 @@ mod tests {
     }
 
     fn pairs<const N: usize>(expected: [(&str, &str); N]) -> Vec<(String, String)> {
-        expected.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
+        expected
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into()
     }
 
     #[test]
     fn pairs_stand_behind_the_message() {
-        assert_eq!(trailing("order filled id=7 name=\"a b\" x=1.5"), pairs([("id", "7"), ("name", "a b"), ("x", "1.5")]));
-        assert_eq!(trailing(r#"k="say \"hi\" \\" z="""#), pairs([("k", r#"say \"hi\" \\"#), ("z", "")]));
+        assert_eq!(
+            trailing("order filled id=7 name=\"a b\" x=1.5"),
+            pairs([("id", "7"), ("name", "a b"), ("x", "1.5")])
+        );
+        assert_eq!(
+            trailing(r#"k="say \"hi\" \\" z="""#),
+            pairs([("k", r#"say \"hi\" \\"#), ("z", "")])
+        );
         assert_eq!(trailing("a=1 in the middle b=2"), pairs([("b", "2")]));
         assert_eq!(trailing("sum: 1 + 1 = 2"), pairs([]));
         assert_eq!(trailing("call f(a=1, b=2)"), pairs([]));

@@ -1,7 +1,6 @@
 //! Records on their way out: as they stand, in colours, as JSON lines or as lines of text.
 
 use super::compose;
-use crate::escape::put_safe;
 use super::filter::Needle;
 use super::head::{Form, Role};
 use super::json::Members;
@@ -10,6 +9,7 @@ use super::pairs;
 use super::record::{Part, Record};
 use super::source::{Entry, Source};
 use crate::error::CliError;
+use crate::escape::put_safe;
 use crate::instant::Times;
 use crate::output::Output;
 use crate::paint::{Paint, RESET, Style};
@@ -98,7 +98,10 @@ impl Printer {
 
     fn print_shaped(&mut self, record: &[u8], goes_on: bool) {
         let out = &mut self.output.bytes;
-        let mut pen = Pen { out, options: &self.options };
+        let mut pen = Pen {
+            out,
+            options: &self.options,
+        };
         if goes_on && self.options.shape != Shape::Json {
             return pen.lines(record);
         }
@@ -107,7 +110,9 @@ impl Printer {
         match (self.options.shape, self.record.form) {
             (Shape::Json, Form::Json) => return compose::keep_json(pen.out, record, &self.record),
             (Shape::Json, _) => return compose::json(pen.out, record, &self.record, &mut self.names),
-            (Shape::Text, Form::Json | Form::Logfmt | Form::Glog) => compose::text(&mut pen, line, &self.record),
+            (Shape::Text, Form::Json | Form::Logfmt | Form::Glog) => {
+                compose::text(&mut pen, line, &self.record)
+            }
             (_, Form::Json) => pen.json(line, &self.record),
             (_, Form::Logfmt) => pen.logfmt(line, &self.record),
             (_, Form::Text | Form::Glog) => pen.text(line, &self.record),
@@ -132,7 +137,11 @@ impl Sink for Printer {
         self.output.flush()?;
         self.has_failed = true;
         // Where errors cannot be printed there is nobody to tell; the exit status says it.
-        let _ = writeln!(std::io::stderr(), "{} {error}", self.stderr.the(Style::Bad, "error:"));
+        let _ = writeln!(
+            std::io::stderr(),
+            "{} {error}",
+            self.stderr.the(Style::Bad, "error:")
+        );
         Ok(())
     }
 }
@@ -165,7 +174,9 @@ impl Pen<'_> {
 
     fn find_marked(&self, text: &[u8]) -> Option<(usize, usize)> {
         let needles = self.options.marked.iter().filter(|needle| needle.len() > 0);
-        needles.filter_map(|needle| Some((needle.find(text)?, needle.len()))).min_by_key(|found| found.0)
+        needles
+            .filter_map(|needle| Some((needle.find(text)?, needle.len())))
+            .min_by_key(|found| found.0)
     }
 
     fn put_colored(&mut self, style: Style, text: &[u8]) {
@@ -190,7 +201,11 @@ impl Pen<'_> {
     /// Lines without colours: those that belong to a record. Their ends are ends.
     pub(super) fn lines(&mut self, text: &[u8]) {
         for line in text.split_inclusive(|byte| *byte == b'\n') {
-            let end = if line.ends_with(b"\r\n") { 2 } else { usize::from(line.ends_with(b"\n")) };
+            let end = if line.ends_with(b"\r\n") {
+                2
+            } else {
+                usize::from(line.ends_with(b"\n"))
+            };
             let (line, end) = line.split_at(line.len() - end);
             self.put(Style::Plain, line);
             self.out.extend_from_slice(end);
@@ -200,7 +215,10 @@ impl Pen<'_> {
     /// A line of text or glog.
     fn text(&mut self, line: &[u8], record: &Record) {
         let level = record.level.map_or(Style::Plain, Style::Level);
-        let place = Part::new(record.file.part.start(), record.line.end().max(record.file.part.end()));
+        let place = Part::new(
+            record.file.part.start(),
+            record.line.end().max(record.file.part.end()),
+        );
         let mut at = 0;
         let mut head = [
             (record.level_part, level),
@@ -249,10 +267,19 @@ impl Pen<'_> {
         let mut at = 0;
         while let Some(pair) = pairs::read_pair(line, at, pairs::Style::Logfmt) {
             let role = Role::of(pair.key.of(line));
-            self.put(if role.is_some() { Style::Dim } else { Style::Key }, pair.key.of(line));
-            self.put(Style::Dim, line.get(pair.key.end()..pair.value.part.start()).unwrap_or(b""));
+            self.put(
+                if role.is_some() { Style::Dim } else { Style::Key },
+                pair.key.of(line),
+            );
+            self.put(
+                Style::Dim,
+                line.get(pair.key.end()..pair.value.part.start()).unwrap_or(b""),
+            );
             self.put(self.style_of_value(role, record), pair.value.part.of(line));
-            self.put(Style::Dim, line.get(pair.value.part.end()..pair.next).unwrap_or(b""));
+            self.put(
+                Style::Dim,
+                line.get(pair.value.part.end()..pair.next).unwrap_or(b""),
+            );
             at = pair.next;
             if at >= line.len() {
                 break;

@@ -2,10 +2,10 @@
 //!
 //! Nothing is copied: parts are places in the line, and one [`Record`] is used for all records in turn.
 
-use crate::escape::{Writing, plain};
 use super::head::{Form, Head, Role, level_of_value, read_head};
 use super::json::{Members, elements};
 use super::pairs::{Style, read_pair};
+use crate::escape::{Writing, plain};
 use crate::instant::Times;
 use crate::limits::FIELDS_MAX;
 use logdrive_wire::Level;
@@ -21,7 +21,10 @@ pub(super) struct Part {
 impl Part {
     /// From an offset up to another. Lines are shorter than `RECORD_BYTES_MAX`, so their offsets fit.
     pub(super) fn new(start: usize, end: usize) -> Self {
-        Self { start: start as u32, end: end as u32 }
+        Self {
+            start: start as u32,
+            end: end as u32,
+        }
     }
 
     pub(super) fn start(self) -> usize {
@@ -51,8 +54,11 @@ pub(super) struct Text {
 
 impl Text {
     /// With the escapes of text.
-    pub(super) fn text(part: Part) -> Self {
-        Self { part, writing: Writing::Text }
+    pub(super) fn in_text(part: Part) -> Self {
+        Self {
+            part,
+            writing: Writing::Text,
+        }
     }
 
     pub(super) fn is_empty(self) -> bool {
@@ -105,7 +111,12 @@ impl Record {
         self.clear();
         self.line_length = first.len();
         match read_head(first, times) {
-            None => self.message = Text { part: Part::new(0, first.len()), writing: Writing::Verbatim },
+            None => {
+                self.message = Text {
+                    part: Part::new(0, first.len()),
+                    writing: Writing::Verbatim,
+                }
+            }
             Some(head) => {
                 self.take_head(&head);
                 match head.form {
@@ -119,10 +130,17 @@ impl Record {
     }
 
     fn clear(&mut self) {
-        let (mut fields, mut span_names) = (std::mem::take(&mut self.fields), std::mem::take(&mut self.span_names));
+        let (mut fields, mut span_names) = (
+            std::mem::take(&mut self.fields),
+            std::mem::take(&mut self.span_names),
+        );
         fields.clear();
         span_names.clear();
-        *self = Self { fields, span_names, ..Self::default() };
+        *self = Self {
+            fields,
+            span_names,
+            ..Self::default()
+        };
     }
 
     fn take_head(&mut self, head: &Head) {
@@ -161,7 +179,8 @@ impl Record {
 
     fn read_members(&mut self, line: &[u8], at: usize, outermost: bool) {
         for (key, value) in Members::new(line, at).into_iter().flatten() {
-            let is_nested = value.writing == Writing::JsonValue && line.get(value.part.start()) == Some(&b'{');
+            let is_nested =
+                value.writing == Writing::JsonValue && line.get(value.part.start()) == Some(&b'{');
             match Role::of(key.of(line)) {
                 Some(Role::Spans) if self.read_spans(line, value.part.start()) => {}
                 Some(role) if self.take_role(role, value, line) => {}
@@ -169,7 +188,14 @@ impl Record {
                 _ if outermost && is_nested && key.of(line) == b"fields" => {
                     self.read_members(line, value.part.start(), false);
                 }
-                _ => self.push_field(Text { part: key, writing: Writing::Json }, value, None),
+                _ => self.push_field(
+                    Text {
+                        part: key,
+                        writing: Writing::Json,
+                    },
+                    value,
+                    None,
+                ),
             }
         }
     }
@@ -178,12 +204,23 @@ impl Record {
     fn read_spans(&mut self, line: &[u8], at: usize) -> bool {
         let mut found = false;
         for element in elements(line, at) {
-            let Some(members) = Members::new(line, element.part.start()) else { continue };
+            let Some(members) = Members::new(line, element.part.start()) else {
+                continue;
+            };
             let name = members.clone().find(|(key, _)| key.of(line) == b"name");
-            let Some(number) = self.push_span(name.map(|(_, value)| value).unwrap_or_default()) else { break };
+            let Some(number) = self.push_span(name.map(|(_, value)| value).unwrap_or_default()) else {
+                break;
+            };
             found = true;
             for (key, value) in members.filter(|(key, _)| key.of(line) != b"name") {
-                self.push_field(Text { part: key, writing: Writing::Json }, value, Some(number));
+                self.push_field(
+                    Text {
+                        part: key,
+                        writing: Writing::Json,
+                    },
+                    value,
+                    Some(number),
+                );
             }
         }
         found
@@ -196,12 +233,15 @@ impl Record {
                 Some(pair) => {
                     let role = Role::of(pair.key.of(line)).filter(|role| *role != Role::Spans);
                     if !role.is_some_and(|role| self.take_role(role, pair.value, line)) {
-                        self.push_field(Text::text(pair.key), pair.value, None);
+                        self.push_field(Text::in_text(pair.key), pair.value, None);
                     }
                     at = pair.next;
                 }
                 // A word without a value says nothing that could be looked for.
-                None => at = memchr::memchr(b' ', line.get(at..).unwrap_or(b"")).map_or(line.len(), |word| at + word + 1),
+                None => {
+                    at = memchr::memchr(b' ', line.get(at..).unwrap_or(b""))
+                        .map_or(line.len(), |word| at + word + 1)
+                }
             }
         }
     }
@@ -283,8 +323,21 @@ pub(super) mod tests {
         record.read(bytes, &mut Times::new(TimeZone::UTC));
         let text = |text: Text| String::from_utf8_lossy(&text.plain(bytes)).into_owned();
         let mut shown = format!("{:?}", record.level.map(Level::name).unwrap_or("-"));
-        for part in [record.thread, record.module, record.file, Text::text(record.line)] {
-            let _ = write!(shown, " {}", if part.is_empty() { "-".to_owned() } else { text(part) });
+        for part in [
+            record.thread,
+            record.module,
+            record.file,
+            Text::in_text(record.line),
+        ] {
+            let _ = write!(
+                shown,
+                " {}",
+                if part.is_empty() {
+                    "-".to_owned()
+                } else {
+                    text(part)
+                }
+            );
         }
         for name in &record.span_names {
             let _ = write!(shown, " <{}>", text(*name));
@@ -310,14 +363,18 @@ pub(super) mod tests {
     fn json_lines_of_others_are_taken_apart() {
         let line = r#"{"timestamp":"2026-11-21T12:34:56Z","level":"WARN","fields":{"message":"slow","took_ms":31},"target":"app::db","spans":[{"name":"req","id":"x"}]}"#;
         assert_eq!(shown(line), "WARN - app::db - - <req> [slow] took_ms=31 0.id=x");
-        let line = r#"{"level":"error","ts":1795264496.5,"caller":"app/main.go:17","msg":"no","message":"second"}"#;
+        let line =
+            r#"{"level":"error","ts":1795264496.5,"caller":"app/main.go:17","msg":"no","message":"second"}"#;
         assert_eq!(shown(line), "ERROR - - app/main.go 17 [no] message=second");
     }
 
     #[test]
     fn logfmt_lines_are_taken_apart() {
         let line = r#"ts=2026-11-21T12:34:56.123456789Z level=info thread=main module=app caller=n.rs:42 msg="two\nlines" peer=7 flag path=C:\x name="a b""#;
-        assert_eq!(shown(line), "INFO main app n.rs 42 [two\nlines] peer=7 path=C:\\x name=a b");
+        assert_eq!(
+            shown(line),
+            "INFO main app n.rs 42 [two\nlines] peer=7 path=C:\\x name=a b"
+        );
     }
 
     #[test]

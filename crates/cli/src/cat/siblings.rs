@@ -24,7 +24,10 @@ pub(super) struct LogPart {
 impl LogPart {
     /// A file on its own.
     pub(super) fn alone(path: PathBuf) -> Self {
-        Self { path, rotated_ns: None }
+        Self {
+            path,
+            rotated_ns: None,
+        }
     }
 
     /// Whether all of it is too old.
@@ -46,39 +49,65 @@ pub(super) fn all_of(path: &Path) -> Result<Vec<Vec<LogPart>>, CliError> {
         Some(dir) if !dir.as_os_str().is_empty() => dir.to_owned(),
         _ => PathBuf::from("."),
     };
-    let cannot_list = |cause| CliError::Read { path: dir.clone(), cause };
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let cannot_list = |cause| CliError::Read {
+        path: dir.clone(),
+        cause,
+    };
+    let name = path
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or_default();
     let (stem, extension) = match name.rfind('.') {
         Some(dot) if dot > 0 => name.split_at(dot),
         _ => (name, ""),
     };
     let mut logs: BTreeMap<String, Vec<(Place, PathBuf)>> = BTreeMap::new();
-    for entry in fs::read_dir(&dir).map_err(cannot_list)?.take(DIRECTORY_ENTRIES_MAX) {
+    for entry in fs::read_dir(&dir)
+        .map_err(cannot_list)?
+        .take(DIRECTORY_ENTRIES_MAX)
+    {
         let entry = entry.map_err(cannot_list)?;
-        let Some(found) = entry.file_name().to_str().and_then(|name| Name::read(name, stem, extension)) else {
+        let Some(found) = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| Name::read(name, stem, extension))
+        else {
             continue;
         };
-        logs.entry(found.process).or_default().push((found.place, path.with_file_name(entry.file_name())));
+        logs.entry(found.process)
+            .or_default()
+            .push((found.place, path.with_file_name(entry.file_name())));
     }
     if logs.is_empty() {
         let cause = std::io::ErrorKind::NotFound.into();
-        return Err(CliError::Open { path: path.to_owned(), cause });
+        return Err(CliError::Open {
+            path: path.to_owned(),
+            cause,
+        });
     }
     Ok(logs.into_values().map(in_order).collect())
 }
 
 /// What to do about a file that is not there: a name like it, or where to look.
 pub(super) fn hint(path: &Path) -> String {
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let wanted = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let dir = path
+        .parent()
+        .filter(|dir| !dir.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    let wanted = path
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or_default();
     let Ok(entries) = fs::read_dir(dir) else {
         return format!("there is no directory {} either", dir.display());
     };
-    let names = entries.take(DIRECTORY_ENTRIES_MAX).filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let names = entries
+        .take(DIRECTORY_ENTRIES_MAX)
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let names: Vec<String> = names.collect();
     match most_similar(wanted, names.iter().map(String::as_str)) {
         Some(similar) => format!("did you mean {}?", path.with_file_name(similar).display()),
-        None => format!("look what there is with `ls {}`", dir.display()),
+        None => format!("no file in {} has a name like it", dir.display()),
     }
 }
 
@@ -86,7 +115,10 @@ pub(super) fn hint(path: &Path) -> String {
 fn in_order(mut files: Vec<(Place, PathBuf)>) -> Vec<LogPart> {
     files.sort();
     files.dedup_by(|later, earlier| later.0.is_same_file(&earlier.0));
-    let parts = files.into_iter().map(|(place, path)| LogPart { path, rotated_ns: place.rotated_ns });
+    let parts = files.into_iter().map(|(place, path)| LogPart {
+        path,
+        rotated_ns: place.rotated_ns,
+    });
     parts.collect()
 }
 
@@ -124,14 +156,30 @@ impl Name {
         let (process, rotated) = split_process(middle)?;
         if rotated.is_empty() {
             // Only rotated files are compressed.
-            let place = Place { is_active: true, rotated_ns: None, number: 0, is_compressed };
-            return (!is_compressed).then(|| Self { process: process.to_owned(), place });
+            let place = Place {
+                is_active: true,
+                rotated_ns: None,
+                number: 0,
+                is_compressed,
+            };
+            return (!is_compressed).then(|| Self {
+                process: process.to_owned(),
+                place,
+            });
         }
         let stamped = rotated.strip_prefix('.')?;
         let (rotated_ns, length) = read_stamp(stamped)?;
         let number = stamped.get(length..)?.strip_prefix('.')?.parse().ok()?;
-        let place = Place { is_active: false, rotated_ns: Some(rotated_ns), number, is_compressed };
-        Some(Self { process: process.to_owned(), place })
+        let place = Place {
+            is_active: false,
+            rotated_ns: Some(rotated_ns),
+            number,
+            is_compressed,
+        };
+        Some(Self {
+            process: process.to_owned(),
+            place,
+        })
     }
 }
 
@@ -156,26 +204,48 @@ mod tests {
 
     fn names(dir: &Path, path: &str) -> Vec<Vec<String>> {
         let logs = all_of(&dir.join(path)).expect("there is such a log");
-        let name = |part: LogPart| part.path.file_name().map(|name| name.to_string_lossy().into_owned());
-        logs.into_iter().map(|log| log.into_iter().filter_map(name).collect()).collect()
+        let name = |part: LogPart| {
+            part.path
+                .file_name()
+                .map(|name| name.to_string_lossy().into_owned())
+        };
+        logs.into_iter()
+            .map(|log| log.into_iter().filter_map(name).collect())
+            .collect()
     }
 
     #[test]
     fn the_files_of_a_log_are_found_in_order() {
         let dir = tempfile::tempdir().expect("a directory");
         for name in [
-            "app.log", "app.2026-11-21T12-34-56Z.2.log", "app.2026-11-21T12-34-56Z.1.log.zst",
-            "app.2026-11-20T12-34-56Z.1.log.gz", "app.2026-11-20T12-34-56Z.1.log", "app.4711.log",
-            "app.4711.2026-11-20T12-34-56Z.1.log", "app.2026-11-21T01-00-00+0200.1.log",
-            "app.2026-11-21T12-34-56Z.1.log.zst.tmp", "app2.log", "app.old.log", "app.log.zst", "other.log", "app",
+            "app.log",
+            "app.2026-11-21T12-34-56Z.2.log",
+            "app.2026-11-21T12-34-56Z.1.log.zst",
+            "app.2026-11-20T12-34-56Z.1.log.gz",
+            "app.2026-11-20T12-34-56Z.1.log",
+            "app.4711.log",
+            "app.4711.2026-11-20T12-34-56Z.1.log",
+            "app.2026-11-21T01-00-00+0200.1.log",
+            "app.2026-11-21T12-34-56Z.1.log.zst.tmp",
+            "app2.log",
+            "app.old.log",
+            "app.log.zst",
+            "other.log",
+            "app",
         ] {
             fs::write(dir.path().join(name), "").expect("a file");
         }
         let found = names(dir.path(), "app.log");
-        assert_eq!(found[0], [
-            "app.2026-11-20T12-34-56Z.1.log", "app.2026-11-21T01-00-00+0200.1.log",
-            "app.2026-11-21T12-34-56Z.1.log.zst", "app.2026-11-21T12-34-56Z.2.log", "app.log",
-        ]);
+        assert_eq!(
+            found[0],
+            [
+                "app.2026-11-20T12-34-56Z.1.log",
+                "app.2026-11-21T01-00-00+0200.1.log",
+                "app.2026-11-21T12-34-56Z.1.log.zst",
+                "app.2026-11-21T12-34-56Z.2.log",
+                "app.log",
+            ]
+        );
         assert_eq!(found[1], ["app.4711.2026-11-20T12-34-56Z.1.log", "app.4711.log"]);
         assert_eq!(found.len(), 2);
         assert!(all_of(&dir.path().join("none.log")).is_err());
@@ -183,7 +253,10 @@ mod tests {
 
     #[test]
     fn only_what_was_rotated_long_before_is_left_out() {
-        let part = LogPart { path: PathBuf::new(), rotated_ns: Some(1_000) };
+        let part = LogPart {
+            path: PathBuf::new(),
+            rotated_ns: Some(1_000),
+        };
         assert!(!part.is_before(None));
         assert!(!part.is_before(Some(1_000 + LATE_NS)));
         assert!(part.is_before(Some(1_001 + LATE_NS)));

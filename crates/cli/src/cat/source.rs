@@ -51,13 +51,16 @@ pub(super) struct Source {
     /// Entries before this one may be taken.
     ready: usize,
     at_end: bool,
-    /// The record that was finished last, for lines that follow it.
-    last: Option<Last>,
+    /// What was finished last, for what goes on with it.
+    last: Last,
+    /// Whether what was finished last was a piece of a line, which goes on.
+    in_line: bool,
     has_lines: bool,
+    has_records: bool,
     failures: Vec<CliError>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Last {
     unix_ns: u64,
     passes: bool,
@@ -86,8 +89,10 @@ impl Source {
             next: 0,
             ready: 0,
             at_end: false,
-            last: None,
+            last: Last::default(),
+            in_line: false,
             has_lines: false,
+            has_records: false,
             failures: Vec::new(),
         }
     }
@@ -95,7 +100,10 @@ impl Source {
     /// The next record, if one is ready.
     #[inline]
     pub(super) fn peek(&self) -> Option<Entry> {
-        self.entries.get(self.next).filter(|_| self.next < self.ready).copied()
+        self.entries
+            .get(self.next)
+            .filter(|_| self.next < self.ready)
+            .copied()
     }
 
     /// Goes on to the record behind.
@@ -122,11 +130,15 @@ impl Source {
 
     /// Whether there were lines, and none that a record begins with.
     pub(super) fn has_no_records(&self) -> bool {
-        self.has_lines && self.last.is_none()
+        self.has_lines && !self.has_records
     }
 
     /// Reads until a record is ready. `false` at the end of the log. Before it would wait, `before_wait` is called.
-    pub(super) fn fill<E>(&mut self, filter: &Filter, mut before_wait: impl FnMut() -> Result<(), E>) -> Result<bool, E> {
+    pub(super) fn fill<E>(
+        &mut self,
+        filter: &Filter,
+        mut before_wait: impl FnMut() -> Result<(), E>,
+    ) -> Result<bool, E> {
         while self.next >= self.ready {
             if self.at_end {
                 return Ok(false);
@@ -229,9 +241,9 @@ impl Source {
             let length = memchr::memchr(b'\n', rest).map_or(rest.len(), |end| end + 1);
             let line = rest.get(..length).unwrap_or(b"");
             self.has_lines = true;
-            let head = read_head(line.strip_suffix(b"\n").unwrap_or(line), &mut self.times);
+            let head = self.head_of(line, at == self.open_at);
             // Lines before the first record are taken one by one.
-            let is_before_first = self.last.is_none() && open.is_some_and(|open| open.head.is_none());
+            let is_before_first = !self.has_records && open.is_some_and(|open| open.head.is_none());
             if head.is_some() || open.is_none() || is_before_first {
                 if let Some(open) = open {
                     self.finish(open, at, bytes, filter);
@@ -250,29 +262,52 @@ impl Source {
                 self.open_at = open.start;
             }
         } else if self.filled - whole >= RECORD_BYTES_MAX {
-            // A line without an end: what is there goes on with the record before.
-            self.finish(Open { head: None, start: whole }, self.filled, bytes, filter);
+            // A line without an end is passed on in pieces.
+            let line = bytes.get(whole..).unwrap_or(b"");
+            let head = self.head_of(line, true);
+            self.finish(Open { head, start: whole }, self.filled, bytes, filter);
             self.open_at = self.filled;
         }
         self.chunk = chunk;
     }
 
+    /// The head of a line, unless it is the rest of one.
+    #[inline]
+    fn head_of(&mut self, line: &[u8], is_first: bool) -> Option<Head> {
+        if is_first && self.in_line {
+            return None;
+        }
+        read_head(line.strip_suffix(b"\n").unwrap_or(line), &mut self.times)
+    }
+
     /// Notes a record or a further piece of one, if it passes.
     fn finish(&mut self, open: Open, end: usize, bytes: &[u8], filter: &Filter) {
         let text = bytes.get(open.start..end).unwrap_or(b"");
-        let (unix_ns, passes) = match (open.head, self.last) {
-            (Some(head), _) => {
-                let passes =
-                    filter.passes_head(&head) && filter.passes_whole(text, &mut self.parts, &mut self.times);
-                self.last = Some(Last { unix_ns: head.unix_ns, passes });
-                (head.unix_ns, passes)
-            }
-            (None, Some(last)) => (last.unix_ns, last.passes),
-            (None, None) => (0, filter.passes_headless(text)),
-        };
+        let goes_on = open.head.is_none() && (self.has_records || self.in_line);
+        if let Some(head) = open.head {
+            let passes =
+                filter.passes_head(&head) && filter.passes_whole(text, &mut self.parts, &mut self.times);
+            self.last = Last {
+                unix_ns: head.unix_ns,
+                passes,
+            };
+            self.has_records = true;
+        } else if !goes_on {
+            self.last = Last {
+                unix_ns: 0,
+                passes: filter.passes_headless(text),
+            };
+        }
+        self.in_line = text.last() != Some(&b'\n');
+        let Last { unix_ns, passes } = self.last;
         if passes {
-            let goes_on = open.head.is_none() && self.last.is_some();
-            self.entries.push(Entry { unix_ns, start: open.start, end, goes_on, is_kept: false });
+            self.entries.push(Entry {
+                unix_ns,
+                start: open.start,
+                end,
+                goes_on,
+                is_kept: false,
+            });
         }
     }
 
@@ -285,10 +320,15 @@ impl Source {
             return;
         }
         let mut bytes = 0;
-        let late = self.entries.iter().rev().take(REORDER_RECORDS).take_while(|entry| {
-            bytes += entry.end - entry.start;
-            bytes <= REORDER_BYTES && !entry.is_kept
-        });
+        let late = self
+            .entries
+            .iter()
+            .rev()
+            .take(REORDER_RECORDS)
+            .take_while(|entry| {
+                bytes += entry.end - entry.start;
+                bytes <= REORDER_BYTES && !entry.is_kept
+            });
         self.ready = self.entries.len() - late.count();
     }
 
@@ -312,7 +352,9 @@ fn move_bytes(from: &[u8], range: std::ops::Range<usize>, to: &mut [u8], at: usi
 /// Takes the colours out that a console's layout put in: `ESC [ 1 ; 31 m`. Returns where the bytes end now. Half of a
 /// sequence at the end stays for the next time.
 fn strip_colors(chunk: &mut [u8], from: usize, end: usize) -> usize {
-    let Some(first) = chunk.get(from..end).and_then(|bytes| memchr::memchr(0x1b, bytes)) else { return end };
+    let Some(first) = chunk.get(from..end).and_then(|bytes| memchr::memchr(0x1b, bytes)) else {
+        return end;
+    };
     let (mut read, mut write) = (from + first, from + first);
     while read < end {
         if let Some(length) = chunk.get(read..end).and_then(color_length) {
@@ -330,7 +372,10 @@ fn strip_colors(chunk: &mut [u8], from: usize, end: usize) -> usize {
 
 fn color_length(bytes: &[u8]) -> Option<usize> {
     let parameters = bytes.strip_prefix(b"\x1b[")?;
-    let length = parameters.iter().take_while(|byte| matches!(byte, b'0'..=b'9' | b';' | b':')).count();
+    let length = parameters
+        .iter()
+        .take_while(|byte| matches!(byte, b'0'..=b'9' | b';' | b':'))
+        .count();
     (parameters.get(length) == Some(&b'm')).then_some(length + 3)
 }
 
@@ -346,7 +391,10 @@ mod tests {
             bytes.truncate(end);
             bytes
         };
-        assert_eq!(strip(b"\x1b[2m2026\x1b[0m \x1b[1;31mFATAL\x1b[m x\n"), b"2026 FATAL x\n");
+        assert_eq!(
+            strip(b"\x1b[2m2026\x1b[0m \x1b[1;31mFATAL\x1b[m x\n"),
+            b"2026 FATAL x\n"
+        );
         assert_eq!(strip(b"a\x1b[2Jb\x1b[31"), b"a\x1b[2Jb\x1b[31");
         assert_eq!(strip(b"\x1b\x1b[1m\x1b"), b"\x1b\x1b");
         assert_eq!(strip(b"plain"), b"plain");

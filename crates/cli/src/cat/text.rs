@@ -11,23 +11,25 @@ const PLACE_WORDS_MAX: usize = 8;
 
 /// `main app::net net.rs:42 outer{id=1}: connected to 10.0.0.1 peer=7`
 pub(super) fn read_text(record: &mut Record, line: &[u8]) {
-    let at = skip(line, record.level_part.end().max(record.time.end()), |byte| matches!(byte, b' ' | b']' | b')'));
+    let at = skip(line, record.level_part.end().max(record.time.end()), |byte| {
+        matches!(byte, b' ' | b']' | b')')
+    });
     let words = Words::read(line, at);
     let body = if let Some(place) = words.place(line) {
         let word = words.part(place);
         read_place(record, line, word);
         if place > 1 {
-            record.module = Text::text(words.part(place - 1));
+            record.module = Text::in_text(words.part(place - 1));
         }
         let last_of_thread = if place > 1 { place - 2 } else { 0 };
-        record.thread = Text::text(Part::new(at, words.part(last_of_thread).end()));
+        record.thread = Text::in_text(Part::new(at, words.part(last_of_thread).end()));
         word.end()
     } else if words.is_own(line, record) {
-        record.thread = Text::text(words.part(0));
-        record.module = Text::text(words.part(1));
+        record.thread = Text::in_text(words.part(0));
+        record.module = Text::in_text(words.part(1));
         words.part(1).end()
     } else if let Some(module) = words.module_with_colon(line) {
-        record.module = Text::text(Part::new(module.start(), module.end() - 1));
+        record.module = Text::in_text(Part::new(module.start(), module.end() - 1));
         module.end()
     } else {
         at
@@ -44,7 +46,7 @@ pub(super) fn read_glog(record: &mut Record, line: &[u8]) {
     };
     let head = rest.get(..bracket).unwrap_or(b"");
     let thread_length = memchr::memchr(b' ', head).unwrap_or(0);
-    record.thread = Text::text(Part::new(at, at + thread_length));
+    record.thread = Text::in_text(Part::new(at, at + thread_length));
     let place = skip(line, at + thread_length, |byte| byte == b' ');
     read_place(record, line, Part::new(place, at + bracket));
     read_body(record, line, at + bracket + 1);
@@ -58,7 +60,7 @@ fn skip(line: &[u8], at: usize, skipped: impl Fn(u8) -> bool) -> usize {
 fn read_place(record: &mut Record, line: &[u8], word: Part) {
     let text = word.of(line);
     let colon = memchr::memrchr(b':', text).unwrap_or(text.len());
-    record.file = Text::text(Part::new(word.start(), word.start() + colon));
+    record.file = Text::in_text(Part::new(word.start(), word.start() + colon));
     record.line = Part::new(word.start() + (colon + 1).min(text.len()), word.end());
 }
 
@@ -72,11 +74,15 @@ fn read_body(record: &mut Record, line: &[u8], at: usize) {
     });
     record.spans_part = Part::new(at, start);
     let pairs = trailing_pairs(line, start);
-    let message_end = if pairs < line.len() { pairs.saturating_sub(1) } else { line.len() };
-    record.message = Text::text(Part::new(start, message_end.max(start)));
+    let message_end = if pairs < line.len() {
+        pairs.saturating_sub(1)
+    } else {
+        line.len()
+    };
+    record.message = Text::in_text(Part::new(start, message_end.max(start)));
     let mut at = pairs;
     while let Some(pair) = read_pair(line, at, Style::Text) {
-        record.push_field(Text::text(pair.key), pair.value, None);
+        record.push_field(Text::in_text(pair.key), pair.value, None);
         at = pair.next;
     }
 }
@@ -87,7 +93,7 @@ fn read_spans(record: &mut Record, line: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
     loop {
         let end = span_name_end(line, at).filter(|end| *end > at)?;
-        let number = record.push_span(Text::text(Part::new(at, end)))?;
+        let number = record.push_span(Text::in_text(Part::new(at, end)))?;
         at = end;
         if line.get(at) == Some(&b'{') {
             at = read_span_fields(record, line, at + 1, number)?;
@@ -97,7 +103,11 @@ fn read_spans(record: &mut Record, line: &[u8], from: usize) -> Option<usize> {
         }
         at += 1;
         if line.get(at) == Some(&b' ') {
-            return record.fields.iter().any(|field| field.span.is_some()).then_some(at + 1);
+            return record
+                .fields
+                .iter()
+                .any(|field| field.span.is_some())
+                .then_some(at + 1);
         }
     }
 }
@@ -123,7 +133,7 @@ fn read_span_fields(record: &mut Record, line: &[u8], from: usize, span: u8) -> 
         if let Some(pair) = read_pair(line, at, Style::Text)
             && !contains_end(pair.value.part.of(line))
         {
-            record.push_field(Text::text(pair.key), pair.value, Some(span));
+            record.push_field(Text::in_text(pair.key), pair.value, Some(span));
             at = pair.next;
             continue;
         }
@@ -138,10 +148,13 @@ fn read_span_fields(record: &mut Record, line: &[u8], from: usize, span: u8) -> 
             false => start + span_end(line.get(start..)?)?,
         };
         let value = match quoted {
-            true => Text { part: Part::new(start + 1, end - 1), writing: crate::escape::Writing::Quoted },
-            false => Text::text(Part::new(start, end)),
+            true => Text {
+                part: Part::new(start + 1, end - 1),
+                writing: crate::escape::Writing::Quoted,
+            },
+            false => Text::in_text(Part::new(start, end)),
         };
-        record.push_field(Text::text(Part::new(at, equals)), value, Some(span));
+        record.push_field(Text::in_text(Part::new(at, equals)), value, Some(span));
         return (line.get(end) == Some(&b'}')).then_some(end + 1);
     }
 }
@@ -164,10 +177,15 @@ struct Words {
 
 impl Words {
     fn read(line: &[u8], from: usize) -> Self {
-        let mut words = Self { parts: [Part::default(); PLACE_WORDS_MAX + 1], count: 0 };
+        let mut words = Self {
+            parts: [Part::default(); PLACE_WORDS_MAX + 1],
+            count: 0,
+        };
         let mut at = from;
         for place in &mut words.parts {
-            let Some(rest) = line.get(at..).filter(|rest| !rest.is_empty()) else { break };
+            let Some(rest) = line.get(at..).filter(|rest| !rest.is_empty()) else {
+                break;
+            };
             let end = at + memchr::memchr(b' ', rest).unwrap_or(rest.len());
             *place = Part::new(at, end);
             words.count += 1;
@@ -186,7 +204,12 @@ impl Words {
 
     /// The number of the word that is a place in the source, `net.rs:42`, with a module or a thread before it.
     fn place(&self, line: &[u8]) -> Option<usize> {
-        let number = self.all().iter().skip(1).position(|part| is_place(part.of(line)))? + 1;
+        let number = self
+            .all()
+            .iter()
+            .skip(1)
+            .position(|part| is_place(part.of(line)))?
+            + 1;
         let before = self.part(number - 1).of(line);
         // Further behind, something else may look like a place: `connected to host.org:80`.
         (number <= 2 || is_module(before)).then_some(number)
@@ -195,7 +218,11 @@ impl Words {
     /// Whether a line without a place is Logdrive's: its times have nine digits, its levels are padded to six.
     fn is_own(&self, line: &[u8], record: &Record) -> bool {
         let is_nine_digits = record.time.of(line).get(19..20) == Some(b".")
-            && record.time.of(line).get(20..29).is_some_and(|digits| digits.iter().all(u8::is_ascii_digit));
+            && record
+                .time
+                .of(line)
+                .get(20..29)
+                .is_some_and(|digits| digits.iter().all(u8::is_ascii_digit));
         let is_padded = record.level_part.start() == record.time.end() + 1
             && self.part(0).start() == record.level_part.start() + 6;
         is_nine_digits && is_padded && self.count > 1 && is_module(self.part(1).of(line))
@@ -211,7 +238,9 @@ impl Words {
 
 /// `net.rs:42`
 fn is_place(word: &[u8]) -> bool {
-    let Some(colon) = memchr::memrchr(b':', word) else { return false };
+    let Some(colon) = memchr::memrchr(b':', word) else {
+        return false;
+    };
     let (file, line) = word.split_at(colon);
     let number = line.get(1..).unwrap_or(b"");
     let is_number = !number.is_empty() && number.len() <= 10 && number.iter().all(u8::is_ascii_digit);
@@ -220,8 +249,11 @@ fn is_place(word: &[u8]) -> bool {
 
 /// `app::net`, `net.quic`
 fn is_module(word: &[u8]) -> bool {
-    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':' | b'.' | b'-' | b'/');
-    let begins = word.first().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_');
+    let is_name =
+        |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':' | b'.' | b'-' | b'/');
+    let begins = word
+        .first()
+        .is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_');
     begins && word.iter().all(is_name) && !word.ends_with(b":") && !word.ends_with(b".")
 }
 
@@ -232,31 +264,63 @@ mod tests {
     #[test]
     fn lines_of_the_text_layout_are_taken_apart() {
         for (rest, expected) in [
-            ("INFO  main app::net net.rs:42 connected to 10.0.0.1:80 peer=7 name=\"a b\"",
-             "INFO main app::net net.rs 42 [connected to 10.0.0.1:80] peer=7 name=a b"),
-            ("DEBUG tokio worker 3 app a.rs:1 x=1", "DEBUG tokio worker 3 app a.rs 1 [] x=1"),
+            (
+                "INFO  main app::net net.rs:42 connected to 10.0.0.1:80 peer=7 name=\"a b\"",
+                "INFO main app::net net.rs 42 [connected to 10.0.0.1:80] peer=7 name=a b",
+            ),
+            (
+                "DEBUG tokio worker 3 app a.rs:1 x=1",
+                "DEBUG tokio worker 3 app a.rs 1 [] x=1",
+            ),
             ("DEBUG 4711 a.rs:1 hello", "DEBUG 4711 - a.rs 1 [hello]"),
-            ("WARN  logdrive logdrive 12 records dropped: ring full", "WARN logdrive logdrive - - [12 records dropped: ring full]"),
-            ("TRACE t q::c c.rs:9 conn{id=3 side=\"the server\"}:path{n=1}: sent bytes=1200",
-             "TRACE t q::c c.rs 9 <conn> <path> [sent] 0.id=3 0.side=the server 1.n=1 bytes=1200"),
-            ("TRACE t q c.rs:9 a{v=\"x\"}:b: m", "TRACE t q c.rs 9 <a> <b> [m] 0.v=x"),
+            (
+                "WARN  logdrive logdrive 12 records dropped: ring full",
+                "WARN logdrive logdrive - - [12 records dropped: ring full]",
+            ),
+            (
+                "TRACE t q::c c.rs:9 conn{id=3 side=\"the server\"}:path{n=1}: sent bytes=1200",
+                "TRACE t q::c c.rs 9 <conn> <path> [sent] 0.id=3 0.side=the server 1.n=1 bytes=1200",
+            ),
+            (
+                "TRACE t q c.rs:9 a{v=\"x\"}:b: m",
+                "TRACE t q c.rs 9 <a> <b> [m] 0.v=x",
+            ),
             ("TRACE t q c.rs:9 a{v={}}: m", "TRACE t q c.rs 9 <a> [m] 0.v={}"),
-            ("INFO  t q c.rs:9 note: not a span k=1", "INFO t q c.rs 9 [note: not a span] k=1"),
+            (
+                "INFO  t q c.rs:9 note: not a span k=1",
+                "INFO t q c.rs 9 [note: not a span] k=1",
+            ),
             ("INFO  t q c.rs:9 a{b: c", "INFO t q c.rs 9 [a{b: c]"),
-            (r"INFO  t q c.rs:9 two\nlines of C:\\x", "INFO t q c.rs 9 [two\nlines of C:\\x]"),
+            (
+                r"INFO  t q c.rs:9 two\nlines of C:\\x",
+                "INFO t q c.rs 9 [two\nlines of C:\\x]",
+            ),
             ("INFO  main app a.rs:1", "INFO main app a.rs 1 []"),
             ("INFO  main", "INFO - - - - [main]"),
         ] {
-            assert_eq!(shown(&format!("2026-11-21T12:34:56.123456789Z {rest}")), expected, "{rest}");
+            assert_eq!(
+                shown(&format!("2026-11-21T12:34:56.123456789Z {rest}")),
+                expected,
+                "{rest}"
+            );
         }
     }
 
     #[test]
     fn lines_of_other_loggers_give_what_they_have() {
         for (line, expected) in [
-            ("2026-11-21T12:34:56.123456Z  INFO app::net: connected peer=7", "INFO - app::net - - [connected] peer=7"),
-            ("[2026-11-21 12:34:56.123] [info] hello world again", "INFO - - - - [hello world again]"),
-            ("2026-11-21 12:34:56,123 hello to all of you", "- - - - - [hello to all of you]"),
+            (
+                "2026-11-21T12:34:56.123456Z  INFO app::net: connected peer=7",
+                "INFO - app::net - - [connected] peer=7",
+            ),
+            (
+                "[2026-11-21 12:34:56.123] [info] hello world again",
+                "INFO - - - - [hello world again]",
+            ),
+            (
+                "2026-11-21 12:34:56,123 hello to all of you",
+                "- - - - - [hello to all of you]",
+            ),
         ] {
             assert_eq!(shown(line), expected, "{line}");
         }
@@ -265,9 +329,15 @@ mod tests {
     #[test]
     fn lines_of_glog_are_taken_apart() {
         for (line, expected) in [
-            ("I20261121 12:34:56.123456   417 net.cc:42] connected peer=7", "INFO 417 - net.cc 42 [connected] peer=7"),
+            (
+                "I20261121 12:34:56.123456   417 net.cc:42] connected peer=7",
+                "INFO 417 - net.cc 42 [connected] peer=7",
+            ),
             ("E1121 12:34:56.123456 417 a/b.cc:1] ", "ERROR 417 - a/b.cc 1 []"),
-            ("E20261121 12:34:56.123456 no bracket here", "ERROR - - - - [no bracket here]"),
+            (
+                "E20261121 12:34:56.123456 no bracket here",
+                "ERROR - - - - [no bracket here]",
+            ),
         ] {
             assert_eq!(shown(line), expected, "{line}");
         }

@@ -8,7 +8,11 @@ use std::process::{Child, Command, Output, Stdio};
 /// The command, in a directory, with an environment of its own.
 pub(crate) fn logdrive(dir: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_logdrive"));
-    command.current_dir(dir).env_clear().env("TZ", "UTC").stdin(Stdio::null());
+    command
+        .current_dir(dir)
+        .env_clear()
+        .env("TZ", "UTC")
+        .stdin(Stdio::null());
     command
 }
 
@@ -73,7 +77,9 @@ impl Victim {
             .spawn()
             .expect("the program starts");
         let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-        let is_ready = lines.map_while(Result::ok).any(|line| line.contains("victim is ready"));
+        let is_ready = lines
+            .map_while(Result::ok)
+            .any(|line| line.contains("victim is ready"));
         assert!(is_ready, "the program ended before it had logged");
         Self { child }
     }

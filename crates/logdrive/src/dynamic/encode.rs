@@ -38,15 +38,22 @@ impl<'a> Encoder<'a> {
 
     /// What was written, and whether anything was cut or left out.
     #[inline]
-    pub(crate) fn finish(self) -> (&'a [u8], bool) {
-        let Self { bytes, at, cut } = self;
-        (bytes.get(..at).unwrap_or(&[]), cut)
+    pub(crate) fn written(&self) -> (&[u8], bool) {
+        (self.bytes.get(..self.at).unwrap_or(&[]), self.cut)
     }
 
     /// A number, or nothing at all (`Kind::None`).
     #[inline]
     pub(crate) fn number<const N: usize>(&mut self, kind: Kind, key: Key<'_>, value: [u8; N]) {
-        if self.head(kind, key, N) {
+        if let Key::Index(index) = key
+            && let Some(rest) = self.bytes.get_mut(self.at..)
+            && let Some((head, rest)) = rest.split_first_chunk_mut::<2>()
+            && let Some(place) = rest.first_chunk_mut::<N>()
+        {
+            *head = [kind.code(), index];
+            *place = value;
+            self.at += 2 + N;
+        } else if self.head(kind, key, N) {
             self.put(value);
         }
     }
@@ -54,17 +61,17 @@ impl<'a> Encoder<'a> {
     /// Text, cut where it does not fit.
     #[inline]
     pub(crate) fn text(&mut self, kind: Kind, key: Key<'_>, text: &str) {
-        if self.head(kind, key, 4 + CUT_MARK.len()) {
-            let end = self.at + 4 + text.len();
-            if let Some((length, place)) =
-                self.bytes.get_mut(self.at..end).and_then(|place| place.split_first_chunk_mut::<4>())
-            {
-                *length = (text.len() as u32).to_le_bytes();
-                copy(place, text.as_bytes());
-                self.at = end;
-            } else {
-                self.counted(|out| out.write_str(text));
-            }
+        if let Key::Index(index) = key
+            && let Some(rest) = self.bytes.get_mut(self.at..)
+            && let Some((head, rest)) = rest.split_first_chunk_mut::<6>()
+            && let Some(place) = rest.get_mut(..text.len())
+        {
+            let [a, b, c, d] = (text.len() as u32).to_le_bytes();
+            *head = [kind.code(), index, a, b, c, d];
+            copy(place, text.as_bytes());
+            self.at += 6 + text.len();
+        } else if self.head(kind, key, 4 + CUT_MARK.len()) {
+            self.counted(|out| out.write_str(text));
         }
     }
 
@@ -365,7 +372,7 @@ mod tests {
         let mut bytes = [0xee; 1000];
         let mut encoder = Encoder::new(&mut bytes);
         encoder.message(constant, |out| pieces.iter().try_for_each(|piece| out.write_str(piece)));
-        encoder.finish().0.to_vec()
+        encoder.written().0.to_vec()
     }
 
     #[test]
@@ -396,7 +403,7 @@ mod tests {
         encoder.number(Kind::U64, Key::Index(3), 7u64.to_le_bytes());
         encoder.message(None, |out| out.write_str("hello"));
         encoder.text(Kind::Str, Key::Inline("key"), "value");
-        let values = values(encoder.finish().0);
+        let values = values(encoder.written().0);
         assert_eq!(values[0].value, Value::Message(b"hello"));
         assert_eq!((values[1].index, values[1].value), (Some(3), Value::U64(7)));
         assert_eq!((values[2].key, values[2].value), ("key", Value::Str(b"value")));
@@ -411,7 +418,7 @@ mod tests {
             encoder.number(Kind::I64, Key::Index(1), (-5i64).to_le_bytes());
             encoder.text(Kind::Str, Key::Index(2), "twenty bytes of text");
             encoder.rendered(Kind::Debug, Key::Inline("list"), format_args!("{:?}", [1, 2, 3]));
-            let (bytes, cut) = encoder.finish();
+            let (bytes, cut) = encoder.written();
             let values = values(bytes);
             assert_eq!(cut, limit < 94, "{limit} {values:?}");
             if !cut {

@@ -2,7 +2,8 @@
 
 use super::site::{self, Site};
 use super::spans;
-use super::subscriber::{encode_event, encode_recorded, encode_span, merge, write};
+use super::subscriber::{encode_recorded, encode_span, merge, write};
+use super::visit::EventValues;
 use crate::dynamic::limits::SCOPE_BYTES_MAX;
 use crate::dynamic::with_scratch;
 use logdrive_wire::limits::SCOPE_DEPTH_MAX;
@@ -76,7 +77,7 @@ where
         let Some(span) = context.span(id) else { return };
         let mut own = Vec::new();
         if Site::of(attributes.metadata()).is_shown() {
-            with_scratch(|bytes| own.extend_from_slice(encode_span(attributes, bytes)));
+            encode_span(attributes, |bytes| own.extend_from_slice(bytes));
         }
         span.extensions_mut().replace(SpanBytes {
             own,
@@ -88,23 +89,22 @@ where
 
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
         let Some(span) = context.span(id) else { return };
-        with_scratch(|bytes| {
-            let recorded = encode_recorded(values, bytes);
-            let changed = span
-                .extensions_mut()
-                .get_mut::<SpanBytes>()
-                .is_some_and(|kept| merge(&mut kept.own, recorded));
-            if changed {
-                spans::raise_epoch();
-            }
-        });
+        let change = |recorded: &[u8]| {
+            let mut extensions = span.extensions_mut();
+            extensions.get_mut::<SpanBytes>().is_some_and(|kept| merge(&mut kept.own, recorded))
+        };
+        if encode_recorded(values, change) {
+            spans::raise_epoch();
+        }
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         let site = Site::of(event.metadata());
         let Some(id) = site.admit(event) else { return };
         with_scratch(|bytes| {
-            let (values, cut) = encode_event(event, site, bytes);
+            let mut values = EventValues::new(bytes, site);
+            event.record(&mut values);
+            let (values, cut) = values.finish();
             let Some(span) = context.event_span(event) else {
                 return write(site, id, &[], values, cut);
             };

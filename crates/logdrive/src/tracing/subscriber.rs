@@ -5,7 +5,7 @@ use super::site::Site;
 use super::spans::{self, SpanKey};
 use super::visit::{EventValues, SpanValues};
 use crate::dynamic::limits::SPAN_BYTES_MAX;
-use crate::dynamic::{Encoder, Ready, commit, with_scratch};
+use crate::dynamic::{Encoder, Head, commit, with_scratch};
 use logdrive_wire::{Cursor, Value, WireError, kind::FieldKind, value::INLINE_KEY};
 use tracing_core::span::{Attributes, Current, Id, Record};
 use tracing_core::{Event, Interest, Metadata};
@@ -53,19 +53,14 @@ impl tracing_core::Subscriber for Subscriber {
         if !Site::of(metadata).is_shown() {
             return spans::open(metadata, parent, &[]).to_id();
         }
-        with_scratch(|bytes| {
-            spans::open(metadata, parent, encode_span(attributes, bytes)).to_id()
-        })
+        encode_span(attributes, |bytes| spans::open(metadata, parent, bytes).to_id())
     }
 
     fn record(&self, id: &Id, values: &Record<'_>) {
-        with_scratch(|bytes| {
-            let recorded = encode_recorded(values, bytes);
-            let changed = spans::with(SpanKey::of(id), |span| merge(&mut span.bytes, recorded));
-            if changed == Some(true) {
-                spans::raise_epoch();
-            }
-        });
+        let change = |recorded: &[u8]| spans::with(SpanKey::of(id), |span| merge(&mut span.bytes, recorded));
+        if encode_recorded(values, change) == Some(true) {
+            spans::raise_epoch();
+        }
     }
 
     fn record_follows_from(&self, _: &Id, _: &Id) {}
@@ -75,7 +70,9 @@ impl tracing_core::Subscriber for Subscriber {
         let site = Site::of(event.metadata());
         let Some(id) = site.admit(event) else { return };
         with_scratch(|bytes| {
-            let (values, cut) = encode_event(event, site, bytes);
+            let mut values = EventValues::new(bytes, site);
+            event.record(&mut values);
+            let (values, cut) = values.finish();
             let write = |scope: &[u8]| write(site, id, scope, values, cut);
             match event.parent() {
                 None if event.is_contextual() => context::with_current_scope(write),
@@ -115,43 +112,35 @@ impl tracing_core::Subscriber for Subscriber {
 }
 
 /// Writes the record.
-#[inline]
+#[inline(always)]
 pub(super) fn write(site: &'static Site, id: u32, scope: &[u8], values: &[u8], cut: bool) {
-    commit(
-        Ready {
-            id,
-            urgent: site.urgent,
-            scope,
-            values,
-            cut,
-        },
-        &|| site.number_again(),
-    );
-}
-
-/// An event's values, and whether something was cut.
-#[inline]
-pub(super) fn encode_event<'b>(event: &Event<'_>, site: &'b Site, bytes: &'b mut [u8]) -> (&'b [u8], bool) {
-    let mut values = EventValues::new(Encoder::new(bytes), site);
-    event.record(&mut values);
-    values.finish()
+    let urgent = site.urgent;
+    commit(Head { id, urgent }, scope, values, cut, || site.number_again());
 }
 
 /// A new span as a scope has it: `u16 name length, name, u16 fields length, fields`.
 #[inline]
-pub(super) fn encode_span<'b>(attributes: &Attributes<'_>, bytes: &'b mut [u8]) -> &'b [u8] {
-    let mut values = SpanValues { out: Encoder::new(limited(bytes, SPAN_BYTES_MAX)) };
-    let at = values.out.span_name(attributes.metadata().name());
-    attributes.record(&mut values);
-    values.out.end_span(at);
-    values.out.finish().0
+pub(super) fn encode_span<R>(attributes: &Attributes<'_>, take: impl FnOnce(&[u8]) -> R) -> R {
+    with_scratch(|bytes| {
+        let mut values = SpanValues {
+            out: Encoder::new(limited(bytes, SPAN_BYTES_MAX)),
+        };
+        let at = values.out.span_name(attributes.metadata().name());
+        attributes.record(&mut values);
+        values.out.end_span(at);
+        take(values.out.written().0)
+    })
 }
 
 /// Fields that a span gets later.
-pub(super) fn encode_recorded<'b>(recorded: &Record<'_>, bytes: &'b mut [u8]) -> &'b [u8] {
-    let mut values = SpanValues { out: Encoder::new(limited(bytes, SPAN_BYTES_MAX)) };
-    recorded.record(&mut values);
-    values.out.finish().0
+pub(super) fn encode_recorded<R>(recorded: &Record<'_>, take: impl FnOnce(&[u8]) -> R) -> R {
+    with_scratch(|bytes| {
+        let mut values = SpanValues {
+            out: Encoder::new(limited(bytes, SPAN_BYTES_MAX)),
+        };
+        recorded.record(&mut values);
+        take(values.out.written().0)
+    })
 }
 
 fn limited(bytes: &mut [u8], length: usize) -> &mut [u8] {
@@ -233,7 +222,7 @@ mod tests {
         let mut bytes = vec![0xee; SPAN_BYTES_MAX];
         let mut out = Encoder::new(&mut bytes);
         write(&mut out);
-        out.finish().0.to_vec()
+        out.written().0.to_vec()
     }
 
     fn span(write: impl FnOnce(&mut Encoder<'_>)) -> Vec<u8> {

@@ -23,9 +23,9 @@ pub(super) struct EventValues<'a> {
 
 impl<'a> EventValues<'a> {
     #[inline]
-    pub(super) fn new(out: Encoder<'a>, site: &'a Site) -> Self {
+    pub(super) fn new(bytes: &'a mut [u8], site: &'a Site) -> Self {
         Self {
-            out,
+            out: Encoder::new(bytes),
             message_index: site.message_index,
             constant: site.constant(),
             has_message: false,
@@ -34,11 +34,11 @@ impl<'a> EventValues<'a> {
 
     /// The bytes, and whether something was cut. Says that there was no message where the table has one.
     #[inline]
-    pub(super) fn finish(mut self) -> (&'a [u8], bool) {
+    pub(super) fn finish(&mut self) -> (&[u8], bool) {
         if self.constant.is_some() && !self.has_message {
             self.out.message(None, |_| Ok(()));
         }
-        self.out.finish()
+        self.out.written()
     }
 
     #[inline]
@@ -122,7 +122,7 @@ impl Visit for EventValues<'_> {
     #[inline]
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         if field.index() == self.message_index {
-            self.message(|out| write!(out, "{value:?}"));
+            self.message(|out| fmt::write(out, format_args!("{value:?}")));
         } else {
             // `%` and `?` come alike: `tracing` wraps the former in a `Debug`.
             self.out

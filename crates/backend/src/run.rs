@@ -1,0 +1,40 @@
+//! A run: records of one ring that come before those of all others, taken together.
+
+use crate::layout::Plan;
+use logdrive_ring::Calibration;
+use logdrive_wire::Level;
+
+/// A callsite with its line plans, one for each sink.
+#[derive(Debug)]
+pub(crate) struct Site {
+    pub(crate) level: Level,
+    pub(crate) plans: Vec<Plan>,
+}
+
+/// What a run may take, and what it took.
+#[derive(Debug)]
+pub(crate) struct Run<'a> {
+    /// Callsites by their number.
+    pub(crate) sites: &'a [Option<Site>],
+    pub(crate) calibration: &'a Calibration,
+    /// Ticks of the last record that may be taken.
+    pub(crate) until: u64,
+    /// Ticks of the newest record that was ever taken.
+    pub(crate) newest_ticks: u64,
+    /// Records with a time before that of an earlier line.
+    pub(crate) late: u64,
+    /// Records that count.
+    pub(crate) counted: u64,
+}
+
+impl Run<'_> {
+    /// Keeps account of a record's time.
+    #[inline]
+    pub(crate) fn took(&mut self, ticks: u64) {
+        if ticks < self.newest_ticks {
+            self.late += 1;
+        } else {
+            self.newest_ticks = ticks;
+        }
+    }
+}

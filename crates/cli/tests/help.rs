@@ -1,0 +1,105 @@
+//! Help, version, completions, manual pages, and what is said about a wrong command line.
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+use support::{run, stdout, text};
+
+const COMMANDS: [&str; 6] = ["cat", "ps", "stats", "recover", "completions", "man"];
+
+fn here() -> &'static Path {
+    Path::new(".")
+}
+
+#[test]
+fn every_command_has_help_with_examples() {
+    let main = stdout(here(), &["--help"]);
+    for command in COMMANDS {
+        assert!(main.contains(&format!("  {command} ")), "{main}");
+        let long = stdout(here(), &[command, "--help"]);
+        assert!(
+            long.contains("Examples:\n") && long.contains(&format!("  logdrive {command}")),
+            "{long}"
+        );
+        assert!(long.contains(&format!("Usage: logdrive {command}")), "{long}");
+        let short = stdout(here(), &[command, "-h"]);
+        assert!(short.lines().count() < long.lines().count(), "{short}");
+        for text in [&long, &short] {
+            assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+        }
+    }
+}
+
+#[test]
+fn the_version_is_that_of_the_package() {
+    assert_eq!(
+        stdout(here(), &["--version"]),
+        format!("logdrive {}\n", env!("CARGO_PKG_VERSION"))
+    );
+}
+
+#[test]
+fn a_wrong_command_line_is_status_two_with_a_suggestion() {
+    let none = run(here(), &[]);
+    assert_eq!(none.status.code(), Some(2));
+    assert!(
+        text(&none.stderr).contains("Usage: logdrive"),
+        "{}",
+        text(&none.stderr)
+    );
+    for (args, expected) in [
+        (&["recove"][..], "recover"),
+        (&["ps", "--jsno"], "--json"),
+        (&["completions", "tcsh"], "bash, zsh, fish"),
+        (&["cat", "--color", "sometimes"], "auto, always, never"),
+        (&["recover", "--into"], "--into <FILE>"),
+    ] {
+        let output = run(here(), args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(
+            text(&output.stderr).contains(expected),
+            "{args:?}: {}",
+            text(&output.stderr)
+        );
+    }
+}
+
+#[test]
+fn completions_know_commands_and_options() {
+    for (shell, expected) in [
+        ("bash", "_logdrive()"),
+        ("zsh", "#compdef logdrive"),
+        ("fish", "complete -c logdrive"),
+    ] {
+        let script = stdout(here(), &["completions", shell]);
+        assert!(script.contains(expected), "{shell}");
+        for word in ["recover", "no-merge", "run-dir"] {
+            assert!(script.contains(word), "{shell} {word}");
+        }
+    }
+}
+
+#[test]
+fn manual_pages_are_written() {
+    let page = stdout(here(), &["man"]);
+    assert!(
+        page.contains(".TH logdrive 1") && page.contains("Examples"),
+        "{page}"
+    );
+    let dir = tempfile::tempdir().expect("a directory");
+    assert_eq!(stdout(dir.path(), &["man", "--dir", "made/man1"]), "");
+    for command in COMMANDS {
+        let page =
+            fs::read_to_string(dir.path().join(format!("made/man1/logdrive-{command}.1"))).expect("a page");
+        assert!(page.contains(".TH"), "{page}");
+    }
+    fs::write(dir.path().join("file"), "").expect("a file");
+    let output = run(dir.path(), &["man", "--dir", "file"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        text(&output.stderr).starts_with("error: cannot write file: "),
+        "{}",
+        text(&output.stderr)
+    );
+}
