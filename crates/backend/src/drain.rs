@@ -4,7 +4,7 @@
 //! buffer fills become valid together, then ring space is released. See `spec/session.md` for what that buys.
 
 use crate::inside::Inside;
-use crate::limits::{HOUSEKEEPING_NS, PAUSE_NS_MAX, PAUSE_NS_MIN, SPARE_RINGS};
+use crate::limits::{HOUSEKEEPING_NS, NO_PROGRESS_MS, PAUSE_NS_MAX, PAUSE_NS_MIN, SPARE_RINGS};
 use crate::marks::Marks;
 use crate::outlet::{Outlet, SinkDrop, Staged};
 use crate::reader::{NO_RECORD, ReadError, Reader};
@@ -73,6 +73,8 @@ pub(crate) struct Drain {
     pause_ns: u64,
     /// Whether a ring was so full at the last pass that there is no time for a pause.
     busy: bool,
+    /// Whether the recovery of a dead session has been given up.
+    failed: bool,
 }
 
 /// What a drain is made of.
@@ -123,6 +125,7 @@ impl Drain {
             told_dropped: [0; DropReason::COUNT],
             pause_ns: PAUSE_NS_MIN,
             busy: false,
+            failed: false,
             source: parts.source,
         };
         drain.renew_coarse_clock();
@@ -155,12 +158,13 @@ impl Drain {
         }
     }
 
-    /// Passes until the rings of a dead process are empty.
-    pub(crate) fn run_to_end(&mut self) {
+    /// Passes until the rings of a dead process are empty; `false` when a sink took nothing for five seconds. Then what
+    /// was not committed is still in the session.
+    pub(crate) fn run_to_end(&mut self) -> bool {
         loop {
             let took = self.pass(true);
-            if took == 0 {
-                return;
+            if took == 0 || self.failed {
+                return !self.failed;
             }
         }
     }
@@ -181,6 +185,8 @@ impl Drain {
         } else {
             NO_RECORD - 1
         };
+        // Some seconds ahead of now no honest time can be.
+        let latest_ticks = start_ticks.saturating_add(1 << 32).min(NO_RECORD - 1);
         let mut bound = start_ticks;
         let mut pressure = all;
         self.busy = false;
@@ -189,7 +195,7 @@ impl Drain {
             if reader.quarantined {
                 continue;
             }
-            match reader.observe(&mut self.spare_windows) {
+            match reader.observe(&mut self.spare_windows, latest_ticks) {
                 Ok(left) => {
                     pressure |= left > reader.ring().capacity_bytes() / 16;
                     self.busy |= left > reader.ring().capacity_bytes() / 4;
@@ -387,8 +393,16 @@ impl Drain {
         let marks = Arc::clone(&self.marks);
         let outlet = &mut self.outlets[number];
         outlet.hand_over();
-        let given_up = move || stop.load(Ordering::Relaxed) && marks.is_abandoned();
+        let deadline = Instant::now() + Duration::from_millis(NO_PROGRESS_MS);
+        let (dead, failed) = (!self.source.is_live(), self.failed);
+        let given_up = move || match dead {
+            // Nobody waits for the records of a dead process: they stay where they are when the disk does not answer.
+            true => failed || Instant::now() > deadline,
+            // Relaxed: looked at again and again.
+            false => stop.load(Ordering::Relaxed) && marks.is_abandoned(),
+        };
         let taken = outlet.take_buffer(level.is_urgent(), &mut self.sequence, &given_up);
+        self.failed |= dead && !taken;
         let untold = outlet.take_untold();
         if untold > 0 {
             self.inside
@@ -399,11 +413,14 @@ impl Drain {
 
     /// Makes everything that was taken and laid out so far count, then releases the ring space.
     fn commit(&mut self) {
+        if self.failed {
+            return;
+        }
         let changed = self.outlets.iter().any(Outlet::has_changed);
         if !changed && !self.readers.iter().any(Reader::has_taken) {
             return;
         }
-        let next = self.epoch + 1;
+        let next = self.epoch.wrapping_add(1);
         for reader in self.readers.iter().filter(|reader| reader.has_taken()) {
             reader.note(next, self.epoch);
         }
@@ -505,10 +522,11 @@ impl Drain {
             self.renew_coarse_clock();
         }
         if let Some(calibrator) = self.calibrator.as_mut()
-            && calibrator.renew() {
-                self.calibration = calibrator.current();
-                self.source.header().store_calibration(&self.calibration);
-            }
+            && calibrator.renew()
+        {
+            self.calibration = calibrator.current();
+            self.source.header().store_calibration(&self.calibration);
+        }
     }
 
     /// Once a second: finished rings go back, drops that no producer will tell are told, a ring is kept ready.
@@ -542,7 +560,7 @@ impl Drain {
         }
         let without_ring = self.source.header().dropped();
         for (reason, total) in without_ring.iter().enumerate() {
-            counts[reason] += total.saturating_sub(self.told_dropped[reason]);
+            counts[reason] = counts[reason].saturating_add(total.saturating_sub(self.told_dropped[reason]));
         }
         self.told_dropped = without_ring;
         for reason in DropReason::ALL
@@ -585,6 +603,6 @@ impl Drain {
 
 fn add(sum: &mut [u64; DropReason::COUNT], more: &[u64; DropReason::COUNT]) {
     for (sum, more) in sum.iter_mut().zip(more) {
-        *sum += more;
+        *sum = sum.saturating_add(*more);
     }
 }

@@ -258,7 +258,7 @@ impl Outlet {
         let Some(mut buffer) = self.spare.pop() else {
             return false;
         };
-        *sequence += 1;
+        *sequence = sequence.wrapping_add(1);
         buffer.start_filling(*sequence);
         self.reserved = last;
         self.current = Some(buffer);

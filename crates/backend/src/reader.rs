@@ -16,6 +16,8 @@ pub(crate) struct Reader {
     window: Vec<u8>,
     start: usize,
     end: usize,
+    /// Times beyond this are taken for it: a clock that is wrong must not hold its ring back.
+    latest_ticks: u64,
     /// Bytes that were taken since the last release.
     taken: usize,
     /// Bytes behind the consumed position that this pass may take: what was committed when it began.
@@ -50,6 +52,7 @@ impl Reader {
             window: Vec::new(),
             start: 0,
             end: 0,
+            latest_ticks: NO_RECORD - 1,
             taken: 0,
             observed: 0,
             head: NOTHING,
@@ -62,7 +65,12 @@ impl Reader {
     }
 
     /// Looks at the producer's position once: this pass takes what is committed now. Returns the bytes to take.
-    pub(crate) fn observe(&mut self, spare: &mut Vec<Vec<u8>>) -> Result<usize, ReadError> {
+    pub(crate) fn observe(
+        &mut self,
+        spare: &mut Vec<Vec<u8>>,
+        latest_ticks: u64,
+    ) -> Result<usize, ReadError> {
+        self.latest_ticks = latest_ticks;
         self.observed = self.consumer.pending_bytes()?;
         let left = self.observed.saturating_sub(self.taken);
         if left > 0 && self.window.is_empty() {
@@ -114,7 +122,8 @@ impl Reader {
             if let Some(bytes) = front.first_chunk::<HEADER_BYTES>() {
                 let header = RecordHeader::decode(bytes).map_err(|cause| self.broken(cause))?;
                 if header.length_bytes as usize <= front.len() {
-                    self.head = header;
+                    let time_ticks = header.time_ticks.min(self.latest_ticks);
+                    self.head = RecordHeader { time_ticks, ..header };
                     return Ok(());
                 }
             }
@@ -136,7 +145,7 @@ impl Reader {
     }
 
     fn broken(&self, cause: WireError) -> ReadError {
-        let position = self.consumer.position() + self.taken as u64;
+        let position = self.consumer.position().wrapping_add(self.taken as u64);
         ReadError::Record {
             ring: self.ring().index(),
             position,

@@ -169,7 +169,11 @@ fn drain_dead(
         coarse: false,
         sequence,
     });
-    drain.run_to_end();
+    let path = || recovered.files.first().cloned().unwrap_or_default();
+    if !drain.run_to_end() {
+        marks.abandon();
+        return Err(BackendError::NoProgress { path: path() });
+    }
     drain.tell_drops();
     drain.tell(END_LEVEL, &recovered.end);
     drain.hand_over_all();

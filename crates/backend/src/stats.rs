@@ -48,7 +48,10 @@ pub struct SinkStats {
 impl SinkStats {
     /// Records that the sink dropped, by the code of [`SinkDrop`].
     pub fn dropped(&self) -> u64 {
-        self.counts.dropped.iter().sum()
+        self.counts
+            .dropped
+            .iter()
+            .fold(0, |sum, count| sum.saturating_add(*count))
     }
 
     /// Names and counts of the reasons that occurred.
@@ -63,7 +66,9 @@ impl SinkStats {
 impl Stats {
     /// Calls dropped, whatever the reason.
     pub fn dropped_calls(&self) -> u64 {
-        self.dropped.iter().sum()
+        self.dropped
+            .iter()
+            .fold(0, |sum, count| sum.saturating_add(*count))
     }
 
     /// The most records that any sink still has to write.
@@ -101,17 +106,17 @@ impl Stats {
             ..Self::default()
         };
         for ring in rings {
-            stats.committed += ring.header().records();
-            stats.cut += ring.header().records_cut();
+            stats.committed = stats.committed.wrapping_add(ring.header().records());
+            stats.cut = stats.cut.wrapping_add(ring.header().records_cut());
             stats.rings.1 += u32::from(ring.header().state() == logdrive_ring::RingState::Attached);
             stats.in_rings += records_pending(ring, epoch);
             for (sum, count) in stats.dropped.iter_mut().zip(ring.header().dropped()) {
-                *sum += count;
+                *sum = sum.wrapping_add(count);
             }
         }
         for sink in 0..buffers.map_or(0, |buffers| buffers.sink_count()) {
             let counts = buffers.map(|buffers| buffers.counts(sink)).unwrap_or_default();
-            let pending = counts.pending_records + stats.in_rings;
+            let pending = counts.pending_records.saturating_add(stats.in_rings);
             stats.sinks.push(SinkStats { counts, pending });
         }
         stats

@@ -193,10 +193,11 @@ impl Writer {
     fn sync_now(&mut self) {
         self.unsynced_since = None;
         if let Output::File(file) = &mut self.output
-            && let Err(failed) = file.sync() {
-                self.buffers.note_error(self.sink, 1);
-                self.marks.notice(failed.to_string());
-            }
+            && let Err(failed) = file.sync()
+        {
+            self.buffers.note_error(self.sink, 1);
+            self.marks.notice(failed.to_string());
+        }
     }
 
     fn reopen(&mut self) {

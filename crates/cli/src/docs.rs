@@ -2,8 +2,10 @@
 
 use crate::args::{Cli, CompletionsArgs, ManArgs};
 use crate::error::CliError;
-use clap::{CommandFactory, ValueEnum};
+use clap::{Command, CommandFactory, ValueEnum};
+use clap_mangen::Man;
 use std::io::Write;
+use std::path::Path;
 
 /// Shells that completions can be made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -30,17 +32,37 @@ pub(crate) fn completions(args: &CompletionsArgs) -> Result<(), CliError> {
 
 /// Prints the manual page, or writes all of them.
 pub(crate) fn man(args: &ManArgs) -> Result<(), CliError> {
+    let mut command = Cli::command();
+    command.build();
     let Some(dir) = &args.dir else {
-        let mut page = Vec::new();
-        clap_mangen::Man::new(Cli::command()).render(&mut page)?;
-        return print(&page);
+        return print(page(Man::new(command))?.as_bytes());
     };
-    let cannot_write = |cause| CliError::Write {
-        path: dir.clone(),
+    let cannot_write = |path: &Path, cause| CliError::Write {
+        path: path.to_owned(),
         cause,
     };
-    std::fs::create_dir_all(dir).map_err(cannot_write)?;
-    clap_mangen::generate_to(Cli::command(), dir).map_err(cannot_write)
+    std::fs::create_dir_all(dir).map_err(|cause| cannot_write(dir, cause))?;
+    let commands: Vec<Command> = command.get_subcommands().cloned().collect();
+    for command in std::iter::once(command).chain(commands) {
+        let man = Man::new(command);
+        let path = dir.join(man.get_filename());
+        std::fs::write(&path, page(man)?).map_err(|cause| cannot_write(&path, cause))?;
+    }
+    Ok(())
+}
+
+/// A manual page. What stands below the options keeps its lines: examples are columns.
+fn page(man: Man) -> Result<String, CliError> {
+    let mut bytes = Vec::new();
+    man.render(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let Some((before, after)) = text.split_once(".SH EXTRA\n") else {
+        return Ok(text.into_owned());
+    };
+    let (extra, rest) = after.split_at(after.find("\n.SH").map_or(after.len(), |end| end + 1));
+    Ok(format!(
+        "{before}.SH \"EXAMPLES AND NOTES\"\n.nf\n{extra}.fi\n{rest}"
+    ))
 }
 
 fn print(text: &[u8]) -> Result<(), CliError> {

@@ -92,7 +92,10 @@ fn manual_pages_are_written() {
     for command in COMMANDS {
         let page =
             fs::read_to_string(dir.path().join(format!("made/man1/logdrive-{command}.1"))).expect("a page");
-        assert!(page.contains(".TH"), "{page}");
+        assert!(page.contains(&format!(".TH logdrive-{command} 1")), "{page}");
+        // Examples are columns, which must not be filled to paragraphs.
+        let (_, examples) = page.split_once(".nf\n").expect("examples");
+        assert!(examples.contains(&format!("logdrive {command}")) || examples.contains("logdrive\\"), "{page}");
     }
     fs::write(dir.path().join("file"), "").expect("a file");
     let output = run(dir.path(), &["man", "--dir", "file"]);

@@ -213,11 +213,13 @@ impl Buffers {
         if sink_count > SINKS_MAX {
             return Err(damaged("sink count", sink_count as u64, "at most 16"));
         }
-        if buffer_count > BUFFERS_MAX || (sink_count > 0 && !buffer_count.is_multiple_of(sink_count)) {
+        if buffer_count > BUFFERS_MAX
+            || (sink_count > 0 && (buffer_count == 0 || !buffer_count.is_multiple_of(sink_count)))
+        {
             return Err(damaged(
                 "buffer count",
                 buffer_count as u64,
-                "at most 256, the same for each sink",
+                "1 to 256, the same for each sink",
             ));
         }
         if !(BUFFER_BYTES_MIN as u64..=1 << 30).contains(&buffer_bytes) {
@@ -277,7 +279,7 @@ impl Buffers {
     /// All buffers of one sink, empty and free. For the process that made them; called once.
     pub fn take_all(self: &Arc<Self>, sink: usize) -> Vec<Buffer> {
         (0..self.buffer_count)
-            .filter(|index| self.descriptor(*index).sink.load(Ordering::Relaxed) as usize == sink)
+            .filter(|index| self.sink_of(*index) == sink)
             .map(|index| {
                 self.descriptor(index).state.store(FREE, Ordering::Relaxed);
                 Buffer {
@@ -305,7 +307,7 @@ impl Buffers {
         let mut empty = Vec::new();
         for index in 0..self.buffer_count {
             let descriptor = self.descriptor(index);
-            if descriptor.sink.load(Ordering::Relaxed) as usize != sink {
+            if self.sink_of(index) != sink {
                 continue;
             }
             // SYNC(buffer): what was stored before the state is visible.
@@ -431,7 +433,7 @@ impl Buffers {
         let words = self.sink(sink);
         let epoch = self.epoch();
         let pending = (0..self.buffer_count)
-            .filter(|index| self.descriptor(*index).sink.load(Ordering::Relaxed) as usize == sink)
+            .filter(|index| self.sink_of(*index) == sink)
             // SYNC(buffer)
             .map(
                 |index| match self.descriptor(index).state.load(Ordering::Acquire) {
@@ -449,6 +451,11 @@ impl Buffers {
             last_error: words.last_error.load(Ordering::Relaxed),
             pending_records: pending,
         }
+    }
+
+    /// Whose a buffer is. By its number: what the descriptor says is for people.
+    fn sink_of(&self, index: usize) -> usize {
+        index * self.sink_count / self.buffer_count.max(1)
     }
 
     fn header(&self) -> &Header {
@@ -495,7 +502,7 @@ impl Descriptor {
 impl Buffer {
     /// Which sink it belongs to.
     pub fn sink(&self) -> usize {
-        self.descriptor().sink.load(Ordering::Relaxed) as usize
+        self.shared.sink_of(self.index)
     }
 
     /// Bytes that count.

@@ -112,9 +112,11 @@ impl Calibration {
     #[inline]
     pub fn unix_ns(&self, ticks: u64) -> u64 {
         let delta = i128::from(ticks.wrapping_sub(self.base_ticks).cast_signed());
-        // A rate beyond 2^63 would be 2^31 nanoseconds a tick; as a signed number the product is one instruction.
-        let rate = i64::try_from(self.ns_per_tick_q32).unwrap_or(i64::MAX);
-        let ns = (delta * i128::from(rate)) >> 32;
+        // With a signed rate the product is one instruction; a rate beyond 2^63, 2^31 nanoseconds a tick, is not one.
+        let ns = match i64::try_from(self.ns_per_tick_q32) {
+            Ok(rate) => (delta * i128::from(rate)) >> 32,
+            Err(_) => (delta * i128::from(self.ns_per_tick_q32)) >> 32,
+        };
         self.base_unix_ns.wrapping_add_signed(ns as i64)
     }
 

@@ -7,6 +7,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// The default run directory: shared memory that goes away with the machine's power.
 pub fn default_run_dir() -> PathBuf {
@@ -25,6 +26,17 @@ pub(crate) struct SessionDir {
     /// The session file; its record lock says that the process lives. Closing any descriptor of the file would
     /// give up the lock, so this process opens it once.
     lock: File,
+}
+
+/// The sessions that this process holds. Opening and closing the file of one of them would give up its lock.
+static OWN: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Whether this process holds the session.
+pub(crate) fn is_own(path: &Path) -> bool {
+    OWN.lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .iter()
+        .any(|own| own == path)
 }
 
 impl SessionDir {
@@ -52,6 +64,9 @@ impl SessionDir {
         if !sys::lock_for_process(&file).map_err(lock)? {
             return Err(RingError::Alive { path, pid: 0 });
         }
+        OWN.lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(path.clone());
         reserve(&file, &file_path, 0, crate::session_header::SESSION_BYTES as u64)?;
         Ok(Self { path, lock: file })
     }

@@ -167,6 +167,11 @@ impl Producer {
         let Some(ring) = self.ring.as_deref() else {
             return Admission::Dropped;
         };
+        if ring.header().state() == RingState::Quarantined {
+            // Nobody reads it any more, so nobody would ever make room.
+            ring.header().count_drop(DropReason::Other);
+            return Admission::Dropped;
+        }
         let mut end = End {
             ring,
             position: self.hot.position,
@@ -249,7 +254,7 @@ impl End<'_> {
             }
             FullPolicy::Block => {
                 while !self.has_room(length, urgent) {
-                    if !alive() {
+                    if !alive() || self.ring.header().state() == RingState::Quarantined {
                         return false;
                     }
                     self.park(length, urgent, BLOCK_RECHECK_MS);

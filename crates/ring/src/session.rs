@@ -272,7 +272,8 @@ impl Session {
 
     /// Copies the callsites from `first` on, starting at `table_offset`; returns them and where the next one starts.
     pub fn callsites_from(&self, table_offset: usize) -> (Vec<(u32, Vec<u8>)>, usize) {
-        let valid = (self.header.table_bytes() as usize).min(TABLE_BYTES_MAX);
+        // Our own count: the one in shared memory may be damaged.
+        let valid = self.lock_registered().table_bytes;
         let mut bytes = vec![0; valid.saturating_sub(table_offset)];
         // SAFETY: the first `valid` bytes are mapped and reserved, and never change again.
         unsafe {
@@ -288,8 +289,8 @@ impl Session {
 
     /// The control entry of a callsite.
     pub fn control(&self, id: u32) -> Option<&'static ControlEntry> {
-        // SAFETY: below the count, entries are mapped, reserved and initialised.
-        (id < self.header.callsite_count()).then(|| unsafe {
+        // SAFETY: below our own count, entries are mapped, reserved and initialised.
+        (id < self.lock_registered().count).then(|| unsafe {
             &*self
                 .control
                 .mapping
@@ -368,6 +369,10 @@ impl Session {
     pub fn remove(&self) -> Result<(), RingError> {
         self.header.mark_done();
         self.dir.remove()
+    }
+
+    fn lock_registered(&self) -> std::sync::MutexGuard<'_, Registered> {
+        self.registering.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock_rings(&self) -> std::sync::MutexGuard<'_, Rings> {

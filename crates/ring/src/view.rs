@@ -43,11 +43,8 @@ pub fn find_sessions(run_dir: &Path) -> Result<Vec<Found>, RingError> {
 
 /// Who holds a session: `None` when there is no session, `Some(None)` when its process is dead.
 fn holder_of(path: &Path) -> Option<Option<u32>> {
-    let name = path.file_name()?.to_str()?;
-    // A process that opened and closed its own session file would give up its own lock: go by the name instead.
-    let own = name.rsplit('-').nth(1).and_then(|pid| pid.parse::<u32>().ok()) == Some(std::process::id());
-    if own && path.join("session").exists() {
-        return Some(Some(std::process::id()));
+    if files::is_own(path) {
+        return path.join("session").exists().then_some(Some(std::process::id()));
     }
     let file = open_existing(&path.join("session")).ok()?;
     sys::lock_holder(&file).ok()
@@ -78,7 +75,17 @@ impl SessionView {
     /// When it is alive, or as [`SessionView::open`].
     pub fn adopt(path: &Path) -> Result<Self, RingError> {
         let dir = SessionDir::adopt(path)?;
-        let mut view = Self::with_file(path, dir.session_file())?;
+        let view = Self::with_file(path, dir.session_file());
+        if let Err(RingError::Damaged {
+            field: "magic",
+            found: 0,
+            ..
+        }) = view
+        {
+            // Its process died while it made the session: there is nothing in it.
+            dir.remove()?;
+        }
+        let mut view = view?;
         view.owned = Some(dir);
         Ok(view)
     }

@@ -139,16 +139,19 @@ impl Clock {
     /// A clock for UTC or, where the crate was built with the feature `local-time`, for local time.
     pub(super) fn new(local_time: bool) -> Result<Self, LayoutError> {
         let zone = if local_time { local_zone()? } else { Zone::Utc };
-        Ok(Self {
+        let mut clock = Self {
             zone,
-            start_ns: u64::MAX,
+            start_ns: 0,
             civil: Civil::default(),
             offset_seconds: 0,
             iso: [0; 20],
             glog: [0; 18],
             zone_text: [0; 8],
             zone_length: 0,
-        })
+        };
+        // No number of nanoseconds is free to mean that nothing has been entered.
+        clock.enter_second(0);
+        Ok(clock)
     }
 
     /// Moves to the second of this time and returns the nanoseconds in it.

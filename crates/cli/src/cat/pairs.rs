@@ -79,10 +79,32 @@ pub(super) fn read_pair(line: &[u8], at: usize, style: Style) -> Option<Pair> {
 
 /// What a key consists of; a text layout escapes the rest. Brackets and commas stand in messages: `f(a=1, b=2)`.
 pub(super) fn is_key(byte: u8) -> bool {
-    !matches!(
-        byte,
-        0..=b' ' | b'"' | b'=' | b'(' | b')' | b'[' | b']' | b'{' | b'}' | b'<' | b'>' | b',' | b';' | b'\''
-    )
+    const IS_KEY: [bool; 256] = {
+        let mut table = [false; 256];
+        let mut byte = 0;
+        while byte < 256 {
+            table[byte] = !matches!(
+                byte as u8,
+                0..=b' '
+                    | b'"'
+                    | b'='
+                    | b'('
+                    | b')'
+                    | b'['
+                    | b']'
+                    | b'{'
+                    | b'}'
+                    | b'<'
+                    | b'>'
+                    | b','
+                    | b';'
+                    | b'\''
+            );
+            byte += 1;
+        }
+        table
+    };
+    IS_KEY[usize::from(byte)]
 }
 
 /// Whether more is closed than opened, as at the end of `f(a=1, b=2)`.
@@ -107,33 +129,38 @@ pub(super) fn quote_end(line: &[u8], from: usize) -> Option<usize> {
     }
 }
 
-/// Where the pairs begin that fill the rest of a text line: behind the message.
-pub(super) fn trailing_pairs(line: &[u8], from: usize) -> usize {
-    let mut first = None;
+/// Reads the pairs that fill the rest of a text line, behind the message, into `pairs`, and tells where they begin.
+pub(super) fn read_trailing_pairs(line: &[u8], from: usize, pairs: &mut Vec<Pair>) -> usize {
+    pairs.clear();
+    let mut first = line.len();
     let mut at = from;
     while let Some(rest) = line.get(at..).filter(|rest| !rest.is_empty()) {
         // A word without an equals sign is no pair.
         let Some(equals) = memchr::memchr(b'=', rest) else {
-            return line.len();
+            pairs.clear();
+            break;
         };
         let word = memchr::memrchr(b' ', rest.get(..equals).unwrap_or(b"")).map_or(0, |space| space + 1);
         if word > 0 {
-            first = None;
+            pairs.clear();
             at += word;
         }
         match read_pair(line, at, Style::Text) {
             Some(pair) => {
-                first = first.or(Some(at));
+                if pairs.is_empty() {
+                    first = at;
+                }
+                pairs.push(pair);
                 at = pair.next;
             }
             None => {
-                first = None;
+                pairs.clear();
                 let rest = line.get(at..).unwrap_or(b"");
                 at = memchr::memchr(b' ', rest).map_or(line.len(), |space| at + space + 1);
             }
         }
     }
-    first.unwrap_or(line.len())
+    if pairs.is_empty() { line.len() } else { first }
 }
 
 #[cfg(test)]
@@ -143,14 +170,13 @@ mod tests {
     fn trailing(line: &str) -> Vec<(String, String)> {
         let bytes = line.as_bytes();
         let text = |part: Part| String::from_utf8_lossy(part.of(bytes)).into_owned();
-        let mut at = trailing_pairs(bytes, 0);
-        let mut found = Vec::new();
-        while let Some(pair) = read_pair(bytes, at, Style::Text) {
-            found.push((text(pair.key), text(pair.value.part)));
-            at = pair.next;
-        }
-        assert_eq!(at, bytes.len());
-        found
+        let mut pairs = Vec::new();
+        let start = read_trailing_pairs(bytes, 0, &mut pairs);
+        assert_eq!(start, pairs.first().map_or(bytes.len(), |pair| pair.key.start()));
+        pairs
+            .iter()
+            .map(|pair| (text(pair.key), text(pair.value.part)))
+            .collect()
     }
 
     fn pairs<const N: usize>(expected: [(&str, &str); N]) -> Vec<(String, String)> {

@@ -4,7 +4,7 @@
 
 use super::head::{Form, Head, Role, level_of_value, read_head};
 use super::json::{Members, elements};
-use super::pairs::{Style, read_pair};
+use super::pairs::{Pair, Style, read_pair};
 use crate::escape::{Writing, plain};
 use crate::instant::Times;
 use crate::limits::FIELDS_MAX;
@@ -98,6 +98,8 @@ pub(super) struct Record {
     pub(super) span_names: Vec<Text>,
     pub(super) message: Text,
     pub(super) fields: Vec<Field>,
+    /// Memory for pairs behind the message, kept from record to record.
+    pub(super) pairs: Vec<Pair>,
     /// The length of the record's first line, without its end.
     pub(super) line_length: usize,
 }
@@ -129,18 +131,14 @@ impl Record {
         }
     }
 
+    /// Back to nothing, but with its memory.
     fn clear(&mut self) {
-        let (mut fields, mut span_names) = (
-            std::mem::take(&mut self.fields),
-            std::mem::take(&mut self.span_names),
-        );
-        fields.clear();
-        span_names.clear();
-        *self = Self {
-            fields,
-            span_names,
-            ..Self::default()
-        };
+        let mut kept = std::mem::take(self);
+        kept.fields.clear();
+        kept.span_names.clear();
+        self.fields = kept.fields;
+        self.span_names = kept.span_names;
+        self.pairs = kept.pairs;
     }
 
     fn take_head(&mut self, head: &Head) {

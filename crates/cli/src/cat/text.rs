@@ -3,7 +3,7 @@
 //! A line of text does not say where its thread's name ends or its message begins, so this goes by what the parts
 //! look like. Other loggers' lines give what of it they have.
 
-use super::pairs::{Style, is_key, quote_end, read_pair, trailing_pairs};
+use super::pairs::{Style, is_key, quote_end, read_pair, read_trailing_pairs};
 use super::record::{Part, Record, Text};
 
 /// Words behind the level among which the place in the source is looked for: names of threads may have spaces.
@@ -73,18 +73,18 @@ fn read_body(record: &mut Record, line: &[u8], at: usize) {
         at
     });
     record.spans_part = Part::new(at, start);
-    let pairs = trailing_pairs(line, start);
-    let message_end = if pairs < line.len() {
-        pairs.saturating_sub(1)
+    let mut pairs = std::mem::take(&mut record.pairs);
+    let end = read_trailing_pairs(line, start, &mut pairs);
+    let message_end = if pairs.is_empty() {
+        end
     } else {
-        line.len()
+        end.saturating_sub(1)
     };
     record.message = Text::in_text(Part::new(start, message_end.max(start)));
-    let mut at = pairs;
-    while let Some(pair) = read_pair(line, at, Style::Text) {
+    for pair in &pairs {
         record.push_field(Text::in_text(pair.key), pair.value, None);
-        at = pair.next;
     }
+    record.pairs = pairs;
 }
 
 /// Reads `outer{key=value key=value}:inner: ` and returns where the message begins. Without a field it could be any

@@ -245,6 +245,23 @@ fn copy(place: &mut [u8], bytes: &[u8]) {
     }
 }
 
+/// Whether two texts are equal. Two overlapping pairs of words do for most literal messages, without a call.
+#[inline]
+fn is_same(one: &str, other: &str) -> bool {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    if let 8..=16 = one.len() {
+        one.len() == other.len()
+            && one.first_chunk::<8>() == other.first_chunk()
+            && one.last_chunk::<8>() == other.last_chunk()
+    } else if let 17..=32 = one.len() {
+        one.len() == other.len()
+            && one.first_chunk::<16>() == other.first_chunk()
+            && one.last_chunk::<16>() == other.last_chunk()
+    } else {
+        one == other
+    }
+}
+
 /// Takes text. What is past the limit is dropped without an error: an error would make a `Display` that unwraps panic
 /// in the user's program.
 struct Text<'e, 'a> {
@@ -313,7 +330,7 @@ impl Write for Message<'_, '_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         match self.state {
             // Literal text comes in one piece.
-            State::Undecided(constant) if constant == text => self.state = State::Constant(constant),
+            State::Undecided(constant) if is_same(constant, text) => self.state = State::Constant(constant),
             _ if text.is_empty() => {}
             State::Undecided(_) => {
                 self.open();

@@ -21,6 +21,18 @@ struct Context {
     scopes: Vec<u8>,
     /// The state of the spans' fields that the scopes show.
     epoch: u64,
+    made: Made,
+}
+
+/// The span that the thread made last: it is mostly entered next, and then needs no look at the shared places.
+#[derive(Debug)]
+struct Made {
+    key: SpanKey,
+    metadata: Option<&'static Metadata<'static>>,
+    parent: SpanKey,
+    bytes: Vec<u8>,
+    /// The state of the spans' fields then.
+    epoch: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +44,26 @@ struct Entered {
     end: usize,
     /// Spans in it.
     depth: usize,
+}
+
+/// Opens a span. Without a parent of its own it lies in the calling thread's innermost one.
+#[inline]
+pub(super) fn open(metadata: &'static Metadata<'static>, parent: Option<SpanKey>, bytes: &[u8]) -> SpanKey {
+    with(|context| {
+        let current = context.entered.last().map_or(SpanKey::NONE, |entered| entered.key);
+        let parent = parent.unwrap_or(current);
+        let epoch = spans::epoch();
+        let key = spans::open(metadata, parent, bytes);
+        let made = &mut context.made;
+        made.key = key;
+        made.metadata = Some(metadata);
+        made.parent = parent;
+        made.epoch = epoch;
+        made.bytes.clear();
+        made.bytes.extend_from_slice(bytes);
+        key
+    })
+    .unwrap_or_else(|| spans::open(metadata, parent.unwrap_or(SpanKey::NONE), bytes))
 }
 
 /// The calling thread is inside of the span from now on. Does nothing for a span that has been closed.
@@ -141,6 +173,13 @@ impl Context {
         entered: Vec::new(),
         scopes: Vec::new(),
         epoch: 0,
+        made: Made {
+            key: SpanKey::NONE,
+            metadata: None,
+            parent: SpanKey::NONE,
+            bytes: Vec::new(),
+            epoch: 0,
+        },
     };
 
     #[inline]
@@ -168,29 +207,21 @@ impl Context {
     /// Appends a span's scope; if `above` is its parent, behind that one's bytes, which are the last of all.
     #[inline]
     fn append(&mut self, key: SpanKey, above: Option<Entered>) -> Option<Entered> {
-        let scopes = &mut self.scopes;
-        let (metadata, shared) = spans::with(key, |span| {
-            let parent = match above {
-                Some(above) if above.key == span.parent => Some((above.start, above.depth)),
-                _ if span.parent == SpanKey::NONE => Some((scopes.len(), 0)),
-                _ => None,
-            };
-            let shared = parent.filter(|(start, depth)| {
-                *depth < SCOPE_DEPTH_MAX && scopes.len() - start + span.bytes.len() <= SCOPE_BYTES_MAX
-            });
-            if shared.is_some() {
-                scopes.extend_from_slice(&span.bytes);
-            }
-            span.metadata.map(|metadata| (metadata, shared))
-        })
-        .flatten()?;
+        let (scopes, made) = (&mut self.scopes, &self.made);
+        let (metadata, shared) = if made.key == key && made.epoch == spans::epoch() {
+            (made.metadata, append_own(scopes, made.parent, &made.bytes, above))
+        } else {
+            spans::with(key, |span| {
+                (span.metadata, append_own(scopes, span.parent, &span.bytes, above))
+            })?
+        };
         let (start, depth) = match shared {
             Some((start, depth)) => (start, depth + 1),
             None => (self.scopes.len(), append_scope(key, &mut self.scopes)),
         };
         Some(Entered {
             key,
-            metadata,
+            metadata: metadata?,
             start,
             end: self.scopes.len(),
             depth,
@@ -222,4 +253,25 @@ impl Context {
             above = Some(entered);
         }
     }
+}
+
+/// Appends a span's own bytes where that makes its scope: behind its parent's, or where it has none. Gives the scope's
+/// start, and how many spans were in it before.
+#[inline]
+fn append_own(
+    scopes: &mut Vec<u8>,
+    parent: SpanKey,
+    bytes: &[u8],
+    above: Option<Entered>,
+) -> Option<(usize, usize)> {
+    let (start, depth) = match above {
+        Some(above) if above.key == parent => (above.start, above.depth),
+        _ if parent == SpanKey::NONE => (scopes.len(), 0),
+        _ => return None,
+    };
+    if depth >= SCOPE_DEPTH_MAX || scopes.len() - start + bytes.len() > SCOPE_BYTES_MAX {
+        return None;
+    }
+    scopes.extend_from_slice(bytes);
+    Some((start, depth))
 }

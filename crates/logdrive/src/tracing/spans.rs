@@ -58,8 +58,10 @@ impl SpanKey {
 /// A place for a span.
 #[derive(Debug)]
 struct Place {
-    /// Generation in the high half, number of ids in use in the low half.
+    /// Generation in the high half, number of ids in use in the low half; 0 of them for a free place.
     uses: AtomicU64,
+    /// Key of the span around it. Written while the place is free.
+    parent: AtomicU64,
     span: Mutex<Span>,
 }
 
@@ -119,12 +121,16 @@ pub(super) fn open(metadata: &'static Metadata<'static>, parent: SpanKey, bytes:
         return SpanKey::NONE;
     };
     let parent = if share(parent) { parent } else { SpanKey::NONE };
-    let mut span = place.span.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut span = lock(place);
     span.metadata = Some(metadata);
     span.parent = parent;
+    if span.bytes.capacity() > SPAN_BYTES_KEPT_MAX {
+        span.bytes = Vec::new();
+    }
     span.bytes.clear();
     span.bytes.extend_from_slice(bytes);
-    // Relaxed, here and below: the lock orders a span's contents, and the count is all that it says.
+    // Relaxed, here and below: the count and the parent are all that they say, and the lock orders the rest.
+    place.parent.store(parent.0, Ordering::Relaxed);
     let uses = place.uses.load(Ordering::Relaxed) | 1;
     place.uses.store(uses, Ordering::Relaxed);
     SpanKey::new(index, (uses >> 32) as u32)
@@ -176,22 +182,13 @@ fn release_one(key: SpanKey) -> Option<SpanKey> {
     if change_uses(place, key, -1)? != 0 {
         return None;
     }
-    let parent = {
-        let mut span = lock(place);
-        span.metadata = None;
-        if span.bytes.capacity() > SPAN_BYTES_KEPT_MAX {
-            span.bytes = Vec::new();
-        }
-        let parent = std::mem::replace(&mut span.parent, SpanKey::NONE);
-        let next = u64::from(key.generation().wrapping_add(1)) << 32;
-        place.uses.store(next, Ordering::Relaxed);
-        parent
-    };
+    // Nobody else takes the place before it is returned. Who looks at the span meanwhile sees it as it was.
+    let parent = SpanKey(place.parent.load(Ordering::Relaxed));
     return_place(key.0 as u32 - 1);
     Some(parent)
 }
 
-/// Adds to the count of a span that lives; gives the new count.
+/// Adds to the count of a span that lives; gives the new count. With 0 the next generation begins.
 #[inline]
 fn change_uses(place: &Place, key: SpanKey, change: i32) -> Option<u32> {
     let mut uses = place.uses.load(Ordering::Relaxed);
@@ -200,7 +197,8 @@ fn change_uses(place: &Place, key: SpanKey, change: i32) -> Option<u32> {
             return None;
         }
         let count = (uses as u32).checked_add_signed(change)?;
-        let changed = u64::from(key.generation()) << 32 | u64::from(count);
+        let generation = key.generation().wrapping_add(u32::from(count == 0));
+        let changed = u64::from(generation) << 32 | u64::from(count);
         match place
             .uses
             .compare_exchange_weak(uses, changed, Ordering::Relaxed, Ordering::Relaxed)
@@ -277,6 +275,7 @@ impl Place {
         };
         Self {
             uses: AtomicU64::new(0),
+            parent: AtomicU64::new(0),
             span: Mutex::new(span),
         }
     }

@@ -46,14 +46,14 @@ impl tracing_core::Subscriber for Subscriber {
     fn new_span(&self, attributes: &Attributes<'_>) -> Id {
         let metadata = attributes.metadata();
         let parent = match attributes.parent() {
-            Some(parent) => SpanKey::of(parent),
-            None if attributes.is_contextual() => context::current().map_or(SpanKey::NONE, |(key, _)| key),
-            None => SpanKey::NONE,
+            Some(parent) => Some(SpanKey::of(parent)),
+            None if attributes.is_contextual() => None,
+            None => Some(SpanKey::NONE),
         };
         if !Site::of(metadata).is_shown() {
-            return spans::open(metadata, parent, &[]).to_id();
+            return context::open(metadata, parent, &[]).to_id();
         }
-        encode_span(attributes, |bytes| spans::open(metadata, parent, bytes).to_id())
+        encode_span(attributes, |bytes| context::open(metadata, parent, bytes).to_id())
     }
 
     fn record(&self, id: &Id, values: &Record<'_>) {
