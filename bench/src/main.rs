@@ -1,5 +1,7 @@
 //! The benchmark program: `cargo xtask bench` calls it.
 
+#![forbid(unsafe_code)]
+
 use std::process::ExitCode;
 
 use logdrive_bench::harness::{Args, Scale, args, child, rounds};

@@ -48,7 +48,7 @@ impl Times {
             self.minute = *minute;
         }
         let (in_minute_ns, length) = read_seconds(text.get(16..)?)?;
-        let local_ns = self.minute_ns + in_minute_ns;
+        let local_ns = self.minute_ns.saturating_add(in_minute_ns);
         match text.get(16 + length) {
             Some(b'Z' | b'z') => Some((local_ns, 17 + length)),
             Some(sign @ (b'+' | b'-')) => {
@@ -86,7 +86,7 @@ impl Times {
             self.glog_minute = *minute;
         }
         let (in_minute_ns, length) = read_seconds(rest)?;
-        Some((self.glog_minute_ns + in_minute_ns, length))
+        Some((self.glog_minute_ns.saturating_add(in_minute_ns), length))
     }
 
     fn minute_of_glog(&self, text: &[u8; 14]) -> Option<u64> {
@@ -209,7 +209,7 @@ pub(crate) fn from_number(number: &str) -> Option<u64> {
     let mut weight_ns = unit_ns;
     for byte in fraction.bytes() {
         weight_ns /= 10;
-        ns += digits(&[byte])? * weight_ns;
+        ns = ns.checked_add(digits(&[byte])? * weight_ns)?;
     }
     Some(ns)
 }
@@ -259,7 +259,7 @@ fn read_day(text: &str, edge: Edge) -> Option<u64> {
     let midnight = read_whole(&format!("{text}T00:00:00"))?;
     match edge {
         Edge::First => Some(midnight),
-        Edge::Last => Some(midnight + 86_400 * SECOND_NS - 1),
+        Edge::Last => Some(midnight.saturating_add(86_400 * SECOND_NS - 1)),
     }
 }
 
@@ -344,6 +344,8 @@ mod tests {
             ("2026-11-21T12:34:61Z", None),
             ("2026-11-21T12:34:56+99:00", None),
             ("1969-12-31T23:59:59Z", None),
+            ("2554-07-21T23:34:59Z", Some((u64::MAX, 20))),
+            ("9999-07-21T23:34:59Z", None),
             ("hello, this is not a time", None),
             ("", None),
         ] {

@@ -534,3 +534,56 @@ fn a_file_that_is_no_log_is_printed_and_filters_say_why_nothing_passes() {
         "{\"message\":\"two\"}\n"
     );
 }
+
+#[test]
+fn damaged_lines_never_harm_the_command() {
+    const HARM: &[u8] = b"\"\\={}[]:, \x1b\xff\n09";
+    let dir = tempfile::tempdir().expect("a directory");
+    let lines: Vec<&str> = [TEXT, JSON, LOGFMT, GLOG]
+        .iter()
+        .flat_map(|log| log.lines())
+        .collect();
+    for seed in 1..=4u64 {
+        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut random = |below: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) as usize % below
+        };
+        let mut log = Vec::new();
+        for _ in 0..4_000 {
+            let mut line = lines[random(lines.len())].as_bytes().to_vec();
+            for _ in 0..random(4) {
+                let at = random(line.len());
+                match random(3) {
+                    0 => line[at] = HARM[random(HARM.len())],
+                    1 => line.truncate(at + 1),
+                    _ => line.insert(at, HARM[random(HARM.len())]),
+                }
+            }
+            log.extend_from_slice(&line);
+            log.push(b'\n');
+        }
+        fs::write(dir.path().join("x.log"), &log).expect("a file");
+        let made = |args: &[&str]| {
+            let output = run(dir.path(), &[&["cat", "x.log"], args].concat());
+            assert_eq!(
+                output.status.code(),
+                Some(0),
+                "seed {seed} {args:?}: {}",
+                text(&output.stderr)
+            );
+            output.stdout
+        };
+        for line in text(&made(&["--json"])).lines() {
+            assert!(
+                serde_json::from_str::<serde_json::Value>(line).is_ok(),
+                "seed {seed}: {line}"
+            );
+        }
+        let colored = text(&made(&["--text", "--color=always", "-g", "e"]));
+        assert!(!colored.replace("\x1b[", "").contains('\x1b'), "seed {seed}");
+        made(&[
+            "-f", "peer>=1", "-f", "id!=x", "-m", "shop", "-t", "main", "-n", "7",
+        ]);
+    }
+}

@@ -95,7 +95,10 @@ fn manual_pages_are_written() {
         assert!(page.contains(&format!(".TH logdrive-{command} 1")), "{page}");
         // Examples are columns, which must not be filled to paragraphs.
         let (_, examples) = page.split_once(".nf\n").expect("examples");
-        assert!(examples.contains(&format!("logdrive {command}")) || examples.contains("logdrive\\"), "{page}");
+        assert!(
+            examples.contains(&format!("logdrive {command}")) || examples.contains("logdrive\\"),
+            "{page}"
+        );
     }
     fs::write(dir.path().join("file"), "").expect("a file");
     let output = run(dir.path(), &["man", "--dir", "file"]);

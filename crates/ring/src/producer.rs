@@ -32,6 +32,10 @@ pub(crate) struct Hot {
     records: u64,
 }
 
+/// How far ahead of a record its successors' cache lines are asked for.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+const PREFETCH_BYTES: u64 = 1024;
+
 /// What the slow path decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
@@ -70,9 +74,26 @@ impl Hot {
     /// A ring must be attached, and `length` bytes must have been admitted.
     #[inline(always)]
     pub(crate) unsafe fn space(&mut self, length: usize) -> Put<'_> {
+        self.prefetch();
         // SAFETY: the data area is mapped twice in a row, so `length` bytes from any offset below the capacity are
         // ours to write: the admission says that the consumer has released them.
         unsafe { Put::raw(self.data.add((self.position & self.mask) as usize), length) }
+    }
+
+    /// Asks for the cache line that some of the next records will need. The drain has read it since we wrote it last,
+    /// so it has to come back from the other core; without this, back-to-back calls wait for it (21 ns a call instead
+    /// of 17 on a Sapphire Rapids VM).
+    #[inline(always)]
+    fn prefetch(&self) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        {
+            use core::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+            let ahead = self
+                .data
+                .wrapping_add((self.position.wrapping_add(PREFETCH_BYTES) & self.mask) as usize);
+            // SAFETY: a prefetch is a hint that never faults, whatever the address.
+            unsafe { _mm_prefetch::<_MM_HINT_ET0>(ahead.cast()) };
+        }
     }
 
     /// Makes the record visible. From here on it survives SIGKILL.

@@ -57,6 +57,11 @@ impl Names {
     }
 }
 
+/// Whether a line is JSON from its beginning to its end; one that was cut is not.
+pub(super) fn is_json(line: &[u8]) -> bool {
+    serde_json::from_slice::<serde::de::IgnoredAny>(line).is_ok()
+}
+
 /// A record that is a JSON line stays as it is. Lines that belong to it are none, so they are left out of its object
 /// and become one of their own.
 pub(super) fn keep_json(out: &mut Vec<u8>, bytes: &[u8], record: &Record) {

@@ -2,6 +2,7 @@
 
 use super::record::{Part, Text};
 use crate::escape::Writing;
+use crate::limits::FIELDS_MAX;
 
 /// Whose rules hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,7 +151,9 @@ pub(super) fn read_trailing_pairs(line: &[u8], from: usize, pairs: &mut Vec<Pair
                 if pairs.is_empty() {
                     first = at;
                 }
-                pairs.push(pair);
+                if pairs.len() < FIELDS_MAX {
+                    pairs.push(pair);
+                }
                 at = pair.next;
             }
             None => {

@@ -108,7 +108,13 @@ impl Printer {
         self.record.read(record, &mut self.times);
         let line = record.get(..self.record.line_length).unwrap_or(b"");
         match (self.options.shape, self.record.form) {
-            (Shape::Json, Form::Json) => return compose::keep_json(pen.out, record, &self.record),
+            (Shape::Json, Form::Json) if compose::is_json(line) => {
+                return compose::keep_json(pen.out, record, &self.record);
+            }
+            (Shape::Json, Form::Json) => self.record.forget_parts(),
+            _ => {}
+        }
+        match (self.options.shape, self.record.form) {
             (Shape::Json, _) => return compose::json(pen.out, record, &self.record, &mut self.names),
             (Shape::Text, Form::Json | Form::Logfmt | Form::Glog) => {
                 compose::text(&mut pen, line, &self.record)

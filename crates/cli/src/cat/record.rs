@@ -141,6 +141,17 @@ impl Record {
         self.pairs = kept.pairs;
     }
 
+    /// Takes the whole first line for the message, because it is not what it seemed to be.
+    pub(super) fn forget_parts(&mut self) {
+        let (unix_ns, level, line_length) = (self.unix_ns, self.level, self.line_length);
+        self.clear();
+        (self.unix_ns, self.level, self.line_length) = (unix_ns, level, line_length);
+        self.message = Text {
+            part: Part::new(0, line_length),
+            writing: Writing::Verbatim,
+        };
+    }
+
     fn take_head(&mut self, head: &Head) {
         self.form = head.form;
         self.unix_ns = Some(head.unix_ns);

@@ -42,19 +42,22 @@ fn is_of(site: &Site, metadata: &Metadata<'_>) -> bool {
     std::ptr::from_ref(site.metadata).addr() == std::ptr::from_ref(metadata).addr()
 }
 
-/// A callsite. There is one per `Metadata`, for the rest of the program.
+/// A callsite. There is one per `Metadata`, for the rest of the program; what a call reads is one cache line.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(super) struct Site {
-    pub(super) metadata: &'static Metadata<'static>,
     control: ControlRef,
-    pub(super) urgent: bool,
-    /// Index of the field `message`; beyond all fields where there is none.
-    pub(super) message_index: usize,
+    metadata: &'static Metadata<'static>,
     /// The message that the first event had, if it came in one piece.
-    message: OnceLock<String>,
+    message: OnceLock<&'static str>,
     /// Whether the table of the running session holds it.
     message_in_table: AtomicBool,
+    urgent: bool,
+    /// Index of the field `message`; beyond all fields where there is none.
+    message_index: u16,
 }
+
+const _: () = assert!(size_of::<Site>() == 64);
 
 static SITES: Table<Site, TRACING_SITES> = Table::new();
 /// Those that found no place in the table.
@@ -94,10 +97,22 @@ impl Site {
             metadata,
             control: ControlRef::unregistered(),
             urgent: level_of(metadata).is_urgent(),
-            message_index: message.map_or(usize::MAX, |field| field.index()),
+            message_index: message.map_or(u16::MAX, |field| field.index() as u16),
             message: OnceLock::new(),
             message_in_table: AtomicBool::new(false),
         }
+    }
+
+    /// Whether its records may use the ring's last eighth.
+    #[inline]
+    pub(super) fn urgent(&self) -> bool {
+        self.urgent
+    }
+
+    /// Index of the field `message`; beyond all fields where there is none.
+    #[inline]
+    pub(super) fn message_index(&self) -> usize {
+        usize::from(self.message_index)
     }
 
     /// The message that a record need not carry.
@@ -106,7 +121,7 @@ impl Site {
         // Relaxed: it was stored before the control entry was bound, and is read after the entry was.
         let in_table = self.message_in_table.load(Ordering::Relaxed);
         if in_table {
-            self.message.get().map(String::as_str)
+            self.message.get().copied()
         } else {
             None
         }
@@ -137,9 +152,10 @@ impl Site {
         let mut entry = self.control.entry();
         if entry.control() == UNREGISTERED {
             // With its message known, the table can hold it. A callsite that is off is entered without.
-            if let Some(text) = event.and_then(|event| find_constant(event, self.message_index)) {
+            if self.message.get().is_none()
+                && let Some(text) = event.and_then(|event| find_constant(event, self.message_index())) {
                 // Another thread may have set it; it then is the constant.
-                let _ = self.message.set(text);
+                let _ = self.message.set(String::leak(text));
             }
             entry = runtime::register_with(&self.control, &|| self.describe())?;
         }
@@ -152,7 +168,7 @@ impl Site {
 
     fn describe(&self) -> Callsite {
         let message = if self.metadata.is_event() {
-            self.message.get().map_or("", String::as_str)
+            self.message.get().copied().unwrap_or("")
         } else {
             self.metadata.name()
         };
@@ -178,7 +194,7 @@ impl Site {
                 .map(|field| Field {
                     name: field.name().to_owned(),
                     kind: FieldKind::plain(Kind::None),
-                    argument: field.index() == self.message_index,
+                    argument: field.index() == self.message_index(),
                 })
                 .collect(),
         }

@@ -114,7 +114,7 @@ impl tracing_core::Subscriber for Subscriber {
 /// Writes the record.
 #[inline(always)]
 pub(super) fn write(site: &'static Site, id: u32, scope: &[u8], values: &[u8], cut: bool) {
-    let urgent = site.urgent;
+    let urgent = site.urgent();
     commit(Head { id, urgent }, scope, values, cut, || site.number_again());
 }
 

@@ -26,7 +26,7 @@ impl<'a> EventValues<'a> {
     pub(super) fn new(bytes: &'a mut [u8], site: &'a Site) -> Self {
         Self {
             out: Encoder::new(bytes),
-            message_index: site.message_index,
+            message_index: site.message_index(),
             constant: site.constant(),
             has_message: false,
         }
