@@ -25,7 +25,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let programs = File::new(&json).layout(Layout::json()).min_level(Level::Info);
 
     // Both get every record. The guard writes what is left when it is dropped, so it is kept until the end of `main`.
-    let guard = logdrive::builder("shop").file(people).file(programs).filter("debug").init()?;
+    let guard = logdrive::builder("shop")
+        .file(people)
+        .file(programs)
+        .filter("debug")
+        .init()?;
 
     for order_id in 0..2_000u64 {
         // Values are kept as what they are: numbers stay numbers in JSON.

@@ -16,11 +16,20 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Some(path) => PathBuf::from(path),
         None => std::env::temp_dir().join(format!("logdrive-example-{}.json", std::process::id())),
     };
-    let guard = logdrive::builder("shop").file(File::new(&path).layout(Layout::json())).init()?;
+    let guard = logdrive::builder("shop")
+        .file(File::new(&path).layout(Layout::json()))
+        .init()?;
 
     let (customer, note) = ("Zoë \"Z\" Ångström", None::<&str>);
     // A name alone is a field, and so is `name = value`. An absent value is `null`.
-    logdrive::info!(customer, items = 3, total = 59.9, note, paid = true, "order filled");
+    logdrive::info!(
+        customer,
+        items = 3,
+        total = 59.9,
+        note,
+        paid = true,
+        "order filled"
+    );
     // `?` takes a value's `Debug`, `%` its `Display`. Any text may be a key.
     let address = Address { city: "Umeå" };
     logdrive::info!(?address, "ship.to" = %"home", "shipped");

@@ -9,7 +9,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Some(path) => PathBuf::from(path),
         None => std::env::temp_dir().join(format!("logdrive-example-log-{}.log", std::process::id())),
     };
-    let guard = logdrive::builder("shop").file(logdrive::File::new(&path)).filter("info,db=trace").init()?;
+    let guard = logdrive::builder("shop")
+        .file(logdrive::File::new(&path))
+        .filter("info,db=trace")
+        .init()?;
     logdrive::log::install()?;
 
     let (order_id, price) = (7, 9.5);

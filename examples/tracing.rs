@@ -11,7 +11,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Some(path) => PathBuf::from(path),
         None => std::env::temp_dir().join(format!("logdrive-example-tracing-{}.log", std::process::id())),
     };
-    let guard = logdrive::builder("shop").file(logdrive::File::new(&path)).init()?;
+    let guard = logdrive::builder("shop")
+        .file(logdrive::File::new(&path))
+        .init()?;
     // Where other layers of `tracing-subscriber` are needed too, `logdrive::tracing::layer()` stands beside them.
     tracing::subscriber::set_global_default(logdrive::tracing::subscriber())?;
 

@@ -1,7 +1,7 @@
 //! Measures a case in a process of its own: this program, started again.
 //!
 //! The child prints its samples as the last line on its standard output that
-//! starts with [`RESULT_MARK`]; a logger that prints there does no harm. A
+//! starts with `RESULT_MARK`; a logger that prints there does no harm. A
 //! child that hangs ends itself, so that one broken subject cannot stop a run.
 
 use std::path::Path;

@@ -57,7 +57,6 @@ pub fn to_file(target: &Target) -> Result<logdrive::Builder> {
 }
 
 /// A logger that formats and throws away.
-#[must_use]
 pub fn to_nowhere(full: Full) -> logdrive::Builder {
     base(full).discard()
 }

@@ -22,7 +22,11 @@ fn measure(name: &str, mut call: impl FnMut(u64)) {
         }
     }
     means.sort_by(f64::total_cmp);
-    println!("{name:36} p50 {:7.1}  p99 {:7.1}", means[BURSTS / 2], means[BURSTS * 99 / 100]);
+    println!(
+        "{name:36} p50 {:7.1}  p99 {:7.1}",
+        means[BURSTS / 2],
+        means[BURSTS * 99 / 100]
+    );
 }
 
 fn facades() {
@@ -31,9 +35,16 @@ fn facades() {
         tracing::info!(order, price = 9.25f64, quantity = 3i32, customer, "order filled");
     });
     measure("message only", |_| tracing::info!("order filled"));
-    measure("disabled by the filter", |order| tracing::trace!(order, "order filled"));
-    measure("one display field", |order| tracing::info!(order = %order, "order filled"));
-    measure("message with an argument", |order| tracing::info!("order {order} filled"));
+    measure("disabled by the filter", |order| {
+        tracing::trace!(order, "order filled")
+    });
+    measure(
+        "one display field",
+        |order| tracing::info!(order = %order, "order filled"),
+    );
+    measure("message with an argument", |order| {
+        tracing::info!("order {order} filled")
+    });
     let span = tracing::info_span!("connection", id = 3);
     let entered = span.enter();
     measure("four fields in a span", |order| {
@@ -61,14 +72,21 @@ fn tight(name: &str, mut call: impl FnMut(u64)) {
         return;
     }
     let mut means = Vec::with_capacity(BURSTS);
-    for _ in 0..std::env::args().nth(3).map_or(300, |rounds| rounds.parse().unwrap_or(300)) {
+    for _ in 0..std::env::args()
+        .nth(3)
+        .map_or(300, |rounds| rounds.parse().unwrap_or(300))
+    {
         let start = Instant::now();
         (0..CALLS).for_each(|number| call(black_box(number)));
         means.push(start.elapsed().as_nanos() as f64 / CALLS as f64);
         logdrive::flush();
     }
     means.sort_by(f64::total_cmp);
-    println!("{name:36} min {:7.1}  p50 {:7.1}", means[0], means[means.len() / 2]);
+    println!(
+        "{name:36} min {:7.1}  p50 {:7.1}",
+        means[0],
+        means[means.len() / 2]
+    );
 }
 
 fn all_tight() -> Result<(), Box<dyn std::error::Error>> {
@@ -87,10 +105,21 @@ fn all_tight() -> Result<(), Box<dyn std::error::Error>> {
     tight("one number, no message", |order| tracing::info!(order));
     tight("no message", |_| tracing::info!(order = tracing::field::Empty));
     tight("disabled", |order| tracing::trace!(order, "order filled"));
-    tight("one display field", |order| tracing::info!(order = %order, "order filled"));
-    tight("message with an argument", |order| tracing::info!("order {order} filled"));
+    tight(
+        "one display field",
+        |order| tracing::info!(order = %order, "order filled"),
+    );
+    tight("message with an argument", |order| {
+        tracing::info!("order {order} filled")
+    });
     tight("log, four arguments", |order| {
-        log::info!("order {} at {:.2}, {} pieces, for {}", order, 9.25f64, 3i32, customer);
+        log::info!(
+            "order {} at {:.2}, {} pieces, for {}",
+            order,
+            9.25f64,
+            3i32,
+            customer
+        );
     });
     tight("log, constant message", |_| log::info!("order filled"));
     tight("log, four key-values", |order| {
@@ -116,7 +145,12 @@ fn all_tight() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let guard = logdrive::builder("cost").use_env(false).filter("debug").full(logdrive::Full::Drop).discard().init()?;
+    let guard = logdrive::builder("cost")
+        .use_env(false)
+        .filter("debug")
+        .full(logdrive::Full::Drop)
+        .discard()
+        .init()?;
     logdrive::log::install()?;
     if std::env::args().nth(1).as_deref() == Some("tight") {
         all_tight()?;
@@ -130,7 +164,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         logdrive::info!(order, price = 9.25f64, quantity = 3i32, customer, "order filled");
     });
     measure("log, four arguments", |order| {
-        log::info!("order {} at {:.2}, {} pieces, for {}", order, 9.25f64, 3i32, customer);
+        log::info!(
+            "order {} at {:.2}, {} pieces, for {}",
+            order,
+            9.25f64,
+            3i32,
+            customer
+        );
     });
     measure("log, constant message", |_| log::info!("order filled"));
     measure("log, four key-values", |order| {
@@ -144,6 +184,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         tracing::subscriber::set_global_default(logdrive::tracing::subscriber())?;
     }
     facades();
-    println!("{:?}", guard.stop().map(|(stopped, stats)| (stopped, stats.committed, stats.dropped_calls())));
+    println!(
+        "{:?}",
+        guard
+            .stop()
+            .map(|(stopped, stats)| (stopped, stats.committed, stats.dropped_calls()))
+    );
     Ok(())
 }

@@ -80,7 +80,11 @@ pub(crate) fn commit(head: Head, scope: &[u8], values: &[u8], cut: bool, again: 
 #[cold]
 #[inline(never)]
 fn commit_cut(head: Head, scope: &[u8], values: &[u8], again: &dyn Fn() -> Option<u32>) {
-    let scope = if length_of(scope, values) > RECORD_BYTES_MAX { &[] } else { scope };
+    let scope = if length_of(scope, values) > RECORD_BYTES_MAX {
+        &[]
+    } else {
+        scope
+    };
     commit(head, scope, values, false, again);
     local::count_cut();
 }

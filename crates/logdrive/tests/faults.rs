@@ -15,15 +15,26 @@ fn turn() -> MutexGuard<'static, ()> {
 }
 
 fn builder(dir: &Path) -> logdrive::Builder {
-    logdrive::builder("faults").use_env(false).filter("trace").run_dir(dir.join("run"))
+    logdrive::builder("faults")
+        .use_env(false)
+        .filter("trace")
+        .run_dir(dir.join("run"))
 }
 
 /// Both sums of the statistics, for `calls` calls.
 fn assert_sums(stats: &Stats, calls: u64) {
-    assert_eq!(calls, stats.committed + stats.dropped_calls() + stats.disabled, "{stats:#?}");
+    assert_eq!(
+        calls,
+        stats.committed + stats.dropped_calls() + stats.disabled,
+        "{stats:#?}"
+    );
     for sink in &stats.sinks {
         let counts = &sink.counts;
-        assert_eq!(stats.committed, counts.written_records + sink.dropped() + sink.pending, "{stats:#?}");
+        assert_eq!(
+            stats.committed,
+            counts.written_records + sink.dropped() + sink.pending,
+            "{stats:#?}"
+        );
     }
 }
 
@@ -62,7 +73,9 @@ fn a_hanging_disk_stalls_nobody_and_every_drop_is_counted() {
     wait_until("the memory sink has news", || memory.lines().len() > 100);
     logdrive::error!("still here");
     calls += 1;
-    wait_until("the memory sink has the error", || memory.lines().iter().any(|line| line.contains("still here")));
+    wait_until("the memory sink has the error", || {
+        memory.lines().iter().any(|line| line.contains("still here"))
+    });
     let hanging = logdrive::stats().unwrap();
     assert_eq!(hanging.sinks[0].counts.written_records, 0);
     storage.clear();
@@ -74,7 +87,10 @@ fn a_hanging_disk_stalls_nobody_and_every_drop_is_counted() {
     assert_sums(&stats, calls);
     let text = std::fs::read_to_string(dir.path().join("a.log")).unwrap();
     assert!(text.contains("after the hang"));
-    assert!(text.contains("records dropped: "), "the loss is told where it happened");
+    assert!(
+        text.contains("records dropped: "),
+        "the loss is told where it happened"
+    );
     let lines = text.lines().filter(|line| !line.contains(" logdrive ")).count() as u64;
     assert_eq!(lines, stats.sinks[0].counts.written_records);
 }
@@ -102,7 +118,11 @@ fn a_full_disk_is_counted_told_once_and_got_over() {
     assert_eq!(stats.sinks[0].counts.errors, 3);
     let text = std::fs::read_to_string(dir.path().join("a.log")).unwrap();
     assert_eq!(text.lines().filter(|line| line.contains("number ")).count(), 1000);
-    assert_eq!(text.matches("No space left on device").count(), 1, "told once:\n{text}");
+    assert_eq!(
+        text.matches("No space left on device").count(),
+        1,
+        "told once:\n{text}"
+    );
 }
 
 #[test]
@@ -136,7 +156,12 @@ fn ten_thousand_short_threads_use_few_rings() {
     let _turn = turn();
     let dir = tempfile::tempdir().unwrap();
     let memory = Memory::new(1 << 30);
-    let guard = builder(dir.path()).memory(&memory).full(Full::Block).ring_bytes(1 << 16).init().unwrap();
+    let guard = builder(dir.path())
+        .memory(&memory)
+        .full(Full::Block)
+        .ring_bytes(1 << 16)
+        .init()
+        .unwrap();
     for batch in 0..1000 {
         std::thread::scope(|scope| {
             for thread in 0..10 {
@@ -156,7 +181,11 @@ fn records_of_many_threads_come_in_the_order_of_their_times() {
     let _turn = turn();
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.log");
-    let guard = builder(dir.path()).file(File::new(&path)).full(Full::Block).init().unwrap();
+    let guard = builder(dir.path())
+        .file(File::new(&path))
+        .full(Full::Block)
+        .init()
+        .unwrap();
     std::thread::scope(|scope| {
         for thread in 0..4 {
             scope.spawn(move || (0..50_000).for_each(|number| logdrive::debug!("{} {}", thread, number)));
@@ -167,14 +196,24 @@ fn records_of_many_threads_come_in_the_order_of_their_times() {
     let times: Vec<&str> = text.lines().map(|line| &line[..30]).collect();
     assert_eq!(times.len(), 200_000);
     let backwards = times.windows(2).filter(|pair| pair[0] > pair[1]).count() as u64;
-    assert!(backwards <= stats.late, "{backwards} steps back, {} records late", stats.late);
+    assert!(
+        backwards <= stats.late,
+        "{backwards} steps back, {} records late",
+        stats.late
+    );
 }
 
 #[test]
 fn disabled_calls_are_in_the_sum_when_they_are_counted() {
     let _turn = turn();
     let dir = tempfile::tempdir().unwrap();
-    let guard = builder(dir.path()).discard().filter("info").count_disabled(true).full(Full::Block).init().unwrap();
+    let guard = builder(dir.path())
+        .discard()
+        .filter("info")
+        .count_disabled(true)
+        .full(Full::Block)
+        .init()
+        .unwrap();
     for number in 0..1000 {
         logdrive::info!("{}", number);
         logdrive::debug!("{}", number);
@@ -192,9 +231,13 @@ fn an_error_is_in_the_file_at_once_and_any_record_soon() {
     let path = dir.path().join("a.log");
     let guard = builder(dir.path()).file(File::new(&path)).init().unwrap();
     logdrive::info!("waits for the timer");
-    wait_until("the line is in the file", || std::fs::read_to_string(&path).unwrap().contains("timer"));
+    wait_until("the line is in the file", || {
+        std::fs::read_to_string(&path).unwrap().contains("timer")
+    });
     logdrive::error!("does not wait");
-    wait_until("the error is in the file", || std::fs::read_to_string(&path).unwrap().contains("does not"));
+    wait_until("the error is in the file", || {
+        std::fs::read_to_string(&path).unwrap().contains("does not")
+    });
     drop(guard);
 }
 
@@ -209,7 +252,11 @@ fn a_small_file_system_gives_an_error_and_never_a_fault() {
         logdrive::info!("room enough");
         drop(guard);
     }
-    let fallback = logdrive::builder("faults").use_env(false).discard().run_dir("/proc/none").init();
+    let fallback = logdrive::builder("faults")
+        .use_env(false)
+        .discard()
+        .run_dir("/proc/none")
+        .init();
     let text = fallback.map(drop).unwrap_err().to_string();
     assert!(text.contains("/proc/none"), "{text}");
 }
@@ -221,7 +268,10 @@ fn logging_starts_again_after_its_end() {
     for round in 0..5 {
         let memory = Memory::new(1 << 20);
         let guard = builder(dir.path()).memory(&memory).init().unwrap();
-        assert!(builder(dir.path()).memory(&memory).init().is_err(), "only one at a time");
+        assert!(
+            builder(dir.path()).memory(&memory).init().is_err(),
+            "only one at a time"
+        );
         std::thread::scope(|scope| {
             scope.spawn(|| logdrive::info!("round {}", round));
         });

@@ -242,7 +242,9 @@ pub(super) fn text(pen: &mut Pen<'_>, bytes: &[u8], record: &Record) {
     put_word(pen, &mut word, Style::Plain, bytes, record.thread);
     put_word(pen, &mut word, Style::Dim, bytes, record.module);
     put_place(pen, bytes, record);
-    pen.put(Style::Plain, b" ");
+    if !record.message.is_empty() || !record.span_names.is_empty() {
+        pen.put(Style::Plain, b" ");
+    }
     put_spans(pen, bytes, record);
     word.clear();
     put_text(&mut word, &record.message.plain(bytes), false);

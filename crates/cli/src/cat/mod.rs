@@ -1,7 +1,7 @@
 //! `logdrive cat`: log files merged by time, filtered and coloured.
 //!
 //! Bytes go from [`input`] through [`source`], which groups lines to records and asks the [`filter`], to [`merge`] and
-//! on to [`print`]. Until a record has to be taken apart ([`record`]), it is a place in a chunk of its file.
+//! on to [`mod@print`]. Until a record has to be taken apart ([`record`]), it is a place in a chunk of its file.
 
 mod compose;
 mod filter;

@@ -112,13 +112,14 @@ fn read_spans(record: &mut Record, line: &[u8], from: usize) -> Option<usize> {
     }
 }
 
-/// A name ends at a brace or at a colon that is not one of two.
+/// A name ends at a brace or at a colon that is not one of two. It may have spaces inside: `first recv`.
 fn span_name_end(line: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
     loop {
         match (line.get(at)?, line.get(at + 1)) {
             (b':', Some(b':')) => at += 2,
             (b'{' | b':', _) => return Some(at),
+            (b' ', _) if at > from => at += 1,
             (byte, _) if is_key(*byte) => at += 1,
             _ => return None,
         }
@@ -286,6 +287,10 @@ mod tests {
                 "TRACE t q c.rs 9 <a> <b> [m] 0.v=x",
             ),
             ("TRACE t q c.rs:9 a{v={}}: m", "TRACE t q c.rs 9 <a> [m] 0.v={}"),
+            (
+                "TRACE t q c.rs:9 first recv:frame{ty=CRYPTO}: consumed 284 bytes",
+                "TRACE t q c.rs 9 <first recv> <frame> [consumed 284 bytes] 1.ty=CRYPTO",
+            ),
             (
                 "INFO  t q c.rs:9 note: not a span k=1",
                 "INFO t q c.rs 9 [note: not a span] k=1",

@@ -33,7 +33,11 @@ impl<'a> Encoder<'a> {
     /// Starts at the first byte.
     #[inline]
     pub(crate) fn new(bytes: &'a mut [u8]) -> Self {
-        Self { bytes, at: 0, cut: false }
+        Self {
+            bytes,
+            at: 0,
+            cut: false,
+        }
     }
 
     /// What was written, and whether anything was cut or left out.
@@ -104,7 +108,12 @@ impl<'a> Encoder<'a> {
     ) {
         let before = self.at;
         let state = constant.map_or(State::Own, State::Undecided);
-        let mut out = Message { encoder: self, state, head: None, full: false };
+        let mut out = Message {
+            encoder: self,
+            state,
+            head: None,
+            full: false,
+        };
         if constant.is_none() {
             out.open();
         }
@@ -175,7 +184,11 @@ impl<'a> Encoder<'a> {
     /// Writes what there is room for, as the caller has seen.
     #[inline]
     fn put<const N: usize>(&mut self, value: [u8; N]) {
-        if let Some(place) = self.bytes.get_mut(self.at..).and_then(|rest| rest.first_chunk_mut::<N>()) {
+        if let Some(place) = self
+            .bytes
+            .get_mut(self.at..)
+            .and_then(|rest| rest.first_chunk_mut::<N>())
+        {
             *place = value;
             self.at += N;
         }
@@ -194,7 +207,10 @@ impl<'a> Encoder<'a> {
     fn counted(&mut self, write: impl FnOnce(&mut Text<'_, '_>) -> fmt::Result) {
         let at = self.at;
         self.put([0; 4]);
-        let mut text = Text { out: self, full: false };
+        let mut text = Text {
+            out: self,
+            full: false,
+        };
         // The text so far is what there is to log; there is nobody to report a failed `Display` to.
         let _ = write(&mut text);
         self.set_length(at);
@@ -301,7 +317,10 @@ impl Message<'_, '_, '_> {
         self.state = State::Own;
         let at = self.encoder.at;
         // A message stands for itself: the index means nothing.
-        if self.encoder.head(Kind::Message, Key::Index(0), 4 + CUT_MARK.len()) {
+        if self
+            .encoder
+            .head(Kind::Message, Key::Index(0), 4 + CUT_MARK.len())
+        {
             self.encoder.put([0; 4]);
             self.head = Some(at);
         }
@@ -388,7 +407,9 @@ mod tests {
     fn message(constant: Option<&str>, pieces: &[&str]) -> Vec<u8> {
         let mut bytes = [0xee; 1000];
         let mut encoder = Encoder::new(&mut bytes);
-        encoder.message(constant, |out| pieces.iter().try_for_each(|piece| out.write_str(piece)));
+        encoder.message(constant, |out| {
+            pieces.iter().try_for_each(|piece| out.write_str(piece))
+        });
         encoder.written().0.to_vec()
     }
 
@@ -431,7 +452,7 @@ mod tests {
         for limit in 0..120 {
             let mut bytes = vec![0xee; limit];
             let mut encoder = Encoder::new(&mut bytes);
-            encoder.message(Some("other"), |out| write!(out, "a message of {} é", "pieces"));
+            encoder.message(Some("other"), |out| write!(out, "a message of pieces é"));
             encoder.number(Kind::I64, Key::Index(1), (-5i64).to_le_bytes());
             encoder.text(Kind::Str, Key::Index(2), "twenty bytes of text");
             encoder.rendered(Kind::Debug, Key::Inline("list"), format_args!("{:?}", [1, 2, 3]));

@@ -50,7 +50,10 @@ struct Entered {
 #[inline]
 pub(super) fn open(metadata: &'static Metadata<'static>, parent: Option<SpanKey>, bytes: &[u8]) -> SpanKey {
     with(|context| {
-        let current = context.entered.last().map_or(SpanKey::NONE, |entered| entered.key);
+        let current = context
+            .entered
+            .last()
+            .map_or(SpanKey::NONE, |entered| entered.key);
         let parent = parent.unwrap_or(current);
         let epoch = spans::epoch();
         let key = spans::open(metadata, parent, bytes);

@@ -91,7 +91,9 @@ where
         let Some(span) = context.span(id) else { return };
         let change = |recorded: &[u8]| {
             let mut extensions = span.extensions_mut();
-            extensions.get_mut::<SpanBytes>().is_some_and(|kept| merge(&mut kept.own, recorded))
+            extensions
+                .get_mut::<SpanBytes>()
+                .is_some_and(|kept| merge(&mut kept.own, recorded))
         };
         if encode_recorded(values, change) {
             spans::raise_epoch();

@@ -153,7 +153,8 @@ impl Site {
         if entry.control() == UNREGISTERED {
             // With its message known, the table can hold it. A callsite that is off is entered without.
             if self.message.get().is_none()
-                && let Some(text) = event.and_then(|event| find_constant(event, self.message_index())) {
+                && let Some(text) = event.and_then(|event| find_constant(event, self.message_index()))
+            {
                 // Another thread may have set it; it then is the constant.
                 let _ = self.message.set(String::leak(text));
             }

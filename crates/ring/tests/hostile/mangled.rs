@@ -171,7 +171,7 @@ impl Image {
             8 => file
                 .set_len(self.length + edit.value % (1 << 20))
                 .expect("it can grow"),
-            _ if edit.value % 8 == 0 => fs::remove_file(path).expect("it can be removed"),
+            _ if edit.value.is_multiple_of(8) => fs::remove_file(path).expect("it can be removed"),
             _ => put(word, &self.bytes[..8.min(self.bytes.len())]),
         }
     }
@@ -405,7 +405,7 @@ pub(crate) fn read_ring(ring: &Arc<Ring>, epoch: u64, seen: &mut Seen) {
     while at + 16 <= pending {
         consumer.copy_out(at, &mut header);
         let length = u32::from_le_bytes([header[0], header[1], header[2], header[3]]) as usize;
-        if !(16..=65_536).contains(&length) || length % 8 != 0 || at + length > pending {
+        if !(16..=65_536).contains(&length) || !length.is_multiple_of(8) || at + length > pending {
             seen.refused += 1;
             return consumer.quarantine();
         }
