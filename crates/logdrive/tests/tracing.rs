@@ -158,7 +158,10 @@ fn what_is_recorded_in_another_thread_is_seen_in_this_one() {
     let _entered = span.enter();
     for done in 1..20 {
         let other = span.clone();
-        std::thread::spawn(move || drop(other.record("done", done))).join().expect("no panic");
+        let recording = std::thread::spawn(move || {
+            other.record("done", done);
+        });
+        recording.join().expect("no panic");
         info!("step");
         assert_eq!(last_spans(&log), format!("work{{done={done}}}"));
     }

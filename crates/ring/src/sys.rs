@@ -173,6 +173,10 @@ pub(crate) fn memfd(name: &str, bytes: u64) -> io::Result<File> {
     let unique = NEXT.fetch_add(1, Ordering::Relaxed);
     let name = CString::new(format!("/ld{:.8}{}.{unique}", name, std::process::id()))
         .map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    // Variadic on Apple's systems, where small integers are not allowed.
+    #[cfg(target_vendor = "apple")]
+    let mode: libc::c_uint = 0o600;
+    #[cfg(not(target_vendor = "apple"))]
     let mode: libc::mode_t = 0o600;
     // SAFETY: `name` is a valid C string for the length of both calls.
     let fd = unsafe { libc::shm_open(name.as_ptr(), libc::O_RDWR | libc::O_CREAT | libc::O_EXCL, mode) };
