@@ -4,7 +4,9 @@
 //! buffer fills become valid together, then ring space is released. See `spec/session.md` for what that buys.
 
 use crate::inside::Inside;
-use crate::limits::{HOUSEKEEPING_NS, NO_PROGRESS_MS, PAUSE_NS_MAX, PAUSE_NS_MIN, SPARE_RINGS};
+use crate::limits::{
+    HOUSEKEEPING_NS, NO_PROGRESS_MS, PAUSE_BUSY_NS_MAX, PAUSE_NS_MAX, PAUSE_NS_MIN, SPARE_RINGS,
+};
 use crate::marks::Marks;
 use crate::outlet::{Outlet, SinkDrop, Staged};
 use crate::reader::{NO_RECORD, ReadError, Reader};
@@ -71,8 +73,9 @@ pub(crate) struct Drain {
     housekeeping_at_ns: u64,
     told_dropped: [u64; DropReason::COUNT],
     pause_ns: u64,
-    /// Whether a ring was so full at the last pass that there is no time for a pause.
-    busy: bool,
+    /// How full the fullest ring was at the last pass, in sixteenths of an eighth.
+    fullest: usize,
+    passed_at: Instant,
     /// Whether the recovery of a dead session has been given up.
     failed: bool,
 }
@@ -124,7 +127,8 @@ impl Drain {
             housekeeping_at_ns: 0,
             told_dropped: [0; DropReason::COUNT],
             pause_ns: PAUSE_NS_MIN,
-            busy: false,
+            fullest: 0,
+            passed_at: Instant::now(),
             failed: false,
             source: parts.source,
         };
@@ -150,7 +154,8 @@ impl Drain {
             if stopping {
                 return self;
             }
-            if !self.busy {
+            // With a quarter of a ring there is no time for a pause.
+            if self.fullest < 32 {
                 self.recycle_rings();
                 self.housekeeping();
                 self.rest(took);
@@ -189,7 +194,7 @@ impl Drain {
         let latest_ticks = start_ticks.saturating_add(1 << 32).min(NO_RECORD - 1);
         let mut bound = start_ticks;
         let mut pressure = all;
-        self.busy = false;
+        self.fullest = 0;
         for index in 0..self.readers.len() {
             let reader = &mut self.readers[index];
             if reader.quarantined {
@@ -198,7 +203,8 @@ impl Drain {
             match reader.observe(&mut self.spare_windows, latest_ticks) {
                 Ok(left) => {
                     pressure |= left > reader.ring().capacity_bytes() / 16;
-                    self.busy |= left > reader.ring().capacity_bytes() / 4;
+                    let eighths = left * 8 * 16 / reader.ring().capacity_bytes();
+                    self.fullest = self.fullest.max(eighths);
                 }
                 Err(error) => self.quarantine(index, &error),
             }
@@ -575,10 +581,15 @@ impl Drain {
         }
     }
 
-    /// Pauses: short while records come, longer and longer when none do, and never past a flush that is due.
+    /// Pauses until the fullest ring is likely to be an eighth full: every wake-up takes time from the program's own
+    /// threads. Longer and longer when nothing comes, and never past a flush that is due.
     fn rest(&mut self, took: u64) {
+        let now = Instant::now();
+        let since_last_ns = (now - self.passed_at).as_nanos() as u64;
+        self.passed_at = now;
         self.pause_ns = if took > 0 {
-            PAUSE_NS_MIN
+            let until_an_eighth_ns = since_last_ns.saturating_mul(16) / (self.fullest as u64).max(1);
+            until_an_eighth_ns.clamp(PAUSE_NS_MIN, PAUSE_BUSY_NS_MAX)
         } else {
             (self.pause_ns * 2).min(PAUSE_NS_MAX)
         };
@@ -586,7 +597,6 @@ impl Drain {
         if self.coarse {
             pause = pause.min(Duration::from_millis(1));
         }
-        let now = Instant::now();
         for outlet in &self.outlets {
             if let Some(due) = outlet.due_in(now) {
                 pause = pause.min(due.max(Duration::from_nanos(PAUSE_NS_MIN)));

@@ -18,6 +18,9 @@ pub const SPARE_WINDOWS_MAX: usize = 16;
 /// Shortest pause between two passes, in nanoseconds: the producers' cache lines are left alone that long.
 pub const PAUSE_NS_MIN: u64 = 50_000;
 
+/// Longest pause while records come: an error is in the file that soon.
+pub const PAUSE_BUSY_NS_MAX: u64 = 2_000_000;
+
 /// Longest pause, when nothing happens: a hundred wake-ups a second cost about a quarter percent of a core.
 pub const PAUSE_NS_MAX: u64 = 10_000_000;
 

@@ -54,15 +54,18 @@ impl Layout {
         Self(Style::Pattern(pattern.to_owned()).into())
     }
 
-    pub(crate) fn into_options(self) -> LayoutOptions {
-        self.0
-    }
-
     /// Local time instead of UTC; needs the feature `local-time`.
     #[must_use]
     pub fn local_time(mut self) -> Self {
         self.0.local_time = true;
         self
+    }
+}
+
+impl From<Layout> for LayoutOptions {
+    /// For a [`SinkOptions`] that is made by hand.
+    fn from(layout: Layout) -> Self {
+        layout.0
     }
 }
 

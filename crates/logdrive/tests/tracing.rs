@@ -66,7 +66,12 @@ fn levels_and_targets_are_those_of_the_event() {
     let lines = log.lines();
     assert_eq!(
         lines,
-        ["TRACE a::b: one", "DEBUG tracing: two", "WARN tracing: three", "ERROR tracing: four"]
+        [
+            "TRACE a::b: one",
+            "DEBUG tracing: two",
+            "WARN tracing: three",
+            "ERROR tracing: four"
+        ]
     );
 }
 
@@ -81,7 +86,17 @@ fn messages_with_arguments_and_literal_ones_keep_apart() {
     let messages: Vec<String> = log.records().into_iter().map(|record| record.message).collect();
     assert_eq!(
         messages,
-        ["number 0", "a", "literal {}", "number 1", "b", "literal {}", "number 2", "a", "literal {}"]
+        [
+            "number 0",
+            "a",
+            "literal {}",
+            "number 1",
+            "b",
+            "literal {}",
+            "number 2",
+            "a",
+            "literal {}"
+        ]
     );
 }
 
@@ -117,7 +132,15 @@ fn a_record_shows_the_spans_around_it() {
     });
     info!("outside again");
     let spans: Vec<String> = log.records().into_iter().map(|record| record.spans).collect();
-    assert_eq!(spans, ["", "outer{id=7 name=\"a b\"}", "outer{id=7 name=\"a b\"}:inner", ""]);
+    assert_eq!(
+        spans,
+        [
+            "",
+            "outer{id=7 name=\"a b\"}",
+            "outer{id=7 name=\"a b\"}:inner",
+            ""
+        ]
+    );
 }
 
 #[test]
@@ -257,10 +280,15 @@ fn a_span_that_waits_is_entered_by_one_thread_after_the_other() {
     let records = log.records();
     assert_eq!(records.len(), 18);
     for id in 0..3 {
-        let own = records.iter().filter(|record| record.spans == format!("task{{id={id}}}"));
-        let lines: Vec<String> = own.map(|record| format!("{} {}", record.message, record.fields)).collect();
-        let expected: Vec<String> =
-            (0..3).flat_map(|step| [format!("before step={step}"), format!("polled step={step}")]).collect();
+        let own = records
+            .iter()
+            .filter(|record| record.spans == format!("task{{id={id}}}"));
+        let lines: Vec<String> = own
+            .map(|record| format!("{} {}", record.message, record.fields))
+            .collect();
+        let expected: Vec<String> = (0..3)
+            .flat_map(|step| [format!("before step={step}"), format!("polled step={step}")])
+            .collect();
         assert_eq!(lines, expected);
     }
 }
@@ -273,7 +301,10 @@ fn the_current_span_is_the_innermost_one() {
     let entered = span.clone().entered();
     assert_eq!(Span::current().id(), span.id());
     let inner = info_span!("inner").entered();
-    assert_eq!(Span::current().metadata().map(|metadata| metadata.name()), Some("inner"));
+    assert_eq!(
+        Span::current().metadata().map(|metadata| metadata.name()),
+        Some("inner")
+    );
     drop(inner);
     Span::current().record("found", true);
     info!("here");

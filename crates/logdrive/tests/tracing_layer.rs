@@ -16,7 +16,10 @@ struct Targets(Arc<Mutex<Vec<String>>>);
 
 impl<S: Subscriber> Layer<S> for Targets {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        self.0.lock().expect("no panic").push(event.metadata().target().to_owned());
+        self.0
+            .lock()
+            .expect("no panic")
+            .push(event.metadata().target().to_owned());
     }
 }
 
@@ -73,7 +76,9 @@ fn the_filter_is_the_layers_own() {
 fn deep_spans_are_bounded() {
     let log = capture();
     tracing::subscriber::with_default(stack(), || {
-        let mut entered: Vec<_> = (0..100).map(|depth| info_span!("deep", depth).entered()).collect();
+        let mut entered: Vec<_> = (0..100)
+            .map(|depth| info_span!("deep", depth).entered())
+            .collect();
         info!("deep down");
         while let Some(span) = entered.pop() {
             drop(span);

@@ -132,7 +132,7 @@ pub(super) fn disown(id: u64) {
 fn start() -> (Guard, Memory) {
     let memory = Memory::new(MEMORY_BYTES_MAX);
     let mut sink = SinkOptions::new(Target::Memory(memory.clone()));
-    sink.layout = Layout::pattern(PATTERN).into_options();
+    sink.layout = Layout::pattern(PATTERN).into();
     let logger = builder("logdrive-testing")
         .use_env(false)
         .filter("trace")

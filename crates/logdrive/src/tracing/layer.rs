@@ -16,9 +16,10 @@ use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
 /// A layer for `tracing-subscriber` that writes to the running logger; it may be made before the logger is started.
 ///
-/// Logdrive's filter is the layer's own: events that it switches off still reach the other layers. The registry costs
-/// some ten nanoseconds an event, and some hundred a span; where no other layer is needed, [`super::subscriber`] is
-/// faster. For what becomes of events and spans see [the module](crate::tracing).
+/// Logdrive's filter is the layer's own: events that it switches off still reach the other layers. That is why the
+/// values of such an event are evaluated all the same. The registry costs some ten nanoseconds an event, and some
+/// hundred a span. Where no other layer is needed, [`super::subscriber`] has neither cost. For what becomes of events
+/// and spans see [the module](crate::tracing).
 ///
 /// ```
 /// use tracing_subscriber::layer::SubscriberExt;

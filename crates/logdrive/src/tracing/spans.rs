@@ -280,3 +280,83 @@ impl Place {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// Some metadata.
+    fn metadata() -> &'static Metadata<'static> {
+        tracing::span!(tracing::Level::INFO, "a span")
+            .metadata()
+            .expect("a subscriber is set")
+    }
+
+    fn name_of(key: SpanKey) -> Option<&'static str> {
+        with(key, |span| span.metadata.map(Metadata::name)).flatten()
+    }
+
+    #[test]
+    fn an_id_that_is_kept_too_long_finds_nothing() {
+        let _capture = crate::testing::capture();
+        let metadata = metadata();
+        let old = open(metadata, SpanKey::NONE, b"old");
+        assert_eq!(name_of(old), Some("a span"));
+        assert!(share(old));
+        assert!(!release(old));
+        assert!(release(old));
+        assert!(!release(old), "it has been closed");
+        assert!(!share(old));
+        // The same thread takes the same place again.
+        let new = open(metadata, SpanKey::NONE, b"new");
+        assert_eq!((new.0 as u32, name_of(old)), (old.0 as u32, None));
+        assert_ne!(new, old);
+        assert_eq!(with(new, |span| span.bytes.clone()).as_deref(), Some(&b"new"[..]));
+        assert!(release(new));
+    }
+
+    #[test]
+    fn the_last_child_closes_its_parents() {
+        let _capture = crate::testing::capture();
+        let metadata = metadata();
+        let mut chain = vec![open(metadata, SpanKey::NONE, b"")];
+        for _ in 0..10_000 {
+            let parent = chain[chain.len() - 1];
+            chain.push(open(metadata, parent, b""));
+        }
+        let last = chain[chain.len() - 1];
+        assert!(chain[..10_000].iter().all(|key| !release(*key)));
+        assert!(chain.iter().all(|key| name_of(*key).is_some()));
+        assert!(release(last));
+        assert!(chain.iter().all(|key| name_of(*key).is_none()));
+    }
+
+    #[test]
+    fn places_wander_between_threads() {
+        let _capture = crate::testing::capture();
+        let metadata = metadata();
+        // Made here, closed there: their places come back rather than being lost with the thread.
+        let mut places = BTreeSet::new();
+        for _ in 0..20 {
+            let keys: Vec<SpanKey> = (0..1000).map(|_| open(metadata, SpanKey::NONE, b"x")).collect();
+            places.extend(keys.iter().map(|key| key.0 as u32));
+            let closer = std::thread::spawn(move || keys.into_iter().filter(|key| release(*key)).count());
+            assert_eq!(closer.join().unwrap(), 1000);
+        }
+        assert!(places.len() < 4000, "{}", places.len());
+    }
+
+    #[test]
+    fn ids_of_nothing_are_harmless() {
+        for key in [
+            SpanKey::NONE,
+            SpanKey(UNKEPT),
+            SpanKey::new(u32::MAX - 1, 7),
+            SpanKey::new(5_000_000, 0),
+        ] {
+            assert!(!share(key) && !release(key) && with(key, |_| ()).is_none());
+            assert_eq!(name_of(SpanKey::of(&key.to_id())), None);
+        }
+    }
+}

@@ -199,3 +199,87 @@ impl Visit for FindMessage {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tracing::Subscriber;
+    use logdrive_wire::Value;
+    use logdrive_wire::value::DynamicFields;
+    use std::sync::{Arc, Mutex};
+    use tracing_core::Metadata;
+    use tracing_core::span::{Attributes, Id, Record};
+
+    /// Logs, then shows the values that the record had.
+    #[derive(Clone, Default)]
+    struct Peek {
+        inner: Subscriber,
+        encoded: Arc<Mutex<Vec<Vec<u8>>>>,
+    }
+
+    impl tracing_core::Subscriber for Peek {
+        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+            self.inner.enabled(metadata)
+        }
+        fn new_span(&self, attributes: &Attributes<'_>) -> Id {
+            self.inner.new_span(attributes)
+        }
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+        fn event(&self, event: &Event<'_>) {
+            self.inner.event(event);
+            let mut bytes = [0; 1000];
+            let mut values = EventValues::new(&mut bytes, Site::of(event.metadata()));
+            event.record(&mut values);
+            self.encoded.lock().unwrap().push(values.finish().0.to_vec());
+        }
+        fn enter(&self, _: &Id) {}
+        fn exit(&self, _: &Id) {}
+    }
+
+    fn encoded(log: impl FnOnce()) -> Vec<Vec<u8>> {
+        let _capture = crate::testing::capture();
+        let peek = Peek::default();
+        tracing::subscriber::with_default(peek.clone(), log);
+        std::mem::take(&mut *peek.encoded.lock().unwrap())
+    }
+
+    #[test]
+    fn a_constant_message_is_not_in_the_record() {
+        let records = encoded(|| {
+            for order in 0..2u64 {
+                tracing::info!(order, "a constant message that is not copied");
+            }
+        });
+        for (order, record) in records.iter().enumerate() {
+            assert_eq!(record.len(), 2 + 8, "kind, index and number");
+            let named = DynamicFields::new(record).next_value().unwrap().unwrap();
+            assert_eq!((named.index, named.value), (Some(1), Value::U64(order as u64)));
+        }
+    }
+
+    #[test]
+    fn a_message_with_arguments_leads_the_record() {
+        let records = encoded(|| {
+            for order in 0..2u64 {
+                tracing::info!(order, "order {order}");
+            }
+        });
+        for (order, record) in records.iter().enumerate() {
+            let named = DynamicFields::new(record).next_value().unwrap().unwrap();
+            assert_eq!(named.value, Value::Message(format!("order {order}").as_bytes()));
+        }
+    }
+
+    #[test]
+    fn causes_of_an_error_follow_it() {
+        let error = crate::InitError::Filter("a b".parse::<crate::Filter>().unwrap_err());
+        assert!(
+            WithCauses(&error)
+                .to_string()
+                .starts_with("cannot read the filter directive")
+        );
+        let error = std::io::Error::other(std::io::Error::other("cause"));
+        assert_eq!(WithCauses(&error).to_string(), "cause");
+    }
+}
