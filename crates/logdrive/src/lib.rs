@@ -90,14 +90,15 @@ pub mod __private {
     pub use crate::site::{FieldMeta, Meta, Site, Ticket};
     use logdrive_wire::Level;
 
-    /// Calls below this level are left out of the program.
-    pub const STATIC_MIN_LEVEL: Level = if cfg!(feature = "min_level_error") {
+    /// Calls below this level are left out of the program. Set for a whole build, by its owner, with
+    /// `RUSTFLAGS='--cfg logdrive_min_level="info"'`: a feature would be switched on for everybody by anybody.
+    pub const STATIC_MIN_LEVEL: Level = if cfg!(logdrive_min_level = "error") {
         Level::Error
-    } else if cfg!(feature = "min_level_warn") {
+    } else if cfg!(logdrive_min_level = "warn") {
         Level::Warn
-    } else if cfg!(feature = "min_level_info") {
+    } else if cfg!(logdrive_min_level = "info") {
         Level::Info
-    } else if cfg!(feature = "min_level_debug") {
+    } else if cfg!(logdrive_min_level = "debug") {
         Level::Debug
     } else {
         Level::Trace

@@ -173,7 +173,7 @@ fn ten_thousand_short_threads_use_few_rings() {
     assert_sums(&stats, 10_000);
     assert_eq!(stats.committed, 10_000);
     assert_eq!(memory.lines().len(), 10_000);
-    assert!(stats.rings.0 < 2_000, "{} rings", stats.rings.0);
+    assert!(stats.rings.0 < 1_000, "{} rings", stats.rings.0);
 }
 
 #[test]

@@ -36,3 +36,12 @@ pub const WAIT_MS_MAX: u32 = 10;
 
 /// How long a producer with policy `block` parks before it looks again whether the session still lives.
 pub const BLOCK_RECHECK_MS: u32 = 100;
+
+/// Rings of ended threads that may wait for the drain before a new thread waits for one of them.
+pub const ENDED_RINGS_MAX: usize = 64;
+
+/// How often a new thread looks for a ring of an ended one before it gets a new ring: 10 ms in all, as a full ring.
+pub const FREE_RING_LOOKS: u32 = 50;
+
+/// Pause between two such looks, in microseconds.
+pub const FREE_RING_LOOK_US: u64 = 200;

@@ -5,7 +5,10 @@ use crate::buffers::{BUFFERS_MAX, Buffers, CONFIG_BYTES_MAX, SINKS_MAX};
 use crate::clock::{ClockSource, unix_ns};
 use crate::control::{ControlEntry, ENTRY_BYTES};
 use crate::files::{self, SessionDir};
-use crate::limits::{CALLSITES_MAX, RESERVE_STEP_BYTES, RINGS_MAX, TABLE_BYTES_MAX};
+use crate::limits::{
+    CALLSITES_MAX, ENDED_RINGS_MAX, FREE_RING_LOOK_US, FREE_RING_LOOKS, RESERVE_STEP_BYTES, RINGS_MAX,
+    TABLE_BYTES_MAX,
+};
 use crate::ring::{DrainBell, Ring, RingState};
 use crate::session_header::{SESSION_BYTES, SessionHeader};
 use crate::{Producer, RingError, sys};
@@ -307,11 +310,31 @@ impl Session {
     /// When the session has its most rings, or there is no room for another.
     pub fn acquire(&self, thread_name: &str) -> Result<Producer, RingError> {
         let free = self.lock_rings().free.pop();
-        let ring = match free {
+        let ring = match free.or_else(|| self.wait_for_free_ring()) {
             Some(ring) => ring,
             None => self.make_ring()?,
         };
         Ok(Producer::attach(ring, thread_name))
+    }
+
+    /// Where many threads have just ended, their rings will be free as soon as the drain has looked at them: that is
+    /// worth a short wait, because memory for a ring of every short thread is not.
+    fn wait_for_free_ring(&self) -> Option<Arc<Ring>> {
+        for _ in 0..FREE_RING_LOOKS {
+            let ended = |rings: &Rings| {
+                let ended = |ring: &&Arc<Ring>| ring.header().state() == RingState::Ended;
+                rings.all.iter().filter(ended).nth(ENDED_RINGS_MAX).is_some()
+            };
+            if !ended(&self.lock_rings()) {
+                return None;
+            }
+            self.bell.ring();
+            std::thread::sleep(std::time::Duration::from_micros(FREE_RING_LOOK_US));
+            if let Some(ring) = self.lock_rings().free.pop() {
+                return Some(ring);
+            }
+        }
+        None
     }
 
     /// Makes a ring ahead of its need, so that the next thread finds one.

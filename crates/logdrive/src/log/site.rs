@@ -19,9 +19,9 @@ pub(super) struct Site {
     control: ControlRef,
     level: Level,
     line: u32,
-    file: String,
-    module: String,
-    target: String,
+    file: &'static str,
+    module: &'static str,
+    target: &'static str,
     /// The literal message of the first record. Later ones may differ: a macro of the program may hold the statement.
     message: Option<&'static str>,
     /// Whether it stands for all statements that found no entry.
@@ -73,13 +73,15 @@ impl Site {
     }
 
     fn new(record: &Record<'_>) -> Self {
+        let module = keep(record.module_path_static(), record.module_path().unwrap_or(""));
+        let is_module = std::ptr::eq(record.target(), module);
         Self {
             control: ControlRef::unregistered(),
             level: level_of(record.level()),
             line: record.line().unwrap_or(0),
-            file: record.file().unwrap_or("").to_owned(),
-            module: record.module_path().unwrap_or("").to_owned(),
-            target: record.target().to_owned(),
+            file: keep(record.file_static(), record.file().unwrap_or("")),
+            module,
+            target: keep(is_module.then_some(module), record.target()),
             message: record
                 .args()
                 .as_str()
@@ -93,9 +95,9 @@ impl Site {
             control: ControlRef::unregistered(),
             level,
             line: 0,
-            file: String::new(),
-            module: String::new(),
-            target: String::new(),
+            file: "",
+            module: "",
+            target: "",
             message: None,
             is_shared: true,
         }
@@ -105,9 +107,9 @@ impl Site {
     fn is_of(&self, record: &Record<'_>) -> bool {
         self.line == record.line().unwrap_or(0)
             && self.level == level_of(record.level())
-            && self.target == record.target()
-            && self.file == record.file().unwrap_or("")
-            && self.module == record.module_path().unwrap_or("")
+            && is_same(self.target, record.target())
+            && is_same(self.file, record.file().unwrap_or(""))
+            && is_same(self.module, record.module_path().unwrap_or(""))
     }
 
     /// The message that a record need not carry.
@@ -171,17 +173,29 @@ impl Site {
             level: self.level,
             dynamic: true,
             line: self.line,
-            file: self.file.clone(),
-            module: self.module.clone(),
+            file: self.file.to_owned(),
+            module: self.module.to_owned(),
             target: if self.target == self.module {
                 String::new()
             } else {
-                self.target.clone()
+                self.target.to_owned()
             },
             message: self.message.unwrap_or("").to_owned(),
             fields: Vec::new(),
         }
     }
+}
+
+/// A text for the rest of the program.
+fn keep(fixed: Option<&'static str>, text: &str) -> &'static str {
+    fixed.unwrap_or_else(|| String::leak(text.to_owned()))
+}
+
+/// Whether a text is the one that is kept. Mostly it is the very same: nothing else can have its address, which is
+/// never freed.
+#[inline]
+fn is_same(kept: &'static str, text: &str) -> bool {
+    std::ptr::eq(kept, text) || kept == text
 }
 
 /// Of what is the same for all records of a statement, whether or not its texts were made at the call.
