@@ -3,7 +3,7 @@
 //! Run it with `cargo run --example json -- [FILE]`; without a file it logs to a new temporary one.
 
 use logdrive::{File, Layout};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Debug)]
 #[expect(dead_code, reason = "only its `Debug` is looked at")]
@@ -16,8 +16,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Some(path) => PathBuf::from(path),
         None => std::env::temp_dir().join(format!("logdrive-example-{}.json", std::process::id())),
     };
+    log_to(&path)?;
+    print!("{}", std::fs::read_to_string(&path)?);
+    println!("the log: {}", path.display());
+    Ok(())
+}
+
+fn log_to(path: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let guard = logdrive::builder("shop")
-        .file(File::new(&path).layout(Layout::json()))
+        .file(File::new(path).layout(Layout::json()))
         .init()?;
 
     let (customer, note) = ("Zoë \"Z\" Ångström", None::<&str>);
@@ -37,7 +44,27 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     logdrive::warn!("order {order} is {days} days late", order = 7, days = 2);
 
     drop(guard);
-    print!("{}", std::fs::read_to_string(&path)?);
-    println!("the log: {}", path.display());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_example_does_what_it_says() -> Result<(), Box<dyn std::error::Error>> {
+        let dir = tempfile::tempdir()?;
+        let path = dir.path().join("shop.json");
+        super::log_to(&path)?;
+        let text = std::fs::read_to_string(path)?;
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 3);
+        assert!(
+            lines[0].contains(r#""items":3,"total":59.9,"note":null,"paid":true}"#),
+            "{text}"
+        );
+        assert!(
+            lines[2].contains(r#""message":"order 7 is 2 days late","order":7,"days":2}"#),
+            "{text}"
+        );
+        Ok(())
+    }
 }

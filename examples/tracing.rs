@@ -3,7 +3,7 @@
 //! Run it with `cargo run --features tracing --example tracing -- [FILE]`; without a file it logs to a new temporary
 //! one. `LOGDRIVE=info` leaves out the detail.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tracing::{Span, debug, field, info, info_span, warn};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -11,9 +11,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Some(path) => PathBuf::from(path),
         None => std::env::temp_dir().join(format!("logdrive-example-tracing-{}.log", std::process::id())),
     };
-    let guard = logdrive::builder("shop")
-        .file(logdrive::File::new(&path))
-        .init()?;
+    log_to(&path)?;
+    print!("{}", std::fs::read_to_string(&path)?);
+    println!("the log: {}", path.display());
+    Ok(())
+}
+
+fn log_to(path: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    let guard = logdrive::builder("shop").file(logdrive::File::new(path)).init()?;
     // Where other layers of `tracing-subscriber` are needed too, `logdrive::tracing::layer()` stands beside them.
     tracing::subscriber::set_global_default(logdrive::tracing::subscriber())?;
 
@@ -22,8 +27,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
 
     drop(guard);
-    print!("{}", std::fs::read_to_string(&path)?);
-    println!("the log: {}", path.display());
     Ok(())
 }
 
@@ -45,4 +48,21 @@ fn charge(total: f64) {
     debug!("calling the bank");
     Span::current().record("total", 60.0);
     debug!("charged");
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_example_does_what_it_says() -> Result<(), Box<dyn std::error::Error>> {
+        let dir = tempfile::tempdir()?;
+        let path = dir.path().join("shop.log");
+        super::log_to(&path)?;
+        let text = std::fs::read_to_string(path)?;
+        assert_eq!(text.lines().count(), 10);
+        assert!(
+            text.contains("fill{order_id=2 state=paid}:charge{total=60.0}: charged"),
+            "{text}"
+        );
+        Ok(())
+    }
 }

@@ -10,11 +10,9 @@ mod table;
 #[cfg(feature = "tracing")]
 pub(crate) use encode::OnePiece;
 pub(crate) use encode::{Encoder, Key};
-pub(crate) use table::Table;
 #[cfg(feature = "tracing")]
 pub(crate) use table::hash_address;
-#[cfg(feature = "log")]
-pub(crate) use table::hash_words;
+pub(crate) use table::{Table, hash_words};
 
 use crate::site::write_slowly;
 use limits::SCRATCH_BYTES;

@@ -20,7 +20,8 @@
 //! - **Fields** of primitive types are kept as what they are. `?` and `%` fields and messages with arguments are
 //!   rendered at the call, by their own code. A constant message is stored once and not copied.
 //! - **Spans**: a record carries the names and fields of all spans around it. Fields that are recorded later are in
-//!   the records that follow; `follows_from` is not kept.
+//!   the records that follow. A span that has gone is shown, around those that it leaves behind, as it was when they
+//!   were made. `follows_from` is not kept.
 //! - **Levels**: Logdrive's filter (`LOGDRIVE`, [`crate::set_filter`]) decides, for the target of an event or span.
 //!   Every callsite has a control word in shared memory, and it is looked at by every event, so that a callsite can be
 //!   switched on and off from outside of the process. That is why no maximum level is announced to `tracing`: a
@@ -28,8 +29,8 @@
 //! - **Limits**: a record holds 64 KiB, fields that do not fit are cut and counted. A span shows 4 KiB, a
 //!   record 16 KiB and 64 levels of spans.
 //!
-//! Events may come from signal handlers as far as their values allow it. Spans may not: to make, enter and close them
-//! takes locks, for some nanoseconds each.
+//! Events and spans may come from signal handlers as far as their values allow it; `Span::record` may not, it takes a
+//! lock. What interrupts a call of this module in its own thread is logged without spans.
 
 mod context;
 mod layer;

@@ -253,6 +253,30 @@ fn a_parent_lives_as_long_as_its_children() {
 }
 
 #[test]
+fn what_has_gone_is_shown_as_it_was_and_what_lives_as_it_is() {
+    let log = capture();
+    let a = info_span!("a", n = 1);
+    let b = info_span!(parent: &a, "b", n = 1);
+    let c = info_span!(parent: &b, "c");
+    a.record("n", 2);
+    drop(a);
+    b.record("n", 2);
+    c.in_scope(|| info!("entered after the changes"));
+    assert_eq!(last_spans(&log), "a{n=1}:b{n=2}:c");
+    let entered = c.enter();
+    b.record("n", 3);
+    info!("changed while entered");
+    assert_eq!(last_spans(&log), "a{n=1}:b{n=3}:c");
+    drop(b);
+    info_span!("d").in_scope(|| info!("its own"));
+    assert_eq!(last_spans(&log), "a{n=1}:b{n=3}:c:d");
+    drop(entered);
+    c.record("n", 1);
+    info!(parent: &c, "from outside");
+    assert_eq!(last_spans(&log), "a{n=1}:b{n=1}:c");
+}
+
+#[test]
 fn a_span_that_waits_is_entered_by_one_thread_after_the_other() {
     let log = capture();
     // As an executor does: the task's span is entered for each step, now in this thread, now in that one.

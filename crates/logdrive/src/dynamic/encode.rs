@@ -43,36 +43,51 @@ impl<'a> Encoder<'a> {
     }
 
     /// A number, or nothing at all (`Kind::None`).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn number<const N: usize>(&mut self, kind: Kind, key: Key<'_>, value: [u8; N]) {
-        if let Key::Index(index) = key
-            && let Some(rest) = self.bytes.get_mut(self.at..)
-            && let Some((head, rest)) = rest.split_first_chunk_mut::<2>()
-            && let Some(place) = rest.first_chunk_mut::<N>()
-        {
-            *head = [kind.code(), index];
-            *place = value;
-            self.at += 2 + N;
-        } else if self.head(kind, key, N) {
-            self.put(value);
+        match key {
+            Key::Index(index) => {
+                if let Some(rest) = self.bytes.get_mut(self.at..)
+                    && let Some((head, rest)) = rest.split_first_chunk_mut::<2>()
+                    && let Some(place) = rest.first_chunk_mut::<N>()
+                {
+                    *head = [kind.code(), index];
+                    *place = value;
+                    self.at += 2 + N;
+                } else {
+                    self.cut = true;
+                }
+            }
+            Key::Inline(name) => {
+                if self.inline_head(kind, name, N) {
+                    self.put(value);
+                }
+            }
         }
     }
 
     /// Text, cut where it does not fit.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn text(&mut self, kind: Kind, key: Key<'_>, text: &str) {
-        if let Key::Index(index) = key
-            && let Some(rest) = self.bytes.get_mut(self.at..)
-            && let Some((head, rest)) = rest.split_first_chunk_mut::<6>()
+        if !self.head(kind, key, 4 + CUT_MARK.len()) {
+            return;
+        }
+        let length = (text.len() as u32).to_le_bytes();
+        if let Some(rest) = self.bytes.get_mut(self.at..)
+            && let Some((head, rest)) = rest.split_first_chunk_mut::<4>()
             && let Some(place) = rest.get_mut(..text.len())
         {
-            let [a, b, c, d] = (text.len() as u32).to_le_bytes();
-            *head = [kind.code(), index, a, b, c, d];
+            *head = length;
             copy(place, text.as_bytes());
-            self.at += 6 + text.len();
-        } else if self.head(kind, key, 4 + CUT_MARK.len()) {
-            self.counted(|out| out.write_str(text));
+            self.at += 4 + text.len();
+        } else {
+            self.text_cut(text);
         }
+    }
+
+    #[cold]
+    fn text_cut(&mut self, text: &str) {
+        self.counted(|out| out.write_str(text));
     }
 
     /// Opaque bytes, cut where they do not fit.
@@ -108,7 +123,6 @@ impl<'a> Encoder<'a> {
             encoder: self,
             state,
             head: None,
-            full: false,
         };
         if constant.is_none() {
             out.open();
@@ -126,8 +140,9 @@ impl<'a> Encoder<'a> {
 
     /// A span's name, and where the length of its fields will stand.
     #[cfg(feature = "tracing")]
+    #[inline]
     pub(crate) fn span_name(&mut self, name: &str) -> usize {
-        let name = name.get(..name.floor_char_boundary(NAME_BYTES_MAX)).unwrap_or("");
+        let name = bounded(name);
         self.put((name.len() as u16).to_le_bytes());
         self.append(name.as_bytes());
         let at = self.at;
@@ -150,7 +165,7 @@ impl<'a> Encoder<'a> {
     }
 
     /// Kind and key, if there is room for them and for `room` more bytes.
-    #[inline]
+    #[inline(always)]
     fn head(&mut self, kind: Kind, key: Key<'_>, room: usize) -> bool {
         match key {
             Key::Index(index) if self.left() >= 2 + room => {
@@ -165,8 +180,9 @@ impl<'a> Encoder<'a> {
         }
     }
 
+    #[inline]
     fn inline_head(&mut self, kind: Kind, name: &str, room: usize) -> bool {
-        let name = name.get(..name.floor_char_boundary(NAME_BYTES_MAX)).unwrap_or("");
+        let name = bounded(name);
         if self.left() < 4 + name.len() + room {
             self.cut = true;
             return false;
@@ -240,20 +256,47 @@ impl<'a> Encoder<'a> {
     }
 }
 
-/// Copies between places of equal length. Two overlapping moves do for most names, without a call.
+/// A name, cut to what a reader takes.
+#[inline]
+fn bounded(name: &str) -> &str {
+    if name.len() <= NAME_BYTES_MAX {
+        return name;
+    }
+    name.get(..name.floor_char_boundary(NAME_BYTES_MAX)).unwrap_or("")
+}
+
+/// Copies between places of equal length. Most names and pieces of text are short: overlapping moves do for them,
+/// without a call.
 #[inline]
 fn copy(place: &mut [u8], bytes: &[u8]) {
-    if let 8..=16 = bytes.len()
-        && let (Some(front), Some(back)) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>())
-    {
+    match bytes.len() {
+        0 => {}
+        1..=3 => {
+            for (place, byte) in place.iter_mut().zip(bytes) {
+                *place = *byte;
+            }
+        }
+        4..=7 => copy_ends::<4>(place, bytes),
+        8..=16 => copy_ends::<8>(place, bytes),
+        17..=32 => copy_ends::<16>(place, bytes),
+        length => {
+            if let Some(place) = place.get_mut(..length) {
+                place.copy_from_slice(bytes);
+            }
+        }
+    }
+}
+
+/// Copies the first and the last `N` bytes, which may overlap.
+#[inline]
+fn copy_ends<const N: usize>(place: &mut [u8], bytes: &[u8]) {
+    if let (Some(front), Some(back)) = (bytes.first_chunk::<N>(), bytes.last_chunk::<N>()) {
         if let Some(place) = place.first_chunk_mut() {
             *place = *front;
         }
         if let Some(place) = place.last_chunk_mut() {
             *place = *back;
         }
-    } else if place.len() == bytes.len() {
-        place.copy_from_slice(bytes);
     }
 }
 
@@ -295,7 +338,6 @@ struct Message<'e, 'a, 'c> {
     state: State<'c>,
     /// Where its head is, once there is one.
     head: Option<usize>,
-    full: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -306,11 +348,12 @@ enum State<'c> {
     Constant(&'c str),
     /// It is not the constant.
     Own,
+    /// There is no room for more.
+    Full,
 }
 
 impl Message<'_, '_, '_> {
     fn open(&mut self) {
-        self.state = State::Own;
         let at = self.encoder.at;
         // A message stands for itself: the index means nothing.
         if self
@@ -319,13 +362,34 @@ impl Message<'_, '_, '_> {
         {
             self.encoder.put([0; 4]);
             self.head = Some(at);
+            self.state = State::Own;
+        } else {
+            self.state = State::Full;
         }
     }
 
     #[inline]
     fn append(&mut self, text: &str) {
-        if self.head.is_some() && !self.full {
-            self.full = !self.encoder.append_text(text);
+        if matches!(self.state, State::Own) && !self.encoder.append_text(text) {
+            self.state = State::Full;
+        }
+    }
+
+    /// The first piece, or the first behind the constant.
+    fn decide(&mut self, text: &str) {
+        match self.state {
+            _ if text.is_empty() => {}
+            // Literal text comes in one piece.
+            State::Undecided(constant) if is_same(constant, text) => self.state = State::Constant(constant),
+            State::Constant(constant) => {
+                self.open();
+                self.append(constant);
+                self.append(text);
+            }
+            _ => {
+                self.open();
+                self.append(text);
+            }
         }
     }
 
@@ -344,19 +408,9 @@ impl Write for Message<'_, '_, '_> {
     #[inline]
     fn write_str(&mut self, text: &str) -> fmt::Result {
         match self.state {
-            // Literal text comes in one piece.
-            State::Undecided(constant) if is_same(constant, text) => self.state = State::Constant(constant),
-            _ if text.is_empty() => {}
-            State::Undecided(_) => {
-                self.open();
-                self.append(text);
-            }
-            State::Constant(constant) => {
-                self.open();
-                self.append(constant);
-                self.append(text);
-            }
             State::Own => self.append(text),
+            State::Full => {}
+            State::Undecided(_) | State::Constant(_) => self.decide(text),
         }
         Ok(())
     }

@@ -28,19 +28,23 @@ pub(crate) const SCOPE_BYTES_MAX: usize = RECORD_BYTES_MAX / 4;
 #[cfg(feature = "tracing")]
 pub(crate) const TRACING_SITES: usize = 16 * 1024;
 
-/// Spans that live at one time are in chunks of so many.
+/// Spans that live at one time are in chunks of so many, which is some 100 KiB.
 #[cfg(feature = "tracing")]
-pub(crate) const SPANS_PER_CHUNK: usize = 1024;
+pub(crate) const SPANS_PER_CHUNK: usize = 256;
 
 /// Chunks of spans: four million spans at one time. Further ones show neither name nor fields.
 #[cfg(feature = "tracing")]
-pub(crate) const SPAN_CHUNKS_MAX: usize = 4096;
+pub(crate) const SPAN_CHUNKS_MAX: usize = 16 * 1024;
+
+/// Words of a span's bytes, and of those around it, that are kept without a lock. More are kept behind one.
+#[cfg(feature = "tracing")]
+pub(crate) const SPAN_WORDS: usize = 32;
 
 /// Free places for spans that a thread keeps for itself.
 #[cfg(feature = "tracing")]
 pub(crate) const FREE_SPANS_PER_THREAD_MAX: usize = 256;
 
-/// Bytes of fields that a free place for a span keeps, so that the next span there allocates nothing.
+/// Bytes behind the lock that a free place for a span keeps, so that the next span there allocates nothing.
 #[cfg(feature = "tracing")]
 pub(crate) const SPAN_BYTES_KEPT_MAX: usize = 1024;
 

@@ -39,23 +39,35 @@ struct Pairs<'e, 'a> {
 
 impl<'kvs> VisitSource<'kvs> for Pairs<'_, '_> {
     fn visit_pair(&mut self, key: kv::Key<'kvs>, value: Value<'kvs>) -> Result<(), kv::Error> {
-        value.visit(One {
-            key: key.as_str(),
+        value.visit(&mut One {
+            key: &key,
             out: self.out,
         })
     }
 }
 
-/// Takes one value.
+/// Takes one value. The key stays behind its reference: moved about, it would have to wait for the stores of `log`.
 struct One<'e, 'a, 'k> {
-    key: &'k str,
+    key: &'k kv::Key<'k>,
     out: &'e mut Encoder<'a>,
+}
+
+impl One<'_, '_, '_> {
+    #[inline]
+    fn number<const N: usize>(&mut self, kind: Kind, value: [u8; N]) {
+        self.out.number(kind, Key::Inline(self.key.as_str()), value);
+    }
+
+    #[inline]
+    fn text(&mut self, text: &str) {
+        self.out.text(Kind::Str, Key::Inline(self.key.as_str()), text);
+    }
 }
 
 macro_rules! typed {
     ($($method:ident($type:ty) $kind:ident;)+) => {$(
         fn $method(&mut self, value: $type) -> Result<(), kv::Error> {
-            self.out.number(Kind::$kind, Key::Inline(self.key), value.to_le_bytes());
+            self.number(Kind::$kind, value.to_le_bytes());
             Ok(())
         }
     )+};
@@ -71,30 +83,31 @@ impl<'v> VisitValue<'v> for One<'_, '_, '_> {
     }
 
     fn visit_any(&mut self, value: Value<'_>) -> Result<(), kv::Error> {
-        self.out
-            .rendered(Kind::Display, Key::Inline(self.key), format_args!("{value}"));
+        self.out.rendered(
+            Kind::Display,
+            Key::Inline(self.key.as_str()),
+            format_args!("{value}"),
+        );
         Ok(())
     }
 
     fn visit_null(&mut self) -> Result<(), kv::Error> {
-        self.out.number(Kind::None, Key::Inline(self.key), []);
+        self.number(Kind::None, []);
         Ok(())
     }
 
     fn visit_bool(&mut self, value: bool) -> Result<(), kv::Error> {
-        self.out
-            .number(Kind::Bool, Key::Inline(self.key), [u8::from(value)]);
+        self.number(Kind::Bool, [u8::from(value)]);
         Ok(())
     }
 
     fn visit_str(&mut self, value: &str) -> Result<(), kv::Error> {
-        self.out.text(Kind::Str, Key::Inline(self.key), value);
+        self.text(value);
         Ok(())
     }
 
     fn visit_char(&mut self, value: char) -> Result<(), kv::Error> {
-        self.out
-            .number(Kind::Char, Key::Inline(self.key), u32::from(value).to_le_bytes());
+        self.number(Kind::Char, u32::from(value).to_le_bytes());
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 //! The scope of a span is that of its parent and its own bytes behind it. A span that is entered inside of its parent
 //! shares the parent's bytes; any other brings its ancestors' along.
 
-use super::spans::{self, SpanKey};
+use super::spans::{self, Span, SpanKey};
 use crate::dynamic::limits::SCOPE_BYTES_MAX;
 use logdrive_wire::limits::SCOPE_DEPTH_MAX;
 use std::cell::RefCell;
@@ -30,7 +30,10 @@ struct Made {
     key: SpanKey,
     metadata: Option<&'static Metadata<'static>>,
     parent: SpanKey,
+    /// The spans around it, and its own bytes behind them.
     bytes: Vec<u8>,
+    around_bytes: usize,
+    depth: usize,
     /// The state of the spans' fields then.
     epoch: u64,
 }
@@ -48,25 +51,8 @@ struct Entered {
 
 /// Opens a span. Without a parent of its own it lies in the calling thread's innermost one.
 #[inline]
-pub(super) fn open(metadata: &'static Metadata<'static>, parent: Option<SpanKey>, bytes: &[u8]) -> SpanKey {
-    with(|context| {
-        let current = context
-            .entered
-            .last()
-            .map_or(SpanKey::NONE, |entered| entered.key);
-        let parent = parent.unwrap_or(current);
-        let epoch = spans::epoch();
-        let key = spans::open(metadata, parent, bytes);
-        let made = &mut context.made;
-        made.key = key;
-        made.metadata = Some(metadata);
-        made.parent = parent;
-        made.epoch = epoch;
-        made.bytes.clear();
-        made.bytes.extend_from_slice(bytes);
-        key
-    })
-    .unwrap_or_else(|| spans::open(metadata, parent.unwrap_or(SpanKey::NONE), bytes))
+pub(super) fn open(metadata: &'static Metadata<'static>, parent: Option<SpanKey>, own: &[u8]) -> SpanKey {
+    with(|context| context.open(metadata, parent, own)).unwrap_or(SpanKey::NONE)
 }
 
 /// The calling thread is inside of the span from now on. Does nothing for a span that has been closed.
@@ -122,7 +108,7 @@ pub(super) fn with_scope_of(key: SpanKey, look: impl Fn(&[u8])) {
     let shown = with(|context| {
         // Behind the others, for a moment.
         let start = context.scopes.len();
-        append_scope(key, &mut context.scopes);
+        append_scope(key, SCOPE_DEPTH_MAX, &mut context.scopes);
         look(context.scopes.get(start..).unwrap_or(&[]));
         context.scopes.truncate(start);
     });
@@ -131,31 +117,40 @@ pub(super) fn with_scope_of(key: SpanKey, look: impl Fn(&[u8])) {
     }
 }
 
-/// Appends the scope of any span; tells how many spans it has.
-fn append_scope(key: SpanKey, out: &mut Vec<u8>) -> usize {
+/// Appends the scope of any span, as it is now; tells how many spans it has, `depth_max` at most. The innermost ones
+/// say most where there are too many.
+fn append_scope(key: SpanKey, depth_max: usize, out: &mut Vec<u8>) -> usize {
     let mut chain = [SpanKey::NONE; SCOPE_DEPTH_MAX];
-    let mut depth = 0;
+    let mut depth = 0usize;
     let mut at = key;
-    // The innermost spans say most where there are too many.
-    for place in &mut chain {
-        match spans::with(at, |span| span.parent) {
-            Some(parent) => {
-                *place = at;
-                at = parent;
-                depth += 1;
-            }
-            None => break,
-        }
+    for place in chain.iter_mut().take(depth_max) {
+        let Some(parent) = spans::parent_of(at) else { break };
+        *place = at;
+        at = parent;
+        depth += 1;
     }
     let start = out.len();
-    for key in chain.iter().take(depth).rev() {
-        spans::with(*key, |span| {
-            if out.len() - start + span.bytes.len() <= SCOPE_BYTES_MAX {
-                out.extend_from_slice(&span.bytes);
+    let fits = |out: &Vec<u8>, bytes: &[u8]| out.len() - start + bytes.len() <= SCOPE_BYTES_MAX;
+    let mut outer = 0;
+    if at != SpanKey::NONE
+        && let Some(outermost) = chain.get(depth.wrapping_sub(1))
+    {
+        // Its parent has gone: what stood around it when it was made.
+        spans::read(*outermost, |span| {
+            if depth + span.depth - 1 <= depth_max && fits(out, span.around) {
+                out.extend_from_slice(span.around);
+                outer = span.depth - 1;
             }
         });
     }
-    depth
+    for key in chain.iter().take(depth).rev() {
+        spans::read(*key, |span| {
+            if fits(out, span.own) {
+                out.extend_from_slice(span.own);
+            }
+        });
+    }
+    depth + outer
 }
 
 #[inline]
@@ -181,6 +176,8 @@ impl Context {
             metadata: None,
             parent: SpanKey::NONE,
             bytes: Vec::new(),
+            around_bytes: 0,
+            depth: 1,
             epoch: 0,
         },
     };
@@ -199,6 +196,39 @@ impl Context {
             .unwrap_or(&[])
     }
 
+    fn open(&mut self, metadata: &'static Metadata<'static>, parent: Option<SpanKey>, own: &[u8]) -> SpanKey {
+        let epoch = spans::epoch();
+        if self.epoch != epoch {
+            self.renew();
+        }
+        let made = &mut self.made;
+        made.bytes.clear();
+        made.depth = 1;
+        made.parent = parent.unwrap_or(SpanKey::NONE);
+        match self.entered.last() {
+            Some(above) if parent.is_none() => {
+                made.parent = above.key;
+                made.depth = above.depth + 1;
+                made.bytes
+                    .extend_from_slice(self.scopes.get(above.start..above.end).unwrap_or(&[]));
+            }
+            _ if made.parent == SpanKey::NONE => {}
+            _ => made.depth = append_scope(made.parent, SCOPE_DEPTH_MAX, &mut made.bytes) + 1,
+        }
+        if made.depth > SCOPE_DEPTH_MAX || made.bytes.len() + own.len() > SCOPE_BYTES_MAX {
+            made.bytes.clear();
+            made.depth = append_scope(made.parent, SCOPE_DEPTH_MAX - 1, &mut made.bytes) + 1;
+        }
+        made.around_bytes = made.bytes.len();
+        if made.bytes.len() + own.len() <= SCOPE_BYTES_MAX {
+            made.bytes.extend_from_slice(own);
+        }
+        made.epoch = epoch;
+        made.metadata = Some(metadata);
+        made.key = spans::open(metadata, made.span(), &made.bytes);
+        made.key
+    }
+
     #[inline]
     fn push(&mut self, key: SpanKey) {
         let above = self.entered.last().copied();
@@ -211,16 +241,20 @@ impl Context {
     #[inline]
     fn append(&mut self, key: SpanKey, above: Option<Entered>) -> Option<Entered> {
         let (scopes, made) = (&mut self.scopes, &self.made);
-        let (metadata, shared) = if made.key == key && made.epoch == spans::epoch() {
-            (made.metadata, append_own(scopes, made.parent, &made.bytes, above))
+        let (metadata, laid) = if made.key == key && made.epoch == spans::epoch() {
+            (made.metadata, lay(scopes, made.span(), above))
         } else {
-            spans::with(key, |span| {
-                (span.metadata, append_own(scopes, span.parent, &span.bytes, above))
-            })?
+            (
+                spans::metadata_of(key),
+                spans::read(key, |span| lay(scopes, span, above))?,
+            )
         };
-        let (start, depth) = match shared {
-            Some((start, depth)) => (start, depth + 1),
-            None => (self.scopes.len(), append_scope(key, &mut self.scopes)),
+        let (start, depth) = match laid {
+            Some(laid) => laid,
+            None => (
+                self.scopes.len(),
+                append_scope(key, SCOPE_DEPTH_MAX, &mut self.scopes),
+            ),
         };
         Some(Entered {
             key,
@@ -258,23 +292,37 @@ impl Context {
     }
 }
 
-/// Appends a span's own bytes where that makes its scope: behind its parent's, or where it has none. Gives the scope's
-/// start, and how many spans were in it before.
+/// Appends what a span adds to the spans above, where it lies in the innermost of them; else all of it, where nothing
+/// has changed since it was made. Gives the scope's start, and how many spans are in it.
 #[inline]
-fn append_own(
-    scopes: &mut Vec<u8>,
-    parent: SpanKey,
-    bytes: &[u8],
-    above: Option<Entered>,
-) -> Option<(usize, usize)> {
-    let (start, depth) = match above {
-        Some(above) if above.key == parent => (above.start, above.depth),
-        _ if parent == SpanKey::NONE => (scopes.len(), 0),
-        _ => return None,
-    };
-    if depth >= SCOPE_DEPTH_MAX || scopes.len() - start + bytes.len() > SCOPE_BYTES_MAX {
+fn lay(scopes: &mut Vec<u8>, span: Span<'_>, above: Option<Entered>) -> Option<(usize, usize)> {
+    if let Some(above) = above
+        && above.key == span.parent
+        && above.depth < SCOPE_DEPTH_MAX
+        && scopes.len() - above.start + span.own.len() <= SCOPE_BYTES_MAX
+    {
+        scopes.extend_from_slice(span.own);
+        return Some((above.start, above.depth + 1));
+    }
+    if span.parent != SpanKey::NONE && span.epoch != spans::epoch() {
         return None;
     }
-    scopes.extend_from_slice(bytes);
-    Some((start, depth))
+    let start = scopes.len();
+    scopes.extend_from_slice(span.around);
+    scopes.extend_from_slice(span.own);
+    Some((start, span.depth))
+}
+
+impl Made {
+    #[inline]
+    fn span(&self) -> Span<'_> {
+        let (around, own) = self.bytes.split_at_checked(self.around_bytes).unwrap_or_default();
+        Span {
+            parent: self.parent,
+            around,
+            own,
+            depth: self.depth,
+            epoch: self.epoch,
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use super::level_of;
 use super::visit::find_constant;
 use crate::dynamic::limits::TRACING_SITES;
-use crate::dynamic::{Table, hash_address};
+use crate::dynamic::{Table, hash_address, hash_words};
 use crate::runtime;
 use logdrive_ring::control::{ControlRef, OFF, ON, UNREGISTERED};
 use logdrive_ring::local;
@@ -34,6 +34,16 @@ fn is_enabled_elsewhere(metadata: &Metadata<'_>) -> bool {
         // A description that was made for the question, or a callsite that another thread is registering.
         None => runtime::allows(metadata.target(), level_of(metadata)).unwrap_or(false),
     }
+}
+
+/// The metadata at an address, which is that of a callsite.
+pub(super) fn at(address: usize) -> Option<&'static Metadata<'static>> {
+    let is = |site: &Site| std::ptr::from_ref(site.metadata).addr() == address;
+    let site = SITES.find(hash_words(address as u64, 0), is).or_else(|| {
+        let further = FURTHER.lock().unwrap_or_else(PoisonError::into_inner);
+        further.get(&address).copied()
+    });
+    site.map(|site| site.metadata)
 }
 
 /// By address: a description that does not live for ever has the address of none that does.

@@ -1,14 +1,16 @@
 //! The spans that live: a slab of places that are reused, shared by all threads.
 //!
 //! A span's id holds its place and the place's generation, so that an id that is kept too long finds nothing rather
-//! than another span. What a place holds lies behind a lock of its own, which is held for some nanoseconds and never
-//! while foreign code runs.
+//! than another span. A span keeps what stood around it when it was made; so it needs no hold on its parent, and its
+//! scope can be shown when the parent has gone. To make, enter and close a span takes neither a lock nor an atomic
+//! step: such a step would wait for all that the thread has just written into its ring.
 
+use super::site;
 use crate::dynamic::limits::{
-    FREE_SPANS_PER_THREAD_MAX, SPAN_BYTES_KEPT_MAX, SPAN_CHUNKS_MAX, SPANS_PER_CHUNK,
+    FREE_SPANS_PER_THREAD_MAX, SPAN_BYTES_KEPT_MAX, SPAN_CHUNKS_MAX, SPAN_WORDS, SPANS_PER_CHUNK,
 };
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use tracing_core::{Metadata, span};
 
@@ -55,24 +57,46 @@ impl SpanKey {
     }
 }
 
-/// A place for a span.
+/// A span as it is shown.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Span<'a> {
+    pub(super) parent: SpanKey,
+    /// The spans around it when it was made, as a record's scope has them.
+    pub(super) around: &'a [u8],
+    /// Its own name and fields; empty for a span that is not shown.
+    pub(super) own: &'a [u8],
+    /// How many spans that is, with itself.
+    pub(super) depth: usize,
+    /// The state of all spans' fields when it was made.
+    pub(super) epoch: u64,
+}
+
+/// A place for a span. All but the late part is written by the thread that opens the span, while the place is its own.
 #[derive(Debug)]
 struct Place {
     /// Generation in the high half, number of ids in use in the low half; 0 of them for a free place.
     uses: AtomicU64,
-    /// Key of the span around it. Written while the place is free.
     parent: AtomicU64,
-    span: Mutex<Span>,
+    epoch: AtomicU64,
+    /// Address of the metadata.
+    metadata: AtomicUsize,
+    depth: AtomicU32,
+    /// Bytes of `around`, and of `own`; the latter [`LATE`] when both are in the late part.
+    around_bytes: AtomicU32,
+    own_bytes: AtomicU32,
+    words: [AtomicU64; SPAN_WORDS],
+    late: Mutex<Late>,
 }
 
-/// What is known of a span.
-#[derive(Debug)]
-pub(super) struct Span {
-    pub(super) metadata: Option<&'static Metadata<'static>>,
-    pub(super) parent: SpanKey,
-    /// Name and fields as a record's scope has them; empty for a span that is not shown.
-    pub(super) bytes: Vec<u8>,
+/// Spans that are too long for the words, and those whose fields have changed.
+#[derive(Debug, Default)]
+struct Late {
+    generation: u32,
+    around: Vec<u8>,
+    own: Vec<u8>,
 }
+
+const LATE: u32 = u32::MAX;
 
 /// Rises whenever fields of a living span change.
 static EPOCH: AtomicU64 = AtomicU64::new(0);
@@ -111,110 +135,143 @@ impl Drop for OwnFree {
     }
 }
 
-/// Keeps a span with one id in use; [`SpanKey::NONE`] when there are too many. Its parent lives as long as it does.
+/// Keeps a span with one id in use; [`SpanKey::NONE`] when there are too many. `bytes` are those around it and its own.
 #[inline]
-pub(super) fn open(metadata: &'static Metadata<'static>, parent: SpanKey, bytes: &[u8]) -> SpanKey {
+pub(super) fn open(metadata: &'static Metadata<'static>, span: Span<'_>, bytes: &[u8]) -> SpanKey {
     let Some(index) = free_place() else {
         return SpanKey::NONE;
     };
     let Some(place) = SpanKey::new(index, 0).place() else {
         return SpanKey::NONE;
     };
-    let parent = if share(parent) { parent } else { SpanKey::NONE };
-    let mut span = lock(place);
-    span.metadata = Some(metadata);
-    span.parent = parent;
-    if span.bytes.capacity() > SPAN_BYTES_KEPT_MAX {
-        span.bytes = Vec::new();
-    }
-    span.bytes.clear();
-    span.bytes.extend_from_slice(bytes);
-    // Relaxed, here and below: the count and the parent are all that they say, and the lock orders the rest.
-    place.parent.store(parent.0, Ordering::Relaxed);
+    // Relaxed: the place is ours since the span before was closed, which was ordered before us by whoever passed the
+    // place on.
     let uses = place.uses.load(Ordering::Relaxed) | 1;
-    place.uses.store(uses, Ordering::Relaxed);
+    // SYNC(span): who sees any of what follows sees that the span before has been closed. All Relaxed for that reason.
+    fence(Ordering::Release);
+    place.parent.store(span.parent.0, Ordering::Relaxed);
+    place.epoch.store(span.epoch, Ordering::Relaxed);
+    let address = std::ptr::from_ref(metadata).addr();
+    place.metadata.store(address, Ordering::Relaxed);
+    place.depth.store(span.depth as u32, Ordering::Relaxed);
+    place
+        .around_bytes
+        .store(span.around.len() as u32, Ordering::Relaxed);
+    if bytes.len() <= SPAN_WORDS * 8 {
+        place.own_bytes.store(span.own.len() as u32, Ordering::Relaxed);
+        place.store_words(bytes);
+    } else {
+        place.store_late(span, (uses >> 32) as u32);
+    }
+    // SYNC(span): who sees the new generation sees all of the above.
+    place.uses.store(uses, Ordering::Release);
     SpanKey::new(index, (uses >> 32) as u32)
 }
 
-/// Looks at a span, or changes it; `None` if it has been closed. `look` runs no foreign code.
-#[inline]
-pub(super) fn with<R>(key: SpanKey, look: impl FnOnce(&mut Span) -> R) -> Option<R> {
+/// The span around a span; `None` if it has been closed.
+pub(super) fn parent_of(key: SpanKey) -> Option<SpanKey> {
     let place = key.place()?;
-    let mut span = lock(place);
-    is_current(place, key).then(|| look(&mut span))
+    // Relaxed: as in `read`.
+    let parent = place.begin_read(key)?.parent.load(Ordering::Relaxed);
+    place.end_read(key)?;
+    Some(SpanKey(parent))
 }
 
-#[inline]
-fn lock(place: &Place) -> MutexGuard<'_, Span> {
-    place.span.lock().unwrap_or_else(PoisonError::into_inner)
+/// The metadata of a span; `None` if it has been closed.
+pub(super) fn metadata_of(key: SpanKey) -> Option<&'static Metadata<'static>> {
+    let place = key.place()?;
+    // Relaxed: as in `read`.
+    let address = place.begin_read(key)?.metadata.load(Ordering::Relaxed);
+    place.end_read(key)?;
+    site::at(address)
 }
 
-#[inline]
-fn is_current(place: &Place, key: SpanKey) -> bool {
-    let uses = place.uses.load(Ordering::Relaxed);
-    (uses >> 32) as u32 == key.generation() && uses as u32 != 0
+/// Looks at a span; `None` if it has been closed. `look` runs no foreign code.
+pub(super) fn read<R>(key: SpanKey, look: impl FnOnce(Span<'_>) -> R) -> Option<R> {
+    let place = key.place()?;
+    place.begin_read(key)?;
+    // Relaxed, all of these: what belongs to another span is thrown away below.
+    let parent = SpanKey(place.parent.load(Ordering::Relaxed));
+    let epoch = place.epoch.load(Ordering::Relaxed);
+    let depth = place.depth.load(Ordering::Relaxed) as usize;
+    let around_bytes = place.around_bytes.load(Ordering::Relaxed) as usize;
+    let own_bytes = place.own_bytes.load(Ordering::Relaxed);
+    let mut bytes = [0; SPAN_WORDS * 8];
+    if own_bytes != LATE {
+        place.load_words(&mut bytes, around_bytes + own_bytes as usize);
+    }
+    place.end_read(key)?;
+    let show = |around, own| {
+        look(Span {
+            parent,
+            around,
+            own,
+            depth,
+            epoch,
+        })
+    };
+    if own_bytes == LATE {
+        let late = place.lock_late();
+        return (late.generation == key.generation()).then(|| show(&late.around, &late.own));
+    }
+    let all = bytes.get(..around_bytes + own_bytes as usize)?;
+    let (around, own) = all.split_at_checked(around_bytes)?;
+    Some(show(around, own))
+}
+
+/// Changes a span's own bytes; `change` says whether it did, and runs no foreign code.
+pub(super) fn change(key: SpanKey, change: impl FnOnce(&mut Vec<u8>) -> bool) -> bool {
+    let Some(place) = key.place() else { return false };
+    let mut late = place.lock_late();
+    if place.begin_read(key).is_none() {
+        return false;
+    }
+    // Relaxed, both: the lock orders the late part, and the span cannot be closed while somebody has an id to change.
+    let own_bytes = place.own_bytes.load(Ordering::Relaxed);
+    if own_bytes != LATE {
+        let around_bytes = place.around_bytes.load(Ordering::Relaxed) as usize;
+        let mut bytes = [0; SPAN_WORDS * 8];
+        place.load_words(&mut bytes, around_bytes + own_bytes as usize);
+        let all = bytes.get(..around_bytes + own_bytes as usize).unwrap_or(&[]);
+        let (around, own) = all.split_at_checked(around_bytes).unwrap_or_default();
+        late.keep(key.generation(), around, own);
+    }
+    if !change(&mut late.own) {
+        return false;
+    }
+    place.own_bytes.store(LATE, Ordering::Relaxed);
+    true
 }
 
 /// One more id in use; `false` if the span has been closed.
 #[inline]
 pub(super) fn share(key: SpanKey) -> bool {
     key.place()
-        .is_some_and(|place| change_uses(place, key, 1).is_some())
+        .is_some_and(|place| place.change_uses(key, 1).is_some())
 }
 
-/// One id less in use. With the last one the span is closed, and its parent has one less; then `true`.
+/// One id less in use. With the last one the span is closed; then `true`.
 #[inline]
 pub(super) fn release(key: SpanKey) -> bool {
-    let Some(parent) = release_one(key) else {
+    let Some(place) = key.place() else { return false };
+    // SYNC(uses): what other threads did with their ids comes before what the next span does with the place.
+    let uses = place.uses.load(Ordering::Acquire);
+    let last = u64::from(key.generation()) << 32 | 1;
+    if uses != last && place.change_uses(key, -1) != Some(0) {
         return false;
-    };
-    let mut above = parent;
-    while let Some(parent) = release_one(above) {
-        above = parent;
     }
-    true
-}
-
-/// The parent, if the span is closed now.
-#[inline]
-fn release_one(key: SpanKey) -> Option<SpanKey> {
-    let place = key.place()?;
-    if change_uses(place, key, -1)? != 0 {
-        return None;
-    }
-    // Nobody else takes the place before it is returned. Who looks at the span meanwhile sees it as it was.
-    let parent = SpanKey(place.parent.load(Ordering::Relaxed));
+    // With one id in use, and that ours, nobody else can change the count: an atomic step is not needed.
+    let next = u64::from(key.generation().wrapping_add(1)) << 32;
+    // Relaxed: whoever takes the place next gets it from us.
+    place.uses.store(next, Ordering::Relaxed);
     return_place(key.0 as u32 - 1);
-    Some(parent)
-}
-
-/// Adds to the count of a span that lives; gives the new count. With 0 the next generation begins.
-#[inline]
-fn change_uses(place: &Place, key: SpanKey, change: i32) -> Option<u32> {
-    let mut uses = place.uses.load(Ordering::Relaxed);
-    loop {
-        if (uses >> 32) as u32 != key.generation() || uses as u32 == 0 {
-            return None;
-        }
-        let count = (uses as u32).checked_add_signed(change)?;
-        let generation = key.generation().wrapping_add(u32::from(count == 0));
-        let changed = u64::from(generation) << 32 | u64::from(count);
-        match place
-            .uses
-            .compare_exchange_weak(uses, changed, Ordering::Relaxed, Ordering::Relaxed)
-        {
-            Ok(_) => return Some(count),
-            Err(other) => uses = other,
-        }
-    }
+    true
 }
 
 #[inline]
 fn free_place() -> Option<u32> {
-    let own = OWN_FREE
-        .try_with(|own| own.try_borrow_mut().ok().and_then(|mut own| own.0.pop()))
-        .ok();
-    own.flatten().or_else(further_place)
+    let own = OWN_FREE.try_with(|own| own.try_borrow_mut().ok().and_then(|mut own| own.0.pop()));
+    own.ok().flatten().or_else(further_place)
 }
 
 /// A place that others freed, or a new one.
@@ -268,15 +325,102 @@ fn give_half(own: &mut Vec<u32>) {
 
 impl Place {
     fn new() -> Self {
-        let span = Span {
-            metadata: None,
-            parent: SpanKey::NONE,
-            bytes: Vec::new(),
-        };
         Self {
             uses: AtomicU64::new(0),
             parent: AtomicU64::new(0),
-            span: Mutex::new(span),
+            epoch: AtomicU64::new(0),
+            metadata: AtomicUsize::new(0),
+            depth: AtomicU32::new(0),
+            around_bytes: AtomicU32::new(0),
+            own_bytes: AtomicU32::new(0),
+            words: [const { AtomicU64::new(0) }; SPAN_WORDS],
+            late: Mutex::default(),
+        }
+    }
+
+    /// Whether the place holds the span.
+    #[inline]
+    fn begin_read(&self, key: SpanKey) -> Option<&Self> {
+        // SYNC(span)
+        let uses = self.uses.load(Ordering::Acquire);
+        ((uses >> 32) as u32 == key.generation() && uses as u32 != 0).then_some(self)
+    }
+
+    /// Whether all that was read since the begin belongs to the span.
+    #[inline]
+    fn end_read(&self, key: SpanKey) -> Option<()> {
+        // SYNC(span): who has read something of a later span sees that this one has been closed.
+        fence(Ordering::Acquire);
+        let uses = self.uses.load(Ordering::Relaxed);
+        ((uses >> 32) as u32 == key.generation()).then_some(())
+    }
+
+    #[inline]
+    fn store_words(&self, bytes: &[u8]) {
+        let (words, rest) = bytes.as_chunks::<8>();
+        let mut places = self.words.iter();
+        // Relaxed, all of these: see `open` and `read`.
+        for (word, place) in words.iter().zip(&mut places) {
+            place.store(u64::from_le_bytes(*word), Ordering::Relaxed);
+        }
+        if !rest.is_empty()
+            && let Some(place) = places.next()
+        {
+            let mut word = [0; 8];
+            word.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
+            place.store(u64::from_le_bytes(word), Ordering::Relaxed);
+        }
+    }
+
+    fn load_words(&self, bytes: &mut [u8; SPAN_WORDS * 8], length: usize) {
+        let (words, _) = bytes.as_chunks_mut::<8>();
+        for (word, place) in words.iter_mut().zip(&self.words).take(length.div_ceil(8)) {
+            *word = place.load(Ordering::Relaxed).to_le_bytes();
+        }
+    }
+
+    #[cold]
+    fn store_late(&self, span: Span<'_>, generation: u32) {
+        self.lock_late().keep(generation, span.around, span.own);
+        // Relaxed: as in `open`.
+        self.own_bytes.store(LATE, Ordering::Relaxed);
+    }
+
+    fn lock_late(&self) -> MutexGuard<'_, Late> {
+        self.late.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds to the count of a span that lives; gives the new count.
+    fn change_uses(&self, key: SpanKey, change: i32) -> Option<u32> {
+        // Relaxed: only the exchange below counts.
+        let mut uses = self.uses.load(Ordering::Relaxed);
+        loop {
+            if (uses >> 32) as u32 != key.generation() || uses as u32 == 0 {
+                return None;
+            }
+            let count = (uses as u32).checked_add_signed(change)?;
+            let changed = u64::from(key.generation()) << 32 | u64::from(count);
+            // SYNC(uses)
+            let exchanged =
+                self.uses
+                    .compare_exchange_weak(uses, changed, Ordering::AcqRel, Ordering::Relaxed);
+            match exchanged {
+                Ok(_) => return Some(count),
+                Err(other) => uses = other,
+            }
+        }
+    }
+}
+
+impl Late {
+    fn keep(&mut self, generation: u32, around: &[u8], own: &[u8]) {
+        self.generation = generation;
+        for (kept, bytes) in [(&mut self.around, around), (&mut self.own, own)] {
+            if kept.capacity() > SPAN_BYTES_KEPT_MAX {
+                *kept = Vec::new();
+            }
+            kept.clear();
+            kept.extend_from_slice(bytes);
         }
     }
 }
@@ -294,42 +438,92 @@ mod tests {
     }
 
     fn name_of(key: SpanKey) -> Option<&'static str> {
-        with(key, |span| span.metadata.map(Metadata::name)).flatten()
+        metadata_of(key).map(Metadata::name)
+    }
+
+    fn open_with(metadata: &'static Metadata<'static>, around: &[u8], own: &[u8]) -> SpanKey {
+        let span = Span {
+            parent: SpanKey::NONE,
+            around,
+            own,
+            depth: 1,
+            epoch: 0,
+        };
+        open(metadata, span, &[around, own].concat())
+    }
+
+    fn bytes_of(key: SpanKey) -> Option<(Vec<u8>, Vec<u8>)> {
+        read(key, |span| (span.around.to_vec(), span.own.to_vec()))
     }
 
     #[test]
     fn an_id_that_is_kept_too_long_finds_nothing() {
         let _capture = crate::testing::capture();
         let metadata = metadata();
-        let old = open(metadata, SpanKey::NONE, b"old");
+        let old = open_with(metadata, b"", b"old");
         assert_eq!(name_of(old), Some("a span"));
         assert!(share(old));
         assert!(!release(old));
         assert!(release(old));
         assert!(!release(old), "it has been closed");
-        assert!(!share(old));
+        assert!(!share(old) && !change(old, |_| true));
         // The same thread takes the same place again.
-        let new = open(metadata, SpanKey::NONE, b"new");
+        let new = open_with(metadata, b"around", b"new");
         assert_eq!((new.0 as u32, name_of(old)), (old.0 as u32, None));
         assert_ne!(new, old);
-        assert_eq!(with(new, |span| span.bytes.clone()).as_deref(), Some(&b"new"[..]));
+        assert_eq!(bytes_of(new), Some((b"around".to_vec(), b"new".to_vec())));
         assert!(release(new));
     }
 
     #[test]
-    fn the_last_child_closes_its_parents() {
+    fn bytes_of_every_length_are_kept_and_may_change() {
         let _capture = crate::testing::capture();
         let metadata = metadata();
-        let mut chain = vec![open(metadata, SpanKey::NONE, b"")];
-        for _ in 0..10_000 {
-            let parent = chain[chain.len() - 1];
-            chain.push(open(metadata, parent, b""));
+        let bytes: Vec<u8> = (0..5000u32).map(|number| number as u8).collect();
+        for length in (0..300).chain([1000, 5000]) {
+            let (around, own) = bytes[..length].split_at(length / 3);
+            let key = open_with(metadata, around, own);
+            assert_eq!(bytes_of(key), Some((around.to_vec(), own.to_vec())));
+            assert!(!change(key, |_| false));
+            assert!(change(key, |own| {
+                own.push(7);
+                true
+            }));
+            assert_eq!(bytes_of(key), Some((around.to_vec(), [own, &[7]].concat())));
+            assert!(release(key));
+            assert_eq!(bytes_of(key), None);
         }
-        let last = chain[chain.len() - 1];
-        assert!(chain[..10_000].iter().all(|key| !release(*key)));
-        assert!(chain.iter().all(|key| name_of(*key).is_some()));
-        assert!(release(last));
-        assert!(chain.iter().all(|key| name_of(*key).is_none()));
+    }
+
+    #[test]
+    fn readers_see_whole_spans_or_none() {
+        let _capture = crate::testing::capture();
+        let metadata = metadata();
+        let stop = AtomicU32::new(0);
+        let shared = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while stop.load(Ordering::Relaxed) == 0 {
+                        let key = SpanKey(shared.load(Ordering::Acquire));
+                        let Some((around, own)) = bytes_of(key) else {
+                            continue;
+                        };
+                        assert_eq!((around.len(), own.len()), (40, 100));
+                        assert!(
+                            around.iter().chain(&own).all(|byte| *byte == own[0]),
+                            "{around:?} {own:?}"
+                        );
+                    }
+                });
+            }
+            for round in 0..20_000u32 {
+                let key = open_with(metadata, &[round as u8; 40], &[round as u8; 100]);
+                shared.store(key.0, Ordering::Release);
+                assert!(release(key));
+            }
+            stop.store(1, Ordering::Relaxed);
+        });
     }
 
     #[test]
@@ -339,7 +533,7 @@ mod tests {
         // Made here, closed there: their places come back rather than being lost with the thread.
         let mut places = BTreeSet::new();
         for _ in 0..20 {
-            let keys: Vec<SpanKey> = (0..1000).map(|_| open(metadata, SpanKey::NONE, b"x")).collect();
+            let keys: Vec<SpanKey> = (0..1000).map(|_| open_with(metadata, b"", b"x")).collect();
             places.extend(keys.iter().map(|key| key.0 as u32));
             let closer = std::thread::spawn(move || keys.into_iter().filter(|key| release(*key)).count());
             assert_eq!(closer.join().unwrap(), 1000);
@@ -355,7 +549,7 @@ mod tests {
             SpanKey::new(u32::MAX - 1, 7),
             SpanKey::new(5_000_000, 0),
         ] {
-            assert!(!share(key) && !release(key) && with(key, |_| ()).is_none());
+            assert!(!share(key) && !release(key) && read(key, |_| ()).is_none());
             assert_eq!(name_of(SpanKey::of(&key.to_id())), None);
         }
     }

@@ -57,8 +57,10 @@ impl tracing_core::Subscriber for Subscriber {
     }
 
     fn record(&self, id: &Id, values: &Record<'_>) {
-        let change = |recorded: &[u8]| spans::with(SpanKey::of(id), |span| merge(&mut span.bytes, recorded));
-        if encode_recorded(values, change) == Some(true) {
+        let changed = encode_recorded(values, |recorded| {
+            spans::change(SpanKey::of(id), |own| merge(own, recorded))
+        });
+        if changed {
             spans::raise_epoch();
         }
     }
