@@ -20,8 +20,8 @@
 //! - **Fields** of primitive types are kept as what they are. `?` and `%` fields and messages with arguments are
 //!   rendered at the call, by their own code. A constant message is stored once and not copied.
 //! - **Spans**: a record carries the names and fields of all spans around it. Fields that are recorded later are in
-//!   the records that follow. A span that has gone is shown, around those that it leaves behind, as it was when they
-//!   were made. `follows_from` is not kept.
+//!   the records that follow. When a span goes before those in it, they show it as it was when they were made, or, where
+//!   it had fields declared `Empty`, as it was at its end. `follows_from` is not kept.
 //! - **Levels**: Logdrive's filter (`LOGDRIVE`, [`crate::set_filter`]) decides, for the target of an event or span.
 //!   Every callsite has a control word in shared memory, and it is looked at by every event, so that a callsite can be
 //!   switched on and off from outside of the process. That is why no maximum level is announced to `tracing`: a

@@ -36,6 +36,8 @@ struct Made {
     depth: usize,
     /// The state of the spans' fields then.
     epoch: u64,
+    is_held: bool,
+    holds_parent: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -47,12 +49,19 @@ struct Entered {
     end: usize,
     /// Spans in it.
     depth: usize,
+    /// Whether spans in it hold it.
+    is_held: bool,
 }
 
 /// Opens a span. Without a parent of its own it lies in the calling thread's innermost one.
 #[inline]
-pub(super) fn open(metadata: &'static Metadata<'static>, parent: Option<SpanKey>, own: &[u8]) -> SpanKey {
-    with(|context| context.open(metadata, parent, own)).unwrap_or(SpanKey::NONE)
+pub(super) fn open(
+    metadata: &'static Metadata<'static>,
+    parent: Option<SpanKey>,
+    own: &[u8],
+    may_change: bool,
+) -> SpanKey {
+    with(|context| context.open(metadata, parent, own, may_change)).unwrap_or(SpanKey::NONE)
 }
 
 /// The calling thread is inside of the span from now on. Does nothing for a span that has been closed.
@@ -179,6 +188,8 @@ impl Context {
             around_bytes: 0,
             depth: 1,
             epoch: 0,
+            is_held: false,
+            holds_parent: false,
         },
     };
 
@@ -196,25 +207,19 @@ impl Context {
             .unwrap_or(&[])
     }
 
-    fn open(&mut self, metadata: &'static Metadata<'static>, parent: Option<SpanKey>, own: &[u8]) -> SpanKey {
+    fn open(
+        &mut self,
+        metadata: &'static Metadata<'static>,
+        parent: Option<SpanKey>,
+        own: &[u8],
+        may_change: bool,
+    ) -> SpanKey {
         let epoch = spans::epoch();
         if self.epoch != epoch {
             self.renew();
         }
+        let parent_is_held = self.surround(parent);
         let made = &mut self.made;
-        made.bytes.clear();
-        made.depth = 1;
-        made.parent = parent.unwrap_or(SpanKey::NONE);
-        match self.entered.last() {
-            Some(above) if parent.is_none() => {
-                made.parent = above.key;
-                made.depth = above.depth + 1;
-                made.bytes
-                    .extend_from_slice(self.scopes.get(above.start..above.end).unwrap_or(&[]));
-            }
-            _ if made.parent == SpanKey::NONE => {}
-            _ => made.depth = append_scope(made.parent, SCOPE_DEPTH_MAX, &mut made.bytes) + 1,
-        }
         if made.depth > SCOPE_DEPTH_MAX || made.bytes.len() + own.len() > SCOPE_BYTES_MAX {
             made.bytes.clear();
             made.depth = append_scope(made.parent, SCOPE_DEPTH_MAX - 1, &mut made.bytes) + 1;
@@ -225,8 +230,32 @@ impl Context {
         }
         made.epoch = epoch;
         made.metadata = Some(metadata);
+        made.holds_parent = parent_is_held && spans::share(made.parent);
+        made.is_held = may_change || made.holds_parent;
         made.key = spans::open(metadata, made.span(), &made.bytes);
         made.key
+    }
+
+    /// Finds what stands around a new span; tells whether its parent is to be held.
+    fn surround(&mut self, parent: Option<SpanKey>) -> bool {
+        let made = &mut self.made;
+        made.bytes.clear();
+        made.depth = 1;
+        made.parent = parent.unwrap_or(SpanKey::NONE);
+        match (parent, self.entered.last()) {
+            (None, Some(above)) => {
+                made.parent = above.key;
+                made.depth = above.depth + 1;
+                let around = self.scopes.get(above.start..above.end);
+                made.bytes.extend_from_slice(around.unwrap_or(&[]));
+                above.is_held
+            }
+            (None | Some(SpanKey::NONE), _) => false,
+            (Some(parent), _) => {
+                made.depth = append_scope(parent, SCOPE_DEPTH_MAX, &mut made.bytes) + 1;
+                spans::read(parent, |span| span.is_held).unwrap_or(false)
+            }
+        }
     }
 
     #[inline]
@@ -241,20 +270,18 @@ impl Context {
     #[inline]
     fn append(&mut self, key: SpanKey, above: Option<Entered>) -> Option<Entered> {
         let (scopes, made) = (&mut self.scopes, &self.made);
-        let (metadata, laid) = if made.key == key && made.epoch == spans::epoch() {
-            (made.metadata, lay(scopes, made.span(), above))
+        let (metadata, is_held, laid) = if made.key == key && made.epoch == spans::epoch() {
+            (made.metadata, made.is_held, lay(scopes, made.span(), above))
         } else {
-            (
-                spans::metadata_of(key),
-                spans::read(key, |span| lay(scopes, span, above))?,
-            )
+            let metadata = spans::metadata_of(key);
+            spans::read(key, |span| (metadata, span.is_held, lay(scopes, span, above)))?
         };
         let (start, depth) = match laid {
             Some(laid) => laid,
-            None => (
-                self.scopes.len(),
-                append_scope(key, SCOPE_DEPTH_MAX, &mut self.scopes),
-            ),
+            None => {
+                let start = self.scopes.len();
+                (start, append_scope(key, SCOPE_DEPTH_MAX, &mut self.scopes))
+            }
         };
         Some(Entered {
             key,
@@ -262,6 +289,7 @@ impl Context {
             start,
             end: self.scopes.len(),
             depth,
+            is_held,
         })
     }
 
@@ -323,6 +351,8 @@ impl Made {
             own,
             depth: self.depth,
             epoch: self.epoch,
+            is_held: self.is_held,
+            holds_parent: self.holds_parent,
         }
     }
 }

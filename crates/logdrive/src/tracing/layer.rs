@@ -78,7 +78,7 @@ where
         let Some(span) = context.span(id) else { return };
         let mut own = Vec::new();
         if Site::of(attributes.metadata()).is_shown() {
-            encode_span(attributes, |bytes| own.extend_from_slice(bytes));
+            encode_span(attributes, |bytes, _| own.extend_from_slice(bytes));
         }
         span.extensions_mut().replace(SpanBytes {
             own,

@@ -63,6 +63,8 @@ pub(super) struct Site {
     /// Whether the table of the running session holds it.
     message_in_table: AtomicBool,
     urgent: bool,
+    /// Whether fields of some span of this callsite have changed.
+    has_changed: AtomicBool,
     /// Index of the field `message`; beyond all fields where there is none.
     message_index: u16,
 }
@@ -110,7 +112,20 @@ impl Site {
             message_index: message.map_or(u16::MAX, |field| field.index() as u16),
             message: OnceLock::new(),
             message_in_table: AtomicBool::new(false),
+            has_changed: AtomicBool::new(false),
         }
+    }
+
+    /// Whether fields of its spans may change, as far as is known.
+    #[inline]
+    pub(super) fn may_change(&self) -> bool {
+        // Relaxed: a hint.
+        self.has_changed.load(Ordering::Relaxed)
+    }
+
+    /// Fields of a span have changed.
+    pub(super) fn note_change(&self) {
+        self.has_changed.store(true, Ordering::Relaxed);
     }
 
     /// Whether its records may use the ring's last eighth.

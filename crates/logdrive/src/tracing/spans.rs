@@ -2,8 +2,9 @@
 //!
 //! A span's id holds its place and the place's generation, so that an id that is kept too long finds nothing rather
 //! than another span. A span keeps what stood around it when it was made; so it needs no hold on its parent, and its
-//! scope can be shown when the parent has gone. To make, enter and close a span takes neither a lock nor an atomic
-//! step: such a step would wait for all that the thread has just written into its ring.
+//! scope can be shown when the parent has gone. Only where fields around it may change does it keep its parent alive.
+//! To make, enter and close any other span takes neither a lock nor an atomic step: such a step would wait for all that
+//! the thread has just written into its ring.
 
 use super::site;
 use crate::dynamic::limits::{
@@ -69,6 +70,10 @@ pub(super) struct Span<'a> {
     pub(super) depth: usize,
     /// The state of all spans' fields when it was made.
     pub(super) epoch: u64,
+    /// Whether it holds its parent.
+    pub(super) holds_parent: bool,
+    /// Whether the spans in it hold it: its fields may change, or those of a span that it holds.
+    pub(super) is_held: bool,
 }
 
 /// A place for a span. All but the late part is written by the thread that opens the span, while the place is its own.
@@ -81,6 +86,7 @@ struct Place {
     /// Address of the metadata.
     metadata: AtomicUsize,
     depth: AtomicU32,
+    flags: AtomicU32,
     /// Bytes of `around`, and of `own`; the latter [`LATE`] when both are in the late part.
     around_bytes: AtomicU32,
     own_bytes: AtomicU32,
@@ -97,6 +103,8 @@ struct Late {
 }
 
 const LATE: u32 = u32::MAX;
+const HOLDS_PARENT: u32 = 1;
+const IS_HELD: u32 = 2;
 
 /// Rises whenever fields of a living span change.
 static EPOCH: AtomicU64 = AtomicU64::new(0);
@@ -154,6 +162,8 @@ pub(super) fn open(metadata: &'static Metadata<'static>, span: Span<'_>, bytes: 
     let address = std::ptr::from_ref(metadata).addr();
     place.metadata.store(address, Ordering::Relaxed);
     place.depth.store(span.depth as u32, Ordering::Relaxed);
+    let flags = u32::from(span.holds_parent) * HOLDS_PARENT + u32::from(span.is_held) * IS_HELD;
+    place.flags.store(flags, Ordering::Relaxed);
     place
         .around_bytes
         .store(span.around.len() as u32, Ordering::Relaxed);
@@ -194,6 +204,7 @@ pub(super) fn read<R>(key: SpanKey, look: impl FnOnce(Span<'_>) -> R) -> Option<
     let parent = SpanKey(place.parent.load(Ordering::Relaxed));
     let epoch = place.epoch.load(Ordering::Relaxed);
     let depth = place.depth.load(Ordering::Relaxed) as usize;
+    let flags = place.flags.load(Ordering::Relaxed);
     let around_bytes = place.around_bytes.load(Ordering::Relaxed) as usize;
     let own_bytes = place.own_bytes.load(Ordering::Relaxed);
     let mut bytes = [0; SPAN_WORDS * 8];
@@ -208,6 +219,8 @@ pub(super) fn read<R>(key: SpanKey, look: impl FnOnce(Span<'_>) -> R) -> Option<
             own,
             depth,
             epoch,
+            holds_parent: flags & HOLDS_PARENT != 0,
+            is_held: flags & IS_HELD != 0,
         })
     };
     if own_bytes == LATE {
@@ -250,22 +263,39 @@ pub(super) fn share(key: SpanKey) -> bool {
         .is_some_and(|place| place.change_uses(key, 1).is_some())
 }
 
-/// One id less in use. With the last one the span is closed; then `true`.
+/// One id less in use. With the last one the span is closed, and lets go of the parent that it holds; then `true`.
 #[inline]
 pub(super) fn release(key: SpanKey) -> bool {
-    let Some(place) = key.place() else { return false };
+    let Some(held) = release_one(key) else {
+        return false;
+    };
+    let mut held = held;
+    while held != SpanKey::NONE
+        && let Some(above) = release_one(held)
+    {
+        held = above;
+    }
+    true
+}
+
+/// The parent that it held, if the span is closed now.
+#[inline]
+fn release_one(key: SpanKey) -> Option<SpanKey> {
+    let place = key.place()?;
     // SYNC(uses): what other threads did with their ids comes before what the next span does with the place.
     let uses = place.uses.load(Ordering::Acquire);
     let last = u64::from(key.generation()) << 32 | 1;
     if uses != last && place.change_uses(key, -1) != Some(0) {
-        return false;
+        return None;
     }
     // With one id in use, and that ours, nobody else can change the count: an atomic step is not needed.
     let next = u64::from(key.generation().wrapping_add(1)) << 32;
-    // Relaxed: whoever takes the place next gets it from us.
+    // Relaxed, all: whoever takes the place next gets it from us.
+    let holds_parent = place.flags.load(Ordering::Relaxed) & HOLDS_PARENT != 0;
+    let parent = SpanKey(place.parent.load(Ordering::Relaxed));
     place.uses.store(next, Ordering::Relaxed);
     return_place(key.0 as u32 - 1);
-    true
+    Some(if holds_parent { parent } else { SpanKey::NONE })
 }
 
 #[inline]
@@ -331,6 +361,7 @@ impl Place {
             epoch: AtomicU64::new(0),
             metadata: AtomicUsize::new(0),
             depth: AtomicU32::new(0),
+            flags: AtomicU32::new(0),
             around_bytes: AtomicU32::new(0),
             own_bytes: AtomicU32::new(0),
             words: [const { AtomicU64::new(0) }; SPAN_WORDS],
@@ -448,6 +479,8 @@ mod tests {
             own,
             depth: 1,
             epoch: 0,
+            holds_parent: false,
+            is_held: false,
         };
         open(metadata, span, &[around, own].concat())
     }

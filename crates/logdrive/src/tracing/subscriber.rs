@@ -5,7 +5,7 @@ use super::site::Site;
 use super::spans::{self, SpanKey};
 use super::visit::{EventValues, SpanValues};
 use crate::dynamic::limits::SPAN_BYTES_MAX;
-use crate::dynamic::{Encoder, Head, commit, with_scratch};
+use crate::dynamic::{Head, commit, with_scratch};
 use logdrive_wire::{Cursor, Value, WireError, kind::FieldKind, value::INLINE_KEY};
 use tracing_core::span::{Attributes, Current, Id, Record};
 use tracing_core::{Event, Interest, Metadata};
@@ -50,10 +50,14 @@ impl tracing_core::Subscriber for Subscriber {
             None if attributes.is_contextual() => None,
             None => Some(SpanKey::NONE),
         };
-        if !Site::of(metadata).is_shown() {
-            return context::open(metadata, parent, &[]).to_id();
+        let site = Site::of(metadata);
+        if !site.is_shown() {
+            return context::open(metadata, parent, &[], false).to_id();
         }
-        encode_span(attributes, |bytes| context::open(metadata, parent, bytes).to_id())
+        encode_span(attributes, |bytes, is_whole| {
+            let may_change = !is_whole || site.may_change();
+            context::open(metadata, parent, bytes, may_change).to_id()
+        })
     }
 
     fn record(&self, id: &Id, values: &Record<'_>) {
@@ -62,6 +66,9 @@ impl tracing_core::Subscriber for Subscriber {
         });
         if changed {
             spans::raise_epoch();
+            if let Some(metadata) = spans::metadata_of(SpanKey::of(id)) {
+                Site::of(metadata).note_change();
+            }
         }
     }
 
@@ -120,26 +127,25 @@ pub(super) fn write(site: &'static Site, id: u32, scope: &[u8], values: &[u8], c
     commit(Head { id, urgent }, scope, values, cut, || site.number_again());
 }
 
-/// A new span as a scope has it: `u16 name length, name, u16 fields length, fields`.
+/// A new span as a scope has it: `u16 name length, name, u16 fields length, fields`. `take` is also told whether all
+/// fields have values.
 #[inline]
-pub(super) fn encode_span<R>(attributes: &Attributes<'_>, take: impl FnOnce(&[u8]) -> R) -> R {
+pub(super) fn encode_span<R>(attributes: &Attributes<'_>, take: impl FnOnce(&[u8], bool) -> R) -> R {
     with_scratch(|bytes| {
-        let mut values = SpanValues {
-            out: Encoder::new(limited(bytes, SPAN_BYTES_MAX)),
-        };
-        let at = values.out.span_name(attributes.metadata().name());
+        let mut values = SpanValues::new(limited(bytes, SPAN_BYTES_MAX));
+        let metadata = attributes.metadata();
+        let at = values.out.span_name(metadata.name());
         attributes.record(&mut values);
         values.out.end_span(at);
-        take(values.out.written().0)
+        let is_whole = values.count >= metadata.fields().len();
+        take(values.out.written().0, is_whole)
     })
 }
 
 /// Fields that a span gets later.
 pub(super) fn encode_recorded<R>(recorded: &Record<'_>, take: impl FnOnce(&[u8]) -> R) -> R {
     with_scratch(|bytes| {
-        let mut values = SpanValues {
-            out: Encoder::new(limited(bytes, SPAN_BYTES_MAX)),
-        };
+        let mut values = SpanValues::new(limited(bytes, SPAN_BYTES_MAX));
         recorded.record(&mut values);
         take(values.out.written().0)
     })
@@ -217,7 +223,7 @@ fn first_value(fields: &[u8]) -> Option<(&str, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dynamic::Key;
+    use crate::dynamic::{Encoder, Key};
     use logdrive_wire::{Kind, Scope};
 
     fn encoded(write: impl FnOnce(&mut Encoder<'_>)) -> Vec<u8> {

@@ -48,7 +48,7 @@ impl<'a> EventValues<'a> {
     }
 
     #[inline]
-    fn key(field: &Field) -> Key<'static> {
+    fn key(&self, field: &Field) -> Key<'static> {
         match u8::try_from(field.index()) {
             Ok(index) if usize::from(index) < FIELDS_MAX => Key::Index(index),
             _ => Key::Inline(field.name()),
@@ -60,10 +60,22 @@ impl<'a> EventValues<'a> {
 #[derive(Debug)]
 pub(super) struct SpanValues<'a> {
     pub(super) out: Encoder<'a>,
+    /// Values so far.
+    pub(super) count: usize,
 }
 
-impl SpanValues<'_> {
-    fn key(field: &Field) -> Key<'static> {
+impl<'a> SpanValues<'a> {
+    #[inline]
+    pub(super) fn new(bytes: &'a mut [u8]) -> Self {
+        Self {
+            out: Encoder::new(bytes),
+            count: 0,
+        }
+    }
+
+    #[inline]
+    fn key(&mut self, field: &Field) -> Key<'static> {
+        self.count += 1;
         Key::Inline(field.name())
     }
 }
@@ -72,7 +84,8 @@ macro_rules! typed {
     ($($method:ident($type:ty) $kind:ident;)+) => {$(
         #[inline]
         fn $method(&mut self, field: &Field, value: $type) {
-            self.out.number(Kind::$kind, Self::key(field), value.to_le_bytes());
+            let key = self.key(field);
+            self.out.number(Kind::$kind, key, value.to_le_bytes());
         }
     )+};
 }
@@ -89,20 +102,20 @@ macro_rules! common {
 
         #[inline]
         fn record_bool(&mut self, field: &Field, value: bool) {
-            self.out
-                .number(Kind::Bool, Self::key(field), [u8::from(value)]);
+            let key = self.key(field);
+            self.out.number(Kind::Bool, key, [u8::from(value)]);
         }
 
         fn record_bytes(&mut self, field: &Field, value: &[u8]) {
-            self.out.bytes(Self::key(field), value);
+            let key = self.key(field);
+            self.out.bytes(key, value);
         }
 
         fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
-            self.out.rendered(
-                Kind::Display,
-                Self::key(field),
-                format_args!("{}", WithCauses(value)),
-            );
+            let key = self.key(field);
+            let error = WithCauses(value);
+            self.out
+                .rendered(Kind::Display, key, format_args!("{error}"));
         }
     };
 }
@@ -115,7 +128,8 @@ impl Visit for EventValues<'_> {
         if field.index() == self.message_index {
             self.message(|out| out.write_str(value));
         } else {
-            self.out.text(Kind::Str, Self::key(field), value);
+            let key = self.key(field);
+            self.out.text(Kind::Str, key, value);
         }
     }
 
@@ -125,8 +139,8 @@ impl Visit for EventValues<'_> {
             self.message(|out| fmt::write(out, format_args!("{value:?}")));
         } else {
             // `%` and `?` come alike: `tracing` wraps the former in a `Debug`.
-            self.out
-                .rendered(Kind::Debug, Self::key(field), format_args!("{value:?}"));
+            let key = self.key(field);
+            self.out.rendered(Kind::Debug, key, format_args!("{value:?}"));
         }
     }
 }
@@ -136,13 +150,14 @@ impl Visit for SpanValues<'_> {
 
     #[inline]
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.out.text(Kind::Str, Self::key(field), value);
+        let key = self.key(field);
+        self.out.text(Kind::Str, key, value);
     }
 
     #[inline]
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.out
-            .rendered(Kind::Debug, Self::key(field), format_args!("{value:?}"));
+        let key = self.key(field);
+        self.out.rendered(Kind::Debug, key, format_args!("{value:?}"));
     }
 }
 
