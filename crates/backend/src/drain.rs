@@ -603,8 +603,9 @@ impl Drain {
             }
         }
         if let Source::Live(session) = &self.source {
-            if took == 0 && session.stock(SPARE_RINGS).is_err() {
-                // Threads that need a ring will find out by themselves, and count it.
+            if took == 0 {
+                // Where this fails, the thread that needs the ring finds out by itself and counts it.
+                let _ = session.stock(SPARE_RINGS);
             }
             session.bell().sleep(pause.as_nanos() as u64);
         }
