@@ -8,6 +8,9 @@ use logdrive_bench::harness::{Args, Scale, args, child, rounds};
 use logdrive_bench::{BenchError, Result, workloads};
 
 fn main() -> ExitCode {
+    if let Some(status) = workloads::agent_run::serve_role() {
+        return status;
+    }
     match run() {
         Ok(code) => code,
         Err(error) => {

@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use logdrive_wire::kind::FieldKind;
 use logdrive_wire::value::{DynamicFields, INLINE_KEY};
-use logdrive_wire::{Cursor, Kind, Named, RecordHeader, Value};
+use logdrive_wire::{Cursor, Named, RecordHeader, Value};
 
 fuzz_target!(|data: &[u8]| {
     if let Ok(header) = RecordHeader::decode(data) {
@@ -31,10 +31,6 @@ fn read_static(codes: &[u8], payload: &[u8]) {
             return;
         };
         assert_eq!(optional, field.optional);
-        if (field.kind, field.optional) == (Kind::None, true) {
-            // Absent and present are the same value here: the one kind with two encodings.
-            continue;
-        }
         let mut again = Vec::new();
         encode(field, &value, &mut again);
         assert_eq!(again, payload[before..cursor.offset()]);
@@ -51,9 +47,6 @@ fn read_dynamic(payload: &[u8], depth: usize) {
             Ok(None) | Err(_) => return assert!(payload.starts_with(&again)),
         };
         let tag = payload[again.len()];
-        if tag == Kind::None.code() | Kind::OPTIONAL {
-            return;
-        }
         encode_named(tag, &named, &mut again);
         if let Value::Scope(scope) = named.value {
             for span in scope.spans() {
@@ -88,8 +81,7 @@ fn encode_named(tag: u8, named: &Named<'_>, out: &mut Vec<u8>) {
 /// Writes a value as `spec/record.md` says.
 fn encode(field: FieldKind, value: &Value<'_>, out: &mut Vec<u8>) {
     if field.optional {
-        // An optional `none` is present without any bytes; absent and present cannot be told apart by the value.
-        let present = *value != Value::None || field.kind == logdrive_wire::Kind::None;
+        let present = *value != Value::None;
         out.push(u8::from(present));
         if !present {
             return;

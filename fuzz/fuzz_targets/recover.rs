@@ -62,7 +62,14 @@ impl World {
         for edit in data.as_chunks::<12>().0.iter().take(64) {
             let [file, op, a0, a1, value @ ..] = *edit;
             let (name, bytes, length) = &self.files[usize::from(file) % self.files.len()];
-            let at = u64::from(u16::from_le_bytes([a0, a1])) * 8 % bytes.len().max(8) as u64;
+            // The header of a ring ends its file; edits count from there, and go on at the beginning.
+            let used = bytes.len().max(8) as u64;
+            let head_at = if name.starts_with("ring-") {
+                length - 4096
+            } else {
+                0
+            };
+            let at = (head_at + u64::from(u16::from_le_bytes([a0, a1])) * 8) % used;
             let Ok(file) = OpenOptions::new().read(true).write(true).open(dir.join(name)) else {
                 continue;
             };

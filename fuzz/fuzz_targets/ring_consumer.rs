@@ -10,6 +10,8 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 const CAPACITY: usize = 1 << 16;
+/// Where the header begins.
+const HEADER: u64 = CAPACITY as u64;
 
 struct World {
     ring: Arc<Ring>,
@@ -44,10 +46,13 @@ impl World {
         match code % 8 {
             0 | 1 => self.push(at, flags, number),
             // Words of the header, positions among them.
-            2 => self.put(u64::from(at) % 384 & !7, &value),
-            3 => self.put([64, 256, 272, 280, 288, 296][usize::from(at) % 6], &value),
+            2 => self.put(HEADER + (u64::from(at) % 384 & !7), &value),
+            3 => self.put(
+                HEADER + [64, 256, 272, 280, 288, 296][usize::from(at) % 6],
+                &value,
+            ),
             // The data area.
-            4 => self.put(4096 + u64::from(at & !7), &value[..usize::from(flags) % 9]),
+            4 => self.put(u64::from(at & !7), &value[..usize::from(flags) % 9]),
             5 => self.drain(usize::from(at)),
             6 => {
                 drop(self.producer.take());

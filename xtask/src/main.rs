@@ -89,7 +89,7 @@ const ENTRIES: &[Entry] = &[
     Entry {
         name: "loom",
         usage: "loom [FILTER]",
-        about: "the ring under every interleaving that loom can reach",
+        about: "the ring under every interleaving that loom can reach; fails too where an ordering is not needed",
         example: "cargo xtask loom",
         run: lab::loom,
     },

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use logdrive::{Clock, Full as Policy, Guard, Stats};
+use logdrive::{Clock, Full as Policy, Guard, Overflow, Stats};
 use logdrive_backend::file::{Fault, Faulty, Operation};
 
 use super::in_place::InPlace;
@@ -22,6 +22,11 @@ const APP: &str = "bench";
 pub fn visit<V: Visitor>(name: &str, target: &Target, visitor: V) -> Result<V::Output> {
     let builder = to_file(target)?;
     match name {
+        // The file drops nothing that was committed, so that a hang fills the rings.
+        "logdrive-hold" => {
+            let file = text_file(target).overflow(Overflow::Hold);
+            visitor.visit(Macros(start(with_file(target, file)?)?))
+        }
         "logdrive" | "logdrive-args" => visitor.visit(Macros(start(builder)?)),
         "logdrive-coarse" => visitor.visit(Macros(start(builder.clock(Clock::Coarse))?)),
         "logdrive-disabled" => visitor.visit(Disabled(start(builder.filter("info"))?)),
@@ -43,7 +48,14 @@ pub fn visit<V: Visitor>(name: &str, target: &Target, visitor: V) -> Result<V::O
 
 /// A logger that writes text to the target.
 pub fn to_file(target: &Target) -> Result<logdrive::Builder> {
-    let file = logdrive::File::new(&target.path).layout(logdrive::Layout::text());
+    with_file(target, text_file(target))
+}
+
+fn text_file(target: &Target) -> logdrive::File {
+    logdrive::File::new(&target.path).layout(logdrive::Layout::text())
+}
+
+fn with_file(target: &Target, file: logdrive::File) -> Result<logdrive::Builder> {
     let builder = base(target.full).file(file);
     if let Some(hang) = target.hang {
         return Ok(builder.storage(hanging_storage(hang)));

@@ -2,39 +2,31 @@
 //!
 //! With `inject=pipe` the log file is a FIFO. Its reader stops reading for some
 //! seconds and then goes on; once the kernel's 64 KiB are full, every `write`
-//! hangs until then. With `inject=storage` the log is a file, and the logger's
-//! own storage layer hangs in every write; only Logdrive has such a seam.
-//! Calls are made by the clock: one that is late because an earlier one hung is
-//! made at once, so that all subjects are given the same calls.
+//! hangs until then. With `inject=fuse` the log is a file in a file system of
+//! our own that stops answering. With `inject=storage` it is the logger's own
+//! storage layer that hangs in every write; only Logdrive has such a seam.
+//!
+//! The subject `none` logs nothing: its calls only read the clock, in the same
+//! rhythm. Its worst call is what the machine itself does to a thread.
 
-use std::fs::File;
-use std::io::{self, Read, Write};
+mod pipe;
+mod producers;
+pub mod slow_disk;
+pub mod slow_fs;
+
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use nix::sys::stat::Mode;
-
+use self::pipe::Fifo;
+use self::producers::{CALLS_A_TICK, Phases, Produced, Production, THREADS};
+use self::slow_disk::SlowDisk;
 use crate::harness::{Case, Job, Metric, Ratio, Samples, Scale, Workload, runs};
 use crate::lines::count_file;
-use crate::subjects::{self, Ended, Full, Subject, Target, Visitor};
+use crate::subjects::{self, Full, Target};
 use crate::{BenchError, Result, usage};
-
-const THREADS: u64 = 4;
-const CALLS_A_TICK: u64 = 10;
-const TICK: Duration = Duration::from_millis(1);
-
-/// Longer than what the kernel and a logger's own line prefix need, so that
-/// the hang fills every queue that is bounded.
-const MESSAGE_BYTES: usize = 100;
 
 /// Stands in every line of the workload and in nothing else a logger writes.
 const MARKER: &str = "producer";
-
-/// Ends the reader; written by the workload after the logger has ended.
-const END_MARK: &str = "end of the hang workload\n";
-
-/// The reader takes at most this much at a time: what a FIFO holds.
-const READ_CHUNK_BYTES: usize = 64 * 1024;
 
 const FULL_MS: Phases = Phases {
     before_ms: 1_000,
@@ -47,6 +39,9 @@ const QUICK_MS: Phases = Phases {
     after_ms: 500,
 };
 
+/// What it costs to make no call at all.
+const NONE: &str = "none";
+
 /// Subject and policy.
 const RIVALS: [(&str, &str); 5] = [
     ("spdlog-rs-sync", "block"),
@@ -56,9 +51,18 @@ const RIVALS: [(&str, &str); 5] = [
     ("tracing-appender", "drop"),
 ];
 const OURS: [(&str, &str); 2] = [("logdrive", "drop"), ("logdrive", "wait")];
+/// Never drops what it has committed, so that the hang fills the rings and it
+/// is the callers' policy that counts; else, the sink drops before that.
+const HOLDING: [(&str, &str); 2] = [("logdrive-hold", "drop"), ("logdrive-hold", "wait")];
 
 const METRICS: &[Metric] = &[
+    Metric::new("first_call_ms", "ms", 3),
+    Metric::new("p50_call_us", "us", 2),
+    Metric::new("p99_call_us", "us", 2),
+    Metric::new("p999_call_us", "us", 1),
     Metric::new("worst_call_ms", "ms", 3),
+    Metric::new("worst_at_ms", "ms", 0),
+    Metric::new("calls_over_1_ms", "calls", 0),
     Metric::new("peak_rss_mib", "MiB", 1),
     Metric::new("dropped_counted", "lines", 0),
     Metric::new("lost_uncounted", "lines", 0),
@@ -90,249 +94,168 @@ impl Workload for Hang {
 
     fn cases(&self, scale: Scale) -> Vec<Case> {
         let phases = scale.pick(FULL_MS, QUICK_MS);
-        RIVALS
-            .iter()
-            .chain(&OURS)
-            .map(|(subject, policy)| (subject, policy, "pipe"))
-            .chain(OURS.iter().map(|(subject, policy)| (subject, policy, "storage")))
-            .map(|(subject, policy, inject)| {
-                Case::new(subject)
-                    .param("policy", *policy)
-                    .param("inject", inject)
-                    .setting("before_ms", phases.before_ms)
-                    .setting("hang_ms", phases.hang_ms)
-                    .setting("after_ms", phases.after_ms)
-            })
+        let through = |inject, pairs: &'static [(&'static str, &'static str)]| {
+            pairs
+                .iter()
+                .map(move |(subject, policy)| (*subject, *policy, inject))
+        };
+        std::iter::once((NONE, NONE, NONE))
+            .chain(through("pipe", &RIVALS))
+            .chain(through("pipe", &OURS))
+            .chain(through("fuse", &RIVALS))
+            .chain(through("fuse", &OURS))
+            .chain(through("fuse", &HOLDING))
+            .chain(through("storage", &OURS))
+            .map(|(subject, policy, inject)| with_phases(Case::new(subject), policy, inject, phases))
             .collect()
     }
 
+    /// Tries the file system once; without it, its rows are left out.
     fn prepare(
         &self,
         _scale: Scale,
-        _cases: &mut Vec<Case>,
-        _run: &dyn Fn(&Case) -> Result<Samples>,
+        cases: &mut Vec<Case>,
+        run: &dyn Fn(&Case) -> Result<Samples>,
     ) -> Result<()> {
+        let by_fuse = |case: &Case| case.params["inject"] == "fuse";
+        let nothing = Phases {
+            before_ms: 0,
+            hang_ms: 0,
+            after_ms: 0,
+        };
+        let trial = with_phases(Case::new(NONE), NONE, "fuse", nothing);
+        if cases.iter().any(by_fuse) && run(&trial).is_err() {
+            eprintln!("  left out: the rows with inject=fuse, for what is said above");
+            cases.retain(|case| !by_fuse(case));
+        }
         Ok(())
     }
 
     fn measure(&self, job: &Job) -> Result<Samples> {
+        if job.subject == slow_disk::SERVER {
+            return serve_slow_fs(job);
+        }
         let phases = Phases {
             before_ms: job.number("before_ms"),
             hang_ms: job.number("hang_ms"),
             after_ms: job.number("after_ms"),
         };
-        let full = Full::from_name(job.text("policy"))?;
         let start = Instant::now();
         let production = Production { start, phases };
         let (produced, received) = match job.text("inject") {
-            "storage" => through_storage(&job.subject, full, production)?,
-            _ => through_pipe(&job.subject, full, production)?,
+            "storage" => through_storage(job, production)?,
+            "pipe" => through_pipe(job, production)?,
+            "fuse" => through_fuse(job, production)?,
+            _ => (visit(job, Path::new(""), production)?, 0),
         };
+        let samples = of_times(&produced);
+        if job.subject == NONE {
+            return Ok(samples);
+        }
         let counted = produced.ended.dropped_counted;
         let lost = produced.calls.saturating_sub(received + counted);
-        Ok(Samples::default()
-            .with("worst_call_ms", produced.worst_call.as_secs_f64() * 1e3)
-            .with("peak_rss_mib", usage::peak_rss_mib())
+        Ok(samples
             .with("dropped_counted", counted as f64)
             .with("lost_uncounted", lost as f64))
     }
 }
 
+fn with_phases(case: Case, policy: &str, inject: &str, phases: Phases) -> Case {
+    case.param("policy", policy)
+        .param("inject", inject)
+        .setting("before_ms", phases.before_ms)
+        .setting("hang_ms", phases.hang_ms)
+        .setting("after_ms", phases.after_ms)
+}
+
+fn of_times(produced: &Produced) -> Samples {
+    let times = &produced.times;
+    Samples::default()
+        .with("first_call_ms", times.first_ms())
+        .with("p50_call_us", times.quantile_ms(0.5) * 1e3)
+        .with("p99_call_us", times.quantile_ms(0.99) * 1e3)
+        .with("p999_call_us", times.quantile_ms(0.999) * 1e3)
+        .with("worst_call_ms", times.quantile_ms(1.0))
+        .with("worst_at_ms", times.worst_at_ms as f64)
+        .with("calls_over_1_ms", times.over(Duration::from_millis(1)) as f64)
+        .with("peak_rss_mib", usage::peak_rss_mib())
+}
+
+/// Runs the producers with the job's logger, which writes to `path`.
+fn visit(job: &Job, path: &Path, production: Production) -> Result<Produced> {
+    if job.subject == NONE {
+        return subjects::visit("clock", &Target::new(path, Full::Drop), production);
+    }
+    let full = Full::from_name(job.text("policy"))?;
+    let hang = (job.text("inject") == "storage").then(|| production.hang());
+    let target = Target {
+        hang,
+        ..Target::new(path, full)
+    };
+    subjects::visit(&job.subject, &target, production)
+}
+
 /// Runs the producers against a FIFO; returns also the lines that came out.
-fn through_pipe(subject: &str, full: Full, production: Production) -> Result<(Produced, u64)> {
+fn through_pipe(job: &Job, production: Production) -> Result<(Produced, u64)> {
     let fifo = Fifo::make(runs::scratch_dir()?)?;
-    let target = Target::new(&fifo.path, full);
     let path = fifo.path.clone();
     let hang = production.hang();
-    let reader = std::thread::spawn(move || read_with_a_hang(&path, hang));
-    let produced = subjects::visit(subject, &target, production)?;
+    let reader = std::thread::spawn(move || pipe::read_with_a_hang(&path, hang));
+    let produced = visit(job, &fifo.path, production)?;
     fifo.end_reader()?;
     let received = reader
         .join()
-        .map_err(|_| BenchError::subject(subject, "the reader panicked"))?
+        .map_err(|_| BenchError::subject(&job.subject, "the reader panicked"))?
         .map_err(BenchError::io("read", &fifo.path))?;
     Ok((produced, received))
 }
 
 /// Runs the producers against a file whose writes hang; returns also the lines
 /// in it.
-fn through_storage(subject: &str, full: Full, production: Production) -> Result<(Produced, u64)> {
+fn through_storage(job: &Job, production: Production) -> Result<(Produced, u64)> {
     let path = runs::scratch_dir()?.join(format!("hang-{}.log", std::process::id()));
-    let target = Target {
-        hang: Some(production.hang()),
-        ..Target::new(&path, full)
-    };
-    let produced = subjects::visit(subject, &target, production)?;
+    let produced = visit(job, &path, production)?;
     let count = count_file(&path, MARKER.as_bytes())?;
     std::fs::remove_file(&path).map_err(BenchError::io("remove", &path))?;
     Ok((produced, count.marked))
 }
 
-/// How long the reader reads, stops, and reads again while calls are made.
-#[derive(Clone, Copy)]
-struct Phases {
-    before_ms: u64,
-    hang_ms: u64,
-    after_ms: u64,
+/// Runs the producers against a file system that stops answering; returns also
+/// the lines that it has kept.
+fn through_fuse(job: &Job, production: Production) -> Result<(Produced, u64)> {
+    let program = std::env::current_exe().map_err(BenchError::io("find", Path::new("this program")))?;
+    let mut disk = SlowDisk::mount(&program, &runs::scratch_dir()?)?;
+    // Mounting has taken its time.
+    let production = Production {
+        start: Instant::now(),
+        ..production
+    };
+    let path = disk.dir().join("hang.log");
+    let kept = disk.store().join("hang.log");
+    let (begin, end) = production.hang();
+    let switch = std::thread::spawn(move || {
+        std::thread::sleep(begin.saturating_duration_since(Instant::now()));
+        disk.hang()?;
+        std::thread::sleep(end.saturating_duration_since(Instant::now()));
+        disk.go()?;
+        Ok(disk)
+    });
+    let produced = visit(job, &path, production)?;
+    let switched: Result<SlowDisk> = switch
+        .join()
+        .map_err(|_| BenchError::subject(&job.subject, "the switch of the disk panicked"))?;
+    let disk = switched?;
+    let marked = if job.subject == NONE {
+        0
+    } else {
+        count_file(&kept, MARKER.as_bytes())?.marked
+    };
+    drop(disk);
+    Ok((produced, marked))
 }
 
-impl Phases {
-    fn ticks(self) -> u64 {
-        self.before_ms + self.hang_ms + self.after_ms
-    }
-}
-
-struct Production {
-    start: Instant,
-    phases: Phases,
-}
-
-struct Produced {
-    calls: u64,
-    worst_call: Duration,
-    ended: Ended,
-}
-
-impl Visitor for Production {
-    type Output = Produced;
-
-    fn visit<S: Subject>(self, subject: S) -> Result<Produced> {
-        let worst: Vec<Duration> = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..THREADS)
-                .map(|number| {
-                    let (subject, this) = (&subject, &self);
-                    scope.spawn(move || this.produce(subject, number))
-                })
-                .collect();
-            threads
-                .into_iter()
-                .filter_map(|thread| thread.join().ok())
-                .collect()
-        });
-        let ended = subject.finish()?;
-        Ok(Produced {
-            calls: THREADS * self.phases.ticks() * CALLS_A_TICK,
-            worst_call: worst.into_iter().max().unwrap_or_default(),
-            ended,
-        })
-    }
-}
-
-impl Production {
-    /// When writes hang, from and to.
-    fn hang(&self) -> (Instant, Instant) {
-        let begin = self.start + Duration::from_millis(self.phases.before_ms);
-        (begin, begin + Duration::from_millis(self.phases.hang_ms))
-    }
-
-    /// Makes ten calls a millisecond and returns the longest one's time.
-    fn produce<S: Subject>(&self, subject: &S, number: u64) -> Duration {
-        let mut text = format!("{MARKER} {number} ");
-        let fill = "says something about its work and goes on. ";
-        let missing = MESSAGE_BYTES.saturating_sub(text.len());
-        text.extend(fill.chars().cycle().take(missing));
-        let mut worst = Duration::ZERO;
-        for tick in 0..self.phases.ticks() {
-            let due = self.start + TICK * u32::try_from(tick).unwrap_or(u32::MAX);
-            std::thread::sleep(due.saturating_duration_since(Instant::now()));
-            for _ in 0..CALLS_A_TICK {
-                let before = Instant::now();
-                subject.line(&text);
-                worst = worst.max(before.elapsed());
-            }
-        }
-        worst
-    }
-}
-
-/// A FIFO that is removed at the end.
-struct Fifo {
-    path: PathBuf,
-}
-
-impl Fifo {
-    fn make(dir: PathBuf) -> Result<Fifo> {
-        let path = dir.join(format!("hang-{}.fifo", std::process::id()));
-        nix::unistd::mkfifo(&path, Mode::from_bits_truncate(0o640))
-            .map_err(|error| BenchError::io("make the FIFO", &path)(error.into()))?;
-        Ok(Fifo { path })
-    }
-
-    fn end_reader(&self) -> Result<()> {
-        File::options()
-            .write(true)
-            .open(&self.path)
-            .and_then(|mut file| file.write_all(END_MARK.as_bytes()))
-            .map_err(BenchError::io("write to", &self.path))
-    }
-}
-
-impl Drop for Fifo {
-    fn drop(&mut self) {
-        // A FIFO that stays behind in the scratch directory does no harm.
-        let _ = std::fs::remove_file(&self.path);
-    }
-}
-
-/// Reads the log until the end mark, with a pause, and counts the lines of
-/// the workload.
-fn read_with_a_hang(path: &Path, hang: (Instant, Instant)) -> io::Result<u64> {
-    // Opened for writing too, so that it never sees an end of file while a
-    // logger opens its file again.
-    let mut fifo = File::options().read(true).write(true).open(path)?;
-    let (hang_begins, hang_ends) = hang;
-    let mut hung = false;
-    let mut counter = MarkCounter::default();
-    let mut buffer = vec![0; READ_CHUNK_BYTES];
-    while !counter.ended {
-        if !hung && Instant::now() >= hang_begins {
-            std::thread::sleep(hang_ends.saturating_duration_since(Instant::now()));
-            hung = true;
-        }
-        let read = fifo.read(&mut buffer)?;
-        counter.take(&buffer[..read]);
-    }
-    Ok(counter.lines)
-}
-
-/// Counts the lines with the marker in a stream of pieces.
-#[derive(Default)]
-struct MarkCounter {
-    /// The begin of a line whose end has not come yet.
-    partial: Vec<u8>,
-    lines: u64,
-    ended: bool,
-}
-
-impl MarkCounter {
-    fn take(&mut self, piece: &[u8]) {
-        let mut rest = piece;
-        while let Some(end) = memchr::memchr(b'\n', rest) {
-            self.partial.extend_from_slice(&rest[..=end]);
-            rest = &rest[end + 1..];
-            if self.partial == END_MARK.as_bytes() {
-                self.ended = true;
-            } else if memchr::memmem::find(&self.partial, MARKER.as_bytes()).is_some() {
-                self.lines += 1;
-            }
-            self.partial.clear();
-        }
-        self.partial.extend_from_slice(rest);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_in_pieces_are_counted_up_to_the_end_mark() {
-        let mut counter = MarkCounter::default();
-        counter.take(b"x producer 1\nnotice\nx prod");
-        assert_eq!((counter.lines, counter.ended), (1, false));
-        counter.take(b"ucer 2\nend of the hang ");
-        assert_eq!((counter.lines, counter.ended), (2, false));
-        counter.take(b"workload\n");
-        assert_eq!((counter.lines, counter.ended), (2, true));
-    }
+fn serve_slow_fs(job: &Job) -> Result<Samples> {
+    let (store, mount) = (PathBuf::from(job.text("store")), PathBuf::from(job.text("mount")));
+    slow_fs::serve(&store, &mount).map_err(BenchError::io("serve a file system at", &mount))?;
+    Ok(Samples::default())
 }

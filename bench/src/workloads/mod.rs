@@ -1,5 +1,6 @@
 //! The measured cases, one file a workload.
 
+pub mod agent_run;
 pub mod callsite;
 pub mod glog;
 pub mod hang;
@@ -8,4 +9,4 @@ pub mod quic;
 use crate::harness::Workload;
 
 /// Every workload of this crate.
-pub static ALL: &[&dyn Workload] = &[&glog::Glog, &callsite::Callsite, &quic::QuicTransfer, &hang::Hang];
+pub static ALL: &[&dyn Workload] = &[&glog::Glog, &callsite::Callsite, &quic::QuicTransfer, &hang::Hang, &agent_run::Run];

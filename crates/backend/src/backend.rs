@@ -1,8 +1,9 @@
 //! The backend of one process: its session, its drain thread, and an I/O thread for every sink.
 
 use crate::console::Console;
-use crate::drain::{Drain, DrainCounts, DrainParts};
+use crate::drain::{Drain, DrainCounts, DrainParts, Order};
 use crate::error::BackendError;
+use crate::feed::Router;
 use crate::file::{Disk, LogFile, Storage};
 use crate::inside::gap_callsite;
 use crate::layout::{Layout, ProcessInfo};
@@ -19,7 +20,7 @@ use logdrive_ring::{Buffer, Buffers, Place, Session, SessionOptions, control, de
 use logdrive_wire::Level;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -41,6 +42,10 @@ pub struct BackendOptions {
     pub recover: bool,
     /// The file system, or one that fails on purpose.
     pub storage: Arc<dyn Storage>,
+    /// Output buffers of 1 MiB for each sink. Default: 8.
+    pub buffers_per_sink: usize,
+    /// Places for sinks, those that are added later included; 16 at most. Default: as many as there are sinks.
+    pub sink_places: usize,
 }
 
 impl BackendOptions {
@@ -54,6 +59,8 @@ impl BackendOptions {
             coarse_clock: false,
             recover: true,
             storage: Arc::new(Disk),
+            buffers_per_sink: BUFFERS_PER_SINK,
+            sink_places: 0,
         }
     }
 
@@ -75,12 +82,16 @@ impl BackendOptions {
 /// A running backend. Dropping it without [`Backend::stop`] leaves the session for recovery.
 #[derive(Debug)]
 pub struct Backend {
-    session: Arc<Session>,
-    marks: Arc<Marks>,
+    pub(crate) session: Arc<Session>,
+    pub(crate) marks: Arc<Marks>,
     counts: Arc<DrainCounts>,
     stop: Arc<AtomicBool>,
     thread: Mutex<Option<JoinHandle<Drain>>>,
-    reopen: Vec<std::sync::mpsc::Sender<Message>>,
+    /// The ways to the I/O threads, in the order of the sinks.
+    pub(crate) writers: Mutex<Vec<Sender<Message>>>,
+    pub(crate) orders: Sender<Order>,
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) process: ProcessInfo,
 }
 
 /// How a backend ended.
@@ -102,63 +113,52 @@ impl Backend {
         if options.recover {
             recover::recover_app(&options.run_dirs(), &options.app, &marks);
         }
-        let (session, failed) = Session::create(&SessionOptions {
-            app: options.app.clone(),
-            run_dirs: options.run_dirs(),
-            ring_bytes: options.ring_bytes,
-            config: sinks_to_text(&options.sinks).into_bytes(),
-            sink_count: options.sinks.len(),
-            buffers_per_sink: BUFFERS_PER_SINK,
-            buffer_bytes: BUFFER_BYTES,
-        })?;
-        for error in failed {
-            marks.notice(format!(
-                "{error}; the session is in {} instead",
-                session.path().display()
-            ));
-        }
-        let started = Self::start_in(options, Arc::new(session), &marks);
-        if let Err((session, _)) = &started {
-            // The session holds nothing yet; the error that ended the start is the one to tell.
-            let _ = session.remove();
-        }
-        started.map_err(|(_, error)| error)
+        let session = make_session(options, &marks)?;
+        Self::start_in(options, session, &marks, None)
     }
 
-    fn start_in(
+    pub(crate) fn start_in(
         options: &BackendOptions,
         session: Arc<Session>,
         marks: &Arc<Marks>,
-    ) -> Result<Self, (Arc<Session>, BackendError)> {
-        match Self::threads(options, &session, marks) {
-            Ok(backend) => Ok(backend),
-            Err(error) => Err((session, error)),
+        router: Option<Router>,
+    ) -> Result<Self, BackendError> {
+        let started = Self::threads(options, &session, marks, router);
+        if started.is_err() {
+            // The session holds nothing yet; the error that ended the start is the one to tell.
+            let _ = session.remove();
         }
+        started
     }
 
     fn threads(
         options: &BackendOptions,
         session: &Arc<Session>,
         marks: &Arc<Marks>,
+        router: Option<Router>,
     ) -> Result<Self, BackendError> {
         let gap = gap_callsite().encode().unwrap_or_default();
         session.register(&gap, control::ON)?;
         session.stock(crate::limits::SPARE_RINGS)?;
         let process = process_info(&options.app);
         let mut outlets = Vec::new();
-        let mut reopen = Vec::new();
+        let mut writers = Vec::new();
         for (index, sink) in options.sinks.iter().enumerate() {
             let spare = session.buffers().take_all(index);
             let output = open(&sink.target, &options.storage, marks)?;
             let outlet = start_sink(index, sink, output, spare, session.buffers(), marks, &process)?;
-            reopen.push(outlet.sender());
+            writers.push(outlet.sender());
             outlets.push(outlet);
         }
         let counts = Arc::new(DrainCounts::start());
         let stop = Arc::new(AtomicBool::new(false));
+        let (orders, inbox) = channel();
         let drain = Drain::new(DrainParts {
             source: Source::Live(Arc::clone(session)),
+            buffers: Arc::clone(session.buffers()),
             outlets,
+            orders: router.is_some().then_some(inbox),
+            router,
             marks: Arc::clone(marks),
             counts: Arc::clone(&counts),
             stop: Arc::clone(&stop),
@@ -178,7 +178,10 @@ impl Backend {
             counts,
             stop,
             thread: Mutex::new(Some(thread)),
-            reopen,
+            writers: Mutex::new(writers),
+            orders,
+            storage: Arc::clone(&options.storage),
+            process,
         })
     }
 
@@ -209,8 +212,8 @@ impl Backend {
         self.send_all(|| Message::Reopen);
     }
 
-    fn send_all(&self, message: impl Fn() -> Message) {
-        for sender in &self.reopen {
+    pub(crate) fn send_all(&self, message: impl Fn() -> Message) {
+        for sender in self.writers.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             // A sink whose thread has ended has nothing to open.
             let _ = sender.send(message());
         }
@@ -259,6 +262,25 @@ impl Backend {
             Err(_) => Stopped::LeftForRecovery,
         }
     }
+}
+
+pub(crate) fn make_session(options: &BackendOptions, marks: &Marks) -> Result<Arc<Session>, BackendError> {
+    let (session, failed) = Session::create(&SessionOptions {
+        app: options.app.clone(),
+        run_dirs: options.run_dirs(),
+        ring_bytes: options.ring_bytes,
+        config: sinks_to_text(&options.sinks).into_bytes(),
+        sink_count: options.sinks.len().max(options.sink_places),
+        buffers_per_sink: options.buffers_per_sink,
+        buffer_bytes: BUFFER_BYTES,
+    })?;
+    for error in failed {
+        marks.notice(format!(
+            "{error}; the session is in {} instead",
+            session.path().display()
+        ));
+    }
+    Ok(Arc::new(session))
 }
 
 /// This process, for patterns that name it.

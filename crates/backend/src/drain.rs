@@ -3,6 +3,8 @@
 //! A pass looks at every ring once, takes what is older than the pass, and ends with a commit: ring positions and
 //! buffer fills become valid together, then ring space is released. See `spec/session.md` for what that buys.
 
+use crate::backend::END_LEVEL;
+use crate::feed::{Feed, Member, Router};
 use crate::inside::Inside;
 use crate::limits::{
     HOUSEKEEPING_NS, NO_PROGRESS_MS, PAUSE_BUSY_NS_MAX, PAUSE_NS_MAX, PAUSE_NS_MIN, SPARE_RINGS,
@@ -14,9 +16,10 @@ use crate::run::{Run, Site};
 use crate::source::Source;
 use crate::writer::Message;
 use logdrive_ring::clock::{monotonic_ns, ticks_of};
-use logdrive_ring::{Calibration, Calibrator, Consumer, DropReason};
-use logdrive_wire::{Callsite, Level};
+use logdrive_ring::{Buffers, Calibration, Calibrator, Consumer, DropReason, SharedSession};
+use logdrive_wire::Level;
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -51,15 +54,17 @@ impl DrainCounts {
 }
 
 /// Takes records from rings to sinks.
-#[derive(Debug)]
 pub(crate) struct Drain {
-    source: Source,
+    /// The sessions by number; 0 is the one whose buffers are the drain's own. One that is over leaves its place to
+    /// the next.
+    feeds: Vec<Option<Feed>>,
     readers: Vec<Reader>,
     spare_windows: Vec<Vec<u8>>,
-    sites: Vec<Option<Site>>,
-    table_place: usize,
+    buffers: Arc<Buffers>,
     outlets: Vec<Outlet>,
     inside: Inside,
+    router: Option<Router>,
+    orders: Option<Receiver<Order>>,
     calibrator: Option<Calibrator>,
     calibration: Calibration,
     coarse: bool,
@@ -71,7 +76,6 @@ pub(crate) struct Drain {
     counts: Arc<DrainCounts>,
     stop: Arc<AtomicBool>,
     housekeeping_at_ns: u64,
-    told_dropped: [u64; DropReason::COUNT],
     pause_ns: u64,
     /// How full the fullest ring was at the last pass, in sixteenths of an eighth.
     fullest: usize,
@@ -83,13 +87,30 @@ pub(crate) struct Drain {
 /// What a drain is made of.
 pub(crate) struct DrainParts {
     pub(crate) source: Source,
+    pub(crate) buffers: Arc<Buffers>,
     pub(crate) outlets: Vec<Outlet>,
+    /// Which sinks get which records; without, all do.
+    pub(crate) router: Option<Router>,
+    /// Where sessions of other processes come from.
+    pub(crate) orders: Option<Receiver<Order>>,
     pub(crate) marks: Arc<Marks>,
     pub(crate) counts: Arc<DrainCounts>,
     pub(crate) stop: Arc<AtomicBool>,
     pub(crate) coarse: bool,
     /// The highest sequence number of a buffer so far.
     pub(crate) sequence: u64,
+}
+
+/// What another thread asks a drain to do.
+pub(crate) enum Order {
+    /// Drain this session, too.
+    Join(Arc<SharedSession>),
+    /// The process of this session writes nothing more: drain the rest, say the text, and forget the session.
+    Leave(u64, Option<String>),
+    /// Routes have changed.
+    Route(Router),
+    /// There is one more sink.
+    Sink(Box<Outlet>),
 }
 
 impl Drain {
@@ -106,15 +127,16 @@ impl Drain {
             None => parts.source.last_calibration(),
         };
         let inside = Inside::new(&parts.outlets);
-        let epoch = parts.source.buffers().epoch();
+        let epoch = parts.buffers.epoch();
         let drain = Self {
             readers: Vec::new(),
             spare_windows: Vec::new(),
-            sites: Vec::new(),
-            table_place: 0,
+            buffers: parts.buffers,
             staged: Vec::with_capacity(parts.outlets.len()),
             outlets: parts.outlets,
             inside,
+            router: parts.router,
+            orders: parts.orders,
             calibrator,
             calibration,
             coarse: parts.coarse,
@@ -125,12 +147,11 @@ impl Drain {
             counts: parts.counts,
             stop: parts.stop,
             housekeeping_at_ns: 0,
-            told_dropped: [0; DropReason::COUNT],
             pause_ns: PAUSE_NS_MIN,
             fullest: 0,
             passed_at: Instant::now(),
             failed: false,
-            source: parts.source,
+            feeds: vec![Some(Feed::new(parts.source, epoch, None))],
         };
         drain.renew_coarse_clock();
         drain
@@ -145,12 +166,16 @@ impl Drain {
             // SYNC(stop): what the stopping thread did before is visible to the passes after this load.
             let stopping = self.stop.load(Ordering::Acquire);
             let requested = self.marks.requested();
-            let took = self.pass(stopping || requested > answered);
-            if requested > answered {
+            self.follow_orders();
+            let leaving = self.feeds().any(|feed| feed.leaving.is_some());
+            let took = self.pass(stopping || leaving || requested > answered);
+            let left = !leaving || self.let_go();
+            if requested > answered && left {
                 self.hand_over_all();
                 self.tell_all(|| Message::Mark(requested));
                 answered = requested;
             }
+            self.keep_control(stopping);
             if stopping {
                 return self;
             }
@@ -177,19 +202,8 @@ impl Drain {
     /// One pass; the number of records taken. With `all`, records up to this very moment are taken.
     fn pass(&mut self, all: bool) -> u64 {
         self.renew_clock();
-        let known = self.readers.len();
-        let epoch = self.epoch;
-        let fresh = self.source.rings_from(known);
-        self.readers.extend(
-            fresh
-                .into_iter()
-                .map(|ring| Reader::new(Consumer::adopt(ring, epoch))),
-        );
-        let start_ticks = if self.source.is_live() {
-            ticks_of(self.source.clock_source())
-        } else {
-            NO_RECORD - 1
-        };
+        self.add_readers();
+        let start_ticks = self.now_ticks();
         // Some seconds ahead of now no honest time can be.
         let latest_ticks = start_ticks.saturating_add(1 << 32).min(NO_RECORD - 1);
         let mut bound = start_ticks;
@@ -227,6 +241,25 @@ impl Drain {
         took
     }
 
+    /// Readers for rings that are new.
+    fn add_readers(&mut self) {
+        for (number, feed) in self.feeds.iter_mut().enumerate() {
+            let Some(feed) = feed else { continue };
+            let epoch = feed.epoch;
+            for ring in feed.fresh_rings() {
+                self.readers.push(Reader::new(Consumer::adopt(ring, epoch), number));
+            }
+        }
+    }
+
+    /// The time of this moment; beyond all others where nobody writes any more.
+    fn now_ticks(&self) -> u64 {
+        match self.feeds.first() {
+            Some(Some(own)) if own.source.is_live() => ticks_of(own.source.clock_source()),
+            _ => NO_RECORD - 1,
+        }
+    }
+
     /// Half a millisecond: a thread that was stopped between reading its clock and its commit usually goes on within
     /// that time, and its record is still put in order.
     fn order_window_ticks(&self) -> u64 {
@@ -256,6 +289,9 @@ impl Drain {
                 return took;
             }
             took += self.run_of(best, until);
+            if let Some(Some(feed)) = self.feeds.get_mut(self.readers[best].feed) {
+                feed.note_taken();
+            }
         }
     }
 
@@ -291,8 +327,11 @@ impl Drain {
         let [outlet] = self.outlets.as_mut_slice() else {
             return Ok(());
         };
+        let Some(Some(feed)) = self.feeds.get(self.readers[index].feed) else {
+            return Ok(());
+        };
         let mut run = Run {
-            sites: &self.sites,
+            sites: &feed.sites,
             calibration: &self.calibration,
             until,
             newest_ticks: self.newest_ticks,
@@ -311,28 +350,26 @@ impl Drain {
     /// never falls between two sinks of the same record.
     fn emit(&mut self, index: usize) {
         let id = self.readers[index].head.callsite_id as usize;
-        if self.sites.get(id).is_none_or(Option::is_none) {
-            self.load_sites();
+        let number = self.readers[index].feed;
+        if let Some(Some(feed)) = self.feeds.get_mut(number)
+            && feed.sites.get(id).is_none_or(Option::is_none)
+        {
+            feed.load_sites(&self.outlets, self.router.as_ref());
         }
         loop {
             let reader = &self.readers[index];
             let line = reader.line(&self.calibration);
-            let Some(Some(site)) = self.sites.get(id) else {
-                self.counts.malformed.fetch_add(1, Ordering::Relaxed);
-                let text = format!("a record of unknown callsite {id}, {} bytes", line.payload.len());
-                for outlet in &mut self.outlets {
-                    outlet.accept(Staged::Dropped(SinkDrop::Unknown), Level::Warn, true);
-                }
-                return self.tell(Level::Warn, &text);
+            let Some(site) = site_of(&self.feeds, number, id) else {
+                return self.emit_unknown(index);
             };
             let level = site.level;
             let mut full = None;
             self.staged.clear();
             for (number, outlet) in self.outlets.iter_mut().enumerate() {
-                let Some(plan) = site.plans.get(number) else {
-                    continue;
+                let staged = match site.plans.get(number) {
+                    Some(Some(plan)) => outlet.stage(plan, &line, level),
+                    _ => Staged::Dropped(SinkDrop::Elsewhere),
                 };
-                let staged = outlet.stage(plan, &line, level);
                 if staged == Staged::Full {
                     full = Some(number);
                     break;
@@ -340,6 +377,7 @@ impl Drain {
                 self.staged.push(staged);
             }
             let Some(number) = full else {
+                site.counts.add(staged_bytes(&self.staged));
                 for (outlet, staged) in self.outlets.iter_mut().zip(&self.staged) {
                     outlet.accept(*staged, level, id != 0);
                 }
@@ -352,6 +390,19 @@ impl Drain {
         }
     }
 
+    /// A record of which nothing is known but its length.
+    #[cold]
+    fn emit_unknown(&mut self, index: usize) {
+        let reader = &self.readers[index];
+        let id = reader.head.callsite_id;
+        let text = format!("a record of unknown callsite {id}, {} bytes", reader.payload().len());
+        self.counts.malformed.fetch_add(1, Ordering::Relaxed);
+        for outlet in &mut self.outlets {
+            outlet.accept(Staged::Dropped(SinkDrop::Unknown), Level::Warn, true);
+        }
+        self.tell(Level::Warn, &text);
+    }
+
     /// The record goes to all sinks but those that have no room for it.
     #[cold]
     fn emit_without(&mut self, index: usize, first_full: usize, level: Level) {
@@ -361,16 +412,16 @@ impl Drain {
             let reader = &self.readers[index];
             let line = reader.line(&self.calibration);
             let id = reader.head.callsite_id as usize;
-            let Some(Some(site)) = self.sites.get(id) else {
+            let Some(site) = site_of(&self.feeds, reader.feed, id) else {
                 return;
             };
             let mut retry = None;
             self.staged.clear();
             for (number, outlet) in self.outlets.iter_mut().enumerate() {
-                let staged = if full[number] {
-                    Staged::Dropped(SinkDrop::Overflow)
-                } else {
-                    outlet.stage(&site.plans[number], &line, level)
+                let staged = match site.plans.get(number) {
+                    Some(Some(_)) if full[number] => Staged::Dropped(SinkDrop::Overflow),
+                    Some(Some(plan)) => outlet.stage(plan, &line, level),
+                    _ => Staged::Dropped(SinkDrop::Elsewhere),
                 };
                 if staged == Staged::Full {
                     retry = Some(number);
@@ -381,6 +432,7 @@ impl Drain {
             match retry {
                 Some(number) => full[number] = !self.make_room(number, level),
                 None => {
+                    site.counts.add(staged_bytes(&self.staged));
                     for (outlet, staged) in self.outlets.iter_mut().zip(&self.staged) {
                         outlet.accept(*staged, level, id != 0);
                     }
@@ -397,10 +449,10 @@ impl Drain {
         self.commit();
         let stop = Arc::clone(&self.stop);
         let marks = Arc::clone(&self.marks);
+        let (dead, failed) = (!self.is_live(), self.failed);
         let outlet = &mut self.outlets[number];
         outlet.hand_over();
         let deadline = Instant::now() + Duration::from_millis(NO_PROGRESS_MS);
-        let (dead, failed) = (!self.source.is_live(), self.failed);
         let given_up = move || match dead {
             // Nobody waits for the records of a dead process: they stay where they are when the disk does not answer.
             true => failed || Instant::now() > deadline,
@@ -433,7 +485,7 @@ impl Drain {
         for outlet in &mut self.outlets {
             outlet.note(next);
         }
-        self.source.buffers().publish(next);
+        self.buffers.publish(next);
         self.epoch = next;
         let now = Instant::now();
         for outlet in &mut self.outlets {
@@ -444,36 +496,17 @@ impl Drain {
         }
     }
 
-    /// Reads callsites that were registered since the last look, and compiles their plans.
-    #[cold]
-    fn load_sites(&mut self) {
-        let (found, place) = self.source.callsites_from(self.table_place);
-        self.table_place = place;
-        for (id, bytes) in found {
-            let id = id as usize;
-            if self.sites.len() <= id {
-                self.sites.resize_with(id + 1, || None);
-            }
-            // A callsite that cannot be read stays unknown; its records say so.
-            if let (Ok(callsite), Some(slot)) = (Callsite::decode(&bytes), self.sites.get_mut(id)) {
-                let plans = self
-                    .outlets
-                    .iter()
-                    .map(|outlet| outlet.compile(&callsite))
-                    .collect();
-                *slot = Some(Site {
-                    level: callsite.level,
-                    plans,
-                });
-            }
-        }
-    }
-
     fn quarantine(&mut self, index: usize, error: &ReadError) {
         self.readers[index].quarantine();
         self.counts.quarantined.fetch_add(1, Ordering::Relaxed);
+        let whose = match self.feeds.get(self.readers[index].feed) {
+            Some(Some(Feed {
+                member: Some(member), ..
+            })) => format!(" of {member}"),
+            _ => String::new(),
+        };
         self.marks
-            .notice(format!("a ring is damaged and not read any more: {error}"));
+            .notice(format!("a ring{whose} is damaged and not read any more: {error}"));
     }
 
     fn notices(&mut self) {
@@ -508,15 +541,120 @@ impl Drain {
         }
     }
 
-    pub(crate) fn into_source(self) -> Source {
-        self.source
+    /// The session whose buffers are the drain's own.
+    pub(crate) fn into_source(mut self) -> Option<Source> {
+        self.feeds.first_mut()?.take().map(|feed| feed.source)
+    }
+
+    fn feeds(&self) -> impl Iterator<Item = &Feed> {
+        self.feeds.iter().flatten()
+    }
+
+    /// Whether producers may still write.
+    fn is_live(&self) -> bool {
+        self.feeds().all(|feed| feed.source.is_live())
+    }
+
+    /// Does what other threads have asked for.
+    fn follow_orders(&mut self) {
+        while let Some(Ok(order)) = self.orders.as_ref().map(Receiver::try_recv) {
+            match order {
+                Order::Join(session) => self.join(session),
+                Order::Leave(id, text) => {
+                    let is = |feed: &&mut Feed| feed.source.shared_id() == Some(id);
+                    if let Some(feed) = self.feeds.iter_mut().flatten().find(is) {
+                        feed.leaving = Some(text);
+                    }
+                }
+                Order::Route(router) => {
+                    self.router = Some(router);
+                    self.feeds.iter_mut().flatten().for_each(Feed::forget_sites);
+                }
+                Order::Sink(outlet) => {
+                    self.outlets.push(*outlet);
+                    self.inside = Inside::new(&self.outlets);
+                    self.feeds.iter_mut().flatten().for_each(Feed::forget_sites);
+                }
+            }
+        }
+    }
+
+    /// Takes a session over, new or from an earlier drain: from where that one's journal says.
+    fn join(&mut self, session: Arc<SharedSession>) {
+        let (own, found) = (self.buffers.journal(), session.header().journal());
+        let is_new = found == 0;
+        let epoch = self
+            .buffers
+            .ancestors()
+            .iter()
+            .find(|ancestor| ancestor.id == found)
+            // What this very drain has taken it has also released.
+            .map_or(0, |ancestor| ancestor.epoch);
+        session.header().store_calibration(&self.calibration);
+        self.coarse |= session.is_coarse();
+        let member = Member {
+            app: session.app().to_owned(),
+            pid: session.peer().pid,
+            uid: session.peer().uid,
+        };
+        let mut feed = Feed::new(Source::Shared(Arc::clone(&session)), epoch, Some(member));
+        if !is_new {
+            feed.take_untold_drops();
+        }
+        let number = match self.feeds.iter().position(Option::is_none) {
+            Some(number) => number,
+            None => {
+                self.feeds.push(None);
+                self.feeds.len() - 1
+            }
+        };
+        for ring in feed.fresh_rings() {
+            let consumer = Consumer::adopt(ring, epoch);
+            consumer.settle();
+            self.readers.push(Reader::new(consumer, number));
+        }
+        session.header().store_journal(own);
+        // Rings that are still to come are new.
+        feed.epoch = 0;
+        if let Some(place) = self.feeds.get_mut(number) {
+            *place = Some(feed);
+        }
+    }
+
+    /// Forgets sessions that are over and drained, with what is to be said of them; `false` while one is not drained.
+    fn let_go(&mut self) -> bool {
+        let mut all = true;
+        for number in 1..self.feeds.len() {
+            let Some(Some(feed)) = self.feeds.get(number) else {
+                continue;
+            };
+            if feed.leaving.is_none() {
+                continue;
+            }
+            let is_left = |reader: &Reader| {
+                reader.feed == number
+                    && !reader.quarantined
+                    && (reader.head.time_ticks != NO_RECORD || reader.consumer.pending_bytes().unwrap_or(0) > 0)
+            };
+            if self.readers.iter().any(is_left) {
+                all = false;
+                continue;
+            }
+            self.tell_drops_of(number, true);
+            if let Some(Some(text)) = self.feeds[number].as_ref().and_then(|feed| feed.leaving.clone()) {
+                self.tell(END_LEVEL, &text);
+            }
+            self.readers.retain(|reader| reader.feed != number);
+            self.feeds[number] = None;
+        }
+        all
     }
 
     fn renew_coarse_clock(&self) {
-        if self.source.is_live() {
+        for feed in self.feeds().filter(|feed| feed.source.is_live()) {
             // Relaxed: a time, valid by itself.
-            let ticks = ticks_of(self.source.clock_source());
-            self.source
+            let ticks = ticks_of(feed.source.clock_source());
+            feed.source
                 .header()
                 .coarse_clock()
                 .store(ticks, Ordering::Relaxed);
@@ -531,7 +669,9 @@ impl Drain {
             && calibrator.renew()
         {
             self.calibration = calibrator.current();
-            self.source.header().store_calibration(&self.calibration);
+            for feed in self.feeds.iter().flatten() {
+                feed.source.header().store_calibration(&self.calibration);
+            }
         }
     }
 
@@ -542,33 +682,60 @@ impl Drain {
             return;
         }
         self.housekeeping_at_ns = now_ns + HOUSEKEEPING_NS;
-        self.source.header().store_disabled(self.counts.disabled_calls());
+        if let Some(Some(own)) = self.feeds.first() {
+            own.source.header().store_disabled(self.counts.disabled_calls());
+        }
         self.tell_drops();
+    }
+
+    /// Looks after live control some times a second, however busy the drain is.
+    fn keep_control(&mut self, stopping: bool) {
+        let now_ns = monotonic_ns();
+        for number in 0..self.feeds.len() {
+            let Some(Some(feed)) = self.feeds.get_mut(number) else {
+                continue;
+            };
+            for (level, text) in feed.keep_control(now_ns, stopping) {
+                self.tell(level, &text);
+            }
+        }
     }
 
     fn recycle_rings(&mut self) {
         for reader in self.readers.iter().filter(|reader| !reader.quarantined) {
-            if reader.consumer.is_finished() && !reader.has_taken() {
-                self.source.recycle(reader.ring());
+            if reader.consumer.is_finished()
+                && !reader.has_taken()
+                && let Some(Some(feed)) = self.feeds.get(reader.feed)
+            {
+                feed.source.recycle(reader.ring());
             }
         }
     }
 
     /// Gap lines for drops that their own thread has not told: it ended, is quiet, or never had a ring.
     pub(crate) fn tell_drops(&mut self) {
-        let mut counts = [0u64; DropReason::COUNT];
-        for reader in &self.readers {
+        for number in 0..self.feeds.len() {
+            self.tell_drops_of(number, false);
+        }
+    }
+
+    /// The same for one session; `all` also of threads that seem to be at work.
+    fn tell_drops_of(&mut self, number: usize, all: bool) {
+        let Some(Some(feed)) = self.feeds.get_mut(number) else {
+            return;
+        };
+        let mut counts = feed.take_untold_drops();
+        for reader in self.readers.iter().filter(|reader| reader.feed == number) {
             let idle =
                 reader.head.time_ticks == NO_RECORD && reader.consumer.pending_bytes().unwrap_or(0) == 0;
-            if idle || reader.quarantined {
+            if all || idle || reader.quarantined {
                 add(&mut counts, &reader.ring().header().take_unannounced());
             }
         }
-        let without_ring = self.source.header().dropped();
-        for (reason, total) in without_ring.iter().enumerate() {
-            counts[reason] = counts[reason].saturating_add(total.saturating_sub(self.told_dropped[reason]));
-        }
-        self.told_dropped = without_ring;
+        let whose = feed
+            .member
+            .as_ref()
+            .map_or_else(String::new, |member| format!(" by {member}"));
         for reason in DropReason::ALL
             .into_iter()
             .filter(|reason| counts[*reason as usize] > 0)
@@ -576,7 +743,7 @@ impl Drain {
             let count = counts[reason as usize];
             self.tell(
                 Level::Warn,
-                &format!("{count} records dropped: {}", reason.text()),
+                &format!("{count} records dropped{whose}: {}", reason.text()),
             );
         }
     }
@@ -602,14 +769,45 @@ impl Drain {
                 pause = pause.min(due.max(Duration::from_nanos(PAUSE_NS_MIN)));
             }
         }
-        if let Source::Live(session) = &self.source {
-            if took == 0 {
-                // Where this fails, the thread that needs the ring finds out by itself and counts it.
-                let _ = session.stock(SPARE_RINGS);
+        let Some(Some(Feed {
+            source: Source::Live(session),
+            ..
+        })) = self.feeds.first()
+        else {
+            return;
+        };
+        if took == 0 {
+            // Where this fails, the thread that needs the ring finds out by itself and counts it.
+            let _ = session.stock(SPARE_RINGS);
+        }
+        self.set_asleep(true);
+        session.bell().sleep(pause.as_nanos() as u64);
+        self.set_asleep(false);
+    }
+
+    /// Tells the processes that share their sessions whether to ring when they need us.
+    fn set_asleep(&self, asleep: bool) {
+        for feed in self.feeds() {
+            if let Source::Shared(session) = &feed.source {
+                session.set_asleep(asleep);
             }
-            session.bell().sleep(pause.as_nanos() as u64);
         }
     }
+}
+
+/// A callsite of a session.
+#[inline]
+fn site_of(feeds: &[Option<Feed>], number: usize, id: usize) -> Option<&Site> {
+    feeds.get(number)?.as_ref()?.sites.get(id)?.as_ref()
+}
+
+/// Bytes of a record's lines, in all sinks together.
+fn staged_bytes(staged: &[Staged]) -> usize {
+    let bytes = |staged: &Staged| match staged {
+        Staged::Line(bytes) => *bytes,
+        _ => 0,
+    };
+    staged.iter().map(bytes).sum()
 }
 
 fn add(sum: &mut [u64; DropReason::COUNT], more: &[u64; DropReason::COUNT]) {

@@ -32,6 +32,12 @@ pub enum BackendError {
         /// The target.
         path: std::path::PathBuf,
     },
+    /// Another sink than there are places for.
+    #[error("there are places for {limit} sinks and no more: let several applications share one")]
+    SinkPlaces {
+        /// The places.
+        limit: usize,
+    },
     /// A session that has no file to be recovered into.
     #[error("the session logged to no file: name one to recover it into, or remove the session")]
     NoFile,

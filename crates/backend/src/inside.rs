@@ -58,7 +58,7 @@ fn notice_callsite(level: Level) -> Callsite {
 
 impl Inside {
     pub(crate) fn new(outlets: &[Outlet]) -> Self {
-        let compile = |callsite: &Callsite| outlets.iter().map(|outlet| outlet.compile(callsite)).collect();
+        let compile = |callsite: &Callsite| outlets.iter().map(|outlet| outlet.compile(callsite, None)).collect();
         Self {
             gaps: compile(&gap_callsite()),
             warnings: compile(&notice_callsite(Level::Warn)),

@@ -7,10 +7,15 @@
 #![forbid(unsafe_code)]
 
 mod backend;
+mod callsite_counts;
 pub mod console;
+pub mod control;
 mod drain;
 mod error;
+mod feed;
 pub mod file;
+mod filter;
+mod hub;
 mod inside;
 pub mod layout;
 pub mod limits;
@@ -27,6 +32,8 @@ mod writer;
 
 pub use backend::{Backend, BackendOptions, Stopped};
 pub use error::BackendError;
+pub use feed::Member;
+pub use filter::{Filter, FilterError, is_below};
 pub use inside::{TARGET, gap_callsite, gap_payload};
 pub use memory::Memory;
 pub use options::{Overflow, RecoverableSink, SinkOptions, Sync, Target, sinks_from_text, sinks_to_text};

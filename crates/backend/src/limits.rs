@@ -41,3 +41,13 @@ pub const HOUSEKEEPING_NS: u64 = 1_000_000_000;
 
 /// Rings kept ready for threads that start.
 pub const SPARE_RINGS: usize = 1;
+
+/// How often the drain looks after live control: what it counts for each callsite is told that soon, and budgets are
+/// refilled so evenly.
+pub const CONTROL_TICK_NS: u64 = 10_000_000;
+
+/// Lines a second that say which callsites have left records out by sampling; the rest is one line together.
+pub const SAMPLED_LINES_MAX: usize = 16;
+
+/// Lines that say which rules were set or ended by one change; the rest is one line together.
+pub const CHANGE_LINES_MAX: usize = 16;

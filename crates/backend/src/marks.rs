@@ -48,6 +48,14 @@ impl Marks {
         }
     }
 
+    /// There is one more sink, with nothing behind it.
+    pub(crate) fn add_sink(&self) {
+        self.change(|state| {
+            state.reached.push(state.requested);
+            state.closed.push(false);
+        });
+    }
+
     /// A new mark, for a caller of `flush` to wait for.
     pub(crate) fn request(&self) -> u64 {
         let mut state = self.lock();
@@ -94,6 +102,13 @@ impl Marks {
                 .zip(&state.closed)
                 .all(|(reached, closed)| *reached >= mark || *closed)
         })
+    }
+
+    /// Whether all sinks have reached the mark; does not wait.
+    pub(crate) fn has_reached(&self, mark: u64) -> bool {
+        let state = self.lock();
+        let mut sinks = state.reached.iter().zip(&state.closed);
+        sinks.all(|(reached, closed)| *reached >= mark || *closed)
     }
 
     /// Waits until all I/O threads have ended, as long as anything moves.

@@ -1,6 +1,6 @@
 //! The drain's side of one sink: it lays lines out in the current buffer and hands full buffers to the I/O thread.
 
-use crate::layout::{Layout, Line, Out, Outcome, Plan};
+use crate::layout::{Layout, Line, Out, Outcome, Plan, ProcessInfo};
 use crate::options::Overflow;
 use crate::reader::{ReadError, Reader};
 use crate::run::Run;
@@ -25,11 +25,20 @@ pub enum SinkDrop {
     Unknown = 3,
     /// The line is longer than a whole buffer, and not even its front fits.
     TooLong = 4,
+    /// No route leads the record to this sink.
+    Elsewhere = 5,
 }
 
 impl SinkDrop {
     /// Names in the order of the codes.
-    pub const NAMES: [&'static str; 5] = ["overflow", "gone", "below_level", "unknown_callsite", "too_long"];
+    pub const NAMES: [&'static str; 6] = [
+        "overflow",
+        "gone",
+        "below_level",
+        "unknown_callsite",
+        "too_long",
+        "elsewhere",
+    ];
 }
 
 /// What became of a line.
@@ -102,8 +111,12 @@ impl Outlet {
         }
     }
 
-    pub(crate) fn compile(&self, callsite: &Callsite) -> Plan {
-        self.layout.compile(callsite)
+    /// The plan of a callsite, of another process where one is given.
+    pub(crate) fn compile(&self, callsite: &Callsite, process: Option<&ProcessInfo>) -> Plan {
+        match process {
+            Some(process) => self.layout.compile_for(callsite, process),
+            None => self.layout.compile(callsite),
+        }
     }
 
     /// Lays a line out behind the fill. Nothing counts before [`Outlet::accept`].
@@ -145,15 +158,16 @@ impl Outlet {
             let Some(Some(site)) = run.sites.get(id) else {
                 break;
             };
-            let Some(plan) = site.plans.first().filter(|_| site.level >= self.min_level) else {
+            let Some(Some(plan)) = site.plans.first().filter(|_| site.level >= self.min_level) else {
                 break;
             };
             let line = reader.line(run.calibration);
-            let mark = out.mark();
+            let (mark, length_before) = (out.mark(), out.len());
             if self.layout.line(plan, &line, &mut out) == Outcome::Overflow {
                 out.rollback(mark);
                 break;
             }
+            site.counts.add(out.len() - length_before);
             self.flush_now |= site.level >= self.flush_level;
             counted += u64::from(id != 0);
             run.took(reader.head.time_ticks);

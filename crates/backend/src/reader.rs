@@ -13,6 +13,8 @@ pub(crate) const NO_RECORD: u64 = u64::MAX;
 #[derive(Debug)]
 pub(crate) struct Reader {
     pub(crate) consumer: Consumer,
+    /// The number of the feed whose ring it is.
+    pub(crate) feed: usize,
     window: Vec<u8>,
     start: usize,
     end: usize,
@@ -43,12 +45,13 @@ pub(crate) enum ReadError {
 }
 
 impl Reader {
-    pub(crate) fn new(consumer: Consumer) -> Self {
+    pub(crate) fn new(consumer: Consumer, feed: usize) -> Self {
         let ring = consumer.ring();
         Self {
             thread_id: ring.header().thread_id(),
             thread_name: ring.header().thread_name(),
             consumer,
+            feed,
             window: Vec::new(),
             start: 0,
             end: 0,

@@ -13,7 +13,7 @@ use crate::source::{Dead, Source};
 use crate::stats::Stats;
 use crate::writer::Message;
 use logdrive_ring::clock::unix_ns;
-use logdrive_ring::{Buffer, Buffers, Place, SessionView, file_part, find_sessions};
+use logdrive_ring::{Buffer, Buffers, Journal, Place, SessionView, file_part, find_sessions};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -48,28 +48,50 @@ pub fn recover(session: &Path, into: Option<&FileOptions>) -> Result<Recovered, 
 /// Recovers what dead processes of one application left, before it starts again. What goes wrong is noted; it must
 /// not keep the application from starting.
 pub(crate) fn recover_app(run_dirs: &[PathBuf], app: &str, marks: &Marks) {
-    let prefix = format!("{}-", file_part(app));
-    for run_dir in run_dirs {
-        for found in find_sessions(run_dir).unwrap_or_default() {
-            let name = found
-                .path
-                .file_name()
-                .and_then(|name| name.to_str())
-                .unwrap_or("");
-            let rest = name.strip_prefix(&prefix).unwrap_or("x");
-            let ours = rest.chars().all(|c| c.is_ascii_digit() || c == '-');
-            if found.holder.is_some() || !ours {
-                continue;
-            }
-            match recover(&found.path, None) {
-                Ok(_) | Err(BackendError::NoFile) => {}
-                Err(error) => marks.notice(format!(
-                    "cannot recover the session {}: {error}; try `logdrive recover`",
-                    found.path.display()
-                )),
-            }
+    for session in dead_sessions(run_dirs, app) {
+        match recover(&session, None) {
+            Ok(_) | Err(BackendError::NoFile) => {}
+            Err(error) => marks.notice(format!(
+                "cannot recover the session {}: {error}; try `logdrive recover`",
+                session.display()
+            )),
         }
     }
+}
+
+/// The journals that dead processes of one application left, the latest first, each with its last epoch.
+pub(crate) fn journals_of(run_dirs: &[PathBuf], app: &str) -> Vec<Journal> {
+    let mut journals: Vec<Journal> = Vec::new();
+    for session in dead_sessions(run_dirs, app) {
+        let Ok(buffers) = SessionView::open(&session).and_then(|view| view.buffers()) else {
+            continue;
+        };
+        let own = Journal {
+            id: buffers.journal(),
+            epoch: buffers.epoch(),
+        };
+        journals.extend(std::iter::once(own).chain(buffers.ancestors()));
+    }
+    journals.retain(|journal| journal.id != 0);
+    // A recovery raises the epoch of the buffers that it works on; what was noted before it began is lower.
+    journals.sort_unstable_by_key(|journal| (std::cmp::Reverse(journal.id), journal.epoch));
+    journals.dedup_by_key(|journal| journal.id);
+    journals
+}
+
+fn dead_sessions(run_dirs: &[PathBuf], app: &str) -> Vec<PathBuf> {
+    let prefix = format!("{}-", file_part(app));
+    let is_ours = |path: &Path| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("");
+        let rest = name.strip_prefix(&prefix).unwrap_or("x");
+        rest.chars().all(|c| c.is_ascii_digit() || c == '-')
+    };
+    run_dirs
+        .iter()
+        .flat_map(|run_dir| find_sessions(run_dir).unwrap_or_default())
+        .filter(|found| found.holder.is_none() && is_ours(&found.path))
+        .map(|found| found.path)
+        .collect()
 }
 
 fn recover_with(
@@ -160,9 +182,13 @@ fn drain_dead(
             &mut sequence,
         )?);
     }
+    let buffers = Arc::clone(&dead.buffers);
     let mut drain = Drain::new(DrainParts {
         source: Source::Dead(Box::new(dead)),
+        buffers,
         outlets,
+        router: None,
+        orders: None,
         marks: Arc::clone(&marks),
         counts: Arc::new(DrainCounts::default()),
         stop: Arc::new(AtomicBool::new(false)),
@@ -186,8 +212,8 @@ fn drain_dead(
     }
     recovered.damage.extend(marks.take_notices());
     match drain.into_source() {
-        Source::Dead(dead) => Ok(dead),
-        Source::Live(_) => Err(BackendError::NoFile),
+        Some(Source::Dead(dead)) => Ok(dead),
+        _ => Err(BackendError::NoFile),
     }
 }
 

@@ -1,14 +1,16 @@
 //! A run: records of one ring that come before those of all others, taken together.
 
+use crate::callsite_counts::LineCounts;
 use crate::layout::Plan;
 use logdrive_ring::Calibration;
 use logdrive_wire::Level;
 
-/// A callsite with its line plans, one for each sink.
+/// A callsite with its line plans, one for each sink that gets its records.
 #[derive(Debug)]
 pub(crate) struct Site {
     pub(crate) level: Level,
-    pub(crate) plans: Vec<Plan>,
+    pub(crate) plans: Vec<Option<Plan>>,
+    pub(crate) counts: LineCounts,
 }
 
 /// What a run may take, and what it took.

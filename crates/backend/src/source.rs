@@ -1,6 +1,10 @@
-//! Where the drain takes records from: the session of this process, or one that a dead process left.
+//! Where the drain takes records from: the session of this process, one that an agent shares with another process, or
+//! one that a dead process left.
 
-use logdrive_ring::{Buffers, Calibration, ClockSource, Ring, Session, SessionHeader, SessionView};
+use crate::control::Switchboard;
+use logdrive_ring::{
+    Buffers, Calibration, CallsiteCounts, ClockSource, Ring, Session, SessionHeader, SessionView, SharedSession,
+};
 use std::sync::Arc;
 
 /// A session to drain.
@@ -8,6 +12,8 @@ use std::sync::Arc;
 pub(crate) enum Source {
     /// This process's own.
     Live(Arc<Session>),
+    /// Another process's, which may live or be dead: its memory is ours as well.
+    Shared(Arc<SharedSession>),
     /// One whose process is dead, with what was read from it.
     Dead(Box<Dead>),
 }
@@ -25,20 +31,22 @@ impl Source {
     pub(crate) fn header(&self) -> &SessionHeader {
         match self {
             Self::Live(session) => session.header(),
+            Self::Shared(session) => session.header(),
             Self::Dead(dead) => dead.view.header(),
         }
     }
 
-    pub(crate) fn buffers(&self) -> &Arc<Buffers> {
+    /// The number of a shared session with its agent.
+    pub(crate) fn shared_id(&self) -> Option<u64> {
         match self {
-            Self::Live(session) => session.buffers(),
-            Self::Dead(dead) => &dead.buffers,
+            Self::Shared(session) => Some(session.id()),
+            _ => None,
         }
     }
 
     /// Whether producers may still write.
     pub(crate) fn is_live(&self) -> bool {
-        matches!(self, Self::Live(_))
+        !matches!(self, Self::Dead(_))
     }
 
     pub(crate) fn rings_from(&self, first: usize) -> Vec<Arc<Ring>> {
@@ -46,6 +54,8 @@ impl Source {
             // The count is one load; the lock behind the list is taken only when there is something new.
             Self::Live(session) if session.header().ring_count() as usize <= first => Vec::new(),
             Self::Live(session) => session.rings_from(first),
+            Self::Shared(session) if session.ring_count() <= first => Vec::new(),
+            Self::Shared(session) => session.rings_from(first),
             Self::Dead(dead) => dead.rings.get(first..).unwrap_or(&[]).to_vec(),
         }
     }
@@ -54,6 +64,7 @@ impl Source {
     pub(crate) fn callsites_from(&self, place: usize) -> (Vec<(u32, Vec<u8>)>, usize) {
         match self {
             Self::Live(session) => session.callsites_from(place),
+            Self::Shared(session) => session.callsites_from(place),
             Self::Dead(dead) if place == 0 => (dead.callsites.clone(), 1),
             Self::Dead(_) => (Vec::new(), 1),
         }
@@ -61,8 +72,27 @@ impl Source {
 
     /// Gives a finished ring to the next thread.
     pub(crate) fn recycle(&self, ring: &Arc<Ring>) {
-        if let Self::Live(session) = self {
-            session.recycle(ring);
+        match self {
+            Self::Live(session) => session.recycle(ring),
+            Self::Shared(session) => session.recycle(ring),
+            Self::Dead(_) => {}
+        }
+    }
+
+    /// Live control of the session, where there is any.
+    pub(crate) fn switchboard(&self) -> Option<&dyn Switchboard> {
+        match self {
+            Self::Live(session) => Some(&**session),
+            Self::Shared(_) | Self::Dead(_) => None,
+        }
+    }
+
+    /// Where the drain tells what it counts for a callsite.
+    pub(crate) fn counts(&self, id: u32) -> Option<&CallsiteCounts> {
+        match self {
+            Self::Live(session) => session.counters().of(id),
+            Self::Shared(session) => session.counts(id),
+            Self::Dead(_) => None,
         }
     }
 

@@ -1,10 +1,10 @@
 //! Statistics of a session. Two sums hold exactly, at any moment when no thread is inside of a call:
-//! `calls = committed + dropped at the call + disabled`, and for every sink
+//! `calls = committed + dropped at the call + disabled + sampled out`, and for every sink
 //! `committed = written + dropped by the sink + pending`.
 
 use crate::drain::DrainCounts;
 use crate::outlet::SinkDrop;
-use logdrive_ring::{Buffers, Consumer, DropReason, Ring, Session, SessionHeader, SessionView, SinkCounts};
+use logdrive_ring::{Buffers, Consumer, DropReason, Ring, Session, SessionHeader, SessionView, SinkCounts, tally};
 use logdrive_wire::{RecordHeader, record::HEADER_BYTES};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,6 +18,8 @@ pub struct Stats {
     pub dropped: [u64; DropReason::COUNT],
     /// Calls that their level switched off.
     pub disabled: u64,
+    /// Calls that sampling left out.
+    pub sampled_out: u64,
     /// Records whose values were cut to the limit.
     pub cut: u64,
     /// Records that still lie in rings.
@@ -82,6 +84,8 @@ impl Stats {
 
     pub(crate) fn of_live(session: &Arc<Session>, counts: &DrainCounts) -> Self {
         let mut stats = Self::gather(session.header(), &session.rings_from(0), Some(session.buffers()));
+        tally::tell_all();
+        stats.sampled_out = session.counters().sampled_out();
         stats.late = counts.late.load(Ordering::Relaxed);
         stats.malformed = counts.malformed.load(Ordering::Relaxed);
         stats.quarantined = counts.quarantined.load(Ordering::Relaxed);
@@ -93,6 +97,9 @@ impl Stats {
         let (rings, broken) = view.rings();
         let mut stats = Self::gather(view.header(), &rings, view.buffers().ok().as_ref());
         stats.quarantined = broken.len() as u64;
+        // A session of an older version has no such counts, and no such calls.
+        let counts = view.counts();
+        stats.sampled_out = counts.map_or(0, |counts| counts.sampled_out(stats.callsites));
         stats
     }
 

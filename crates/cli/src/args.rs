@@ -1,9 +1,12 @@
 //! What can be said on the command line, and the help that goes with it.
 
 use crate::cat::Condition;
+use crate::config::ConfigArgs;
+use crate::control_args::{CallsitesArgs, LevelArgs, MuteArgs, SampleArgs};
 use crate::instant::{Edge, read_instant};
 use crate::limits::LAST_RECORDS_MAX;
 use crate::paint::ColorChoice;
+use crate::run_args::RunArgs;
 use clap::builder::Styles;
 use clap::builder::styling::{AnsiColor, Effects};
 use clap::{Args, Parser, Subcommand};
@@ -50,8 +53,10 @@ pub(crate) struct Cli {
 
 const MAIN_EXAMPLES: &str = "\
 Examples:
+  logdrive run -- make -j8              keeps what any program prints, as make.log
   logdrive cat app.log --level warn     warnings and errors, in colour
   logdrive ps                           which programs log, and what dead ones left
+  logdrive level shop net=trace         changes levels while the program runs
   logdrive recover --all                brings what killed programs had logged into their logs
 
 Each command has examples of its own: logdrive cat --help
@@ -63,10 +68,16 @@ stays, with every record that the process had committed, until it is recovered."
 /// What to do. The help of each command is that of its arguments.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Run(RunArgs),
     Cat(CatArgs),
     Ps(PsArgs),
     Stats(StatsArgs),
     Recover(RecoverArgs),
+    Level(LevelArgs),
+    Sample(SampleArgs),
+    Mute(MuteArgs),
+    Callsites(CallsitesArgs),
+    Config(ConfigArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
 }
@@ -221,7 +232,7 @@ Examples:
   logdrive stats --json shop | jq '.sinks[].dropped'
 
 Two sums hold at every moment when no thread is inside of a call:
-  calls     = committed + dropped at the call + disabled by their level
+  calls     = committed + dropped at the call + disabled by their level + sampled out
   committed = written + dropped by the sink + pending            (for every sink)
 A process that logs while it is looked at may be off by the records of that moment; look again.";
 
@@ -278,11 +289,16 @@ Examples:
   logdrive completions zsh  > ~/.zfunc/_logdrive     (with ~/.zfunc in fpath)
   logdrive completions fish > ~/.config/fish/completions/logdrive.fish";
 
-/// Print the manual page, or write all of them to a directory
+/// Print a manual page, or write all of them to a directory
 #[derive(Debug, Args)]
 #[command(after_long_help = MAN_EXAMPLES)]
 pub(crate) struct ManArgs {
+    /// The page: logdrive, a command such as cat or config-check, or logdrive.toml
+    #[arg(value_name = "PAGE", default_value = "logdrive", conflicts_with = "dir")]
+    pub(crate) page: String,
     /// Write logdrive.1, logdrive-cat.1 and so on into this directory, which is made if it is missing
+    ///
+    /// logdrive.toml.5 goes there too, or into man5 beside a directory that is called man1.
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
 }
@@ -290,4 +306,5 @@ pub(crate) struct ManArgs {
 const MAN_EXAMPLES: &str = "\
 Examples:
   logdrive man | man -l -                      read it
+  logdrive man logdrive.toml | man -l -        the configuration of the agent
   logdrive man --dir ~/.local/share/man/man1   install all pages";

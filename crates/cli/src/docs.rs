@@ -1,8 +1,10 @@
 //! Completions and manual pages, made from the description of the command line.
 
 use crate::args::{Cli, CompletionsArgs, ManArgs};
+use crate::config::{MANUAL_NAME, manual_page};
 use crate::error::CliError;
-use clap::{Command, CommandFactory, ValueEnum};
+use crate::similar::most_similar;
+use clap::{CommandFactory, ValueEnum};
 use clap_mangen::Man;
 use std::io::Write;
 use std::path::Path;
@@ -30,25 +32,75 @@ pub(crate) fn completions(args: &CompletionsArgs) -> Result<(), CliError> {
     print(&script)
 }
 
-/// Prints the manual page, or writes all of them.
+/// Prints a manual page, or writes all of them.
 pub(crate) fn man(args: &ManArgs) -> Result<(), CliError> {
-    let mut command = Cli::command();
-    command.build();
+    let pages = pages()?;
     let Some(dir) = &args.dir else {
-        return print(page(Man::new(command))?.as_bytes());
+        return print(find_page(&pages, &args.page)?.text.as_bytes());
     };
-    let cannot_write = |path: &Path, cause| CliError::Write {
-        path: path.to_owned(),
-        cause,
-    };
-    std::fs::create_dir_all(dir).map_err(|cause| cannot_write(dir, cause))?;
-    let commands: Vec<Command> = command.get_subcommands().cloned().collect();
-    for command in std::iter::once(command).chain(commands) {
-        let man = Man::new(command);
-        let path = dir.join(man.get_filename());
-        std::fs::write(&path, page(man)?).map_err(|cause| cannot_write(&path, cause))?;
+    for page in &pages {
+        let dir = match page.section {
+            "5" if dir.ends_with("man1") => &dir.with_file_name("man5"),
+            _ => dir,
+        };
+        let cannot_write = |path: &Path, cause| CliError::Write {
+            path: path.to_owned(),
+            cause,
+        };
+        std::fs::create_dir_all(dir).map_err(|cause| cannot_write(dir, cause))?;
+        let path = dir.join(format!("{}.{}", page.name, page.section));
+        std::fs::write(&path, &page.text).map_err(|cause| cannot_write(&path, cause))?;
     }
     Ok(())
+}
+
+/// A manual page.
+struct Page {
+    name: String,
+    section: &'static str,
+    text: String,
+}
+
+/// All pages: of the command, of each command below it, and of the configuration.
+fn pages() -> Result<Vec<Page>, CliError> {
+    let mut command = Cli::command();
+    command.build();
+    let mut pages = Vec::new();
+    let mut left = vec![command];
+    while let Some(command) = left.pop() {
+        left.extend(command.get_subcommands().cloned());
+        let name = command
+            .get_display_name()
+            .unwrap_or(command.get_name())
+            .to_owned();
+        pages.push(Page {
+            name,
+            section: "1",
+            text: page(Man::new(command))?,
+        });
+    }
+    pages.push(Page {
+        name: MANUAL_NAME.to_owned(),
+        section: "5",
+        text: manual_page(),
+    });
+    Ok(pages)
+}
+
+/// The page of a name; that of a command may leave out `logdrive-`.
+fn find_page<'a>(pages: &'a [Page], name: &str) -> Result<&'a Page, CliError> {
+    let full = format!("logdrive-{name}");
+    let found = pages.iter().find(|page| page.name == name || page.name == full);
+    found.ok_or_else(|| {
+        let names = pages.iter().map(|page| page.name.trim_start_matches("logdrive-"));
+        CliError::NoManual {
+            name: name.to_owned(),
+            hint: match most_similar(name, names.clone()) {
+                Some(meant) => format!("; did you mean {meant}?"),
+                None => format!(": there are {}", names.collect::<Vec<_>>().join(", ")),
+            },
+        }
+    })
 }
 
 /// A manual page. What stands below the options keeps its lines: examples are columns.

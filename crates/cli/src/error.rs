@@ -34,8 +34,32 @@ pub(crate) enum CliError {
     RunDir { path: PathBuf, cause: RingError },
     #[error("there is no directory {}: name one that exists with --run-dir", path.display())]
     NoRunDir { path: PathBuf },
+    #[error("there is no absolute path in the environment variable {variable}: set it, or leave out --user")]
+    NoDirectory { variable: &'static str },
+    #[error("there is no manual page {name}{hint}")]
+    NoManual { name: String, hint: String },
     #[error("there is no session of {name}{hint}")]
     UnknownSession { name: String, hint: String },
+    #[error("nobody who is called {name} logs now{hint}")]
+    NobodyAlive { name: String, hint: String },
+    #[error("cannot control {app} (process {pid}): {cause}")]
+    Control {
+        app: String,
+        pid: u32,
+        cause: RingError,
+    },
+    #[error(
+        "callsite {id} is another statement in each of the {processes} processes: name one process by its id, or the \
+         statement by file:line"
+    )]
+    NumberOfMany { id: u32, processes: usize },
+    #[error("no record of what you named in {app} (process {pid}) has a field {field}{hint}")]
+    NoSuchField {
+        app: String,
+        pid: u32,
+        field: String,
+        hint: String,
+    },
     #[error(
         "{app} (process {pid}) is alive and writes its log itself; there is nothing to recover while it runs"
     )]
@@ -50,7 +74,7 @@ impl CliError {
     /// What a process says by its exit status: 2 when the command line was wrong.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::NothingToRead | Self::TooManyFiles { .. } => 2,
+            Self::NothingToRead | Self::TooManyFiles { .. } | Self::NoManual { .. } => 2,
             _ => 1,
         }
     }

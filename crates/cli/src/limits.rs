@@ -45,3 +45,15 @@ pub(crate) const JSON_DEPTH_MAX: usize = 32;
 
 /// Letters by which a name may differ from one that exists to be suggested: a third of it, at most this many.
 pub(crate) const TYPO_LETTERS_MAX: usize = 3;
+
+/// Bytes of a configuration file: some hundred routes with comments; what is larger is no configuration.
+pub(crate) const CONFIG_BYTES_MAX: u64 = 1 << 20;
+
+/// Problems of a configuration file that are told: nobody mends more at once.
+pub(crate) const CONFIG_PROBLEMS_MAX: usize = 50;
+
+/// Characters of a line that an error shows.
+pub(crate) const EXCERPT_CHARACTERS_MAX: usize = 100;
+
+/// Characters of a wrong value that an error repeats.
+pub(crate) const FOUND_CHARACTERS_MAX: usize = 60;

@@ -5,16 +5,25 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod callsites;
 mod cat;
+mod config;
+mod control_args;
 mod docs;
 mod error;
 mod escape;
 mod instant;
+mod level;
 mod limits;
+mod live;
+mod mute;
 mod output;
 mod paint;
 mod ps;
 mod recover;
+mod run;
+mod run_args;
+mod sample;
 mod sessions;
 mod similar;
 mod stats;
@@ -30,8 +39,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let cli = Cli::parse();
     match run(&cli) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::from(1),
+        Ok(status) => status,
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => {
             tell(&error, &cli);
@@ -40,16 +48,23 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs a command. `false` when a part of it failed, which has been said.
-fn run(cli: &Cli) -> Result<bool, CliError> {
-    match &cli.command {
+/// Runs a command. Status 1 when a part of it failed, which has been said.
+fn run(cli: &Cli) -> Result<ExitCode, CliError> {
+    let all_is_well = match &cli.command {
+        Command::Run(args) => return Ok(run::run(args, cli.color)),
         Command::Cat(args) => cat::run(args, cli.color),
         Command::Ps(args) => ps::run(args, cli.color).map(|()| true),
         Command::Stats(args) => stats::run(args, cli.color).map(|()| true),
         Command::Recover(args) => recover::run(args, cli.color),
+        Command::Level(args) => level::run(args, cli.color),
+        Command::Sample(args) => sample::run(args),
+        Command::Mute(args) => mute::run(args),
+        Command::Callsites(args) => callsites::run(args, cli.color).map(|()| true),
+        Command::Config(args) => config::run(args, cli.color),
         Command::Completions(args) => docs::completions(args).map(|()| true),
         Command::Man(args) => docs::man(args).map(|()| true),
-    }
+    };
+    Ok(ExitCode::from(u8::from(!all_is_well?)))
 }
 
 fn tell(error: &CliError, cli: &Cli) {

@@ -6,7 +6,8 @@ use crate::escape::put_safe;
 use crate::instant::now_unix_ns;
 use crate::similar::most_similar;
 use logdrive_backend::{RecoverableSink, Stats, sinks_from_text};
-use logdrive_ring::{Found, RingError, SessionView, default_run_dir, find_sessions};
+pub(crate) use logdrive_ring::Found;
+use logdrive_ring::{RingError, SessionView, default_run_dir, find_sessions};
 use std::path::{Path, PathBuf};
 
 /// The directory beside a log where a program keeps its session when shared memory cannot be used.
@@ -137,6 +138,11 @@ pub(crate) fn run_dirs(args: &RunDirArgs) -> Result<Vec<PathBuf>, CliError> {
 
 /// All sessions of these directories.
 pub(crate) fn find(dirs: &[PathBuf]) -> Result<Vec<Session>, CliError> {
+    Ok(find_all(dirs)?.into_iter().filter_map(Session::read).collect())
+}
+
+/// Where the sessions of these directories are, and who holds them; nothing more is read.
+pub(crate) fn find_all(dirs: &[PathBuf]) -> Result<Vec<Found>, CliError> {
     let mut found = Vec::new();
     for dir in dirs {
         match find_sessions(dir) {
@@ -151,7 +157,7 @@ pub(crate) fn find(dirs: &[PathBuf]) -> Result<Vec<Session>, CliError> {
             }
         }
     }
-    Ok(found.into_iter().filter_map(Session::read).collect())
+    Ok(found)
 }
 
 /// The sessions that the names mean: applications, process ids, names of session directories or paths to them.

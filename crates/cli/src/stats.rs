@@ -34,6 +34,7 @@ struct Line<'a> {
     calls: u64,
     committed: u64,
     disabled: u64,
+    sampled_out: u64,
     dropped: u64,
     dropped_by_reason: BTreeMap<&'static str, u64>,
     records_cut: u64,
@@ -84,6 +85,7 @@ fn calls(session: &Session) -> u64 {
         .committed
         .saturating_add(stats.dropped_calls())
         .saturating_add(stats.disabled)
+        .saturating_add(stats.sampled_out)
 }
 
 /// What a sink accounts for.
@@ -120,6 +122,7 @@ fn json_line(session: &Session) -> Line<'_> {
         calls: calls(session),
         committed: stats.committed,
         disabled: stats.disabled,
+        sampled_out: stats.sampled_out,
         dropped: stats.dropped_calls(),
         dropped_by_reason: reasons(session)
             .map(|(reason, count)| (reason.name(), count))
@@ -238,7 +241,7 @@ fn put_calls(lines: &mut Lines, session: &Session) {
     let dropped = stats.dropped_calls();
     let dropped_text = format!("{} dropped", count_text(dropped));
     let sum = format!(
-        "{} = {} committed + {} + {} disabled",
+        "{} = {} committed + {} + {} disabled + {} sampled out",
         count_text(calls(session)),
         count_text(stats.committed),
         lines.paint.the(
@@ -246,6 +249,7 @@ fn put_calls(lines: &mut Lines, session: &Session) {
             dropped_text
         ),
         count_text(stats.disabled),
+        count_text(stats.sampled_out),
     );
     lines.put("calls", &sum);
     for (reason, count) in reasons(session) {

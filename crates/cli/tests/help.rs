@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use support::{run, stdout, text};
 
-const COMMANDS: [&str; 6] = ["cat", "ps", "stats", "recover", "completions", "man"];
+const COMMANDS: [&str; 7] = ["cat", "ps", "stats", "recover", "config", "completions", "man"];
 
 fn here() -> &'static Path {
     Path::new(".")
@@ -100,11 +100,32 @@ fn manual_pages_are_written() {
             "{page}"
         );
     }
+    for page in ["made/man1/logdrive-config-check.1", "made/man5/logdrive.toml.5"] {
+        assert!(dir.path().join(page).exists(), "{page}");
+    }
     fs::write(dir.path().join("file"), "").expect("a file");
     let output = run(dir.path(), &["man", "--dir", "file"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(
         text(&output.stderr).starts_with("error: cannot write file: "),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
+#[test]
+fn a_page_is_found_by_its_name() {
+    for (name, title) in [
+        ("cat", ".TH logdrive-cat 1"),
+        ("logdrive-config-init", ".TH logdrive-config-init 1"),
+        ("logdrive.toml", ".TH logdrive.toml 5"),
+    ] {
+        assert!(stdout(here(), &["man", name]).contains(title), "{name}");
+    }
+    let output = run(here(), &["man", "logdrive.tmol"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        text(&output.stderr).contains("did you mean logdrive.toml?"),
         "{}",
         text(&output.stderr)
     );

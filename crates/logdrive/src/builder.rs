@@ -1,10 +1,9 @@
 //! Starting and ending the logger.
 
-use crate::filter::Filter;
 use crate::runtime::{self, Config, InitError};
 use crate::sinks::{Console, File, IntoSink};
 use logdrive_backend::file::FileOptions;
-use logdrive_backend::{BackendOptions, Memory, Overflow, SinkOptions, Stats, Stopped, Target};
+use logdrive_backend::{BackendOptions, Filter, Memory, Overflow, SinkOptions, Stats, Stopped, Target};
 use logdrive_ring::FullPolicy;
 use logdrive_wire::Level;
 use std::path::PathBuf;

@@ -40,6 +40,14 @@ pub trait Field: sealed::Sealed {
     /// Writes the value as `spec/record.md` says.
     fn write(&self, out: &mut Put<'_>);
 
+    /// The value in a form that lies in registers.
+    type View<'a>: Field + Copy
+    where
+        Self: 'a;
+
+    /// See [`Fields::view`].
+    fn view(&self) -> Self::View<'_>;
+
     /// Bytes of text or of a byte string, which may be cut; 0 for all else.
     #[inline]
     fn blob_bytes(&self) -> usize {
@@ -72,6 +80,15 @@ pub trait Fields: sealed::Sealed {
 
     /// Writes the values one behind the other.
     fn write(&self, out: &mut Put<'_>);
+
+    /// What [`Fields::view`] makes.
+    type View<'a>: Fields + Copy
+    where
+        Self: 'a;
+
+    /// The same values, copyable. A hot path that hands a copy to its cold path keeps its own in registers; a
+    /// reference to them would put all values on the stack at every call.
+    fn view(&self) -> Self::View<'_>;
 
     /// Appends the length of every text and byte string to `lengths`.
     fn list_blobs(&self, lengths: &mut BlobLengths);
@@ -127,6 +144,13 @@ macro_rules! fields_of_tuple {
                 $(self.$index.write(out);)+
             }
 
+            type View<'a> = ($($name::View<'a>,)+) where Self: 'a;
+
+            #[inline(always)]
+            fn view(&self) -> Self::View<'_> {
+                ($(self.$index.view(),)+)
+            }
+
             fn list_blobs(&self, lengths: &mut BlobLengths) {
                 $(lengths.push(self.$index.blob_bytes());)+
             }
@@ -170,6 +194,11 @@ impl Fields for () {
     #[inline(always)]
     fn write(&self, _: &mut Put<'_>) {}
 
+    type View<'a> = ();
+
+    #[inline(always)]
+    fn view(&self) {}
+
     fn list_blobs(&self, _: &mut BlobLengths) {}
 
     fn cut_size_bytes(&self, _: usize) -> usize {
@@ -180,7 +209,7 @@ impl Fields for () {
 }
 
 /// The values of a call that has more than one tuple takes.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Cons<A, B>(pub A, pub B);
 
 impl<A: Fields, B: Fields> Cons<A, B> {
@@ -213,6 +242,16 @@ impl<A: Fields, B: Fields> Fields for Cons<A, B> {
     fn write(&self, out: &mut Put<'_>) {
         self.0.write(out);
         self.1.write(out);
+    }
+
+    type View<'a>
+        = Cons<A::View<'a>, B::View<'a>>
+    where
+        Self: 'a;
+
+    #[inline(always)]
+    fn view(&self) -> Self::View<'_> {
+        Cons(self.0.view(), self.1.view())
     }
 
     fn list_blobs(&self, lengths: &mut BlobLengths) {

@@ -15,19 +15,23 @@ pub(crate) use table::hash_address;
 pub(crate) use table::{Table, hash_words};
 
 use crate::site::write_slowly;
+use crate::{runtime, sampling};
 use limits::SCRATCH_BYTES;
+use logdrive_backend::control::SAMPLE_FIELD;
+use logdrive_ring::control::{ControlRef, KeyField, KeyedLimit};
+use logdrive_ring::limits::RECORD_BYTES_SURE;
 use logdrive_ring::{Put, local};
-use logdrive_wire::Kind;
-use logdrive_wire::limits::RECORD_BYTES_MAX;
 use logdrive_wire::record::{HEADER_BYTES, align_up};
+use logdrive_wire::value::DynamicFields;
+use logdrive_wire::{Kind, Named, Value};
 use std::cell::Cell;
 
 thread_local! {
     static SCRATCH: Cell<Option<Box<[u8]>>> = const { Cell::new(None) };
 }
 
-/// Lends the thread's byte string, whose contents mean nothing. A call inside of `work` gets one of its own: a value's
-/// `Display` may log.
+/// Lends the thread's byte string, whose contents mean nothing: as much of it as a record's values may take in the
+/// rings of the running session. A call inside of `work` gets one of its own: a value's `Display` may log.
 #[inline]
 pub(crate) fn with_scratch<R>(work: impl FnOnce(&mut [u8]) -> R) -> R {
     // A thread that is ending has none any more, and gets a new one.
@@ -35,7 +39,8 @@ pub(crate) fn with_scratch<R>(work: impl FnOnce(&mut [u8]) -> R) -> R {
         Ok(Some(scratch)) => scratch,
         _ => new_scratch(),
     };
-    let result = work(&mut scratch);
+    let length = scratch.len().min(runtime::record_bytes_max() - HEADER_BYTES);
+    let result = work(scratch.get_mut(..length).unwrap_or_default());
     // In a thread that is ending it is freed, which is all that would be left to do.
     let _ = SCRATCH.try_with(|place| place.set(Some(scratch)));
     result
@@ -53,7 +58,9 @@ const SCOPE_HEAD_BYTES: usize = 6;
 /// What a record's callsite says of it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Head {
-    /// The callsite's number.
+    /// The callsite.
+    pub(crate) control: &'static ControlRef,
+    /// Its number.
     pub(crate) id: u32,
     /// Whether it may use the ring's last eighth.
     pub(crate) urgent: bool,
@@ -65,8 +72,8 @@ pub(crate) struct Head {
 #[inline(always)]
 pub(crate) fn commit(head: Head, scope: &[u8], values: &[u8], cut: bool, again: impl Fn() -> Option<u32>) {
     let length = length_of(scope, values);
-    if length > RECORD_BYTES_MAX || cut {
-        return commit_cut(head, scope, values, &again);
+    if length > RECORD_BYTES_SURE || cut {
+        return commit_long(head, scope, values, cut, &again);
     }
     let wrote = local::write(head.id, length, head.urgent, |put| fill(put, scope, values));
     if wrote != local::Wrote::Committed {
@@ -74,17 +81,19 @@ pub(crate) fn commit(head: Head, scope: &[u8], values: &[u8], cut: bool, again: 
     }
 }
 
-/// Values keep to the largest record by themselves; it is the spans that may not fit beside them.
+/// Writes a record that is cut, or that not every ring takes. Values keep to the longest record by themselves; it is
+/// the spans that may not fit beside them.
 #[cold]
 #[inline(never)]
-fn commit_cut(head: Head, scope: &[u8], values: &[u8], again: &dyn Fn() -> Option<u32>) {
-    let scope = if length_of(scope, values) > RECORD_BYTES_MAX {
-        &[]
-    } else {
-        scope
-    };
-    commit(head, scope, values, false, again);
-    local::count_cut();
+fn commit_long(head: Head, scope: &[u8], values: &[u8], cut: bool, again: &dyn Fn() -> Option<u32>) {
+    let fits = length_of(scope, values) <= runtime::record_bytes_max();
+    let scope = if fits { scope } else { &[] };
+    let length = length_of(scope, values);
+    let wrote = local::write(head.id, length, head.urgent, |put| fill(put, scope, values));
+    let fill = |put: &mut Put<'_>| fill(put, scope, values);
+    if write_slowly(head.control, wrote, length, head.urgent, &fill, again) && (cut || !fits) {
+        local::count_cut();
+    }
 }
 
 #[cold]
@@ -97,12 +106,38 @@ fn commit_slowly(
     again: &dyn Fn() -> Option<u32>,
 ) {
     write_slowly(
+        head.control,
         wrote,
         length_of(scope, values),
         head.urgent,
         &|put| fill(put, scope, values),
         again,
     );
+}
+
+/// Whether a record of a sample passes, whose number in the session bears marks and whose values are encoded. Adds of
+/// how many calls it is one.
+#[cold]
+#[inline(never)]
+pub(crate) fn pass_sample(control: &'static ControlRef, marked: u32, out: &mut Encoder<'_>) -> bool {
+    let entry = control.entry();
+    if sampling::is_one_of_many(marked) {
+        let calls = sampling::one_of(entry).to_le_bytes();
+        out.number(Kind::U64, Key::Inline(SAMPLE_FIELD), calls);
+    }
+    if !sampling::is_keyed(marked) {
+        return true;
+    }
+    let key = sampling::key_of(entry);
+    let is_key = |named: &Named<'_>| match key {
+        _ if matches!(named.value, Value::Message(_) | Value::Scope(_)) => false,
+        KeyField::Index(index) => named.index == Some(index),
+        by_name => named.index.is_none() && KeyedLimit::named(named.key) == by_name,
+    };
+    let mut values = DynamicFields::new(out.written().0);
+    let mut values = std::iter::from_fn(|| values.next_value().ok().flatten());
+    let found = values.find(is_key).map(|named| named.value);
+    sampling::pass_key(entry, found.as_ref())
 }
 
 #[inline(always)]

@@ -28,12 +28,12 @@ mod builder;
 pub mod capture;
 #[cfg(any(feature = "tracing", feature = "log"))]
 mod dynamic;
-mod filter;
 #[cfg(feature = "log")]
 pub mod log;
 mod macros;
 mod panics;
 mod runtime;
+mod sampling;
 mod sinks;
 mod site;
 pub mod testing;
@@ -41,10 +41,9 @@ pub mod testing;
 pub mod tracing;
 
 pub use builder::{Builder, Clock, Guard, builder, init};
-pub use filter::{Filter, FilterError};
 pub use logdrive_backend::file::{Compress, Every, FileOptions, Storage};
 pub use logdrive_backend::{
-    BackendError, Memory, Overflow, Recovered, SinkDrop, SinkOptions, SinkStats, Stats, Stopped, Sync,
+    BackendError, Filter, FilterError, Memory, Overflow, Recovered, SinkDrop, SinkOptions, SinkStats, Stats, Stopped, Sync,
     Target, recover,
 };
 pub use logdrive_ring::{DropReason, FullPolicy as Full};

@@ -24,8 +24,8 @@
 mod site;
 mod values;
 
-use crate::dynamic::{Encoder, Head, commit, with_scratch};
-use crate::runtime;
+use crate::dynamic::{Encoder, Head, commit, pass_sample, with_scratch};
+use crate::{runtime, sampling};
 use log::{Level, Log, Metadata, Record};
 use site::Site;
 
@@ -61,13 +61,20 @@ impl Log for Facade {
 
     fn log(&self, record: &Record<'_>) {
         let site = Site::of(record);
-        let Some(id) = site.admit(record) else { return };
+        let Some(marked) = site.admit(record) else { return };
         with_scratch(|bytes| {
             let mut out = Encoder::new(bytes);
             values::encode(record, site, &mut out);
+            if marked >= sampling::MARKS && !pass_sample(site.control(), marked, &mut out) {
+                return;
+            }
             let (values, cut) = out.written();
-            let urgent = site.urgent();
-            commit(Head { id, urgent }, &[], values, cut, || site.number_again());
+            let head = Head {
+                control: site.control(),
+                id: sampling::number(marked),
+                urgent: site.urgent(),
+            };
+            commit(head, &[], values, cut, || site.number_again());
         });
     }
 

@@ -2,18 +2,26 @@
 //!
 //! Everything here is cold: a callsite comes once, a thread comes once, and a call comes when its ring is full.
 
-use crate::filter::Filter;
 use crate::site::Meta;
-use logdrive_backend::{Backend, BackendError, BackendOptions, Stats, Stopped};
-use logdrive_ring::clock::monotonic_ns;
-use logdrive_ring::control::{ControlEntry, ControlRef, OFF, OFF_COUNTED, ON, UNREGISTERED, unbind_all};
+use logdrive_backend::control::{Rule, SAMPLE_FIELD, allowed_by_rules, switch_of, twins};
+use logdrive_backend::{Backend, BackendError, BackendOptions, Filter, Stats, Stopped};
+use logdrive_ring::clock::{monotonic_ns, unix_ns};
+use logdrive_ring::control::{
+    ControlEntry, ControlRef, OFF, OFF_COUNTED, ON, UNREGISTERED, settle, unbind_all,
+};
 use logdrive_ring::local::{self, Clock, Wrote};
-use logdrive_ring::{ClockSource, DropReason, FullPolicy, Leaked, Session, signals};
+use logdrive_ring::{
+    CallsiteCounters, CallsiteCounts, ClockSource, DropReason, FullPolicy, Leaked, Session, signals,
+};
 use logdrive_wire::kind::FieldKind;
+use logdrive_wire::limits::RECORD_BYTES_MAX;
 use logdrive_wire::record::{HEADER_BYTES, align_up};
-use logdrive_wire::{Callsite, Field, Level};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use logdrive_wire::{Callsite, Field, Kind, Level};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+
+// Two crates that do not know each other agree on it.
+const _: () = assert!(RECORD_BYTES_MAX == logdrive_ring::limits::RECORD_BYTES_MAX);
 
 /// All that a start needs, kept for children of `fork`.
 #[derive(Debug, Clone)]
@@ -29,12 +37,43 @@ pub(crate) struct Config {
 #[derive(Debug)]
 struct Runtime {
     backend: Mutex<Option<Arc<Backend>>>,
-    filter: Mutex<Filter>,
+    levels: Mutex<Levels>,
+    counters: &'static CallsiteCounters,
     /// The control word of callsites that the filter switches off.
     off: u32,
     full: FullPolicy,
     clock: Clock,
     generation: u32,
+}
+
+/// What says which callsites are on: the program's filter, and on top of it the rules of live control.
+#[derive(Debug)]
+struct Levels {
+    filter: Filter,
+    rules: Vec<Rule>,
+    /// That of these rules.
+    sequence: u64,
+}
+
+impl Levels {
+    /// Reads the rules where they have changed. Damaged ones are none; the drain says so.
+    fn renew(&mut self, session: &Session) {
+        let sequence = session.rules().sequence();
+        if sequence != self.sequence {
+            let read = session.rules().read().unwrap_or((sequence, Vec::new()));
+            (self.sequence, self.rules) = read;
+        }
+    }
+
+    /// Switches a callsite as filter and rules say. The control word that the filter gives is its base already.
+    fn settle(&mut self, session: &Session, entry: &ControlEntry, callsite: &Callsite) {
+        let off = session.rules().off_control();
+        settle(entry, || session.rules().sequence(), |base| {
+            self.renew(session);
+            let now_unix_ns = if self.rules.is_empty() { 0 } else { unix_ns() };
+            switch_of(&self.rules, entry.id(), callsite, base, off, now_unix_ns)
+        });
+    }
 }
 
 static RUNTIME: Leaked<Runtime> = Leaked::none();
@@ -45,6 +84,9 @@ static STARTING: Mutex<()> = Mutex::new(());
 static CLOSED: AtomicU64 = AtomicU64::new(0);
 /// Whether a logger has ended: calls between two loggers belong to neither.
 static ENDED: AtomicBool = AtomicBool::new(false);
+
+/// Bytes of the longest record that the rings of the running session take; of any ring while none runs.
+static RECORD_BYTES: AtomicUsize = AtomicUsize::new(RECORD_BYTES_MAX);
 
 /// Why logging could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -94,6 +136,11 @@ fn start_now(config: Config) -> Result<(), InitError> {
 
 fn launch(config: &Config) -> Result<(), InitError> {
     let backend = Arc::new(Backend::start(&config.backend)?);
+    // Relaxed: a call that still sees the old length is cut to it, or dropped by a smaller ring.
+    RECORD_BYTES.store(backend.session().record_bytes_max(), Ordering::Relaxed);
+    let off = if config.count_disabled { OFF_COUNTED } else { OFF };
+    backend.session().rules().set_off_control(off);
+    let counters = backend.session().counters();
     let header = backend.session().header();
     if config.note_signals {
         signals::note_fatal_signals(header);
@@ -105,8 +152,13 @@ fn launch(config: &Config) -> Result<(), InitError> {
     };
     RUNTIME.set(Runtime {
         backend: Mutex::new(Some(backend)),
-        filter: Mutex::new(config.filter.clone()),
-        off: if config.count_disabled { OFF_COUNTED } else { OFF },
+        levels: Mutex::new(Levels {
+            filter: config.filter.clone(),
+            rules: Vec::new(),
+            sequence: 0,
+        }),
+        counters,
+        off,
         full: config.full,
         clock,
         generation: local::generation(),
@@ -151,8 +203,17 @@ impl Runtime {
             .clone()
     }
 
-    fn filter(&self) -> std::sync::MutexGuard<'_, Filter> {
-        self.filter.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The control word that the filter gives.
+    fn base(&self, filter: &Filter, callsite: &Callsite) -> u32 {
+        if filter.allows(callsite.target_or_module(), callsite.level) {
+            ON
+        } else {
+            self.off
+        }
+    }
+
+    fn levels(&self) -> std::sync::MutexGuard<'_, Levels> {
+        self.levels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -177,6 +238,13 @@ pub(crate) fn stop() -> Option<(Stopped, Stats)> {
     // Relaxed: as in `start`.
     ENDED.store(true, Ordering::Relaxed);
     Some((stopped, with_closed(backend.stats())))
+}
+
+/// Bytes of the longest record now.
+#[inline(always)]
+pub(crate) fn record_bytes_max() -> usize {
+    // Relaxed: see `launch`.
+    RECORD_BYTES.load(Ordering::Relaxed)
 }
 
 pub(crate) fn flush() -> bool {
@@ -229,18 +297,25 @@ pub(crate) fn set_filter(filter: Filter) -> bool {
         return false;
     };
     // New callsites wait for this lock, so that none slips through with the old filter.
-    let mut current = runtime.filter();
-    let (callsites, _) = backend.session().callsites_from(0);
-    for (id, bytes) in callsites.into_iter().skip(1) {
-        if let (Ok(callsite), Some(entry)) = (Callsite::decode(&bytes), backend.session().control(id)) {
-            let on = filter.allows(callsite.target_or_module(), callsite.level);
-            entry.set_control(if on { ON } else { runtime.off });
+    let mut levels = runtime.levels();
+    levels.filter = filter;
+    let session = backend.session();
+    let (callsites, _) = session.callsites_from(0);
+    let twins = twins(&**session, &callsites);
+    for (id, bytes) in callsites.iter().skip(1).filter(|(id, _)| !twins.contains(id)) {
+        if let (Ok(callsite), Some(entry)) = (Callsite::decode(bytes), session.control(*id)) {
+            entry.set_base(runtime.base(&levels.filter, &callsite));
+            levels.settle(session, entry, &callsite);
         }
     }
-    *current = filter;
-    drop(current);
+    drop(levels);
     filter_changed();
     true
+}
+
+/// The counts that belong to a control entry of the running session.
+pub(crate) fn counts_of(entry: &'static ControlEntry) -> Option<&'static CallsiteCounts> {
+    RUNTIME.value()?.counters.of_entry(entry)
 }
 
 /// Enters a callsite of a macro into the session's table. `None`: nothing runs, or the table is full; counted.
@@ -249,7 +324,41 @@ pub(crate) fn register(
     meta: &'static Meta,
     kinds: &'static [u8],
 ) -> Option<&'static ControlEntry> {
-    let callsite = || Callsite {
+    register_with(control, &|| describe(meta, kinds))
+}
+
+/// Enters the callsite under which a sampled callsite's kept records go: the same with one more field, which says of
+/// how many calls a record is one. `None` where that is not possible, which then holds for good; or not now.
+pub(crate) fn register_twin(
+    entry: &'static ControlEntry,
+    meta: &'static Meta,
+    kinds: &'static [u8],
+) -> Option<u32> {
+    if local::is_busy() {
+        return None;
+    }
+    let runtime = RUNTIME.value()?;
+    let backend = runtime.backend()?;
+    runtime.counters.of_entry(entry)?;
+    // Keeps other threads from making the same.
+    let _levels = runtime.levels();
+    match entry.twin() {
+        0 => {}
+        twin => return (twin != entry.id()).then_some(twin),
+    }
+    let mut callsite = describe(meta, kinds);
+    callsite.fields.push(Field {
+        name: SAMPLE_FIELD.to_owned(),
+        kind: FieldKind::plain(Kind::U64),
+        argument: false,
+    });
+    let twin = enter(backend.session(), &callsite, OFF).map(ControlEntry::id);
+    entry.set_twin(twin.unwrap_or(entry.id()));
+    twin
+}
+
+fn describe(meta: &Meta, kinds: &[u8]) -> Callsite {
+    Callsite {
         level: meta.level,
         dynamic: false,
         line: meta.line,
@@ -258,8 +367,7 @@ pub(crate) fn register(
         target: meta.target.to_owned(),
         message: meta.message.to_owned(),
         fields: fields(meta, kinds),
-    };
-    register_with(control, &callsite)
+    }
 }
 
 fn fields(meta: &Meta, kinds: &[u8]) -> Vec<Field> {
@@ -275,13 +383,22 @@ fn fields(meta: &Meta, kinds: &[u8]) -> Vec<Field> {
         .collect()
 }
 
-/// What the filter says of a callsite; `None` when nothing runs, or when a signal handler asks inside of a log call.
+/// What filter and rules say of a callsite; `None` when nothing runs, or when a signal handler asks inside of a log call.
 #[cfg(any(feature = "tracing", feature = "log"))]
 pub(crate) fn allows(target: &str, level: Level) -> Option<bool> {
     if local::is_busy() {
         return None;
     }
-    Some(runtime()?.filter().allows(target, level))
+    let runtime = runtime()?;
+    let mut levels = runtime.levels();
+    if let Some(backend) = runtime.backend() {
+        levels.renew(backend.session());
+    }
+    let by_rules = match levels.rules.as_slice() {
+        [] => None,
+        rules => allowed_by_rules(rules, target, level, unix_ns()),
+    };
+    Some(by_rules.unwrap_or_else(|| levels.filter.allows(target, level)))
 }
 
 /// As [`register`], for a callsite that is described by the caller.
@@ -298,25 +415,22 @@ pub(crate) fn register_with(
         count_drop(DropReason::Closed);
         return None;
     };
-    let filter = runtime.filter();
+    let mut levels = runtime.levels();
     // Another thread may have come first.
     let entry = control.entry();
     if entry.control() != UNREGISTERED {
         return Some(entry);
     }
     let callsite = callsite();
-    let state = if filter.allows(callsite.target_or_module(), callsite.level) {
-        ON
-    } else {
-        runtime.off
-    };
-    match enter(backend.session(), callsite, state) {
+    let session = backend.session();
+    match enter(session, &callsite, runtime.base(&levels.filter, &callsite)) {
         Some(entry) => {
+            levels.settle(session, entry, &callsite);
             control.bind(entry);
             Some(entry)
         }
         None => {
-            drop(filter);
+            drop(levels);
             count_drop(DropReason::NoCallsite);
             None
         }
@@ -324,8 +438,9 @@ pub(crate) fn register_with(
 }
 
 /// A description that is too long for the format is entered without its names rather than not at all.
-fn enter(session: &Session, mut callsite: Callsite, state: u32) -> Option<&'static ControlEntry> {
+fn enter(session: &Session, callsite: &Callsite, base: u32) -> Option<&'static ControlEntry> {
     let bytes = callsite.encode().or_else(|_| {
+        let mut callsite = callsite.clone();
         for text in [
             &mut callsite.file,
             &mut callsite.module,
@@ -340,7 +455,7 @@ fn enter(session: &Session, mut callsite: Callsite, state: u32) -> Option<&'stat
             .for_each(|field| cut(&mut field.name, 64));
         callsite.encode()
     });
-    session.register(&bytes.ok()?, state).ok()
+    session.register(&bytes.ok()?, base).ok()
 }
 
 fn cut(text: &mut String, bytes_max: usize) {
@@ -399,7 +514,7 @@ pub(crate) fn tell_gap() {
         }
         let text = reason.text().as_bytes();
         let length = align_up(HEADER_BYTES + 8 + 4 + text.len());
-        let wrote = local::write(GAP_CALLSITE, length, Level::Warn.is_urgent(), |put| {
+        let wrote = local::write_uncounted(GAP_CALLSITE, length, Level::Warn.is_urgent(), |put| {
             put.u64(count);
             put.u32(text.len() as u32);
             put.bytes(text);

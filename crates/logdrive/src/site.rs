@@ -1,13 +1,16 @@
 //! The callsite in the program: a static that points to its control entry, and the way of a record into the ring.
 
+use crate::capture::limits::{KEYED_BYTES_MAX, KEYED_BYTES_USUAL};
 use crate::capture::{Fields, Kinds, Shortened};
-use crate::runtime;
-use logdrive_ring::control::{ControlEntry, ControlRef, OFF, OFF_COUNTED, ON, UNREGISTERED};
+use crate::{runtime, sampling};
+use logdrive_backend::control::is_off;
+use logdrive_ring::control::{ControlEntry, ControlRef, KeyField, OFF, ON, UNREGISTERED};
+use logdrive_ring::limits::RECORD_BYTES_SURE;
 use logdrive_ring::local::{self, Wrote};
-use logdrive_ring::{DropReason, Put};
-use logdrive_wire::Level;
-use logdrive_wire::limits::RECORD_BYTES_MAX;
+use logdrive_ring::{DropReason, Put, tally};
+use logdrive_wire::kind::FieldKind;
 use logdrive_wire::record::{HEADER_BYTES, align_up};
+use logdrive_wire::{Cursor, Level, Value};
 
 /// What is known of a log statement when the program is compiled.
 #[derive(Debug)]
@@ -47,6 +50,7 @@ pub struct Site {
 /// The permission to write one record.
 #[derive(Debug, Clone, Copy)]
 pub struct Ticket {
+    /// The callsite's number, with the marks of `sampling`.
     id: u32,
 }
 
@@ -66,6 +70,7 @@ impl Site {
         match entry.control() {
             ON => Some(Ticket { id: entry.id() }),
             OFF => None,
+            _ if sampling::is_left_out(entry) => None,
             _ => self.admit_slowly(C::KINDS),
         }
     }
@@ -73,86 +78,223 @@ impl Site {
     #[cold]
     #[inline(never)]
     fn admit_slowly(&'static self, kinds: &'static [u8]) -> Option<Ticket> {
-        let entry = self.control.entry();
-        let entry = match entry.control() {
-            UNREGISTERED => runtime::register(&self.control, self.meta, kinds)?,
-            _ => entry,
-        };
-        admit_entry(entry)
+        let mut entry = self.control.entry();
+        if entry.control() == UNREGISTERED {
+            entry = self.register(kinds)?;
+            // A callsite that is off counts its calls only where it is told to.
+            if entry.control() == OFF {
+                return None;
+            }
+        }
+        sampling::admit_with_thought(entry).map(|id| Ticket { id })
+    }
+
+    #[cold]
+    fn register(&'static self, kinds: &'static [u8]) -> Option<&'static ControlEntry> {
+        runtime::register(&self.control, self.meta, kinds)
     }
 
     /// Writes the record.
     #[inline(always)]
     pub fn write<const URGENT: bool, C: Fields>(&'static self, ticket: Ticket, values: C) {
+        // Copied for the cold paths, so that the values stay in registers here.
+        let values = values.view();
         let length = align_up(HEADER_BYTES + values.size_bytes());
-        if length > RECORD_BYTES_MAX {
-            return self.write_cut(ticket, URGENT, C::KINDS, &values);
+        if length > RECORD_BYTES_SURE || ticket.id >= sampling::MARKS {
+            return self.write_with_care(ticket, URGENT, values);
         }
         let wrote = local::write(ticket.id, length, URGENT, |put| values.write(put));
         if wrote != Wrote::Committed {
-            let id = || self.admit_slowly(C::KINDS).map(|ticket| ticket.id);
-            write_slowly(wrote, length, URGENT, &|put| values.write(put), &id);
+            self.write_again(wrote, length, URGENT, values);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn write_cut<C: Fields>(&'static self, ticket: Ticket, urgent: bool, kinds: &'static [u8], values: &C) {
-        let values = Shortened::new(values, RECORD_BYTES_MAX - HEADER_BYTES);
-        let length = align_up(HEADER_BYTES + values.size_bytes());
-        if length > RECORD_BYTES_MAX {
-            runtime::count_drop(DropReason::TooLarge);
+    fn write_again<C: Fields + Copy>(&'static self, wrote: Wrote, length: usize, urgent: bool, values: C) {
+        let again = || self.number_again(C::KINDS, false);
+        write_slowly(&self.control, wrote, length, urgent, &|put| values.write(put), &again);
+    }
+
+    /// Writes a record that not every ring takes, cut to what the rings of the running session take, or one of a
+    /// sample.
+    #[cold]
+    #[inline(never)]
+    fn write_with_care<C: Fields + Copy>(&'static self, ticket: Ticket, urgent: bool, values: C) {
+        let (kinds, values) = (C::KINDS, &values);
+        let entry = self.control.entry();
+        if sampling::is_keyed(ticket.id) && !key_passes(entry, kinds, values) {
             return;
         }
-        let wrote = local::write(ticket.id, length, urgent, |put| values.write(put));
-        let id = || self.admit_slowly(kinds).map(|ticket| ticket.id);
-        if write_slowly(wrote, length, urgent, &|put| values.write(put), &id) {
+        let twin = sampling::is_one_of_many(ticket.id)
+            .then(|| self.twin(entry, kinds))
+            .flatten();
+        let record = Marked {
+            site: self,
+            id: twin.unwrap_or(sampling::number(ticket.id)),
+            one_of: twin.map(|_| sampling::one_of(entry)),
+            urgent,
+            kinds,
+        };
+        let longest = runtime::record_bytes_max();
+        if record.length(values) <= longest {
+            record.write(values);
+            return;
+        }
+        let values = Shortened::new(values, longest - HEADER_BYTES - record.mark_bytes());
+        if record.length(&values) > longest {
+            drop_call(&self.control, DropReason::TooLarge);
+        } else if record.write(&values) {
             local::count_cut();
         }
     }
-}
 
-/// On, or anything that asks for a look at sampling.
-fn admit_entry(entry: &'static ControlEntry) -> Option<Ticket> {
-    match entry.control() {
-        OFF => None,
-        OFF_COUNTED => {
-            local::count_disabled();
-            None
+    /// The number of the callsite under which records go that say of how many calls they are one. `None` where there
+    /// is no room for such a callsite, or none may be made now.
+    fn twin(&'static self, entry: &'static ControlEntry, kinds: &'static [u8]) -> Option<u32> {
+        match entry.twin() {
+            0 => runtime::register_twin(entry, self.meta, kinds),
+            own if own == entry.id() => None,
+            twin => Some(sampling::number(twin)),
         }
-        _ => Some(Ticket { id: entry.id() }),
+    }
+
+    /// The number in the session that runs now, for a record that has been admitted.
+    #[cold]
+    fn number_again(&'static self, kinds: &'static [u8], has_mark: bool) -> Option<u32> {
+        let mut entry = self.control.entry();
+        if entry.control() == UNREGISTERED {
+            entry = self.register(kinds)?;
+        }
+        if is_off(entry.control()) {
+            local::count_disabled();
+            return None;
+        }
+        if !has_mark {
+            return Some(sampling::number(entry.id()));
+        }
+        let twin = self.twin(entry, kinds);
+        if twin.is_none() {
+            drop_call(&self.control, DropReason::Other);
+        }
+        twin
     }
 }
 
-/// Goes on where the hot path could not: gets a ring, tells a gap, or counts the drop. `id` gives the callsite's
+/// A record on its way that may say of how many calls it is one: as one more field, of another callsite.
+struct Marked {
+    site: &'static Site,
+    id: u32,
+    one_of: Option<u64>,
+    urgent: bool,
+    kinds: &'static [u8],
+}
+
+impl Marked {
+    fn mark_bytes(&self) -> usize {
+        if self.one_of.is_some() { 8 } else { 0 }
+    }
+
+    fn length(&self, values: &impl Fields) -> usize {
+        align_up(HEADER_BYTES + values.size_bytes() + self.mark_bytes())
+    }
+
+    /// Whether the record is committed.
+    fn write(&self, values: &impl Fields) -> bool {
+        let length = self.length(values);
+        let fill = |put: &mut Put<'_>| {
+            values.write(put);
+            if let Some(calls) = self.one_of {
+                put.u64(calls);
+            }
+        };
+        let wrote = local::write(self.id, length, self.urgent, fill);
+        let again = || self.site.number_again(self.kinds, self.one_of.is_some());
+        write_slowly(&self.site.control, wrote, length, self.urgent, &fill, &again)
+    }
+}
+
+/// Whether a record passes whose key is one of its values.
+fn key_passes(entry: &'static ControlEntry, kinds: &'static [u8], values: &impl Fields) -> bool {
+    if values.size_bytes() <= KEYED_BYTES_USUAL {
+        key_passes_in::<KEYED_BYTES_USUAL>(entry, kinds, values)
+    } else {
+        key_passes_in::<KEYED_BYTES_MAX>(entry, kinds, &Shortened::new(values, KEYED_BYTES_MAX))
+    }
+}
+
+#[inline(never)]
+fn key_passes_in<const BYTES: usize>(
+    entry: &'static ControlEntry,
+    kinds: &'static [u8],
+    values: &impl Fields,
+) -> bool {
+    let mut bytes = [0; BYTES];
+    let mut key = None;
+    // Numbers alone may be more; then all records have one key together.
+    if let Some(bytes) = bytes.get_mut(..values.size_bytes()) {
+        values.write(&mut Put::new(bytes));
+        key = value_at(sampling::key_of(entry), kinds, bytes);
+    }
+    sampling::pass_key(entry, key.as_ref())
+}
+
+/// One of a record's values.
+fn value_at<'a>(key: KeyField, kinds: &[u8], bytes: &'a [u8]) -> Option<Value<'a>> {
+    let KeyField::Index(index) = key else {
+        return None;
+    };
+    let (last, before) = kinds.get(..=usize::from(index))?.split_last()?;
+    let mut cursor = Cursor::new(bytes);
+    for kind in before {
+        Value::read(FieldKind::from_code(*kind).ok()?, &mut cursor).ok()?;
+    }
+    let (value, _) = Value::read(FieldKind::from_code(*last).ok()?, &mut cursor).ok()?;
+    Some(value)
+}
+
+/// Counts a call of a callsite that came to nothing.
+pub(crate) fn drop_call(control: &'static ControlRef, reason: DropReason) {
+    tally::count_dropped(control.entry(), runtime::counts_of);
+    runtime::count_drop(reason);
+}
+
+/// Goes on where the hot path could not: gets a ring, tells a gap, or counts the drop. `again` gives the callsite's
 /// number in the session that runs now. Returns whether the record is committed.
 #[cold]
 #[inline(never)]
 pub(crate) fn write_slowly(
+    control: &'static ControlRef,
     mut wrote: Wrote,
     length: usize,
     urgent: bool,
     fill: &dyn Fn(&mut Put<'_>),
-    id: &dyn Fn() -> Option<u32>,
+    again: &dyn Fn() -> Option<u32>,
 ) -> bool {
     // A ring to get, then a gap to tell, then the record: more than that means that the session changes under us.
     for _ in 0..4 {
         match wrote {
             Wrote::Committed => return true,
-            Wrote::Dropped => return false,
+            Wrote::Dropped => {
+                // The ring has counted it.
+                tally::count_dropped(control.entry(), runtime::counts_of);
+                return false;
+            }
             Wrote::GapDue => runtime::tell_gap(),
             Wrote::NoRing => {
                 if let Err(reason) = runtime::attach() {
-                    runtime::count_drop(reason);
+                    drop_call(control, reason);
                     return false;
                 }
             }
         }
-        let Some(id) = id() else { return false };
+        let Some(id) = again() else { return false };
         wrote = local::write(id, length, urgent, |put| fill(put));
     }
-    if matches!(wrote, Wrote::NoRing | Wrote::GapDue) {
-        runtime::count_drop(DropReason::Other);
+    match wrote {
+        Wrote::Committed => {}
+        Wrote::Dropped => tally::count_dropped(control.entry(), runtime::counts_of),
+        Wrote::NoRing | Wrote::GapDue => drop_call(control, DropReason::Other),
     }
     wrote == Wrote::Committed
 }

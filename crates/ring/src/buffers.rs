@@ -43,6 +43,21 @@ struct Header {
     buffer_bytes: AtomicU64,
     config_bytes: AtomicU64,
     epoch: AtomicU64,
+    journal: AtomicU64,
+    ancestors: [[AtomicU64; 2]; ANCESTORS_MAX],
+}
+
+/// Journals of earlier drains whose last epochs are kept: that of a session that comes back after so many restarts of
+/// its agent is forgotten.
+const ANCESTORS_MAX: usize = 200;
+
+/// The epochs of one drain over sessions that outlive it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Journal {
+    /// Its name, never 0; later ones are greater.
+    pub id: u64,
+    /// The epoch that was published last.
+    pub epoch: u64,
 }
 
 #[repr(C)]
@@ -82,6 +97,9 @@ const _: () = {
     assert!(size_of::<SinkWords>() == SINK_BYTES);
     assert!(size_of::<Descriptor>() == DESCRIPTOR_BYTES);
     assert!(offset_of!(Header, epoch) == 32);
+    assert!(offset_of!(Header, journal) == 40);
+    assert!(offset_of!(Header, ancestors) == 48);
+    assert!(size_of::<Header>() <= HEADER_BYTES);
     assert!(offset_of!(SinkWords, written_records) == 64);
     assert!(offset_of!(SinkWords, dropped) == 80);
     assert!(offset_of!(Descriptor, dev) == 32);
@@ -254,6 +272,34 @@ impl Buffers {
         config
     }
 
+    /// Adds to the text that describes the sinks. For the process that made the buffers, one thread at a time.
+    ///
+    /// # Errors
+    /// When there is no room for so much text.
+    pub fn append_config(&self, text: &[u8]) -> Result<(), RingError> {
+        // Relaxed: only we write it.
+        let length = (self.header().config_bytes.load(Ordering::Relaxed) as usize).min(CONFIG_BYTES_MAX);
+        if text.len() > CONFIG_BYTES_MAX - length {
+            return Err(RingError::Limit {
+                what: "bytes that describe the sinks",
+                limit: CONFIG_BYTES_MAX as u64,
+            });
+        }
+        // SAFETY: the config area is mapped and `CONFIG_BYTES_MAX` long, and nobody reads behind its length.
+        unsafe {
+            core::ptr::copy_nonoverlapping(
+                text.as_ptr(),
+                self.mapping.base().add(CONFIG_AT + length),
+                text.len(),
+            );
+        }
+        // SYNC(config): a reader after our death that finds the length finds the text.
+        self.header()
+            .config_bytes
+            .store((length + text.len()) as u64, Ordering::Release);
+        Ok(())
+    }
+
     /// Sinks of the session.
     pub fn sink_count(&self) -> usize {
         self.sink_count
@@ -268,6 +314,34 @@ impl Buffers {
     pub fn epoch(&self) -> u64 {
         // SYNC(epoch): the cells of the epoch are visible.
         self.header().epoch.load(Ordering::Acquire)
+    }
+
+    /// Names whose epochs they are, where they are those of sessions that outlive the buffers; 0 elsewhere.
+    pub fn journal(&self) -> u64 {
+        // Relaxed: stored before anything is drained.
+        self.header().journal.load(Ordering::Relaxed)
+    }
+
+    /// The journals of earlier drains, the latest first.
+    pub fn ancestors(&self) -> Vec<Journal> {
+        let load = |[id, epoch]: &[AtomicU64; 2]| Journal {
+            id: id.load(Ordering::Relaxed),
+            epoch: epoch.load(Ordering::Relaxed),
+        };
+        let ancestors = self.header().ancestors.iter().map(load);
+        ancestors.take_while(|ancestor| ancestor.id != 0).collect()
+    }
+
+    /// Starts a journal, and keeps those of earlier drains, the latest first. For new buffers, before anything is
+    /// drained.
+    pub fn start_journal(&self, id: u64, ancestors: &[Journal]) {
+        let header = self.header();
+        for ([id, epoch], ancestor) in header.ancestors.iter().zip(ancestors) {
+            id.store(ancestor.id, Ordering::Relaxed);
+            epoch.store(ancestor.epoch, Ordering::Relaxed);
+        }
+        // SYNC(journal): whoever finds a journal after our death finds its ancestors.
+        header.journal.store(id, Ordering::Release);
     }
 
     /// Publishes an epoch: from now on its cells are valid.

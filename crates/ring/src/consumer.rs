@@ -1,7 +1,7 @@
 //! The consuming end of a ring: peek and release. It trusts nothing that it reads.
 
 use crate::ring::{Ring, RingState};
-use crate::sync::{Ordering, fence};
+use crate::sync::{Ordering, fence, is_kept, labelled};
 use crate::{RingError, sys};
 use std::sync::Arc;
 
@@ -49,6 +49,19 @@ impl Consumer {
         Self::resume(ring, epoch)
     }
 
+    /// Makes the position that was found the ring's own, so that no epoch is needed to find it again. For a drain that
+    /// takes the ring over from another one, before it notes epochs of its own.
+    pub fn settle(&self) {
+        let header = self.ring.header();
+        // SYNC(release): as for `release`.
+        header.consumed.store(self.consumed, Ordering::Release);
+        // SYNC(cell): a reader after our death finds the position before it finds the cells empty.
+        fence(Ordering::Release);
+        for cell in &header.drained {
+            cell.epoch.store(0, Ordering::Relaxed);
+        }
+    }
+
     /// The ring.
     pub fn ring(&self) -> &Arc<Ring> {
         &self.ring
@@ -65,7 +78,11 @@ impl Consumer {
     /// When the position breaks the ring's rules; the caller quarantines the ring.
     pub fn pending_bytes(&self) -> Result<usize, RingError> {
         // SYNC(commit): the bytes below the position are visible.
-        let committed = self.ring.header().committed.load(Ordering::Acquire);
+        let committed = self
+            .ring
+            .header()
+            .committed
+            .load(labelled("commit.load", Ordering::Acquire));
         let pending = committed.wrapping_sub(self.consumed);
         if pending > self.ring.capacity_bytes() as u64 || !pending.is_multiple_of(8) {
             return Err(RingError::Damaged {
@@ -117,9 +134,13 @@ impl Consumer {
         self.consumed = self.consumed.wrapping_add(length as u64);
         let header = self.ring.header();
         // SYNC(release): we have finished with the bytes.
-        header.consumed.store(self.consumed, Ordering::Release);
+        header
+            .consumed
+            .store(self.consumed, labelled("release.store", Ordering::Release));
         // SYNC(park)
-        fence(Ordering::SeqCst);
+        if is_kept("park.consumer") {
+            fence(Ordering::SeqCst);
+        }
         // Relaxed: ordered by the fence; a stale 0 is excluded by the producer's own fence.
         if header.waiting.load(Ordering::Relaxed) == 0 {
             return;

@@ -1,7 +1,8 @@
 //! Control words: one entry of 32 bytes per callsite, in shared memory, that the hot path loads.
 #![allow(unsafe_code)]
 
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::limits::SETTLE_ROUNDS_MAX;
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
 /// The callsite is off: the call returns at once.
 pub const OFF: u32 = 0;
@@ -9,6 +10,12 @@ pub const OFF: u32 = 0;
 pub const ON: u32 = 1;
 /// The callsite is off, and its calls are counted: some nanoseconds each instead of less than one.
 pub const OFF_COUNTED: u32 = 2;
+/// One call of so many passes; the parameter says of how many.
+pub const EVERY: u32 = 3;
+/// So many calls pass in a second, in all threads together; the parameter says how many.
+pub const PER_SECOND: u32 = 4;
+/// So many calls pass in a second for each value of one field; see [`KeyedLimit`].
+pub const PER_KEY: u32 = 5;
 /// The callsite has not been registered with the running session. Never in shared memory.
 pub const UNREGISTERED: u32 = u32::MAX;
 
@@ -23,11 +30,105 @@ pub struct ControlEntry {
     control: AtomicU32,
     id: AtomicU32,
     parameter: AtomicU64,
-    suppressed: AtomicU64,
-    unused: AtomicU64,
+    /// The control word that the process's own filter gave.
+    base: AtomicU32,
+    /// Calls that may pass before the next refill.
+    budget: AtomicU32,
+    /// The callsite under which kept records of a sample go, 0 as long as there is none.
+    twin: AtomicU32,
+    unused: AtomicU32,
 }
 
-const _: () = assert!(core::mem::size_of::<ControlEntry>() == ENTRY_BYTES);
+const _: () = {
+    use core::mem::{offset_of, size_of};
+    assert!(size_of::<ControlEntry>() == ENTRY_BYTES);
+    assert!(offset_of!(ControlEntry, parameter) == 8);
+    assert!(offset_of!(ControlEntry, base) == 16);
+    assert!(offset_of!(ControlEntry, twin) == 24);
+};
+
+/// What a callsite does: its control word with all that belongs to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Switch {
+    /// The control word.
+    pub control: u32,
+    /// What the word needs to know.
+    pub parameter: u64,
+}
+
+impl Switch {
+    /// A word that needs no parameter.
+    pub const fn plain(control: u32) -> Self {
+        Self {
+            control,
+            parameter: 0,
+        }
+    }
+
+    /// Calls that pass at once when the callsite is switched this way.
+    fn first_budget(self) -> u32 {
+        match self.control {
+            // A line that has just been sampled is seen once without a wait.
+            EVERY => 1,
+            PER_SECOND => u32::try_from(self.parameter).unwrap_or(u32::MAX),
+            _ => 0,
+        }
+    }
+}
+
+/// The parameter of [`PER_KEY`]: calls a second for each key, and which field the key is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyedLimit {
+    /// Calls that pass in a second for each key.
+    pub per_second: u32,
+    /// Which field is the key.
+    pub key: KeyField,
+}
+
+/// How a call finds the field that is its key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyField {
+    /// By its index in the callsite.
+    Index(u8),
+    /// By the hash of its name, where records bring names along.
+    Named(u32),
+}
+
+/// In the upper half of a keyed limit: the rest is the hash of a name.
+const BY_NAME: u32 = 1 << 31;
+
+impl KeyedLimit {
+    /// The parameter.
+    pub fn to_parameter(self) -> u64 {
+        let key = match self.key {
+            KeyField::Index(index) => u32::from(index),
+            KeyField::Named(hash) => hash | BY_NAME,
+        };
+        u64::from(key) << 32 | u64::from(self.per_second)
+    }
+
+    /// Reads a parameter; every number is one.
+    pub fn of(parameter: u64) -> Self {
+        let key = (parameter >> 32) as u32;
+        Self {
+            per_second: parameter as u32,
+            key: if key & BY_NAME != 0 {
+                KeyField::Named(key & !BY_NAME)
+            } else {
+                KeyField::Index(key as u8)
+            },
+        }
+    }
+
+    /// The key that is found by its name.
+    pub fn named(name: &str) -> KeyField {
+        // FNV-1a: names are short, and a mistake would need a record with two names of one hash.
+        let hash = name.bytes().fold(0x811c_9dc5u32, |hash, byte| {
+            (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+        });
+        KeyField::Named(hash & !BY_NAME)
+    }
+}
 
 impl ControlEntry {
     /// An entry with a control word and an id.
@@ -36,8 +137,10 @@ impl ControlEntry {
             control: AtomicU32::new(control),
             id: AtomicU32::new(id),
             parameter: AtomicU64::new(0),
-            suppressed: AtomicU64::new(0),
-            unused: AtomicU64::new(0),
+            base: AtomicU32::new(control),
+            budget: AtomicU32::new(0),
+            twin: AtomicU32::new(0),
+            unused: AtomicU32::new(0),
         }
     }
 
@@ -48,7 +151,7 @@ impl ControlEntry {
         self.control.load(Ordering::Relaxed)
     }
 
-    /// Switches the callsite.
+    /// Switches the callsite, without a look at rules.
     pub fn set_control(&self, control: u32) {
         // Relaxed: as above.
         self.control.store(control, Ordering::Relaxed);
@@ -64,6 +167,116 @@ impl ControlEntry {
     pub(crate) fn set_id(&self, id: u32) {
         self.id.store(id, Ordering::Relaxed);
     }
+
+    /// What the control word needs to know.
+    #[inline(always)]
+    pub fn parameter(&self) -> u64 {
+        // Relaxed: a parameter of the word before or after is taken for some nanoseconds at most.
+        self.parameter.load(Ordering::Relaxed)
+    }
+
+    /// Word and parameter.
+    pub fn switch(&self) -> Switch {
+        Switch {
+            control: self.control(),
+            parameter: self.parameter(),
+        }
+    }
+
+    /// Switches the callsite; whether that changed anything. What was there stays as it is, with its budget.
+    ///
+    /// Whoever stores a word looks afterwards whether what it was made of still holds, see [`settle`].
+    pub fn set_switch(&self, switch: Switch) -> bool {
+        let changed = self.switch() != switch;
+        if changed {
+            // Relaxed: see `parameter`.
+            self.parameter.store(switch.parameter, Ordering::Relaxed);
+            self.budget.store(switch.first_budget(), Ordering::Relaxed);
+            self.set_control(switch.control);
+        }
+        changed
+    }
+
+    /// The control word that the process's own filter gave.
+    pub fn base(&self) -> u32 {
+        // Relaxed: ordered by the fences of `settle`.
+        self.base.load(Ordering::Relaxed)
+    }
+
+    /// Notes what the process's own filter says.
+    pub fn set_base(&self, control: u32) {
+        // Relaxed: as above.
+        self.base.store(control, Ordering::Relaxed);
+        // SYNC(settle): whoever stores a word made of the old base sees the new one afterwards.
+        fence(Ordering::SeqCst);
+    }
+
+    /// Whether a call may pass now.
+    #[inline(always)]
+    pub fn has_budget(&self) -> bool {
+        // Relaxed: a count by itself.
+        self.budget.load(Ordering::Relaxed) > 0
+    }
+
+    /// Takes one of the calls that may pass. No more than a load when there is none.
+    #[inline]
+    pub fn take_budget(&self) -> bool {
+        // Relaxed: a count by itself.
+        let mut left = self.budget.load(Ordering::Relaxed);
+        while left > 0 {
+            match self
+                .budget
+                .compare_exchange_weak(left, left - 1, Ordering::Relaxed, Ordering::Relaxed)
+            {
+                Ok(_) => return true,
+                Err(other) => left = other,
+            }
+        }
+        false
+    }
+
+    /// Lets more calls pass, up to `most` at one time.
+    pub fn add_budget(&self, more: u32, most: u32) {
+        let add = |left: u32| Some(left.saturating_add(more).min(most));
+        // Relaxed: a count by itself. The sum always exists.
+        let _ = self
+            .budget
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+    }
+
+    /// The callsite under which kept records of a sample go; 0 as long as there is none.
+    #[inline]
+    pub fn twin(&self) -> u32 {
+        // Relaxed: a number by itself; the drain looks it up in the table, and a wrong one is an unknown callsite.
+        self.twin.load(Ordering::Relaxed)
+    }
+
+    /// Notes under which callsite kept records go.
+    pub fn set_twin(&self, id: u32) {
+        self.twin.store(id, Ordering::Relaxed);
+    }
+}
+
+/// Switches a callsite as base and rules say, when both may change at any time: `made_of` gives the rules' sequence,
+/// `make` what they make of a base. Whoever changes either stores it first and the words afterwards, so that the last
+/// word always is one of the newest base and rules. Returns whether anything changed.
+pub fn settle(
+    entry: &ControlEntry,
+    mut made_of: impl FnMut() -> u64,
+    mut make: impl FnMut(u32) -> Switch,
+) -> bool {
+    let mut changed = false;
+    // More than a few rounds need somebody who changes rules all the time; his last change settles it.
+    for _ in 0..SETTLE_ROUNDS_MAX {
+        let (sequence, base) = (made_of(), entry.base());
+        changed |= entry.set_switch(make(base));
+        // SYNC(settle): if another one's word was overwritten, what it was made of is seen below.
+        fence(Ordering::SeqCst);
+        if (made_of(), entry.base()) == (sequence, base) {
+            break;
+        }
+    }
+    changed
 }
 
 /// A callsite's pointer to its entry, for statics.
@@ -132,5 +345,84 @@ pub fn unbind_all() {
             .store((&raw const NOT_REGISTERED).cast_mut(), Ordering::Release);
         // Relaxed: written before the element was published.
         at = reference.next.load(Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_keyed_limit_reads_back() {
+        for key in [
+            KeyField::Index(0),
+            KeyField::Index(254),
+            KeyedLimit::named("peer"),
+        ] {
+            for per_second in [0, 1, u32::MAX] {
+                let limit = KeyedLimit { per_second, key };
+                assert_eq!(KeyedLimit::of(limit.to_parameter()), limit);
+            }
+        }
+        assert_ne!(KeyedLimit::named("peer"), KeyedLimit::named("peers"));
+    }
+
+    #[test]
+    fn a_budget_is_never_overdrawn_and_never_overfilled() {
+        let entry = ControlEntry::new(ON, 0);
+        assert!(!entry.take_budget());
+        entry.add_budget(7, 5);
+        let taken = (0..10).filter(|_| entry.take_budget()).count();
+        assert_eq!(taken, 5);
+        entry.add_budget(u32::MAX, u32::MAX);
+        entry.add_budget(u32::MAX, u32::MAX);
+        assert!(entry.take_budget());
+    }
+
+    #[test]
+    fn the_same_switch_twice_keeps_the_budget() {
+        let entry = ControlEntry::new(ON, 0);
+        let switch = Switch {
+            control: PER_SECOND,
+            parameter: 3,
+        };
+        assert!(entry.set_switch(switch));
+        assert!(entry.take_budget());
+        assert!(!entry.set_switch(switch));
+        assert_eq!((0..10).filter(|_| entry.take_budget()).count(), 2);
+    }
+
+    #[test]
+    fn a_word_is_made_again_when_its_base_or_its_rules_change_meanwhile() {
+        let entry = ControlEntry::new(ON, 0);
+        let sequence = core::cell::Cell::new(1);
+        let mut made = Vec::new();
+        settle(
+            &entry,
+            || sequence.get(),
+            |base| {
+                made.push((sequence.get(), base));
+                match made.len() {
+                    1 => entry.set_base(OFF),
+                    2 => sequence.set(2),
+                    _ => {}
+                }
+                Switch::plain(base)
+            },
+        );
+        assert_eq!(made, [(1, ON), (1, OFF), (2, OFF)]);
+        assert_eq!(entry.control(), OFF);
+    }
+
+    #[test]
+    fn settling_ends_when_somebody_changes_the_rules_all_the_time() {
+        let entry = ControlEntry::new(ON, 0);
+        let mut sequence = 0;
+        let count = || {
+            sequence += 1;
+            sequence
+        };
+        assert!(settle(&entry, count, |_| Switch::plain(OFF)));
+        assert_eq!(entry.control(), OFF);
     }
 }

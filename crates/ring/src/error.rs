@@ -28,6 +28,12 @@ pub enum RingError {
         /// Bytes asked for.
         bytes: u64,
     },
+    /// What should be a file of a session is a pipe, a device or a directory.
+    #[error("{path} is not a regular file, so that it belongs to no session; remove it")]
+    NotAFile {
+        /// Its path.
+        path: PathBuf,
+    },
     /// A directory that somebody else could write to.
     #[error("{path} is not safe for a session: {what}; remove it, or choose another run directory")]
     UnsafeDirectory {
@@ -35,6 +41,17 @@ pub enum RingError {
         path: PathBuf,
         /// What is wrong with it.
         what: &'static str,
+    },
+    /// Somebody else's agent.
+    #[error(
+        "the agent at {path} runs as user {uid}: it is believed if that is root, your own user, or the one whom the \
+         directory belongs to, with nobody else writing there; mend that, or choose another socket"
+    )]
+    UntrustedAgent {
+        /// The socket.
+        path: PathBuf,
+        /// The agent's user.
+        uid: u32,
     },
     /// Bytes that are not what they claim to be.
     #[error("{what} is damaged: {field} is {found:#x}, expected {expected}")]
@@ -55,6 +72,12 @@ pub enum RingError {
         what: &'static str,
         /// The most there may be.
         limit: u64,
+    },
+    /// Another tool is changing the rules of the session.
+    #[error("another command is changing the rules in {path}; try again when it has ended")]
+    Busy {
+        /// The file of the rules.
+        path: PathBuf,
     },
     /// A session that another process is using.
     #[error("the session {path} belongs to process {pid}, which is alive")]

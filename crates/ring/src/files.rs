@@ -1,13 +1,12 @@
 //! The files of sessions: directories that nobody else may write to, names, locks, and the list of sessions.
 
-use crate::sys;
-use crate::{RingError, limits::CALLSITES_MAX};
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use crate::{Leaked, RingError, limits::CALLSITES_MAX, sys};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The default run directory: shared memory that goes away with the machine's power.
 pub fn default_run_dir() -> PathBuf {
@@ -19,24 +18,81 @@ pub(crate) fn ring_name(index: u32) -> String {
     format!("ring-{index:05}")
 }
 
+/// Which file it is, under whatever path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct FileId {
+    dev: u64,
+    ino: u64,
+}
+
+impl FileId {
+    fn of(found: &Metadata) -> Self {
+        Self {
+            dev: found.dev(),
+            ino: found.ino(),
+        }
+    }
+}
+
+/// A session file whose record lock this process holds: it says that the process lives.
+#[derive(Debug)]
+struct Held {
+    id: FileId,
+    file: File,
+}
+
+/// The session files that this process holds. Closing any descriptor of such a file would give up its lock, so it is
+/// opened once, and whoever opens or closes a session file at all does so with this list locked: then nobody has a
+/// second descriptor of a file that another thread is about to hold. Behind a pointer because the child of a `fork`,
+/// which holds none of them, may find the list locked for ever.
+static HELD: Leaked<Mutex<Vec<Held>>> = Leaked::none();
+
+fn held_files() -> MutexGuard<'static, Vec<Held>> {
+    static FORK_IS_NOTED: AtomicBool = AtomicBool::new(false);
+    // Relaxed: only whoever sees the `false` notes it.
+    if !FORK_IS_NOTED.swap(true, Ordering::Relaxed) {
+        sys::at_fork_child(forget_held);
+    }
+    HELD.value_or(Mutex::default)
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+}
+
+/// In the child of a `fork`: a process's locks are not inherited.
+extern "C" fn forget_held() {
+    HELD.clear();
+}
+
+/// Runs `work` on the `session` file of a directory, and says whether this process holds it.
+pub(crate) fn with_session_file<T>(
+    dir: &Path,
+    work: impl FnOnce(&File, bool) -> Result<T, RingError>,
+) -> Result<T, RingError> {
+    let path = dir.join("session");
+    let files = held_files();
+    match held_at(&files, &path) {
+        Some(file) => work(file, true),
+        None => work(&open_existing(&path)?, false),
+    }
+}
+
+/// The file at a path, if this process holds it. Found out without opening it, which would be a descriptor to close.
+fn held_at<'a>(files: &'a [Held], path: &Path) -> Option<&'a File> {
+    let id = FileId::of(&fs::symlink_metadata(path).ok()?);
+    files.iter().find(|held| held.id == id).map(|held| &held.file)
+}
+
 /// The directory of one session, with its lock.
 #[derive(Debug)]
 pub(crate) struct SessionDir {
     path: PathBuf,
-    /// The session file; its record lock says that the process lives. Closing any descriptor of the file would
-    /// give up the lock, so this process opens it once.
-    lock: File,
+    id: FileId,
 }
 
-/// The sessions that this process holds. Opening and closing the file of one of them would give up its lock.
-static OWN: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
-
-/// Whether this process holds the session.
-pub(crate) fn is_own(path: &Path) -> bool {
-    OWN.lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .iter()
-        .any(|own| own == path)
+impl Drop for SessionDir {
+    fn drop(&mut self) {
+        held_files().retain(|held| held.id != self.id);
+    }
 }
 
 impl SessionDir {
@@ -59,33 +115,49 @@ impl SessionDir {
 
     fn lock_new(path: PathBuf) -> Result<Self, RingError> {
         let file_path = path.join("session");
+        let mut files = held_files();
         let file = create_private(&file_path)?;
-        let lock = |cause| RingError::io("lock", &file_path, cause);
-        if !sys::lock_for_process(&file).map_err(lock)? {
-            return Err(RingError::Alive { path, pid: 0 });
+        let dir = Self::hold(&path, file, &mut files)?;
+        drop(files);
+        let reserved =
+            dir.with_file(|file| reserve(file, &file_path, 0, crate::session_header::SESSION_BYTES as u64));
+        if let Err(error) = reserved {
+            // An empty session is of no use to anybody; the first error is the one to tell.
+            let _ = dir.remove();
+            return Err(error);
         }
-        OWN.lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(path.clone());
-        reserve(&file, &file_path, 0, crate::session_header::SESSION_BYTES as u64)?;
-        Ok(Self { path, lock: file })
+        Ok(dir)
     }
 
     /// Opens a session that a dead process left, and locks it.
     pub(crate) fn adopt(path: &Path) -> Result<Self, RingError> {
+        let mut files = held_files();
         let file_path = path.join("session");
-        let file = open_existing(&file_path)?;
-        let lock = |cause| RingError::io("lock", &file_path, cause);
-        if !sys::lock_for_process(&file).map_err(lock)? {
-            let pid = sys::lock_holder(&file).ok().flatten().unwrap_or(0);
+        // To ask the kernel would not help: it grants a process the locks that it has.
+        if held_at(&files, &file_path).is_some() {
             return Err(RingError::Alive {
                 path: path.to_owned(),
-                pid,
+                pid: std::process::id(),
             });
         }
+        let file = open_existing(&file_path)?;
+        Self::hold(path, file, &mut files)
+    }
+
+    /// Locks a session file for this process.
+    fn hold(path: &Path, file: File, files: &mut Vec<Held>) -> Result<Self, RingError> {
+        let io = |action, cause| RingError::io(action, path.join("session"), cause);
+        let id = FileId::of(&file.metadata().map_err(|cause| io("look at", cause))?);
+        if !sys::lock_for_process(&file).map_err(|cause| io("lock", cause))? {
+            return Err(RingError::Alive {
+                path: path.to_owned(),
+                pid: sys::lock_holder(&file).ok().flatten().unwrap_or(0),
+            });
+        }
+        files.push(Held { id, file });
         Ok(Self {
             path: path.to_owned(),
-            lock: file,
+            id,
         })
     }
 
@@ -108,13 +180,25 @@ impl SessionDir {
 
     /// Maps the session file.
     pub(crate) fn map_session_file(&self, bytes: usize) -> Result<sys::Mapping, RingError> {
-        sys::Mapping::plain(&self.lock, 0, bytes)
-            .map_err(|cause| RingError::io("map", self.path.join("session"), cause))
+        self.with_file(|file| {
+            sys::Mapping::plain(file, 0, bytes)
+                .map_err(|cause| RingError::io("map", self.path.join("session"), cause))
+        })
     }
 
-    /// The session file.
-    pub(crate) fn session_file(&self) -> &File {
-        &self.lock
+    /// Runs `work` on the session file.
+    pub(crate) fn with_file<T>(
+        &self,
+        work: impl FnOnce(&File) -> Result<T, RingError>,
+    ) -> Result<T, RingError> {
+        match held_files().iter().find(|held| held.id == self.id) {
+            Some(held) => work(&held.file),
+            None => Err(RingError::io(
+                "use",
+                self.path.join("session"),
+                io::Error::other("it belongs to the process that this one was forked from"),
+            )),
+        }
     }
 
     /// Removes the directory and its files. The session file goes last: until then the session can be found.
@@ -174,14 +258,25 @@ fn create_private(path: &Path) -> Result<File, RingError> {
         .map_err(|cause| RingError::io("make", path, cause))
 }
 
-/// Opens a file of a session for reading and writing, never through a link.
+/// Opens a file of a session for reading and writing: never through a link, and nothing but a file, because a pipe or
+/// a device would keep its reader waiting.
 pub(crate) fn open_existing(path: &Path) -> Result<File, RingError> {
-    OpenOptions::new()
+    let file = OpenOptions::new()
         .read(true)
         .write(true)
-        .custom_flags(libc::O_NOFOLLOW)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY)
         .open(path)
-        .map_err(|cause| RingError::io("open", path, cause))
+        .map_err(|cause| RingError::io("open", path, cause))?;
+    let found = file
+        .metadata()
+        .map_err(|cause| RingError::io("look at", path, cause))?;
+    if found.is_file() {
+        Ok(file)
+    } else {
+        Err(RingError::NotAFile {
+            path: path.to_owned(),
+        })
+    }
 }
 
 /// An application's name as part of a file name: letters, digits, `.`, `_` and `-` stay, the rest becomes `_`.

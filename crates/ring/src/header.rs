@@ -1,11 +1,12 @@
-//! The shared header of a ring: one page, drawn in `spec/ring.md`. Everything in it is atomic, because the other
-//! end may be in another process.
+//! The shared header of a ring: the end of its file, drawn in `spec/ring.md`. Everything in it is atomic, because the
+//! other end may be in another process.
 
 use crate::limits::{RING_BYTES_MAX, RING_BYTES_MIN, THREAD_NAME_BYTES};
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, labelled};
 use crate::{DropReason, RingError};
 
-/// Bytes of the header, and where the data area begins.
+/// Bytes of the header, which lies behind the data area: so both begin at a multiple of any page size up to the
+/// smallest ring, and can be mapped apart.
 pub const RING_HEADER_BYTES: usize = 4096;
 
 /// `LDRING` and the two bytes of the format's version.
@@ -44,7 +45,7 @@ pub(crate) struct DrainedCell {
     pub(crate) position: AtomicU64,
 }
 
-/// The first page of a ring. Grouped in cache lines by who writes.
+/// The header of a ring. Grouped in cache lines by who writes.
 #[repr(C)]
 #[derive(Debug)]
 pub struct RingHeader {
@@ -94,6 +95,20 @@ const _: () = {
     assert!(size_of::<RingHeader>() <= RING_HEADER_BYTES);
 };
 
+/// The capacity of a ring whose file has this length.
+pub(crate) fn capacity_of(file_bytes: u64) -> Result<usize, RingError> {
+    let capacity = file_bytes.saturating_sub(RING_HEADER_BYTES as u64);
+    let within = (RING_BYTES_MIN as u64..=RING_BYTES_MAX as u64).contains(&capacity);
+    if within && capacity.is_power_of_two() {
+        return Ok(capacity as usize);
+    }
+    Err(damaged(
+        "file size",
+        file_bytes,
+        "4096 bytes more than a power of two from 64 KiB to 1 GiB",
+    ))
+}
+
 impl RingHeader {
     /// Makes zeroed memory an empty ring.
     pub(crate) fn format(&self, capacity_bytes: usize) {
@@ -103,37 +118,34 @@ impl RingHeader {
         self.magic.store(RING_MAGIC, Ordering::Relaxed);
     }
 
-    /// The capacity, if the header is one of ours.
-    pub(crate) fn check(&self, file_bytes: u64) -> Result<usize, RingError> {
+    /// Whether the header is one of ours, and says of the capacity what the file's length says.
+    pub(crate) fn check(&self, capacity_bytes: usize) -> Result<(), RingError> {
         // Relaxed: the values are checked, whatever they are.
         let magic = self.magic.load(Ordering::Relaxed);
         if magic != RING_MAGIC {
             return Err(damaged("magic", magic, "LDRING and version 1"));
         }
         let capacity = self.capacity_bytes.load(Ordering::Relaxed);
-        let within = (RING_BYTES_MIN as u64..=RING_BYTES_MAX as u64).contains(&capacity);
-        if !within || !capacity.is_power_of_two() {
+        if capacity != capacity_bytes as u64 {
             return Err(damaged(
                 "capacity",
                 capacity,
-                "a power of two from 64 KiB to 1 GiB",
+                "the length of the file without its header",
             ));
         }
-        if file_bytes < capacity + RING_HEADER_BYTES as u64 {
-            return Err(damaged("file size", file_bytes, "the header and the capacity"));
-        }
-        Ok(capacity as usize)
+        Ok(())
     }
 
     /// Who has the ring.
     pub fn state(&self) -> RingState {
         // SYNC(state): what the last owner wrote is visible to the next.
-        RingState::from_code(self.state.load(Ordering::Acquire))
+        RingState::from_code(self.state.load(labelled("state.load", Ordering::Acquire)))
     }
 
     pub(crate) fn store_state(&self, state: RingState) {
         // SYNC(state)
-        self.state.store(state as u32, Ordering::Release);
+        self.state
+            .store(state as u32, labelled("state.store", Ordering::Release));
     }
 
     /// The kernel's number of the thread that has, or last had, the ring.
@@ -167,6 +179,12 @@ impl RingHeader {
             word.store(u64::from_le_bytes(eight), Ordering::Relaxed);
         }
         self.thread_id.store(thread_id, Ordering::Relaxed);
+    }
+
+    /// Up to where the ring is drained, by the drain's word.
+    pub fn consumed_position(&self) -> u64 {
+        // Relaxed: tells whether anything moves.
+        self.consumed.load(Ordering::Relaxed)
     }
 
     /// Records committed so far, gap records not counted.

@@ -10,6 +10,8 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 /// use logdrive_ring::Leaked;
 /// static NAME: Leaked<String> = Leaked::none();
 /// assert!(NAME.value().is_none());
+/// assert_eq!(NAME.value_or(|| "first".to_owned()), "first");
+/// assert_eq!(NAME.value_or(|| "second".to_owned()), "first");
 /// NAME.set("a".to_owned());
 /// assert_eq!(NAME.value().map(String::as_str), Some("a"));
 /// NAME.clear();
@@ -30,6 +32,29 @@ impl<T: Send + Sync + 'static> Leaked<T> {
         // SYNC(leaked): the value is initialised before its address is stored.
         // SAFETY: null, or the address of a box that was leaked.
         unsafe { self.0.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// The value; makes it where there is none. Of several threads that make one, one wins.
+    pub fn value_or(&self, make: impl FnOnce() -> T) -> &'static T {
+        if let Some(value) = self.value() {
+            return value;
+        }
+        let made = Box::into_raw(Box::new(make()));
+        // SYNC(leaked)
+        let exchanged =
+            self.0
+                .compare_exchange(core::ptr::null_mut(), made, Ordering::AcqRel, Ordering::Acquire);
+        match exchanged {
+            // SAFETY: the box was leaked with this exchange.
+            Ok(_) => unsafe { &*made },
+            Err(other) => {
+                // SAFETY: `made` came from a box and was not published; `other` is the address of a leaked box.
+                unsafe {
+                    drop(Box::from_raw(made));
+                    &*other
+                }
+            }
+        }
     }
 
     /// Replaces the value. The old one stays in memory.

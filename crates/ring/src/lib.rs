@@ -5,7 +5,12 @@
 //! means; it knows lengths and positions. `spec/ring.md` and `spec/session.md` draw the bytes.
 //!
 //! Only this crate (and the few modules that ARCHITECTURE.md lists) holds `unsafe` code.
+// A model has no system below it, so that most of the crate has no use there.
+#![cfg_attr(loom, allow(dead_code, unused_imports))]
 
+mod bell;
+#[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
+pub mod channel;
 pub mod clock;
 mod consumer;
 #[cfg(not(loom))]
@@ -23,39 +28,71 @@ mod sys;
 #[cfg(not(loom))]
 mod buffers;
 #[cfg(not(loom))]
+mod counts;
+#[cfg(not(loom))]
 mod files;
 #[cfg(not(loom))]
 mod leaked;
 #[cfg(not(loom))]
 pub mod local;
+#[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
+mod memory_file;
+#[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
+mod peer;
+#[cfg(not(loom))]
+pub mod rules;
+#[cfg(not(loom))]
+mod observer;
 #[cfg(not(loom))]
 mod session;
 #[cfg(not(loom))]
 mod session_header;
+#[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
+mod session_memory;
+#[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
+mod shared_session;
 #[cfg(not(loom))]
 pub mod signals;
+#[cfg(not(loom))]
+pub mod tally;
 #[cfg(not(loom))]
 mod view;
 
 #[cfg(not(loom))]
-pub use buffers::{
+pub use bell::AgentLine;
+#[cfg(not(loom))]
+pub use buffers::{Journal, 
     BUFFER_BYTES_MIN, BUFFERS_MAX, Buffer, Buffers, CONFIG_BYTES_MAX, Place, SINKS_MAX, SinkCounts,
 };
 pub use clock::{Calibration, Calibrator, ClockSource};
 pub use consumer::Consumer;
+#[cfg(not(loom))]
+pub use counts::{CallsiteCounters, CallsiteCounts, CallsiteTotals, CountsView};
 pub use drop_reason::{DropReason, FullPolicy};
 pub use error::RingError;
 #[cfg(not(loom))]
 pub use files::{default_run_dir, file_part};
 #[cfg(not(loom))]
 pub use leaked::Leaked;
+#[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
+pub use memory_file::{MemoryId, is_memory_file};
+#[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
+pub use peer::{Exit, Peer, exit_of, is_privileged};
+#[cfg(not(loom))]
+pub use observer::{Observer, Sight};
 pub use producer::{Admission, Producer};
 pub use put::Put;
-pub use ring::{DrainBell, RING_HEADER_BYTES, Ring, RingHeader, RingState, capacity_for};
+pub use ring::{DrainBell, RING_HEADER_BYTES, Ring, RingHeader, RingState, capacity_for, record_bytes_max};
 #[cfg(not(loom))]
 pub use session::{Session, SessionOptions};
 #[cfg(not(loom))]
 pub use session_header::SessionHeader;
+#[cfg(loom)]
+pub use sync::{ENDS, WEAKENED};
+#[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
+pub use session_memory::SessionMemory;
+#[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
+pub use shared_session::{SharedOptions, SharedSession};
 pub use sys::user_id;
 #[cfg(not(loom))]
 pub use view::{Found, SessionView, find_sessions};

@@ -1,6 +1,7 @@
 //! Every bound of the ring and session formats, each with the reason for the number.
 
-/// Smallest ring: two pages of records, so that a record of an eighth is still useful.
+/// Smallest ring: an eighth of it is a useful record, and its header begins at a multiple of any page size that a
+/// kernel has today.
 pub const RING_BYTES_MIN: usize = 64 * 1024;
 
 /// Largest ring: positions are 64 bits, this bounds a mistaken or hostile header.
@@ -31,6 +32,12 @@ pub const APP_NAME_BYTES: usize = 64;
 /// A record may take this part of a ring at most, so that a few large ones never fill it.
 pub const RECORD_PART_OF_RING: usize = 8;
 
+/// Bytes of the longest record of any ring, as in the limits of the record format.
+pub const RECORD_BYTES_MAX: usize = 64 * 1024;
+
+/// Bytes of a record that every ring takes: longer ones are compared with the ring that they go to.
+pub const RECORD_BYTES_SURE: usize = RING_BYTES_MIN / RECORD_PART_OF_RING;
+
 /// How long a producer with policy `wait` parks, once per overload episode, in milliseconds.
 pub const WAIT_MS_MAX: u32 = 10;
 
@@ -45,3 +52,42 @@ pub const FREE_RING_LOOKS: u32 = 50;
 
 /// Pause between two such looks, in microseconds.
 pub const FREE_RING_LOOK_US: u64 = 200;
+
+/// Rules of one session: more than anybody keeps in mind, and few enough to look through for every new callsite.
+pub const RULES_MAX: usize = 256;
+
+/// Bytes of the file that holds rules: its header, and two tables of rules, of which one is in force.
+pub const RULES_FILE_BYTES: usize = 64 * 1024;
+
+/// Bytes of a name in a rule: a module, target, file or field, as in the limits of the record format.
+pub const RULE_NAME_BYTES_MAX: usize = 1024;
+
+/// How often a reader of the rules begins again because they were changed meanwhile.
+pub const RULE_READS_MAX: usize = 100;
+
+/// How long a tool waits for another one that changes the rules of the same session, in milliseconds. Each takes
+/// some milliseconds for the largest program.
+pub const RULES_WAIT_MS_MAX: u64 = 2_000;
+
+/// How often a control word is made again because rules or filter changed meanwhile: each round needs another change
+/// within microseconds, and the last one who changes them settles the word.
+pub const SETTLE_ROUNDS_MAX: usize = 100;
+
+/// Sampled callsites that a thread has counts of its own for. Further ones push each other out, at some ten
+/// nanoseconds a time.
+pub const TALLY_SLOTS: usize = 64;
+
+/// Calls that a thread counts for itself before it tells the session of them.
+pub const TALLY_UNTOLD_MAX: u32 = 256;
+
+/// Free rings below which a process asks its agent for more.
+pub const AGENT_RINGS_SPARE: usize = 2;
+
+/// Rings that it asks for at a time: programs start their threads in bunches.
+pub const AGENT_RINGS_ASKED: u32 = 4;
+
+/// How long a thread without a ring waits for its agent, in milliseconds; as a full ring with policy `wait`, twice.
+pub const AGENT_RING_WAIT_MS: u64 = 20;
+
+/// How long no thread waits after one has waited in vain, in milliseconds.
+pub const AGENT_RING_STALL_MS: u64 = 1_000;

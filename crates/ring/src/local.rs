@@ -7,11 +7,12 @@
 
 use crate::clock::{counter_ticks, monotonic_ns};
 use crate::drop_reason::{DropReason, FullPolicy};
-use crate::producer::{Admission, Producer};
+use crate::producer::{Admission, Hot, Producer};
 use crate::put::Put;
 use crate::sys;
+use crate::tally::{self, Tally};
 use core::cell::{Cell, UnsafeCell};
-use core::mem::ManuallyDrop;
+use core::mem::{ManuallyDrop, offset_of};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence, fence};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -39,29 +40,34 @@ pub enum Clock {
     Coarse(&'static AtomicU64),
 }
 
+/// What the hot path reads and writes is one cache line, the first.
+#[repr(C, align(64))]
 struct Local {
-    /// Whether the thread is one of the logger's own, which must not log.
-    denied: Cell<bool>,
     /// Whether a log call of this thread is under way; a signal handler that logs sees it.
     busy: Cell<bool>,
+    /// Whether the thread is one of the logger's own, which must not log.
+    denied: Cell<bool>,
     policy: Cell<FullPolicy>,
-    clock: Cell<Clock>,
     generation: Cell<u32>,
+    clock: Cell<Clock>,
+    producer: UnsafeCell<ManuallyDrop<Producer>>,
     /// Calls that their level switched off, minus one: the first of them overflows to zero and lists the thread.
     disabled: AtomicU64,
-    producer: UnsafeCell<ManuallyDrop<Producer>>,
 }
+
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(offset_of!(Local, producer) + size_of::<Hot>() == 64);
 
 impl Local {
     const fn new() -> Self {
         Self {
-            denied: Cell::new(false),
             busy: Cell::new(false),
+            denied: Cell::new(false),
             policy: Cell::new(FullPolicy::Wait),
-            clock: Cell::new(Clock::Counter),
             generation: Cell::new(0),
-            disabled: AtomicU64::new(u64::MAX),
+            clock: Cell::new(Clock::Counter),
             producer: UnsafeCell::new(ManuallyDrop::new(Producer::detached())),
+            disabled: AtomicU64::new(u64::MAX),
         }
     }
 }
@@ -91,7 +97,7 @@ static DISABLED_BY_ENDED_THREADS: AtomicU64 = AtomicU64::new(0);
 static PLACES: AtomicPtr<Mutex<Vec<Place>>> = AtomicPtr::new(core::ptr::null_mut());
 
 #[derive(PartialEq, Clone, Copy)]
-struct Place(*const Local);
+struct Place(*const Local, *const Tally);
 // SAFETY: a place is listed only while its thread lives, and others touch nothing of it but its atomics.
 unsafe impl Send for Place {}
 
@@ -118,7 +124,7 @@ struct Owner(Place);
 
 impl Owner {
     fn list() -> Self {
-        let place = LOCAL.with(|local| Place(local));
+        let place = LOCAL.with(|local| Place(local, tally::place()));
         places()
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -139,15 +145,37 @@ impl Drop for Owner {
             DISABLED_BY_ENDED_THREADS.fetch_add(disabled, Ordering::Relaxed);
             detach(local);
         });
+        // SAFETY: the place is the calling thread's own.
+        unsafe { &*self.0.1 }.close();
     }
 }
 
 /// Writes one record of the given length, a multiple of 8 and at least 16, into the calling thread's ring.
 ///
 /// `fill` writes the values behind the header. Never blocks unless the ring is full and its policy parks; never
-/// allocates; makes no system call but that park. Callsite 0 is not counted as a record.
+/// allocates; makes no system call but that park.
 #[inline(always)]
 pub fn write(callsite_id: u32, length: usize, urgent: bool, fill: impl FnOnce(&mut Put<'_>)) -> Wrote {
+    write_as::<true>(callsite_id, length, urgent, fill)
+}
+
+/// As [`write`], for what tells about records and does not count as one.
+pub fn write_uncounted(
+    callsite_id: u32,
+    length: usize,
+    urgent: bool,
+    fill: impl FnOnce(&mut Put<'_>),
+) -> Wrote {
+    write_as::<false>(callsite_id, length, urgent, fill)
+}
+
+#[inline(always)]
+fn write_as<const COUNTED: bool>(
+    callsite_id: u32,
+    length: usize,
+    urgent: bool,
+    fill: impl FnOnce(&mut Put<'_>),
+) -> Wrote {
     // No closure around the body: it would be a call of its own, with its captures on the stack.
     let place = LOCAL.with(core::ptr::from_ref);
     // SAFETY: the place lives as long as the thread, without a destructor, and the reference ends with this call.
@@ -176,11 +204,11 @@ pub fn write(callsite_id: u32, length: usize, urgent: bool, fill: impl FnOnce(&m
     unsafe {
         let mut put = producer.hot.space(length);
         put.zero_tail();
-        put.u32(length as u32);
-        put.u32(callsite_id);
+        // Length and callsite id in one store.
+        put.u64(length as u64 | u64::from(callsite_id) << 32);
         put.u64(ticks);
         fill(&mut put);
-        producer.hot.commit(length, callsite_id != 0);
+        producer.hot.commit::<COUNTED>(length);
     }
     compiler_fence(Ordering::SeqCst);
     local.busy.set(false);
@@ -351,6 +379,19 @@ pub fn disabled_calls() -> u64 {
     living.wrapping_add(DISABLED_BY_ENDED_THREADS.load(Ordering::Relaxed))
 }
 
+/// Lists the calling thread, so that others find its counters and its end gives them away; `false` when it is ending.
+pub(crate) fn list_thread() -> bool {
+    OWNER.try_with(|_| ()).is_ok()
+}
+
+/// The counters of all listed threads.
+pub(crate) fn for_each_tally(work: impl Fn(&Tally)) {
+    for place in places().lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        // SAFETY: listed places live, see `disabled_calls`, and all in a tally is atomic.
+        work(unsafe { &*place.1 });
+    }
+}
+
 /// The generation that [`attach`] takes.
 pub fn generation() -> u32 {
     // SYNC(generation)
@@ -404,6 +445,8 @@ extern "C" fn in_child() {
         local.busy.set(false);
         local.disabled.store(u64::MAX, Ordering::Relaxed);
     });
+    // SAFETY: the place is the calling thread's own.
+    unsafe { &*tally::place() }.forget();
     // Where the thread was listed before, it is listed in the new list, too; a new owner lists itself.
     let place = OWNER.try_with(|owner| owner.0);
     if let Ok(place) = place {

@@ -6,15 +6,16 @@
 #![allow(unsafe_code)]
 
 use crate::drop_reason::{DropReason, FullPolicy};
-use crate::limits::{BLOCK_RECHECK_MS, RECORD_PART_OF_RING, WAIT_MS_MAX};
+use crate::limits::{BLOCK_RECHECK_MS, RECORD_BYTES_SURE, WAIT_MS_MAX};
 use crate::put::Put;
 use crate::ring::{Ring, RingState};
-use crate::sync::{AtomicU64, Ordering, fence};
+use crate::sync::{AtomicU64, Ordering, fence, is_kept, labelled};
 use crate::sys;
 use std::sync::Arc;
 
 /// The writing end of one ring, owned by one thread.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Producer {
     pub(crate) hot: Hot,
     ring: Option<Arc<Ring>>,
@@ -29,7 +30,6 @@ pub(crate) struct Hot {
     mask: u64,
     data: *mut u8,
     header: *const crate::header::RingHeader,
-    records: u64,
 }
 
 /// How far ahead of a record its successors' cache lines are asked for.
@@ -57,15 +57,16 @@ impl Hot {
             mask: 0,
             data: core::ptr::null_mut(),
             header: core::ptr::null(),
-            records: 0,
         }
     }
 
     /// Whether a record of this length can be written without asking anybody.
     #[inline(always)]
     pub(crate) fn fits(&self, length: usize) -> bool {
+        // A longer record may be too long for this ring, and is worth the slow path. A constant for most calls.
         // Relaxed: only the owner raises it; a zero from elsewhere may be seen late.
-        self.position.wrapping_add(length as u64) <= self.limit.load(Ordering::Relaxed)
+        length <= RECORD_BYTES_SURE
+            && self.position.wrapping_add(length as u64) <= self.limit.load(Ordering::Relaxed)
     }
 
     /// Where the next record goes.
@@ -101,16 +102,18 @@ impl Hot {
     /// # Safety
     /// A ring must be attached, and `length` bytes must have been written.
     #[inline(always)]
-    pub(crate) unsafe fn commit(&mut self, length: usize, counted: bool) {
+    pub(crate) unsafe fn commit<const COUNTED: bool>(&mut self, length: usize) {
         self.position = self.position.wrapping_add(length as u64);
         // SAFETY: `header` points into the ring's mapping, which lives as long as the producer.
         let header = unsafe { &*self.header };
         // SYNC(commit): the record's bytes are visible before the position that covers them.
-        header.committed.store(self.position, Ordering::Release);
-        if counted {
-            self.records = self.records.wrapping_add(1);
-            // Relaxed: a statistic with one writer.
-            header.records.store(self.records, Ordering::Relaxed);
+        header
+            .committed
+            .store(self.position, labelled("commit.store", Ordering::Release));
+        if COUNTED {
+            // Relaxed, and not one atomic step: a statistic with one writer.
+            let records = header.records.load(Ordering::Relaxed);
+            header.records.store(records.wrapping_add(1), Ordering::Relaxed);
         }
     }
 }
@@ -140,7 +143,6 @@ impl Producer {
             #[cfg(loom)]
             data: core::ptr::null_mut(),
             header: ring.header(),
-            records: ring.header().records(),
         };
         Self {
             hot,
@@ -171,7 +173,7 @@ impl Producer {
             ring.model_write(self.hot.position, record);
         }
         // SAFETY: attached, and the bytes have just been written.
-        unsafe { self.hot.commit(record.len(), true) };
+        unsafe { self.hot.commit::<true>(record.len()) };
         Admission::Granted
     }
 
@@ -197,8 +199,10 @@ impl Producer {
             ring,
             position: self.hot.position,
         };
-        if length > ring.capacity_bytes() / RECORD_PART_OF_RING {
+        if length > ring.record_bytes_max() {
             ring.header().count_drop(DropReason::TooLarge);
+            // As below.
+            self.hot.limit.store(0, Ordering::Relaxed);
             return Admission::Dropped;
         }
         let mut room = end.has_room(length, urgent);
@@ -293,7 +297,9 @@ impl End<'_> {
         // Relaxed: ordered by the fence below.
         header.waiting.store(1, Ordering::Relaxed);
         // SYNC(park): either the consumer sees `waiting`, or we see what it released.
-        fence(Ordering::SeqCst);
+        if is_kept("park.producer") {
+            fence(Ordering::SeqCst);
+        }
         if self.has_room(length, urgent) {
             return;
         }
@@ -307,7 +313,11 @@ impl End<'_> {
 
     fn free_bytes(&self) -> u64 {
         // SYNC(release): the consumer has finished with the bytes before its position passes them.
-        let consumed = self.ring.header().consumed.load(Ordering::Acquire);
+        let consumed = self
+            .ring
+            .header()
+            .consumed
+            .load(labelled("release.load", Ordering::Acquire));
         let used = self.position.wrapping_sub(consumed);
         // A position that runs ahead of ours is a broken consumer; it frees nothing.
         (self.ring.capacity_bytes() as u64).saturating_sub(used)
@@ -339,6 +349,7 @@ impl Drop for Producer {
     fn drop(&mut self) {
         if let Some(ring) = &self.ring {
             ring.header().store_state(RingState::Ended);
+            ring.let_go();
             ring.wake_drain();
         }
     }

@@ -1,9 +1,12 @@
 //! A ring in memory: its mapping and header, and the hand-over between threads.
 #![allow(unsafe_code)]
 
+pub use crate::bell::DrainBell;
 pub use crate::header::{RING_HEADER_BYTES, RingHeader, RingState};
 
-use crate::limits::{RING_BYTES_MAX, RING_BYTES_MIN};
+#[cfg(not(loom))]
+use crate::header::capacity_of;
+use crate::limits::{RECORD_BYTES_MAX, RECORD_PART_OF_RING, RING_BYTES_MAX, RING_BYTES_MIN};
 use crate::sync::{AtomicU32, Ordering};
 use crate::{RingError, sys};
 use std::fs::File;
@@ -20,48 +23,10 @@ pub struct Ring {
     index: u32,
     /// Whether an overload episode is on; the producer's own, kept here because producers come and go.
     overloaded: AtomicU32,
-    /// The word on which the drain sleeps, where producer and drain share a process.
+    /// Whether a producer of this process has the ring, whatever the shared header says.
+    held: AtomicU32,
+    /// What wakes the drain, where this process writes the ring.
     drain_bell: Option<&'static DrainBell>,
-}
-
-/// The word that a sleeping drain waits on.
-#[derive(Debug)]
-pub struct DrainBell {
-    word: AtomicU32,
-}
-
-impl DrainBell {
-    /// A drain that is awake.
-    #[cfg(not(loom))]
-    pub const fn new() -> Self {
-        Self {
-            word: AtomicU32::new(0),
-        }
-    }
-
-    /// Sleeps until somebody rings, at most this long. The caller looks for work again afterwards.
-    pub fn sleep(&self, timeout_ns: u64) {
-        // SYNC(bell): whoever sees the 1 has work that we shall see after its wake.
-        self.word.store(1, Ordering::SeqCst);
-        sys::futex_wait(&self.word, 1, timeout_ns);
-        // Relaxed: only a hint for the next ringer.
-        self.word.store(0, Ordering::Relaxed);
-    }
-
-    /// Wakes the drain if it sleeps. Costs a load otherwise.
-    pub fn ring(&self) {
-        // SYNC(bell)
-        if self.word.load(Ordering::SeqCst) == 1 && self.word.swap(0, Ordering::SeqCst) == 1 {
-            sys::futex_wake(&self.word);
-        }
-    }
-}
-
-#[cfg(not(loom))]
-impl Default for DrainBell {
-    fn default() -> Self {
-        Self::new()
-    }
 }
 
 /// Rounds a wish to a capacity that the format allows.
@@ -69,10 +34,15 @@ pub fn capacity_for(bytes: usize) -> usize {
     bytes.clamp(RING_BYTES_MIN, RING_BYTES_MAX).next_power_of_two()
 }
 
+/// Bytes of the longest record that a ring of this capacity takes.
+pub fn record_bytes_max(capacity_bytes: usize) -> usize {
+    RECORD_BYTES_MAX.min(capacity_bytes / RECORD_PART_OF_RING)
+}
+
 impl Ring {
     /// Bytes of the file for a ring of this capacity.
     pub fn file_bytes(capacity_bytes: usize) -> u64 {
-        (RING_HEADER_BYTES + capacity_bytes) as u64
+        (capacity_bytes + RING_HEADER_BYTES) as u64
     }
 
     /// Makes a new ring of a file that has been reserved and is zero.
@@ -84,17 +54,44 @@ impl Ring {
         index: u32,
         bell: Option<&'static DrainBell>,
     ) -> Result<Self, RingError> {
-        let mapping = sys::Mapping::ring(file, RING_HEADER_BYTES, capacity_bytes, true)
+        let mut ring = Self::map(file, path, capacity_bytes, index, true)?;
+        ring.drain_bell = bell;
+        ring.header().format(capacity_bytes);
+        Ok(ring)
+    }
+
+    /// As [`Ring::create`], for the end that only reads: the pages of the data are left alone.
+    #[cfg(not(loom))]
+    pub(crate) fn create_for_peer(
+        file: &File,
+        path: &Path,
+        capacity_bytes: usize,
+        index: u32,
+    ) -> Result<Self, RingError> {
+        let ring = Self::map(file, path, capacity_bytes, index, false)?;
+        ring.header().format(capacity_bytes);
+        Ok(ring)
+    }
+
+    /// Maps a file whose length has been checked.
+    #[cfg(not(loom))]
+    fn map(
+        file: &File,
+        path: &Path,
+        capacity_bytes: usize,
+        index: u32,
+        populate: bool,
+    ) -> Result<Self, RingError> {
+        let mapping = sys::Mapping::ring(file, capacity_bytes, RING_HEADER_BYTES, populate)
             .map_err(|cause| RingError::io("map", path, cause))?;
-        let ring = Self {
+        Ok(Self {
             mapping,
             capacity_bytes,
             index,
             overloaded: AtomicU32::new(0),
-            drain_bell: bell,
-        };
-        ring.header().format(capacity_bytes);
-        Ok(ring)
+            held: AtomicU32::new(0),
+            drain_bell: None,
+        })
     }
 
     /// Makes a ring without a name: a sealed memory file on Linux, so that its size can never change, and an unlinked
@@ -145,53 +142,77 @@ impl Ring {
         Self::open(file, Path::new("sealed ring"), index)
     }
 
-    /// Opens a ring that somebody else made; checks its header.
+    /// Opens a ring that an agent made, for the end that writes: touches every page now, and wakes the drain with this
+    /// bell. Its file has been checked.
+    #[cfg(not(loom))]
+    pub(crate) fn open_for_producer(
+        file: &File,
+        index: u32,
+        bell: &'static DrainBell,
+    ) -> Result<Self, RingError> {
+        let path = Path::new("ring of an agent");
+        let bytes = file
+            .metadata()
+            .map_err(|cause| RingError::io("look at", path, cause))?
+            .len();
+        let capacity_bytes = capacity_of(bytes)?;
+        let mut ring = Self::map(file, path, capacity_bytes, index, true)?;
+        ring.header().check(capacity_bytes)?;
+        ring.drain_bell = Some(bell);
+        Ok(ring)
+    }
+
+    /// Opens a ring that somebody else made; checks the length of its file, then its header.
     ///
     /// # Errors
-    /// When the file is too short or its header is not a ring's.
+    /// When the file does not have the length of a ring, or its header is not a ring's.
     #[cfg(not(loom))]
     pub fn open(file: &File, path: &Path, index: u32) -> Result<Self, RingError> {
         let bytes = file
             .metadata()
             .map_err(|cause| RingError::io("look at", path, cause))?
             .len();
-        if bytes < (RING_HEADER_BYTES + RING_BYTES_MIN) as u64 {
-            return Err(RingError::Damaged {
-                what: "ring header",
-                field: "file size",
-                found: bytes,
-                expected: "at least 68 KiB",
-            });
-        }
-        let capacity_bytes = {
-            let head = sys::Mapping::plain(file, 0, RING_HEADER_BYTES)
-                .map_err(|cause| RingError::io("map", path, cause))?;
-            // SAFETY: the page is mapped, aligned, large enough, and all fields are atomics.
-            unsafe { &*head.base().cast::<RingHeader>() }.check(bytes)?
-        };
-        let mapping = sys::Mapping::ring(file, RING_HEADER_BYTES, capacity_bytes, false)
-            .map_err(|cause| RingError::io("map", path, cause))?;
-        Ok(Self {
-            mapping,
+        let capacity_bytes = capacity_of(bytes)?;
+        let ring = Self::map(file, path, capacity_bytes, index, false)?;
+        ring.header().check(capacity_bytes)?;
+        Ok(ring)
+    }
+
+    /// A ring for Miri, in memory of one process. Its data area is not the same bytes twice: what is written across its
+    /// end has to be read from where it was written, one record at a time.
+    #[cfg(miri)]
+    pub fn interpreted(capacity_bytes: usize) -> Self {
+        let capacity_bytes = capacity_for(capacity_bytes);
+        let ring = Self {
+            mapping: sys::Mapping::interpreted(2 * capacity_bytes + RING_HEADER_BYTES),
             capacity_bytes,
-            index,
+            index: 0,
             overloaded: AtomicU32::new(0),
+            held: AtomicU32::new(0),
             drain_bell: None,
-        })
+        };
+        ring.header().format(capacity_bytes);
+        ring
     }
 
     /// The shared header.
     #[cfg(not(loom))]
     pub fn header(&self) -> &RingHeader {
-        // SAFETY: the mapping is at least a page, page-aligned, and lives as long as `self`; all fields are atomics.
-        unsafe { &*self.mapping.base().cast::<RingHeader>() }
+        // SAFETY: the header lies behind the two mappings of the data area, which are multiples of its alignment, and
+        // lives as long as `self`; all fields are atomics.
+        unsafe {
+            &*self
+                .mapping
+                .base()
+                .add(2 * self.capacity_bytes)
+                .cast::<RingHeader>()
+        }
     }
 
     /// First byte of the doubly mapped data area.
     #[cfg(not(loom))]
     pub(crate) fn data(&self) -> *mut u8 {
-        // SAFETY: the mapping is longer than the header.
-        unsafe { self.mapping.base().add(RING_HEADER_BYTES) }
+        self.mapping.base()
     }
 
     /// Copies `out.len()` bytes from a position; at most the capacity.
@@ -213,9 +234,32 @@ impl Ring {
         self.capacity_bytes
     }
 
+    /// Bytes of the longest record that the ring takes.
+    pub fn record_bytes_max(&self) -> usize {
+        record_bytes_max(self.capacity_bytes)
+    }
+
     /// The number of the ring in its session.
     pub fn index(&self) -> u32 {
         self.index
+    }
+
+    /// Takes the ring for a producer of this process; `false` when another one has it.
+    pub(crate) fn hold(&self) -> bool {
+        // SYNC(held): what the last producer did with the ring is visible to the next.
+        self.held.swap(1, Ordering::Acquire) == 0
+    }
+
+    /// Whether a producer of this process has the ring.
+    pub(crate) fn is_held(&self) -> bool {
+        // Relaxed: a hint; `hold` decides.
+        self.held.load(Ordering::Relaxed) != 0
+    }
+
+    /// The producer of this process has ended.
+    pub(crate) fn let_go(&self) {
+        // SYNC(held)
+        self.held.store(0, Ordering::Release);
     }
 
     pub(crate) fn is_overloaded(&self) -> bool {

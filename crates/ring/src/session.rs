@@ -1,20 +1,26 @@
-//! The session of a process that logs: its directory, callsite table, control words and rings.
+//! The session of a process that logs: its callsite table, control words and rings, in a directory of its own or in the
+//! memory of an agent.
 #![allow(unsafe_code)]
 
 use crate::buffers::{BUFFERS_MAX, Buffers, CONFIG_BYTES_MAX, SINKS_MAX};
 use crate::clock::{ClockSource, unix_ns};
 use crate::control::{ControlEntry, ENTRY_BYTES};
+use crate::counts::{COUNTS_BYTES, CallsiteCounters};
 use crate::files::{self, SessionDir};
 use crate::limits::{
     CALLSITES_MAX, ENDED_RINGS_MAX, FREE_RING_LOOK_US, FREE_RING_LOOKS, RESERVE_STEP_BYTES, RINGS_MAX,
     TABLE_BYTES_MAX,
 };
 use crate::ring::{DrainBell, Ring, RingState};
+use crate::rules::RulesFile;
 use crate::session_header::{SESSION_BYTES, SessionHeader};
 use crate::{Producer, RingError, sys};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod joined;
 
 /// How a session is made.
 #[derive(Debug, Clone)]
@@ -39,15 +45,28 @@ pub struct SessionOptions {
 /// callsites point into it.
 #[derive(Debug)]
 pub struct Session {
-    dir: SessionDir,
+    home: Home,
     header: &'static SessionHeader,
     control: Growing,
+    counts: Growing,
+    counters: &'static CallsiteCounters,
+    rules: RulesFile,
     table: Growing,
     registering: Mutex<Registered>,
     rings: Mutex<Rings>,
     buffers: Arc<Buffers>,
     ring_bytes: usize,
     bell: &'static DrainBell,
+}
+
+/// Where a session's memory comes from.
+#[derive(Debug)]
+enum Home {
+    /// Files in a directory; this process drains them itself.
+    Directory(SessionDir),
+    /// Memory files of an agent, which drains them.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    Agent(joined::AgentHome),
 }
 
 #[derive(Debug)]
@@ -74,6 +93,11 @@ struct Growing {
 impl Growing {
     fn create(dir: &SessionDir, name: &str, bytes_max: usize) -> Result<Self, RingError> {
         let (file, path) = dir.create_file(name, RESERVE_STEP_BYTES as u64)?;
+        Self::map(file, path, bytes_max)
+    }
+
+    /// Maps a file whose first step is reserved.
+    fn map(file: File, path: PathBuf, bytes_max: usize) -> Result<Self, RingError> {
         let mapping =
             sys::Mapping::plain(&file, 0, bytes_max).map_err(|cause| RingError::io("map", &path, cause))?;
         let reserved = std::sync::atomic::AtomicUsize::new(RESERVE_STEP_BYTES);
@@ -104,6 +128,8 @@ impl Growing {
 struct Parts {
     header: &'static SessionHeader,
     control: Growing,
+    counts: Growing,
+    rules: RulesFile,
     table: Growing,
     buffers: Buffers,
 }
@@ -122,6 +148,8 @@ impl Parts {
             options.buffer_bytes,
         )?;
         let control = Growing::create(dir, "control", CALLSITES_MAX * ENTRY_BYTES)?;
+        let counts = Growing::create(dir, "counts", CALLSITES_MAX * COUNTS_BYTES)?;
+        let rules = RulesFile::create(dir)?;
         let table = Growing::create(dir, "callsites", TABLE_BYTES_MAX)?;
         let mapping: &'static sys::Mapping = Box::leak(Box::new(dir.map_session_file(SESSION_BYTES)?));
         // SAFETY: the page is mapped, aligned and large enough, all fields are atomics, and the mapping is leaked.
@@ -130,6 +158,8 @@ impl Parts {
         Ok(Self {
             header,
             control,
+            counts,
+            rules,
             table,
             buffers,
         })
@@ -178,7 +208,7 @@ impl Session {
         }
         let dir = SessionDir::create(run_dir, &options.app)?;
         match Parts::make(&dir, options) {
-            Ok(parts) => Ok(Self::from_parts(dir, parts, options)),
+            Ok(parts) => Ok(Self::from_parts(Home::Directory(dir), parts, options.ring_bytes)),
             Err(error) => {
                 // What was made so far is of no use to anybody; the first error is the one to tell.
                 let _ = dir.remove();
@@ -187,11 +217,20 @@ impl Session {
         }
     }
 
-    fn from_parts(dir: SessionDir, parts: Parts, options: &SessionOptions) -> Self {
+    fn from_parts(home: Home, parts: Parts, ring_bytes: usize) -> Self {
+        let counters = CallsiteCounters::new(parts.control.mapping, parts.counts.mapping);
+        let bell = match &home {
+            Home::Directory(_) => DrainBell::new(),
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            Home::Agent(agent) => agent.bell(parts.header),
+        };
         Self {
-            dir,
+            home,
             header: parts.header,
             control: parts.control,
+            counts: parts.counts,
+            counters: Box::leak(Box::new(counters)),
+            rules: parts.rules,
             table: parts.table,
             registering: Mutex::new(Registered {
                 count: 0,
@@ -199,13 +238,23 @@ impl Session {
             }),
             rings: Mutex::default(),
             buffers: Arc::new(parts.buffers),
-            ring_bytes: crate::ring::capacity_for(options.ring_bytes),
-            bell: Box::leak(Box::default()),
+            ring_bytes: crate::ring::capacity_for(ring_bytes),
+            bell: Box::leak(Box::new(bell)),
         }
     }
-    /// The session's directory.
+
+    /// Bytes of the longest record that its rings take.
+    pub fn record_bytes_max(&self) -> usize {
+        crate::ring::record_bytes_max(self.ring_bytes)
+    }
+
+    /// Where the session is: its directory, or the socket of its agent.
     pub fn path(&self) -> &Path {
-        self.dir.path()
+        match &self.home {
+            Home::Directory(dir) => dir.path(),
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            Home::Agent(agent) => agent.socket(),
+        }
     }
 
     /// The shared header.
@@ -213,7 +262,7 @@ impl Session {
         self.header
     }
 
-    /// The output buffers.
+    /// The output buffers; there are none where an agent drains the session.
     pub fn buffers(&self) -> &Arc<Buffers> {
         &self.buffers
     }
@@ -223,7 +272,18 @@ impl Session {
         self.bell
     }
 
-    /// Appends a callsite to the table; returns its entry, whose address stays valid for ever.
+    /// What is counted for each callsite.
+    pub fn counters(&self) -> &'static CallsiteCounters {
+        self.counters
+    }
+
+    /// The rules of live control.
+    pub fn rules(&self) -> &RulesFile {
+        &self.rules
+    }
+
+    /// Appends a callsite to the table; returns its entry, whose address stays valid for ever. The control word is
+    /// that of the process's own filter: what rules make of it is the caller's next step.
     ///
     /// Takes a lock and may grow the table's file: for the first call of a callsite only.
     ///
@@ -248,6 +308,8 @@ impl Session {
         }
         self.table.reserve(end)?;
         self.control.reserve((id as usize + 1) * ENTRY_BYTES)?;
+        self.counts.reserve((id as usize + 1) * COUNTS_BYTES)?;
+        self.counters.publish(id + 1);
         // SAFETY: `[start, end)` is mapped and reserved, and nobody reads it before the count is published.
         unsafe {
             let at = self.table.mapping.base().add(start);
@@ -266,10 +328,13 @@ impl Session {
                 .cast::<ControlEntry>()
         };
         entry.set_id(id);
+        entry.set_base(control);
         entry.set_control(control);
         registered.count += 1;
         registered.table_bytes = end;
         self.header.publish_callsite(registered.count, end as u64);
+        // SYNC(settle): whoever looks at the rules after this sees those of a tool that has not seen the callsite.
+        core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
         Ok(entry)
     }
 
@@ -292,8 +357,9 @@ impl Session {
 
     /// The control entry of a callsite.
     pub fn control(&self, id: u32) -> Option<&'static ControlEntry> {
-        // SAFETY: below our own count, entries are mapped, reserved and initialised.
-        (id < self.lock_registered().count).then(|| unsafe {
+        // SAFETY: below the number of callsites that have counts, entries are mapped and reserved, and zeroes are
+        // valid; the mapping is leaked.
+        self.counters.of(id).map(|_| unsafe {
             &*self
                 .control
                 .mapping
@@ -309,12 +375,39 @@ impl Session {
     /// # Errors
     /// When the session has its most rings, or there is no room for another.
     pub fn acquire(&self, thread_name: &str) -> Result<Producer, RingError> {
-        let free = self.lock_rings().free.pop();
-        let ring = match free.or_else(|| self.wait_for_free_ring()) {
+        let ring = match self.take_free().or_else(|| self.wait_for_free_ring()) {
             Some(ring) => ring,
-            None => self.make_ring()?,
+            None => self.new_ring()?,
         };
+        self.look_ahead();
         Ok(Producer::attach(ring, thread_name))
+    }
+
+    /// A ring that no thread has.
+    fn take_free(&self) -> Option<Arc<Ring>> {
+        match &self.home {
+            Home::Directory(_) => self.lock_rings().free.pop(),
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            Home::Agent(_) => self.take_freed_by_agent(),
+        }
+    }
+
+    fn new_ring(&self) -> Result<Arc<Ring>, RingError> {
+        match &self.home {
+            Home::Directory(dir) => self.make_ring(dir),
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            Home::Agent(agent) => self.ring_of_agent(agent),
+        }
+    }
+
+    /// Asks for rings before the next thread needs one.
+    fn look_ahead(&self) {
+        match &self.home {
+            // The drain stocks rings when it has nothing else to do.
+            Home::Directory(_) => {}
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            Home::Agent(agent) => self.ask_ahead(agent),
+        }
     }
 
     /// Where many threads have just ended, their rings will be free as soon as the drain has looked at them: that is
@@ -330,26 +423,29 @@ impl Session {
             }
             self.bell.ring();
             std::thread::sleep(std::time::Duration::from_micros(FREE_RING_LOOK_US));
-            if let Some(ring) = self.lock_rings().free.pop() {
+            if let Some(ring) = self.take_free() {
                 return Some(ring);
             }
         }
         None
     }
 
-    /// Makes a ring ahead of its need, so that the next thread finds one.
+    /// Makes a ring ahead of its need, so that the next thread finds one. An agent is asked for rings elsewhere.
     ///
     /// # Errors
     /// As [`Session::acquire`].
     pub fn stock(&self, spare: usize) -> Result<(), RingError> {
+        let Home::Directory(dir) = &self.home else {
+            return Ok(());
+        };
         if self.lock_rings().free.len() < spare {
-            let ring = self.make_ring()?;
+            let ring = self.make_ring(dir)?;
             self.lock_rings().free.push(ring);
         }
         Ok(())
     }
 
-    fn make_ring(&self) -> Result<Arc<Ring>, RingError> {
+    fn make_ring(&self, dir: &SessionDir) -> Result<Arc<Ring>, RingError> {
         let mut rings = self.lock_rings();
         let index = rings.all.len();
         if index >= RINGS_MAX {
@@ -358,9 +454,8 @@ impl Session {
                 limit: RINGS_MAX as u64,
             });
         }
-        let (file, path) = self
-            .dir
-            .create_file(&files::ring_name(index as u32), Ring::file_bytes(self.ring_bytes))?;
+        let (file, path) =
+            dir.create_file(&files::ring_name(index as u32), Ring::file_bytes(self.ring_bytes))?;
         let ring = Arc::new(Ring::create(
             &file,
             &path,
@@ -391,7 +486,12 @@ impl Session {
     /// When a file cannot be removed.
     pub fn remove(&self) -> Result<(), RingError> {
         self.header.mark_done();
-        self.dir.remove()
+        match &self.home {
+            Home::Directory(dir) => dir.remove(),
+            // The memory goes with the last descriptor.
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            Home::Agent(_) => Ok(()),
+        }
     }
 
     fn lock_registered(&self) -> std::sync::MutexGuard<'_, Registered> {

@@ -32,10 +32,15 @@ pub struct SessionHeader {
     base_ticks: AtomicU64,
     base_unix_ns: AtomicU64,
     ns_per_tick_q32: AtomicU64,
-    calibration_end: [AtomicU64; 4],
+    /// The journal that the epochs in the rings belong to, where another process drains them; 0 elsewhere.
+    journal: AtomicU64,
+    calibration_end: [AtomicU64; 3],
     // Line 3: the coarse clock, renewed by the drain at every poll.
     coarse_ticks: AtomicU64,
-    coarse_end: [AtomicU64; 7],
+    /// Whether a drain in another process sleeps, and wants to be woken.
+    drain_asleep: AtomicU32,
+    coarse_unused: AtomicU32,
+    coarse_end: [AtomicU64; 6],
     // Line 4: what there is.
     ring_count: AtomicU32,
     callsite_count: AtomicU32,
@@ -56,7 +61,9 @@ const _: () = {
     use core::mem::{offset_of, size_of};
     assert!(offset_of!(SessionHeader, app) == 32);
     assert!(offset_of!(SessionHeader, calibration_sequence) == 128);
+    assert!(offset_of!(SessionHeader, journal) == 160);
     assert!(offset_of!(SessionHeader, coarse_ticks) == 192);
+    assert!(offset_of!(SessionHeader, drain_asleep) == 200);
     assert!(offset_of!(SessionHeader, ring_count) == 256);
     assert!(offset_of!(SessionHeader, dropped) == 320);
     assert!(offset_of!(SessionHeader, end_signal) == 384);
@@ -65,8 +72,13 @@ const _: () = {
 
 impl SessionHeader {
     pub(crate) fn format(&self, app: &str, clock: ClockSource, start_unix_ns: u64) {
+        self.format_for(std::process::id(), app, clock, start_unix_ns);
+    }
+
+    /// As [`SessionHeader::format`], for another process.
+    pub(crate) fn format_for(&self, pid: u32, app: &str, clock: ClockSource, start_unix_ns: u64) {
         // Relaxed: the magic is stored last.
-        self.pid.store(std::process::id(), Ordering::Relaxed);
+        self.pid.store(pid, Ordering::Relaxed);
         self.clock_source.store(clock as u32, Ordering::Relaxed);
         self.start_unix_ns.store(start_unix_ns, Ordering::Relaxed);
         let mut bytes = [0u8; APP_NAME_BYTES];
@@ -82,6 +94,18 @@ impl SessionHeader {
         }
         // SYNC(session): the rest of the header is visible to whoever sees the magic.
         self.magic.store(MAGIC, Ordering::Release);
+    }
+
+    /// The journal that the epochs in the rings belong to, where another process drains them; 0 elsewhere.
+    pub fn journal(&self) -> u64 {
+        // SYNC(journal of a session): what the drain stored in the rings before is visible.
+        self.journal.load(Ordering::Acquire)
+    }
+
+    /// From now on the epochs in the rings belong to this journal. For the drain, once all rings are settled.
+    pub fn store_journal(&self, id: u64) {
+        // SYNC(journal of a session)
+        self.journal.store(id, Ordering::Release);
     }
 
     pub(crate) fn check(&self) -> Result<(), RingError> {
@@ -188,6 +212,18 @@ impl SessionHeader {
     /// The word of the coarse clock.
     pub fn coarse_clock(&self) -> &AtomicU64 {
         &self.coarse_ticks
+    }
+
+    /// The drain, in another process, says whether it sleeps.
+    pub fn set_drain_asleep(&self, asleep: bool) {
+        // SYNC(bell): whoever sees the 1 has work that the drain sees after its wake.
+        self.drain_asleep.store(u32::from(asleep), Ordering::SeqCst);
+    }
+
+    /// Whether the drain sleeps; of several callers one is told so, and wakes it.
+    pub fn take_drain_asleep(&self) -> bool {
+        // SYNC(bell)
+        self.drain_asleep.load(Ordering::SeqCst) == 1 && self.drain_asleep.swap(0, Ordering::SeqCst) == 1
     }
 
     /// Rings made so far.

@@ -29,10 +29,11 @@ impl Mapping {
         })
     }
 
-    /// Maps `[0, head + ring)` of a file, followed by `[head, head + ring)` once more, so that `ring` bytes from
-    /// any offset of the data area are contiguous. `populate` touches every page now.
-    pub(crate) fn ring(file: &File, head: usize, ring: usize, populate: bool) -> io::Result<Self> {
-        let total = head + 2 * ring;
+    /// Maps `[0, data)` of a file, followed by `[0, data + tail)`, so that `data` bytes from any offset of the data
+    /// area are contiguous, and the tail lies behind both. Only offset 0 of the file is mapped, and `data` apart, so
+    /// that `data` has to be a multiple of the page size and nothing else. `populate` touches every page now.
+    pub(crate) fn ring(file: &File, data: usize, tail: usize, populate: bool) -> io::Result<Self> {
+        let total = 2 * data + tail;
         let flags = if populate { POPULATE } else { 0 };
         // SAFETY: reserves address space only; nothing of ours is there.
         let base = unsafe {
@@ -53,18 +54,33 @@ impl Mapping {
             mapped_bytes: total,
         };
         let fd = file.as_raw_fd();
-        // SAFETY: both fixed mappings lie inside of the reservation that `mapping` owns.
+        // SAFETY: both fixed mappings lie inside of the reservation that `mapping` owns; the kernel rounds the end of
+        // the second one up to its page as it has rounded the end of the reservation.
         unsafe {
-            map(mapping.base, head + ring, fd, 0, libc::MAP_FIXED | flags)?;
+            map(mapping.base, data, fd, 0, libc::MAP_FIXED | flags)?;
             map(
-                mapping.base.add(head + ring),
-                ring,
+                mapping.base.add(data),
+                data + tail,
                 fd,
-                head as u64,
+                0,
                 libc::MAP_FIXED | flags,
             )?;
         }
         Ok(mapping)
+    }
+
+    /// Memory of the interpreter's own, which maps no files.
+    #[cfg(miri)]
+    pub(crate) fn interpreted(bytes: usize) -> Self {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANON;
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a fresh mapping at an address of the kernel's choice aliases nothing of ours.
+        let base = unsafe { libc::mmap(core::ptr::null_mut(), bytes, access, flags, -1, 0) };
+        assert_ne!(base, libc::MAP_FAILED, "the interpreter has memory");
+        Self {
+            base: base.cast(),
+            mapped_bytes: bytes,
+        }
     }
 
     /// First byte of the mapping.
@@ -219,6 +235,26 @@ pub(crate) fn lock_holder(file: &File) -> io::Result<Option<u32>> {
         return Err(io::Error::last_os_error());
     }
     Ok((lock.l_type != libc::F_UNLCK as libc::c_short).then_some(lock.l_pid.cast_unsigned()))
+}
+
+/// Takes the lock of whoever opened the file (`flock`), without waiting; `Ok(false)` when somebody else has it.
+pub(crate) fn lock_for_opener(file: &File) -> io::Result<bool> {
+    // SAFETY: plain system call on a descriptor that `file` keeps open.
+    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+        return Ok(true);
+    }
+    let error = io::Error::last_os_error();
+    match error.kind() {
+        io::ErrorKind::WouldBlock => Ok(false),
+        _ => Err(error),
+    }
+}
+
+/// Gives the lock of [`lock_for_opener`] back.
+pub(crate) fn unlock_for_opener(file: &File) {
+    // It cannot fail for a lock that is held.
+    // SAFETY: plain system call on a descriptor that `file` keeps open.
+    unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_UN) };
 }
 
 fn whole_file(kind: libc::c_short) -> libc::flock {

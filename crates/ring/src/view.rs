@@ -3,10 +3,14 @@
 
 use crate::buffers::Buffers;
 use crate::control::{ControlEntry, ENTRY_BYTES};
+use crate::counts::CountsView;
 use crate::files::{self, SessionDir, open_existing};
 use crate::limits::{CALLSITES_MAX, TABLE_BYTES_MAX};
 use crate::ring::Ring;
+use crate::rules::RulesFile;
 use crate::session_header::{SESSION_BYTES, SessionHeader};
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use crate::session_memory::SessionMemory;
 use crate::{RingError, sys};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -43,39 +47,52 @@ pub fn find_sessions(run_dir: &Path) -> Result<Vec<Found>, RingError> {
 
 /// Who holds a session: `None` when there is no session, `Some(None)` when its process is dead.
 fn holder_of(path: &Path) -> Option<Option<u32>> {
-    if files::is_own(path) {
-        return path.join("session").exists().then_some(Some(std::process::id()));
-    }
-    let file = open_existing(&path.join("session")).ok()?;
-    sys::lock_holder(&file).ok()
+    files::with_session_file(path, |file, own| {
+        if own {
+            return Ok(Some(std::process::id()));
+        }
+        sys::lock_holder(file).map_err(|cause| RingError::io("look at", path, cause))
+    })
+    .ok()
 }
 
-/// An opened session of another process.
+/// An opened session, of another process as a rule.
 #[derive(Debug)]
 pub struct SessionView {
     path: PathBuf,
     mapping: sys::Mapping,
     control: Option<(sys::Mapping, usize)>,
     owned: Option<SessionDir>,
+    /// The descriptors of a session that an agent has.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    shown: Option<Shown>,
+}
+
+/// What an agent has shown of a session.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+#[derive(Debug)]
+struct Shown {
+    memory: SessionMemory,
+    rings: Vec<File>,
 }
 
 impl SessionView {
-    /// Opens a session for looking at it and switching its callsites, alive or dead.
+    /// Opens a session for looking at it and switching its callsites, alive or dead. The session may be this process's
+    /// own; its lock stays.
     ///
     /// # Errors
     /// When a file is missing or its header is not what it claims to be.
     pub fn open(path: &Path) -> Result<Self, RingError> {
-        let file = open_existing(&path.join("session"))?;
-        Self::with_file(path, &file)
+        files::with_session_file(path, |file, _| Self::with_file(path, file))
     }
 
     /// Opens a session that a dead process left, and locks it for this process.
     ///
     /// # Errors
-    /// When it is alive, or as [`SessionView::open`].
+    /// When it is alive, which this process is, too; or as [`SessionView::open`].
     pub fn adopt(path: &Path) -> Result<Self, RingError> {
         let dir = SessionDir::adopt(path)?;
-        let view = Self::with_file(path, dir.session_file());
+        let view = dir.with_file(|file| Self::with_file(path, file));
         if let Err(RingError::Damaged {
             field: "magic",
             found: 0,
@@ -111,15 +128,44 @@ impl SessionView {
             mapping,
             control: None,
             owned: None,
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            shown: None,
         };
         view.header().check()?;
         view.control = view.map_control().ok();
         Ok(view)
     }
 
+    /// Looks at a session that an agent has, through the descriptors that it gave. The path is for messages.
+    ///
+    /// # Errors
+    /// When the header is not what it claims to be.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub fn of_memory(path: &Path, memory: SessionMemory, rings: Vec<File>) -> Result<Self, RingError> {
+        let mut view = Self {
+            path: path.to_owned(),
+            mapping: memory.map("session")?,
+            control: None,
+            owned: None,
+            shown: Some(Shown { memory, rings }),
+        };
+        view.header().check()?;
+        view.control = view.map_control().ok();
+        Ok(view)
+    }
+
+    /// Opens a file of the session; the path is for messages.
+    fn file(&self, name: &str) -> Result<(File, PathBuf), RingError> {
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        if let Some(shown) = &self.shown {
+            return shown.memory.open(name);
+        }
+        let path = self.path.join(name);
+        Ok((open_existing(&path)?, path))
+    }
+
     fn map_control(&self) -> Result<(sys::Mapping, usize), RingError> {
-        let path = self.path.join("control");
-        let file = open_existing(&path)?;
+        let (file, path) = self.file("control")?;
         let bytes = file
             .metadata()
             .map_err(|cause| RingError::io("look at", &path, cause))?
@@ -130,7 +176,7 @@ impl SessionView {
         Ok((mapping, count))
     }
 
-    /// The session's directory.
+    /// The session's directory, or the socket of the agent that has it.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -147,8 +193,7 @@ impl SessionView {
     /// When the table cannot be read.
     pub fn callsites(&self) -> Result<Vec<(u32, Vec<u8>)>, RingError> {
         use std::io::Read;
-        let path = self.path.join("callsites");
-        let file = open_existing(&path)?;
+        let (file, path) = self.file("callsites")?;
         let valid = self.header().table_bytes().min(TABLE_BYTES_MAX as u64);
         let mut bytes = Vec::new();
         file.take(valid)
@@ -171,11 +216,44 @@ impl SessionView {
         })
     }
 
+    /// What is counted for each callsite.
+    ///
+    /// # Errors
+    /// When the file is missing, as in a session of an older version, or cannot be mapped.
+    pub fn counts(&self) -> Result<CountsView, RingError> {
+        let (file, path) = self.file("counts")?;
+        CountsView::of_file(&file, &path)
+    }
+
+    /// The rules of live control.
+    ///
+    /// # Errors
+    /// When the file is missing, as in a session of an older version, or damaged.
+    pub fn rules(&self) -> Result<RulesFile, RingError> {
+        let (file, path) = self.file("rules")?;
+        RulesFile::from_file(file, path)
+    }
+
     /// The rings; those that cannot be opened are left out and counted.
     pub fn rings(&self) -> (Vec<Arc<Ring>>, Vec<RingError>) {
+        self.rings_from(0)
+    }
+
+    /// As [`SessionView::rings`], without those of lower numbers.
+    pub fn rings_from(&self, first: u32) -> (Vec<Arc<Ring>>, Vec<RingError>) {
         let mut rings = Vec::new();
         let mut broken = Vec::new();
-        for index in 0..self.header().ring_count().min(crate::limits::RINGS_MAX as u32) {
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        if let Some(shown) = &self.shown {
+            for (index, file) in shown.rings.iter().enumerate().skip(first as usize) {
+                match Ring::open_sealed(file, index as u32) {
+                    Ok(ring) => rings.push(Arc::new(ring)),
+                    Err(error) => broken.push(error),
+                }
+            }
+            return (rings, broken);
+        }
+        for index in first..self.header().ring_count().min(crate::limits::RINGS_MAX as u32) {
             let path = self.path.join(files::ring_name(index));
             match open_existing(&path).and_then(|file| Ring::open(&file, &path, index)) {
                 Ok(ring) => rings.push(Arc::new(ring)),
@@ -190,8 +268,8 @@ impl SessionView {
     /// # Errors
     /// When their file is missing or damaged.
     pub fn buffers(&self) -> Result<Arc<Buffers>, RingError> {
-        let path = self.path.join("drain");
-        Ok(Arc::new(Buffers::open(&open_existing(&path)?, &path)?))
+        let (file, path) = self.file("drain")?;
+        Ok(Arc::new(Buffers::open(&file, &path)?))
     }
 
     /// Removes an adopted session: everything has reached the log.

@@ -22,8 +22,9 @@ const RING_STEPS: u32 = 20_000;
 const CAPACITY: usize = 1 << 16;
 
 /// Offsets of `spec/ring.md`.
-const COMMITTED: u64 = 64;
-const CONSUMED: u64 = 256;
+const HEADER: u64 = CAPACITY as u64;
+const COMMITTED: u64 = HEADER + 64;
+const CONSUMED: u64 = HEADER + 256;
 
 struct Random(u64);
 
@@ -102,7 +103,8 @@ fn a_file_of_any_length_is_checked_before_it_is_mapped() {
     for index in 0..images.count() {
         let (name, length) = images.file(index);
         let edges = [
-            0, 1, 8, 31, 32, 63, 64, 384, 448, 4095, 4096, 4097, 57_343, 57_344, 65_536, 69_632,
+            0, 1, 8, 31, 32, 63, 64, 384, 448, 4095, 4096, 4097, 57_343, 57_344, 65_535, 65_536, 65_920,
+            69_631,
         ];
         let lengths = edges
             .into_iter()
@@ -159,7 +161,7 @@ fn put(file: &File, offset: u64, value: u64) {
 
 /// Every word of the data area is the beginning of a record of 16 bytes.
 fn fill_with_headers(file: &File) {
-    file.write_all_at(&16u64.to_le_bytes().repeat(CAPACITY / 8), 4096)
+    file.write_all_at(&16u64.to_le_bytes().repeat(CAPACITY / 8), 0)
         .unwrap();
 }
 
@@ -172,15 +174,15 @@ fn a_producer_that_writes_what_it_likes_costs_no_more_than_its_ring() {
         match random.next() % 4 {
             0 => put(
                 &file,
-                random.next() % 48 * 8,
+                HEADER + random.next() % 48 * 8,
                 random.next() >> (random.next() % 64),
             ),
             1 => put(
                 &file,
-                [COMMITTED, CONSUMED, 272, 280][random.next() as usize % 4],
+                [COMMITTED, CONSUMED, HEADER + 272, HEADER + 280][random.next() as usize % 4],
                 random.next() % (1 << 20),
             ),
-            2 => put(&file, 4096 + random.next() % 60_000, 16 + random.next() % 32 * 8),
+            2 => put(&file, random.next() % 60_000, 16 + random.next() % 32 * 8),
             _ => {
                 let mut seen = Seen::default();
                 read_ring(&shared, random.next() % 4, &mut seen);

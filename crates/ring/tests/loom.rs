@@ -1,14 +1,13 @@
-//! Every interleaving of a producer and a consumer on a small ring, checked by loom.
+//! Every interleaving of a producer and a consumer on a small ring, checked by loom, and the proof that the orderings
+//! are needed: the tests run again with each end of each pair weakened in turn, and then one of them has to fail.
 //!
-//! Run with `cargo xtask loom`. Each test fails when its ordering is weakened: with `Relaxed` instead of
-//! `Release` or `Acquire` at `SYNC(commit)`, loom reports a race on the data (`bytes_are_visible...`); at
-//! `SYNC(release)` a race on reused space (`space_is_reused...`); without the fences of `SYNC(park)`, or with the
-//! sequence read after the look at `consumed`, an endless wait (`a_parked_producer...`).
+//! Run with `cargo xtask loom`. A weakened ordering is `Relaxed`, a weakened fence is none at all.
 #![cfg(loom)]
 
-use logdrive_ring::{Admission, Consumer, FullPolicy, Producer, Ring};
+use logdrive_ring::{Admission, Consumer, ENDS, FullPolicy, Producer, Ring, WEAKENED};
 use loom::sync::Arc as LoomArc;
 use loom::thread;
+use std::process::Command;
 use std::sync::Arc;
 
 /// A record of two words that both carry the same number.
@@ -34,6 +33,8 @@ fn take(consumer: &mut Consumer, next: &mut u64) -> usize {
     pending / 16
 }
 
+/// Runs every interleaving of a test. The producer attaches before its thread starts: loom remembers the last access to
+/// a word only, so a load of the position in that thread would hide the consumer's own load from the search.
 fn model(test: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
@@ -46,8 +47,8 @@ fn bytes_are_visible_before_the_position_that_covers_them() {
     model(|| {
         let ring = Arc::new(Ring::model(256));
         let mut consumer = Consumer::new(Arc::clone(&ring));
+        let mut producer = Producer::attach(ring, "p");
         let producer = thread::spawn(move || {
-            let mut producer = Producer::attach(ring, "p");
             for number in 0..2 {
                 assert_eq!(
                     producer.push(&record(number), true, FullPolicy::Drop),
@@ -117,4 +118,66 @@ fn a_parked_producer_is_always_woken() {
         take(&mut consumer, &mut next);
         assert_eq!(next, 9);
     });
+}
+
+#[test]
+fn a_ring_is_finished_only_when_all_of_it_is_read() {
+    model(|| {
+        let ring = Arc::new(Ring::model(128));
+        let mut consumer = Consumer::new(Arc::clone(&ring));
+        let mut producer = Producer::attach(ring, "p");
+        let producer = thread::spawn(move || {
+            assert_eq!(
+                producer.push(&record(0), true, FullPolicy::Drop),
+                Admission::Granted
+            );
+        });
+        let mut next = 0;
+        take(&mut consumer, &mut next);
+        if consumer.is_finished() {
+            assert_eq!(next, 1, "a ring with a record in it was given away");
+        }
+        producer.join().expect("the producer runs through");
+        take(&mut consumer, &mut next);
+        assert!(consumer.is_finished());
+        assert_eq!(next, 1);
+    });
+}
+
+/// Runs one test of this file in a process of its own; whether it passed, and what it printed.
+fn alone(test: &str, weakened: Option<&str>) -> (bool, String) {
+    let mut command = Command::new(std::env::current_exe().expect("the path of this program"));
+    command.args([test, "--exact"]).env_remove(WEAKENED);
+    if let Some(end) = weakened {
+        command.env(WEAKENED, end);
+    }
+    let output = command.output().expect("this program starts again");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("running 1 test"), "there is no test `{test}`");
+    (output.status.success(), text)
+}
+
+#[test]
+fn each_weakened_ordering_is_found() {
+    let by_test = [
+        (
+            "commit.",
+            "bytes_are_visible_before_the_position_that_covers_them",
+        ),
+        ("release.", "space_is_reused_only_after_it_was_released"),
+        ("park.", "a_parked_producer_is_always_woken"),
+        ("state.", "a_ring_is_finished_only_when_all_of_it_is_read"),
+    ];
+    for end in ENDS {
+        let (_, test) = by_test
+            .into_iter()
+            .find(|(label, _)| end.starts_with(label))
+            .unwrap_or_else(|| panic!("no test is known for `{end}`"));
+        let (passed, text) = alone(test, None);
+        assert!(passed, "with every ordering as it is:\n{text}");
+        let (passed, text) = alone(test, Some(end));
+        assert!(!passed, "`{test}` passes without `{end}`");
+        assert!(text.contains("panicked"), "`{test}` ended otherwise:\n{text}");
+        println!("without {end:13} {test} fails");
+    }
 }

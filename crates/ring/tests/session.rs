@@ -151,12 +151,15 @@ fn positions_that_break_the_rules_are_errors() {
     let ring = Arc::new(ring);
     let consumer = Consumer::new(ring.clone());
     use std::os::unix::fs::FileExt;
+    let header_at = ring.capacity_bytes() as u64;
     for committed in [4u64, 12, (1 << 16) + 8, u64::MAX - 7, u64::MAX] {
-        file.write_all_at(&committed.to_le_bytes(), 64).unwrap();
+        file.write_all_at(&committed.to_le_bytes(), header_at + 64)
+            .unwrap();
         assert!(consumer.pending_bytes().is_err(), "{committed}");
     }
     assert!(Ring::open_sealed(&file, 0).is_ok());
     for (offset, bytes) in [(0, 7u64), (16, 0), (16, 3 << 16), (16, 1 << 40), (16, 1 << 17)] {
+        let offset = header_at + offset;
         let mut before = [0; 8];
         file.read_exact_at(&mut before, offset).unwrap();
         file.write_all_at(&bytes.to_le_bytes(), offset).unwrap();
@@ -221,6 +224,182 @@ fn a_session_of_a_living_process_cannot_be_adopted_by_its_list() {
     let found = find_sessions(&dir).unwrap();
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].holder, Some(std::process::id()));
+    session.remove().unwrap();
+    std::fs::remove_dir(dir).unwrap();
+}
+
+/// Whether the kernel's list of record locks has one of this process on the session's file.
+#[cfg(target_os = "linux")]
+fn is_locked(session: &std::path::Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let inode = std::fs::metadata(session.join("session")).unwrap().ino();
+    let (pid, inode) = (std::process::id().to_string(), format!(":{inode}"));
+    let locks = std::fs::read_to_string("/proc/locks").unwrap();
+    locks.lines().any(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        words.contains(&"POSIX") && words.contains(&pid.as_str()) && line.contains(&format!("{inode} "))
+    })
+}
+
+/// Closing any descriptor of a file takes all record locks of the process off it.
+#[cfg(target_os = "linux")]
+#[test]
+fn looking_at_the_process_s_own_session_leaves_its_lock() {
+    let (options, dir) = options("own");
+    let (session, _) = Session::create(&options).unwrap();
+    session.register(b"first", control::ON).unwrap();
+    let link = dir.with_extension("link");
+    std::os::unix::fs::symlink(&dir, &link).unwrap();
+    let other_way = link.join(session.path().file_name().unwrap());
+    assert!(is_locked(session.path()));
+    for path in [session.path(), &other_way] {
+        let view = SessionView::open(path).unwrap();
+        assert_eq!(view.callsites().unwrap(), [(0, b"first".to_vec())]);
+        drop(view);
+        let refused = SessionView::adopt(path).err();
+        assert!(
+            matches!(refused, Some(RingError::Alive { pid, .. }) if pid == std::process::id()),
+            "{refused:?}"
+        );
+        assert!(is_locked(session.path()));
+    }
+    session.remove().unwrap();
+    std::fs::remove_file(link).unwrap();
+    std::fs::remove_dir(dir).unwrap();
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_adopted_session_is_held_until_it_is_dropped() {
+    let (options, dir) = options("adopted");
+    let (session, _) = Session::create(&options).unwrap();
+    let path = session.path().to_owned();
+    drop(session);
+    assert!(!is_locked(&path));
+    let adopted = SessionView::adopt(&path).unwrap();
+    assert!(is_locked(&path));
+    assert_eq!(find_sessions(&dir).unwrap()[0].holder, Some(std::process::id()));
+    assert!(matches!(
+        SessionView::adopt(&path).map(drop),
+        Err(RingError::Alive { .. })
+    ));
+    drop(SessionView::open(&path).unwrap());
+    assert!(is_locked(&path));
+    drop(adopted);
+    assert!(!is_locked(&path));
+    assert_eq!(find_sessions(&dir).unwrap()[0].holder, None);
+    SessionView::adopt(&path).unwrap().remove().unwrap();
+    std::fs::remove_dir(dir).unwrap();
+}
+
+/// Sessions are made and looked for in two threads: the lock of a new one would be lost where the search opened its
+/// file before it was locked, and closed it afterwards.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_search_in_another_thread_takes_no_lock_away() {
+    let (options, dir) = options("search");
+    let (first, _) = Session::create(&options).unwrap();
+    std::thread::scope(|scope| {
+        let maker = scope.spawn(|| {
+            for _ in 0..100 {
+                let (session, _) = Session::create(&options).unwrap();
+                assert!(is_locked(session.path()));
+                session.remove().unwrap();
+            }
+        });
+        while !maker.is_finished() {
+            find_sessions(&dir).unwrap();
+        }
+    });
+    first.remove().unwrap();
+    std::fs::remove_dir(dir).unwrap();
+}
+
+/// A pipe, a device or a directory in the place of a file would keep its reader waiting, or worse.
+#[test]
+fn a_session_file_that_is_no_file_is_refused() {
+    let (options, dir) = options("pipes");
+    for name in [
+        "session",
+        "drain",
+        "control",
+        "callsites",
+        "counts",
+        "rules",
+        "ring-00000",
+    ] {
+        let (session, _) = Session::create(&options).unwrap();
+        drop(session.acquire("t").unwrap());
+        session.register(b"first", control::ON).unwrap();
+        let path = session.path().to_owned();
+        drop(session);
+        std::fs::remove_file(path.join(name)).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(path.join(name)).status();
+        assert!(made.unwrap().success());
+        let refusal = match SessionView::open(&path) {
+            Err(error) => error,
+            Ok(view) => match name {
+                "drain" => view.buffers().unwrap_err(),
+                "callsites" => view.callsites().unwrap_err(),
+                "counts" => view.counts().map(drop).unwrap_err(),
+                "rules" => view.rules().map(drop).unwrap_err(),
+                "control" => {
+                    assert!(
+                        view.control(0).is_none(),
+                        "entries that cannot be mapped are not there"
+                    );
+                    RingError::NotAFile {
+                        path: path.join(name),
+                    }
+                }
+                _ => view.rings().1.remove(0),
+            },
+        };
+        assert!(
+            matches!(&refusal, RingError::NotAFile { path } if path.ends_with(name)),
+            "{name}: {refusal}"
+        );
+        let holders: Vec<_> = find_sessions(&dir)
+            .unwrap()
+            .iter()
+            .map(|found| found.holder)
+            .collect();
+        assert!(if name == "session" {
+            holders.is_empty()
+        } else {
+            holders == [None]
+        });
+        std::fs::remove_dir_all(path).unwrap();
+    }
+    std::fs::remove_dir(dir).unwrap();
+}
+
+/// The kernel maps files at multiples of its page size, which is 64 KiB on some machines.
+#[cfg(target_os = "linux")]
+#[test]
+fn files_are_mapped_from_multiples_of_the_largest_page() {
+    let (options, dir) = options("pages");
+    let (session, _) = Session::create(&options).unwrap();
+    let _producer = session.acquire("t").unwrap();
+    let view = SessionView::open(session.path()).unwrap();
+    let _parts = (view.rings(), view.buffers().unwrap());
+    let (_unnamed, _file) = Ring::unnamed(1 << 16).unwrap();
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let mut found = 0;
+    for line in maps.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let name = words.get(5).copied().unwrap_or("");
+        if name.contains("logdrive-ring-test") || name.starts_with("/memfd:logdrive-ring") {
+            assert!(
+                u64::from_str_radix(words[2], 16).unwrap().is_multiple_of(1 << 16),
+                "{line}"
+            );
+            found += 1;
+        }
+    }
+    // Two of each ring, of which one is mapped twice; the session, its control words and its buffers twice each; and
+    // the table once.
+    assert!(found >= 13, "{found}: {maps}");
     session.remove().unwrap();
     std::fs::remove_dir(dir).unwrap();
 }

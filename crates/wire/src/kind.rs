@@ -2,7 +2,7 @@
 
 use crate::WireError;
 
-/// What a field's bytes mean. The code is one byte; [`Kind::OPTIONAL`] may be added to any kind but `None`.
+/// What a field's bytes mean. The code is one byte; [`Kind::OPTIONAL`] may be added to any kind before `None`.
 #[repr(u8)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
@@ -122,12 +122,17 @@ impl FieldKind {
     }
 
     /// Reads a code.
+    ///
+    /// # Errors
+    /// When there is no such kind, or it has no optional: nothing, a scope and a message are never absent.
     pub const fn from_code(code: u8) -> Result<Self, WireError> {
+        let optional = code & Kind::OPTIONAL != 0;
         match Kind::from_code(code & !Kind::OPTIONAL) {
-            Ok(kind) => Ok(Self {
-                kind,
-                optional: code & Kind::OPTIONAL != 0,
+            Ok(Kind::None | Kind::Scope | Kind::Message) if optional => Err(WireError::Unknown {
+                what: "field kind",
+                found: code as u64,
             }),
+            Ok(kind) => Ok(Self { kind, optional }),
             Err(error) => Err(error),
         }
     }
@@ -143,7 +148,7 @@ mod tests {
             match FieldKind::from_code(code) {
                 Ok(kind) => assert_eq!(kind.code(), code),
                 Err(error) => {
-                    assert!(code & 0x7f == 0 || code & 0x7f > 22, "{error}");
+                    assert!(!matches!(code, 1..=22 | 0x81..=0x93), "{error}");
                 }
             }
         }

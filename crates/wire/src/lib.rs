@@ -5,6 +5,7 @@
 //! The byte drawings are in `spec/record.md`; the shared test vectors in `vectors/` judge every language.
 #![forbid(unsafe_code)]
 
+pub mod agent;
 pub mod callsite;
 pub mod kind;
 pub mod level;

@@ -23,3 +23,18 @@ pub const PAD_MAX: usize = 1024;
 
 /// Spans that one record may carry.
 pub const SCOPE_DEPTH_MAX: usize = 64;
+
+/// Bytes of one message to or from an agent: fits into the default send buffer of a socket several times.
+pub const AGENT_MESSAGE_BYTES_MAX: usize = 64 * 1024;
+
+/// Descriptors of one message; the kernel's own limit.
+pub const AGENT_DESCRIPTORS_MAX: u32 = 253;
+
+/// Rings that come with one message; with the other descriptors well below their limit.
+pub const AGENT_RINGS_MAX: u32 = 128;
+
+/// Bytes of an application's name; the field in the session's header has one more, for the zero.
+pub const AGENT_APP_BYTES_MAX: usize = 63;
+
+/// Bytes of a reason or an advice, for people.
+pub const AGENT_TEXT_BYTES_MAX: usize = 1024;

@@ -121,7 +121,10 @@ impl FileOptions {
     }
 
     /// Refuses what could not work, before anything is touched.
-    pub(crate) fn check(&self) -> Result<(), FileError> {
+    ///
+    /// # Errors
+    /// With the option, and what it may be.
+    pub fn check(&self) -> Result<(), FileError> {
         let refuse = |what: String| Err(FileError::Options { what });
         if self.rotate_bytes == Some(0) {
             return refuse("rotate_bytes is 0: give at least 1, or leave it out".into());

@@ -69,6 +69,7 @@ pub(super) fn steps(
     pattern: &[Part],
     site: &Callsite,
     leads: &[Lead],
+    names_process: bool,
     malformed: bool,
 ) -> Steps {
     let body = if malformed {
@@ -80,6 +81,7 @@ pub(super) fn steps(
         site,
         body: &body,
         malformed,
+        member: names_process.then_some(process),
         leads,
         color: options.color,
         style: options.style.field_style(),
@@ -104,6 +106,8 @@ pub(super) struct Compiler<'a> {
     pub(super) site: &'a Callsite,
     pub(super) body: &'a Body,
     pub(super) malformed: bool,
+    /// The process, where the line names it.
+    pub(super) member: Option<&'a ProcessInfo>,
     color: bool,
     style: FieldStyle,
     /// What stands in front of each field's value.
@@ -145,6 +149,11 @@ impl Compiler<'_> {
         self.steps.raw(" ");
         self.level(site.level.name());
         self.steps.raw(" ".repeat(6 - site.level.name().len()));
+        if let Some(member) = self.member {
+            // With the thread it is one word, so that a line has the same parts as without.
+            self.steps.text(&member.app, Escape::Text);
+            self.steps.raw(format!("[{}]/", member.pid));
+        }
         self.steps.var(Var::Thread(Escape::Text));
         let place = self.place();
         let module = site.target_or_module();

@@ -197,15 +197,35 @@ impl Layout {
 
     /// Prepares the lines of a callsite. Once per callsite: it allocates.
     pub fn compile(&self, site: &Callsite) -> Plan {
-        let fields = structured::fields(site, self.options.style.field_style());
+        self.compile_as(site, &self.process, false)
+    }
+
+    /// The same for a callsite of another process, whose lines name it: `app[pid]/thread` in text, keys `app` and `pid` in
+    /// JSON and logfmt. A pattern names what it asks for.
+    ///
+    /// ```
+    /// use logdrive_backend::layout::{Layout, ProcessInfo, Style};
+    /// let agent = ProcessInfo { app: "agent".into(), pid: 1, host: "web-1".into() };
+    /// let shop = ProcessInfo { app: "shop".into(), pid: 417, host: "web-1".into() };
+    /// let layout = Layout::new(Style::Text.into(), agent)?;
+    /// let _plan = layout.compile_for(&logdrive_wire::Callsite::default(), &shop);
+    /// # Ok::<(), logdrive_backend::layout::LayoutError>(())
+    /// ```
+    pub fn compile_for(&self, site: &Callsite, process: &ProcessInfo) -> Plan {
+        self.compile_as(site, process, true)
+    }
+
+    fn compile_as(&self, site: &Callsite, process: &ProcessInfo, names_process: bool) -> Plan {
+        let fields = structured::fields(site, self.options.style.field_style(), names_process);
         let steps = |malformed| {
             let leads = &fields.leads;
             compile::steps(
                 &self.options,
-                &self.process,
+                process,
                 &self.pattern,
                 site,
                 leads,
+                names_process,
                 malformed,
             )
         };

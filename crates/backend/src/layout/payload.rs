@@ -1,5 +1,6 @@
 //! Reading a payload: every read is checked, and what does not fit makes the record malformed.
 
+use logdrive_wire::kind::FieldKind;
 use logdrive_wire::value::INLINE_KEY;
 use logdrive_wire::{Cursor, Kind};
 
@@ -85,12 +86,12 @@ pub(super) struct Tag<'a> {
     pub(super) key: &'a str,
 }
 
-static KINDS: [Option<Kind>; 128] = {
-    let mut kinds = [None; 128];
+static KINDS: [Option<Kind>; 256] = {
+    let mut kinds = [None; 256];
     let mut code = 0;
-    while code < 128 {
-        if let Ok(kind) = Kind::from_code(code as u8) {
-            kinds[code] = Some(kind);
+    while code < 256 {
+        if let Ok(field) = FieldKind::from_code(code as u8) {
+            kinds[code] = Some(field.kind);
         }
         code += 1;
     }
@@ -105,7 +106,7 @@ pub(super) fn take_tag<'a>(payload: &'a [u8], offset: &mut usize) -> Result<Opti
         Some(_) => {}
     }
     let [code, index] = take(payload, offset)?;
-    let kind = KINDS[usize::from(code & 0x7f)].ok_or(Malformed)?;
+    let kind = KINDS[usize::from(code)].ok_or(Malformed)?;
     let (index, key) = if index == INLINE_KEY {
         let mut cursor = cursor_at(payload, *offset)?;
         let key = cursor.short_str("inline key")?;

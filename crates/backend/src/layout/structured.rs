@@ -6,8 +6,8 @@ use super::compile::{Body, Compiler, file_name};
 use super::escape::{Bare, Escape, escaped_key};
 use super::plan::{FieldStyle, Fields, Lead, Rare, Var};
 
-/// Keys of a JSON line that are not fields.
-const RESERVED_JSON: [&str; 11] = [
+/// Keys of a JSON line that are not fields; the last ones only where a line names its process.
+const RESERVED_JSON: [&str; 13] = [
     "ts",
     "level",
     "thread",
@@ -19,10 +19,12 @@ const RESERVED_JSON: [&str; 11] = [
     "spans",
     "malformed",
     "cut",
+    "app",
+    "pid",
 ];
 
-/// Keys of a logfmt line that are not fields.
-const RESERVED_LOGFMT: [&str; 10] = [
+/// The same for logfmt.
+const RESERVED_LOGFMT: [&str; 12] = [
     "ts",
     "level",
     "thread",
@@ -33,17 +35,26 @@ const RESERVED_LOGFMT: [&str; 10] = [
     "spans",
     "malformed",
     "cut",
+    "app",
+    "pid",
 ];
+
+/// Those of the reserved keys that name a process.
+const PROCESS_KEYS: usize = 2;
 
 /// The key of a span's name.
 pub(super) const RESERVED_SPAN: &str = "name";
 
 /// The keys of a callsite's fields.
-pub(super) fn fields(site: &Callsite, style: FieldStyle) -> Fields {
+pub(super) fn fields(site: &Callsite, style: FieldStyle, names_process: bool) -> Fields {
     let reserved: &[&str] = match style {
         FieldStyle::Text => &[],
         FieldStyle::Json => &RESERVED_JSON,
         FieldStyle::Logfmt => &RESERVED_LOGFMT,
+    };
+    let reserved = match reserved.len().checked_sub(PROCESS_KEYS) {
+        Some(others) if !names_process => &reserved[..others],
+        _ => reserved,
     };
     let mut names: Vec<String> = reserved.iter().map(|name| (*name).to_owned()).collect();
     let mut leads = Vec::with_capacity(site.fields.len());
@@ -109,7 +120,13 @@ impl Compiler<'_> {
         self.steps.var(Var::Iso);
         self.steps.raw("\",\"level\":\"");
         self.steps.raw(site.level.name());
-        self.steps.raw("\",\"thread\":\"");
+        if let Some(member) = self.member {
+            self.steps.raw("\",\"app\":\"");
+            self.steps.text(&member.app, Escape::Json);
+            self.steps.raw(format!("\",\"pid\":{},\"thread\":\"", member.pid));
+        } else {
+            self.steps.raw("\",\"thread\":\"");
+        }
         self.steps.var(Var::Thread(Escape::Json));
         self.steps.raw("\"");
         if !site.target.is_empty() && site.target != site.module {
@@ -145,6 +162,10 @@ impl Compiler<'_> {
         self.steps.var(Var::Iso);
         self.steps.raw(" level=");
         self.steps.raw(level_name(site.level, FieldStyle::Logfmt));
+        if let Some(member) = self.member {
+            self.logfmt_text("app", &member.app);
+            self.steps.raw(format!(" pid={}", member.pid));
+        }
         self.steps.raw(" thread=");
         self.steps.rare(Rare::ThreadBare);
         if !site.target.is_empty() && site.target != site.module {
@@ -210,12 +231,12 @@ mod tests {
                 .into(),
             ..Callsite::default()
         };
-        let found = fields(&site, FieldStyle::Json);
+        let found = fields(&site, FieldStyle::Json, false);
         assert_eq!(
             found.names[found.reserved..],
             ["level_1", "id", "id_1", "id_1_1", "arg4", "level_1_1"]
         );
         assert_eq!(found.leads[0].text, b",\"level_1\":");
-        assert_eq!(fields(&site, FieldStyle::Text).leads[2].text, b" id=");
+        assert_eq!(fields(&site, FieldStyle::Text, false).leads[2].text, b" id=");
     }
 }

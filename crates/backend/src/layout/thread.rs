@@ -26,7 +26,7 @@ impl Default for ThreadKept {
     }
 }
 
-/// All of a name of 4 to 16 bytes in its length and two words; Linux has names of at most 15.
+/// All of a name of 1 to 16 bytes in its length and two words; Linux has names of at most 15.
 #[inline(always)]
 fn name_words(name: &[u8]) -> Option<(usize, u64, u64)> {
     if name.len() > 16 {
@@ -35,12 +35,17 @@ fn name_words(name: &[u8]) -> Option<(usize, u64, u64)> {
     if let (Some(first), Some(last)) = (name.first_chunk::<8>(), name.last_chunk::<8>()) {
         return Some((name.len(), u64::from_le_bytes(*first), u64::from_le_bytes(*last)));
     }
-    let (first, last) = (name.first_chunk::<4>()?, name.last_chunk::<4>()?);
-    Some((
-        name.len(),
-        u64::from(u32::from_le_bytes(*first)),
-        u64::from(u32::from_le_bytes(*last)),
-    ))
+    if let (Some(first), Some(last)) = (name.first_chunk::<4>(), name.last_chunk::<4>()) {
+        return Some((
+            name.len(),
+            u64::from(u32::from_le_bytes(*first)),
+            u64::from(u32::from_le_bytes(*last)),
+        ));
+    }
+    // One to three bytes: the first, the middle and the last are all of them.
+    let (first, last) = (*name.first()?, *name.last()?);
+    let middle = *name.get(name.len() / 2)?;
+    Some((name.len(), u64::from(first), u64::from(middle) << 8 | u64::from(last)))
 }
 
 impl ThreadKept {
@@ -84,6 +89,9 @@ mod tests {
         let names = [
             "main",
             "mai",
+            "mbi",
+            "ma",
+            "a",
             "worker-1",
             "worker-2",
             "worker-12",

@@ -30,6 +30,14 @@ impl<'a, V: Fields> Shortened<'a, V> {
     }
 }
 
+impl<V> Clone for Shortened<'_, V> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<V> Copy for Shortened<'_, V> {}
+
 impl<V: Fields> sealed::Sealed for Shortened<'_, V> {}
 
 impl<V: Fields> Fields for Shortened<'_, V> {
@@ -41,6 +49,15 @@ impl<V: Fields> Fields for Shortened<'_, V> {
 
     fn write(&self, out: &mut Put<'_>) {
         self.values.write_cut(out, self.limit_bytes);
+    }
+
+    type View<'b>
+        = Self
+    where
+        Self: 'b;
+
+    fn view(&self) -> Self {
+        *self
     }
 
     fn list_blobs(&self, lengths: &mut BlobLengths) {

@@ -17,5 +17,12 @@ pub const POOL_STRINGS_MAX: usize = 16;
 /// Bytes of a new string of the pool: most rendered values are shorter, so that it is allocated once.
 pub const POOL_STRING_BYTES: usize = 256;
 
+/// Bytes of all values of a record that has to be looked at before it is written, because one of them is the key of a
+/// sample. What most records have; it is stack that is cleared at each such call.
+pub const KEYED_BYTES_USUAL: usize = 512;
+
+/// The same for longer records, whose texts are cut for the look: 255 numbers of the largest kind, and as much again.
+pub const KEYED_BYTES_MAX: usize = 8 * 1024;
+
 /// What marks a text that was cut.
 pub const CUT_MARK: &str = "…";

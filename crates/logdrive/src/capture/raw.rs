@@ -72,6 +72,13 @@ macro_rules! numbers {
                 let $value = *self;
                 out.$put($bits);
             }
+
+            type View<'a> = Self;
+
+            #[inline(always)]
+            fn view(&self) -> Self {
+                *self
+            }
         }
     )+};
 }
@@ -147,6 +154,13 @@ impl Field for Pointer {
     fn write(&self, out: &mut Put<'_>) {
         out.u64(self.0);
     }
+
+    type View<'a> = Self;
+
+    #[inline(always)]
+    fn view(&self) -> Self {
+        *self
+    }
 }
 
 macro_rules! pointers {
@@ -205,8 +219,18 @@ impl<const KIND: u8> Field for Blob<'_, KIND> {
         out.bytes(self.bytes);
     }
 
+    type View<'b>
+        = Self
+    where
+        Self: 'b;
+
+    #[inline(always)]
+    fn view(&self) -> Self {
+        *self
+    }
+
     /// A string longer than any record counts as one that is just too long, so that a sum of lengths cannot wrap
-    /// around and seem to fit.
+    /// around and seem to fit. It also gives the compiler the bounds by which it drops the checks of [`Put`].
     #[inline(always)]
     fn blob_bytes(&self) -> usize {
         self.bytes.len().min(RECORD_BYTES_MAX)
@@ -304,6 +328,16 @@ impl<F: Field> Field for Maybe<F> {
     #[inline(always)]
     fn size_bytes(&self) -> usize {
         1 + self.0.as_ref().map_or(0, F::size_bytes)
+    }
+
+    type View<'a>
+        = Maybe<F::View<'a>>
+    where
+        Self: 'a;
+
+    #[inline(always)]
+    fn view(&self) -> Self::View<'_> {
+        Maybe(self.0.as_ref().map(F::view))
     }
 
     #[inline(always)]

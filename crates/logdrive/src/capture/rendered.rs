@@ -61,6 +61,13 @@ impl<const KIND: u8> Field for Rendered<KIND> {
         self.blob().write(out);
     }
 
+    type View<'a> = Blob<'a, KIND>;
+
+    #[inline(always)]
+    fn view(&self) -> Blob<'_, KIND> {
+        self.blob()
+    }
+
     fn blob_bytes(&self) -> usize {
         self.blob().blob_bytes()
     }

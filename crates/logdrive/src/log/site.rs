@@ -6,8 +6,9 @@
 use super::level_of;
 use crate::dynamic::limits::{CONSTANT_MESSAGE_BYTES_MAX, LOG_PLACES, LOG_SITES_MAX};
 use crate::dynamic::{Table, hash_words};
-use crate::runtime;
+use crate::{runtime, sampling};
 use log::Record;
+use logdrive_backend::control::is_off;
 use logdrive_ring::control::{ControlEntry, ControlRef, OFF, ON, UNREGISTERED};
 use logdrive_ring::local;
 use logdrive_wire::{Callsite, Level};
@@ -127,7 +128,14 @@ impl Site {
         self.level.is_urgent()
     }
 
-    /// Whether the record goes on: the callsite's number in the session. Counts what does not.
+    /// The control word's place.
+    #[inline]
+    pub(super) fn control(&'static self) -> &'static ControlRef {
+        &self.control
+    }
+
+    /// Whether the record goes on: the callsite's number in the session, with the marks of `sampling`. Counts what
+    /// does not.
     #[inline]
     pub(super) fn admit(&'static self, record: &Record<'_>) -> Option<u32> {
         let entry = self.control.entry();
@@ -137,34 +145,42 @@ impl Site {
                 local::count_disabled();
                 None
             }
-            _ => self.admit_slowly(Some(record)),
+            _ => self.admit_slowly(record),
         }
-    }
-
-    /// The number in the session that runs now, for a record that was made for another one.
-    pub(super) fn number_again(&'static self) -> Option<u32> {
-        self.admit_slowly(None)
     }
 
     #[cold]
     #[inline(never)]
-    fn admit_slowly(&'static self, record: Option<&Record<'_>>) -> Option<u32> {
-        let mut entry = self.control.entry();
-        if entry.control() == UNREGISTERED {
-            entry = runtime::register_with(&self.control, &|| self.describe())?;
-        }
-        if self.is_off(entry, record) {
+    fn admit_slowly(&'static self, record: &Record<'_>) -> Option<u32> {
+        let entry = self.registered()?;
+        // A shared callsite has no target of its own, so the filter is asked for each of its records.
+        if self.is_shared && runtime::allows(record.target(), self.level) == Some(false) {
             local::count_disabled();
             return None;
         }
-        Some(entry.id())
+        // The filter's word for it as a whole says nothing about its records.
+        match entry.control() {
+            word if self.is_shared && is_off(word) => Some(sampling::number(entry.id())),
+            _ => sampling::admit(entry),
+        }
     }
 
-    /// A shared callsite has no target of its own, so the filter is asked for each of its records.
-    fn is_off(&self, entry: &ControlEntry, record: Option<&Record<'_>>) -> bool {
-        match record {
-            Some(record) if self.is_shared => runtime::allows(record.target(), self.level) == Some(false),
-            _ => entry.control() == OFF,
+    /// The number in the session that runs now, for a record that has been admitted.
+    pub(super) fn number_again(&'static self) -> Option<u32> {
+        let entry = self.registered()?;
+        if is_off(entry.control()) && !self.is_shared {
+            local::count_disabled();
+            return None;
+        }
+        Some(sampling::number(entry.id()))
+    }
+
+    fn registered(&'static self) -> Option<&'static ControlEntry> {
+        match self.control.entry() {
+            entry if entry.control() == UNREGISTERED => {
+                runtime::register_with(&self.control, &|| self.describe())
+            }
+            entry => Some(entry),
         }
     }
 

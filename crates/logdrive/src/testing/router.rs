@@ -192,7 +192,7 @@ fn mark(id: u64, belongs: bool) {
     let Some(number) = callsite() else { return };
     let wrote = local::write(number, length, true, fill);
     if wrote != Wrote::Committed {
-        crate::site::write_slowly(wrote, length, true, &fill, &callsite);
+        crate::site::write_slowly(&MARK, wrote, length, true, &fill, &callsite);
     }
 }
 

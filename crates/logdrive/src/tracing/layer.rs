@@ -6,6 +6,7 @@ use super::subscriber::{encode_recorded, encode_span, merge, write};
 use super::visit::EventValues;
 use crate::dynamic::limits::SCOPE_BYTES_MAX;
 use crate::dynamic::with_scratch;
+use crate::sampling;
 use logdrive_wire::limits::SCOPE_DEPTH_MAX;
 use tracing_core::span::{Attributes, Id, Record};
 use tracing_core::{Event, Interest, Metadata};
@@ -107,6 +108,9 @@ where
         with_scratch(|bytes| {
             let mut values = EventValues::new(bytes, site);
             event.record(&mut values);
+            if id >= sampling::MARKS && !values.pass_sample(site, id) {
+                return;
+            }
             let (values, cut) = values.finish();
             let Some(span) = context.event_span(event) else {
                 return write(site, id, &[], values, cut);

@@ -4,8 +4,9 @@ use super::level_of;
 use super::visit::find_constant;
 use crate::dynamic::limits::TRACING_SITES;
 use crate::dynamic::{Table, hash_address, hash_words};
-use crate::runtime;
-use logdrive_ring::control::{ControlRef, OFF, ON, UNREGISTERED};
+use crate::{runtime, sampling};
+use logdrive_backend::control::is_off;
+use logdrive_ring::control::{ControlEntry, ControlRef, OFF, OFF_COUNTED, ON, UNREGISTERED};
 use logdrive_ring::local;
 use logdrive_wire::kind::FieldKind;
 use logdrive_wire::limits::FIELDS_MAX;
@@ -152,7 +153,14 @@ impl Site {
         }
     }
 
-    /// Whether the event goes on: the callsite's number in the session. Counts what does not.
+    /// The control word's place.
+    #[inline]
+    pub(super) fn control(&'static self) -> &'static ControlRef {
+        &self.control
+    }
+
+    /// Whether the event goes on: the callsite's number in the session, with the marks of `sampling`. Counts what does
+    /// not.
     #[inline]
     pub(super) fn admit(&'static self, event: &Event<'_>) -> Option<u32> {
         let entry = self.control.entry();
@@ -162,34 +170,48 @@ impl Site {
                 local::count_disabled();
                 None
             }
-            _ => self.admit_slowly(Some(event)),
+            _ => self.admit_slowly(event),
         }
-    }
-
-    /// The number in the session that runs now, for a record that was made for another one.
-    pub(super) fn number_again(&'static self) -> Option<u32> {
-        self.admit_slowly(None)
     }
 
     #[cold]
     #[inline(never)]
-    fn admit_slowly(&'static self, event: Option<&Event<'_>>) -> Option<u32> {
-        let mut entry = self.control.entry();
-        if entry.control() == UNREGISTERED {
+    fn admit_slowly(&'static self, event: &Event<'_>) -> Option<u32> {
+        if self.control.entry().control() == UNREGISTERED {
             // With its message known, the table can hold it. A callsite that is off is entered without.
             if self.message.get().is_none()
-                && let Some(text) = event.and_then(|event| find_constant(event, self.message_index()))
+                && let Some(text) = find_constant(event, self.message_index())
             {
                 // Another thread may have set it; it then is the constant.
                 let _ = self.message.set(String::leak(text));
             }
-            entry = runtime::register_with(&self.control, &|| self.describe())?;
         }
-        if entry.control() == OFF {
+        sampling::admit(self.registered()?)
+    }
+
+    /// The number in the session that runs now, for a record that has been admitted.
+    #[cold]
+    pub(super) fn number_again(&'static self) -> Option<u32> {
+        self.on_entry().map(|entry| sampling::number(entry.id()))
+    }
+
+    /// The entry, unless the callsite is off; counts that.
+    fn on_entry(&'static self) -> Option<&'static ControlEntry> {
+        let entry = self.registered()?;
+        if is_off(entry.control()) {
             local::count_disabled();
             return None;
         }
-        Some(entry.id())
+        Some(entry)
+    }
+
+    fn registered(&'static self) -> Option<&'static ControlEntry> {
+        match self.control.entry() {
+            entry if entry.control() == UNREGISTERED => {
+                runtime::register_with(&self.control, &|| self.describe())
+            }
+            entry => Some(entry),
+        }
     }
 
     fn describe(&self) -> Callsite {
@@ -243,7 +265,7 @@ impl Site {
     #[inline]
     pub(super) fn is_enabled(&'static self) -> bool {
         match self.control.entry().control() {
-            OFF => {
+            OFF | OFF_COUNTED => {
                 if self.metadata.is_event() {
                     local::count_disabled();
                 }
@@ -261,8 +283,8 @@ impl Site {
             // The event enters the callsite, with its message.
             Some(true) if self.metadata.is_event() => true,
             // Nothing runs: an event is counted as such, and a span may outlive the start.
-            None => !self.metadata.is_event() || self.admit_slowly(None).is_some(),
-            Some(_) if self.metadata.is_event() => self.admit_slowly(None).is_some(),
+            None => !self.metadata.is_event() || self.on_entry().is_some(),
+            Some(_) if self.metadata.is_event() => self.on_entry().is_some(),
             Some(_) => self.is_shown(),
         }
     }
@@ -272,7 +294,7 @@ impl Site {
     pub(super) fn is_shown(&'static self) -> bool {
         let entry = self.control.entry();
         match entry.control() {
-            OFF => false,
+            OFF | OFF_COUNTED => false,
             UNREGISTERED => self.is_shown_at_first(),
             _ => true,
         }
@@ -285,6 +307,6 @@ impl Site {
         if runtime::allows(self.metadata.target(), self.level()).is_none() {
             return true;
         }
-        runtime::register_with(&self.control, &|| self.describe()).is_none_or(|entry| entry.control() != OFF)
+        self.registered().is_none_or(|entry| !is_off(entry.control()))
     }
 }

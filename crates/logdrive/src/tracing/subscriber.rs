@@ -6,6 +6,7 @@ use super::spans::{self, SpanKey};
 use super::visit::{EventValues, SpanValues};
 use crate::dynamic::limits::SPAN_BYTES_MAX;
 use crate::dynamic::{Head, commit, with_scratch};
+use crate::sampling;
 use logdrive_wire::{Cursor, Value, WireError, kind::FieldKind, value::INLINE_KEY};
 use tracing_core::span::{Attributes, Current, Id, Record};
 use tracing_core::{Event, Interest, Metadata};
@@ -81,6 +82,9 @@ impl tracing_core::Subscriber for Subscriber {
         with_scratch(|bytes| {
             let mut values = EventValues::new(bytes, site);
             event.record(&mut values);
+            if id >= sampling::MARKS && !values.pass_sample(site, id) {
+                return;
+            }
             let (values, cut) = values.finish();
             let write = |scope: &[u8]| write(site, id, scope, values, cut);
             match event.parent() {
@@ -123,8 +127,12 @@ impl tracing_core::Subscriber for Subscriber {
 /// Writes the record.
 #[inline(always)]
 pub(super) fn write(site: &'static Site, id: u32, scope: &[u8], values: &[u8], cut: bool) {
-    let urgent = site.urgent();
-    commit(Head { id, urgent }, scope, values, cut, || site.number_again());
+    let head = Head {
+        control: site.control(),
+        id: sampling::number(id),
+        urgent: site.urgent(),
+    };
+    commit(head, scope, values, cut, || site.number_again());
 }
 
 /// A new span as a scope has it: `u16 name length, name, u16 fields length, fields`. `take` is also told whether all

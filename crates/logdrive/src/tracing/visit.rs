@@ -1,7 +1,7 @@
 //! Visitors that take the values of events and spans.
 
 use super::site::Site;
-use crate::dynamic::{Encoder, Key, OnePiece};
+use crate::dynamic::{Encoder, Key, OnePiece, pass_sample};
 use logdrive_wire::Kind;
 use logdrive_wire::limits::FIELDS_MAX;
 use std::error::Error;
@@ -30,6 +30,11 @@ impl<'a> EventValues<'a> {
             constant: site.constant(),
             has_message: false,
         }
+    }
+
+    /// Whether the record passes, whose number bears marks.
+    pub(super) fn pass_sample(&mut self, site: &'static Site, marked: u32) -> bool {
+        pass_sample(site.control(), marked, &mut self.out)
     }
 
     /// The bytes, and whether something was cut. Says that there was no message where the table has one.

@@ -54,6 +54,7 @@ impl Ring {
             capacity_bytes,
             index: 0,
             overloaded: AtomicU32::new(0),
+            held: AtomicU32::new(0),
             drain_bell: None::<&'static DrainBell>,
         }
     }

@@ -39,6 +39,8 @@ struct Image {
     name: String,
     bytes: Vec<u8>,
     length: u64,
+    /// Where its header begins: edits count from there, and go on at the file's beginning.
+    head_at: u64,
 }
 
 /// The files of a session.
@@ -140,9 +142,15 @@ impl Images {
 }
 
 impl Image {
+    /// The first word of its header.
+    fn head(&self) -> &[u8] {
+        let at = self.head_at as usize;
+        self.bytes.get(at..at + 8).unwrap_or(&[])
+    }
+
     fn apply(&self, file: &File, path: &Path, edit: &Edit) {
         let used = self.bytes.len().max(8) as u64;
-        let anywhere = u64::from(edit.at) % used;
+        let anywhere = (self.head_at + u64::from(edit.at) % used) % used;
         let word = anywhere & !7;
         let edge = EDGES[edit.value as usize % EDGES.len()];
         let put = |offset: u64, bytes: &[u8]| file.write_all_at(bytes, offset).expect("it can be written");
@@ -172,7 +180,7 @@ impl Image {
                 .set_len(self.length + edit.value % (1 << 20))
                 .expect("it can grow"),
             _ if edit.value.is_multiple_of(8) => fs::remove_file(path).expect("it can be removed"),
-            _ => put(word, &self.bytes[..8.min(self.bytes.len())]),
+            _ => put(word, self.head()),
         }
     }
 }
@@ -274,7 +282,17 @@ fn images_of(dir: &Path) -> Vec<Image> {
                 .to_str()
                 .expect("of ascii")
                 .to_owned();
-            Image { name, bytes, length }
+            let head_at = if name.starts_with("ring-") {
+                length - 4096
+            } else {
+                0
+            };
+            Image {
+                name,
+                bytes,
+                length,
+                head_at,
+            }
         })
         .collect()
 }

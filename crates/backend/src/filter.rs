@@ -9,7 +9,8 @@ use std::fmt;
 /// everything below it: `net` matches `net::quic` and `net.udp`, but not `network`.
 ///
 /// ```
-/// use logdrive::{Filter, Level};
+/// use logdrive_backend::Filter;
+/// use logdrive_wire::Level;
 /// let filter: Filter = "info,net::quic=trace,net=off".parse()?;
 /// assert!(filter.allows("app", Level::Info));
 /// assert!(!filter.allows("app", Level::Debug));
@@ -71,11 +72,32 @@ impl Filter {
     }
 }
 
-/// Whether `target` is `prefix` or lies below it.
-fn is_below(target: &str, prefix: &str) -> bool {
+/// Whether a target is `prefix` or lies below it: `net::quic` lies below `net`, `network` does not.
+///
+/// ```
+/// use logdrive_backend::is_below;
+/// assert!(is_below("net::quic", "net") && is_below("net", "net"));
+/// assert!(!is_below("network", "net"));
+/// ```
+pub fn is_below(target: &str, prefix: &str) -> bool {
     target
         .strip_prefix(prefix)
         .is_some_and(|rest| rest.is_empty() || rest.starts_with([':', '.', '/']))
+}
+
+impl fmt::Display for Filter {
+    /// The directives, as [`FromStr`](std::str::FromStr) reads them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&level_name(self.default))?;
+        for (target, level) in &self.targets {
+            write!(f, ",{target}={}", level_name(*level))?;
+        }
+        Ok(())
+    }
+}
+
+fn level_name(level: Option<Level>) -> String {
+    level.map_or_else(|| "off".to_owned(), |level| level.name().to_ascii_lowercase())
 }
 
 impl std::str::FromStr for Filter {
@@ -147,6 +169,14 @@ mod tests {
         let filter: Filter = "warn,my_app::db".parse().unwrap();
         assert!(filter.allows("my_app::db", Level::Trace));
         assert!(!filter.allows("my_app", Level::Info));
+    }
+
+    #[test]
+    fn directives_read_back_from_their_text() {
+        for text in ["info", "off", "warn,net::quic=trace,net=off"] {
+            let filter: Filter = text.parse().unwrap();
+            assert_eq!(filter.to_string(), text);
+        }
     }
 
     #[test]

@@ -1,0 +1,39 @@
+//! The bounds of capturing, each with the reason for the number.
+
+use logdrive_wire::limits::RECORD_BYTES_MAX;
+
+/// Bytes of a line that one record takes; a longer line goes in pieces. What is left of the largest record is for its
+/// header, the length of the text, and the fields `part`, `last` and `partial`.
+pub const PIECE_BYTES_MAX: usize = RECORD_BYTES_MAX - 64;
+
+/// Bytes asked for in one read: few system calls, and the block is still in the second-level cache when it is split.
+pub const READ_BYTES: usize = 256 * 1024;
+
+/// Bytes of a pipe, if the system grants them: the child goes on printing while its reader sleeps. More than this takes
+/// a privilege.
+pub const PIPE_BYTES: usize = 1 << 20;
+
+/// A read of less than this came from a program that prints now and then: it is not made to wait for company.
+pub const BUSY_READ_BYTES: usize = 16 * 1024;
+
+/// Longest pause, in microseconds, in which output is left to gather so that few reads take it.
+pub const GATHER_US_MAX: u64 = 1_000;
+
+/// Shortest such pause: below this the wake-up costs more than it saves.
+pub const GATHER_US_MIN: u64 = 50;
+
+/// A line that has not ended becomes a record after so long a pause, in milliseconds: a prompt is seen soon, and a line
+/// that a program prints in pieces stays one.
+pub const PARTIAL_MS: u64 = 200;
+
+/// Bytes at the front of a line that are looked at for a level: behind a long time stamp there is room for a name.
+pub const HEAD_BYTES: usize = 64;
+
+/// Bytes that are looked at when they hold colours, which do not count.
+pub const HEAD_BYTES_COLOURED: usize = 160;
+
+/// Fields of a line of JSON; a record may have 255 values, and the message is one.
+pub const JSON_FIELDS_MAX: usize = 250;
+
+/// How often, in milliseconds, a reader whose output never pauses looks whether its command has ended.
+pub const LOOK_MS: u64 = 100;

@@ -1,0 +1,350 @@
+//! Writes lines into the ring of the calling thread, as records of the callsite of their stream, level and shape.
+//!
+//! A program's output has no log statements, so the callsites are made here: one for each stream, level and shape of
+//! line that occurs. They stand in the session like all others, and are switched like all others.
+
+use super::json::Object;
+use super::lines::{Line, Piece};
+use super::{ansi, level};
+use logdrive_ring::clock::ticks_of;
+use logdrive_ring::control::{ControlEntry, OFF, OFF_COUNTED, ON};
+use logdrive_ring::local::{self, Clock, Wrote};
+use logdrive_ring::{ClockSource, DropReason, FullPolicy, Put, RingError, Session};
+use logdrive_wire::kind::FieldKind;
+use logdrive_wire::record::{HEADER_BYTES, align_up};
+use logdrive_wire::{Callsite, Field, Kind, Level};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How lines become records.
+#[derive(Debug, Clone)]
+pub struct RecordOptions {
+    /// The level of lines that name none.
+    pub level: Level,
+    /// Lines below this level are left out, and counted as disabled.
+    pub min_level: Level,
+    /// Whether lines are looked at for a level and for fields.
+    pub parse: bool,
+    /// Whether control sequences for terminals stay in the text.
+    pub keep_ansi: bool,
+    /// What happens when the ring is full.
+    pub full: FullPolicy,
+}
+
+/// What a record says besides its text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    /// A line of text.
+    Line,
+    /// A line of JSON: a message and fields.
+    Object,
+    /// A piece of a long line.
+    Part,
+    /// The last piece of one.
+    Last,
+    /// The front of a line that has not ended.
+    Partial,
+    /// A further piece of a line that has not ended.
+    PartialPart,
+}
+
+const SHAPES: usize = 6;
+const LEVELS: usize = 6;
+
+/// Callsite 0 of every session tells of dropped records.
+const GAP_CALLSITE: u32 = 0;
+
+/// Bytes of a kind and an index in front of a dynamic value, and of the length of a text.
+const TAG_BYTES: usize = 2;
+const LENGTH_BYTES: usize = 4;
+
+/// Writes the lines of one stream. Used by the thread that made it.
+#[derive(Debug)]
+pub struct Recorder {
+    session: Arc<Session>,
+    target: &'static str,
+    options: RecordOptions,
+    /// The time of all lines of one read: when they came is not known better.
+    time: &'static AtomicU64,
+    clock: ClockSource,
+    sites: [[Option<&'static ControlEntry>; SHAPES]; LEVELS],
+    /// The level of the line whose pieces come.
+    level: Level,
+    plain: Vec<u8>,
+    object: Object,
+}
+
+impl Recorder {
+    /// Gives the calling thread a ring of the session, which it keeps until it ends. The thread goes by `name` in the
+    /// log, its lines by `target`.
+    ///
+    /// # Errors
+    /// When there is no room for another ring.
+    pub fn attach(
+        session: &Arc<Session>,
+        name: &str,
+        target: &'static str,
+        options: RecordOptions,
+    ) -> Result<Self, RingError> {
+        let clock = session.header().clock_source();
+        // A few for a whole run.
+        let time: &'static AtomicU64 = Box::leak(Box::new(AtomicU64::new(ticks_of(clock))));
+        let producer = session.acquire(name)?;
+        if !local::attach(producer, options.full, Clock::Coarse(time), local::generation()) {
+            return Err(RingError::Limit {
+                what: "rings of this thread",
+                limit: 0,
+            });
+        }
+        Ok(Self {
+            session: Arc::clone(session),
+            target,
+            level: options.level,
+            options,
+            time,
+            clock,
+            sites: [[None; SHAPES]; LEVELS],
+            plain: Vec::new(),
+            object: Object::default(),
+        })
+    }
+
+    /// Takes the time for the lines that come from a read just made.
+    pub fn begin(&mut self) {
+        // Relaxed: read by this thread only.
+        self.time.store(ticks_of(self.clock), Ordering::Relaxed);
+    }
+
+    /// Writes a line, or a piece of one.
+    #[inline]
+    pub fn record(&mut self, line: Line<'_>) {
+        if line.has_escape && !self.options.keep_ansi {
+            self.record_stripped(line);
+        } else {
+            self.record_plain(line);
+        }
+    }
+
+    fn record_stripped(&mut self, line: Line<'_>) {
+        let mut plain = std::mem::take(&mut self.plain);
+        plain.clear();
+        ansi::strip(line.text, &mut plain);
+        self.record_plain(Line { text: &plain, ..line });
+        self.plain = plain;
+    }
+
+    #[inline]
+    fn record_plain(&mut self, line: Line<'_>) {
+        let Line { text, piece, .. } = line;
+        if piece == Piece::Whole && self.options.parse && text.first() == Some(&b'{') && self.object(text) {
+            return;
+        }
+        // A line has one level, which its first piece tells.
+        if let Piece::Whole | Piece::Part(1) | Piece::Partial(1) = piece {
+            let found = match (self.options.parse, line.has_escape) {
+                (false, _) => None,
+                (true, false) => level::recognise_plain(text),
+                (true, true) => level::recognise(text),
+            };
+            self.level = found.unwrap_or(self.options.level);
+        }
+        let level = self.level;
+        match piece {
+            Piece::Whole => self.text(level, Shape::Line, text, 0, |_| {}),
+            Piece::Part(part) => self.text(level, Shape::Part, text, 4, |put| put.u32(part)),
+            Piece::Last(part) => self.text(level, Shape::Last, text, 5, |put| {
+                put.u32(part);
+                put.u8(1);
+            }),
+            Piece::Partial(1) => self.text(level, Shape::Partial, text, 1, |put| put.u8(1)),
+            Piece::Partial(part) => self.text(level, Shape::PartialPart, text, 5, |put| {
+                put.u32(part);
+                put.u8(1);
+            }),
+        }
+    }
+
+    /// A line of JSON; `false` when it is none.
+    fn object(&mut self, text: &[u8]) -> bool {
+        let mut object = std::mem::take(&mut self.object);
+        let is_object = object.read(text);
+        if is_object {
+            let level = object.level.unwrap_or(self.options.level);
+            let message_bytes = match object.message.len() {
+                0 => 0,
+                length => TAG_BYTES + LENGTH_BYTES + length,
+            };
+            self.write(level, Shape::Object, message_bytes + object.fields.len(), |put| {
+                if !object.message.is_empty() {
+                    put.u8(Kind::Message.code());
+                    // A message stands for itself: the index means nothing.
+                    put.u8(0);
+                    put.u32(object.message.len() as u32);
+                    put.bytes(&object.message);
+                }
+                put.bytes(&object.fields);
+            });
+        }
+        self.object = object;
+        is_object
+    }
+
+    #[inline]
+    fn text(
+        &mut self,
+        level: Level,
+        shape: Shape,
+        text: &[u8],
+        more_bytes: usize,
+        more: impl Fn(&mut Put<'_>),
+    ) {
+        self.write(level, shape, LENGTH_BYTES + text.len() + more_bytes, |put| {
+            // A piece is shorter than 64 KiB.
+            put.u32(text.len() as u32);
+            put.bytes(text);
+            more(put);
+        });
+    }
+
+    #[inline]
+    fn write(&mut self, level: Level, shape: Shape, bytes: usize, fill: impl Fn(&mut Put<'_>)) {
+        let Some(entry) = self.entry(level, shape) else {
+            return;
+        };
+        match entry.control() {
+            ON => {}
+            OFF => return,
+            OFF_COUNTED => return local::count_disabled(),
+            // Sampling is for statements that repeat themselves; a callsite here stands for all kinds of lines.
+            _ => {}
+        }
+        self.put(entry, level, bytes, fill);
+    }
+
+    #[inline]
+    fn put(&self, entry: &ControlEntry, level: Level, bytes: usize, fill: impl Fn(&mut Put<'_>)) {
+        let length = align_up(HEADER_BYTES + bytes);
+        let wrote = local::write(entry.id(), length, level.is_urgent(), &fill);
+        if wrote != Wrote::Committed {
+            self.write_slowly(wrote, entry.id(), length, level, &fill);
+        }
+    }
+
+    #[cold]
+    fn write_slowly(
+        &self,
+        mut wrote: Wrote,
+        id: u32,
+        length: usize,
+        level: Level,
+        fill: &dyn Fn(&mut Put<'_>),
+    ) {
+        if wrote == Wrote::GapDue {
+            tell_gap();
+            wrote = local::write(id, length, level.is_urgent(), |put| fill(put));
+        }
+        match wrote {
+            // A drop is counted where it is decided.
+            Wrote::Committed | Wrote::Dropped => {}
+            Wrote::GapDue => drop(local::count_drop(DropReason::Other)),
+            Wrote::NoRing => self.session.header().count_drop(DropReason::Closed, 1),
+        }
+    }
+
+    #[inline]
+    fn entry(&mut self, level: Level, shape: Shape) -> Option<&'static ControlEntry> {
+        match self.sites[level.code() as usize][shape as usize] {
+            Some(entry) => Some(entry),
+            None => self.register(level, shape),
+        }
+    }
+
+    /// Writes a record that comes once: its callsite is registered for it.
+    pub fn once(&mut self, callsite: &Callsite, bytes: usize, fill: impl Fn(&mut Put<'_>)) {
+        // Relaxed: as in `begin`.
+        self.time.store(ticks_of(self.clock), Ordering::Relaxed);
+        let entry = self.enter(callsite, callsite.level >= self.options.min_level);
+        if let Some(entry) = entry.filter(|entry| entry.control() == ON) {
+            self.put(entry, callsite.level, bytes, fill);
+        }
+    }
+
+    #[cold]
+    fn register(&mut self, level: Level, shape: Shape) -> Option<&'static ControlEntry> {
+        let entry = self.enter(
+            &callsite(self.target, level, shape),
+            level >= self.options.min_level,
+        );
+        self.sites[level.code() as usize][shape as usize] = entry;
+        entry
+    }
+
+    fn enter(&self, callsite: &Callsite, on: bool) -> Option<&'static ControlEntry> {
+        let control = if on { ON } else { OFF_COUNTED };
+        let bytes = callsite.encode().ok()?;
+        let entry = self.session.register(&bytes, control).ok();
+        if entry.is_none() {
+            local::count_drop(DropReason::NoCallsite);
+        }
+        entry
+    }
+}
+
+/// The callsite of lines of one kind.
+fn callsite(target: &str, level: Level, shape: Shape) -> Callsite {
+    let field = |name: &str, kind| Field {
+        name: name.to_owned(),
+        kind: FieldKind::plain(kind),
+        argument: name.is_empty(),
+    };
+    let (part, last, partial) = (
+        field("part", Kind::U32),
+        field("last", Kind::Bool),
+        field("partial", Kind::Bool),
+    );
+    let more = match shape {
+        Shape::Line | Shape::Object => vec![],
+        Shape::Part => vec![part],
+        Shape::Last => vec![part, last],
+        Shape::Partial => vec![partial],
+        Shape::PartialPart => vec![part, partial],
+    };
+    let site = Callsite {
+        level,
+        target: target.to_owned(),
+        ..Callsite::default()
+    };
+    if shape == Shape::Object {
+        return Callsite {
+            dynamic: true,
+            ..site
+        };
+    }
+    Callsite {
+        message: "{0}".to_owned(),
+        fields: std::iter::once(field("", Kind::Str)).chain(more).collect(),
+        ..site
+    }
+}
+
+/// Writes gap records for the drops of the calling thread that have not been told.
+fn tell_gap() {
+    let mut counts = local::take_gap();
+    for reason in DropReason::ALL {
+        let count = counts[reason as usize];
+        if count == 0 {
+            continue;
+        }
+        let text = reason.text().as_bytes();
+        let length = align_up(HEADER_BYTES + 8 + LENGTH_BYTES + text.len());
+        let wrote = local::write(GAP_CALLSITE, length, true, |put| {
+            put.u64(count);
+            put.u32(text.len() as u32);
+            put.bytes(text);
+        });
+        if wrote == Wrote::Committed {
+            counts[reason as usize] = 0;
+        }
+    }
+    local::return_gap(&counts);
+}

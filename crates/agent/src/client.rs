@@ -1,0 +1,194 @@
+//! What a tool asks an agent: which sessions there are, the memory of one, statistics, a reload.
+
+use crate::error::AgentError;
+use logdrive_ring::channel::{Channel, Received, into_files};
+use logdrive_ring::{RingError, SessionMemory, SessionView};
+use logdrive_wire::agent::{Message, SessionEntry};
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// A tool's connection to an agent. Each question waits for its answer, within the patience that was given.
+///
+/// ```no_run
+/// use logdrive_agent::Client;
+/// let mut client = Client::connect("/run/logdrive/agent.sock".as_ref(), std::time::Duration::from_secs(1))?;
+/// for session in client.sessions()? {
+///     println!("{} {} {}", session.session, session.pid, session.app);
+/// }
+/// # Ok::<(), logdrive_agent::AgentError>(())
+/// ```
+#[derive(Debug)]
+pub struct Client {
+    path: PathBuf,
+    channel: Channel,
+    patience: Duration,
+    buffer: Vec<u8>,
+}
+
+impl Client {
+    /// Connects to the agent that listens at this socket.
+    ///
+    /// # Errors
+    /// When nobody answers there, or the agent is not to be believed.
+    pub fn connect(path: &Path, patience: Duration) -> Result<Self, AgentError> {
+        let channel = match Channel::connect_to_agent(path, patience) {
+            Ok(channel) => channel,
+            Err(RingError::Io { cause, .. }) => {
+                return Err(AgentError::NoAgent {
+                    path: path.to_owned(),
+                    cause,
+                });
+            }
+            Err(other) => return Err(other.into()),
+        };
+        Ok(Self {
+            path: path.to_owned(),
+            channel,
+            patience,
+            buffer: vec![0; logdrive_wire::limits::AGENT_MESSAGE_BYTES_MAX],
+        })
+    }
+
+    /// The sessions that this user may see, in the order of their numbers.
+    ///
+    /// # Errors
+    /// When the agent does not answer, or refuses.
+    pub fn sessions(&mut self) -> Result<Vec<SessionEntry>, AgentError> {
+        let mut all: Vec<SessionEntry> = Vec::new();
+        loop {
+            let above = all.last().map_or(0, |last| last.session);
+            match self.ask(&Message::List { above })?.0 {
+                Message::Sessions { more, entries } => {
+                    // Rising numbers bound the loop, whatever the agent says.
+                    let rises = entries.iter().all(|entry| entry.session > above);
+                    let goes_on = more && rises && !entries.is_empty();
+                    all.extend(entries);
+                    if !goes_on {
+                        return Ok(all);
+                    }
+                }
+                other => return Err(self.unexpected(&other)),
+            }
+        }
+    }
+
+    /// Opens the memory of a session of one's own, or of anybody's for root.
+    ///
+    /// # Errors
+    /// When there is no such session, it belongs to somebody else, or what comes is not what it should be.
+    pub fn open(&mut self, session: u64) -> Result<SessionView, AgentError> {
+        let (message, descriptors) = self.ask(&Message::Open { session })?;
+        let Message::Session { ring_total, .. } = message else {
+            return Err(self.unexpected(&message));
+        };
+        let mut files = into_files(descriptors);
+        let mut rings: Vec<File> = files.split_off(SessionMemory::PARTS.min(files.len()));
+        while rings.len() < ring_total as usize {
+            match self.receive()? {
+                (Message::Rings { count, .. }, more) if count > 0 => rings.extend(into_files(more)),
+                (other, _) => return Err(self.unexpected(&other)),
+            }
+        }
+        let memory = SessionMemory::check(files)?;
+        Ok(SessionView::of_memory(&self.path, memory, rings)?)
+    }
+
+    /// The agent's statistics, as text.
+    ///
+    /// # Errors
+    /// When the agent does not answer, or refuses.
+    pub fn stats(&mut self) -> Result<String, AgentError> {
+        self.ask_for_text(&Message::Stats)
+    }
+
+    /// Lets the agent read its configuration again; what it says to that.
+    ///
+    /// # Errors
+    /// When the agent does not answer, or refuses: then it goes on with the configuration that it has.
+    pub fn reload(&mut self) -> Result<String, AgentError> {
+        self.ask_for_text(&Message::Reload)
+    }
+
+    /// Lets the agent write down what the flight recorder of an application keeps, so far back, or all; what it says to
+    /// that.
+    ///
+    /// # Errors
+    /// When the agent does not answer, or refuses.
+    pub fn dump(&mut self, app: &str, span: Option<Duration>) -> Result<String, AgentError> {
+        let span_ns = span.map_or(0, |span| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX));
+        self.ask_for_text(&Message::Dump {
+            span_ns,
+            app: app.to_owned(),
+        })
+    }
+
+    fn ask_for_text(&mut self, question: &Message) -> Result<String, AgentError> {
+        let mut message = self.ask(question)?.0;
+        let mut all = String::new();
+        loop {
+            match message {
+                Message::Answer { more, text } => {
+                    all.push_str(&text);
+                    if !more {
+                        return Ok(all);
+                    }
+                }
+                other => return Err(self.unexpected(&other)),
+            }
+            message = self.receive()?.0;
+        }
+    }
+
+    fn ask(&mut self, question: &Message) -> Result<(Message, Vec<OwnedFd>), AgentError> {
+        let bytes = question.encode()?;
+        let sent = self.channel.send(&bytes, &[]);
+        sent.map_err(|cause| AgentError::io("send to", &self.path, cause))?;
+        self.receive()
+    }
+
+    fn receive(&mut self) -> Result<(Message, Vec<OwnedFd>), AgentError> {
+        let until = Instant::now() + self.patience;
+        loop {
+            let mut descriptors = Vec::new();
+            let received = self.channel.receive(&mut self.buffer, &mut descriptors, true);
+            match received {
+                Ok(Received::Packet(length)) => {
+                    let message = Message::decode(self.buffer.get(..length).unwrap_or_default())?;
+                    if let Message::Refused(refused) = message {
+                        return Err(refused.into());
+                    }
+                    if message.descriptors() as usize != descriptors.len() {
+                        return Err(self.no_answer("has sent other descriptors than it says"));
+                    }
+                    return Ok((message, descriptors));
+                }
+                Ok(Received::Closed) => return Err(self.no_answer("has closed the connection")),
+                Ok(Received::Cut) => {
+                    return Err(self.no_answer("has sent more descriptors than this process can open"));
+                }
+                Err(cause) if cause.kind() == std::io::ErrorKind::WouldBlock => {
+                    let left = until.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        return Err(self.no_answer("does not answer"));
+                    }
+                    let waited = self.channel.wait(left);
+                    waited.map_err(|cause| AgentError::io("wait for", &self.path, cause))?;
+                }
+                Err(cause) => return Err(AgentError::io("receive from", &self.path, cause)),
+            }
+        }
+    }
+
+    fn no_answer(&self, what: &'static str) -> AgentError {
+        AgentError::NoAnswer {
+            path: self.path.clone(),
+            what,
+        }
+    }
+
+    fn unexpected(&self, _message: &Message) -> AgentError {
+        self.no_answer("has answered something else than was asked")
+    }
+}

@@ -1,0 +1,254 @@
+//! What a new configuration changes, and what of it has to wait for a restart.
+
+use super::{Account, AgentConfig, Metrics, SinkConfig};
+use std::fmt;
+
+/// One difference between two configurations, see [`AgentConfig::diff`].
+///
+/// ```
+/// use logdrive_agent::config::AgentConfig;
+/// let old = AgentConfig::default();
+/// let new = AgentConfig { mode: 0o600, ..AgentConfig::default() };
+/// let changes = old.diff(&new);
+/// assert_eq!(changes[0].to_string(), "agent.mode: 0660 becomes 0600 at the next start");
+/// assert!(changes[0].needs_restart());
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Change {
+    /// A setting that holds from the next start on: what is open stays open.
+    AtRestart {
+        /// Its key.
+        key: &'static str,
+        /// What it is.
+        old: String,
+        /// What it will be.
+        new: String,
+    },
+    /// A setting that holds at once.
+    Setting {
+        /// Its key.
+        key: &'static str,
+        /// What it was.
+        old: String,
+        /// What it is now.
+        new: String,
+    },
+    /// A sink of this name is new.
+    SinkAdded(String),
+    /// The sink of this name is gone.
+    SinkRemoved(String),
+    /// A sink is another one now.
+    SinkChanged {
+        /// Its name.
+        name: String,
+        /// The keys that changed.
+        keys: Vec<&'static str>,
+    },
+    /// Records go to other sinks.
+    Routes,
+    /// Processes may take more or less.
+    Limits,
+    /// Flight recorders changed.
+    Recorders,
+    /// The levels that new processes begin with changed, and those of running ones that nobody has changed since.
+    Levels,
+}
+
+impl Change {
+    /// Whether it only holds from the next start on.
+    pub fn needs_restart(&self) -> bool {
+        matches!(self, Self::AtRestart { .. })
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AtRestart { key, old, new } => write!(f, "{key}: {old} becomes {new} at the next start"),
+            Self::Setting { key, old, new } => write!(f, "{key}: {old} became {new}"),
+            Self::SinkAdded(name) => write!(f, "sink {name:?} is new"),
+            Self::SinkRemoved(name) => write!(f, "sink {name:?} is gone"),
+            Self::SinkChanged { name, keys } => write!(f, "sink {name:?} has another {}", keys.join(", ")),
+            Self::Routes => f.write_str("the routes changed"),
+            Self::Limits => f.write_str("the limits changed"),
+            Self::Recorders => f.write_str("the recorders changed"),
+            Self::Levels => f.write_str("the level rules changed"),
+        }
+    }
+}
+
+impl AgentConfig {
+    /// What `new` changes: first what needs a restart, then settings, sinks, routes, limits, recorders and levels.
+    /// Empty when both say the same. The order of sinks means nothing, that of all else does.
+    pub fn diff(&self, new: &Self) -> Vec<Change> {
+        let mut changes = Vec::new();
+        for ((key, old), (_, new)) in self.fixed().into_iter().zip(new.fixed()) {
+            if old != new {
+                changes.push(Change::AtRestart { key, old, new });
+            }
+        }
+        for ((key, old), (_, new)) in self.adjustable().into_iter().zip(new.adjustable()) {
+            if old != new {
+                changes.push(Change::Setting { key, old, new });
+            }
+        }
+        changes.extend(sink_changes(&self.sinks, &new.sinks));
+        let parts = [
+            (Change::Routes, self.routes != new.routes),
+            (Change::Limits, self.limits != new.limits),
+            (Change::Recorders, self.recorders != new.recorders),
+            (Change::Levels, self.levels != new.levels),
+        ];
+        changes.extend(
+            parts
+                .into_iter()
+                .filter(|(_, differs)| *differs)
+                .map(|part| part.0),
+        );
+        changes
+    }
+
+    /// What stays as it is while the agent runs: the places that others know or hold open.
+    fn fixed(&self) -> [(&'static str, String); 5] {
+        let group = |group: &Account| group.to_string();
+        [
+            ("agent.socket", self.socket.display().to_string()),
+            (
+                "agent.group",
+                self.group.as_ref().map_or_else(|| "its own".to_owned(), group),
+            ),
+            ("agent.mode", format!("{:04o}", self.mode)),
+            ("agent.run_dir", self.run_dir.display().to_string()),
+            ("agent.metrics", self.metrics.to_string()),
+        ]
+    }
+
+    fn adjustable(&self) -> [(&'static str, String); 2] {
+        [
+            ("agent.connections", self.connections.to_string()),
+            ("agent.idle_timeout", format!("{:?}", self.idle_timeout)),
+        ]
+    }
+}
+
+fn sink_changes(old: &[SinkConfig], new: &[SinkConfig]) -> Vec<Change> {
+    let find = |sinks: &[SinkConfig], name: &str| sinks.iter().position(|sink| sink.name == name);
+    let mut changes = Vec::new();
+    for sink in old {
+        let Some(newer) = find(new, &sink.name).and_then(|place| new.get(place)) else {
+            changes.push(Change::SinkRemoved(sink.name.clone()));
+            continue;
+        };
+        let keys = sink.changed_keys(newer);
+        if !keys.is_empty() {
+            changes.push(Change::SinkChanged {
+                name: sink.name.clone(),
+                keys,
+            });
+        }
+    }
+    let added = new.iter().filter(|sink| find(old, &sink.name).is_none());
+    changes.extend(added.map(|sink| Change::SinkAdded(sink.name.clone())));
+    changes
+}
+
+impl fmt::Display for Metrics {
+    /// As a configuration file has it: `off`, `127.0.0.1:9187`, `unix:/run/logdrive/metrics.sock`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Off => f.write_str("off"),
+            Self::Tcp(address) => write!(f, "{address}"),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{LevelRule, Recorder, Route, Who};
+    use logdrive_wire::Level;
+
+    fn change(change: impl FnOnce(&mut AgentConfig)) -> Vec<Change> {
+        let mut new = AgentConfig::default();
+        change(&mut new);
+        AgentConfig::default().diff(&new)
+    }
+
+    #[test]
+    fn nothing_changed_is_no_change() {
+        assert!(change(|_| ()).is_empty());
+    }
+
+    #[test]
+    fn places_that_others_know_need_a_restart() {
+        let changes = change(|config| {
+            config.socket = "/run/x.sock".into();
+            config.group = Some(Account {
+                name: "adm".into(),
+                id: 4,
+            });
+            config.mode = 0o600;
+            config.run_dir = "/run/x".into();
+            config.metrics = Metrics::Unix("/run/m.sock".into());
+        });
+        assert_eq!(changes.len(), 5, "{changes:?}");
+        assert!(changes.iter().all(Change::needs_restart));
+        let lines: Vec<String> = changes.iter().map(Change::to_string).collect();
+        assert_eq!(lines[1], "agent.group: its own becomes adm at the next start");
+        assert_eq!(
+            lines[4],
+            "agent.metrics: off becomes unix:/run/m.sock at the next start"
+        );
+    }
+
+    #[test]
+    fn all_else_changes_while_the_agent_runs() {
+        let changes = change(|config| {
+            config.connections = 10;
+            config.sinks[0].options.min_level = Level::Info;
+            config
+                .sinks
+                .insert(0, SinkConfig::file("errors", "/var/log/errors.log"));
+            config.routes.insert(0, Route::to_all(&config.sinks));
+            config.limits.process.rings = Some(1);
+            config.recorders.push(Recorder::new());
+            let rule = LevelRule::new(Who::anyone(), "info").expect("a rule");
+            config.levels.push(rule);
+        });
+        assert!(!changes.iter().any(Change::needs_restart));
+        let lines: Vec<String> = changes.iter().map(Change::to_string).collect();
+        assert_eq!(
+            lines,
+            [
+                "agent.connections: 1024 became 10",
+                "sink \"main\" has another level",
+                "sink \"errors\" is new",
+                "the routes changed",
+                "the limits changed",
+                "the recorders changed",
+                "the level rules changed",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_renamed_sink_is_one_gone_and_one_new_and_their_order_means_nothing() {
+        let changes = change(|config| config.sinks[0].name = "other".into());
+        assert_eq!(
+            changes,
+            [
+                Change::SinkRemoved("main".into()),
+                Change::SinkAdded("other".into())
+            ]
+        );
+        let two = |names: [&str; 2]| AgentConfig {
+            sinks: names
+                .map(|name| SinkConfig::file(name, format!("/{name}")))
+                .to_vec(),
+            ..AgentConfig::default()
+        };
+        assert!(two(["a", "b"]).diff(&two(["b", "a"])).is_empty());
+    }
+}

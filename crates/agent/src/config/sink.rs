@@ -1,0 +1,211 @@
+//! One sink, and the files that it becomes for each process.
+
+use super::Process;
+use logdrive_backend::file::{Compress, FileOptions};
+use logdrive_backend::limits::BUFFERS_PER_SINK;
+use logdrive_backend::{SinkOptions, Target};
+use std::path::{Path, PathBuf};
+
+/// What a path of a sink may have in it, and what it stands for.
+pub const PLACEHOLDERS: [(&str, &str); 3] = [
+    (
+        "{app}",
+        "the application's name, with `_` for all but letters, digits, dot, dash and underscore",
+    ),
+    ("{pid}", "the process number"),
+    ("{uid}", "the number of the process's user"),
+];
+
+/// A sink with a name. The path of a file may have [`PLACEHOLDERS`] in it: then it is a file for each text that they
+/// stand for.
+///
+/// ```
+/// use logdrive_agent::config::{Process, SinkConfig};
+/// use logdrive_backend::Target;
+///
+/// let sink = SinkConfig::file("main", "/var/log/logdrive/{uid}/{app}.log");
+/// let options = sink.options_for(&Process { app: "shop/../x", pid: 417, uid: 1000 });
+/// let Target::File(file) = options.target else { panic!("a file") };
+/// assert_eq!(file.path.to_str(), Some("/var/log/logdrive/1000/shop_.._x.log"));
+/// ```
+#[derive(Debug, Clone)]
+pub struct SinkConfig {
+    /// Its name, which routes use.
+    pub name: String,
+    /// What it is.
+    pub options: SinkOptions,
+    /// Output buffers of 1 MiB, for each file.
+    pub buffers: u32,
+}
+
+impl SinkConfig {
+    /// A sink of any kind, with the default number of buffers.
+    pub fn new(name: impl Into<String>, options: SinkOptions) -> Self {
+        Self {
+            name: name.into(),
+            options,
+            buffers: u32::try_from(BUFFERS_PER_SINK).unwrap_or(8),
+        }
+    }
+
+    /// A file as the agent keeps it unless told otherwise: text, rotated at 64 MiB, ten compressed files kept.
+    pub fn file(name: impl Into<String>, path: impl Into<PathBuf>) -> Self {
+        let mut file = FileOptions::new(path);
+        file.rotate_bytes = Some(64 << 20);
+        file.keep_files = Some(10);
+        file.compress = Compress::Zstd;
+        Self::new(name, SinkOptions::new(Target::File(file)))
+    }
+
+    /// The options with the placeholders of its paths filled in for a process.
+    pub fn options_for(&self, process: &Process<'_>) -> SinkOptions {
+        let mut options = self.options.clone();
+        if let Target::File(file) = &mut options.target {
+            file.path = filled(&file.path, process);
+            file.newest_link = file.newest_link.as_deref().map(|link| filled(link, process));
+        }
+        options
+    }
+
+    /// Whether there may be several files.
+    pub fn has_placeholders(&self) -> bool {
+        let path = match &self.options.target {
+            Target::File(file) => file.path.to_string_lossy(),
+            _ => return false,
+        };
+        PLACEHOLDERS.iter().any(|(name, _)| path.contains(name))
+    }
+}
+
+/// A placeholder stands for no `/` and for no leading dot, so a name cannot lead out of a directory.
+fn filled(path: &Path, process: &Process<'_>) -> PathBuf {
+    let Some(text) = path.to_str() else {
+        return path.to_owned();
+    };
+    // From left to right, so that a name that looks like a placeholder stays a name.
+    let mut full = String::with_capacity(text.len() + 32);
+    let mut rest = text;
+    while let Some(open) = rest.find('{') {
+        let (before, from) = rest.split_at(open);
+        full.push_str(before);
+        let (value, length) = if from.starts_with("{app}") {
+            (logdrive_ring::file_part(process.app), 5)
+        } else if from.starts_with("{pid}") {
+            (process.pid.to_string(), 5)
+        } else if from.starts_with("{uid}") {
+            (process.uid.to_string(), 5)
+        } else {
+            ("{".to_owned(), 1)
+        };
+        full.push_str(&value);
+        rest = from.get(length..).unwrap_or_default();
+    }
+    full.push_str(rest);
+    full.into()
+}
+
+impl PartialEq for SinkConfig {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name && self.changed_keys(other).is_empty()
+    }
+}
+
+impl SinkConfig {
+    /// The keys by which two sinks differ, as a configuration file names them.
+    pub fn changed_keys(&self, other: &Self) -> Vec<&'static str> {
+        let (own, new) = (&self.options, &other.options);
+        let mut keys = Vec::new();
+        let mut note = |key, differs: bool| {
+            if differs {
+                keys.push(key);
+            }
+        };
+        note("layout", own.layout.style != new.layout.style);
+        note("time", own.layout.local_time != new.layout.local_time);
+        note("level", own.min_level != new.min_level);
+        note("overflow", own.overflow != new.overflow);
+        note("flush_every", own.flush_every != new.flush_every);
+        note("flush_level", own.flush_level != new.flush_level);
+        note("sync", own.sync != new.sync);
+        note("buffers", self.buffers != other.buffers);
+        match (&own.target, &new.target) {
+            (Target::File(own), Target::File(new)) => keys.extend(changed_file_keys(own, new)),
+            (Target::Stdout, Target::Stdout)
+            | (Target::Stderr, Target::Stderr)
+            | (Target::Discard, Target::Discard) => {}
+            // Memory is not named in a file, and two of them are never the same.
+            _ => keys.insert(0, "type"),
+        }
+        keys
+    }
+}
+
+fn changed_file_keys(own: &FileOptions, new: &FileOptions) -> Vec<&'static str> {
+    let differences = [
+        ("path", own.path != new.path),
+        ("rotate_bytes", own.rotate_bytes != new.rotate_bytes),
+        ("rotate_every", own.rotate_every != new.rotate_every),
+        ("time", own.local_time != new.local_time),
+        ("keep_files", own.keep_files != new.keep_files),
+        ("keep_age", own.keep_age != new.keep_age),
+        ("keep_bytes", own.keep_bytes != new.keep_bytes),
+        ("compress", own.compress != new.compress),
+        ("newest_link", own.newest_link != new.newest_link),
+        ("mode", own.mode != new.mode),
+        ("dir_mode", own.dir_mode != new.dir_mode),
+        ("trust_directory", own.trust_directory != new.trust_directory),
+        ("header", own.header != new.header),
+    ];
+    let differences = differences.into_iter();
+    differences
+        .filter_map(|(key, differs)| differs.then_some(key))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_leads_out_of_no_directory_and_is_no_placeholder() {
+        for (app, expected) in [
+            ("shop", "/logs/shop/7-1000.log"),
+            ("../../etc/passwd", "/logs/_.._etc_passwd/7-1000.log"),
+            ("..", "/logs/app/7-1000.log"),
+            ("{pid}", "/logs/_pid_/7-1000.log"),
+            ("", "/logs/app/7-1000.log"),
+        ] {
+            let process = Process {
+                app,
+                pid: 7,
+                uid: 1000,
+            };
+            let path = filled(Path::new("/logs/{app}/{pid}-{uid}.log"), &process);
+            assert_eq!(path.to_str(), Some(expected), "{app}");
+        }
+        let process = Process {
+            app: "a",
+            pid: 7,
+            uid: 0,
+        };
+        assert_eq!(
+            filled(Path::new("/x{{pid}{host}{"), &process).to_str(),
+            Some("/x{7{host}{")
+        );
+    }
+
+    #[test]
+    fn differences_are_named_as_the_file_names_them() {
+        let old = SinkConfig::file("main", "/var/log/a.log");
+        let mut new = old.clone();
+        assert_eq!(old, new);
+        new.buffers = 4;
+        new.options.min_level = logdrive_wire::Level::Warn;
+        if let Target::File(file) = &mut new.options.target {
+            file.keep_files = None;
+        }
+        assert_eq!(old.changed_keys(&new), ["level", "buffers", "keep_files"]);
+        new.options.target = Target::Stderr;
+        assert_eq!(old.changed_keys(&new), ["type", "level", "buffers"]);
+    }
+}

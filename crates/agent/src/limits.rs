@@ -1,0 +1,79 @@
+//! Every bound of the server, each with the reason for the number. What is configured has its bounds in
+//! [`crate::config::limits`].
+
+/// One user has this part of the connections at most, so that nobody locks the others out.
+pub const USER_PART_OF_CONNECTIONS: u32 = 4;
+
+/// Bytes that wait for one peer: sixteen messages of the largest size. A peer that lets more wait is closed.
+pub const QUEUE_BYTES_MAX: usize = 1 << 20;
+
+/// How long a peer may take nothing of what waits for it, in milliseconds.
+pub const STUCK_MS_MAX: u64 = 5_000;
+
+/// How long a process that lives may be without a connection, in milliseconds: ten times the longest pause between two
+/// tries.
+pub const AWAY_MS_MAX: u64 = 10_000;
+
+/// Messages of one peer in a second. A process sends one for each time that the drain sleeps, which is far less.
+pub const MESSAGES_PER_SECOND_MAX: u32 = 10_000;
+
+/// Messages that are read from one peer before the others have their turn.
+pub const MESSAGES_PER_TURN: usize = 32;
+
+/// Connections that are accepted in one turn.
+pub const ACCEPTS_PER_TURN: usize = 64;
+
+/// Rings that are made in one turn, for all processes: each takes about a third of a millisecond.
+pub const RINGS_PER_TURN: u32 = 4;
+
+/// Rings that a process may have with its welcome.
+pub const RINGS_AT_START: u32 = 4;
+
+/// Rings that a process may wait for.
+pub const RINGS_ASKED_MAX: u32 = 16;
+
+/// Descriptors that are looked at in one turn.
+pub const READY_PER_TURN: usize = 128;
+
+/// How often times are looked at, in milliseconds.
+pub const TIMERS_EVERY_MS: u64 = 100;
+
+/// How long the status of a process that has ended is waited for, in milliseconds: its parent fetches it, or does not.
+pub const EXIT_WAIT_MS: u64 = 200;
+
+/// How long no connection is accepted after the system had no descriptor to spare, in milliseconds.
+pub const ACCEPT_PAUSE_MS: u64 = 100;
+
+/// Bytes of one list of sessions; what is behind them is asked for again.
+pub const LIST_BYTES_MAX: usize = 32 * 1024;
+
+/// Bytes of one part of an answer.
+pub const ANSWER_PART_BYTES: usize = 60 * 1024;
+
+/// Bytes of an answer: as many as may wait for a peer, and the parts' headers.
+pub const ANSWER_BYTES_MAX: usize = QUEUE_BYTES_MAX - 64 * 1024;
+
+/// Connections that wait to be accepted.
+pub const BACKLOG: i32 = 256;
+
+/// Descriptors of unknown files that wait to be closed. When so many wait, closing hangs, and none are taken any more.
+pub const FOREIGN_MAX: usize = 256;
+
+/// Bytes of a session without its rings that count against a limit: the blocks that are reserved from the start.
+pub const SESSION_BYTES: u64 = 324 * 1024;
+
+/// Rings that travel with one message.
+pub const RINGS_PER_MESSAGE: usize = 128;
+
+/// Session numbers are below this, so that there is room for a mark beside them.
+pub const SESSION_NUMBER_MAX: u64 = 1 << 60;
+
+/// How long the agent waits for peers in one turn, in milliseconds. Whoever needs it ends the wait.
+pub const TURN_MS: u64 = 100;
+
+/// The same while somebody waits for a flush, in milliseconds.
+pub const WAIT_TURN_MS: u64 = 1;
+
+/// Places for sinks: as many files as an agent writes at once. Each has buffers of 8 MiB, which take memory when they are
+/// used.
+pub const SINK_PLACES: usize = 8;

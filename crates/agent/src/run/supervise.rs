@@ -1,0 +1,398 @@
+//! One command from its start to its end: readers first, then the command, then signals until all is over.
+
+use super::destination::Destination;
+use super::error::RunError;
+use super::limits::{QUIET_MS, WAIT_OUTPUT_MS};
+use super::signals::{Arrived, Signals, stop_here};
+use super::terminal::{RawMode, Terminal};
+use super::{How, RunOptions, command, events, terminal};
+use crate::capture::recorder::{RecordOptions, Recorder};
+use crate::capture::stream::{Bells, Patience, Stream, StreamEnd, ring};
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::{Pid, getpgid, getpgrp};
+use pty_process::blocking::Pts;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::process::{WaitOptions, waitpid};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::{Child, Command};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+/// How the command ended, and each of its outputs.
+type Outcome = (How, Vec<(&'static str, StreamEnd)>);
+
+/// An output of the command that is to be read.
+struct Output {
+    /// Its name, which is the target of its lines.
+    name: &'static str,
+    source: OwnedFd,
+    tee: Option<File>,
+}
+
+/// What a reader thread tells.
+enum Told {
+    Ready(Result<(), RunError>),
+    Ended(&'static str, StreamEnd),
+}
+
+/// Runs the command to its end.
+pub(super) fn supervise(
+    options: &RunOptions,
+    signals: &Signals,
+    destination: &Destination,
+) -> Result<Outcome, RunError> {
+    let bells = Arc::new(Bells::new().map_err(RunError::system("make an event"))?);
+    let attach = Recorder::attach(
+        destination.session(),
+        &options.name,
+        events::TARGET,
+        record_options(options, events::TARGET),
+    );
+    let mut recorder = attach.map_err(|error| RunError::Backend(error.into()))?;
+    let program = command::describe(&options.program, &options.args, destination.environment());
+    let mut prepared = Prepared::new(options, program)?;
+    let outputs = std::mem::take(&mut prepared.outputs);
+    let readers = Readers::start(options, destination, &bells, outputs)?;
+    let terminal = prepared.terminal.take();
+    if let Some(terminal) = &terminal {
+        let passed = terminal.pass_input(&bells);
+        passed.map_err(RunError::system("start a thread"))?;
+    }
+    let child = match prepared.spawn(options) {
+        Ok(child) => child,
+        Err(error) => {
+            bells.ring_ended();
+            if options.events {
+                events::not_started(&mut recorder, &error.to_string());
+            }
+            // The readers find their outputs closed.
+            readers.join();
+            return Err(error);
+        }
+    };
+    let pid = child.id();
+    if options.events {
+        events::started(&mut recorder, pid);
+    }
+    let mut watch = Watch {
+        signals,
+        child: &child,
+        pid: Pid::from_raw(pid.cast_signed()),
+        raw_mode: terminal.as_ref().and_then(Terminal::enter),
+        terminal: terminal.as_ref(),
+        bells: &bells,
+        readers,
+        how: None,
+        outputs: Vec::new(),
+    };
+    let how = watch.until_all_is_over()?;
+    drop(watch.raw_mode.take());
+    let Watch { outputs, readers, .. } = watch;
+    readers.join();
+    if options.events {
+        for (name, end) in &outputs {
+            events::output_ended(&mut recorder, name, end);
+        }
+        events::ended(&mut recorder, how);
+    }
+    Ok((how, outputs))
+}
+
+fn record_options(options: &RunOptions, output: &str) -> RecordOptions {
+    RecordOptions {
+        level: match output {
+            "stderr" => options.stderr_level,
+            _ => logdrive_wire::Level::Info,
+        },
+        min_level: options.min_level,
+        parse: options.parse,
+        keep_ansi: options.keep_ansi,
+        full: options.full,
+    }
+}
+
+/// The command with its outputs, before the start.
+struct Prepared {
+    command: Command,
+    outputs: Vec<Output>,
+    terminal: Option<Terminal>,
+    pts: Option<Pts>,
+}
+
+impl Prepared {
+    fn new(options: &RunOptions, command: Command) -> Result<Self, RunError> {
+        let mut prepared = Self {
+            command,
+            outputs: Vec::new(),
+            terminal: None,
+            pts: None,
+        };
+        if options.pty {
+            let opened = Terminal::open(options.tee);
+            let (terminal, pts) = opened.map_err(RunError::system("open a terminal"))?;
+            let source = terminal.side.try_clone();
+            prepared.outputs.push(Output {
+                name: "tty",
+                source: source.map_err(RunError::system("open a terminal"))?,
+                tee: tee(options, rustix::stdio::stdout())?,
+            });
+            prepared.terminal = Some(terminal);
+            prepared.pts = Some(pts);
+            return Ok(prepared);
+        }
+        if !options.stderr_only {
+            let write = prepared.pipe("stdout", tee(options, rustix::stdio::stdout())?)?;
+            prepared.command.stdout(write);
+        }
+        let write = prepared.pipe("stderr", tee(options, rustix::stdio::stderr())?)?;
+        prepared.command.stderr(write);
+        Ok(prepared)
+    }
+
+    fn pipe(&mut self, name: &'static str, tee: Option<File>) -> Result<io::PipeWriter, RunError> {
+        let (read, write) = io::pipe().map_err(RunError::system("make a pipe"))?;
+        Stream::widen(&read);
+        self.outputs.push(Output {
+            name,
+            source: read.into(),
+            tee,
+        });
+        Ok(write)
+    }
+
+    /// Starts the command. Our own copies of its ends of the outputs are closed with this value.
+    fn spawn(self, options: &RunOptions) -> Result<Child, RunError> {
+        let mut command = self.command;
+        let started = match self.pts {
+            Some(pts) => terminal::spawn(command, pts),
+            None => command.spawn(),
+        };
+        started.map_err(|cause| command::start_error(&options.program, cause))
+    }
+}
+
+/// Where the copy of an output goes.
+fn tee(options: &RunOptions, to: impl AsFd) -> Result<Option<File>, RunError> {
+    if !options.tee {
+        return Ok(None);
+    }
+    let copied = to.as_fd().try_clone_to_owned();
+    Ok(Some(copied.map_err(RunError::system("open an output"))?.into()))
+}
+
+/// The reader threads.
+struct Readers {
+    threads: Vec<std::thread::JoinHandle<()>>,
+    told: Receiver<Told>,
+    /// Readable when something was told.
+    bell: Arc<OwnedFd>,
+}
+
+impl Readers {
+    /// Starts them, and comes back when each has its ring.
+    fn start(
+        options: &RunOptions,
+        destination: &Destination,
+        bells: &Arc<Bells>,
+        outputs: Vec<Output>,
+    ) -> Result<Self, RunError> {
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let bell = eventfd(0, flags).map_err(|errno| RunError::system("make an event")(errno.into()))?;
+        let bell = Arc::new(bell);
+        let (tell, told) = channel();
+        let mut threads = Vec::new();
+        for output in outputs {
+            let reader = Reader {
+                name: options.name.clone(),
+                session: Arc::clone(destination.session()),
+                record: record_options(options, output.name),
+                output: output.name,
+                stream: Stream {
+                    source: output.source,
+                    tee: output.tee,
+                    bells: Arc::clone(bells),
+                    patience: patience(options),
+                    is_pipe: !options.pty,
+                },
+                tell: tell.clone(),
+                bell: Arc::clone(&bell),
+            };
+            let thread = std::thread::Builder::new()
+                .name(format!("logdrive-{}", output.name))
+                .spawn(move || reader.run());
+            threads.push(thread.map_err(RunError::system("start a thread"))?);
+            match told.recv() {
+                Ok(Told::Ready(ready)) => ready?,
+                Ok(Told::Ended(..)) | Err(_) => {}
+            }
+        }
+        Ok(Self { threads, told, bell })
+    }
+
+    fn join(self) {
+        for thread in self.threads {
+            // A reader that panicked has closed its output, which is how everybody knows.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn patience(options: &RunOptions) -> Patience {
+    match options.wait_output {
+        Some(total) => Patience { quiet: total, total },
+        None => Patience {
+            quiet: Duration::from_millis(QUIET_MS),
+            total: Duration::from_millis(WAIT_OUTPUT_MS),
+        },
+    }
+}
+
+/// What one reader thread needs.
+struct Reader {
+    name: String,
+    session: Arc<logdrive_ring::Session>,
+    record: RecordOptions,
+    output: &'static str,
+    stream: Stream,
+    tell: Sender<Told>,
+    bell: Arc<OwnedFd>,
+}
+
+impl Reader {
+    fn run(self) {
+        let attached = Recorder::attach(&self.session, &self.name, self.output, self.record);
+        // Whoever started this thread waits for it, so all that is told is heard.
+        let end = match attached {
+            Ok(mut recorder) => {
+                let _ = self.tell.send(Told::Ready(Ok(())));
+                self.stream.run(&mut recorder)
+            }
+            Err(error) => {
+                let _ = self.tell.send(Told::Ready(Err(RunError::Backend(error.into()))));
+                return;
+            }
+        };
+        let _ = self.tell.send(Told::Ended(self.output, end));
+        ring(&self.bell);
+    }
+}
+
+/// The command while it runs.
+struct Watch<'a> {
+    signals: &'a Signals,
+    child: &'a Child,
+    pid: Pid,
+    terminal: Option<&'a Terminal>,
+    raw_mode: Option<RawMode>,
+    bells: &'a Arc<Bells>,
+    readers: Readers,
+    how: Option<How>,
+    outputs: Vec<(&'static str, StreamEnd)>,
+}
+
+impl Watch<'_> {
+    /// Passes signals on until the command and all of its outputs have ended.
+    fn until_all_is_over(&mut self) -> Result<How, RunError> {
+        loop {
+            while let Some(arrived) = self.signals.next() {
+                self.take_signal(arrived);
+            }
+            self.look_for_end()?;
+            // Cleared before the look, so that what is told behind the look rings again.
+            let _ = rustix::io::read(&*self.readers.bell, &mut [0; 8]);
+            while let Ok(told) = self.readers.told.try_recv() {
+                if let Told::Ended(name, end) = told {
+                    self.outputs.push((name, end));
+                }
+            }
+            let are_read = self.readers.threads.iter().all(|thread| thread.is_finished())
+                || self.outputs.len() == self.readers.threads.len();
+            match self.how {
+                Some(how) if are_read => return Ok(how),
+                _ => self.wait()?,
+            }
+        }
+    }
+
+    fn wait(&self) -> Result<(), RunError> {
+        let mut waited = [
+            PollFd::new(self.signals, PollFlags::IN),
+            PollFd::new(&*self.readers.bell, PollFlags::IN),
+        ];
+        match poll(&mut waited, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(errno) => Err(RunError::system("wait for the command")(errno.into())),
+        }
+    }
+
+    fn look_for_end(&mut self) -> Result<(), RunError> {
+        if self.how.is_some() {
+            return Ok(());
+        }
+        let status = match waitpid(
+            Some(rustix::process::Pid::from_child(self.child)),
+            WaitOptions::NOHANG,
+        ) {
+            Ok(Some((_, status))) => status,
+            Ok(None) | Err(rustix::io::Errno::INTR) => return Ok(()),
+            Err(errno) => return Err(RunError::system("wait for the command")(errno.into())),
+        };
+        let how = match (status.exit_status(), status.terminating_signal()) {
+            (Some(status), _) => How::Exited(status),
+            (None, Some(signal)) => How::Killed(signal),
+            (None, None) => return Ok(()),
+        };
+        self.how = Some(how);
+        self.bells.ring_ended();
+        Ok(())
+    }
+
+    fn take_signal(&mut self, arrived: Arrived) {
+        match arrived.signal {
+            Signal::SIGCHLD => {}
+            // Only others hold the outputs open, and whoever sends this does not want to wait for them.
+            _ if self.how.is_some() => {
+                if arrived.is_ending() {
+                    self.bells.ring_give_up();
+                }
+            }
+            Signal::SIGWINCH if self.terminal.is_some() => {
+                if let Some(terminal) = self.terminal {
+                    terminal.resize();
+                }
+            }
+            Signal::SIGTSTP => {
+                self.pass_on(arrived);
+                self.stop();
+            }
+            _ => self.pass_on(arrived),
+        }
+    }
+
+    /// The command gets the signal, unless the terminal has sent it to both of us.
+    fn pass_on(&self, arrived: Arrived) {
+        // A command that has just ended needs no signal any more.
+        let _ = match self.terminal {
+            Some(terminal) if arrived.by_terminal => {
+                let group = terminal.foreground();
+                let group = group.map_or(self.pid, |group| Pid::from_raw(group.as_raw_nonzero().get()));
+                killpg(group, arrived.signal)
+            }
+            None if arrived.by_terminal && getpgid(Some(self.pid)) == Ok(getpgrp()) => Ok(()),
+            _ => kill(self.pid, arrived.signal),
+        };
+    }
+
+    /// Stops with the command, and goes on with it.
+    fn stop(&mut self) {
+        drop(self.raw_mode.take());
+        stop_here();
+        if let Some(terminal) = self.terminal {
+            terminal.resize();
+            self.raw_mode = terminal.enter();
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! One connection: what came, what waits to be sent, and how long all that may take.
+
+use crate::limits::{MESSAGES_PER_SECOND_MAX, QUEUE_BYTES_MAX, RINGS_PER_MESSAGE, STUCK_MS_MAX};
+use logdrive_ring::channel::Channel;
+use logdrive_ring::{Peer, SharedSession};
+use logdrive_wire::agent::{Adopt, Message};
+use rustix::event::epoll::EventFlags;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A connected peer.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) channel: Channel,
+    pub(super) peer: Peer,
+    pub(super) role: Role,
+    /// When the last message of a peer without a session came, or its answer went.
+    pub(super) since: Instant,
+    queue: VecDeque<Outgoing>,
+    queued_bytes: usize,
+    /// Since when nothing of the queue could be sent.
+    stuck_since: Option<Instant>,
+    /// Messages in the current second.
+    second: Instant,
+    messages: u32,
+    pub(super) muted_until: Option<Instant>,
+    /// Closed as soon as the queue is sent.
+    pub(super) ends: bool,
+    /// What epoll waits for.
+    pub(super) interest: EventFlags,
+}
+
+/// What a peer is.
+#[derive(Debug)]
+pub(super) enum Role {
+    /// It has not said.
+    New,
+    /// It shows a session, ring by ring.
+    Adopting(Box<Adopting>),
+    /// It has a session.
+    Process {
+        /// Its number.
+        session: u64,
+    },
+    /// It asks.
+    Tool {
+        /// Whether the owner has a question of it.
+        waits: bool,
+    },
+}
+
+/// A session whose rings are still coming.
+#[derive(Debug)]
+pub(super) struct Adopting {
+    pub(super) message: Adopt,
+    pub(super) session: SharedSession,
+}
+
+/// A message that waits, with what travels beside it.
+#[derive(Debug)]
+struct Outgoing {
+    bytes: Vec<u8>,
+    with: With,
+}
+
+/// Descriptors that travel with a message. They are looked up when it is sent, so that none are kept twice.
+#[derive(Debug, Clone)]
+pub(super) enum With {
+    /// None.
+    Nothing,
+    /// The session's memory, and so many of its first rings.
+    Session(Arc<SharedSession>, usize),
+    /// So many rings from a number on.
+    Rings(Arc<SharedSession>, usize, usize),
+}
+
+/// A connection that is to be closed, and why.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Broken {
+    /// The peer has closed it, or the system has.
+    Gone,
+    /// The peer does not read what it asked for.
+    Slow,
+}
+
+impl Connection {
+    pub(super) fn new(channel: Channel, peer: Peer, now: Instant) -> Self {
+        Self {
+            channel,
+            peer,
+            role: Role::New,
+            since: now,
+            queue: VecDeque::new(),
+            queued_bytes: 0,
+            stuck_since: None,
+            second: now,
+            messages: 0,
+            muted_until: None,
+            ends: false,
+            interest: EventFlags::IN,
+        }
+    }
+
+    /// Sends a message, or lets it wait behind others.
+    pub(super) fn send(&mut self, message: &Message, with: With, now: Instant) -> Result<(), Broken> {
+        // What we say ourselves is within the limits; if it is not, saying nothing would leave the peer waiting.
+        let bytes = message.encode().map_err(|_| Broken::Gone)?;
+        self.queued_bytes += bytes.len();
+        self.queue.push_back(Outgoing { bytes, with });
+        self.flush(now)?;
+        if self.queued_bytes > QUEUE_BYTES_MAX {
+            return Err(Broken::Slow);
+        }
+        Ok(())
+    }
+
+    /// Sends what waits, as far as the peer takes it.
+    pub(super) fn flush(&mut self, now: Instant) -> Result<(), Broken> {
+        while let Some(next) = self.queue.front() {
+            match next.send(&self.channel) {
+                Ok(()) => {
+                    self.queued_bytes -= next.bytes.len();
+                    self.queue.pop_front();
+                    self.stuck_since = None;
+                    self.since = now;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.stuck_since.get_or_insert(now);
+                    return Ok(());
+                }
+                Err(_) => return Err(Broken::Gone),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether nothing waits to be sent.
+    pub(super) fn is_flushed(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Counts a message; `false` when the peer has sent too many in this second.
+    pub(super) fn may_speak(&mut self, now: Instant) -> bool {
+        if now.saturating_duration_since(self.second) >= Duration::from_secs(1) {
+            self.second = now;
+            self.messages = 0;
+        }
+        self.messages += 1;
+        self.messages <= MESSAGES_PER_SECOND_MAX
+    }
+
+    /// When a peer that has sent too many may go on.
+    pub(super) fn mute(&mut self) {
+        self.muted_until = Some(self.second + Duration::from_secs(1));
+    }
+
+    /// What epoll is to wait for.
+    pub(super) fn wanted(&self) -> EventFlags {
+        if !self.is_flushed() {
+            // Who does not take answers may not ask.
+            EventFlags::OUT
+        } else if self.muted_until.is_some() || self.ends {
+            EventFlags::empty()
+        } else {
+            EventFlags::IN
+        }
+    }
+
+    /// Whether a time is over: of a peer that takes nothing, or one without a session that says nothing.
+    pub(super) fn is_overdue(&self, now: Instant, idle: Duration) -> bool {
+        let passed = |since: Instant| now.saturating_duration_since(since);
+        let stuck = self
+            .stuck_since
+            .is_some_and(|since| passed(since) >= Duration::from_millis(STUCK_MS_MAX));
+        let silent = match &self.role {
+            Role::New | Role::Adopting(_) | Role::Tool { waits: false } => passed(self.since) >= idle,
+            Role::Process { .. } | Role::Tool { waits: true } => false,
+        };
+        stuck || silent
+    }
+}
+
+impl Outgoing {
+    fn send(&self, channel: &Channel) -> io::Result<()> {
+        match &self.with {
+            With::Nothing => channel.send(&self.bytes, &[]),
+            With::Session(session, rings) => session.with_ring_descriptors(0, *rings, |rings| {
+                let mut all = session.memory().descriptors().to_vec();
+                all.extend_from_slice(rings);
+                channel.send(&self.bytes, &all)
+            }),
+            With::Rings(session, first, count) => {
+                session.with_ring_descriptors(*first, *count, |rings| channel.send(&self.bytes, rings))
+            }
+        }
+    }
+}
+
+/// The messages that carry the rings of a session from a number on.
+pub(super) fn rings_messages(session: &Arc<SharedSession>, first: usize, end: usize) -> Vec<(Message, With)> {
+    let mut messages = Vec::new();
+    let mut first = first;
+    while first < end {
+        let count = (end - first).min(RINGS_PER_MESSAGE);
+        let message = Message::Rings {
+            first: first as u32,
+            count: count as u32,
+            reason: String::new(),
+        };
+        messages.push((message, With::Rings(Arc::clone(session), first, count)));
+        first += count;
+    }
+    messages
+}

@@ -1,0 +1,132 @@
+//! What a server tells its owner, the drain.
+
+use logdrive_ring::{Exit, Peer, SharedSession};
+use nix::sys::signal::Signal;
+use std::sync::Arc;
+
+/// Something that the owner of a [`super::Server`] has to act on.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// A process has a session: drain it from now on.
+    Joined(Arc<SharedSession>),
+    /// A process has shown the session that it has from an earlier agent: go on with it. The epochs in its rings belong to
+    /// this journal; where it is another one than ours, they say nothing.
+    Adopted {
+        /// The session.
+        session: Arc<SharedSession>,
+        /// The journal of the agent that drained it last.
+        journal: u64,
+    },
+    /// A process needs the drain now.
+    Bell,
+    /// The process waits for [`super::Server::flushed`].
+    Flush {
+        /// The session's number.
+        session: u64,
+        /// Comes back.
+        mark: u64,
+        /// Whether the files have to be on disk.
+        durable: bool,
+    },
+    /// The process writes nothing more, and waits for [`super::Server::done`].
+    Bye {
+        /// The session's number.
+        session: u64,
+    },
+    /// The process is gone: drain the rest, tell how it ended, and forget the session. The server has.
+    Left {
+        /// The session.
+        session: Arc<SharedSession>,
+        /// How.
+        end: End,
+    },
+    /// A tool waits for [`super::Server::answer`] or [`super::Server::refuse`].
+    Request {
+        /// Who.
+        asker: Asker,
+        /// The tool, as the kernel knows it.
+        peer: Peer,
+        /// What.
+        request: Request,
+    },
+    /// Something to say in the agent's log.
+    Notice(String),
+}
+
+/// A tool that waits for an answer. One that has gone meanwhile gets none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Asker(pub(super) u64);
+
+/// What a tool asks the owner for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Request {
+    /// The agent's statistics, as text. Only root and the agent's user come this far.
+    Stats,
+    /// To read the configuration again. Only root and the agent's user come this far.
+    Reload,
+    /// To write down what a flight recorder keeps. The owner looks whose sessions the asker may see.
+    Dump {
+        /// Of which application.
+        app: String,
+        /// How far back, in nanoseconds; 0 for all there is.
+        span_ns: u64,
+    },
+}
+
+/// How a session ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// The process said goodbye, and was gone before it heard that all is done.
+    Goodbye,
+    /// The kernel says how.
+    Exited(Exit),
+    /// The process has ended, and nobody says how.
+    Ended,
+    /// The process lives, but has closed its connection and not come back, as after `exec`.
+    Vanished,
+}
+
+impl End {
+    /// In words, with what the process has noted itself: for the record that ends a session. The noted words are the
+    /// process's own and believed only where the kernel does not say more.
+    pub fn describe(self, session: &SharedSession) -> String {
+        let noted = session.header().noted_signal();
+        let how = match (self, noted) {
+            (Self::Goodbye, _) => "ended in order".to_owned(),
+            (Self::Exited(Exit::Status(0)), _) => "exited with status 0, without goodbye".to_owned(),
+            (Self::Exited(Exit::Status(status)), _) => {
+                format!("exited with status {status}, without goodbye")
+            }
+            (Self::Exited(Exit::Signal(signal)), Some((noted, thread, _))) if noted == signal => {
+                format!("was ended by {} in thread {thread}", signal_name(signal))
+            }
+            (Self::Exited(Exit::Signal(signal)), _) => format!("was ended by {}", signal_name(signal)),
+            (Self::Ended, Some((signal, thread, _))) => {
+                format!("was ended by {} in thread {thread}", signal_name(signal))
+            }
+            (Self::Ended, None) => "was killed or exited without goodbye".to_owned(),
+            (Self::Vanished, _) => "closed its connection and did not come back".to_owned(),
+        };
+        let panics = match session.header().panics() {
+            0 => String::new(),
+            count => format!(", after {count} panics"),
+        };
+        format!(
+            "process {} of {} {how}{panics}",
+            session.peer().pid,
+            session.app()
+        )
+    }
+}
+
+/// `signal 11 (SIGSEGV)`.
+fn signal_name(signal: u32) -> String {
+    let known = i32::try_from(signal)
+        .ok()
+        .and_then(|signal| Signal::try_from(signal).ok());
+    match known {
+        Some(known) => format!("signal {signal} ({})", known.as_str()),
+        None => format!("signal {signal}"),
+    }
+}

@@ -1,0 +1,456 @@
+//! What processes say: joining, adopting, rings, marks, goodbye.
+
+use super::connection::{Adopting, Broken, Role, With, rings_messages};
+use super::event::Event;
+use super::{Server, quota, refused};
+use crate::config::Process;
+use crate::limits::{MESSAGES_PER_TURN, RINGS_ASKED_MAX, RINGS_AT_START};
+use logdrive_ring::channel::{Received, into_files};
+use logdrive_ring::{
+    FullPolicy, Peer, RingError, SessionMemory, SharedOptions, SharedSession, is_memory_file,
+};
+use logdrive_wire::agent::{Adopt, Hello, Message, Refused, RefusedCode, Welcome, is_other_version};
+use rustix::event::epoll::EventFlags;
+use std::fs::File;
+use std::io::ErrorKind;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// A message that came, or why there is none to act on.
+enum Came {
+    Message(Message, Vec<OwnedFd>),
+    Nothing,
+    Closed,
+    Bad(Refused),
+}
+
+impl Server {
+    /// A connection has something to receive, or room to send.
+    pub(super) fn serve(&mut self, key: u64, flags: EventFlags, now: Instant) {
+        if flags.contains(EventFlags::OUT) {
+            let Some(connection) = self.connections.get_mut(&key) else {
+                return;
+            };
+            let sent = connection.flush(now);
+            self.settle(key, sent, now);
+        }
+        for _ in 0..MESSAGES_PER_TURN {
+            // Who does not take what waits for him, or has been told to go, is not listened to.
+            let connection = self.connections.get(&key);
+            if connection.is_none_or(|connection| !connection.wanted().contains(EventFlags::IN)) {
+                break;
+            }
+            match self.receive(key, now) {
+                Came::Message(message, descriptors) => self.act(key, message, descriptors, now),
+                Came::Nothing => break,
+                Came::Closed => return self.close(key, now),
+                Came::Bad(why) => {
+                    self.counts.closed += 1;
+                    self.refuse_at(key, why, true, now);
+                }
+            }
+        }
+        // A peer that was told to go and hangs up is closed at once.
+        if flags.contains(EventFlags::HUP) && !flags.contains(EventFlags::IN) {
+            self.close(key, now);
+        }
+        self.settle(key, Ok(()), now);
+    }
+
+    fn receive(&mut self, key: u64, now: Instant) -> Came {
+        let Some(connection) = self.connections.get_mut(&key) else {
+            return Came::Nothing;
+        };
+        let mut descriptors = Vec::new();
+        let room = self.closer.has_room();
+        let received = connection
+            .channel
+            .receive(&mut self.buffer, &mut descriptors, room);
+        let length = match received {
+            Ok(Received::Packet(length)) => length,
+            Ok(Received::Closed) => {
+                self.closer.close(descriptors);
+                return Came::Closed;
+            }
+            Ok(Received::Cut) => {
+                self.closer.close(descriptors);
+                return Came::Bad(refused(
+                    RefusedCode::Resources,
+                    "a message was too long, or the agent has no descriptors left for it",
+                    "raise the agent's limit of open files (LimitNOFILE)",
+                ));
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+                return Came::Nothing;
+            }
+            Err(_) => return Came::Closed,
+        };
+        if !connection.may_speak(now) {
+            connection.mute();
+        }
+        let message = Message::decode(self.buffer.get(..length).unwrap_or_default());
+        match message {
+            Ok(message) if message.descriptors() as usize == descriptors.len() => {
+                Came::Message(message, descriptors)
+            }
+            other => {
+                self.closer.close(descriptors);
+                Came::Bad(why_bad(other))
+            }
+        }
+    }
+
+    fn act(&mut self, key: u64, message: Message, descriptors: Vec<OwnedFd>, now: Instant) {
+        let Some(connection) = self.connections.get_mut(&key) else {
+            return;
+        };
+        connection.since = now;
+        let peer = connection.peer;
+        let session = match connection.role {
+            Role::Process { session } => Some(session),
+            _ => None,
+        };
+        let is_new = matches!(connection.role, Role::New);
+        let is_adopting = matches!(connection.role, Role::Adopting(_));
+        let done = match (message, session) {
+            (Message::Hello(hello), None) if is_new => self.join(key, peer, &hello, now),
+            (Message::Adopt(adopt), None) if is_new => self.adopt(key, peer, adopt, descriptors, now),
+            (Message::Rings { .. }, None) if is_adopting => self.adopt_rings(key, descriptors, now),
+            (Message::MoreRings { count }, Some(session)) => {
+                if let Some(held) = self.sessions.get_mut(&session) {
+                    held.rings_wanted = (held.rings_wanted + count).min(RINGS_ASKED_MAX);
+                }
+                Ok(())
+            }
+            (Message::Flush { mark, durable }, Some(session)) => {
+                self.events.push(Event::Flush {
+                    session,
+                    mark,
+                    durable,
+                });
+                Ok(())
+            }
+            (Message::Bye, Some(session)) => {
+                if let Some(held) = self.sessions.get_mut(&session).filter(|held| !held.is_ending) {
+                    held.is_ending = true;
+                    self.events.push(Event::Bye { session });
+                }
+                Ok(())
+            }
+            // That it came has ended the wait; there is nothing more to it.
+            (Message::Bell, Some(_)) => {
+                self.events.push(Event::Bell);
+                Ok(())
+            }
+            (message, None) if !is_adopting => self.answer_tool(key, peer, message, now),
+            (message, _) => Err(out_of_turn(&message)),
+        };
+        if let Err(why) = done {
+            self.refuse_at(key, why, true, now);
+        }
+    }
+
+    /// Checks what a process would take; its numbers are those of the kernel.
+    fn admit(&self, app: &str, peer: Peer, rings: usize, ring_bytes: usize) -> Result<usize, Refused> {
+        let process = Process {
+            app,
+            pid: peer.pid,
+            uid: peer.uid,
+        };
+        let wish = quota::Wish {
+            process,
+            is_new: true,
+            has: 0,
+            rings,
+            ring_bytes,
+        };
+        quota::check(&self.options.limits, self.sessions(), &wish)?;
+        Ok(quota::rings_max(&self.options.limits, &process))
+    }
+
+    fn join(&mut self, key: u64, peer: Peer, hello: &Hello, now: Instant) -> Result<(), Refused> {
+        let ring_bytes = logdrive_ring::capacity_for(usize::try_from(hello.ring_bytes).unwrap_or(usize::MAX));
+        let wanted = hello.ring_count.clamp(1, RINGS_AT_START) as usize;
+        let rings_max = self.admit(&hello.app, peer, wanted, ring_bytes)?;
+        let options = SharedOptions {
+            id: self.number(None),
+            peer,
+            ring_bytes,
+            rings_max,
+            policy: policy(hello.policy),
+            coarse: hello.coarse,
+        };
+        let session = SharedSession::create(&hello.app, options).and_then(|session| {
+            (0..wanted).try_for_each(|_| session.add_ring())?;
+            Ok(session)
+        });
+        let session = self.enter(key, session.map_err(no_memory)?)?;
+        self.counts.joined += 1;
+        let welcome = Message::Welcome(Welcome {
+            session: session.id(),
+            journal: self.options.journal,
+            ring_bytes: session.ring_bytes() as u64,
+            clock_source: session.clock_source() as u32,
+            ring_count: wanted as u32,
+            rings_max: rings_max as u32,
+        });
+        self.events.push(Event::Joined(Arc::clone(&session)));
+        self.send(key, &welcome, With::Session(session, wanted), now);
+        Ok(())
+    }
+
+    fn adopt(
+        &mut self,
+        key: u64,
+        peer: Peer,
+        message: Adopt,
+        descriptors: Vec<OwnedFd>,
+        now: Instant,
+    ) -> Result<(), Refused> {
+        let mut files = self.memory_files(descriptors)?;
+        let rings = files.split_off(SessionMemory::PARTS.min(files.len()));
+        let total = message.ring_total as usize;
+        let bytes = usize::try_from(message.ring_bytes).unwrap_or(usize::MAX);
+        if total < rings.len() || logdrive_ring::capacity_for(bytes) != bytes {
+            return Err(bad_descriptors(
+                "the rings are not those that the message tells of",
+            ));
+        }
+        let options = SharedOptions {
+            id: message.session,
+            peer,
+            ring_bytes: bytes,
+            rings_max: total,
+            policy: policy(message.policy),
+            coarse: message.coarse,
+        };
+        let session = SharedSession::adopt(files, options).map_err(bad)?;
+        self.admit_shown(&session, total)?;
+        let adopting = Adopting { message, session };
+        if let Some(connection) = self.connections.get_mut(&key) {
+            connection.role = Role::Adopting(Box::new(adopting));
+        }
+        self.show_rings(key, rings, now)
+    }
+
+    /// Checks what a session that is shown would take, before any of its rings is mapped.
+    fn admit_shown(&self, shown: &SharedSession, total: usize) -> Result<(), Refused> {
+        if !logdrive_wire::agent::is_app_name(shown.app()) {
+            return Err(bad_descriptors(
+                "the session's header has no name of an application",
+            ));
+        }
+        let Some(known) = self.known(shown) else {
+            return self
+                .admit(shown.app(), shown.peer(), total, shown.ring_bytes())
+                .map(drop);
+        };
+        let peer = known.peer();
+        if peer.pid != shown.peer().pid || known.memory().ids() != shown.memory().ids() {
+            return Err(refused(
+                RefusedCode::Descriptors,
+                format!("the session belongs to process {}", peer.pid),
+                "start the process anew; after a fork, the child has to ask for a session of its own",
+            ));
+        }
+        let wish = quota::Wish {
+            process: Process {
+                app: known.app(),
+                pid: peer.pid,
+                uid: peer.uid,
+            },
+            is_new: false,
+            has: known.ring_count(),
+            rings: total.saturating_sub(known.ring_count()),
+            ring_bytes: known.ring_bytes(),
+        };
+        quota::check(&self.options.limits, self.sessions(), &wish)
+    }
+
+    /// The session that has the memory of another one.
+    fn known(&self, shown: &SharedSession) -> Option<&Arc<SharedSession>> {
+        let id = self.memory.get(shown.memory().ids().first()?)?;
+        self.sessions.get(id).map(|held| &held.session)
+    }
+
+    fn adopt_rings(&mut self, key: u64, descriptors: Vec<OwnedFd>, now: Instant) -> Result<(), Refused> {
+        if descriptors.is_empty() {
+            return Err(bad_descriptors("a message of no rings"));
+        }
+        let rings = self.memory_files(descriptors)?;
+        self.show_rings(key, rings, now)
+    }
+
+    /// Takes rings that a process shows; with the last one, its session.
+    fn show_rings(&mut self, key: u64, rings: Vec<File>, now: Instant) -> Result<(), Refused> {
+        let Some(connection) = self.connections.get_mut(&key) else {
+            return Ok(());
+        };
+        let Role::Adopting(adopting) = &connection.role else {
+            return Ok(());
+        };
+        let (session, message) = (&adopting.session, adopting.message);
+        rings
+            .into_iter()
+            .try_for_each(|file| session.take_ring(file))
+            .map_err(bad)?;
+        if session.ring_count() < message.ring_total as usize {
+            return Ok(());
+        }
+        let role = std::mem::replace(&mut connection.role, Role::New);
+        let Role::Adopting(adopting) = role else {
+            return Ok(());
+        };
+        self.finish_adoption(key, *adopting, now)
+    }
+
+    fn finish_adoption(&mut self, key: u64, adopting: Adopting, now: Instant) -> Result<(), Refused> {
+        let Adopting { message, session } = adopting;
+        if let Some(known) = self.known(&session) {
+            let known = Arc::clone(known);
+            return self.welcome_back(key, &known, &session, now);
+        }
+        let rings = session.ring_count();
+        let rings_max = self.admit(session.app(), session.peer(), rings, session.ring_bytes())?;
+        let number = self.number(Some(message.session));
+        let session = self.enter(key, session.renumbered(number, rings_max))?;
+        self.counts.adopted += 1;
+        self.events.push(Event::Adopted {
+            session: Arc::clone(&session),
+            journal: message.journal,
+        });
+        self.say_welcome_back(key, &session, now);
+        Ok(())
+    }
+
+    /// The session is here: its connection had broken. It was checked that it is the same one.
+    fn welcome_back(
+        &mut self,
+        key: u64,
+        session: &Arc<SharedSession>,
+        shown: &SharedSession,
+        now: Instant,
+    ) -> Result<(), Refused> {
+        let had = session.memory_ids();
+        let has = shown.memory_ids();
+        self.claim(session.id(), &has)?;
+        let new = shown.rings_besides(&had).map_err(bad)?;
+        new.into_iter()
+            .try_for_each(|file| session.take_ring(file))
+            .map_err(bad)?;
+        self.reconnect(session.id(), key, now);
+        self.say_welcome_back(key, session, now);
+        // Rings that were on their way when the connection broke.
+        for (place, id) in had.iter().skip(SessionMemory::PARTS).enumerate() {
+            if !has.contains(id) {
+                for (message, with) in rings_messages(session, place, place + 1) {
+                    self.send(key, &message, with, now);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn say_welcome_back(&mut self, key: u64, session: &SharedSession, now: Instant) {
+        let message = Message::WelcomeBack {
+            session: session.id(),
+            journal: self.options.journal,
+            ring_total: session.ring_count() as u32,
+            rings_max: session.rings_max() as u32,
+        };
+        self.send(key, &message, With::Nothing, now);
+    }
+
+    /// Descriptors as files, if all of them are sealed memory; others are closed elsewhere.
+    fn memory_files(&mut self, descriptors: Vec<OwnedFd>) -> Result<Vec<File>, Refused> {
+        let files = into_files(descriptors);
+        if files.iter().all(is_memory_file) {
+            return Ok(files);
+        }
+        self.closer.close(files.into_iter().map(OwnedFd::from).collect());
+        Err(bad_descriptors(
+            "a descriptor is not that of a sealed memory file",
+        ))
+    }
+
+    /// Everything that was committed before a [`Event::Flush`] is written, or cannot be.
+    pub fn flushed(&mut self, session: u64, mark: u64, reached: bool, now: Instant) {
+        if let Some(key) = self.connection_of(session) {
+            self.send(key, &Message::Flushed { mark, reached }, With::Nothing, now);
+        }
+    }
+
+    /// Everything of a session that said [`Event::Bye`] is written, or cannot be: tells the process, and forgets the
+    /// session.
+    pub fn done(&mut self, session: u64, complete: bool, now: Instant) {
+        if let Some(key) = self.connection_of(session) {
+            self.send(key, &Message::Done { complete }, With::Nothing, now);
+            // The connection ends by itself when the message is sent; it has no session any more.
+            if let Some(held) = self.sessions.get_mut(&session) {
+                held.connection = None;
+            }
+            if let Some(connection) = self.connections.get_mut(&key) {
+                connection.role = Role::Tool { waits: false };
+                connection.ends = true;
+            }
+            self.settle(key, Ok::<(), Broken>(()), now);
+        }
+        self.forget(session);
+    }
+
+    fn connection_of(&self, session: u64) -> Option<u64> {
+        self.sessions.get(&session)?.connection
+    }
+}
+
+fn policy(code: u32) -> FullPolicy {
+    match code {
+        0 => FullPolicy::Drop,
+        2 => FullPolicy::Block,
+        _ => FullPolicy::Wait,
+    }
+}
+
+fn why_bad(decoded: Result<Message, logdrive_wire::WireError>) -> Refused {
+    match decoded {
+        Err(error) if is_other_version(&error) => refused(
+            RefusedCode::Version,
+            format!(
+                "{error}: this agent speaks version {}",
+                logdrive_wire::agent::VERSION
+            ),
+            "use an agent and a library of the same version",
+        ),
+        Err(error) => refused(
+            RefusedCode::Message,
+            format!("a message cannot be read: {error}"),
+            "connect with Logdrive's own library or command",
+        ),
+        Ok(message) => bad_descriptors(&format!("{} came without its descriptors", message.name())),
+    }
+}
+
+pub(super) fn out_of_turn(message: &Message) -> Refused {
+    refused(
+        RefusedCode::Message,
+        format!("{} does not belong here", message.name()),
+        "connect with Logdrive's own library or command",
+    )
+}
+
+fn bad_descriptors(what: &str) -> Refused {
+    refused(RefusedCode::Descriptors, what, "start the process anew")
+}
+
+fn bad(error: RingError) -> Refused {
+    bad_descriptors(&error.to_string())
+}
+
+fn no_memory(error: RingError) -> Refused {
+    refused(
+        RefusedCode::Resources,
+        error.to_string(),
+        "give the agent more memory or descriptors",
+    )
+}

@@ -1,0 +1,189 @@
+//! What tools ask: the sessions, the descriptors of one, and questions to the owner.
+
+use super::connection::{Role, With, rings_messages};
+use super::event::{Asker, Event, Request};
+use super::processes::out_of_turn;
+use super::{Server, refused};
+use crate::limits::{ANSWER_BYTES_MAX, ANSWER_PART_BYTES, LIST_BYTES_MAX, RINGS_PER_MESSAGE};
+use logdrive_ring::Peer;
+use logdrive_wire::agent::{Message, Refused, RefusedCode, SessionEntry};
+use std::sync::Arc;
+use std::time::Instant;
+
+impl Server {
+    pub(super) fn answer_tool(
+        &mut self,
+        key: u64,
+        peer: Peer,
+        message: Message,
+        now: Instant,
+    ) -> Result<(), Refused> {
+        let Some(connection) = self.connections.get_mut(&key) else {
+            return Ok(());
+        };
+        if matches!(connection.role, Role::Tool { waits: true }) {
+            return Err(out_of_turn(&message));
+        }
+        connection.role = Role::Tool { waits: false };
+        match message {
+            Message::List { above } => {
+                let list = self.list(peer, above);
+                self.send(key, &list, With::Nothing, now);
+                Ok(())
+            }
+            Message::Open { session } => {
+                if let Err(why) = self.show(key, peer, session, now) {
+                    self.refuse_at(key, why, false, now);
+                }
+                Ok(())
+            }
+            Message::Stats => self.ask_as_owner(key, peer, Request::Stats, now),
+            Message::Reload => self.ask_as_owner(key, peer, Request::Reload, now),
+            Message::Dump { span_ns, app } => {
+                self.ask(key, peer, Request::Dump { app, span_ns });
+                Ok(())
+            }
+            other => Err(out_of_turn(&other)),
+        }
+    }
+
+    /// Whether a user may see and change the sessions of another one.
+    fn may(&self, peer: Peer, owner: u32) -> bool {
+        self.is_trusted(peer) || peer.uid == owner
+    }
+
+    /// Whether a peer is root or the agent's own user.
+    pub fn is_trusted(&self, peer: Peer) -> bool {
+        peer.uid == 0 || peer.uid == self.user
+    }
+
+    fn list(&self, peer: Peer, above: u64) -> Message {
+        let mut entries = Vec::new();
+        let mut bytes = 0;
+        for (id, held) in self.sessions.range(above.saturating_add(1)..) {
+            let session = &held.session;
+            if !self.may(peer, session.peer().uid) {
+                continue;
+            }
+            let entry = SessionEntry {
+                session: *id,
+                start_unix_ns: session.start_unix_ns(),
+                pid: session.peer().pid,
+                uid: session.peer().uid,
+                ring_count: session.ring_count() as u32,
+                state: held.state(),
+                app: session.app().to_owned(),
+            };
+            bytes += entry.wire_bytes();
+            if bytes > LIST_BYTES_MAX {
+                return Message::Sessions { more: true, entries };
+            }
+            entries.push(entry);
+        }
+        Message::Sessions { more: false, entries }
+    }
+
+    fn show(&mut self, key: u64, peer: Peer, id: u64, now: Instant) -> Result<(), Refused> {
+        let held = self.sessions.get(&id).ok_or_else(|| {
+            refused(
+                RefusedCode::UnknownSession,
+                format!("there is no session {id}"),
+                "`logdrive ps` lists the sessions there are",
+            )
+        })?;
+        let session = Arc::clone(&held.session);
+        if !self.may(peer, session.peer().uid) {
+            return Err(refused(
+                RefusedCode::NotAllowed,
+                format!("session {id} belongs to user {}", session.peer().uid),
+                "ask as that user or as root",
+            ));
+        }
+        let total = session.ring_count();
+        let count = total.min(RINGS_PER_MESSAGE);
+        let message = Message::Session {
+            session: id,
+            ring_total: total as u32,
+            ring_count: count as u32,
+        };
+        self.send(key, &message, With::Session(Arc::clone(&session), count), now);
+        for (message, with) in rings_messages(&session, count, total) {
+            self.send(key, &message, with, now);
+        }
+        Ok(())
+    }
+
+    fn ask_as_owner(&mut self, key: u64, peer: Peer, request: Request, now: Instant) -> Result<(), Refused> {
+        if self.is_trusted(peer) {
+            self.ask(key, peer, request);
+        } else {
+            let why = refused(
+                RefusedCode::NotAllowed,
+                format!("user {} may not ask that", peer.uid),
+                "ask as root or as the agent's user",
+            );
+            self.refuse_at(key, why, false, now);
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, key: u64, peer: Peer, request: Request) {
+        if let Some(connection) = self.connections.get_mut(&key) {
+            connection.role = Role::Tool { waits: true };
+            self.events.push(Event::Request {
+                asker: Asker(key),
+                peer,
+                request,
+            });
+        }
+    }
+
+    /// Answers a tool. A text that is too long is cut, and says so.
+    pub fn answer(&mut self, asker: Asker, text: &str, now: Instant) {
+        self.stop_waiting(asker);
+        let mut left = text;
+        let mut room = ANSWER_BYTES_MAX;
+        loop {
+            let (part, rest) = left.split_at(boundary(left, ANSWER_PART_BYTES.min(room)));
+            room -= part.len();
+            let is_cut = room == 0 && !rest.is_empty();
+            let text = if is_cut {
+                format!("{part}\n(cut)\n")
+            } else {
+                part.to_owned()
+            };
+            let more = !rest.is_empty() && !is_cut;
+            self.send(asker.0, &Message::Answer { more, text }, With::Nothing, now);
+            if !more {
+                return;
+            }
+            left = rest;
+        }
+    }
+
+    /// Tells a tool that it does not get what it asked for.
+    pub fn refuse(&mut self, asker: Asker, why: Refused, now: Instant) {
+        self.stop_waiting(asker);
+        let why = refused(why.code, why.reason, why.advice);
+        self.refuse_at(asker.0, why, false, now);
+    }
+
+    fn stop_waiting(&mut self, asker: Asker) {
+        if let Some(connection) = self.connections.get_mut(&asker.0) {
+            connection.role = Role::Tool { waits: false };
+        }
+    }
+}
+
+/// The last place at or below `bytes` where a text can be cut; behind the first character at least.
+fn boundary(text: &str, bytes: usize) -> usize {
+    let mut place = bytes.min(text.len());
+    while !text.is_char_boundary(place) {
+        place -= 1;
+    }
+    if place == 0 {
+        text.chars().next().map_or(0, char::len_utf8)
+    } else {
+        place
+    }
+}

@@ -1,0 +1,632 @@
+//! The server with peers that do not keep to the rules: silent, loud, slow, wrong, dead, or with descriptors that are
+//! not what they claim to be. In every test a process that keeps to them is served meanwhile.
+
+mod support;
+
+use logdrive_agent::server::{End, Event};
+use logdrive_ring::channel::Channel;
+use logdrive_ring::{Exit, Ring, SessionMemory};
+use logdrive_wire::agent::{Adopt, Message, RefusedCode, Welcome};
+use nix::sys::resource::{Resource, setrlimit};
+use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
+use serde_json::Value as Json;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use support::*;
+
+fn adopt(welcome: &Welcome, rings: u32) -> Adopt {
+    Adopt {
+        session: welcome.session,
+        journal: 1,
+        ring_bytes: welcome.ring_bytes,
+        ring_total: rings,
+        ring_count: rings,
+        policy: 0,
+        coarse: false,
+    }
+}
+
+/// A process joins, asks for a ring and gets one.
+#[track_caller]
+fn is_served(agent: &mut Agent) {
+    let (channel, _, _) = agent.hello("good");
+    let answer = agent.ask(&channel, &Message::MoreRings { count: 1 }, &[]);
+    assert!(
+        matches!(answer, Answer::Message(Message::Rings { count: 1, .. }, _)),
+        "{answer:?}"
+    );
+    agent.events.clear();
+}
+
+#[test]
+fn a_thousand_connections_that_say_nothing_are_closed_and_others_are_served() {
+    let mut agent = Agent::start();
+    let silent: Vec<Channel> = (0..1000)
+        .map(|_| {
+            let channel = agent.connect();
+            agent.turn();
+            channel
+        })
+        .collect();
+    assert_eq!(agent.counts().connections, 1000);
+    is_served(&mut agent);
+    agent.advance(Duration::from_secs(4));
+    assert_eq!(agent.counts().closed, 0);
+    agent.advance(Duration::from_secs(2));
+    assert_eq!(agent.counts().closed, 1000);
+    for channel in &silent {
+        assert!(matches!(receive(channel), Some(Answer::Closed)));
+    }
+    is_served(&mut agent);
+}
+
+#[test]
+fn beyond_the_most_connections_peers_are_told_so() {
+    let mut agent = Agent::with(|options| options.connections = 20);
+    let held: Vec<Channel> = (0..20).map(|_| agent.connect()).collect();
+    let late = agent.connect();
+    let why = agent.next(&late).refused();
+    assert_eq!(why.code, RefusedCode::Limit);
+    assert!(
+        why.reason.contains("(20)") && why.advice.contains("connections"),
+        "{why:?}"
+    );
+    assert!(matches!(agent.next(&late), Answer::Closed));
+    drop(held);
+    agent.turn();
+    is_served(&mut agent);
+}
+
+fn vectors() -> Vec<Vec<u8>> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/agent.json");
+    let text = std::fs::read_to_string(path).expect("the vectors");
+    let file: Json = serde_json::from_str(&text).expect("JSON");
+    let bytes = |case: &Json| -> Vec<u8> {
+        let digits = case["hex"].as_str().expect("hex");
+        let pairs = (0..digits.len()).step_by(2);
+        pairs
+            .map(|at| u8::from_str_radix(&digits[at..at + 2], 16).expect("hex"))
+            .collect()
+    };
+    let of =
+        |list: &str| -> Vec<Vec<u8>> { file[list].as_array().expect("a list").iter().map(bytes).collect() };
+    let mut all = of("invalid_messages");
+    all.extend(of("messages"));
+    all
+}
+
+#[test]
+fn messages_that_are_wrong_or_out_of_turn_end_their_connection_only() {
+    let mut agent = Agent::start();
+    let (process, _, _) = agent.hello("shop");
+    let mut refused = 0;
+    for bytes in vectors().iter().filter(|bytes| !bytes.is_empty()) {
+        let channel = agent.connect();
+        channel.send(bytes, &[]).expect("sent");
+        let mut answered = false;
+        for _ in 0..4 {
+            agent.turn();
+            answered |= matches!(receive(&channel), Some(Answer::Message(Message::Refused(_), _)));
+        }
+        refused += u32::from(answered);
+    }
+    assert!(refused > 90, "{refused}");
+    // The same from a process that has a session.
+    for bytes in [
+        vec![0; 1],
+        vec![7; 65_537],
+        Message::Stats.encode().expect("short"),
+        hello("x").encode().expect("short"),
+    ] {
+        let (channel, _, _) = agent.hello("wrong");
+        let why = agent.ask_bytes(&channel, &bytes, &[]).refused();
+        assert!(
+            matches!(why.code, RefusedCode::Message | RefusedCode::Resources),
+            "{why:?}"
+        );
+        assert!(matches!(agent.next(&channel), Answer::Closed));
+    }
+    let answer = agent.ask(&process, &Message::MoreRings { count: 1 }, &[]);
+    assert!(matches!(
+        answer,
+        Answer::Message(Message::Rings { count: 1, .. }, _)
+    ));
+}
+
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self, below: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % below.max(1) as u64) as usize
+    }
+}
+
+#[test]
+fn random_packets_with_random_descriptors_do_no_harm() {
+    let seed = std::env::var("LOGDRIVE_TEST_SEED")
+        .ok()
+        .and_then(|seed| seed.parse().ok());
+    let seed = seed.unwrap_or(0x000a_6e57);
+    println!("seed: LOGDRIVE_TEST_SEED={seed}");
+    let mut random = Random(seed);
+    let mut agent = Agent::start();
+    let (_process, _, files) = agent.hello("shop");
+    let null = File::open("/dev/null").expect("a device");
+    let vectors = vectors();
+    let open = open_descriptors();
+    for _ in 0..3000 {
+        let channel = agent.connect();
+        for _ in 0..=random.next(3) {
+            let mut bytes = vectors[random.next(vectors.len())].clone();
+            if random.next(2) == 0 && !bytes.is_empty() {
+                let at = random.next(bytes.len());
+                bytes[at] = random.next(256) as u8;
+            }
+            let mut sent = Vec::new();
+            for _ in 0..random.next(9) {
+                let file = if random.next(4) == 0 {
+                    &null
+                } else {
+                    &files[random.next(files.len())]
+                };
+                sent.push(file.as_fd());
+            }
+            // The agent may have closed the connection by now.
+            let _ = channel.send(&bytes, &sent);
+            agent.turn();
+        }
+        agent.events.clear();
+    }
+    is_served(&mut agent);
+    agent.advance(Duration::from_secs(30));
+    agent.until("what came is closed again", |agent| {
+        let sessions = agent.counts().sessions as usize;
+        // Those that random messages have joined are away, and leave.
+        (open_descriptors() <= open + 64 + sessions * 16).then_some(())
+    });
+    is_served(&mut agent);
+}
+
+fn open_descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").expect("a list").count()
+}
+
+#[test]
+fn descriptors_that_are_not_what_they_claim_to_be_are_refused() {
+    let mut agent = Agent::start();
+    let (channel, welcome, files) = agent.hello("shop");
+    drop(channel);
+    agent.until("it has gone", |agent| {
+        (agent.counts().connections == 0).then_some(())
+    });
+    agent.advance(Duration::from_secs(11));
+    assert_eq!(agent.left().1, End::Vanished);
+    for (what, place, wrong) in wrong_files(&files) {
+        let mut shown = copies(&files);
+        shown[place] = wrong;
+        let channel = agent.connect();
+        let answer = agent.ask(&channel, &Message::Adopt(adopt(&welcome, 1)), &fds(&shown));
+        let why = answer.refused();
+        assert_eq!(why.code, RefusedCode::Descriptors, "{what}: {why:?}");
+        assert!(matches!(agent.next(&channel), Answer::Closed), "{what}");
+    }
+    // The number of descriptors is not what the message says, or more than there are.
+    let channel = agent.connect();
+    let why = agent
+        .ask(&channel, &Message::Adopt(adopt(&welcome, 1)), &fds(&files[1..]))
+        .refused();
+    assert_eq!(why.code, RefusedCode::Descriptors);
+    let channel = agent.connect();
+    let why = agent.ask(&channel, &hello("x"), &fds(&files[..1])).refused();
+    assert_eq!(why.code, RefusedCode::Descriptors);
+    // After all that the good ones are adopted.
+    let channel = agent.connect();
+    let answer = agent
+        .ask(&channel, &Message::Adopt(adopt(&welcome, 1)), &fds(&files))
+        .message();
+    assert!(matches!(answer, Message::WelcomeBack { .. }), "{answer:?}");
+    is_served(&mut agent);
+}
+
+fn memfd(flags: MemfdFlags, bytes: u64, seals: SealFlags) -> File {
+    let file = file(rustix::fs::memfd_create("wrong", flags | MemfdFlags::CLOEXEC).expect("memory"));
+    rustix::fs::ftruncate(&file, bytes).expect("a size");
+    rustix::fs::fcntl_add_seals(&file, seals).expect("seals");
+    file
+}
+
+/// Files that are wrong, each with the place where it is shown.
+fn wrong_files(good: &[File]) -> Vec<(String, usize, File)> {
+    let all = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+    let allow = MemfdFlags::ALLOW_SEALING;
+    let mut wrong = Vec::new();
+    for (place, right) in good.iter().enumerate() {
+        let bytes = right.metadata().expect("a size").len();
+        let mut add = |what: &str, file: File| wrong.push((format!("{what} at {place}"), place, file));
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        add("a pipe's reader", file(reader));
+        add("a pipe's writer", file(writer));
+        add("a device", File::open("/dev/zero").expect("a device"));
+        add("a directory", File::open("/").expect("a directory"));
+        add(
+            "a socket",
+            file(OwnedFd::from(
+                std::os::unix::net::UnixDatagram::unbound().expect("a socket"),
+            )),
+        );
+        add("no seals", memfd(allow, bytes, SealFlags::empty()));
+        add(
+            "no seal against growing",
+            memfd(allow, bytes, SealFlags::SHRINK | SealFlags::SEAL),
+        );
+        add(
+            "no seal against shrinking",
+            memfd(allow, bytes, SealFlags::GROW | SealFlags::SEAL),
+        );
+        add(
+            "seals that can be added to",
+            memfd(allow, bytes, SealFlags::SHRINK | SealFlags::GROW),
+        );
+        add("a page less", memfd(allow, bytes - 4096, all));
+        add("a page more", memfd(allow, bytes + 4096, all));
+        add("no bytes", memfd(allow, 0, all));
+        let path = format!("/proc/self/fd/{}", right.as_raw_fd());
+        add("read only", File::open(&path).expect("for reading"));
+        let bare = rustix::fs::open(&path, OFlags::PATH, Mode::empty()).expect("a path");
+        add("a path only", file(bare));
+        let other = &good[(place + 1) % good.len()];
+        add("another one's place", other.try_clone().expect("a descriptor"));
+    }
+    let empty_ring = Ring::file_bytes(1 << 16);
+    wrong.push((
+        "a ring of zeroes".to_owned(),
+        SessionMemory::PARTS,
+        memfd(allow, empty_ring, all),
+    ));
+    wrong.push(("a header of zeroes".to_owned(), 0, memfd(allow, 4096, all)));
+    wrong.push(("rules of zeroes".to_owned(), 4, memfd(allow, 65536, all)));
+    wrong
+}
+
+#[test]
+fn what_is_shown_counts_against_the_limits_before_it_is_mapped() {
+    let mut agent = Agent::with(|options| options.limits.process.memory_bytes = Some(1 << 20));
+    let (channel, welcome, files) = agent.hello("shop");
+    drop(channel);
+    agent.until("it has gone", |agent| {
+        (agent.counts().connections == 0).then_some(())
+    });
+    agent.advance(Duration::from_secs(11));
+    let mut message = adopt(&welcome, 0);
+    message.ring_total = 4096;
+    message.ring_bytes = 1 << 30;
+    let channel = agent.connect();
+    let why = agent
+        .ask(
+            &channel,
+            &Message::Adopt(message),
+            &fds(&files[..SessionMemory::PARTS]),
+        )
+        .refused();
+    assert_eq!(why.code, RefusedCode::Limit, "{why:?}");
+    message.ring_bytes = 12345;
+    let channel = agent.connect();
+    let why = agent
+        .ask(
+            &channel,
+            &Message::Adopt(message),
+            &fds(&files[..SessionMemory::PARTS]),
+        )
+        .refused();
+    assert_eq!(why.code, RefusedCode::Descriptors, "{why:?}");
+}
+
+#[test]
+fn an_adoption_that_is_never_finished_is_closed() {
+    let mut agent = Agent::start();
+    let (_, welcome, files) = agent.hello("shop");
+    agent.until("it has gone", |agent| {
+        (agent.counts().connections == 0).then_some(())
+    });
+    agent.advance(Duration::from_secs(11));
+    let mut message = adopt(&welcome, 1);
+    message.ring_total = 3;
+    let channel = agent.connect();
+    let bytes = Message::Adopt(message).encode().expect("short");
+    channel.send(&bytes, &fds(&files)).expect("sent");
+    agent.until("it came", |agent| {
+        agent.turn();
+        (agent.counts().connections == 1).then_some(())
+    });
+    agent.advance(Duration::from_secs(6));
+    agent.advance(Duration::from_secs(6));
+    assert!(matches!(agent.next(&channel), Answer::Closed));
+    assert_eq!(agent.counts().sessions, 0);
+}
+
+#[test]
+fn limits_of_processes_users_and_applications_are_told_in_words() {
+    let mut agent = Agent::with(|options| {
+        options.limits.total.processes = Some(3);
+        options.limits.users[0].quota.rings = Some(2);
+    });
+    let (one, _, _) = agent.hello("shop");
+    let (_two, _, _) = agent.hello("shop");
+    let refuse = |agent: &mut Agent| {
+        let channel = agent.connect();
+        agent.ask(&channel, &hello("shop"), &[]).refused()
+    };
+    let why = refuse(&mut agent);
+    assert!(
+        why.reason.contains("user") && why.reason.contains("2 rings"),
+        "{why:?}"
+    );
+    let answer = agent.ask(&one, &Message::MoreRings { count: 1 }, &[]).message();
+    assert!(
+        matches!(&answer, Message::Rings { count: 0, reason, .. } if reason.contains("2 rings")),
+        "{answer:?}"
+    );
+    let mut limits = options(&agent.dir).limits;
+    limits.total.processes = Some(2);
+    agent.server.set_limits(limits);
+    let why = refuse(&mut agent);
+    assert!(
+        why.reason.contains("all processes together may have 2 processes"),
+        "{why:?}"
+    );
+}
+
+#[test]
+fn a_peer_that_does_not_read_is_closed_and_costs_little() {
+    let mut agent = Agent::start();
+    let (_process, _, _) = agent.hello("shop");
+    let slow = agent.connect();
+    let list = Message::List { above: 0 }.encode().expect("short");
+    let mut sent = 0;
+    for _ in 0..100_000 {
+        match slow.send(&list, &[]) {
+            Ok(()) => sent += 1,
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
+            Err(error) => panic!("{error}"),
+        }
+        agent.turn();
+    }
+    assert!(sent < 50_000, "the agent stops to read");
+    is_served(&mut agent);
+    agent.advance(Duration::from_secs(6));
+    agent.advance(Duration::from_secs(1));
+    assert_eq!(
+        agent.counts().connections,
+        1,
+        "the slow one is gone, the process is there"
+    );
+}
+
+#[test]
+fn a_peer_that_shouts_is_not_heard_for_a_while_and_others_are() {
+    let mut agent = Agent::start();
+    let (loud, _, _) = agent.hello("loud");
+    let bell = Message::Bell.encode().expect("short");
+    let mut blocked = 0;
+    for _ in 0..60_000 {
+        match loud.send(&bell, &[]) {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => blocked += 1,
+            Err(error) => panic!("{error}"),
+        }
+        agent.turn();
+    }
+    assert!(blocked > 0, "it was heard all the time");
+    is_served(&mut agent);
+    agent.advance(Duration::from_secs(2));
+    agent.turn();
+    let answer = agent.until("it is heard again", |agent| {
+        // Its shouts are before the question.
+        let asked = loud.send(&Message::MoreRings { count: 1 }.encode().expect("short"), &[]);
+        agent.turn();
+        asked.is_ok().then(|| agent.next(&loud))
+    });
+    assert!(
+        matches!(answer, Answer::Message(Message::Rings { .. }, _)),
+        "{answer:?}"
+    );
+}
+
+/// Names the part that a child process of this test program plays.
+const CHILD: &str = "LOGDRIVE_TEST_CHILD";
+
+/// Starts one test of this program anew, as a child with a part to play.
+fn child(test: &str, part: &str) -> Child {
+    Command::new(std::env::current_exe().expect("a program has a path"))
+        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .env(CHILD, part)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a child")
+}
+
+/// In a child: joins the agent at `socket`, says so, and waits for a word; then returns the connection.
+fn join_as_child(socket: &str) -> (Channel, Vec<File>) {
+    let channel = Channel::connect(socket.as_ref(), Duration::from_secs(20)).expect("a connection");
+    channel
+        .send(&hello("child").encode().expect("short"), &[])
+        .expect("sent");
+    let files = loop {
+        channel.wait(Duration::from_secs(1)).expect("no error");
+        match receive(&channel) {
+            Some(Answer::Message(Message::Welcome(_), files)) => break files,
+            None => {}
+            other => panic!("{other:?}"),
+        }
+    };
+    println!("joined");
+    std::io::stdout().flush().expect("the parent listens");
+    let mut word = [0; 1];
+    std::io::stdin().read_exact(&mut word).expect("a word");
+    (channel, files)
+}
+
+#[test]
+fn the_end_of_a_process_is_seen_and_told() {
+    const NAME: &str = "the_end_of_a_process_is_seen_and_told";
+    if let Ok(part) = std::env::var(CHILD) {
+        let (how, socket) = part.split_once(' ').expect("a part and a socket");
+        let joined = join_as_child(socket);
+        match how {
+            "abort" => std::process::abort(),
+            "exit" => std::process::exit(3),
+            // A child of the child keeps the connection open; the end is seen all the same.
+            "orphan" => {
+                let mut keeper = Command::new("sleep");
+                let keeper = keeper
+                    .arg("1000")
+                    .stdin(Stdio::from(joined.0.as_fd().try_clone_to_owned().expect("fd")));
+                println!("{}", keeper.spawn().expect("a child").id());
+                std::io::stdout().flush().expect("the parent listens");
+                loop {
+                    std::thread::park();
+                }
+            }
+            _ => loop {
+                std::thread::park();
+            },
+        }
+    }
+    let mut agent = Agent::start();
+    for (how, expected) in [
+        ("kill", Exit::Signal(9)),
+        ("abort", Exit::Signal(6)),
+        ("exit", Exit::Status(3)),
+        ("orphan", Exit::Signal(9)),
+    ] {
+        let mut child = child(NAME, &format!("{how} {}", agent.socket().display()));
+        let session = agent.joined();
+        assert_eq!(session.peer().pid, child.id());
+        let mut stdin = child.stdin.take().expect("a pipe");
+        stdin.write_all(b"x").expect("a word");
+        let mut orphan = None;
+        if how == "orphan" {
+            let mut lines =
+                std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().expect("a pipe")));
+            orphan = lines.find_map(|line| line.expect("text").trim().parse::<i32>().ok());
+        }
+        if how == "kill" || how == "orphan" {
+            child.kill().expect("killed");
+        }
+        let (left, end) = agent.left();
+        assert_eq!(left.id(), session.id());
+        assert_eq!(end, End::Exited(expected), "{how}: {}", end.describe(&left));
+        child.wait().expect("its status");
+        if let Some(pid) = orphan.and_then(rustix::process::Pid::from_raw) {
+            rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("killed");
+        }
+    }
+    assert_eq!(agent.counts().connections, 0);
+}
+
+#[test]
+fn a_process_cannot_adopt_the_session_of_another_one() {
+    const NAME: &str = "a_process_cannot_adopt_the_session_of_another_one";
+    if let Ok(socket) = std::env::var(CHILD) {
+        let (channel, files) = join_as_child(&socket);
+        // The parent has copies of these through `/proc`, as a debugger would.
+        for file in &files {
+            println!("fd {}", file.as_raw_fd());
+        }
+        std::io::stdout().flush().expect("the parent listens");
+        std::io::stdin().read_exact(&mut [0; 1]).expect("a word");
+        drop(channel);
+        return;
+    }
+    let mut agent = Agent::start();
+    let mut child = child(NAME, &agent.socket().display().to_string());
+    let session = agent.joined();
+    let mut stdin = child.stdin.take().expect("a pipe");
+    stdin.write_all(b"x").expect("a word");
+    let lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().expect("a pipe")));
+    let mut numbers = lines.filter_map(|line| Some(line.ok()?.strip_prefix("fd ")?.to_owned()));
+    let stolen: Vec<File> = numbers
+        .by_ref()
+        .take(SessionMemory::PARTS + 1)
+        .map(|number| {
+            let path = format!("/proc/{}/fd/{number}", child.id());
+            File::options()
+                .read(true)
+                .write(true)
+                .open(path)
+                .expect("a descriptor of the child")
+        })
+        .collect();
+    let message = Message::Adopt(Adopt {
+        session: session.id(),
+        journal: 77,
+        ring_bytes: 1 << 16,
+        ring_total: 1,
+        ring_count: 1,
+        policy: 0,
+        coarse: false,
+    });
+    let channel = agent.connect();
+    let why = agent.ask(&channel, &message, &fds(&stolen)).refused();
+    assert!(
+        why.reason.contains(&format!("belongs to process {}", child.id())),
+        "{why:?}"
+    );
+    stdin.write_all(b"x").expect("a word");
+    child.wait().expect("its status");
+    assert_eq!(agent.left().0.id(), session.id());
+}
+
+#[test]
+fn an_agent_without_descriptors_says_so_and_goes_on() {
+    const NAME: &str = "an_agent_without_descriptors_says_so_and_goes_on";
+    if std::env::var(CHILD).is_err() {
+        let output = child(NAME, "agent").wait_with_output().expect("its status");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains("it went on"), "{text}");
+        return;
+    }
+    let mut agent = Agent::start();
+    let (process, _, _) = agent.hello("shop");
+    setrlimit(Resource::RLIMIT_NOFILE, 64, 64).expect("a lower limit");
+    let mut held = Vec::new();
+    let mut told = 0;
+    // Peers and agent share the limit here, so that some connections already fail at their own end.
+    for _ in 0..200 {
+        if let Ok(channel) = Channel::connect(&agent.socket(), Duration::from_millis(1)) {
+            held.push(channel);
+        }
+        agent.advance(Duration::from_millis(150));
+        told += held
+            .iter()
+            .filter(|channel| matches!(receive(channel), Some(Answer::Message(..))))
+            .count();
+    }
+    assert!(agent.counts().out_of_descriptors > 0);
+    assert!(told > 0, "nobody was told");
+    let notices = agent
+        .events
+        .iter()
+        .filter(|event| matches!(event, Event::Notice(_)))
+        .count();
+    assert_eq!(notices, 1, "it is said once");
+    // A ring needs a descriptor, too.
+    let answer = agent
+        .ask(&process, &Message::MoreRings { count: 1 }, &[])
+        .message();
+    assert!(
+        matches!(&answer, Message::Rings { count: 0, reason, .. } if !reason.is_empty()),
+        "{answer:?}"
+    );
+    held.clear();
+    agent.advance(Duration::from_secs(6));
+    is_served(&mut agent);
+    println!("it went on");
+}

@@ -1,0 +1,359 @@
+//! Live control: what rules make of callsites, and the way of a change into a running session.
+//!
+//! The process's own filter gives every callsite a control word, its base. Rules lie on top of it, in the session's
+//! file `rules`: they raise or lower levels, mute, or sample, for callsites that exist and for those that come later.
+//! A tool changes the rules with [`change`], which stores the new control words itself, so a change holds at once and
+//! without the process's help. The process looks at the rules when it registers a callsite and when its filter
+//! changes; its drain refills budgets and ends rules whose time is over (`keeper`).
+//!
+//! **Which rule decides.** A mute goes before everything else. Then the level: of the rules that select the callsite
+//! the one with the narrowest selector, which is a callsite's number before a line before a file before the longest
+//! module before all; the newest of equals; without any, the base. What is on is then sampled as the narrowest
+//! sampling rule says.
+
+pub(crate) mod keeper;
+mod text;
+
+pub use text::{
+    DirectiveError, describe_action, describe_rule, describe_selector, read_action_directive, read_selector,
+};
+
+use crate::filter::is_below;
+use logdrive_ring::clock::unix_ns;
+use logdrive_ring::control::{
+    ControlEntry, EVERY, KeyField, KeyedLimit, OFF, OFF_COUNTED, ON, PER_KEY, PER_SECOND, Switch, settle,
+};
+pub use logdrive_ring::rules::{Action, Rule, RulesFile, Selector};
+use logdrive_ring::{CallsiteTotals, CountsView, RingError, Session, SessionView};
+use logdrive_wire::limits::FIELDS_MAX;
+use logdrive_wire::{Callsite, Level};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// The field that kept records of a sample carry: one of so many calls was kept.
+pub const SAMPLE_FIELD: &str = "sample_every";
+
+/// What live control needs of a session.
+pub trait Switchboard {
+    /// The rules.
+    fn rules(&self) -> &RulesFile;
+
+    /// The control entry of a callsite.
+    fn entry(&self, id: u32) -> Option<&ControlEntry>;
+
+    /// What is counted for a callsite.
+    fn totals(&self, id: u32) -> CallsiteTotals;
+
+    /// All callsites.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    fn table(&self) -> Result<Vec<(u32, Vec<u8>)>, RingError>;
+}
+
+impl Switchboard for Session {
+    fn rules(&self) -> &RulesFile {
+        Session::rules(self)
+    }
+
+    fn entry(&self, id: u32) -> Option<&ControlEntry> {
+        self.control(id)
+    }
+
+    fn totals(&self, id: u32) -> CallsiteTotals {
+        self.counters()
+            .of(id)
+            .map(|counts| counts.totals())
+            .unwrap_or_default()
+    }
+
+    fn table(&self) -> Result<Vec<(u32, Vec<u8>)>, RingError> {
+        Ok(self.callsites_from(0).0)
+    }
+}
+
+/// A session of another process, opened for live control.
+#[derive(Debug)]
+pub struct ControlView {
+    view: SessionView,
+    rules: RulesFile,
+    counts: CountsView,
+}
+
+impl ControlView {
+    /// Opens a session.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is of a version that had no live control.
+    pub fn open(session: &Path) -> Result<Self, RingError> {
+        let view = SessionView::open(session)?;
+        Ok(Self {
+            rules: view.rules()?,
+            counts: view.counts()?,
+            view,
+        })
+    }
+
+    /// The session.
+    pub fn session(&self) -> &SessionView {
+        &self.view
+    }
+}
+
+impl Switchboard for ControlView {
+    fn rules(&self) -> &RulesFile {
+        &self.rules
+    }
+
+    fn entry(&self, id: u32) -> Option<&ControlEntry> {
+        self.view.control(id)
+    }
+
+    fn totals(&self, id: u32) -> CallsiteTotals {
+        self.counts.of(id).unwrap_or_default()
+    }
+
+    fn table(&self) -> Result<Vec<(u32, Vec<u8>)>, RingError> {
+        self.view.callsites()
+    }
+}
+
+/// Whether a control word lets no call pass.
+pub fn is_off(control: u32) -> bool {
+    matches!(control, OFF | OFF_COUNTED)
+}
+
+/// What rules make of a callsite whose base is given. `off` is the word for callsites that are off.
+pub fn switch_of(
+    rules: &[Rule],
+    id: u32,
+    callsite: &Callsite,
+    base: u32,
+    off: u32,
+    now_unix_ns: u64,
+) -> Switch {
+    let off = Switch::plain(if off == OFF_COUNTED { OFF_COUNTED } else { OFF });
+    let rules = rules.iter().filter(|rule| rule.holds(now_unix_ns));
+    let allowed = allowed(rules.clone(), id, callsite);
+    let mut sample: Option<(Rank, Switch)> = None;
+    for rule in rules {
+        if let (Some(rank), Some(switch)) = (rank_of(rule, id, callsite), sample_of(&rule.action, callsite)) {
+            keep_higher(&mut sample, rank, switch);
+        }
+    }
+    match (allowed.unwrap_or(!is_off(base)), sample) {
+        (false, _) if allowed.is_none() => Switch::plain(base),
+        (false, _) => off,
+        (true, Some((_, switch))) => switch,
+        (true, None) if allowed.is_none() => Switch::plain(base),
+        (true, None) => Switch::plain(ON),
+    }
+}
+
+/// Whether mutes and levels let a callsite's records through; `None` where they do not say.
+fn allowed<'a>(rules: impl Iterator<Item = &'a Rule>, id: u32, callsite: &Callsite) -> Option<bool> {
+    let mut level: Option<(Rank, Option<u8>)> = None;
+    for rule in rules {
+        match rule.action {
+            Action::Mute if selects(&rule.selector, id, callsite) => return Some(false),
+            Action::Level(lowest) => {
+                if let Some(rank) = rank_of(rule, id, callsite) {
+                    keep_higher(&mut level, rank, lowest);
+                }
+            }
+            _ => {}
+        }
+    }
+    let (_, lowest) = level?;
+    Some(lowest.is_some_and(|lowest| callsite.level.code() >= lowest))
+}
+
+/// How narrow a selector is, and how new its rule.
+type Rank = (u8, usize, u64);
+
+fn keep_higher<T>(best: &mut Option<(Rank, T)>, rank: Rank, found: T) {
+    if best.as_ref().is_none_or(|(before, _)| *before < rank) {
+        *best = Some((rank, found));
+    }
+}
+
+/// `None` for a callsite that the rule is not about.
+fn rank_of(rule: &Rule, id: u32, callsite: &Callsite) -> Option<Rank> {
+    let (kind, length) = match &rule.selector {
+        Selector::All => (0, 0),
+        Selector::Module(name) => (1, name.len()),
+        Selector::File(name) => (2, name.len()),
+        Selector::Line(name, _) => (3, name.len()),
+        Selector::Callsite(_) => (4, 0),
+    };
+    selects(&rule.selector, id, callsite).then_some((kind, length, rule.made_unix_ns))
+}
+
+/// Whether a selector means a callsite. A module means its target and its module path, and what is below either.
+pub fn selects(selector: &Selector, id: u32, callsite: &Callsite) -> bool {
+    match selector {
+        Selector::All => true,
+        Selector::Module(name) => {
+            is_below(callsite.target_or_module(), name) || is_below(&callsite.module, name)
+        }
+        Selector::File(name) => is_file(&callsite.file, name),
+        Selector::Line(name, line) => *line == callsite.line && is_file(&callsite.file, name),
+        Selector::Callsite(number) => *number == id,
+    }
+}
+
+/// Whether a path is the given one or ends with it.
+fn is_file(path: &str, end: &str) -> bool {
+    let front = path.strip_suffix(end);
+    !end.is_empty() && front.is_some_and(|front| front.is_empty() || front.ends_with(['/', '\\']))
+}
+
+/// `None` where the rule does not make sense for the callsite: its key is a field that no record can have.
+fn sample_of(action: &Action, callsite: &Callsite) -> Option<Switch> {
+    let (control, parameter) = match action {
+        Action::Level(_) | Action::Mute => return None,
+        Action::Every(0 | 1) => return Some(Switch::plain(ON)),
+        Action::Every(calls) => (EVERY, u64::from(*calls)),
+        Action::PerSecond(calls) => (PER_SECOND, u64::from(*calls)),
+        Action::PerKey { field, per_second } => {
+            let key = key_of(callsite, field)?;
+            let per_second = *per_second;
+            (PER_KEY, KeyedLimit { per_second, key }.to_parameter())
+        }
+    };
+    Some(Switch { control, parameter })
+}
+
+/// Whether records of a callsite may have such a field, by whose values they can be sampled.
+pub fn can_be_key(callsite: &Callsite, field: &str) -> bool {
+    key_of(callsite, field).is_some()
+}
+
+/// How records of a callsite show a field: by its index, or, where fields are only known at the call, by its name.
+fn key_of(callsite: &Callsite, field: &str) -> Option<KeyField> {
+    let index = callsite.fields.iter().position(|known| known.name == field);
+    match index.and_then(|index| u8::try_from(index).ok()) {
+        Some(index) => Some(KeyField::Index(index)),
+        None if callsite.dynamic && callsite.fields.len() < FIELDS_MAX => Some(KeyedLimit::named(field)),
+        None => None,
+    }
+}
+
+/// Stores the control words that follow from rules, for all callsites. Returns how many were changed.
+///
+/// The caller holds the lock of the rules, or is the process itself.
+///
+/// # Errors
+/// When the callsites cannot be read.
+pub fn apply(board: &dyn Switchboard, rules: &[Rule], now_unix_ns: u64) -> Result<usize, RingError> {
+    let off = board.rules().off_control();
+    let table = board.table()?;
+    let twins = twins(board, &table);
+    let mut changed = 0;
+    for (id, bytes) in &table {
+        let Some(entry) = board.entry(*id).filter(|_| *id != 0 && !twins.contains(id)) else {
+            continue;
+        };
+        let Ok(callsite) = Callsite::decode(bytes) else {
+            continue;
+        };
+        let make = |base| switch_of(rules, *id, &callsite, base, off, now_unix_ns);
+        changed += usize::from(settle(entry, || board.rules().sequence(), make));
+    }
+    Ok(changed)
+}
+
+/// Numbers of callsites that only stand for kept records of others.
+pub fn twins(board: &dyn Switchboard, table: &[(u32, Vec<u8>)]) -> BTreeSet<u32> {
+    table
+        .iter()
+        .filter_map(|(id, _)| Some((*id, board.entry(*id)?.twin())))
+        // A callsite that is its own can have none.
+        .filter(|(id, twin)| *twin != 0 && twin != id)
+        .map(|(_, twin)| twin)
+        .collect()
+}
+
+/// What a change did to one session.
+#[derive(Debug)]
+pub struct Changed {
+    /// The rules that hold now.
+    pub rules: Vec<Rule>,
+    /// Callsites whose control word has changed.
+    pub callsites_changed: usize,
+    /// What was wrong with the rules before: they were replaced.
+    pub damage: Option<RingError>,
+}
+
+/// Changes the rules of a session, and with them its callsites: when it returns, the change holds.
+///
+/// # Errors
+/// When another tool changes the same rules for long, they become too many, or the session cannot be read.
+pub fn change(board: &dyn Switchboard, edit: impl FnOnce(&mut Vec<Rule>, u64)) -> Result<Changed, RingError> {
+    let lock = board.rules().lock()?;
+    let now_unix_ns = unix_ns();
+    let (mut rules, damage) = match board.rules().read() {
+        Ok((_, rules)) => (rules, None),
+        Err(error) => (Vec::new(), Some(error)),
+    };
+    rules.retain(|rule| rule.holds(now_unix_ns));
+    edit(&mut rules, now_unix_ns);
+    lock.replace(&rules)?;
+    let callsites_changed = apply(board, &rules, now_unix_ns)?;
+    Ok(Changed {
+        rules,
+        callsites_changed,
+        damage,
+    })
+}
+
+/// Adds a rule, in place of one of the same kind for the same callsites. `for_ns` is how long it holds; 0 for ever.
+pub fn put_rule(rules: &mut Vec<Rule>, action: Action, selector: Selector, for_ns: u64, now_unix_ns: u64) {
+    rules.retain(|rule| rule.selector != selector || kind_of(&rule.action) != kind_of(&action));
+    let newest = rules.iter().map(|rule| rule.made_unix_ns).max().unwrap_or(0);
+    rules.push(Rule {
+        made_unix_ns: now_unix_ns.max(newest.saturating_add(1)),
+        until_unix_ns: match for_ns {
+            0 => 0,
+            _ => now_unix_ns.saturating_add(for_ns),
+        },
+        action,
+        selector,
+    });
+}
+
+/// Rules of one kind take each other's place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RuleKind {
+    /// Levels.
+    Level,
+    /// Mutes.
+    Mute,
+    /// Sampling of any sort.
+    Sample,
+}
+
+/// The kind of a rule.
+pub fn kind_of(action: &Action) -> RuleKind {
+    match action {
+        Action::Level(_) => RuleKind::Level,
+        Action::Mute => RuleKind::Mute,
+        Action::Every(_) | Action::PerSecond(_) | Action::PerKey { .. } => RuleKind::Sample,
+    }
+}
+
+/// Whether rules allow records of a target and level, of whose callsite no more is known; `None` where they do not
+/// say.
+pub fn allowed_by_rules(rules: &[Rule], target: &str, level: Level, now_unix_ns: u64) -> Option<bool> {
+    let callsite = Callsite {
+        level,
+        module: target.to_owned(),
+        ..Callsite::default()
+    };
+    // No callsite has this number, so no rule for one means it.
+    let rules = rules.iter().filter(|rule| rule.holds(now_unix_ns));
+    allowed(rules, u32::MAX, &callsite)
+}
+
+#[cfg(test)]
+mod tests;

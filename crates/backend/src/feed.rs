@@ -1,0 +1,165 @@
+//! A feed: one session as the drain reads it, with its callsites and what was told about it.
+
+use crate::callsite_counts::LineCounts;
+use crate::control::keeper::{Keeper, Notice};
+use crate::layout::ProcessInfo;
+use crate::outlet::Outlet;
+use crate::run::Site;
+use crate::source::Source;
+use logdrive_ring::{DropReason, Ring, tally};
+use logdrive_wire::Callsite;
+use std::fmt;
+use std::sync::Arc;
+
+/// Which sinks get the records of a callsite of a process, by number: bit 0 for the first.
+pub(crate) type Router = Box<dyn Fn(&Member, &Callsite) -> u32 + Send>;
+
+/// A process whose session is drained here, as a route sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    /// The application's name, as the process gave it.
+    pub app: String,
+    /// Process number, by the kernel.
+    pub pid: u32,
+    /// User, by the kernel.
+    pub uid: u32,
+}
+
+impl fmt::Display for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "process {} of {}", self.pid, self.app)
+    }
+}
+
+/// One session.
+#[derive(Debug)]
+pub(crate) struct Feed {
+    pub(crate) source: Source,
+    /// Callsites by their number.
+    pub(crate) sites: Vec<Option<Site>>,
+    /// Where the table goes on.
+    table_place: usize,
+    /// Rings that have a reader.
+    pub(crate) rings_seen: usize,
+    /// The epoch from which its rings are read on.
+    pub(crate) epoch: u64,
+    /// Whose it is, where several are drained.
+    pub(crate) member: Option<Member>,
+    /// The process writes nothing more: what to say when everything is drained, if anything.
+    pub(crate) leaving: Option<Option<String>>,
+    told_dropped: [u64; DropReason::COUNT],
+    keeper: Keeper,
+    /// Records whose callsites have not been told of them.
+    took_untold: bool,
+}
+
+impl Feed {
+    pub(crate) fn new(source: Source, epoch: u64, member: Option<Member>) -> Self {
+        Self {
+            source,
+            sites: Vec::new(),
+            table_place: 0,
+            rings_seen: 0,
+            epoch,
+            member,
+            leaving: None,
+            told_dropped: [0; DropReason::COUNT],
+            keeper: Keeper::default(),
+            took_untold: false,
+        }
+    }
+
+    /// Rings that have no reader yet.
+    pub(crate) fn fresh_rings(&mut self) -> Vec<Arc<Ring>> {
+        let fresh = self.source.rings_from(self.rings_seen);
+        self.rings_seen += fresh.len();
+        fresh
+    }
+
+    /// Reads callsites that were registered since the last look, and compiles their plans.
+    #[cold]
+    pub(crate) fn load_sites(&mut self, outlets: &[Outlet], router: Option<&Router>) {
+        let (found, place) = self.source.callsites_from(self.table_place);
+        self.table_place = place;
+        let process = self.member.as_ref().map(|member| ProcessInfo {
+            app: member.app.clone(),
+            pid: member.pid,
+            host: String::new(),
+        });
+        for (id, bytes) in found {
+            let id = id as usize;
+            if self.sites.len() <= id {
+                self.sites.resize_with(id + 1, || None);
+            }
+            // A callsite that cannot be read stays unknown; its records say so.
+            if let (Ok(callsite), Some(slot)) = (Callsite::decode(&bytes), self.sites.get_mut(id)) {
+                let sinks = match (router, &self.member) {
+                    (Some(router), Some(member)) => router(member, &callsite),
+                    _ => u32::MAX,
+                };
+                let plans = outlets
+                    .iter()
+                    .enumerate()
+                    .map(|(number, outlet)| {
+                        let goes = sinks >> number & 1 == 1;
+                        goes.then(|| outlet.compile(&callsite, process.as_ref()))
+                    })
+                    .collect();
+                *slot = Some(Site {
+                    level: callsite.level,
+                    plans,
+                    counts: LineCounts::resume(self.source.counts(id as u32)),
+                });
+            }
+        }
+    }
+
+    /// Plans are made anew with the next record of each callsite.
+    pub(crate) fn forget_sites(&mut self) {
+        self.sites.clear();
+        self.table_place = 0;
+    }
+
+    /// Drops of threads without a ring that nobody has told yet.
+    pub(crate) fn take_untold_drops(&mut self) -> [u64; DropReason::COUNT] {
+        let totals = self.source.header().dropped();
+        let mut untold = totals;
+        for (count, told) in untold.iter_mut().zip(self.told_dropped) {
+            *count = count.saturating_sub(told);
+        }
+        self.told_dropped = totals;
+        untold
+    }
+
+    /// Records were taken.
+    pub(crate) fn note_taken(&mut self) {
+        self.took_untold = true;
+    }
+
+    /// Looks after live control some times a second, however busy the drain is; lines for the log.
+    pub(crate) fn keep_control(&mut self, now_ns: u64, stopping: bool) -> Vec<Notice> {
+        if !stopping && !self.keeper.is_due(now_ns) {
+            return Vec::new();
+        }
+        let Some(board) = self.source.switchboard() else {
+            return Vec::new();
+        };
+        if std::mem::take(&mut self.took_untold) {
+            for (id, site) in self.sites.iter().enumerate() {
+                if let Some(site) = site {
+                    site.counts.tell(self.source.counts(id as u32));
+                }
+            }
+        }
+        // Only the threads of this process can be asked for what they have not told.
+        let tell: &dyn Fn() = match self.source {
+            Source::Live(_) => &tally::tell_all,
+            _ => &|| {},
+        };
+        let mut notices = self.keeper.tick(board, now_ns, tell);
+        if stopping {
+            notices.extend(self.keeper.finish(board, tell));
+        }
+        notices
+    }
+}

@@ -1,0 +1,115 @@
+//! A backend that drains the sessions of other processes, too: an agent's.
+
+use crate::backend::{Backend, BackendOptions, make_session, open, start_sink};
+use crate::drain::Order;
+use crate::error::BackendError;
+use crate::feed::Member;
+use crate::marks::Marks;
+use crate::options::{SinkOptions, sinks_to_text};
+use crate::recover;
+use crate::writer::Message;
+use logdrive_ring::SharedSession;
+use logdrive_ring::clock::unix_ns;
+use logdrive_wire::Callsite;
+use std::sync::{Arc, PoisonError};
+
+impl Backend {
+    /// Starts a backend that drains sessions of other processes as well: [`Backend::join`] adds one. `router` says which
+    /// sinks get the records of a callsite of a process: bit 0 for the first sink, and so on.
+    ///
+    /// Where an earlier backend of the same name was killed, what it had taken and not written is written first, and
+    /// sessions that it drained go on where it stopped.
+    ///
+    /// # Errors
+    /// As [`Backend::start`].
+    pub fn start_hub(
+        options: &BackendOptions,
+        router: impl Fn(&Member, &Callsite) -> u32 + Send + 'static,
+    ) -> Result<Self, BackendError> {
+        let marks = Arc::new(Marks::new(options.sinks.len()));
+        let ancestors = recover::journals_of(&options.run_dirs(), &options.app);
+        let session = make_session(options, &marks)?;
+        let latest = ancestors.first().map_or(0, |journal| journal.id);
+        // Before the recovery, which publishes epochs of its own in the earlier buffers.
+        session
+            .buffers()
+            .start_journal(unix_ns().max(latest.saturating_add(1)), &ancestors);
+        recover::recover_app(&options.run_dirs(), &options.app, &marks);
+        Self::start_in(options, session, &marks, Some(Box::new(router)))
+    }
+
+    /// Drains a session of another process from now on.
+    pub fn join(&self, session: Arc<SharedSession>) {
+        self.order(Order::Join(session));
+    }
+
+    /// The process of a session writes nothing more: drains the rest, says the text in the log, and forgets the session.
+    /// A mark that is [requested](Backend::request_flush) afterwards is reached when all that is done.
+    pub fn leave(&self, session: u64, text: Option<String>) {
+        self.order(Order::Leave(session, text));
+    }
+
+    /// Routes records anew, from now on.
+    pub fn route(&self, router: impl Fn(&Member, &Callsite) -> u32 + Send + 'static) {
+        self.order(Order::Route(Box::new(router)));
+    }
+
+    /// Opens another sink, in one of the places that [`BackendOptions::sink_places`] gives; returns its number. Records go
+    /// there as the router says, from now on.
+    ///
+    /// # Errors
+    /// When all places are taken, the target cannot be opened, or a thread cannot be started.
+    pub fn add_sink(&self, options: &SinkOptions) -> Result<usize, BackendError> {
+        let mut writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
+        let (index, buffers) = (writers.len(), self.session.buffers());
+        if index >= buffers.sink_count() {
+            return Err(BackendError::SinkPlaces {
+                limit: buffers.sink_count(),
+            });
+        }
+        let output = open(&options.target, &self.storage, &self.marks)?;
+        // Before the first line: whoever recovers the session has to know where its buffers go.
+        buffers.append_config(sinks_to_text(std::slice::from_ref(options)).as_bytes())?;
+        self.marks.add_sink();
+        let spare = buffers.take_all(index);
+        let outlet = start_sink(index, options, output, spare, buffers, &self.marks, &self.process)?;
+        writers.push(outlet.sender());
+        self.order(Order::Sink(Box::new(outlet)));
+        Ok(index)
+    }
+
+    /// Names the epochs in rings that are drained here.
+    pub fn journal(&self) -> u64 {
+        self.session.buffers().journal()
+    }
+
+    /// Asks for a flush without waiting for it: a mark for [`Backend::has_reached`].
+    pub fn request_flush(&self) -> u64 {
+        let mark = self.marks.request();
+        self.session.bell().ring();
+        mark
+    }
+
+    /// Asks for all files to be made durable (C2) without waiting for it; a mark that is requested afterwards is reached
+    /// when that is done.
+    pub fn request_sync(&self) {
+        self.request_flush();
+        self.send_all(|| Message::Sync);
+    }
+
+    /// Whether everything that was committed before the mark was requested is with the kernel (C1) in all sinks.
+    pub fn has_reached(&self, mark: u64) -> bool {
+        self.marks.has_reached(mark)
+    }
+
+    /// Wakes the drain: a process needs it.
+    pub fn wake(&self) {
+        self.session.bell().ring();
+    }
+
+    fn order(&self, order: Order) {
+        // A drain that has ended drains nothing more.
+        let _ = self.orders.send(order);
+        self.session.bell().ring();
+    }
+}

@@ -1,0 +1,431 @@
+//! `logdrive callsites`: which statements of running programs log how much.
+
+use crate::control_args::{CallsitesArgs, SortBy};
+use crate::error::CliError;
+use crate::live::{Live, live_sessions};
+use crate::output::Output;
+use crate::paint::{ColorChoice, Paint, Style};
+use crate::ps::{put_json, tell};
+use crate::sessions::safe;
+use crate::table::{Side, Table, bytes_text, count_text};
+use logdrive_backend::control::{Action, Rule, Switchboard, is_off, selects};
+use logdrive_ring::CallsiteTotals;
+use logdrive_ring::control::{EVERY, KeyField, KeyedLimit, PER_KEY, PER_SECOND};
+use logdrive_wire::Callsite;
+use serde::Serialize;
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+/// A callsite with what it did in the interval.
+#[derive(Debug, Serialize)]
+struct Row {
+    app: String,
+    pid: u32,
+    id: u32,
+    level: &'static str,
+    state: String,
+    /// Whether a rule of live control has set the state.
+    by_rule: bool,
+    records_per_s: f64,
+    bytes_per_s: f64,
+    drops_per_s: f64,
+    sampled_out_per_s: f64,
+    records: u64,
+    bytes: u64,
+    dropped: u64,
+    sampled_out: u64,
+    file: String,
+    line: u32,
+    target: String,
+    message: String,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &CallsitesArgs, color: ColorChoice) -> Result<(), CliError> {
+    let interval = Duration::from_nanos(args.interval);
+    let mut output = Output::stdout()?;
+    let mut live = live_sessions(&args.live)?;
+    let mut before: Vec<Totals> = live.iter().map(Totals::of).collect();
+    let clear = args.watch && !args.json && std::io::stdout().is_terminal();
+    loop {
+        std::thread::sleep(
+            interval.saturating_sub(before.first().map_or(Duration::ZERO, |t| t.at.elapsed())),
+        );
+        let now: Vec<Totals> = live.iter().map(Totals::of).collect();
+        let mut rows = Vec::new();
+        for ((session, before), now) in live.iter().zip(&before).zip(&now) {
+            rows.extend(rows_of(session, before, now)?);
+        }
+        let count = rows.len();
+        sort(&mut rows, args.sort);
+        if args.lines > 0 {
+            rows.truncate(args.lines);
+        }
+        put(
+            &mut output,
+            &rows,
+            live.len() > 1,
+            args,
+            clear,
+            color.for_stdout(),
+        )?;
+        output.flush()?;
+        if !args.watch {
+            if count > rows.len() && !args.json {
+                tell(&format!(
+                    "{count} callsites, {} shown; -n 0 shows all",
+                    rows.len()
+                ));
+            }
+            return Ok(());
+        }
+        before = now;
+        // A process that has ended takes no part any more; when all have, so does this command.
+        match live_sessions(&args.live) {
+            Ok(alive) => keep_alive(&mut live, &mut before, alive),
+            Err(CliError::NobodyAlive { .. }) => {
+                tell(&format!("{} has ended", args.live.name));
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// What was counted at one moment.
+#[derive(Debug)]
+struct Totals {
+    at: Instant,
+    of: Vec<CallsiteTotals>,
+}
+
+impl Totals {
+    fn of(session: &Live) -> Self {
+        let count = session.board.session().header().callsite_count();
+        Self {
+            at: Instant::now(),
+            of: (0..count).map(|id| session.board.totals(id)).collect(),
+        }
+    }
+
+    fn totals(&self, id: u32) -> CallsiteTotals {
+        self.of.get(id as usize).copied().unwrap_or_default()
+    }
+}
+
+/// Takes over which processes live, and keeps what is known of those that lived before.
+fn keep_alive(live: &mut Vec<Live>, before: &mut Vec<Totals>, alive: Vec<Live>) {
+    let mut known: Vec<(std::path::PathBuf, Totals)> = live
+        .drain(..)
+        .map(|session| session.path)
+        .zip(before.drain(..))
+        .collect();
+    for session in alive {
+        let place = known.iter().position(|(path, _)| *path == session.path);
+        before.push(match place {
+            Some(place) => known.swap_remove(place).1,
+            None => Totals::of(&session),
+        });
+        live.push(session);
+    }
+}
+
+fn rows_of(session: &Live, before: &Totals, now: &Totals) -> Result<Vec<Row>, CliError> {
+    let seconds = (now.at - before.at).as_secs_f64().max(1e-9);
+    // What cannot be read does not hold either.
+    let rules = session
+        .board
+        .rules()
+        .read()
+        .map_or(Vec::new(), |(_, rules)| rules);
+    let rows = session.callsites()?.into_iter().filter_map(|(id, callsite)| {
+        let entry = session.board.entry(id)?;
+        let with_twin = |totals: &Totals| {
+            sum(
+                totals.totals(id),
+                totals.totals(entry.twin()),
+                entry.twin() != 0 && entry.twin() != id,
+            )
+        };
+        let (before, now) = (with_twin(before), with_twin(now));
+        let rate = |before: u64, now: u64| now.saturating_sub(before) as f64 / seconds;
+        let switch = entry.switch();
+        let (state, by_rule) = state_of(
+            switch.control,
+            switch.parameter,
+            entry.base(),
+            id,
+            &callsite,
+            &rules,
+        );
+        Some(Row {
+            app: session.app.clone(),
+            pid: session.pid,
+            id,
+            level: callsite.level.name(),
+            state,
+            by_rule,
+            records_per_s: rate(before.records, now.records),
+            bytes_per_s: rate(before.bytes, now.bytes),
+            drops_per_s: rate(before.dropped, now.dropped),
+            sampled_out_per_s: rate(before.sampled_out, now.sampled_out),
+            records: now.records,
+            bytes: now.bytes,
+            dropped: now.dropped,
+            sampled_out: now.sampled_out,
+            target: callsite.target_or_module().to_owned(),
+            file: callsite.file,
+            line: callsite.line,
+            message: callsite.message,
+        })
+    });
+    Ok(rows.collect())
+}
+
+/// A callsite and the one under which its kept records go.
+fn sum(own: CallsiteTotals, twin: CallsiteTotals, has_twin: bool) -> CallsiteTotals {
+    if !has_twin {
+        return own;
+    }
+    CallsiteTotals {
+        records: own.records.saturating_add(twin.records),
+        bytes: own.bytes.saturating_add(twin.bytes),
+        ..own
+    }
+}
+
+/// The state in words, and whether a rule made it.
+fn state_of(
+    control: u32,
+    parameter: u64,
+    base: u32,
+    id: u32,
+    callsite: &Callsite,
+    rules: &[Rule],
+) -> (String, bool) {
+    let text = match control {
+        EVERY => format!("1 of {parameter}"),
+        PER_SECOND => format!("{parameter}/s"),
+        PER_KEY => {
+            let limit = KeyedLimit::of(parameter);
+            let key = match limit.key {
+                KeyField::Index(index) => callsite
+                    .fields
+                    .get(usize::from(index))
+                    .map(|field| field.name.clone()),
+                KeyField::Named(_) => rules.iter().find_map(|rule| match &rule.action {
+                    Action::PerKey { field, .. } if KeyedLimit::named(field) == limit.key => {
+                        Some(field.clone())
+                    }
+                    _ => None,
+                }),
+            };
+            format!(
+                "{}/s per {}",
+                limit.per_second,
+                safe(key.as_deref().unwrap_or("key"))
+            )
+        }
+        word if is_off(word) => {
+            let is_mute = |rule: &Rule| rule.action == Action::Mute && selects(&rule.selector, id, callsite);
+            return match (rules.iter().any(is_mute), is_off(base)) {
+                (true, _) => ("muted".to_owned(), true),
+                (false, is_off_anyway) => ("off".to_owned(), !is_off_anyway),
+            };
+        }
+        _ => return ("on".to_owned(), is_off(base)),
+    };
+    (text, true)
+}
+
+fn sort(rows: &mut [Row], by: SortBy) {
+    rows.sort_by(|a, b| {
+        let loudest = match by {
+            SortBy::Records => b.records_per_s.total_cmp(&a.records_per_s),
+            SortBy::Bytes => b.bytes_per_s.total_cmp(&a.bytes_per_s),
+            SortBy::Drops => b.drops_per_s.total_cmp(&a.drops_per_s),
+            SortBy::Sampled => b.sampled_out_per_s.total_cmp(&a.sampled_out_per_s),
+            SortBy::Id => std::cmp::Ordering::Equal,
+        };
+        let most = match by {
+            SortBy::Records => b.records.cmp(&a.records),
+            SortBy::Bytes => b.bytes.cmp(&a.bytes),
+            SortBy::Drops => b.dropped.cmp(&a.dropped),
+            SortBy::Sampled => b.sampled_out.cmp(&a.sampled_out),
+            SortBy::Id => std::cmp::Ordering::Equal,
+        };
+        loudest.then(most).then((a.pid, a.id).cmp(&(b.pid, b.id)))
+    });
+}
+
+fn put(
+    output: &mut Output,
+    rows: &[Row],
+    has_many: bool,
+    args: &CallsitesArgs,
+    clear: bool,
+    paint: Paint,
+) -> Result<(), CliError> {
+    if args.json {
+        for row in rows {
+            put_json(output, row)?;
+        }
+        return Ok(());
+    }
+    if clear {
+        output.write_all(b"\x1b[H\x1b[2J")?;
+    }
+    if rows.is_empty() {
+        tell(&format!("{} has called no log statement so far", args.live.name));
+        return Ok(());
+    }
+    output.write_all(table_of(rows, has_many).text(paint).as_bytes())?;
+    if args.watch && !clear {
+        output.write_all(b"\n")?;
+    }
+    Ok(())
+}
+
+fn table_of(rows: &[Row], has_many: bool) -> Table {
+    let mut headings = vec![
+        ("ID", Side::Right),
+        ("LEVEL", Side::Left),
+        ("STATE", Side::Left),
+        ("RECORDS/S", Side::Right),
+        ("BYTES/S", Side::Right),
+        ("DROPS/S", Side::Right),
+        ("SAMPLED/S", Side::Right),
+        ("RECORDS", Side::Right),
+        ("WHERE", Side::Left),
+        ("MESSAGE", Side::Left),
+    ];
+    if has_many {
+        headings.insert(0, ("PID", Side::Right));
+    }
+    let mut table = Table::new(headings);
+    for row in rows {
+        let mut cells = vec![
+            (Style::Plain, row.id.to_string()),
+            (level_style(row.level), row.level.to_owned()),
+            state_cell(row),
+            (Style::Plain, rate_text(row.records_per_s)),
+            (Style::Plain, bytes_text(row.bytes_per_s as u64)),
+            (doubt(row.drops_per_s), rate_text(row.drops_per_s)),
+            (Style::Plain, rate_text(row.sampled_out_per_s)),
+            (Style::Plain, count_text(row.records)),
+            (Style::Dim, place_of(row)),
+            (Style::Plain, safe(&shorten(&row.message))),
+        ];
+        if has_many {
+            cells.insert(0, (Style::Plain, row.pid.to_string()));
+        }
+        table.push(cells);
+    }
+    table
+}
+
+fn level_style(name: &str) -> Style {
+    name.parse().map_or(Style::Plain, Style::Level)
+}
+
+fn doubt(rate: f64) -> Style {
+    if rate > 0.0 { Style::Doubt } else { Style::Plain }
+}
+
+fn state_cell(row: &Row) -> (Style, String) {
+    let style = match row.state.as_str() {
+        "on" => Style::Good,
+        "off" => Style::Dim,
+        _ => Style::Doubt,
+    };
+    let is_plain = matches!(row.state.as_str(), "on" | "off");
+    let text = if row.by_rule && is_plain {
+        format!("{} by rule", row.state)
+    } else {
+        row.state.clone()
+    };
+    (style, text)
+}
+
+/// Few are shown as they are: one in ten seconds is not none.
+fn rate_text(rate: f64) -> String {
+    if rate == 0.0 || rate >= 9.95 {
+        count_text(rate.round() as u64)
+    } else {
+        format!("{rate:.1}")
+    }
+}
+
+fn place_of(row: &Row) -> String {
+    let file = row.file.rsplit('/').next().unwrap_or("");
+    if file.is_empty() {
+        safe(&row.target)
+    } else {
+        safe(&format!("{file}:{}", row.line))
+    }
+}
+
+/// The front of a message, as far as a line of a table goes.
+fn shorten(message: &str) -> String {
+    const CHARACTERS_MAX: usize = 60;
+    if message.chars().count() <= CHARACTERS_MAX {
+        return message.to_owned();
+    }
+    let front: String = message.chars().take(CHARACTERS_MAX - 1).collect();
+    front + "…"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(id: u32, records_per_s: f64, bytes: u64) -> Row {
+        Row {
+            app: "shop".into(),
+            pid: 1,
+            id,
+            level: "INFO",
+            state: "on".into(),
+            by_rule: false,
+            records_per_s,
+            bytes_per_s: 0.0,
+            drops_per_s: 0.0,
+            sampled_out_per_s: 0.0,
+            records: 0,
+            bytes,
+            dropped: 0,
+            sampled_out: 0,
+            file: String::new(),
+            line: 0,
+            target: String::new(),
+            message: String::new(),
+        }
+    }
+
+    #[test]
+    fn the_loudest_come_first_and_the_rest_by_what_they_ever_did() {
+        let mut rows = [row(3, 1.0, 9), row(2, 5.0, 1), row(1, 0.0, 9), row(4, 5.0, 2)];
+        let ids = |rows: &[Row]| rows.iter().map(|row| row.id).collect::<Vec<_>>();
+        sort(&mut rows, SortBy::Records);
+        assert_eq!(ids(&rows), [2, 4, 3, 1]);
+        sort(&mut rows, SortBy::Bytes);
+        assert_eq!(ids(&rows), [1, 3, 4, 2]);
+        sort(&mut rows, SortBy::Id);
+        assert_eq!(ids(&rows), [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn few_records_a_second_are_not_none() {
+        assert_eq!(
+            [0.0, 0.1, 9.94, 12.4, 12_345.0].map(rate_text),
+            ["0", "0.1", "9.9", "12", "12,345"]
+        );
+    }
+
+    #[test]
+    fn long_messages_are_shortened_between_characters() {
+        assert_eq!(shorten(&"é".repeat(60)).chars().count(), 60);
+        let short = shorten(&"é".repeat(61));
+        assert!(short.ends_with("é…") && short.chars().count() == 60, "{short}");
+    }
+}

@@ -1,0 +1,61 @@
+//! `logdrive sample`: a part of what a statement logs is kept, the rest is counted.
+
+use crate::control_args::SampleArgs;
+use crate::error::CliError;
+use crate::live::{Edit, Live, change_all, live_sessions};
+use logdrive_backend::control::{Action, can_be_key, selects};
+use std::collections::BTreeSet;
+
+/// Runs the command.
+pub(crate) fn run(args: &SampleArgs) -> Result<bool, CliError> {
+    let live = live_sessions(&args.live)?;
+    let action = match (args.every, args.per_second, &args.per_key) {
+        (Some(calls), _, _) => Action::Every(calls),
+        (_, Some(per_second), Some(field)) => Action::PerKey {
+            field: field.clone(),
+            per_second,
+        },
+        (_, Some(calls), None) => Action::PerSecond(calls),
+        // Only --off is left; which way of sampling ends makes no difference.
+        _ => {
+            let selectors = std::slice::from_ref(&args.callsite);
+            return change_all(&live, &Edit::Remove(Action::Every(1), selectors), args.json);
+        }
+    };
+    if let Some(field) = &args.per_key {
+        for session in &live {
+            refuse_unknown_field(session, args, field)?;
+        }
+    }
+    let rule = [(action, args.callsite.clone())];
+    change_all(&live, &Edit::Set(&rule, args.span.ns()), args.json)
+}
+
+/// A rule that none of the callsites can follow is a mistake. Those that come later may.
+fn refuse_unknown_field(session: &Live, args: &SampleArgs, field: &str) -> Result<(), CliError> {
+    let callsites = session.callsites()?;
+    let selected: Vec<_> = callsites
+        .iter()
+        .filter(|(id, callsite)| selects(&args.callsite, *id, callsite))
+        .map(|(_, callsite)| callsite)
+        .collect();
+    if selected.is_empty() || selected.iter().any(|callsite| can_be_key(callsite, field)) {
+        return Ok(());
+    }
+    let names: BTreeSet<&str> = selected
+        .iter()
+        .flat_map(|callsite| &callsite.fields)
+        .map(|field| field.name.as_str())
+        .filter(|name| !name.is_empty())
+        .collect();
+    let names: Vec<&str> = names.into_iter().collect();
+    Err(CliError::NoSuchField {
+        app: session.app.clone(),
+        pid: session.pid,
+        field: field.to_owned(),
+        hint: match names.as_slice() {
+            [] => "; it has no fields with names".to_owned(),
+            names => format!("; there are {}", names.join(", ")),
+        },
+    })
+}

@@ -1,0 +1,82 @@
+//! The word that a sleeping drain waits on: one of this process, or one in the session's header when the drain is in an
+//! agent.
+
+use crate::sync::{AtomicU32, Ordering};
+use crate::sys;
+
+#[cfg(not(loom))]
+use crate::session_header::SessionHeader;
+#[cfg(not(loom))]
+use std::sync::Arc;
+
+/// What a session whose drain is in an agent asks of its connection. Threads that log call it: nothing here may wait.
+#[cfg(not(loom))]
+pub trait AgentLine: Send + Sync + core::fmt::Debug {
+    /// Wakes the agent's drain.
+    fn ring_bell(&self);
+
+    /// Asks for so many rings, unless that was done and is not answered.
+    fn want_rings(&self, count: u32);
+
+    /// Whether the agent is there, as far as is known.
+    fn is_connected(&self) -> bool;
+}
+
+/// Wakes a drain that sleeps.
+#[derive(Debug)]
+pub struct DrainBell {
+    word: AtomicU32,
+    #[cfg(not(loom))]
+    agent: Option<(&'static SessionHeader, Arc<dyn AgentLine>)>,
+}
+
+impl DrainBell {
+    /// The bell of a drain in this process, which is awake.
+    #[cfg(not(loom))]
+    pub const fn new() -> Self {
+        Self {
+            word: AtomicU32::new(0),
+            agent: None,
+        }
+    }
+
+    /// The bell of a drain in an agent.
+    #[cfg(not(loom))]
+    pub(crate) fn of_agent(header: &'static SessionHeader, line: Arc<dyn AgentLine>) -> Self {
+        Self {
+            word: AtomicU32::new(0),
+            agent: Some((header, line)),
+        }
+    }
+
+    /// Sleeps until somebody rings, at most this long. The caller looks for work again afterwards.
+    pub fn sleep(&self, timeout_ns: u64) {
+        // SYNC(bell): whoever sees the 1 has work that we shall see after its wake.
+        self.word.store(1, Ordering::SeqCst);
+        sys::futex_wait(&self.word, 1, timeout_ns);
+        // Relaxed: only a hint for the next ringer.
+        self.word.store(0, Ordering::Relaxed);
+    }
+
+    /// Wakes the drain if it sleeps. Costs a load otherwise.
+    pub fn ring(&self) {
+        #[cfg(not(loom))]
+        if let Some((header, line)) = &self.agent {
+            if header.take_drain_asleep() {
+                line.ring_bell();
+            }
+            return;
+        }
+        // SYNC(bell)
+        if self.word.load(Ordering::SeqCst) == 1 && self.word.swap(0, Ordering::SeqCst) == 1 {
+            sys::futex_wake(&self.word);
+        }
+    }
+}
+
+#[cfg(not(loom))]
+impl Default for DrainBell {
+    fn default() -> Self {
+        Self::new()
+    }
+}
