@@ -101,6 +101,7 @@ fn make_session(run_dir: &Path) {
         sink_count: 1,
         buffers_per_sink: 2,
         buffer_bytes: BUFFER_BYTES_MIN,
+        keep_bytes: 0,
     })
     .expect("a session can be made");
     for site in [logdrive_backend::gap_callsite(), static_site(), dynamic_site()] {

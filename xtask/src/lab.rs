@@ -8,6 +8,8 @@ use std::path::Path;
 
 /// The packages that Miri can interpret: no drain, no files, no network.
 const MIRI_PACKAGES: [&str; 2] = ["crates/wire", "crates/ring"];
+/// Unit tests of the ring whose system calls Miri lacks.
+const MIRI_SKIPPED: [&str; 6] = ["channel", "keep_file", "memory_file", "observer", "peer", "rules"];
 /// How a source line takes something away under Miri.
 const MIRI_MARKS: [&str; 4] = ["not(miri)", "cfg(miri)", "cfg!(miri)", "cfg_attr(miri, ignore"];
 /// Seconds for each fuzz target when none are given.
@@ -36,25 +38,51 @@ pub(crate) fn loom(args: &[String]) -> Outcome {
         .run()
 }
 
-/// Runs the unit tests of wire and ring under Miri and lists what they leave out there.
+/// Runs the unit tests of wire and ring, the shared vectors of wire and the ring's own tests for Miri, and lists what is
+/// left out there.
 pub(crate) fn miri(args: &[String]) -> Outcome {
     let root = shell::root()?;
     RUSTUP.require()?;
     NIGHTLY.require()?;
     MIRI.require()?;
     let excluded = excluded_under_miri(&root)?;
-    let notes = ["integration tests: they need shared memory, signals and processes".to_owned()];
+    let notes = [
+        "ring: the tests `session`, `hostile` and `vectors`, for shared memory, signals and processes"
+            .to_owned(),
+        format!(
+            "ring: the unit tests of {}, for sockets and memory files",
+            MIRI_SKIPPED.join(", ")
+        ),
+        "wire: vectors that are long only to reach a limit, for time".to_owned(),
+    ];
     eprintln!("{}", paint::note("left out under Miri:"));
     notes
         .iter()
         .chain(&excluded)
         .for_each(|line| eprintln!("  {line}"));
-    Call::nightly_cargo()
-        .words("miri test --lib --no-fail-fast --package logdrive-wire --package logdrive-ring")
-        .words("--target-dir target/miri")
-        .args(args)
-        .dir(&root)
-        .run()
+    let mut own = Args::new(args);
+    let passed_on = own.passed_on();
+    let filter = own.word();
+    own.end()?;
+    let mut flags = std::env::var("MIRIFLAGS").unwrap_or_default();
+    // Vectors are read from files.
+    flags.push_str(" -Zmiri-disable-isolation");
+    let skipped = MIRI_SKIPPED.iter().map(|module| format!("--skip={module}::"));
+    let wire = ["--package", "logdrive-wire", "--test", "vectors"];
+    let ring = ["--package", "logdrive-ring", "--test", "miri"];
+    for package in [wire, ring] {
+        Call::nightly_cargo()
+            .words("miri test --lib --no-fail-fast --target-dir target/miri")
+            .args(package)
+            .args(&filter)
+            .arg("--")
+            .args(skipped.clone())
+            .args(&passed_on)
+            .env("MIRIFLAGS", flags.trim())
+            .dir(&root)
+            .run()?;
+    }
+    Ok(())
 }
 
 /// Lines of the two crates that take something away under Miri, with the line that they stand on.

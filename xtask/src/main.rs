@@ -96,7 +96,7 @@ const ENTRIES: &[Entry] = &[
     Entry {
         name: "miri",
         usage: "miri [FILTER]",
-        about: "wire and ring under an interpreter that sees undefined behaviour (needs nightly)",
+        about: "wire and ring (no files, signals, processes) under an interpreter that sees undefined behaviour (nightly)",
         example: "cargo xtask miri",
         run: lab::miri,
     },

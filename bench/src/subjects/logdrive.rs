@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use logdrive::{Clock, Full as Policy, Guard, Overflow, Stats};
+use logdrive_backend::control::{Action, ControlView, Selector, change, put_rule};
 use logdrive_backend::file::{Fault, Faulty, Operation};
 
 use super::in_place::InPlace;
@@ -30,6 +31,11 @@ pub fn visit<V: Visitor>(name: &str, target: &Target, visitor: V) -> Result<V::O
         "logdrive" | "logdrive-args" => visitor.visit(Macros(start(builder)?)),
         "logdrive-coarse" => visitor.visit(Macros(start(builder.clock(Clock::Coarse))?)),
         "logdrive-disabled" => visitor.visit(Disabled(start(builder.filter("info"))?)),
+        "logdrive-sampled" => {
+            let guard = start(builder)?;
+            sample_all(name)?;
+            visitor.visit(Macros(guard))
+        }
         "logdrive-tracing" => {
             let guard = start(builder)?;
             install_subscriber()?;
@@ -44,6 +50,18 @@ pub fn visit<V: Visitor>(name: &str, target: &Target, visitor: V) -> Result<V::O
             "there is no subject '{other}' of Logdrive"
         ))),
     }
+}
+
+/// From now on, next to all calls are left out.
+fn sample_all(name: &str) -> Result<()> {
+    let problem = |error: &dyn std::fmt::Display| BenchError::subject(name, error);
+    let session = logdrive::session_path().ok_or_else(|| problem(&"no session"))?;
+    let board = ControlView::open(&session).map_err(|error| problem(&error))?;
+    let sample = |rules: &mut Vec<_>, now| {
+        put_rule(rules, Action::Every(1_000_000), Selector::All, 0, now);
+    };
+    change(&board, sample).map_err(|error| problem(&error))?;
+    Ok(())
 }
 
 /// A logger that writes text to the target.

@@ -50,10 +50,11 @@ const RIVALS: [&str; 5] = [
     "tracing-bufwriter",
     "tracing-appender",
 ];
-const OURS: [&str; 5] = [
+const OURS: [&str; 6] = [
     "logdrive",
     "logdrive-coarse",
     "logdrive-disabled",
+    "logdrive-sampled",
     "logdrive-tracing",
     "logdrive-log",
 ];

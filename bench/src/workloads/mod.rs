@@ -1,5 +1,7 @@
 //! The measured cases, one file a workload.
 
+pub mod agent;
+pub mod agent_recorder;
 pub mod agent_run;
 pub mod callsite;
 pub mod glog;
@@ -9,4 +11,4 @@ pub mod quic;
 use crate::harness::Workload;
 
 /// Every workload of this crate.
-pub static ALL: &[&dyn Workload] = &[&glog::Glog, &callsite::Callsite, &quic::QuicTransfer, &hang::Hang, &agent_run::Run];
+pub static ALL: &[&dyn Workload] = &[&glog::Glog, &callsite::Callsite, &quic::QuicTransfer, &hang::Hang, &agent::Agent, &agent_run::Run, &agent_recorder::Recorder];

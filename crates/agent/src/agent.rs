@@ -12,7 +12,7 @@ use logdrive_backend::{Backend, BackendError, BackendOptions, Member, Stats, Sto
 use logdrive_ring::SharedSession;
 use logdrive_wire::Callsite;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -282,6 +282,16 @@ impl Agent {
 
     fn lock_sinks(&self) -> MutexGuard<'_, Sinks> {
         self.sinks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The socket at which it listens.
+    pub fn socket(&self) -> &Path {
+        &self.config.socket
+    }
+
+    /// Leaves a line about the agent in all its logs.
+    pub fn notice(&self, text: String) {
+        self.backend.notice(text);
     }
 
     /// The statistics of the agent's sinks.

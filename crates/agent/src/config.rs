@@ -265,6 +265,12 @@ mod tests {
         let config = AgentConfig::default();
         assert_eq!(config.sinks_for(&SHOP, "x", Level::Trace), [0]);
         assert!(config.notes().is_empty());
+        let options = config.sinks[0].options_for(&SHOP);
+        let logdrive_backend::Target::File(file) = options.target else {
+            panic!("{options:?}");
+        };
+        // Also that this program was built with what the default asks for.
+        file.check().expect("it can be opened");
         assert!(config.recorder_for(&SHOP, "x").is_none() && config.level_for(&SHOP).is_none());
     }
 }

@@ -56,8 +56,12 @@ pub const ANSWER_BYTES_MAX: usize = QUEUE_BYTES_MAX - 64 * 1024;
 /// Connections that wait to be accepted.
 pub const BACKLOG: i32 = 256;
 
-/// Descriptors of unknown files that wait to be closed. When so many wait, closing hangs, and none are taken any more.
+/// Descriptors of unknown files of one user that wait to be closed. When so many wait, closing hangs, and the user's
+/// messages lose their descriptors until it goes on.
 pub const FOREIGN_MAX: usize = 256;
+
+/// Users that have sent descriptors of unknown files; each costs a thread.
+pub const FOREIGN_USERS_MAX: usize = 64;
 
 /// Bytes of a session without its rings that count against a limit: the blocks that are reserved from the start.
 pub const SESSION_BYTES: u64 = 324 * 1024;

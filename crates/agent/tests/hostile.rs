@@ -57,8 +57,9 @@ fn a_thousand_connections_that_say_nothing_are_closed_and_others_are_served() {
     assert_eq!(agent.counts().closed, 0);
     agent.advance(Duration::from_secs(2));
     assert_eq!(agent.counts().closed, 1000);
+    // Another test may be starting a child, which has copies of all descriptors for a moment.
     for channel in &silent {
-        assert!(matches!(receive(channel), Some(Answer::Closed)));
+        assert!(matches!(agent.next(channel), Answer::Closed));
     }
     is_served(&mut agent);
 }

@@ -143,27 +143,26 @@ fn marks_come_back_and_goodbye_ends_with_done() {
 }
 
 #[test]
-fn a_bell_ends_the_wait() {
+fn a_bell_ends_the_wait_and_reaches_the_owner() {
     let mut agent = Agent::start();
-    let (channel, _welcome, _files) = agent.hello("shop");
+    let (channel, welcome, files) = agent.hello("shop");
     let shared = agent.joined();
-    let now = agent.now();
-    // Whoever sees that the drain sleeps sends a bell; here that happens in another thread, during the wait.
-    let waited = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !shared.header().take_drain_asleep() {
-                std::thread::yield_now();
-            }
-            channel
-                .send(&Message::Bell.encode().expect("short"), &[])
-                .expect("sent");
-        });
-        let start = Instant::now();
-        agent.server.poll(now, Duration::from_secs(100));
-        start.elapsed()
-    });
-    assert!(waited < Duration::from_secs(90), "the bell was not heard");
-    assert!(!shared.header().take_drain_asleep(), "the drain is awake");
+    let session = session_of(&welcome, files);
+    shared.set_asleep(true);
+    assert!(session.header().take_drain_asleep(), "the process sees it");
+    assert!(
+        !session.header().take_drain_asleep(),
+        "and one of its threads only"
+    );
+    let bell = Message::Bell.encode().expect("short");
+    channel.send(&bell, &[]).expect("sent");
+    let start = Instant::now();
+    let events = agent.server.poll(start, Duration::from_secs(100));
+    assert!(matches!(events[..], [Event::Bell]), "{events:?}");
+    assert!(
+        start.elapsed() < Duration::from_secs(90),
+        "the bell was not heard"
+    );
 }
 
 #[test]
@@ -238,8 +237,8 @@ fn a_new_agent_adopts_what_the_old_one_drained() {
     assert_eq!(read(&shared, 0), [1; 32]);
     drop((shared, agent));
     producer.push(&[2; 64], false, FullPolicy::Drop);
-    assert!(matches!(receive(&channel), Some(Answer::Closed)));
     let mut agent = Agent::in_dir(keep.path(), |options| options.journal = 78);
+    assert!(matches!(agent.next(&channel), Answer::Closed));
     let channel = agent.connect();
     let back = agent
         .ask(&channel, &adopt_message(&welcome, 1), &fds(&files))

@@ -1,11 +1,13 @@
 //! The backend of one process: its session, its drain thread, and an I/O thread for every sink.
 
 use crate::console::Console;
-use crate::drain::{Drain, DrainCounts, DrainParts, Order};
+use crate::drain::{Drain, DrainCounts, DrainParts, Order, Whose};
 use crate::error::BackendError;
 use crate::feed::Router;
 use crate::file::{Disk, LogFile, Storage};
 use crate::inside::gap_callsite;
+use crate::keep::memory::Memory;
+use crate::keep::{Keep, KeepOptions};
 use crate::layout::{Layout, ProcessInfo};
 use crate::limits::{BUFFER_BYTES, BUFFERS_PER_SINK, NO_PROGRESS_MS};
 use crate::marks::{Marks, Waited};
@@ -36,6 +38,8 @@ pub struct BackendOptions {
     pub ring_bytes: usize,
     /// The sinks.
     pub sinks: Vec<SinkOptions>,
+    /// What is kept in memory of records below the level of all sinks; `None` for nothing.
+    pub keep: Option<KeepOptions>,
     /// Whether producers read the coarse clock, which the drain then renews at every poll.
     pub coarse_clock: bool,
     /// Whether sessions that dead processes of the same application left are drained first.
@@ -56,6 +60,7 @@ impl BackendOptions {
             run_dir: None,
             ring_bytes: logdrive_ring::limits::RING_BYTES_DEFAULT,
             sinks: Vec::new(),
+            keep: None,
             coarse_clock: false,
             recover: true,
             storage: Arc::new(Disk),
@@ -157,8 +162,12 @@ impl Backend {
             source: Source::Live(Arc::clone(session)),
             buffers: Arc::clone(session.buffers()),
             outlets,
-            orders: router.is_some().then_some(inbox),
+            orders: Some(inbox),
             router,
+            keep: options.keep.as_ref().and_then(|keep| {
+                let memory = Memory::shared(session.take_keep()?);
+                Some(Keep::new(memory, keep.clone()))
+            }),
             marks: Arc::clone(marks),
             counts: Arc::clone(&counts),
             stop: Arc::clone(&stop),
@@ -183,6 +192,14 @@ impl Backend {
             storage: Arc::clone(&options.storage),
             process,
         })
+    }
+
+    /// Writes what the flight recorder keeps, so far back or all, with everything that was committed before, and waits for
+    /// it as [`Backend::flush`] does.
+    pub fn dump(&self, span: Option<Duration>) -> bool {
+        let because = "the program asked for it".to_owned();
+        self.order(Order::Dump(Whose::Own, span, because));
+        self.flush()
     }
 
     /// The session.
@@ -269,10 +286,16 @@ pub(crate) fn make_session(options: &BackendOptions, marks: &Marks) -> Result<Ar
         app: options.app.clone(),
         run_dirs: options.run_dirs(),
         ring_bytes: options.ring_bytes,
-        config: sinks_to_text(&options.sinks).into_bytes(),
+        config: format!(
+            "{}{}",
+            options.keep.as_ref().map_or_else(String::new, KeepOptions::to_text),
+            sinks_to_text(&options.sinks)
+        )
+        .into_bytes(),
         sink_count: options.sinks.len().max(options.sink_places),
         buffers_per_sink: options.buffers_per_sink,
         buffer_bytes: BUFFER_BYTES,
+        keep_bytes: options.keep.as_ref().map_or(0, |keep| keep.bytes),
     })?;
     for error in failed {
         marks.notice(format!(

@@ -24,7 +24,7 @@ use logdrive_ring::control::{
     ControlEntry, EVERY, KeyField, KeyedLimit, OFF, OFF_COUNTED, ON, PER_KEY, PER_SECOND, Switch, settle,
 };
 pub use logdrive_ring::rules::{Action, Rule, RulesFile, Selector};
-use logdrive_ring::{CallsiteTotals, CountsView, RingError, Session, SessionView};
+use logdrive_ring::{CallsiteTotals, CountsView, RingError, Session, SessionView, SharedSession};
 use logdrive_wire::limits::FIELDS_MAX;
 use logdrive_wire::{Callsite, Level};
 use std::collections::BTreeSet;
@@ -115,6 +115,27 @@ impl Switchboard for ControlView {
 
     fn table(&self) -> Result<Vec<(u32, Vec<u8>)>, RingError> {
         self.view.callsites()
+    }
+}
+
+impl Switchboard for SharedSession {
+    fn rules(&self) -> &RulesFile {
+        SharedSession::rules(self)
+    }
+
+    fn entry(&self, id: u32) -> Option<&ControlEntry> {
+        // The process may have no more entries than it says, and there is room for no more than that.
+        (id < self.header().callsite_count())
+            .then(|| self.control(id))
+            .flatten()
+    }
+
+    fn totals(&self, id: u32) -> CallsiteTotals {
+        self.counts(id).map(|counts| counts.totals()).unwrap_or_default()
+    }
+
+    fn table(&self) -> Result<Vec<(u32, Vec<u8>)>, RingError> {
+        Ok(self.callsites_from(0).0)
     }
 }
 

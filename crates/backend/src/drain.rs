@@ -3,9 +3,9 @@
 //! A pass looks at every ring once, takes what is older than the pass, and ends with a commit: ring positions and
 //! buffer fills become valid together, then ring space is released. See `spec/session.md` for what that buys.
 
-use crate::backend::END_LEVEL;
-use crate::feed::{Feed, Member, Router};
+use crate::feed::{Feed, Router};
 use crate::inside::Inside;
+use crate::keep::{Keep, Recorder};
 use crate::limits::{
     HOUSEKEEPING_NS, NO_PROGRESS_MS, PAUSE_BUSY_NS_MAX, PAUSE_NS_MAX, PAUSE_NS_MIN, SPARE_RINGS,
 };
@@ -22,6 +22,12 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+
+mod members;
+mod recorder;
+
+pub(crate) use recorder::Whose;
+use recorder::Dumping;
 
 /// What the drain counts for everybody to see.
 #[derive(Debug, Default)]
@@ -64,6 +70,7 @@ pub(crate) struct Drain {
     outlets: Vec<Outlet>,
     inside: Inside,
     router: Option<Router>,
+    recorder: Option<Box<dyn Recorder>>,
     orders: Option<Receiver<Order>>,
     calibrator: Option<Calibrator>,
     calibration: Calibration,
@@ -91,6 +98,8 @@ pub(crate) struct DrainParts {
     pub(crate) outlets: Vec<Outlet>,
     /// Which sinks get which records; without, all do.
     pub(crate) router: Option<Router>,
+    /// What the process itself keeps of what no sink takes.
+    pub(crate) keep: Option<Keep>,
     /// Where sessions of other processes come from.
     pub(crate) orders: Option<Receiver<Order>>,
     pub(crate) marks: Arc<Marks>,
@@ -109,6 +118,10 @@ pub(crate) enum Order {
     Leave(u64, Option<String>),
     /// Routes have changed.
     Route(Router),
+    /// Write what is kept of these processes, so far back, for that reason.
+    Dump(Whose, Option<Duration>, String),
+    /// Flight recorders have changed.
+    Record(Box<dyn Recorder>),
     /// There is one more sink.
     Sink(Box<Outlet>),
 }
@@ -128,6 +141,8 @@ impl Drain {
         };
         let inside = Inside::new(&parts.outlets);
         let epoch = parts.buffers.epoch();
+        let mut own = Feed::new(parts.source, epoch, None);
+        own.keep = parts.keep;
         let drain = Self {
             readers: Vec::new(),
             spare_windows: Vec::new(),
@@ -136,6 +151,7 @@ impl Drain {
             outlets: parts.outlets,
             inside,
             router: parts.router,
+            recorder: None,
             orders: parts.orders,
             calibrator,
             calibration,
@@ -151,7 +167,7 @@ impl Drain {
             fullest: 0,
             passed_at: Instant::now(),
             failed: false,
-            feeds: vec![Some(Feed::new(parts.source, epoch, None))],
+            feeds: vec![Some(own)],
         };
         drain.renew_coarse_clock();
         drain
@@ -168,19 +184,22 @@ impl Drain {
             let requested = self.marks.requested();
             self.follow_orders();
             let leaving = self.feeds().any(|feed| feed.leaving.is_some());
-            let took = self.pass(stopping || leaving || requested > answered);
+            let wanted = self.poll_keeps();
+            let took = self.pass(stopping || leaving || wanted || requested > answered);
+            let dumping = self.write_kept();
             let left = !leaving || self.let_go();
-            if requested > answered && left {
+            if requested > answered && left && !self.is_dumping() {
                 self.hand_over_all();
                 self.tell_all(|| Message::Mark(requested));
                 answered = requested;
             }
             self.keep_control(stopping);
-            if stopping {
+            if stopping && (dumping == Dumping::None || self.marks.is_abandoned()) {
+                self.forget_kept();
                 return self;
             }
             // With a quarter of a ring there is no time for a pause.
-            if self.fullest < 32 {
+            if self.fullest < 32 && dumping != Dumping::Moves {
                 self.recycle_rings();
                 self.housekeeping();
                 self.rest(took);
@@ -300,18 +319,22 @@ impl Drain {
         let mut counted = 0;
         loop {
             let result = self.run_of_only_sink(index, until, &mut counted);
+            let result = result.and_then(|()| self.keep_run(index, until, &mut counted));
             let head = self.readers[index].head;
             let result = match result {
-                Ok(()) if head.time_ticks > until => return counted,
+                Ok(_) if head.time_ticks > until => return counted,
+                Ok(has_kept) if has_kept || self.load_missing(index) => continue,
                 // What a run stops at, or any record where there are several sinks.
-                Ok(()) => {
+                Ok(_) => {
                     self.emit(index);
                     counted += u64::from(head.callsite_id != 0);
                     let is_late = head.time_ticks < self.newest_ticks;
                     self.newest_ticks = self.newest_ticks.max(head.time_ticks);
                     // Relaxed: a statistic.
                     self.counts.late.fetch_add(u64::from(is_late), Ordering::Relaxed);
-                    self.readers[index].advance()
+                    let advanced = self.readers[index].advance();
+                    self.note_trigger(self.readers[index].feed, head.callsite_id as usize);
+                    advanced
                 }
                 Err(error) => Err(error),
             };
@@ -337,13 +360,31 @@ impl Drain {
             newest_ticks: self.newest_ticks,
             late: 0,
             counted: 0,
+            trigger: None,
         };
         let result = outlet.take_run(&mut self.readers[index], &mut run);
         self.newest_ticks = run.newest_ticks;
         *counted += run.counted;
         // Relaxed: a statistic.
         self.counts.late.fetch_add(run.late, Ordering::Relaxed);
+        if let Some(id) = run.trigger {
+            self.note_trigger(self.readers[index].feed, id);
+        }
         result
+    }
+
+    /// Reads the callsite of the record at a ring's front, where it has not been read; whether there it is.
+    fn load_missing(&mut self, index: usize) -> bool {
+        let reader = &self.readers[index];
+        let id = reader.head.callsite_id as usize;
+        let Some(Some(feed)) = self.feeds.get_mut(reader.feed) else {
+            return false;
+        };
+        if feed.sites.get(id).is_some_and(Option::is_some) {
+            return false;
+        }
+        feed.load_sites(&self.outlets, self.router.as_ref(), self.recorder.as_deref());
+        feed.sites.get(id).is_some_and(Option::is_some)
     }
 
     /// Lays the record at a ring's front out for every sink. It counts for all of them or for none, so that a commit
@@ -351,11 +392,6 @@ impl Drain {
     fn emit(&mut self, index: usize) {
         let id = self.readers[index].head.callsite_id as usize;
         let number = self.readers[index].feed;
-        if let Some(Some(feed)) = self.feeds.get_mut(number)
-            && feed.sites.get(id).is_none_or(Option::is_none)
-        {
-            feed.load_sites(&self.outlets, self.router.as_ref());
-        }
         loop {
             let reader = &self.readers[index];
             let line = reader.line(&self.calibration);
@@ -366,8 +402,8 @@ impl Drain {
             let mut full = None;
             self.staged.clear();
             for (number, outlet) in self.outlets.iter_mut().enumerate() {
-                let staged = match site.plans.get(number) {
-                    Some(Some(plan)) => outlet.stage(plan, &line, level),
+                let staged = match site.plan(number) {
+                    Some(plan) => outlet.stage(plan, &line, level),
                     _ => Staged::Dropped(SinkDrop::Elsewhere),
                 };
                 if staged == Staged::Full {
@@ -418,9 +454,9 @@ impl Drain {
             let mut retry = None;
             self.staged.clear();
             for (number, outlet) in self.outlets.iter_mut().enumerate() {
-                let staged = match site.plans.get(number) {
-                    Some(Some(_)) if full[number] => Staged::Dropped(SinkDrop::Overflow),
-                    Some(Some(plan)) => outlet.stage(plan, &line, level),
+                let staged = match site.plan(number) {
+                    Some(_) if full[number] => Staged::Dropped(SinkDrop::Overflow),
+                    Some(plan) => outlet.stage(plan, &line, level),
                     _ => Staged::Dropped(SinkDrop::Elsewhere),
                 };
                 if staged == Staged::Full {
@@ -475,7 +511,7 @@ impl Drain {
             return;
         }
         let changed = self.outlets.iter().any(Outlet::has_changed);
-        if !changed && !self.readers.iter().any(Reader::has_taken) {
+        if !changed && !self.readers.iter().any(Reader::has_taken) && !self.has_kept() {
             return;
         }
         let next = self.epoch.wrapping_add(1);
@@ -485,8 +521,10 @@ impl Drain {
         for outlet in &mut self.outlets {
             outlet.note(next);
         }
+        self.note_kept(next);
         self.buffers.publish(next);
         self.epoch = next;
+        self.committed_kept();
         let now = Instant::now();
         for outlet in &mut self.outlets {
             outlet.committed(now);
@@ -553,101 +591,6 @@ impl Drain {
     /// Whether producers may still write.
     fn is_live(&self) -> bool {
         self.feeds().all(|feed| feed.source.is_live())
-    }
-
-    /// Does what other threads have asked for.
-    fn follow_orders(&mut self) {
-        while let Some(Ok(order)) = self.orders.as_ref().map(Receiver::try_recv) {
-            match order {
-                Order::Join(session) => self.join(session),
-                Order::Leave(id, text) => {
-                    let is = |feed: &&mut Feed| feed.source.shared_id() == Some(id);
-                    if let Some(feed) = self.feeds.iter_mut().flatten().find(is) {
-                        feed.leaving = Some(text);
-                    }
-                }
-                Order::Route(router) => {
-                    self.router = Some(router);
-                    self.feeds.iter_mut().flatten().for_each(Feed::forget_sites);
-                }
-                Order::Sink(outlet) => {
-                    self.outlets.push(*outlet);
-                    self.inside = Inside::new(&self.outlets);
-                    self.feeds.iter_mut().flatten().for_each(Feed::forget_sites);
-                }
-            }
-        }
-    }
-
-    /// Takes a session over, new or from an earlier drain: from where that one's journal says.
-    fn join(&mut self, session: Arc<SharedSession>) {
-        let (own, found) = (self.buffers.journal(), session.header().journal());
-        let is_new = found == 0;
-        let epoch = self
-            .buffers
-            .ancestors()
-            .iter()
-            .find(|ancestor| ancestor.id == found)
-            // What this very drain has taken it has also released.
-            .map_or(0, |ancestor| ancestor.epoch);
-        session.header().store_calibration(&self.calibration);
-        self.coarse |= session.is_coarse();
-        let member = Member {
-            app: session.app().to_owned(),
-            pid: session.peer().pid,
-            uid: session.peer().uid,
-        };
-        let mut feed = Feed::new(Source::Shared(Arc::clone(&session)), epoch, Some(member));
-        if !is_new {
-            feed.take_untold_drops();
-        }
-        let number = match self.feeds.iter().position(Option::is_none) {
-            Some(number) => number,
-            None => {
-                self.feeds.push(None);
-                self.feeds.len() - 1
-            }
-        };
-        for ring in feed.fresh_rings() {
-            let consumer = Consumer::adopt(ring, epoch);
-            consumer.settle();
-            self.readers.push(Reader::new(consumer, number));
-        }
-        session.header().store_journal(own);
-        // Rings that are still to come are new.
-        feed.epoch = 0;
-        if let Some(place) = self.feeds.get_mut(number) {
-            *place = Some(feed);
-        }
-    }
-
-    /// Forgets sessions that are over and drained, with what is to be said of them; `false` while one is not drained.
-    fn let_go(&mut self) -> bool {
-        let mut all = true;
-        for number in 1..self.feeds.len() {
-            let Some(Some(feed)) = self.feeds.get(number) else {
-                continue;
-            };
-            if feed.leaving.is_none() {
-                continue;
-            }
-            let is_left = |reader: &Reader| {
-                reader.feed == number
-                    && !reader.quarantined
-                    && (reader.head.time_ticks != NO_RECORD || reader.consumer.pending_bytes().unwrap_or(0) > 0)
-            };
-            if self.readers.iter().any(is_left) {
-                all = false;
-                continue;
-            }
-            self.tell_drops_of(number, true);
-            if let Some(Some(text)) = self.feeds[number].as_ref().and_then(|feed| feed.leaving.clone()) {
-                self.tell(END_LEVEL, &text);
-            }
-            self.readers.retain(|reader| reader.feed != number);
-            self.feeds[number] = None;
-        }
-        all
     }
 
     fn renew_coarse_clock(&self) {

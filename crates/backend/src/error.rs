@@ -38,6 +38,12 @@ pub enum BackendError {
         /// The places.
         limit: usize,
     },
+    /// Another session than a follower takes.
+    #[error("{limit} sessions are followed and no more: name the ones that matter")]
+    TooManyFollowed {
+        /// The most.
+        limit: usize,
+    },
     /// A session that has no file to be recovered into.
     #[error("the session logged to no file: name one to recover it into, or remove the session")]
     NoFile,

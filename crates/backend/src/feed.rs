@@ -2,12 +2,13 @@
 
 use crate::callsite_counts::LineCounts;
 use crate::control::keeper::{Keeper, Notice};
-use crate::layout::ProcessInfo;
+use crate::keep::{Keep, Kept, Recorder};
+use crate::layout::{Plan, ProcessInfo};
 use crate::outlet::Outlet;
 use crate::run::Site;
 use crate::source::Source;
 use logdrive_ring::{DropReason, Ring, tally};
-use logdrive_wire::Callsite;
+use logdrive_wire::{Callsite, Level};
 use std::fmt;
 use std::sync::Arc;
 
@@ -49,6 +50,8 @@ pub(crate) struct Feed {
     pub(crate) leaving: Option<Option<String>>,
     told_dropped: [u64; DropReason::COUNT],
     keeper: Keeper,
+    /// Records that no sink takes.
+    pub(crate) keep: Option<Keep>,
     /// Records whose callsites have not been told of them.
     took_untold: bool,
 }
@@ -65,6 +68,7 @@ impl Feed {
             leaving: None,
             told_dropped: [0; DropReason::COUNT],
             keeper: Keeper::default(),
+            keep: None,
             took_untold: false,
         }
     }
@@ -78,7 +82,12 @@ impl Feed {
 
     /// Reads callsites that were registered since the last look, and compiles their plans.
     #[cold]
-    pub(crate) fn load_sites(&mut self, outlets: &[Outlet], router: Option<&Router>) {
+    pub(crate) fn load_sites(
+        &mut self,
+        outlets: &[Outlet],
+        router: Option<&Router>,
+        recorder: Option<&dyn Recorder>,
+    ) {
         let (found, place) = self.source.callsites_from(self.table_place);
         self.table_place = place;
         let process = self.member.as_ref().map(|member| ProcessInfo {
@@ -92,24 +101,35 @@ impl Feed {
                 self.sites.resize_with(id + 1, || None);
             }
             // A callsite that cannot be read stays unknown; its records say so.
-            if let (Ok(callsite), Some(slot)) = (Callsite::decode(&bytes), self.sites.get_mut(id)) {
-                let sinks = match (router, &self.member) {
-                    (Some(router), Some(member)) => router(member, &callsite),
-                    _ => u32::MAX,
-                };
-                let plans = outlets
-                    .iter()
-                    .enumerate()
-                    .map(|(number, outlet)| {
-                        let goes = sinks >> number & 1 == 1;
-                        goes.then(|| outlet.compile(&callsite, process.as_ref()))
-                    })
-                    .collect();
-                *slot = Some(Site {
-                    level: callsite.level,
-                    plans,
-                    counts: LineCounts::resume(self.source.counts(id as u32)),
-                });
+            let Ok(callsite) = Callsite::decode(&bytes) else {
+                continue;
+            };
+            let routed = match (router, &self.member) {
+                (Some(router), Some(member)) => router(member, &callsite),
+                _ => u32::MAX,
+            };
+            let kept = match (&mut self.keep, recorder, &self.member) {
+                // Gap records say what is missing from what the sinks get.
+                (Some(keep), _, None) if id != 0 => keep.kept(id as u32, &callsite),
+                (Some(_), Some(recorder), Some(member)) if id != 0 => {
+                    recorder.kept(member, id as u32, &callsite)
+                }
+                _ => Kept::default(),
+            };
+            if let Some(keep) = &mut self.keep {
+                keep.sinks |= kept.sinks;
+            }
+            let site = Site {
+                level: callsite.level,
+                plans: plans(outlets, &callsite, routed | kept.sinks, process.as_ref()),
+                counts: LineCounts::resume(self.source.counts(id as u32)),
+                routed,
+                dump_sinks: kept.sinks,
+                keeps: kept.keep && is_left_out(outlets, routed, callsite.level),
+                trigger: kept.triggers.then(|| place_of(&callsite)),
+            };
+            if let Some(slot) = self.sites.get_mut(id) {
+                *slot = Some(site);
             }
         }
     }
@@ -162,4 +182,29 @@ impl Feed {
         }
         notices
     }
+}
+
+/// Plans for the sinks that may get records of a callsite.
+fn plans(outlets: &[Outlet], callsite: &Callsite, sinks: u32, process: Option<&ProcessInfo>) -> Vec<Option<Plan>> {
+    let plan = |(number, outlet): (usize, &Outlet)| {
+        let goes = sinks >> number & 1 == 1;
+        goes.then(|| outlet.compile(callsite, process))
+    };
+    outlets.iter().enumerate().map(plan).collect()
+}
+
+/// Whether none of the sinks that a route gives takes records of this level.
+fn is_left_out(outlets: &[Outlet], routed: u32, level: Level) -> bool {
+    let mut sinks = outlets.iter().enumerate();
+    sinks.all(|(number, outlet)| routed >> number & 1 == 0 || level < outlet.min_level)
+}
+
+/// `ERROR at src/net.rs:42`
+fn place_of(callsite: &Callsite) -> Box<str> {
+    let level = callsite.level.to_string().to_uppercase();
+    match callsite.file.as_str() {
+        "" => format!("{level} of {}", callsite.target_or_module()),
+        file => format!("{level} at {file}:{}", callsite.line),
+    }
+    .into()
 }

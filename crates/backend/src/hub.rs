@@ -1,9 +1,10 @@
 //! A backend that drains the sessions of other processes, too: an agent's.
 
 use crate::backend::{Backend, BackendOptions, make_session, open, start_sink};
-use crate::drain::Order;
+use crate::drain::{Order, Whose};
 use crate::error::BackendError;
 use crate::feed::Member;
+use crate::keep::Recorder;
 use crate::marks::Marks;
 use crate::options::{SinkOptions, sinks_to_text};
 use crate::recover;
@@ -12,6 +13,7 @@ use logdrive_ring::SharedSession;
 use logdrive_ring::clock::unix_ns;
 use logdrive_wire::Callsite;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 impl Backend {
     /// Starts a backend that drains sessions of other processes as well: [`Backend::join`] adds one. `router` says which
@@ -52,6 +54,23 @@ impl Backend {
     /// Routes records anew, from now on.
     pub fn route(&self, router: impl Fn(&Member, &Callsite) -> u32 + Send + 'static) {
         self.order(Order::Route(Box::new(router)));
+    }
+
+    /// Keeps records that no sink takes in memory, from now on; what is kept already stays where the size stays the same.
+    pub fn record(&self, recorder: impl Recorder + 'static) {
+        self.order(Order::Record(Box::new(recorder)));
+    }
+
+    /// Writes what is kept of all processes of an application, so far back or all. A mark for [`Backend::has_reached`].
+    pub fn request_dump(&self, app: &str, span: Option<Duration>) -> u64 {
+        let because = "of a command".to_owned();
+        self.order(Order::Dump(Whose::App(app.to_owned()), span, because));
+        self.request_flush()
+    }
+
+    /// Writes what is kept of the process of a session, as the recorder says how far back: it has crashed, and leaves next.
+    pub fn dump_session(&self, session: u64, span: Option<Duration>, because: String) {
+        self.order(Order::Dump(Whose::Session(session), span, because));
     }
 
     /// Opens another sink, in one of the places that [`BackendOptions::sink_places`] gives; returns its number. Records go
@@ -107,7 +126,7 @@ impl Backend {
         self.session.bell().ring();
     }
 
-    fn order(&self, order: Order) {
+    pub(crate) fn order(&self, order: Order) {
         // A drain that has ended drains nothing more.
         let _ = self.orders.send(order);
         self.session.bell().ring();

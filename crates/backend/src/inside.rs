@@ -89,6 +89,22 @@ impl Inside {
         self.line(outlet, plans.get(number), level, &payload)
     }
 
+    /// A line that frames what was kept, whatever the sink's level; it is on its way at once.
+    pub(crate) fn frame(&self, outlet: &mut Outlet, number: usize, text: &str) -> bool {
+        let Some(plan) = self.infos.get(number) else { return true };
+        let mut payload = Vec::with_capacity(4 + text.len());
+        payload.extend_from_slice(&(text.len() as u32).to_le_bytes());
+        payload.extend_from_slice(text.as_bytes());
+        let line = Line {
+            unix_ns: unix_ns(),
+            thread: Thread { name: TARGET, id: 0 },
+            payload: &payload,
+        };
+        let staged = outlet.stage_kept(plan, &line);
+        outlet.accept(staged, Level::Fatal, false);
+        staged != Staged::Full
+    }
+
     fn line(&self, outlet: &mut Outlet, plan: Option<&Plan>, level: Level, payload: &[u8]) -> bool {
         let Some(plan) = plan else { return true };
         let line = Line {

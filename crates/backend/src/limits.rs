@@ -1,5 +1,7 @@
 //! Every bound of the drain and the sinks, each with the reason for the number.
 
+use std::time::Duration;
+
 /// Bytes of one output buffer. One `write` of this size costs the kernel as much as its bytes; smaller ones cost more.
 pub const BUFFER_BYTES: usize = 1 << 20;
 
@@ -51,3 +53,26 @@ pub const SAMPLED_LINES_MAX: usize = 16;
 
 /// Lines that say which rules were set or ended by one change; the rest is one line together.
 pub const CHANGE_LINES_MAX: usize = 16;
+
+/// Sessions that one follower watches: each has its mappings and its table of callsites.
+pub const FOLLOWED_MAX: usize = 1024;
+
+/// Bytes that a follower holds of all rings together. What comes faster than it is taken is missed, and counted.
+pub const FOLLOWED_HELD_BYTES_MAX: usize = 64 << 20;
+
+/// Bytes that a follower holds of one ring, so that one flood leaves room for the others.
+pub const FOLLOWED_RING_HELD_BYTES_MAX: usize = 16 << 20;
+
+/// Bytes that a follower copies from a ring before it looks at the next one.
+pub const FOLLOWED_LOOK_BYTES_MAX: usize = 4 << 20;
+
+/// Records of a flight recorder that are laid out between two passes of the drain: half a millisecond, in which no ring
+/// fills that is not small.
+pub const DUMP_SLICE_RECORDS: u64 = 2_000;
+
+/// How often room is made for a record that is to be kept while the memory is being written: the slices of a chunk
+/// full of the smallest records, and some.
+pub const KEEP_ROOM_TRIES: usize = 16;
+
+/// Time between two dumps that records trigger, unless it is set.
+pub const DUMP_PAUSE: Duration = Duration::from_secs(10);

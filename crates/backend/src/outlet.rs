@@ -66,6 +66,8 @@ pub(crate) struct Outlet {
     /// Whether the current buffer is the last one, which is kept for warnings and above.
     reserved: bool,
     spare: Vec<Buffer>,
+    /// All of them, wherever they are.
+    buffer_count: usize,
     back: Receiver<Buffer>,
     out: Sender<Message>,
     filled_since: Option<Instant>,
@@ -101,6 +103,7 @@ impl Outlet {
             buffers: parts.buffers,
             current: None,
             reserved: false,
+            buffer_count: parts.spare.len(),
             spare: parts.spare,
             back: parts.back,
             out: parts.out,
@@ -125,6 +128,26 @@ impl Outlet {
         if level < self.min_level {
             return Staged::Dropped(SinkDrop::Level);
         }
+        self.stage_any(plan, line, level)
+    }
+
+    /// As [`Outlet::stage`], for a record that was kept: whatever its level.
+    pub(crate) fn stage_kept(&mut self, plan: &Plan, line: &Line<'_>) -> Staged {
+        self.stage_any(plan, line, Level::Trace)
+    }
+
+    /// Whether buffers are free beyond those that records of the moment need.
+    pub(crate) fn has_slack(&mut self) -> bool {
+        if self.overflow == Overflow::Hold {
+            return true;
+        }
+        self.spare.extend(self.back.try_iter());
+        let needed = self.buffer_count.div_ceil(3).max(2).min(self.buffer_count.saturating_sub(1));
+        self.spare.len() >= needed.max(1)
+    }
+
+    #[inline]
+    fn stage_any(&mut self, plan: &Plan, line: &Line<'_>, level: Level) -> Staged {
         let Some(current) = self
             .current
             .as_mut()
@@ -158,7 +181,7 @@ impl Outlet {
             let Some(Some(site)) = run.sites.get(id) else {
                 break;
             };
-            let Some(Some(plan)) = site.plans.first().filter(|_| site.level >= self.min_level) else {
+            let Some(plan) = site.plan(0).filter(|_| site.level >= self.min_level) else {
                 break;
             };
             let line = reader.line(run.calibration);
@@ -172,6 +195,10 @@ impl Outlet {
             counted += u64::from(id != 0);
             run.took(reader.head.time_ticks);
             result = reader.advance();
+            if site.trigger.is_some() {
+                run.trigger = Some(id);
+                break;
+            }
         }
         let length = out.len();
         current.grow(length, counted);

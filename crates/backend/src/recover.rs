@@ -5,6 +5,8 @@ use crate::drain::{Drain, DrainCounts, DrainParts};
 use crate::error::BackendError;
 use crate::file::{Disk, FileOptions, Placement, Storage, rewrite};
 use crate::layout::ProcessInfo;
+use crate::keep::memory::Memory;
+use crate::keep::{Keep, KeepOptions};
 use crate::limits::NO_PROGRESS_MS;
 use crate::marks::{Marks, Waited};
 use crate::options::{Overflow, RecoverableSink, SinkOptions, Target, sinks_from_text};
@@ -28,6 +30,8 @@ pub struct Recovered {
     pub pid: u32,
     /// Records that were still in rings and buffers.
     pub records: u64,
+    /// Records of the flight recorder that were written, because the process had crashed.
+    pub kept: u64,
     /// The files that they were written to.
     pub files: Vec<PathBuf>,
     /// How the process ended, as the log says it.
@@ -127,6 +131,7 @@ fn recover_with(
         app: view.header().app(),
         pid: view.header().pid(),
         records: stats.pending(),
+        kept: 0,
         files,
         end,
         damage: broken.iter().map(ToString::to_string).collect(),
@@ -149,6 +154,7 @@ fn finish_removal(view: SessionView) -> Result<Recovered, BackendError> {
         app: view.header().app(),
         pid: view.header().pid(),
         records: 0,
+        kept: 0,
         files: Vec::new(),
         end: "the process had ended in order".to_owned(),
         damage: Vec::new(),
@@ -183,11 +189,13 @@ fn drain_dead(
         )?);
     }
     let buffers = Arc::clone(&dead.buffers);
+    let keep = adopt_keep(&dead, recovered);
     let mut drain = Drain::new(DrainParts {
         source: Source::Dead(Box::new(dead)),
         buffers,
         outlets,
         router: None,
+        keep,
         orders: None,
         marks: Arc::clone(&marks),
         counts: Arc::new(DrainCounts::default()),
@@ -196,7 +204,11 @@ fn drain_dead(
         sequence,
     });
     let path = || recovered.files.first().cloned().unwrap_or_default();
-    if !drain.run_to_end() {
+    let is_drained = drain.run_to_end();
+    if is_drained {
+        recovered.kept = drain.dump_dead("the process has crashed");
+    }
+    if !is_drained || drain.has_failed() {
         marks.abandon();
         return Err(BackendError::NoProgress { path: path() });
     }
@@ -215,6 +227,22 @@ fn drain_dead(
         Some(Source::Dead(dead)) => Ok(dead),
         _ => Err(BackendError::NoFile),
     }
+}
+
+/// What the process kept in memory. Where that is damaged, nothing of it can be told, and the rest is recovered.
+fn adopt_keep(dead: &Dead, recovered: &mut Recovered) -> Option<Keep> {
+    let file = match dead.view.keep() {
+        Ok(file) => file?,
+        Err(error) => {
+            recovered.damage.push(error.to_string());
+            return None;
+        }
+    };
+    let (memory, damage) = Memory::adopt(file, dead.buffers.epoch());
+    let damage = damage.map(|what| format!("the flight recorder's memory is damaged: {what}"));
+    recovered.damage.extend(damage);
+    let config = dead.buffers.config();
+    Some(Keep::new(memory, KeepOptions::from_text(&String::from_utf8_lossy(&config))))
 }
 
 fn adopt_sink(

@@ -11,6 +11,23 @@ pub(crate) struct Site {
     pub(crate) level: Level,
     pub(crate) plans: Vec<Option<Plan>>,
     pub(crate) counts: LineCounts,
+    /// The sinks that get its records: bit 0 for the first.
+    pub(crate) routed: u32,
+    /// Those that get what was kept of them.
+    pub(crate) dump_sinks: u32,
+    /// No sink takes its records, and the flight recorder keeps them.
+    pub(crate) keeps: bool,
+    /// Where it stands, if a record of it has what is kept written.
+    pub(crate) trigger: Option<Box<str>>,
+}
+
+impl Site {
+    /// The plan for a sink that gets its records.
+    #[inline(always)]
+    pub(crate) fn plan(&self, number: usize) -> Option<&Plan> {
+        let is_routed = self.routed >> number & 1 == 1;
+        self.plans.get(number).filter(|_| is_routed)?.as_ref()
+    }
 }
 
 /// What a run may take, and what it took.
@@ -27,6 +44,8 @@ pub(crate) struct Run<'a> {
     pub(crate) late: u64,
     /// Records that count.
     pub(crate) counted: u64,
+    /// The callsite of the last record has what is kept written.
+    pub(crate) trigger: Option<usize>,
 }
 
 impl Run<'_> {

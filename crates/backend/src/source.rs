@@ -83,7 +83,8 @@ impl Source {
     pub(crate) fn switchboard(&self) -> Option<&dyn Switchboard> {
         match self {
             Self::Live(session) => Some(&**session),
-            Self::Shared(_) | Self::Dead(_) => None,
+            Self::Shared(session) => Some(&**session),
+            Self::Dead(_) => None,
         }
     }
 

@@ -3,8 +3,9 @@
 //! `committed = written + dropped by the sink + pending`.
 
 use crate::drain::DrainCounts;
+use crate::keep::counts_of;
 use crate::outlet::SinkDrop;
-use logdrive_ring::{Buffers, Consumer, DropReason, Ring, Session, SessionHeader, SessionView, SinkCounts, tally};
+use logdrive_ring::{Buffers, KeepCounts, Consumer, DropReason, Ring, Session, SessionHeader, SessionView, SinkCounts, tally};
 use logdrive_wire::{RecordHeader, record::HEADER_BYTES};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -34,6 +35,9 @@ pub struct Stats {
     pub malformed: u64,
     /// Rings that are not read any more.
     pub quarantined: u64,
+    /// Records of the flight recorder: `kept = written + forgotten + held`. Each of them counts as dropped by all sinks,
+    /// also when it is written later.
+    pub keep: KeepCounts,
     /// For every sink.
     pub sinks: Vec<SinkStats>,
 }
@@ -89,6 +93,15 @@ impl Stats {
         stats.late = counts.late.load(Ordering::Relaxed);
         stats.malformed = counts.malformed.load(Ordering::Relaxed);
         stats.quarantined = counts.quarantined.load(Ordering::Relaxed);
+        stats.keep = counts_of(session.keep());
+        stats
+    }
+
+    /// The statistics of this process's session where an agent drains it: what the sinks did with it is the agent's to tell.
+    pub fn of_joined(session: &Arc<Session>) -> Self {
+        let mut stats = Self::gather(session.header(), &session.rings_from(0), Some(session.buffers()));
+        tally::tell_all();
+        stats.sampled_out = session.counters().sampled_out();
         stats
     }
 
@@ -97,6 +110,7 @@ impl Stats {
         let (rings, broken) = view.rings();
         let mut stats = Self::gather(view.header(), &rings, view.buffers().ok().as_ref());
         stats.quarantined = broken.len() as u64;
+        stats.keep = counts_of(view.keep().ok().flatten().as_ref());
         // A session of an older version has no such counts, and no such calls.
         let counts = view.counts();
         stats.sampled_out = counts.map_or(0, |counts| counts.sampled_out(stats.callsites));

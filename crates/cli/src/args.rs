@@ -1,12 +1,15 @@
 //! What can be said on the command line, and the help that goes with it.
 
+use crate::agent::AgentArgs;
 use crate::cat::Condition;
 use crate::config::ConfigArgs;
 use crate::control_args::{CallsitesArgs, LevelArgs, MuteArgs, SampleArgs};
+use crate::dump_args::DumpArgs;
 use crate::instant::{Edge, read_instant};
 use crate::limits::LAST_RECORDS_MAX;
 use crate::paint::ColorChoice;
 use crate::run_args::RunArgs;
+use crate::tail_args::TailArgs;
 use clap::builder::Styles;
 use clap::builder::styling::{AnsiColor, Effects};
 use clap::{Args, Parser, Subcommand};
@@ -55,6 +58,8 @@ const MAIN_EXAMPLES: &str = "\
 Examples:
   logdrive run -- make -j8              keeps what any program prints, as make.log
   logdrive cat app.log --level warn     warnings and errors, in colour
+  logdrive agent                        drains the logs of many processes in one place
+  logdrive tail shop                    what all processes of a program log, as it comes
   logdrive ps                           which programs log, and what dead ones left
   logdrive level shop net=trace         changes levels while the program runs
   logdrive recover --all                brings what killed programs had logged into their logs
@@ -69,7 +74,9 @@ stays, with every record that the process had committed, until it is recovered."
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(RunArgs),
+    Agent(AgentArgs),
     Cat(CatArgs),
+    Tail(TailArgs),
     Ps(PsArgs),
     Stats(StatsArgs),
     Recover(RecoverArgs),
@@ -77,9 +84,39 @@ pub(crate) enum Command {
     Sample(SampleArgs),
     Mute(MuteArgs),
     Callsites(CallsitesArgs),
+    Dump(DumpArgs),
     Config(ConfigArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
+}
+
+/// Which records pass, whatever they are read from.
+#[derive(Debug, Args)]
+pub(crate) struct FilterArgs {
+    /// Only records of this level and above: trace, debug, info, warn, error, fatal
+    #[arg(short, long, value_name = "LEVEL", help_heading = "Filters")]
+    pub(crate) level: Option<Level>,
+    /// Only records with such a field: key=value, key!=value, key>number, also >= < <=
+    ///
+    /// May be given several times; all have to hold. Fields of spans count too, and so do the record's own parts:
+    /// thread, module, file, line, message. `!=` also passes records without the field. Numbers compare as numbers.
+    #[arg(short, long, value_name = "COND", help_heading = "Filters")]
+    pub(crate) field: Vec<Condition>,
+    /// Only records of this module or target and what is below it; `net` means net::quic too
+    #[arg(short, long, value_name = "PREFIX", help_heading = "Filters")]
+    pub(crate) module: Vec<String>,
+    /// Only records of the thread of this name
+    #[arg(short, long, value_name = "NAME", help_heading = "Filters")]
+    pub(crate) thread: Vec<String>,
+    /// Only records with this text in them, as it stands in the file; all given texts must be there
+    #[arg(short, long, value_name = "TEXT", help_heading = "Filters")]
+    pub(crate) grep: Vec<String>,
+    /// No records with this text in them
+    #[arg(short = 'v', long, value_name = "TEXT", help_heading = "Filters")]
+    pub(crate) exclude: Vec<String>,
+    /// Upper and lower case letters are the same to --grep and --exclude (ASCII only)
+    #[arg(short, long, help_heading = "Filters")]
+    pub(crate) ignore_case: bool,
 }
 
 /// Merge log files by time, filter them and colour them
@@ -106,9 +143,8 @@ pub(crate) struct CatArgs {
     )]
     pub(crate) lines: Option<u32>,
 
-    /// Only records of this level and above: trace, debug, info, warn, error, fatal
-    #[arg(short, long, value_name = "LEVEL", help_heading = "Filters")]
-    pub(crate) level: Option<Level>,
+    #[command(flatten)]
+    pub(crate) filters: FilterArgs,
     /// Only records from this time on
     ///
     /// A time such as 2026-11-21T12:34:56Z, a date, a time of today such as 12:34, or how long ago: 90s, 10m, 2h, 3d.
@@ -124,27 +160,6 @@ pub(crate) struct CatArgs {
         value_parser = |text: &str| read_instant(text, Edge::Last)
     )]
     pub(crate) until: Option<u64>,
-    /// Only records with such a field: key=value, key!=value, key>number, also >= < <=
-    ///
-    /// May be given several times; all have to hold. Fields of spans count too, and so do the record's own parts:
-    /// thread, module, file, line, message. `!=` also passes records without the field. Numbers compare as numbers.
-    #[arg(short, long, value_name = "COND", help_heading = "Filters")]
-    pub(crate) field: Vec<Condition>,
-    /// Only records of this module or target and what is below it; `net` means net::quic too
-    #[arg(short, long, value_name = "PREFIX", help_heading = "Filters")]
-    pub(crate) module: Vec<String>,
-    /// Only records of the thread of this name
-    #[arg(short, long, value_name = "NAME", help_heading = "Filters")]
-    pub(crate) thread: Vec<String>,
-    /// Only records with this text in them, as it stands in the file; all given texts must be there
-    #[arg(short, long, value_name = "TEXT", help_heading = "Filters")]
-    pub(crate) grep: Vec<String>,
-    /// No records with this text in them
-    #[arg(short = 'v', long, value_name = "TEXT", help_heading = "Filters")]
-    pub(crate) exclude: Vec<String>,
-    /// Upper and lower case letters are the same to --grep and --exclude (ASCII only)
-    #[arg(short, long, help_heading = "Filters")]
-    pub(crate) ignore_case: bool,
 
     /// Print JSON lines, whatever the input
     #[arg(long, conflicts_with = "text", help_heading = "Output")]

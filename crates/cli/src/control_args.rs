@@ -79,6 +79,7 @@ line is wrong.";
 #[derive(Debug, Args)]
 #[command(
     after_long_help = SAMPLE_EXAMPLES,
+    override_usage = "logdrive sample [OPTIONS] --callsite <SELECTOR> <--every N|--per-second N|--off> <APP>",
     group = ArgGroup::new("how").required(true).args(["every", "per_second", "off"])
 )]
 pub(crate) struct SampleArgs {

@@ -36,6 +36,10 @@ pub(crate) enum CliError {
     NoRunDir { path: PathBuf },
     #[error("there is no absolute path in the environment variable {variable}: set it, or leave out --user")]
     NoDirectory { variable: &'static str },
+    #[error("the agent cannot start: {cause}")]
+    Start { cause: logdrive_agent::StartError },
+    #[error("cannot hold signals: {cause}")]
+    Signals { cause: io::Error },
     #[error("there is no manual page {name}{hint}")]
     NoManual { name: String, hint: String },
     #[error("there is no session of {name}{hint}")]
@@ -48,6 +52,15 @@ pub(crate) enum CliError {
         pid: u32,
         cause: RingError,
     },
+    #[error(
+        "{app} (process {pid}) keeps nothing in memory: start it with `Builder::keep`, or let an agent keep its records"
+    )]
+    KeepsNothing { app: String, pid: u32 },
+    #[error(
+        "{app} (process {pid}) does not answer: it is stopped, has ended, or its log takes no bytes; ask again, \
+         what is kept is still there"
+    )]
+    NoDump { app: String, pid: u32 },
     #[error(
         "callsite {id} is another statement in each of the {processes} processes: name one process by its id, or the \
          statement by file:line"

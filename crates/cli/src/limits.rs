@@ -57,3 +57,16 @@ pub(crate) const EXCERPT_CHARACTERS_MAX: usize = 100;
 
 /// Characters of a wrong value that an error repeats.
 pub(crate) const FOUND_CHARACTERS_MAX: usize = 60;
+
+/// Bytes of the end of a log file that `tail` reads first: some hundred records.
+pub(crate) const PAST_FIRST_BYTES: u64 = 64 * 1024;
+
+/// Bytes of a log file, and of records of rotated files, that `tail` reads before it follows: what is older is for
+/// `cat`.
+pub(crate) const PAST_BYTES_MAX: u64 = 256 << 20;
+
+/// How long `dump` waits for a process that does not answer, in milliseconds: longer than a drain waits for a disk.
+pub(crate) const DUMP_WAIT_MS_MAX: u64 = 10_000;
+
+/// How often `dump` looks for the answer, in milliseconds.
+pub(crate) const DUMP_LOOK_MS: u64 = 2;

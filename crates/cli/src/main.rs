@@ -4,12 +4,15 @@
 //! output, everything about them to standard error. A reader that goes away, as `head` does, ends a command well.
 #![forbid(unsafe_code)]
 
+mod agent;
 mod args;
 mod callsites;
 mod cat;
 mod config;
 mod control_args;
 mod docs;
+mod dump;
+mod dump_args;
 mod error;
 mod escape;
 mod instant;
@@ -28,6 +31,8 @@ mod sessions;
 mod similar;
 mod stats;
 mod table;
+mod tail;
+mod tail_args;
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -52,13 +57,16 @@ fn main() -> ExitCode {
 fn run(cli: &Cli) -> Result<ExitCode, CliError> {
     let all_is_well = match &cli.command {
         Command::Run(args) => return Ok(run::run(args, cli.color)),
+        Command::Agent(args) => agent::run(args, cli.color),
         Command::Cat(args) => cat::run(args, cli.color),
+        Command::Tail(args) => tail::run(args, cli.color).map(|()| true),
         Command::Ps(args) => ps::run(args, cli.color).map(|()| true),
         Command::Stats(args) => stats::run(args, cli.color).map(|()| true),
         Command::Recover(args) => recover::run(args, cli.color),
         Command::Level(args) => level::run(args, cli.color),
         Command::Sample(args) => sample::run(args),
         Command::Mute(args) => mute::run(args),
+        Command::Dump(args) => dump::run(args),
         Command::Callsites(args) => callsites::run(args, cli.color).map(|()| true),
         Command::Config(args) => config::run(args, cli.color),
         Command::Completions(args) => docs::completions(args).map(|()| true),

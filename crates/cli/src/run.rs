@@ -41,7 +41,6 @@ fn options(args: &RunArgs) -> RunOptions {
     let name = args.name.clone().unwrap_or_else(|| name_of(&program));
     let mut backend = BackendOptions::new(&name);
     backend.run_dir = args.run_dir.clone();
-    if let Some(r) = std::env::var("RING").ok().and_then(|t| t.parse().ok()) { backend.ring_bytes = r; }
     backend.sinks = vec![sink(args, &name)];
     let mut options = RunOptions::new(program, words.collect(), DestinationOptions::Embedded(backend));
     options.name = name;

@@ -185,6 +185,17 @@ fn text_of(session: &Session, paint: Paint) -> String {
     }
     put_process(&mut lines, session);
     put_calls(&mut lines, session);
+    let keep = session.stats.keep;
+    if keep.kept > 0 {
+        let sum = format!(
+            "{} kept = {} written + {} forgotten + {} in memory",
+            count_text(keep.kept),
+            count_text(keep.written),
+            count_text(keep.forgotten),
+            count_text(keep.held())
+        );
+        lines.put("recorder", &sum);
+    }
     for (index, sink) in session.stats.sinks.iter().enumerate() {
         put_sink(&mut lines, session, index, sink);
     }

@@ -6,7 +6,22 @@ use std::fs;
 use std::path::Path;
 use support::{run, stdout, text};
 
-const COMMANDS: [&str; 7] = ["cat", "ps", "stats", "recover", "config", "completions", "man"];
+const COMMANDS: [&str; 14] = [
+    "run",
+    "cat",
+    "tail",
+    "ps",
+    "stats",
+    "recover",
+    "level",
+    "sample",
+    "mute",
+    "callsites",
+    "dump",
+    "config",
+    "completions",
+    "man",
+];
 
 fn here() -> &'static Path {
     Path::new(".")

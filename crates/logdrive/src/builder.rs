@@ -1,5 +1,6 @@
 //! Starting and ending the logger.
 
+use crate::keep::Keep;
 use crate::runtime::{self, Config, InitError};
 use crate::sinks::{Console, File, IntoSink};
 use logdrive_backend::file::FileOptions;
@@ -34,12 +35,14 @@ pub fn builder(app: &str) -> Builder {
     Builder {
         app: app.to_owned(),
         sinks: Vec::new(),
+        keep: None,
         filter: None,
         use_env: true,
         full: FullPolicy::default(),
         clock: Clock::default(),
         ring_bytes: None,
         run_dir: None,
+        agent: None,
         flush_every: None,
         flush_level: None,
         overflow: None,
@@ -81,12 +84,14 @@ pub enum Clock {
 pub struct Builder {
     app: String,
     sinks: Vec<SinkOptions>,
+    keep: Option<Keep>,
     filter: Option<String>,
     use_env: bool,
     full: FullPolicy,
     clock: Clock,
     ring_bytes: Option<usize>,
     run_dir: Option<PathBuf>,
+    agent: Option<PathBuf>,
     flush_every: Option<Duration>,
     flush_level: Option<Level>,
     overflow: Option<Overflow>,
@@ -124,13 +129,20 @@ impl Builder {
         self
     }
 
+    /// Keeps records that the filter lets pass and that are below the level of all sinks in memory, until something
+    /// happens. The file that is made when no sink is given then begins at info. Default: nothing is kept.
+    pub fn keep(mut self, keep: Keep) -> Self {
+        self.keep = Some(keep);
+        self
+    }
+
     /// Which callsites are on, see [`Filter`]. The environment variable `LOGDRIVE` goes before it. Default: `debug`.
     pub fn filter(mut self, directives: &str) -> Self {
         self.filter = Some(directives.to_owned());
         self
     }
 
-    /// Whether `LOGDRIVE` is looked at. Default: yes.
+    /// Whether `LOGDRIVE` and `LOGDRIVE_AGENT` are looked at. Default: yes.
     pub fn use_env(mut self, on: bool) -> Self {
         self.use_env = on;
         self
@@ -157,6 +169,19 @@ impl Builder {
     /// Where the session lives. Default: `/dev/shm/logdrive-UID`, else `.logdrive` beside the first log file.
     pub fn run_dir(mut self, dir: impl Into<PathBuf>) -> Self {
         self.run_dir = Some(dir.into());
+        self
+    }
+
+    /// Lets the agent that listens at this socket drain the session: this process then has no drain, no I/O threads and no
+    /// sinks of its own, and what it has committed survives its death, and the agent's, but not that of both at once. The
+    /// sinks that are described here are used only where no agent answers within half a second; then a line in the log
+    /// says so. When the agent dies later, rings fill, [`Builder::full`] applies, and the process tries to reach an agent
+    /// again for as long as it lives, each second at least.
+    ///
+    /// The environment variable `LOGDRIVE_AGENT` goes before it; when it is empty or `off`, there is no agent. Programs
+    /// with rights that their user has not (set-user-id) do not look at it. Linux only. Default: no agent.
+    pub fn agent(mut self, socket: impl Into<PathBuf>) -> Self {
+        self.agent = Some(socket.into());
         self
     }
 
@@ -192,8 +217,8 @@ impl Builder {
         self
     }
 
-    /// Counts the calls that the filter switches off, so that `calls = committed + dropped + disabled` holds exactly in
-    /// [`crate::stats`]. Such a call then costs some nanoseconds instead of less than one. Default: no.
+    /// Counts the calls that the filter switches off, so that `calls = committed + dropped + disabled + sampled out`
+    /// holds exactly in [`crate::stats`]. Such a call then costs some nanoseconds instead of less than one. Default: no.
     pub fn count_disabled(mut self, on: bool) -> Self {
         self.count_disabled = on;
         self
@@ -234,10 +259,13 @@ impl Builder {
         backend.sinks = self.sinks;
         if backend.sinks.is_empty() {
             let path = format!("{}.log", logdrive_ring::file_part(&self.app));
-            backend
-                .sinks
-                .push(SinkOptions::new(Target::File(FileOptions::new(path))));
+            let mut sink = SinkOptions::new(Target::File(FileOptions::new(path)));
+            if self.keep.is_some() {
+                sink.min_level = Level::Info;
+            }
+            backend.sinks.push(sink);
         }
+        backend.keep = self.keep.map(Keep::into_options).transpose()?;
         let holds = self.full == FullPolicy::Block;
         for sink in &mut backend.sinks {
             sink.flush_every = self.flush_every.unwrap_or(sink.flush_every);
@@ -255,11 +283,25 @@ impl Builder {
         backend.storage = self.storage.unwrap_or(backend.storage);
         Ok(Config {
             backend,
+            agent: if self.use_env { agent_from_env(self.agent) } else { self.agent },
             filter,
             full: self.full,
             note_signals: self.note_signals,
             count_disabled: self.count_disabled,
         })
+    }
+}
+
+/// The agent's socket as the environment says, if it says anything.
+fn agent_from_env(given: Option<PathBuf>) -> Option<PathBuf> {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    if logdrive_ring::is_privileged() {
+        return given;
+    }
+    match std::env::var_os("LOGDRIVE_AGENT") {
+        None => given,
+        Some(socket) if socket.is_empty() || socket == "off" => None,
+        Some(socket) => Some(PathBuf::from(socket)),
     }
 }
 

@@ -24,10 +24,14 @@
 //! but a parked call looks again every 100 µs instead of being woken, and shared memory is reserved by size only.
 #![forbid(unsafe_code)]
 
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod agent;
 mod builder;
 pub mod capture;
 #[cfg(any(feature = "tracing", feature = "log"))]
 mod dynamic;
+mod engine;
+mod keep;
 #[cfg(feature = "log")]
 pub mod log;
 mod macros;
@@ -41,6 +45,7 @@ pub mod testing;
 pub mod tracing;
 
 pub use builder::{Builder, Clock, Guard, builder, init};
+pub use keep::Keep;
 pub use logdrive_backend::file::{Compress, Every, FileOptions, Storage};
 pub use logdrive_backend::{
     BackendError, Filter, FilterError, Memory, Overflow, Recovered, SinkDrop, SinkOptions, SinkStats, Stats, Stopped, Sync,
@@ -55,6 +60,17 @@ pub use sinks::{Console, File, IntoSink, Layout};
 /// anything moves; `false` when nothing did for five seconds. `true` when no logger runs.
 pub fn flush() -> bool {
     runtime::flush()
+}
+
+/// Writes what the flight recorder keeps, with everything that was committed before the call, and waits as [`flush`]
+/// does. See [`Keep`].
+pub fn dump() -> bool {
+    runtime::dump(None)
+}
+
+/// As [`dump`], but only what is not older than this; the rest is forgotten.
+pub fn dump_last(time: std::time::Duration) -> bool {
+    runtime::dump(Some(time))
 }
 
 /// As [`flush`], then makes all files durable with `fdatasync`.
@@ -77,7 +93,7 @@ pub fn set_filter(filter: Filter) -> bool {
     runtime::set_filter(filter)
 }
 
-/// The directory of this process's session, for `logdrive stats` and for tests.
+/// The directory of this process's session, for `logdrive stats` and for tests; `None` when none runs, or an agent has it.
 pub fn session_path() -> Option<std::path::PathBuf> {
     runtime::session_path()
 }

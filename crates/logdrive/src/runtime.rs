@@ -2,9 +2,10 @@
 //!
 //! Everything here is cold: a callsite comes once, a thread comes once, and a call comes when its ring is full.
 
+use crate::engine::Engine;
 use crate::site::Meta;
-use logdrive_backend::control::{Rule, SAMPLE_FIELD, allowed_by_rules, switch_of, twins};
-use logdrive_backend::{Backend, BackendError, BackendOptions, Filter, Stats, Stopped};
+use logdrive_backend::control::{Rule, SAMPLE_FIELD, switch_of, twins};
+use logdrive_backend::{BackendError, BackendOptions, Filter, Stats, Stopped};
 use logdrive_ring::clock::{monotonic_ns, unix_ns};
 use logdrive_ring::control::{
     ControlEntry, ControlRef, OFF, OFF_COUNTED, ON, UNREGISTERED, settle, unbind_all,
@@ -27,6 +28,8 @@ const _: () = assert!(RECORD_BYTES_MAX == logdrive_ring::limits::RECORD_BYTES_MA
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
     pub(crate) backend: BackendOptions,
+    /// The socket of the agent that is to drain the session.
+    pub(crate) agent: Option<std::path::PathBuf>,
     pub(crate) filter: Filter,
     pub(crate) full: FullPolicy,
     pub(crate) note_signals: bool,
@@ -36,7 +39,7 @@ pub(crate) struct Config {
 /// The logger while it runs. Leaked, so that reading it takes no lock; its backend goes when it is stopped.
 #[derive(Debug)]
 struct Runtime {
-    backend: Mutex<Option<Arc<Backend>>>,
+    backend: Mutex<Option<Arc<Engine>>>,
     levels: Mutex<Levels>,
     counters: &'static CallsiteCounters,
     /// The control word of callsites that the filter switches off.
@@ -97,6 +100,9 @@ pub enum InitError {
         "logging runs already in this process; keep the first guard, and do not start again before it is dropped"
     )]
     Running,
+    /// A statement that [`crate::Keep::trigger_at`] names.
+    #[error("what has kept records written: {0}")]
+    Trigger(#[from] logdrive_backend::control::DirectiveError),
     /// `LOGDRIVE`, or the builder's filter.
     #[error(transparent)]
     Filter(#[from] crate::FilterError),
@@ -135,7 +141,7 @@ fn start_now(config: Config) -> Result<(), InitError> {
 }
 
 fn launch(config: &Config) -> Result<(), InitError> {
-    let backend = Arc::new(Backend::start(&config.backend)?);
+    let backend = Arc::new(Engine::start(config)?);
     // Relaxed: a call that still sees the old length is cut to it, or dropped by a smaller ring.
     RECORD_BYTES.store(backend.session().record_bytes_max(), Ordering::Relaxed);
     let off = if config.count_disabled { OFF_COUNTED } else { OFF };
@@ -196,7 +202,7 @@ fn runtime() -> Option<&'static Runtime> {
 }
 
 impl Runtime {
-    fn backend(&self) -> Option<Arc<Backend>> {
+    fn backend(&self) -> Option<Arc<Engine>> {
         self.backend
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -254,6 +260,13 @@ pub(crate) fn flush() -> bool {
         .is_none_or(|backend| backend.flush())
 }
 
+pub(crate) fn dump(span: Option<std::time::Duration>) -> bool {
+    RUNTIME
+        .value()
+        .and_then(Runtime::backend)
+        .is_none_or(|backend| backend.dump(span))
+}
+
 pub(crate) fn sync() -> bool {
     RUNTIME
         .value()
@@ -271,9 +284,9 @@ pub(crate) fn stats() -> Option<Stats> {
     Some(with_closed(RUNTIME.value()?.backend()?.stats()))
 }
 
-/// Where the session of this process lies.
+/// Where the session of this process lies, if it has a directory.
 pub(crate) fn session_path() -> Option<std::path::PathBuf> {
-    Some(RUNTIME.value()?.backend()?.session().path().to_owned())
+    RUNTIME.value()?.backend()?.session_path()
 }
 
 fn with_closed(mut stats: Stats) -> Stats {
@@ -396,7 +409,7 @@ pub(crate) fn allows(target: &str, level: Level) -> Option<bool> {
     }
     let by_rules = match levels.rules.as_slice() {
         [] => None,
-        rules => allowed_by_rules(rules, target, level, unix_ns()),
+        rules => logdrive_backend::control::allowed_by_rules(rules, target, level, unix_ns()),
     };
     Some(by_rules.unwrap_or_else(|| levels.filter.allows(target, level)))
 }

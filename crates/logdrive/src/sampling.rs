@@ -41,6 +41,7 @@ pub(crate) fn is_keyed(marked: u32) -> bool {
 }
 
 /// Whether a call goes on: the callsite's number in the session, with marks. Counts what does not.
+#[cfg(any(feature = "tracing", feature = "log"))]
 #[inline]
 pub(crate) fn admit(entry: &'static ControlEntry) -> Option<u32> {
     if is_left_out(entry) {

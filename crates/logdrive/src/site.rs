@@ -113,7 +113,14 @@ impl Site {
     #[inline(never)]
     fn write_again<C: Fields + Copy>(&'static self, wrote: Wrote, length: usize, urgent: bool, values: C) {
         let again = || self.number_again(C::KINDS, false);
-        write_slowly(&self.control, wrote, length, urgent, &|put| values.write(put), &again);
+        write_slowly(
+            &self.control,
+            wrote,
+            length,
+            urgent,
+            &|put| values.write(put),
+            &again,
+        );
     }
 
     /// Writes a record that not every ring takes, cut to what the rings of the running session take, or one of a

@@ -32,6 +32,8 @@ mod counts;
 #[cfg(not(loom))]
 mod files;
 #[cfg(not(loom))]
+mod keep_file;
+#[cfg(not(loom))]
 mod leaked;
 #[cfg(not(loom))]
 pub mod local;
@@ -61,7 +63,8 @@ mod view;
 #[cfg(not(loom))]
 pub use bell::AgentLine;
 #[cfg(not(loom))]
-pub use buffers::{Journal, 
+pub use buffers::{
+    Journal,
     BUFFER_BYTES_MIN, BUFFERS_MAX, Buffer, Buffers, CONFIG_BYTES_MAX, Place, SINKS_MAX, SinkCounts,
 };
 pub use clock::{Calibration, Calibrator, ClockSource};
@@ -72,6 +75,8 @@ pub use drop_reason::{DropReason, FullPolicy};
 pub use error::RingError;
 #[cfg(not(loom))]
 pub use files::{default_run_dir, file_part};
+#[cfg(not(loom))]
+pub use keep_file::{CHUNK_BYTES, KeepCounts, KeepFile, KeepPositions};
 #[cfg(not(loom))]
 pub use leaked::Leaked;
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]

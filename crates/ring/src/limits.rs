@@ -91,3 +91,7 @@ pub const AGENT_RING_WAIT_MS: u64 = 20;
 
 /// How long no thread waits after one has waited in vain, in milliseconds.
 pub const AGENT_RING_STALL_MS: u64 = 1_000;
+
+/// Bytes that a flight recorder may keep: more than any machine gives one process's log, and a bound on a mistaken or
+/// hostile file.
+pub const KEEP_BYTES_MAX: usize = 16 << 30;

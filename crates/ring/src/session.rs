@@ -7,6 +7,7 @@ use crate::clock::{ClockSource, unix_ns};
 use crate::control::{ControlEntry, ENTRY_BYTES};
 use crate::counts::{COUNTS_BYTES, CallsiteCounters};
 use crate::files::{self, SessionDir};
+use crate::keep_file::KeepFile;
 use crate::limits::{
     CALLSITES_MAX, ENDED_RINGS_MAX, FREE_RING_LOOK_US, FREE_RING_LOOKS, RESERVE_STEP_BYTES, RINGS_MAX,
     TABLE_BYTES_MAX,
@@ -39,6 +40,8 @@ pub struct SessionOptions {
     pub buffers_per_sink: usize,
     /// Bytes of each output buffer, at least 512 KiB.
     pub buffer_bytes: usize,
+    /// Bytes that a flight recorder may keep; 0 for none.
+    pub keep_bytes: u64,
 }
 
 /// The session of this process. Its memory for headers and control words is never unmapped, because the program's
@@ -55,8 +58,30 @@ pub struct Session {
     registering: Mutex<Registered>,
     rings: Mutex<Rings>,
     buffers: Arc<Buffers>,
+    keep: Option<Keep>,
     ring_bytes: usize,
     bell: &'static DrainBell,
+}
+
+/// The memory of a flight recorder: one view for the drain, which alone writes records, and one for everybody else.
+#[derive(Debug)]
+struct Keep {
+    drains: Mutex<Option<KeepFile>>,
+    seen: KeepFile,
+}
+
+impl Keep {
+    fn make(dir: &SessionDir, bytes: u64) -> Result<Option<Self>, RingError> {
+        if bytes == 0 {
+            return Ok(None);
+        }
+        let bytes = KeepFile::bytes_for(bytes);
+        let (file, path) = dir.create_file("keep", KeepFile::file_bytes(bytes))?;
+        Ok(Some(Self {
+            drains: Mutex::new(Some(KeepFile::create(&file, &path, bytes)?)),
+            seen: KeepFile::open(&file, &path)?,
+        }))
+    }
 }
 
 /// Where a session's memory comes from.
@@ -132,6 +157,7 @@ struct Parts {
     rules: RulesFile,
     table: Growing,
     buffers: Buffers,
+    keep: Option<Keep>,
 }
 
 impl Parts {
@@ -151,6 +177,7 @@ impl Parts {
         let counts = Growing::create(dir, "counts", CALLSITES_MAX * COUNTS_BYTES)?;
         let rules = RulesFile::create(dir)?;
         let table = Growing::create(dir, "callsites", TABLE_BYTES_MAX)?;
+        let keep = Keep::make(dir, options.keep_bytes)?;
         let mapping: &'static sys::Mapping = Box::leak(Box::new(dir.map_session_file(SESSION_BYTES)?));
         // SAFETY: the page is mapped, aligned and large enough, all fields are atomics, and the mapping is leaked.
         let header = unsafe { &*mapping.base().cast::<SessionHeader>() };
@@ -162,6 +189,7 @@ impl Parts {
             rules,
             table,
             buffers,
+            keep,
         })
     }
 }
@@ -238,6 +266,7 @@ impl Session {
             }),
             rings: Mutex::default(),
             buffers: Arc::new(parts.buffers),
+            keep: parts.keep,
             ring_bytes: crate::ring::capacity_for(ring_bytes),
             bell: Box::leak(Box::new(bell)),
         }
@@ -265,6 +294,17 @@ impl Session {
     /// The output buffers; there are none where an agent drains the session.
     pub fn buffers(&self) -> &Arc<Buffers> {
         &self.buffers
+    }
+
+    /// The memory of the flight recorder, to look at and to ask things of; `None` where nothing is kept.
+    pub fn keep(&self) -> Option<&KeepFile> {
+        self.keep.as_ref().map(|keep| &keep.seen)
+    }
+
+    /// The memory of the flight recorder, to keep records in. For the drain; the second call gets none.
+    pub fn take_keep(&self) -> Option<KeepFile> {
+        let keep = self.keep.as_ref()?;
+        keep.drains.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// The word on which the drain sleeps.

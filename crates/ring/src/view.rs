@@ -5,6 +5,7 @@ use crate::buffers::Buffers;
 use crate::control::{ControlEntry, ENTRY_BYTES};
 use crate::counts::CountsView;
 use crate::files::{self, SessionDir, open_existing};
+use crate::keep_file::KeepFile;
 use crate::limits::{CALLSITES_MAX, TABLE_BYTES_MAX};
 use crate::ring::Ring;
 use crate::rules::RulesFile;
@@ -270,6 +271,18 @@ impl SessionView {
     pub fn buffers(&self) -> Result<Arc<Buffers>, RingError> {
         let (file, path) = self.file("drain")?;
         Ok(Arc::new(Buffers::open(&file, &path)?))
+    }
+
+    /// The memory of the flight recorder; `None` where nothing is kept.
+    ///
+    /// # Errors
+    /// When its file is damaged.
+    pub fn keep(&self) -> Result<Option<KeepFile>, RingError> {
+        let (file, path) = match self.file("keep") {
+            Err(RingError::Io { cause, .. }) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            opened => opened?,
+        };
+        KeepFile::open(&file, &path).map(Some)
     }
 
     /// Removes an adopted session: everything has reached the log.

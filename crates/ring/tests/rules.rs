@@ -17,6 +17,7 @@ fn session(name: &str) -> (Session, PathBuf) {
         sink_count: 1,
         buffers_per_sink: 1,
         buffer_bytes: BUFFER_BYTES_MIN,
+        keep_bytes: 0,
     };
     (Session::create(&options).unwrap().0, dir)
 }

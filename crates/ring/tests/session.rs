@@ -16,6 +16,7 @@ fn options(name: &str) -> (SessionOptions, PathBuf) {
         sink_count: 1,
         buffers_per_sink: 2,
         buffer_bytes: BUFFER_BYTES_MIN,
+        keep_bytes: 0,
     };
     (options, dir)
 }

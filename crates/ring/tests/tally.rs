@@ -29,6 +29,7 @@ fn shared() -> MutexGuard<'static, Shared> {
             sink_count: 1,
             buffers_per_sink: 1,
             buffer_bytes: BUFFER_BYTES_MIN,
+            keep_bytes: 0,
         };
         let session = Session::create(&options).unwrap().0;
         COUNTERS.get_or_init(|| session.counters());

@@ -2,7 +2,9 @@
 //! `spec/ring.md` and `spec/session.md`, whose offsets are tried out on real files.
 #![cfg(not(any(loom, miri)))]
 
+use logdrive_ring::control::Switch;
 use logdrive_ring::local::{self, Clock, Wrote};
+use logdrive_ring::rules::{Action, Rule, Selector};
 use logdrive_ring::{
     BUFFER_BYTES_MIN, Calibration, Consumer, DropReason, FullPolicy, Place, Producer, Ring, RingError,
     Session, SessionOptions, SessionView, control,
@@ -322,6 +324,7 @@ fn session_options(dir: &Path) -> SessionOptions {
         sink_count: 2,
         buffers_per_sink: 1,
         buffer_bytes: BUFFER_BYTES_MIN,
+        keep_bytes: 0,
     }
 }
 
@@ -500,6 +503,8 @@ fn the_session_of_the_spec_is_the_session_of_the_code() {
         (0, 2, 32)
     );
     control_entries(&session);
+    live_control(&session);
+    table_of_rules(&session);
     output_buffers(&session);
     session.remove().unwrap();
     std::fs::remove_dir_all(dir).unwrap();
@@ -552,6 +557,86 @@ fn control_entries(session: &Session) {
         ),
         (1, 0, 0, 1)
     );
+}
+
+/// The number of `length` bytes at a place.
+fn number_at(bytes: &[u8], at: u64, length: usize) -> u64 {
+    let mut word = [0; 8];
+    word[..length].copy_from_slice(&bytes[at as usize..at as usize + length]);
+    u64::from_le_bytes(word)
+}
+
+/// The drawing of `counts`, and what a rule makes of a control entry.
+fn live_control(session: &Session) {
+    let entry = session.control(1).unwrap();
+    entry.set_switch(Switch {
+        control: control::PER_SECOND,
+        parameter: 41,
+    });
+    entry.set_twin(42);
+    let drawing = Drawing::of("session.md", "## File `control`");
+    let bytes = std::fs::read(session.path().join("control")).unwrap();
+    let of_entry = |field| number_at(&bytes, 32 + drawing.offset(field), 4);
+    assert_eq!(
+        (of_entry("control"), of_entry("parameter"), of_entry("budget")),
+        (4, 41, 41)
+    );
+    assert_eq!((of_entry("base"), of_entry("twin")), (0, 42));
+
+    let drawing = Drawing::of("session.md", "## File `counts`");
+    drawing.assert_whole(32);
+    let counts = session.counters().of(1).unwrap();
+    counts.store_drained(51, 52);
+    counts.add_dropped(53);
+    counts.add_sampled_out(54);
+    let bytes = std::fs::read(session.path().join("counts")).unwrap();
+    let of_counts = |field| number_at(&bytes, 32 + drawing.offset(field), 8);
+    assert_eq!(
+        ["records", "bytes", "dropped", "sampled_out"].map(of_counts),
+        [51, 52, 53, 54]
+    );
+}
+
+/// The drawings of `rules`.
+fn table_of_rules(session: &Session) {
+    session.rules().set_off_control(2);
+    let rule = Rule {
+        made_unix_ns: 61,
+        until_unix_ns: 62,
+        action: Action::PerKey {
+            field: "peer".into(),
+            per_second: 63,
+        },
+        selector: Selector::Line("net.rs".into(), 64),
+    };
+    assert_eq!(session.rules().lock().unwrap().replace(&[rule]).unwrap(), 1);
+    let bytes = std::fs::read(session.path().join("rules")).unwrap();
+    assert_eq!(bytes.len(), 65_536);
+    let header = Drawing::of("session.md", "## File `rules`");
+    header.assert_whole(4096);
+    assert_eq!(
+        number_at(&bytes, header.offset("magic"), 8),
+        u64::from_le_bytes(*b"LDRULES\x01")
+    );
+    assert_eq!(number_at(&bytes, header.offset("sequence"), 8), 1);
+    assert_eq!(number_at(&bytes, header.offset("off_control"), 4), 2);
+    let table = Drawing::of("session.md", "A table:");
+    let of_table = |field| 34_816 + table.offset(field);
+    assert_eq!(number_at(&bytes, of_table("sequence"), 8), 1);
+    assert_eq!(number_at(&bytes, of_table("count"), 4), 1);
+    assert_eq!(number_at(&bytes, of_table("length"), 4), 56);
+    assert_ne!(number_at(&bytes, of_table("checksum"), 8), 0);
+    let drawing = Drawing::of("session.md", "A rule, its length");
+    let of_rule = |field, length| number_at(&bytes, of_table("rules:") + drawing.offset(field), length);
+    assert_eq!((of_rule("length", 4), of_rule("codes", 4)), (56, 0x0405));
+    assert_eq!(
+        (of_rule("made_unix_ns", 8), of_rule("until_unix_ns", 8)),
+        (61, 62)
+    );
+    assert_eq!((of_rule("parameter", 4), of_rule("number", 4)), (63, 64));
+    assert_eq!(of_rule("lengths", 4), 6 | 4 << 16);
+    let names = (of_table("rules:") + drawing.offset("name,")) as usize;
+    assert_eq!(&bytes[names..names + 16], b"net.rspeer\0\0\0\0\0\0");
 }
 
 /// The drawings of `drain`, against buffers in known states.

@@ -23,6 +23,11 @@ fn each(file: &Json, list: &str, run: impl Fn(&Json, &str)) -> usize {
         .unwrap_or_else(|| panic!("the list {list} is missing"));
     assert!(!cases.is_empty(), "{list} is empty");
     for case in cases {
+        // Miri would take minutes for what is long only to reach a limit; everybody else runs it.
+        let text = case.to_string();
+        if cfg!(miri) && (text.len() > 1000 || text.contains('*') || text.contains("times")) {
+            continue;
+        }
         run(case, &format!("{list}: {}", case["name"]));
     }
     cases.len()

@@ -224,7 +224,10 @@ mod tests {
     use logdrive_wire::Value;
     use logdrive_wire::value::DynamicFields;
 
-    fn read(line: &str) -> Option<(String, Option<Level>, Vec<(String, String)>)> {
+    /// Message, level, and fields with their values as they are debugged.
+    type Found = (String, Option<Level>, Vec<(String, String)>);
+
+    fn read(line: &str) -> Option<Found> {
         let mut object = Object::default();
         object.message.push(b'x');
         if !object.read(line.as_bytes()) {

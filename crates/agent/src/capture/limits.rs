@@ -13,11 +13,11 @@ pub const READ_BYTES: usize = 256 * 1024;
 /// a privilege.
 pub const PIPE_BYTES: usize = 1 << 20;
 
-/// A read of less than this came from a program that prints now and then: it is not made to wait for company.
-pub const BUSY_READ_BYTES: usize = 16 * 1024;
+/// Bytes a microsecond from which on output is left to gather: at this rate, 20 MB/s, a pause collects some pages.
+pub const BUSY_BYTES_PER_US: u64 = 20;
 
 /// Longest pause, in microseconds, in which output is left to gather so that few reads take it.
-pub const GATHER_US_MAX: u64 = 1_000;
+pub const GATHER_US_MAX: u64 = 500;
 
 /// Shortest such pause: below this the wake-up costs more than it saves.
 pub const GATHER_US_MIN: u64 = 50;

@@ -4,7 +4,7 @@
 //! and lets the pipe fill: a wake-up for each write of the command would cost both of them more than the copy.
 
 use super::limits::{
-    BUSY_READ_BYTES, GATHER_US_MAX, GATHER_US_MIN, LOOK_MS, PARTIAL_MS, PIPE_BYTES, READ_BYTES,
+    BUSY_BYTES_PER_US, GATHER_US_MAX, GATHER_US_MIN, LOOK_MS, PARTIAL_MS, PIPE_BYTES, READ_BYTES,
 };
 use super::lines::Lines;
 use super::recorder::Recorder;
@@ -62,9 +62,10 @@ impl Bells {
     }
 }
 
-/// A bell that has rung too often stays rung, which is all that is wanted.
+/// A bell that has rung too often stays rung, which is all that is wanted. The number that is added means nothing, in
+/// whatever order its bytes are read.
 pub(crate) fn ring(bell: &OwnedFd) {
-    let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
+    let _ = rustix::io::write(bell, &1u64.to_le_bytes());
 }
 
 /// Why a reader ended.
@@ -115,7 +116,7 @@ impl Stream {
     }
 
     fn read_all(&mut self, lines: &mut Lines, recorder: &mut Recorder) -> StreamEnd {
-        let mut pace = Pace::new(self.is_pipe);
+        let mut pace = Pace::new(&self.source);
         let mut wait = Wait::new(self.patience);
         loop {
             match rustix::io::read(&self.source, lines.space()) {
@@ -307,38 +308,43 @@ impl Wait {
 /// Lets output gather between two reads of a busy pipe.
 #[derive(Debug)]
 struct Pace {
-    is_on: bool,
+    /// Bytes that are left to gather; 0 where the source is no pipe.
+    gather_bytes: u64,
     last_read: Instant,
+    /// How fast output came lately: bytes, and the time they took.
+    recent_bytes: u64,
+    recent_us: u64,
 }
 
 impl Pace {
-    fn new(is_on: bool) -> Self {
+    fn new(source: &OwnedFd) -> Self {
+        // A quarter of the pipe, so that the command never finds it full while we sleep.
+        let pipe_bytes = rustix::pipe::fcntl_getpipe_size(source).unwrap_or(0);
         Self {
-            is_on,
+            gather_bytes: (pipe_bytes / 4).min(READ_BYTES) as u64,
             last_read: Instant::now(),
+            recent_bytes: 0,
+            recent_us: 0,
         }
     }
 
-    /// Sleeps for about the time in which as much comes as one read takes.
+    /// Sleeps for about the time in which as much comes as is left to gather.
     fn rest(&mut self, bytes: usize) {
-        if !self.is_on {
-            return;
-        }
+        let bytes = bytes as u64;
         let now = Instant::now();
         let since_last_us = (now - self.last_read).as_micros() as u64;
         self.last_read = now;
-        // A read that was full has left more behind; a small one is no stream.
-        if !(BUSY_READ_BYTES..READ_BYTES).contains(&bytes) {
+        // The last eight reads or so.
+        self.recent_bytes = self.recent_bytes - self.recent_bytes / 8 + bytes;
+        self.recent_us = self.recent_us - self.recent_us / 8 + since_last_us.min(PARTIAL_MS * 1_000);
+        // A read that was large has left more behind; and who prints now and then is not made to wait.
+        let is_busy = self.recent_bytes > self.recent_us.saturating_mul(BUSY_BYTES_PER_US);
+        if bytes >= self.gather_bytes || !is_busy {
             return;
         }
-        let until_full_us = since_last_us * READ_BYTES as u64 / bytes as u64;
-        let most: u64 = std::env::var("PACE")
-            .ok()
-            .and_then(|t| t.parse().ok())
-            .unwrap_or(1000);
-        let until_full_us = until_full_us.min(most);
-        if until_full_us > GATHER_US_MIN {
-            std::thread::sleep(Duration::from_micros(until_full_us.min(GATHER_US_MAX)));
-        }
+        let pause_us = self.recent_us * self.gather_bytes / self.recent_bytes.max(1);
+        std::thread::sleep(Duration::from_micros(
+            pause_us.clamp(GATHER_US_MIN, GATHER_US_MAX),
+        ));
     }
 }

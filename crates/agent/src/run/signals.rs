@@ -49,6 +49,8 @@ impl Arrived {
 #[derive(Debug)]
 pub(crate) struct Signals {
     incoming: SignalFd,
+    /// What was held before, which is what the command shall find.
+    before: SigSet,
 }
 
 impl Signals {
@@ -57,11 +59,30 @@ impl Signals {
     pub(crate) fn hold() -> io::Result<Self> {
         let held: SigSet = HELD.into_iter().collect();
         let background: SigSet = BACKGROUND.into_iter().collect();
+        let before = SigSet::thread_get_mask()?;
         held.thread_block()?;
         background.thread_block()?;
         let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
         Ok(Self {
             incoming: SignalFd::with_flags(&held, flags)?,
+            before,
+        })
+    }
+
+    /// Does what starts a process, in a thread that holds no more signals than we did at first: the process inherits
+    /// that. A signal that comes in this very moment may find that thread: SIGCHLD is then lost, so whoever waits for
+    /// the process looks for its end once before; and a signal that ends processes ends this one.
+    pub(crate) fn start<T: Send>(&self, start: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+        let in_thread = || {
+            self.before.thread_set_mask()?;
+            start()
+        };
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new()
+                .name("logdrive-start".to_owned())
+                .spawn_scoped(scope, in_thread)?;
+            let started = thread.join();
+            started.unwrap_or_else(|_| Err(io::Error::other("the thread that starts the command panicked")))
         })
     }
 
@@ -117,5 +138,7 @@ pub(crate) fn end_by(signal: i32) {
     let set: SigSet = [signal].into_iter().collect();
     // Where this fails, the caller ends with a status that says the same.
     let _ = set.thread_unblock();
+    let _ = raise(signal);
+    // The runtime's own handlers of faults step aside at the first and leave the second to the system.
     let _ = raise(signal);
 }

@@ -61,7 +61,7 @@ pub(super) fn supervise(
         let passed = terminal.pass_input(&bells);
         passed.map_err(RunError::system("start a thread"))?;
     }
-    let child = match prepared.spawn(options) {
+    let child = match prepared.spawn(options, signals) {
         Ok(child) => child,
         Err(error) => {
             bells.ring_ended();
@@ -164,12 +164,12 @@ impl Prepared {
     }
 
     /// Starts the command. Our own copies of its ends of the outputs are closed with this value.
-    fn spawn(self, options: &RunOptions) -> Result<Child, RunError> {
+    fn spawn(self, options: &RunOptions, signals: &Signals) -> Result<Child, RunError> {
         let mut command = self.command;
-        let started = match self.pts {
+        let started = signals.start(move || match self.pts {
             Some(pts) => terminal::spawn(command, pts),
             None => command.spawn(),
-        };
+        });
         started.map_err(|cause| command::start_error(&options.program, cause))
     }
 }

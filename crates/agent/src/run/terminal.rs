@@ -41,9 +41,9 @@ impl Terminal {
         if is_interactive {
             modes = tcgetattr(stdin)?;
         } else {
-            // Input is shown by whoever types it, and lines end as they do in files.
+            // Input is shown by whoever types it, and what is printed comes as it is, which is also faster.
             modes.local_modes -= LocalModes::ECHO;
-            modes.output_modes -= OutputModes::ONLCR;
+            modes.output_modes -= OutputModes::OPOST;
             modes.special_codes[SpecialCodeIndex::VEOF] = END_OF_INPUT;
         }
         tcsetattr(&pts, OptionalActions::Now, &modes)?;

@@ -63,18 +63,19 @@ impl Server {
             return Came::Nothing;
         };
         let mut descriptors = Vec::new();
-        let room = self.closer.has_room();
+        let user = connection.peer.uid;
+        let room = self.closer.has_room(user);
         let received = connection
             .channel
             .receive(&mut self.buffer, &mut descriptors, room);
         let length = match received {
             Ok(Received::Packet(length)) => length,
             Ok(Received::Closed) => {
-                self.closer.close(descriptors);
+                self.closer.close(user, descriptors);
                 return Came::Closed;
             }
             Ok(Received::Cut) => {
-                self.closer.close(descriptors);
+                self.closer.close(user, descriptors);
                 return Came::Bad(refused(
                     RefusedCode::Resources,
                     "a message was too long, or the agent has no descriptors left for it",
@@ -95,13 +96,13 @@ impl Server {
                 Came::Message(message, descriptors)
             }
             other => {
-                self.closer.close(descriptors);
+                self.closer.close(user, descriptors);
                 Came::Bad(why_bad(other))
             }
         }
     }
 
-    fn act(&mut self, key: u64, message: Message, descriptors: Vec<OwnedFd>, now: Instant) {
+    fn act(&mut self, key: u64, message: Message, mut descriptors: Vec<OwnedFd>, now: Instant) {
         let Some(connection) = self.connections.get_mut(&key) else {
             return;
         };
@@ -115,8 +116,15 @@ impl Server {
         let is_adopting = matches!(connection.role, Role::Adopting(_));
         let done = match (message, session) {
             (Message::Hello(hello), None) if is_new => self.join(key, peer, &hello, now),
-            (Message::Adopt(adopt), None) if is_new => self.adopt(key, peer, adopt, descriptors, now),
-            (Message::Rings { .. }, None) if is_adopting => self.adopt_rings(key, descriptors, now),
+            (Message::Adopt(adopt), None) if is_new => {
+                self.adopt(key, peer, adopt, std::mem::take(&mut descriptors), now)
+            }
+            (Message::Rings { .. }, None) if is_adopting => {
+                self.adopt_rings(key, peer, std::mem::take(&mut descriptors), now)
+            }
+            (Message::Rings { .. }, Some(session)) => {
+                self.take_own_rings(session, peer, std::mem::take(&mut descriptors))
+            }
             (Message::MoreRings { count }, Some(session)) => {
                 if let Some(held) = self.sessions.get_mut(&session) {
                     held.rings_wanted = (held.rings_wanted + count).min(RINGS_ASKED_MAX);
@@ -146,6 +154,8 @@ impl Server {
             (message, None) if !is_adopting => self.answer_tool(key, peer, message, now),
             (message, _) => Err(out_of_turn(&message)),
         };
+        // Of a message that should have had none.
+        self.closer.close(peer.uid, descriptors);
         if let Err(why) = done {
             self.refuse_at(key, why, true, now);
         }
@@ -208,7 +218,7 @@ impl Server {
         descriptors: Vec<OwnedFd>,
         now: Instant,
     ) -> Result<(), Refused> {
-        let mut files = self.memory_files(descriptors)?;
+        let mut files = self.memory_files(peer, descriptors)?;
         let rings = files.split_off(SessionMemory::PARTS.min(files.len()));
         let total = message.ring_total as usize;
         let bytes = usize::try_from(message.ring_bytes).unwrap_or(usize::MAX);
@@ -274,12 +284,45 @@ impl Server {
         self.sessions.get(id).map(|held| &held.session)
     }
 
-    fn adopt_rings(&mut self, key: u64, descriptors: Vec<OwnedFd>, now: Instant) -> Result<(), Refused> {
+    fn adopt_rings(
+        &mut self,
+        key: u64,
+        peer: Peer,
+        descriptors: Vec<OwnedFd>,
+        now: Instant,
+    ) -> Result<(), Refused> {
         if descriptors.is_empty() {
             return Err(bad_descriptors("a message of no rings"));
         }
-        let rings = self.memory_files(descriptors)?;
+        let rings = self.memory_files(peer, descriptors)?;
         self.show_rings(key, rings, now)
+    }
+
+    /// Takes rings that a process made while it had no connection, and that came to it later than its session.
+    fn take_own_rings(&mut self, session: u64, peer: Peer, descriptors: Vec<OwnedFd>) -> Result<(), Refused> {
+        let rings = self.memory_files(peer, descriptors)?;
+        let Some(held) = self.sessions.get(&session) else {
+            return Ok(());
+        };
+        let session = Arc::clone(&held.session);
+        let wish = quota::Wish {
+            process: Process {
+                app: session.app(),
+                pid: peer.pid,
+                uid: peer.uid,
+            },
+            is_new: false,
+            has: session.ring_count(),
+            rings: rings.len(),
+            ring_bytes: session.ring_bytes(),
+        };
+        quota::check(&self.options.limits, self.sessions(), &wish)?;
+        for ring in rings {
+            session.take_ring(ring).map_err(bad)?;
+            let newest = session.memory_ids().pop();
+            self.claim(session.id(), newest.as_slice())?;
+        }
+        Ok(())
     }
 
     /// Takes rings that a process shows; with the last one, its session.
@@ -363,12 +406,13 @@ impl Server {
     }
 
     /// Descriptors as files, if all of them are sealed memory; others are closed elsewhere.
-    fn memory_files(&mut self, descriptors: Vec<OwnedFd>) -> Result<Vec<File>, Refused> {
+    fn memory_files(&mut self, peer: Peer, descriptors: Vec<OwnedFd>) -> Result<Vec<File>, Refused> {
         let files = into_files(descriptors);
         if files.iter().all(is_memory_file) {
             return Ok(files);
         }
-        self.closer.close(files.into_iter().map(OwnedFd::from).collect());
+        let all = files.into_iter().map(OwnedFd::from).collect();
+        self.closer.close(peer.uid, all);
         Err(bad_descriptors(
             "a descriptor is not that of a sealed memory file",
         ))

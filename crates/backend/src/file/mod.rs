@@ -21,7 +21,7 @@ mod names;
 mod notices;
 mod options;
 #[cfg(test)]
-mod random;
+pub(crate) mod random;
 mod retention;
 mod rewrite;
 mod rotation;

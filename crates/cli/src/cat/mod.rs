@@ -9,6 +9,7 @@ mod head;
 mod input;
 mod json;
 mod last;
+mod lines;
 mod merge;
 mod pairs;
 mod print;
@@ -18,8 +19,9 @@ mod source;
 mod text;
 
 pub(crate) use filter::Condition;
+pub(crate) use lines::{Format, Lines};
 
-use crate::args::CatArgs;
+use crate::args::{CatArgs, FilterArgs};
 use crate::error::CliError;
 use crate::limits::{CHUNK_BYTES, CHUNK_BYTES_MIN, CHUNKS_BYTES_MAX, FILES_MAX};
 use crate::output::Output;
@@ -35,7 +37,7 @@ use std::path::{Path, PathBuf};
 
 /// Runs the command. `false` when something could not be read, which has been said.
 pub(crate) fn run(args: &CatArgs, color: ColorChoice) -> Result<bool, CliError> {
-    let filter = filter_of(args);
+    let filter = filter_of(&args.filters, args.since, args.until);
     let mut printer = Printer::new(print_options(args, color), Output::stdout()?, color.for_stderr());
     let mut sources = open_sources(args, &mut printer)?;
     match args.lines {
@@ -57,7 +59,7 @@ pub(crate) fn run(args: &CatArgs, color: ColorChoice) -> Result<bool, CliError> 
     Ok(!printer.has_failed)
 }
 
-fn filter_of(args: &CatArgs) -> Filter {
+fn filter_of(args: &FilterArgs, since_ns: Option<u64>, until_ns: Option<u64>) -> Filter {
     let needles = |texts: &[String]| {
         texts
             .iter()
@@ -66,8 +68,8 @@ fn filter_of(args: &CatArgs) -> Filter {
     };
     Filter {
         level: args.level,
-        since_ns: args.since,
-        until_ns: args.until,
+        since_ns,
+        until_ns,
         wanted: needles(&args.grep),
         unwanted: needles(&args.exclude),
         modules: args.module.clone(),
@@ -87,12 +89,14 @@ fn print_options(args: &CatArgs, color: ColorChoice) -> PrintOptions {
         paint,
         safe: paint.on || std::io::stdout().is_terminal(),
         with_name: args.with_filename,
-        marked: args
-            .grep
-            .iter()
-            .map(|text| Needle::new(text, args.ignore_case))
-            .collect(),
+        marked: marked(&args.filters),
     }
+}
+
+/// What is marked where it is found.
+fn marked(args: &FilterArgs) -> Vec<Needle> {
+    let texts = args.grep.iter();
+    texts.map(|text| Needle::new(text, args.ignore_case)).collect()
 }
 
 /// One source for each file, or with `--all` for each log. What cannot be found is told, and the rest goes on.

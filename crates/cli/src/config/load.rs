@@ -45,7 +45,6 @@ impl Refused {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reading {
     /// For the agent, which is us: such a file is refused.
-    #[expect(dead_code, reason = "the command `agent` reads so")]
     ToObey,
     /// To check it, for an agent that may be somebody else: that is noted.
     ToCheck,

@@ -82,6 +82,7 @@ impl Parts {
             rules: RulesFile::from_file(rules, path)?,
             table: growing("callsites")?,
             buffers: Buffers::create(&file, Path::new("drain"), &[], 0, 0, BUFFER_BYTES_MIN)?,
+            keep: None,
         })
     }
 }

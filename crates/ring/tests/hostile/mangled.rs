@@ -195,6 +195,7 @@ pub(crate) fn make_session(run_dir: &Path) -> Session {
         sink_count: 2,
         buffers_per_sink: 4,
         buffer_bytes: BUFFER_BYTES_MIN,
+        keep_bytes: 0,
     };
     let (session, failed) = Session::create(&options).expect("a session can be made");
     assert!(failed.is_empty());

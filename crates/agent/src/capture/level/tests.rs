@@ -3,9 +3,15 @@
 use super::*;
 use Level::{Debug, Error, Fatal, Info, Trace, Warn};
 
+fn assert_levels(lines: &[(&str, Level)]) {
+    for (line, level) in lines {
+        assert_eq!(recognise(line.as_bytes()), Some(*level), "{line}");
+    }
+}
+
 #[test]
-fn levels_of_common_formats_are_found() {
-    for (line, level) in [
+fn levels_in_the_first_word_or_in_brackets_are_found() {
+    assert_levels(&[
         // First word.
         ("INFO started", Info),
         ("ERROR: disk full", Error),
@@ -39,7 +45,12 @@ fn levels_of_common_formats_are_found() {
         ("[2026-11-21 12:34:56 +0000] [417] [INFO] gunicorn", Info),
         ("[2026-11-21T12:34:56Z WARN  app::net] env_logger", Warn),
         ("[417:417:1121/123456.789:ERROR:gpu.cc(42)] chromium", Error),
-        // Times.
+    ]);
+}
+
+#[test]
+fn levels_behind_a_time_are_found() {
+    assert_levels(&[
         ("2026-11-21T12:34:56.123456Z  INFO app: tracing", Info),
         ("2026-11-21 12:34:56,789 - app - ERROR - python", Error),
         (
@@ -60,7 +71,12 @@ fn levels_of_common_formats_are_found() {
         ("Nov 21 12:34:56 host app[417]: ERROR text", Error),
         ("Nov 21, 2026 12:34:56 PM INFO text", Info),
         ("Sat, 21 Nov 2026 WARN text", Warn),
-        // Others.
+    ]);
+}
+
+#[test]
+fn levels_of_other_formats_are_found() {
+    assert_levels(&[
         ("E1121 12:34:56.123456   417 file.cc:42] glog", Error),
         (
             "I20261121 12:34:56.123456   417 file.cc:42] glog with a year",
@@ -93,9 +109,7 @@ fn levels_of_common_formats_are_found() {
             "\x1b[0m\x1b[1m\x1b[38;5;9merror\x1b[0m\x1b[1m: cargo\x1b[0m",
             Error,
         ),
-    ] {
-        assert_eq!(recognise(line.as_bytes()), Some(level), "{line}");
-    }
+    ]);
 }
 
 #[test]

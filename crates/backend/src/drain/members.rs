@@ -1,0 +1,118 @@
+//! Sessions that come to a drain and go: those of other processes, at an agent.
+
+use super::{Drain, Order};
+use crate::backend::END_LEVEL;
+use crate::feed::{Feed, Member};
+use crate::inside::Inside;
+use crate::keep::Keep;
+use crate::keep::memory::Memory;
+use crate::reader::{NO_RECORD, Reader};
+use crate::source::Source;
+use logdrive_ring::{Consumer, SharedSession};
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+
+impl Drain {
+    /// Does what other threads have asked for.
+    pub(super) fn follow_orders(&mut self) {
+        while let Some(Ok(order)) = self.orders.as_ref().map(Receiver::try_recv) {
+            match order {
+                Order::Join(session) => self.join(session),
+                Order::Leave(id, text) => {
+                    let is = |feed: &&mut Feed| feed.source.shared_id() == Some(id);
+                    if let Some(feed) = self.feeds.iter_mut().flatten().find(is) {
+                        feed.leaving = Some(text);
+                    }
+                }
+                Order::Route(router) => {
+                    self.router = Some(router);
+                    self.feeds.iter_mut().flatten().for_each(Feed::forget_sites);
+                }
+                Order::Dump(whose, span, because) => self.want_dump(&whose, span, &because),
+                Order::Record(recorder) => self.set_recorder(recorder),
+                Order::Sink(outlet) => {
+                    self.outlets.push(*outlet);
+                    self.inside = Inside::new(&self.outlets);
+                    self.feeds.iter_mut().flatten().for_each(Feed::forget_sites);
+                }
+            }
+        }
+    }
+
+    /// Takes a session over, new or from an earlier drain: from where that one's journal says.
+    fn join(&mut self, session: Arc<SharedSession>) {
+        let (own, found) = (self.buffers.journal(), session.header().journal());
+        let is_new = found == 0;
+        let epoch = self
+            .buffers
+            .ancestors()
+            .iter()
+            .find(|ancestor| ancestor.id == found)
+            // What this very drain has taken it has also released.
+            .map_or(0, |ancestor| ancestor.epoch);
+        session.header().store_calibration(&self.calibration);
+        self.coarse |= session.is_coarse();
+        let member = Member {
+            app: session.app().to_owned(),
+            pid: session.peer().pid,
+            uid: session.peer().uid,
+        };
+        let options = self
+            .recorder
+            .as_ref()
+            .and_then(|recorder| recorder.keeping(&member));
+        let mut feed = Feed::new(Source::Shared(Arc::clone(&session)), epoch, Some(member));
+        feed.keep = options.map(|options| Keep::new(Memory::private(options.bytes), options));
+        if !is_new {
+            feed.take_untold_drops();
+        }
+        let number = match self.feeds.iter().position(Option::is_none) {
+            Some(number) => number,
+            None => {
+                self.feeds.push(None);
+                self.feeds.len() - 1
+            }
+        };
+        for ring in feed.fresh_rings() {
+            let consumer = Consumer::adopt(ring, epoch);
+            consumer.settle();
+            self.readers.push(Reader::new(consumer, number));
+        }
+        session.header().store_journal(own);
+        // Rings that are still to come are new.
+        feed.epoch = 0;
+        if let Some(place) = self.feeds.get_mut(number) {
+            *place = Some(feed);
+        }
+    }
+
+    /// Forgets sessions that are over and drained, with what is to be said of them; `false` while one is not drained.
+    pub(super) fn let_go(&mut self) -> bool {
+        let mut all = true;
+        for number in 1..self.feeds.len() {
+            let Some(Some(feed)) = self.feeds.get(number) else {
+                continue;
+            };
+            if feed.leaving.is_none() {
+                continue;
+            }
+            let is_left = |reader: &Reader| {
+                reader.feed == number
+                    && !reader.quarantined
+                    && (reader.head.time_ticks != NO_RECORD
+                        || reader.consumer.pending_bytes().unwrap_or(0) > 0)
+            };
+            if self.readers.iter().any(is_left) || feed.keep.as_ref().is_some_and(Keep::is_busy) {
+                all = false;
+                continue;
+            }
+            self.tell_drops_of(number, true);
+            if let Some(Some(text)) = self.feeds[number].as_ref().and_then(|feed| feed.leaving.clone()) {
+                self.tell(END_LEVEL, &text);
+            }
+            self.readers.retain(|reader| reader.feed != number);
+            self.feeds[number] = None;
+        }
+        all
+    }
+}

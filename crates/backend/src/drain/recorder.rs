@@ -1,0 +1,552 @@
+//! The flight recorder at the drain: records that no sink takes go to the memory of their process, and from there to the
+//! sinks when something happens.
+//!
+//! What is written of a memory is written in slices between passes, and only while the sinks have buffers to spare, so
+//! that neither rings nor records of the moment wait for it.
+
+use super::{Drain, site_of};
+use crate::feed::Feed;
+use crate::inside::Inside;
+use crate::keep::memory::Memory;
+use crate::keep::{Dump, Keep, Recorder, Wanted, with_commas};
+use crate::layout::{Line, Thread};
+use crate::limits::{DUMP_SLICE_RECORDS, KEEP_ROOM_TRIES, NO_PROGRESS_MS};
+use crate::outlet::{SinkDrop, Staged};
+use crate::reader::ReadError;
+use logdrive_ring::clock::monotonic_ns;
+use logdrive_wire::Level;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Whose memory is to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// That of the process itself.
+    Own,
+    /// Those of all processes of an application.
+    App(String),
+    /// That of the process of a session.
+    Session(u64),
+}
+
+impl Whose {
+    fn is(&self, feed: &Feed) -> bool {
+        match self {
+            Self::Own => feed.member.is_none(),
+            Self::App(app) => feed.member.as_ref().is_some_and(|member| member.app == *app),
+            Self::Session(id) => feed.source.shared_id() == Some(*id),
+        }
+    }
+}
+
+/// How far dumps came between two passes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dumping {
+    /// There are none.
+    None,
+    /// There is more to write, and room for it.
+    Moves,
+    /// There is more to write, and the sinks are busy.
+    Waits,
+}
+
+/// What became of records that may be kept.
+struct KeptRun {
+    records: u64,
+    no_room: bool,
+    /// The callsite of the last record has what is kept written.
+    trigger: Option<usize>,
+    result: Result<(), ReadError>,
+}
+
+impl Drain {
+    /// Keeps records of one ring up to a time, and stops at one that a sink takes; whether it has kept any.
+    pub(super) fn keep_run(
+        &mut self,
+        index: usize,
+        until: u64,
+        counted: &mut u64,
+    ) -> Result<bool, ReadError> {
+        let number = self.readers[index].feed;
+        let mut has_kept = false;
+        for _ in 0..KEEP_ROOM_TRIES {
+            let run = self.keep_some(index, until);
+            *counted += run.records;
+            has_kept |= run.records > 0;
+            run.result?;
+            if let Some(id) = run.trigger {
+                self.note_trigger(number, id);
+            }
+            if !run.no_room {
+                break;
+            }
+            self.make_room_to_keep(number);
+        }
+        Ok(has_kept)
+    }
+
+    fn keep_some(&mut self, index: usize, until: u64) -> KeptRun {
+        let mut run = KeptRun {
+            records: 0,
+            no_room: false,
+            trigger: None,
+            result: Ok(()),
+        };
+        let reader = &mut self.readers[index];
+        let Some(Some(Feed {
+            sites,
+            keep: Some(keep),
+            ..
+        })) = self.feeds.get_mut(reader.feed)
+        else {
+            return run;
+        };
+        let mut routed = 0;
+        while reader.head.time_ticks <= until && run.result.is_ok() && run.trigger.is_none() {
+            let id = reader.head.callsite_id as usize;
+            let Some(Some(site)) = sites.get(id) else { break };
+            if !site.keeps || (run.records > 0 && site.routed != routed) {
+                break;
+            }
+            if !keep.memory.push(
+                &reader.head,
+                reader.thread_id,
+                &reader.thread_name,
+                reader.payload(),
+            ) {
+                run.no_room = true;
+                break;
+            }
+            routed = site.routed;
+            site.counts.add(0);
+            run.records += 1;
+            run.trigger = site.trigger.is_some().then_some(id);
+            if reader.head.time_ticks < self.newest_ticks {
+                // Relaxed: a statistic.
+                self.counts.late.fetch_add(1, Ordering::Relaxed);
+            }
+            self.newest_ticks = self.newest_ticks.max(reader.head.time_ticks);
+            run.result = reader.advance();
+        }
+        if run.records > 0 {
+            for number in 0..self.outlets.len() {
+                let reason = match routed >> number & 1 {
+                    1 => SinkDrop::Level,
+                    _ => SinkDrop::Elsewhere,
+                };
+                self.buffers.count_dropped(number, reason as usize, run.records);
+            }
+        }
+        run
+    }
+
+    /// The memory is full of what is on its way to the log.
+    #[cold]
+    fn make_room_to_keep(&mut self, number: usize) {
+        self.commit();
+        let is_taking = |drain: &Self| drain.keep(number).is_some_and(|keep| keep.memory.is_taking());
+        if !is_taking(self) {
+            return;
+        }
+        if self.dump_slice(number) == 0
+            && let Some(keep) = self.keep_mut(number)
+        {
+            let lost = keep.memory.skip_chunk();
+            if let Some(dump) = &mut keep.dump {
+                dump.lost += lost;
+            }
+        }
+        self.commit();
+    }
+
+    fn keep(&self, number: usize) -> Option<&Keep> {
+        self.feeds.get(number)?.as_ref()?.keep.as_ref()
+    }
+
+    fn keep_mut(&mut self, number: usize) -> Option<&mut Keep> {
+        self.feeds.get_mut(number)?.as_mut()?.keep.as_mut()
+    }
+
+    /// A record of a callsite has been taken: where that has what is kept written, begins with it.
+    pub(super) fn note_trigger(&mut self, number: usize, id: usize) {
+        let Some(place) = site_of(&self.feeds, number, id).and_then(|site| site.trigger.as_deref()) else {
+            return;
+        };
+        let Some(keep) = self.keep(number) else { return };
+        if keep.dump.is_some() || monotonic_ns() < keep.paused_until_ns {
+            return;
+        }
+        let wanted = Wanted {
+            span: keep.options.before,
+            because: format!("of {place}"),
+            request: None,
+        };
+        let reference_ticks = self.newest_ticks;
+        self.start_dump(number, &wanted, reference_ticks);
+    }
+
+    /// Does what another thread has asked for.
+    pub(super) fn want_dump(&mut self, whose: &Whose, span: Option<Duration>, because: &str) {
+        for feed in self.feeds.iter_mut().flatten().filter(|feed| whose.is(feed)) {
+            if let Some(keep) = feed.keep.as_mut().filter(|keep| keep.wanted.is_none()) {
+                keep.wanted = Some(Wanted {
+                    span,
+                    because: because.to_owned(),
+                    request: None,
+                });
+            }
+        }
+    }
+
+    /// Other flight recorders from now on; what is kept stays where it is kept as before.
+    pub(super) fn set_recorder(&mut self, recorder: Box<dyn Recorder>) {
+        for feed in self.feeds.iter_mut().flatten() {
+            if let Some(member) = &feed.member {
+                let found = recorder.keeping(member);
+                feed.keep = match (found, feed.keep.take()) {
+                    (Some(options), Some(keep)) if options.bytes == keep.options.bytes => {
+                        Some(Keep { options, ..keep })
+                    }
+                    (Some(options), _) => Some(Keep::new(Memory::private(options.bytes), options)),
+                    (None, _) => None,
+                };
+                feed.forget_sites();
+            }
+        }
+        self.recorder = Some(recorder);
+    }
+
+    /// Whether somebody wants something written, so that all that is committed has to be taken first.
+    pub(super) fn poll_keeps(&mut self) -> bool {
+        let mut is_wanted = false;
+        for keep in self
+            .feeds
+            .iter_mut()
+            .flatten()
+            .filter_map(|feed| feed.keep.as_mut())
+        {
+            keep.poll();
+            is_wanted |= keep.wanted.is_some();
+        }
+        is_wanted
+    }
+
+    /// Begins dumps that somebody wants, and writes a slice of each.
+    pub(super) fn write_kept(&mut self) -> Dumping {
+        let mut dumping = Dumping::None;
+        for number in 0..self.feeds.len() {
+            let Some(keep) = self.keep_mut(number) else {
+                continue;
+            };
+            if keep.dump.is_none()
+                && let Some(wanted) = keep.wanted.take()
+            {
+                let reference_ticks = self.now_ticks();
+                self.start_dump(number, &wanted, reference_ticks);
+            }
+            if self.keep(number).is_some_and(|keep| keep.dump.is_some()) {
+                let moved = self.dump_slice(number);
+                dumping = match dumping {
+                    Dumping::None | Dumping::Waits if moved == 0 => Dumping::Waits,
+                    _ => Dumping::Moves,
+                };
+                self.give_up_stuck(number, moved);
+            }
+            self.answer(number);
+        }
+        dumping
+    }
+
+    /// Tells whoever asked for a dump that it is in the log.
+    fn answer(&mut self, number: usize) {
+        let Some(Some(Feed { keep: Some(keep), .. })) = self.feeds.get_mut(number) else {
+            return;
+        };
+        if let Some((request, records, mark)) = keep.answer
+            && self.marks.has_reached(mark)
+        {
+            keep.answer = None;
+            if let Some(file) = keep.memory.file() {
+                file.answer(request, records);
+            }
+        }
+    }
+
+    /// Begins to write what is kept, back from a time.
+    fn start_dump(&mut self, number: usize, wanted: &Wanted, reference_ticks: u64) {
+        let rate = u128::from(self.calibration.ns_per_tick_q32);
+        let from_ticks = match wanted.span {
+            Some(span) if rate > 0 => {
+                let ticks = u64::try_from((span.as_nanos() << 32) / rate).unwrap_or(u64::MAX);
+                reference_ticks.saturating_sub(ticks)
+            }
+            _ => 0,
+        };
+        let marks = std::sync::Arc::clone(&self.marks);
+        let calibration = self.calibration;
+        let Some(keep) = self.keep_mut(number) else { return };
+        let Some((records, oldest_ticks)) = keep.memory.take_from(from_ticks) else {
+            keep.answer = wanted.request.map(|request| (request, 0, marks.request()));
+            return;
+        };
+        if wanted.request.is_none() {
+            keep.paused_until_ns = monotonic_ns().saturating_add(keep.options.pause.as_nanos() as u64);
+        }
+        keep.dump = Some(Dump {
+            request: wanted.request,
+            ..Dump::default()
+        });
+        let sinks = keep.sinks;
+        let since_ns = calibration
+            .unix_ns(reference_ticks)
+            .saturating_sub(calibration.unix_ns(oldest_ticks));
+        let seconds = since_ns as f64 / 1e9;
+        let text = format!(
+            "flight recorder: {} of the last {seconds:.1} s {}, because {}",
+            records_text(records),
+            if records == 1 { "follows" } else { "follow" },
+            wanted.because
+        );
+        self.tell_kept(sinks, &text);
+    }
+
+    /// Writes the next records of a dump, as many as do not hold anybody up; how many those were.
+    fn dump_slice(&mut self, number: usize) -> u64 {
+        let mut moved = 0;
+        while moved < DUMP_SLICE_RECORDS {
+            match self.keep(number) {
+                Some(keep) if keep.memory.front().is_some() => {}
+                _ => {
+                    self.end_dump(number);
+                    break;
+                }
+            }
+            if !self.dump_one(number) {
+                break;
+            }
+            moved += 1;
+        }
+        if moved > 0
+            && let Some(dump) = self.keep_mut(number).and_then(|keep| keep.dump.as_mut())
+        {
+            dump.waiting_since_ns = None;
+        }
+        moved
+    }
+
+    /// Writes one record; `false` while a sink has no buffer to spare.
+    fn dump_one(&mut self, number: usize) -> bool {
+        let mut has_loaded = false;
+        loop {
+            let Some(Some(feed)) = self.feeds.get_mut(number) else {
+                return false;
+            };
+            let Some(keep) = &feed.keep else { return false };
+            let Some(kept) = keep.memory.front() else {
+                return false;
+            };
+            let stuck = keep.dump.as_ref().map_or(0, |dump| dump.stuck);
+            let Some(Some(site)) = feed.sites.get(kept.callsite_id as usize) else {
+                if std::mem::replace(&mut has_loaded, true) {
+                    // A damaged number; there is nothing to be said about its bytes.
+                    self.settle_front(number, false);
+                    return true;
+                }
+                feed.load_sites(&self.outlets, self.router.as_ref(), self.recorder.as_deref());
+                continue;
+            };
+            let line = Line {
+                unix_ns: self.calibration.unix_ns(kept.time_ticks),
+                thread: Thread {
+                    name: kept.thread_name,
+                    id: kept.thread_id,
+                },
+                payload: kept.payload,
+            };
+            let sinks = site.dump_sinks & !stuck;
+            let mut full = None;
+            self.staged.clear();
+            for (number, outlet) in self.outlets.iter_mut().enumerate() {
+                let staged = match site.plans.get(number) {
+                    Some(Some(plan)) if sinks >> number & 1 == 1 => outlet.stage_kept(plan, &line),
+                    _ => Staged::Dropped(SinkDrop::Elsewhere),
+                };
+                if staged == Staged::Full {
+                    full = Some(number);
+                    break;
+                }
+                self.staged.push(staged);
+            }
+            let Some(full) = full else {
+                let is_line = |staged: &Staged| matches!(staged, Staged::Line(_));
+                let is_written = self.staged.iter().any(is_line);
+                for (outlet, staged) in self.outlets.iter_mut().zip(&self.staged) {
+                    outlet.accept(*staged, Level::Trace, false);
+                }
+                self.settle_front(number, is_written);
+                return true;
+            };
+            if !self.outlets[full].has_slack() || !self.make_room(full, Level::Trace) {
+                return false;
+            }
+        }
+    }
+
+    fn settle_front(&mut self, number: usize, is_written: bool) {
+        if let Some(keep) = self.keep_mut(number) {
+            keep.memory.advance(is_written);
+            if let Some(dump) = &mut keep.dump {
+                dump.written += u64::from(is_written);
+                dump.lost += u64::from(!is_written);
+            }
+        }
+    }
+
+    /// Everything of a dump is laid out.
+    fn end_dump(&mut self, number: usize) {
+        let marks = std::sync::Arc::clone(&self.marks);
+        let Some(keep) = self.keep_mut(number) else { return };
+        let Some(dump) = keep.dump.take() else { return };
+        keep.answer = match dump.request {
+            Some(request) => Some((request, dump.written, marks.request())),
+            None => keep.answer,
+        };
+        let sinks = keep.sinks & !dump.stuck;
+        let text = match dump.lost {
+            0 => "flight recorder: end".to_owned(),
+            lost => format!(
+                "flight recorder: end; {} could not be written in time",
+                records_text(lost)
+            ),
+        };
+        self.tell_kept(sinks, &text);
+    }
+
+    /// A dump goes on without sinks that have had no room for five seconds.
+    fn give_up_stuck(&mut self, number: usize, moved: u64) {
+        if moved > 0 {
+            return;
+        }
+        let now_ns = monotonic_ns();
+        let has_no_slack: u32 = (0..self.outlets.len())
+            .filter(|sink| !self.outlets[*sink].has_slack())
+            .map(|sink| 1 << sink)
+            .sum();
+        let Some(keep) = self.keep_mut(number) else { return };
+        let sinks = keep.sinks;
+        let Some(dump) = &mut keep.dump else { return };
+        let since_ns = *dump.waiting_since_ns.get_or_insert(now_ns);
+        if now_ns.saturating_sub(since_ns) < NO_PROGRESS_MS * 1_000_000 {
+            return;
+        }
+        dump.stuck |= has_no_slack;
+        dump.waiting_since_ns = None;
+        if sinks & !dump.stuck == 0 {
+            let held_before = keep.memory.counts().forgotten;
+            while keep.memory.is_taking() {
+                keep.memory.skip_chunk();
+            }
+            dump.lost += keep.memory.counts().forgotten - held_before;
+        }
+    }
+
+    /// A line that frames a dump, whatever the sinks' level.
+    fn tell_kept(&mut self, sinks: u32, text: &str) {
+        for number in 0..self.outlets.len() {
+            if sinks >> number & 1 == 0 {
+                continue;
+            }
+            let tell = |inside: &Inside, drain_outlets: &mut [crate::outlet::Outlet]| {
+                inside.frame(&mut drain_outlets[number], number, text)
+            };
+            if !tell(&self.inside, &mut self.outlets) && self.make_room(number, Level::Info) {
+                tell(&self.inside, &mut self.outlets);
+            }
+        }
+    }
+
+    /// Writes all that a dead process has kept: the number of records. Stops where a sink takes nothing.
+    pub(crate) fn dump_dead(&mut self, because: &str) -> u64 {
+        let Some(keep) = self.keep(0) else { return 0 };
+        let wanted = Wanted {
+            span: keep.options.before,
+            because: because.to_owned(),
+            request: None,
+        };
+        let on_crash = keep.options.on_crash;
+        let written_before = keep.memory.counts().written;
+        if on_crash {
+            self.start_dump(0, &wanted, self.newest_ticks_kept());
+            while !self.failed && self.keep(0).is_some_and(|keep| keep.dump.is_some()) {
+                self.dump_slice(0);
+            }
+        }
+        self.keep(0)
+            .map_or(0, |keep| keep.memory.counts().written - written_before)
+    }
+
+    /// Whether a sink took nothing, so that the rest was left where it is.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// The last time that a dead process has left.
+    fn newest_ticks_kept(&self) -> u64 {
+        let newest = self.keep(0).map_or(0, |keep| keep.memory.newest_ticks());
+        newest.max(self.newest_ticks)
+    }
+
+    /// The logger ends in order: nothing has happened that would have it written.
+    pub(super) fn forget_kept(&mut self) {
+        for keep in self
+            .feeds
+            .iter_mut()
+            .flatten()
+            .filter_map(|feed| feed.keep.as_mut())
+        {
+            keep.memory.clear();
+        }
+    }
+
+    /// Whether a dump goes on or is to begin.
+    pub(super) fn is_dumping(&self) -> bool {
+        self.feeds()
+            .filter_map(|feed| feed.keep.as_ref())
+            .any(Keep::is_busy)
+    }
+
+    pub(super) fn has_kept(&self) -> bool {
+        let mut keeps = self.feeds().filter_map(|feed| feed.keep.as_ref());
+        keeps.any(|keep| keep.memory.has_changed())
+    }
+
+    /// Notes for an epoch what counts of the memories.
+    pub(super) fn note_kept(&mut self, epoch: u64) {
+        for keep in self
+            .feeds
+            .iter_mut()
+            .flatten()
+            .filter_map(|feed| feed.keep.as_mut())
+        {
+            keep.memory.note(epoch, self.epoch);
+        }
+    }
+
+    /// The epoch is published.
+    pub(super) fn committed_kept(&mut self) {
+        for keep in self
+            .feeds
+            .iter_mut()
+            .flatten()
+            .filter_map(|feed| feed.keep.as_mut())
+        {
+            keep.memory.committed();
+        }
+    }
+}
+
+/// `1 record`, `18,204 records`
+fn records_text(records: u64) -> String {
+    let plural = if records == 1 { "" } else { "s" };
+    format!("{} record{plural}", with_commas(records))
+}

@@ -1,0 +1,173 @@
+//! One session that is followed: its rings, and the callsites that it has registered so far.
+
+use super::watched::Watched;
+use super::{FollowOptions, Followed, From, thread_of};
+use crate::layout::{Layout, Line, Plan, ProcessInfo};
+use logdrive_ring::clock::ticks_of;
+use logdrive_ring::{Calibration, SessionView};
+use logdrive_wire::{Callsite, Level};
+
+/// A callsite with its line plans.
+#[derive(Debug)]
+pub(super) struct Site {
+    level: Level,
+    pub(super) plain: Plan,
+    pub(super) named: Plan,
+}
+
+/// A session.
+#[derive(Debug)]
+pub(super) struct Process {
+    pub(super) id: u64,
+    pub(super) view: SessionView,
+    pub(super) info: ProcessInfo,
+    layout: Layout,
+    pub(super) rings: Vec<Watched>,
+    /// Rings below this number are watched, or cannot be opened.
+    rings_known: u32,
+    /// Callsites by their number; those that no record has named are not compiled.
+    sites: Vec<Option<Site>>,
+    /// How much of the table was read.
+    table: (u32, u64),
+    pub(super) calibration: Calibration,
+    pub(super) has_ended: bool,
+    pub(super) damaged: u64,
+}
+
+impl Process {
+    pub(super) fn new(id: u64, view: SessionView, info: ProcessInfo, layout: Layout, from: From) -> Self {
+        let calibration = Calibration {
+            base_ticks: 0,
+            base_unix_ns: view.header().start_unix_ns(),
+            ns_per_tick_q32: 0,
+        };
+        let mut process = Self {
+            id,
+            view,
+            info,
+            layout,
+            rings: Vec::new(),
+            rings_known: 0,
+            sites: Vec::new(),
+            table: (0, 0),
+            calibration,
+            has_ended: false,
+            damaged: 0,
+        };
+        process.open_rings(from);
+        process
+    }
+
+    fn open_rings(&mut self, from: From) {
+        let count = self.view.header().ring_count();
+        if count <= self.rings_known {
+            return;
+        }
+        let (rings, broken) = self.view.rings_from(self.rings_known);
+        self.rings_known = count;
+        self.rings
+            .extend(rings.into_iter().map(|ring| Watched::new(ring, from)));
+        self.damaged += broken.len() as u64;
+    }
+
+    /// Looks at what the process and its drain have changed.
+    pub(super) fn renew(&mut self) {
+        // Without one the last serves; a new session has none for a moment.
+        self.calibration = self.view.header().calibration().unwrap_or(self.calibration);
+        // Rings that were made while the session was followed are followed from their first record on.
+        if !self.has_ended {
+            self.open_rings(From::Oldest);
+        }
+    }
+
+    pub(super) fn now_ticks(&self) -> u64 {
+        ticks_of(self.view.header().clock_source())
+    }
+
+    pub(super) fn is_taken(&self) -> bool {
+        self.rings.iter().all(Watched::is_taken)
+    }
+
+    pub(super) fn missed(&self) -> u64 {
+        self.rings
+            .iter()
+            .fold(0, |sum: u64, ring| sum.saturating_add(ring.missed()))
+    }
+
+    /// Gives the record at the front of a ring away, unless its level is too low.
+    pub(super) fn take_front<E>(
+        &mut self,
+        ring: usize,
+        options: &FollowOptions,
+        space: &mut [u8],
+        each: &mut impl FnMut(&mut Followed<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Some(id) = self
+            .rings
+            .get(ring)
+            .and_then(Watched::front)
+            .map(|(_, id, _)| id as usize)
+        else {
+            return Ok(());
+        };
+        if !matches!(self.sites.get(id), Some(Some(_))) {
+            self.load_sites();
+        }
+        let mut outcome = Ok(());
+        let watched = self.rings.get(ring);
+        match (self.sites.get(id), watched, watched.and_then(Watched::front)) {
+            (Some(Some(site)), Some(watched), Some((unix_ns, _, payload)))
+                if site.level >= options.min_level =>
+            {
+                outcome = each(&mut Followed {
+                    process: &self.info,
+                    id: self.id,
+                    level: site.level,
+                    unix_ns,
+                    thread: &watched.thread_name,
+                    record: Line {
+                        unix_ns,
+                        thread: thread_of(watched),
+                        payload,
+                    },
+                    site,
+                    layout: &mut self.layout,
+                    space,
+                });
+            }
+            (Some(Some(_)), ..) => {}
+            _ => self.damaged += 1,
+        }
+        if let Some(watched) = self.rings.get_mut(ring) {
+            watched.advance();
+        }
+        outcome
+    }
+
+    /// Reads callsites that were registered since the last time. A ring full of rubbish does not make it read again.
+    #[cold]
+    fn load_sites(&mut self) {
+        let header = self.view.header();
+        let table = (header.callsite_count(), header.table_bytes());
+        if table == self.table {
+            return;
+        }
+        // A table that cannot be read now is tried again when it has grown.
+        self.table = table;
+        for (id, bytes) in self.view.callsites().unwrap_or_default() {
+            let id = id as usize;
+            if self.sites.len() <= id {
+                self.sites.resize_with(id + 1, || None);
+            }
+            if let Some(slot @ None) = self.sites.get_mut(id)
+                && let Ok(callsite) = Callsite::decode(&bytes)
+            {
+                *slot = Some(Site {
+                    level: callsite.level,
+                    plain: self.layout.compile(&callsite),
+                    named: self.layout.compile_for(&callsite, &self.info),
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! `logdrive agent`: the service that hands sessions to processes and writes their logs.
+
+use crate::config::load::{DEFAULT_PATH, Loaded, Reading, load};
+use crate::config::user_places;
+use crate::error::CliError;
+use crate::paint::{ColorChoice, Style};
+use clap::Args;
+use logdrive_agent::config::{AgentConfig, Places};
+use logdrive_agent::{Agent, StartError};
+use logdrive_backend::Stopped;
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+const AGENT_EXAMPLES: &str = "\
+Examples:
+  logdrive agent                          as /etc/logdrive/logdrive.toml says
+  logdrive agent --user                   an agent of one's own, below $XDG_RUNTIME_DIR
+  logdrive agent --config shop.toml       as another file says
+  logdrive config init > logdrive.toml    a commented file with all defaults
+  LOGDRIVE_AGENT=/run/logdrive/agent.sock ./shop
+                                          a program that logs through the agent
+
+Signals: HUP reads the configuration again and opens all files anew; a file that is wrong changes nothing. TERM and INT
+write what was taken, and end; processes go on, and wait for the next agent.";
+
+/// Drain the logs of many processes, in one place
+///
+/// Listens on a Unix socket, gives each process that asks its shared memory, writes the records of all of them to the sinks
+/// that the configuration names, and outlives them: what a killed process had logged is written, with how it ended. When
+/// the agent itself is killed, the next one goes on where it stopped; nothing is lost or written twice.
+#[derive(Debug, Args)]
+#[command(after_long_help = AGENT_EXAMPLES)]
+pub(crate) struct AgentArgs {
+    /// The configuration; without it and without the default file, the defaults hold
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Run an agent of one's own: the defaults lie below $XDG_RUNTIME_DIR and $XDG_STATE_HOME
+    #[arg(long, conflicts_with = "config")]
+    pub(crate) user: bool,
+    /// Listen on this socket, whatever the configuration says
+    #[arg(long, value_name = "PATH")]
+    pub(crate) socket: Option<PathBuf>,
+}
+
+/// Runs the agent until it is told to end. `false` when something was not written.
+pub(crate) fn run(args: &AgentArgs, color: ColorChoice) -> Result<bool, CliError> {
+    let signals = Signals::hold()?;
+    let Some(config) = configuration(args, color)? else {
+        return Ok(false);
+    };
+    let mut agent = Agent::start(config)?;
+    say(color, "listens", &format!("on {}", agent.socket().display()));
+    loop {
+        agent.turn();
+        match signals.next() {
+            Some(Signal::SIGHUP) => reload(&mut agent, args, color),
+            Some(Signal::SIGUSR1) => agent.reopen(),
+            Some(_) => break,
+            None => {}
+        }
+    }
+    Ok(agent.stop() == Stopped::Complete)
+}
+
+/// What the file says, or the defaults. `None` when the file is wrong, which has been said.
+fn configuration(args: &AgentArgs, color: ColorChoice) -> Result<Option<AgentConfig>, CliError> {
+    let path = match &args.config {
+        Some(path) => Some(path.as_path()),
+        None if args.user => None,
+        None => Some(Path::new(DEFAULT_PATH)).filter(|path| path.exists()),
+    };
+    let mut config = match path {
+        None if args.user => AgentConfig::at(&user_places()?),
+        None => AgentConfig::at(&Places::system()),
+        Some(path) => match load(path, Reading::ToObey)? {
+            Ok(Loaded { config, notes }) => {
+                notes.iter().for_each(|note| say(color, "note", note));
+                config
+            }
+            Err(refused) => {
+                // Where it cannot be said, the exit status says it.
+                let _ = write!(io::stderr(), "{}", refused.report(color.for_stderr()));
+                return Ok(None);
+            }
+        },
+    };
+    if let Some(socket) = &args.socket {
+        config.socket.clone_from(socket);
+    }
+    Ok(Some(config))
+}
+
+/// Reads the configuration again. What is wrong is said here and in the log, and nothing changes.
+fn reload(agent: &mut Agent, args: &AgentArgs, color: ColorChoice) {
+    agent.reopen();
+    let said = match configuration(args, color) {
+        Ok(Some(config)) => match agent.reload(config) {
+            Ok(later) if later.is_empty() => "the configuration was read again".to_owned(),
+            Ok(later) => {
+                let later: Vec<String> = later.iter().map(ToString::to_string).collect();
+                format!("the configuration was read again; after a restart: {}", later.join("; "))
+            }
+            Err(error) => format!("the configuration stays as it was: {error}"),
+        },
+        Ok(None) => "the configuration stays as it was: the file is wrong, see `logdrive config check`".to_owned(),
+        Err(error) => format!("the configuration stays as it was: {error}"),
+    };
+    say(color, "reload", &said);
+    agent.notice(said);
+}
+
+/// A line on standard error, for whoever started the service.
+fn say(color: ColorChoice, what: &str, text: &str) {
+    let title = format!("{what}:");
+    let what = color.for_stderr().the(Style::Good, &title);
+    // A service whose standard error is closed runs on; the log has what matters.
+    let _ = writeln!(io::stderr(), "{what} {text}");
+}
+
+/// Signals that are read between two turns instead of acted upon.
+struct Signals {
+    incoming: SignalFd,
+}
+
+impl Signals {
+    fn hold() -> Result<Self, CliError> {
+        let held: SigSet = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM, Signal::SIGUSR1]
+            .into_iter()
+            .collect();
+        let system = |cause: nix::Error| CliError::Signals {
+            cause: io::Error::from(cause),
+        };
+        // Before any thread is started: they inherit it.
+        held.thread_block().map_err(system)?;
+        let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
+        let incoming = SignalFd::with_flags(&held, flags).map_err(system)?;
+        Ok(Self { incoming })
+    }
+
+    fn next(&self) -> Option<Signal> {
+        let found = self.incoming.read_signal().ok()??;
+        Signal::try_from(i32::try_from(found.ssi_signo).ok()?).ok()
+    }
+}
+
+impl From<StartError> for CliError {
+    fn from(cause: StartError) -> Self {
+        Self::Start { cause }
+    }
+}

@@ -1,0 +1,39 @@
+//! What can be said to `logdrive dump`.
+
+use crate::control_args::LiveArgs;
+use clap::Args;
+
+/// Write down what the flight recorder of a running program keeps in memory
+///
+/// A program may keep records below the level of its log in memory, until something happens: an error, a crash, or this
+/// command. They go to all of its sinks between two lines of the logger that say how many they are; then the memory is
+/// empty.
+#[derive(Debug, Args)]
+#[command(after_long_help = DUMP_EXAMPLES)]
+pub(crate) struct DumpArgs {
+    #[command(flatten)]
+    pub(crate) live: LiveArgs,
+    /// Only what is not older than this, and forget the rest: 30s, 10m, 2h
+    #[arg(long = "last", value_name = "TIME", value_parser = read_span)]
+    pub(crate) span_ns: Option<u64>,
+    /// Print one JSON object for each process
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const DUMP_EXAMPLES: &str = "\
+Examples:
+  logdrive dump shop               all that is kept, of all its processes
+  logdrive dump shop --last 30s    the last half minute
+  logdrive dump 4711               of one process
+
+The command ends when the records are with the kernel. A program keeps records when it was started
+with `Builder::keep`.
+
+Exit status: 0 all is well; 1 there is no such program, it keeps nothing, or it does not answer;
+2 the command line is wrong.";
+
+fn read_span(text: &str) -> Result<u64, String> {
+    let span_ns = crate::instant::read_span(text).filter(|ns| *ns > 0);
+    span_ns.ok_or_else(|| "write a time such as 30s, 10m or 2h".to_owned())
+}

@@ -1,0 +1,363 @@
+//! `logdrive tail`: what programs log, as it comes, all processes on one time line.
+//!
+//! Records come from the rings, which are observed (`logdrive_backend::follow`). What was logged before comes from the
+//! log files. Both meet at one moment: the follower begins first, then the files are read once they have everything up
+//! to that moment, which takes the time between two flushes of the log, 200 ms by default.
+
+mod past;
+mod wait;
+
+use crate::cat::{Format, Lines};
+use crate::error::CliError;
+use crate::instant::now_unix_ns;
+use crate::paint::{ColorChoice, Paint, Style};
+use crate::ps::tell;
+use crate::sessions::{Found, find_all, run_dirs, safe, select};
+use crate::tail_args::TailArgs;
+use logdrive_backend::follow::{Follow, FollowOptions, Followed, From, Looked};
+use logdrive_backend::layout::{LayoutOptions, Style as LayoutStyle};
+use logdrive_ring::SessionView;
+use logdrive_wire::Level;
+use past::Pasts;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use wait::{Pause, Signals};
+
+/// How often new processes are looked for.
+const SCAN_EVERY: Duration = Duration::from_millis(500);
+
+/// Runs the command.
+pub(crate) fn run(args: &TailArgs, color: ColorChoice) -> Result<(), CliError> {
+    let signals = Signals::hold()?;
+    let mut tail = Tail::new(args, color)?;
+    tail.scan()?;
+    if tail.known.is_empty() && !args.wait {
+        return Err(tail.nobody());
+    }
+    tail.show_past(&signals)?;
+    if args.no_follow {
+        tail.take(true)?;
+        return tail.finish();
+    }
+    let mut pause = Pause::new();
+    let mut scan_at = Instant::now() + SCAN_EVERY;
+    loop {
+        let looked = tail.follow.look();
+        let taken = tail.take(false)?;
+        tail.tell_gone();
+        if tail.is_over() {
+            return tail.finish();
+        }
+        if taken > 0 {
+            tail.lines.flush()?;
+        }
+        if Instant::now() >= scan_at {
+            tail.scan()?;
+            scan_at = Instant::now() + SCAN_EVERY;
+        }
+        if signals.wait(pause.after(&looked)) {
+            tail.follow.look();
+            tail.take(true)?;
+            return tail.finish();
+        }
+    }
+}
+
+/// A process that is, or was, followed.
+#[derive(Debug)]
+struct Known {
+    path: PathBuf,
+    app: String,
+    pid: u32,
+    /// Records up to the beginning come from its file.
+    has_file: bool,
+    has_ended: bool,
+}
+
+/// The command at work.
+struct Tail<'a> {
+    args: &'a TailArgs,
+    dirs: Vec<PathBuf>,
+    follow: Follow,
+    lines: Lines,
+    /// By the number under which it is followed.
+    known: BTreeMap<u64, Known>,
+    next_id: u64,
+    /// Records up to this time are past, of sessions that were there when the command began.
+    began_unix_ns: u64,
+    /// Whether lines name their process: once there was more than one.
+    names_process: bool,
+    has_begun: bool,
+    missed: u64,
+    stderr: Paint,
+}
+
+impl<'a> Tail<'a> {
+    fn new(args: &'a TailArgs, color: ColorChoice) -> Result<Self, CliError> {
+        let style = match args.format {
+            Format::Text => LayoutStyle::Text,
+            Format::Json => LayoutStyle::Json,
+            Format::Logfmt => LayoutStyle::Logfmt,
+        };
+        let options = FollowOptions {
+            layout: LayoutOptions::from(style),
+            min_level: args.filters.level.unwrap_or(Level::Trace),
+            ..FollowOptions::default()
+        };
+        Ok(Self {
+            args,
+            dirs: run_dirs(&args.run_dir)?,
+            follow: Follow::new(options),
+            lines: Lines::new(&args.filters, args.since, args.format, color)?,
+            known: BTreeMap::new(),
+            next_id: 0,
+            began_unix_ns: now_unix_ns(),
+            names_process: false,
+            has_begun: false,
+            missed: 0,
+            stderr: color.for_stderr(),
+        })
+    }
+
+    /// Looks for processes that have come or gone.
+    fn scan(&mut self) -> Result<(), CliError> {
+        let found = self.find()?;
+        for known in self.known.iter_mut().filter(|(_, known)| !known.has_ended) {
+            let is_alive = found
+                .iter()
+                .any(|found| found.path == known.1.path && found.holder.is_some());
+            if !is_alive {
+                known.1.has_ended = true;
+                self.follow.has_ended(*known.0);
+            }
+        }
+        for found in found {
+            let is_known = self
+                .known
+                .values()
+                .any(|known| known.path == found.path && !known.has_ended);
+            if !is_known && found.holder.is_some() {
+                self.add(found);
+            }
+        }
+        Ok(())
+    }
+
+    fn find(&self) -> Result<Vec<Found>, CliError> {
+        let mut dirs = self.dirs.clone();
+        // A session that is named by its path may lie anywhere.
+        let paths = self.args.names.iter().filter(|name| name.contains('/'));
+        for parent in paths.filter_map(|name| std::path::Path::new(name).parent()) {
+            if parent.is_dir() && !dirs.iter().any(|dir| dir == parent) {
+                dirs.push(parent.to_owned());
+            }
+        }
+        find_all(&dirs)
+    }
+
+    /// Follows a live session, if it is meant.
+    fn add(&mut self, found: Found) {
+        // One that cannot be opened is being made or removed, or damaged, which `ps` tells.
+        let Ok(view) = SessionView::open(&found.path) else {
+            return;
+        };
+        let (app, pid) = (safe(&view.header().app()), view.header().pid());
+        if !self.is_meant(&found, &app, pid) {
+            return;
+        }
+        let files = past::files_of(&view, pid);
+        let has_file = !self.has_begun && !files.is_empty();
+        // A session that comes later, or has no file, is shown from as far back as its memory goes.
+        let from = if has_file || (self.args.lines == Some(0) && !self.has_begun) {
+            From::Newest
+        } else {
+            From::Oldest
+        };
+        let id = self.next_id;
+        if let Err(error) = self.follow.add(id, view, from) {
+            self.say(&format!("{app} (process {pid}) is not followed: {error}"));
+            return;
+        }
+        self.next_id += 1;
+        if self.has_begun {
+            self.say(&format!("{app} (process {pid}) logs"));
+        }
+        self.names_process |= self.known.values().any(|known| !known.has_ended);
+        self.known.insert(
+            id,
+            Known {
+                path: found.path,
+                app,
+                pid,
+                has_file,
+                has_ended: false,
+            },
+        );
+    }
+
+    fn is_meant(&self, found: &Found, app: &str, pid: u32) -> bool {
+        let names = &self.args.names;
+        names.is_empty()
+            || names.iter().any(|name| {
+                app == name
+                    || name.parse() == Ok(pid)
+                    || found.path.file_name().is_some_and(|directory| directory == &**name)
+                    || found.path == std::path::Path::new(name)
+            })
+    }
+
+    /// Nobody who lives is meant.
+    fn nobody(&self) -> CliError {
+        let sessions = crate::sessions::find(&self.dirs).and_then(|found| select(found, &self.args.names));
+        let hint = match sessions {
+            Err(error) => return error,
+            Ok(sessions) if sessions.is_empty() => {
+                ": no program of this user logs with Logdrive here; --wait waits for one".to_owned()
+            }
+            Ok(_) => ": it is dead, and `logdrive recover` brings what it had logged into its log; --wait waits \
+                      for its next start"
+                .to_owned(),
+        };
+        let name = match self.args.names.as_slice() {
+            [] => "anything".to_owned(),
+            names => safe(&names.join(" or ")),
+        };
+        CliError::NobodyAlive { name, hint }
+    }
+
+    /// Shows the last records before the beginning.
+    fn show_past(&mut self, signals: &Signals) -> Result<(), CliError> {
+        self.began_unix_ns = now_unix_ns();
+        self.has_begun = true;
+        let count = match (self.args.lines, self.args.since) {
+            (Some(lines), _) => lines as usize,
+            (None, Some(_)) => usize::MAX,
+            (None, None) => 10,
+        };
+        if self.known.is_empty() {
+            return Ok(());
+        }
+        let mut pasts = Pasts::new(count, self.began_unix_ns);
+        if count > 0 {
+            let behind = pasts.wait_for_files(&self.known, &mut self.follow, signals);
+            for title in behind {
+                self.say(&format!(
+                    "{title} has not written its newest records yet: those just before this moment are missing here"
+                ));
+            }
+            pasts.read_files(&self.known, &mut self.lines);
+        }
+        for error in pasts.take_failures() {
+            self.say(&error.to_string());
+        }
+        let (known, lines, names) = (&self.known, &mut self.lines, self.names_process);
+        let mut printed = false;
+        self.follow.look();
+        self.follow.take(self.args.no_follow, |record| {
+            let has_file = known.get(&record.id).is_some_and(|known| known.has_file);
+            if record.unix_ns <= pasts.until_ns {
+                // What its file has is not shown twice.
+                if !has_file && count > 0 {
+                    pasts.keep(record, lines, names);
+                }
+                return Ok(());
+            }
+            if !printed {
+                printed = true;
+                pasts.print(known, lines, names)?;
+            }
+            show(record, lines, names)
+        })?;
+        if !printed {
+            pasts.print(known, lines, names)?;
+        }
+        self.lines.flush()
+    }
+
+    /// Prints what is old enough to be in order, or `all`.
+    fn take(&mut self, all: bool) -> Result<u64, CliError> {
+        let (known, lines, names) = (&self.known, &mut self.lines, self.names_process);
+        let began_unix_ns = self.began_unix_ns;
+        self.follow.take(all, |record| {
+            let is_past = record.unix_ns <= began_unix_ns;
+            if is_past && known.get(&record.id).is_some_and(|known| known.has_file) {
+                return Ok(());
+            }
+            show(record, lines, names)
+        })
+    }
+
+    fn tell_gone(&mut self) {
+        for gone in self.follow.take_gone() {
+            let known = self.known.get(&gone.id);
+            let (app, path) = match known {
+                Some(known) => (known.app.clone(), known.path.clone()),
+                None => continue,
+            };
+            // A session that stays is one that nobody could tidy away.
+            let how = if path.join("session").exists() {
+                "was killed; its log is finished at its next start, or by `logdrive recover`"
+            } else {
+                "has ended"
+            };
+            self.missed += gone.missed;
+            self.say(&format!("{app} (process {}) {how}", gone.process.pid));
+        }
+    }
+
+    /// Whether nothing can come any more: only processes were named, and all have ended.
+    fn is_over(&self) -> bool {
+        let names = &self.args.names;
+        let is_one_process = |name: &String| {
+            name.parse::<u32>().is_ok()
+                || name.contains('/')
+                || self
+                    .known
+                    .values()
+                    .any(|known| known.path.file_name().is_some_and(|directory| directory == &**name))
+        };
+        !self.args.wait
+            && !names.is_empty()
+            && names.iter().all(is_one_process)
+            && self.follow.followed().next().is_none()
+    }
+
+    /// Writes what is left and tells what is missing.
+    fn finish(mut self) -> Result<(), CliError> {
+        self.lines.flush()?;
+        let missed = self.follow.missed();
+        if missed > 0 {
+            self.say(&format!(
+                "{} records were overwritten before they could be shown; the logs have them",
+                crate::table::count_text(missed)
+            ));
+        }
+        if self.follow.damaged() > 0 {
+            self.say("some of what was found in memory is damaged and was left out: see `logdrive stats`");
+        }
+        Ok(())
+    }
+
+    /// A dim line beside the records.
+    fn say(&self, text: &str) {
+        tell(&self.stderr.the(Style::Dim, text).to_string());
+    }
+}
+
+/// Prints a record, if it passes.
+fn show(record: &mut Followed<'_>, lines: &mut Lines, names_process: bool) -> Result<(), CliError> {
+    if lines.asks_for_line() && !lines.passes(record.line()) {
+        return Ok(());
+    }
+    match names_process {
+        true => lines.print(record.line_with_process()),
+        false => lines.print(record.line()),
+    }
+}
+
+impl Pause {
+    fn after(&mut self, looked: &Looked) -> Duration {
+        self.next(looked.bytes, looked.fullest)
+    }
+}

@@ -1,0 +1,188 @@
+//! The last records before `tail` began: from the log files, and from the memory of programs that have none.
+
+use super::Known;
+use super::wait::Signals;
+use crate::cat::Lines;
+use crate::error::CliError;
+use logdrive_backend::follow::{Follow, Followed};
+use logdrive_backend::{Stats, sinks_from_text};
+use logdrive_ring::SessionView;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long files may take to have what was logged before: twice the default time between two flushes.
+const FILES_BEHIND: Duration = Duration::from_millis(450);
+
+/// How long a record is kept back for its order, and some: so long nothing that is past can be taken.
+const WINDOW: Duration = Duration::from_millis(60);
+
+/// Records of the past, as they are collected.
+pub(super) struct Pasts {
+    count: usize,
+    pub(super) until_ns: u64,
+    /// Time, the process, and the record as it stands; `true` where it is laid out already.
+    found: VecDeque<(u64, u64, Vec<u8>, bool)>,
+    failures: Vec<CliError>,
+}
+
+impl Pasts {
+    pub(super) fn new(count: usize, until_ns: u64) -> Self {
+        Self {
+            count,
+            until_ns,
+            found: VecDeque::new(),
+            failures: Vec::new(),
+        }
+    }
+
+    /// Waits until the files have what was committed until now. Gives those who take too long.
+    pub(super) fn wait_for_files(
+        &self,
+        known: &BTreeMap<u64, Known>,
+        follow: &mut Follow,
+        signals: &Signals,
+    ) -> Vec<String> {
+        let began = Instant::now();
+        let committed =
+            |path: &Path| SessionView::open(path).map_or(0, |view| Stats::of_view(&view).committed);
+        let mut behind: Vec<(&Known, u64)> = known
+            .values()
+            .filter(|known| known.has_file)
+            .map(|known| (known, committed(&known.path)))
+            .collect();
+        loop {
+            follow.look();
+            behind.retain(|(known, committed)| !has_written(&known.path, *committed));
+            let spent = began.elapsed();
+            let is_done = behind.is_empty() && spent >= WINDOW;
+            if is_done || spent >= FILES_BEHIND || signals.wait(Duration::from_millis(5)) {
+                let title = |known: &Known| format!("{} (process {})", known.app, known.pid);
+                return behind.iter().map(|(known, _)| title(known)).collect();
+            }
+        }
+    }
+
+    /// Reads the ends of the files.
+    pub(super) fn read_files(&mut self, known: &BTreeMap<u64, Known>, lines: &mut Lines) {
+        let mut seen = BTreeSet::new();
+        for (id, known) in known.iter().filter(|(_, known)| known.has_file) {
+            let Ok(view) = SessionView::open(&known.path) else {
+                continue;
+            };
+            for file in files_of(&view, known.pid).into_iter().take(1) {
+                if !seen.insert(file.clone()) {
+                    continue;
+                }
+                match lines.past_of(&file, self.count, self.until_ns) {
+                    Ok(past) => {
+                        let past = past
+                            .into_iter()
+                            .map(|(unix_ns, record)| (unix_ns, *id, record, false));
+                        self.found.extend(past);
+                    }
+                    Err(error) => self.failures.push(error),
+                }
+            }
+        }
+    }
+
+    /// What could not be read.
+    pub(super) fn take_failures(&mut self) -> Vec<CliError> {
+        std::mem::take(&mut self.failures)
+    }
+
+    /// Keeps a record that was found in memory, if it passes.
+    pub(super) fn keep(&mut self, record: &mut Followed<'_>, lines: &mut Lines, names_process: bool) {
+        if lines.asks_for_line() && !lines.passes(record.line()) {
+            return;
+        }
+        let (unix_ns, id) = (record.unix_ns, record.id);
+        let line = match names_process {
+            true => record.line_with_process().to_vec(),
+            false => record.line().to_vec(),
+        };
+        self.found.push_back((unix_ns, id, line, true));
+        // Of one source so many are enough, and files are read first.
+        if self.found.len() > self.count.saturating_mul(2).saturating_add(1_000_000) {
+            self.sort();
+        }
+    }
+
+    /// In order of time, and no more than were asked for.
+    fn sort(&mut self) {
+        self.found.make_contiguous().sort_by_key(|(unix_ns, ..)| *unix_ns);
+        let surplus = self.found.len().saturating_sub(self.count);
+        self.found.drain(..surplus);
+    }
+
+    /// Prints all, and keeps nothing.
+    pub(super) fn print(
+        &mut self,
+        known: &BTreeMap<u64, Known>,
+        lines: &mut Lines,
+        names_process: bool,
+    ) -> Result<(), CliError> {
+        self.sort();
+        for (_, id, record, is_laid_out) in self.found.drain(..) {
+            if is_laid_out {
+                lines.print(&record)?;
+                continue;
+            }
+            let process = known.get(&id).filter(|_| names_process);
+            lines.print_past(&record, process.map(|known| (known.app.as_str(), known.pid)))?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether the log file of a session has so many of its records.
+fn has_written(path: &Path, committed: u64) -> bool {
+    let Ok(view) = SessionView::open(path) else {
+        // It has ended, and its drain wrote everything before.
+        return true;
+    };
+    let stats = Stats::of_view(&view);
+    let Some(first) = file_sinks(&view).first().map(|(sink, _)| *sink) else {
+        return true;
+    };
+    stats.sinks.get(first).is_none_or(|sink| {
+        let told = sink.counts.written_records.saturating_add(sink.dropped());
+        told >= committed
+    })
+}
+
+/// The log files of a session, the one with the most records first. Those that do not exist are left out.
+pub(super) fn files_of(view: &SessionView, pid: u32) -> Vec<PathBuf> {
+    file_sinks(view)
+        .into_iter()
+        .map(|(_, path)| of_process(&path, pid).unwrap_or(path))
+        .filter(|path| path.is_file())
+        .collect()
+}
+
+/// The sinks that are files, by the number of the sink; those that leave out the fewest levels first.
+fn file_sinks(view: &SessionView) -> Vec<(usize, PathBuf)> {
+    let config = view.buffers().map(|buffers| buffers.config()).unwrap_or_default();
+    let mut sinks: Vec<_> = sinks_from_text(&String::from_utf8_lossy(&config))
+        .into_iter()
+        .enumerate()
+        .filter_map(|(number, sink)| Some((sink.min_level, number, sink.file?.path)))
+        .collect();
+    sinks.sort_by_key(|(level, number, _)| (*level, *number));
+    sinks
+        .into_iter()
+        .map(|(_, number, path)| (number, path))
+        .collect()
+}
+
+/// `app.4711.log` beside `app.log`: where a further process with the same configuration writes.
+fn of_process(path: &Path, pid: u32) -> Option<PathBuf> {
+    let name = path.file_name()?.to_str()?;
+    let own = match name.rsplit_once('.') {
+        Some((stem, extension)) if !stem.is_empty() => format!("{stem}.{pid}.{extension}"),
+        _ => format!("{name}.{pid}"),
+    };
+    let own = path.with_file_name(own);
+    own.is_file().then_some(own)
+}

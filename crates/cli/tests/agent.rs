@@ -1,0 +1,239 @@
+//! `logdrive agent` with real programs: they log through it, are killed, and so is it; every record is in the log once.
+
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Set for the program that logs: the directory of the test.
+const DIR: &str = "LOGDRIVE_AGENT_TEST_DIR";
+/// How many records it logs in each of two threads.
+const RECORDS: &str = "LOGDRIVE_AGENT_TEST_RECORDS";
+/// Whether it waits to be killed.
+const STAYS: &str = "LOGDRIVE_AGENT_TEST_STAYS";
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Does nothing, unless a test started it: then this is a program that logs through the agent.
+#[test]
+fn program() {
+    let Some(dir) = std::env::var_os(DIR) else {
+        return assert!(DEADLINE.as_secs() > 1);
+    };
+    let dir = Path::new(&dir);
+    let records: u64 = std::env::var(RECORDS).unwrap().parse().unwrap();
+    let guard = logdrive::builder("shop")
+        .agent(dir.join("agent/agent.sock"))
+        .run_dir(dir.join("run"))
+        .file(logdrive::File::new(dir.join("alone.log")))
+        .full(logdrive::Full::Block)
+        .init()
+        .expect("logging starts");
+    std::thread::scope(|scope| {
+        for thread in 0..2u64 {
+            scope.spawn(move || {
+                for number in 0..records {
+                    logdrive::info!("order {thread}/{number} filled");
+                    if number % 2_000 == 0 {
+                        // Time for the other side to be killed in.
+                        std::thread::yield_now();
+                    }
+                }
+            });
+        }
+    });
+    println!("LOGGED");
+    if std::env::var_os(STAYS).is_some() {
+        loop {
+            std::thread::park();
+        }
+    }
+    drop(guard);
+}
+
+struct Program(Child);
+
+impl Program {
+    fn start(dir: &Path, records: u64, stays: bool) -> Self {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command
+            .args(["program", "--exact", "--nocapture", "--test-threads=1"])
+            .env(DIR, dir)
+            .env(RECORDS, records.to_string())
+            .stdout(Stdio::piped());
+        if stays {
+            command.env(STAYS, "1");
+        }
+        Self(command.spawn().unwrap())
+    }
+
+    /// Waits until it has logged everything.
+    fn logged(&mut self) {
+        let out = BufReader::new(self.0.stdout.take().unwrap());
+        assert!(
+            out.lines().map_while(Result::ok).any(|line| line.contains("LOGGED")),
+            "the program ended early"
+        );
+    }
+
+    fn kill(mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+struct Agent(Child);
+
+impl Agent {
+    fn start(dir: &Path) -> Self {
+        let child = Command::new(env!("CARGO_BIN_EXE_logdrive"))
+            .args(["agent", "--config"])
+            .arg(dir.join("agent.toml"))
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut agent = Self(child);
+        let mut said = BufReader::new(agent.0.stderr.take().unwrap()).lines();
+        let first = said.next().and_then(Result::ok).unwrap_or_default();
+        assert!(first.contains("listens"), "{first}");
+        // Nobody reads on: what is said later is little.
+        std::mem::forget(said);
+        agent
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.0.id().cast_signed()), signal).unwrap();
+    }
+
+    fn end(mut self) {
+        self.signal(Signal::SIGTERM);
+        assert!(self.0.wait().unwrap().success());
+    }
+
+    fn kill(mut self) {
+        self.signal(Signal::SIGKILL);
+        self.0.wait().unwrap();
+    }
+}
+
+fn place() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().display();
+    fs::create_dir(dir.path().join("agent")).unwrap();
+    fs::write(
+        dir.path().join("agent.toml"),
+        format!(
+            "[agent]\nsocket = \"{path}/agent/agent.sock\"\nrun_dir = \"{path}/agent/state\"\n\n\
+             [[sink]]\nname = \"main\"\ntype = \"file\"\npath = \"{path}/agent/{{app}}.log\"\nrotate_bytes = \"1 GiB\"\n"
+        ),
+    )
+    .unwrap();
+    dir
+}
+
+/// How often each `thread/number` stands in the log.
+fn orders(dir: &Path) -> BTreeMap<(u64, u64), u32> {
+    let text = fs::read_to_string(dir.join("agent/shop.log")).unwrap_or_default();
+    let mut found = BTreeMap::new();
+    for line in text.lines() {
+        let Some((_, rest)) = line.split_once("order ") else {
+            continue;
+        };
+        let (order, end) = rest.split_once(' ').unwrap();
+        assert_eq!(end, "filled", "a torn line: {line}");
+        let (thread, number) = order.split_once('/').unwrap();
+        *found
+            .entry((thread.parse().unwrap(), number.parse().unwrap()))
+            .or_default() += 1;
+    }
+    found
+}
+
+/// All orders of some runs of the program are there, each once for each run.
+fn assert_whole(dir: &Path, records: u64, runs: u32) {
+    let found = orders(dir);
+    let missing = (0..2).flat_map(|thread| (0..records).map(move |number| (thread, number)));
+    let missing: Vec<_> = missing.filter(|order| !found.contains_key(order)).take(5).collect();
+    let twice: Vec<_> = found.iter().filter(|(_, count)| **count != runs).take(5).collect();
+    assert!(missing.is_empty() && twice.is_empty(), "missing {missing:?}, not {runs} times {twice:?}");
+    assert!(!dir.join("alone.log").exists(), "it did not use the agent");
+}
+
+fn wait_until(what: &str, done: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < DEADLINE, "in vain for {what}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn programs_log_through_the_agent_and_end() {
+    let dir = place();
+    let agent = Agent::start(dir.path());
+    let mut programs: Vec<_> = (0..3).map(|_| Program::start(dir.path(), 5_000, false)).collect();
+    for program in &mut programs {
+        program.logged();
+        assert!(program.0.wait().unwrap().success());
+    }
+    agent.end();
+    assert_whole(dir.path(), 5_000, 3);
+}
+
+#[test]
+fn what_a_killed_program_had_logged_is_written_with_how_it_ended() {
+    let dir = place();
+    let agent = Agent::start(dir.path());
+    let mut program = Program::start(dir.path(), 3_000, true);
+    program.logged();
+    let pid = program.0.id();
+    program.kill();
+    let log = dir.path().join("agent/shop.log");
+    wait_until("the end", || {
+        fs::read_to_string(&log).is_ok_and(|text| text.contains(&format!("process {pid} of shop was")))
+    });
+    assert_whole(dir.path(), 3_000, 1);
+    agent.end();
+}
+
+#[test]
+fn an_agent_that_is_killed_again_and_again_loses_nothing_and_writes_nothing_twice() {
+    let dir = place();
+    let records = 60_000;
+    let mut agent = Agent::start(dir.path());
+    let mut program = Program::start(dir.path(), records, false);
+    for round in 1..=6 {
+        let before = orders(dir.path()).len();
+        wait_until("more lines", || {
+            let found = orders(dir.path()).len();
+            found > before || found as u64 == 2 * records
+        });
+        agent.kill();
+        agent = Agent::start(dir.path());
+        assert!(round < 7);
+    }
+    program.logged();
+    assert!(program.0.wait().unwrap().success());
+    agent.end();
+    assert_whole(dir.path(), records, 1);
+}
+
+#[test]
+fn two_agents_do_not_share_a_place() {
+    let dir = place();
+    let agent = Agent::start(dir.path());
+    let second = Command::new(env!("CARGO_BIN_EXE_logdrive"))
+        .args(["agent", "--config"])
+        .arg(dir.path().join("agent.toml"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(!second.status.success());
+    assert!(said.contains("belongs to another agent"), "{said}");
+    agent.end();
+}

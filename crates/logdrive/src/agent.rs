@@ -1,0 +1,279 @@
+//! This process's side of an agent: the session comes from there, the agent drains it, and one thread looks after the
+//! connection. `spec/agent.md` has the messages and the rules.
+
+mod limits;
+mod line;
+mod thread;
+
+use crate::runtime::Config;
+use limits::{CONNECT_MS, LOOK_MS, NO_PROGRESS_MS, RINGS_AT_START, WELCOME_MS};
+use line::{Line, say};
+use logdrive_backend::{Stats, Stopped, gap_callsite};
+use logdrive_ring::channel::{Channel, Received, into_files};
+use logdrive_ring::{AgentLine, FullPolicy, RingError, Session, SessionMemory, control, local};
+use logdrive_wire::WireError;
+use logdrive_wire::agent::{Hello, Message, Welcome};
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Why there is no session from an agent.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum JoinError {
+    #[error(transparent)]
+    Ring(#[from] RingError),
+    #[error("the agent at {path} refused: {reason}; {advice}")]
+    Refused {
+        path: String,
+        reason: String,
+        advice: String,
+    },
+    #[error("the agent at {path} {what}")]
+    NoAnswer { path: String, what: &'static str },
+    #[error("the agent's message cannot be read: {0}")]
+    Message(#[from] WireError),
+    #[error("cannot {action}: {cause}")]
+    Io { action: &'static str, cause: io::Error },
+}
+
+/// A session that an agent drains.
+#[derive(Debug)]
+pub(crate) struct Link {
+    line: Arc<Line>,
+    session: Arc<Session>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    /// Disabled calls of the process before this session began.
+    disabled_before: u64,
+}
+
+impl Link {
+    /// Gets a session from the agent at a socket. Waits half a second at most.
+    pub(crate) fn start(socket: &Path, config: &Config) -> Result<Self, JoinError> {
+        let channel = Channel::connect_to_agent(socket, Duration::from_millis(CONNECT_MS))?;
+        let (welcome, mut files) = hello(&channel, socket, config)?;
+        let rings = files.split_off(SessionMemory::PARTS.min(files.len()));
+        let memory = SessionMemory::check(files)?;
+        let shown = rings.len();
+        let line = Arc::new(Line::new(channel, socket, config, &welcome));
+        let session = Arc::new(Session::join(
+            socket,
+            memory,
+            rings,
+            usize::try_from(welcome.ring_bytes).unwrap_or(0),
+            Arc::clone(&line) as Arc<dyn AgentLine>,
+        )?);
+        let gap = gap_callsite().encode().unwrap_or_default();
+        session.register(&gap, control::ON)?;
+        let disabled_before = local::disabled_calls();
+        let keeper = thread::Keeper::new(&line, &session, shown, disabled_before);
+        let thread = std::thread::Builder::new()
+            .name("logdrive-agent".to_owned())
+            .spawn(move || keeper.run())
+            .map_err(|cause| JoinError::Io {
+                action: "start the thread logdrive-agent",
+                cause,
+            })?;
+        Ok(Self {
+            line,
+            session,
+            thread: Mutex::new(Some(thread)),
+            disabled_before,
+        })
+    }
+
+    pub(crate) fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        let disabled = local::disabled_calls().saturating_sub(self.disabled_before);
+        self.session.header().store_disabled(disabled);
+        Stats::of_joined(&self.session)
+    }
+
+    /// Waits until the agent says that all that was committed before is with the kernel, or on disk; `false` when it
+    /// could not be done, or nothing moves for five seconds.
+    pub(crate) fn flush(&self, durable: bool) -> bool {
+        let mark = self.line.want_mark(durable);
+        let mut progress = Progress::new(&self.session);
+        loop {
+            if let Some(reached) = self.line.wait_for_mark(mark, Duration::from_millis(LOOK_MS)) {
+                return reached;
+            }
+            if !progress.goes_on() {
+                self.line.forget_mark(mark);
+                return false;
+            }
+        }
+    }
+
+    /// Says goodbye and waits until all is drained, as long as anything moves, and five seconds more.
+    pub(crate) fn stop(&self) -> Stopped {
+        let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+            return Stopped::Complete;
+        };
+        self.line.say_goodbye();
+        let mut progress = Progress::new(&self.session);
+        let complete = loop {
+            if let Some(complete) = self.line.wait_for_done(Duration::from_millis(LOOK_MS)) {
+                break complete;
+            }
+            if !progress.goes_on() {
+                break false;
+            }
+        };
+        self.line.end();
+        // It ends by itself; that it has panicked, which it does not, would change nothing here.
+        let _ = thread.join();
+        if complete {
+            Stopped::Complete
+        } else {
+            Stopped::LeftForRecovery
+        }
+    }
+}
+
+/// Whether anything of a session moves.
+struct Progress<'a> {
+    session: &'a Session,
+    consumed: u64,
+    since: Instant,
+}
+
+impl<'a> Progress<'a> {
+    fn new(session: &'a Session) -> Self {
+        Self {
+            session,
+            consumed: 0,
+            since: Instant::now(),
+        }
+    }
+
+    /// `false` when nothing has moved for five seconds.
+    fn goes_on(&mut self) -> bool {
+        let rings = self.session.rings_from(0);
+        let consumed = rings.iter().fold(0u64, |sum, ring| {
+            sum.wrapping_add(ring.header().consumed_position())
+        });
+        if consumed != self.consumed {
+            self.consumed = consumed;
+            self.since = Instant::now();
+        }
+        self.since.elapsed() < Duration::from_millis(NO_PROGRESS_MS)
+    }
+}
+
+fn hello(channel: &Channel, socket: &Path, config: &Config) -> Result<(Welcome, Vec<File>), JoinError> {
+    let message = Message::Hello(Hello {
+        app: app_name(&config.backend.app),
+        ring_bytes: config.backend.ring_bytes as u64,
+        ring_count: RINGS_AT_START,
+        policy: policy_code(config.full),
+        coarse: config.backend.coarse_clock,
+    });
+    say(channel, &message, &[]).map_err(|cause| JoinError::Io {
+        action: "send to the agent",
+        cause,
+    })?;
+    let (answer, descriptors) = hear(channel, socket, Duration::from_millis(WELCOME_MS))?;
+    match answer {
+        Message::Welcome(welcome) => Ok((welcome, into_files(descriptors))),
+        _ => Err(no_answer(socket, "has answered something else than was asked")),
+    }
+}
+
+/// The next message of an agent, within a time.
+fn hear(channel: &Channel, socket: &Path, patience: Duration) -> Result<(Message, Vec<OwnedFd>), JoinError> {
+    let until = Instant::now() + patience;
+    let mut buffer = vec![0; logdrive_wire::limits::AGENT_MESSAGE_BYTES_MAX];
+    loop {
+        let mut descriptors = Vec::new();
+        match channel.receive(&mut buffer, &mut descriptors, true) {
+            Ok(Received::Packet(length)) => {
+                let message = Message::decode(buffer.get(..length).unwrap_or_default())?;
+                if let Message::Refused(refused) = message {
+                    return Err(JoinError::Refused {
+                        path: socket.display().to_string(),
+                        reason: refused.reason,
+                        advice: refused.advice,
+                    });
+                }
+                if message.descriptors() as usize != descriptors.len() {
+                    return Err(no_answer(socket, "has sent other descriptors than it says"));
+                }
+                return Ok((message, descriptors));
+            }
+            Ok(Received::Closed) => return Err(no_answer(socket, "has closed the connection")),
+            Ok(Received::Cut) => {
+                return Err(no_answer(
+                    socket,
+                    "has sent descriptors, and this process has too many files open",
+                ));
+            }
+            Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {
+                let left = until.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    return Err(no_answer(socket, "does not answer"));
+                }
+                channel.wait(left).map_err(|cause| JoinError::Io {
+                    action: "wait for the agent",
+                    cause,
+                })?;
+            }
+            Err(cause) => {
+                return Err(JoinError::Io {
+                    action: "receive from the agent",
+                    cause,
+                });
+            }
+        }
+    }
+}
+
+fn no_answer(socket: &Path, what: &'static str) -> JoinError {
+    JoinError::NoAnswer {
+        path: socket.display().to_string(),
+        what,
+    }
+}
+
+fn policy_code(policy: FullPolicy) -> u32 {
+    match policy {
+        FullPolicy::Drop => 0,
+        FullPolicy::Wait => 1,
+        FullPolicy::Block => 2,
+    }
+}
+
+/// An application's name as messages take it.
+fn app_name(app: &str) -> String {
+    let clean: String = app
+        .chars()
+        .map(|c| if c.is_control() { '_' } else { c })
+        .collect();
+    let mut length = clean.len().min(logdrive_wire::limits::AGENT_APP_BYTES_MAX);
+    while !clean.is_char_boundary(length) {
+        length -= 1;
+    }
+    match clean.get(..length) {
+        Some(name) if !name.is_empty() => name.to_owned(),
+        _ => "app".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_name_becomes_one_that_messages_take() {
+        for name in ["shop", "", "a\nb", &"é".repeat(200), &"x".repeat(64)] {
+            assert!(logdrive_wire::agent::is_app_name(&app_name(name)), "{name}");
+        }
+        assert_eq!(app_name("a\tb"), "a_b");
+    }
+}

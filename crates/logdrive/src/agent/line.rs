@@ -1,0 +1,263 @@
+//! The connection as all threads see it: what is sent from anywhere, without a wait, and what is waited for.
+
+use super::limits::RINGS_AGAIN_MS;
+use super::policy_code;
+use crate::runtime::Config;
+use logdrive_ring::AgentLine;
+use logdrive_ring::channel::Channel;
+use logdrive_ring::clock::monotonic_ns;
+use logdrive_wire::agent::{Message, Welcome};
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Sends a message, or says why not.
+pub(super) fn say(channel: &Channel, message: &Message, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let bytes = message.encode().map_err(io::Error::other)?;
+    channel.send(&bytes, descriptors)
+}
+
+/// The connection.
+#[derive(Debug)]
+pub(super) struct Line {
+    pub(super) channel: Channel,
+    pub(super) socket: PathBuf,
+    pub(super) ring_bytes: u64,
+    pub(super) policy: u32,
+    pub(super) coarse: bool,
+    connected: AtomicBool,
+    /// Until then no rings are asked for.
+    rings_asked_until_ms: AtomicU64,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    /// The session's number, and the journal of the agent that drains it.
+    pub(super) session: u64,
+    pub(super) journal: u64,
+    last_mark: u64,
+    marks: BTreeMap<u64, Mark>,
+    goodbye: bool,
+    goodbye_said: bool,
+    done: Option<bool>,
+    ended: bool,
+}
+
+#[derive(Debug)]
+struct Mark {
+    durable: bool,
+    sent: bool,
+    reached: Option<bool>,
+}
+
+fn now_ms() -> u64 {
+    monotonic_ns() / 1_000_000
+}
+
+impl Line {
+    pub(super) fn new(channel: Channel, socket: &Path, config: &Config, welcome: &Welcome) -> Self {
+        Self {
+            channel,
+            socket: socket.to_owned(),
+            ring_bytes: welcome.ring_bytes,
+            policy: policy_code(config.full),
+            coarse: config.backend.coarse_clock,
+            connected: AtomicBool::new(true),
+            rings_asked_until_ms: AtomicU64::new(0),
+            state: Mutex::new(State {
+                session: welcome.session,
+                journal: welcome.journal,
+                ..State::default()
+            }),
+            changed: Condvar::new(),
+        }
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The connection is there again, or gone.
+    pub(super) fn set_connected(&self, connected: bool) {
+        let mut state = self.state();
+        // What was sent and not answered is sent again.
+        state.goodbye_said = false;
+        state.marks.values_mut().for_each(|mark| mark.sent = false);
+        // Relaxed: a hint for threads that want rings; what else hangs on it is behind the lock.
+        self.connected.store(connected, Ordering::Relaxed);
+        self.rings_asked_until_ms.store(0, Ordering::Relaxed);
+        if connected {
+            self.say_what_waits(&mut state);
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Sends marks and goodbye as far as there is room; the rest at the next look.
+    fn say_what_waits(&self, state: &mut State) {
+        if !self.is_connected() {
+            return;
+        }
+        for (mark, waiting) in &mut state.marks {
+            if !waiting.sent {
+                let message = Message::Flush {
+                    mark: *mark,
+                    durable: waiting.durable,
+                };
+                waiting.sent = say(&self.channel, &message, &[]).is_ok();
+            }
+        }
+        if state.goodbye && !state.goodbye_said {
+            state.goodbye_said = say(&self.channel, &Message::Bye, &[]).is_ok();
+        }
+    }
+
+    /// Asks for a mark; returns it.
+    pub(super) fn want_mark(&self, durable: bool) -> u64 {
+        let mut state = self.state();
+        state.last_mark += 1;
+        let mark = state.last_mark;
+        let waiting = Mark {
+            durable,
+            sent: false,
+            reached: None,
+        };
+        state.marks.insert(mark, waiting);
+        self.say_what_waits(&mut state);
+        mark
+    }
+
+    /// The answer to a mark, within a time. `Some(false)` when there will be none.
+    pub(super) fn wait_for_mark(&self, mark: u64, patience: Duration) -> Option<bool> {
+        let mut state = self.state();
+        self.say_what_waits(&mut state);
+        let is_answered = |state: &mut State| {
+            let waiting = state.marks.get(&mark);
+            state.ended || waiting.is_none_or(|waiting| waiting.reached.is_some())
+        };
+        if !is_answered(&mut state) {
+            state = self.wait(state, patience, |state| !is_answered(state));
+        }
+        if !is_answered(&mut state) {
+            return None;
+        }
+        Some(
+            state
+                .marks
+                .remove(&mark)
+                .and_then(|mark| mark.reached)
+                .unwrap_or(false),
+        )
+    }
+
+    /// Nobody waits for the mark any more.
+    pub(super) fn forget_mark(&self, mark: u64) {
+        self.state().marks.remove(&mark);
+    }
+
+    pub(super) fn answer_mark(&self, mark: u64, reached: bool) {
+        if let Some(waiting) = self.state().marks.get_mut(&mark) {
+            waiting.reached = Some(reached);
+        }
+        self.changed.notify_all();
+    }
+
+    /// From now on nothing is written.
+    pub(super) fn say_goodbye(&self) {
+        let mut state = self.state();
+        state.goodbye = true;
+        self.say_what_waits(&mut state);
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Whether all was written, as soon as the agent says it.
+    pub(super) fn wait_for_done(&self, patience: Duration) -> Option<bool> {
+        let mut state = self.state();
+        self.say_what_waits(&mut state);
+        if state.done.is_none() {
+            state = self.wait(state, patience, |state| state.done.is_none());
+        }
+        state.done
+    }
+
+    pub(super) fn answer_done(&self, complete: bool) {
+        self.state().done = Some(complete);
+        self.changed.notify_all();
+    }
+
+    /// The thread of the connection may end, whatever the agent does.
+    pub(super) fn end(&self) {
+        self.state().ended = true;
+        self.changed.notify_all();
+        self.channel.shut();
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        let state = self.state();
+        state.ended || state.done.is_some()
+    }
+
+    /// Pauses between two tries; ends early when the line ends.
+    pub(super) fn pause(&self, time: Duration) {
+        let state = self.state();
+        drop(self.wait(state, time, |state| !state.ended));
+    }
+
+    fn wait<'a>(
+        &self,
+        state: MutexGuard<'a, State>,
+        patience: Duration,
+        goes_on: impl FnMut(&mut State) -> bool,
+    ) -> MutexGuard<'a, State> {
+        self.changed
+            .wait_timeout_while(state, patience, goes_on)
+            .unwrap_or_else(PoisonError::into_inner)
+            .0
+    }
+
+    /// Rings have come, or there are no more.
+    pub(super) fn answer_rings(&self, came: bool) {
+        let until = if came { 0 } else { now_ms() + RINGS_AGAIN_MS.1 };
+        // Relaxed: a hint.
+        self.rings_asked_until_ms.store(until, Ordering::Relaxed);
+    }
+}
+
+impl AgentLine for Line {
+    fn ring_bell(&self) {
+        // A bell that is lost costs the drain's longest sleep.
+        let _ = say(&self.channel, &Message::Bell, &[]);
+    }
+
+    fn want_rings(&self, count: u32) {
+        let now = now_ms();
+        // Relaxed: of several threads one asks; the word itself is all there is.
+        let until = self.rings_asked_until_ms.load(Ordering::Relaxed);
+        let exchange = |until| {
+            self.rings_asked_until_ms.compare_exchange(
+                until,
+                now + RINGS_AGAIN_MS.0,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            )
+        };
+        if now < until || exchange(until).is_err() {
+            return;
+        }
+        if say(&self.channel, &Message::MoreRings { count }, &[]).is_err() {
+            self.rings_asked_until_ms.store(0, Ordering::Relaxed);
+        }
+    }
+
+    fn is_connected(&self) -> bool {
+        // Relaxed: see `set_connected`.
+        self.connected.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,204 @@
+//! The thread `logdrive-agent`: takes what the agent sends, and finds an agent again when it has gone.
+
+use super::limits::{CONNECT_MS, KEEP_MS, RETRY_MS, RINGS_SHOWN, WELCOME_BACK_MS};
+use super::line::{Line, say};
+use super::{JoinError, hear, no_answer};
+use logdrive_ring::channel::{Channel, Received, into_files};
+use logdrive_ring::clock::monotonic_ns;
+use logdrive_ring::{AgentLine, Session, local, signals, tally};
+use logdrive_wire::agent::{Adopt, Message};
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Looks after one connection.
+#[derive(Debug)]
+pub(super) struct Keeper {
+    line: Arc<Line>,
+    session: Arc<Session>,
+    /// Rings that the agent knows of.
+    shown: usize,
+    disabled_before: u64,
+    /// When it is time to look around.
+    keep_at: Instant,
+    buffer: Vec<u8>,
+}
+
+impl Keeper {
+    pub(super) fn new(line: &Arc<Line>, session: &Arc<Session>, shown: usize, disabled_before: u64) -> Self {
+        Self {
+            line: Arc::clone(line),
+            session: Arc::clone(session),
+            shown,
+            disabled_before,
+            keep_at: Instant::now(),
+            buffer: vec![0; logdrive_wire::limits::AGENT_MESSAGE_BYTES_MAX],
+        }
+    }
+
+    pub(super) fn run(mut self) {
+        local::deny_thread();
+        signals::block_in_thread();
+        let mut pause_ms = RETRY_MS.0;
+        while !self.line.has_ended() {
+            if self.line.is_connected() {
+                pause_ms = RETRY_MS.0;
+                self.attend();
+                continue;
+            }
+            self.line.pause(with_jitter(pause_ms));
+            if self.line.has_ended() {
+                return;
+            }
+            // Why it did not work has no place to be said but the log, which is what cannot be reached.
+            if self.adopt().is_err() {
+                pause_ms = (pause_ms * 2).min(RETRY_MS.1);
+            }
+            self.keep();
+        }
+    }
+
+    /// Waits for a message and acts on it.
+    fn attend(&mut self) {
+        self.keep();
+        if self.line.channel.wait(Duration::from_millis(KEEP_MS)).is_err() {
+            return self.lose();
+        }
+        let mut descriptors = Vec::new();
+        let received = self
+            .line
+            .channel
+            .receive(&mut self.buffer, &mut descriptors, true);
+        let message = match received {
+            Ok(Received::Packet(length)) => Message::decode(self.buffer.get(..length).unwrap_or_default()),
+            // Without descriptors to spare there are no rings: the agent is asked again later.
+            Ok(Received::Cut) => return self.line.answer_rings(false),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+            Ok(Received::Closed) | Err(_) => return self.lose(),
+        };
+        match message {
+            Ok(Message::Rings { count, .. }) if count as usize == descriptors.len() => {
+                let came = count > 0 && self.session.take_rings(into_files(descriptors)).is_ok();
+                self.shown = self.ring_count();
+                self.line.answer_rings(came);
+            }
+            Ok(Message::Flushed { mark, reached }) => self.line.answer_mark(mark, reached),
+            Ok(Message::Done { complete }) => self.line.answer_done(complete),
+            // Refused, or something that an agent does not say: begin anew.
+            _ => self.lose(),
+        }
+    }
+
+    fn lose(&mut self) {
+        self.line.set_connected(false);
+    }
+
+    fn ring_count(&self) -> usize {
+        self.session.header().ring_count() as usize
+    }
+
+    /// Once a second: what threads count for themselves is told, and rings are shown that were made in a hurry.
+    fn keep(&mut self) {
+        let now = Instant::now();
+        if now < self.keep_at {
+            return;
+        }
+        self.keep_at = now + Duration::from_millis(KEEP_MS);
+        tally::tell_all();
+        let disabled = local::disabled_calls().saturating_sub(self.disabled_before);
+        self.session.header().store_disabled(disabled);
+        if self.line.is_connected() && self.ring_count() > self.shown {
+            let from = self.shown;
+            let shown = self.session.with_descriptors(|_, rings| {
+                show_rings(&self.line.channel, rings, from).map(|()| rings.len())
+            });
+            match shown {
+                Some(Ok(count)) => self.shown = count,
+                _ => self.lose(),
+            }
+        }
+    }
+
+    /// Connects anew and shows the session.
+    fn adopt(&mut self) -> Result<(), JoinError> {
+        let socket = &self.line.socket;
+        let fresh = Channel::connect_to_agent(socket, Duration::from_millis(CONNECT_MS))?;
+        let (session, journal) = {
+            let state = self.line.state();
+            (state.session, state.journal)
+        };
+        let shown = self.session.with_descriptors(|memory, rings| {
+            let first = rings.get(..RINGS_SHOWN.min(rings.len())).unwrap_or_default();
+            let message = Message::Adopt(Adopt {
+                session,
+                journal,
+                ring_bytes: self.line.ring_bytes,
+                ring_total: rings.len() as u32,
+                ring_count: first.len() as u32,
+                policy: self.line.policy,
+                coarse: self.line.coarse,
+            });
+            let mut all = memory.to_vec();
+            all.extend_from_slice(first);
+            say(&fresh, &message, &all)?;
+            show_rings(&fresh, rings, first.len())?;
+            Ok(rings.len())
+        });
+        let io = |cause| JoinError::Io {
+            action: "show the session to the agent",
+            cause,
+        };
+        let shown = shown.unwrap_or(Ok(0)).map_err(io)?;
+        let (answer, _) = hear(&fresh, socket, Duration::from_millis(WELCOME_BACK_MS))?;
+        let Message::WelcomeBack { session, journal, .. } = answer else {
+            return Err(no_answer(socket, "has answered something else than was asked"));
+        };
+        self.line.channel.replace(fresh).map_err(io)?;
+        self.shown = shown;
+        {
+            let mut state = self.line.state();
+            state.session = session;
+            state.journal = journal;
+        }
+        self.line.set_connected(true);
+        // A thread may have made a ring in the meantime.
+        self.keep_at = Instant::now();
+        Ok(())
+    }
+}
+
+/// Shows the rings from a number on.
+fn show_rings(channel: &Channel, rings: &[BorrowedFd<'_>], from: usize) -> io::Result<()> {
+    let mut first = from;
+    while let Some(part) = rings.get(first..(first + RINGS_SHOWN).min(rings.len())) {
+        if part.is_empty() {
+            break;
+        }
+        let message = Message::Rings {
+            first: first as u32,
+            count: part.len() as u32,
+            reason: String::new(),
+        };
+        match say(channel, &message, part) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                if !channel.wait_for_room(Duration::from_millis(WELCOME_BACK_MS))? {
+                    return Err(error);
+                }
+            }
+            other => {
+                other?;
+                first += part.len();
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A quarter more or less, so that a thousand processes do not come at once.
+fn with_jitter(pause_ms: u64) -> Duration {
+    let mut random = monotonic_ns() ^ (u64::from(std::process::id()) << 32);
+    random = random.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let part = (random >> 40) % 512;
+    Duration::from_micros(pause_ms * 1000 * (768 + part) / 1024)
+}
