@@ -11,4 +11,12 @@ pub mod quic;
 use crate::harness::Workload;
 
 /// Every workload of this crate.
-pub static ALL: &[&dyn Workload] = &[&glog::Glog, &callsite::Callsite, &quic::QuicTransfer, &hang::Hang, &agent::Agent, &agent_run::Run, &agent_recorder::Recorder];
+pub static ALL: &[&dyn Workload] = &[
+    &glog::Glog,
+    &callsite::Callsite,
+    &quic::QuicTransfer,
+    &hang::Hang,
+    &agent::Agent,
+    &agent_run::Run,
+    &agent_recorder::Recorder,
+];

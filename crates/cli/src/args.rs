@@ -235,6 +235,9 @@ pub(crate) struct StatsArgs {
     /// Print one JSON object for each session
     #[arg(long)]
     pub(crate) json: bool,
+    /// Print the numbers as Prometheus reads them
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) prometheus: bool,
     #[command(flatten)]
     pub(crate) run_dir: RunDirArgs,
 }
@@ -245,6 +248,7 @@ Examples:
   logdrive stats shop       those of one application
   logdrive stats 4711       that of one process
   logdrive stats --json shop | jq '.sinks[].dropped'
+  logdrive stats --prometheus > /var/lib/node_exporter/logdrive.prom
 
 Two sums hold at every moment when no thread is inside of a call:
   calls     = committed + dropped at the call + disabled by their level + sampled out

@@ -8,7 +8,7 @@ use crate::paint::{ColorChoice, Paint, Style};
 use crate::ps::{put_json, state_cell, tell};
 use crate::sessions::{Session, State, dirs_text, find, run_dirs, safe, select};
 use crate::table::{bytes_text, count_text};
-use logdrive_backend::{RecoverableSink, SinkStats};
+use logdrive_backend::{RecoverableSink, SessionNumbers, SinkStats, metrics};
 use logdrive_ring::DropReason;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -63,6 +63,10 @@ pub(crate) fn run(args: &StatsArgs, color: ColorChoice) -> Result<(), CliError> 
     let dirs = run_dirs(&args.run_dir)?;
     let sessions = select(find(&dirs)?, &args.sessions)?;
     let mut output = Output::stdout()?;
+    if args.prometheus {
+        output.write_all(metrics(&numbers_of(&sessions)).as_bytes())?;
+        return Ok(output.flush()?);
+    }
     if sessions.is_empty() && !args.json {
         tell(&format!("no sessions in {}", dirs_text(&dirs)));
     }
@@ -76,6 +80,19 @@ pub(crate) fn run(args: &StatsArgs, color: ColorChoice) -> Result<(), CliError> 
         write!(output, "{gap}{}", text_of(session, paint))?;
     }
     Ok(output.flush()?)
+}
+
+/// What can be read; a damaged session has no numbers.
+fn numbers_of(sessions: &[Session]) -> Vec<SessionNumbers> {
+    let readable = sessions.iter().filter(|session| session.state != State::Damaged);
+    readable
+        .map(|session| SessionNumbers {
+            app: session.app.clone(),
+            pid: session.pid,
+            is_alive: session.state == State::Alive,
+            stats: session.stats.clone(),
+        })
+        .collect()
 }
 
 /// Calls: there is no counter of its own, because a call counts itself under what became of it.

@@ -296,3 +296,18 @@ fn nobody_to_follow_is_an_error_that_helps() {
         "error: there is no session of shpo; did you mean shop?\n"
     );
 }
+
+#[test]
+fn numbers_are_told_to_prometheus() {
+    let dir = directory();
+    let mut console = Program::start(dir.path(), "console");
+    console.log("log 1");
+    let text = support::stdout(dir.path(), &["stats", "--prometheus", "--run-dir", "run"]);
+    let whose = format!("app=\"console\",pid=\"{}\"", console.pid());
+    for expected in [
+        format!("logdrive_up{{{whose}}} 1"),
+        format!("logdrive_records_committed_total{{{whose}}} 1"),
+    ] {
+        assert!(text.lines().any(|line| line == expected), "{expected}\n{text}");
+    }
+}

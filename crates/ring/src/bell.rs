@@ -41,7 +41,7 @@ impl DrainBell {
     }
 
     /// The bell of a drain in an agent.
-    #[cfg(not(loom))]
+    #[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
     pub(crate) fn of_agent(header: &'static SessionHeader, line: Arc<dyn AgentLine>) -> Self {
         Self {
             word: AtomicU32::new(0),

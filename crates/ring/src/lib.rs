@@ -19,6 +19,8 @@ mod drop_reason;
 mod error;
 mod header;
 pub mod limits;
+#[cfg(all(not(any(target_os = "linux", target_os = "android")), not(loom)))]
+mod no_agent;
 mod producer;
 mod put;
 mod ring;
@@ -85,6 +87,8 @@ pub use memory_file::{MemoryId, is_memory_file};
 pub use peer::{Exit, Peer, exit_of, is_privileged};
 #[cfg(not(loom))]
 pub use observer::{Observer, Sight};
+#[cfg(all(not(any(target_os = "linux", target_os = "android")), not(loom)))]
+pub use no_agent::{Peer, SharedSession};
 pub use producer::{Admission, Producer};
 pub use put::Put;
 pub use ring::{DrainBell, RING_HEADER_BYTES, Ring, RingHeader, RingState, capacity_for, record_bytes_max};

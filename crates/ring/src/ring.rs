@@ -61,7 +61,7 @@ impl Ring {
     }
 
     /// As [`Ring::create`], for the end that only reads: the pages of the data are left alone.
-    #[cfg(not(loom))]
+    #[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
     pub(crate) fn create_for_peer(
         file: &File,
         path: &Path,
@@ -144,7 +144,7 @@ impl Ring {
 
     /// Opens a ring that an agent made, for the end that writes: touches every page now, and wakes the drain with this
     /// bell. Its file has been checked.
-    #[cfg(not(loom))]
+    #[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
     pub(crate) fn open_for_producer(
         file: &File,
         index: u32,
@@ -245,12 +245,14 @@ impl Ring {
     }
 
     /// Takes the ring for a producer of this process; `false` when another one has it.
+    #[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
     pub(crate) fn hold(&self) -> bool {
         // SYNC(held): what the last producer did with the ring is visible to the next.
         self.held.swap(1, Ordering::Acquire) == 0
     }
 
     /// Whether a producer of this process has the ring.
+    #[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
     pub(crate) fn is_held(&self) -> bool {
         // Relaxed: a hint; `hold` decides.
         self.held.load(Ordering::Relaxed) != 0

@@ -475,14 +475,17 @@ impl Session {
     /// # Errors
     /// As [`Session::acquire`].
     pub fn stock(&self, spare: usize) -> Result<(), RingError> {
-        let Home::Directory(dir) = &self.home else {
-            return Ok(());
-        };
-        if self.lock_rings().free.len() < spare {
-            let ring = self.make_ring(dir)?;
-            self.lock_rings().free.push(ring);
+        match &self.home {
+            Home::Directory(dir) => {
+                if self.lock_rings().free.len() < spare {
+                    let ring = self.make_ring(dir)?;
+                    self.lock_rings().free.push(ring);
+                }
+                Ok(())
+            }
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            Home::Agent(_) => Ok(()),
         }
-        Ok(())
     }
 
     fn make_ring(&self, dir: &SessionDir) -> Result<Arc<Ring>, RingError> {

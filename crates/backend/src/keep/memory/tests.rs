@@ -1,7 +1,7 @@
 //! Tests of the memory: against a plain model, after kills at any moment, and with files of arbitrary bytes.
 
 use super::*;
-use crate::file::random::Random;
+use crate::file::Random;
 use logdrive_ring::KeepFile;
 use std::collections::VecDeque;
 

@@ -1,0 +1,221 @@
+//! Whole agents and programs, all of them real processes: killed in turn, while records come. Every record is in the log
+//! once.
+
+use logdrive_agent::Agent;
+use logdrive_agent::config::{AgentConfig, Places};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Names the part that a child process of this test program plays, and its directory.
+const CHILD: &str = "LOGDRIVE_TEST_CHILD";
+
+struct Player {
+    child: Child,
+    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+}
+
+impl Player {
+    fn start(test: &str, part: &str, dir: &Path) -> Self {
+        let mut child = Command::new(std::env::current_exe().expect("a program has a path"))
+            .args(["--exact", test, "--nocapture", "--test-threads=1"])
+            .env(CHILD, format!("{part} {}", dir.display()))
+            .env_remove("LOGDRIVE_AGENT")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a child");
+        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        Self { child, lines }
+    }
+
+    #[track_caller]
+    fn hear(&mut self, word: &str) {
+        let found = self
+            .lines
+            .find(|line| line.as_ref().is_ok_and(|line| line.contains(word)));
+        assert!(found.is_some(), "the child has ended without {word}");
+    }
+
+    fn kill(mut self) {
+        self.child.kill().expect("killed");
+        self.child.wait().expect("its status");
+    }
+
+    /// Lets it end, and says whether it ended well.
+    fn end(mut self) -> bool {
+        drop(self.child.stdin.take());
+        self.child.wait().expect("its status").success()
+    }
+}
+
+fn tell(word: &str) {
+    println!("\n{word}");
+    std::io::stdout().flush().expect("the parent listens");
+}
+
+fn config(dir: &Path) -> AgentConfig {
+    AgentConfig::at(&Places {
+        socket: dir.join("sock/agent.sock"),
+        run_dir: dir.join("run"),
+        log_dir: dir.join("logs"),
+    })
+}
+
+fn log_file(dir: &Path) -> PathBuf {
+    dir.join("logs/program.log")
+}
+
+/// Plays the part of an agent or of a program, if this process is one.
+fn plays() -> bool {
+    let Ok(text) = std::env::var(CHILD) else {
+        return false;
+    };
+    let (part, dir) = text.split_once(' ').expect("a part and a directory");
+    let dir = Path::new(dir);
+    match part {
+        "agent" => play_agent(dir),
+        "kill-me" => play_program(dir, "killed"),
+        _ => play_program(dir, "lives"),
+    }
+    true
+}
+
+fn play_agent(dir: &Path) {
+    let mut agent = Agent::start(config(dir)).expect("an agent");
+    tell("ready");
+    let (send, over) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        // The end of the input is the word to stop.
+        let _ = std::io::stdin().read(&mut [0; 1]);
+        let _ = send.send(());
+    });
+    while over.try_recv().is_err() {
+        agent.turn();
+    }
+    agent.stop();
+}
+
+/// Logs numbers until its input ends, and says now and then how far it is.
+fn play_program(dir: &Path, name: &'static str) {
+    let guard = logdrive::builder("program")
+        .use_env(false)
+        .agent(dir.join("sock/agent.sock"))
+        .full(logdrive::Full::Block)
+        .run_dir(dir.join("own"))
+        .file(logdrive::File::new(dir.join("own.log")))
+        .init()
+        .expect("it starts");
+    assert!(logdrive::session_path().is_none(), "an agent has the session");
+    let (send, over) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let _ = std::io::stdin().read(&mut [0; 1]);
+        let _ = send.send(());
+    });
+    let mut number = 0u64;
+    while over.try_recv().is_err() {
+        logdrive::info!(who = name, number, "counted");
+        number += 1;
+        if number.is_multiple_of(2000) {
+            tell(&format!("at {number}"));
+        }
+    }
+    if name == "lives" {
+        let stopped = guard.stop().expect("it ran").0;
+        assert_eq!(stopped, logdrive::Stopped::Complete);
+        std::fs::write(dir.join("count"), number.to_string()).expect("written");
+    }
+}
+
+/// The numbers of one program in the log, in the order of the lines.
+fn numbers(text: &str, who: &str) -> Vec<u64> {
+    let mark = format!("who={who} number=");
+    text.lines()
+        .filter_map(|line| line.split_once(&mark)?.1.split_whitespace().next()?.parse().ok())
+        .collect()
+}
+
+#[track_caller]
+fn are_all_once(found: &[u64], at_least: u64) {
+    assert!(found.len() as u64 >= at_least, "{} of {at_least}", found.len());
+    for (expected, number) in found.iter().enumerate() {
+        assert_eq!(*number, expected as u64, "line {expected} of {}", found.len());
+    }
+}
+
+#[test]
+fn an_agent_that_is_killed_again_and_again_loses_nothing_and_writes_nothing_twice() {
+    const NAME: &str = "an_agent_that_is_killed_again_and_again_loses_nothing_and_writes_nothing_twice";
+    if plays() {
+        return;
+    }
+    let keep = tempfile::tempdir().expect("a directory");
+    let dir = keep.path();
+    let mut agent = Player::start(NAME, "agent", dir);
+    agent.hear("ready");
+    let mut program = Player::start(NAME, "program", dir);
+    program.hear("at ");
+    for _ in 0..6 {
+        agent.kill();
+        // The program goes on meanwhile, until its ring is full.
+        agent = Player::start(NAME, "agent", dir);
+        agent.hear("ready");
+        // Some thousand records: with a full ring they come only when the agent has adopted the session.
+        for _ in 0..20 {
+            program.hear("at ");
+        }
+    }
+    assert!(program.end(), "the program ends in order");
+    let count: u64 = std::fs::read_to_string(dir.join("count"))
+        .expect("it was written")
+        .parse()
+        .expect("a number");
+    assert!(agent.end(), "the agent ends in order");
+    let text = std::fs::read_to_string(log_file(dir)).expect("a log");
+    let found = numbers(&text, "lives");
+    are_all_once(&found, count);
+    assert_eq!(found.len() as u64, count);
+    assert!(!dir.join("own.log").exists());
+}
+
+#[test]
+fn what_killed_programs_have_logged_is_in_the_log_with_a_line_that_says_how_they_ended() {
+    const NAME: &str = "what_killed_programs_have_logged_is_in_the_log_with_a_line_that_says_how_they_ended";
+    if plays() {
+        return;
+    }
+    let keep = tempfile::tempdir().expect("a directory");
+    let dir = keep.path();
+    let mut agent = Player::start(NAME, "agent", dir);
+    agent.hear("ready");
+    let mut told = 0;
+    for _ in 0..4 {
+        let mut program = Player::start(NAME, "kill-me", dir);
+        for _ in 0..3 {
+            program.hear("at ");
+        }
+        let pid = program.child.id();
+        program.kill();
+        let word = format!("process {pid} of program was ended by signal 9 (SIGKILL)");
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            let text = std::fs::read_to_string(log_file(dir)).unwrap_or_default();
+            if text.contains(&word) {
+                break;
+            }
+            assert!(Instant::now() < deadline, "{word} is not in the log");
+            std::thread::yield_now();
+        }
+        told += 1;
+    }
+    assert!(agent.end(), "the agent ends in order");
+    let text = std::fs::read_to_string(log_file(dir)).expect("a log");
+    let found = numbers(&text, "killed");
+    let starts: Vec<usize> = (0..found.len()).filter(|place| found[*place] == 0).collect();
+    assert_eq!(starts.len(), told, "one sequence of each program");
+    for (index, start) in starts.iter().enumerate() {
+        let end = starts.get(index + 1).copied().unwrap_or(found.len());
+        are_all_once(&found[*start..end], 6000);
+    }
+}
