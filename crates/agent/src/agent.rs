@@ -123,7 +123,11 @@ impl Agent {
     /// When another agent has the socket or the directory, a directory is not safe, or a sink cannot be opened.
     pub fn start(config: AgentConfig) -> Result<Self, StartError> {
         let place = PlaceLock::take(&config.run_dir)?;
-        let fixed: Vec<_> = config.sinks.iter().filter(|sink| !sink.has_placeholders()).collect();
+        let fixed: Vec<_> = config
+            .sinks
+            .iter()
+            .filter(|sink| !sink.has_placeholders())
+            .collect();
         let numbers = fixed
             .iter()
             .enumerate()
@@ -152,10 +156,12 @@ impl Agent {
 
     /// One turn: waits for peers some milliseconds, and does what they ask for.
     pub fn turn(&mut self) {
-        let timeout = if self.waiting.is_empty() { TURN_MS } else { WAIT_TURN_MS };
-        let events = self
-            .server
-            .poll(Instant::now(), Duration::from_millis(timeout));
+        let timeout = if self.waiting.is_empty() {
+            TURN_MS
+        } else {
+            WAIT_TURN_MS
+        };
+        let events = self.server.poll(Instant::now(), Duration::from_millis(timeout));
         for event in events {
             self.act(event);
         }

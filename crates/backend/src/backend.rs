@@ -288,7 +288,10 @@ pub(crate) fn make_session(options: &BackendOptions, marks: &Marks) -> Result<Ar
         ring_bytes: options.ring_bytes,
         config: format!(
             "{}{}",
-            options.keep.as_ref().map_or_else(String::new, KeepOptions::to_text),
+            options
+                .keep
+                .as_ref()
+                .map_or_else(String::new, KeepOptions::to_text),
             sinks_to_text(&options.sinks)
         )
         .into_bytes(),

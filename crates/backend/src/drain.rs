@@ -19,15 +19,15 @@ use logdrive_ring::clock::{monotonic_ns, ticks_of};
 use logdrive_ring::{Buffers, Calibration, Calibrator, Consumer, DropReason, SharedSession};
 use logdrive_wire::Level;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 mod members;
 mod recorder;
 
-pub(crate) use recorder::Whose;
 use recorder::Dumping;
+pub(crate) use recorder::Whose;
 
 /// What the drain counts for everybody to see.
 #[derive(Debug, Default)]
@@ -266,7 +266,8 @@ impl Drain {
             let Some(feed) = feed else { continue };
             let epoch = feed.epoch;
             for ring in feed.fresh_rings() {
-                self.readers.push(Reader::new(Consumer::adopt(ring, epoch), number));
+                self.readers
+                    .push(Reader::new(Consumer::adopt(ring, epoch), number));
             }
         }
     }
@@ -431,7 +432,10 @@ impl Drain {
     fn emit_unknown(&mut self, index: usize) {
         let reader = &self.readers[index];
         let id = reader.head.callsite_id;
-        let text = format!("a record of unknown callsite {id}, {} bytes", reader.payload().len());
+        let text = format!(
+            "a record of unknown callsite {id}, {} bytes",
+            reader.payload().len()
+        );
         self.counts.malformed.fetch_add(1, Ordering::Relaxed);
         for outlet in &mut self.outlets {
             outlet.accept(Staged::Dropped(SinkDrop::Unknown), Level::Warn, true);

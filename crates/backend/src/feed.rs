@@ -185,7 +185,12 @@ impl Feed {
 }
 
 /// Plans for the sinks that may get records of a callsite.
-fn plans(outlets: &[Outlet], callsite: &Callsite, sinks: u32, process: Option<&ProcessInfo>) -> Vec<Option<Plan>> {
+fn plans(
+    outlets: &[Outlet],
+    callsite: &Callsite,
+    sinks: u32,
+    process: Option<&ProcessInfo>,
+) -> Vec<Option<Plan>> {
     let plan = |(number, outlet): (usize, &Outlet)| {
         let goes = sinks >> number & 1 == 1;
         goes.then(|| outlet.compile(callsite, process))

@@ -16,7 +16,7 @@ use std::fmt;
 /// assert!(!filter.allows("app", Level::Debug));
 /// assert!(filter.allows("net::quic::frame", Level::Trace));
 /// assert!(!filter.allows("net::udp", Level::Error));
-/// # Ok::<(), logdrive::FilterError>(())
+/// # Ok::<(), logdrive_backend::FilterError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Filter {

@@ -58,7 +58,12 @@ fn notice_callsite(level: Level) -> Callsite {
 
 impl Inside {
     pub(crate) fn new(outlets: &[Outlet]) -> Self {
-        let compile = |callsite: &Callsite| outlets.iter().map(|outlet| outlet.compile(callsite, None)).collect();
+        let compile = |callsite: &Callsite| {
+            outlets
+                .iter()
+                .map(|outlet| outlet.compile(callsite, None))
+                .collect()
+        };
         Self {
             gaps: compile(&gap_callsite()),
             warnings: compile(&notice_callsite(Level::Warn)),
@@ -91,7 +96,9 @@ impl Inside {
 
     /// A line that frames what was kept, whatever the sink's level; it is on its way at once.
     pub(crate) fn frame(&self, outlet: &mut Outlet, number: usize, text: &str) -> bool {
-        let Some(plan) = self.infos.get(number) else { return true };
+        let Some(plan) = self.infos.get(number) else {
+            return true;
+        };
         let mut payload = Vec::with_capacity(4 + text.len());
         payload.extend_from_slice(&(text.len() as u32).to_le_bytes());
         payload.extend_from_slice(text.as_bytes());

@@ -142,7 +142,11 @@ impl Outlet {
             return true;
         }
         self.spare.extend(self.back.try_iter());
-        let needed = self.buffer_count.div_ceil(3).max(2).min(self.buffer_count.saturating_sub(1));
+        let needed = self
+            .buffer_count
+            .div_ceil(3)
+            .max(2)
+            .min(self.buffer_count.saturating_sub(1));
         self.spare.len() >= needed.max(1)
     }
 

@@ -4,9 +4,9 @@ use crate::backend::{END_LEVEL, open, process_info, replay, start_sink};
 use crate::drain::{Drain, DrainCounts, DrainParts};
 use crate::error::BackendError;
 use crate::file::{Disk, FileOptions, Placement, Storage, rewrite};
-use crate::layout::ProcessInfo;
 use crate::keep::memory::Memory;
 use crate::keep::{Keep, KeepOptions};
+use crate::layout::ProcessInfo;
 use crate::limits::NO_PROGRESS_MS;
 use crate::marks::{Marks, Waited};
 use crate::options::{Overflow, RecoverableSink, SinkOptions, Target, sinks_from_text};
@@ -242,7 +242,10 @@ fn adopt_keep(dead: &Dead, recovered: &mut Recovered) -> Option<Keep> {
     let damage = damage.map(|what| format!("the flight recorder's memory is damaged: {what}"));
     recovered.damage.extend(damage);
     let config = dead.buffers.config();
-    Some(Keep::new(memory, KeepOptions::from_text(&String::from_utf8_lossy(&config))))
+    Some(Keep::new(
+        memory,
+        KeepOptions::from_text(&String::from_utf8_lossy(&config)),
+    ))
 }
 
 fn adopt_sink(

@@ -3,7 +3,8 @@
 
 use crate::control::Switchboard;
 use logdrive_ring::{
-    Buffers, Calibration, CallsiteCounts, ClockSource, Ring, Session, SessionHeader, SessionView, SharedSession,
+    Buffers, Calibration, CallsiteCounts, ClockSource, Ring, Session, SessionHeader, SessionView,
+    SharedSession,
 };
 use std::sync::Arc;
 

@@ -5,7 +5,9 @@
 use crate::drain::DrainCounts;
 use crate::keep::counts_of;
 use crate::outlet::SinkDrop;
-use logdrive_ring::{Buffers, KeepCounts, Consumer, DropReason, Ring, Session, SessionHeader, SessionView, SinkCounts, tally};
+use logdrive_ring::{
+    Buffers, Consumer, DropReason, KeepCounts, Ring, Session, SessionHeader, SessionView, SinkCounts, tally,
+};
 use logdrive_wire::{RecordHeader, record::HEADER_BYTES};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

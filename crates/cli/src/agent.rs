@@ -100,11 +100,16 @@ fn reload(agent: &mut Agent, args: &AgentArgs, color: ColorChoice) {
             Ok(later) if later.is_empty() => "the configuration was read again".to_owned(),
             Ok(later) => {
                 let later: Vec<String> = later.iter().map(ToString::to_string).collect();
-                format!("the configuration was read again; after a restart: {}", later.join("; "))
+                format!(
+                    "the configuration was read again; after a restart: {}",
+                    later.join("; ")
+                )
             }
             Err(error) => format!("the configuration stays as it was: {error}"),
         },
-        Ok(None) => "the configuration stays as it was: the file is wrong, see `logdrive config check`".to_owned(),
+        Ok(None) => {
+            "the configuration stays as it was: the file is wrong, see `logdrive config check`".to_owned()
+        }
         Err(error) => format!("the configuration stays as it was: {error}"),
     };
     say(color, "reload", &said);

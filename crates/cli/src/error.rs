@@ -47,11 +47,7 @@ pub(crate) enum CliError {
     #[error("nobody who is called {name} logs now{hint}")]
     NobodyAlive { name: String, hint: String },
     #[error("cannot control {app} (process {pid}): {cause}")]
-    Control {
-        app: String,
-        pid: u32,
-        cause: RingError,
-    },
+    Control { app: String, pid: u32, cause: RingError },
     #[error(
         "{app} (process {pid}) keeps nothing in memory: start it with `Builder::keep`, or let an agent keep its records"
     )]

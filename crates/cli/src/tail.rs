@@ -202,7 +202,10 @@ impl<'a> Tail<'a> {
             || names.iter().any(|name| {
                 app == name
                     || name.parse() == Ok(pid)
-                    || found.path.file_name().is_some_and(|directory| directory == &**name)
+                    || found
+                        .path
+                        .file_name()
+                        .is_some_and(|directory| directory == &**name)
                     || found.path == std::path::Path::new(name)
             })
     }
@@ -215,9 +218,11 @@ impl<'a> Tail<'a> {
             Ok(sessions) if sessions.is_empty() => {
                 ": no program of this user logs with Logdrive here; --wait waits for one".to_owned()
             }
-            Ok(_) => ": it is dead, and `logdrive recover` brings what it had logged into its log; --wait waits \
+            Ok(_) => {
+                ": it is dead, and `logdrive recover` brings what it had logged into its log; --wait waits \
                       for its next start"
-                .to_owned(),
+                    .to_owned()
+            }
         };
         let name = match self.args.names.as_slice() {
             [] => "anything".to_owned(),
@@ -312,10 +317,12 @@ impl<'a> Tail<'a> {
         let is_one_process = |name: &String| {
             name.parse::<u32>().is_ok()
                 || name.contains('/')
-                || self
-                    .known
-                    .values()
-                    .any(|known| known.path.file_name().is_some_and(|directory| directory == &**name))
+                || self.known.values().any(|known| {
+                    known
+                        .path
+                        .file_name()
+                        .is_some_and(|directory| directory == &**name)
+                })
         };
         !self.args.wait
             && !names.is_empty()

@@ -1,6 +1,5 @@
 //! `logdrive agent` with real programs: they log through it, are killed, and so is it; every record is in the log once.
 
-
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::collections::BTreeMap;
@@ -76,7 +75,9 @@ impl Program {
     fn logged(&mut self) {
         let out = BufReader::new(self.0.stdout.take().unwrap());
         assert!(
-            out.lines().map_while(Result::ok).any(|line| line.contains("LOGGED")),
+            out.lines()
+                .map_while(Result::ok)
+                .any(|line| line.contains("LOGGED")),
             "the program ended early"
         );
     }
@@ -158,9 +159,19 @@ fn orders(dir: &Path) -> BTreeMap<(u64, u64), u32> {
 fn assert_whole(dir: &Path, records: u64, runs: u32) {
     let found = orders(dir);
     let missing = (0..2).flat_map(|thread| (0..records).map(move |number| (thread, number)));
-    let missing: Vec<_> = missing.filter(|order| !found.contains_key(order)).take(5).collect();
-    let twice: Vec<_> = found.iter().filter(|(_, count)| **count != runs).take(5).collect();
-    assert!(missing.is_empty() && twice.is_empty(), "missing {missing:?}, not {runs} times {twice:?}");
+    let missing: Vec<_> = missing
+        .filter(|order| !found.contains_key(order))
+        .take(5)
+        .collect();
+    let twice: Vec<_> = found
+        .iter()
+        .filter(|(_, count)| **count != runs)
+        .take(5)
+        .collect();
+    assert!(
+        missing.is_empty() && twice.is_empty(),
+        "missing {missing:?}, not {runs} times {twice:?}"
+    );
     assert!(!dir.join("alone.log").exists(), "it did not use the agent");
 }
 

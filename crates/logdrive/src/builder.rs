@@ -283,7 +283,11 @@ impl Builder {
         backend.storage = self.storage.unwrap_or(backend.storage);
         Ok(Config {
             backend,
-            agent: if self.use_env { agent_from_env(self.agent) } else { self.agent },
+            agent: if self.use_env {
+                agent_from_env(self.agent)
+            } else {
+                self.agent
+            },
             filter,
             full: self.full,
             note_signals: self.note_signals,

@@ -48,8 +48,8 @@ pub use builder::{Builder, Clock, Guard, builder, init};
 pub use keep::Keep;
 pub use logdrive_backend::file::{Compress, Every, FileOptions, Storage};
 pub use logdrive_backend::{
-    BackendError, Filter, FilterError, Memory, Overflow, Recovered, SinkDrop, SinkOptions, SinkStats, Stats, Stopped, Sync,
-    Target, recover,
+    BackendError, Filter, FilterError, Memory, Overflow, Recovered, SinkDrop, SinkOptions, SinkStats, Stats,
+    Stopped, Sync, Target, recover,
 };
 pub use logdrive_ring::{DropReason, FullPolicy as Full};
 pub use logdrive_wire::Level;

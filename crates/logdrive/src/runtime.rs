@@ -71,11 +71,15 @@ impl Levels {
     /// Switches a callsite as filter and rules say. The control word that the filter gives is its base already.
     fn settle(&mut self, session: &Session, entry: &ControlEntry, callsite: &Callsite) {
         let off = session.rules().off_control();
-        settle(entry, || session.rules().sequence(), |base| {
-            self.renew(session);
-            let now_unix_ns = if self.rules.is_empty() { 0 } else { unix_ns() };
-            switch_of(&self.rules, entry.id(), callsite, base, off, now_unix_ns)
-        });
+        settle(
+            entry,
+            || session.rules().sequence(),
+            |base| {
+                self.renew(session);
+                let now_unix_ns = if self.rules.is_empty() { 0 } else { unix_ns() };
+                switch_of(&self.rules, entry.id(), callsite, base, off, now_unix_ns)
+            },
+        );
     }
 }
 

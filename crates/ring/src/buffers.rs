@@ -263,7 +263,8 @@ impl Buffers {
 
     /// The text that describes the sinks, as it was given when the session was made.
     pub fn config(&self) -> Vec<u8> {
-        let length = (self.header().config_bytes.load(Ordering::Relaxed) as usize).min(CONFIG_BYTES_MAX);
+        // SYNC(config): the text up to the length is there.
+        let length = (self.header().config_bytes.load(Ordering::Acquire) as usize).min(CONFIG_BYTES_MAX);
         let mut config = vec![0; length];
         // SAFETY: the config area is mapped and `CONFIG_BYTES_MAX` long.
         unsafe {
@@ -318,8 +319,8 @@ impl Buffers {
 
     /// Names whose epochs they are, where they are those of sessions that outlive the buffers; 0 elsewhere.
     pub fn journal(&self) -> u64 {
-        // Relaxed: stored before anything is drained.
-        self.header().journal.load(Ordering::Relaxed)
+        // SYNC(journal): its ancestors are there.
+        self.header().journal.load(Ordering::Acquire)
     }
 
     /// The journals of earlier drains, the latest first.

@@ -41,12 +41,12 @@ mod leaked;
 pub mod local;
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
 mod memory_file;
+#[cfg(not(loom))]
+mod observer;
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
 mod peer;
 #[cfg(not(loom))]
 pub mod rules;
-#[cfg(not(loom))]
-mod observer;
 #[cfg(not(loom))]
 mod session;
 #[cfg(not(loom))]
@@ -66,8 +66,7 @@ mod view;
 pub use bell::AgentLine;
 #[cfg(not(loom))]
 pub use buffers::{
-    Journal,
-    BUFFER_BYTES_MIN, BUFFERS_MAX, Buffer, Buffers, CONFIG_BYTES_MAX, Place, SINKS_MAX, SinkCounts,
+    BUFFER_BYTES_MIN, BUFFERS_MAX, Buffer, Buffers, CONFIG_BYTES_MAX, Journal, Place, SINKS_MAX, SinkCounts,
 };
 pub use clock::{Calibration, Calibrator, ClockSource};
 pub use consumer::Consumer;
@@ -83,12 +82,12 @@ pub use keep_file::{CHUNK_BYTES, KeepCounts, KeepFile, KeepPositions};
 pub use leaked::Leaked;
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
 pub use memory_file::{MemoryId, is_memory_file};
-#[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
-pub use peer::{Exit, Peer, exit_of, is_privileged};
-#[cfg(not(loom))]
-pub use observer::{Observer, Sight};
 #[cfg(all(not(any(target_os = "linux", target_os = "android")), not(loom)))]
 pub use no_agent::{Peer, SharedSession};
+#[cfg(not(loom))]
+pub use observer::{Observer, Sight};
+#[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
+pub use peer::{Exit, Peer, exit_of, is_privileged};
 pub use producer::{Admission, Producer};
 pub use put::Put;
 pub use ring::{DrainBell, RING_HEADER_BYTES, Ring, RingHeader, RingState, capacity_for, record_bytes_max};
@@ -96,12 +95,12 @@ pub use ring::{DrainBell, RING_HEADER_BYTES, Ring, RingHeader, RingState, capaci
 pub use session::{Session, SessionOptions};
 #[cfg(not(loom))]
 pub use session_header::SessionHeader;
-#[cfg(loom)]
-pub use sync::{ENDS, WEAKENED};
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
 pub use session_memory::SessionMemory;
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
 pub use shared_session::{SharedOptions, SharedSession};
+#[cfg(loom)]
+pub use sync::{ENDS, WEAKENED};
 pub use sys::user_id;
 #[cfg(not(loom))]
 pub use view::{Found, SessionView, find_sessions};

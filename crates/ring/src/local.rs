@@ -159,7 +159,7 @@ pub fn write(callsite_id: u32, length: usize, urgent: bool, fill: impl FnOnce(&m
     write_as::<true>(callsite_id, length, urgent, fill)
 }
 
-/// As [`write`], for what tells about records and does not count as one.
+/// As [`write()`], for what tells about records and does not count as one.
 pub fn write_uncounted(
     callsite_id: u32,
     length: usize,
@@ -184,9 +184,9 @@ fn write_as<const COUNTED: bool>(
         return reentrant(local);
     }
     compiler_fence(Ordering::SeqCst);
-    // SAFETY: the busy flag makes this the only reference to the producer: the place is this thread's, and a signal
-    // handler that interrupts us turns away above.
-    let producer = unsafe { &mut *local.producer.get() };
+    // SAFETY: the place is this thread's, and only `attach` and `detach` put another producer there, which the busy flag
+    // turns away. What changes meanwhile are cells of this thread and one atomic.
+    let producer = unsafe { &*local.producer.get() };
     if !producer.hot.fits(length) {
         let admission = slow(local, producer, length, urgent);
         if admission != Wrote::Committed {
@@ -218,7 +218,7 @@ fn write_as<const COUNTED: bool>(
 /// `Committed` stands for "go on and write".
 #[cold]
 #[inline(never)]
-fn slow(local: &Local, producer: &mut Producer, length: usize, urgent: bool) -> Wrote {
+fn slow(local: &Local, producer: &Producer, length: usize, urgent: bool) -> Wrote {
     // SYNC(generation): pairs with the fence of `end_generation`: either it sees our new limit and resets it, or we
     // see its generation.
     if producer.ring().is_none() || local.generation.get() != GENERATION.load(Ordering::SeqCst) {
@@ -243,10 +243,11 @@ fn slow(local: &Local, producer: &mut Producer, length: usize, urgent: bool) -> 
 #[cold]
 #[inline(never)]
 fn reentrant(local: &Local) -> Wrote {
-    // SAFETY: only shared data is read through this reference: the ring's address and its atomics. The call that we
-    // interrupt may be writing the producer's private words, which are not touched here.
-    let producer = unsafe { &*local.producer.get() };
-    if producer.count_drop(DropReason::Reentrant) {
+    // SAFETY: no reference to the whole producer is made, only to its ring, which stays as it is: the call that we
+    // interrupt may be putting another producer there, and then has that one, or this one, or none.
+    let ring = unsafe { &*Producer::ring_of(local.producer.get().cast()) };
+    if let Some(ring) = ring {
+        ring.header().count_drop(DropReason::Reentrant);
         Wrote::Dropped
     } else {
         Wrote::NoRing
@@ -279,14 +280,14 @@ pub fn count_cut() {
     with_producer(|producer| producer.count_cut());
 }
 
-fn with_producer<T>(work: impl FnOnce(&mut Producer) -> T) -> Option<T> {
+fn with_producer<T>(work: impl FnOnce(&Producer) -> T) -> Option<T> {
     with_local(|local| {
         if local.busy.replace(true) {
             return None;
         }
         compiler_fence(Ordering::SeqCst);
-        // SAFETY: as in `write`: the busy flag makes this the only reference.
-        let result = work(unsafe { &mut *local.producer.get() });
+        // SAFETY: as in `write`.
+        let result = work(unsafe { &*local.producer.get() });
         compiler_fence(Ordering::SeqCst);
         local.busy.set(false);
         Some(result)
@@ -303,9 +304,8 @@ pub fn attach(producer: Producer, policy: FullPolicy, clock: Clock, generation: 
         if local.busy.replace(true) {
             return false;
         }
-        // SAFETY: as in `write`: the busy flag makes this the only reference.
-        let slot = unsafe { &mut **local.producer.get() };
-        drop(core::mem::replace(slot, producer));
+        // SAFETY: the place is this thread's, and the busy flag keeps all its other users out.
+        drop(unsafe { Producer::replace(local.producer.get().cast(), producer) });
         local.policy.set(policy);
         local.clock.set(clock);
         local.generation.set(generation);
@@ -333,9 +333,8 @@ fn detach(local: &Local) {
     if local.busy.replace(true) {
         return;
     }
-    // SAFETY: as in `write`: the busy flag makes this the only reference.
-    let slot = unsafe { &mut **local.producer.get() };
-    drop(core::mem::replace(slot, Producer::detached()));
+    // SAFETY: the place is this thread's, and the busy flag keeps all its other users out.
+    drop(unsafe { Producer::replace(local.producer.get().cast(), Producer::detached()) });
     local.busy.set(false);
 }
 
@@ -441,7 +440,7 @@ extern "C" fn in_child() {
     with_local(|local| {
         // SAFETY: the child has this thread only. If it forked inside of a log call, that call's producer is left
         // detached, so its commit is not made.
-        unsafe { (*local.producer.get()).abandon() };
+        unsafe { Producer::abandon(local.producer.get().cast()) };
         local.busy.set(false);
         local.disabled.store(u64::MAX, Ordering::Relaxed);
     });

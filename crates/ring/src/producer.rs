@@ -11,6 +11,7 @@ use crate::put::Put;
 use crate::ring::{Ring, RingState};
 use crate::sync::{AtomicU64, Ordering, fence, is_kept, labelled};
 use crate::sys;
+use core::cell::Cell;
 use std::sync::Arc;
 
 /// The writing end of one ring, owned by one thread.
@@ -24,7 +25,8 @@ pub struct Producer {
 /// What the hot path reads: kept together so that it is one cache line of the thread's own.
 #[derive(Debug)]
 pub(crate) struct Hot {
-    pub(crate) position: u64,
+    /// A cell, as the other words that change: a handler that interrupts a call refers to the producer, too.
+    pub(crate) position: Cell<u64>,
     /// Atomic because the end of a session sets it to 0 from another thread, to send the owner to its slow path.
     pub(crate) limit: AtomicU64,
     mask: u64,
@@ -52,7 +54,7 @@ impl Hot {
     #[cfg(not(loom))]
     const fn detached() -> Self {
         Self {
-            position: u64::MAX / 2,
+            position: Cell::new(u64::MAX / 2),
             limit: AtomicU64::new(0),
             mask: 0,
             data: core::ptr::null_mut(),
@@ -66,7 +68,7 @@ impl Hot {
         // A longer record may be too long for this ring, and is worth the slow path. A constant for most calls.
         // Relaxed: only the owner raises it; a zero from elsewhere may be seen late.
         length <= RECORD_BYTES_SURE
-            && self.position.wrapping_add(length as u64) <= self.limit.load(Ordering::Relaxed)
+            && self.position.get().wrapping_add(length as u64) <= self.limit.load(Ordering::Relaxed)
     }
 
     /// Where the next record goes.
@@ -74,11 +76,11 @@ impl Hot {
     /// # Safety
     /// A ring must be attached, and `length` bytes must have been admitted.
     #[inline(always)]
-    pub(crate) unsafe fn space(&mut self, length: usize) -> Put<'_> {
+    pub(crate) unsafe fn space(&self, length: usize) -> Put<'_> {
         self.prefetch();
         // SAFETY: the data area is mapped twice in a row, so `length` bytes from any offset below the capacity are
         // ours to write: the admission says that the consumer has released them.
-        unsafe { Put::raw(self.data.add((self.position & self.mask) as usize), length) }
+        unsafe { Put::raw(self.data.add((self.position.get() & self.mask) as usize), length) }
     }
 
     /// Asks for the cache line that some of the next records will need. The drain has read it since we wrote it last,
@@ -91,7 +93,7 @@ impl Hot {
             use core::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
             let ahead = self
                 .data
-                .wrapping_add((self.position.wrapping_add(PREFETCH_BYTES) & self.mask) as usize);
+                .wrapping_add((self.position.get().wrapping_add(PREFETCH_BYTES) & self.mask) as usize);
             // SAFETY: a prefetch is a hint that never faults, whatever the address.
             unsafe { _mm_prefetch::<_MM_HINT_ET0>(ahead.cast()) };
         }
@@ -102,14 +104,14 @@ impl Hot {
     /// # Safety
     /// A ring must be attached, and `length` bytes must have been written.
     #[inline(always)]
-    pub(crate) unsafe fn commit<const COUNTED: bool>(&mut self, length: usize) {
-        self.position = self.position.wrapping_add(length as u64);
+    pub(crate) unsafe fn commit<const COUNTED: bool>(&self, length: usize) {
+        self.position.set(self.position.get().wrapping_add(length as u64));
         // SAFETY: `header` points into the ring's mapping, which lives as long as the producer.
         let header = unsafe { &*self.header };
         // SYNC(commit): the record's bytes are visible before the position that covers them.
         header
             .committed
-            .store(self.position, labelled("commit.store", Ordering::Release));
+            .store(self.position.get(), labelled("commit.store", Ordering::Release));
         if COUNTED {
             // Relaxed, and not one atomic step: a statistic with one writer.
             let records = header.records.load(Ordering::Relaxed);
@@ -135,7 +137,7 @@ impl Producer {
         // Relaxed: the previous producer of the ring has ended before it was handed to us (SYNC(state)).
         let position = ring.header().committed.load(Ordering::Relaxed);
         let hot = Hot {
-            position,
+            position: Cell::new(position),
             limit: AtomicU64::new(position),
             mask: ring.capacity_bytes() as u64 - 1,
             #[cfg(not(loom))]
@@ -148,6 +150,15 @@ impl Producer {
             hot,
             ring: Some(ring),
         }
+    }
+
+    /// Where a producer keeps its ring.
+    ///
+    /// # Safety
+    /// The place must hold a producer.
+    pub(crate) unsafe fn ring_of(place: *const Self) -> *const Option<Arc<Ring>> {
+        // SAFETY: an address inside of the place.
+        unsafe { &raw const (*place).ring }
     }
 
     /// The ring, unless the producer is detached.
@@ -170,7 +181,7 @@ impl Producer {
         }
         #[cfg(loom)]
         if let Some(ring) = &self.ring {
-            ring.model_write(self.hot.position, record);
+            ring.model_write(self.hot.position.get(), record);
         }
         // SAFETY: attached, and the bytes have just been written.
         unsafe { self.hot.commit::<true>(record.len()) };
@@ -181,7 +192,7 @@ impl Producer {
     /// sets a new limit. `alive` tells whether anybody still drains. A detached producer drops without a count.
     #[cold]
     pub(crate) fn admit(
-        &mut self,
+        &self,
         length: usize,
         urgent: bool,
         policy: FullPolicy,
@@ -197,7 +208,7 @@ impl Producer {
         }
         let mut end = End {
             ring,
-            position: self.hot.position,
+            position: self.hot.position.get(),
         };
         if length > ring.record_bytes_max() {
             ring.header().count_drop(DropReason::TooLarge);
@@ -245,9 +256,43 @@ impl Producer {
     }
 
     /// Forgets the ring without telling anybody: after `fork` it is the parent's.
+    ///
+    /// # Safety
+    /// As for [`Producer::replace`].
     #[cfg(not(loom))]
-    pub(crate) fn abandon(&mut self) {
-        core::mem::forget(core::mem::replace(self, Self::detached()));
+    pub(crate) unsafe fn abandon(place: *mut Self) {
+        // SAFETY: the caller's.
+        core::mem::forget(unsafe { Self::replace(place, Self::detached()) });
+    }
+
+    /// Puts another producer in a place; gives the one that was there. Word by word, because another thread may reset
+    /// the limit meanwhile.
+    ///
+    /// # Safety
+    /// The place must hold a producer. Nobody else writes to it but to `limit`, and nobody else reads more of it than
+    /// that and, in a handler that interrupts this, `ring`.
+    #[cfg(not(loom))]
+    pub(crate) unsafe fn replace(place: *mut Self, new: Self) -> Self {
+        let new = core::mem::ManuallyDrop::new(new);
+        // SAFETY: the place is valid; `new` is not dropped, so that its ring has one owner. No reference to the whole
+        // place is made, only to its atomic.
+        unsafe {
+            let hot = &raw mut (*place).hot;
+            let limit = &(*hot).limit;
+            Self {
+                hot: Hot {
+                    position: Cell::new((*hot).position.replace(new.hot.position.get())),
+                    // Relaxed: whoever resets it from elsewhere raises a generation first, which the owner looks at.
+                    limit: AtomicU64::new(
+                        limit.swap(new.hot.limit.load(Ordering::Relaxed), Ordering::Relaxed),
+                    ),
+                    mask: core::ptr::replace(&raw mut (*hot).mask, new.hot.mask),
+                    data: core::ptr::replace(&raw mut (*hot).data, new.hot.data),
+                    header: core::ptr::replace(&raw mut (*hot).header, new.hot.header),
+                },
+                ring: core::ptr::replace(&raw mut (*place).ring, core::ptr::read(&raw const new.ring)),
+            }
+        }
     }
 }
 

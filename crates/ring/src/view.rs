@@ -279,7 +279,9 @@ impl SessionView {
     /// When its file is damaged.
     pub fn keep(&self) -> Result<Option<KeepFile>, RingError> {
         let (file, path) = match self.file("keep") {
-            Err(RingError::Io { cause, .. }) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(RingError::Io { cause, .. }) if cause.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(None);
+            }
             opened => opened?,
         };
         KeepFile::open(&file, &path).map(Some)

@@ -142,7 +142,7 @@ fn others_may_tell_for_a_thread_that_lives() {
     let entry = shared.callsite(PER_SECOND, 0);
     let (counted, told) = (Barrier::new(2), Barrier::new(2));
     std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let thread = scope.spawn(|| {
             (0..100).for_each(|_| assert!(!budget(entry)));
             tally::count_dropped(entry, counts_of);
             counted.wait();
@@ -156,6 +156,8 @@ fn others_may_tell_for_a_thread_that_lives() {
         tally::tell_all();
         assert_eq!((totals(entry).sampled_out, totals(entry).dropped), (100, 1));
         told.wait();
+        // A scope does not wait for what a thread does at its very end; a join does.
+        thread.join().unwrap();
     });
     assert_eq!((totals(entry).sampled_out, totals(entry).dropped), (200, 1));
 }

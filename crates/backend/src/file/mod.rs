@@ -33,8 +33,8 @@ pub use error::{Doing, Doubt, FileError, SyncFailed, WriteFailed};
 pub use faulty::{Fault, Faulty, Operation};
 pub use log_file::{LogFile, Placement};
 pub use names::safe_name;
+pub use options::{Compress, Every, FileOptions};
 #[cfg(test)]
 pub(crate) use random::Random;
-pub use options::{Compress, Every, FileOptions};
 pub use rewrite::{NotInPlace, Rewrite, rewrite};
 pub use storage::{Disk, Kind, Open, Stat, Storage, Taken};

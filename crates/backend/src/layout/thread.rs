@@ -45,7 +45,11 @@ fn name_words(name: &[u8]) -> Option<(usize, u64, u64)> {
     // One to three bytes: the first, the middle and the last are all of them.
     let (first, last) = (*name.first()?, *name.last()?);
     let middle = *name.get(name.len() / 2)?;
-    Some((name.len(), u64::from(first), u64::from(middle) << 8 | u64::from(last)))
+    Some((
+        name.len(),
+        u64::from(first),
+        u64::from(middle) << 8 | u64::from(last),
+    ))
 }
 
 impl ThreadKept {
