@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Set for the program that logs: the directory of the test.
@@ -53,9 +53,12 @@ fn program() {
         }
     }
     drop(guard);
+    // Before the test harness says something to a parent that listens no more.
+    std::process::exit(0);
 }
 
-struct Program(Child);
+/// The program, and the end of its output that has to stay open.
+struct Program(Child, Option<BufReader<ChildStdout>>);
 
 impl Program {
     fn start(dir: &Path, records: u64, stays: bool) -> Self {
@@ -68,7 +71,7 @@ impl Program {
         if stays {
             command.env(STAYS, "1");
         }
-        Self(command.spawn().unwrap())
+        Self(command.spawn().unwrap(), None)
     }
 
     /// Waits until it has logged everything.
@@ -95,6 +98,7 @@ impl Agent {
         let child = Command::new(env!("CARGO_BIN_EXE_logdrive"))
             .args(["agent", "--config"])
             .arg(dir.join("agent.toml"))
+            .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
@@ -119,6 +123,22 @@ impl Agent {
     fn kill(mut self) {
         self.signal(Signal::SIGKILL);
         self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        // Gone already, unless the test failed.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // As above.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
