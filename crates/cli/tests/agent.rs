@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Set for the program that logs: the directory of the test.
@@ -57,8 +57,7 @@ fn program() {
     std::process::exit(0);
 }
 
-/// The program, and the end of its output that has to stay open.
-struct Program(Child, Option<BufReader<ChildStdout>>);
+struct Program(Child);
 
 impl Program {
     fn start(dir: &Path, records: u64, stays: bool) -> Self {
@@ -71,7 +70,7 @@ impl Program {
         if stays {
             command.env(STAYS, "1");
         }
-        Self(command.spawn().unwrap(), None)
+        Self(command.spawn().unwrap())
     }
 
     /// Waits until it has logged everything.
