@@ -11,6 +11,7 @@ use crate::server::{Asker, Event, Request, Server, ServerOptions};
 use logdrive_backend::{Backend, BackendError, BackendOptions, Member, Stats, Stopped, Target};
 use logdrive_ring::SharedSession;
 use logdrive_wire::Callsite;
+use logdrive_wire::agent::{Refused, RefusedCode};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -244,12 +245,27 @@ impl Agent {
     }
 
     fn answer(&mut self, asker: Asker, request: &Request) {
-        let text = match request {
-            Request::Stats => describe(&self.backend.stats(), &self.server),
-            Request::Reload => "the agent reads its configuration again on SIGHUP".to_owned(),
-            Request::Dump { .. } => "this agent keeps no flight record".to_owned(),
+        let now = Instant::now();
+        let (reason, advice) = match request {
+            Request::Stats => {
+                let text = describe(&self.backend.stats(), &self.server);
+                return self.server.answer(asker, &text, now);
+            }
+            Request::Reload => (
+                "the agent takes no other configuration over its socket",
+                "send it SIGHUP",
+            ),
+            Request::Dump { .. } => (
+                "this agent keeps no flight record",
+                "let the program keep its own, with `Builder::keep`",
+            ),
         };
-        self.server.answer(asker, &text, Instant::now());
+        let why = Refused {
+            code: RefusedCode::NotAllowed,
+            reason: reason.to_owned(),
+            advice: advice.to_owned(),
+        };
+        self.server.refuse(asker, why, now);
     }
 
     /// Takes another configuration: routes, levels, limits and new sinks hold at once. Returns what holds from the next
