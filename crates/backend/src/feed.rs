@@ -52,6 +52,8 @@ pub(crate) struct Feed {
     keeper: Keeper,
     /// Records that no sink takes.
     pub(crate) keep: Option<Keep>,
+    /// Its rations, by their slots; none for the process's own session.
+    pub(crate) rations: Vec<usize>,
     /// Records whose callsites have not been told of them.
     took_untold: bool,
 }
@@ -69,6 +71,7 @@ impl Feed {
             told_dropped: [0; DropReason::COUNT],
             keeper: Keeper::default(),
             keep: None,
+            rations: Vec::new(),
             took_untold: false,
         }
     }

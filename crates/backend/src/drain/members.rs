@@ -30,6 +30,14 @@ impl Drain {
                 }
                 Order::Dump(whose, span, because) => self.want_dump(&whose, span, &because),
                 Order::Record(recorder) => self.set_recorder(recorder),
+                Order::Ration(rationing) => self.set_rations(rationing),
+                Order::Tune(number, tuning) => {
+                    if let Some(outlet) = self.outlets.get_mut(number) {
+                        outlet.tune(*tuning);
+                        self.inside = Inside::new(&self.outlets);
+                        self.feeds.iter_mut().flatten().for_each(Feed::forget_sites);
+                    }
+                }
                 Order::Sink(outlet) => {
                     self.outlets.push(*outlet);
                     self.inside = Inside::new(&self.outlets);
@@ -57,12 +65,14 @@ impl Drain {
             pid: session.peer().pid,
             uid: session.peer().uid,
         };
+        let rations = self.rations.enter(&member, &[]);
         let options = self
             .recorder
             .as_ref()
             .and_then(|recorder| recorder.keeping(&member));
         let mut feed = Feed::new(Source::Shared(Arc::clone(&session)), epoch, Some(member));
         feed.keep = options.map(|options| Keep::new(Memory::private(options.bytes), options));
+        feed.rations = rations;
         if !is_new {
             feed.take_untold_drops();
         }
@@ -107,6 +117,7 @@ impl Drain {
                 continue;
             }
             self.tell_drops_of(number, true);
+            self.leave_rations(number);
             if let Some(Some(text)) = self.feeds[number].as_ref().and_then(|feed| feed.leaving.clone()) {
                 self.tell(END_LEVEL, &text);
             }

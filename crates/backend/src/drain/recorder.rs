@@ -336,6 +336,10 @@ impl Drain {
 
     /// Writes one record; `false` while a sink has no buffer to spare.
     fn dump_one(&mut self, number: usize) -> bool {
+        if self.is_kept_over_ration(number) {
+            self.settle_front(number, false);
+            return true;
+        }
         let mut has_loaded = false;
         loop {
             let Some(Some(feed)) = self.feeds.get_mut(number) else {
@@ -383,6 +387,7 @@ impl Drain {
                 for (outlet, staged) in self.outlets.iter_mut().zip(&self.staged) {
                     outlet.accept(*staged, Level::Trace, false);
                 }
+                self.spend_kept(number);
                 self.settle_front(number, is_written);
                 return true;
             };
