@@ -45,11 +45,10 @@ fn change(
                     .any(|(action, selector)| rule.action == *action && rule.selector == *selector)
         };
         rules.retain(|rule| !is_ours(rule));
+        let kind = |rule: &Rule| (rule.selector.clone(), kind_of(&rule.action));
+        let said: Vec<_> = rules.iter().map(kind).collect();
         for (action, selector) in new {
-            let is_said = rules
-                .iter()
-                .any(|rule| rule.selector == selector && kind_of(&rule.action) == kind_of(&action));
-            if !is_said {
+            if !said.contains(&(selector.clone(), kind_of(&action))) {
                 control::put_rule(rules, action, selector, 0, now_unix_ns);
             }
         }

@@ -47,6 +47,11 @@ impl Outputs {
     }
 
     fn take_directory(&mut self, dir: &Path, file: &FileOptions) -> Result<(), AgentError> {
+        let dir = if dir.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            dir
+        };
         let made = DirBuilder::new().recursive(true).mode(file.dir_mode).create(dir);
         made.map_err(|cause| AgentError::io("make the directory", dir, cause))?;
         let found = fs::metadata(dir).map_err(|cause| AgentError::io("look at", dir, cause))?;

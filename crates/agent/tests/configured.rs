@@ -464,9 +464,17 @@ fn a_full_disk_under_one_sink_is_no_matter_to_the_other() {
     if plays(play) {
         return;
     }
+    // Three megabytes of lines wait for the disk, as far as there are buffers for them.
+    for buffers in [2, 16] {
+        beside_a_full_disk(NAME, buffers);
+    }
+}
+
+fn beside_a_full_disk(test: &str, buffers: u32) {
     let keep = tempfile::tempdir().expect("a directory");
     let mut config = config(keep.path());
     let mut full = SinkConfig::file("full", "/dev/full");
+    full.buffers = buffers;
     if let Target::File(file) = &mut full.options.target {
         file.trust_directory = true;
         (file.rotate_bytes, file.keep_files) = (None, None);
@@ -475,11 +483,18 @@ fn a_full_disk_under_one_sink_is_no_matter_to_the_other() {
     config.sinks.push(full);
     config.routes = vec![Route::to_all(&config.sinks)];
     let service = Service::start(config);
-    let mut program = Program::start(NAME, keep.path());
-    program.says("many");
+    let mut program = Program::start(test, keep.path());
+    (0..3).for_each(|_| drop(program.says("many")));
     service.until("all lines are in the good log", || {
-        log_of(keep.path()).matches("one of many").count() == 10_000
+        log_of(keep.path()).matches("one of many").count() == 30_000
     });
+    let overflow: u64 = service
+        .stats()
+        .sinks
+        .iter()
+        .map(|sink| sink.counts.dropped[0])
+        .sum();
+    assert_eq!(overflow > 0, buffers == 2, "{overflow} with {buffers} buffers");
     service.until("the failure is counted", || {
         service.stats().sinks.iter().any(|sink| sink.counts.errors > 0)
     });

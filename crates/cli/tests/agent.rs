@@ -413,3 +413,59 @@ fn keeper_holds_nothing(dir: &Path) {
         pid.is_some_and(|pid| descriptors_of(pid) == 0)
     });
 }
+
+#[test]
+fn a_reload_changes_levels_and_nothing_when_the_file_is_wrong() {
+    let dir = place();
+    let file = dir.path().join("agent.toml");
+    let good = fs::read_to_string(&file).unwrap();
+    let agent = Agent::start(dir.path());
+    let mut program = Program::start_waiting(dir.path(), 1_000, false);
+    let log = || fs::read_to_string(dir.path().join("agent/shop.log")).unwrap_or_default();
+    fs::write(
+        &file,
+        format!("{good}\n[[level]]\nrules = \"off\"\n\n[[sink]]\nname = \"main\"\n"),
+    )
+    .unwrap();
+    agent.signal(Signal::SIGHUP);
+    wait_until("the refusal", || {
+        log().contains("the configuration stays as it was: the file is wrong")
+    });
+    // Nothing would be logged if the levels of the wrong file held.
+    program.goes();
+    assert!(program.0.wait().unwrap().success());
+    assert_whole(dir.path(), 1_000, 1);
+    fs::write(&file, format!("{good}\n[[level]]\nrules = \"off\"\n")).unwrap();
+    agent.signal(Signal::SIGHUP);
+    wait_until("the new configuration", || {
+        log().contains("the configuration was read again")
+    });
+    let mut program = Program::start_waiting(dir.path(), 1_000, false);
+    program.goes();
+    assert!(program.0.wait().unwrap().success());
+    agent.end();
+    assert_whole(dir.path(), 1_000, 1);
+}
+
+#[test]
+fn two_agents_do_not_share_a_directory_of_log_files() {
+    let dir = place();
+    let agent = Agent::start(dir.path());
+    let other = dir.path().join("other.toml");
+    let text = fs::read_to_string(dir.path().join("agent.toml")).unwrap();
+    fs::create_dir(dir.path().join("second")).unwrap();
+    let text = text
+        .replace("/agent/agent.sock", "/second/agent.sock")
+        .replace("/agent/state", "/second/state");
+    fs::write(&other, text).unwrap();
+    let second = Command::new(env!("CARGO_BIN_EXE_logdrive"))
+        .args(["agent", "--config"])
+        .arg(&other)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(!second.status.success());
+    let expected = format!("belongs to another agent, process {}", agent.0.id());
+    assert!(said.contains(&expected), "{said}");
+    agent.end();
+}

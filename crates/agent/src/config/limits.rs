@@ -22,6 +22,9 @@ pub const MODULE_BYTES_MAX: usize = 256;
 /// Bytes of the directives of a level rule: what an environment variable takes with ease.
 pub const RULES_BYTES_MAX: usize = 4096;
 
+/// Directives of a level rule: a session has 256 rules, and some are for those who look at it.
+pub const LEVEL_RULES_MAX: usize = 128;
+
 /// Callsites that one recorder may be triggered by.
 pub const TRIGGERS_MAX: usize = 64;
 

@@ -193,11 +193,17 @@ impl Server {
             coarse: hello.coarse,
         };
         let session = SharedSession::create(&hello.app, options).and_then(|session| {
-            levels::begin(&self.options.levels, &session)?;
             (0..wanted).try_for_each(|_| session.add_ring())?;
             Ok(session)
         });
-        let session = self.enter(key, session.map_err(no_memory)?)?;
+        let session = session.map_err(no_memory)?;
+        if let Err(error) = levels::begin(&self.options.levels, &session) {
+            self.events.push(Event::Notice(format!(
+                "process {} of {} begins with its own levels: {error}",
+                peer.pid, hello.app
+            )));
+        }
+        let session = self.enter(key, session)?;
         self.counts.joined += 1;
         let welcome = Message::Welcome(Welcome {
             session: session.id(),

@@ -6,7 +6,7 @@ use super::units::{duration_text, read_duration, read_mode, read_size, size_text
 use crate::limits::FOUND_CHARACTERS_MAX;
 use crate::similar::most_similar;
 use logdrive_agent::config::limits::{
-    MODULE_BYTES_MAX, NAME_BYTES_MAX, RULES_BYTES_MAX, SINKS_MAX, TRIGGERS_MAX,
+    LEVEL_RULES_MAX, MODULE_BYTES_MAX, NAME_BYTES_MAX, RULES_BYTES_MAX, SINKS_MAX, TRIGGERS_MAX,
 };
 use logdrive_agent::config::{Account, AppPattern, LevelRule, Metrics, PLACEHOLDERS, Who};
 use logdrive_backend::control::{Action, Selector, read_selector};
@@ -447,6 +447,11 @@ fn read_rules(value: &DeValue<'_>) -> Read<Vec<(Action, Selector)>> {
         .any(|(_, selector)| matches!(selector, Selector::Callsite(_)));
     if rule.rules.is_empty() {
         return Err(Wrong::new(format!("{} says nothing", describe(value))));
+    }
+    if rule.rules.len() > LEVEL_RULES_MAX {
+        return Err(Wrong::new(format!(
+            "there are more than {LEVEL_RULES_MAX} levels"
+        )));
     }
     match numbered {
         true => Err(
