@@ -108,6 +108,7 @@ pub trait Visitor {
 pub fn visit<V: Visitor>(name: &str, target: &Target, visitor: V) -> Result<V::Output> {
     match name {
         "clock" => visitor.visit(floor::ClockOnly),
+        "stores" => visitor.visit(floor::Stores),
         "mutex-bufwriter" => visitor.visit(floor::MutexBufWriter::open(target)?),
         "spdlog-rs-sync" => visitor.visit(spdlog_rs::SpdlogRs::sync(target)?),
         "spdlog-rs-async" => visitor.visit(spdlog_rs::SpdlogRs::pooled(target)?),

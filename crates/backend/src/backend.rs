@@ -144,7 +144,9 @@ impl Backend {
     ) -> Result<Self, BackendError> {
         let gap = gap_callsite().encode().unwrap_or_default();
         session.register(&gap, control::ON)?;
-        session.stock(crate::limits::SPARE_RINGS)?;
+        for _ in 0..crate::limits::SPARE_RINGS {
+            session.stock(crate::limits::SPARE_RINGS)?;
+        }
         let process = process_info(&options.app);
         let mut outlets = Vec::new();
         let mut writers = Vec::new();

@@ -42,7 +42,7 @@ pub const RETRY_MS: (u64, u64) = (50, 1_000);
 pub const HOUSEKEEPING_NS: u64 = 1_000_000_000;
 
 /// Rings kept ready for threads that start.
-pub const SPARE_RINGS: usize = 1;
+pub const SPARE_RINGS: usize = 4;
 
 /// How often the drain looks after live control: what it counts for each callsite is told that soon, and budgets are
 /// refilled so evenly.
