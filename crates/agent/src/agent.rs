@@ -3,19 +3,22 @@
 //! Two threads of its own: this one, which talks to processes and tools, and the drain. Neither waits for the other, so
 //! that a sink that hangs keeps no process from joining, and no process keeps a record from being drained.
 
+mod asks;
+mod waits;
+
 use crate::config::{AgentConfig, Change, Process, SinkConfig};
 use crate::error::AgentError;
 use crate::limits::{SINK_PLACES, TURN_MS, WAIT_TURN_MS};
 use crate::place::PlaceLock;
-use crate::server::{Asker, Event, Request, Server, ServerOptions};
+use crate::server::{Asker, Event, Server, ServerOptions};
 use logdrive_backend::{Backend, BackendError, BackendOptions, Member, Stats, Stopped, Target};
 use logdrive_ring::SharedSession;
-use logdrive_wire::Callsite;
-use logdrive_wire::agent::{Refused, RefusedCode};
-use std::collections::BTreeMap;
+use logdrive_wire::{Callsite, Level};
+use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use waits::{Waits, Who};
 
 /// The name under which the agent's own session lies in its run directory.
 const APP: &str = "agent";
@@ -35,7 +38,9 @@ pub struct Agent {
     server: Server,
     backend: Backend,
     sinks: Arc<Mutex<Sinks>>,
-    waiting: Vec<Waiting>,
+    waits: Waits,
+    /// Tools that want the configuration to be read again.
+    reloads: VecDeque<Asker>,
     /// Held as long as the agent lives: one agent per directory.
     _place: PlaceLock,
 }
@@ -50,19 +55,6 @@ pub enum StartError {
     /// Its sinks or its session.
     #[error(transparent)]
     Backend(#[from] BackendError),
-}
-
-/// Somebody who waits until everything up to a mark is with the kernel.
-#[derive(Debug)]
-struct Waiting {
-    mark: u64,
-    who: Who,
-}
-
-#[derive(Debug)]
-enum Who {
-    Flush { session: u64, mark: u64 },
-    Bye { session: u64 },
 }
 
 /// Which sink is which: the routes name sinks of the configuration, each of which may be several files.
@@ -84,6 +76,36 @@ impl Sinks {
             .into_iter()
             .filter_map(|place| self.config.sinks.get(place))
             .filter_map(|sink| self.numbers.get(&key_of(sink, &process)))
+            .fold(0, |bits, number| bits | 1 << number)
+    }
+}
+
+impl Sinks {
+    /// The sinks that records of a process may go to, by their places in the configuration.
+    fn places_of(&self, process: &Process<'_>) -> Vec<usize> {
+        let mut places = Vec::new();
+        let routes = self.config.routes.iter();
+        for route in routes.filter(|route| route.who.matches(process)) {
+            places.extend(self.config.places_of(&route.sinks));
+            if !route.goes_on && route.module.is_none() && route.level == Level::Trace {
+                break;
+            }
+        }
+        let recorders = self.config.recorders.iter();
+        for recorder in recorders.filter(|recorder| recorder.who.matches(process)) {
+            places.extend(self.config.places_of(&recorder.sinks));
+        }
+        places.sort_unstable();
+        places.dedup();
+        places
+    }
+
+    /// The same, as bits. A sink that could not be opened gets nothing.
+    fn of(&self, process: &Process<'_>) -> u32 {
+        let places = self.places_of(process).into_iter();
+        places
+            .filter_map(|place| self.config.sinks.get(place))
+            .filter_map(|sink| self.numbers.get(&key_of(sink, process)))
             .fold(0, |bits, number| bits | 1 << number)
     }
 }
@@ -150,14 +172,15 @@ impl Agent {
             server,
             backend,
             sinks,
-            waiting: Vec::new(),
+            waits: Waits::default(),
+            reloads: VecDeque::new(),
             _place: place,
         })
     }
 
     /// One turn: waits for peers some milliseconds, and does what they ask for.
     pub fn turn(&mut self) {
-        let timeout = if self.waiting.is_empty() {
+        let timeout = if self.waits.is_empty() {
             TURN_MS
         } else {
             WAIT_TURN_MS
@@ -173,6 +196,7 @@ impl Agent {
         match event {
             Event::Joined(session) | Event::Adopted { session, .. } => {
                 self.open_sinks(&session);
+                self.waits.begin(session.id(), &self.backend);
                 self.backend.join(session);
             }
             Event::Bell => self.backend.wake(),
@@ -180,43 +204,33 @@ impl Agent {
                 session,
                 mark,
                 durable,
-            } => {
-                if durable {
-                    self.backend.request_sync();
-                }
-                self.wait(Who::Flush { session, mark });
-            }
+            } => self.wait(Who::Flush { session, mark }, session, durable),
+            Event::Keep { session, keep } => self.backend.keep(session, keep),
+            Event::WriteKept {
+                session,
+                mark,
+                span_ns,
+            } => self.write_kept(session, mark, span_ns),
             Event::Bye { session } => {
                 self.backend.leave(session, None);
-                self.wait(Who::Bye { session });
+                self.wait(Who::Bye { session }, session, false);
             }
             Event::Left { session, end } => {
                 let text = end.describe(&session);
+                if end.is_crash(&session) {
+                    self.backend.dump_crashed(session.id(), text.clone());
+                }
+                self.waits.end(session.id());
                 self.backend.leave(session.id(), Some(text));
             }
-            Event::Request { asker, request, .. } => self.answer(asker, &request),
+            Event::Request { asker, peer, request } => self.answer_request(asker, peer, &request),
             Event::Notice(text) => self.backend.notice(text),
         }
     }
 
-    fn wait(&mut self, who: Who) {
-        let mark = self.backend.request_flush();
-        self.waiting.push(Waiting { mark, who });
-    }
-
-    fn answer_waiting(&mut self) {
-        let now = Instant::now();
-        let (backend, server) = (&self.backend, &mut self.server);
-        self.waiting.retain(|waiting| {
-            if !backend.has_reached(waiting.mark) {
-                return true;
-            }
-            match waiting.who {
-                Who::Flush { session, mark } => server.flushed(session, mark, true, now),
-                Who::Bye { session } => server.done(session, true, now),
-            }
-            false
-        });
+    fn wait(&mut self, who: Who, session: u64, durable: bool) {
+        let sinks = self.sinks_of_number(session);
+        self.waits.add(who, sinks, None, durable, Instant::now());
     }
 
     /// Opens the files that a process is the first to need.
@@ -242,30 +256,6 @@ impl Agent {
                 )),
             }
         }
-    }
-
-    fn answer(&mut self, asker: Asker, request: &Request) {
-        let now = Instant::now();
-        let (reason, advice) = match request {
-            Request::Stats => {
-                let text = describe(&self.backend.stats(), &self.server);
-                return self.server.answer(asker, &text, now);
-            }
-            Request::Reload => (
-                "the agent takes no other configuration over its socket",
-                "send it SIGHUP",
-            ),
-            Request::Dump { .. } => (
-                "this agent keeps no flight record",
-                "let the program keep its own, with `Builder::keep`",
-            ),
-        };
-        let why = Refused {
-            code: RefusedCode::NotAllowed,
-            reason: reason.to_owned(),
-            advice: advice.to_owned(),
-        };
-        self.server.refuse(asker, why, now);
     }
 
     /// Takes another configuration: routes, levels, limits and new sinks hold at once. Returns what holds from the next

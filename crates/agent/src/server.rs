@@ -7,6 +7,7 @@
 mod closer;
 mod connection;
 mod event;
+mod keeping;
 mod processes;
 mod quota;
 mod ready;

@@ -215,13 +215,14 @@ impl Backend {
         self.marks.wait_for(mark, Duration::from_millis(NO_PROGRESS_MS)) == Waited::Reached
     }
 
-    /// As [`Backend::flush`], then makes all files durable (C2).
+    /// As [`Backend::flush`], then makes all files durable (C2); `false` also when the system says that this failed.
     pub fn sync(&self) -> bool {
+        let lost_before = self.marks.lost();
         if !self.flush() {
             return false;
         }
         self.send_all(|| Message::Sync);
-        self.flush()
+        self.flush() && self.marks.lost() == lost_before
     }
 
     /// Opens all files anew, as after a rotation from outside.

@@ -5,7 +5,7 @@
 
 use crate::feed::{Feed, Router};
 use crate::inside::Inside;
-use crate::keep::{Keep, Recorder};
+use crate::keep::{Keep, KeepOptions, Recorder};
 use crate::limits::{
     HOUSEKEEPING_NS, NO_PROGRESS_MS, PAUSE_BUSY_NS_MAX, PAUSE_NS_MAX, PAUSE_NS_MIN, SPARE_RINGS,
 };
@@ -71,6 +71,8 @@ pub(crate) struct Drain {
     inside: Inside,
     router: Option<Router>,
     recorder: Option<Box<dyn Recorder>>,
+    /// How the process of the session that joins next wants its records kept.
+    wish: Option<(u64, KeepOptions)>,
     orders: Option<Receiver<Order>>,
     calibrator: Option<Calibrator>,
     calibration: Calibration,
@@ -120,6 +122,21 @@ pub(crate) enum Order {
     Route(Router),
     /// Write what is kept of these processes, so far back, for that reason.
     Dump(Whose, Option<Duration>, String),
+    /// The same of one session, with an answer under a number.
+    DumpFor {
+        /// The number.
+        dump: u64,
+        /// Which.
+        session: u64,
+        /// So far back.
+        span: Option<Duration>,
+        /// For that reason.
+        because: String,
+    },
+    /// The process of this session has crashed, as the text says: write what is kept of it where that is wanted.
+    Crash(u64, String),
+    /// The process of this session, which joins next, wants its records kept.
+    Keep(u64, KeepOptions),
     /// Flight recorders have changed.
     Record(Box<dyn Recorder>),
     /// There is one more sink.
@@ -152,6 +169,7 @@ impl Drain {
             inside,
             router: parts.router,
             recorder: None,
+            wish: None,
             orders: parts.orders,
             calibrator,
             calibration,

@@ -39,6 +39,7 @@ pub use feed::Member;
 pub use filter::{Filter, FilterError, is_below};
 pub use inside::{TARGET, gap_callsite, gap_payload};
 pub use keep::{KeepOptions, Kept, Recorder};
+pub use marks::{DumpAnswer, Reach};
 pub use memory::Memory;
 pub use metrics::{SessionNumbers, metrics};
 pub use options::{Overflow, RecoverableSink, SinkOptions, Sync, Target, sinks_from_text, sinks_to_text};

@@ -76,3 +76,6 @@ pub const KEEP_ROOM_TRIES: usize = 16;
 
 /// Time between two dumps that records trigger, unless it is set.
 pub const DUMP_PAUSE: Duration = Duration::from_secs(10);
+
+/// Answers to dumps that wait for whoever asked: as many as an agent has sessions by default.
+pub const DUMP_ANSWERS_MAX: usize = 1024;

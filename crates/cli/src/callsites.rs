@@ -11,6 +11,7 @@ use crate::table::{Side, Table, bytes_text, count_text};
 use logdrive_backend::control::{Action, Rule, Switchboard, is_off, selects};
 use logdrive_ring::CallsiteTotals;
 use logdrive_ring::control::{EVERY, KeyField, KeyedLimit, PER_KEY, PER_SECOND};
+use logdrive_ring::limits::CALLSITES_MAX;
 use logdrive_wire::Callsite;
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
@@ -101,7 +102,13 @@ struct Totals {
 
 impl Totals {
     fn of(session: &Live) -> Self {
-        let count = session.board.session().header().callsite_count();
+        // What another process says is taken for no more than there can be.
+        let count = session
+            .board
+            .session()
+            .header()
+            .callsite_count()
+            .min(CALLSITES_MAX as u32);
         Self {
             at: Instant::now(),
             of: (0..count).map(|id| session.board.totals(id)).collect(),

@@ -22,6 +22,7 @@ mod live;
 mod mute;
 mod output;
 mod paint;
+mod places;
 mod ps;
 mod recover;
 mod run;

@@ -1,11 +1,11 @@
 //! Sessions that come to a drain and go: those of other processes, at an agent.
 
+use super::recorder::choose_keep;
 use super::{Drain, Order};
 use crate::backend::END_LEVEL;
 use crate::feed::{Feed, Member};
 use crate::inside::Inside;
 use crate::keep::Keep;
-use crate::keep::memory::Memory;
 use crate::reader::{NO_RECORD, Reader};
 use crate::source::Source;
 use logdrive_ring::{Consumer, SharedSession};
@@ -29,6 +29,15 @@ impl Drain {
                     self.feeds.iter_mut().flatten().for_each(Feed::forget_sites);
                 }
                 Order::Dump(whose, span, because) => self.want_dump(&whose, span, &because),
+                Order::DumpFor {
+                    dump,
+                    session,
+                    span,
+                    because,
+                } => self.want_dump_for(dump, session, span, because),
+                Order::Crash(session, because) => self.want_crash_dump(session, &because),
+                // For the session that joins next.
+                Order::Keep(session, options) => self.wish = Some((session, options)),
                 Order::Record(recorder) => self.set_recorder(recorder),
                 Order::Sink(outlet) => {
                     self.outlets.push(*outlet);
@@ -57,12 +66,10 @@ impl Drain {
             pid: session.peer().pid,
             uid: session.peer().uid,
         };
-        let options = self
-            .recorder
-            .as_ref()
-            .and_then(|recorder| recorder.keeping(&member));
         let mut feed = Feed::new(Source::Shared(Arc::clone(&session)), epoch, Some(member));
-        feed.keep = options.map(|options| Keep::new(Memory::private(options.bytes), options));
+        let wish = self.wish.take().filter(|(id, _)| *id == session.id());
+        feed.wish = wish.map(|(_, options)| options);
+        choose_keep(&mut feed, self.recorder.as_deref(), &self.marks);
         if !is_new {
             feed.take_untold_drops();
         }
