@@ -62,6 +62,11 @@ pub(crate) fn run(args: &CallsitesArgs, color: ColorChoice) -> Result<(), CliErr
         if args.lines > 0 {
             rows.truncate(args.lines);
         }
+        if clear {
+            let title = title_of(&live, count, args);
+            output.write_all(b"\x1b[H\x1b[2J")?;
+            writeln!(output, "{}\n", color.for_stdout().the(Style::Dim, title))?;
+        }
         put(
             &mut output,
             &rows,
@@ -90,6 +95,37 @@ pub(crate) fn run(args: &CallsitesArgs, color: ColorChoice) -> Result<(), CliErr
             }
             Err(error) => return Err(error),
         }
+    }
+}
+
+/// What is shown, for a screen that is drawn again and again.
+fn title_of(live: &[Live], count: usize, args: &CallsitesArgs) -> String {
+    let shown = match args.lines {
+        0 => String::new(),
+        lines if lines >= count => String::new(),
+        lines => format!(", {lines} shown"),
+    };
+    format!(
+        "{}: {}, {}{shown}, every {}; Ctrl-C ends",
+        safe(&args.live.name),
+        match live.len() {
+            1 => "1 process".to_owned(),
+            count => format!("{count} processes"),
+        },
+        match count {
+            1 => "1 callsite".to_owned(),
+            count => format!("{count} callsites"),
+        },
+        interval_text(args.interval)
+    )
+}
+
+/// `500 ms`, `2 s`
+fn interval_text(ns: u64) -> String {
+    let ms = ns / 1_000_000;
+    match ms % 1_000 {
+        0 => format!("{} s", ms / 1_000),
+        _ => format!("{ms} ms"),
     }
 }
 
@@ -278,9 +314,6 @@ fn put(
             put_json(output, row)?;
         }
         return Ok(());
-    }
-    if clear {
-        output.write_all(b"\x1b[H\x1b[2J")?;
     }
     if rows.is_empty() {
         tell(&format!("{} has called no log statement so far", args.live.name));

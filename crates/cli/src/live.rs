@@ -3,7 +3,7 @@
 use crate::control_args::LiveArgs;
 use crate::error::CliError;
 use crate::output::Output;
-use crate::places::{Located, Places};
+use crate::places::{Located, Places, absolute};
 use crate::ps::{put_json, tell};
 use crate::sessions::safe;
 use crate::similar::most_similar;
@@ -97,7 +97,7 @@ struct Somebody {
 
 /// Whether two paths lead to the same session, one of them perhaps with a slash or a dot more.
 fn is_same(found: &Path, named: &Path) -> bool {
-    found == named
+    absolute(found) == absolute(named)
         || (found.file_name() == named.file_name()
             && matches!((found.canonicalize(), named.canonicalize()), (Ok(found), Ok(named)) if found == named))
 }

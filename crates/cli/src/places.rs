@@ -136,7 +136,7 @@ impl Places {
                 Some(socket) if is_none(socket) => Vec::new(),
                 Some(socket) => vec![AgentPlace {
                     is_needed: true,
-                    ..AgentPlace::new(socket.to_owned())
+                    ..AgentPlace::new(absolute(socket))
                 }],
                 None if run_dir.run_dir.is_empty() => usual_agents(),
                 None => Vec::new(),
@@ -146,11 +146,11 @@ impl Places {
 
     /// Asks the agent, too, of a session that is named by its path. `false` when it is not one of an agent.
     pub(crate) fn look_at_agent_of(&mut self, session: &Path) -> bool {
-        let Some(socket) = session.parent().filter(|parent| is_socket(parent)) else {
+        let Some(socket) = session.parent().filter(|parent| is_socket(parent)).map(absolute) else {
             return false;
         };
         if !self.agents.iter().any(|agent| agent.socket == socket) {
-            self.agents.push(AgentPlace::new(socket.to_owned()));
+            self.agents.push(AgentPlace::new(socket));
         }
         true
     }
@@ -254,6 +254,12 @@ impl Places {
     }
 }
 
+/// As it is from any directory.
+pub(crate) fn absolute(path: &Path) -> PathBuf {
+    // An empty path is the only one that has no such form.
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
 fn is_none(socket: &Path) -> bool {
     socket.as_os_str().is_empty() || socket.as_os_str() == NONE
 }
@@ -277,7 +283,7 @@ fn usual_agents() -> Vec<AgentPlace> {
         Some(socket) if is_none(&socket) => Vec::new(),
         Some(socket) => vec![AgentPlace {
             is_named: true,
-            ..AgentPlace::new(socket)
+            ..AgentPlace::new(absolute(&socket))
         }],
         None => usual_sockets()
             .into_iter()

@@ -4,7 +4,7 @@ use crate::args::RunDirArgs;
 use crate::error::CliError;
 use crate::escape::put_safe;
 use crate::instant::now_unix_ns;
-use crate::places::{Located, Places};
+use crate::places::{Located, Places, absolute};
 use crate::similar::most_similar;
 use logdrive_agent::AgentError;
 use logdrive_backend::{RecoverableSink, Stats, sinks_from_text};
@@ -149,7 +149,7 @@ impl Session {
 
     fn is_named(&self, name: &str) -> bool {
         let directory = self.path.file_name().is_some_and(|directory| directory == name);
-        let is_path = self.path == Path::new(name);
+        let is_path = self.path == absolute(Path::new(name));
         self.app == name || directory || is_path || name.parse() == Ok(self.pid)
     }
 }
@@ -222,7 +222,8 @@ pub(crate) fn select(sessions: Vec<Session>, names: &[String]) -> Result<Vec<Ses
     let mut known = sessions;
     let mut selected: Vec<Session> = Vec::new();
     for name in names {
-        let is_of_agent = |session: &Session| session.agent().is_some() && session.path == Path::new(name);
+        let is_of_agent =
+            |session: &Session| session.agent().is_some() && session.path == absolute(Path::new(name));
         if is_path(name) && !known.iter().any(is_of_agent) {
             selected.push(at_path(Path::new(name))?);
             continue;

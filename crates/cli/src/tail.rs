@@ -11,7 +11,7 @@ use crate::cat::{Format, Lines};
 use crate::error::CliError;
 use crate::instant::now_unix_ns;
 use crate::paint::{ColorChoice, Paint, Style};
-use crate::places::{Located, Places};
+use crate::places::{Located, Places, absolute};
 use crate::ps::tell;
 use crate::sessions::{find_everywhere, safe, select};
 use crate::tail_args::TailArgs;
@@ -20,7 +20,7 @@ use logdrive_backend::layout::{LayoutOptions, Style as LayoutStyle};
 use logdrive_wire::Level;
 use past::Pasts;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use wait::{Pause, Signals};
 
@@ -122,7 +122,7 @@ impl<'a> Tail<'a> {
         };
         let mut places = Places::of(&args.run_dir, &args.agent)?;
         for name in args.names.iter().filter(|name| name.contains('/')) {
-            places.look_at(std::path::Path::new(name));
+            places.look_at(Path::new(name));
         }
         Ok(Self {
             args,
@@ -231,9 +231,11 @@ impl<'a> Tail<'a> {
     fn is_meant(&self, at: &Located, app: &str, pid: u32) -> bool {
         let names = &self.args.names;
         names.is_empty()
-            || names
-                .iter()
-                .any(|name| at.is_named(name, app, pid) || at.path == std::path::Path::new(name))
+            || names.iter().any(|name| {
+                at.is_named(name, app, pid)
+                    || at.path == Path::new(name)
+                    || at.path == absolute(Path::new(name))
+            })
     }
 
     /// Nobody who lives is meant.
@@ -379,7 +381,7 @@ impl<'a> Tail<'a> {
 
 /// Whether there is such a process.
 fn is_running(pid: u32) -> bool {
-    std::path::Path::new("/proc").join(pid.to_string()).exists()
+    Path::new("/proc").join(pid.to_string()).exists()
 }
 
 /// Prints a record, if it passes.
