@@ -54,6 +54,8 @@ pub(crate) struct Feed {
     pub(crate) keep: Option<Keep>,
     /// How its process wants them kept.
     pub(crate) wish: Option<KeepOptions>,
+    /// Its rations, by their slots; none for the process's own session.
+    pub(crate) rations: Vec<usize>,
     /// Records whose callsites have not been told of them.
     took_untold: bool,
 }
@@ -72,6 +74,7 @@ impl Feed {
             keeper: Keeper::default(),
             keep: None,
             wish: None,
+            rations: Vec::new(),
             took_untold: false,
         }
     }

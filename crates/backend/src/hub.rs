@@ -5,9 +5,13 @@ use crate::drain::{Order, Whose};
 use crate::error::BackendError;
 use crate::feed::Member;
 use crate::keep::{KeepOptions, Recorder};
+use crate::layout::Layout;
 use crate::marks::{DumpAnswer, Marks, Reach};
 use crate::options::{SinkOptions, sinks_to_text};
+use crate::outlet::Tuning;
+use crate::ration::Rationing;
 use crate::recover;
+use crate::stats::StatsSource;
 use crate::writer::Message;
 use logdrive_ring::SharedSession;
 use logdrive_ring::clock::unix_ns;
@@ -61,6 +65,36 @@ impl Backend {
         self.order(Order::Record(Box::new(recorder)));
     }
 
+    /// Gives processes rations, from now on; what they have had of theirs today stays had.
+    pub fn ration(&self, rationing: impl Rationing + 'static) {
+        self.order(Order::Ration(Box::new(rationing)));
+    }
+
+    /// Changes what can change of an open sink: its layout, its levels, what happens when it is slow, and how long lines
+    /// wait.
+    ///
+    /// # Errors
+    /// When the layout cannot be used.
+    pub fn tune_sink(&self, number: usize, options: &SinkOptions) -> Result<(), BackendError> {
+        let tuning = Tuning {
+            layout: Layout::new(options.layout.clone(), self.process.clone())?,
+            min_level: options.min_level,
+            flush_level: options.flush_level,
+            flush_every: options.flush_every,
+            overflow: options.overflow,
+        };
+        self.order(Order::Tune(number, Box::new(tuning)));
+        Ok(())
+    }
+
+    /// Where another thread gets the statistics from.
+    pub fn stats_source(&self) -> StatsSource {
+        StatsSource {
+            session: Arc::clone(&self.session),
+            counts: Arc::clone(&self.counts),
+        }
+    }
+
     /// Writes what is kept of all processes of an application, so far back or all. A mark for [`Backend::has_reached`].
     pub fn request_dump(&self, app: &str, span: Option<Duration>) -> u64 {
         let because = "of a command".to_owned();
@@ -97,8 +131,8 @@ impl Backend {
         self.marks.take_dump(dump)
     }
 
-    /// Keeps records of the process of a session, which [joins](Backend::join) next, in memory as it wishes, where the
-    /// [recorder](Backend::record) has none for it. They are written where the router sends its fatal records.
+    /// Keeps records of the process of a session, which is here or [joins](Backend::join) next, in memory as it wishes, where
+    /// the [recorder](Backend::record) has none for it. They are written where the router sends its fatal records.
     pub fn keep(&self, session: u64, wish: KeepOptions) {
         self.order(Order::Keep(session, wish));
     }

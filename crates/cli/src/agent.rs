@@ -9,7 +9,7 @@ use crate::places::usual_sockets;
 use crate::sessions::safe;
 use clap::Args;
 use logdrive_agent::config::{AgentConfig, Places};
-use logdrive_agent::{Agent, Client, StartError};
+use logdrive_agent::{Agent, Client, KeeperCommand, StartError};
 use logdrive_backend::Stopped;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -83,6 +83,12 @@ pub(crate) fn run(args: &AgentArgs, color: ColorChoice) -> Result<bool, CliError
         return Ok(false);
     };
     let mut agent = Agent::start(config)?;
+    match std::env::current_exe() {
+        Ok(program) => agent.keep(KeeperCommand::new(program, ["keeper"])),
+        Err(cause) => agent.notice(format!(
+            "there is no keeper: this program cannot be found: {cause}"
+        )),
+    }
     say(color, "listens", &format!("on {}", agent.socket().display()));
     loop {
         agent.turn();
@@ -99,6 +105,20 @@ pub(crate) fn run(args: &AgentArgs, color: ColorChoice) -> Result<bool, CliError
         }
     }
     Ok(agent.stop() == Stopped::Complete)
+}
+
+/// Hold the memory of sessions for an agent, which starts this itself
+#[derive(Debug, Args)]
+pub(crate) struct KeeperArgs {
+    /// Where the agent finds it
+    #[arg(value_name = "SOCKET")]
+    socket: PathBuf,
+}
+
+/// Holds what an agent shows, until nobody needs it any more.
+pub(crate) fn keep(args: &KeeperArgs) -> Result<bool, CliError> {
+    logdrive_agent::keep(&args.socket).map_err(StartError::from)?;
+    Ok(true)
 }
 
 /// What the file says, or the defaults. `None` when the file is wrong, which has been said.

@@ -1,6 +1,6 @@
 //! What can be said on the command line, and the help that goes with it.
 
-use crate::agent::AgentArgs;
+use crate::agent::{AgentArgs, KeeperArgs};
 use crate::cat::Condition;
 use crate::config::ConfigArgs;
 use crate::control_args::{CallsitesArgs, LevelArgs, MuteArgs, SampleArgs};
@@ -75,6 +75,8 @@ stays, with every record that the process had committed, until it is recovered."
 pub(crate) enum Command {
     Run(RunArgs),
     Agent(AgentArgs),
+    #[command(hide = true)]
+    Keeper(KeeperArgs),
     Cat(CatArgs),
     Tail(TailArgs),
     Ps(PsArgs),

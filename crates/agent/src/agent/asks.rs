@@ -84,7 +84,8 @@ impl Agent {
 
     /// The sinks that records of a process may go to, as bits.
     pub(super) fn sinks_of(&self, session: &SharedSession) -> u32 {
-        self.lock_sinks().of(&process_of(session))
+        let (routes, process) = (self.routes.lock(), process_of(session));
+        routes.bits(&process, routes.places_of(&process))
     }
 
     /// The same; none for a session that is gone.
@@ -95,7 +96,7 @@ impl Agent {
 
     fn sink_options_of(&self, session: &SharedSession) -> Vec<SinkOptions> {
         let process = process_of(session);
-        let sinks = self.lock_sinks();
+        let sinks = self.routes.lock();
         let places = sinks.places_of(&process).into_iter();
         places
             .filter_map(|place| Some(sinks.config.sinks.get(place)?.options_for(&process)))
@@ -109,9 +110,13 @@ impl Agent {
             match who {
                 Who::Flush { session, mark } => self.server.flushed(session, mark, done, now),
                 Who::Bye { session } => {
+                    let sinks = self.sinks_of_number(session);
                     self.server.done(session, done, now);
                     self.waits.end(session);
+                    // What could not be written so far is still in memory that somebody has to have.
+                    self.waits.add(Who::Left { session }, sinks, None, false, now);
                 }
+                Who::Left { session } => self.server.release(session),
                 Who::Dump { asker, of } if done => self.server.answer(asker, &told(&of), now),
                 Who::Files { asker, text } if done => self.server.answer(asker, &text, now),
                 Who::Dump { asker, .. } | Who::Files { asker, .. } => {

@@ -16,6 +16,8 @@ pub(super) enum Who {
     Flush { session: u64, mark: u64 },
     /// A process, to end.
     Bye { session: u64 },
+    /// Nobody: the process is gone, and its memory is needed until all is written, however long that takes.
+    Left { session: u64 },
     /// A tool, for what is kept of some processes.
     Dump { asker: Asker, of: Vec<Dumped> },
     /// A tool, for the sinks that the text names.
@@ -26,7 +28,7 @@ impl Who {
     fn session(&self) -> Option<u64> {
         match self {
             Self::Flush { session, .. } | Self::Bye { session } => Some(*session),
-            Self::Dump { .. } | Self::Files { .. } => None,
+            Self::Left { .. } | Self::Dump { .. } | Self::Files { .. } => None,
         }
     }
 }
@@ -92,6 +94,9 @@ impl Waiting {
         if reach.moved != self.moved {
             (self.moved, self.since) = (reach.moved, now);
         }
+        if matches!(self.who, Who::Left { .. }) {
+            return None;
+        }
         let waited = now.saturating_duration_since(self.since);
         (waited >= Duration::from_millis(WAIT_NO_PROGRESS_MS)).then_some(false)
     }
@@ -106,8 +111,11 @@ pub(super) struct Waits {
 }
 
 impl Waits {
-    pub(super) fn is_empty(&self) -> bool {
-        self.list.is_empty()
+    /// Whether somebody waits for an answer.
+    pub(super) fn is_urgent(&self) -> bool {
+        self.list
+            .iter()
+            .any(|waiting| !matches!(waiting.who, Who::Left { .. }))
     }
 
     /// A session has come: what was lost before is not its own.

@@ -30,7 +30,7 @@ pub enum Event {
         /// Whether the files have to be on disk.
         durable: bool,
     },
-    /// The process of the session that comes next wants its records kept, within its limits.
+    /// The process of a session that comes next, or is here, wants its records kept, within its limits.
     Keep {
         /// The session's number.
         session: u64,

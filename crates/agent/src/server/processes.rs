@@ -4,6 +4,7 @@ use super::connection::{Adopting, Broken, Role, With, rings_messages};
 use super::event::Event;
 use super::{Server, quota, refused};
 use crate::config::Process;
+use crate::levels;
 use crate::limits::{MESSAGES_PER_TURN, RINGS_ASKED_MAX, RINGS_AT_START};
 use logdrive_ring::channel::{Received, into_files};
 use logdrive_ring::{
@@ -188,7 +189,7 @@ impl Server {
             rings,
             ring_bytes,
         };
-        quota::check(&self.options.limits, self.sessions(), &wish)?;
+        quota::check(&self.options, self.sessions(), &wish)?;
         Ok(quota::rings_max(&self.options.limits, &process))
     }
 
@@ -205,6 +206,7 @@ impl Server {
             coarse: hello.coarse,
         };
         let session = SharedSession::create(&hello.app, options).and_then(|session| {
+            levels::begin(&self.options.levels, &session)?;
             (0..wanted).try_for_each(|_| session.add_ring())?;
             Ok(session)
         });
@@ -289,7 +291,7 @@ impl Server {
             rings: total.saturating_sub(known.ring_count()),
             ring_bytes: known.ring_bytes(),
         };
-        quota::check(&self.options.limits, self.sessions(), &wish)
+        quota::check(&self.options, self.sessions(), &wish)
     }
 
     /// The session that has the memory of another one.
@@ -330,12 +332,13 @@ impl Server {
             rings: rings.len(),
             ring_bytes: session.ring_bytes(),
         };
-        quota::check(&self.options.limits, self.sessions(), &wish)?;
+        quota::check(&self.options, self.sessions(), &wish)?;
         for ring in rings {
             session.take_ring(ring).map_err(bad)?;
             let newest = session.memory_ids().pop();
             self.claim(session.id(), newest.as_slice())?;
         }
+        self.keep_session(session.id());
         Ok(())
     }
 
@@ -397,6 +400,8 @@ impl Server {
         new.into_iter()
             .try_for_each(|file| session.take_ring(file))
             .map_err(bad)?;
+        self.keep_session(session.id());
+        self.wish_to_keep(key, session);
         self.reconnect(session.id(), key, now);
         self.say_welcome_back(key, session, now);
         // Rings that were on their way when the connection broke.

@@ -36,9 +36,16 @@ impl Drain {
                     because,
                 } => self.want_dump_for(dump, session, span, because),
                 Order::Crash(session, because) => self.want_crash_dump(session, &because),
-                // For the session that joins next.
-                Order::Keep(session, options) => self.wish = Some((session, options)),
+                Order::Keep(session, options) => self.wish_to_keep(session, options),
                 Order::Record(recorder) => self.set_recorder(recorder),
+                Order::Ration(rationing) => self.set_rations(rationing),
+                Order::Tune(number, tuning) => {
+                    if let Some(outlet) = self.outlets.get_mut(number) {
+                        outlet.tune(*tuning);
+                        self.inside = Inside::new(&self.outlets);
+                        self.feeds.iter_mut().flatten().for_each(Feed::forget_sites);
+                    }
+                }
                 Order::Sink(outlet) => {
                     self.outlets.push(*outlet);
                     self.inside = Inside::new(&self.outlets);
@@ -66,10 +73,12 @@ impl Drain {
             pid: session.peer().pid,
             uid: session.peer().uid,
         };
+        let rations = self.rations.enter(&member, &[]);
         let mut feed = Feed::new(Source::Shared(Arc::clone(&session)), epoch, Some(member));
         let wish = self.wish.take().filter(|(id, _)| *id == session.id());
         feed.wish = wish.map(|(_, options)| options);
         choose_keep(&mut feed, self.recorder.as_deref(), &self.marks);
+        feed.rations = rations;
         if !is_new {
             feed.take_untold_drops();
         }
@@ -114,6 +123,7 @@ impl Drain {
                 continue;
             }
             self.tell_drops_of(number, true);
+            self.leave_rations(number);
             if let Some(Some(text)) = self.feeds[number].as_ref().and_then(|feed| feed.leaving.clone()) {
                 self.tell(END_LEVEL, &text);
             }

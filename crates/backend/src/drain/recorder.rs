@@ -240,6 +240,19 @@ impl Drain {
         }
     }
 
+    /// The process of a session, which is here or joins next, wants its records kept; a recorder of this side goes before
+    /// its wish.
+    pub(super) fn wish_to_keep(&mut self, id: u64, options: KeepOptions) {
+        let is = |feed: &&mut Feed| Whose::Session(id).is(feed);
+        let Some(feed) = self.feeds.iter_mut().flatten().find(is) else {
+            self.wish = Some((id, options));
+            return;
+        };
+        feed.wish = Some(options);
+        choose_keep(feed, self.recorder.as_deref(), &self.marks);
+        feed.forget_sites();
+    }
+
     /// Other flight recorders from now on; what is kept stays where it is kept as before.
     pub(super) fn set_recorder(&mut self, recorder: Box<dyn Recorder>) {
         for feed in self.feeds.iter_mut().flatten() {
@@ -376,6 +389,10 @@ impl Drain {
 
     /// Writes one record; `false` while a sink has no buffer to spare.
     fn dump_one(&mut self, number: usize) -> bool {
+        if self.is_kept_over_ration(number) {
+            self.settle_front(number, false);
+            return true;
+        }
         let mut has_loaded = false;
         loop {
             let Some(Some(feed)) = self.feeds.get_mut(number) else {
@@ -423,6 +440,7 @@ impl Drain {
                 for (outlet, staged) in self.outlets.iter_mut().zip(&self.staged) {
                     outlet.accept(*staged, Level::Trace, false);
                 }
+                self.spend_kept(number);
                 self.settle_front(number, is_written);
                 return true;
             };
