@@ -3,19 +3,32 @@
 //! Two threads of its own: this one, which talks to processes and tools, and the drain. Neither waits for the other, so
 //! that a sink that hangs keeps no process from joining, and no process keeps a record from being drained.
 
-use crate::config::{AgentConfig, Change, Process, SinkConfig};
+mod asks;
+mod reload;
+mod waits;
+
+use crate::config::{AgentConfig, Process};
 use crate::error::AgentError;
+use crate::keeper::KeeperCommand;
+use crate::levels;
 use crate::limits::{SINK_PLACES, TURN_MS, WAIT_TURN_MS};
+use crate::metrics::{MetricsServer, Numbers};
+use crate::outputs::Outputs;
 use crate::place::PlaceLock;
-use crate::server::{Asker, Event, Request, Server, ServerOptions};
-use logdrive_backend::{Backend, BackendError, BackendOptions, Member, Stats, Stopped, Target};
+use crate::rationing::Allowances;
+use crate::recorder::{Recorders, after_crash};
+use crate::routes::{NOBODY, Routes, key_of};
+use crate::server::{Asker, Event, Server, ServerOptions};
+use logdrive_backend::{Backend, BackendError, BackendOptions, Stats, Stopped};
 use logdrive_ring::SharedSession;
-use logdrive_wire::Callsite;
-use logdrive_wire::agent::{Refused, RefusedCode};
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::VecDeque;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
+use waits::{Waits, Who};
 
 /// The name under which the agent's own session lies in its run directory.
 const APP: &str = "agent";
@@ -34,9 +47,16 @@ pub struct Agent {
     config: AgentConfig,
     server: Server,
     backend: Backend,
-    sinks: Arc<Mutex<Sinks>>,
-    waiting: Vec<Waiting>,
+    routes: Routes,
+    waits: Waits,
+    /// Tools that want the configuration to be read again.
+    reloads: VecDeque<Asker>,
+    numbers: Numbers,
+    metrics: MetricsServer,
+    /// What threads of the agent have to say in its log.
+    said: (Sender<String>, Receiver<String>),
     /// Held as long as the agent lives: one agent per directory.
+    outputs: Outputs,
     _place: PlaceLock,
 }
 
@@ -52,78 +72,23 @@ pub enum StartError {
     Backend(#[from] BackendError),
 }
 
-/// Somebody who waits until everything up to a mark is with the kernel.
-#[derive(Debug)]
-struct Waiting {
-    mark: u64,
-    who: Who,
-}
-
-#[derive(Debug)]
-enum Who {
-    Flush { session: u64, mark: u64 },
-    Bye { session: u64 },
-}
-
-/// Which sink is which: the routes name sinks of the configuration, each of which may be several files.
-#[derive(Debug)]
-struct Sinks {
-    config: AgentConfig,
-    /// Numbers of the backend's sinks, by the sink's name and its path with all placeholders filled in.
-    numbers: BTreeMap<(String, PathBuf), usize>,
-}
-
-impl Sinks {
-    /// The sinks of a callsite of a process, as bits. A sink that could not be opened gets nothing.
-    fn route(&self, member: &Member, callsite: &Callsite) -> u32 {
-        let process = process_of(member);
-        let found = self
-            .config
-            .sinks_for(&process, callsite.target_or_module(), callsite.level);
-        found
-            .into_iter()
-            .filter_map(|place| self.config.sinks.get(place))
-            .filter_map(|sink| self.numbers.get(&key_of(sink, &process)))
-            .fold(0, |bits, number| bits | 1 << number)
-    }
-}
-
-/// For sinks that are the same for all processes.
-const NOBODY: Process<'static> = Process {
-    app: "",
-    pid: 0,
-    uid: 0,
-};
-
-/// The sinks there are, and those that are new.
-fn merged(old: &[SinkConfig], new: &[SinkConfig]) -> Vec<SinkConfig> {
-    let is_new = |sink: &&SinkConfig| old.iter().all(|other| other.name != sink.name);
-    old.iter().chain(new.iter().filter(is_new)).cloned().collect()
-}
-
-fn process_of(member: &Member) -> Process<'_> {
-    Process {
-        app: &member.app,
-        pid: member.pid,
-        uid: member.uid,
-    }
-}
-
-fn key_of(sink: &SinkConfig, process: &Process<'_>) -> (String, PathBuf) {
-    let path = match sink.options_for(process).target {
-        Target::File(file) => file.path,
-        _ => PathBuf::new(),
-    };
-    (sink.name.clone(), path)
-}
-
 impl Agent {
     /// Takes its places, writes what an agent before it had taken and not written, opens the sinks, and listens.
     ///
     /// # Errors
     /// When another agent has the socket or the directory, a directory is not safe, or a sink cannot be opened.
     pub fn start(config: AgentConfig) -> Result<Self, StartError> {
+        // Its own directory is made with the session, and what leads there now, for the lock beside it.
+        if let Some(parent) = config.run_dir.parent() {
+            let made = DirBuilder::new().recursive(true).mode(0o755).create(parent);
+            made.map_err(|cause| AgentError::io("make the directory", parent, cause))?;
+        }
         let place = PlaceLock::take(&config.run_dir)?;
+        let mut outputs = Outputs::default();
+        config
+            .sinks
+            .iter()
+            .try_for_each(|sink| outputs.take_known(sink))?;
         let fixed: Vec<_> = config
             .sinks
             .iter()
@@ -137,86 +102,115 @@ impl Agent {
         let mut options = BackendOptions::new(APP);
         options.run_dir = Some(config.run_dir.clone());
         options.ring_bytes = logdrive_ring::limits::RING_BYTES_MIN;
-        options.sinks = fixed.iter().map(|sink| sink.options.clone()).collect();
+        options.sinks = fixed.iter().map(|sink| sink.options_for(&NOBODY)).collect();
         options.sink_places = SINK_PLACES.max(config.sinks.len());
-        let sinks = Arc::new(Mutex::new(Sinks {
-            config: config.clone(),
-            numbers,
-        }));
-        let backend = Backend::start_hub(&options, router(&sinks))?;
+        let most_buffers = config.sinks.iter().map(|sink| sink.buffers as usize).max();
+        options.buffers_per_sink = most_buffers.unwrap_or(0).max(options.buffers_per_sink);
+        let routes = Routes::new(config.clone(), numbers);
+        let backend = Backend::start_hub(&options, routes.router())?;
+        backend.record(Recorders(routes.clone()));
+        backend.ration(Allowances::new(&config.limits, &config.run_dir));
         let server = Server::open(ServerOptions::of(&config, backend.journal()))?;
+        let numbers = Numbers::new(backend.stats_source(), routes.clone());
+        let group = config.group.as_ref().map(|group| group.id);
+        let metrics = MetricsServer::start(&config.metrics, config.mode, group, &numbers)?;
         Ok(Self {
             config,
             server,
             backend,
-            sinks,
-            waiting: Vec::new(),
+            routes,
+            waits: Waits::default(),
+            reloads: VecDeque::new(),
+            numbers,
+            metrics,
+            said: channel(),
+            outputs,
             _place: place,
         })
     }
 
+    /// Has a keeper hold the memory of all sessions, so that what processes have committed survives even when they are
+    /// killed together with the agent; goes on with what the keeper of an earlier agent holds.
+    pub fn keep(&mut self, command: KeeperCommand) {
+        let run_dir = self.config.run_dir.clone();
+        self.server.keep(command, &run_dir, Instant::now());
+    }
+
     /// One turn: waits for peers some milliseconds, and does what they ask for.
     pub fn turn(&mut self) {
-        let timeout = if self.waiting.is_empty() {
-            TURN_MS
-        } else {
+        let timeout = if self.waits.is_urgent() {
             WAIT_TURN_MS
+        } else {
+            TURN_MS
         };
         let events = self.server.poll(Instant::now(), Duration::from_millis(timeout));
         for event in events {
             self.act(event);
         }
         self.answer_waiting();
+        self.numbers.count(self.server.counts());
+        while let Ok(text) = self.said.1.try_recv() {
+            self.backend.notice(text);
+        }
     }
 
     fn act(&mut self, event: Event) {
         match event {
-            Event::Joined(session) | Event::Adopted { session, .. } => {
-                self.open_sinks(&session);
-                self.backend.join(session);
+            Event::Joined(session) => self.take_in(session),
+            Event::Adopted { session, .. } => {
+                // The configuration may be another one than that of the agent before.
+                let levels = self.config.levels.clone();
+                levels::change_all(vec![session.clone()], Vec::new(), levels, self.said.0.clone());
+                self.take_in(session);
             }
             Event::Bell => self.backend.wake(),
             Event::Flush {
                 session,
                 mark,
                 durable,
-            } => {
-                if durable {
-                    self.backend.request_sync();
-                }
-                self.wait(Who::Flush { session, mark });
-            }
+            } => self.wait(Who::Flush { session, mark }, session, durable),
+            Event::Keep { session, keep } => self.backend.keep(session, keep),
+            Event::WriteKept {
+                session,
+                mark,
+                span_ns,
+            } => self.write_kept(session, mark, span_ns),
             Event::Bye { session } => {
+                self.numbers.leave(session);
                 self.backend.leave(session, None);
-                self.wait(Who::Bye { session });
+                self.wait(Who::Bye { session }, session, false);
             }
             Event::Left { session, end } => {
                 let text = end.describe(&session);
+                self.numbers.leave(session.id());
+                if let Some((span, because)) = after_crash(&self.config.recorders, &session, end) {
+                    self.backend.dump_session(session.id(), span, because);
+                }
+                if end.is_crash(&session) {
+                    self.backend.dump_crashed(session.id(), text.clone());
+                }
+                self.waits.end(session.id());
                 self.backend.leave(session.id(), Some(text));
+                let (sinks, session) = (self.sinks_of(&session), session.id());
+                self.waits
+                    .add(Who::Left { session }, sinks, None, false, Instant::now());
             }
-            Event::Request { asker, request, .. } => self.answer(asker, &request),
+            Event::Request { asker, peer, request } => self.answer_request(asker, peer, &request),
             Event::Notice(text) => self.backend.notice(text),
         }
     }
 
-    fn wait(&mut self, who: Who) {
-        let mark = self.backend.request_flush();
-        self.waiting.push(Waiting { mark, who });
+    /// A process has a session here: its sinks, then its records.
+    fn take_in(&mut self, session: Arc<SharedSession>) {
+        self.open_sinks(&session);
+        self.numbers.join(&session);
+        self.waits.begin(session.id(), &self.backend);
+        self.backend.join(session);
     }
 
-    fn answer_waiting(&mut self) {
-        let now = Instant::now();
-        let (backend, server) = (&self.backend, &mut self.server);
-        self.waiting.retain(|waiting| {
-            if !backend.has_reached(waiting.mark) {
-                return true;
-            }
-            match waiting.who {
-                Who::Flush { session, mark } => server.flushed(session, mark, true, now),
-                Who::Bye { session } => server.done(session, true, now),
-            }
-            false
-        });
+    fn wait(&mut self, who: Who, session: u64, durable: bool) {
+        let sinks = self.sinks_of_number(session);
+        self.waits.add(who, sinks, None, durable, Instant::now());
     }
 
     /// Opens the files that a process is the first to need.
@@ -226,15 +220,17 @@ impl Agent {
             pid: session.peer().pid,
             uid: session.peer().uid,
         };
-        let mut sinks = self.lock_sinks();
         for sink in self.config.sinks.iter().filter(|sink| sink.has_placeholders()) {
             let key = key_of(sink, &process);
-            if sinks.numbers.contains_key(&key) {
+            if self.routes.lock().numbers.contains_key(&key) {
                 continue;
             }
-            match self.backend.add_sink(&sink.options_for(&process)) {
+            let options = sink.options_for(&process);
+            let taken = self.outputs.take(&options.target).map_err(StartError::from);
+            let opened = taken.and_then(|()| Ok(self.backend.add_sink(&options)?));
+            match opened {
                 Ok(number) => {
-                    sinks.numbers.insert(key, number);
+                    self.routes.lock().numbers.insert(key, number);
                 }
                 Err(error) => self.backend.notice(format!(
                     "no sink {} for process {} of {}: {error}",
@@ -244,71 +240,14 @@ impl Agent {
         }
     }
 
-    fn answer(&mut self, asker: Asker, request: &Request) {
-        let now = Instant::now();
-        let (reason, advice) = match request {
-            Request::Stats => {
-                let text = describe(&self.backend.stats(), &self.server);
-                return self.server.answer(asker, &text, now);
-            }
-            Request::Reload => (
-                "the agent takes no other configuration over its socket",
-                "send it SIGHUP",
-            ),
-            Request::Dump { .. } => (
-                "this agent keeps no flight record",
-                "let the program keep its own, with `Builder::keep`",
-            ),
-        };
-        let why = Refused {
-            code: RefusedCode::NotAllowed,
-            reason: reason.to_owned(),
-            advice: advice.to_owned(),
-        };
-        self.server.refuse(asker, why, now);
-    }
-
-    /// Takes another configuration: routes, levels, limits and new sinks hold at once. Returns what holds from the next
-    /// start on: places, and sinks that are changed or gone.
-    ///
-    /// # Errors
-    /// When a new sink cannot be opened; then nothing has changed but that sinks before it are open.
-    pub fn reload(&mut self, config: AgentConfig) -> Result<Vec<Change>, BackendError> {
-        let changes = self.config.diff(&config);
-        for change in &changes {
-            let Change::SinkAdded(name) = change else { continue };
-            let added = config.sinks.iter().find(|sink| sink.name == *name);
-            if let Some(sink) = added.filter(|sink| !sink.has_placeholders()) {
-                let number = self.backend.add_sink(&sink.options)?;
-                self.lock_sinks().numbers.insert(key_of(sink, &NOBODY), number);
-            }
-        }
-        let later = |change: &Change| {
-            change.needs_restart() || matches!(change, Change::SinkRemoved(_) | Change::SinkChanged { .. })
-        };
-        let later: Vec<Change> = changes.into_iter().filter(later).collect();
-        self.server.set_limits(config.limits.clone());
-        // What is open stays as it is.
-        let config = AgentConfig {
-            sinks: merged(&self.config.sinks, &config.sinks),
-            ..config
-        };
-        self.lock_sinks().config = config.clone();
-        self.config = config;
-        for session in self.server.sessions().cloned().collect::<Vec<_>>() {
-            self.open_sinks(&session);
-        }
-        self.backend.route(router(&self.sinks));
-        Ok(later)
-    }
-
-    fn lock_sinks(&self) -> MutexGuard<'_, Sinks> {
-        self.sinks.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The socket at which it listens.
     pub fn socket(&self) -> &Path {
         &self.config.socket
+    }
+
+    /// The sessions that it has.
+    pub fn sessions(&self) -> Vec<Arc<SharedSession>> {
+        self.server.sessions().cloned().collect()
     }
 
     /// Leaves a line about the agent in all its logs.
@@ -329,16 +268,6 @@ impl Agent {
     /// Writes what was taken, and ends. Processes keep their sessions, and wait for the next agent.
     pub fn stop(self) -> Stopped {
         self.backend.stop()
-    }
-}
-
-fn router(sinks: &Arc<Mutex<Sinks>>) -> impl Fn(&Member, &Callsite) -> u32 + Send + 'static {
-    let sinks = Arc::clone(sinks);
-    move |member, callsite| {
-        sinks
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .route(member, callsite)
     }
 }
 

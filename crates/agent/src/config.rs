@@ -15,7 +15,7 @@ pub use diff::Change;
 pub use quota::{Allowance, AppLimit, Limits, Quota, UserLimit};
 pub use recorder::{LevelRule, Recorder};
 pub use route::Route;
-pub use sink::{PLACEHOLDERS, SinkConfig};
+pub use sink::{PLACEHOLDERS, SinkConfig, TUNED_KEYS};
 pub use who::{Account, AppPattern, Process, Who};
 
 use logdrive_wire::Level;
@@ -60,6 +60,17 @@ pub struct AgentConfig {
     pub recorders: Vec<Recorder>,
     /// The levels that processes begin with. The first that matches is the one.
     pub levels: Vec<LevelRule>,
+}
+
+/// The first rule that is about a process.
+pub(crate) fn level_of<'a>(levels: &'a [LevelRule], process: &Process<'_>) -> Option<&'a LevelRule> {
+    levels.iter().find(|rule| rule.who.matches(process))
+}
+
+/// The memory that the flight recorders of a process take, 0 without one: they share one, as large as the largest says.
+pub(crate) fn keep_bytes_of(recorders: &[Recorder], process: &Process<'_>) -> u64 {
+    let own = recorders.iter().filter(|recorder| recorder.who.matches(process));
+    own.map(|recorder| recorder.keep_bytes).max().unwrap_or(0)
 }
 
 /// Where metrics can be read, as Prometheus text.
@@ -178,7 +189,7 @@ impl AgentConfig {
 
     /// The levels that a process begins with; `None` when it is left as it chose.
     pub fn level_for(&self, process: &Process<'_>) -> Option<&LevelRule> {
-        self.levels.iter().find(|rule| rule.who.matches(process))
+        level_of(&self.levels, process)
     }
 
     /// What has to be said about a configuration that works but may not be what was meant. One sentence each.

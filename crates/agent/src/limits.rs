@@ -78,6 +78,42 @@ pub const TURN_MS: u64 = 100;
 /// The same while somebody waits for a flush, in milliseconds.
 pub const WAIT_TURN_MS: u64 = 1;
 
+/// Descriptors of one packet to or from the keeper; the kernel takes 253.
+pub const RINGS_PER_PACKET: usize = 200;
+
+/// How often a keeper without an agent looks whether anybody can still find it, in milliseconds.
+pub const KEEPER_LOOK_MS: u64 = 500;
+
+/// How long a keeper waits for an agent to take what it has asked for, in milliseconds.
+pub const KEEPER_ROOM_MS: u64 = 5_000;
+
+/// How long an agent waits for its keeper to accept, in milliseconds: that takes it microseconds.
+pub const KEEPER_CONNECT_MS: u64 = 100;
+
+/// How long an agent that starts waits for what the keeper of an earlier one holds, in milliseconds.
+pub const KEEPER_LIST_MS: u64 = 5_000;
+
+/// First and longest pause between two tries to have a keeper, in milliseconds: it starts in some.
+pub const KEEPER_RETRY_MS: (u64, u64) = (20, 5_000);
+
+/// Bytes of the file that says what was written today: as many rations as are remembered.
+pub const SPENT_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes of a request for metrics. Prometheus sends some hundred.
+pub const METRICS_REQUEST_BYTES_MAX: usize = 8 * 1024;
+
+/// How long a peer has for its request and for taking the answer, in milliseconds. One is served at a time.
+pub const METRICS_MS_MAX: u64 = 2_000;
+
+/// How long an answer serves for further requests, in milliseconds: so nobody makes the agent count all the time.
+pub const METRICS_FRESH_MS: u64 = 250;
+
+/// Connections that wait for metrics.
+pub const METRICS_BACKLOG: i32 = 16;
+
 /// Places for sinks: as many files as an agent writes at once. Each has buffers of 8 MiB, which take memory when they are
 /// used.
 pub const SINK_PLACES: usize = 8;
+
+/// How long whoever waits for sinks that do not move waits, in milliseconds: as long as a drain of its own would.
+pub const WAIT_NO_PROGRESS_MS: u64 = logdrive_backend::limits::NO_PROGRESS_MS;

@@ -25,14 +25,19 @@ impl PlaceLock {
     pub fn take(place: &Path) -> Result<Self, AgentError> {
         let mut path = place.as_os_str().to_owned();
         path.push(".lock");
-        let path = PathBuf::from(path);
-        let io = |action, cause: std::io::Error| AgentError::io(action, &path, cause);
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let file = rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR);
-        let mut file = File::from(file.map_err(|cause| io("open", cause.into()))?);
+        Self::take_file(Path::new(&path), place)
+    }
+
+    /// The same with any lock file.
+    ///
+    /// # Errors
+    /// As [`PlaceLock::take`].
+    pub fn take_file(path: &Path, place: &Path) -> Result<Self, AgentError> {
+        let io = |action, cause: std::io::Error| AgentError::io(action, path, cause);
+        let (mut file, is_ours) = open_lock(path).map_err(|cause| io("open", cause.into()))?;
         if !file.metadata().map_err(|cause| io("look at", cause))?.is_file() {
             return Err(AgentError::Unsafe {
-                path,
+                path: path.to_owned(),
                 what: "it is not a regular file",
             });
         }
@@ -46,6 +51,9 @@ impl PlaceLock {
             }
             Err(cause) => return Err(io("lock", cause.into())),
         }
+        if !is_ours {
+            return Ok(Self { _file: file });
+        }
         // For whoever finds the place taken.
         let note = format!("{}\n", std::process::id());
         let noted = file
@@ -54,6 +62,19 @@ impl PlaceLock {
             .and_then(|()| file.write_all(note.as_bytes()));
         noted.map_err(|cause| io("write", cause))?;
         Ok(Self { _file: file })
+    }
+}
+
+/// Opens a lock file, or makes it; one that another user has made can be looked at and locked, but not written.
+fn open_lock(path: &Path) -> Result<(File, bool), rustix::io::Errno> {
+    let flags = OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;
+    match rustix::fs::open(path, flags | OFlags::RDWR | OFlags::CREATE, mode) {
+        Err(rustix::io::Errno::ACCESS) => {
+            let file = rustix::fs::open(path, flags | OFlags::RDONLY, Mode::empty())?;
+            Ok((file.into(), false))
+        }
+        other => other.map(|file| (file.into(), true)),
     }
 }
 
@@ -98,8 +119,18 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Takes the place and listens there.
+    /// Takes the place and listens there, for whole messages or for bytes.
     pub(crate) fn open(path: &Path, mode: u32, group: Option<u32>) -> Result<Self, AgentError> {
+        Self::open_for(SocketType::SEQPACKET, path, mode, group)
+    }
+
+    /// The same for another kind of socket.
+    pub(crate) fn open_for(
+        kind: SocketType,
+        path: &Path,
+        mode: u32,
+        group: Option<u32>,
+    ) -> Result<Self, AgentError> {
         let directory = match path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
@@ -110,8 +141,8 @@ impl Listener {
         let io = |action, cause: std::io::Error| AgentError::io(action, path, cause);
         let rustix = |action| move |cause: rustix::io::Errno| AgentError::io(action, path, cause);
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
-            .map_err(rustix("make the socket"))?;
+        let socket =
+            socket_with(AddressFamily::UNIX, kind, flags, None).map_err(rustix("make the socket"))?;
         let address = SocketAddrUnix::new(path).map_err(rustix("use as a socket"))?;
         bind(&socket, &address).map_err(rustix("make the socket"))?;
         // Nobody can connect before `listen`, so that nobody sees it with wider permissions.

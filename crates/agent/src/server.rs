@@ -7,6 +7,8 @@
 mod closer;
 mod connection;
 mod event;
+mod keeping;
+mod kept;
 mod processes;
 mod quota;
 mod ready;
@@ -15,8 +17,9 @@ mod tools;
 
 pub use event::{Asker, End, Event, Request};
 
-use crate::config::{AgentConfig, Limits};
+use crate::config::{AgentConfig, LevelRule, Limits, Recorder};
 use crate::error::AgentError;
+use crate::keeper::KeeperLine;
 use crate::limits::{
     ACCEPT_PAUSE_MS, ACCEPTS_PER_TURN, READY_PER_TURN, TIMERS_EVERY_MS, USER_PART_OF_CONNECTIONS,
 };
@@ -54,6 +57,10 @@ pub struct ServerOptions {
     pub journal: u64,
     /// What processes may have.
     pub limits: Limits,
+    /// The levels that processes begin with.
+    pub levels: Vec<LevelRule>,
+    /// Flight recorders, whose memory counts as that of their processes.
+    pub recorders: Vec<Recorder>,
 }
 
 impl ServerOptions {
@@ -67,6 +74,8 @@ impl ServerOptions {
             idle_timeout: config.idle_timeout,
             journal,
             limits: config.limits.clone(),
+            levels: config.levels.clone(),
+            recorders: config.recorders.clone(),
         }
     }
 }
@@ -107,6 +116,8 @@ pub struct Server {
     /// Which session each memory file belongs to.
     memory: HashMap<MemoryId, u64>,
     closer: Closer,
+    /// Holds what processes and this agent share, should both be killed.
+    keeper: Option<KeeperLine>,
     events: Vec<Event>,
     counts: ServerCounts,
     timers_at: Instant,
@@ -140,6 +151,7 @@ impl Server {
             last_session: 0,
             memory: HashMap::new(),
             closer: Closer::default(),
+            keeper: None,
             events: Vec::new(),
             counts: ServerCounts::default(),
             timers_at: Instant::now(),
@@ -179,6 +191,14 @@ impl Server {
     /// Replaces the limits; sessions that have more keep it.
     pub fn set_limits(&mut self, limits: Limits) {
         self.options.limits = limits;
+    }
+
+    /// Takes what can change while it listens: connections, times, limits, levels and recorders. Sessions and connections
+    /// that are there stay, also where they are more than there may be.
+    pub fn adjust(&mut self, config: &AgentConfig) {
+        let fixed = (self.options.socket.clone(), self.options.group, self.options.mode);
+        self.options = ServerOptions::of(config, self.options.journal);
+        (self.options.socket, self.options.group, self.options.mode) = fixed;
     }
 
     /// All sessions, in the order of their numbers.
@@ -353,6 +373,7 @@ impl Server {
             self.settle(key, Ok(()), now);
         }
         self.look_at_sessions(now);
+        self.mend_keeper(now);
     }
 }
 

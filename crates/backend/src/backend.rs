@@ -9,7 +9,7 @@ use crate::inside::gap_callsite;
 use crate::keep::memory::Memory;
 use crate::keep::{Keep, KeepOptions};
 use crate::layout::{Layout, ProcessInfo};
-use crate::limits::{BUFFER_BYTES, BUFFERS_PER_SINK, NO_PROGRESS_MS};
+use crate::limits::{BUFFER_BYTES, BUFFERS_PER_SINK, BUFFERS_PER_SINK_MIN, NO_PROGRESS_MS};
 use crate::marks::{Marks, Waited};
 use crate::options::{SinkOptions, Target, sinks_to_text};
 use crate::outlet::{Outlet, OutletParts};
@@ -84,12 +84,29 @@ impl BackendOptions {
     }
 }
 
+impl BackendOptions {
+    /// How the session is made.
+    pub fn session_options(&self) -> SessionOptions {
+        let keep = self.keep.as_ref().map_or_else(String::new, KeepOptions::to_text);
+        SessionOptions {
+            app: self.app.clone(),
+            run_dirs: self.run_dirs(),
+            ring_bytes: self.ring_bytes,
+            config: format!("{keep}{}", sinks_to_text(&self.sinks)).into_bytes(),
+            sink_count: self.sinks.len().max(self.sink_places),
+            buffers_per_sink: self.buffers_per_sink,
+            buffer_bytes: BUFFER_BYTES,
+            keep_bytes: self.keep.as_ref().map_or(0, |keep| keep.bytes),
+        }
+    }
+}
+
 /// A running backend. Dropping it without [`Backend::stop`] leaves the session for recovery.
 #[derive(Debug)]
 pub struct Backend {
     pub(crate) session: Arc<Session>,
     pub(crate) marks: Arc<Marks>,
-    counts: Arc<DrainCounts>,
+    pub(crate) counts: Arc<DrainCounts>,
     stop: Arc<AtomicBool>,
     thread: Mutex<Option<JoinHandle<Drain>>>,
     /// The ways to the I/O threads, in the order of the sinks.
@@ -217,13 +234,14 @@ impl Backend {
         self.marks.wait_for(mark, Duration::from_millis(NO_PROGRESS_MS)) == Waited::Reached
     }
 
-    /// As [`Backend::flush`], then makes all files durable (C2).
+    /// As [`Backend::flush`], then makes all files durable (C2); `false` also when the system says that this failed.
     pub fn sync(&self) -> bool {
+        let lost_before = self.marks.lost();
         if !self.flush() {
             return false;
         }
         self.send_all(|| Message::Sync);
-        self.flush()
+        self.flush() && self.marks.lost() == lost_before
     }
 
     /// Opens all files anew, as after a rotation from outside.
@@ -284,24 +302,7 @@ impl Backend {
 }
 
 pub(crate) fn make_session(options: &BackendOptions, marks: &Marks) -> Result<Arc<Session>, BackendError> {
-    let (session, failed) = Session::create(&SessionOptions {
-        app: options.app.clone(),
-        run_dirs: options.run_dirs(),
-        ring_bytes: options.ring_bytes,
-        config: format!(
-            "{}{}",
-            options
-                .keep
-                .as_ref()
-                .map_or_else(String::new, KeepOptions::to_text),
-            sinks_to_text(&options.sinks)
-        )
-        .into_bytes(),
-        sink_count: options.sinks.len().max(options.sink_places),
-        buffers_per_sink: options.buffers_per_sink,
-        buffer_bytes: BUFFER_BYTES,
-        keep_bytes: options.keep.as_ref().map_or(0, |keep| keep.bytes),
-    })?;
+    let (session, failed) = Session::create(&options.session_options())?;
     for error in failed {
         marks.notice(format!(
             "{error}; the session is in {} instead",
@@ -347,19 +348,23 @@ pub(crate) fn start_sink(
     index: usize,
     options: &SinkOptions,
     output: Output,
-    spare: Vec<Buffer>,
+    mut spare: Vec<Buffer>,
     buffers: &Arc<Buffers>,
     marks: &Arc<Marks>,
     process: &ProcessInfo,
 ) -> Result<Outlet, BackendError> {
     let (out, inbox) = channel();
     let (returned, back) = channel();
+    if let Some(wanted) = options.buffers {
+        spare.truncate(wanted.max(BUFFERS_PER_SINK_MIN));
+    }
     let mut layout = options.layout.clone();
     if let Output::Console(console) = &output {
         layout.color = console.colour_wanted();
     }
     let outlet = Outlet::new(OutletParts {
         index,
+        is_file: matches!(output, Output::File(_)),
         layout: Layout::new(layout, process.clone())?,
         min_level: options.min_level,
         flush_level: options.flush_level,

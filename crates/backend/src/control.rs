@@ -86,7 +86,14 @@ impl ControlView {
     /// # Errors
     /// When it cannot be read, or is of a version that had no live control.
     pub fn open(session: &Path) -> Result<Self, RingError> {
-        let view = SessionView::open(session)?;
+        Self::of(SessionView::open(session)?)
+    }
+
+    /// Controls a session that has been opened, or that an agent has shown.
+    ///
+    /// # Errors
+    /// When it is of a version that had no live control, or damaged.
+    pub fn of(view: SessionView) -> Result<Self, RingError> {
         Ok(Self {
             rules: view.rules()?,
             counts: view.counts()?,

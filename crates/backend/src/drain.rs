@@ -5,12 +5,13 @@
 
 use crate::feed::{Feed, Router};
 use crate::inside::Inside;
-use crate::keep::{Keep, Recorder};
+use crate::keep::{Keep, KeepOptions, Recorder};
 use crate::limits::{
     HOUSEKEEPING_NS, NO_PROGRESS_MS, PAUSE_BUSY_NS_MAX, PAUSE_NS_MAX, PAUSE_NS_MIN, SPARE_RINGS,
 };
 use crate::marks::Marks;
-use crate::outlet::{Outlet, SinkDrop, Staged};
+use crate::outlet::{Outlet, SinkDrop, Staged, Tuning};
+use crate::ration::{Rationing, Rations};
 use crate::reader::{NO_RECORD, ReadError, Reader};
 use crate::run::{Run, Site};
 use crate::source::Source;
@@ -24,6 +25,7 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 mod members;
+mod rations;
 mod recorder;
 
 use recorder::Dumping;
@@ -71,6 +73,9 @@ pub(crate) struct Drain {
     inside: Inside,
     router: Option<Router>,
     recorder: Option<Box<dyn Recorder>>,
+    /// How the process of the session that joins next wants its records kept.
+    wish: Option<(u64, KeepOptions)>,
+    rations: Rations,
     orders: Option<Receiver<Order>>,
     calibrator: Option<Calibrator>,
     calibration: Calibration,
@@ -120,8 +125,27 @@ pub(crate) enum Order {
     Route(Router),
     /// Write what is kept of these processes, so far back, for that reason.
     Dump(Whose, Option<Duration>, String),
+    /// The same of one session, with an answer under a number.
+    DumpFor {
+        /// The number.
+        dump: u64,
+        /// Which.
+        session: u64,
+        /// So far back.
+        span: Option<Duration>,
+        /// For that reason.
+        because: String,
+    },
+    /// The process of this session has crashed, as the text says: write what is kept of it where that is wanted.
+    Crash(u64, String),
+    /// The process of this session, which joins next, wants its records kept.
+    Keep(u64, KeepOptions),
     /// Flight recorders have changed.
     Record(Box<dyn Recorder>),
+    /// Rations have changed.
+    Ration(Box<dyn Rationing>),
+    /// A sink takes other choices.
+    Tune(usize, Box<Tuning>),
     /// There is one more sink.
     Sink(Box<Outlet>),
 }
@@ -152,6 +176,8 @@ impl Drain {
             inside,
             router: parts.router,
             recorder: None,
+            wish: None,
+            rations: Rations::default(),
             orders: parts.orders,
             calibrator,
             calibration,
@@ -185,6 +211,7 @@ impl Drain {
             self.follow_orders();
             let leaving = self.feeds().any(|feed| feed.leaving.is_some());
             let wanted = self.poll_keeps();
+            self.tick_rations(stopping);
             let took = self.pass(stopping || leaving || wanted || requested > answered);
             let dumping = self.write_kept();
             let left = !leaving || self.let_go();
@@ -348,6 +375,9 @@ impl Drain {
 
     /// Takes what needs no more than the one sink there is.
     fn run_of_only_sink(&mut self, index: usize, until: u64, counted: &mut u64) -> Result<(), ReadError> {
+        if !self.has_plenty(index) {
+            return Ok(());
+        }
         let [outlet] = self.outlets.as_mut_slice() else {
             return Ok(());
         };
@@ -361,11 +391,13 @@ impl Drain {
             newest_ticks: self.newest_ticks,
             late: 0,
             counted: 0,
+            file_bytes: 0,
             trigger: None,
         };
         let result = outlet.take_run(&mut self.readers[index], &mut run);
         self.newest_ticks = run.newest_ticks;
         *counted += run.counted;
+        self.rations.spend(&feed.rations, run.counted, run.file_bytes);
         // Relaxed: a statistic.
         self.counts.late.fetch_add(run.late, Ordering::Relaxed);
         if let Some(id) = run.trigger {
@@ -393,6 +425,9 @@ impl Drain {
     fn emit(&mut self, index: usize) {
         let id = self.readers[index].head.callsite_id as usize;
         let number = self.readers[index].feed;
+        if self.leaves_out(number, id) {
+            return;
+        }
         loop {
             let reader = &self.readers[index];
             let line = reader.line(&self.calibration);
@@ -418,7 +453,7 @@ impl Drain {
                 for (outlet, staged) in self.outlets.iter_mut().zip(&self.staged) {
                     outlet.accept(*staged, level, id != 0);
                 }
-                return;
+                return self.spend_staged(number);
             };
             if !self.make_room(number, level) {
                 self.emit_without(index, number, level);
@@ -476,7 +511,7 @@ impl Drain {
                     for (outlet, staged) in self.outlets.iter_mut().zip(&self.staged) {
                         outlet.accept(*staged, level, id != 0);
                     }
-                    return;
+                    return self.spend_staged(self.readers[index].feed);
                 }
             }
         }

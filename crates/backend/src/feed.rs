@@ -2,7 +2,7 @@
 
 use crate::callsite_counts::LineCounts;
 use crate::control::keeper::{Keeper, Notice};
-use crate::keep::{Keep, Kept, Recorder};
+use crate::keep::{Keep, KeepOptions, Kept, Recorder};
 use crate::layout::{Plan, ProcessInfo};
 use crate::outlet::Outlet;
 use crate::run::Site;
@@ -52,6 +52,10 @@ pub(crate) struct Feed {
     keeper: Keeper,
     /// Records that no sink takes.
     pub(crate) keep: Option<Keep>,
+    /// How its process wants them kept.
+    pub(crate) wish: Option<KeepOptions>,
+    /// Its rations, by their slots; none for the process's own session.
+    pub(crate) rations: Vec<usize>,
     /// Records whose callsites have not been told of them.
     took_untold: bool,
 }
@@ -69,6 +73,8 @@ impl Feed {
             told_dropped: [0; DropReason::COUNT],
             keeper: Keeper::default(),
             keep: None,
+            wish: None,
+            rations: Vec::new(),
             took_untold: false,
         }
     }
@@ -111,6 +117,10 @@ impl Feed {
             let kept = match (&mut self.keep, recorder, &self.member) {
                 // Gap records say what is missing from what the sinks get.
                 (Some(keep), _, None) if id != 0 => keep.kept(id as u32, &callsite),
+                (Some(keep), _, Some(member)) if id != 0 && keep.is_wish => Kept {
+                    sinks: wished_sinks(router, member, &callsite),
+                    ..keep.kept(id as u32, &callsite)
+                },
                 (Some(_), Some(recorder), Some(member)) if id != 0 => {
                     recorder.kept(member, id as u32, &callsite)
                 }
@@ -182,6 +192,15 @@ impl Feed {
         }
         notices
     }
+}
+
+/// Where a process that wished for a flight recorder has it written: where its fatal records of the same module go.
+fn wished_sinks(router: Option<&Router>, member: &Member, callsite: &Callsite) -> u32 {
+    let fatal = Callsite {
+        level: Level::Fatal,
+        ..callsite.clone()
+    };
+    router.map_or(u32::MAX, |router| router(member, &fatal))
 }
 
 /// Plans for the sinks that may get records of a callsite.

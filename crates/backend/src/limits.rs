@@ -8,6 +8,9 @@ pub const BUFFER_BYTES: usize = 1 << 20;
 /// Output buffers of one sink: one is filled, one is written, the rest rides out a pause of the disk.
 pub const BUFFERS_PER_SINK: usize = 8;
 
+/// With one buffer, nothing could be filled while it is written.
+pub const BUFFERS_PER_SINK_MIN: usize = 2;
+
 /// The drain's private window on a ring: two records of the largest size.
 pub const WINDOW_BYTES: usize = 128 * 1024;
 
@@ -74,5 +77,15 @@ pub const DUMP_SLICE_RECORDS: u64 = 2_000;
 /// full of the smallest records, and some.
 pub const KEEP_ROOM_TRIES: usize = 16;
 
+/// How often the log tells of records that a ration of bytes leaves out.
+pub const RATION_TOLD_NS: u64 = 60_000_000_000;
+
+/// Rations of processes that have all ended, whose bytes of the day are remembered: with the longest names, some hundred
+/// kilobytes.
+pub const RATIONS_UNUSED_MAX: usize = 4096;
+
 /// Time between two dumps that records trigger, unless it is set.
 pub const DUMP_PAUSE: Duration = Duration::from_secs(10);
+
+/// Answers to dumps that wait for whoever asked: as many as an agent has sessions by default.
+pub const DUMP_ANSWERS_MAX: usize = 1024;

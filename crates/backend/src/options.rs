@@ -61,6 +61,8 @@ pub struct SinkOptions {
     pub flush_level: Level,
     /// When bytes are made durable. Default: never.
     pub sync: Sync,
+    /// Output buffers of 1 MiB, at most as many as the backend has for each sink, which is the default; 2 at least.
+    pub buffers: Option<usize>,
 }
 
 impl SinkOptions {
@@ -80,6 +82,7 @@ impl SinkOptions {
             flush_every: Duration::from_millis(200),
             flush_level: Level::Error,
             sync: Sync::default(),
+            buffers: None,
         }
     }
 }

@@ -27,17 +27,23 @@ pub enum SinkDrop {
     TooLong = 4,
     /// No route leads the record to this sink.
     Elsewhere = 5,
+    /// More records in a second than its process, user or application may have.
+    TooFast = 6,
+    /// More bytes of lines in a day than its process, user or application may have.
+    TooMuch = 7,
 }
 
 impl SinkDrop {
     /// Names in the order of the codes.
-    pub const NAMES: [&'static str; 6] = [
+    pub const NAMES: [&'static str; 8] = [
         "overflow",
         "gone",
         "below_level",
         "unknown_callsite",
         "too_long",
         "elsewhere",
+        "records_per_second",
+        "disk_bytes_per_day",
     ];
 }
 
@@ -58,6 +64,8 @@ pub(crate) struct Outlet {
     index: usize,
     pub(crate) layout: Layout,
     pub(crate) min_level: Level,
+    /// Whether its lines take space on a disk.
+    pub(crate) is_file: bool,
     flush_level: Level,
     flush_every: Duration,
     overflow: Overflow,
@@ -81,6 +89,7 @@ pub(crate) struct Outlet {
 pub(crate) struct OutletParts {
     pub(crate) index: usize,
     pub(crate) layout: Layout,
+    pub(crate) is_file: bool,
     pub(crate) min_level: Level,
     pub(crate) flush_level: Level,
     pub(crate) flush_every: Duration,
@@ -91,12 +100,23 @@ pub(crate) struct OutletParts {
     pub(crate) out: Sender<Message>,
 }
 
+/// What can change of a sink while it is open.
+#[derive(Debug)]
+pub(crate) struct Tuning {
+    pub(crate) layout: Layout,
+    pub(crate) min_level: Level,
+    pub(crate) flush_level: Level,
+    pub(crate) flush_every: Duration,
+    pub(crate) overflow: Overflow,
+}
+
 impl Outlet {
     pub(crate) fn new(parts: OutletParts) -> Self {
         Self {
             index: parts.index,
             layout: parts.layout,
             min_level: parts.min_level,
+            is_file: parts.is_file,
             flush_level: parts.flush_level,
             flush_every: parts.flush_every,
             overflow: parts.overflow,
@@ -112,6 +132,15 @@ impl Outlet {
             dropped_untold: 0,
             changed: false,
         }
+    }
+
+    /// Takes other choices. Plans that were compiled before are those of the old layout.
+    pub(crate) fn tune(&mut self, tuning: Tuning) {
+        self.layout = tuning.layout;
+        self.min_level = tuning.min_level;
+        self.flush_level = tuning.flush_level;
+        self.flush_every = tuning.flush_every;
+        self.overflow = tuning.overflow;
     }
 
     /// The plan of a callsite, of another process where one is given.
@@ -208,6 +237,7 @@ impl Outlet {
         current.grow(length, counted);
         self.changed |= length > 0;
         run.counted += counted;
+        run.file_bytes = if self.is_file { length as u64 } else { 0 };
         result
     }
 

@@ -178,6 +178,11 @@ impl Reader {
         }
     }
 
+    /// The most records that this pass may still take.
+    pub(crate) fn records_at_most(&self) -> u64 {
+        (self.observed.saturating_sub(self.taken) / HEADER_BYTES) as u64
+    }
+
     /// Goes on to the next record.
     #[inline]
     pub(crate) fn advance(&mut self) -> Result<(), ReadError> {

@@ -44,6 +44,8 @@ pub(crate) struct Run<'a> {
     pub(crate) late: u64,
     /// Records that count.
     pub(crate) counted: u64,
+    /// Bytes of their lines in files.
+    pub(crate) file_bytes: u64,
     /// The callsite of the last record has what is kept written.
     pub(crate) trigger: Option<usize>,
 }

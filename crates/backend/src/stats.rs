@@ -6,7 +6,8 @@ use crate::drain::DrainCounts;
 use crate::keep::counts_of;
 use crate::outlet::SinkDrop;
 use logdrive_ring::{
-    Buffers, Consumer, DropReason, KeepCounts, Ring, Session, SessionHeader, SessionView, SinkCounts, tally,
+    Buffers, Consumer, DropReason, KeepCounts, Ring, Session, SessionHeader, SessionView, SharedSession,
+    SinkCounts, tally,
 };
 use logdrive_wire::{RecordHeader, record::HEADER_BYTES};
 use std::sync::Arc;
@@ -107,6 +108,19 @@ impl Stats {
         stats
     }
 
+    /// The statistics of a session that is drained here for another process: what the sinks did with it is in the agent's
+    /// own numbers. Whatever the process has written into its headers, the work is bounded by what it may have.
+    pub fn of_shared(session: &SharedSession) -> Self {
+        let header = session.header();
+        let mut stats = Self::gather(header, &session.rings_from(0), None);
+        stats.rings.0 = session.ring_count() as u32;
+        let counts = (0..header.callsite_count()).filter_map(|id| session.counts(id));
+        stats.sampled_out = counts.fold(0, |sum: u64, counts| {
+            sum.saturating_add(counts.totals().sampled_out)
+        });
+        stats
+    }
+
     /// The statistics of another process's session, alive or dead.
     pub fn of_view(view: &SessionView) -> Self {
         let (rings, broken) = view.rings();
@@ -143,6 +157,21 @@ impl Stats {
             stats.sinks.push(SinkStats { counts, pending });
         }
         stats
+    }
+}
+
+/// The statistics of a backend, for other threads: it holds up nobody, and outlives the backend.
+#[derive(Debug, Clone)]
+pub struct StatsSource {
+    pub(crate) session: Arc<Session>,
+    pub(crate) counts: Arc<DrainCounts>,
+}
+
+impl StatsSource {
+    /// The statistics of this moment.
+    pub fn stats(&self) -> Stats {
+        self.session.header().store_disabled(self.counts.disabled_calls());
+        Stats::of_live(&self.session, &self.counts)
     }
 }
 

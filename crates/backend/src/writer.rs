@@ -101,9 +101,10 @@ impl Writer {
         } else {
             self.buffers
                 .count_dropped(self.sink, SinkDrop::Gone as usize, buffer.records());
+            self.marks.lose(self.sink);
             buffer.clear();
         }
-        self.marks.progress();
+        self.marks.progress(self.sink);
         // The drain ends after its I/O threads; a buffer that nobody wants any more is simply let go.
         let _ = self.back.send(buffer);
     }
@@ -196,6 +197,7 @@ impl Writer {
             && let Err(failed) = file.sync()
         {
             self.buffers.note_error(self.sink, 1);
+            self.marks.lose(self.sink);
             self.marks.notice(failed.to_string());
         }
     }

@@ -1,6 +1,6 @@
 //! What can be said on the command line, and the help that goes with it.
 
-use crate::agent::AgentArgs;
+use crate::agent::{AgentArgs, KeeperArgs};
 use crate::cat::Condition;
 use crate::config::ConfigArgs;
 use crate::control_args::{CallsitesArgs, LevelArgs, MuteArgs, SampleArgs};
@@ -75,6 +75,8 @@ stays, with every record that the process had committed, until it is recovered."
 pub(crate) enum Command {
     Run(RunArgs),
     Agent(AgentArgs),
+    #[command(hide = true)]
+    Keeper(KeeperArgs),
     Cat(CatArgs),
     Tail(TailArgs),
     Ps(PsArgs),
@@ -199,6 +201,18 @@ pub(crate) struct RunDirArgs {
     pub(crate) run_dir: Vec<PathBuf>,
 }
 
+/// Which agent is asked for its sessions.
+#[derive(Debug, Args)]
+pub(crate) struct AgentAt {
+    /// Ask the agent at this socket, instead of the usual ones; off for none
+    ///
+    /// Default: the agent that LOGDRIVE_AGENT names, or else the agents of the machine (/run/logdrive/agent.sock) and of
+    /// this user (below $XDG_RUNTIME_DIR). Where only --agent or only --run-dir is given, only that place is looked at.
+    /// An agent shows the sessions of one's own processes; those of all to root and to its own user.
+    #[arg(long = "agent", value_name = "SOCKET")]
+    pub(crate) agent: Option<PathBuf>,
+}
+
 /// List sessions: programs that log now, and what dead ones left
 #[derive(Debug, Args)]
 #[command(after_long_help = PS_EXAMPLES)]
@@ -208,12 +222,15 @@ pub(crate) struct PsArgs {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) run_dir: RunDirArgs,
+    #[command(flatten)]
+    pub(crate) agent: AgentAt,
 }
 
 const PS_EXAMPLES: &str = "\
 Examples:
   logdrive ps                           all sessions of this user
   logdrive ps --run-dir /srv/shop/logs  sessions in .logdrive beside the logs there
+  logdrive ps --agent /run/logdrive/agent.sock   those that this agent has
   logdrive ps --json | jq -r 'select(.state == \"dead\") | .path'
 
 Columns:
@@ -223,7 +240,8 @@ Columns:
   RINGS      threads that log now / rings made
   COMMITTED  records that calls have committed
   DROPPED    calls whose record was not kept (reasons: logdrive stats)
-  PENDING    records on their way to the slowest sink";
+  PENDING    records on their way to the slowest sink; where an agent has the session, to the agent
+  PATH       the session's directory; or the socket of the agent that has it, and its number there";
 
 /// Show the numbers of sessions, and whether they add up
 #[derive(Debug, Args)]
@@ -240,6 +258,8 @@ pub(crate) struct StatsArgs {
     pub(crate) prometheus: bool,
     #[command(flatten)]
     pub(crate) run_dir: RunDirArgs,
+    #[command(flatten)]
+    pub(crate) agent: AgentAt,
 }
 
 const STATS_EXAMPLES: &str = "\

@@ -11,6 +11,7 @@ use crate::table::{Side, Table, bytes_text, count_text};
 use logdrive_backend::control::{Action, Rule, Switchboard, is_off, selects};
 use logdrive_ring::CallsiteTotals;
 use logdrive_ring::control::{EVERY, KeyField, KeyedLimit, PER_KEY, PER_SECOND};
+use logdrive_ring::limits::CALLSITES_MAX;
 use logdrive_wire::Callsite;
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
@@ -61,6 +62,11 @@ pub(crate) fn run(args: &CallsitesArgs, color: ColorChoice) -> Result<(), CliErr
         if args.lines > 0 {
             rows.truncate(args.lines);
         }
+        if clear {
+            let title = title_of(&live, count, args);
+            output.write_all(b"\x1b[H\x1b[2J")?;
+            writeln!(output, "{}\n", color.for_stdout().the(Style::Dim, title))?;
+        }
         put(
             &mut output,
             &rows,
@@ -92,6 +98,37 @@ pub(crate) fn run(args: &CallsitesArgs, color: ColorChoice) -> Result<(), CliErr
     }
 }
 
+/// What is shown, for a screen that is drawn again and again.
+fn title_of(live: &[Live], count: usize, args: &CallsitesArgs) -> String {
+    let shown = match args.lines {
+        0 => String::new(),
+        lines if lines >= count => String::new(),
+        lines => format!(", {lines} shown"),
+    };
+    format!(
+        "{}: {}, {}{shown}, every {}; Ctrl-C ends",
+        safe(&args.live.name),
+        match live.len() {
+            1 => "1 process".to_owned(),
+            count => format!("{count} processes"),
+        },
+        match count {
+            1 => "1 callsite".to_owned(),
+            count => format!("{count} callsites"),
+        },
+        interval_text(args.interval)
+    )
+}
+
+/// `500 ms`, `2 s`
+fn interval_text(ns: u64) -> String {
+    let ms = ns / 1_000_000;
+    match ms % 1_000 {
+        0 => format!("{} s", ms / 1_000),
+        _ => format!("{ms} ms"),
+    }
+}
+
 /// What was counted at one moment.
 #[derive(Debug)]
 struct Totals {
@@ -101,7 +138,13 @@ struct Totals {
 
 impl Totals {
     fn of(session: &Live) -> Self {
-        let count = session.board.session().header().callsite_count();
+        // What another process says is taken for no more than there can be.
+        let count = session
+            .board
+            .session()
+            .header()
+            .callsite_count()
+            .min(CALLSITES_MAX as u32);
         Self {
             at: Instant::now(),
             of: (0..count).map(|id| session.board.totals(id)).collect(),
@@ -271,9 +314,6 @@ fn put(
             put_json(output, row)?;
         }
         return Ok(());
-    }
-    if clear {
-        output.write_all(b"\x1b[H\x1b[2J")?;
     }
     if rows.is_empty() {
         tell(&format!("{} has called no log statement so far", args.live.name));

@@ -68,7 +68,8 @@ fn pages() -> Result<Vec<Page>, CliError> {
     let mut pages = Vec::new();
     let mut left = vec![command];
     while let Some(command) = left.pop() {
-        left.extend(command.get_subcommands().cloned());
+        let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
+        left.extend(shown.cloned());
         let name = command
             .get_display_name()
             .unwrap_or(command.get_name())

@@ -22,6 +22,7 @@ mod live;
 mod mute;
 mod output;
 mod paint;
+mod places;
 mod ps;
 mod recover;
 mod run;
@@ -58,6 +59,7 @@ fn run(cli: &Cli) -> Result<ExitCode, CliError> {
     let all_is_well = match &cli.command {
         Command::Run(args) => return Ok(run::run(args, cli.color)),
         Command::Agent(args) => agent::run(args, cli.color),
+        Command::Keeper(args) => agent::keep(args),
         Command::Cat(args) => cat::run(args, cli.color),
         Command::Tail(args) => tail::run(args, cli.color).map(|()| true),
         Command::Ps(args) => ps::run(args, cli.color).map(|()| true),

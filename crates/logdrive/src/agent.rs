@@ -6,11 +6,13 @@ mod line;
 mod thread;
 
 use crate::runtime::Config;
-use limits::{CONNECT_MS, LOOK_MS, NO_PROGRESS_MS, RINGS_AT_START, WELCOME_MS};
-use line::{Line, say};
+use limits::{CONNECT_MS, LOOK_MS, NO_PROGRESS_MS, RINGS_AT_START, SPILLED_BUFFERS, WELCOME_MS};
+use line::{Line, What, say, say_wish, wish_of};
 use logdrive_backend::{Stats, Stopped, gap_callsite};
 use logdrive_ring::channel::{Channel, Received, into_files};
-use logdrive_ring::{AgentLine, FullPolicy, RingError, Session, SessionMemory, control, local};
+use logdrive_ring::{
+    AgentLine, FullPolicy, RingError, Session, SessionMemory, SessionOptions, control, local,
+};
 use logdrive_wire::WireError;
 use logdrive_wire::agent::{Hello, Message, Welcome};
 use std::fs::File;
@@ -48,6 +50,8 @@ pub(crate) struct Link {
     thread: Mutex<Option<JoinHandle<()>>>,
     /// Disabled calls of the process before this session began.
     disabled_before: u64,
+    /// How the session is written to files where there is no agent at the end.
+    spill: SessionOptions,
 }
 
 impl Link {
@@ -82,6 +86,10 @@ impl Link {
             session,
             thread: Mutex::new(Some(thread)),
             disabled_before,
+            spill: SessionOptions {
+                buffers_per_sink: SPILLED_BUFFERS,
+                ..config.backend.session_options()
+            },
         })
     }
 
@@ -98,7 +106,20 @@ impl Link {
     /// Waits until the agent says that all that was committed before is with the kernel, or on disk; `false` when it
     /// could not be done, or nothing moves for five seconds.
     pub(crate) fn flush(&self, durable: bool) -> bool {
-        let mark = self.line.want_mark(durable);
+        self.wait_for(match durable {
+            true => What::Durable,
+            false => What::Written,
+        })
+    }
+
+    /// Lets the agent write what it keeps of this process, so far back or all, and waits as [`Link::flush`] does.
+    pub(crate) fn dump(&self, span: Option<Duration>) -> bool {
+        let span_ns = span.map_or(0, |span| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX));
+        self.wait_for(What::Kept(span_ns))
+    }
+
+    fn wait_for(&self, what: What) -> bool {
+        let mark = self.line.want_mark(what);
         let mut progress = Progress::new(&self.session);
         loop {
             if let Some(reached) = self.line.wait_for_mark(mark, Duration::from_millis(LOOK_MS)) {
@@ -126,14 +147,28 @@ impl Link {
                 break false;
             }
         };
+        let has_agent = self.line.is_connected();
         self.line.end();
         // It ends by itself; that it has panicked, which it does not, would change nothing here.
         let _ = thread.join();
         if complete {
-            Stopped::Complete
-        } else {
-            Stopped::LeftForRecovery
+            return Stopped::Complete;
         }
+        // An agent that has the session, and only hangs, drains it when this process has ended.
+        if !has_agent && !self.line.is_connected() {
+            return self.leave_in_files();
+        }
+        Stopped::LeftForRecovery
+    }
+
+    /// Without an agent nobody has the memory when this process ends: what is left goes to files.
+    fn leave_in_files(&self) -> Stopped {
+        if !self.session.has_left() {
+            return Stopped::Complete;
+        }
+        // Where there is no room for them, what is left is lost, and nobody could be told.
+        let _ = self.session.spill(&self.spill);
+        Stopped::LeftForRecovery
     }
 }
 
@@ -175,7 +210,9 @@ fn hello(channel: &Channel, socket: &Path, config: &Config) -> Result<(Welcome, 
         policy: policy_code(config.full),
         coarse: config.backend.coarse_clock,
     });
-    say(channel, &message, &[]).map_err(|cause| JoinError::Io {
+    let wish = config.backend.keep.as_ref().map(wish_of);
+    let said = say_wish(channel, wish.as_ref()).and_then(|()| say(channel, &message, &[]));
+    said.map_err(|cause| JoinError::Io {
         action: "send to the agent",
         cause,
     })?;

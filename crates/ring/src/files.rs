@@ -178,6 +178,16 @@ impl SessionDir {
         Ok((file, path))
     }
 
+    /// Makes a file of the session without blocks: for bytes that are written and never touched before.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub(crate) fn create_sparse(&self, name: &str, bytes: u64) -> Result<(File, PathBuf), RingError> {
+        let path = self.path.join(name);
+        let file = create_private(&path)?;
+        file.set_len(bytes)
+            .map_err(|cause| RingError::io("make", &path, cause))?;
+        Ok((file, path))
+    }
+
     /// Maps the session file.
     pub(crate) fn map_session_file(&self, bytes: usize) -> Result<sys::Mapping, RingError> {
         self.with_file(|file| {

@@ -22,6 +22,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod joined;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod spill;
 
 /// How a session is made.
 #[derive(Debug, Clone)]

@@ -16,6 +16,10 @@ const MAGIC: u64 = u64::from_le_bytes(*b"LDSESS\x01\x00");
 /// In `flags`: everything has reached the log.
 const FLAG_DONE: u64 = 1;
 
+/// In `flags`: the process has written the session to files, for whoever recovers sessions. What is in the memory is
+/// there, too, and not to be drained.
+const FLAG_SPILLED: u64 = 2;
+
 /// The session file.
 #[repr(C)]
 #[derive(Debug)]
@@ -144,6 +148,19 @@ impl SessionHeader {
     pub fn is_done(&self) -> bool {
         // SYNC(done)
         self.flags.load(Ordering::Acquire) & FLAG_DONE != 0
+    }
+
+    /// From now on what is here is in files, too. For a process whose agent is gone, and that logs no more.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub(crate) fn mark_spilled(&self) {
+        // SYNC(done): the files are whole.
+        self.flags.fetch_or(FLAG_SPILLED, Ordering::Release);
+    }
+
+    /// Whether the process has written the session to files, from which its records reach the log.
+    pub fn is_spilled(&self) -> bool {
+        // SYNC(done)
+        self.flags.load(Ordering::Acquire) & FLAG_SPILLED != 0
     }
 
     /// The process that made the session.

@@ -177,7 +177,7 @@ impl SessionView {
         Ok((mapping, count))
     }
 
-    /// The session's directory, or the socket of the agent that has it.
+    /// The session's directory; for one that an agent has, what [`SessionView::of_memory`] was given.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -235,6 +235,15 @@ impl SessionView {
         RulesFile::from_file(file, path)
     }
 
+    /// Rings that [`SessionView::rings`] tries to open: those that the process has made, or those that an agent has shown.
+    pub fn ring_total(&self) -> u32 {
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        if let Some(shown) = &self.shown {
+            return shown.rings.len() as u32;
+        }
+        self.header().ring_count().min(crate::limits::RINGS_MAX as u32)
+    }
+
     /// The rings; those that cannot be opened are left out and counted.
     pub fn rings(&self) -> (Vec<Arc<Ring>>, Vec<RingError>) {
         self.rings_from(0)
@@ -254,7 +263,7 @@ impl SessionView {
             }
             return (rings, broken);
         }
-        for index in first..self.header().ring_count().min(crate::limits::RINGS_MAX as u32) {
+        for index in first..self.ring_total() {
             let path = self.path.join(files::ring_name(index));
             match open_existing(&path).and_then(|file| Ring::open(&file, &path, index)) {
                 Ok(ring) => rings.push(Arc::new(ring)),

@@ -1,6 +1,6 @@
 //! What a new configuration changes, and what of it has to wait for a restart.
 
-use super::{Account, AgentConfig, Metrics, SinkConfig};
+use super::{Account, AgentConfig, Metrics, SinkConfig, TUNED_KEYS};
 use std::fmt;
 
 /// One difference between two configurations, see [`AgentConfig::diff`].
@@ -56,9 +56,13 @@ pub enum Change {
 }
 
 impl Change {
-    /// Whether it only holds from the next start on.
+    /// Whether it, or a part of it, only holds from the next start on.
     pub fn needs_restart(&self) -> bool {
-        matches!(self, Self::AtRestart { .. })
+        match self {
+            Self::AtRestart { .. } | Self::SinkRemoved(_) => true,
+            Self::SinkChanged { keys, .. } => keys.iter().any(|key| !TUNED_KEYS.contains(key)),
+            _ => false,
+        }
     }
 }
 
@@ -110,7 +114,7 @@ impl AgentConfig {
     }
 
     /// What stays as it is while the agent runs: the places that others know or hold open.
-    fn fixed(&self) -> [(&'static str, String); 5] {
+    fn fixed(&self) -> [(&'static str, String); 4] {
         let group = |group: &Account| group.to_string();
         [
             ("agent.socket", self.socket.display().to_string()),
@@ -120,12 +124,12 @@ impl AgentConfig {
             ),
             ("agent.mode", format!("{:04o}", self.mode)),
             ("agent.run_dir", self.run_dir.display().to_string()),
-            ("agent.metrics", self.metrics.to_string()),
         ]
     }
 
-    fn adjustable(&self) -> [(&'static str, String); 2] {
+    fn adjustable(&self) -> [(&'static str, String); 3] {
         [
+            ("agent.metrics", self.metrics.to_string()),
             ("agent.connections", self.connections.to_string()),
             ("agent.idle_timeout", format!("{:?}", self.idle_timeout)),
         ]
@@ -191,21 +195,17 @@ mod tests {
             });
             config.mode = 0o600;
             config.run_dir = "/run/x".into();
-            config.metrics = Metrics::Unix("/run/m.sock".into());
         });
-        assert_eq!(changes.len(), 5, "{changes:?}");
+        assert_eq!(changes.len(), 4, "{changes:?}");
         assert!(changes.iter().all(Change::needs_restart));
         let lines: Vec<String> = changes.iter().map(Change::to_string).collect();
         assert_eq!(lines[1], "agent.group: its own becomes adm at the next start");
-        assert_eq!(
-            lines[4],
-            "agent.metrics: off becomes unix:/run/m.sock at the next start"
-        );
     }
 
     #[test]
     fn all_else_changes_while_the_agent_runs() {
         let changes = change(|config| {
+            config.metrics = Metrics::Unix("/run/m.sock".into());
             config.connections = 10;
             config.sinks[0].options.min_level = Level::Info;
             config
@@ -222,6 +222,7 @@ mod tests {
         assert_eq!(
             lines,
             [
+                "agent.metrics: off became unix:/run/m.sock",
                 "agent.connections: 1024 became 10",
                 "sink \"main\" has another level",
                 "sink \"errors\" is new",

@@ -34,8 +34,9 @@ pub const CONNECTIONS: RangeInclusive<u64> = 1..=65_536;
 /// How long a connection may be silent: below, a busy machine's processes are cut off; above, an hour is for ever.
 pub const IDLE_TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3600);
 
-/// Output buffers of a sink, 1 MiB each: with one, nothing could be filled while it is written.
-pub const BUFFERS: RangeInclusive<u64> = 2..=64;
+/// Output buffers of a sink, 1 MiB each: with one, nothing could be filled while it is written; a session has 256, which
+/// are 16 for each of 16 sinks.
+pub const BUFFERS: RangeInclusive<u64> = 2..=16;
 
 /// How long lines may wait: the drain itself pauses up to 10 ms.
 pub const FLUSH_EVERY: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(3600);

@@ -15,11 +15,12 @@ pub struct Quota {
     pub processes: Option<u32>,
     /// Rings, one of each thread that logs.
     pub rings: Option<u32>,
-    /// Bytes of shared memory: rings and callsite tables.
+    /// Bytes of memory: rings, callsite tables and flight recorders.
     pub memory_bytes: Option<u64>,
-    /// Records that are taken out of rings in one second; more are dropped and counted.
+    /// Records that go to sinks in one second; more are dropped and counted. The last eighth is for warnings and errors.
     pub records_per_second: Option<u64>,
-    /// Bytes of lines in files from one midnight to the next, in UTC; more are dropped and counted.
+    /// Bytes of lines in files from one midnight to the next, in UTC; more are dropped and counted. The last eighth is for
+    /// warnings and errors.
     pub disk_bytes_per_day: Option<u64>,
 }
 

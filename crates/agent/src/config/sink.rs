@@ -16,6 +16,9 @@ pub const PLACEHOLDERS: [(&str, &str); 3] = [
     ("{uid}", "the number of the process's user"),
 ];
 
+/// The keys of a sink that a reload changes at once. All others belong to what is open, and hold from the next start on.
+pub const TUNED_KEYS: [&str; 5] = ["layout", "level", "overflow", "flush_every", "flush_level"];
+
 /// A sink with a name. The path of a file may have [`PLACEHOLDERS`] in it: then it is a file for each text that they
 /// stand for.
 ///
@@ -60,11 +63,24 @@ impl SinkConfig {
     /// The options with the placeholders of its paths filled in for a process.
     pub fn options_for(&self, process: &Process<'_>) -> SinkOptions {
         let mut options = self.options.clone();
+        options.buffers = usize::try_from(self.buffers).ok();
         if let Target::File(file) = &mut options.target {
             file.path = filled(&file.path, process);
             file.newest_link = file.newest_link.as_deref().map(|link| filled(link, process));
         }
         options
+    }
+
+    /// The same sink with what another configuration says and can change while it is open: see [`TUNED_KEYS`].
+    #[must_use]
+    pub fn tuned(&self, new: &Self) -> Self {
+        let mut tuned = self.clone();
+        tuned.options.layout.clone_from(&new.options.layout);
+        tuned.options.min_level = new.options.min_level;
+        tuned.options.overflow = new.options.overflow;
+        tuned.options.flush_every = new.options.flush_every;
+        tuned.options.flush_level = new.options.flush_level;
+        tuned
     }
 
     /// Whether there may be several files.
@@ -120,8 +136,10 @@ impl SinkConfig {
                 keys.push(key);
             }
         };
-        note("layout", own.layout.style != new.layout.style);
-        note("time", own.layout.local_time != new.layout.local_time);
+        note(
+            "layout",
+            own.layout.style != new.layout.style || own.layout.local_time != new.layout.local_time,
+        );
         note("level", own.min_level != new.min_level);
         note("overflow", own.overflow != new.overflow);
         note("flush_every", own.flush_every != new.flush_every);

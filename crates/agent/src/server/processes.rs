@@ -4,6 +4,7 @@ use super::connection::{Adopting, Broken, Role, With, rings_messages};
 use super::event::Event;
 use super::{Server, quota, refused};
 use crate::config::Process;
+use crate::levels;
 use crate::limits::{MESSAGES_PER_TURN, RINGS_ASKED_MAX, RINGS_AT_START};
 use logdrive_ring::channel::{Received, into_files};
 use logdrive_ring::{
@@ -139,6 +140,19 @@ impl Server {
                 });
                 Ok(())
             }
+            // Before the session, so that none of its records is taken without it.
+            (Message::Keep(wish), None) if is_new => {
+                connection.keep = Some(wish);
+                Ok(())
+            }
+            (Message::WriteKept { mark, span_ns }, Some(session)) => {
+                self.events.push(Event::WriteKept {
+                    session,
+                    mark,
+                    span_ns,
+                });
+                Ok(())
+            }
             (Message::Bye, Some(session)) => {
                 if let Some(held) = self.sessions.get_mut(&session).filter(|held| !held.is_ending) {
                     held.is_ending = true;
@@ -175,7 +189,7 @@ impl Server {
             rings,
             ring_bytes,
         };
-        quota::check(&self.options.limits, self.sessions(), &wish)?;
+        quota::check(&self.options, self.sessions(), &wish)?;
         Ok(quota::rings_max(&self.options.limits, &process))
     }
 
@@ -192,6 +206,7 @@ impl Server {
             coarse: hello.coarse,
         };
         let session = SharedSession::create(&hello.app, options).and_then(|session| {
+            levels::begin(&self.options.levels, &session)?;
             (0..wanted).try_for_each(|_| session.add_ring())?;
             Ok(session)
         });
@@ -205,6 +220,7 @@ impl Server {
             ring_count: wanted as u32,
             rings_max: rings_max as u32,
         });
+        self.wish_to_keep(key, &session);
         self.events.push(Event::Joined(Arc::clone(&session)));
         self.send(key, &welcome, With::Session(session, wanted), now);
         Ok(())
@@ -275,7 +291,7 @@ impl Server {
             rings: total.saturating_sub(known.ring_count()),
             ring_bytes: known.ring_bytes(),
         };
-        quota::check(&self.options.limits, self.sessions(), &wish)
+        quota::check(&self.options, self.sessions(), &wish)
     }
 
     /// The session that has the memory of another one.
@@ -316,12 +332,13 @@ impl Server {
             rings: rings.len(),
             ring_bytes: session.ring_bytes(),
         };
-        quota::check(&self.options.limits, self.sessions(), &wish)?;
+        quota::check(&self.options, self.sessions(), &wish)?;
         for ring in rings {
             session.take_ring(ring).map_err(bad)?;
             let newest = session.memory_ids().pop();
             self.claim(session.id(), newest.as_slice())?;
         }
+        self.keep_session(session.id());
         Ok(())
     }
 
@@ -359,6 +376,7 @@ impl Server {
         let number = self.number(Some(message.session));
         let session = self.enter(key, session.renumbered(number, rings_max))?;
         self.counts.adopted += 1;
+        self.wish_to_keep(key, &session);
         self.events.push(Event::Adopted {
             session: Arc::clone(&session),
             journal: message.journal,
@@ -382,6 +400,8 @@ impl Server {
         new.into_iter()
             .try_for_each(|file| session.take_ring(file))
             .map_err(bad)?;
+        self.keep_session(session.id());
+        self.wish_to_keep(key, session);
         self.reconnect(session.id(), key, now);
         self.say_welcome_back(key, session, now);
         // Rings that were on their way when the connection broke.

@@ -1,7 +1,7 @@
 //! Whether a process may have a session, or more rings: what it would take, against all limits that it is under.
 
-use super::refused;
-use crate::config::{Limits, Process, Quota};
+use super::{ServerOptions, refused};
+use crate::config::{Limits, Process, Quota, Recorder, keep_bytes_of};
 use crate::limits::SESSION_BYTES;
 use logdrive_ring::{Ring, SharedSession};
 use logdrive_wire::agent::{Refused, RefusedCode};
@@ -16,17 +16,23 @@ struct Usage {
 }
 
 impl Usage {
-    fn of<'a>(sessions: impl Iterator<Item = &'a Arc<SharedSession>>) -> Self {
+    fn of<'a>(recorders: &[Recorder], sessions: impl Iterator<Item = &'a Arc<SharedSession>>) -> Self {
         sessions.fold(Self::default(), |mut usage, session| {
             usage.processes += 1;
             usage.rings += session.ring_count() as u64;
+            let process = Process {
+                app: session.app(),
+                pid: session.peer().pid,
+                uid: session.peer().uid,
+            };
             usage.memory_bytes += memory_bytes(session.ring_count(), session.ring_bytes());
+            usage.memory_bytes += keep_bytes_of(recorders, &process);
             usage
         })
     }
 }
 
-fn memory_bytes(rings: usize, ring_bytes: usize) -> u64 {
+pub(super) fn memory_bytes(rings: usize, ring_bytes: usize) -> u64 {
     SESSION_BYTES + rings as u64 * Ring::file_bytes(ring_bytes)
 }
 
@@ -45,18 +51,20 @@ pub(super) struct Wish<'a> {
 
 /// Checks a wish against the limits of the process, its user, its application and all together.
 pub(super) fn check<'a>(
-    limits: &Limits,
+    options: &ServerOptions,
     sessions: impl Iterator<Item = &'a Arc<SharedSession>> + Clone,
     wish: &Wish<'_>,
 ) -> Result<(), Refused> {
-    let allowance = limits.of(&wish.process);
+    let recorders = options.recorders.as_slice();
+    let keep_bytes = keep_bytes_of(recorders, &wish.process);
+    let allowance = options.limits.of(&wish.process);
     let own = Usage {
         processes: 0,
         rings: wish.has as u64,
         memory_bytes: if wish.is_new {
             0
         } else {
-            memory_bytes(wish.has, wish.ring_bytes)
+            memory_bytes(wish.has, wish.ring_bytes) + keep_bytes
         },
     };
     let process = format!("process {}", wish.process.pid);
@@ -65,27 +73,44 @@ pub(super) fn check<'a>(
         processes: None,
         ..*allowance.process
     };
-    within(&quota, own, wish, &process)?;
+    within(&quota, own, wish, keep_bytes, &process)?;
     if let Some(quota) = allowance.user {
         let of_user = |session: &&Arc<SharedSession>| session.peer().uid == wish.process.uid;
-        let usage = Usage::of(sessions.clone().filter(of_user));
-        within(quota, usage, wish, &format!("user {}", wish.process.uid))?;
+        let usage = Usage::of(recorders, sessions.clone().filter(of_user));
+        within(
+            quota,
+            usage,
+            wish,
+            keep_bytes,
+            &format!("user {}", wish.process.uid),
+        )?;
     }
     if let Some(quota) = allowance.app {
         let of_app = |session: &&Arc<SharedSession>| session.app() == wish.process.app;
-        let usage = Usage::of(sessions.clone().filter(of_app));
-        within(quota, usage, wish, &format!("application {}", wish.process.app))?;
+        let usage = Usage::of(recorders, sessions.clone().filter(of_app));
+        within(
+            quota,
+            usage,
+            wish,
+            keep_bytes,
+            &format!("application {}", wish.process.app),
+        )?;
     }
     within(
         allowance.total,
-        Usage::of(sessions),
+        Usage::of(recorders, sessions),
         wish,
+        keep_bytes,
         "all processes together",
     )
 }
 
-fn within(quota: &Quota, usage: Usage, wish: &Wish<'_>, whose: &str) -> Result<(), Refused> {
-    let new_bytes = if wish.is_new { SESSION_BYTES } else { 0 };
+fn within(quota: &Quota, usage: Usage, wish: &Wish<'_>, keep_bytes: u64, whose: &str) -> Result<(), Refused> {
+    let new_bytes = if wish.is_new {
+        SESSION_BYTES + keep_bytes
+    } else {
+        0
+    };
     let bytes = new_bytes + wish.rings as u64 * Ring::file_bytes(wish.ring_bytes);
     let processes = u64::from(wish.is_new);
     for (what, found, limit) in [

@@ -30,9 +30,29 @@ pub(super) struct Held {
     died_at: Option<Instant>,
     /// Rings that it waits for.
     pub(super) rings_wanted: u32,
+    /// Bytes of the flight recorder that it wished for.
+    pub(super) keep_bytes: u64,
 }
 
 impl Held {
+    /// One that was kept while there was no agent: its process may come, or be dead.
+    pub(super) fn restored(session: Arc<SharedSession>, process: Option<OwnedFd>, now: Instant) -> Self {
+        Self {
+            session,
+            connection: None,
+            process,
+            away_since: Some(now),
+            is_ending: false,
+            died_at: None,
+            rings_wanted: 0,
+            keep_bytes: 0,
+        }
+    }
+
+    pub(super) fn process(&self) -> Option<&OwnedFd> {
+        self.process.as_ref()
+    }
+
     pub(super) fn state(&self) -> SessionState {
         if self.is_ending {
             SessionState::Ending
@@ -74,23 +94,28 @@ impl Server {
             connection.role = Role::Process { session: id };
             connection.peer.process(connection.channel.as_fd()).ok()
         });
-        if let Some(process) = &process {
+        self.hold(Held {
+            session: Arc::clone(&session),
+            connection: Some(key),
+            process,
+            away_since: None,
+            is_ending: false,
+            died_at: None,
+            rings_wanted: 0,
+            keep_bytes: 0,
+        });
+        self.keep_session(id);
+        Ok(session)
+    }
+
+    /// Enters a session, and watches its process.
+    pub(super) fn hold(&mut self, held: Held) {
+        let id = held.session.id();
+        if let Some(process) = &held.process {
             // Without it the end of the connection is the end of the process.
             let _ = self.ready.add(process, Source::Process(id), EventFlags::IN);
         }
-        self.sessions.insert(
-            id,
-            Held {
-                session: Arc::clone(&session),
-                connection: Some(key),
-                process,
-                away_since: None,
-                is_ending: false,
-                died_at: None,
-                rings_wanted: 0,
-            },
-        );
-        Ok(session)
+        self.sessions.insert(id, held);
     }
 
     /// Notes whose the files are.
@@ -244,6 +269,8 @@ impl Server {
             }
         }
         let made = session.ring_count() - first;
+        // Before the process has them.
+        self.keep_session(id);
         if made < count as usize
             && let Some(held) = self.sessions.get_mut(&id)
         {
@@ -279,7 +306,7 @@ impl Server {
             ring_bytes: session.ring_bytes(),
         };
         quota::check(
-            &self.options.limits,
+            &self.options,
             self.sessions.values().map(|held| &held.session),
             &wish,
         )?;

@@ -33,6 +33,8 @@ pub(crate) fn options(dir: &Path) -> ServerOptions {
         idle_timeout: Duration::from_secs(5),
         journal: 77,
         limits: Limits::default(),
+        levels: Vec::new(),
+        recorders: Vec::new(),
     }
 }
 

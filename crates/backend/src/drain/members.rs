@@ -1,11 +1,11 @@
 //! Sessions that come to a drain and go: those of other processes, at an agent.
 
+use super::recorder::choose_keep;
 use super::{Drain, Order};
 use crate::backend::END_LEVEL;
 use crate::feed::{Feed, Member};
 use crate::inside::Inside;
 use crate::keep::Keep;
-use crate::keep::memory::Memory;
 use crate::reader::{NO_RECORD, Reader};
 use crate::source::Source;
 use logdrive_ring::{Consumer, SharedSession};
@@ -29,7 +29,23 @@ impl Drain {
                     self.feeds.iter_mut().flatten().for_each(Feed::forget_sites);
                 }
                 Order::Dump(whose, span, because) => self.want_dump(&whose, span, &because),
+                Order::DumpFor {
+                    dump,
+                    session,
+                    span,
+                    because,
+                } => self.want_dump_for(dump, session, span, because),
+                Order::Crash(session, because) => self.want_crash_dump(session, &because),
+                Order::Keep(session, options) => self.wish_to_keep(session, options),
                 Order::Record(recorder) => self.set_recorder(recorder),
+                Order::Ration(rationing) => self.set_rations(rationing),
+                Order::Tune(number, tuning) => {
+                    if let Some(outlet) = self.outlets.get_mut(number) {
+                        outlet.tune(*tuning);
+                        self.inside = Inside::new(&self.outlets);
+                        self.feeds.iter_mut().flatten().for_each(Feed::forget_sites);
+                    }
+                }
                 Order::Sink(outlet) => {
                     self.outlets.push(*outlet);
                     self.inside = Inside::new(&self.outlets);
@@ -57,12 +73,12 @@ impl Drain {
             pid: session.peer().pid,
             uid: session.peer().uid,
         };
-        let options = self
-            .recorder
-            .as_ref()
-            .and_then(|recorder| recorder.keeping(&member));
+        let rations = self.rations.enter(&member, &[]);
         let mut feed = Feed::new(Source::Shared(Arc::clone(&session)), epoch, Some(member));
-        feed.keep = options.map(|options| Keep::new(Memory::private(options.bytes), options));
+        let wish = self.wish.take().filter(|(id, _)| *id == session.id());
+        feed.wish = wish.map(|(_, options)| options);
+        choose_keep(&mut feed, self.recorder.as_deref(), &self.marks);
+        feed.rations = rations;
         if !is_new {
             feed.take_untold_drops();
         }
@@ -107,6 +123,7 @@ impl Drain {
                 continue;
             }
             self.tell_drops_of(number, true);
+            self.leave_rations(number);
             if let Some(Some(text)) = self.feeds[number].as_ref().and_then(|feed| feed.leaving.clone()) {
                 self.tell(END_LEVEL, &text);
             }

@@ -27,5 +27,8 @@ pub(super) const LOOK_MS: u64 = 50;
 /// Waiting ends when nothing has moved for this long, in milliseconds.
 pub(super) const NO_PROGRESS_MS: u64 = logdrive_backend::limits::NO_PROGRESS_MS;
 
+/// Output buffers of each sink for whoever recovers a session that was written to files: one is filled, one is written.
+pub(super) const SPILLED_BUFFERS: usize = 2;
+
 /// How long a wish for rings is not said again, in milliseconds: while it is on its way, and after it was refused.
 pub(super) const RINGS_AGAIN_MS: (u64, u64) = (1_000, 10_000);

@@ -44,7 +44,12 @@ impl AgentHome {
         DrainBell::of_agent(header, Arc::clone(&self.line))
     }
 
-    fn files(&self) -> std::sync::MutexGuard<'_, Vec<(MemoryId, File)>> {
+    pub(super) fn memory(&self) -> &SessionMemory {
+        &self.memory
+    }
+
+    /// The files of the rings, in the order of the rings.
+    pub(super) fn files(&self) -> std::sync::MutexGuard<'_, Vec<(MemoryId, File)>> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

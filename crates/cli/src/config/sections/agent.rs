@@ -11,8 +11,8 @@ pub(super) const AGENT: Section = Section {
     name: "agent",
     many: None,
     help: &[
-        "Where the agent is found. What stands in this table holds from the next start on, but for `connections` and \
-         `idle_timeout`, which a reload changes.",
+        "Where the agent is found. What stands in this table holds from the next start on, but for `metrics`, \
+         `connections` and `idle_timeout`, which a reload changes.",
     ],
     keys: &[
         key(

@@ -28,13 +28,15 @@ const RECORDS_KEY: Key = key(
     "records_per_second",
     Kind::CountOrOff(RECORDS_PER_SECOND),
     "\"off\"",
-    "Records in one second; more are dropped, counted and told in the log.",
+    "Records in one second; more are dropped, counted and told in the log. The last eighth is for warnings and errors. What \
+     a flight recorder keeps does not count.",
 );
 const DISK_KEY: Key = key(
     "disk_bytes_per_day",
     Kind::SizeOrOff(DISK_BYTES_PER_DAY),
     "\"off\"",
-    "Bytes of lines in files from midnight to midnight, UTC; more are dropped, counted and told in the log.",
+    "Bytes of lines in files from midnight to midnight, UTC, before compression; more are dropped, counted and told in the \
+     log. The last eighth is for warnings and errors.",
 );
 
 /// A key with another default.

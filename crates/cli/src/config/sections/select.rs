@@ -72,7 +72,8 @@ pub(super) const RECORDER: Section = Section {
          binary and without formatting. When something happens, what was kept of the last time is written. So debug \
          records cost the disk nothing until they are needed. The records have to be on: see [[level]], and the \
          program's own filter.",
-        "The first that matches a process and a module is the one. `logdrive dump APP` has it written at any time.",
+        "The memory is the agent's, one for each process, as large as the largest of its recorders; it does not outlive the \
+         agent. The first recorder that matches a process and a module is the one. `logdrive dump APP` has it written at any time.",
     ],
     keys: &[
         APP,

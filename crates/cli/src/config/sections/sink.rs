@@ -67,6 +67,9 @@ pub(super) const SINK: Section = Section {
     help: &[
         "Where lines go. Each sink has a thread and buffers of its own, so that one that hangs or is full holds up no \
          other. Without any, there is the one that follows.",
+        "A directory of log files belongs to one agent; another one that is to write there is refused. A reload opens new \
+         sinks, and changes `layout`, `level`, `overflow`, `flush_every` and `flush_level` of open ones; all else of them \
+         holds from the next start on.",
     ],
     keys: &[
         required("name", Kind::Name, "\"main\"", "Its name, for routes."),
@@ -113,7 +116,8 @@ pub(super) const SINK: Section = Section {
             "buffers",
             Kind::Count(BUFFERS),
             "8",
-            "Output buffers of 1 MiB, for each file: they ride out a pause of the disk.",
+            "Output buffers of 1 MiB, for each file: they ride out a pause of the disk. A sink that comes by a reload gets at \
+             most as many as any had at the start, or 8.",
         ),
         key(
             "flush_every",

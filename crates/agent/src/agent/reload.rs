@@ -1,0 +1,103 @@
+//! Another configuration while the agent runs: first what can go wrong, then what cannot.
+
+use super::{Agent, StartError};
+use crate::config::{AgentConfig, Change, SinkConfig};
+use crate::levels;
+use crate::metrics::MetricsServer;
+use crate::rationing::Allowances;
+use crate::recorder::Recorders;
+use crate::routes::{NOBODY, key_of, merged};
+
+impl Agent {
+    /// Takes another configuration: routes, levels, recorders, limits, metrics, new sinks, and how lines of open sinks look
+    /// and when they are written hold at once. Returns what holds from the next start on: places, and all else of sinks
+    /// that are open.
+    ///
+    /// # Errors
+    /// When a new sink cannot be opened, its directory belongs to another agent, or metrics cannot be served; then nothing
+    /// has changed.
+    pub fn reload(&mut self, config: AgentConfig) -> Result<Vec<Change>, StartError> {
+        let later: Vec<Change> = self
+            .config
+            .diff(&config)
+            .into_iter()
+            .filter(Change::needs_restart)
+            .collect();
+        let metrics = self.metrics_of(&config)?;
+        self.open_new_sinks(&config)?;
+        if let Some(metrics) = metrics {
+            self.metrics = metrics;
+        }
+        let next = AgentConfig {
+            // What is open stays as it is, and so do the places that others know.
+            sinks: merged(&self.config.sinks, &config.sinks),
+            socket: self.config.socket.clone(),
+            group: self.config.group.clone(),
+            mode: self.config.mode,
+            run_dir: self.config.run_dir.clone(),
+            ..config
+        };
+        let before = std::mem::replace(&mut self.config, next);
+        self.server.adjust(&self.config);
+        self.routes.lock().config = self.config.clone();
+        self.tune_sinks(&before.sinks);
+        let sessions: Vec<_> = self.server.sessions().cloned().collect();
+        for session in &sessions {
+            self.open_sinks(session);
+        }
+        self.backend.route(self.routes.router());
+        self.backend.record(Recorders(self.routes.clone()));
+        self.backend
+            .ration(Allowances::new(&self.config.limits, &self.config.run_dir));
+        let (old, new) = (before.levels, self.config.levels.clone());
+        levels::change_all(sessions, old, new, self.said.0.clone());
+        Ok(later)
+    }
+
+    /// The server of metrics, where it is another one.
+    fn metrics_of(&self, config: &AgentConfig) -> Result<Option<MetricsServer>, StartError> {
+        if *self.metrics.place() == config.metrics {
+            return Ok(None);
+        }
+        let group = self.config.group.as_ref().map(|group| group.id);
+        let server = MetricsServer::start(&config.metrics, self.config.mode, group, &self.numbers)?;
+        Ok(Some(server))
+    }
+
+    /// Opens sinks that are new. One that was opened when a later one failed waits for the next try.
+    fn open_new_sinks(&mut self, config: &AgentConfig) -> Result<(), StartError> {
+        let is_new = |sink: &&SinkConfig| self.config.sinks.iter().all(|other| other.name != sink.name);
+        let added: Vec<&SinkConfig> = config.sinks.iter().filter(is_new).collect();
+        for sink in added {
+            self.outputs.take_known(sink)?;
+            let key = key_of(sink, &NOBODY);
+            if sink.has_placeholders() || self.routes.lock().numbers.contains_key(&key) {
+                continue;
+            }
+            let number = self.backend.add_sink(&sink.options_for(&NOBODY))?;
+            self.routes.lock().numbers.insert(key, number);
+        }
+        Ok(())
+    }
+
+    /// Tells open sinks what has changed of them.
+    fn tune_sinks(&self, before: &[SinkConfig]) {
+        for sink in &self.config.sinks {
+            let is_same = |old: &SinkConfig| old.name == sink.name && old.changed_keys(sink).is_empty();
+            if before.iter().any(is_same) {
+                continue;
+            }
+            let numbers: Vec<usize> = {
+                let routes = self.routes.lock();
+                let own = routes.numbers.iter().filter(|((name, _), _)| *name == sink.name);
+                own.map(|(_, number)| *number).collect()
+            };
+            for number in numbers {
+                if let Err(error) = self.backend.tune_sink(number, &sink.options) {
+                    self.backend
+                        .notice(format!("sink {} stays as it is: {error}", sink.name));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! The agent's side of its keeper: shows it sessions and rings as they come, and gets back what an earlier agent showed.
+
+use super::packet::{self, Kind, Packet};
+use super::{KeeperCommand, SOCKET, send};
+use crate::error::AgentError;
+use crate::limits::{KEEPER_CONNECT_MS, KEEPER_LIST_MS, KEEPER_RETRY_MS, RINGS_PER_PACKET};
+use logdrive_ring::channel::{Channel, Received, into_files};
+use logdrive_ring::{FullPolicy, Peer, SessionMemory, SharedOptions, SharedSession};
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A session that the keeper had.
+pub(crate) struct Restored {
+    pub(crate) session: SharedSession,
+    pub(crate) process: Option<OwnedFd>,
+}
+
+/// What the keeper holds of a session, on its way back.
+struct Parts {
+    packet: Packet,
+    descriptors: Vec<OwnedFd>,
+}
+
+/// The connection to the keeper. While there is none, sessions are not kept, and the log says so.
+#[derive(Debug)]
+pub(crate) struct KeeperLine {
+    command: KeeperCommand,
+    socket: PathBuf,
+    channel: Option<Channel>,
+    child: Option<Child>,
+    /// Rings that the keeper has of each session.
+    shown: BTreeMap<u64, usize>,
+    retry_at: Instant,
+    failures: u32,
+}
+
+impl KeeperLine {
+    /// Looks for the keeper of an earlier agent; starts one where there is none. What it had, and what is wrong with it.
+    pub(crate) fn start(
+        command: KeeperCommand,
+        run_dir: &Path,
+        now: Instant,
+    ) -> (Self, Vec<Restored>, Vec<String>) {
+        let mut line = Self {
+            command,
+            socket: run_dir.join(SOCKET),
+            channel: None,
+            child: None,
+            shown: BTreeMap::new(),
+            retry_at: now,
+            failures: 0,
+        };
+        let (mut restored, mut notices) = (Vec::new(), Vec::new());
+        if line.connect().is_ok() {
+            match line.list() {
+                Ok(parts) => {
+                    for part in parts {
+                        line.restore(part, &mut restored, &mut notices);
+                    }
+                }
+                Err(cause) => {
+                    notices.push(format!(
+                        "the keeper at {} does not answer: {cause}",
+                        line.socket.display()
+                    ));
+                    line.channel = None;
+                }
+            }
+        }
+        (line, restored, notices)
+    }
+
+    fn connect(&mut self) -> io::Result<()> {
+        let channel = Channel::connect(&self.socket, Duration::from_millis(KEEPER_CONNECT_MS))?;
+        let uid = channel.peer()?.uid;
+        if uid != logdrive_ring::user_id() && uid != 0 {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        self.channel = Some(channel);
+        Ok(())
+    }
+
+    /// Makes sure that there is a keeper; `true` when it is a new one, which has to be shown everything. Looks at most some
+    /// times a second, and waits for nobody.
+    pub(crate) fn mend(&mut self, now: Instant) -> Result<bool, AgentError> {
+        if self.channel.is_some() || now < self.retry_at {
+            return Ok(false);
+        }
+        let pause = KEEPER_RETRY_MS.0 << self.failures.min(6);
+        self.retry_at = now + Duration::from_millis(pause.min(KEEPER_RETRY_MS.1));
+        self.failures = self.failures.saturating_add(1);
+        if self.connect().is_ok() {
+            self.failures = 0;
+            self.shown.clear();
+            return Ok(true);
+        }
+        let has_ended = |child: &mut Child| !matches!(child.try_wait(), Ok(None));
+        if self.child.as_mut().is_none_or(has_ended) {
+            let started = Command::new(&self.command.program)
+                .args(&self.command.args)
+                .arg(&self.socket)
+                .current_dir("/")
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                // What ends the agent from a terminal is not meant for the keeper.
+                .process_group(0)
+                .spawn();
+            let started = started.map_err(|cause| AgentError::io("start", &self.command.program, cause));
+            self.child = Some(started?);
+        }
+        Ok(false)
+    }
+
+    /// All that the keeper holds.
+    fn list(&mut self) -> io::Result<Vec<Parts>> {
+        let Some(channel) = &self.channel else {
+            return Ok(Vec::new());
+        };
+        send(channel, &Packet::of(Kind::List, 0), &[])?;
+        let until = Instant::now() + Duration::from_millis(KEEPER_LIST_MS);
+        let mut found: Vec<Parts> = Vec::new();
+        let mut buffer = [0; packet::BYTES + 1];
+        loop {
+            let mut descriptors = Vec::new();
+            match channel.receive(&mut buffer, &mut descriptors, true) {
+                Ok(Received::Packet(length)) => {
+                    let packet = buffer.get(..length).and_then(Packet::decode);
+                    let packet = packet.ok_or(io::ErrorKind::InvalidData)?;
+                    match (packet.kind, found.last_mut()) {
+                        (Kind::Put, _) => found.push(Parts { packet, descriptors }),
+                        (Kind::More, Some(last)) if last.packet.session == packet.session => {
+                            last.descriptors.extend(descriptors);
+                        }
+                        (Kind::End, _) => return Ok(found),
+                        _ => return Err(io::ErrorKind::InvalidData.into()),
+                    }
+                }
+                Ok(Received::Cut) => {
+                    return Err(io::Error::other(
+                        "there are too few descriptors for what it holds",
+                    ));
+                }
+                Ok(Received::Closed) => return Err(io::ErrorKind::ConnectionReset.into()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let left = until.saturating_duration_since(Instant::now());
+                    if left.is_zero() || !channel.wait(left)? {
+                        return Err(io::ErrorKind::TimedOut.into());
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn restore(&mut self, parts: Parts, restored: &mut Vec<Restored>, notices: &mut Vec<String>) {
+        let Parts { packet, descriptors } = parts;
+        let rings = descriptors.len();
+        match session_of(&packet, descriptors) {
+            Ok(found) => {
+                let had = usize::from(packet.has_process) + SessionMemory::PARTS;
+                self.shown.insert(packet.session, rings.saturating_sub(had));
+                restored.push(found);
+            }
+            Err(error) => {
+                notices.push(format!(
+                    "a session of process {} that was kept cannot be read: {error}",
+                    packet.pid
+                ));
+                self.drop_session(packet.session);
+            }
+        }
+    }
+
+    /// Shows a session, or what has come to it.
+    pub(crate) fn show(&mut self, session: &SharedSession, process: Option<&OwnedFd>) {
+        let Some(channel) = &self.channel else { return };
+        let count = session.ring_count();
+        let mut shown = self.shown.get(&session.id()).copied();
+        while shown.is_none_or(|shown| shown < count) {
+            let first = shown.unwrap_or(0);
+            let sent = session.with_ring_descriptors(first, RINGS_PER_PACKET / 2, |rings| {
+                let is_new = shown.is_none();
+                let mut all: Vec<BorrowedFd<'_>> = Vec::new();
+                if is_new {
+                    all.extend(process.map(AsFd::as_fd));
+                    all.extend(session.memory().descriptors());
+                }
+                all.extend_from_slice(rings);
+                let kind = if is_new { Kind::Put } else { Kind::More };
+                // The keeper does nothing but take: where there is no room it has stopped.
+                channel.send(&packet_of(kind, session, process.is_some()).encode(), &all)?;
+                Ok::<usize, io::Error>(rings.len())
+            });
+            match sent {
+                Ok(sent) => shown = Some(first + sent),
+                Err(_) => return self.lose(),
+            }
+        }
+        self.shown.insert(session.id(), count);
+    }
+
+    /// The session is over, and all of it is written.
+    pub(crate) fn drop_session(&mut self, session: u64) {
+        self.shown.remove(&session);
+        let Some(channel) = &self.channel else { return };
+        if channel
+            .send(&Packet::of(Kind::Drop, session).encode(), &[])
+            .is_err()
+        {
+            self.lose();
+        }
+    }
+
+    fn lose(&mut self) {
+        self.channel = None;
+        self.shown.clear();
+    }
+}
+
+fn packet_of(kind: Kind, session: &SharedSession, has_process: bool) -> Packet {
+    let peer = session.peer();
+    Packet {
+        kind,
+        session: session.id(),
+        pid: peer.pid,
+        uid: peer.uid,
+        gid: peer.gid,
+        policy: match session.policy() {
+            FullPolicy::Drop => 0,
+            FullPolicy::Wait => 1,
+            FullPolicy::Block => 2,
+        },
+        ring_bytes: session.ring_bytes() as u64,
+        rings_max: session.rings_max() as u32,
+        coarse: session.is_coarse(),
+        has_process,
+    }
+}
+
+/// A session out of what was kept of it. All is checked as if it came from a stranger.
+fn session_of(packet: &Packet, mut descriptors: Vec<OwnedFd>) -> Result<Restored, AgentError> {
+    let process = (packet.has_process && !descriptors.is_empty()).then(|| descriptors.remove(0));
+    let mut files = into_files(descriptors);
+    let rings = files.split_off(SessionMemory::PARTS.min(files.len()));
+    let options = SharedOptions {
+        id: packet.session,
+        peer: Peer {
+            pid: packet.pid,
+            uid: packet.uid,
+            gid: packet.gid,
+        },
+        ring_bytes: usize::try_from(packet.ring_bytes).unwrap_or(usize::MAX),
+        rings_max: (packet.rings_max as usize).max(rings.len()),
+        policy: match packet.policy {
+            0 => FullPolicy::Drop,
+            2 => FullPolicy::Block,
+            _ => FullPolicy::Wait,
+        },
+        coarse: packet.coarse,
+    };
+    let session = SharedSession::adopt(files, options)?;
+    rings.into_iter().try_for_each(|ring| session.take_ring(ring))?;
+    Ok(Restored { session, process })
+}

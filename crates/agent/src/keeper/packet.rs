@@ -1,0 +1,152 @@
+//! The packets between an agent and its keeper: all of one length, little endian.
+
+/// Bytes of a packet.
+pub(super) const BYTES: usize = 64;
+
+/// `LDKP` and the version.
+const MAGIC: u32 = u32::from_le_bytes(*b"LDKP");
+const VERSION: u16 = 1;
+
+/// What a packet is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A session, with the descriptors of its process (if any), its memory and its first rings.
+    Put,
+    /// Further rings of a session.
+    More,
+    /// The session is over.
+    Drop,
+    /// Asks for all sessions.
+    List,
+    /// There are no more.
+    End,
+}
+
+/// A packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Packet {
+    pub(super) kind: Kind,
+    pub(super) session: u64,
+    pub(super) pid: u32,
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+    pub(super) policy: u32,
+    pub(super) ring_bytes: u64,
+    pub(super) rings_max: u32,
+    pub(super) coarse: bool,
+    /// The first descriptor is that of the process.
+    pub(super) has_process: bool,
+}
+
+impl Packet {
+    pub(super) fn of(kind: Kind, session: u64) -> Self {
+        Self {
+            kind,
+            session,
+            pid: 0,
+            uid: 0,
+            gid: 0,
+            policy: 0,
+            ring_bytes: 0,
+            rings_max: 0,
+            coarse: false,
+            has_process: false,
+        }
+    }
+
+    pub(super) fn encode(&self) -> [u8; BYTES] {
+        let kind: u16 = match self.kind {
+            Kind::Put => 1,
+            Kind::More => 2,
+            Kind::Drop => 3,
+            Kind::List => 4,
+            Kind::End => 5,
+        };
+        let flags = u32::from(self.coarse) | u32::from(self.has_process) << 1;
+        let mut bytes = [0; BYTES];
+        let mut at = 0;
+        let mut put = |part: &[u8]| {
+            bytes[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
+        };
+        put(&MAGIC.to_le_bytes());
+        put(&VERSION.to_le_bytes());
+        put(&kind.to_le_bytes());
+        put(&self.session.to_le_bytes());
+        put(&self.ring_bytes.to_le_bytes());
+        for number in [self.pid, self.uid, self.gid, self.policy, self.rings_max, flags] {
+            put(&number.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// `None` for what another version, or somebody else, has sent.
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; BYTES] = bytes.try_into().ok()?;
+        let word = |at: usize| bytes.get(at..at + 4)?.try_into().ok().map(u32::from_le_bytes);
+        let long = |at: usize| bytes.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes);
+        let half = |at: usize| bytes.get(at..at + 2)?.try_into().ok().map(u16::from_le_bytes);
+        if word(0)? != MAGIC || half(4)? != VERSION {
+            return None;
+        }
+        let kind = match half(6)? {
+            1 => Kind::Put,
+            2 => Kind::More,
+            3 => Kind::Drop,
+            4 => Kind::List,
+            5 => Kind::End,
+            _ => return None,
+        };
+        let flags = word(44)?;
+        Some(Self {
+            kind,
+            session: long(8)?,
+            ring_bytes: long(16)?,
+            pid: word(24)?,
+            uid: word(28)?,
+            gid: word(32)?,
+            policy: word(36)?,
+            rings_max: word(40)?,
+            coarse: flags & 1 != 0,
+            has_process: flags & 2 != 0,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_reads_back() {
+        let packet = Packet {
+            kind: Kind::Put,
+            session: u64::MAX - 1,
+            pid: 1,
+            uid: 2,
+            gid: 3,
+            policy: 2,
+            ring_bytes: 1 << 20,
+            rings_max: 256,
+            coarse: true,
+            has_process: false,
+        };
+        assert_eq!(Packet::decode(&packet.encode()), Some(packet));
+        for kind in [Kind::More, Kind::Drop, Kind::List, Kind::End] {
+            let packet = Packet::of(kind, 7);
+            assert_eq!(Packet::decode(&packet.encode()), Some(packet));
+        }
+    }
+
+    #[test]
+    fn what_is_no_packet_of_this_version_is_none() {
+        let good = Packet::of(Kind::List, 0).encode();
+        assert!(Packet::decode(&good[..63]).is_none());
+        assert!(Packet::decode(&[&good[..], &[0]].concat()).is_none());
+        for (at, byte) in [(0, 0), (4, 2), (6, 0), (6, 6), (7, 1)] {
+            let mut bytes = good;
+            bytes[at] = byte;
+            assert!(Packet::decode(&bytes).is_none(), "{at} {byte}");
+        }
+    }
+}

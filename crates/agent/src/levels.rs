@@ -1,0 +1,108 @@
+//! The levels that processes begin with: rules of live control, put into a session before its process has it, and changed
+//! by a reload where nobody else has changed them.
+
+use crate::config::{LevelRule, Process, level_of};
+use logdrive_backend::control::{self, Rule, kind_of};
+use logdrive_ring::{RingError, SharedSession};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+/// The rules for the process of a session.
+fn of<'a>(levels: &'a [LevelRule], session: &SharedSession) -> Option<&'a LevelRule> {
+    let process = Process {
+        app: session.app(),
+        pid: session.peer().pid,
+        uid: session.peer().uid,
+    };
+    level_of(levels, &process)
+}
+
+/// Puts rules into a new session. Before its process has it, so that they hold for its first record.
+pub(crate) fn begin(levels: &[LevelRule], session: &SharedSession) -> Result<(), RingError> {
+    let Some(rule) = of(levels, session) else {
+        return Ok(());
+    };
+    change(session, None, Some(rule))
+}
+
+/// Takes away what the old rule put into a session and is still there, and puts in what the new one says, where nobody
+/// has said anything else about the same callsites.
+fn change(
+    session: &SharedSession,
+    old: Option<&LevelRule>,
+    new: Option<&LevelRule>,
+) -> Result<(), RingError> {
+    let pairs = |rule: Option<&LevelRule>| rule.map(|rule| rule.rules.clone()).unwrap_or_default();
+    let (old, new) = (pairs(old), pairs(new));
+    if old.iter().all(|pair| new.contains(pair)) && has_all(session, &new) {
+        return Ok(());
+    }
+    control::change(session, |rules, now_unix_ns| {
+        let is_ours = |rule: &Rule| {
+            rule.until_unix_ns == 0
+                && old
+                    .iter()
+                    .any(|(action, selector)| rule.action == *action && rule.selector == *selector)
+        };
+        rules.retain(|rule| !is_ours(rule));
+        for (action, selector) in new {
+            let is_said = rules
+                .iter()
+                .any(|rule| rule.selector == selector && kind_of(&rule.action) == kind_of(&action));
+            if !is_said {
+                control::put_rule(rules, action, selector, 0, now_unix_ns);
+            }
+        }
+    })
+    .map(drop)
+}
+
+/// Whether a session has these rules already, so that it can be left alone.
+fn has_all(session: &SharedSession, wanted: &[(control::Action, control::Selector)]) -> bool {
+    let Ok((_, rules)) = session.rules().read() else {
+        return false;
+    };
+    wanted.iter().all(|(action, selector)| {
+        rules
+            .iter()
+            .any(|rule| rule.selector == *selector && kind_of(&rule.action) == kind_of(action))
+    })
+}
+
+/// Changes the rules of sessions that processes have. In a thread of its own: a process that holds the lock of its rules
+/// keeps nobody else waiting. What does not work is said through `said`.
+pub(crate) fn change_all(
+    sessions: Vec<Arc<SharedSession>>,
+    old: Vec<LevelRule>,
+    new: Vec<LevelRule>,
+    said: Sender<String>,
+) {
+    let may_matter =
+        |session: &Arc<SharedSession>| of(&old, session).is_some() || of(&new, session).is_some();
+    let sessions: Vec<_> = sessions.into_iter().filter(may_matter).collect();
+    if sessions.is_empty() {
+        return;
+    }
+    let failed = said.clone();
+    let work = move || {
+        for session in sessions {
+            if let Err(error) = change(&session, of(&old, &session), of(&new, &session)) {
+                // Whoever listened has ended, and with it the agent.
+                let _ = said.send(format!(
+                    "the levels of process {} of {} stay as they are: {error}",
+                    session.peer().pid,
+                    session.app()
+                ));
+            }
+        }
+    };
+    let started = std::thread::Builder::new()
+        .name("logdrive-levels".to_owned())
+        .spawn(work);
+    if let Err(cause) = started {
+        // As above.
+        let _ = failed.send(format!(
+            "the levels of running processes stay as they are: {cause}"
+        ));
+    }
+}

@@ -1,0 +1,511 @@
+//! Metrics for Prometheus, by HTTP on a loopback port or a Unix socket. One small thread that serves one peer at a time,
+//! each for two seconds at most: whatever a peer does or does not do, nobody else of the agent waits for it.
+
+use crate::config::Metrics;
+use crate::error::AgentError;
+use crate::limits::{METRICS_BACKLOG, METRICS_FRESH_MS, METRICS_MS_MAX, METRICS_REQUEST_BYTES_MAX};
+use crate::place::Listener;
+use crate::routes::Routes;
+use crate::server::ServerCounts;
+use logdrive_backend::{SessionNumbers, Stats, StatsSource, metrics};
+use logdrive_ring::SharedSession;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::{SocketFlags, SocketType, accept_with, listen};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// What the numbers are made of; kept up to date by the agent.
+#[derive(Debug, Clone)]
+pub(crate) struct Numbers {
+    shared: Arc<Mutex<Shared>>,
+    own: StatsSource,
+    routes: Routes,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    sessions: BTreeMap<u64, Arc<SharedSession>>,
+    counts: ServerCounts,
+}
+
+impl Numbers {
+    pub(crate) fn new(own: StatsSource, routes: Routes) -> Self {
+        Self {
+            shared: Arc::default(),
+            own,
+            routes,
+        }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Shared)) {
+        change(&mut self.shared.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    pub(crate) fn join(&self, session: &Arc<SharedSession>) {
+        self.change(|shared| {
+            shared.sessions.insert(session.id(), Arc::clone(session));
+        });
+    }
+
+    pub(crate) fn leave(&self, session: u64) {
+        self.change(|shared| {
+            shared.sessions.remove(&session);
+        });
+    }
+
+    pub(crate) fn count(&self, counts: ServerCounts) {
+        self.change(|shared| shared.counts = counts);
+    }
+
+    /// The text, of this moment.
+    fn text(&self) -> String {
+        let (sessions, counts) = {
+            let shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+            let sessions: Vec<_> = shared.sessions.values().cloned().collect();
+            (sessions, shared.counts)
+        };
+        let own = SessionNumbers {
+            app: "logdrive-agent".to_owned(),
+            pid: std::process::id(),
+            is_alive: true,
+            stats: self.own.stats(),
+        };
+        let of_session = |session: &Arc<SharedSession>| SessionNumbers {
+            app: session.app().to_owned(),
+            pid: session.peer().pid,
+            is_alive: true,
+            stats: Stats::of_shared(session),
+        };
+        let all: Vec<_> = std::iter::once(own)
+            .chain(sessions.iter().map(of_session))
+            .collect();
+        let mut text = metrics(&all);
+        put_sinks(&mut text, &self.routes);
+        put_counts(&mut text, &counts);
+        text
+    }
+}
+
+/// Which number of a sink is which: it names a file no longer than the agent runs.
+fn put_sinks(text: &mut String, routes: &Routes) {
+    let quoted = |value: &str| {
+        value
+            .replace('\\', "\\\\")
+            .replace('"', "\\\"")
+            .replace('\n', "\\n")
+    };
+    // Writing to a string cannot fail, here and below.
+    let _ = writeln!(
+        text,
+        "# HELP logdrive_sink_info the name and the path of a sink of the agent\n# TYPE logdrive_sink_info gauge"
+    );
+    for ((name, path), number) in &routes.lock().numbers {
+        let _ = writeln!(
+            text,
+            "logdrive_sink_info{{app=\"logdrive-agent\",pid=\"{}\",sink=\"{}\",name=\"{}\",path=\"{}\"}} 1",
+            std::process::id(),
+            number + 1,
+            quoted(name),
+            quoted(&path.to_string_lossy())
+        );
+    }
+}
+
+fn put_counts(text: &mut String, counts: &ServerCounts) {
+    for (name, kind, help, value) in [
+        (
+            "sessions",
+            "gauge",
+            "processes that log through the agent",
+            counts.sessions,
+        ),
+        (
+            "connections",
+            "gauge",
+            "connections to the agent",
+            counts.connections,
+        ),
+        (
+            "accepted_total",
+            "counter",
+            "connections that were taken",
+            counts.accepted,
+        ),
+        (
+            "joined_total",
+            "counter",
+            "sessions that were made",
+            counts.joined,
+        ),
+        (
+            "adopted_total",
+            "counter",
+            "sessions that were adopted from an earlier agent",
+            counts.adopted,
+        ),
+        (
+            "refused_total",
+            "counter",
+            "connections and requests that were refused",
+            counts.refused,
+        ),
+        (
+            "closed_total",
+            "counter",
+            "connections that were closed because of their peer",
+            counts.closed,
+        ),
+        (
+            "out_of_descriptors_total",
+            "counter",
+            "times that there was no descriptor for a connection",
+            counts.out_of_descriptors,
+        ),
+    ] {
+        let name = format!("logdrive_agent_{name}");
+        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
+    }
+}
+
+/// Where the server listens.
+#[derive(Debug)]
+enum Door {
+    Tcp(TcpListener),
+    Unix(Listener),
+}
+
+impl Door {
+    fn open(place: &Metrics, mode: u32, group: Option<u32>) -> Result<Option<Self>, AgentError> {
+        match place {
+            Metrics::Off => Ok(None),
+            Metrics::Tcp(address) => {
+                let open = TcpListener::bind(address).and_then(|listener| {
+                    listener.set_nonblocking(true)?;
+                    // Fewer than the standard library asks for.
+                    listen(&listener, METRICS_BACKLOG)?;
+                    Ok(listener)
+                });
+                let listener =
+                    open.map_err(|cause| AgentError::io("serve metrics at", address.to_string(), cause))?;
+                Ok(Some(Self::Tcp(listener)))
+            }
+            Metrics::Unix(path) => {
+                let listener = Listener::open_for(SocketType::STREAM, path, mode, group)?;
+                Ok(Some(Self::Unix(listener)))
+            }
+        }
+    }
+
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(listener) => listener.as_fd(),
+            Self::Unix(listener) => listener.socket.as_fd(),
+        }
+    }
+
+    fn accept(&self) -> Option<Peer> {
+        let socket = accept_with(self.as_fd(), SocketFlags::CLOEXEC).ok()?;
+        Some(match self {
+            Self::Tcp(_) => Peer::Tcp(socket.into()),
+            Self::Unix(_) => Peer::Unix(socket.into()),
+        })
+    }
+}
+
+/// One who asks.
+enum Peer {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Peer {
+    fn set_patience(&self, patience: Duration) -> io::Result<()> {
+        let patience = Some(patience);
+        match self {
+            Self::Tcp(stream) => stream
+                .set_read_timeout(patience)
+                .and_then(|()| stream.set_write_timeout(patience)),
+            Self::Unix(stream) => stream
+                .set_read_timeout(patience)
+                .and_then(|()| stream.set_write_timeout(patience)),
+        }
+    }
+}
+
+impl Read for Peer {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.read(buffer),
+            Self::Unix(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Write for Peer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.write(bytes),
+            Self::Unix(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A server; it ends when it is dropped.
+#[derive(Debug)]
+pub(crate) struct MetricsServer {
+    place: Metrics,
+    /// Its end is the word to stop.
+    stop: Option<PipeWriter>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl MetricsServer {
+    /// Serves at the place that is configured, if there is one. Permissions and group are those of the agent's socket.
+    ///
+    /// # Errors
+    /// When the place is taken or not safe, or the thread cannot be started.
+    pub(crate) fn start(
+        place: &Metrics,
+        mode: u32,
+        group: Option<u32>,
+        numbers: &Numbers,
+    ) -> Result<Self, AgentError> {
+        let mut server = Self {
+            place: place.clone(),
+            stop: None,
+            thread: None,
+        };
+        let Some(door) = Door::open(place, mode, group)? else {
+            return Ok(server);
+        };
+        let io = |cause: io::Error| AgentError::io("serve metrics at", place.to_string(), cause);
+        let (stopped, stop) = io::pipe().map_err(io)?;
+        let numbers = numbers.clone();
+        let thread = std::thread::Builder::new()
+            .name("logdrive-metrics".to_owned())
+            .spawn(move || serve(&door, &stopped, &numbers))
+            .map_err(io)?;
+        server.stop = Some(stop);
+        server.thread = Some(thread);
+        Ok(server)
+    }
+
+    /// Where it serves.
+    pub(crate) fn place(&self) -> &Metrics {
+        &self.place
+    }
+}
+
+impl Drop for MetricsServer {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            // At most as long as one peer may take. That it panicked, which it does not, would change nothing here.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn serve(door: &Door, stopped: &PipeReader, numbers: &Numbers) {
+    logdrive_ring::local::deny_thread();
+    let mut fresh: Option<(Instant, String)> = None;
+    loop {
+        let mut polled = [
+            PollFd::from_borrowed_fd(door.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(stopped.as_fd(), PollFlags::IN),
+        ];
+        if poll(&mut polled, None).is_err() {
+            continue;
+        }
+        if !polled[1].revents().is_empty() {
+            return;
+        }
+        let Some(peer) = door.accept() else {
+            // Without a descriptor to spare, or with a peer that is gone: the next one may have more luck.
+            std::thread::sleep(Duration::from_millis(10));
+            continue;
+        };
+        let is_fresh = |at: &Instant| at.elapsed() < Duration::from_millis(METRICS_FRESH_MS);
+        if !fresh.as_ref().is_some_and(|(at, _)| is_fresh(at)) {
+            fresh = Some((Instant::now(), numbers.text()));
+        }
+        let text = fresh.as_ref().map_or("", |(_, text)| text);
+        // A peer that goes away or is too slow has had its chance.
+        let _ = answer(peer, text);
+    }
+}
+
+/// Serves one peer, within its time.
+fn answer(mut peer: Peer, text: &str) -> io::Result<()> {
+    let until = Instant::now() + Duration::from_millis(METRICS_MS_MAX);
+    let mut request = Vec::new();
+    let response = match read_request(&mut peer, &mut request, until)? {
+        Asked::Metrics { with_body } => response("200 OK", text, with_body),
+        Asked::Elsewhere => response("404 Not Found", "metrics are at /metrics\n", true),
+        Asked::Otherwise => response("405 Method Not Allowed", "metrics are read with GET\n", true),
+        Asked::TooMuch => response(
+            "431 Request Header Fields Too Large",
+            "a shorter request, please\n",
+            true,
+        ),
+        Asked::Nonsense => response("400 Bad Request", "this is no request by HTTP/1\n", true),
+    };
+    let mut left = response.as_bytes();
+    while !left.is_empty() {
+        peer.set_patience(patience(until)?)?;
+        let written = peer.write(left)?;
+        left = left.get(written..).unwrap_or_default();
+        if written == 0 {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The time that is left, which is not nothing.
+fn patience(until: Instant) -> io::Result<Duration> {
+    let left = until.saturating_duration_since(Instant::now());
+    if left.is_zero() {
+        return Err(io::ErrorKind::TimedOut.into());
+    }
+    Ok(left)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Metrics { with_body: bool },
+    Elsewhere,
+    Otherwise,
+    TooMuch,
+    Nonsense,
+}
+
+fn read_request(peer: &mut Peer, request: &mut Vec<u8>, until: Instant) -> io::Result<Asked> {
+    let mut part = [0; 1024];
+    loop {
+        if request.windows(4).any(|end| end == b"\r\n\r\n") || request.windows(2).any(|end| end == b"\n\n") {
+            return Ok(asked(request));
+        }
+        if request.len() > METRICS_REQUEST_BYTES_MAX {
+            return Ok(Asked::TooMuch);
+        }
+        peer.set_patience(patience(until)?)?;
+        let read = peer.read(&mut part)?;
+        if read == 0 {
+            return Ok(Asked::Nonsense);
+        }
+        request.extend_from_slice(part.get(..read).unwrap_or_default());
+    }
+}
+
+/// What the first line asks for; what is below it does not matter here.
+fn asked(request: &[u8]) -> Asked {
+    let line = request.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let line = String::from_utf8_lossy(line);
+    let mut words = line.split_ascii_whitespace();
+    let (Some(method), Some(path), Some(version), None) =
+        (words.next(), words.next(), words.next(), words.next())
+    else {
+        return Asked::Nonsense;
+    };
+    if !version.starts_with("HTTP/1.") {
+        return Asked::Nonsense;
+    }
+    let path = path.split('?').next().unwrap_or_default();
+    match (method, path) {
+        ("GET", "/metrics" | "/") => Asked::Metrics { with_body: true },
+        ("HEAD", "/metrics" | "/") => Asked::Metrics { with_body: false },
+        ("GET" | "HEAD", _) => Asked::Elsewhere,
+        _ => Asked::Otherwise,
+    }
+}
+
+fn response(status: &str, body: &str, with_body: bool) -> String {
+    let kind = if status.starts_with("200") {
+        "text/plain; version=0.0.4; charset=utf-8"
+    } else {
+        "text/plain; charset=utf-8"
+    };
+    let length = body.len();
+    let body = if with_body { body } else { "" };
+    format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_told_apart() {
+        for (request, expected) in [
+            (
+                "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n",
+                Asked::Metrics { with_body: true },
+            ),
+            (
+                "GET /metrics?x=1 HTTP/1.0\n\n",
+                Asked::Metrics { with_body: true },
+            ),
+            ("HEAD / HTTP/1.1\r\n\r\n", Asked::Metrics { with_body: false }),
+            ("GET /etc/passwd HTTP/1.1\r\n\r\n", Asked::Elsewhere),
+            ("POST /metrics HTTP/1.1\r\n\r\n", Asked::Otherwise),
+            ("GET /metrics\r\n\r\n", Asked::Nonsense),
+            ("GET /metrics HTTP/2\r\n\r\n", Asked::Nonsense),
+            ("GET / HTTP/1.1 more\r\n\r\n", Asked::Nonsense),
+            ("\r\n\r\n", Asked::Nonsense),
+            ("\u{0}\u{ff}\n\n", Asked::Nonsense),
+        ] {
+            assert_eq!(asked(request.as_bytes()), expected, "{request:?}");
+        }
+    }
+
+    fn exchange(send: impl FnOnce(&mut UnixStream)) -> String {
+        let (mut client, server) = UnixStream::pair().expect("two ends");
+        send(&mut client);
+        // What comes after the answer, such as a reset, is of no matter.
+        let _ = answer(Peer::Unix(server), "logdrive_up 1\n");
+        let mut text = String::new();
+        let _ = client.read_to_string(&mut text);
+        text
+    }
+
+    #[test]
+    fn an_answer_says_how_long_it_is() {
+        let text = exchange(|client| client.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").expect("sent"));
+        assert!(text.starts_with("HTTP/1.1 200 OK\r\n"), "{text}");
+        assert!(
+            text.contains("\r\nContent-Length: 14\r\n") && text.ends_with("\r\n\r\nlogdrive_up 1\n"),
+            "{text}"
+        );
+        let head = exchange(|client| client.write_all(b"HEAD /metrics HTTP/1.1\r\n\r\n").expect("sent"));
+        assert!(
+            head.contains("Content-Length: 14") && head.ends_with("\r\n\r\n"),
+            "{head}"
+        );
+    }
+
+    #[test]
+    fn long_requests_and_half_ones_end() {
+        let long = vec![b'x'; METRICS_REQUEST_BYTES_MAX + 2000];
+        let text = exchange(|client| client.write_all(&long).expect("sent"));
+        assert!(text.starts_with("HTTP/1.1 431"), "{text}");
+        let half = exchange(|client| {
+            client.write_all(b"GET /met").expect("sent");
+            client.shutdown(std::net::Shutdown::Write).expect("no more");
+        });
+        assert!(half.starts_with("HTTP/1.1 400"), "{half}");
+    }
+}

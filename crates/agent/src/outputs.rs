@@ -1,0 +1,106 @@
+//! The directories that an agent's log files lie in: each belongs to one agent.
+
+use crate::config::SinkConfig;
+use crate::error::AgentError;
+use crate::place::PlaceLock;
+use logdrive_backend::Target;
+use logdrive_backend::file::FileOptions;
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::Path;
+
+/// The lock file in a directory of log files.
+const LOCK: &str = ".logdrive-agent.lock";
+
+/// The directories that this agent has.
+#[derive(Debug, Default)]
+pub(crate) struct Outputs {
+    /// By device and inode, so that a directory with two names is one.
+    held: Vec<((u64, u64), PlaceLock)>,
+}
+
+impl Outputs {
+    /// Takes the directory of a file, which is made if it is missing. A pipe or a device has none.
+    ///
+    /// # Errors
+    /// When another agent has it, or it cannot be made or locked.
+    pub(crate) fn take(&mut self, target: &Target) -> Result<(), AgentError> {
+        let Target::File(file) = target else {
+            return Ok(());
+        };
+        let is_device = fs::metadata(&file.path).is_ok_and(|found| !found.is_file());
+        match file.path.parent() {
+            Some(dir) if !is_device => self.take_directory(dir, file),
+            _ => Ok(()),
+        }
+    }
+
+    /// The same for a sink that is several files, as far as its directory is known.
+    pub(crate) fn take_known(&mut self, sink: &SinkConfig) -> Result<(), AgentError> {
+        let Target::File(file) = &sink.options.target else {
+            return Ok(());
+        };
+        match file.path.parent() {
+            Some(dir) if !dir.to_string_lossy().contains('{') => self.take_directory(dir, file),
+            _ => Ok(()),
+        }
+    }
+
+    fn take_directory(&mut self, dir: &Path, file: &FileOptions) -> Result<(), AgentError> {
+        let made = DirBuilder::new().recursive(true).mode(file.dir_mode).create(dir);
+        made.map_err(|cause| AgentError::io("make the directory", dir, cause))?;
+        let found = fs::metadata(dir).map_err(|cause| AgentError::io("look at", dir, cause))?;
+        let id = (found.dev(), found.ino());
+        if self.held.iter().any(|(held, _)| *held == id) {
+            return Ok(());
+        }
+        let lock = PlaceLock::take_file(&dir.join(LOCK), dir)?;
+        self.held.push((id, lock));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use logdrive_backend::SinkOptions;
+
+    fn file(path: impl Into<std::path::PathBuf>) -> SinkOptions {
+        SinkOptions::new(Target::File(FileOptions::new(path)))
+    }
+
+    #[test]
+    fn a_directory_has_one_agent_under_whatever_name() {
+        let keep = tempfile::tempdir().expect("a directory");
+        let logs = keep.path().join("deep/logs");
+        let mut first = Outputs::default();
+        first.take(&file(logs.join("a.log")).target).expect("it is free");
+        first.take(&file(logs.join("b.log")).target).expect("it is ours");
+        let link = keep.path().join("link");
+        std::os::unix::fs::symlink(&logs, &link).expect("a link");
+        first.take(&file(link.join("c.log")).target).expect("it is ours");
+        let mut second = Outputs::default();
+        let error = second
+            .take(&file(link.join("c.log")).target)
+            .expect_err("taken")
+            .to_string();
+        let expected = format!("another agent, process {}", std::process::id());
+        assert!(error.contains(&expected) && error.contains("link"), "{error}");
+        let sink = SinkConfig::file("main", logs.join("{app}.log"));
+        assert!(second.take_known(&sink).is_err());
+        let elsewhere = SinkConfig::file("main", logs.join("{app}/x.log"));
+        second
+            .take_known(&elsewhere)
+            .expect("its directory is not known yet");
+        drop(first);
+        second.take_known(&sink).expect("it is free again");
+    }
+
+    #[test]
+    fn devices_have_no_directory_to_take() {
+        let mut outputs = Outputs::default();
+        outputs.take(&file("/dev/full").target).expect("nothing to lock");
+        outputs.take(&Target::Stderr).expect("nothing to lock");
+        assert!(outputs.held.is_empty());
+    }
+}

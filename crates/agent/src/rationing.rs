@@ -1,0 +1,155 @@
+//! The limits of records and of disk, as the drain asks for them, and the bytes of the day, which outlive the agent.
+
+use crate::config::{Limits, Quota};
+use crate::limits::SPENT_BYTES_MAX;
+use crate::routes::process_of;
+use logdrive_backend::{Member, Ration, Rationing};
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// What processes may write, by the limits of a configuration.
+#[derive(Debug)]
+pub(crate) struct Allowances {
+    limits: Limits,
+    /// Where the bytes of the day are noted.
+    file: PathBuf,
+}
+
+impl Allowances {
+    pub(crate) fn new(limits: &Limits, run_dir: &Path) -> Self {
+        Self {
+            limits: limits.clone(),
+            file: run_dir.join("disk-today"),
+        }
+    }
+}
+
+fn ration(whose: String, is_own: bool, quota: &Quota) -> Option<Ration> {
+    let ration = Ration {
+        whose,
+        is_own,
+        records_per_second: quota.records_per_second,
+        bytes_per_day: quota.disk_bytes_per_day,
+    };
+    let is_limit = ration.records_per_second.is_some() || ration.bytes_per_day.is_some();
+    is_limit.then_some(ration)
+}
+
+impl Rationing for Allowances {
+    fn rations(&self, member: &Member) -> Vec<Ration> {
+        let allowance = self.limits.of(&process_of(member));
+        let user = allowance
+            .user
+            .and_then(|quota| ration(format!("user {}", member.uid), false, quota));
+        let app = allowance.app;
+        let app = app.and_then(|quota| ration(format!("application {}", member.app), false, quota));
+        let process = ration(member.to_string(), true, allowance.process);
+        let total = ration("all processes together".to_owned(), false, allowance.total);
+        // The narrowest is the first to be named where several are used up.
+        [process, app, user, total].into_iter().flatten().collect()
+    }
+
+    fn spent(&self, day: u64) -> Vec<(String, u64)> {
+        let mut text = String::new();
+        let read = fs::File::open(&self.file)
+            .and_then(|file| file.take(SPENT_BYTES_MAX as u64).read_to_string(&mut text));
+        // Without it the day begins anew: more may be written than was allowed, and nothing is lost.
+        match read {
+            Ok(_) => read_spent(&text, day),
+            Err(_) => Vec::new(),
+        }
+    }
+
+    fn remember(&self, day: u64, spent: &[(String, u64)]) {
+        let mut text = format!("{day}\n");
+        for (whose, bytes) in spent {
+            text.push_str(&format!("{bytes} {whose}\n"));
+        }
+        let new = self.file.with_extension("new");
+        // As above; the next second tries again.
+        let _ = fs::write(&new, text).and_then(|()| fs::rename(&new, &self.file));
+    }
+}
+
+/// The lines of the day; what cannot be read is left out.
+fn read_spent(text: &str, day: u64) -> Vec<(String, u64)> {
+    let mut lines = text.lines();
+    if lines.next().and_then(|line| line.parse().ok()) != Some(day) {
+        return Vec::new();
+    }
+    let entry = |line: &str| {
+        let (bytes, whose) = line.split_once(' ')?;
+        Some((whose.to_owned(), bytes.parse().ok()?))
+    };
+    lines.filter_map(entry).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Account, UserLimit};
+
+    fn member(uid: u32) -> Member {
+        Member {
+            app: "shop".into(),
+            pid: 417,
+            uid,
+        }
+    }
+
+    #[test]
+    fn a_process_is_under_its_own_limits_and_those_of_its_user() {
+        let mut limits = Limits::default();
+        assert!(
+            Allowances::new(&limits, Path::new("/"))
+                .rations(&member(0))
+                .is_empty()
+        );
+        limits.process.records_per_second = Some(7);
+        limits.users.insert(
+            0,
+            UserLimit {
+                user: Some(Account {
+                    name: "www-data".into(),
+                    id: 33,
+                }),
+                quota: Quota {
+                    disk_bytes_per_day: Some(1 << 20),
+                    ..Quota::default()
+                },
+            },
+        );
+        let found = Allowances::new(&limits, Path::new("/")).rations(&member(33));
+        let whose: Vec<&str> = found.iter().map(|ration| ration.whose.as_str()).collect();
+        assert_eq!(whose, ["process 417 of shop", "user 33"]);
+        assert!(found[0].is_own && !found[1].is_own);
+        let other = Allowances::new(&limits, Path::new("/")).rations(&member(34));
+        assert_eq!(other.len(), 1);
+    }
+
+    #[test]
+    fn what_was_spent_today_is_read_again_and_nothing_else_is() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let allowances = Allowances::new(&Limits::default(), dir.path());
+        assert!(allowances.spent(7).is_empty());
+        let spent = [
+            ("user 33".to_owned(), 5),
+            ("application my shop".to_owned(), 1 << 40),
+        ];
+        allowances.remember(7, &spent);
+        assert_eq!(allowances.spent(7), spent);
+        assert!(allowances.spent(8).is_empty(), "another day");
+        for text in [
+            "",
+            "7",
+            "x\n5 user 1\n",
+            "7\n5\nuser 1\n-1 user 2\n99999999999999999999 user 3\n",
+        ] {
+            fs::write(dir.path().join("disk-today"), text).expect("written");
+            assert!(allowances.spent(7).is_empty(), "{text:?}");
+        }
+        fs::write(dir.path().join("disk-today"), [0xff; 64]).expect("written");
+        assert!(allowances.spent(7).is_empty());
+    }
+}

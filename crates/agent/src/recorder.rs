@@ -1,0 +1,68 @@
+//! The flight recorders of a configuration, as the drain asks for them.
+
+use crate::config::{Process, Recorder, keep_bytes_of};
+use crate::routes::{Routes, process_of};
+use crate::server::End;
+use logdrive_backend::{KeepOptions, Kept, Member};
+use logdrive_ring::{Exit, SharedSession};
+use logdrive_wire::{Callsite, Level};
+
+/// What the drain asks.
+#[derive(Debug)]
+pub(crate) struct Recorders(pub(crate) Routes);
+
+/// How far back a dump of a process goes that nobody asked for: as the recorder says that goes back the furthest.
+fn before(recorders: &[Recorder], process: &Process<'_>) -> Option<std::time::Duration> {
+    let own = recorders.iter().filter(|recorder| recorder.who.matches(process));
+    own.map(|recorder| recorder.before).max()
+}
+
+impl logdrive_backend::Recorder for Recorders {
+    fn keeping(&self, member: &Member) -> Option<KeepOptions> {
+        let sinks = self.0.lock();
+        let (recorders, process) = (&sinks.config.recorders, process_of(member));
+        let bytes = keep_bytes_of(recorders, &process);
+        (bytes > 0).then(|| KeepOptions {
+            before: before(recorders, &process),
+            ..KeepOptions::new(bytes)
+        })
+    }
+
+    fn kept(&self, member: &Member, id: u32, callsite: &Callsite) -> Kept {
+        let sinks = self.0.lock();
+        let process = process_of(member);
+        let target = callsite.target_or_module();
+        let Some(recorder) = sinks.config.recorder_for(&process, target) else {
+            return Kept::default();
+        };
+        let places = match recorder.sinks.as_slice() {
+            [] => sinks.config.sinks_for(&process, target, Level::Fatal),
+            names => sinks.config.places_of(names).collect(),
+        };
+        Kept {
+            keep: callsite.level >= recorder.level,
+            triggers: recorder.is_triggered_by(id, callsite),
+            sinks: sinks.bits(&process, places),
+        }
+    }
+}
+
+/// Why what is kept of a process is written at its end, if it is: what its recorder says, and the reason for the log.
+pub(crate) fn after_crash(
+    recorders: &[Recorder],
+    session: &SharedSession,
+    end: End,
+) -> Option<(Option<std::time::Duration>, String)> {
+    let has_crashed = match end {
+        End::Goodbye | End::Vanished | End::Exited(Exit::Status(0)) => false,
+        End::Exited(_) | End::Ended => true,
+    };
+    let process = Process {
+        app: session.app(),
+        pid: session.peer().pid,
+        uid: session.peer().uid,
+    };
+    let wants = |recorder: &Recorder| recorder.on_crash && recorder.who.matches(&process);
+    let wanted = has_crashed && recorders.iter().any(wants);
+    wanted.then(|| (before(recorders, &process), end.describe(session)))
+}

@@ -1,0 +1,112 @@
+//! Which open sink is which: routes and recorders name sinks of the configuration, each of which may be several files.
+
+use crate::config::{AgentConfig, Process, SinkConfig};
+use logdrive_backend::{Member, Target};
+use logdrive_wire::{Callsite, Level};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A sink's name, and its path with all placeholders filled in.
+pub(crate) type SinkKey = (String, PathBuf);
+
+/// For sinks that are the same for all processes.
+pub(crate) const NOBODY: Process<'static> = Process {
+    app: "",
+    pid: 0,
+    uid: 0,
+};
+
+/// The sinks that are open, and the configuration that says who gets to them.
+#[derive(Debug)]
+pub(crate) struct Sinks {
+    pub(crate) config: AgentConfig,
+    /// Numbers of the backend's sinks.
+    pub(crate) numbers: BTreeMap<SinkKey, usize>,
+}
+
+impl Sinks {
+    /// The sinks of a callsite of a process, as bits.
+    fn route(&self, member: &Member, callsite: &Callsite) -> u32 {
+        let process = process_of(member);
+        let found = self
+            .config
+            .sinks_for(&process, callsite.target_or_module(), callsite.level);
+        self.bits(&process, found)
+    }
+
+    /// The sinks that records of a process may go to, by their places in the configuration.
+    pub(crate) fn places_of(&self, process: &Process<'_>) -> Vec<usize> {
+        let mut places = Vec::new();
+        let routes = self.config.routes.iter();
+        for route in routes.filter(|route| route.who.matches(process)) {
+            places.extend(self.config.places_of(&route.sinks));
+            if !route.goes_on && route.module.is_none() && route.level == Level::Trace {
+                break;
+            }
+        }
+        let recorders = self.config.recorders.iter();
+        for recorder in recorders.filter(|recorder| recorder.who.matches(process)) {
+            places.extend(self.config.places_of(&recorder.sinks));
+        }
+        places.sort_unstable();
+        places.dedup();
+        places
+    }
+
+    /// Sinks of the configuration as bits. One that could not be opened gets nothing.
+    pub(crate) fn bits(&self, process: &Process<'_>, places: Vec<usize>) -> u32 {
+        places
+            .into_iter()
+            .filter_map(|place| self.config.sinks.get(place))
+            .filter_map(|sink| self.numbers.get(&key_of(sink, process)))
+            .fold(0, |bits, number| bits | 1 << number)
+    }
+}
+
+/// Shared by the agent and its drain.
+#[derive(Debug, Clone)]
+pub(crate) struct Routes(Arc<Mutex<Sinks>>);
+
+impl Routes {
+    pub(crate) fn new(config: AgentConfig, numbers: BTreeMap<SinkKey, usize>) -> Self {
+        Self(Arc::new(Mutex::new(Sinks { config, numbers })))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Sinks> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a drain asks for each callsite.
+    pub(crate) fn router(&self) -> impl Fn(&Member, &Callsite) -> u32 + Send + 'static {
+        let routes = self.clone();
+        move |member, callsite| routes.lock().route(member, callsite)
+    }
+}
+
+/// The sinks after a reload: those there are, with what can change of them, and those that are new.
+pub(crate) fn merged(old: &[SinkConfig], new: &[SinkConfig]) -> Vec<SinkConfig> {
+    let stays = |sink: &SinkConfig| match new.iter().find(|other| other.name == sink.name) {
+        Some(other) => sink.tuned(other),
+        None => sink.clone(),
+    };
+    let is_new = |sink: &&SinkConfig| old.iter().all(|other| other.name != sink.name);
+    let added = new.iter().filter(is_new).cloned();
+    old.iter().map(stays).chain(added).collect()
+}
+
+pub(crate) fn process_of(member: &Member) -> Process<'_> {
+    Process {
+        app: &member.app,
+        pid: member.pid,
+        uid: member.uid,
+    }
+}
+
+pub(crate) fn key_of(sink: &SinkConfig, process: &Process<'_>) -> SinkKey {
+    let path = match sink.options_for(process).target {
+        Target::File(file) => file.path,
+        _ => PathBuf::new(),
+    };
+    (sink.name.clone(), path)
+}
