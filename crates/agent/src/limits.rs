@@ -90,6 +90,10 @@ pub const KEEPER_ROOM_MS: u64 = 5_000;
 /// How long an agent waits for its keeper to accept, in milliseconds: that takes it microseconds.
 pub const KEEPER_CONNECT_MS: u64 = 100;
 
+/// How long an agent that starts waits for its keeper to start, in milliseconds: that takes some, and processes wait 400 for
+/// their sessions.
+pub const KEEPER_START_MS: u64 = 250;
+
 /// How long an agent that starts waits for what the keeper of an earlier one holds, in milliseconds.
 pub const KEEPER_LIST_MS: u64 = 5_000;
 

@@ -4,9 +4,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Lines, Write};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Set for the program that logs: the directory of the test.
@@ -15,6 +15,9 @@ const DIR: &str = "LOGDRIVE_AGENT_TEST_DIR";
 const RECORDS: &str = "LOGDRIVE_AGENT_TEST_RECORDS";
 /// Whether it waits to be killed.
 const STAYS: &str = "LOGDRIVE_AGENT_TEST_STAYS";
+
+/// Whether it waits for a line before it logs.
+const WAITS: &str = "LOGDRIVE_AGENT_TEST_WAITS";
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -33,6 +36,10 @@ fn program() {
         .full(logdrive::Full::Block)
         .init()
         .expect("logging starts");
+    if std::env::var_os(WAITS).is_some() {
+        println!("\nJOINED");
+        std::io::stdin().read_line(&mut String::new()).expect("a line");
+    }
     std::thread::scope(|scope| {
         for thread in 0..2u64 {
             scope.spawn(move || {
@@ -57,31 +64,57 @@ fn program() {
     std::process::exit(0);
 }
 
-struct Program(Child);
+struct Program(Child, Lines<BufReader<ChildStdout>>);
 
 impl Program {
+    /// Starts it and waits until it has a session; it logs when it is told to.
+    fn start_waiting(dir: &Path, records: u64, stays: bool) -> Self {
+        let mut program = Self::start_with(dir, records, stays, true);
+        program.hears("JOINED");
+        program
+    }
+
     fn start(dir: &Path, records: u64, stays: bool) -> Self {
+        Self::start_with(dir, records, stays, false)
+    }
+
+    fn start_with(dir: &Path, records: u64, stays: bool, waits: bool) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command
             .args(["program", "--exact", "--nocapture", "--test-threads=1"])
             .env(DIR, dir)
             .env(RECORDS, records.to_string())
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped());
         if stays {
             command.env(STAYS, "1");
         }
-        Self(command.spawn().unwrap())
+        if waits {
+            command.env(WAITS, "1");
+        }
+        let mut child = command.spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self(child, lines)
     }
 
     /// Waits until it has logged everything.
     fn logged(&mut self) {
-        let out = BufReader::new(self.0.stdout.take().unwrap());
-        assert!(
-            out.lines()
-                .map_while(Result::ok)
-                .any(|line| line.contains("LOGGED")),
-            "the program ended early"
-        );
+        self.hears("LOGGED");
+    }
+
+    fn hears(&mut self, word: &str) {
+        let found = self
+            .1
+            .by_ref()
+            .map_while(Result::ok)
+            .any(|line| line.contains(word));
+        assert!(found, "the program ended without {word}");
+    }
+
+    /// Lets it log, and waits until it has.
+    fn goes(&mut self) {
+        self.0.stdin.take().unwrap().write_all(b"go\n").unwrap();
+        self.logged();
     }
 
     fn kill(mut self) {
@@ -158,7 +191,11 @@ fn place() -> tempfile::TempDir {
 
 /// How often each `thread/number` stands in the log.
 fn orders(dir: &Path) -> BTreeMap<(u64, u64), u32> {
-    let text = fs::read_to_string(dir.join("agent/shop.log")).unwrap_or_default();
+    orders_in(&dir.join("agent/shop.log"))
+}
+
+fn orders_in(log: &Path) -> BTreeMap<(u64, u64), u32> {
+    let text = fs::read_to_string(log).unwrap_or_default();
     let mut found = BTreeMap::new();
     for line in text.lines() {
         let Some((_, rest)) = line.split_once("order ") else {
@@ -266,4 +303,113 @@ fn two_agents_do_not_share_a_place() {
     assert!(!second.status.success());
     assert!(said.contains("belongs to another agent"), "{said}");
     agent.end();
+}
+
+/// The keeper holds nothing any more, and has ended.
+fn keeper_has_ended(dir: &Path) {
+    wait_until("the keeper to end", || {
+        !dir.join("agent/state/keeper.sock").exists()
+    });
+}
+
+#[test]
+fn what_a_program_had_logged_is_written_when_it_is_killed_together_with_the_agent() {
+    let dir = place();
+    let mut agent = Agent::start(dir.path());
+    let rounds = 3;
+    for _ in 0..rounds {
+        // The agent takes nothing of what comes now, and neither of them gets to do anything more.
+        let mut program = Program::start_waiting(dir.path(), 3_000, true);
+        let pid = program.0.id();
+        agent.signal(Signal::SIGSTOP);
+        program.goes();
+        agent.kill();
+        program.kill();
+        agent = Agent::start(dir.path());
+        let log = dir.path().join("agent/shop.log");
+        wait_until("the end", || {
+            fs::read_to_string(&log).is_ok_and(|text| text.contains(&format!("process {pid} of shop was")))
+        });
+    }
+    agent.end();
+    assert_whole(dir.path(), 3_000, rounds);
+    keeper_has_ended(dir.path());
+}
+
+#[test]
+fn a_keeper_that_is_killed_is_replaced_and_shown_everything() {
+    let dir = place();
+    let agent = Agent::start(dir.path());
+    let mut program = Program::start_waiting(dir.path(), 3_000, true);
+    let lock = dir.path().join("agent/state/keeper.sock.lock");
+    let keeper = || -> Option<i32> { fs::read_to_string(&lock).ok()?.trim().parse().ok() };
+    wait_until("a keeper", || keeper().is_some());
+    let first = keeper().unwrap();
+    kill(Pid::from_raw(first), Signal::SIGKILL).unwrap();
+    wait_until("another keeper", || keeper().is_some_and(|pid| pid != first));
+    // What it holds can only be seen by what the next agent gets from it.
+    let second = keeper().unwrap();
+    wait_until("the session is shown", || descriptors_of(second) >= 7);
+    let pid = program.0.id();
+    agent.signal(Signal::SIGSTOP);
+    program.goes();
+    agent.kill();
+    program.kill();
+    let agent = Agent::start(dir.path());
+    let log = dir.path().join("agent/shop.log");
+    wait_until("the end", || {
+        fs::read_to_string(&log).is_ok_and(|text| text.contains(&format!("process {pid} of shop was")))
+    });
+    agent.end();
+    assert_whole(dir.path(), 3_000, 1);
+    keeper_has_ended(dir.path());
+}
+
+/// Open memory files of a process.
+fn descriptors_of(pid: i32) -> usize {
+    let Ok(list) = fs::read_dir(format!("/proc/{pid}/fd")) else {
+        return 0;
+    };
+    let is_memory = |entry: fs::DirEntry| {
+        fs::read_link(entry.path()).is_ok_and(|path| path.to_string_lossy().contains("memfd:logdrive"))
+    };
+    list.filter_map(Result::ok)
+        .map(is_memory)
+        .filter(|is| *is)
+        .count()
+}
+
+#[test]
+fn a_program_that_ends_while_the_agent_is_gone_leaves_its_records_in_files() {
+    let dir = place();
+    let agent = Agent::start(dir.path());
+    let mut program = Program::start_waiting(dir.path(), 3_000, false);
+    agent.kill();
+    program.goes();
+    assert!(program.0.wait().unwrap().success());
+    let recovered = Command::new(env!("CARGO_BIN_EXE_logdrive"))
+        .args(["recover", "--all", "--run-dir"])
+        .arg(dir.path().join("run"))
+        .output()
+        .unwrap();
+    assert!(recovered.status.success(), "{recovered:?}");
+    let found = orders_in(&dir.path().join("alone.log"));
+    assert_eq!(found.len(), 6_000);
+    assert!(found.values().all(|count| *count == 1), "each of them once");
+    // The next agent gets the same memory from the keeper, and knows that it is done with.
+    let agent = Agent::start(dir.path());
+    keeper_holds_nothing(dir.path());
+    agent.end();
+    assert!(orders(dir.path()).is_empty());
+    keeper_has_ended(dir.path());
+}
+
+fn keeper_holds_nothing(dir: &Path) {
+    let lock = dir.join("agent/state/keeper.sock.lock");
+    wait_until("the keeper to hold nothing", || {
+        let pid = fs::read_to_string(&lock)
+            .ok()
+            .and_then(|text| text.trim().parse().ok());
+        pid.is_some_and(|pid| descriptors_of(pid) == 0)
+    });
 }

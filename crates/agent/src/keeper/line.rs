@@ -3,7 +3,7 @@
 use super::packet::{self, Kind, Packet};
 use super::{KeeperCommand, SOCKET, send};
 use crate::error::AgentError;
-use crate::limits::{KEEPER_CONNECT_MS, KEEPER_LIST_MS, KEEPER_RETRY_MS, RINGS_PER_PACKET};
+use crate::limits::{KEEPER_CONNECT_MS, KEEPER_LIST_MS, KEEPER_RETRY_MS, KEEPER_START_MS, RINGS_PER_PACKET};
 use logdrive_ring::channel::{Channel, Received, into_files};
 use logdrive_ring::{FullPolicy, Peer, SessionMemory, SharedOptions, SharedSession};
 use std::collections::BTreeMap;
@@ -113,6 +113,21 @@ impl KeeperLine {
                 .spawn();
             let started = started.map_err(|cause| AgentError::io("start", &self.command.program, cause));
             self.child = Some(started?);
+        }
+        Ok(false)
+    }
+
+    /// As [`KeeperLine::mend`], for an agent that starts: waits a moment, because processes that come at once are to be kept
+    /// as well, and no longer than they wait for their sessions.
+    pub(crate) fn mend_at_start(&mut self) -> Result<bool, AgentError> {
+        let until = Instant::now() + Duration::from_millis(KEEPER_START_MS);
+        while Instant::now() < until {
+            self.retry_at = Instant::now();
+            self.failures = 0;
+            if self.mend(self.retry_at)? || self.channel.is_some() {
+                return Ok(true);
+            }
+            std::thread::sleep(Duration::from_millis(1));
         }
         Ok(false)
     }

@@ -3,6 +3,7 @@
 use super::Server;
 use super::event::Event;
 use super::sessions::Held;
+use crate::error::AgentError;
 use crate::keeper::{KeeperCommand, KeeperLine};
 use std::path::Path;
 use std::sync::Arc;
@@ -36,8 +37,9 @@ impl Server {
             self.counts.adopted += 1;
             self.events.push(Event::Adopted { session, journal });
         }
+        let started = line.mend_at_start();
         self.keeper = Some(line);
-        self.mend_keeper(now);
+        self.show_keeper(started);
     }
 
     /// Shows the keeper what is new of a session.
@@ -56,8 +58,15 @@ impl Server {
 
     /// Starts a keeper where there is none, and shows it everything.
     pub(super) fn mend_keeper(&mut self, now: Instant) {
+        if let Some(keeper) = &mut self.keeper {
+            let mended = keeper.mend(now);
+            self.show_keeper(mended);
+        }
+    }
+
+    fn show_keeper(&mut self, mended: Result<bool, AgentError>) {
         let Some(keeper) = &mut self.keeper else { return };
-        match keeper.mend(now) {
+        match mended {
             Ok(false) => {}
             Ok(true) => {
                 for held in self.sessions.values() {
