@@ -8,6 +8,8 @@ use crate::error::AgentError;
 use crate::limits::{SINK_PLACES, TURN_MS, WAIT_TURN_MS};
 use crate::place::PlaceLock;
 use crate::server::{Asker, Event, Request, Server, ServerOptions};
+use logdrive_backend::file::{Disk, Storage};
+use logdrive_backend::limits::NO_PROGRESS_MS;
 use logdrive_backend::{Backend, BackendError, BackendOptions, Member, Stats, Stopped, Target};
 use logdrive_ring::SharedSession;
 use logdrive_wire::Callsite;
@@ -56,6 +58,11 @@ pub enum StartError {
 #[derive(Debug)]
 struct Waiting {
     mark: u64,
+    /// The sinks that its records may go to, as bits. Others may hang meanwhile.
+    sinks: u32,
+    /// How much those had written at the last look, and when that was more than before.
+    moved: u64,
+    since: Instant,
     who: Who,
 }
 
@@ -84,6 +91,24 @@ impl Sinks {
             .into_iter()
             .filter_map(|place| self.config.sinks.get(place))
             .filter_map(|sink| self.numbers.get(&key_of(sink, &process)))
+            .fold(0, |bits, number| bits | 1 << number)
+    }
+
+    /// All sinks that records of a process may go to, as bits.
+    fn all_of(&self, process: &Process<'_>) -> u32 {
+        let routes = self
+            .config
+            .routes
+            .iter()
+            .filter(|route| route.who.matches(process));
+        let recorders = self.config.recorders.iter();
+        let named = routes
+            .map(|route| &route.sinks)
+            .chain(recorders.map(|recorder| &recorder.sinks));
+        named
+            .flat_map(|names| self.config.places_of(names))
+            .filter_map(|place| self.config.sinks.get(place))
+            .filter_map(|sink| self.numbers.get(&key_of(sink, process)))
             .fold(0, |bits, number| bits | 1 << number)
     }
 }
@@ -123,6 +148,14 @@ impl Agent {
     /// # Errors
     /// When another agent has the socket or the directory, a directory is not safe, or a sink cannot be opened.
     pub fn start(config: AgentConfig) -> Result<Self, StartError> {
+        Self::start_on(config, Arc::new(Disk))
+    }
+
+    /// As [`Agent::start`], with log files on another storage than the disk: for tests and benchmarks.
+    ///
+    /// # Errors
+    /// As [`Agent::start`].
+    pub fn start_on(config: AgentConfig, storage: Arc<dyn Storage>) -> Result<Self, StartError> {
         let place = PlaceLock::take(&config.run_dir)?;
         let fixed: Vec<_> = config
             .sinks
@@ -136,6 +169,7 @@ impl Agent {
             .collect();
         let mut options = BackendOptions::new(APP);
         options.run_dir = Some(config.run_dir.clone());
+        options.storage = storage;
         options.ring_bytes = logdrive_ring::limits::RING_BYTES_MIN;
         options.sinks = fixed.iter().map(|sink| sink.options.clone()).collect();
         options.sink_places = SINK_PLACES.max(config.sinks.len());
@@ -200,20 +234,41 @@ impl Agent {
     }
 
     fn wait(&mut self, who: Who) {
-        let mark = self.backend.request_flush();
-        self.waiting.push(Waiting { mark, who });
+        let (Who::Flush { session, .. } | Who::Bye { session }) = who;
+        let found = self.server.sessions().find(|held| held.id() == session);
+        let sinks = found.map_or(u32::MAX, |held| {
+            let process = Process {
+                app: held.app(),
+                pid: held.peer().pid,
+                uid: held.peer().uid,
+            };
+            self.lock_sinks().all_of(&process)
+        });
+        self.waiting.push(Waiting {
+            mark: self.backend.request_flush(),
+            sinks,
+            moved: self.backend.moved_in(sinks),
+            since: Instant::now(),
+            who,
+        });
     }
 
     fn answer_waiting(&mut self) {
         let now = Instant::now();
         let (backend, server) = (&self.backend, &mut self.server);
-        self.waiting.retain(|waiting| {
-            if !backend.has_reached(waiting.mark) {
+        self.waiting.retain_mut(|waiting| {
+            let reached = backend.has_reached_in(waiting.mark, waiting.sinks);
+            let moved = backend.moved_in(waiting.sinks);
+            if moved != waiting.moved {
+                (waiting.moved, waiting.since) = (moved, now);
+            }
+            let patience = Duration::from_millis(NO_PROGRESS_MS);
+            if !reached && now.saturating_duration_since(waiting.since) < patience {
                 return true;
             }
             match waiting.who {
-                Who::Flush { session, mark } => server.flushed(session, mark, true, now),
-                Who::Bye { session } => server.done(session, true, now),
+                Who::Flush { session, mark } => server.flushed(session, mark, reached, now),
+                Who::Bye { session } => server.done(session, reached, now),
             }
             false
         });

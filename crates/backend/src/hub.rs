@@ -118,7 +118,17 @@ impl Backend {
 
     /// Whether everything that was committed before the mark was requested is with the kernel (C1) in all sinks.
     pub fn has_reached(&self, mark: u64) -> bool {
-        self.marks.has_reached(mark)
+        self.marks.has_reached(mark, u32::MAX)
+    }
+
+    /// The same for some sinks, by their numbers: bit 0 for the first, as a router says it. Others may hang meanwhile.
+    pub fn has_reached_in(&self, mark: u64, sinks: u32) -> bool {
+        self.marks.has_reached(mark, sinks)
+    }
+
+    /// How much some sinks have written: a number that rises as long as any of them takes anything.
+    pub fn moved_in(&self, sinks: u32) -> u64 {
+        self.marks.moved(sinks)
     }
 
     /// Wakes the drain: a process needs it.

@@ -19,6 +19,8 @@ struct State {
     closed: Vec<bool>,
     /// Rises whenever a buffer is written.
     progress: u64,
+    /// The same for each sink.
+    moved: Vec<u64>,
     notices: VecDeque<String>,
     requested: u64,
     abandoned: bool,
@@ -40,6 +42,7 @@ impl Marks {
                 reached: vec![0; sinks],
                 closed: vec![false; sinks],
                 progress: 0,
+                moved: vec![0; sinks],
                 notices: VecDeque::new(),
                 requested: 0,
                 abandoned: false,
@@ -53,6 +56,7 @@ impl Marks {
         self.change(|state| {
             state.reached.push(state.requested);
             state.closed.push(false);
+            state.moved.push(0);
         });
     }
 
@@ -78,9 +82,23 @@ impl Marks {
         });
     }
 
-    /// A buffer was written.
-    pub(crate) fn progress(&self) {
-        self.change(|state| state.progress += 1);
+    /// A buffer of a sink was written.
+    pub(crate) fn progress(&self, sink: usize) {
+        self.change(|state| {
+            state.progress += 1;
+            if let Some(moved) = state.moved.get_mut(sink) {
+                *moved += 1;
+            }
+        });
+    }
+
+    /// How much some sinks have written, by bits: a number that rises with each buffer.
+    pub(crate) fn moved(&self, sinks: u32) -> u64 {
+        let state = self.lock();
+        let moved = state.moved.iter().enumerate();
+        moved
+            .filter(|(number, _)| sinks >> number & 1 == 1)
+            .fold(0, |sum, (_, moved)| sum.wrapping_add(*moved))
     }
 
     /// An I/O thread has ended.
@@ -104,11 +122,13 @@ impl Marks {
         })
     }
 
-    /// Whether all sinks have reached the mark; does not wait.
-    pub(crate) fn has_reached(&self, mark: u64) -> bool {
+    /// Whether some sinks, by bits, have reached the mark; does not wait.
+    pub(crate) fn has_reached(&self, mark: u64, sinks: u32) -> bool {
         let state = self.lock();
-        let mut sinks = state.reached.iter().zip(&state.closed);
-        sinks.all(|(reached, closed)| *reached >= mark || *closed)
+        let reached = state.reached.iter().zip(&state.closed).enumerate();
+        reached
+            .filter(|(number, _)| sinks >> number & 1 == 1)
+            .all(|(_, (reached, closed))| *reached >= mark || *closed)
     }
 
     /// Waits until all I/O threads have ended, as long as anything moves.

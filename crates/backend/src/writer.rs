@@ -103,7 +103,7 @@ impl Writer {
                 .count_dropped(self.sink, SinkDrop::Gone as usize, buffer.records());
             buffer.clear();
         }
-        self.marks.progress();
+        self.marks.progress(self.sink);
         // The drain ends after its I/O threads; a buffer that nobody wants any more is simply let go.
         let _ = self.back.send(buffer);
     }
