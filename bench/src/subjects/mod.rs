@@ -4,6 +4,7 @@
 //! macros are compiled into it as they would be in a program that uses them.
 //! Each is set up as its authors advise.
 
+pub mod agent;
 pub mod count_only;
 pub mod counted;
 pub mod floor;

@@ -54,8 +54,9 @@ const RIVALS: [&str; 6] = [
     "tracing-bufwriter",
     "tracing-appender",
 ];
-const OURS: [&str; 6] = [
+const OURS: [&str; 7] = [
     "logdrive",
+    "logdrive-agent",
     "logdrive-coarse",
     "logdrive-disabled",
     "logdrive-sampled",

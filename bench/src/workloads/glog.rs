@@ -40,7 +40,7 @@ const RIVALS: [&str; 6] = [
     "tracing-bufwriter",
     "tracing-appender",
 ];
-const OURS: [&str; 2] = ["logdrive", "logdrive-args"];
+const OURS: [&str; 3] = ["logdrive", "logdrive-args", "logdrive-agent"];
 
 const METRICS: &[Metric] = &[
     Metric::new("wall_s", "s", 3),

@@ -5,7 +5,6 @@
 
 mod asks;
 mod reload;
-mod waits;
 
 use crate::config::{AgentConfig, Process};
 use crate::error::AgentError;
@@ -19,6 +18,8 @@ use crate::rationing::Allowances;
 use crate::recorder::{Recorders, after_crash};
 use crate::routes::{NOBODY, Routes, key_of};
 use crate::server::{Asker, Event, Server, ServerOptions};
+use crate::waits::{Waits, Who};
+use logdrive_backend::file::{Disk, Storage};
 use logdrive_backend::{Backend, BackendError, BackendOptions, Stats, Stopped};
 use logdrive_ring::SharedSession;
 use std::collections::VecDeque;
@@ -28,7 +29,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
-use waits::{Waits, Who};
 
 /// The name under which the agent's own session lies in its run directory.
 const APP: &str = "agent";
@@ -78,6 +78,14 @@ impl Agent {
     /// # Errors
     /// When another agent has the socket or the directory, a directory is not safe, or a sink cannot be opened.
     pub fn start(config: AgentConfig) -> Result<Self, StartError> {
+        Self::start_on(config, Arc::new(Disk))
+    }
+
+    /// As [`Agent::start`], with log files on another storage than the disk: for tests and benchmarks.
+    ///
+    /// # Errors
+    /// As [`Agent::start`].
+    pub fn start_on(config: AgentConfig, storage: Arc<dyn Storage>) -> Result<Self, StartError> {
         // Its own directory is made with the session, and what leads there now, for the lock beside it.
         if let Some(parent) = config.run_dir.parent() {
             let made = DirBuilder::new().recursive(true).mode(0o755).create(parent);
@@ -101,6 +109,7 @@ impl Agent {
             .collect();
         let mut options = BackendOptions::new(APP);
         options.run_dir = Some(config.run_dir.clone());
+        options.storage = storage;
         options.ring_bytes = logdrive_ring::limits::RING_BYTES_MIN;
         options.sinks = fixed.iter().map(|sink| sink.options_for(&NOBODY)).collect();
         options.sink_places = SINK_PLACES.max(config.sinks.len());

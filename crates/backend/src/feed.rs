@@ -4,6 +4,7 @@ use crate::callsite_counts::LineCounts;
 use crate::control::keeper::{Keeper, Notice};
 use crate::keep::{Keep, KeepOptions, Kept, Recorder};
 use crate::layout::{Plan, ProcessInfo};
+use crate::limits::UNKNOWN_LINES_MAX;
 use crate::outlet::Outlet;
 use crate::run::Site;
 use crate::source::Source;
@@ -58,6 +59,8 @@ pub(crate) struct Feed {
     pub(crate) rations: Vec<usize>,
     /// Records whose callsites have not been told of them.
     took_untold: bool,
+    /// Records of unknown callsites since the last look at drops.
+    unknown: u64,
 }
 
 impl Feed {
@@ -76,6 +79,7 @@ impl Feed {
             wish: None,
             rations: Vec::new(),
             took_untold: false,
+            unknown: 0,
         }
     }
 
@@ -105,6 +109,10 @@ impl Feed {
             let id = id as usize;
             if self.sites.len() <= id {
                 self.sites.resize_with(id + 1, || None);
+            }
+            // Whoever says the same number again must not keep us busy.
+            if self.sites.get(id).is_some_and(Option::is_some) {
+                continue;
             }
             // A callsite that cannot be read stays unknown; its records say so.
             let Ok(callsite) = Callsite::decode(&bytes) else {
@@ -159,6 +167,17 @@ impl Feed {
         }
         self.told_dropped = totals;
         untold
+    }
+
+    /// A record of an unknown callsite; whether it is one of the few that have a line each.
+    pub(crate) fn meets_unknown(&mut self) -> bool {
+        self.unknown += 1;
+        self.unknown <= UNKNOWN_LINES_MAX
+    }
+
+    /// How many more there were, once.
+    pub(crate) fn take_untold_unknown(&mut self) -> u64 {
+        std::mem::take(&mut self.unknown).saturating_sub(UNKNOWN_LINES_MAX)
     }
 
     /// Records were taken.

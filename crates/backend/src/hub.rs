@@ -187,7 +187,7 @@ impl Backend {
 
     /// Whether everything that was committed before the mark was requested is with the kernel (C1) in all sinks.
     pub fn has_reached(&self, mark: u64) -> bool {
-        self.marks.has_reached(mark)
+        self.marks.has_reached(mark, u32::MAX)
     }
 
     /// How far these sinks are with a mark, by their bits.

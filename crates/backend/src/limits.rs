@@ -54,6 +54,9 @@ pub const CONTROL_TICK_NS: u64 = 10_000_000;
 /// Lines a second that say which callsites have left records out by sampling; the rest is one line together.
 pub const SAMPLED_LINES_MAX: usize = 16;
 
+/// Lines a second of one session that say that a record's callsite is unknown; the rest is one line together.
+pub const UNKNOWN_LINES_MAX: u64 = 16;
+
 /// Lines that say which rules were set or ended by one change; the rest is one line together.
 pub const CHANGE_LINES_MAX: usize = 16;
 

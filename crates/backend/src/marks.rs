@@ -193,11 +193,13 @@ impl Marks {
         })
     }
 
-    /// Whether all sinks have reached the mark; does not wait.
-    pub(crate) fn has_reached(&self, mark: u64) -> bool {
+    /// Whether some sinks, by bits, have reached the mark; does not wait.
+    pub(crate) fn has_reached(&self, mark: u64, sinks: u32) -> bool {
         let state = self.lock();
-        let mut sinks = state.reached.iter().zip(&state.closed);
-        sinks.all(|(reached, closed)| *reached >= mark || *closed)
+        let reached = state.reached.iter().zip(&state.closed).enumerate();
+        reached
+            .filter(|(number, _)| sinks >> number & 1 == 1)
+            .all(|(_, (reached, closed))| *reached >= mark || *closed)
     }
 
     /// Waits until all I/O threads have ended, as long as anything moves.

@@ -1,15 +1,15 @@
 //! What tools and processes ask the agent for, and the answers.
 
-use super::waits::{Dumped, Who};
 use super::{Agent, describe};
 use crate::config::Process;
 use crate::server::{Asker, Request};
+use crate::waits::{Dumped, Who, span_of};
 use logdrive_backend::{DumpAnswer, SinkOptions, sinks_to_text};
 use logdrive_ring::{Peer, SharedSession};
 use logdrive_wire::agent::{Refused, RefusedCode};
 use std::fmt::Write;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// What the log gives as the reason of a dump that a tool asks for.
 const BECAUSE_COMMAND: &str = "of a command";
@@ -154,10 +154,6 @@ fn process_of(session: &SharedSession) -> Process<'_> {
         pid: session.peer().pid,
         uid: session.peer().uid,
     }
-}
-
-fn span_of(span_ns: u64) -> Option<Duration> {
-    (span_ns > 0).then(|| Duration::from_nanos(span_ns))
 }
 
 /// `SESSION PID RECORDS` for each session; `-` where nothing is kept.

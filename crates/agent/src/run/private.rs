@@ -10,7 +10,8 @@ use crate::config::Limits;
 use crate::error::AgentError;
 use crate::limits::{TURN_MS, WAIT_TURN_MS};
 use crate::place::PlaceLock;
-use crate::server::{Event, Server, ServerOptions, refused};
+use crate::server::{Asker, Event, Server, ServerOptions, refused};
+use crate::waits::{Waits, Who, span_of};
 use logdrive_backend::{Backend, BackendError, BackendOptions};
 use logdrive_ring::SharedSession;
 use logdrive_ring::channel::Channel;
@@ -33,6 +34,9 @@ const PLACE: (&str, &str) = ("run-", ".agent");
 
 /// The socket in such a directory.
 const SOCKET: &str = "agent.sock";
+
+/// All sinks of the backend, by their bits: those of the command are for everybody.
+const ALL_SINKS: u32 = u32::MAX;
 
 /// Bytes of a path that a socket may have; with one for its end.
 const SOCKET_PATH_BYTES_MAX: usize = 107;
@@ -96,7 +100,7 @@ impl Private {
                     server,
                     backend,
                     shared,
-                    waiting: Vec::new(),
+                    waits: Waits::default(),
                     committed: 0,
                     moved_at: Instant::now(),
                 };
@@ -215,6 +219,8 @@ fn open_server(backend: &Backend) -> Result<(Server, PathBuf), AgentError> {
         idle_timeout: Duration::from_secs(5),
         journal: backend.journal(),
         limits: Limits::default(),
+        levels: Vec::new(),
+        recorders: Vec::new(),
     });
     if opened.is_err() {
         // Nothing is in it but what this call has made.
@@ -260,18 +266,10 @@ struct Turns {
     server: Server,
     backend: Arc<Backend>,
     shared: Arc<Shared>,
-    waiting: Vec<Waiting>,
+    waits: Waits,
     /// Records that all sessions had committed at the last look, and when that number changed.
     committed: u64,
     moved_at: Instant,
-}
-
-/// A process that waits until everything up to a mark is with the kernel.
-struct Waiting {
-    mark: u64,
-    session: u64,
-    /// The process's own mark; none for a goodbye.
-    flush: Option<u64>,
 }
 
 impl Turns {
@@ -280,7 +278,7 @@ impl Turns {
         logdrive_ring::signals::block_in_thread();
         // Relaxed: looked at again and again.
         while !self.shared.stop.load(Ordering::Relaxed) {
-            let timeout_ms = match (self.waiting.is_empty(), self.shared.state().ending.is_some()) {
+            let timeout_ms = match (!self.waits.is_urgent(), self.shared.state().ending.is_some()) {
                 (false, _) => WAIT_TURN_MS,
                 (true, true) => SETTLING_TURN_MS,
                 (true, false) => TURN_MS,
@@ -299,55 +297,79 @@ impl Turns {
 
     fn act(&mut self, event: Event) {
         match event {
-            Event::Joined(session) | Event::Adopted { session, .. } => self.backend.join(session),
+            Event::Joined(session) | Event::Adopted { session, .. } => {
+                self.waits.begin(session.id(), &self.backend);
+                self.backend.join(session);
+            }
             Event::Bell => self.backend.wake(),
             Event::Flush {
                 session,
                 mark,
                 durable,
-            } => {
-                if durable {
-                    self.backend.request_sync();
-                }
-                self.wait(session, Some(mark));
-            }
+            } => self.wait(Who::Flush { session, mark }, None, durable),
+            Event::Keep { session, keep } => self.backend.keep(session, keep),
+            Event::WriteKept {
+                session,
+                mark,
+                span_ns,
+            } => self.write_kept(session, mark, span_ns),
             Event::Bye { session } => {
                 self.backend.leave(session, None);
-                self.wait(session, None);
+                self.wait(Who::Bye { session }, None, false);
             }
             Event::Left { session, end } => {
-                self.backend.leave(session.id(), Some(end.describe(&session)));
+                let text = end.describe(&session);
+                if end.is_crash(&session) {
+                    self.backend.dump_crashed(session.id(), text.clone());
+                }
+                self.waits.end(session.id());
+                self.backend.leave(session.id(), Some(text));
+                let who = Who::Left {
+                    session: session.id(),
+                };
+                self.wait(who, None, false);
             }
-            Event::Request { asker, .. } => {
-                let why = refused(
-                    RefusedCode::NotAllowed,
-                    "this is the private agent of one command",
-                    "ask `logdrive top` or `logdrive ps` instead",
-                );
-                self.server.refuse(asker, why, Instant::now());
-            }
+            Event::Request { asker, .. } => self.refuse(asker),
             Event::Notice(text) => self.backend.notice(text),
         }
     }
 
-    fn wait(&mut self, session: u64, flush: Option<u64>) {
-        let mark = self.backend.request_flush();
-        self.waiting.push(Waiting { mark, session, flush });
+    fn wait(&mut self, who: Who, dump: Option<u64>, durable: bool) {
+        self.waits.add(who, ALL_SINKS, dump, durable, Instant::now());
+    }
+
+    /// What a session keeps in memory is to be written.
+    fn write_kept(&mut self, session: u64, mark: u64, span_ns: u64) {
+        let because = "the program asked for it".to_owned();
+        let dump = self.backend.start_dump(session, span_of(span_ns), because);
+        self.wait(Who::Flush { session, mark }, Some(dump), false);
     }
 
     fn answer_waiting(&mut self) {
         let now = Instant::now();
-        let (backend, server) = (&self.backend, &mut self.server);
-        self.waiting.retain(|waiting| {
-            if !backend.has_reached(waiting.mark) {
-                return true;
+        for (who, done) in self.waits.take_done(&self.backend, now) {
+            match who {
+                Who::Flush { session, mark } => self.server.flushed(session, mark, done, now),
+                Who::Bye { session } => {
+                    self.server.done(session, done, now);
+                    self.waits.end(session);
+                    // What could not be written so far is still in memory that somebody has to have.
+                    self.wait(Who::Left { session }, None, false);
+                }
+                Who::Left { session } => self.server.release(session),
+                Who::Dump { asker, .. } | Who::Files { asker, .. } => self.refuse(asker),
             }
-            match waiting.flush {
-                Some(mark) => server.flushed(waiting.session, mark, true, now),
-                None => server.done(waiting.session, true, now),
-            }
-            false
-        });
+        }
+    }
+
+    /// Tools have nothing to ask for here.
+    fn refuse(&mut self, asker: Asker) {
+        let why = refused(
+            RefusedCode::NotAllowed,
+            "this is the private agent of one command",
+            "ask `logdrive top` or `logdrive ps` instead",
+        );
+        self.server.refuse(asker, why, Instant::now());
     }
 
     /// Once the command has ended: it is over when all its sessions have ended, or those that are left have been quiet
@@ -369,7 +391,7 @@ impl Turns {
         let quiet = now.saturating_duration_since(self.moved_at.max(ending.since));
         let total = now.saturating_duration_since(ending.since);
         *is_over |= quiet >= ending.patience.quiet || total >= ending.patience.total;
-        *is_over |= self.server.sessions().next().is_none() && self.waiting.is_empty();
+        *is_over |= self.server.sessions().next().is_none() && !self.waits.is_urgent();
         if *is_over {
             ring(&ending.bell);
         }

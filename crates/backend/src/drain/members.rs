@@ -6,7 +6,7 @@ use crate::backend::END_LEVEL;
 use crate::feed::{Feed, Member};
 use crate::inside::Inside;
 use crate::keep::Keep;
-use crate::reader::{NO_RECORD, Reader};
+use crate::reader::Reader;
 use crate::source::Source;
 use logdrive_ring::{Consumer, SharedSession};
 use std::sync::Arc;
@@ -18,12 +18,7 @@ impl Drain {
         while let Some(Ok(order)) = self.orders.as_ref().map(Receiver::try_recv) {
             match order {
                 Order::Join(session) => self.join(session),
-                Order::Leave(id, text) => {
-                    let is = |feed: &&mut Feed| feed.source.shared_id() == Some(id);
-                    if let Some(feed) = self.feeds.iter_mut().flatten().find(is) {
-                        feed.leaving = Some(text);
-                    }
-                }
+                Order::Leave(id, text) => self.see_off(id, text),
                 Order::Route(router) => {
                     self.router = Some(router);
                     self.feeds.iter_mut().flatten().for_each(Feed::forget_sites);
@@ -102,6 +97,20 @@ impl Drain {
         }
     }
 
+    /// The process of a session writes nothing more. If it does, it does so for nobody.
+    fn see_off(&mut self, id: u64, text: Option<String>) {
+        self.add_readers();
+        let is = |feed: &Option<Feed>| feed.as_ref().and_then(|feed| feed.source.shared_id()) == Some(id);
+        let Some(number) = self.feeds.iter().position(is) else {
+            return;
+        };
+        if let Some(Some(feed)) = self.feeds.get_mut(number) {
+            feed.leaving = Some(text);
+        }
+        let of_it = |reader: &&mut Reader| reader.feed == number;
+        self.readers.iter_mut().filter(of_it).for_each(Reader::finish);
+    }
+
     /// Forgets sessions that are over and drained, with what is to be said of them; `false` while one is not drained.
     pub(super) fn let_go(&mut self) -> bool {
         let mut all = true;
@@ -112,12 +121,7 @@ impl Drain {
             if feed.leaving.is_none() {
                 continue;
             }
-            let is_left = |reader: &Reader| {
-                reader.feed == number
-                    && !reader.quarantined
-                    && (reader.head.time_ticks != NO_RECORD
-                        || reader.consumer.pending_bytes().unwrap_or(0) > 0)
-            };
+            let is_left = |reader: &Reader| reader.feed == number && reader.has_more();
             if self.readers.iter().any(is_left) || feed.keep.as_ref().is_some_and(Keep::is_busy) {
                 all = false;
                 continue;
@@ -125,7 +129,7 @@ impl Drain {
             self.tell_drops_of(number, true);
             self.leave_rations(number);
             if let Some(Some(text)) = self.feeds[number].as_ref().and_then(|feed| feed.leaving.clone()) {
-                self.tell(END_LEVEL, &text);
+                self.tell_of(number, END_LEVEL, &text);
             }
             self.readers.retain(|reader| reader.feed != number);
             self.feeds[number] = None;

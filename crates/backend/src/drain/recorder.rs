@@ -311,7 +311,7 @@ impl Drain {
             return;
         };
         if let Some((request, records, mark)) = keep.answer
-            && self.marks.has_reached(mark)
+            && self.marks.has_reached(mark, u32::MAX)
         {
             keep.answer = None;
             if let Some(file) = keep.memory.file() {

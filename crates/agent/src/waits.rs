@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// Whoever waits.
 #[derive(Debug)]
-pub(super) enum Who {
+pub(crate) enum Who {
     /// A process, for a mark of its own.
     Flush { session: u64, mark: u64 },
     /// A process, to end.
@@ -35,12 +35,12 @@ impl Who {
 
 /// A dump that was asked for.
 #[derive(Debug)]
-pub(super) struct Dumped {
-    pub(super) session: u64,
-    pub(super) pid: u32,
+pub(crate) struct Dumped {
+    pub(crate) session: u64,
+    pub(crate) pid: u32,
     /// Its number at the backend.
-    pub(super) dump: u64,
-    pub(super) answer: Option<DumpAnswer>,
+    pub(crate) dump: u64,
+    pub(crate) answer: Option<DumpAnswer>,
 }
 
 /// What is waited for.
@@ -104,7 +104,7 @@ impl Waiting {
 
 /// All that wait.
 #[derive(Debug, Default)]
-pub(super) struct Waits {
+pub(crate) struct Waits {
     list: Vec<Waiting>,
     /// What sinks had lost when a session was last told about it, or when it came.
     lost: BTreeMap<u64, Vec<u64>>,
@@ -112,25 +112,25 @@ pub(super) struct Waits {
 
 impl Waits {
     /// Whether somebody waits for an answer.
-    pub(super) fn is_urgent(&self) -> bool {
+    pub(crate) fn is_urgent(&self) -> bool {
         self.list
             .iter()
             .any(|waiting| !matches!(waiting.who, Who::Left { .. }))
     }
 
     /// A session has come: what was lost before is not its own.
-    pub(super) fn begin(&mut self, session: u64, backend: &Backend) {
+    pub(crate) fn begin(&mut self, session: u64, backend: &Backend) {
         self.lost.insert(session, backend.lost());
     }
 
     /// A session has gone.
-    pub(super) fn end(&mut self, session: u64) {
+    pub(crate) fn end(&mut self, session: u64) {
         self.lost.remove(&session);
     }
 
     /// Waits for all that was committed before to be written to these sinks, after a dump where there is one, and to be
     /// durable with `sync`.
-    pub(super) fn add(&mut self, who: Who, sinks: u32, dump: Option<u64>, sync: bool, now: Instant) {
+    pub(crate) fn add(&mut self, who: Who, sinks: u32, dump: Option<u64>, sync: bool, now: Instant) {
         self.list.push(Waiting {
             who,
             sinks,
@@ -143,7 +143,7 @@ impl Waits {
     }
 
     /// Those that wait no more, each with whether it was done.
-    pub(super) fn take_done(&mut self, backend: &Backend, now: Instant) -> Vec<(Who, bool)> {
+    pub(crate) fn take_done(&mut self, backend: &Backend, now: Instant) -> Vec<(Who, bool)> {
         let mut done = Vec::new();
         let mut at = 0;
         while let Some(waiting) = self.list.get_mut(at) {
@@ -173,4 +173,9 @@ impl Waits {
         *before = lost;
         has
     }
+}
+
+/// The time before a dump that it is to have; `None` for all of it.
+pub(crate) fn span_of(span_ns: u64) -> Option<Duration> {
+    (span_ns > 0).then(|| Duration::from_nanos(span_ns))
 }
