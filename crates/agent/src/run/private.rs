@@ -266,12 +266,21 @@ struct Turns {
     moved_at: Instant,
 }
 
-/// A process that waits until everything up to a mark is with the kernel.
+/// Something that waits until everything up to a mark is with the kernel.
 struct Waiting {
     mark: u64,
     session: u64,
-    /// The process's own mark; none for a goodbye.
-    flush: Option<u64>,
+    answer: Answer,
+}
+
+/// What a process is told then.
+enum Answer {
+    /// That its own mark is reached.
+    Flushed(u64),
+    /// That it may go.
+    Done,
+    /// It has gone: its end is told before the end of the command.
+    Nothing,
 }
 
 impl Turns {
@@ -309,14 +318,15 @@ impl Turns {
                 if durable {
                     self.backend.request_sync();
                 }
-                self.wait(session, Some(mark));
+                self.wait(session, Answer::Flushed(mark));
             }
             Event::Bye { session } => {
                 self.backend.leave(session, None);
-                self.wait(session, None);
+                self.wait(session, Answer::Done);
             }
             Event::Left { session, end } => {
                 self.backend.leave(session.id(), Some(end.describe(&session)));
+                self.wait(session.id(), Answer::Nothing);
             }
             Event::Request { asker, .. } => {
                 let why = refused(
@@ -330,9 +340,13 @@ impl Turns {
         }
     }
 
-    fn wait(&mut self, session: u64, flush: Option<u64>) {
+    fn wait(&mut self, session: u64, answer: Answer) {
         let mark = self.backend.request_flush();
-        self.waiting.push(Waiting { mark, session, flush });
+        self.waiting.push(Waiting {
+            mark,
+            session,
+            answer,
+        });
     }
 
     fn answer_waiting(&mut self) {
@@ -342,9 +356,10 @@ impl Turns {
             if !backend.has_reached(waiting.mark) {
                 return true;
             }
-            match waiting.flush {
-                Some(mark) => server.flushed(waiting.session, mark, true, now),
-                None => server.done(waiting.session, true, now),
+            match waiting.answer {
+                Answer::Flushed(mark) => server.flushed(waiting.session, mark, true, now),
+                Answer::Done => server.done(waiting.session, true, now),
+                Answer::Nothing => {}
             }
             false
         });

@@ -31,9 +31,13 @@ impl Screen {
         Ok(Self { terminal })
     }
 
-    /// Gives the terminal back for a while; [`Screen::enter`] takes it again.
-    pub(super) fn leave(&self) {
+    /// Gives the terminal back, does something, and takes it again.
+    pub(super) fn leave_for(&mut self, something: impl FnOnce()) -> io::Result<()> {
         restore();
+        something();
+        enable_raw_mode()?;
+        execute!(io::stdout(), EnterAlternateScreen)?;
+        self.terminal.clear()
     }
 }
 
