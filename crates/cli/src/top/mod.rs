@@ -148,7 +148,7 @@ impl Watch {
         match effect {
             Effect::Quit => return Ok(true),
             Effect::Nothing => {}
-            Effect::Redraw => self.screen.terminal.clear()?,
+            Effect::Redraw => self.screen.forget()?,
             Effect::Look => self.look_at_sites(),
             Effect::Suspend => self.suspend()?,
             Effect::Change(change) => {
