@@ -111,6 +111,11 @@ pub(crate) struct Waits {
 }
 
 impl Waits {
+    /// Whether there is nothing to wait for.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
     /// Whether somebody waits for an answer.
     pub(crate) fn is_urgent(&self) -> bool {
         self.list

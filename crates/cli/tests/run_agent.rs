@@ -243,3 +243,47 @@ fn a_rule_holds_for_lines_of_a_kind_that_comes_later() {
     );
     assert!(log.contains(" both stdout done\n"), "{log}");
 }
+
+#[test]
+fn lines_are_sampled_and_what_is_kept_tells_of_how_many_it_is_one() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let script = r#"echo ready; read line; i=0; while [ $i -lt 1000 ]; do i=$((i+1)); echo line $i; done;
+        echo '{"level":"warn","msg":"json"}'; echo '{"level":"warn","msg":"json"}' "#;
+    let words = ["sh", "-c", script].map(str::to_owned);
+    let mut child = command(dir.path(), &["--tee"], "", &words)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it runs");
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    assert_eq!(lines.next().and_then(Result::ok).as_deref(), Some("ready"));
+    let args = [
+        "sample",
+        "both",
+        "--callsite",
+        "stdout",
+        "--every",
+        "100",
+        "--run-dir",
+        "run",
+    ];
+    let told = support::run(dir.path(), &args);
+    assert!(told.status.success(), "{}", text(&told.stderr));
+    writeln!(child.stdin.take().expect("a pipe"), "go on").expect("it reads");
+    assert_eq!(lines.count(), 1_002);
+    assert!(wait(&mut child).success());
+    let log = read(&dir.path().join("both.log"));
+    let kept = log.lines().filter(|line| line.contains(" stdout line ")).count();
+    assert!((5..=15).contains(&kept), "{log}");
+    let marked = log
+        .lines()
+        .filter(|line| line.ends_with(" sample_every=100"))
+        .count();
+    // The first line of JSON is kept, too, as the first of its kind.
+    assert_eq!(marked, kept + 1, "{log}");
+    assert!(
+        log.contains(" WARN  both stdout json sample_every=100\n"),
+        "{log}"
+    );
+}

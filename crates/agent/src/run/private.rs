@@ -391,7 +391,7 @@ impl Turns {
         let quiet = now.saturating_duration_since(self.moved_at.max(ending.since));
         let total = now.saturating_duration_since(ending.since);
         *is_over |= quiet >= ending.patience.quiet || total >= ending.patience.total;
-        *is_over |= self.server.sessions().next().is_none() && !self.waits.is_urgent();
+        *is_over |= self.server.sessions().next().is_none() && self.waits.is_empty();
         if *is_over {
             ring(&ending.bell);
         }

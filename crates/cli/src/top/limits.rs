@@ -13,9 +13,6 @@ pub(super) const AGENT_PATIENCE_MS: u64 = 500;
 /// screen up at each look.
 pub(super) const AGENT_AWAY_MS: u64 = 5_000;
 
-/// How often keys and signals are looked for while the screen waits, in milliseconds: a signal is seen this late.
-pub(super) const LOOK_MS: u64 = 100;
-
 /// Rates of the past that are kept for the small curve.
 pub(super) const HISTORY: usize = 120;
 

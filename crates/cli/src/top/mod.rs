@@ -25,12 +25,13 @@ mod view;
 use crate::error::CliError;
 use crate::paint::ColorChoice;
 use args::TopArgs;
-use limits::LOOK_MS;
 use model::{Effect, Model, Tone};
 use nix::sys::signal::{SigSet, Signal, raise};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use paint::Palette;
 use ratatui::crossterm::event::{self, Event};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use screen::Screen;
 use source::Source;
 use std::io::{self, IsTerminal};
@@ -89,32 +90,57 @@ impl Watch {
     }
 
     /// Waits for a key, a signal or the next look; whether this is the end.
+    ///
+    /// The waiting is done here and not by the library that reads keys, which goes on reading without end when its
+    /// terminal has gone.
     fn wait(&mut self, signals: &SignalFd) -> Result<bool, CliError> {
         let left = self.look_at.saturating_duration_since(Instant::now());
-        let wait = match self.model.paused {
-            true => Duration::from_millis(LOOK_MS),
-            false => left.min(Duration::from_millis(LOOK_MS)),
-        };
-        if event::poll(wait)? {
-            let effect = match event::read()? {
-                Event::Key(key) => match input::command(key, &self.model.mode) {
-                    Some(command) => self.model.act(command),
-                    None => Effect::Nothing,
-                },
-                Event::Resize(..) => Effect::Redraw,
-                _ => Effect::Nothing,
+        let timeout: Option<Timespec> = (!self.model.paused).then(|| left.try_into().ok()).flatten();
+        let stdin = rustix::stdio::stdin();
+        let mut waited = [
+            PollFd::new(&stdin, PollFlags::IN),
+            PollFd::new(signals, PollFlags::IN),
+        ];
+        match poll(&mut waited, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(io::Error::from(errno).into()),
+        }
+        let [typed, signalled] = waited.map(|fd| fd.revents());
+        if typed.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
+            return Ok(true);
+        }
+        if !signalled.is_empty() && self.take_signals(signals)? {
+            return Ok(true);
+        }
+        if !typed.is_empty() {
+            while event::poll(Duration::ZERO)? {
+                let effect = match event::read()? {
+                    Event::Key(key) => input::command(key, &self.model.mode)
+                        .map_or(Effect::Nothing, |command| self.model.act(command)),
+                    _ => Effect::Nothing,
+                };
+                if self.follow(effect)? {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Does what signals want; whether this is the end.
+    fn take_signals(&mut self, signals: &SignalFd) -> Result<bool, CliError> {
+        while let Some(found) = signals.read_signal().ok().flatten() {
+            let number = i32::try_from(found.ssi_signo).unwrap_or(0);
+            let effect = match Signal::try_from(number) {
+                Ok(Signal::SIGWINCH) => Effect::Redraw,
+                Ok(Signal::SIGTSTP) => Effect::Suspend,
+                _ => Effect::Quit,
             };
             if self.follow(effect)? {
                 return Ok(true);
             }
         }
-        let arrived = signals.read_signal().ok().flatten();
-        let signal = arrived.and_then(|found| Signal::try_from(i32::try_from(found.ssi_signo).ok()?).ok());
-        match signal {
-            None => Ok(false),
-            Some(Signal::SIGTSTP) => self.follow(Effect::Suspend),
-            Some(_) => Ok(true),
-        }
+        Ok(false)
     }
 
     /// Does what a key wants outside of the model; whether this is the end.
@@ -122,7 +148,7 @@ impl Watch {
         match effect {
             Effect::Quit => return Ok(true),
             Effect::Nothing => {}
-            Effect::Redraw => self.screen.terminal.clear()?,
+            Effect::Redraw => self.screen.forget()?,
             Effect::Look => self.look_at_sites(),
             Effect::Suspend => self.suspend()?,
             Effect::Change(change) => {
@@ -166,10 +192,10 @@ impl Watch {
 
     /// Stops as the terminal's key would have done, with the terminal given back until it goes on.
     fn suspend(&mut self) -> Result<(), CliError> {
-        self.screen.leave();
         // A process can always stop itself; if not, it goes on, which is all that can be done.
-        let _ = raise(Signal::SIGSTOP);
-        self.screen = Screen::enter()?;
+        self.screen.leave_for(|| {
+            let _ = raise(Signal::SIGSTOP);
+        })?;
         self.look();
         Ok(())
     }
@@ -178,6 +204,7 @@ impl Watch {
 /// Signals that would end this with the terminal as it is are read instead.
 fn hold_signals() -> Result<SignalFd, CliError> {
     let held: SigSet = [
+        Signal::SIGWINCH,
         Signal::SIGINT,
         Signal::SIGTERM,
         Signal::SIGHUP,

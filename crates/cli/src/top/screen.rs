@@ -5,7 +5,7 @@ use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
-    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+    Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
 use std::io::{self, Stdout};
 use std::sync::Once;
@@ -26,14 +26,24 @@ impl Screen {
         if entered.is_err() {
             restore();
         }
-        let mut terminal = entered?;
-        terminal.clear()?;
-        Ok(Self { terminal })
+        Ok(Self { terminal: entered? })
     }
 
-    /// Gives the terminal back for a while; [`Screen::enter`] takes it again.
-    pub(super) fn leave(&self) {
+    /// Lets the next drawing draw everything. Not by the terminal's own function, which asks the terminal where its
+    /// cursor is, and not all of them answer.
+    pub(super) fn forget(&mut self) -> io::Result<()> {
+        execute!(io::stdout(), Clear(ClearType::All))?;
+        self.terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
+        Ok(())
+    }
+
+    /// Gives the terminal back, does something, and takes it again.
+    pub(super) fn leave_for(&mut self, something: impl FnOnce()) -> io::Result<()> {
         restore();
+        something();
+        enable_raw_mode()?;
+        execute!(io::stdout(), EnterAlternateScreen)?;
+        self.forget()
     }
 }
 

@@ -40,6 +40,8 @@ struct Agent {
     is_private: bool,
     client: Option<Client>,
     ask_again: Option<Instant>,
+    /// What there is to tell until then.
+    trouble: Option<String>,
 }
 
 impl Source {
@@ -177,13 +179,14 @@ impl Agent {
             is_private,
             client: None,
             ask_again: None,
+            trouble: None,
         }
     }
 
     /// Its sessions; `Err` with what there is to tell where it does not answer.
     fn sessions(&mut self) -> Result<Vec<SessionEntry>, Option<String>> {
         if self.ask_again.is_some_and(|at| Instant::now() < at) {
-            return Err(None);
+            return Err(self.trouble.clone());
         }
         match self.try_sessions() {
             Ok(entries) => Ok(entries),
@@ -191,7 +194,8 @@ impl Agent {
                 self.client = None;
                 self.ask_again = Some(Instant::now() + Duration::from_millis(AGENT_AWAY_MS));
                 let is_absent = matches!(error, AgentError::NoAgent { .. }) && !self.is_named;
-                Err((!is_absent).then(|| error.to_string()))
+                self.trouble = (!is_absent).then(|| error.to_string());
+                Err(self.trouble.clone())
             }
         }
     }
