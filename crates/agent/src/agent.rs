@@ -5,7 +5,6 @@
 
 mod asks;
 mod reload;
-mod waits;
 
 use crate::config::{AgentConfig, Process};
 use crate::error::AgentError;
@@ -19,6 +18,7 @@ use crate::rationing::Allowances;
 use crate::recorder::{Recorders, after_crash};
 use crate::routes::{NOBODY, Routes, key_of};
 use crate::server::{Asker, Event, Server, ServerOptions};
+use crate::waits::{Waits, Who};
 use logdrive_backend::{Backend, BackendError, BackendOptions, Stats, Stopped};
 use logdrive_ring::SharedSession;
 use std::collections::VecDeque;
@@ -28,7 +28,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
-use waits::{Waits, Who};
 
 /// The name under which the agent's own session lies in its run directory.
 const APP: &str = "agent";
@@ -147,7 +146,7 @@ impl Agent {
         for event in events {
             self.act(event);
         }
-        self.answer_waiting();
+        self.waits.answer(&self.backend, &mut self.server, Instant::now());
         self.numbers.count(self.server.counts());
         while let Ok(text) = self.said.1.try_recv() {
             self.backend.notice(text);
@@ -174,7 +173,12 @@ impl Agent {
                 session,
                 mark,
                 span_ns,
-            } => self.write_kept(session, mark, span_ns),
+            } => {
+                let sinks = self.sinks_of_number(session);
+                let whose = (session, mark);
+                self.waits
+                    .write_kept(&self.backend, whose, span_ns, sinks, Instant::now());
+            }
             Event::Bye { session } => {
                 self.numbers.leave(session);
                 self.backend.leave(session, None);

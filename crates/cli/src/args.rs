@@ -10,6 +10,7 @@ use crate::limits::LAST_RECORDS_MAX;
 use crate::paint::ColorChoice;
 use crate::run_args::RunArgs;
 use crate::tail_args::TailArgs;
+use crate::top::args::TopArgs;
 use clap::builder::Styles;
 use clap::builder::styling::{AnsiColor, Effects};
 use clap::{Args, Parser, Subcommand};
@@ -60,6 +61,7 @@ Examples:
   logdrive cat app.log --level warn     warnings and errors, in colour
   logdrive agent                        drains the logs of many processes in one place
   logdrive tail shop                    what all processes of a program log, as it comes
+  logdrive top                          who logs how much, and keys to change it
   logdrive ps                           which programs log, and what dead ones left
   logdrive level shop net=trace         changes levels while the program runs
   logdrive recover --all                brings what killed programs had logged into their logs
@@ -79,6 +81,7 @@ pub(crate) enum Command {
     Keeper(KeeperArgs),
     Cat(CatArgs),
     Tail(TailArgs),
+    Top(TopArgs),
     Ps(PsArgs),
     Stats(StatsArgs),
     Recover(RecoverArgs),

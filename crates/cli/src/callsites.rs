@@ -10,7 +10,7 @@ use crate::sessions::safe;
 use crate::table::{Side, Table, bytes_text, count_text};
 use logdrive_backend::control::{Action, Rule, Switchboard, is_off, selects};
 use logdrive_ring::CallsiteTotals;
-use logdrive_ring::control::{EVERY, KeyField, KeyedLimit, PER_KEY, PER_SECOND};
+use logdrive_ring::control::{ControlEntry, EVERY, KeyField, KeyedLimit, PER_KEY, PER_SECOND};
 use logdrive_ring::limits::CALLSITES_MAX;
 use logdrive_wire::Callsite;
 use serde::Serialize;
@@ -192,15 +192,7 @@ fn rows_of(session: &Live, before: &Totals, now: &Totals) -> Result<Vec<Row>, Cl
         };
         let (before, now) = (with_twin(before), with_twin(now));
         let rate = |before: u64, now: u64| now.saturating_sub(before) as f64 / seconds;
-        let switch = entry.switch();
-        let (state, by_rule) = state_of(
-            switch.control,
-            switch.parameter,
-            entry.base(),
-            id,
-            &callsite,
-            &rules,
-        );
+        let (state, by_rule) = state_of(entry, &callsite, &rules);
         Some(Row {
             app: session.app.clone(),
             pid: session.pid,
@@ -237,15 +229,21 @@ fn sum(own: CallsiteTotals, twin: CallsiteTotals, has_twin: bool) -> CallsiteTot
     }
 }
 
+/// What was counted for a callsite and the one under which its kept records go.
+pub(crate) fn with_twin(board: &dyn Switchboard, id: u32, twin: u32) -> CallsiteTotals {
+    let has_twin = twin != 0 && twin != id;
+    let of_twin = if has_twin {
+        board.totals(twin)
+    } else {
+        CallsiteTotals::default()
+    };
+    sum(board.totals(id), of_twin, has_twin)
+}
+
 /// The state in words, and whether a rule made it.
-fn state_of(
-    control: u32,
-    parameter: u64,
-    base: u32,
-    id: u32,
-    callsite: &Callsite,
-    rules: &[Rule],
-) -> (String, bool) {
+pub(crate) fn state_of(entry: &ControlEntry, callsite: &Callsite, rules: &[Rule]) -> (String, bool) {
+    let (id, base, switch) = (entry.id(), entry.base(), entry.switch());
+    let (control, parameter) = (switch.control, switch.parameter);
     let text = match control {
         EVERY => format!("1 of {parameter}"),
         PER_SECOND => format!("{parameter}/s"),
@@ -364,7 +362,7 @@ fn table_of(rows: &[Row], has_many: bool) -> Table {
     table
 }
 
-fn level_style(name: &str) -> Style {
+pub(crate) fn level_style(name: &str) -> Style {
     name.parse().map_or(Style::Plain, Style::Level)
 }
 
@@ -388,7 +386,7 @@ fn state_cell(row: &Row) -> (Style, String) {
 }
 
 /// Few are shown as they are: one in ten seconds is not none.
-fn rate_text(rate: f64) -> String {
+pub(crate) fn rate_text(rate: f64) -> String {
     if rate == 0.0 || rate >= 9.95 {
         count_text(rate.round() as u64)
     } else {

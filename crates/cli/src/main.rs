@@ -34,6 +34,7 @@ mod stats;
 mod table;
 mod tail;
 mod tail_args;
+mod top;
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -62,6 +63,7 @@ fn run(cli: &Cli) -> Result<ExitCode, CliError> {
         Command::Keeper(args) => agent::keep(args),
         Command::Cat(args) => cat::run(args, cli.color),
         Command::Tail(args) => tail::run(args, cli.color).map(|()| true),
+        Command::Top(args) => top::run(args, cli.color).map(|()| true),
         Command::Ps(args) => ps::run(args, cli.color).map(|()| true),
         Command::Stats(args) => stats::run(args, cli.color).map(|()| true),
         Command::Recover(args) => recover::run(args, cli.color),

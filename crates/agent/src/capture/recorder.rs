@@ -6,8 +6,9 @@
 use super::json::Object;
 use super::lines::{Line, Piece};
 use super::{ansi, level};
-use logdrive_ring::clock::ticks_of;
-use logdrive_ring::control::{ControlEntry, OFF, OFF_COUNTED, ON};
+use logdrive_backend::control::switch_of;
+use logdrive_ring::clock::{ticks_of, unix_ns};
+use logdrive_ring::control::{ControlEntry, OFF, OFF_COUNTED, ON, settle};
 use logdrive_ring::local::{self, Clock, Wrote};
 use logdrive_ring::{ClockSource, DropReason, FullPolicy, Put, RingError, Session};
 use logdrive_wire::kind::FieldKind;
@@ -283,10 +284,25 @@ impl Recorder {
         let control = if on { ON } else { OFF_COUNTED };
         let bytes = callsite.encode().ok()?;
         let entry = self.session.register(&bytes, control).ok();
-        if entry.is_none() {
-            local::count_drop(DropReason::NoCallsite);
+        match entry {
+            Some(entry) => self.settle(entry, callsite),
+            None => drop(local::count_drop(DropReason::NoCallsite)),
         }
         entry
+    }
+
+    /// Switches a callsite that is new as the rules say that were made before it was.
+    fn settle(&self, entry: &ControlEntry, callsite: &Callsite) {
+        let file = self.session.rules();
+        settle(
+            entry,
+            || file.sequence(),
+            |base| {
+                // Damaged rules are none; the drain says so.
+                let rules = file.read().map_or(Vec::new(), |(_, rules)| rules);
+                switch_of(&rules, entry.id(), callsite, base, OFF_COUNTED, unix_ns())
+            },
+        );
     }
 }
 

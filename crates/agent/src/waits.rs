@@ -4,14 +4,17 @@
 //! Nobody waits for ever: when none of its sinks has moved for five seconds, it could not be done.
 
 use crate::limits::WAIT_NO_PROGRESS_MS;
-use crate::server::Asker;
+use crate::server::{Asker, Server};
 use logdrive_backend::{Backend, DumpAnswer};
+use logdrive_ring::SharedSession;
+use logdrive_wire::agent::{Refused, RefusedCode};
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::time::{Duration, Instant};
 
 /// Whoever waits.
 #[derive(Debug)]
-pub(super) enum Who {
+pub(crate) enum Who {
     /// A process, for a mark of its own.
     Flush { session: u64, mark: u64 },
     /// A process, to end.
@@ -35,12 +38,29 @@ impl Who {
 
 /// A dump that was asked for.
 #[derive(Debug)]
-pub(super) struct Dumped {
-    pub(super) session: u64,
-    pub(super) pid: u32,
+pub(crate) struct Dumped {
+    session: u64,
+    pid: u32,
     /// Its number at the backend.
-    pub(super) dump: u64,
-    pub(super) answer: Option<DumpAnswer>,
+    dump: u64,
+    answer: Option<DumpAnswer>,
+}
+
+impl Dumped {
+    /// Begins to write what is kept of the process of a session, so many nanoseconds back or all, because a tool wants it.
+    pub(crate) fn start(backend: &Backend, session: &SharedSession, span_ns: u64) -> Self {
+        Self {
+            session: session.id(),
+            pid: session.peer().pid,
+            dump: backend.start_dump(session.id(), span_of(span_ns), "of a command".to_owned()),
+            answer: None,
+        }
+    }
+}
+
+/// How far back, as a message says it.
+pub(crate) fn span_of(span_ns: u64) -> Option<Duration> {
+    (span_ns > 0).then(|| Duration::from_nanos(span_ns))
 }
 
 /// What is waited for.
@@ -104,7 +124,7 @@ impl Waiting {
 
 /// All that wait.
 #[derive(Debug, Default)]
-pub(super) struct Waits {
+pub(crate) struct Waits {
     list: Vec<Waiting>,
     /// What sinks had lost when a session was last told about it, or when it came.
     lost: BTreeMap<u64, Vec<u64>>,
@@ -112,25 +132,25 @@ pub(super) struct Waits {
 
 impl Waits {
     /// Whether somebody waits for an answer.
-    pub(super) fn is_urgent(&self) -> bool {
+    pub(crate) fn is_urgent(&self) -> bool {
         self.list
             .iter()
             .any(|waiting| !matches!(waiting.who, Who::Left { .. }))
     }
 
     /// A session has come: what was lost before is not its own.
-    pub(super) fn begin(&mut self, session: u64, backend: &Backend) {
+    pub(crate) fn begin(&mut self, session: u64, backend: &Backend) {
         self.lost.insert(session, backend.lost());
     }
 
     /// A session has gone.
-    pub(super) fn end(&mut self, session: u64) {
+    pub(crate) fn end(&mut self, session: u64) {
         self.lost.remove(&session);
     }
 
     /// Waits for all that was committed before to be written to these sinks, after a dump where there is one, and to be
     /// durable with `sync`.
-    pub(super) fn add(&mut self, who: Who, sinks: u32, dump: Option<u64>, sync: bool, now: Instant) {
+    pub(crate) fn add(&mut self, who: Who, sinks: u32, dump: Option<u64>, sync: bool, now: Instant) {
         self.list.push(Waiting {
             who,
             sinks,
@@ -142,8 +162,41 @@ impl Waits {
         });
     }
 
-    /// Those that wait no more, each with whether it was done.
-    pub(super) fn take_done(&mut self, backend: &Backend, now: Instant) -> Vec<(Who, bool)> {
+    /// A process wants what is kept of it written, so many nanoseconds back or all, and waits for its mark.
+    pub(crate) fn write_kept(
+        &mut self,
+        backend: &Backend,
+        (session, mark): (u64, u64),
+        span_ns: u64,
+        sinks: u32,
+        now: Instant,
+    ) {
+        let because = "the program asked for it".to_owned();
+        let dump = backend.start_dump(session, span_of(span_ns), because);
+        self.add(Who::Flush { session, mark }, sinks, Some(dump), false, now);
+    }
+
+    /// Tells those who need not wait any more what came of it.
+    pub(crate) fn answer(&mut self, backend: &Backend, server: &mut Server, now: Instant) {
+        for (who, sinks, done) in self.take_done(backend, now) {
+            match who {
+                Who::Flush { session, mark } => server.flushed(session, mark, done, now),
+                Who::Bye { session } => {
+                    server.done(session, done, now);
+                    self.end(session);
+                    // What could not be written so far is still in memory that somebody has to have.
+                    self.add(Who::Left { session }, sinks, None, false, now);
+                }
+                Who::Left { session } => server.release(session),
+                Who::Dump { asker, of } if done => server.answer(asker, &told(&of), now),
+                Who::Files { asker, text } if done => server.answer(asker, &text, now),
+                Who::Dump { asker, .. } | Who::Files { asker, .. } => server.refuse(asker, stuck(), now),
+            }
+        }
+    }
+
+    /// Those that wait no more, each with its sinks and whether it was done.
+    fn take_done(&mut self, backend: &Backend, now: Instant) -> Vec<(Who, u32, bool)> {
         let mut done = Vec::new();
         let mut at = 0;
         while let Some(waiting) = self.list.get_mut(at) {
@@ -156,7 +209,7 @@ impl Waits {
                 .who
                 .session()
                 .is_none_or(|session| !self.has_lost(session, waiting.sinks, backend.lost()));
-            done.push((waiting.who, reached && whole));
+            done.push((waiting.who, waiting.sinks, reached && whole));
         }
         done
     }
@@ -172,5 +225,27 @@ impl Waits {
         let has = lost.iter().enumerate().any(has_lost);
         *before = lost;
         has
+    }
+}
+
+/// `SESSION PID RECORDS` for each session; `-` where nothing is kept.
+fn told(of: &[Dumped]) -> String {
+    let mut text = String::new();
+    for dumped in of {
+        let records = match dumped.answer {
+            Some(DumpAnswer::Written(records)) => records.to_string(),
+            _ => "-".to_owned(),
+        };
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{} {} {records}", dumped.session, dumped.pid);
+    }
+    text
+}
+
+fn stuck() -> Refused {
+    Refused {
+        code: RefusedCode::Resources,
+        reason: "the sinks have taken nothing for five seconds".to_owned(),
+        advice: "look at the disk under the log files; what waits is written when it goes on".to_owned(),
     }
 }
