@@ -156,7 +156,7 @@ impl Agent {
         for event in events {
             self.act(event);
         }
-        self.answer_waiting();
+        self.waits.answer(&self.backend, &mut self.server, Instant::now());
         self.numbers.count(self.server.counts());
         while let Ok(text) = self.said.1.try_recv() {
             self.backend.notice(text);
@@ -183,7 +183,12 @@ impl Agent {
                 session,
                 mark,
                 span_ns,
-            } => self.write_kept(session, mark, span_ns),
+            } => {
+                let sinks = self.sinks_of_number(session);
+                let whose = (session, mark);
+                self.waits
+                    .write_kept(&self.backend, whose, span_ns, sinks, Instant::now());
+            }
             Event::Bye { session } => {
                 self.numbers.leave(session);
                 self.backend.leave(session, None);

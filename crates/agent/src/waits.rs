@@ -4,9 +4,12 @@
 //! Nobody waits for ever: when none of its sinks has moved for five seconds, it could not be done.
 
 use crate::limits::WAIT_NO_PROGRESS_MS;
-use crate::server::Asker;
+use crate::server::{Asker, Server};
 use logdrive_backend::{Backend, DumpAnswer};
+use logdrive_ring::SharedSession;
+use logdrive_wire::agent::{Refused, RefusedCode};
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::time::{Duration, Instant};
 
 /// Whoever waits.
@@ -36,11 +39,28 @@ impl Who {
 /// A dump that was asked for.
 #[derive(Debug)]
 pub(crate) struct Dumped {
-    pub(crate) session: u64,
-    pub(crate) pid: u32,
+    session: u64,
+    pid: u32,
     /// Its number at the backend.
-    pub(crate) dump: u64,
-    pub(crate) answer: Option<DumpAnswer>,
+    dump: u64,
+    answer: Option<DumpAnswer>,
+}
+
+impl Dumped {
+    /// Begins to write what is kept of the process of a session, so many nanoseconds back or all, because a tool wants it.
+    pub(crate) fn start(backend: &Backend, session: &SharedSession, span_ns: u64) -> Self {
+        Self {
+            session: session.id(),
+            pid: session.peer().pid,
+            dump: backend.start_dump(session.id(), span_of(span_ns), "of a command".to_owned()),
+            answer: None,
+        }
+    }
+}
+
+/// How far back, as a message says it.
+pub(crate) fn span_of(span_ns: u64) -> Option<Duration> {
+    (span_ns > 0).then(|| Duration::from_nanos(span_ns))
 }
 
 /// What is waited for.
@@ -111,11 +131,6 @@ pub(crate) struct Waits {
 }
 
 impl Waits {
-    /// Whether there is nothing to wait for.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.list.is_empty()
-    }
-
     /// Whether somebody waits for an answer.
     pub(crate) fn is_urgent(&self) -> bool {
         self.list
@@ -147,8 +162,41 @@ impl Waits {
         });
     }
 
-    /// Those that wait no more, each with whether it was done.
-    pub(crate) fn take_done(&mut self, backend: &Backend, now: Instant) -> Vec<(Who, bool)> {
+    /// A process wants what is kept of it written, so many nanoseconds back or all, and waits for its mark.
+    pub(crate) fn write_kept(
+        &mut self,
+        backend: &Backend,
+        (session, mark): (u64, u64),
+        span_ns: u64,
+        sinks: u32,
+        now: Instant,
+    ) {
+        let because = "the program asked for it".to_owned();
+        let dump = backend.start_dump(session, span_of(span_ns), because);
+        self.add(Who::Flush { session, mark }, sinks, Some(dump), false, now);
+    }
+
+    /// Tells those who need not wait any more what came of it.
+    pub(crate) fn answer(&mut self, backend: &Backend, server: &mut Server, now: Instant) {
+        for (who, sinks, done) in self.take_done(backend, now) {
+            match who {
+                Who::Flush { session, mark } => server.flushed(session, mark, done, now),
+                Who::Bye { session } => {
+                    server.done(session, done, now);
+                    self.end(session);
+                    // What could not be written so far is still in memory that somebody has to have.
+                    self.add(Who::Left { session }, sinks, None, false, now);
+                }
+                Who::Left { session } => server.release(session),
+                Who::Dump { asker, of } if done => server.answer(asker, &told(&of), now),
+                Who::Files { asker, text } if done => server.answer(asker, &text, now),
+                Who::Dump { asker, .. } | Who::Files { asker, .. } => server.refuse(asker, stuck(), now),
+            }
+        }
+    }
+
+    /// Those that wait no more, each with its sinks and whether it was done.
+    fn take_done(&mut self, backend: &Backend, now: Instant) -> Vec<(Who, u32, bool)> {
         let mut done = Vec::new();
         let mut at = 0;
         while let Some(waiting) = self.list.get_mut(at) {
@@ -161,7 +209,7 @@ impl Waits {
                 .who
                 .session()
                 .is_none_or(|session| !self.has_lost(session, waiting.sinks, backend.lost()));
-            done.push((waiting.who, reached && whole));
+            done.push((waiting.who, waiting.sinks, reached && whole));
         }
         done
     }
@@ -180,7 +228,24 @@ impl Waits {
     }
 }
 
-/// The time before a dump that it is to have; `None` for all of it.
-pub(crate) fn span_of(span_ns: u64) -> Option<Duration> {
-    (span_ns > 0).then(|| Duration::from_nanos(span_ns))
+/// `SESSION PID RECORDS` for each session; `-` where nothing is kept.
+fn told(of: &[Dumped]) -> String {
+    let mut text = String::new();
+    for dumped in of {
+        let records = match dumped.answer {
+            Some(DumpAnswer::Written(records)) => records.to_string(),
+            _ => "-".to_owned(),
+        };
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{} {} {records}", dumped.session, dumped.pid);
+    }
+    text
+}
+
+fn stuck() -> Refused {
+    Refused {
+        code: RefusedCode::Resources,
+        reason: "the sinks have taken nothing for five seconds".to_owned(),
+        advice: "look at the disk under the log files; what waits is written when it goes on".to_owned(),
+    }
 }

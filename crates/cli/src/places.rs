@@ -8,6 +8,7 @@ use crate::error::CliError;
 use crate::limits::AGENT_PATIENCE_MS;
 use crate::sessions::{dirs_text, find_all, run_dirs, safe};
 use logdrive_agent::config::Places as AgentPlaces;
+use logdrive_agent::run::private_sockets;
 use logdrive_agent::{AgentError, Client};
 use logdrive_backend::{RecoverableSink, sinks_from_text};
 use logdrive_ring::{Found, SessionView};
@@ -171,6 +172,7 @@ impl Places {
     /// All sessions that are there now.
     pub(crate) fn find(&mut self) -> Result<Vec<Located>, CliError> {
         let mut all: Vec<Located> = find_all(&self.dirs)?.into_iter().map(Located::from).collect();
+        self.find_private_agents();
         for agent in &mut self.agents {
             match agent.sessions() {
                 Ok(sessions) => {
@@ -184,6 +186,16 @@ impl Places {
             }
         }
         Ok(all)
+    }
+
+    /// Commands under `logdrive run` have agents of their own, beside the sessions.
+    fn find_private_agents(&mut self) {
+        let sockets = self.dirs.iter().flat_map(|dir| private_sockets(dir));
+        for socket in sockets.map(|socket| absolute(&socket)) {
+            if !self.agents.iter().any(|agent| agent.socket == socket) {
+                self.agents.push(AgentPlace::new(socket));
+            }
+        }
     }
 
     /// Opens a session.

@@ -3,16 +3,12 @@
 use super::{Agent, describe};
 use crate::config::Process;
 use crate::server::{Asker, Request};
-use crate::waits::{Dumped, Who, span_of};
-use logdrive_backend::{DumpAnswer, SinkOptions, sinks_to_text};
+use crate::waits::{Dumped, Who};
+use logdrive_backend::{SinkOptions, sinks_to_text};
 use logdrive_ring::{Peer, SharedSession};
 use logdrive_wire::agent::{Refused, RefusedCode};
-use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Instant;
-
-/// What the log gives as the reason of a dump that a tool asks for.
-const BECAUSE_COMMAND: &str = "of a command";
 
 impl Agent {
     /// Answers a tool, now or when it is done.
@@ -41,31 +37,14 @@ impl Agent {
     }
 
     fn dump(&mut self, asker: Asker, sessions: &[Arc<SharedSession>], span_ns: u64) {
-        let span = span_of(span_ns);
         let mut sinks = 0;
         let mut of = Vec::new();
         for session in sessions {
             sinks |= self.sinks_of(session);
-            of.push(Dumped {
-                session: session.id(),
-                pid: session.peer().pid,
-                dump: self
-                    .backend
-                    .start_dump(session.id(), span, BECAUSE_COMMAND.to_owned()),
-                answer: None,
-            });
+            of.push(Dumped::start(&self.backend, session, span_ns));
         }
         self.waits
             .add(Who::Dump { asker, of }, sinks, None, false, Instant::now());
-    }
-
-    /// A process wants what is kept of it written.
-    pub(super) fn write_kept(&mut self, session: u64, mark: u64, span_ns: u64) {
-        let because = "the program asked for it".to_owned();
-        let dump = self.backend.start_dump(session, span_of(span_ns), because);
-        let sinks = self.sinks_of_number(session);
-        let who = Who::Flush { session, mark };
-        self.waits.add(who, sinks, Some(dump), false, Instant::now());
     }
 
     fn tell_files(&mut self, asker: Asker, session: u64, written: bool) {
@@ -103,29 +82,6 @@ impl Agent {
             .collect()
     }
 
-    /// Tells those who wait what came of it.
-    pub(super) fn answer_waiting(&mut self) {
-        let now = Instant::now();
-        for (who, done) in self.waits.take_done(&self.backend, now) {
-            match who {
-                Who::Flush { session, mark } => self.server.flushed(session, mark, done, now),
-                Who::Bye { session } => {
-                    let sinks = self.sinks_of_number(session);
-                    self.server.done(session, done, now);
-                    self.waits.end(session);
-                    // What could not be written so far is still in memory that somebody has to have.
-                    self.waits.add(Who::Left { session }, sinks, None, false, now);
-                }
-                Who::Left { session } => self.server.release(session),
-                Who::Dump { asker, of } if done => self.server.answer(asker, &told(&of), now),
-                Who::Files { asker, text } if done => self.server.answer(asker, &text, now),
-                Who::Dump { asker, .. } | Who::Files { asker, .. } => {
-                    self.server.refuse(asker, stuck(), now);
-                }
-            }
-        }
-    }
-
     /// A tool that wants the configuration to be read again. The owner does it, and [answers](Agent::answer_reload).
     pub fn take_reload(&mut self) -> Option<Asker> {
         self.reloads.pop_front()
@@ -156,20 +112,6 @@ fn process_of(session: &SharedSession) -> Process<'_> {
     }
 }
 
-/// `SESSION PID RECORDS` for each session; `-` where nothing is kept.
-fn told(of: &[Dumped]) -> String {
-    let mut text = String::new();
-    for dumped in of {
-        let records = match dumped.answer {
-            Some(DumpAnswer::Written(records)) => records.to_string(),
-            _ => "-".to_owned(),
-        };
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "{} {} {records}", dumped.session, dumped.pid);
-    }
-    text
-}
-
 fn gone(session: u64) -> Refused {
     unknown(format!("there is no session {session} any more"))
 }
@@ -179,13 +121,5 @@ fn unknown(reason: String) -> Refused {
         code: RefusedCode::UnknownSession,
         reason,
         advice: "`logdrive ps` lists the sessions there are".to_owned(),
-    }
-}
-
-fn stuck() -> Refused {
-    Refused {
-        code: RefusedCode::Resources,
-        reason: "the sinks have taken nothing for five seconds".to_owned(),
-        advice: "look at the disk under the log files; what waits is written when it goes on".to_owned(),
     }
 }

@@ -10,11 +10,11 @@ use crate::config::Limits;
 use crate::error::AgentError;
 use crate::limits::{TURN_MS, WAIT_TURN_MS};
 use crate::place::PlaceLock;
-use crate::server::{Asker, Event, Server, ServerOptions, refused};
-use crate::waits::{Waits, Who, span_of};
+use crate::server::{Asker, Event, Request, Server, ServerOptions, refused};
+use crate::waits::{Dumped, Waits, Who};
 use logdrive_backend::{Backend, BackendError, BackendOptions};
-use logdrive_ring::SharedSession;
 use logdrive_ring::channel::Channel;
+use logdrive_ring::{Peer, SharedSession};
 use logdrive_wire::Level;
 use logdrive_wire::agent::RefusedCode;
 use rustix::io::Errno;
@@ -32,11 +32,11 @@ use std::time::{Duration, Instant};
 /// What the directories of private agents are called: `run-4711.agent`.
 const PLACE: (&str, &str) = ("run-", ".agent");
 
+/// The bits of all sinks.
+const ALL: u32 = u32::MAX;
+
 /// The socket in such a directory.
 const SOCKET: &str = "agent.sock";
-
-/// All sinks of the backend, by their bits: those of the command are for everybody.
-const ALL_SINKS: u32 = u32::MAX;
 
 /// Bytes of a path that a socket may have; with one for its end.
 const SOCKET_PATH_BYTES_MAX: usize = 107;
@@ -289,33 +289,38 @@ impl Turns {
             {
                 self.act(event);
             }
-            self.answer_waiting();
+            self.waits.answer(&self.backend, &mut self.server, Instant::now());
             self.look_for_end();
         }
         self.tell_of_the_left();
     }
 
     fn act(&mut self, event: Event) {
+        let now = Instant::now();
         match event {
             Event::Joined(session) | Event::Adopted { session, .. } => {
                 self.waits.begin(session.id(), &self.backend);
                 self.backend.join(session);
             }
             Event::Bell => self.backend.wake(),
+            Event::Keep { session, keep } => self.backend.keep(session, keep),
             Event::Flush {
                 session,
                 mark,
                 durable,
-            } => self.wait(Who::Flush { session, mark }, None, durable),
-            Event::Keep { session, keep } => self.backend.keep(session, keep),
+            } => self
+                .waits
+                .add(Who::Flush { session, mark }, ALL, None, durable, now),
             Event::WriteKept {
                 session,
                 mark,
                 span_ns,
-            } => self.write_kept(session, mark, span_ns),
+            } => self
+                .waits
+                .write_kept(&self.backend, (session, mark), span_ns, ALL, now),
             Event::Bye { session } => {
                 self.backend.leave(session, None);
-                self.wait(Who::Bye { session }, None, false);
+                self.waits.add(Who::Bye { session }, ALL, None, false, now);
             }
             Event::Left { session, end } => {
                 let text = end.describe(&session);
@@ -324,52 +329,42 @@ impl Turns {
                 }
                 self.waits.end(session.id());
                 self.backend.leave(session.id(), Some(text));
-                let who = Who::Left {
-                    session: session.id(),
-                };
-                self.wait(who, None, false);
             }
-            Event::Request { asker, .. } => self.refuse(asker),
+            Event::Request { asker, peer, request } => self.answer(asker, peer, &request),
             Event::Notice(text) => self.backend.notice(text),
         }
     }
 
-    fn wait(&mut self, who: Who, dump: Option<u64>, durable: bool) {
-        self.waits.add(who, ALL_SINKS, dump, durable, Instant::now());
-    }
-
-    /// What a session keeps in memory is to be written.
-    fn write_kept(&mut self, session: u64, mark: u64, span_ns: u64) {
-        let because = "the program asked for it".to_owned();
-        let dump = self.backend.start_dump(session, span_of(span_ns), because);
-        self.wait(Who::Flush { session, mark }, Some(dump), false);
-    }
-
-    fn answer_waiting(&mut self) {
+    fn answer(&mut self, asker: Asker, peer: Peer, request: &Request) {
         let now = Instant::now();
-        for (who, done) in self.waits.take_done(&self.backend, now) {
-            match who {
-                Who::Flush { session, mark } => self.server.flushed(session, mark, done, now),
-                Who::Bye { session } => {
-                    self.server.done(session, done, now);
-                    self.waits.end(session);
-                    // What could not be written so far is still in memory that somebody has to have.
-                    self.wait(Who::Left { session }, None, false);
-                }
-                Who::Left { session } => self.server.release(session),
-                Who::Dump { asker, .. } | Who::Files { asker, .. } => self.refuse(asker),
+        let (sessions, span_ns) = match request {
+            Request::Files { written, .. } => {
+                let config = self.backend.session().buffers().config();
+                let text = String::from_utf8_lossy(&config).into_owned();
+                return match written {
+                    true => self.waits.add(Who::Files { asker, text }, ALL, None, false, now),
+                    false => self.server.answer(asker, &text, now),
+                };
             }
-        }
-    }
-
-    /// Tools have nothing to ask for here.
-    fn refuse(&mut self, asker: Asker) {
-        let why = refused(
-            RefusedCode::NotAllowed,
-            "this is the private agent of one command",
-            "ask `logdrive top` or `logdrive ps` instead",
-        );
-        self.server.refuse(asker, why, Instant::now());
+            Request::Dump { app, span_ns } => (self.server.sessions_of(peer, app), *span_ns),
+            Request::DumpSession { session, span_ns } => {
+                let session = self.server.session(*session).map(Arc::clone);
+                (session.into_iter().collect(), *span_ns)
+            }
+            Request::Stats | Request::Reload => {
+                let why = refused(
+                    RefusedCode::NotAllowed,
+                    "this is the private agent of one command",
+                    "ask `logdrive top` or `logdrive ps` instead",
+                );
+                return self.server.refuse(asker, why, now);
+            }
+        };
+        let of = sessions
+            .iter()
+            .map(|session| Dumped::start(&self.backend, session, span_ns));
+        let of = of.collect();
+        self.waits.add(Who::Dump { asker, of }, ALL, None, false, now);
     }
 
     /// Once the command has ended: it is over when all its sessions have ended, or those that are left have been quiet
@@ -391,7 +386,7 @@ impl Turns {
         let quiet = now.saturating_duration_since(self.moved_at.max(ending.since));
         let total = now.saturating_duration_since(ending.since);
         *is_over |= quiet >= ending.patience.quiet || total >= ending.patience.total;
-        *is_over |= self.server.sessions().next().is_none() && self.waits.is_empty();
+        *is_over |= self.server.sessions().next().is_none() && !self.waits.is_urgent();
         if *is_over {
             ring(&ending.bell);
         }
