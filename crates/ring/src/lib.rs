@@ -101,6 +101,8 @@ pub use session_memory::SessionMemory;
 pub use shared_session::{SharedOptions, SharedSession};
 #[cfg(loom)]
 pub use sync::{ENDS, WEAKENED};
+#[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
+pub use sys::close_inherited;
 pub use sys::user_id;
 #[cfg(not(loom))]
 pub use view::{Found, SessionView, find_sessions};

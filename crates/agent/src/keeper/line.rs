@@ -6,6 +6,7 @@ use crate::error::AgentError;
 use crate::limits::{KEEPER_CONNECT_MS, KEEPER_LIST_MS, KEEPER_RETRY_MS, KEEPER_START_MS, RINGS_PER_PACKET};
 use logdrive_ring::channel::{Channel, Received, into_files};
 use logdrive_ring::{FullPolicy, Peer, SessionMemory, SharedOptions, SharedSession};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -88,6 +89,9 @@ impl KeeperLine {
     /// Makes sure that there is a keeper; `true` when it is a new one, which has to be shown everything. Looks at most some
     /// times a second, and waits for nobody.
     pub(crate) fn mend(&mut self, now: Instant) -> Result<bool, AgentError> {
+        if self.channel.as_ref().is_some_and(has_hung_up) {
+            self.lose();
+        }
         if self.channel.is_some() || now < self.retry_at {
             return Ok(false);
         }
@@ -236,6 +240,15 @@ impl KeeperLine {
         self.channel = None;
         self.shown.clear();
     }
+}
+
+/// Whether the keeper has ended. It says nothing that it is not asked for.
+fn has_hung_up(channel: &Channel) -> bool {
+    let at_once = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    poll(&mut [PollFd::new(channel, PollFlags::IN)], Some(&at_once)).is_ok_and(|ready| ready > 0)
 }
 
 fn packet_of(kind: Kind, session: &SharedSession, has_process: bool) -> Packet {

@@ -616,3 +616,5 @@ fn cut(text: &str, bytes_max: usize) -> &str {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod vectors;
