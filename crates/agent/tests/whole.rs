@@ -146,7 +146,7 @@ fn what_killed_programs_have_logged_is_in_the_log_with_a_line_that_says_how_they
         }
         let pid = program.child.id();
         program.kill();
-        let word = format!("process {pid} of program was ended by signal 9 (SIGKILL)");
+        let word = format!("process {pid} of program was ended by signal 9 (SIGKILL); thread ");
         let deadline = Instant::now() + Duration::from_secs(20);
         loop {
             let text = std::fs::read_to_string(log_file(dir)).unwrap_or_default();

@@ -28,6 +28,8 @@ pub(crate) struct Reader {
     last: Option<u64>,
     /// The record at the front; only valid when `time_ticks` is not [`NO_RECORD`].
     pub(crate) head: RecordHeader,
+    /// The time of the newest record that was looked at.
+    newest_ticks: u64,
     pub(crate) thread_id: u64,
     pub(crate) thread_name: String,
     pub(crate) quarantined: bool,
@@ -61,6 +63,7 @@ impl Reader {
             taken: 0,
             observed: 0,
             last: None,
+            newest_ticks: 0,
             head: NOTHING,
             quarantined: false,
         }
@@ -110,6 +113,11 @@ impl Reader {
         })
     }
 
+    /// When its thread wrote last, as far as it was read; 0 for never.
+    pub(crate) fn newest_ticks(&self) -> u64 {
+        self.newest_ticks
+    }
+
     /// Whether there is something left to take.
     pub(crate) fn has_more(&self) -> bool {
         !self.quarantined && (self.head.time_ticks != NO_RECORD || self.pending_bytes().unwrap_or(0) > 0)
@@ -155,6 +163,7 @@ impl Reader {
                 let header = RecordHeader::decode(bytes).map_err(|cause| self.broken(cause))?;
                 if header.length_bytes as usize <= front.len() {
                     let time_ticks = header.time_ticks.min(self.latest_ticks);
+                    self.newest_ticks = time_ticks;
                     self.head = RecordHeader { time_ticks, ..header };
                     return Ok(());
                 }

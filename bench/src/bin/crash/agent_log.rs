@@ -16,7 +16,7 @@ pub(crate) type Lines = BTreeMap<(u64, u64), u64>;
 const LEFT: usize = 4;
 
 /// What a drain says when records are missing or damaged; nothing of it is to be in this log.
-const BAD_NEWS: [&str; 5] = ["damaged", "dropped", "unknown callsite", "missing", "cannot"];
+const BAD_NEWS: [&str; 4] = ["damaged", " records dropped", "unknown callsite", "cannot"];
 
 /// The log.
 pub(crate) struct AgentLog {
@@ -151,7 +151,7 @@ impl AgentLog {
         let ended = notice.strip_prefix("process ").and_then(|rest| {
             let (pid, rest) = rest.split_once(' ')?;
             rest.contains("was ended by signal 9")
-                .then(|| pid.parse().ok())
+                .then(|| pid.parse::<u32>().ok())
                 .flatten()
         });
         self.ended.extend(ended);

@@ -47,6 +47,12 @@ impl Drain {
 
     /// Gap lines for drops that their own thread has not told: it ended, is quiet, or never had a ring.
     pub(crate) fn tell_drops(&mut self) {
+        for number in 0..self.outlets.len() {
+            // A sink that was too slow and has room again, while nothing more comes for it.
+            if self.outlets[number].has_untold() {
+                self.make_room(number, Level::Info);
+            }
+        }
         for number in 0..self.feeds.len() {
             self.tell_drops_of(number, false);
         }

@@ -111,6 +111,20 @@ impl Drain {
         self.readers.iter_mut().filter(of_it).for_each(Reader::finish);
     }
 
+    /// The thread of a session whose record is the newest.
+    fn last_thread_of(&self, number: usize) -> Option<String> {
+        let of_it = |reader: &&Reader| reader.feed == number && reader.newest_ticks() > 0;
+        let last = self
+            .readers
+            .iter()
+            .filter(of_it)
+            .max_by_key(|reader| reader.newest_ticks())?;
+        Some(match last.thread_name.as_str() {
+            "" => last.thread_id.to_string(),
+            name => format!("{name} ({})", last.thread_id),
+        })
+    }
+
     /// Forgets sessions that are over and drained, with what is to be said of them; `false` while one is not drained.
     pub(super) fn let_go(&mut self) -> bool {
         let mut all = true;
@@ -128,7 +142,10 @@ impl Drain {
             }
             self.tell_drops_of(number, true);
             self.leave_rations(number);
-            if let Some(Some(text)) = self.feeds[number].as_ref().and_then(|feed| feed.leaving.clone()) {
+            if let Some(Some(mut text)) = self.feeds[number].as_ref().and_then(|feed| feed.leaving.clone()) {
+                if let Some(thread) = self.last_thread_of(number) {
+                    text.push_str(&format!("; thread {thread} was the last to write"));
+                }
                 self.tell_of(number, END_LEVEL, &text);
             }
             self.readers.retain(|reader| reader.feed != number);
