@@ -64,17 +64,14 @@ func (h *Handler) Enabled(_ gocontext.Context, level slog.Level) bool {
 	return h.logger.core.enabled(Level(levelOf(level)))
 }
 
-// attrsOnStack is how many fields a record has without an allocation; there are as many bytes as in a large struct.
-const attrsOnStack = 24
-
 // Handle writes a record. It returns no error: what cannot be kept is counted.
 func (h *Handler) Handle(ctx gocontext.Context, record slog.Record) error {
-	var room [attrsOnStack]Field
-	fields := room[:0]
+	made := scratches.Get().(*scratch)
+	defer made.free()
 	message, level := record.Message, levelOf(record.Level)
 	if h.options.FromContext != nil {
 		for _, attr := range h.options.FromContext(ctx) {
-			fields = h.add(fields, h.groups, attr)
+			h.add(made, h.groups, attr)
 		}
 	}
 	if h.options.ReplaceAttr != nil {
@@ -82,13 +79,13 @@ func (h *Handler) Handle(ctx gocontext.Context, record slog.Record) error {
 	}
 	if record.Time.IsZero() {
 		// The record has no time of its own; the line shows that of the ring.
-		fields = append(fields, Field{key: slog.TimeKey, kind: wire.None})
+		made.fields = append(made.fields, Field{key: slog.TimeKey, kind: wire.None})
 	}
 	record.Attrs(func(attr slog.Attr) bool {
-		fields = h.add(fields, h.groups, attr)
+		h.add(made, h.groups, attr)
 		return true
 	})
-	h.logger.logAt(record.PC, level, message, fields)
+	h.logger.logAt(record.PC, level, message, made.fields)
 	return nil
 }
 
@@ -106,77 +103,88 @@ func (h *Handler) replaceOwn(message string, level slog.Level) (string, wire.Lev
 }
 
 // add appends an attribute as fields. What is empty is left out, as package slog wants it.
-func (h *Handler) add(to []Field, groups []string, attr slog.Attr) []Field {
+func (h *Handler) add(to *scratch, groups []string, attr slog.Attr) {
 	value := attr.Value
 	if value.Kind() == slog.KindLogValuer {
 		value = value.Resolve()
 	}
 	if value.Kind() == slog.KindGroup {
-		return h.addGroup(to, groups, attr.Key, value.Group())
+		h.addGroup(to, groups, attr.Key, value.Group())
+		return
 	}
 	if h.options.ReplaceAttr != nil {
 		replaced := h.options.ReplaceAttr(groups, slog.Attr{Key: attr.Key, Value: value})
 		attr.Key, value = replaced.Key, replaced.Value.Resolve()
 		if value.Kind() == slog.KindGroup {
-			return h.addGroup(to, groups, attr.Key, value.Group())
+			h.addGroup(to, groups, attr.Key, value.Group())
+			return
 		}
 	}
+	if field, ok := fieldOf(attr.Key, value); ok {
+		to.fields = append(to.fields, field)
+	}
+}
+
+// fieldOf is an attribute as a field; false for one that is empty.
+func fieldOf(key string, value slog.Value) (Field, bool) {
 	switch value.Kind() {
 	case slog.KindString:
-		return append(to, String(attr.Key, value.String()))
+		return String(key, value.String()), true
 	case slog.KindInt64:
-		return append(to, Int64(attr.Key, value.Int64()))
+		return Int64(key, value.Int64()), true
 	case slog.KindUint64:
-		return append(to, Uint64(attr.Key, value.Uint64()))
+		return Uint64(key, value.Uint64()), true
 	case slog.KindFloat64:
-		return append(to, Float64(attr.Key, value.Float64()))
+		return Float64(key, value.Float64()), true
 	case slog.KindBool:
-		return append(to, Bool(attr.Key, value.Bool()))
+		return Bool(key, value.Bool()), true
 	case slog.KindDuration:
-		return append(to, Duration(attr.Key, value.Duration()))
+		return Duration(key, value.Duration()), true
 	case slog.KindTime:
-		return append(to, Time(attr.Key, value.Time()))
+		return Time(key, value.Time()), true
 	}
-	any := value.Any()
-	if attr.Key == "" && any == nil {
-		return to
+	held := value.Any()
+	if key == "" && held == nil {
+		return Field{}, false
 	}
-	return append(to, Any(attr.Key, any))
+	return Any(key, held), true
 }
 
 // addGroup appends the attributes of a group; one without a name lends its attributes to what it lies in.
-func (h *Handler) addGroup(to []Field, groups []string, key string, attrs []slog.Attr) []Field {
+func (h *Handler) addGroup(to *scratch, groups []string, key string, attrs []slog.Attr) {
 	if key == "" {
 		for _, attr := range attrs {
-			to = h.add(to, groups, attr)
+			h.add(to, groups, attr)
 		}
-		return to
+		return
 	}
 	if h.options.ReplaceAttr != nil {
 		groups = append(groups[:len(groups):len(groups)], key)
 	}
-	before := len(to)
-	to = append(to, open(key))
+	before := len(to.fields)
+	to.fields = append(to.fields, open(key))
 	for _, attr := range attrs {
-		to = h.add(to, groups, attr)
+		h.add(to, groups, attr)
 	}
-	if len(to) == before+1 {
-		return to[:before]
+	if len(to.fields) == before+1 {
+		to.fields = to.fields[:before]
+		return
 	}
-	return append(to, closing)
+	to.fields = append(to.fields, closing)
 }
 
 // WithAttrs is a handler whose records bear these attributes, too. Their values are made ready now.
 func (h *Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	var fields []Field
+	scratch := scratches.Get().(*scratch)
+	defer scratch.free()
 	for _, attr := range attrs {
-		fields = h.add(fields, h.groups, attr)
+		h.add(scratch, h.groups, attr)
 	}
-	if len(fields) == 0 {
+	if len(scratch.fields) == 0 {
 		return h
 	}
 	made := *h
-	made.logger = h.logger.With(fields...)
+	made.logger = h.logger.With(scratch.fields...)
 	return &made
 }
 

@@ -16,12 +16,8 @@ const (
 	MessageBytesMax = 16384
 	// CallsiteBytesMax bounds a callsite: all strings at their limits are past any use.
 	CallsiteBytesMax = 65536
-	// TemplateNumberMax bounds a number in a template: wider padding is a way to fill a disk.
-	TemplateNumberMax = 1024
 	// SpansMax bounds the spans of a record: deeper nesting says nothing to a reader.
 	SpansMax = 64
 	// ValuesMax bounds the values of a dynamic record that are shown.
 	ValuesMax = 255
-	// CallsitesMax bounds the callsites of a session.
-	CallsitesMax = 65536
 )

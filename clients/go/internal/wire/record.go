@@ -28,9 +28,6 @@ func DecodeHeader(bytes []byte) (Header, error) {
 	if length < HeaderBytes || length > RecordBytesMax || length%8 != 0 {
 		return Header{}, fail(ErrLimit, "a record of %d bytes", length)
 	}
-	if header.CallsiteID >= CallsitesMax {
-		return Header{}, fail(ErrLimit, "callsite %d, below %d", header.CallsiteID, CallsitesMax)
-	}
 	return header, nil
 }
 
