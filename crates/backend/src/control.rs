@@ -24,7 +24,9 @@ use logdrive_ring::control::{
     ControlEntry, EVERY, KeyField, KeyedLimit, OFF, OFF_COUNTED, ON, PER_KEY, PER_SECOND, Switch, settle,
 };
 pub use logdrive_ring::rules::{Action, Rule, RulesFile, Selector};
-use logdrive_ring::{CallsiteTotals, CountsView, RingError, Session, SessionView, SharedSession};
+use logdrive_ring::{
+    CallsiteTotals, CountsView, HelpedSession, RingError, Session, SessionView, SharedSession,
+};
 use logdrive_wire::limits::FIELDS_MAX;
 use logdrive_wire::{Callsite, Level};
 use std::collections::BTreeSet;
@@ -135,6 +137,24 @@ impl Switchboard for SharedSession {
         (id < self.header().callsite_count())
             .then(|| self.control(id))
             .flatten()
+    }
+
+    fn totals(&self, id: u32) -> CallsiteTotals {
+        self.counts(id).map(|counts| counts.totals()).unwrap_or_default()
+    }
+
+    fn table(&self) -> Result<Vec<(u32, Vec<u8>)>, RingError> {
+        Ok(self.callsites_from(0).0)
+    }
+}
+
+impl Switchboard for HelpedSession {
+    fn rules(&self) -> &RulesFile {
+        HelpedSession::rules(self)
+    }
+
+    fn entry(&self, id: u32) -> Option<&ControlEntry> {
+        self.control(id)
     }
 
     fn totals(&self, id: u32) -> CallsiteTotals {

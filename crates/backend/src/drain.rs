@@ -721,12 +721,16 @@ impl Drain {
                 pause = pause.min(due.max(Duration::from_nanos(PAUSE_NS_MIN)));
             }
         }
-        let Some(Some(Feed {
-            source: Source::Live(session),
-            ..
-        })) = self.feeds.first()
-        else {
-            return;
+        let session = match self.feeds.first() {
+            Some(Some(Feed {
+                source: Source::Live(session),
+                ..
+            })) => session,
+            Some(Some(Feed {
+                source: Source::Helped(session),
+                ..
+            })) => return session.sleep(pause.as_nanos() as u64),
+            _ => return,
         };
         if took == 0 {
             // Where this fails, the thread that needs the ring finds out by itself and counts it.

@@ -4,6 +4,7 @@ use crate::agent::{AgentArgs, KeeperArgs};
 use crate::cat::Condition;
 use crate::config::ConfigArgs;
 use crate::control_args::{CallsitesArgs, LevelArgs, MuteArgs, SampleArgs};
+use crate::drain::DrainArgs;
 use crate::dump_args::DumpArgs;
 use crate::instant::{Edge, read_instant};
 use crate::limits::LAST_RECORDS_MAX;
@@ -89,6 +90,8 @@ pub(crate) enum Command {
     Sample(SampleArgs),
     Mute(MuteArgs),
     Callsites(CallsitesArgs),
+    #[command(hide = true)]
+    Drain(DrainArgs),
     Dump(DumpArgs),
     Config(ConfigArgs),
     Completions(CompletionsArgs),

@@ -11,6 +11,7 @@ mod cat;
 mod config;
 mod control_args;
 mod docs;
+mod drain;
 mod dump;
 mod dump_args;
 mod error;
@@ -70,6 +71,7 @@ fn run(cli: &Cli) -> Result<ExitCode, CliError> {
         Command::Level(args) => level::run(args, cli.color),
         Command::Sample(args) => sample::run(args),
         Command::Mute(args) => mute::run(args),
+        Command::Drain(args) => drain::run(args),
         Command::Dump(args) => dump::run(args),
         Command::Callsites(args) => callsites::run(args, cli.color).map(|()| true),
         Command::Config(args) => config::run(args, cli.color),

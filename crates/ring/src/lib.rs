@@ -34,6 +34,8 @@ mod counts;
 #[cfg(not(loom))]
 mod files;
 #[cfg(not(loom))]
+mod helped_session;
+#[cfg(not(loom))]
 mod keep_file;
 #[cfg(not(loom))]
 mod leaked;
@@ -76,6 +78,8 @@ pub use drop_reason::{DropReason, FullPolicy};
 pub use error::RingError;
 #[cfg(not(loom))]
 pub use files::{default_run_dir, file_part};
+#[cfg(not(loom))]
+pub use helped_session::HelpedSession;
 #[cfg(not(loom))]
 pub use keep_file::{CHUNK_BYTES, KeepCounts, KeepFile, KeepPositions};
 #[cfg(not(loom))]

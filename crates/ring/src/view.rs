@@ -5,6 +5,7 @@ use crate::buffers::Buffers;
 use crate::control::{ControlEntry, ENTRY_BYTES};
 use crate::counts::CountsView;
 use crate::files::{self, SessionDir, open_existing};
+use crate::helped_session::drain_lock;
 use crate::keep_file::KeepFile;
 use crate::limits::{CALLSITES_MAX, TABLE_BYTES_MAX};
 use crate::ring::Ring;
@@ -64,6 +65,8 @@ pub struct SessionView {
     mapping: sys::Mapping,
     control: Option<(sys::Mapping, usize)>,
     owned: Option<SessionDir>,
+    /// Held as long as this process recovers the session: no second one drains it.
+    drain_lock: Option<File>,
     /// The descriptors of a session that an agent has.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     shown: Option<Shown>,
@@ -104,6 +107,18 @@ impl SessionView {
             dir.remove()?;
         }
         let mut view = view?;
+        // A helper that still drains what its process left will finish it.
+        match drain_lock(path) {
+            Ok(None) => {
+                return Err(RingError::Alive {
+                    path: path.to_owned(),
+                    pid: view.header().pid(),
+                });
+            }
+            Ok(lock) => view.drain_lock = lock,
+            // What is missing or cannot be opened is told by whoever needs it.
+            Err(_) => {}
+        }
         view.owned = Some(dir);
         Ok(view)
     }
@@ -129,6 +144,7 @@ impl SessionView {
             mapping,
             control: None,
             owned: None,
+            drain_lock: None,
             #[cfg(any(target_os = "linux", target_os = "android"))]
             shown: None,
         };
@@ -148,6 +164,7 @@ impl SessionView {
             mapping: memory.map("session")?,
             control: None,
             owned: None,
+            drain_lock: None,
             shown: Some(Shown { memory, rings }),
         };
         view.header().check()?;

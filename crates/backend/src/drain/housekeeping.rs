@@ -3,6 +3,7 @@
 use super::Drain;
 use crate::limits::HOUSEKEEPING_NS;
 use crate::reader::NO_RECORD;
+use crate::source::Source;
 use logdrive_ring::DropReason;
 use logdrive_ring::clock::monotonic_ns;
 use logdrive_wire::Level;
@@ -15,7 +16,9 @@ impl Drain {
             return;
         }
         self.housekeeping_at_ns = now_ns + HOUSEKEEPING_NS;
-        if let Some(Some(own)) = self.feeds.first() {
+        if let Some(Some(own)) = self.feeds.first()
+            && matches!(own.source, Source::Live(_))
+        {
             own.source.header().store_disabled(self.counts.disabled_calls());
         }
         self.tell_drops();
