@@ -11,7 +11,7 @@ namespace logdrive {
 inline namespace v0 {
 
 // Where rendered text goes. Short texts take no memory of their own. At most 64 KiB are kept, which is past any record.
-class LOGDRIVE_HIDDEN Out {
+class Out {
 public:
     Out() noexcept {}
     Out(Out &&other) noexcept : size_(other.size_) {
@@ -71,24 +71,6 @@ private:
     size_t capacity_ = sizeof near_;
 };
 
-// How a type of the program is shown: specialise it with `static void render(logdrive::Out &, const T &)`.
-template <class T> struct Render;
-
-namespace detail LOGDRIVE_HIDDEN {
-
-// `2026-11-21T12:34:56.123456789Z` of seconds since 1970.
-inline void render_time(Out &out, long double seconds_since_1970) noexcept {
-    long long seconds = static_cast<long long>(seconds_since_1970);
-    if (static_cast<long double>(seconds) > seconds_since_1970) --seconds;
-    long long nanoseconds = static_cast<long long>((seconds_since_1970 - static_cast<long double>(seconds)) * 1e9L + 0.5L);
-    if (nanoseconds > 999999999) nanoseconds = 999999999;
-    const time_t time = static_cast<time_t>(seconds);
-    struct tm date;
-    if (gmtime_r(&time, &date) == nullptr) return out.print("%lld s", seconds);
-    out.print("%04d-%02d-%02dT%02d:%02d:%02d.%09lldZ", date.tm_year + 1900, date.tm_mon + 1, date.tm_mday,
-              date.tm_hour, date.tm_min, date.tm_sec, nanoseconds);
-}
-
 // A stream's buffer that goes into an Out. A template, so that <ostream> is only needed where a type is streamed.
 template <class Base> class OutBuffer : public Base {
 public:
@@ -108,6 +90,24 @@ protected:
 private:
     Out &out_;
 };
+
+// How a type of the program is shown: specialise it with `static void render(logdrive::Out &, const T &)`.
+template <class T> struct Render;
+
+namespace detail LOGDRIVE_HIDDEN {
+
+// `2026-11-21T12:34:56.123456789Z` of seconds since 1970.
+inline void render_time(Out &out, long double seconds_since_1970) noexcept {
+    long long seconds = static_cast<long long>(seconds_since_1970);
+    if (static_cast<long double>(seconds) > seconds_since_1970) --seconds;
+    long long nanoseconds = static_cast<long long>((seconds_since_1970 - static_cast<long double>(seconds)) * 1e9L + 0.5L);
+    if (nanoseconds > 999999999) nanoseconds = 999999999;
+    const time_t time = static_cast<time_t>(seconds);
+    struct tm date;
+    if (gmtime_r(&time, &date) == nullptr) return out.print("%lld s", seconds);
+    out.print("%04d-%02d-%02dT%02d:%02d:%02d.%09lldZ", date.tm_year + 1900, date.tm_mon + 1, date.tm_mday,
+              date.tm_hour, date.tm_min, date.tm_sec, nanoseconds);
+}
 
 template <class T> struct Streams {
     using Stream = std::ostream;
