@@ -528,6 +528,9 @@ pub(crate) fn attach_for_one_call() -> Result<(), DropReason> {
 
 /// Counts a call that came to nothing: in the thread's ring, else in the session, else in the process.
 pub(crate) fn count_drop(reason: DropReason) {
+    if reason == DropReason::Reentrant && local::is_busy() && local::count_reentrant() {
+        return;
+    }
     if reason != DropReason::Closed && local::count_drop(reason) {
         return;
     }

@@ -265,6 +265,11 @@ fn reentrant(local: &Local) -> Wrote {
     }
 }
 
+/// Counts a call of a signal handler inside of another one in the thread's ring; `false` when it has none.
+pub fn count_reentrant() -> bool {
+    with_local(|local| reentrant(local) == Wrote::Dropped)
+}
+
 /// Takes the drops of the calling thread that no gap record has told yet.
 pub fn take_gap() -> [u64; DropReason::COUNT] {
     with_producer(|producer| producer.ring().map(|ring| ring.header().take_unannounced()))
