@@ -35,9 +35,10 @@ void levels(const check::Dir &dir) {
     EXPECT_TEXT(own_lines(dir / "flags.WARNING"), "error;");
     EXPECT_TEXT(own_lines(dir / "flags.ERROR"), "error;");
     EXPECT(!std::filesystem::exists(dir / "flags.FATAL"));
+    google::SetLogSymlink(google::INFO, "linked");
+    EXPECT(!std::filesystem::exists(dir / "linked.INFO"));
     google::SetLogDestination(google::INFO, (dir / "own.").c_str());
     google::SetLogDestination(google::WARNING, "");
-    google::SetLogSymlink(google::INFO, "linked");
     LOG(WARNING) << "elsewhere";
     google::FlushLogFiles(google::INFO);
     EXPECT_TEXT(own_lines(dir / "flags.INFO"), "info;error;");

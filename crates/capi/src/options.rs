@@ -39,7 +39,7 @@ impl Options {
     /// When the key is unknown or the value is none that it may have; says what is allowed.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
         // The builder takes its values by move; what is kept here is checked by a builder of its own.
-        apply(logdrive::builder(""), key, value)?;
+        let _checked = apply(logdrive::builder(""), key, value)?;
         self.settings.push((key.to_owned(), value.to_owned()));
         Ok(())
     }

@@ -198,6 +198,10 @@ macro_rules! render_float {
         $(#[$doc])*
         fn $name(text: &mut Vec<u8>, value: $type, spec: Resolved<'_>) {
             let start = text.len();
+            if value.is_nan() && spec.spec.form == Form::General {
+                text.extend_from_slice(if value.is_sign_negative() { b"-nan" } else { b"nan" });
+                return pad_number(text, start, start, spec);
+            }
             if value.is_nan() {
                 // NaN has no sign.
                 text.extend_from_slice(non_finite(f64::NAN).as_bytes());
@@ -492,6 +496,8 @@ mod tests {
             (-2.5e-300, "-2.5e-300"),
             (1e100, "1e+100"),
             (f64::INFINITY, "inf"),
+            (f64::NAN, "nan"),
+            (-f64::NAN, "-nan"),
         ] {
             assert_eq!(general(value, "g"), expected);
         }

@@ -46,6 +46,9 @@ inline void SetLogSymlink(LogSeverity severity, const char *symlink_basename) {
     internal::Lock lock(state.mutex);
     state.symlink[severity] = symlink_basename;
     state.linked[severity] = true;
+    // A file that is open keeps its link, as with glog.
+    for (int above = severity; above < NUM_SEVERITIES; ++above)
+        if (state.logged[above]) return;
     internal::changed(state);
 }
 inline void SetLogFilenameExtension(const char *filename_extension) {

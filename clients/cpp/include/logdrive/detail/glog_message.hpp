@@ -195,6 +195,7 @@ public:
         internal::State &state = internal::state();
         internal::start_if_needed(state);
         __atomic_fetch_add(&state.messages[severity_], 1, __ATOMIC_RELAXED);
+        state.logged[severity_] = true;
         if (!state.sinks.empty()) internal::send_to_sinks(file_, line_, severity_, time_, text(), length());
         internal::write_message(file_, line_, severity_, text(), length());
     }

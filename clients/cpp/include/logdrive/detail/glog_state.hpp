@@ -120,6 +120,8 @@ struct State {
     std::string vmodules_of;
     std::vector<LogSink *> sinks;
     int64 messages[NUM_SEVERITIES] = {};
+    // Whether a statement of this severity has been reached, so that files may be open.
+    bool logged[NUM_SEVERITIES] = {};
     logging_fail_func_t fail = nullptr;
     void (*failure_writer)(const char *, size_t) = nullptr;
     bool failure_handler = false;

@@ -158,6 +158,7 @@ template <class... C> struct Statement {
 
 // The ticket of a statement's callsite, where it is not simply on.
 template <class... C> LOGDRIVE_COLD ld::Ticket ticket_slowly(StreamSite &site, ld::Site &callsite) noexcept {
+    state().logged[site.severity] = true;
     return callsite.ticket_slowly(Statement<C...>::meta(site));
 }
 
