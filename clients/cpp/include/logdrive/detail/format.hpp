@@ -96,7 +96,7 @@ constexpr bool fits(uint8_t kind, char type, bool has_precision, bool has_sign) 
     case 'x': case 'X': return is_integer || kind == BYTES || kind == POINTER;
     case 'o': case 'b': return is_integer;
     case 'e': case 'E': return is_float || is_integer;
-    case 'f': case 'F': case 'g': return is_float;
+    case 'f': case 'F': case 'g': case 'a': return is_float;
     case 's': return is_text || kind == BOOL || kind == BYTES;
     case 'c': return kind == CHAR;
     case 'p': return kind == POINTER;
