@@ -7,6 +7,7 @@
 
 mod args;
 mod ci;
+mod cpp;
 mod lab;
 mod metadata;
 mod paint;

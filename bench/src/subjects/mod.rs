@@ -7,6 +7,7 @@
 pub mod agent;
 pub mod count_only;
 pub mod counted;
+pub mod cpp;
 pub mod floor;
 pub mod in_place;
 pub mod logdrive;

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crate::harness::{Case, Job, Metric, Ratio, Samples, Scale, Workload, runs};
 use crate::probe::{TickLength, thread_allocations, ticks};
-use crate::subjects::{self, Full, Subject, Target, Visitor};
+use crate::subjects::{self, Full, Subject, Target, Visitor, cpp};
 use crate::{BenchError, Result};
 
 const BURST_CALLS: usize = 20;
@@ -64,6 +64,16 @@ const OURS: [&str; 7] = [
     "logdrive-log",
 ];
 
+/// Programs in C++, which measure themselves in the same way.
+const CPP: [&str; 6] = [
+    "glog",
+    "spdlog-sync",
+    "spdlog-async",
+    "logdrive-cpp",
+    "logdrive-cpp-glog",
+    "logdrive-cpp-vlog-off",
+];
+
 const METRICS: &[Metric] = &[
     Metric::new("mean20_p50_ns", "ns", 1),
     Metric::new("mean20_p99_ns", "ns", 1),
@@ -101,7 +111,8 @@ impl Workload for Callsite {
     }
 
     fn cases(&self, scale: Scale) -> Vec<Case> {
-        let subjects: Vec<_> = RIVALS.iter().chain(&OURS).collect();
+        let cpp = CPP.iter().filter(|name| cpp::is_built(name));
+        let subjects: Vec<_> = RIVALS.iter().chain(&OURS).chain(cpp).collect();
         [1_u64, 4]
             .iter()
             .flat_map(|threads| {
@@ -127,6 +138,14 @@ impl Workload for Callsite {
     fn measure(&self, job: &Job) -> Result<Samples> {
         let path = runs::scratch_dir()?.join(format!("callsite-{}.log", std::process::id()));
         let target = Target::new(&path, Full::Block);
+        if CPP.contains(&job.subject.as_str()) {
+            let setting = |key| (key, job.number(key).to_string());
+            let full = ("full", "block".to_owned());
+            let settings = [full, setting("threads"), setting("bursts"), setting("batches")];
+            let samples = cpp::measure(&job.subject, "callsite", &path, &settings);
+            let _ = std::fs::remove_file(&path);
+            return samples;
+        }
         let samples = subjects::visit(&job.subject, &target, Plan::of(job));
         // The floor writes no file.
         let _ = std::fs::remove_file(&path);

@@ -329,6 +329,9 @@ pub(crate) fn open(
     marks: &Marks,
 ) -> Result<Output, BackendError> {
     Ok(match target {
+        Target::File(options) if options.open_late => {
+            Output::Late(Box::new((options.clone(), Arc::clone(storage))))
+        }
         Target::File(options) => {
             let mut file = LogFile::open(options, Arc::clone(storage), unix_ns())?;
             while let Some(notice) = file.notice() {

@@ -31,6 +31,8 @@ pub mod capture;
 #[cfg(any(feature = "tracing", feature = "log"))]
 mod dynamic;
 mod engine;
+#[doc(hidden)]
+pub mod foreign;
 mod keep;
 #[cfg(feature = "log")]
 pub mod log;
