@@ -21,6 +21,8 @@ mod header;
 pub mod limits;
 #[cfg(all(not(any(target_os = "linux", target_os = "android")), not(loom)))]
 mod no_agent;
+#[cfg(not(loom))]
+mod pipe;
 mod producer;
 mod put;
 mod ring;
@@ -92,6 +94,8 @@ pub use no_agent::{Peer, SharedSession};
 pub use observer::{Observer, Sight};
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
 pub use peer::{Exit, Peer, exit_of, is_privileged};
+#[cfg(not(loom))]
+pub use pipe::PipeWriter;
 pub use producer::{Admission, Producer};
 pub use put::Put;
 pub use ring::{DrainBell, RING_HEADER_BYTES, Ring, RingHeader, RingState, capacity_for, record_bytes_max};
