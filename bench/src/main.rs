@@ -5,10 +5,15 @@
 use std::process::ExitCode;
 
 use logdrive_bench::harness::{Args, Scale, args, child, rounds};
-use logdrive_bench::{BenchError, Result, workloads};
+use logdrive_bench::{BenchError, Result, subjects, workloads};
 
 fn main() -> ExitCode {
-    if let Some(status) = workloads::agent_run::serve_role() {
+    let roles = [
+        workloads::agent_run::serve_role,
+        workloads::agent::serve_role,
+        subjects::agent::serve_role,
+    ];
+    if let Some(status) = roles.iter().find_map(|serve| serve()) {
         return status;
     }
     match run() {

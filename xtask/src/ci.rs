@@ -14,8 +14,10 @@ use std::path::Path;
 
 /// Kill-and-recover cycles that every change has to pass.
 const CRASH_CYCLES: &str = "1000";
+/// Agents and programs that are killed in turn; about a minute.
+const AGENT_CRASH_CYCLES: &str = "200";
 /// Workloads that are tried in their short form.
-const SMOKE: [&str; 4] = ["glog", "callsite", "quic", "hang"];
+const SMOKE: [&str; 5] = ["glog", "callsite", "quic", "hang", "agent"];
 /// Targets on which the front end has to compile although it does its full work on Linux only.
 const OTHER_UNIXES: [&str; 2] = ["x86_64-unknown-freebsd", "x86_64-apple-darwin"];
 
@@ -88,6 +90,15 @@ const STEPS: &[Step] = &[
         work: |_| passed(run::crash(&["--cycles".to_owned(), CRASH_CYCLES.to_owned()])),
     },
     Step {
+        name: "agent-crash",
+        about: "agents and programs killed in turn, nothing lost, nothing twice",
+        repeat: "cargo xtask crash --agent --cycles 200",
+        work: |_| {
+            let words = ["--agent", "--cycles", AGENT_CRASH_CYCLES];
+            passed(run::crash(&words.map(str::to_owned)))
+        },
+    },
+    Step {
         name: "smoke",
         about: "each workload in its short form",
         repeat: "cargo xtask bench NAME --quick",
@@ -104,7 +115,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     if list {
         STEPS
             .iter()
-            .for_each(|step| println!("{:9} {}", step.name, step.about));
+            .for_each(|step| println!("{:11} {}", step.name, step.about));
         return Ok(());
     }
     let chosen = choose(only.as_deref())?;

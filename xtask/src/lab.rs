@@ -14,6 +14,8 @@ const MIRI_SKIPPED: [&str; 6] = ["channel", "keep_file", "memory_file", "observe
 const MIRI_MARKS: [&str; 4] = ["not(miri)", "cfg(miri)", "cfg!(miri)", "cfg_attr(miri, ignore"];
 /// Seconds for each fuzz target when none are given.
 const FUZZ_SECONDS: u64 = 60;
+/// Mutations of a hostile process when none are given: a quarter of a minute.
+const HOSTILE_MUTATIONS: u64 = 10_000_000;
 /// The Arm target that Logdrive supports.
 pub(crate) const ARM: &str = "aarch64-unknown-linux-gnu";
 
@@ -134,6 +136,39 @@ pub(crate) fn fuzz(args: &[String]) -> Outcome {
             .map_err(|failure| with_crash_advice(failure, target))?;
     }
     Ok(())
+}
+
+/// Lets a process rewrite its session while an agent drains it, with an address sanitizer in all of them unless it is to
+/// be done without.
+pub(crate) fn hostile(args: &[String]) -> Outcome {
+    let root = shell::root()?;
+    let mut own = Args::new(args);
+    let is_plain = own.switch("--plain");
+    let mutations = own.number("--mutations")?.unwrap_or(HOSTILE_MUTATIONS);
+    let mut said = vec!["--mutations".to_owned(), mutations.to_string()];
+    if let Some(seed) = own.number("--seed")? {
+        said.extend(["--seed".to_owned(), seed.to_string()]);
+    }
+    own.end()?;
+    let words = "test --release --package logdrive-agent --test mutations";
+    if is_plain {
+        return Call::cargo().words(words).arg("--").args(said).dir(&root).run();
+    }
+    RUSTUP.require()?;
+    NIGHTLY.require()?;
+    let mut flags = std::env::var("RUSTFLAGS").unwrap_or_default();
+    flags.push_str(" -Zsanitizer=address");
+    // A target that is named, so that build scripts and macros are built without the sanitizer.
+    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    Call::nightly_cargo()
+        .env("RUSTFLAGS", flags.trim())
+        // Sessions of a process live as long as it does.
+        .env("ASAN_OPTIONS", "detect_leaks=0")
+        .words(words)
+        .args(["--target", &target, "--target-dir", "target/asan", "--"])
+        .args(said)
+        .dir(&root)
+        .run()
 }
 
 fn with_crash_advice(mut failure: Failure, target: &str) -> Failure {

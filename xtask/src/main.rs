@@ -7,6 +7,7 @@
 
 mod args;
 mod ci;
+mod cpp;
 mod lab;
 mod metadata;
 mod paint;
@@ -47,14 +48,14 @@ const ENTRIES: &[Entry] = &[
     Entry {
         name: "bench",
         usage: "bench NAME [--json] [--quick]",
-        about: "one workload against its rivals: glog, callsite, quic, hang",
+        about: "one workload against its rivals: glog, callsite, quic, hang, agent, run, recorder",
         example: "cargo xtask bench glog --only logdrive,write",
         run: run::bench,
     },
     Entry {
         name: "crash",
-        usage: "crash [--cycles N] [--seed S]",
-        about: "kill a logging program at random moments, recover, count what is lost",
+        usage: "crash [--agent] [--cycles N] [--seed S]",
+        about: "kill a logging program, or an agent and its programs, at random moments; count what is lost",
         example: "cargo xtask crash --cycles 100",
         run: run::crash,
     },
@@ -85,6 +86,13 @@ const ENTRIES: &[Entry] = &[
         about: "feed the parsers hostile bytes (needs nightly and cargo-fuzz)",
         example: "cargo xtask fuzz --seconds 60",
         run: lab::fuzz,
+    },
+    Entry {
+        name: "hostile",
+        usage: "hostile [--mutations N] [--plain]",
+        about: "a process rewrites its session while an agent drains it (nightly, for its address sanitizer)",
+        example: "cargo xtask hostile --mutations 100_000_000",
+        run: lab::hostile,
     },
     Entry {
         name: "loom",

@@ -15,17 +15,22 @@ pub(crate) fn demo(args: &[String]) -> Outcome {
 
 /// Runs one workload; without a name, the bench program lists what it has.
 pub(crate) fn bench(args: &[String]) -> Outcome {
+    crate::cpp::build_subjects(args)?;
     bench_program("logdrive-bench", args).run()
 }
 
-/// Kills and recovers a logging program many times.
+/// Kills and recovers a logging program many times; with `--agent`, programs and the agent that drains them.
 pub(crate) fn crash(args: &[String]) -> Outcome {
     let mut own = Args::new(args);
+    let agent = own.switch("--agent");
     let cycles = own.number("--cycles")?.unwrap_or(CRASH_CYCLES);
     if cycles == 0 {
         return Err(Failure::usage("`--cycles` wants at least 1"));
     }
     let mut passed = vec!["--cycles".to_owned(), cycles.to_string()];
+    if agent {
+        passed.push("--agent".to_owned());
+    }
     if let Some(seed) = own.number("--seed")? {
         passed.extend(["--seed".to_owned(), seed.to_string()]);
     }

@@ -11,6 +11,7 @@ use logdrive::{Clock, Full as Policy, Guard, Overflow, Stats};
 use logdrive_backend::control::{Action, ControlView, Selector, change, put_rule};
 use logdrive_backend::file::{Fault, Faulty, Operation};
 
+use super::agent::AgentProcess;
 use super::in_place::InPlace;
 use super::{Ended, Full, Subject, Target, Visitor};
 use crate::{BenchError, Result, warm};
@@ -29,6 +30,17 @@ pub fn visit<V: Visitor>(name: &str, target: &Target, visitor: V) -> Result<V::O
             visitor.visit(Macros(start(with_file(target, file)?)?))
         }
         "logdrive" | "logdrive-args" => visitor.visit(Macros(start(builder)?)),
+        "logdrive-agent" => {
+            let agent = AgentProcess::start(&target.path, target.in_place)?;
+            let guard = start(base(target.full).agent(agent.socket()))?;
+            if logdrive::session_path().is_some() {
+                return Err(BenchError::subject(name, "no agent has its session"));
+            }
+            let output = visitor.visit(Macros(guard))?;
+            // Outside of every clock: what was logged is with the kernel.
+            agent.end()?;
+            Ok(output)
+        }
         "logdrive-coarse" => visitor.visit(Macros(start(builder.clock(Clock::Coarse))?)),
         "logdrive-disabled" => visitor.visit(Disabled(start(builder.filter("info"))?)),
         "logdrive-sampled" => {

@@ -4,8 +4,10 @@
 //! macros are compiled into it as they would be in a program that uses them.
 //! Each is set up as its authors advise.
 
+pub mod agent;
 pub mod count_only;
 pub mod counted;
+pub mod cpp;
 pub mod floor;
 pub mod in_place;
 pub mod logdrive;
@@ -108,6 +110,7 @@ pub trait Visitor {
 pub fn visit<V: Visitor>(name: &str, target: &Target, visitor: V) -> Result<V::Output> {
     match name {
         "clock" => visitor.visit(floor::ClockOnly),
+        "stores" => visitor.visit(floor::Stores),
         "mutex-bufwriter" => visitor.visit(floor::MutexBufWriter::open(target)?),
         "spdlog-rs-sync" => visitor.visit(spdlog_rs::SpdlogRs::sync(target)?),
         "spdlog-rs-async" => visitor.visit(spdlog_rs::SpdlogRs::pooled(target)?),

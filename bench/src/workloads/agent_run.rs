@@ -281,7 +281,7 @@ fn keep(words: &[OsString]) -> io::Result<()> {
     backend.storage = Arc::new(InPlace::new(&file)?);
     let program = std::env::current_exe()?;
     let args = vec![PRINT.into(), lines.clone()];
-    let mut options = RunOptions::new(program, args, DestinationOptions::Embedded(backend));
+    let mut options = RunOptions::new(program, args, DestinationOptions::Private(backend));
     options.name = "print".to_owned();
     options.pty = subject == "logdrive-pty";
     let ended = run(&options).map_err(io::Error::other)?;

@@ -3,7 +3,10 @@
 //! Threads log in bursts of 20 calls and then are busy for a millisecond, as a
 //! program with other work would be. Of every two bursts one is timed as a
 //! whole (`mean20`) and one call by call. Nothing is subtracted: the floor
-//! `clock` shows what the measurement itself and one reading of the clock cost.
+//! `clock` shows what the measurement itself and one reading of the clock cost,
+//! and the floor `stores` what it costs to keep the values besides. On a shared
+//! machine a neighbour empties the caches in that millisecond, and then every
+//! line touched counts: `stores` says how much.
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -11,7 +14,7 @@ use std::time::Duration;
 
 use crate::harness::{Case, Job, Metric, Ratio, Samples, Scale, Workload, runs};
 use crate::probe::{TickLength, thread_allocations, ticks};
-use crate::subjects::{self, Full, Subject, Target, Visitor};
+use crate::subjects::{self, Full, Subject, Target, Visitor, cpp};
 use crate::{BenchError, Result};
 
 const BURST_CALLS: usize = 20;
@@ -43,20 +46,32 @@ const CUSTOMERS: [&str; 8] = [
     "wayne-holdings7",
 ];
 
-const RIVALS: [&str; 5] = [
+const RIVALS: [&str; 6] = [
     "clock",
+    "stores",
     "spdlog-rs-sync",
     "spdlog-rs-async",
     "tracing-bufwriter",
     "tracing-appender",
 ];
-const OURS: [&str; 6] = [
+const OURS: [&str; 7] = [
     "logdrive",
+    "logdrive-agent",
     "logdrive-coarse",
     "logdrive-disabled",
     "logdrive-sampled",
     "logdrive-tracing",
     "logdrive-log",
+];
+
+/// Programs in C++, which measure themselves in the same way.
+const CPP: [&str; 6] = [
+    "glog",
+    "spdlog-sync",
+    "spdlog-async",
+    "logdrive-cpp",
+    "logdrive-cpp-glog",
+    "logdrive-cpp-vlog-off",
 ];
 
 const METRICS: &[Metric] = &[
@@ -96,7 +111,8 @@ impl Workload for Callsite {
     }
 
     fn cases(&self, scale: Scale) -> Vec<Case> {
-        let subjects: Vec<_> = RIVALS.iter().chain(&OURS).collect();
+        let cpp = CPP.iter().filter(|name| cpp::is_built(name));
+        let subjects: Vec<_> = RIVALS.iter().chain(&OURS).chain(cpp).collect();
         [1_u64, 4]
             .iter()
             .flat_map(|threads| {
@@ -122,6 +138,14 @@ impl Workload for Callsite {
     fn measure(&self, job: &Job) -> Result<Samples> {
         let path = runs::scratch_dir()?.join(format!("callsite-{}.log", std::process::id()));
         let target = Target::new(&path, Full::Block);
+        if CPP.contains(&job.subject.as_str()) {
+            let setting = |key| (key, job.number(key).to_string());
+            let full = ("full", "block".to_owned());
+            let settings = [full, setting("threads"), setting("bursts"), setting("batches")];
+            let samples = cpp::measure(&job.subject, "callsite", &path, &settings);
+            let _ = std::fs::remove_file(&path);
+            return samples;
+        }
         let samples = subjects::visit(&job.subject, &target, Plan::of(job));
         // The floor writes no file.
         let _ = std::fs::remove_file(&path);

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use crate::harness::{Case, Job, Metric, Ratio, Samples, Scale, Workload, runs};
 use crate::lines::{LineCount, count_file};
-use crate::subjects::{self, Ended, Full, Subject, Target, Visitor};
+use crate::subjects::{self, Ended, Full, Subject, Target, Visitor, cpp};
 use crate::{BenchError, Result, usage, warm};
 
 const THREADS: u64 = 12;
@@ -40,7 +40,16 @@ const RIVALS: [&str; 6] = [
     "tracing-bufwriter",
     "tracing-appender",
 ];
-const OURS: [&str; 2] = ["logdrive", "logdrive-args"];
+const OURS: [&str; 3] = ["logdrive", "logdrive-args", "logdrive-agent"];
+/// Subjects that make a file of their own, and the floor for that.
+const NEW_FILES: [&str; 6] = [
+    "write-new",
+    "glog",
+    "spdlog-sync",
+    "spdlog-async",
+    "logdrive-cpp",
+    "logdrive-cpp-glog",
+];
 
 const METRICS: &[Metric] = &[
     Metric::new("wall_s", "s", 3),
@@ -80,6 +89,11 @@ impl Workload for Glog {
         RIVALS
             .iter()
             .chain(&OURS)
+            .chain(
+                NEW_FILES
+                    .iter()
+                    .filter(|name| **name == "write-new" || cpp::is_built(name)),
+            )
             .map(|subject| {
                 Case::new(subject)
                     .param("threads", THREADS)
@@ -120,6 +134,9 @@ impl Workload for Glog {
     }
 
     fn measure(&self, job: &Job) -> Result<Samples> {
+        if NEW_FILES.contains(&job.subject.as_str()) {
+            return measure_new_file(job);
+        }
         let path = log_path()?;
         let load = Load {
             lines_a_thread: job.number("lines") / THREADS,
@@ -144,6 +161,41 @@ impl Workload for Glog {
             .with("lost_lines", expected.saturating_sub(count.marked) as f64)
             .with("line_bytes", count.bytes as f64 / count.lines.max(1) as f64))
     }
+}
+
+/// A subject that writes a file from its beginning, with pages that the kernel has to find.
+fn measure_new_file(job: &Job) -> Result<Samples> {
+    let path = runs::scratch_dir()?.join(format!("glog-new-{}.log", std::process::id()));
+    let expected = job.number("lines") / THREADS * THREADS;
+    let samples = if job.subject == "write-new" {
+        let load = Load {
+            lines_a_thread: job.number("lines") / THREADS,
+            message: message(job.number("message_bytes")),
+            four_values: false,
+        };
+        std::fs::File::create(&path).map_err(BenchError::io("make", &path))?;
+        let run = write_floor(&path, &load)?;
+        Samples::default()
+            .with("wall_s", run.wall_s)
+            .with("cpu_s", run.cpu_s)
+            .with("peak_rss_mib", usage::peak_rss_mib())
+    } else {
+        let settings = [
+            ("full", "block".to_owned()),
+            ("lines", job.number("lines").to_string()),
+            ("message_bytes", job.number("message_bytes").to_string()),
+        ];
+        cpp::measure(&job.subject, "glog", &path, &settings)?
+    };
+    let count = count_file(&path, MARKER.as_bytes())?;
+    // Its pages are the next subject's.
+    std::fs::remove_file(&path).map_err(BenchError::io("remove", &path))?;
+    Ok(samples
+        .with("lost_lines", expected.saturating_sub(count.marked) as f64)
+        .with(
+            "line_bytes",
+            (count.bytes as f64 / count.marked.max(1) as f64).floor(),
+        ))
 }
 
 fn lines_at(scale: Scale) -> u64 {

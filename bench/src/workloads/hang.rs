@@ -22,7 +22,7 @@ use self::producers::{CALLS_A_TICK, Phases, Produced, Production, THREADS};
 use self::slow_disk::SlowDisk;
 use crate::harness::{Case, Job, Metric, Ratio, Samples, Scale, Workload, runs};
 use crate::lines::count_file;
-use crate::subjects::{self, Full, Target};
+use crate::subjects::{self, Full, Target, cpp};
 use crate::{BenchError, Result, usage};
 
 /// Stands in every line of the workload and in nothing else a logger writes.
@@ -49,6 +49,14 @@ const RIVALS: [(&str, &str); 5] = [
     ("spdlog-rs-async", "drop"),
     ("tracing-bufwriter", "block"),
     ("tracing-appender", "drop"),
+];
+/// Programs in C++, which make their calls and time them themselves.
+const CPP: [(&str, &str); 5] = [
+    ("glog", "block"),
+    ("spdlog-sync", "block"),
+    ("spdlog-async", "block"),
+    ("logdrive-cpp", "drop"),
+    ("logdrive-cpp-glog", "drop"),
 ];
 const OURS: [(&str, &str); 2] = [("logdrive", "drop"), ("logdrive", "wait")];
 /// Never drops what it has committed, so that the hang fills the rings and it
@@ -106,6 +114,7 @@ impl Workload for Hang {
             .chain(through("fuse", &OURS))
             .chain(through("fuse", &HOLDING))
             .chain(through("storage", &OURS))
+            .chain(through("fuse", &CPP).filter(|(subject, ..)| cpp::is_built(subject)))
             .map(|(subject, policy, inject)| with_phases(Case::new(subject), policy, inject, phases))
             .collect()
     }
@@ -140,6 +149,9 @@ impl Workload for Hang {
             hang_ms: job.number("hang_ms"),
             after_ms: job.number("after_ms"),
         };
+        if cpp::is_built(&job.subject) {
+            return measure_cpp(job, phases);
+        }
         let start = Instant::now();
         let production = Production { start, phases };
         let (produced, received) = match job.text("inject") {
@@ -252,6 +264,41 @@ fn through_fuse(job: &Job, production: Production) -> Result<(Produced, u64)> {
     };
     drop(disk);
     Ok((produced, marked))
+}
+
+/// A program in C++ against a file system that stops answering.
+fn measure_cpp(job: &Job, phases: Phases) -> Result<Samples> {
+    let program = std::env::current_exe().map_err(BenchError::io("find", Path::new("this program")))?;
+    let mut disk = SlowDisk::mount(&program, &runs::scratch_dir()?)?;
+    let production = Production {
+        start: Instant::now(),
+        phases,
+    };
+    let (path, kept) = (disk.dir().join("hang.log"), disk.store().join("hang.log"));
+    let (begin, end) = production.hang();
+    let switch = std::thread::spawn(move || -> Result<SlowDisk> {
+        std::thread::sleep(begin.saturating_duration_since(Instant::now()));
+        disk.hang()?;
+        std::thread::sleep(end.saturating_duration_since(Instant::now()));
+        disk.go()?;
+        Ok(disk)
+    });
+    let settings = [
+        ("full", job.text("policy").to_owned()),
+        ("before_ms", phases.before_ms.to_string()),
+        ("hang_ms", phases.hang_ms.to_string()),
+        ("after_ms", phases.after_ms.to_string()),
+    ];
+    let measured = cpp::measure(&job.subject, "hang", &path, &settings);
+    let disk = switch
+        .join()
+        .map_err(|_| BenchError::subject(&job.subject, "the switch of the disk panicked"))??;
+    let samples = measured?;
+    let received = count_file(&kept, MARKER.as_bytes())?.marked as f64;
+    drop(disk);
+    let value = |metric| samples.value(metric).unwrap_or(0.0);
+    let lost = (value("calls") - received - value("dropped_counted")).max(0.0);
+    Ok(samples.with("lost_uncounted", lost))
 }
 
 fn serve_slow_fs(job: &Job) -> Result<Samples> {

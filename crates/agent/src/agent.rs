@@ -3,6 +3,9 @@
 //! Two threads of its own: this one, which talks to processes and tools, and the drain. Neither waits for the other, so
 //! that a sink that hangs keeps no process from joining, and no process keeps a record from being drained.
 
+mod asks;
+mod reload;
+
 use crate::config::{AgentConfig, Process};
 use crate::error::AgentError;
 use crate::keeper::KeeperCommand;
@@ -14,18 +17,18 @@ use crate::place::PlaceLock;
 use crate::rationing::Allowances;
 use crate::recorder::{Recorders, after_crash};
 use crate::routes::{NOBODY, Routes, key_of};
-use crate::server::{Asker, Event, Request, Server, ServerOptions};
+use crate::server::{Asker, Event, Server, ServerOptions};
+use crate::waits::{Waits, Who};
+use logdrive_backend::file::{Disk, Storage};
 use logdrive_backend::{Backend, BackendError, BackendOptions, Stats, Stopped};
 use logdrive_ring::SharedSession;
-use logdrive_wire::agent::{Refused, RefusedCode};
+use std::collections::VecDeque;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
-
-mod reload;
 
 /// The name under which the agent's own session lies in its run directory.
 const APP: &str = "agent";
@@ -45,7 +48,9 @@ pub struct Agent {
     server: Server,
     backend: Backend,
     routes: Routes,
-    waiting: Vec<Waiting>,
+    waits: Waits,
+    /// Tools that want the configuration to be read again.
+    reloads: VecDeque<Asker>,
     numbers: Numbers,
     metrics: MetricsServer,
     /// What threads of the agent have to say in its log.
@@ -67,34 +72,20 @@ pub enum StartError {
     Backend(#[from] BackendError),
 }
 
-/// Somebody who waits until everything up to a mark is with the kernel.
-#[derive(Debug)]
-struct Waiting {
-    mark: u64,
-    who: Who,
-}
-
-#[derive(Debug)]
-enum Who {
-    Flush {
-        session: u64,
-        mark: u64,
-    },
-    Bye {
-        session: u64,
-    },
-    /// Nobody: the process is dead.
-    Left {
-        session: u64,
-    },
-}
-
 impl Agent {
     /// Takes its places, writes what an agent before it had taken and not written, opens the sinks, and listens.
     ///
     /// # Errors
     /// When another agent has the socket or the directory, a directory is not safe, or a sink cannot be opened.
     pub fn start(config: AgentConfig) -> Result<Self, StartError> {
+        Self::start_on(config, Arc::new(Disk))
+    }
+
+    /// As [`Agent::start`], with log files on another storage than the disk: for tests and benchmarks.
+    ///
+    /// # Errors
+    /// As [`Agent::start`].
+    pub fn start_on(config: AgentConfig, storage: Arc<dyn Storage>) -> Result<Self, StartError> {
         // Its own directory is made with the session, and what leads there now, for the lock beside it.
         if let Some(parent) = config.run_dir.parent() {
             let made = DirBuilder::new().recursive(true).mode(0o755).create(parent);
@@ -118,6 +109,7 @@ impl Agent {
             .collect();
         let mut options = BackendOptions::new(APP);
         options.run_dir = Some(config.run_dir.clone());
+        options.storage = storage;
         options.ring_bytes = logdrive_ring::limits::RING_BYTES_MIN;
         options.sinks = fixed.iter().map(|sink| sink.options_for(&NOBODY)).collect();
         options.sink_places = SINK_PLACES.max(config.sinks.len());
@@ -136,7 +128,8 @@ impl Agent {
             server,
             backend,
             routes,
-            waiting: Vec::new(),
+            waits: Waits::default(),
+            reloads: VecDeque::new(),
             numbers,
             metrics,
             said: channel(),
@@ -154,8 +147,7 @@ impl Agent {
 
     /// One turn: waits for peers some milliseconds, and does what they ask for.
     pub fn turn(&mut self) {
-        let is_waited_for = |waiting: &Waiting| !matches!(waiting.who, Who::Left { .. });
-        let timeout = if self.waiting.iter().any(is_waited_for) {
+        let timeout = if self.waits.is_urgent() {
             WAIT_TURN_MS
         } else {
             TURN_MS
@@ -164,7 +156,7 @@ impl Agent {
         for event in events {
             self.act(event);
         }
-        self.answer_waiting();
+        self.waits.answer(&self.backend, &mut self.server, Instant::now());
         self.numbers.count(self.server.counts());
         while let Ok(text) = self.said.1.try_recv() {
             self.backend.notice(text);
@@ -185,16 +177,22 @@ impl Agent {
                 session,
                 mark,
                 durable,
+            } => self.wait(Who::Flush { session, mark }, session, durable),
+            Event::Keep { session, keep } => self.backend.keep(session, keep),
+            Event::WriteKept {
+                session,
+                mark,
+                span_ns,
             } => {
-                if durable {
-                    self.backend.request_sync();
-                }
-                self.wait(Who::Flush { session, mark });
+                let sinks = self.sinks_of_number(session);
+                let whose = (session, mark);
+                self.waits
+                    .write_kept(&self.backend, whose, span_ns, sinks, Instant::now());
             }
             Event::Bye { session } => {
                 self.numbers.leave(session);
                 self.backend.leave(session, None);
-                self.wait(Who::Bye { session });
+                self.wait(Who::Bye { session }, session, false);
             }
             Event::Left { session, end } => {
                 let text = end.describe(&session);
@@ -202,12 +200,16 @@ impl Agent {
                 if let Some((span, because)) = after_crash(&self.config.recorders, &session, end) {
                     self.backend.dump_session(session.id(), span, because);
                 }
+                if end.is_crash(&session) {
+                    self.backend.dump_crashed(session.id(), text.clone());
+                }
+                self.waits.end(session.id());
                 self.backend.leave(session.id(), Some(text));
-                self.wait(Who::Left {
-                    session: session.id(),
-                });
+                let (sinks, session) = (self.sinks_of(&session), session.id());
+                self.waits
+                    .add(Who::Left { session }, sinks, None, false, Instant::now());
             }
-            Event::Request { asker, request, .. } => self.answer(asker, &request),
+            Event::Request { asker, peer, request } => self.answer_request(asker, peer, &request),
             Event::Notice(text) => self.backend.notice(text),
         }
     }
@@ -216,31 +218,13 @@ impl Agent {
     fn take_in(&mut self, session: Arc<SharedSession>) {
         self.open_sinks(&session);
         self.numbers.join(&session);
+        self.waits.begin(session.id(), &self.backend);
         self.backend.join(session);
     }
 
-    fn wait(&mut self, who: Who) {
-        let mark = self.backend.request_flush();
-        self.waiting.push(Waiting { mark, who });
-    }
-
-    fn answer_waiting(&mut self) {
-        let now = Instant::now();
-        let (backend, server) = (&self.backend, &mut self.server);
-        self.waiting.retain(|waiting| {
-            if !backend.has_reached(waiting.mark) {
-                return true;
-            }
-            match waiting.who {
-                Who::Flush { session, mark } => server.flushed(session, mark, true, now),
-                Who::Bye { session } => {
-                    server.done(session, true, now);
-                    server.release(session);
-                }
-                Who::Left { session } => server.release(session),
-            }
-            false
-        });
+    fn wait(&mut self, who: Who, session: u64, durable: bool) {
+        let sinks = self.sinks_of_number(session);
+        self.waits.add(who, sinks, None, durable, Instant::now());
     }
 
     /// Opens the files that a process is the first to need.
@@ -268,30 +252,6 @@ impl Agent {
                 )),
             }
         }
-    }
-
-    fn answer(&mut self, asker: Asker, request: &Request) {
-        let now = Instant::now();
-        let (reason, advice) = match request {
-            Request::Stats => {
-                let text = describe(&self.backend.stats(), &self.server);
-                return self.server.answer(asker, &text, now);
-            }
-            Request::Reload => (
-                "the agent takes no other configuration over its socket",
-                "send it SIGHUP",
-            ),
-            Request::Dump { .. } => (
-                "this agent keeps no flight record",
-                "let the program keep its own, with `Builder::keep`",
-            ),
-        };
-        let why = Refused {
-            code: RefusedCode::NotAllowed,
-            reason: reason.to_owned(),
-            advice: advice.to_owned(),
-        };
-        self.server.refuse(asker, why, now);
     }
 
     /// The socket at which it listens.

@@ -92,7 +92,30 @@ impl Client {
             }
         }
         let memory = SessionMemory::check(files)?;
-        Ok(SessionView::of_memory(&self.path, memory, rings)?)
+        Ok(SessionView::of_memory(
+            &self.session_path(session),
+            memory,
+            rings,
+        )?)
+    }
+
+    /// How commands name a session that an agent has: its number below the agent's socket. There is no such file.
+    pub fn session_path(&self, session: u64) -> PathBuf {
+        self.path.join(session.to_string())
+    }
+
+    /// The agent's socket.
+    pub fn socket(&self) -> &Path {
+        &self.path
+    }
+
+    /// The sinks that records of a session go to, as [`logdrive_backend::sinks_from_text`] reads them. With `written`, waits
+    /// until all that was committed before is with the kernel.
+    ///
+    /// # Errors
+    /// When the agent does not answer, or refuses.
+    pub fn files(&mut self, session: u64, written: bool) -> Result<String, AgentError> {
+        self.ask_for_text(&Message::Files { session, written })
     }
 
     /// The agent's statistics, as text.
@@ -122,6 +145,15 @@ impl Client {
             span_ns,
             app: app.to_owned(),
         })
+    }
+
+    /// The same for one session; of the process's own user, or of anybody's for root.
+    ///
+    /// # Errors
+    /// As [`Client::dump`], and when there is no such session.
+    pub fn dump_session(&mut self, session: u64, span: Option<Duration>) -> Result<String, AgentError> {
+        let span_ns = span.map_or(0, |span| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX));
+        self.ask_for_text(&Message::DumpSession { session, span_ns })
     }
 
     fn ask_for_text(&mut self, question: &Message) -> Result<String, AgentError> {

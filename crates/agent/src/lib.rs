@@ -18,6 +18,7 @@ mod recorder;
 mod routes;
 pub mod run;
 pub mod server;
+mod waits;
 
 pub use agent::{Agent, StartError};
 pub use client::Client;

@@ -118,3 +118,6 @@ pub const METRICS_BACKLOG: i32 = 16;
 /// Places for sinks: as many files as an agent writes at once. Each has buffers of 8 MiB, which take memory when they are
 /// used.
 pub const SINK_PLACES: usize = 8;
+
+/// How long whoever waits for sinks that do not move waits, in milliseconds: as long as a drain of its own would.
+pub const WAIT_NO_PROGRESS_MS: u64 = logdrive_backend::limits::NO_PROGRESS_MS;

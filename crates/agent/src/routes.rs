@@ -2,7 +2,7 @@
 
 use crate::config::{AgentConfig, Process, SinkConfig};
 use logdrive_backend::{Member, Target};
-use logdrive_wire::Callsite;
+use logdrive_wire::{Callsite, Level};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,6 +33,25 @@ impl Sinks {
             .config
             .sinks_for(&process, callsite.target_or_module(), callsite.level);
         self.bits(&process, found)
+    }
+
+    /// The sinks that records of a process may go to, by their places in the configuration.
+    pub(crate) fn places_of(&self, process: &Process<'_>) -> Vec<usize> {
+        let mut places = Vec::new();
+        let routes = self.config.routes.iter();
+        for route in routes.filter(|route| route.who.matches(process)) {
+            places.extend(self.config.places_of(&route.sinks));
+            if !route.goes_on && route.module.is_none() && route.level == Level::Trace {
+                break;
+            }
+        }
+        let recorders = self.config.recorders.iter();
+        for recorder in recorders.filter(|recorder| recorder.who.matches(process)) {
+            places.extend(self.config.places_of(&recorder.sinks));
+        }
+        places.sort_unstable();
+        places.dedup();
+        places
     }
 
     /// Sinks of the configuration as bits. One that could not be opened gets nothing.

@@ -7,6 +7,7 @@
 mod closer;
 mod connection;
 mod event;
+mod keeping;
 mod kept;
 mod processes;
 mod quota;

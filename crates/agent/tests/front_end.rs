@@ -6,65 +6,24 @@ use logdrive_agent::server::{End, Event};
 use logdrive_ring::{Consumer, Exit, SharedSession};
 use logdrive_wire::{Callsite, RecordHeader};
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
+use support::player::{self, Player, tell, wait_for_word};
 use support::*;
 
-/// Names the part that a child process of this test program plays, its socket and its directory.
-const CHILD: &str = "LOGDRIVE_TEST_CHILD";
 /// Records that a child logs at a time.
 const RECORDS: u64 = 1000;
 
-struct Program {
-    child: Child,
-    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
-}
-
-impl Program {
-    fn start(test: &str, part: &str, socket: &Path, dir: &Path) -> Self {
-        let mut child = Command::new(std::env::current_exe().expect("a program has a path"))
-            .args(["--exact", test, "--nocapture", "--test-threads=1"])
-            .env(CHILD, format!("{part} {} {}", socket.display(), dir.display()))
-            .env_remove("LOGDRIVE_AGENT")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("a child");
-        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-        Self { child, lines }
-    }
-
-    fn say(&mut self) {
-        let stdin = self.child.stdin.as_mut().expect("a pipe");
-        stdin.write_all(b"x").expect("the child listens");
-    }
-
-    /// Waits until the child says a word. The agent has no turn meanwhile.
-    #[track_caller]
-    fn hear(&mut self, word: &str) -> String {
-        let line = self.lines.find_map(|line| {
-            let line = line.expect("text");
-            line.split_once(word).map(|(_, rest)| rest.trim().to_owned())
-        });
-        line.unwrap_or_else(|| panic!("the child has ended without {word}"))
-    }
-}
-
-fn tell(word: &str) {
-    println!("\n{word}");
-    std::io::stdout().flush().expect("the parent listens");
-}
-
-fn wait_for_word() {
-    std::io::stdin().read_exact(&mut [0; 1]).expect("a word");
+/// Starts a test anew, with a part, the agent's socket and a directory.
+fn start(test: &str, part: &str, socket: &Path, dir: &Path) -> Player {
+    Player::start(test, &format!("{part} {} {}", socket.display(), dir.display()))
 }
 
 /// The part of a child, if this process is one: its name, the socket, its directory.
 fn part() -> Option<(String, String, String)> {
-    let text = std::env::var(CHILD).ok()?;
+    let text = player::part()?;
     let mut words = text.split(' ').map(str::to_owned);
     Some((words.next()?, words.next()?, words.next()?))
 }
@@ -153,7 +112,7 @@ fn what_a_killed_process_has_committed_arrives() {
     }
     let mut agent = Agent::start();
     let dir = agent.dir.clone();
-    let mut program = Program::start(NAME, "log", &agent.socket(), &dir);
+    let mut program = start(NAME, "log", &agent.socket(), &dir);
     let session = agent.joined();
     assert_eq!(session.app(), "child");
     assert_eq!(session.peer().pid, program.child.id());
@@ -198,7 +157,7 @@ fn a_process_goes_on_with_the_next_agent_and_ends_with_it_in_order() {
     }
     let keep = tempfile::tempdir().expect("a directory");
     let mut agent = Agent::in_dir(keep.path(), |_| {});
-    let mut program = Program::start(NAME, "log", &agent.socket(), keep.path());
+    let mut program = start(NAME, "log", &agent.socket(), keep.path());
     let session = agent.joined();
     program.hear("logged");
     let mut drained = Drained::default();
@@ -247,7 +206,7 @@ fn without_an_agent_a_process_writes_its_log_itself_and_says_so_once() {
     }
     let keep = tempfile::tempdir().expect("a directory");
     let socket = keep.path().join("agent.sock");
-    let mut program = Program::start(NAME, "log", &socket, keep.path());
+    let mut program = start(NAME, "log", &socket, keep.path());
     assert!(program.child.wait().expect("its status").success());
     let text = std::fs::read_to_string(keep.path().join("own.log")).expect("a log");
     assert_eq!(text.matches("counted").count() as u64, RECORDS);
@@ -271,7 +230,7 @@ fn a_refused_process_writes_its_log_itself_and_says_why() {
     }
     let mut agent = Agent::with(|options| options.limits.total.processes = Some(0));
     let dir = agent.dir.clone();
-    let mut program = Program::start(NAME, "log", &agent.socket(), &dir);
+    let mut program = start(NAME, "log", &agent.socket(), &dir);
     let status = agent.until("it ends", |_| program.child.try_wait().expect("its status"));
     assert!(status.success());
     let text = std::fs::read_to_string(dir.join("own.log")).expect("a log");
@@ -290,7 +249,7 @@ fn an_agent_that_hangs_keeps_nobody_from_starting() {
     }
     // It has no turns.
     let agent = Agent::start();
-    let mut program = Program::start(NAME, "log", &agent.socket(), &agent.dir);
+    let mut program = start(NAME, "log", &agent.socket(), &agent.dir);
     assert!(program.child.wait().expect("its status").success());
     let text = std::fs::read_to_string(agent.dir.join("own.log")).expect("a log");
     assert!(text.contains("does not answer"), "{}", &text[..500]);
@@ -311,7 +270,7 @@ fn what_a_process_logged_before_exec_is_drained() {
     }
     let mut agent = Agent::start();
     let dir = agent.dir.clone();
-    let mut program = Program::start(NAME, "log", &agent.socket(), &dir);
+    let mut program = start(NAME, "log", &agent.socket(), &dir);
     let session = agent.joined();
     program.hear("logged");
     program.say();

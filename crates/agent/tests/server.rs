@@ -410,6 +410,7 @@ fn questions_reach_the_owner_and_answers_of_any_length_the_tool() {
                 };
                 server.refuse(*asker, why, Instant::now());
             }
+            other => panic!("not asked: {other:?}"),
         }
     };
     let stats = with_tool(&mut agent, |client| client.stats().expect("an answer"), owner);

@@ -1,58 +1,16 @@
 //! Whole agents and programs, all of them real processes: killed in turn, while records come. Every record is in the log
 //! once.
 
+mod support;
+
 use logdrive_agent::Agent;
 use logdrive_agent::config::{AgentConfig, Places};
-use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use support::player::{Player, end_of_input, part, tell};
 
-/// Names the part that a child process of this test program plays, and its directory.
-const CHILD: &str = "LOGDRIVE_TEST_CHILD";
-
-struct Player {
-    child: Child,
-    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
-}
-
-impl Player {
-    fn start(test: &str, part: &str, dir: &Path) -> Self {
-        let mut child = Command::new(std::env::current_exe().expect("a program has a path"))
-            .args(["--exact", test, "--nocapture", "--test-threads=1"])
-            .env(CHILD, format!("{part} {}", dir.display()))
-            .env_remove("LOGDRIVE_AGENT")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("a child");
-        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-        Self { child, lines }
-    }
-
-    #[track_caller]
-    fn hear(&mut self, word: &str) {
-        let found = self
-            .lines
-            .find(|line| line.as_ref().is_ok_and(|line| line.contains(word)));
-        assert!(found.is_some(), "the child has ended without {word}");
-    }
-
-    fn kill(mut self) {
-        self.child.kill().expect("killed");
-        self.child.wait().expect("its status");
-    }
-
-    /// Lets it end, and says whether it ended well.
-    fn end(mut self) -> bool {
-        drop(self.child.stdin.take());
-        self.child.wait().expect("its status").success()
-    }
-}
-
-fn tell(word: &str) {
-    println!("\n{word}");
-    std::io::stdout().flush().expect("the parent listens");
+fn start(test: &str, part: &str, dir: &Path) -> Player {
+    Player::start(test, &format!("{part} {}", dir.display()))
 }
 
 fn config(dir: &Path) -> AgentConfig {
@@ -69,7 +27,7 @@ fn log_file(dir: &Path) -> PathBuf {
 
 /// Plays the part of an agent or of a program, if this process is one.
 fn plays() -> bool {
-    let Ok(text) = std::env::var(CHILD) else {
+    let Some(text) = part() else {
         return false;
     };
     let (part, dir) = text.split_once(' ').expect("a part and a directory");
@@ -85,12 +43,7 @@ fn plays() -> bool {
 fn play_agent(dir: &Path) {
     let mut agent = Agent::start(config(dir)).expect("an agent");
     tell("ready");
-    let (send, over) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        // The end of the input is the word to stop.
-        let _ = std::io::stdin().read(&mut [0; 1]);
-        let _ = send.send(());
-    });
+    let over = end_of_input();
     while over.try_recv().is_err() {
         agent.turn();
     }
@@ -108,11 +61,7 @@ fn play_program(dir: &Path, name: &'static str) {
         .init()
         .expect("it starts");
     assert!(logdrive::session_path().is_none(), "an agent has the session");
-    let (send, over) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        let _ = std::io::stdin().read(&mut [0; 1]);
-        let _ = send.send(());
-    });
+    let over = end_of_input();
     let mut number = 0u64;
     while over.try_recv().is_err() {
         logdrive::info!(who = name, number, "counted");
@@ -152,14 +101,14 @@ fn an_agent_that_is_killed_again_and_again_loses_nothing_and_writes_nothing_twic
     }
     let keep = tempfile::tempdir().expect("a directory");
     let dir = keep.path();
-    let mut agent = Player::start(NAME, "agent", dir);
+    let mut agent = start(NAME, "agent", dir);
     agent.hear("ready");
-    let mut program = Player::start(NAME, "program", dir);
+    let mut program = start(NAME, "program", dir);
     program.hear("at ");
     for _ in 0..6 {
         agent.kill();
         // The program goes on meanwhile, until its ring is full.
-        agent = Player::start(NAME, "agent", dir);
+        agent = start(NAME, "agent", dir);
         agent.hear("ready");
         // Some thousand records: with a full ring they come only when the agent has adopted the session.
         for _ in 0..20 {
@@ -187,17 +136,17 @@ fn what_killed_programs_have_logged_is_in_the_log_with_a_line_that_says_how_they
     }
     let keep = tempfile::tempdir().expect("a directory");
     let dir = keep.path();
-    let mut agent = Player::start(NAME, "agent", dir);
+    let mut agent = start(NAME, "agent", dir);
     agent.hear("ready");
     let mut told = 0;
     for _ in 0..4 {
-        let mut program = Player::start(NAME, "kill-me", dir);
+        let mut program = start(NAME, "kill-me", dir);
         for _ in 0..3 {
             program.hear("at ");
         }
         let pid = program.child.id();
         program.kill();
-        let word = format!("process {pid} of program was ended by signal 9 (SIGKILL)");
+        let word = format!("process {pid} of program was ended by signal 9 (SIGKILL); thread ");
         let deadline = Instant::now() + Duration::from_secs(20);
         loop {
             let text = std::fs::read_to_string(log_file(dir)).unwrap_or_default();

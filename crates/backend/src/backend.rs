@@ -161,7 +161,9 @@ impl Backend {
     ) -> Result<Self, BackendError> {
         let gap = gap_callsite().encode().unwrap_or_default();
         session.register(&gap, control::ON)?;
-        session.stock(crate::limits::SPARE_RINGS)?;
+        for _ in 0..crate::limits::SPARE_RINGS {
+            session.stock(crate::limits::SPARE_RINGS)?;
+        }
         let process = process_info(&options.app);
         let mut outlets = Vec::new();
         let mut writers = Vec::new();
@@ -232,13 +234,14 @@ impl Backend {
         self.marks.wait_for(mark, Duration::from_millis(NO_PROGRESS_MS)) == Waited::Reached
     }
 
-    /// As [`Backend::flush`], then makes all files durable (C2).
+    /// As [`Backend::flush`], then makes all files durable (C2); `false` also when the system says that this failed.
     pub fn sync(&self) -> bool {
+        let lost_before = self.marks.lost();
         if !self.flush() {
             return false;
         }
         self.send_all(|| Message::Sync);
-        self.flush()
+        self.flush() && self.marks.lost() == lost_before
     }
 
     /// Opens all files anew, as after a rotation from outside.
@@ -326,6 +329,9 @@ pub(crate) fn open(
     marks: &Marks,
 ) -> Result<Output, BackendError> {
     Ok(match target {
+        Target::File(options) if options.open_late => {
+            Output::Late(Box::new((options.clone(), Arc::clone(storage))))
+        }
         Target::File(options) => {
             let mut file = LogFile::open(options, Arc::clone(storage), unix_ns())?;
             while let Some(notice) = file.notice() {

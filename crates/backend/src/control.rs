@@ -24,7 +24,9 @@ use logdrive_ring::control::{
     ControlEntry, EVERY, KeyField, KeyedLimit, OFF, OFF_COUNTED, ON, PER_KEY, PER_SECOND, Switch, settle,
 };
 pub use logdrive_ring::rules::{Action, Rule, RulesFile, Selector};
-use logdrive_ring::{CallsiteTotals, CountsView, RingError, Session, SessionView, SharedSession};
+use logdrive_ring::{
+    CallsiteTotals, CountsView, HelpedSession, RingError, Session, SessionView, SharedSession,
+};
 use logdrive_wire::limits::FIELDS_MAX;
 use logdrive_wire::{Callsite, Level};
 use std::collections::BTreeSet;
@@ -86,7 +88,14 @@ impl ControlView {
     /// # Errors
     /// When it cannot be read, or is of a version that had no live control.
     pub fn open(session: &Path) -> Result<Self, RingError> {
-        let view = SessionView::open(session)?;
+        Self::of(SessionView::open(session)?)
+    }
+
+    /// Controls a session that has been opened, or that an agent has shown.
+    ///
+    /// # Errors
+    /// When it is of a version that had no live control, or damaged.
+    pub fn of(view: SessionView) -> Result<Self, RingError> {
         Ok(Self {
             rules: view.rules()?,
             counts: view.counts()?,
@@ -128,6 +137,24 @@ impl Switchboard for SharedSession {
         (id < self.header().callsite_count())
             .then(|| self.control(id))
             .flatten()
+    }
+
+    fn totals(&self, id: u32) -> CallsiteTotals {
+        self.counts(id).map(|counts| counts.totals()).unwrap_or_default()
+    }
+
+    fn table(&self) -> Result<Vec<(u32, Vec<u8>)>, RingError> {
+        Ok(self.callsites_from(0).0)
+    }
+}
+
+impl Switchboard for HelpedSession {
+    fn rules(&self) -> &RulesFile {
+        HelpedSession::rules(self)
+    }
+
+    fn entry(&self, id: u32) -> Option<&ControlEntry> {
+        self.control(id)
     }
 
     fn totals(&self, id: u32) -> CallsiteTotals {

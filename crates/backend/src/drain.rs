@@ -4,11 +4,9 @@
 //! buffer fills become valid together, then ring space is released. See `spec/session.md` for what that buys.
 
 use crate::feed::{Feed, Router};
-use crate::inside::Inside;
-use crate::keep::{Keep, Recorder};
-use crate::limits::{
-    HOUSEKEEPING_NS, NO_PROGRESS_MS, PAUSE_BUSY_NS_MAX, PAUSE_NS_MAX, PAUSE_NS_MIN, SPARE_RINGS,
-};
+use crate::inside::{Inside, gap_callsite};
+use crate::keep::{Keep, KeepOptions, Recorder};
+use crate::limits::{NO_PROGRESS_MS, PAUSE_BUSY_NS_MAX, PAUSE_NS_MAX, PAUSE_NS_MIN, SPARE_RINGS};
 use crate::marks::Marks;
 use crate::outlet::{Outlet, SinkDrop, Staged, Tuning};
 use crate::ration::{Rationing, Rations};
@@ -17,13 +15,14 @@ use crate::run::{Run, Site};
 use crate::source::Source;
 use crate::writer::Message;
 use logdrive_ring::clock::{monotonic_ns, ticks_of};
-use logdrive_ring::{Buffers, Calibration, Calibrator, Consumer, DropReason, SharedSession};
+use logdrive_ring::{Buffers, Calibration, Calibrator, Consumer, SharedSession};
 use logdrive_wire::Level;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
+mod housekeeping;
 mod members;
 mod rations;
 mod recorder;
@@ -73,6 +72,8 @@ pub(crate) struct Drain {
     inside: Inside,
     router: Option<Router>,
     recorder: Option<Box<dyn Recorder>>,
+    /// How the process of the session that joins next wants its records kept.
+    wish: Option<(u64, KeepOptions)>,
     rations: Rations,
     orders: Option<Receiver<Order>>,
     calibrator: Option<Calibrator>,
@@ -82,6 +83,8 @@ pub(crate) struct Drain {
     sequence: u64,
     newest_ticks: u64,
     staged: Vec<Staged>,
+    /// Rings that were found to be damaged in this pass, by feed, with what is to be said.
+    damages: Vec<(usize, String)>,
     marks: Arc<Marks>,
     counts: Arc<DrainCounts>,
     stop: Arc<AtomicBool>,
@@ -123,6 +126,21 @@ pub(crate) enum Order {
     Route(Router),
     /// Write what is kept of these processes, so far back, for that reason.
     Dump(Whose, Option<Duration>, String),
+    /// The same of one session, with an answer under a number.
+    DumpFor {
+        /// The number.
+        dump: u64,
+        /// Which.
+        session: u64,
+        /// So far back.
+        span: Option<Duration>,
+        /// For that reason.
+        because: String,
+    },
+    /// The process of this session has crashed, as the text says: write what is kept of it where that is wanted.
+    Crash(u64, String),
+    /// The process of this session, which joins next, wants its records kept.
+    Keep(u64, KeepOptions),
     /// Flight recorders have changed.
     Record(Box<dyn Recorder>),
     /// Rations have changed.
@@ -155,10 +173,12 @@ impl Drain {
             spare_windows: Vec::new(),
             buffers: parts.buffers,
             staged: Vec::with_capacity(parts.outlets.len()),
+            damages: Vec::new(),
             outlets: parts.outlets,
             inside,
             router: parts.router,
             recorder: None,
+            wish: None,
             rations: Rations::default(),
             orders: parts.orders,
             calibrator,
@@ -207,10 +227,14 @@ impl Drain {
                 self.forget_kept();
                 return self;
             }
-            // With a quarter of a ring there is no time for a pause.
-            if self.fullest < 32 && dumping != Dumping::Moves {
+            // With a quarter of a ring there is no time for a pause; but one full ring must not keep the others from
+            // what is due.
+            let is_calm = self.fullest < 32 && dumping != Dumping::Moves;
+            if is_calm || monotonic_ns() >= self.housekeeping_at_ns {
                 self.recycle_rings();
                 self.housekeeping();
+            }
+            if is_calm {
                 self.rest(took);
             }
         }
@@ -242,6 +266,12 @@ impl Drain {
             if reader.quarantined {
                 continue;
             }
+            // What a process leaves is taken now, whatever times it has.
+            let latest_ticks = if reader.is_finishing() {
+                start_ticks
+            } else {
+                latest_ticks
+            };
             match reader.observe(&mut self.spare_windows, latest_ticks) {
                 Ok(left) => {
                     pressure |= left > reader.ring().capacity_bytes() / 16;
@@ -273,6 +303,9 @@ impl Drain {
     fn add_readers(&mut self) {
         for (number, feed) in self.feeds.iter_mut().enumerate() {
             let Some(feed) = feed else { continue };
+            if feed.leaving.is_some() {
+                continue;
+            }
             let epoch = feed.epoch;
             for ring in feed.fresh_rings() {
                 self.readers
@@ -457,7 +490,14 @@ impl Drain {
         for outlet in &mut self.outlets {
             outlet.accept(Staged::Dropped(SinkDrop::Unknown), Level::Warn, true);
         }
-        self.tell(Level::Warn, &text);
+        let number = reader.feed;
+        let is_told = match self.feeds.get_mut(number) {
+            Some(Some(feed)) => feed.meets_unknown(),
+            _ => true,
+        };
+        if is_told {
+            self.tell_of(number, Level::Warn, &text);
+        }
     }
 
     /// The record goes to all sinks but those that have no room for it.
@@ -564,19 +604,40 @@ impl Drain {
             })) => format!(" of {member}"),
             _ => String::new(),
         };
-        self.marks
-            .notice(format!("a ring{whose} is damaged and not read any more: {error}"));
+        // In the middle of a pass nothing can be written; the rings of a pass bound the list.
+        let text = format!("a ring{whose} is damaged and not read any more: {error}");
+        self.damages.push((self.readers[index].feed, text));
     }
 
     fn notices(&mut self) {
+        for (number, text) in std::mem::take(&mut self.damages) {
+            self.tell_of(number, Level::Warn, &text);
+        }
         for text in self.marks.take_notices() {
             self.tell(Level::Warn, &text);
         }
     }
 
+    /// A line about a session, for the sinks that its process's warnings go to: others have nothing to do with it.
+    pub(crate) fn tell_of(&mut self, number: usize, level: Level, text: &str) {
+        let member = self
+            .feeds
+            .get(number)
+            .and_then(|feed| feed.as_ref()?.member.as_ref());
+        let sinks = match (&self.router, member) {
+            (Some(router), Some(member)) => router(member, &gap_callsite()),
+            _ => u32::MAX,
+        };
+        self.tell_in(sinks, level, text);
+    }
+
     /// A line of the logger about itself, for every sink.
     pub(crate) fn tell(&mut self, level: Level, text: &str) {
-        for number in 0..self.outlets.len() {
+        self.tell_in(u32::MAX, level, text);
+    }
+
+    fn tell_in(&mut self, sinks: u32, level: Level, text: &str) {
+        for number in (0..self.outlets.len()).filter(|number| sinks >> number & 1 == 1) {
             if self.inside.notice(&mut self.outlets[number], number, level, text) {
                 continue;
             }
@@ -639,79 +700,6 @@ impl Drain {
         }
     }
 
-    /// Once a second: finished rings go back, drops that no producer will tell are told, a ring is kept ready.
-    fn housekeeping(&mut self) {
-        let now_ns = monotonic_ns();
-        if now_ns < self.housekeeping_at_ns {
-            return;
-        }
-        self.housekeeping_at_ns = now_ns + HOUSEKEEPING_NS;
-        if let Some(Some(own)) = self.feeds.first() {
-            own.source.header().store_disabled(self.counts.disabled_calls());
-        }
-        self.tell_drops();
-    }
-
-    /// Looks after live control some times a second, however busy the drain is.
-    fn keep_control(&mut self, stopping: bool) {
-        let now_ns = monotonic_ns();
-        for number in 0..self.feeds.len() {
-            let Some(Some(feed)) = self.feeds.get_mut(number) else {
-                continue;
-            };
-            for (level, text) in feed.keep_control(now_ns, stopping) {
-                self.tell(level, &text);
-            }
-        }
-    }
-
-    fn recycle_rings(&mut self) {
-        for reader in self.readers.iter().filter(|reader| !reader.quarantined) {
-            if reader.consumer.is_finished()
-                && !reader.has_taken()
-                && let Some(Some(feed)) = self.feeds.get(reader.feed)
-            {
-                feed.source.recycle(reader.ring());
-            }
-        }
-    }
-
-    /// Gap lines for drops that their own thread has not told: it ended, is quiet, or never had a ring.
-    pub(crate) fn tell_drops(&mut self) {
-        for number in 0..self.feeds.len() {
-            self.tell_drops_of(number, false);
-        }
-    }
-
-    /// The same for one session; `all` also of threads that seem to be at work.
-    fn tell_drops_of(&mut self, number: usize, all: bool) {
-        let Some(Some(feed)) = self.feeds.get_mut(number) else {
-            return;
-        };
-        let mut counts = feed.take_untold_drops();
-        for reader in self.readers.iter().filter(|reader| reader.feed == number) {
-            let idle =
-                reader.head.time_ticks == NO_RECORD && reader.consumer.pending_bytes().unwrap_or(0) == 0;
-            if all || idle || reader.quarantined {
-                add(&mut counts, &reader.ring().header().take_unannounced());
-            }
-        }
-        let whose = feed
-            .member
-            .as_ref()
-            .map_or_else(String::new, |member| format!(" by {member}"));
-        for reason in DropReason::ALL
-            .into_iter()
-            .filter(|reason| counts[*reason as usize] > 0)
-        {
-            let count = counts[reason as usize];
-            self.tell(
-                Level::Warn,
-                &format!("{count} records dropped{whose}: {}", reason.text()),
-            );
-        }
-    }
-
     /// Pauses until the fullest ring is likely to be an eighth full: every wake-up takes time from the program's own
     /// threads. Longer and longer when nothing comes, and never past a flush that is due.
     fn rest(&mut self, took: u64) {
@@ -733,12 +721,16 @@ impl Drain {
                 pause = pause.min(due.max(Duration::from_nanos(PAUSE_NS_MIN)));
             }
         }
-        let Some(Some(Feed {
-            source: Source::Live(session),
-            ..
-        })) = self.feeds.first()
-        else {
-            return;
+        let session = match self.feeds.first() {
+            Some(Some(Feed {
+                source: Source::Live(session),
+                ..
+            })) => session,
+            Some(Some(Feed {
+                source: Source::Helped(session),
+                ..
+            })) => return session.sleep(pause.as_nanos() as u64),
+            _ => return,
         };
         if took == 0 {
             // Where this fails, the thread that needs the ring finds out by itself and counts it.
@@ -772,10 +764,4 @@ fn staged_bytes(staged: &[Staged]) -> usize {
         _ => 0,
     };
     staged.iter().map(bytes).sum()
-}
-
-fn add(sum: &mut [u64; DropReason::COUNT], more: &[u64; DropReason::COUNT]) {
-    for (sum, more) in sum.iter_mut().zip(more) {
-        *sum = sum.saturating_add(*more);
-    }
 }

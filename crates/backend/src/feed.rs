@@ -2,8 +2,9 @@
 
 use crate::callsite_counts::LineCounts;
 use crate::control::keeper::{Keeper, Notice};
-use crate::keep::{Keep, Kept, Recorder};
+use crate::keep::{Keep, KeepOptions, Kept, Recorder};
 use crate::layout::{Plan, ProcessInfo};
+use crate::limits::UNKNOWN_LINES_MAX;
 use crate::outlet::Outlet;
 use crate::run::Site;
 use crate::source::Source;
@@ -52,10 +53,14 @@ pub(crate) struct Feed {
     keeper: Keeper,
     /// Records that no sink takes.
     pub(crate) keep: Option<Keep>,
+    /// How its process wants them kept.
+    pub(crate) wish: Option<KeepOptions>,
     /// Its rations, by their slots; none for the process's own session.
     pub(crate) rations: Vec<usize>,
     /// Records whose callsites have not been told of them.
     took_untold: bool,
+    /// Records of unknown callsites since the last look at drops.
+    unknown: u64,
 }
 
 impl Feed {
@@ -71,8 +76,10 @@ impl Feed {
             told_dropped: [0; DropReason::COUNT],
             keeper: Keeper::default(),
             keep: None,
+            wish: None,
             rations: Vec::new(),
             took_untold: false,
+            unknown: 0,
         }
     }
 
@@ -103,6 +110,10 @@ impl Feed {
             if self.sites.len() <= id {
                 self.sites.resize_with(id + 1, || None);
             }
+            // Whoever says the same number again must not keep us busy.
+            if self.sites.get(id).is_some_and(Option::is_some) {
+                continue;
+            }
             // A callsite that cannot be read stays unknown; its records say so.
             let Ok(callsite) = Callsite::decode(&bytes) else {
                 continue;
@@ -114,6 +125,10 @@ impl Feed {
             let kept = match (&mut self.keep, recorder, &self.member) {
                 // Gap records say what is missing from what the sinks get.
                 (Some(keep), _, None) if id != 0 => keep.kept(id as u32, &callsite),
+                (Some(keep), _, Some(member)) if id != 0 && keep.is_wish => Kept {
+                    sinks: wished_sinks(router, member, &callsite),
+                    ..keep.kept(id as u32, &callsite)
+                },
                 (Some(_), Some(recorder), Some(member)) if id != 0 => {
                     recorder.kept(member, id as u32, &callsite)
                 }
@@ -154,6 +169,17 @@ impl Feed {
         untold
     }
 
+    /// A record of an unknown callsite; whether it is one of the few that have a line each.
+    pub(crate) fn meets_unknown(&mut self) -> bool {
+        self.unknown += 1;
+        self.unknown <= UNKNOWN_LINES_MAX
+    }
+
+    /// How many more there were, once.
+    pub(crate) fn take_untold_unknown(&mut self) -> u64 {
+        std::mem::take(&mut self.unknown).saturating_sub(UNKNOWN_LINES_MAX)
+    }
+
     /// Records were taken.
     pub(crate) fn note_taken(&mut self) {
         self.took_untold = true;
@@ -185,6 +211,15 @@ impl Feed {
         }
         notices
     }
+}
+
+/// Where a process that wished for a flight recorder has it written: where its fatal records of the same module go.
+fn wished_sinks(router: Option<&Router>, member: &Member, callsite: &Callsite) -> u32 {
+    let fatal = Callsite {
+        level: Level::Fatal,
+        ..callsite.clone()
+    };
+    router.map_or(u32::MAX, |router| router(member, &fatal))
 }
 
 /// Plans for the sinks that may get records of a callsite.

@@ -135,6 +135,20 @@ impl Follow {
             .map(|process| (process.id, process.view.path()))
     }
 
+    /// Sessions whose process has more rings than their view has: each has to be opened anew for [`Follow::extend`]. Only
+    /// sessions that an agent has shown can be so.
+    pub fn lacking_rings(&self) -> Vec<u64> {
+        let lacking = self.processes.iter().filter(|process| process.lacks_rings());
+        lacking.map(|process| process.id).collect()
+    }
+
+    /// Goes on with another view of the same session, which has more rings.
+    pub fn extend(&mut self, id: u64, view: SessionView) {
+        if let Some(process) = self.processes.iter_mut().find(|process| process.id == id) {
+            process.extend(view);
+        }
+    }
+
     /// The process of this session has ended: once all is taken, it is no longer followed.
     pub fn has_ended(&mut self, id: u64) {
         for process in self.processes.iter_mut().filter(|process| process.id == id) {

@@ -4,9 +4,9 @@ use crate::backend::{Backend, BackendOptions, make_session, open, start_sink};
 use crate::drain::{Order, Whose};
 use crate::error::BackendError;
 use crate::feed::Member;
-use crate::keep::Recorder;
+use crate::keep::{KeepOptions, Recorder};
 use crate::layout::Layout;
-use crate::marks::Marks;
+use crate::marks::{DumpAnswer, Marks, Reach};
 use crate::options::{SinkOptions, sinks_to_text};
 use crate::outlet::Tuning;
 use crate::ration::Rationing;
@@ -107,6 +107,36 @@ impl Backend {
         self.order(Order::Dump(Whose::Session(session), span, because));
     }
 
+    /// The process of a session has crashed, as the text says: writes what is [kept](Backend::keep) as it wished, where it
+    /// wanted that.
+    pub fn dump_crashed(&self, session: u64, because: String) {
+        self.order(Order::Crash(session, because));
+    }
+
+    /// Writes what is kept of the process of a session, so far back or all. What came of it will be under the number that is
+    /// returned, see [`Backend::take_dump`].
+    pub fn start_dump(&self, session: u64, span: Option<Duration>, because: String) -> u64 {
+        let dump = self.marks.next_dump();
+        self.order(Order::DumpFor {
+            dump,
+            session,
+            span,
+            because,
+        });
+        dump
+    }
+
+    /// What came of a dump, once; `None` while it goes on.
+    pub fn take_dump(&self, dump: u64) -> Option<DumpAnswer> {
+        self.marks.take_dump(dump)
+    }
+
+    /// Keeps records of the process of a session, which is here or [joins](Backend::join) next, in memory as it wishes, where
+    /// the [recorder](Backend::record) has none for it. They are written where the router sends its fatal records.
+    pub fn keep(&self, session: u64, wish: KeepOptions) {
+        self.order(Order::Keep(session, wish));
+    }
+
     /// Opens another sink, in one of the places that [`BackendOptions::sink_places`] gives; returns its number. Records go
     /// there as the router says, from now on.
     ///
@@ -143,16 +173,32 @@ impl Backend {
         mark
     }
 
-    /// Asks for all files to be made durable (C2) without waiting for it; a mark that is requested afterwards is reached
-    /// when that is done.
-    pub fn request_sync(&self) {
-        self.request_flush();
-        self.send_all(|| Message::Sync);
+    /// Makes what these sinks have written durable (C2), by their bits; a mark that is requested afterwards is reached when
+    /// that is done. What is to be durable has to be written before.
+    pub fn request_sync(&self, sinks: u32) {
+        let writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
+        for (number, writer) in writers.iter().enumerate() {
+            if sinks >> number.min(31) & 1 == 1 {
+                // A sink whose thread has ended has nothing to make durable.
+                let _ = writer.send(Message::Sync);
+            }
+        }
     }
 
     /// Whether everything that was committed before the mark was requested is with the kernel (C1) in all sinks.
     pub fn has_reached(&self, mark: u64) -> bool {
-        self.marks.has_reached(mark)
+        self.marks.has_reached(mark, u32::MAX)
+    }
+
+    /// How far these sinks are with a mark, by their bits.
+    pub fn reach_of(&self, mark: u64, sinks: u32) -> Reach {
+        self.marks.reach_of(mark, sinks)
+    }
+
+    /// How often each sink could not write, or not make durable, what it was given, for good. What a sink drops because it is
+    /// too slow is counted elsewhere.
+    pub fn lost(&self) -> Vec<u64> {
+        self.marks.lost()
     }
 
     /// Wakes the drain: a process needs it.

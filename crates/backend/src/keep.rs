@@ -115,15 +115,31 @@ pub(crate) struct Wanted {
     pub(crate) span: Option<Duration>,
     /// What the log gives as the reason.
     pub(crate) because: String,
-    /// The number of the request in the session's file, for the answer.
+    /// Who has asked for it.
+    pub(crate) by: Askers,
+}
+
+/// Who has asked for a dump, for the answer.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Askers {
+    /// The number of a request in the session's file.
     pub(crate) request: Option<u64>,
+    /// Numbers of dumps, see [`crate::marks::Marks::next_dump`].
+    pub(crate) dumps: Vec<u64>,
+}
+
+impl Askers {
+    /// Nobody: a record, or a crash, is the reason.
+    pub(crate) fn is_nobody(&self) -> bool {
+        self.request.is_none() && self.dumps.is_empty()
+    }
 }
 
 /// A dump that goes on.
 #[derive(Debug, Default)]
 pub(crate) struct Dump {
-    /// The requests that it answers.
-    pub(crate) request: Option<u64>,
+    /// Those that it answers.
+    pub(crate) by: Askers,
     pub(crate) written: u64,
     pub(crate) lost: u64,
     /// Sinks that have taken nothing for too long, and get nothing more.
@@ -137,6 +153,8 @@ pub(crate) struct Dump {
 pub(crate) struct Keep {
     pub(crate) memory: Memory,
     pub(crate) options: KeepOptions,
+    /// Its process has wished for it, of whoever drains the session.
+    pub(crate) is_wish: bool,
     /// The sinks that dumps go to.
     pub(crate) sinks: u32,
     pub(crate) wanted: Option<Wanted>,
@@ -155,12 +173,21 @@ impl Keep {
         Self {
             memory,
             options,
+            is_wish: false,
             sinks: 0,
             wanted: None,
             dump: None,
             request_seen,
             answer: None,
             paused_until_ns: 0,
+        }
+    }
+
+    /// As its process wishes, in the memory of its agent.
+    pub(crate) fn wished(options: KeepOptions) -> Self {
+        Self {
+            is_wish: true,
+            ..Self::new(Memory::private(options.bytes), options)
         }
     }
 
@@ -183,7 +210,10 @@ impl Keep {
             self.wanted = Some(Wanted {
                 span: (span_ns > 0).then(|| Duration::from_nanos(span_ns)),
                 because: "of a command".to_owned(),
-                request: Some(request),
+                by: Askers {
+                    request: Some(request),
+                    dumps: Vec::new(),
+                },
             });
         }
     }

@@ -45,7 +45,7 @@ pub const RETRY_MS: (u64, u64) = (50, 1_000);
 pub const HOUSEKEEPING_NS: u64 = 1_000_000_000;
 
 /// Rings kept ready for threads that start.
-pub const SPARE_RINGS: usize = 1;
+pub const SPARE_RINGS: usize = 4;
 
 /// How often the drain looks after live control: what it counts for each callsite is told that soon, and budgets are
 /// refilled so evenly.
@@ -53,6 +53,9 @@ pub const CONTROL_TICK_NS: u64 = 10_000_000;
 
 /// Lines a second that say which callsites have left records out by sampling; the rest is one line together.
 pub const SAMPLED_LINES_MAX: usize = 16;
+
+/// Lines a second of one session that say that a record's callsite is unknown; the rest is one line together.
+pub const UNKNOWN_LINES_MAX: u64 = 16;
 
 /// Lines that say which rules were set or ended by one change; the rest is one line together.
 pub const CHANGE_LINES_MAX: usize = 16;
@@ -86,3 +89,6 @@ pub const RATIONS_UNUSED_MAX: usize = 4096;
 
 /// Time between two dumps that records trigger, unless it is set.
 pub const DUMP_PAUSE: Duration = Duration::from_secs(10);
+
+/// Answers to dumps that wait for whoever asked: as many as an agent has sessions by default.
+pub const DUMP_ANSWERS_MAX: usize = 1024;

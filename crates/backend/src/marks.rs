@@ -1,7 +1,7 @@
 //! What drain, I/O threads and callers of `flush` tell each other: how far each sink is, notices, and the end.
 
-use crate::limits::{NOTICE_BYTES_MAX, NOTICES_MAX};
-use std::collections::VecDeque;
+use crate::limits::{DUMP_ANSWERS_MAX, NOTICE_BYTES_MAX, NOTICES_MAX};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,11 +17,38 @@ struct State {
     /// The highest mark that each sink has reached.
     reached: Vec<u64>,
     closed: Vec<bool>,
-    /// Rises whenever a buffer is written.
+    /// How often each sink has moved: written a buffer, or reached a mark.
+    moved: Vec<u64>,
+    /// How often each sink could not write, or not make durable, what it was given, for good.
+    lost: Vec<u64>,
+    /// Rises whenever anything moves.
     progress: u64,
+    /// What came of dumps that somebody asked for by number, until that one looks.
+    dumps: BTreeMap<u64, DumpAnswer>,
+    last_dump: u64,
     notices: VecDeque<String>,
     requested: u64,
     abandoned: bool,
+}
+
+/// What came of a dump.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DumpAnswer {
+    /// So many records are laid out; a mark that is requested now is reached when they are with the kernel.
+    Written(u64),
+    /// There is no flight recorder for that process.
+    KeepsNothing,
+    /// There is no such session.
+    Unknown,
+}
+
+/// How far some sinks are with a mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reach {
+    /// All of them have handed what came before the mark to the kernel.
+    pub reached: bool,
+    /// How often they have moved.
+    pub moved: u64,
 }
 
 /// How a wait ended.
@@ -33,13 +60,26 @@ pub(crate) enum Waited {
     NoProgress,
 }
 
+impl State {
+    fn move_on(&mut self, sink: usize) {
+        if let Some(moved) = self.moved.get_mut(sink) {
+            *moved += 1;
+        }
+        self.progress += 1;
+    }
+}
+
 impl Marks {
     pub(crate) fn new(sinks: usize) -> Self {
         Self {
             state: Mutex::new(State {
                 reached: vec![0; sinks],
                 closed: vec![false; sinks],
+                moved: vec![0; sinks],
+                lost: vec![0; sinks],
                 progress: 0,
+                dumps: BTreeMap::new(),
+                last_dump: 0,
                 notices: VecDeque::new(),
                 requested: 0,
                 abandoned: false,
@@ -53,6 +93,8 @@ impl Marks {
         self.change(|state| {
             state.reached.push(state.requested);
             state.closed.push(false);
+            state.moved.push(0);
+            state.lost.push(0);
         });
     }
 
@@ -74,13 +116,60 @@ impl Marks {
             if let Some(reached) = state.reached.get_mut(sink) {
                 *reached = mark.max(*reached);
             }
-            state.progress += 1;
+            state.move_on(sink);
         });
     }
 
-    /// A buffer was written.
-    pub(crate) fn progress(&self) {
-        self.change(|state| state.progress += 1);
+    /// A buffer of a sink was written, or given up.
+    pub(crate) fn progress(&self, sink: usize) {
+        self.change(|state| state.move_on(sink));
+    }
+
+    /// A sink will never write, or make durable, what it was given.
+    pub(crate) fn lose(&self, sink: usize) {
+        self.change(|state| {
+            if let Some(lost) = state.lost.get_mut(sink) {
+                *lost += 1;
+            }
+        });
+    }
+
+    /// How often each sink has lost something.
+    pub(crate) fn lost(&self) -> Vec<u64> {
+        self.lock().lost.clone()
+    }
+
+    /// How far these sinks are with a mark, by their bits.
+    pub(crate) fn reach_of(&self, mark: u64, sinks: u32) -> Reach {
+        let state = self.lock();
+        let numbers = (0..state.reached.len()).filter(|number| sinks >> (*number).min(31) & 1 == 1);
+        let is_there = |number: usize| state.reached[number] >= mark || state.closed[number];
+        Reach {
+            reached: numbers.clone().all(is_there),
+            moved: numbers.map(|number| state.moved[number]).sum(),
+        }
+    }
+
+    /// A number for a dump, under which its answer will be.
+    pub(crate) fn next_dump(&self) -> u64 {
+        let mut state = self.lock();
+        state.last_dump += 1;
+        state.last_dump
+    }
+
+    pub(crate) fn answer_dump(&self, dump: u64, answer: DumpAnswer) {
+        self.change(|state| {
+            // Those that nobody looks at any more make room.
+            while state.dumps.len() >= DUMP_ANSWERS_MAX {
+                state.dumps.pop_first();
+            }
+            state.dumps.insert(dump, answer);
+        });
+    }
+
+    /// What came of a dump, once.
+    pub(crate) fn take_dump(&self, dump: u64) -> Option<DumpAnswer> {
+        self.lock().dumps.remove(&dump)
     }
 
     /// An I/O thread has ended.
@@ -104,11 +193,13 @@ impl Marks {
         })
     }
 
-    /// Whether all sinks have reached the mark; does not wait.
-    pub(crate) fn has_reached(&self, mark: u64) -> bool {
+    /// Whether some sinks, by bits, have reached the mark; does not wait.
+    pub(crate) fn has_reached(&self, mark: u64, sinks: u32) -> bool {
         let state = self.lock();
-        let mut sinks = state.reached.iter().zip(&state.closed);
-        sinks.all(|(reached, closed)| *reached >= mark || *closed)
+        let reached = state.reached.iter().zip(&state.closed).enumerate();
+        reached
+            .filter(|(number, _)| sinks >> number & 1 == 1)
+            .all(|(_, (reached, closed))| *reached >= mark || *closed)
     }
 
     /// Waits until all I/O threads have ended, as long as anything moves.

@@ -340,6 +340,11 @@ impl Outlet {
         true
     }
 
+    /// Whether records were dropped that the log has not been told of.
+    pub(crate) fn has_untold(&self) -> bool {
+        self.dropped_untold > 0
+    }
+
     /// The number of records dropped since the log was last told, once there is room to tell it.
     pub(crate) fn take_untold(&mut self) -> u64 {
         if self.dropped_untold == 0 || self.reserved || self.current.is_none() {

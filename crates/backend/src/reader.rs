@@ -24,8 +24,12 @@ pub(crate) struct Reader {
     taken: usize,
     /// Bytes behind the consumed position that this pass may take: what was committed when it began.
     observed: usize,
+    /// Where the ring ends: its process writes nothing more, or has said so.
+    last: Option<u64>,
     /// The record at the front; only valid when `time_ticks` is not [`NO_RECORD`].
     pub(crate) head: RecordHeader,
+    /// The time of the newest record that was looked at.
+    newest_ticks: u64,
     pub(crate) thread_id: u64,
     pub(crate) thread_name: String,
     pub(crate) quarantined: bool,
@@ -58,6 +62,8 @@ impl Reader {
             latest_ticks: NO_RECORD - 1,
             taken: 0,
             observed: 0,
+            last: None,
+            newest_ticks: 0,
             head: NOTHING,
             quarantined: false,
         }
@@ -74,16 +80,47 @@ impl Reader {
         latest_ticks: u64,
     ) -> Result<usize, ReadError> {
         self.latest_ticks = latest_ticks;
-        self.observed = self.consumer.pending_bytes()?;
+        self.observed = self.pending_bytes()?;
         let left = self.observed.saturating_sub(self.taken);
         if left > 0 && self.window.is_empty() {
             self.refresh_thread();
             self.window = spare.pop().unwrap_or_else(|| vec![0; WINDOW_BYTES]);
         }
-        if self.head.time_ticks == NO_RECORD && left > 0 {
-            self.look()?;
+        if self.head.time_ticks == NO_RECORD {
+            if left > 0 {
+                self.look()?;
+            }
+        } else if self.last.is_some() {
+            self.head.time_ticks = self.head.time_ticks.min(latest_ticks);
         }
         Ok(left)
+    }
+
+    /// What is committed from now on is not taken, and no record is waited for: who says that nothing comes and goes on
+    /// writing must not keep others waiting.
+    pub(crate) fn finish(&mut self) {
+        // A ring that breaks a rule here does so at the next look, too.
+        let pending = self.consumer.pending_bytes().unwrap_or(0);
+        self.last = Some(self.consumer.position().wrapping_add(pending as u64));
+    }
+
+    /// Bytes that are committed and not released, as far as they are to be taken.
+    fn pending_bytes(&self) -> Result<usize, RingError> {
+        let pending = self.consumer.pending_bytes()?;
+        Ok(match self.last {
+            Some(last) => pending.min(last.wrapping_sub(self.consumer.position()) as usize),
+            None => pending,
+        })
+    }
+
+    /// When its thread wrote last, as far as it was read; 0 for never.
+    pub(crate) fn newest_ticks(&self) -> u64 {
+        self.newest_ticks
+    }
+
+    /// Whether there is something left to take.
+    pub(crate) fn has_more(&self) -> bool {
+        !self.quarantined && (self.head.time_ticks != NO_RECORD || self.pending_bytes().unwrap_or(0) > 0)
     }
 
     /// Copies more of what was observed behind what the window holds; `false` when there is no more.
@@ -126,6 +163,7 @@ impl Reader {
                 let header = RecordHeader::decode(bytes).map_err(|cause| self.broken(cause))?;
                 if header.length_bytes as usize <= front.len() {
                     let time_ticks = header.time_ticks.min(self.latest_ticks);
+                    self.newest_ticks = time_ticks;
                     self.head = RecordHeader { time_ticks, ..header };
                     return Ok(());
                 }
@@ -190,6 +228,11 @@ impl Reader {
         self.start += length;
         self.taken += length;
         self.look()
+    }
+
+    /// Whether its process writes nothing more.
+    pub(crate) fn is_finishing(&self) -> bool {
+        self.last.is_some()
     }
 
     /// Whether records were taken that are not released.

@@ -15,7 +15,7 @@ use crate::source::{Dead, Source};
 use crate::stats::Stats;
 use crate::writer::Message;
 use logdrive_ring::clock::unix_ns;
-use logdrive_ring::{Buffer, Buffers, Journal, Place, SessionView, file_part, find_sessions};
+use logdrive_ring::{Buffer, Buffers, Journal, Place, RingError, SessionView, file_part, find_sessions};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -54,7 +54,8 @@ pub fn recover(session: &Path, into: Option<&FileOptions>) -> Result<Recovered, 
 pub(crate) fn recover_app(run_dirs: &[PathBuf], app: &str, marks: &Marks) {
     for session in dead_sessions(run_dirs, app) {
         match recover(&session, None) {
-            Ok(_) | Err(BackendError::NoFile) => {}
+            // A helper of its own finishes a session whose process has just ended.
+            Ok(_) | Err(BackendError::NoFile | BackendError::Ring(RingError::Alive { .. })) => {}
             Err(error) => marks.notice(format!(
                 "cannot recover the session {}: {error}; try `logdrive recover`",
                 session.display()
@@ -185,6 +186,7 @@ fn drain_dead(
             storage,
             &marks,
             &process,
+            Overflow::Hold,
             &mut sequence,
         )?);
     }
@@ -248,13 +250,18 @@ fn adopt_keep(dead: &Dead, recovered: &mut Recovered) -> Option<Keep> {
     ))
 }
 
-fn adopt_sink(
+#[allow(
+    clippy::too_many_arguments,
+    reason = "one for each thing that a sink is made of"
+)]
+pub(crate) fn adopt_sink(
     index: usize,
     sink: &RecoverableSink,
     buffers: &Arc<Buffers>,
     storage: &Arc<dyn Storage>,
     marks: &Arc<Marks>,
     process: &ProcessInfo,
+    overflow: Overflow,
     sequence: &mut u64,
 ) -> Result<Outlet, BackendError> {
     let (unwritten, spare) = buffers.adopt(index);
@@ -271,7 +278,7 @@ fn adopt_sink(
     options.layout = sink.layout.clone();
     options.layout.color = false;
     options.min_level = sink.min_level;
-    options.overflow = Overflow::Hold;
+    options.overflow = overflow;
     let outlet = start_sink(index, &options, output, spare, buffers, marks, process)?;
     replay(&outlet, unwritten);
     Ok(outlet)
@@ -302,7 +309,7 @@ fn finish_writes(
     Ok(rest)
 }
 
-fn how_it_ended(view: &SessionView, stats: &Stats) -> String {
+pub(crate) fn how_it_ended(view: &SessionView, stats: &Stats) -> String {
     let header = view.header();
     let how = match header.noted_signal() {
         Some((signal, thread, _)) => format!("ended by signal {signal} in thread {thread}"),

@@ -3,8 +3,8 @@
 
 use crate::control::Switchboard;
 use logdrive_ring::{
-    Buffers, Calibration, CallsiteCounts, ClockSource, Ring, Session, SessionHeader, SessionView,
-    SharedSession,
+    Buffers, Calibration, CallsiteCounts, ClockSource, HelpedSession, Ring, Session, SessionHeader,
+    SessionView, SharedSession,
 };
 use std::sync::Arc;
 
@@ -15,6 +15,8 @@ pub(crate) enum Source {
     Live(Arc<Session>),
     /// Another process's, which may live or be dead: its memory is ours as well.
     Shared(Arc<SharedSession>),
+    /// Another process's in a directory, which has nobody else to drain it.
+    Helped(Arc<HelpedSession>),
     /// One whose process is dead, with what was read from it.
     Dead(Box<Dead>),
 }
@@ -33,6 +35,7 @@ impl Source {
         match self {
             Self::Live(session) => session.header(),
             Self::Shared(session) => session.header(),
+            Self::Helped(session) => session.header(),
             Self::Dead(dead) => dead.view.header(),
         }
     }
@@ -57,6 +60,8 @@ impl Source {
             Self::Live(session) => session.rings_from(first),
             Self::Shared(session) if session.ring_count() <= first => Vec::new(),
             Self::Shared(session) => session.rings_from(first),
+            Self::Helped(session) if !session.has_rings_from(first) => Vec::new(),
+            Self::Helped(session) => session.rings_from(first),
             Self::Dead(dead) => dead.rings.get(first..).unwrap_or(&[]).to_vec(),
         }
     }
@@ -66,6 +71,7 @@ impl Source {
         match self {
             Self::Live(session) => session.callsites_from(place),
             Self::Shared(session) => session.callsites_from(place),
+            Self::Helped(session) => session.callsites_from(place),
             Self::Dead(dead) if place == 0 => (dead.callsites.clone(), 1),
             Self::Dead(_) => (Vec::new(), 1),
         }
@@ -76,6 +82,7 @@ impl Source {
         match self {
             Self::Live(session) => session.recycle(ring),
             Self::Shared(session) => session.recycle(ring),
+            Self::Helped(session) => session.recycle(ring),
             Self::Dead(_) => {}
         }
     }
@@ -85,6 +92,7 @@ impl Source {
         match self {
             Self::Live(session) => Some(&**session),
             Self::Shared(session) => Some(&**session),
+            Self::Helped(session) => Some(&**session),
             Self::Dead(_) => None,
         }
     }
@@ -94,6 +102,7 @@ impl Source {
         match self {
             Self::Live(session) => session.counters().of(id),
             Self::Shared(session) => session.counts(id),
+            Self::Helped(session) => session.counts(id),
             Self::Dead(_) => None,
         }
     }

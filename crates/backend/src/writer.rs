@@ -1,7 +1,7 @@
 //! The I/O thread of one sink: takes full buffers in order and hands their bytes to the target.
 
 use crate::console::Console;
-use crate::file::{FileError, LogFile, Placement};
+use crate::file::{FileError, FileOptions, LogFile, Placement, Storage};
 use crate::limits::RETRY_MS;
 use crate::marks::Marks;
 use crate::memory::Memory;
@@ -32,6 +32,8 @@ pub(crate) enum Message {
 #[derive(Debug)]
 pub(crate) enum Output {
     File(Box<LogFile>),
+    /// A file that is opened with its first line.
+    Late(Box<(FileOptions, Arc<dyn Storage>)>),
     Console(Console),
     Memory(Memory),
     Discard,
@@ -87,7 +89,7 @@ impl Writer {
                 true
             }
             Output::Console(_) => self.write_console(&buffer),
-            Output::File(_) => self.write_file(&mut buffer),
+            Output::File(_) | Output::Late(_) => self.write_file(&mut buffer),
         };
         if written {
             buffer.mark_written();
@@ -101,9 +103,10 @@ impl Writer {
         } else {
             self.buffers
                 .count_dropped(self.sink, SinkDrop::Gone as usize, buffer.records());
+            self.marks.lose(self.sink);
             buffer.clear();
         }
-        self.marks.progress();
+        self.marks.progress(self.sink);
         // The drain ends after its I/O threads; a buffer that nobody wants any more is simply let go.
         let _ = self.back.send(buffer);
     }
@@ -137,10 +140,18 @@ impl Writer {
         let mut pause_ms = RETRY_MS.0;
         let mut placed: Option<(Placement, u64)> = None;
         loop {
-            let Output::File(file) = &mut self.output else {
-                return false;
+            let written = match &mut self.output {
+                Output::File(file) => write_once(file, buffer, &mut placed),
+                Output::Late(late) => match LogFile::open(&late.0, Arc::clone(&late.1), unix_ns()) {
+                    Ok(file) => {
+                        self.output = Output::File(Box::new(file));
+                        continue;
+                    }
+                    Err(error) => Err(error),
+                },
+                _ => return false,
             };
-            match write_once(file, buffer, &mut placed) {
+            match written {
                 Ok(()) => {
                     if std::mem::take(&mut self.failing) {
                         self.buffers.note_error(self.sink, 0);
@@ -196,6 +207,7 @@ impl Writer {
             && let Err(failed) = file.sync()
         {
             self.buffers.note_error(self.sink, 1);
+            self.marks.lose(self.sink);
             self.marks.notice(failed.to_string());
         }
     }

@@ -3,21 +3,26 @@
 use crate::config::load::{DEFAULT_PATH, Loaded, Reading, load};
 use crate::config::user_places;
 use crate::error::CliError;
+use crate::limits::AGENT_PATIENCE_MS;
 use crate::paint::{ColorChoice, Style};
+use crate::places::usual_sockets;
+use crate::sessions::safe;
 use clap::Args;
 use logdrive_agent::config::{AgentConfig, Places};
-use logdrive_agent::{Agent, KeeperCommand, StartError};
+use logdrive_agent::{Agent, Client, KeeperCommand, StartError};
 use logdrive_backend::Stopped;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 const AGENT_EXAMPLES: &str = "\
 Examples:
   logdrive agent                          as /etc/logdrive/logdrive.toml says
   logdrive agent --user                   an agent of one's own, below $XDG_RUNTIME_DIR
   logdrive agent --config shop.toml       as another file says
+  logdrive agent --reload                 the agent that runs reads its configuration again
   logdrive config init > logdrive.toml    a commented file with all defaults
   LOGDRIVE_AGENT=/run/logdrive/agent.sock ./shop
                                           a program that logs through the agent
@@ -43,10 +48,37 @@ pub(crate) struct AgentArgs {
     /// Listen on this socket, whatever the configuration says
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
+    /// Tell the agent that runs to read its configuration again, and print what it says
+    ///
+    /// The agent is that of --socket, or of LOGDRIVE_AGENT, or the one of this user or of the machine. It obeys root and its
+    /// own user.
+    #[arg(long, conflicts_with_all = ["config", "user"])]
+    pub(crate) reload: bool,
+}
+
+/// Has a running agent read its configuration again.
+fn ask_to_reload(args: &AgentArgs) -> Result<bool, CliError> {
+    let socket = match (&args.socket, std::env::var_os("LOGDRIVE_AGENT")) {
+        (Some(socket), _) => socket.clone(),
+        (None, Some(socket)) if !socket.is_empty() && socket != "off" => PathBuf::from(socket),
+        _ => {
+            let mut sockets = usual_sockets();
+            let there = sockets.iter().rposition(|socket| socket.exists());
+            sockets.swap_remove(there.unwrap_or(0))
+        }
+    };
+    let agent = |cause| CliError::Agent { cause };
+    let mut client = Client::connect(&socket, Duration::from_millis(AGENT_PATIENCE_MS)).map_err(agent)?;
+    let said = client.reload().map_err(agent)?;
+    writeln!(io::stdout(), "{}", safe(&said))?;
+    Ok(true)
 }
 
 /// Runs the agent until it is told to end. `false` when something was not written.
 pub(crate) fn run(args: &AgentArgs, color: ColorChoice) -> Result<bool, CliError> {
+    if args.reload {
+        return ask_to_reload(args);
+    }
     let signals = Signals::hold()?;
     let Some(config) = configuration(args, color)? else {
         return Ok(false);
@@ -61,8 +93,13 @@ pub(crate) fn run(args: &AgentArgs, color: ColorChoice) -> Result<bool, CliError
     say(color, "listens", &format!("on {}", agent.socket().display()));
     loop {
         agent.turn();
+        while let Some(asker) = agent.take_reload() {
+            let said = reload(&mut agent, args, color);
+            agent.answer_reload(asker, said.as_deref().map_err(String::as_str));
+        }
         match signals.next() {
-            Some(Signal::SIGHUP) => reload(&mut agent, args, color),
+            // What came of it has been said.
+            Some(Signal::SIGHUP) => drop(reload(&mut agent, args, color)),
             Some(Signal::SIGUSR1) => agent.reopen(),
             Some(_) => break,
             None => {}
@@ -113,28 +150,30 @@ fn configuration(args: &AgentArgs, color: ColorChoice) -> Result<Option<AgentCon
     Ok(Some(config))
 }
 
-/// Reads the configuration again. What is wrong is said here and in the log, and nothing changes.
-fn reload(agent: &mut Agent, args: &AgentArgs, color: ColorChoice) {
+/// Reads the configuration again. What came of it is said here, in the log and to whoever asked; when the file is wrong,
+/// nothing changes.
+fn reload(agent: &mut Agent, args: &AgentArgs, color: ColorChoice) -> Result<String, String> {
     agent.reopen();
-    let said = match configuration(args, color) {
-        Ok(Some(config)) => match agent.reload(config) {
-            Ok(later) if later.is_empty() => "the configuration was read again".to_owned(),
-            Ok(later) => {
-                let later: Vec<String> = later.iter().map(ToString::to_string).collect();
-                format!(
-                    "the configuration was read again; after a restart: {}",
-                    later.join("; ")
-                )
-            }
-            Err(error) => format!("the configuration stays as it was: {error}"),
-        },
-        Ok(None) => {
-            "the configuration stays as it was: the file is wrong, see `logdrive config check`".to_owned()
-        }
-        Err(error) => format!("the configuration stays as it was: {error}"),
+    let result = match configuration(args, color) {
+        Ok(Some(config)) => agent.reload(config).map_err(|error| error.to_string()),
+        Ok(None) => Err("the file is wrong, see `logdrive config check`".to_owned()),
+        Err(error) => Err(error.to_string()),
     };
-    say(color, "reload", &said);
-    agent.notice(said);
+    let said = match result {
+        Ok(later) if later.is_empty() => Ok("the configuration was read again".to_owned()),
+        Ok(later) => {
+            let later: Vec<String> = later.iter().map(ToString::to_string).collect();
+            let later = later.join("; ");
+            Ok(format!(
+                "the configuration was read again; after a restart: {later}"
+            ))
+        }
+        Err(why) => Err(format!("the configuration stays as it was: {why}")),
+    };
+    let text = said.as_ref().unwrap_or_else(|text| text);
+    say(color, "reload", text);
+    agent.notice(text.clone());
+    said
 }
 
 /// A line on standard error, for whoever started the service.

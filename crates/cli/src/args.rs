@@ -4,12 +4,14 @@ use crate::agent::{AgentArgs, KeeperArgs};
 use crate::cat::Condition;
 use crate::config::ConfigArgs;
 use crate::control_args::{CallsitesArgs, LevelArgs, MuteArgs, SampleArgs};
+use crate::drain::DrainArgs;
 use crate::dump_args::DumpArgs;
 use crate::instant::{Edge, read_instant};
 use crate::limits::LAST_RECORDS_MAX;
 use crate::paint::ColorChoice;
 use crate::run_args::RunArgs;
 use crate::tail_args::TailArgs;
+use crate::top::args::TopArgs;
 use clap::builder::Styles;
 use clap::builder::styling::{AnsiColor, Effects};
 use clap::{Args, Parser, Subcommand};
@@ -60,6 +62,7 @@ Examples:
   logdrive cat app.log --level warn     warnings and errors, in colour
   logdrive agent                        drains the logs of many processes in one place
   logdrive tail shop                    what all processes of a program log, as it comes
+  logdrive top                          who logs how much, and keys to change it
   logdrive ps                           which programs log, and what dead ones left
   logdrive level shop net=trace         changes levels while the program runs
   logdrive recover --all                brings what killed programs had logged into their logs
@@ -79,6 +82,7 @@ pub(crate) enum Command {
     Keeper(KeeperArgs),
     Cat(CatArgs),
     Tail(TailArgs),
+    Top(TopArgs),
     Ps(PsArgs),
     Stats(StatsArgs),
     Recover(RecoverArgs),
@@ -86,6 +90,8 @@ pub(crate) enum Command {
     Sample(SampleArgs),
     Mute(MuteArgs),
     Callsites(CallsitesArgs),
+    #[command(hide = true)]
+    Drain(DrainArgs),
     Dump(DumpArgs),
     Config(ConfigArgs),
     Completions(CompletionsArgs),
@@ -201,6 +207,18 @@ pub(crate) struct RunDirArgs {
     pub(crate) run_dir: Vec<PathBuf>,
 }
 
+/// Which agent is asked for its sessions.
+#[derive(Debug, Args)]
+pub(crate) struct AgentAt {
+    /// Ask the agent at this socket, instead of the usual ones; off for none
+    ///
+    /// Default: the agent that LOGDRIVE_AGENT names, or else the agents of the machine (/run/logdrive/agent.sock) and of
+    /// this user (below $XDG_RUNTIME_DIR). Where only --agent or only --run-dir is given, only that place is looked at.
+    /// An agent shows the sessions of one's own processes; those of all to root and to its own user.
+    #[arg(long = "agent", value_name = "SOCKET")]
+    pub(crate) agent: Option<PathBuf>,
+}
+
 /// List sessions: programs that log now, and what dead ones left
 #[derive(Debug, Args)]
 #[command(after_long_help = PS_EXAMPLES)]
@@ -210,12 +228,15 @@ pub(crate) struct PsArgs {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) run_dir: RunDirArgs,
+    #[command(flatten)]
+    pub(crate) agent: AgentAt,
 }
 
 const PS_EXAMPLES: &str = "\
 Examples:
   logdrive ps                           all sessions of this user
   logdrive ps --run-dir /srv/shop/logs  sessions in .logdrive beside the logs there
+  logdrive ps --agent /run/logdrive/agent.sock   those that this agent has
   logdrive ps --json | jq -r 'select(.state == \"dead\") | .path'
 
 Columns:
@@ -225,7 +246,8 @@ Columns:
   RINGS      threads that log now / rings made
   COMMITTED  records that calls have committed
   DROPPED    calls whose record was not kept (reasons: logdrive stats)
-  PENDING    records on their way to the slowest sink";
+  PENDING    records on their way to the slowest sink; where an agent has the session, to the agent
+  PATH       the session's directory; or the socket of the agent that has it, and its number there";
 
 /// Show the numbers of sessions, and whether they add up
 #[derive(Debug, Args)]
@@ -242,6 +264,8 @@ pub(crate) struct StatsArgs {
     pub(crate) prometheus: bool,
     #[command(flatten)]
     pub(crate) run_dir: RunDirArgs,
+    #[command(flatten)]
+    pub(crate) agent: AgentAt,
 }
 
 const STATS_EXAMPLES: &str = "\

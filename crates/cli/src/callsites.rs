@@ -10,7 +10,8 @@ use crate::sessions::safe;
 use crate::table::{Side, Table, bytes_text, count_text};
 use logdrive_backend::control::{Action, Rule, Switchboard, is_off, selects};
 use logdrive_ring::CallsiteTotals;
-use logdrive_ring::control::{EVERY, KeyField, KeyedLimit, PER_KEY, PER_SECOND};
+use logdrive_ring::control::{ControlEntry, EVERY, KeyField, KeyedLimit, PER_KEY, PER_SECOND};
+use logdrive_ring::limits::CALLSITES_MAX;
 use logdrive_wire::Callsite;
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
@@ -61,6 +62,11 @@ pub(crate) fn run(args: &CallsitesArgs, color: ColorChoice) -> Result<(), CliErr
         if args.lines > 0 {
             rows.truncate(args.lines);
         }
+        if clear {
+            let title = title_of(&live, count, args);
+            output.write_all(b"\x1b[H\x1b[2J")?;
+            writeln!(output, "{}\n", color.for_stdout().the(Style::Dim, title))?;
+        }
         put(
             &mut output,
             &rows,
@@ -92,6 +98,37 @@ pub(crate) fn run(args: &CallsitesArgs, color: ColorChoice) -> Result<(), CliErr
     }
 }
 
+/// What is shown, for a screen that is drawn again and again.
+fn title_of(live: &[Live], count: usize, args: &CallsitesArgs) -> String {
+    let shown = match args.lines {
+        0 => String::new(),
+        lines if lines >= count => String::new(),
+        lines => format!(", {lines} shown"),
+    };
+    format!(
+        "{}: {}, {}{shown}, every {}; Ctrl-C ends",
+        safe(&args.live.name),
+        match live.len() {
+            1 => "1 process".to_owned(),
+            count => format!("{count} processes"),
+        },
+        match count {
+            1 => "1 callsite".to_owned(),
+            count => format!("{count} callsites"),
+        },
+        interval_text(args.interval)
+    )
+}
+
+/// `500 ms`, `2 s`
+fn interval_text(ns: u64) -> String {
+    let ms = ns / 1_000_000;
+    match ms % 1_000 {
+        0 => format!("{} s", ms / 1_000),
+        _ => format!("{ms} ms"),
+    }
+}
+
 /// What was counted at one moment.
 #[derive(Debug)]
 struct Totals {
@@ -101,7 +138,13 @@ struct Totals {
 
 impl Totals {
     fn of(session: &Live) -> Self {
-        let count = session.board.session().header().callsite_count();
+        // What another process says is taken for no more than there can be.
+        let count = session
+            .board
+            .session()
+            .header()
+            .callsite_count()
+            .min(CALLSITES_MAX as u32);
         Self {
             at: Instant::now(),
             of: (0..count).map(|id| session.board.totals(id)).collect(),
@@ -149,15 +192,7 @@ fn rows_of(session: &Live, before: &Totals, now: &Totals) -> Result<Vec<Row>, Cl
         };
         let (before, now) = (with_twin(before), with_twin(now));
         let rate = |before: u64, now: u64| now.saturating_sub(before) as f64 / seconds;
-        let switch = entry.switch();
-        let (state, by_rule) = state_of(
-            switch.control,
-            switch.parameter,
-            entry.base(),
-            id,
-            &callsite,
-            &rules,
-        );
+        let (state, by_rule) = state_of(entry, &callsite, &rules);
         Some(Row {
             app: session.app.clone(),
             pid: session.pid,
@@ -194,15 +229,21 @@ fn sum(own: CallsiteTotals, twin: CallsiteTotals, has_twin: bool) -> CallsiteTot
     }
 }
 
+/// What was counted for a callsite and the one under which its kept records go.
+pub(crate) fn with_twin(board: &dyn Switchboard, id: u32, twin: u32) -> CallsiteTotals {
+    let has_twin = twin != 0 && twin != id;
+    let of_twin = if has_twin {
+        board.totals(twin)
+    } else {
+        CallsiteTotals::default()
+    };
+    sum(board.totals(id), of_twin, has_twin)
+}
+
 /// The state in words, and whether a rule made it.
-fn state_of(
-    control: u32,
-    parameter: u64,
-    base: u32,
-    id: u32,
-    callsite: &Callsite,
-    rules: &[Rule],
-) -> (String, bool) {
+pub(crate) fn state_of(entry: &ControlEntry, callsite: &Callsite, rules: &[Rule]) -> (String, bool) {
+    let (id, base, switch) = (entry.id(), entry.base(), entry.switch());
+    let (control, parameter) = (switch.control, switch.parameter);
     let text = match control {
         EVERY => format!("1 of {parameter}"),
         PER_SECOND => format!("{parameter}/s"),
@@ -272,9 +313,6 @@ fn put(
         }
         return Ok(());
     }
-    if clear {
-        output.write_all(b"\x1b[H\x1b[2J")?;
-    }
     if rows.is_empty() {
         tell(&format!("{} has called no log statement so far", args.live.name));
         return Ok(());
@@ -324,7 +362,7 @@ fn table_of(rows: &[Row], has_many: bool) -> Table {
     table
 }
 
-fn level_style(name: &str) -> Style {
+pub(crate) fn level_style(name: &str) -> Style {
     name.parse().map_or(Style::Plain, Style::Level)
 }
 
@@ -348,7 +386,7 @@ fn state_cell(row: &Row) -> (Style, String) {
 }
 
 /// Few are shown as they are: one in ten seconds is not none.
-fn rate_text(rate: f64) -> String {
+pub(crate) fn rate_text(rate: f64) -> String {
     if rate == 0.0 || rate >= 9.95 {
         count_text(rate.round() as u64)
     } else {

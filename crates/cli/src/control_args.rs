@@ -1,6 +1,6 @@
 //! What can be said to the commands of live control: `level`, `sample`, `mute`, `callsites`.
 
-use crate::args::RunDirArgs;
+use crate::args::{AgentAt, RunDirArgs};
 use clap::{ArgGroup, Args, ValueEnum};
 use logdrive_backend::control::{Action, Selector, read_action_directive, read_selector};
 
@@ -12,6 +12,8 @@ pub(crate) struct LiveArgs {
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) run_dir: RunDirArgs,
+    #[command(flatten)]
+    pub(crate) agent: AgentAt,
 }
 
 /// How long a change holds.

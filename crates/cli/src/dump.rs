@@ -1,6 +1,7 @@
 //! `logdrive dump`: what a flight recorder keeps is written to the log.
 //!
-//! The request lies in the file of the recorder's memory; the program's drain answers there when it is done.
+//! A program that drains itself finds the request in the file of its recorder's memory and answers there. Where an agent has
+//! the session, the agent keeps the records, and is asked.
 
 use crate::dump_args::DumpArgs;
 use crate::error::CliError;
@@ -9,11 +10,12 @@ use crate::live::{Live, live_sessions};
 use crate::output::Output;
 use crate::ps::{put_json, tell};
 use crate::table::count_text;
+use logdrive_agent::{AgentError, Client};
 use logdrive_backend::sinks_from_text;
 use logdrive_ring::{KeepFile, SessionView};
 use serde::Serialize;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// A process as JSON.
@@ -28,9 +30,23 @@ struct Line<'a> {
 /// A request on its way.
 struct Asked<'a> {
     live: &'a Live,
-    file: KeepFile,
-    request: u64,
-    files: Vec<PathBuf>,
+    whom: Whom<'a>,
+}
+
+/// Who is asked.
+enum Whom<'a> {
+    /// The process, in its file.
+    Process { file: KeepFile, request: u64 },
+    /// The agent at this socket, for the session of this number.
+    Agent { socket: &'a Path, session: u64 },
+}
+
+/// What came of a request.
+enum Answer {
+    /// So many records are in these files.
+    Written(u64, Vec<PathBuf>),
+    KeepsNothing,
+    None,
 }
 
 /// Runs the command. All processes are asked first, so that they work at the same time.
@@ -40,92 +56,127 @@ pub(crate) fn run(args: &DumpArgs) -> Result<bool, CliError> {
     let mut keeps_nothing = None;
     for session in &live {
         match ask(session, args.span_ns.unwrap_or(0))? {
-            Some(request) => asked.push(request),
+            Some(whom) => asked.push(Asked { live: session, whom }),
             None => keeps_nothing = Some(session),
         }
     }
-    if let Some(session) = keeps_nothing.filter(|_| asked.is_empty()) {
-        return Err(CliError::KeepsNothing {
-            app: session.app.clone(),
-            pid: session.pid,
-        });
-    }
     let mut output = Output::stdout()?;
-    let mut all_answered = true;
+    let (mut all_answered, mut some_keep) = (true, false);
     for request in &asked {
-        match wait_for(request) {
-            Some(records) => put(&mut output, request, records, args.json, live.len() > 1)?,
-            None => {
-                all_answered = false;
+        match wait_for(request, args.span_ns)? {
+            Answer::Written(records, files) => {
+                some_keep = true;
+                put(
+                    &mut output,
+                    request.live,
+                    records,
+                    &files,
+                    args.json,
+                    live.len() > 1,
+                )?;
+            }
+            Answer::KeepsNothing => keeps_nothing = Some(request.live),
+            Answer::None => {
+                (all_answered, some_keep) = (false, true);
                 let (app, pid) = (request.live.app.clone(), request.live.pid);
                 tell(&CliError::NoDump { app, pid }.to_string());
             }
         }
     }
+    if let Some(session) = keeps_nothing.filter(|_| !some_keep) {
+        return Err(CliError::KeepsNothing {
+            app: session.app.clone(),
+            pid: session.pid,
+        });
+    }
     output.flush()?;
     Ok(all_answered)
 }
 
-fn ask(live: &Live, span_ns: u64) -> Result<Option<Asked<'_>>, CliError> {
-    let view = SessionView::open(&live.path).map_err(|cause| live.cannot(cause))?;
-    let Some(file) = view.keep().map_err(|cause| live.cannot(cause))? else {
-        return Ok(None);
-    };
-    let config = view.buffers().map(|buffers| buffers.config()).unwrap_or_default();
-    let sinks = sinks_from_text(&String::from_utf8_lossy(&config));
-    Ok(Some(Asked {
-        live,
+fn ask(live: &Live, span_ns: u64) -> Result<Option<Whom<'_>>, CliError> {
+    if let (Some(socket), Some(entry)) = (live.at.agent(), &live.at.entry) {
+        let session = entry.session;
+        return Ok(Some(Whom::Agent { socket, session }));
+    }
+    let view = live.board.session();
+    let file = view.keep().map_err(|cause| live.cannot(cause))?;
+    Ok(file.map(|file| Whom::Process {
         request: file.request(span_ns),
         file,
-        files: sinks
-            .into_iter()
-            .filter_map(|sink| Some(sink.file?.path))
-            .collect(),
     }))
 }
 
-/// The number of records that were written; `None` when there is no answer.
-fn wait_for(asked: &Asked<'_>) -> Option<u64> {
+fn wait_for(asked: &Asked<'_>, span_ns: Option<u64>) -> Result<Answer, CliError> {
+    match &asked.whom {
+        Whom::Process { file, request } => Ok(wait_for_process(file, *request, asked.live.board.session())),
+        Whom::Agent { socket, session } => {
+            let answer = wait_for_agent(socket, *session, span_ns.map(Duration::from_nanos));
+            match answer {
+                Err(AgentError::NoAnswer { .. }) => Ok(Answer::None),
+                answer => answer.map_err(|cause| asked.live.cannot(cause)),
+            }
+        }
+    }
+}
+
+fn wait_for_process(file: &KeepFile, request: u64, view: &SessionView) -> Answer {
     let deadline = Instant::now() + Duration::from_millis(DUMP_WAIT_MS_MAX);
     loop {
-        let (answered, records) = asked.file.answered();
+        let (answered, records) = file.answered();
         // Numbers rise by one and do not come round.
-        if answered >= asked.request {
-            return Some(records);
+        if answered >= request {
+            let config = view.buffers().map(|buffers| buffers.config()).unwrap_or_default();
+            return Answer::Written(records, files_of(&String::from_utf8_lossy(&config)));
         }
         if Instant::now() > deadline {
-            return None;
+            return Answer::None;
         }
         std::thread::sleep(Duration::from_millis(DUMP_LOOK_MS));
     }
 }
 
+fn wait_for_agent(socket: &Path, session: u64, span: Option<Duration>) -> Result<Answer, AgentError> {
+    let mut client = Client::connect(socket, Duration::from_millis(DUMP_WAIT_MS_MAX))?;
+    let told = client.dump_session(session, span)?;
+    // `SESSION PID RECORDS`, see `spec/agent.md`.
+    match told.split_whitespace().nth(2) {
+        Some("-") => Ok(Answer::KeepsNothing),
+        Some(records) => match records.parse() {
+            Ok(records) => Ok(Answer::Written(records, files_of(&client.files(session, false)?))),
+            Err(_) => Ok(Answer::None),
+        },
+        None => Ok(Answer::None),
+    }
+}
+
+fn files_of(config: &str) -> Vec<PathBuf> {
+    let sinks = sinks_from_text(config).into_iter();
+    sinks.filter_map(|sink| Some(sink.file?.path)).collect()
+}
+
 fn put(
     output: &mut Output,
-    asked: &Asked<'_>,
+    live: &Live,
     records: u64,
+    files: &[PathBuf],
     json: bool,
     is_one_of_many: bool,
 ) -> Result<(), CliError> {
     if json {
         let line = Line {
-            app: &asked.live.app,
-            pid: asked.live.pid,
+            app: &live.app,
+            pid: live.pid,
             records,
-            files: &asked.files,
+            files,
         };
         return put_json(output, &line);
     }
     let title = match is_one_of_many {
-        true => format!("{}: ", asked.live.title()),
+        true => format!("{}: ", live.title()),
         false => String::new(),
     };
     let plural = if records == 1 { "" } else { "s" };
-    let files: Vec<String> = asked
-        .files
-        .iter()
-        .map(|path| path.display().to_string())
-        .collect();
+    let files: Vec<String> = files.iter().map(|path| path.display().to_string()).collect();
     let places = match files.as_slice() {
         [] => "its sinks".to_owned(),
         files => files.join(" and "),

@@ -28,7 +28,7 @@ Examples:
   logdrive dump 4711               of one process
 
 The command ends when the records are with the kernel. A program keeps records when it was started
-with `Builder::keep`.
+with `Builder::keep`, or when the configuration of its agent has a [[recorder]] for it.
 
 Exit status: 0 all is well; 1 there is no such program, it keeps nothing, or it does not answer;
 2 the command line is wrong.";

@@ -1,5 +1,6 @@
 //! What can go wrong, told as: what happened, to what, and what to do next.
 
+use logdrive_agent::AgentError;
 use logdrive_backend::BackendError;
 use logdrive_ring::RingError;
 use std::io;
@@ -36,6 +37,8 @@ pub(crate) enum CliError {
     NoRunDir { path: PathBuf },
     #[error("there is no absolute path in the environment variable {variable}: set it, or leave out --user")]
     NoDirectory { variable: &'static str },
+    #[error("{cause}")]
+    Agent { cause: AgentError },
     #[error("the agent cannot start: {cause}")]
     Start { cause: logdrive_agent::StartError },
     #[error("cannot hold signals: {cause}")]
@@ -47,7 +50,11 @@ pub(crate) enum CliError {
     #[error("nobody who is called {name} logs now{hint}")]
     NobodyAlive { name: String, hint: String },
     #[error("cannot control {app} (process {pid}): {cause}")]
-    Control { app: String, pid: u32, cause: RingError },
+    Control {
+        app: String,
+        pid: u32,
+        cause: AgentError,
+    },
     #[error(
         "{app} (process {pid}) keeps nothing in memory: start it with `Builder::keep`, or let an agent keep its records"
     )]

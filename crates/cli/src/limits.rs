@@ -65,6 +65,10 @@ pub(crate) const PAST_FIRST_BYTES: u64 = 64 * 1024;
 /// `cat`.
 pub(crate) const PAST_BYTES_MAX: u64 = 256 << 20;
 
+/// How long an agent may take for an answer, in milliseconds: it answers between two turns of its own, and a flush takes
+/// as long as a disk.
+pub(crate) const AGENT_PATIENCE_MS: u64 = 3_000;
+
 /// How long `dump` waits for a process that does not answer, in milliseconds: longer than a drain waits for a disk.
 pub(crate) const DUMP_WAIT_MS_MAX: u64 = 10_000;
 

@@ -1,17 +1,17 @@
 //! Live control of sessions: which processes are meant, the change of their rules, and what is said about it.
 
-use crate::args::RunDirArgs;
 use crate::control_args::LiveArgs;
 use crate::error::CliError;
 use crate::output::Output;
+use crate::places::{Located, Places, absolute};
 use crate::ps::{put_json, tell};
-use crate::sessions::{Found, dirs_text, find_all, run_dirs, safe};
+use crate::sessions::safe;
 use crate::similar::most_similar;
+use logdrive_agent::AgentError;
 use logdrive_backend::control::{
     Action, ControlView, Rule, Selector, Switchboard, change, describe_rule, describe_selector, put_rule,
     selects, twins,
 };
-use logdrive_ring::SessionView;
 use logdrive_wire::Callsite;
 use serde::Serialize;
 use std::io::Write;
@@ -23,6 +23,7 @@ pub(crate) struct Live {
     pub(crate) app: String,
     pub(crate) pid: u32,
     pub(crate) path: PathBuf,
+    pub(crate) at: Located,
     pub(crate) board: ControlView,
 }
 
@@ -43,103 +44,102 @@ impl Live {
             .collect())
     }
 
-    pub(crate) fn cannot(&self, cause: logdrive_ring::RingError) -> CliError {
+    pub(crate) fn cannot(&self, cause: impl Into<AgentError>) -> CliError {
         CliError::Control {
             app: self.app.clone(),
             pid: self.pid,
-            cause,
+            cause: cause.into(),
         }
     }
 }
 
 /// The live processes that somebody means.
 pub(crate) fn live_sessions(args: &LiveArgs) -> Result<Vec<Live>, CliError> {
-    if args.name.contains('/') {
-        return at_path(Path::new(&args.name), &args.run_dir);
+    let mut places = Places::of(&args.run_dir, &args.agent)?;
+    let is_path = args.name.contains('/');
+    let path = Path::new(&args.name);
+    if is_path {
+        places.look_at(path);
     }
-    let dirs = run_dirs(&args.run_dir)?;
-    let mut named = Vec::new();
-    let mut others = Vec::new();
-    for found in find_all(&dirs)? {
+    let (mut named, mut others) = (Vec::new(), Vec::new());
+    for at in places.find()? {
         // One that cannot be read, or has just gone, is nobody's.
-        let Ok(view) = SessionView::open(&found.path) else {
+        let Some((app, pid)) = places.whose(&at) else {
             continue;
         };
-        let (app, pid) = (safe(&view.header().app()), view.header().pid());
-        let is_directory = found.path.file_name().is_some_and(|name| name == &*args.name);
-        let is_named = app == args.name || is_directory || args.name.parse() == Ok(pid);
+        let is_named = match is_path {
+            true => is_same(&at.path, path),
+            false => at.is_named(&args.name, &app, pid),
+        };
+        let somebody = Somebody { at, app, pid };
         match is_named {
-            true => named.push((found, app, pid)),
-            false => others.push((found, app, pid)),
+            true => named.push(somebody),
+            false => others.push(somebody),
         }
     }
-    let is_alive = |(found, _, _): &(Found, String, u32)| found.holder.is_some();
-    let dead = named.iter().find(|session| !is_alive(session)).cloned();
-    let alive: Vec<_> = named.into_iter().filter(is_alive).collect();
-    if alive.is_empty() {
-        others.retain(is_alive);
-        return Err(nobody(&args.name, dead, &others, &dirs));
+    let dead = named.iter().find(|somebody| !somebody.at.is_alive()).cloned();
+    named.retain(|somebody| somebody.at.is_alive());
+    if named.is_empty() {
+        others.retain(|somebody| somebody.at.is_alive());
+        return Err(nobody(&args.name, dead, &others, &places));
     }
-    alive
-        .into_iter()
-        .map(|(found, app, pid)| open(found.path, app, pid))
-        .collect()
+    let named = named.into_iter();
+    named.map(|somebody| open(somebody, &mut places)).collect()
 }
 
-fn open(path: PathBuf, app: String, pid: u32) -> Result<Live, CliError> {
-    match ControlView::open(&path) {
+/// A process with a session, before that is opened.
+#[derive(Debug, Clone)]
+struct Somebody {
+    at: Located,
+    app: String,
+    pid: u32,
+}
+
+/// Whether two paths lead to the same session, one of them perhaps with a slash or a dot more.
+fn is_same(found: &Path, named: &Path) -> bool {
+    absolute(found) == absolute(named)
+        || (found.file_name() == named.file_name()
+            && matches!((found.canonicalize(), named.canonicalize()), (Ok(found), Ok(named)) if found == named))
+}
+
+fn open(somebody: Somebody, places: &mut Places) -> Result<Live, CliError> {
+    let Somebody { at, app, pid } = somebody;
+    let board = places.view(&at).and_then(|view| Ok(ControlView::of(view)?));
+    match board {
         Ok(board) => Ok(Live {
             app,
             pid,
-            path,
+            path: at.path.clone(),
+            at,
             board,
         }),
         Err(cause) => Err(CliError::Control { app, pid, cause }),
     }
 }
 
-fn at_path(path: &Path, run_dir: &RunDirArgs) -> Result<Vec<Live>, CliError> {
-    let name = path.display().to_string();
-    let dirs = [path.parent().map_or_else(PathBuf::new, Path::to_owned)];
-    let found = find_all(&dirs)?
-        .into_iter()
-        .find(|found| found.path.file_name() == path.file_name());
-    let view = found.as_ref().map(|found| SessionView::open(&found.path));
-    let (Some(found), Some(Ok(view))) = (found, view) else {
-        return Err(nobody(&name, None, &[], &run_dirs(run_dir)?));
-    };
-    let (app, pid) = (safe(&view.header().app()), view.header().pid());
-    if found.holder.is_none() {
-        return Err(nobody(&name, Some((found, app, pid)), &[], &dirs));
-    }
-    Ok(vec![open(found.path, app, pid)?])
-}
-
 /// Nobody who lives is meant; tells who lives.
-fn nobody(
-    name: &str,
-    dead: Option<(Found, String, u32)>,
-    alive: &[(Found, String, u32)],
-    dirs: &[PathBuf],
-) -> CliError {
-    let apps: Vec<&str> = alive.iter().map(|(_, app, _)| app.as_str()).collect();
-    let hint = if let Some((_, app, pid)) = dead {
+fn nobody(name: &str, dead: Option<Somebody>, alive: &[Somebody], places: &Places) -> CliError {
+    let apps: Vec<&str> = alive.iter().map(|somebody| somebody.app.as_str()).collect();
+    let mut hint = if let Some(Somebody { app, pid, .. }) = dead {
         format!(": {app} (process {pid}) is dead; `logdrive recover` brings what it had logged into its log")
     } else if alive.is_empty() {
+        let places = places.text();
         format!(
-            ": no program of this user logs with Logdrive in {}; --run-dir names another place to look",
-            dirs_text(dirs)
+            ": no program of this user logs with Logdrive in {places}; --run-dir and --agent name other places to look"
         )
     } else {
         let names: Vec<String> = alive
             .iter()
             .take(NAMES_SHOWN_MAX)
-            .map(|(_, app, pid)| format!("{app} ({pid})"))
+            .map(|somebody| format!("{} ({})", somebody.app, somebody.pid))
             .collect();
         let more = if alive.len() > names.len() { ", ..." } else { "" };
         let meant = most_similar(name, apps).map_or(String::new(), |app| format!("; did you mean {app}?"));
         format!(": alive are {}{more}{meant}", names.join(", "))
     };
+    for silence in places.silences() {
+        hint.push_str(&format!("; {silence}"));
+    }
     CliError::NobodyAlive {
         name: safe(name),
         hint,

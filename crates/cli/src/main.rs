@@ -11,6 +11,7 @@ mod cat;
 mod config;
 mod control_args;
 mod docs;
+mod drain;
 mod dump;
 mod dump_args;
 mod error;
@@ -22,6 +23,7 @@ mod live;
 mod mute;
 mod output;
 mod paint;
+mod places;
 mod ps;
 mod recover;
 mod run;
@@ -33,6 +35,7 @@ mod stats;
 mod table;
 mod tail;
 mod tail_args;
+mod top;
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -61,12 +64,14 @@ fn run(cli: &Cli) -> Result<ExitCode, CliError> {
         Command::Keeper(args) => agent::keep(args),
         Command::Cat(args) => cat::run(args, cli.color),
         Command::Tail(args) => tail::run(args, cli.color).map(|()| true),
+        Command::Top(args) => top::run(args, cli.color).map(|()| true),
         Command::Ps(args) => ps::run(args, cli.color).map(|()| true),
         Command::Stats(args) => stats::run(args, cli.color).map(|()| true),
         Command::Recover(args) => recover::run(args, cli.color),
         Command::Level(args) => level::run(args, cli.color),
         Command::Sample(args) => sample::run(args),
         Command::Mute(args) => mute::run(args),
+        Command::Drain(args) => drain::run(args),
         Command::Dump(args) => dump::run(args),
         Command::Callsites(args) => callsites::run(args, cli.color).map(|()| true),
         Command::Config(args) => config::run(args, cli.color),

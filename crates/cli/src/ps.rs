@@ -5,8 +5,10 @@ use crate::error::CliError;
 use crate::instant::{age_text, iso_text};
 use crate::output::Output;
 use crate::paint::{ColorChoice, Paint, Style};
-use crate::sessions::{Session, State, dirs_text, find, recover_command, run_dirs};
+use crate::places::Places;
+use crate::sessions::{Session, State, find_everywhere, recover_command};
 use crate::table::{Side, Table, count_text};
+use logdrive_wire::agent::SessionState;
 use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -27,6 +29,12 @@ struct Line<'a> {
     pending: u64,
     files: Vec<PathBuf>,
     path: &'a Path,
+    /// The socket of the agent that has the session.
+    agent: Option<&'a Path>,
+    /// Its number there, and the process's user.
+    session: Option<u64>,
+    uid: Option<u32>,
+    connected: Option<bool>,
     damage: Option<String>,
 }
 
@@ -47,6 +55,13 @@ impl<'a> Line<'a> {
             pending: stats.pending(),
             files: session.files(),
             path: &session.path,
+            agent: session.agent(),
+            session: session.entry.as_ref().map(|entry| entry.session),
+            uid: session.entry.as_ref().map(|entry| entry.uid),
+            connected: session
+                .entry
+                .as_ref()
+                .map(|entry| entry.state == SessionState::Connected),
             damage: session.damage.as_ref().map(ToString::to_string),
         }
     }
@@ -54,8 +69,11 @@ impl<'a> Line<'a> {
 
 /// Runs the command.
 pub(crate) fn run(args: &PsArgs, color: ColorChoice) -> Result<(), CliError> {
-    let dirs = run_dirs(&args.run_dir)?;
-    let sessions = find(&dirs)?;
+    let mut places = Places::of(&args.run_dir, &args.agent)?;
+    let sessions = find_everywhere(&mut places)?;
+    for silence in places.silences() {
+        tell(&silence);
+    }
     let mut output = Output::stdout()?;
     if args.json {
         for session in &sessions {
@@ -66,7 +84,7 @@ pub(crate) fn run(args: &PsArgs, color: ColorChoice) -> Result<(), CliError> {
     if sessions.is_empty() {
         tell(&format!(
             "no sessions in {}: no program of this user logs with Logdrive there",
-            dirs_text(&dirs)
+            places.text()
         ));
         return Ok(());
     }

@@ -42,7 +42,12 @@ fn options(args: &RunArgs) -> RunOptions {
     let mut backend = BackendOptions::new(&name);
     backend.run_dir = args.run_dir.clone();
     backend.sinks = vec![sink(args, &name)];
-    let mut options = RunOptions::new(program, words.collect(), DestinationOptions::Embedded(backend));
+    let destination = if args.no_agent {
+        DestinationOptions::Embedded(backend)
+    } else {
+        DestinationOptions::Private(backend)
+    };
+    let mut options = RunOptions::new(program, words.collect(), destination);
     options.name = name;
     options.full = match args.full {
         Full::Block => FullPolicy::Block,

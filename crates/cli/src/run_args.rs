@@ -11,7 +11,8 @@ use std::time::Duration;
 ///
 /// Each line that the command prints on standard output and standard error becomes a record, with the time at which it
 /// came. Lines that name their level in a usual way get it; lines of JSON become fields. The log is written by threads
-/// of its own: a command that prints much is held up by neither a slow terminal nor a slow pager.
+/// of its own: a command that prints much is held up by neither a slow terminal nor a slow pager. What programs of the
+/// command log with Logdrive comes into the same log.
 #[derive(Debug, Args)]
 #[command(after_long_help = RUN_EXAMPLES, override_usage = "logdrive run [OPTIONS] -- COMMAND [ARGS]...")]
 pub(crate) struct RunArgs {
@@ -105,6 +106,12 @@ pub(crate) struct RunArgs {
     /// Without it they may until they pause for a second, and for ten seconds at most.
     #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Command")]
     pub(crate) wait_output: Option<Duration>,
+    /// Leave programs that log with Logdrive to logs of their own
+    ///
+    /// Without it they find this program in LOGDRIVE_AGENT, and what they log comes into the same log as what they print,
+    /// merged by time; their own settings of files and layouts are not used.
+    #[arg(long, help_heading = "Command")]
+    pub(crate) no_agent: bool,
 }
 
 const RUN_EXAMPLES: &str = "\
@@ -122,6 +129,11 @@ longer than a record goes in several, with the fields part=1, part=2 and so on, 
 the last. A line that has not ended after a pause of 200 ms, such as a prompt, has partial=true,
 and its rest is part=2. Bytes that are no text, control characters too, are escaped; colours are
 taken out.
+
+Programs that log with Logdrive: the command finds LOGDRIVE_AGENT in its environment, the socket of
+an agent that this program is. Records of all its processes come into the log, with the threads that
+logged them, and a line for each that was killed. Processes that are left behind may log as long as
+they may print. `logdrive top` and `logdrive level` see them as they see others.
 
 Signals go on to the command, but for those that the terminal sends to both. If this program is
 killed by SIGKILL, the command gets SIGPIPE when it prints next; what it had printed until then is

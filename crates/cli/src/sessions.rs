@@ -4,10 +4,13 @@ use crate::args::RunDirArgs;
 use crate::error::CliError;
 use crate::escape::put_safe;
 use crate::instant::now_unix_ns;
+use crate::places::{Located, Places, absolute};
 use crate::similar::most_similar;
+use logdrive_agent::AgentError;
 use logdrive_backend::{RecoverableSink, Stats, sinks_from_text};
 pub(crate) use logdrive_ring::Found;
 use logdrive_ring::{RingError, SessionView, default_run_dir, find_sessions};
+use logdrive_wire::agent::{RefusedCode, SessionEntry};
 use std::path::{Path, PathBuf};
 
 /// The directory beside a log where a program keeps its session when shared memory cannot be used.
@@ -28,7 +31,10 @@ pub(crate) enum State {
 /// What is known of a session.
 #[derive(Debug)]
 pub(crate) struct Session {
+    /// Its directory; or its number below the socket of its agent.
     pub(crate) path: PathBuf,
+    /// What its agent says of it, for one that an agent has.
+    pub(crate) entry: Option<SessionEntry>,
     pub(crate) state: State,
     pub(crate) app: String,
     pub(crate) pid: u32,
@@ -40,39 +46,65 @@ pub(crate) struct Session {
     pub(crate) stats: Stats,
     pub(crate) sinks: Vec<RecoverableSink>,
     /// Why it cannot be read.
-    pub(crate) damage: Option<RingError>,
+    pub(crate) damage: Option<AgentError>,
 }
 
 impl Session {
     /// Looks at a session; `None` when it has gone, because its process has just ended well.
     fn read(found: Found) -> Option<Self> {
-        let view = match SessionView::open(&found.path) {
-            Ok(view) => view,
-            Err(_) if !found.path.join("session").exists() => return None,
-            Err(error) => return Some(Self::damaged(found, error)),
-        };
+        let located = Located::from(found);
+        match SessionView::open(&located.path) {
+            Ok(view) => {
+                let config = view.buffers().map(|buffers| buffers.config()).unwrap_or_default();
+                let sinks = sinks_from_text(&String::from_utf8_lossy(&config));
+                Some(Self::of_view(located, &view, sinks))
+            }
+            Err(_) if !located.path.join("session").exists() => None,
+            Err(error) => Some(Self::damaged(located, error.into())),
+        }
+    }
+
+    /// Looks at a session that an agent has; `None` when it has gone.
+    fn ask(located: Located, places: &mut Places) -> Option<Self> {
+        match places.view(&located) {
+            Ok(view) => {
+                // Where they are not told, there is nothing to be said of them.
+                let sinks = places.sinks(&located, false).unwrap_or_default();
+                Some(Self::of_view(located, &view, sinks))
+            }
+            Err(AgentError::Refused {
+                code: RefusedCode::UnknownSession,
+                ..
+            }) => None,
+            Err(error) => Some(Self::damaged(located, error)),
+        }
+    }
+
+    fn of_view(located: Located, view: &SessionView, sinks: Vec<RecoverableSink>) -> Self {
         let header = view.header();
-        let config = view.buffers().map(|buffers| buffers.config()).unwrap_or_default();
-        Some(Self {
-            state: if found.holder.is_some() {
+        // What an agent knows from the kernel counts more than what the process has written.
+        let entry = located.entry.as_ref();
+        Self {
+            state: if located.is_alive() {
                 State::Alive
             } else {
                 State::Dead
             },
-            app: safe(&header.app()),
-            pid: header.pid(),
+            app: safe(&entry.map_or_else(|| header.app(), |entry| entry.app.clone())),
+            pid: entry.map_or_else(|| header.pid(), |entry| entry.pid),
             start_unix_ns: header.start_unix_ns(),
             signal: header.noted_signal().map(|(signal, _, _)| signal),
             panics: header.panics(),
-            stats: Stats::of_view(&view),
-            sinks: sinks_from_text(&String::from_utf8_lossy(&config)),
+            stats: Stats::of_view(view),
+            sinks,
             damage: None,
-            path: found.path,
-        })
+            path: located.path,
+            entry: located.entry,
+        }
     }
 
-    fn damaged(found: Found, error: RingError) -> Self {
-        let name = found
+    fn damaged(located: Located, error: AgentError) -> Self {
+        let name = located
             .path
             .file_name()
             .map(|name| name.to_string_lossy().into_owned())
@@ -80,18 +112,26 @@ impl Session {
         // A session's directory is named APP-PID-NUMBER.
         let mut parts = name.rsplitn(3, '-').skip(1);
         let pid = parts.next().and_then(|pid| pid.parse().ok()).unwrap_or(0);
+        let app = parts.next().unwrap_or(&name);
+        let entry = located.entry.as_ref();
         Self {
             state: State::Damaged,
-            app: safe(parts.next().unwrap_or(&name)),
-            pid,
+            app: safe(entry.map_or(app, |entry| &entry.app)),
+            pid: entry.map_or(pid, |entry| entry.pid),
             start_unix_ns: 0,
             signal: None,
             panics: 0,
             stats: Stats::default(),
             sinks: Vec::new(),
             damage: Some(error),
-            path: found.path,
+            path: located.path,
+            entry: located.entry,
         }
+    }
+
+    /// The socket of the agent that has it.
+    pub(crate) fn agent(&self) -> Option<&Path> {
+        self.entry.as_ref().and_then(|_| self.path.parent())
     }
 
     /// Seconds since the process began to log; `None` where that is not known.
@@ -109,7 +149,8 @@ impl Session {
 
     fn is_named(&self, name: &str) -> bool {
         let directory = self.path.file_name().is_some_and(|directory| directory == name);
-        self.app == name || directory || name.parse() == Ok(self.pid)
+        let is_path = self.path == absolute(Path::new(name));
+        self.app == name || directory || is_path || name.parse() == Ok(self.pid)
     }
 }
 
@@ -141,6 +182,19 @@ pub(crate) fn find(dirs: &[PathBuf]) -> Result<Vec<Session>, CliError> {
     Ok(find_all(dirs)?.into_iter().filter_map(Session::read).collect())
 }
 
+/// All sessions of these places.
+pub(crate) fn find_everywhere(places: &mut Places) -> Result<Vec<Session>, CliError> {
+    let found = places.find()?.into_iter();
+    let read = |located: Located| match located.entry {
+        None => Session::read(Found {
+            path: located.path,
+            holder: located.holder,
+        }),
+        Some(_) => Session::ask(located, places),
+    };
+    Ok(found.filter_map(read).collect())
+}
+
 /// Where the sessions of these directories are, and who holds them; nothing more is read.
 pub(crate) fn find_all(dirs: &[PathBuf]) -> Result<Vec<Found>, CliError> {
     let mut found = Vec::new();
@@ -168,7 +222,9 @@ pub(crate) fn select(sessions: Vec<Session>, names: &[String]) -> Result<Vec<Ses
     let mut known = sessions;
     let mut selected: Vec<Session> = Vec::new();
     for name in names {
-        if is_path(name) {
+        let is_of_agent =
+            |session: &Session| session.agent().is_some() && session.path == absolute(Path::new(name));
+        if is_path(name) && !known.iter().any(is_of_agent) {
             selected.push(at_path(Path::new(name))?);
             continue;
         }

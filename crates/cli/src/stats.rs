@@ -5,8 +5,9 @@ use crate::error::CliError;
 use crate::instant::{age_text, iso_text};
 use crate::output::Output;
 use crate::paint::{ColorChoice, Paint, Style};
+use crate::places::Places;
 use crate::ps::{put_json, state_cell, tell};
-use crate::sessions::{Session, State, dirs_text, find, run_dirs, safe, select};
+use crate::sessions::{Session, State, find_everywhere, safe, select};
 use crate::table::{bytes_text, count_text};
 use logdrive_backend::{RecoverableSink, SessionNumbers, SinkStats, metrics};
 use logdrive_ring::DropReason;
@@ -24,6 +25,7 @@ struct Line<'a> {
     state: State,
     started: Option<String>,
     path: &'a Path,
+    agent: Option<&'a Path>,
     damage: Option<String>,
     signal: Option<u32>,
     panics: u32,
@@ -60,15 +62,21 @@ struct SinkLine {
 
 /// Runs the command.
 pub(crate) fn run(args: &StatsArgs, color: ColorChoice) -> Result<(), CliError> {
-    let dirs = run_dirs(&args.run_dir)?;
-    let sessions = select(find(&dirs)?, &args.sessions)?;
+    let mut places = Places::of(&args.run_dir, &args.agent)?;
+    for name in &args.sessions {
+        places.look_at_agent_of(Path::new(name));
+    }
+    let sessions = select(find_everywhere(&mut places)?, &args.sessions)?;
+    for silence in places.silences() {
+        tell(&silence);
+    }
     let mut output = Output::stdout()?;
     if args.prometheus {
         output.write_all(metrics(&numbers_of(&sessions)).as_bytes())?;
         return Ok(output.flush()?);
     }
     if sessions.is_empty() && !args.json {
-        tell(&format!("no sessions in {}", dirs_text(&dirs)));
+        tell(&format!("no sessions in {}", places.text()));
     }
     let paint = color.for_stdout();
     for (number, session) in sessions.iter().enumerate() {
@@ -79,7 +87,42 @@ pub(crate) fn run(args: &StatsArgs, color: ColorChoice) -> Result<(), CliError> 
         let gap = if number > 0 { "\n" } else { "" };
         write!(output, "{gap}{}", text_of(session, paint))?;
     }
+    if args.sessions.is_empty() {
+        put_agents(&mut output, &mut places, args.json, paint)?;
+    }
     Ok(output.flush()?)
+}
+
+/// What an agent says about itself, as JSON.
+#[derive(Debug, Serialize)]
+struct AgentLine<'a> {
+    agent: &'a Path,
+    stats: Vec<&'a str>,
+}
+
+/// The numbers of the agents, which they tell root and their own users.
+fn put_agents(output: &mut Output, places: &mut Places, json: bool, paint: Paint) -> Result<(), CliError> {
+    for (socket, text) in places.agent_stats() {
+        if json {
+            let stats = text.lines().collect();
+            let line = AgentLine {
+                agent: &socket,
+                stats,
+            };
+            put_json(output, &line)?;
+            continue;
+        }
+        writeln!(
+            output,
+            "\n{}  {}",
+            paint.the(Style::Title, "agent"),
+            paint.the(Style::Dim, socket.display())
+        )?;
+        for line in text.lines() {
+            writeln!(output, "  {}", safe(line))?;
+        }
+    }
+    Ok(())
 }
 
 /// What can be read; a damaged session has no numbers.
@@ -129,6 +172,7 @@ fn json_line(session: &Session) -> Line<'_> {
         state: session.state,
         started: (session.start_unix_ns != 0).then(|| iso_text(session.start_unix_ns)),
         path: &session.path,
+        agent: session.agent(),
         damage: session.damage.as_ref().map(ToString::to_string),
         signal: session.signal,
         panics: session.panics,
@@ -216,7 +260,19 @@ fn text_of(session: &Session, paint: Paint) -> String {
     for (index, sink) in session.stats.sinks.iter().enumerate() {
         put_sink(&mut lines, session, index, sink);
     }
+    if session.agent().is_some() {
+        put_sinks_of_agent(&mut lines, session);
+    }
     lines.text
+}
+
+/// Where the records of a session of an agent go; the numbers of its sinks are those of all its sessions.
+fn put_sinks_of_agent(lines: &mut Lines, session: &Session) {
+    let pending = format!("{} in rings", count_text(session.stats.in_rings));
+    lines.put("pending", &pending);
+    for file in session.files() {
+        lines.put("file", &safe(&file.to_string_lossy()));
+    }
 }
 
 /// Lines of a name and what there is to say about it.

@@ -11,21 +11,24 @@ use crate::cat::{Format, Lines};
 use crate::error::CliError;
 use crate::instant::now_unix_ns;
 use crate::paint::{ColorChoice, Paint, Style};
+use crate::places::{Located, Places, absolute};
 use crate::ps::tell;
-use crate::sessions::{Found, find_all, run_dirs, safe, select};
+use crate::sessions::{find_everywhere, safe, select};
 use crate::tail_args::TailArgs;
 use logdrive_backend::follow::{Follow, FollowOptions, Followed, From, Looked};
 use logdrive_backend::layout::{LayoutOptions, Style as LayoutStyle};
-use logdrive_ring::SessionView;
 use logdrive_wire::Level;
 use past::Pasts;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use wait::{Pause, Signals};
 
 /// How often new processes are looked for.
 const SCAN_EVERY: Duration = Duration::from_millis(500);
+
+/// How often agents are asked for the rings of new threads, where there are any: sooner than such a ring is full.
+const EXTEND_EVERY: Duration = Duration::from_millis(20);
 
 /// Runs the command.
 pub(crate) fn run(args: &TailArgs, color: ColorChoice) -> Result<(), CliError> {
@@ -42,6 +45,7 @@ pub(crate) fn run(args: &TailArgs, color: ColorChoice) -> Result<(), CliError> {
     }
     let mut pause = Pause::new();
     let mut scan_at = Instant::now() + SCAN_EVERY;
+    let mut extend_at = Instant::now();
     loop {
         let looked = tail.follow.look();
         let taken = tail.take(false)?;
@@ -55,6 +59,9 @@ pub(crate) fn run(args: &TailArgs, color: ColorChoice) -> Result<(), CliError> {
         if Instant::now() >= scan_at {
             tail.scan()?;
             scan_at = Instant::now() + SCAN_EVERY;
+        } else if Instant::now() >= extend_at {
+            tail.extend();
+            extend_at = Instant::now() + EXTEND_EVERY;
         }
         if signals.wait(pause.after(&looked)) {
             tail.follow.look();
@@ -67,18 +74,26 @@ pub(crate) fn run(args: &TailArgs, color: ColorChoice) -> Result<(), CliError> {
 /// A process that is, or was, followed.
 #[derive(Debug)]
 struct Known {
-    path: PathBuf,
+    at: Located,
     app: String,
     pid: u32,
     /// Records up to the beginning come from its file.
     has_file: bool,
+    /// Its log files, for one that an agent has: others log there, too.
+    shared_files: Vec<PathBuf>,
     has_ended: bool,
+}
+
+impl Known {
+    fn title(&self) -> String {
+        format!("{} (process {})", self.app, self.pid)
+    }
 }
 
 /// The command at work.
 struct Tail<'a> {
     args: &'a TailArgs,
-    dirs: Vec<PathBuf>,
+    places: Places,
     follow: Follow,
     lines: Lines,
     /// By the number under which it is followed.
@@ -105,9 +120,13 @@ impl<'a> Tail<'a> {
             min_level: args.filters.level.unwrap_or(Level::Trace),
             ..FollowOptions::default()
         };
+        let mut places = Places::of(&args.run_dir, &args.agent)?;
+        for name in args.names.iter().filter(|name| name.contains('/')) {
+            places.look_at(Path::new(name));
+        }
         Ok(Self {
             args,
-            dirs: run_dirs(&args.run_dir)?,
+            places,
             follow: Follow::new(options),
             lines: Lines::new(&args.filters, args.since, args.format, color)?,
             known: BTreeMap::new(),
@@ -122,52 +141,54 @@ impl<'a> Tail<'a> {
 
     /// Looks for processes that have come or gone.
     fn scan(&mut self) -> Result<(), CliError> {
-        let found = self.find()?;
-        for known in self.known.iter_mut().filter(|(_, known)| !known.has_ended) {
-            let is_alive = found
-                .iter()
-                .any(|found| found.path == known.1.path && found.holder.is_some());
+        let found = self.places.find()?;
+        for (id, known) in self.known.iter_mut().filter(|(_, known)| !known.has_ended) {
+            let is_found = found.iter().any(|at| at.path == known.at.path && at.is_alive());
+            // An agent that is away says nothing about its sessions; they go on without it.
+            let is_alive = is_found || (self.places.is_silent(&known.at.path) && is_running(known.pid));
             if !is_alive {
-                known.1.has_ended = true;
-                self.follow.has_ended(*known.0);
+                known.has_ended = true;
+                self.follow.has_ended(*id);
             }
         }
-        for found in found {
-            let is_known = self
-                .known
-                .values()
-                .any(|known| known.path == found.path && !known.has_ended);
-            if !is_known && found.holder.is_some() {
-                self.add(found);
+        for at in found {
+            let mut known = self.known.values();
+            let is_known = known.any(|known| known.at.path == at.path && !known.has_ended);
+            if !is_known && at.is_alive() {
+                self.add(at);
             }
         }
+        self.extend();
         Ok(())
     }
 
-    fn find(&self) -> Result<Vec<Found>, CliError> {
-        let mut dirs = self.dirs.clone();
-        // A session that is named by its path may lie anywhere.
-        let paths = self.args.names.iter().filter(|name| name.contains('/'));
-        for parent in paths.filter_map(|name| std::path::Path::new(name).parent()) {
-            if parent.is_dir() && !dirs.iter().any(|dir| dir == parent) {
-                dirs.push(parent.to_owned());
+    /// Opens the rings of threads that have come to sessions of agents.
+    fn extend(&mut self) {
+        for id in self.follow.lacking_rings() {
+            // One that cannot be opened has just ended, or its agent is away: the next look tries again.
+            if let Some(known) = self.known.get(&id)
+                && let Ok(view) = self.places.view(&known.at)
+            {
+                self.follow.extend(id, view);
             }
         }
-        find_all(&dirs)
     }
 
     /// Follows a live session, if it is meant.
-    fn add(&mut self, found: Found) {
-        // One that cannot be opened is being made or removed, or damaged, which `ps` tells.
-        let Ok(view) = SessionView::open(&found.path) else {
+    fn add(&mut self, at: Located) {
+        let Some((app, pid)) = self.places.whose(&at) else {
             return;
         };
-        let (app, pid) = (safe(&view.header().app()), view.header().pid());
-        if !self.is_meant(&found, &app, pid) {
+        if !self.is_meant(&at, &app, pid) {
             return;
         }
-        let files = past::files_of(&view, pid);
-        let has_file = !self.has_begun && !files.is_empty();
+        // One that cannot be opened is being made or removed, or damaged, which `ps` tells.
+        let Ok(view) = self.places.view(&at) else {
+            return;
+        };
+        let shared_files = self.files_of_agent(&at);
+        let has_files = !shared_files.is_empty() || !past::files_of(&view, pid).is_empty();
+        let has_file = !self.has_begun && has_files;
         // A session that comes later, or has no file, is shown from as far back as its memory goes.
         let from = if has_file || (self.args.lines == Some(0) && !self.has_begun) {
             From::Newest
@@ -183,36 +204,44 @@ impl<'a> Tail<'a> {
         if self.has_begun {
             self.say(&format!("{app} (process {pid}) logs"));
         }
-        self.names_process |= self.known.values().any(|known| !known.has_ended);
+        // An agent's own lines, which come before the others, name their process, too.
+        self.names_process |= !shared_files.is_empty() || self.known.values().any(|known| !known.has_ended);
         self.known.insert(
             id,
             Known {
-                path: found.path,
+                at,
                 app,
                 pid,
                 has_file,
+                shared_files,
                 has_ended: false,
             },
         );
     }
 
-    fn is_meant(&self, found: &Found, app: &str, pid: u32) -> bool {
+    /// The files to which an agent writes the records of a session.
+    fn files_of_agent(&mut self, at: &Located) -> Vec<PathBuf> {
+        // Where they are not told, the past is what memory has.
+        let mut sinks = self.places.sinks(at, false).unwrap_or_default();
+        sinks.sort_by_key(|sink| sink.min_level);
+        let files = sinks.into_iter().filter_map(|sink| Some(sink.file?.path));
+        files.filter(|path| path.is_file()).collect()
+    }
+
+    fn is_meant(&self, at: &Located, app: &str, pid: u32) -> bool {
         let names = &self.args.names;
         names.is_empty()
             || names.iter().any(|name| {
-                app == name
-                    || name.parse() == Ok(pid)
-                    || found
-                        .path
-                        .file_name()
-                        .is_some_and(|directory| directory == &**name)
-                    || found.path == std::path::Path::new(name)
+                at.is_named(name, app, pid)
+                    || at.path == Path::new(name)
+                    || at.path == absolute(Path::new(name))
             })
     }
 
     /// Nobody who lives is meant.
-    fn nobody(&self) -> CliError {
-        let sessions = crate::sessions::find(&self.dirs).and_then(|found| select(found, &self.args.names));
+    fn nobody(&mut self) -> CliError {
+        let found = find_everywhere(&mut self.places);
+        let sessions = found.and_then(|found| select(found, &self.args.names));
         let hint = match sessions {
             Err(error) => return error,
             Ok(sessions) if sessions.is_empty() => {
@@ -245,13 +274,13 @@ impl<'a> Tail<'a> {
         }
         let mut pasts = Pasts::new(count, self.began_unix_ns);
         if count > 0 {
-            let behind = pasts.wait_for_files(&self.known, &mut self.follow, signals);
+            let behind = pasts.wait_for_files(&self.known, &mut self.follow, &mut self.places, signals);
             for title in behind {
                 self.say(&format!(
                     "{title} has not written its newest records yet: those just before this moment are missing here"
                 ));
             }
-            pasts.read_files(&self.known, &mut self.lines);
+            pasts.read_files(&self.known, &self.args.names, &mut self.lines);
         }
         for error in pasts.take_failures() {
             self.say(&error.to_string());
@@ -297,7 +326,7 @@ impl<'a> Tail<'a> {
         for gone in self.follow.take_gone() {
             let known = self.known.get(&gone.id);
             let (app, path) = match known {
-                Some(known) => (known.app.clone(), known.path.clone()),
+                Some(known) => (known.app.clone(), known.at.path.clone()),
                 None => continue,
             };
             // A session that stays is one that nobody could tidy away.
@@ -318,10 +347,8 @@ impl<'a> Tail<'a> {
             name.parse::<u32>().is_ok()
                 || name.contains('/')
                 || self.known.values().any(|known| {
-                    known
-                        .path
-                        .file_name()
-                        .is_some_and(|directory| directory == &**name)
+                    let own = known.at.path.file_name();
+                    own.is_some_and(|own| own == &**name)
                 })
         };
         !self.args.wait
@@ -350,6 +377,11 @@ impl<'a> Tail<'a> {
     fn say(&self, text: &str) {
         tell(&self.stderr.the(Style::Dim, text).to_string());
     }
+}
+
+/// Whether there is such a process.
+fn is_running(pid: u32) -> bool {
+    Path::new("/proc").join(pid.to_string()).exists()
 }
 
 /// Prints a record, if it passes.

@@ -1,6 +1,6 @@
 //! What can be said to `logdrive tail`.
 
-use crate::args::{FilterArgs, RunDirArgs};
+use crate::args::{AgentAt, FilterArgs, RunDirArgs};
 use crate::cat::Format;
 use crate::instant::{Edge, read_instant};
 use crate::limits::LAST_RECORDS_MAX;
@@ -48,6 +48,8 @@ pub(crate) struct TailArgs {
     pub(crate) format: Format,
     #[command(flatten)]
     pub(crate) run_dir: RunDirArgs,
+    #[command(flatten)]
+    pub(crate) agent: AgentAt,
 }
 
 const EXAMPLES: &str = "\

@@ -6,10 +6,11 @@ use std::fs;
 use std::path::Path;
 use support::{run, stdout, text};
 
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 15] = [
     "run",
     "cat",
     "tail",
+    "top",
     "ps",
     "stats",
     "recover",

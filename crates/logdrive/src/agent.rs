@@ -7,7 +7,7 @@ mod thread;
 
 use crate::runtime::Config;
 use limits::{CONNECT_MS, LOOK_MS, NO_PROGRESS_MS, RINGS_AT_START, SPILLED_BUFFERS, WELCOME_MS};
-use line::{Line, say};
+use line::{Line, What, say, say_wish, wish_of};
 use logdrive_backend::{Stats, Stopped, gap_callsite};
 use logdrive_ring::channel::{Channel, Received, into_files};
 use logdrive_ring::{
@@ -106,7 +106,20 @@ impl Link {
     /// Waits until the agent says that all that was committed before is with the kernel, or on disk; `false` when it
     /// could not be done, or nothing moves for five seconds.
     pub(crate) fn flush(&self, durable: bool) -> bool {
-        let mark = self.line.want_mark(durable);
+        self.wait_for(match durable {
+            true => What::Durable,
+            false => What::Written,
+        })
+    }
+
+    /// Lets the agent write what it keeps of this process, so far back or all, and waits as [`Link::flush`] does.
+    pub(crate) fn dump(&self, span: Option<Duration>) -> bool {
+        let span_ns = span.map_or(0, |span| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX));
+        self.wait_for(What::Kept(span_ns))
+    }
+
+    fn wait_for(&self, what: What) -> bool {
+        let mark = self.line.want_mark(what);
         let mut progress = Progress::new(&self.session);
         loop {
             if let Some(reached) = self.line.wait_for_mark(mark, Duration::from_millis(LOOK_MS)) {
@@ -197,7 +210,9 @@ fn hello(channel: &Channel, socket: &Path, config: &Config) -> Result<(Welcome, 
         policy: policy_code(config.full),
         coarse: config.backend.coarse_clock,
     });
-    say(channel, &message, &[]).map_err(|cause| JoinError::Io {
+    let wish = config.backend.keep.as_ref().map(wish_of);
+    let said = say_wish(channel, wish.as_ref()).and_then(|()| say(channel, &message, &[]));
+    said.map_err(|cause| JoinError::Io {
         action: "send to the agent",
         cause,
     })?;

@@ -14,7 +14,7 @@ use logdrive_ring::Put;
 use logdrive_wire::Kind;
 use logdrive_wire::limits::FIELDS_MAX;
 
-mod cut;
+pub(crate) mod cut;
 pub mod limits;
 mod raw;
 mod rendered;

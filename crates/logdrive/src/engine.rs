@@ -67,9 +67,8 @@ impl Engine {
     pub(crate) fn dump(&self, span: Option<std::time::Duration>) -> bool {
         match self {
             Self::Own(backend) => backend.dump(span),
-            // An agent keeps what its configuration says, and dumps by its own command.
             #[cfg(any(target_os = "linux", target_os = "android"))]
-            Self::Agent(link) => link.flush(false),
+            Self::Agent(link) => link.dump(span),
         }
     }
 

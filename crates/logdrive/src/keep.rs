@@ -8,6 +8,10 @@ use std::time::Duration;
 /// Keeps records that are below the level of all sinks in memory, in binary, and writes them when something happens: an
 /// error, a named statement, a crash, or `logdrive dump`. Until then they cost the disk nothing.
 ///
+/// Where an agent has the session, it keeps them in its own memory, as far as its limits let it, and writes them where it
+/// writes this program's fatal records; what its configuration says of flight recorders goes before this. When the agent is
+/// killed, what it kept is gone.
+///
 /// ```
 /// use logdrive::{File, Keep, Level};
 /// # let dir = tempfile::tempdir()?;

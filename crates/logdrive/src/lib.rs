@@ -31,6 +31,8 @@ pub mod capture;
 #[cfg(any(feature = "tracing", feature = "log"))]
 mod dynamic;
 mod engine;
+#[doc(hidden)]
+pub mod foreign;
 mod keep;
 #[cfg(feature = "log")]
 pub mod log;
@@ -58,6 +60,9 @@ pub use sinks::{Console, File, IntoSink, Layout};
 
 /// Waits until everything that was committed before the call is with the kernel, in all sinks. Blocks as long as
 /// anything moves; `false` when nothing did for five seconds. `true` when no logger runs.
+///
+/// Where an agent has the session, these are the sinks that it sends this program's records to, and the answer is also
+/// `false` when one of them has lost something since the last time that this was asked.
 pub fn flush() -> bool {
     runtime::flush()
 }

@@ -182,6 +182,7 @@ fn after_fork() {
     RUNTIME.clear();
     signals::forget_header();
     unbind_all();
+    crate::foreign::after_fork();
     // Relaxed: the child has one thread.
     FORKED.store(CONFIG.value().is_some(), Ordering::Relaxed);
 }
@@ -351,6 +352,14 @@ pub(crate) fn register_twin(
     meta: &'static Meta,
     kinds: &'static [u8],
 ) -> Option<u32> {
+    register_twin_with(entry, &|| describe(meta, kinds))
+}
+
+/// As [`register_twin`], for a callsite that is described by the caller.
+pub(crate) fn register_twin_with(
+    entry: &'static ControlEntry,
+    callsite: &dyn Fn() -> Callsite,
+) -> Option<u32> {
     if local::is_busy() {
         return None;
     }
@@ -363,7 +372,7 @@ pub(crate) fn register_twin(
         0 => {}
         twin => return (twin != entry.id()).then_some(twin),
     }
-    let mut callsite = describe(meta, kinds);
+    let mut callsite = callsite();
     callsite.fields.push(Field {
         name: SAMPLE_FIELD.to_owned(),
         kind: FieldKind::plain(Kind::U64),
@@ -505,8 +514,23 @@ pub(crate) fn attach() -> Result<(), DropReason> {
     }
 }
 
+/// Gives a thread a ring that is ending and cannot keep one. The caller calls `local::detach_thread` after its call.
+pub(crate) fn attach_for_one_call() -> Result<(), DropReason> {
+    let runtime = runtime().ok_or(DropReason::Closed)?;
+    let backend = runtime.backend().ok_or(DropReason::Closed)?;
+    let producer = backend.session().acquire("").map_err(|_| DropReason::NoRing)?;
+    if local::attach_for_one_call(producer, runtime.full, runtime.clock, runtime.generation) {
+        Ok(())
+    } else {
+        Err(DropReason::NoRing)
+    }
+}
+
 /// Counts a call that came to nothing: in the thread's ring, else in the session, else in the process.
 pub(crate) fn count_drop(reason: DropReason) {
+    if reason == DropReason::Reentrant && local::is_busy() && local::count_reentrant() {
+        return;
+    }
     if reason != DropReason::Closed && local::count_drop(reason) {
         return;
     }

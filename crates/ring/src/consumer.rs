@@ -54,7 +54,9 @@ impl Consumer {
     pub fn settle(&self) {
         let header = self.ring.header();
         // SYNC(release): as for `release`.
-        header.consumed.store(self.consumed, Ordering::Release);
+        header
+            .consumed
+            .store(self.consumed, labelled("settle.store", Ordering::Release));
         // SYNC(cell): a reader after our death finds the position before it finds the cells empty.
         fence(Ordering::Release);
         for cell in &header.drained {

@@ -279,8 +279,9 @@ pub fn settle(
     changed
 }
 
-/// A callsite's pointer to its entry, for statics.
+/// A callsite's pointer to its entry, for statics. The pointer comes first: front ends in other languages read it.
 #[derive(Debug)]
+#[repr(C)]
 pub struct ControlRef {
     entry: AtomicPtr<ControlEntry>,
     /// The next of all pointers that were ever bound.

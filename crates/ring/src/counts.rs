@@ -147,15 +147,19 @@ impl CountsView {
 
     /// The counts of a callsite, as far as the file goes.
     pub fn of(&self, id: u32) -> Option<CallsiteTotals> {
+        self.entry(id).map(CallsiteCounts::totals)
+    }
+
+    /// Where a callsite is counted.
+    pub(crate) fn entry(&self, id: u32) -> Option<&CallsiteCounts> {
         // SAFETY: the entry lies inside of the mapping, which is as long as the file was, is aligned, and lives as
         // long as `self`; all fields are atomics.
         ((id as usize) < self.count).then(|| unsafe {
-            (*self
+            &*self
                 .mapping
                 .base()
                 .add(id as usize * COUNTS_BYTES)
-                .cast::<CallsiteCounts>())
-            .totals()
+                .cast::<CallsiteCounts>()
         })
     }
 

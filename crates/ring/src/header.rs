@@ -73,7 +73,10 @@ pub struct RingHeader {
     pub(crate) waiting: AtomicU32,
     pub(crate) space_sequence: AtomicU32,
     pub(crate) cut: AtomicU64,
-    pub(crate) line5: [AtomicU64; 6],
+    /// Not 0 while the reading end sleeps; rings of a log leave it 0.
+    pub(crate) reader_asleep: AtomicU32,
+    pub(crate) line5_half: AtomicU32,
+    pub(crate) line5: [AtomicU64; 5],
 }
 
 #[cfg(not(loom))]
@@ -91,6 +94,7 @@ const _: () = {
     assert!(offset_of!(RingHeader, waiting) == 320);
     assert!(offset_of!(RingHeader, space_sequence) == 324);
     assert!(offset_of!(RingHeader, cut) == 328);
+    assert!(offset_of!(RingHeader, reader_asleep) == 336);
     assert!(size_of::<RingHeader>() == 384);
     assert!(size_of::<RingHeader>() <= RING_HEADER_BYTES);
 };

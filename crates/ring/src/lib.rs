@@ -21,6 +21,8 @@ mod header;
 pub mod limits;
 #[cfg(all(not(any(target_os = "linux", target_os = "android")), not(loom)))]
 mod no_agent;
+#[cfg(not(loom))]
+mod pipe;
 mod producer;
 mod put;
 mod ring;
@@ -33,6 +35,8 @@ mod buffers;
 mod counts;
 #[cfg(not(loom))]
 mod files;
+#[cfg(not(loom))]
+mod helped_session;
 #[cfg(not(loom))]
 mod keep_file;
 #[cfg(not(loom))]
@@ -77,6 +81,8 @@ pub use error::RingError;
 #[cfg(not(loom))]
 pub use files::{default_run_dir, file_part};
 #[cfg(not(loom))]
+pub use helped_session::HelpedSession;
+#[cfg(not(loom))]
 pub use keep_file::{CHUNK_BYTES, KeepCounts, KeepFile, KeepPositions};
 #[cfg(not(loom))]
 pub use leaked::Leaked;
@@ -88,6 +94,8 @@ pub use no_agent::{Peer, SharedSession};
 pub use observer::{Observer, Sight};
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
 pub use peer::{Exit, Peer, exit_of, is_privileged};
+#[cfg(not(loom))]
+pub use pipe::PipeWriter;
 pub use producer::{Admission, Producer};
 pub use put::Put;
 pub use ring::{DrainBell, RING_HEADER_BYTES, Ring, RingHeader, RingState, capacity_for, record_bytes_max};

@@ -29,8 +29,9 @@ pub enum Wrote {
     GapDue,
 }
 
-/// Where a thread's times come from.
+/// Where a thread's times come from. A code of 8 bytes, then the address of the word, see [`place`].
 #[derive(Debug, Clone, Copy)]
+#[repr(C, u64)]
 pub enum Clock {
     /// The processor's counter.
     Counter,
@@ -57,6 +58,16 @@ struct Local {
 
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(offset_of!(Local, producer) + size_of::<Hot>() == 64);
+
+// What front ends in other languages rely on, see `place`.
+#[cfg(target_pointer_width = "64")]
+const _: () = {
+    assert!(offset_of!(Local, busy) == 0);
+    assert!(offset_of!(Local, clock) == 8 && size_of::<Clock>() == 16);
+    assert!(offset_of!(Local, producer) == 24);
+    assert!(offset_of!(Hot, position) == 0 && offset_of!(Hot, limit) == 8 && offset_of!(Hot, mask) == 16);
+    assert!(offset_of!(Hot, data) == 24 && offset_of!(Hot, header) == 32);
+};
 
 impl Local {
     const fn new() -> Self {
@@ -254,6 +265,11 @@ fn reentrant(local: &Local) -> Wrote {
     }
 }
 
+/// Counts a call of a signal handler inside of another one in the thread's ring; `false` when it has none.
+pub fn count_reentrant() -> bool {
+    with_local(|local| reentrant(local) == Wrote::Dropped)
+}
+
 /// Takes the drops of the calling thread that no gap record has told yet.
 pub fn take_gap() -> [u64; DropReason::COUNT] {
     with_producer(|producer| producer.ring().map(|ring| ring.header().take_unannounced()))
@@ -297,9 +313,10 @@ fn with_producer<T>(work: impl FnOnce(&Producer) -> T) -> Option<T> {
 /// Gives the calling thread a ring of the session of `generation`. `false` when the thread is ending, or inside of a
 /// log call: then the ring is given back at once.
 pub fn attach(producer: Producer, policy: FullPolicy, clock: Clock, generation: u32) -> bool {
-    if is_denied() || OWNER.try_with(|_| ()).is_err() {
-        return false;
-    }
+    !is_denied() && OWNER.try_with(|_| ()).is_ok() && put_producer(producer, policy, clock, generation)
+}
+
+fn put_producer(producer: Producer, policy: FullPolicy, clock: Clock, generation: u32) -> bool {
     with_local(|local| {
         if local.busy.replace(true) {
             return false;
@@ -312,6 +329,36 @@ pub fn attach(producer: Producer, policy: FullPolicy, clock: Clock, generation: 
         local.busy.set(false);
         true
     })
+}
+
+/// As [`attach`], for one call of a thread that is ending and has given its ring back already: whoever attaches this way
+/// calls [`detach_thread`] before the thread goes on.
+pub fn attach_for_one_call(producer: Producer, policy: FullPolicy, clock: Clock, generation: u32) -> bool {
+    !is_denied() && put_producer(producer, policy, clock, generation)
+}
+
+/// Whether the calling thread is ending and has given its ring back already.
+pub fn is_ending() -> bool {
+    OWNER.try_with(|_| ()).is_err()
+}
+
+/// The address of the calling thread's place, for a front end in another language, which writes records as
+/// [`write()`] does. It is valid until the thread ends. On systems with 64 bits it begins with these words:
+///
+/// | offset | bytes | what |
+/// |---|---|---|
+/// | 0 | 1 | whether a call is under way: set it first, look at what it was, clear it last |
+/// | 8 | 8 | where times come from: 0 the processor's counter, 1 `CLOCK_MONOTONIC`, 2 a word |
+/// | 16 | 8 | the address of that word |
+/// | 24 | 8 | position of the ring's producer |
+/// | 32 | 8 | the limit up to which it may write; other threads store 0 there (relaxed) |
+/// | 40 | 8 | capacity of the ring less 1 |
+/// | 48 | 8 | address of the ring's data area |
+/// | 56 | 8 | address of the ring's header |
+///
+/// Whatever does not fit below the limit goes through this crate.
+pub fn place() -> *mut u8 {
+    LOCAL.with(|local| core::ptr::from_ref(local).cast_mut().cast())
 }
 
 /// The calling thread is one of the logger's own: it never gets a ring, so that it can never wait for itself.

@@ -22,16 +22,18 @@ pub struct Producer {
     ring: Option<Arc<Ring>>,
 }
 
-/// What the hot path reads: kept together so that it is one cache line of the thread's own.
+/// What the hot path reads: kept together so that it is one cache line of the thread's own. In this order, because front
+/// ends in other languages write through it as well, see [`crate::local::place`].
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Hot {
     /// A cell, as the other words that change: a handler that interrupts a call refers to the producer, too.
     pub(crate) position: Cell<u64>,
     /// Atomic because the end of a session sets it to 0 from another thread, to send the owner to its slow path.
     pub(crate) limit: AtomicU64,
-    mask: u64,
-    data: *mut u8,
-    header: *const crate::header::RingHeader,
+    pub(crate) mask: u64,
+    pub(crate) data: *mut u8,
+    pub(crate) header: *const crate::header::RingHeader,
 }
 
 /// How far ahead of a record its successors' cache lines are asked for.

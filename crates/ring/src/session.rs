@@ -59,6 +59,7 @@ pub struct Session {
     table: Growing,
     registering: Mutex<Registered>,
     rings: Mutex<Rings>,
+    making: Mutex<()>,
     buffers: Arc<Buffers>,
     keep: Option<Keep>,
     ring_bytes: usize,
@@ -267,6 +268,7 @@ impl Session {
                 table_bytes: 0,
             }),
             rings: Mutex::default(),
+            making: Mutex::new(()),
             buffers: Arc::new(parts.buffers),
             keep: parts.keep,
             ring_bytes: crate::ring::capacity_for(ring_bytes),
@@ -491,8 +493,9 @@ impl Session {
     }
 
     fn make_ring(&self, dir: &SessionDir) -> Result<Arc<Ring>, RingError> {
-        let mut rings = self.lock_rings();
-        let index = rings.all.len();
+        // One at a time, but without the list's lock: who finds a ring in stock does not wait for others' files.
+        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = self.lock_rings().all.len();
         if index >= RINGS_MAX {
             return Err(RingError::Limit {
                 what: "rings of a session",
@@ -508,6 +511,7 @@ impl Session {
             index as u32,
             Some(self.bell),
         )?);
+        let mut rings = self.lock_rings();
         rings.all.push(Arc::clone(&ring));
         self.header.publish_ring_count(rings.all.len() as u32);
         Ok(ring)

@@ -1,10 +1,10 @@
 //! The shared header of a session: who it is, its clock, and the counters that belong to no ring. Drawn in
 //! `spec/session.md`.
 
-use crate::RingError;
 use crate::clock::{Calibration, ClockSource};
 use crate::drop_reason::DropReason;
 use crate::limits::{APP_NAME_BYTES, CALLSITES_MAX, RINGS_MAX, TABLE_BYTES_MAX};
+use crate::{RingError, sys};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// Bytes of the session file.
@@ -241,6 +241,22 @@ impl SessionHeader {
     pub fn take_drain_asleep(&self) -> bool {
         // SYNC(bell)
         self.drain_asleep.load(Ordering::SeqCst) == 1 && self.drain_asleep.swap(0, Ordering::SeqCst) == 1
+    }
+
+    /// Sleeps on the word that says so, until a producer takes it away and wakes us; at most this long.
+    pub(crate) fn sleep(&self, timeout_ns: u64) {
+        // SYNC(bell): whoever sees the 1 has work that we shall see after its wake.
+        self.set_drain_asleep(true);
+        sys::futex_wait(&self.drain_asleep, 1, timeout_ns);
+        // Relaxed: only a hint for the next one who would wake us.
+        self.drain_asleep.store(0, Ordering::Relaxed);
+    }
+
+    /// Wakes a drain that sleeps so.
+    pub(crate) fn wake(&self) {
+        if self.take_drain_asleep() {
+            sys::futex_wake(&self.drain_asleep);
+        }
     }
 
     /// Rings made so far.

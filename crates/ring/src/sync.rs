@@ -17,11 +17,12 @@ pub const WEAKENED: &str = "LOGDRIVE_WEAKENED";
 /// `SYNC(space)` is not among them: beside the fences of `SYNC(park)`, it only keeps the consumer's `waiting = 0` before
 /// the producer's next `waiting = 1`, and the stores to one word never change places in loom.
 #[cfg(loom)]
-pub const ENDS: [&str; 8] = [
+pub const ENDS: [&str; 9] = [
     "commit.store",
     "commit.load",
     "release.store",
     "release.load",
+    "settle.store",
     "park.producer",
     "park.consumer",
     "state.store",

@@ -5,6 +5,7 @@ use crate::buffers::Buffers;
 use crate::control::{ControlEntry, ENTRY_BYTES};
 use crate::counts::CountsView;
 use crate::files::{self, SessionDir, open_existing};
+use crate::helped_session::drain_lock;
 use crate::keep_file::KeepFile;
 use crate::limits::{CALLSITES_MAX, TABLE_BYTES_MAX};
 use crate::ring::Ring;
@@ -64,6 +65,8 @@ pub struct SessionView {
     mapping: sys::Mapping,
     control: Option<(sys::Mapping, usize)>,
     owned: Option<SessionDir>,
+    /// Held as long as this process recovers the session: no second one drains it.
+    drain_lock: Option<File>,
     /// The descriptors of a session that an agent has.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     shown: Option<Shown>,
@@ -104,6 +107,18 @@ impl SessionView {
             dir.remove()?;
         }
         let mut view = view?;
+        // A helper that still drains what its process left will finish it.
+        match drain_lock(path) {
+            Ok(None) => {
+                return Err(RingError::Alive {
+                    path: path.to_owned(),
+                    pid: view.header().pid(),
+                });
+            }
+            Ok(lock) => view.drain_lock = lock,
+            // What is missing or cannot be opened is told by whoever needs it.
+            Err(_) => {}
+        }
         view.owned = Some(dir);
         Ok(view)
     }
@@ -129,6 +144,7 @@ impl SessionView {
             mapping,
             control: None,
             owned: None,
+            drain_lock: None,
             #[cfg(any(target_os = "linux", target_os = "android"))]
             shown: None,
         };
@@ -148,6 +164,7 @@ impl SessionView {
             mapping: memory.map("session")?,
             control: None,
             owned: None,
+            drain_lock: None,
             shown: Some(Shown { memory, rings }),
         };
         view.header().check()?;
@@ -177,7 +194,7 @@ impl SessionView {
         Ok((mapping, count))
     }
 
-    /// The session's directory, or the socket of the agent that has it.
+    /// The session's directory; for one that an agent has, what [`SessionView::of_memory`] was given.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -235,6 +252,15 @@ impl SessionView {
         RulesFile::from_file(file, path)
     }
 
+    /// Rings that [`SessionView::rings`] tries to open: those that the process has made, or those that an agent has shown.
+    pub fn ring_total(&self) -> u32 {
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        if let Some(shown) = &self.shown {
+            return shown.rings.len() as u32;
+        }
+        self.header().ring_count().min(crate::limits::RINGS_MAX as u32)
+    }
+
     /// The rings; those that cannot be opened are left out and counted.
     pub fn rings(&self) -> (Vec<Arc<Ring>>, Vec<RingError>) {
         self.rings_from(0)
@@ -254,7 +280,7 @@ impl SessionView {
             }
             return (rings, broken);
         }
-        for index in first..self.header().ring_count().min(crate::limits::RINGS_MAX as u32) {
+        for index in first..self.ring_total() {
             let path = self.path.join(files::ring_name(index));
             match open_existing(&path).and_then(|file| Ring::open(&file, &path, index)) {
                 Ok(ring) => rings.push(Arc::new(ring)),

@@ -94,6 +94,40 @@ fn space_is_reused_only_after_it_was_released() {
     });
 }
 
+/// A drain has taken half of a full ring, and dies before it has released it; the next one takes the ring over from the
+/// epoch that counts, while the producer waits for that space.
+#[test]
+fn a_ring_that_is_taken_over_goes_on_where_the_epoch_says() {
+    model(|| {
+        let ring = Arc::new(Ring::model(128));
+        let mut producer = Producer::attach(Arc::clone(&ring), "p");
+        for number in 0..8 {
+            assert_eq!(
+                producer.push(&record(number), true, FullPolicy::Drop),
+                Admission::Granted
+            );
+        }
+        let writer = thread::spawn(move || producer.push(&record(8), true, FullPolicy::Drop));
+        let dead = Consumer::new(Arc::clone(&ring));
+        let mut bytes = [0; 64];
+        dead.copy_out(0, &mut bytes);
+        for (number, found) in bytes.chunks_exact(16).enumerate() {
+            assert_eq!(found, record(number as u64), "nobody has written there yet");
+        }
+        dead.note_drained(64, 1, 0);
+        // Of an epoch that was never published.
+        dead.note_drained(128, 2, 1);
+        let mut consumer = Consumer::adopt(ring, 1);
+        assert_eq!(consumer.position(), 64);
+        consumer.settle();
+        let mut next = 4;
+        take(&mut consumer, &mut next);
+        let admission = writer.join().expect("the producer runs through");
+        take(&mut consumer, &mut next);
+        assert_eq!(next, 8 + u64::from(admission != Admission::Dropped));
+    });
+}
+
 #[test]
 fn a_parked_producer_is_always_woken() {
     model(|| {
@@ -165,6 +199,10 @@ fn each_weakened_ordering_is_found() {
             "bytes_are_visible_before_the_position_that_covers_them",
         ),
         ("release.", "space_is_reused_only_after_it_was_released"),
+        (
+            "settle.",
+            "a_ring_that_is_taken_over_goes_on_where_the_epoch_says",
+        ),
         ("park.", "a_parked_producer_is_always_woken"),
         ("state.", "a_ring_is_finished_only_when_all_of_it_is_read"),
     ];

@@ -1,11 +1,17 @@
 //! The messages between a process, a tool and the agent, drawn in `spec/agent.md`. Bytes in, bytes out; the
 //! descriptors that travel beside a message are only counted here.
 
+mod keep;
+mod parts;
+
+pub use keep::Keep;
+
 use crate::limits::{
     AGENT_APP_BYTES_MAX, AGENT_DESCRIPTORS_MAX, AGENT_MESSAGE_BYTES_MAX, AGENT_RINGS_MAX,
     AGENT_TEXT_BYTES_MAX,
 };
 use crate::{Cursor, WireError};
+use parts::{Out, app, at_most, flag, number, policy, reserved, text, unknown};
 
 /// `LDAG`.
 pub const MAGIC: u32 = u32::from_le_bytes(*b"LDAG");
@@ -87,6 +93,15 @@ pub enum Message {
     },
     /// Wakes the drain.
     Bell,
+    /// A process wants records that no sink takes to be kept in memory. There is no answer.
+    Keep(Keep),
+    /// A process wants what is kept of it written. The answer is [`Message::Flushed`].
+    WriteKept {
+        /// Chosen by the process, among those of [`Message::Flush`].
+        mark: u64,
+        /// How far back; 0 for all there is.
+        span_ns: u64,
+    },
     /// A tool asks which sessions there are.
     List {
         /// Those with higher numbers.
@@ -123,6 +138,20 @@ pub enum Message {
         span_ns: u64,
         /// Of which application.
         app: String,
+    },
+    /// A tool asks for what is kept of one process.
+    DumpSession {
+        /// Of which.
+        session: u64,
+        /// How far back; 0 for all there is.
+        span_ns: u64,
+    },
+    /// A tool asks for the sinks that records of a session go to.
+    Files {
+        /// Of which.
+        session: u64,
+        /// Whether the answer waits until what was committed before is with the kernel.
+        written: bool,
     },
     /// Text for a tool.
     Answer {
@@ -307,6 +336,8 @@ impl Message {
             Self::Flush { .. } => "flush",
             Self::Flushed { .. } => "flushed",
             Self::Bell => "bell",
+            Self::Keep(_) => "keep",
+            Self::WriteKept { .. } => "write_kept",
             Self::List { .. } => "list",
             Self::Sessions { .. } => "sessions",
             Self::Open { .. } => "open",
@@ -315,6 +346,8 @@ impl Message {
             Self::Reload => "reload",
             Self::Dump { .. } => "dump",
             Self::Answer { .. } => "answer",
+            Self::DumpSession { .. } => "dump_session",
+            Self::Files { .. } => "files",
         }
     }
 
@@ -332,6 +365,8 @@ impl Message {
             Self::Flush { .. } => 10,
             Self::Flushed { .. } => 11,
             Self::Bell => 12,
+            Self::Keep(_) => 13,
+            Self::WriteKept { .. } => 14,
             Self::List { .. } => 16,
             Self::Sessions { .. } => 17,
             Self::Open { .. } => 18,
@@ -340,6 +375,8 @@ impl Message {
             Self::Reload => 21,
             Self::Dump { .. } => 22,
             Self::Answer { .. } => 23,
+            Self::DumpSession { .. } => 24,
+            Self::Files { .. } => 25,
         }
     }
 
@@ -412,7 +449,30 @@ impl Message {
                 out.u64(*mark);
                 out.u32(u32::from(*flag));
             }
+            Self::Keep(keep) => keep.write(out)?,
+            other => other.body_of_tools(out)?,
+        }
+        Ok(())
+    }
+
+    fn body_of_tools(&self, out: &mut Out) -> Result<(), WireError> {
+        match self {
+            Self::WriteKept {
+                mark: number,
+                span_ns,
+            }
+            | Self::DumpSession {
+                session: number,
+                span_ns,
+            } => {
+                out.u64(*number);
+                out.u64(*span_ns);
+            }
             Self::List { above: number } | Self::Open { session: number } => out.u64(*number),
+            Self::Files { session, written } => {
+                out.u64(*session);
+                out.u32(u32::from(*written));
+            }
             Self::Sessions { more, entries } => {
                 out.u32(u32::from(*more));
                 out.u32(entries.len() as u32);
@@ -436,6 +496,8 @@ impl Message {
                 out.u32(text.len() as u32);
                 out.0.extend_from_slice(text.as_bytes());
             }
+            // The others have been written, or have no body.
+            _ => {}
         }
         Ok(())
     }
@@ -515,6 +577,11 @@ impl Message {
                 reached: flag(cursor, "reached")?,
             },
             12 => Self::Bell,
+            13 => Self::Keep(Keep::read(cursor)?),
+            14 => Self::WriteKept {
+                mark: cursor.u64()?,
+                span_ns: cursor.u64()?,
+            },
             other => Self::read_of_tools(other, cursor)?,
         })
     }
@@ -557,6 +624,14 @@ impl Message {
                         .to_owned(),
                 }
             }
+            24 => Self::DumpSession {
+                session: number(cursor)?,
+                span_ns: cursor.u64()?,
+            },
+            25 => Self::Files {
+                session: number(cursor)?,
+                written: flag(cursor, "written")?,
+            },
             other => return Err(unknown("message kind", u32::from(other))),
         })
     }
@@ -673,108 +748,4 @@ impl SessionEntry {
 /// Whether a name may be an application's: 1 to 63 bytes, no control characters.
 pub fn is_app_name(name: &str) -> bool {
     (1..=AGENT_APP_BYTES_MAX).contains(&name.len()) && !name.chars().any(char::is_control)
-}
-
-struct Out(Vec<u8>);
-
-impl Out {
-    fn u16(&mut self, number: u16) {
-        self.0.extend_from_slice(&number.to_le_bytes());
-    }
-
-    fn u32(&mut self, number: u32) {
-        self.0.extend_from_slice(&number.to_le_bytes());
-    }
-
-    fn u64(&mut self, number: u64) {
-        self.0.extend_from_slice(&number.to_le_bytes());
-    }
-
-    fn text(&mut self, text: &str, what: &'static str, bytes_max: usize) -> Result<(), WireError> {
-        let length = at_most(what, text.len().min(u32::MAX as usize) as u32, bytes_max as u32)?;
-        // Limits of texts are far below 64 KiB.
-        self.u16(length as u16);
-        self.0.extend_from_slice(text.as_bytes());
-        Ok(())
-    }
-
-    fn app(&mut self, name: &str) -> Result<(), WireError> {
-        check_app(name)?;
-        self.text(name, "application name", AGENT_APP_BYTES_MAX)
-    }
-}
-
-fn text(cursor: &mut Cursor<'_>, what: &'static str, bytes_max: usize) -> Result<String, WireError> {
-    let text = cursor.short_str(what)?;
-    at_most(what, text.len() as u32, bytes_max as u32)?;
-    Ok(text.to_owned())
-}
-
-fn app(cursor: &mut Cursor<'_>) -> Result<String, WireError> {
-    let name = text(cursor, "application name", AGENT_APP_BYTES_MAX)?;
-    check_app(&name)?;
-    Ok(name)
-}
-
-fn check_app(name: &str) -> Result<(), WireError> {
-    if is_app_name(name) {
-        return Ok(());
-    }
-    let control = name.chars().find(|c| c.is_control());
-    Err(match control {
-        Some(found) => unknown("character of an application name", found as u32),
-        None => WireError::Limit {
-            what: "bytes of an application name",
-            found: name.len() as u64,
-            limit: AGENT_APP_BYTES_MAX as u64,
-        },
-    })
-}
-
-/// A session's number.
-fn number(cursor: &mut Cursor<'_>) -> Result<u64, WireError> {
-    match cursor.u64()? {
-        0 => Err(unknown("session", 0)),
-        number => Ok(number),
-    }
-}
-
-fn policy(cursor: &mut Cursor<'_>) -> Result<u32, WireError> {
-    match cursor.u32()? {
-        policy @ 0..=2 => Ok(policy),
-        other => Err(unknown("policy", other)),
-    }
-}
-
-fn flag(cursor: &mut Cursor<'_>, what: &'static str) -> Result<bool, WireError> {
-    match cursor.u32()? {
-        0 => Ok(false),
-        1 => Ok(true),
-        other => Err(unknown(what, other)),
-    }
-}
-
-fn reserved(found: u32) -> Result<(), WireError> {
-    match found {
-        0 => Ok(()),
-        other => Err(unknown("reserved bytes", other)),
-    }
-}
-
-fn at_most(what: &'static str, found: u32, limit: u32) -> Result<u32, WireError> {
-    if found <= limit {
-        return Ok(found);
-    }
-    Err(WireError::Limit {
-        what,
-        found: u64::from(found),
-        limit: u64::from(limit),
-    })
-}
-
-fn unknown(what: &'static str, found: u32) -> WireError {
-    WireError::Unknown {
-        what,
-        found: u64::from(found),
-    }
 }

@@ -36,5 +36,8 @@ pub const AGENT_RINGS_MAX: u32 = 128;
 /// Bytes of an application's name; the field in the session's header has one more, for the zero.
 pub const AGENT_APP_BYTES_MAX: usize = 63;
 
+/// Callsites that a process may name for its flight recorder: a person writes them.
+pub const AGENT_KEEP_CALLSITES_MAX: u32 = 64;
+
 /// Bytes of a reason or an advice, for people.
 pub const AGENT_TEXT_BYTES_MAX: usize = 1024;

@@ -100,6 +100,8 @@ pub enum Form {
     Pointer,
     /// `{:f}` of `fmt`: six digits unless a precision is given.
     Fixed,
+    /// `{:g}` of `fmt` and C: at most so many digits that count, six unless a precision is given.
+    General,
     /// `{:x?}`
     DebugLowerHex,
     /// `{:X?}`
@@ -314,7 +316,7 @@ impl<F: Fn(&str) -> Option<usize>> Parser<'_, F> {
             ("F", Form::Fixed),
             ("d", Form::Display),
             ("s", Form::Display),
-            ("g", Form::Display),
+            ("g", Form::General),
             ("c", Form::Display),
             ("a", Form::LowerHex),
         ];

@@ -2,7 +2,7 @@
 
 use logdrive_wire::WireError;
 use logdrive_wire::agent::{
-    Adopt, HEADER_BYTES, Hello, Message, Refused, RefusedCode, SessionEntry, SessionState, Welcome,
+    Adopt, HEADER_BYTES, Hello, Keep, Message, Refused, RefusedCode, SessionEntry, SessionState, Welcome,
     is_other_version,
 };
 use serde_json::Value as Json;
@@ -55,6 +55,19 @@ fn entry(json: &Json) -> SessionEntry {
             other => panic!("state {other}"),
         },
         app: text(&json["app"]),
+    }
+}
+
+fn keep(fields: &Json) -> Keep {
+    let callsites = fields["trigger_callsites"].as_array().expect("a list");
+    let level = fields["trigger_level"].as_str();
+    Keep {
+        bytes: long(&fields["bytes"]),
+        before_ns: long(&fields["before_ns"]),
+        pause_ns: long(&fields["pause_ns"]),
+        trigger_level: level.map(|level| level.parse().expect("a level")),
+        on_crash: yes(&fields["on_crash"]),
+        trigger_callsites: callsites.iter().map(text).collect(),
     }
 }
 
@@ -118,6 +131,11 @@ fn described(kind: &str, fields: &Json) -> Message {
             reached: yes(f("reached")),
         },
         "bell" => Message::Bell,
+        "keep" => Message::Keep(keep(fields)),
+        "write_kept" => Message::WriteKept {
+            mark: long(f("mark")),
+            span_ns: long(f("span_ns")),
+        },
         other => described_of_tools(other, fields),
     }
 }
@@ -150,6 +168,14 @@ fn described_of_tools(kind: &str, fields: &Json) -> Message {
         "dump" => Message::Dump {
             span_ns: long(f("span_ns")),
             app: text(f("app")),
+        },
+        "dump_session" => Message::DumpSession {
+            session: long(f("session")),
+            span_ns: long(f("span_ns")),
+        },
+        "files" => Message::Files {
+            session: long(f("session")),
+            written: yes(f("written")),
         },
         "answer" => Message::Answer {
             more: yes(f("more")),
@@ -196,7 +222,7 @@ fn agent_vectors() {
         invalid.len()
     );
     assert!(
-        valid.len() >= 41 && invalid.len() >= 75,
+        valid.len() >= 48 && invalid.len() >= 86,
         "cases have gone missing"
     );
 }

@@ -406,6 +406,7 @@ fn form(name: &str) -> Form {
         "upper_exp" => Form::UpperExp,
         "pointer" => Form::Pointer,
         "fixed" => Form::Fixed,
+        "general" => Form::General,
         "debug_lower_hex" => Form::DebugLowerHex,
         "debug_upper_hex" => Form::DebugUpperHex,
         _ => panic!("form {name}"),

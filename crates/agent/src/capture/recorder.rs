@@ -6,15 +6,19 @@
 use super::json::Object;
 use super::lines::{Line, Piece};
 use super::{ansi, level};
-use logdrive_ring::clock::ticks_of;
-use logdrive_ring::control::{ControlEntry, OFF, OFF_COUNTED, ON};
+use logdrive_backend::control::{SAMPLE_FIELD, switch_of};
+use logdrive_ring::clock::{ticks_of, unix_ns};
+use logdrive_ring::control::{ControlEntry, EVERY, OFF, OFF_COUNTED, ON, PER_SECOND, settle};
 use logdrive_ring::local::{self, Clock, Wrote};
-use logdrive_ring::{ClockSource, DropReason, FullPolicy, Put, RingError, Session};
+use logdrive_ring::{
+    CallsiteCounters, CallsiteCounts, ClockSource, DropReason, FullPolicy, Put, RingError, Session, tally,
+};
 use logdrive_wire::kind::FieldKind;
 use logdrive_wire::record::{HEADER_BYTES, align_up};
+use logdrive_wire::value::INLINE_KEY;
 use logdrive_wire::{Callsite, Field, Kind, Level};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// How lines become records.
 #[derive(Debug, Clone)]
@@ -58,6 +62,17 @@ const GAP_CALLSITE: u32 = 0;
 const TAG_BYTES: usize = 2;
 const LENGTH_BYTES: usize = 4;
 
+/// Bytes of the field of a sample in a dynamic record: kind, place, key with its length, value.
+const NAMED_SAMPLE_BYTES: usize = TAG_BYTES + 2 + SAMPLE_FIELD.len() + 8;
+
+/// The counts of the session that lines go to. A process runs one command.
+static COUNTERS: RwLock<Option<&'static CallsiteCounters>> = RwLock::new(None);
+
+fn counts_of(entry: &'static ControlEntry) -> Option<&'static CallsiteCounts> {
+    let counters = *COUNTERS.read().unwrap_or_else(PoisonError::into_inner);
+    counters?.of_entry(entry)
+}
+
 /// Writes the lines of one stream. Used by the thread that made it.
 #[derive(Debug)]
 pub struct Recorder {
@@ -86,6 +101,7 @@ impl Recorder {
         target: &'static str,
         options: RecordOptions,
     ) -> Result<Self, RingError> {
+        *COUNTERS.write().unwrap_or_else(PoisonError::into_inner) = Some(session.counters());
         let clock = session.header().clock_source();
         // A few for a whole run.
         let time: &'static AtomicU64 = Box::leak(Box::new(AtomicU64::new(ticks_of(clock))));
@@ -215,18 +231,76 @@ impl Recorder {
             ON => {}
             OFF => return,
             OFF_COUNTED => return local::count_disabled(),
-            // Sampling is for statements that repeat themselves; a callsite here stands for all kinds of lines.
+            _ => return self.write_sampled(entry, level, shape, bytes, &fill),
+        }
+        self.put(entry.id(), level, bytes, fill);
+    }
+
+    /// A line of a callsite that is sampled, if it is one that is kept.
+    #[cold]
+    fn write_sampled(
+        &mut self,
+        entry: &'static ControlEntry,
+        level: Level,
+        shape: Shape,
+        bytes: usize,
+        fill: &dyn Fn(&mut Put<'_>),
+    ) {
+        let control = entry.control();
+        let one_of = entry.parameter().max(1);
+        match control {
+            PER_SECOND if !tally::pass_budget(entry, counts_of) => return,
+            EVERY if !tally::pass_every(entry, counts_of) => return,
             _ => {}
         }
-        self.put(entry, level, bytes, fill);
+        let twin = if control == EVERY {
+            self.twin(entry, level, shape)
+        } else {
+            None
+        };
+        match (twin, shape) {
+            (None, _) => self.put(entry.id(), level, bytes, fill),
+            (Some(twin), Shape::Object) => self.put(twin, level, bytes + NAMED_SAMPLE_BYTES, |put| {
+                fill(put);
+                put.u8(Kind::U64.code());
+                put.u8(INLINE_KEY);
+                put.bytes(&(SAMPLE_FIELD.len() as u16).to_le_bytes());
+                put.bytes(SAMPLE_FIELD.as_bytes());
+                put.u64(one_of);
+            }),
+            (Some(twin), _) => self.put(twin, level, bytes + 8, |put| {
+                fill(put);
+                put.u64(one_of);
+            }),
+        }
+    }
+
+    /// The callsite under which kept lines go, which say of how many they are one; `None` where there is no room for it.
+    fn twin(&self, entry: &'static ControlEntry, level: Level, shape: Shape) -> Option<u32> {
+        match entry.twin() {
+            0 => {}
+            twin => return (twin != entry.id()).then_some(twin),
+        }
+        let mut callsite = callsite(self.target, level, shape);
+        if shape != Shape::Object {
+            callsite.fields.push(Field {
+                name: SAMPLE_FIELD.to_owned(),
+                kind: FieldKind::plain(Kind::U64),
+                argument: false,
+            });
+        }
+        let bytes = callsite.encode().ok()?;
+        let twin = self.session.register(&bytes, OFF).ok().map(ControlEntry::id);
+        entry.set_twin(twin.unwrap_or(entry.id()));
+        twin
     }
 
     #[inline]
-    fn put(&self, entry: &ControlEntry, level: Level, bytes: usize, fill: impl Fn(&mut Put<'_>)) {
+    fn put(&self, id: u32, level: Level, bytes: usize, fill: impl Fn(&mut Put<'_>)) {
         let length = align_up(HEADER_BYTES + bytes);
-        let wrote = local::write(entry.id(), length, level.is_urgent(), &fill);
+        let wrote = local::write(id, length, level.is_urgent(), &fill);
         if wrote != Wrote::Committed {
-            self.write_slowly(wrote, entry.id(), length, level, &fill);
+            self.write_slowly(wrote, id, length, level, &fill);
         }
     }
 
@@ -265,7 +339,7 @@ impl Recorder {
         self.time.store(ticks_of(self.clock), Ordering::Relaxed);
         let entry = self.enter(callsite, callsite.level >= self.options.min_level);
         if let Some(entry) = entry.filter(|entry| entry.control() == ON) {
-            self.put(entry, callsite.level, bytes, fill);
+            self.put(entry.id(), callsite.level, bytes, fill);
         }
     }
 
@@ -283,10 +357,25 @@ impl Recorder {
         let control = if on { ON } else { OFF_COUNTED };
         let bytes = callsite.encode().ok()?;
         let entry = self.session.register(&bytes, control).ok();
-        if entry.is_none() {
-            local::count_drop(DropReason::NoCallsite);
+        match entry {
+            Some(entry) => self.settle(entry, callsite),
+            None => drop(local::count_drop(DropReason::NoCallsite)),
         }
         entry
+    }
+
+    /// Switches a callsite that is new as the rules say that were made before it was.
+    fn settle(&self, entry: &ControlEntry, callsite: &Callsite) {
+        let file = self.session.rules();
+        settle(
+            entry,
+            || file.sequence(),
+            |base| {
+                // Damaged rules are none; the drain says so.
+                let rules = file.read().map_or(Vec::new(), |(_, rules)| rules);
+                switch_of(&rules, entry.id(), callsite, base, OFF_COUNTED, unix_ns())
+            },
+        );
     }
 }
 

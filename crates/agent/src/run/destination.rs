@@ -1,16 +1,27 @@
 //! Where the records of a command go. Everything else in this module asks only this value.
 
+use super::private::Private;
+use crate::capture::stream::Patience;
 use logdrive_backend::{Backend, BackendError, BackendOptions, Stats, Stopped};
+use logdrive_ring::control::OFF_COUNTED;
 use logdrive_ring::{Session, local};
+use logdrive_wire::Level;
 use std::ffi::OsString;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
+
+/// How programs are told where their agent is.
+const VARIABLE: &str = "LOGDRIVE_AGENT";
 
 /// What is known before the start.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum DestinationOptions {
-    /// A backend in this process, with a session of its own.
+    /// A backend in this process, with a session of its own. Programs that log with Logdrive log for themselves.
     Embedded(BackendOptions),
+    /// The same, with a private agent: programs of the command that log with Logdrive find it in their environment, and
+    /// their records come into the same log.
+    Private(BackendOptions),
 }
 
 /// A session, and whoever drains it.
@@ -23,17 +34,22 @@ pub(crate) struct Destination {
 #[derive(Debug)]
 enum Drain {
     Embedded(Backend),
+    Private(Private),
 }
 
 impl Destination {
-    /// Makes the session, and starts what drains it.
-    pub(crate) fn start(options: &DestinationOptions) -> Result<Self, BackendError> {
-        let DestinationOptions::Embedded(options) = options;
-        let backend = Backend::start(options)?;
+    /// Makes the session, and starts what drains it. Records of other processes below the level are left out.
+    pub(crate) fn start(options: &DestinationOptions, min_level: Level) -> Result<Self, BackendError> {
+        let drain = match options {
+            DestinationOptions::Embedded(options) => Drain::Embedded(Backend::start(options)?),
+            DestinationOptions::Private(options) => Drain::Private(Private::start(options, min_level)?),
+        };
+        // What a rule switches off later is counted as what a level left out from the start.
+        drain.backend().session().rules().set_off_control(OFF_COUNTED);
         local::start_running();
         Ok(Self {
-            session: Arc::clone(backend.session()),
-            drain: Drain::Embedded(backend),
+            session: Arc::clone(drain.backend().session()),
+            drain,
         })
     }
 
@@ -42,18 +58,49 @@ impl Destination {
         &self.session
     }
 
-    /// What the command finds in its environment, so that its own log calls come here too: nothing, as the session of
-    /// one process cannot be shared.
+    /// What the command finds in its environment, so that its own log calls come here too.
     pub(crate) fn environment(&self) -> Vec<(OsString, OsString)> {
-        let Drain::Embedded(_) = &self.drain;
-        Vec::new()
+        let socket = match &self.drain {
+            Drain::Embedded(_) => None,
+            Drain::Private(private) => private.socket(),
+        };
+        let pair = socket.map(|socket| (VARIABLE.into(), socket.as_os_str().to_owned()));
+        pair.into_iter().collect()
+    }
+
+    /// Whether all processes that log here are over, so far as they are waited for. To be asked once the command has
+    /// ended; the bell rings when it may have become true.
+    pub(crate) fn is_settled(&self, patience: Patience, bell: &Arc<OwnedFd>) -> bool {
+        match &self.drain {
+            Drain::Embedded(_) => true,
+            Drain::Private(private) => private.is_settled(patience, bell),
+        }
+    }
+
+    /// Processes that log here are not waited for any longer.
+    pub(crate) fn give_up(&self) {
+        if let Drain::Private(private) = &self.drain {
+            private.give_up();
+        }
     }
 
     /// Writes what is committed, as long as that goes on.
-    pub(crate) fn stop(self) -> (Stopped, Stats) {
-        let Drain::Embedded(backend) = &self.drain;
+    pub(crate) fn stop(mut self) -> (Stopped, Stats) {
         local::end_generation();
         local::detach_thread();
+        if let Drain::Private(private) = &mut self.drain {
+            private.end_server();
+        }
+        let backend = self.drain.backend();
         (backend.stop(), backend.stats())
+    }
+}
+
+impl Drain {
+    fn backend(&self) -> &Backend {
+        match self {
+            Self::Embedded(backend) => backend,
+            Self::Private(private) => private.backend(),
+        }
     }
 }

@@ -12,3 +12,6 @@ pub const INPUT_BYTES: usize = 4096;
 
 /// How often a process in the background looks, in milliseconds, whether it may read from its terminal again.
 pub const BACKGROUND_LOOK_MS: u64 = 500;
+
+/// How often, in milliseconds, it is looked whether processes that the command left behind still log.
+pub const SETTLING_TURN_MS: u64 = 5;

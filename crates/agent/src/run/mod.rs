@@ -1,13 +1,15 @@
 //! `logdrive run`: starts a command and keeps what it prints as records.
 //!
 //! Each output of the command has a reader thread with a ring of its own ([`crate::capture`]). The calling thread reads
-//! signals, passes them on, and waits for the command's end. Where records go is one value, the destination.
+//! signals, passes them on, and waits for the command's end. Where records go is one value, the destination; as a rule it
+//! is a private agent ([`private`]), to which programs of the command that log with Logdrive bring their records.
 
 mod command;
 mod destination;
 mod error;
 mod events;
 pub mod limits;
+mod private;
 mod signals;
 mod supervise;
 mod terminal;
@@ -15,6 +17,7 @@ mod terminal;
 pub use command::name_of;
 pub use destination::DestinationOptions;
 pub use error::RunError;
+pub use private::private_sockets;
 
 use crate::capture::stream::StreamEnd;
 use destination::Destination;
@@ -141,7 +144,7 @@ pub struct Ended {
 pub fn run(options: &RunOptions) -> Result<Ended, RunError> {
     command::find(&options.program)?;
     let signals = Signals::hold().map_err(RunError::system("read signals"))?;
-    let destination = Destination::start(&options.destination)?;
+    let destination = Destination::start(&options.destination, options.min_level)?;
     let outcome = supervise::supervise(options, &signals, &destination);
     let (stopped, stats) = destination.stop();
     let (how, outputs) = outcome?;

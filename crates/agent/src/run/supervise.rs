@@ -84,6 +84,8 @@ pub(super) fn supervise(
         raw_mode: terminal.as_ref().and_then(Terminal::enter),
         terminal: terminal.as_ref(),
         bells: &bells,
+        destination,
+        patience: patience(options),
         readers,
         how: None,
         outputs: Vec::new(),
@@ -288,6 +290,8 @@ struct Watch<'a> {
     terminal: Option<&'a Terminal>,
     raw_mode: Option<RawMode>,
     bells: &'a Arc<Bells>,
+    destination: &'a Destination,
+    patience: Patience,
     readers: Readers,
     how: Option<How>,
     outputs: Vec<(&'static str, StreamEnd)>,
@@ -311,7 +315,9 @@ impl Watch<'_> {
             let are_read = self.readers.threads.iter().all(|thread| thread.is_finished())
                 || self.outputs.len() == self.readers.threads.len();
             match self.how {
-                Some(how) if are_read => return Ok(how),
+                Some(how) if are_read && self.destination.is_settled(self.patience, &self.readers.bell) => {
+                    return Ok(how);
+                }
                 _ => self.wait()?,
             }
         }
@@ -357,6 +363,7 @@ impl Watch<'_> {
             _ if self.how.is_some() => {
                 if arrived.is_ending() {
                     self.bells.ring_give_up();
+                    self.destination.give_up();
                 }
             }
             Signal::SIGWINCH if self.terminal.is_some() => {

@@ -3,7 +3,7 @@
 use crate::limits::{MESSAGES_PER_SECOND_MAX, QUEUE_BYTES_MAX, RINGS_PER_MESSAGE, STUCK_MS_MAX};
 use logdrive_ring::channel::Channel;
 use logdrive_ring::{Peer, SharedSession};
-use logdrive_wire::agent::{Adopt, Message};
+use logdrive_wire::agent::{Adopt, Keep, Message};
 use rustix::event::epoll::EventFlags;
 use std::collections::VecDeque;
 use std::io;
@@ -30,6 +30,8 @@ pub(super) struct Connection {
     pub(super) ends: bool,
     /// What epoll waits for.
     pub(super) interest: EventFlags,
+    /// What a process wants kept, until it has its session.
+    pub(super) keep: Option<Keep>,
 }
 
 /// What a peer is.
@@ -100,6 +102,7 @@ impl Connection {
             muted_until: None,
             ends: false,
             interest: EventFlags::IN,
+            keep: None,
         }
     }
 

@@ -1,5 +1,6 @@
 //! What a server tells its owner, the drain.
 
+use logdrive_backend::KeepOptions;
 use logdrive_ring::{Exit, Peer, SharedSession};
 use nix::sys::signal::Signal;
 use std::sync::Arc;
@@ -28,6 +29,22 @@ pub enum Event {
         mark: u64,
         /// Whether the files have to be on disk.
         durable: bool,
+    },
+    /// The process of a session that comes next, or is here, wants its records kept, within its limits.
+    Keep {
+        /// The session's number.
+        session: u64,
+        /// How.
+        keep: KeepOptions,
+    },
+    /// The process wants what is kept of it written, and waits for [`super::Server::flushed`].
+    WriteKept {
+        /// The session's number.
+        session: u64,
+        /// Comes back.
+        mark: u64,
+        /// How far back, in nanoseconds; 0 for all there is.
+        span_ns: u64,
     },
     /// The process writes nothing more, and waits for [`super::Server::done`].
     Bye {
@@ -72,6 +89,20 @@ pub enum Request {
         /// How far back, in nanoseconds; 0 for all there is.
         span_ns: u64,
     },
+    /// The same of one session, which the asker may see.
+    DumpSession {
+        /// Its number.
+        session: u64,
+        /// How far back, in nanoseconds; 0 for all there is.
+        span_ns: u64,
+    },
+    /// The sinks of a session, which the asker may see, as text.
+    Files {
+        /// Its number.
+        session: u64,
+        /// Whether to wait until what was committed before is with the kernel.
+        written: bool,
+    },
 }
 
 /// How a session ended.
@@ -88,6 +119,16 @@ pub enum End {
 }
 
 impl End {
+    /// Whether the process was ended, and did not end by itself: what its flight recorder keeps may tell why.
+    pub fn is_crash(self, session: &SharedSession) -> bool {
+        match self {
+            Self::Exited(Exit::Signal(_)) => true,
+            Self::Exited(Exit::Status(status)) => status != 0 && session.header().panics() > 0,
+            Self::Ended => true,
+            Self::Goodbye | Self::Vanished => false,
+        }
+    }
+
     /// In words, with what the process has noted itself: for the record that ends a session. The noted words are the
     /// process's own and believed only where the kernel does not say more.
     pub fn describe(self, session: &SharedSession) -> String {

@@ -140,6 +140,19 @@ impl Server {
                 });
                 Ok(())
             }
+            // Before the session, so that none of its records is taken without it.
+            (Message::Keep(wish), None) if is_new => {
+                connection.keep = Some(wish);
+                Ok(())
+            }
+            (Message::WriteKept { mark, span_ns }, Some(session)) => {
+                self.events.push(Event::WriteKept {
+                    session,
+                    mark,
+                    span_ns,
+                });
+                Ok(())
+            }
             (Message::Bye, Some(session)) => {
                 if let Some(held) = self.sessions.get_mut(&session).filter(|held| !held.is_ending) {
                     held.is_ending = true;
@@ -213,6 +226,7 @@ impl Server {
             ring_count: wanted as u32,
             rings_max: rings_max as u32,
         });
+        self.wish_to_keep(key, &session);
         self.events.push(Event::Joined(Arc::clone(&session)));
         self.send(key, &welcome, With::Session(session, wanted), now);
         Ok(())
@@ -368,6 +382,7 @@ impl Server {
         let number = self.number(Some(message.session));
         let session = self.enter(key, session.renumbered(number, rings_max))?;
         self.counts.adopted += 1;
+        self.wish_to_keep(key, &session);
         self.events.push(Event::Adopted {
             session: Arc::clone(&session),
             journal: message.journal,
@@ -392,6 +407,7 @@ impl Server {
             .try_for_each(|file| session.take_ring(file))
             .map_err(bad)?;
         self.keep_session(session.id());
+        self.wish_to_keep(key, session);
         self.reconnect(session.id(), key, now);
         self.say_welcome_back(key, session, now);
         // Rings that were on their way when the connection broke.

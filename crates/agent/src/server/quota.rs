@@ -32,7 +32,7 @@ impl Usage {
     }
 }
 
-fn memory_bytes(rings: usize, ring_bytes: usize) -> u64 {
+pub(super) fn memory_bytes(rings: usize, ring_bytes: usize) -> u64 {
     SESSION_BYTES + rings as u64 * Ring::file_bytes(ring_bytes)
 }
 

@@ -30,6 +30,8 @@ pub(super) struct Held {
     died_at: Option<Instant>,
     /// Rings that it waits for.
     pub(super) rings_wanted: u32,
+    /// Bytes of the flight recorder that it wished for.
+    pub(super) keep_bytes: u64,
 }
 
 impl Held {
@@ -43,6 +45,7 @@ impl Held {
             is_ending: false,
             died_at: None,
             rings_wanted: 0,
+            keep_bytes: 0,
         }
     }
 
@@ -99,6 +102,7 @@ impl Server {
             is_ending: false,
             died_at: None,
             rings_wanted: 0,
+            keep_bytes: 0,
         });
         self.keep_session(id);
         Ok(session)

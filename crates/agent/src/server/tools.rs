@@ -5,7 +5,7 @@ use super::event::{Asker, Event, Request};
 use super::processes::out_of_turn;
 use super::{Server, refused};
 use crate::limits::{ANSWER_BYTES_MAX, ANSWER_PART_BYTES, LIST_BYTES_MAX, RINGS_PER_MESSAGE};
-use logdrive_ring::Peer;
+use logdrive_ring::{Peer, SharedSession};
 use logdrive_wire::agent::{Message, Refused, RefusedCode, SessionEntry};
 use std::sync::Arc;
 use std::time::Instant;
@@ -36,6 +36,12 @@ impl Server {
                     self.refuse_at(key, why, false, now);
                 }
                 Ok(())
+            }
+            Message::DumpSession { session, span_ns } => {
+                self.ask_of(key, peer, session, Request::DumpSession { session, span_ns }, now)
+            }
+            Message::Files { session, written } => {
+                self.ask_of(key, peer, session, Request::Files { session, written }, now)
             }
             Message::Stats => self.ask_as_owner(key, peer, Request::Stats, now),
             Message::Reload => self.ask_as_owner(key, peer, Request::Reload, now),
@@ -83,7 +89,8 @@ impl Server {
         Message::Sessions { more: false, entries }
     }
 
-    fn show(&mut self, key: u64, peer: Peer, id: u64, now: Instant) -> Result<(), Refused> {
+    /// A session that the peer may see and change.
+    fn seen_by(&self, peer: Peer, id: u64) -> Result<Arc<SharedSession>, Refused> {
         let held = self.sessions.get(&id).ok_or_else(|| {
             refused(
                 RefusedCode::UnknownSession,
@@ -91,14 +98,48 @@ impl Server {
                 "`logdrive ps` lists the sessions there are",
             )
         })?;
-        let session = Arc::clone(&held.session);
-        if !self.may(peer, session.peer().uid) {
-            return Err(refused(
-                RefusedCode::NotAllowed,
-                format!("session {id} belongs to user {}", session.peer().uid),
-                "ask as that user or as root",
-            ));
+        let owner = held.session.peer().uid;
+        if self.may(peer, owner) {
+            return Ok(Arc::clone(&held.session));
         }
+        Err(refused(
+            RefusedCode::NotAllowed,
+            format!("session {id} belongs to user {owner}"),
+            "ask as that user or as root",
+        ))
+    }
+
+    /// The sessions of an application that a peer may see and change.
+    pub fn sessions_of(&self, peer: Peer, app: &str) -> Vec<Arc<SharedSession>> {
+        let of_app = self.sessions().filter(|session| session.app() == app);
+        of_app
+            .filter(|session| self.may(peer, session.peer().uid))
+            .cloned()
+            .collect()
+    }
+
+    /// The session of a number.
+    pub fn session(&self, id: u64) -> Option<&Arc<SharedSession>> {
+        self.sessions.get(&id).map(|held| &held.session)
+    }
+
+    fn ask_of(
+        &mut self,
+        key: u64,
+        peer: Peer,
+        id: u64,
+        request: Request,
+        now: Instant,
+    ) -> Result<(), Refused> {
+        match self.seen_by(peer, id) {
+            Ok(_) => self.ask(key, peer, request),
+            Err(why) => self.refuse_at(key, why, false, now),
+        }
+        Ok(())
+    }
+
+    fn show(&mut self, key: u64, peer: Peer, id: u64, now: Instant) -> Result<(), Refused> {
+        let session = self.seen_by(peer, id)?;
         let total = session.ring_count();
         let count = total.min(RINGS_PER_MESSAGE);
         let message = Message::Session {

@@ -1,12 +1,12 @@
 //! Sessions that come to a drain and go: those of other processes, at an agent.
 
+use super::recorder::choose_keep;
 use super::{Drain, Order};
 use crate::backend::END_LEVEL;
 use crate::feed::{Feed, Member};
 use crate::inside::Inside;
 use crate::keep::Keep;
-use crate::keep::memory::Memory;
-use crate::reader::{NO_RECORD, Reader};
+use crate::reader::Reader;
 use crate::source::Source;
 use logdrive_ring::{Consumer, SharedSession};
 use std::sync::Arc;
@@ -18,17 +18,20 @@ impl Drain {
         while let Some(Ok(order)) = self.orders.as_ref().map(Receiver::try_recv) {
             match order {
                 Order::Join(session) => self.join(session),
-                Order::Leave(id, text) => {
-                    let is = |feed: &&mut Feed| feed.source.shared_id() == Some(id);
-                    if let Some(feed) = self.feeds.iter_mut().flatten().find(is) {
-                        feed.leaving = Some(text);
-                    }
-                }
+                Order::Leave(id, text) => self.see_off(id, text),
                 Order::Route(router) => {
                     self.router = Some(router);
                     self.feeds.iter_mut().flatten().for_each(Feed::forget_sites);
                 }
                 Order::Dump(whose, span, because) => self.want_dump(&whose, span, &because),
+                Order::DumpFor {
+                    dump,
+                    session,
+                    span,
+                    because,
+                } => self.want_dump_for(dump, session, span, because),
+                Order::Crash(session, because) => self.want_crash_dump(session, &because),
+                Order::Keep(session, options) => self.wish_to_keep(session, options),
                 Order::Record(recorder) => self.set_recorder(recorder),
                 Order::Ration(rationing) => self.set_rations(rationing),
                 Order::Tune(number, tuning) => {
@@ -66,12 +69,10 @@ impl Drain {
             uid: session.peer().uid,
         };
         let rations = self.rations.enter(&member, &[]);
-        let options = self
-            .recorder
-            .as_ref()
-            .and_then(|recorder| recorder.keeping(&member));
         let mut feed = Feed::new(Source::Shared(Arc::clone(&session)), epoch, Some(member));
-        feed.keep = options.map(|options| Keep::new(Memory::private(options.bytes), options));
+        let wish = self.wish.take().filter(|(id, _)| *id == session.id());
+        feed.wish = wish.map(|(_, options)| options);
+        choose_keep(&mut feed, self.recorder.as_deref(), &self.marks);
         feed.rations = rations;
         if !is_new {
             feed.take_untold_drops();
@@ -96,6 +97,34 @@ impl Drain {
         }
     }
 
+    /// The process of a session writes nothing more. If it does, it does so for nobody.
+    fn see_off(&mut self, id: u64, text: Option<String>) {
+        self.add_readers();
+        let is = |feed: &Option<Feed>| feed.as_ref().and_then(|feed| feed.source.shared_id()) == Some(id);
+        let Some(number) = self.feeds.iter().position(is) else {
+            return;
+        };
+        if let Some(Some(feed)) = self.feeds.get_mut(number) {
+            feed.leaving = Some(text);
+        }
+        let of_it = |reader: &&mut Reader| reader.feed == number;
+        self.readers.iter_mut().filter(of_it).for_each(Reader::finish);
+    }
+
+    /// The thread of a session whose record is the newest.
+    fn last_thread_of(&self, number: usize) -> Option<String> {
+        let of_it = |reader: &&Reader| reader.feed == number && reader.newest_ticks() > 0;
+        let last = self
+            .readers
+            .iter()
+            .filter(of_it)
+            .max_by_key(|reader| reader.newest_ticks())?;
+        Some(match last.thread_name.as_str() {
+            "" => last.thread_id.to_string(),
+            name => format!("{name} ({})", last.thread_id),
+        })
+    }
+
     /// Forgets sessions that are over and drained, with what is to be said of them; `false` while one is not drained.
     pub(super) fn let_go(&mut self) -> bool {
         let mut all = true;
@@ -106,20 +135,18 @@ impl Drain {
             if feed.leaving.is_none() {
                 continue;
             }
-            let is_left = |reader: &Reader| {
-                reader.feed == number
-                    && !reader.quarantined
-                    && (reader.head.time_ticks != NO_RECORD
-                        || reader.consumer.pending_bytes().unwrap_or(0) > 0)
-            };
+            let is_left = |reader: &Reader| reader.feed == number && reader.has_more();
             if self.readers.iter().any(is_left) || feed.keep.as_ref().is_some_and(Keep::is_busy) {
                 all = false;
                 continue;
             }
             self.tell_drops_of(number, true);
             self.leave_rations(number);
-            if let Some(Some(text)) = self.feeds[number].as_ref().and_then(|feed| feed.leaving.clone()) {
-                self.tell(END_LEVEL, &text);
+            if let Some(Some(mut text)) = self.feeds[number].as_ref().and_then(|feed| feed.leaving.clone()) {
+                if let Some(thread) = self.last_thread_of(number) {
+                    text.push_str(&format!("; thread {thread} was the last to write"));
+                }
+                self.tell_of(number, END_LEVEL, &text);
             }
             self.readers.retain(|reader| reader.feed != number);
             self.feeds[number] = None;

@@ -8,9 +8,10 @@ use super::{Drain, site_of};
 use crate::feed::Feed;
 use crate::inside::Inside;
 use crate::keep::memory::Memory;
-use crate::keep::{Dump, Keep, Recorder, Wanted, with_commas};
+use crate::keep::{Askers, Dump, Keep, KeepOptions, Recorder, Wanted, with_commas};
 use crate::layout::{Line, Thread};
 use crate::limits::{DUMP_SLICE_RECORDS, KEEP_ROOM_TRIES, NO_PROGRESS_MS};
+use crate::marks::{DumpAnswer, Marks};
 use crate::outlet::{SinkDrop, Staged};
 use crate::reader::ReadError;
 use logdrive_ring::clock::monotonic_ns;
@@ -179,7 +180,7 @@ impl Drain {
         let wanted = Wanted {
             span: keep.options.before,
             because: format!("of {place}"),
-            request: None,
+            by: Askers::default(),
         };
         let reference_ticks = self.newest_ticks;
         self.start_dump(number, &wanted, reference_ticks);
@@ -192,24 +193,71 @@ impl Drain {
                 keep.wanted = Some(Wanted {
                     span,
                     because: because.to_owned(),
-                    request: None,
+                    by: Askers::default(),
                 });
             }
         }
     }
 
+    /// The same of one session, for somebody who waits for the answer.
+    pub(super) fn want_dump_for(&mut self, dump: u64, id: u64, span: Option<Duration>, because: String) {
+        let is = |feed: &&mut Feed| Whose::Session(id).is(feed);
+        let keep = match self.feeds.iter_mut().flatten().find(is) {
+            None => return self.marks.answer_dump(dump, DumpAnswer::Unknown),
+            Some(Feed { keep: None, .. }) => return self.marks.answer_dump(dump, DumpAnswer::KeepsNothing),
+            Some(Feed { keep: Some(keep), .. }) => keep,
+        };
+        match &mut keep.wanted {
+            // It has not begun: one answers all.
+            Some(wanted) => wanted.by.dumps.push(dump),
+            None => {
+                let by = Askers {
+                    request: None,
+                    dumps: vec![dump],
+                };
+                keep.wanted = Some(Wanted { span, because, by });
+            }
+        }
+    }
+
+    /// The process of a session has crashed: writes what is kept of it as it wished, where it wanted that. Where a recorder
+    /// keeps it, that one says what is to be done.
+    pub(super) fn want_crash_dump(&mut self, id: u64, because: &str) {
+        for feed in self.feeds.iter_mut().flatten() {
+            if Whose::Session(id).is(feed)
+                && let Some(keep) = feed
+                    .keep
+                    .as_mut()
+                    .filter(|keep| keep.is_wish && keep.options.on_crash)
+                && keep.wanted.is_none()
+            {
+                keep.wanted = Some(Wanted {
+                    span: keep.options.before,
+                    because: because.to_owned(),
+                    by: Askers::default(),
+                });
+            }
+        }
+    }
+
+    /// The process of a session, which is here or joins next, wants its records kept; a recorder of this side goes before
+    /// its wish.
+    pub(super) fn wish_to_keep(&mut self, id: u64, options: KeepOptions) {
+        let is = |feed: &&mut Feed| Whose::Session(id).is(feed);
+        let Some(feed) = self.feeds.iter_mut().flatten().find(is) else {
+            self.wish = Some((id, options));
+            return;
+        };
+        feed.wish = Some(options);
+        choose_keep(feed, self.recorder.as_deref(), &self.marks);
+        feed.forget_sites();
+    }
+
     /// Other flight recorders from now on; what is kept stays where it is kept as before.
     pub(super) fn set_recorder(&mut self, recorder: Box<dyn Recorder>) {
         for feed in self.feeds.iter_mut().flatten() {
-            if let Some(member) = &feed.member {
-                let found = recorder.keeping(member);
-                feed.keep = match (found, feed.keep.take()) {
-                    (Some(options), Some(keep)) if options.bytes == keep.options.bytes => {
-                        Some(Keep { options, ..keep })
-                    }
-                    (Some(options), _) => Some(Keep::new(Memory::private(options.bytes), options)),
-                    (None, _) => None,
-                };
+            if feed.member.is_some() {
+                choose_keep(feed, Some(&*recorder), &self.marks);
                 feed.forget_sites();
             }
         }
@@ -263,7 +311,7 @@ impl Drain {
             return;
         };
         if let Some((request, records, mark)) = keep.answer
-            && self.marks.has_reached(mark)
+            && self.marks.has_reached(mark, u32::MAX)
         {
             keep.answer = None;
             if let Some(file) = keep.memory.file() {
@@ -286,14 +334,19 @@ impl Drain {
         let calibration = self.calibration;
         let Some(keep) = self.keep_mut(number) else { return };
         let Some((records, oldest_ticks)) = keep.memory.take_from(from_ticks) else {
-            keep.answer = wanted.request.map(|request| (request, 0, marks.request()));
+            let by = wanted.by.clone();
+            keep.answer = by
+                .request
+                .map(|request| (request, 0, marks.request()))
+                .or(keep.answer);
+            tell_dumps(&marks, &by, DumpAnswer::Written(0));
             return;
         };
-        if wanted.request.is_none() {
+        if wanted.by.is_nobody() {
             keep.paused_until_ns = monotonic_ns().saturating_add(keep.options.pause.as_nanos() as u64);
         }
         keep.dump = Some(Dump {
-            request: wanted.request,
+            by: wanted.by.clone(),
             ..Dump::default()
         });
         let sinks = keep.sinks;
@@ -412,10 +465,11 @@ impl Drain {
         let marks = std::sync::Arc::clone(&self.marks);
         let Some(keep) = self.keep_mut(number) else { return };
         let Some(dump) = keep.dump.take() else { return };
-        keep.answer = match dump.request {
+        keep.answer = match dump.by.request {
             Some(request) => Some((request, dump.written, marks.request())),
             None => keep.answer,
         };
+        tell_dumps(&marks, &dump.by, DumpAnswer::Written(dump.written));
         let sinks = keep.sinks & !dump.stuck;
         let text = match dump.lost {
             0 => "flight recorder: end".to_owned(),
@@ -476,7 +530,7 @@ impl Drain {
         let wanted = Wanted {
             span: keep.options.before,
             because: because.to_owned(),
-            request: None,
+            by: Askers::default(),
         };
         let on_crash = keep.options.on_crash;
         let written_before = keep.memory.counts().written;
@@ -547,6 +601,56 @@ impl Drain {
         {
             keep.memory.committed();
         }
+    }
+}
+
+/// Gives a session of another process the flight recorder that it is to have: the recorder's, or else as its process
+/// wishes. What is kept stays where the size stays the same.
+pub(super) fn choose_keep(feed: &mut Feed, recorder: Option<&dyn Recorder>, marks: &Marks) {
+    let own = feed.member.as_ref().and_then(|member| recorder?.keeping(member));
+    let is_wish = own.is_none();
+    let before = feed.keep.take();
+    let Some(options) = own.or_else(|| feed.wish.clone()) else {
+        if let Some(Keep { wanted, dump, .. }) = before {
+            let by = [wanted.map(|wanted| wanted.by), dump.map(|dump| dump.by)];
+            for by in by.iter().flatten() {
+                tell_dumps(marks, by, DumpAnswer::KeepsNothing);
+            }
+        }
+        return;
+    };
+    let fresh = |options: KeepOptions| match is_wish {
+        true => Keep::wished(options),
+        false => Keep::new(Memory::private(options.bytes), options),
+    };
+    feed.keep = Some(match before {
+        Some(keep) if keep.options.bytes == options.bytes => Keep {
+            options,
+            is_wish,
+            ..keep
+        },
+        Some(keep) => {
+            let mut fresh = fresh(options);
+            // Whoever waits for what was kept before gets what there is now.
+            fresh.wanted = keep.wanted.or_else(|| {
+                let Dump { by, .. } = keep.dump?;
+                let because = "of a command".to_owned();
+                Some(Wanted {
+                    span: None,
+                    because,
+                    by,
+                })
+            });
+            fresh
+        }
+        None => fresh(options),
+    });
+}
+
+/// Answers those who have asked for a dump by number.
+fn tell_dumps(marks: &Marks, by: &Askers, answer: DumpAnswer) {
+    for dump in &by.dumps {
+        marks.answer_dump(*dump, answer);
     }
 }
 

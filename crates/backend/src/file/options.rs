@@ -76,6 +76,9 @@ pub struct FileOptions {
     pub trust_directory: bool,
     /// Lines at the top of every new file.
     pub header: Option<String>,
+    /// The file is opened, or made, with its first line instead of at the start; then what is wrong with it is told in
+    /// the log, and tried again, instead of being an error of the start.
+    pub open_late: bool,
 }
 
 impl FileOptions {
@@ -95,6 +98,7 @@ impl FileOptions {
             dir_mode: 0o750,
             trust_directory: false,
             header: None,
+            open_late: false,
         }
     }
 
@@ -202,6 +206,9 @@ impl FileOptions {
         if let Some(header) = &self.header {
             line("header", &escape(header.as_bytes()));
         }
+        if self.open_late {
+            line("open_late", "yes");
+        }
         text
     }
 
@@ -264,6 +271,7 @@ impl FileOptions {
                 let header = String::from_utf8(unescape(value)?);
                 self.header = Some(header.map_err(|_| "the header is not UTF-8")?);
             }
+            "open_late" => self.open_late = truth(value)?,
             _ => return Err("the key is unknown"),
         }
         Ok(())

@@ -59,7 +59,7 @@ impl Process {
     }
 
     fn open_rings(&mut self, from: From) {
-        let count = self.view.header().ring_count();
+        let count = self.view.ring_total();
         if count <= self.rings_known {
             return;
         }
@@ -68,6 +68,17 @@ impl Process {
         self.rings
             .extend(rings.into_iter().map(|ring| Watched::new(ring, from)));
         self.damaged += broken.len() as u64;
+    }
+
+    /// Whether the process has rings that the view does not have.
+    pub(super) fn lacks_rings(&self) -> bool {
+        !self.has_ended && self.view.header().ring_count() > self.rings_known
+    }
+
+    /// Goes on with another view of the same session.
+    pub(super) fn extend(&mut self, view: SessionView) {
+        self.view = view;
+        self.open_rings(From::Oldest);
     }
 
     /// Looks at what the process and its drain have changed.

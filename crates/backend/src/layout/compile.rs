@@ -89,7 +89,8 @@ pub(super) fn steps(
     };
     match &options.style {
         Style::Text => compiler.text(),
-        Style::Glog => compiler.glog(),
+        Style::Glog => compiler.glog(Escape::Text),
+        Style::GlogRaw => compiler.glog(Escape::Raw),
         Style::Json => compiler.json(),
         Style::Logfmt => compiler.logfmt(),
         Style::Pattern(_) => compiler.pattern(pattern, process),
@@ -173,7 +174,7 @@ impl Compiler<'_> {
     }
 
     /// `I20261121 12:34:56.123456   417 file.cc:42] message key=value`
-    fn glog(&mut self) {
+    fn glog(&mut self, escape: Escape) {
         let site = self.site;
         self.level(letter_of(site.level));
         self.steps.rare(Rare::Time(TimeForm::Glog));
@@ -187,6 +188,12 @@ impl Compiler<'_> {
         self.steps
             .text(if file.is_empty() { "-" } else { file }, Escape::Text);
         self.steps.raw(format!(":{}]", site.line));
+        if escape == Escape::Raw {
+            // glog ends the prefix with its space, also where the message is empty.
+            self.steps.raw(" ");
+            self.message(escape);
+            return self.fields();
+        }
         self.message_and_fields();
     }
 

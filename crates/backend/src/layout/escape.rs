@@ -18,6 +18,8 @@ pub(super) enum Escape {
     Quoted,
     /// Inside a JSON string.
     Json,
+    /// As it is.
+    Raw,
 }
 
 /// What [`special`] looks for.
@@ -42,6 +44,7 @@ pub(super) fn put_escaped(bytes: &mut [u8], at: usize, text: &[u8], escape: Esca
         let clean = match escape {
             Escape::Text => copy_clean::<TEXT>(place, text),
             Escape::Quoted | Escape::Json => copy_clean::<QUOTED>(place, text),
+            Escape::Raw => return put(bytes, at, text),
         };
         if clean {
             return at + text.len();
@@ -199,7 +202,7 @@ fn put_slowly(bytes: &mut [u8], mut at: usize, text: &[u8], escape: Escape) -> u
         for &byte in chunk.invalid() {
             at = match escape {
                 Escape::Json => put(bytes, at, "\u{fffd}".as_bytes()),
-                Escape::Text | Escape::Quoted => put_hex(bytes, at, byte),
+                Escape::Text | Escape::Quoted | Escape::Raw => put_hex(bytes, at, byte),
             };
         }
         if at == OVERFLOW {
@@ -258,7 +261,7 @@ fn put_char(bytes: &mut [u8], at: usize, found: char, escape: Escape) -> usize {
     if found.is_ascii_control() {
         return match escape {
             Escape::Json => put_unicode(bytes, at, found as u32, true),
-            Escape::Text | Escape::Quoted => put_hex(bytes, at, found as u8),
+            Escape::Text | Escape::Quoted | Escape::Raw => put_hex(bytes, at, found as u8),
         };
     }
     if is_hidden(found) {

@@ -22,6 +22,9 @@ pub enum Style {
     Text,
     /// As Google's glog writes since 0.6.
     Glog,
+    /// The same to the byte: a message with line breaks has several lines, and nothing in it is escaped. Whoever can put
+    /// text into a message can forge lines and move the cursor of a terminal.
+    GlogRaw,
     /// One JSON object a line.
     Json,
     /// `key=value` pairs.
@@ -50,7 +53,7 @@ impl Style {
     /// How fields are written.
     pub(super) fn field_style(&self) -> FieldStyle {
         match self {
-            Self::Text | Self::Glog | Self::Pattern(_) => FieldStyle::Text,
+            Self::Text | Self::Glog | Self::GlogRaw | Self::Pattern(_) => FieldStyle::Text,
             Self::Json => FieldStyle::Json,
             Self::Logfmt => FieldStyle::Logfmt,
         }
@@ -109,6 +112,7 @@ impl LayoutOptions {
         let style = match &self.style {
             Style::Text => "text",
             Style::Glog => "glog",
+            Style::GlogRaw => "glog-raw",
             Style::Json => "json",
             Style::Logfmt => "logfmt",
             Style::Pattern(pattern) => {
@@ -150,6 +154,7 @@ impl LayoutOptions {
                 }
                 "text" => Style::Text,
                 "glog" => Style::Glog,
+                "glog-raw" => Style::GlogRaw,
                 "json" => Style::Json,
                 "logfmt" => Style::Logfmt,
                 "pattern" => Style::Pattern(read_pattern(core::mem::take(&mut rest))?),
@@ -220,7 +225,13 @@ mod tests {
             "",
             "é\t{app}",
         ];
-        let mut styles = vec![Style::Text, Style::Glog, Style::Json, Style::Logfmt];
+        let mut styles = vec![
+            Style::Text,
+            Style::Glog,
+            Style::GlogRaw,
+            Style::Json,
+            Style::Logfmt,
+        ];
         styles.extend(patterns.map(|pattern| Style::Pattern(pattern.into())));
         for style in styles {
             for flags in 0..4 {

@@ -133,7 +133,13 @@ fn render_int(text: &mut Vec<u8>, negative: bool, magnitude: u128, bits: u32, sp
     };
     let decimal = matches!(
         spec.spec.form,
-        Form::Display | Form::Debug | Form::LowerExp | Form::UpperExp | Form::Pointer | Form::Fixed
+        Form::Display
+            | Form::Debug
+            | Form::LowerExp
+            | Form::UpperExp
+            | Form::Pointer
+            | Form::Fixed
+            | Form::General
     );
     sign(text, decimal && negative, spec);
     let prefix = |text: &mut Vec<u8>, prefix: &[u8]| {
@@ -192,6 +198,10 @@ macro_rules! render_float {
         $(#[$doc])*
         fn $name(text: &mut Vec<u8>, value: $type, spec: Resolved<'_>) {
             let start = text.len();
+            if value.is_nan() && spec.spec.form == Form::General {
+                text.extend_from_slice(if value.is_sign_negative() { b"-nan" } else { b"nan" });
+                return pad_number(text, start, start, spec);
+            }
             if value.is_nan() {
                 // NaN has no sign.
                 text.extend_from_slice(non_finite(f64::NAN).as_bytes());
@@ -216,6 +226,7 @@ macro_rules! render_float {
                 (Form::Fixed, None) => {
                     append!(text, "{value:.6}");
                 }
+                (Form::General, precision) => general(text, f64::from(value), precision.unwrap_or(6)),
                 (_, Some(precision)) => {
                     append!(text, "{value:.precision$}");
                 }
@@ -236,6 +247,40 @@ render_float!(
     render_f32, f32
 );
 render_float!(render_f64, f64);
+
+/// `%g` of C: at most `digits` digits that count, with an exponent where that is below -4 or has no room among them.
+fn general(text: &mut Vec<u8>, value: f64, digits: usize) {
+    if value.is_infinite() {
+        append!(text, "{}", non_finite(value));
+        return;
+    }
+    let digits = digits.clamp(1, VALUE_TEXT_BYTES_MAX);
+    let scientific = format!("{value:.*e}", digits - 1);
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if exponent < -4 || exponent >= digits as i32 {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        append!(
+            text,
+            "{}e{sign}{:02}",
+            without_zeros(mantissa),
+            exponent.unsigned_abs()
+        );
+        return;
+    }
+    let decimals = (digits as i32 - 1 - exponent).max(0) as usize;
+    let fixed = format!("{value:.decimals$}");
+    append!(text, "{}", without_zeros(&fixed));
+}
+
+/// A decimal number without zeros behind its last digit that counts.
+fn without_zeros(number: &str) -> &str {
+    if number.contains('.') {
+        number.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        number
+    }
+}
 
 /// `{:p}`: hexadecimal with prefix; `#` asks for all digits.
 fn render_pointer(text: &mut Vec<u8>, address: u64, spec: Resolved<'_>) {
@@ -433,6 +478,33 @@ mod tests {
             text(Kind::Pointer, false, Value::Pointer(0xbeef), "024p"),
             format!("{pointer:024p}")
         );
+    }
+
+    #[test]
+    fn the_general_form_is_that_of_c() {
+        let general = |value: f64, spec: &str| text(Kind::F64, false, Value::F64(value), spec);
+        for (value, expected) in [
+            (0.0, "0"),
+            (-0.0, "-0"),
+            (1.0, "1"),
+            (3.141_592_653, "3.14159"),
+            (100_000.0, "100000"),
+            (999_999.5, "1e+06"),
+            (1_234_567.0, "1.23457e+06"),
+            (0.0001, "0.0001"),
+            (0.000_012_34, "1.234e-05"),
+            (-2.5e-300, "-2.5e-300"),
+            (1e100, "1e+100"),
+            (f64::INFINITY, "inf"),
+            (f64::NAN, "nan"),
+            (-f64::NAN, "-nan"),
+        ] {
+            assert_eq!(general(value, "g"), expected);
+        }
+        assert_eq!(general(2.0 / 3.0, ".3g"), "0.667");
+        assert_eq!(general(123.0, ".0g"), "1e+02");
+        assert_eq!(text(Kind::F32, false, Value::F32(0.1), "g"), "0.1");
+        assert_eq!(text(Kind::I32, false, Value::I64(-7), "g"), "-7");
     }
 
     #[test]

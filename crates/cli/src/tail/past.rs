@@ -4,6 +4,7 @@ use super::Known;
 use super::wait::Signals;
 use crate::cat::Lines;
 use crate::error::CliError;
+use crate::places::Places;
 use logdrive_backend::follow::{Follow, Followed};
 use logdrive_backend::{Stats, sinks_from_text};
 use logdrive_ring::SessionView;
@@ -16,6 +17,12 @@ const FILES_BEHIND: Duration = Duration::from_millis(450);
 
 /// How long a record is kept back for its order, and some: so long nothing that is past can be taken.
 const WINDOW: Duration = Duration::from_millis(60);
+
+/// Of a file to which many processes log, so many times the records are looked at when some of them are named.
+const SHARED_FACTOR: usize = 20;
+
+/// Instead of a process: the lines of an agent name theirs.
+const NAMED: u64 = u64::MAX;
 
 /// Records of the past, as they are collected.
 pub(super) struct Pasts {
@@ -41,48 +48,68 @@ impl Pasts {
         &self,
         known: &BTreeMap<u64, Known>,
         follow: &mut Follow,
+        places: &mut Places,
         signals: &Signals,
     ) -> Vec<String> {
         let began = Instant::now();
         let committed =
             |path: &Path| SessionView::open(path).map_or(0, |view| Stats::of_view(&view).committed);
-        let mut behind: Vec<(&Known, u64)> = known
-            .values()
-            .filter(|known| known.has_file)
-            .map(|known| (known, committed(&known.path)))
+        let with_file = || known.values().filter(|known| known.has_file);
+        let of_agents = with_file().filter(|known| known.at.entry.is_some());
+        // An agent writes at once when it is asked.
+        let late: Vec<&Known> = of_agents
+            .filter(|known| places.sinks(&known.at, true).is_err())
+            .collect();
+        let mut behind: Vec<(&Known, u64)> = with_file()
+            .filter(|known| known.at.entry.is_none())
+            .map(|known| (known, committed(&known.at.path)))
             .collect();
         loop {
             follow.look();
-            behind.retain(|(known, committed)| !has_written(&known.path, *committed));
+            behind.retain(|(known, committed)| !has_written(&known.at.path, *committed));
             let spent = began.elapsed();
             let is_done = behind.is_empty() && spent >= WINDOW;
             if is_done || spent >= FILES_BEHIND || signals.wait(Duration::from_millis(5)) {
-                let title = |known: &Known| format!("{} (process {})", known.app, known.pid);
-                return behind.iter().map(|(known, _)| title(known)).collect();
+                let behind = behind.iter().map(|(known, _)| *known);
+                return behind.chain(late).map(Known::title).collect();
             }
         }
     }
 
     /// Reads the ends of the files.
-    pub(super) fn read_files(&mut self, known: &BTreeMap<u64, Known>, lines: &mut Lines) {
+    pub(super) fn read_files(&mut self, known: &BTreeMap<u64, Known>, names: &[String], lines: &mut Lines) {
         let mut seen = BTreeSet::new();
-        for (id, known) in known.iter().filter(|(_, known)| known.has_file) {
-            let Ok(view) = SessionView::open(&known.path) else {
+        for (id, process) in known.iter().filter(|(_, known)| known.has_file) {
+            let file = match process.shared_files.first() {
+                Some(file) => Some(file.clone()),
+                None => SessionView::open(&process.at.path)
+                    .ok()
+                    .and_then(|view| files_of(&view, process.pid).into_iter().next()),
+            };
+            let Some(file) = file.filter(|file| seen.insert(file.clone())) else {
                 continue;
             };
-            for file in files_of(&view, known.pid).into_iter().take(1) {
-                if !seen.insert(file.clone()) {
-                    continue;
+            let is_shared = !process.shared_files.is_empty();
+            // Where a part of those who log there was named, the others are left out; so more has to be looked at.
+            let is_partly = is_shared && !names.is_empty() && !names.contains(&process.app);
+            let count = match is_partly {
+                true => self.count.saturating_mul(SHARED_FACTOR),
+                false => self.count,
+            };
+            match lines.past_of(&file, count, self.until_ns) {
+                Ok(past) => {
+                    let is_theirs = |record: &[u8]| {
+                        let mut those = known
+                            .values()
+                            .filter(|other| other.shared_files.first() == Some(&file));
+                        !is_partly || those.any(|other| names_process(record, other.pid))
+                    };
+                    let kept = past.into_iter().filter(|(_, record)| is_theirs(record));
+                    let whose = if is_shared { NAMED } else { *id };
+                    self.found
+                        .extend(kept.map(|(unix_ns, record)| (unix_ns, whose, record, false)));
                 }
-                match lines.past_of(&file, self.count, self.until_ns) {
-                    Ok(past) => {
-                        let past = past
-                            .into_iter()
-                            .map(|(unix_ns, record)| (unix_ns, *id, record, false));
-                        self.found.extend(past);
-                    }
-                    Err(error) => self.failures.push(error),
-                }
+                Err(error) => self.failures.push(error),
             }
         }
     }
@@ -134,6 +161,21 @@ impl Pasts {
         }
         Ok(())
     }
+}
+
+/// Whether a line of an agent's log names this process, in any of its layouts.
+fn names_process(record: &[u8], pid: u32) -> bool {
+    let ends_well = |rest: Option<&u8>| rest.is_none_or(|byte| !byte.is_ascii_digit());
+    [
+        format!("[{pid}]"),
+        format!("\"pid\":{pid}"),
+        format!(" pid={pid}"),
+    ]
+    .iter()
+    .any(|name| {
+        let mut places = memchr::memmem::find_iter(record, name.as_bytes());
+        places.any(|at| ends_well(record.get(at + name.len())))
+    })
 }
 
 /// Whether the log file of a session has so many of its records.

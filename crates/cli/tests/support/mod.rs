@@ -1,6 +1,8 @@
 //! What the tests of the command share: running it, and programs that log and die.
 #![allow(dead_code)] // Each test file uses its part.
 
+pub(crate) mod agent;
+
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};

@@ -3,10 +3,13 @@
 use super::limits::RINGS_AGAIN_MS;
 use super::policy_code;
 use crate::runtime::Config;
+use logdrive_backend::KeepOptions;
+use logdrive_backend::control::describe_selector;
 use logdrive_ring::AgentLine;
 use logdrive_ring::channel::Channel;
 use logdrive_ring::clock::monotonic_ns;
-use logdrive_wire::agent::{Message, Welcome};
+use logdrive_wire::agent::{Keep, Message, Welcome};
+use logdrive_wire::limits::AGENT_KEEP_CALLSITES_MAX;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -14,6 +17,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+/// Says what is to be kept, before the session is asked for or shown.
+pub(super) fn say_wish(channel: &Channel, keep: Option<&Keep>) -> io::Result<()> {
+    match keep {
+        Some(keep) => say(channel, &Message::Keep(keep.clone()), &[]),
+        None => Ok(()),
+    }
+}
 
 /// Sends a message, or says why not.
 pub(super) fn say(channel: &Channel, message: &Message, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
@@ -29,6 +40,8 @@ pub(super) struct Line {
     pub(super) ring_bytes: u64,
     pub(super) policy: u32,
     pub(super) coarse: bool,
+    /// What the agent is to keep in memory.
+    pub(super) keep: Option<Keep>,
     connected: AtomicBool,
     /// Until then no rings are asked for.
     rings_asked_until_ms: AtomicU64,
@@ -51,9 +64,47 @@ pub(super) struct State {
 
 #[derive(Debug)]
 struct Mark {
-    durable: bool,
+    what: What,
     sent: bool,
     reached: Option<bool>,
+}
+
+/// What is to be done before a mark is reached.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum What {
+    /// Everything is with the kernel.
+    Written,
+    /// Everything is on disk.
+    Durable,
+    /// What is kept, so many nanoseconds back or all, is with the kernel, too.
+    Kept(u64),
+}
+
+impl What {
+    fn message(self, mark: u64) -> Message {
+        match self {
+            Self::Written => Message::Flush { mark, durable: false },
+            Self::Durable => Message::Flush { mark, durable: true },
+            Self::Kept(span_ns) => Message::WriteKept { mark, span_ns },
+        }
+    }
+}
+
+/// What an agent is told of a flight recorder.
+pub(super) fn wish_of(keep: &KeepOptions) -> Keep {
+    let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let callsites = keep.trigger_callsites.iter();
+    Keep {
+        bytes: keep.bytes,
+        before_ns: keep.before.map_or(0, ns),
+        pause_ns: ns(keep.pause),
+        trigger_level: keep.trigger_level,
+        on_crash: keep.on_crash,
+        trigger_callsites: callsites
+            .take(AGENT_KEEP_CALLSITES_MAX as usize)
+            .map(describe_selector)
+            .collect(),
+    }
 }
 
 fn now_ms() -> u64 {
@@ -68,6 +119,7 @@ impl Line {
             ring_bytes: welcome.ring_bytes,
             policy: policy_code(config.full),
             coarse: config.backend.coarse_clock,
+            keep: config.backend.keep.as_ref().map(wish_of),
             connected: AtomicBool::new(true),
             rings_asked_until_ms: AtomicU64::new(0),
             state: Mutex::new(State {
@@ -106,10 +158,7 @@ impl Line {
         }
         for (mark, waiting) in &mut state.marks {
             if !waiting.sent {
-                let message = Message::Flush {
-                    mark: *mark,
-                    durable: waiting.durable,
-                };
+                let message = waiting.what.message(*mark);
                 waiting.sent = say(&self.channel, &message, &[]).is_ok();
             }
         }
@@ -119,12 +168,12 @@ impl Line {
     }
 
     /// Asks for a mark; returns it.
-    pub(super) fn want_mark(&self, durable: bool) -> u64 {
+    pub(super) fn want_mark(&self, what: What) -> u64 {
         let mut state = self.state();
         state.last_mark += 1;
         let mark = state.last_mark;
         let waiting = Mark {
-            durable,
+            what,
             sent: false,
             reached: None,
         };

@@ -1,7 +1,7 @@
 //! The thread `logdrive-agent`: takes what the agent sends, and finds an agent again when it has gone.
 
 use super::limits::{CONNECT_MS, KEEP_MS, RETRY_MS, RINGS_SHOWN, WELCOME_BACK_MS};
-use super::line::{Line, say};
+use super::line::{Line, say, say_wish};
 use super::{JoinError, hear, no_answer};
 use logdrive_ring::channel::{Channel, Received, into_files};
 use logdrive_ring::clock::monotonic_ns;
@@ -128,6 +128,11 @@ impl Keeper {
             let state = self.line.state();
             (state.session, state.journal)
         };
+        let io = |cause| JoinError::Io {
+            action: "show the session to the agent",
+            cause,
+        };
+        say_wish(&fresh, self.line.keep.as_ref()).map_err(io)?;
         let shown = self.session.with_descriptors(|memory, rings| {
             let first = rings.get(..RINGS_SHOWN.min(rings.len())).unwrap_or_default();
             let message = Message::Adopt(Adopt {
@@ -145,10 +150,6 @@ impl Keeper {
             show_rings(&fresh, rings, first.len())?;
             Ok(rings.len())
         });
-        let io = |cause| JoinError::Io {
-            action: "show the session to the agent",
-            cause,
-        };
         let shown = shown.unwrap_or(Ok(0)).map_err(io)?;
         let (answer, _) = hear(&fresh, socket, Duration::from_millis(WELCOME_BACK_MS))?;
         let Message::WelcomeBack { session, journal, .. } = answer else {

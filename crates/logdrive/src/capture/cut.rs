@@ -75,7 +75,7 @@ impl<V: Fields> Fields for Shortened<'_, V> {
 
 /// The greatest length so that all, cut to it, fit into the budget.
 #[inline(never)]
-fn equal_part(lengths: &mut [usize], budget_bytes: usize) -> usize {
+pub(crate) fn equal_part(lengths: &mut [usize], budget_bytes: usize) -> usize {
     lengths.sort_unstable();
     let mut left_bytes = budget_bytes;
     let mut count = lengths.len();
@@ -91,7 +91,7 @@ fn equal_part(lengths: &mut [usize], budget_bytes: usize) -> usize {
 }
 
 /// How many bytes of a text or byte string are kept, and whether [`CUT_MARK`] follows them.
-pub(super) fn kept(bytes: &[u8], is_text: bool, limit_bytes: usize) -> (usize, bool) {
+pub(crate) fn kept(bytes: &[u8], is_text: bool, limit_bytes: usize) -> (usize, bool) {
     if bytes.len() <= limit_bytes {
         return (bytes.len(), false);
     }

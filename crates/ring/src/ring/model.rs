@@ -43,6 +43,8 @@ impl Ring {
             waiting: AtomicU32::new(0),
             space_sequence: AtomicU32::new(0),
             cut: AtomicU64::new(0),
+            reader_asleep: AtomicU32::new(0),
+            line5_half: AtomicU32::new(0),
             line5: words(),
         };
         let words = (0..capacity_bytes / 8).map(|_| UnsafeCell::new(0)).collect();

@@ -3,8 +3,12 @@
 //! A child of several threads logs numbered lines; it dies of SIGKILL, SIGSEGV or abort at a random moment. Then its
 //! session is recovered, and the log must hold, for every thread, each number from 0 on exactly once and in order, in
 //! whole lines, at least as many as the thread's ring counted as committed and as the thread itself had noted before
-//! it died. `crash --cycles 1000 [--seed S] [--keep]`; a failure prints the seed of its cycle.
+//! it died. `crash --cycles 1000 [--seed S] [--keep]`; a failure prints the seed of its cycle. With `--agent`, programs
+//! and the agent that has their sessions die in turn, see [`agent`].
 #![forbid(unsafe_code)]
+
+mod agent;
+mod agent_log;
 
 use logdrive::{File, Full, Layout};
 use logdrive_ring::{SessionView, find_sessions};
@@ -83,6 +87,8 @@ fn main() -> ExitCode {
             logdrive::recover(&session, None).map(drop).map_err(Error::from)
         }
         Ok(Arguments::Cycles { cycles, seed, keep }) => cycles_of(cycles, seed, keep),
+        Ok(Arguments::AgentCycles { cycles, seed, keep }) => agent::cycles_of(cycles, seed, keep),
+        Ok(Arguments::Play(part)) => agent::play(&part),
         Err(error) => Err(error),
     };
     match run {
@@ -98,6 +104,8 @@ enum Arguments {
     Child { dir: PathBuf, seed: u64 },
     Recover { session: PathBuf },
     Cycles { cycles: u64, seed: u64, keep: bool },
+    AgentCycles { cycles: u64, seed: u64, keep: bool },
+    Play(agent::Part),
 }
 
 impl Arguments {
@@ -106,15 +114,20 @@ impl Arguments {
         let mut parser = lexopt::Parser::from_env();
         let (mut cycles, mut seed, mut keep) = (100, None, false);
         let (mut child, mut session) = (None, None);
+        let (mut agent, mut part) = (false, None);
         while let Some(argument) = parser.next()? {
             match argument {
                 Arg::Long("cycles") => cycles = parser.value()?.parse()?,
                 Arg::Long("seed") => seed = Some(parser.value()?.parse()?),
                 Arg::Long("keep") => keep = true,
+                Arg::Long("agent") => agent = true,
+                Arg::Long("play") => part = Some(agent::Part::read(&mut parser)?),
                 Arg::Long("child") => child = Some(PathBuf::from(parser.value()?)),
                 Arg::Long("recover") => session = Some(PathBuf::from(parser.value()?)),
                 Arg::Long("help") => {
-                    println!("usage: crash [--cycles N] [--seed S] [--keep]\nexample: crash --cycles 1000");
+                    println!(
+                        "usage: crash [--agent] [--cycles N] [--seed S] [--keep]\nexample: crash --agent --cycles 1000"
+                    );
                     std::process::exit(0);
                 }
                 other => return Err(other.unexpected().into()),
@@ -123,10 +136,14 @@ impl Arguments {
         if let Some(session) = session {
             return Ok(Self::Recover { session });
         }
+        if let Some(part) = part {
+            return Ok(Self::Play(part));
+        }
         let now = || Duration::from_nanos(logdrive_ring::clock::unix_ns()).as_micros() as u64;
         let seed = seed.unwrap_or_else(now);
         Ok(match child {
             Some(dir) => Self::Child { dir, seed },
+            None if agent => Self::AgentCycles { cycles, seed, keep },
             None => Self::Cycles { cycles, seed, keep },
         })
     }

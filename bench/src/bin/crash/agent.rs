@@ -1,0 +1,496 @@
+//! `crash --agent`: an agent and the programs whose sessions it has, killed in turn while records come.
+//!
+//! Some programs of several threads log numbered lines in bursts. In every cycle the agent dies of SIGKILL at a random
+//! moment, now and then again while it starts or adopts, and the next one takes the sessions over; then one of the
+//! programs dies of SIGKILL, and a new one comes. The log of the agents must hold, for every thread of every program,
+//! each number from 0 on exactly once and in order, in whole lines: as many as its ring counted as committed when it
+//! died, and as many as it had noted itself. A program that ends in order finds that all was written.
+//!
+//! A program and the agent are never both dead at once: what no living process holds is gone, as `spec/agent.md` says.
+
+use crate::agent_log::{AgentLog, Lines};
+use crate::{Error, checksum, mix};
+use logdrive::{File, Full, Layout};
+use logdrive_agent::config::{AgentConfig, Places, Route, SinkConfig};
+use logdrive_agent::{Agent, Client};
+use logdrive_backend::Target;
+use logdrive_backend::file::Compress;
+use logdrive_ring::SessionView;
+use logdrive_wire::agent::SessionState;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Programs that live at once.
+const PROGRAMS: usize = 2;
+/// Threads of each; together more than the machine has cores.
+const THREADS: usize = 3;
+/// What is not so by then never will be.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Between two looks at something that another process does.
+const LOOK: Duration = Duration::from_micros(500);
+
+/// What a child process of this program plays.
+pub(crate) enum Part {
+    Agent(PathBuf),
+    Program { dir: PathBuf, number: u64, seed: u64 },
+}
+
+impl Part {
+    /// `agent DIR` or `program DIR NUMBER SEED`.
+    pub(crate) fn read(parser: &mut lexopt::Parser) -> Result<Self, lexopt::Error> {
+        use lexopt::ValueExt;
+        let what = parser.value()?.string()?;
+        let dir = PathBuf::from(parser.value()?);
+        if what == "agent" {
+            return Ok(Self::Agent(dir));
+        }
+        let number = parser.value()?.parse()?;
+        let seed = parser.value()?.parse()?;
+        Ok(Self::Program { dir, number, seed })
+    }
+}
+
+pub(crate) fn play(part: &Part) -> Result<(), Error> {
+    match part {
+        Part::Agent(dir) => play_agent(dir),
+        Part::Program { dir, number, seed } => play_program(dir, *number, *seed),
+    }
+}
+
+fn say(word: &str) -> Result<(), Error> {
+    println!("{word}");
+    std::io::stdout().flush()?;
+    Ok(())
+}
+
+/// The end of the standard input, as something to look at.
+fn end_of_input() -> std::sync::mpsc::Receiver<()> {
+    let (send, over) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        // Nobody writes there, so that it returns at the end.
+        let _ = std::io::stdin().read(&mut [0; 1]);
+        let _ = send.send(());
+    });
+    over
+}
+
+fn socket(dir: &Path) -> PathBuf {
+    dir.join("sock/agent.sock")
+}
+
+/// One file for all programs, with a rotation every second or so.
+fn config(dir: &Path) -> AgentConfig {
+    let places = Places {
+        socket: socket(dir),
+        run_dir: dir.join("run"),
+        log_dir: dir.join("logs"),
+    };
+    let mut main = SinkConfig::file("main", dir.join("logs/crash.log"));
+    main.options.layout = Layout::pattern("{thread} {message}").into();
+    main.options.flush_every = Duration::from_millis(5);
+    if let Target::File(file) = &mut main.options.target {
+        file.rotate_bytes = Some(16 << 20);
+        file.keep_files = None;
+        file.compress = Compress::None;
+    }
+    AgentConfig {
+        routes: vec![Route::to_all(std::slice::from_ref(&main))],
+        sinks: vec![main],
+        ..AgentConfig::at(&places)
+    }
+}
+
+fn play_agent(dir: &Path) -> Result<(), Error> {
+    let mut agent = Agent::start(config(dir))?;
+    say("ready")?;
+    let over = end_of_input();
+    while over.try_recv().is_err() {
+        agent.turn();
+    }
+    match agent.stop() {
+        logdrive::Stopped::Complete => Ok(()),
+        logdrive::Stopped::LeftForRecovery => Err("the agent could not write all".into()),
+    }
+}
+
+fn notes_of(dir: &Path, number: u64) -> PathBuf {
+    dir.join(format!("notes-{number}"))
+}
+
+/// The program that logs until it dies, or until its input ends.
+fn play_program(dir: &Path, number: u64, seed: u64) -> Result<(), Error> {
+    let ring_bytes = if mix(seed).is_multiple_of(2) {
+        64 << 10
+    } else {
+        1 << 20
+    };
+    let guard = logdrive::builder("crash")
+        .use_env(false)
+        .agent(socket(dir))
+        .run_dir(dir.join("own"))
+        .file(File::new(dir.join("own.log")))
+        .ring_bytes(ring_bytes)
+        .full(Full::Block)
+        .note_signals(true)
+        .init()?;
+    if logdrive::session_path().is_some() {
+        return Err("the program has a session of its own".into());
+    }
+    let notes = std::fs::OpenOptions::new()
+        .write(true)
+        .open(notes_of(dir, number))?;
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let over = end_of_input();
+    std::thread::scope(|scope| -> Result<(), Error> {
+        for thread in 0..THREADS as u64 {
+            let (notes, stop) = (&notes, &stop);
+            std::thread::Builder::new()
+                .name(format!("t{thread}"))
+                .spawn_scoped(scope, move || log_lines(number, thread, seed, notes, stop))?;
+        }
+        // The other end of it is closed, or says nothing for ever.
+        let _ = over.recv();
+        // Relaxed: a word to stop; what was noted is in a file.
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        Ok(())
+    })?;
+    match guard.stop() {
+        Some((logdrive::Stopped::Complete, _)) => Ok(()),
+        other => Err(format!("the program did not end in order: {other:?}").into()),
+    }
+}
+
+/// Bursts of any length with pauses between them, so that rings are full, empty and in between.
+fn log_lines(
+    program: u64,
+    thread: u64,
+    seed: u64,
+    notes: &std::fs::File,
+    stop: &std::sync::atomic::AtomicBool,
+) {
+    let mut random = mix(seed ^ (thread << 32));
+    let padding = "p".repeat((random % 200) as usize);
+    let mut number = 0u64;
+    // Relaxed: see where it is stored.
+    while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+        random = mix(random);
+        for _ in 0..=random % 600 {
+            let sum = checksum(program << 8 | thread, number);
+            logdrive::info!("{} {} {} {:016x} {}", program, thread, number, sum, padding);
+            number += 1;
+        }
+        // What is noted here was committed before; the log must have it.
+        let noted = notes.write_at(&number.to_le_bytes(), thread * 8);
+        assert!(noted.is_ok_and(|bytes| bytes == 8), "the notes can be written");
+        std::thread::sleep(Duration::from_micros(random >> 32 & 0x3ff));
+    }
+}
+
+/// A program that lives.
+struct Program {
+    number: u64,
+    child: Child,
+    input: ChildStdin,
+    /// Its memory, looked at from outside: what its rings count stays after its end.
+    view: Option<SessionView>,
+}
+
+/// An agent that lives.
+struct Server {
+    child: Child,
+    /// Its end is the word to stop.
+    input: Option<ChildStdin>,
+}
+
+/// Starts this program in a role, with both pipes.
+fn start(words: &[&str], dir: &Path) -> Result<Child, Error> {
+    let (what, rest) = words.split_first().ok_or("a part")?;
+    let child = Command::new(std::env::current_exe()?)
+        .args(["--play", what])
+        .arg(dir)
+        .args(rest)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    Ok(child)
+}
+
+#[derive(Default)]
+struct Totals {
+    agents: u64,
+    agents_starting: u64,
+    programs: u64,
+    longest_away: Duration,
+    lines: u64,
+}
+
+struct Run {
+    dir: PathBuf,
+    seed: u64,
+    server: Server,
+    programs: Vec<Program>,
+    started: u64,
+    log: AgentLog,
+    totals: Totals,
+}
+
+pub(crate) fn cycles_of(cycles: u64, seed: u64, keep: bool) -> Result<(), Error> {
+    let dir = std::env::temp_dir().join(format!("logdrive-crash-agent-{}", std::process::id()));
+    std::fs::create_dir_all(&dir)?;
+    let begin = Instant::now();
+    let mut run = Run {
+        server: start_agent(&dir)?,
+        log: AgentLog::new(&dir.join("logs")),
+        dir,
+        seed,
+        programs: Vec::new(),
+        started: 0,
+        totals: Totals::default(),
+    };
+    let done = run.all_cycles(cycles, begin);
+    let totals = &run.totals;
+    if let Err(error) = done {
+        for program in &mut run.programs {
+            // It may have ended by itself.
+            let _ = program.child.kill();
+            let _ = program.child.wait();
+        }
+        let _ = run.server.child.kill();
+        let _ = run.server.child.wait();
+        return Err(format!(
+            "after {} agents and {} programs of seed {seed}: {error}; the files are in {}",
+            totals.agents,
+            totals.programs,
+            run.dir.display()
+        )
+        .into());
+    }
+    println!(
+        "{cycles} cycles in {:.1?}, seed {seed}: {} agents killed, {} of them while they started; {} programs killed; \
+         longest time until a program was with the next agent {:.0?}; {} lines; 0 lost, 0 torn, 0 twice",
+        begin.elapsed(),
+        totals.agents,
+        totals.agents_starting,
+        totals.programs,
+        totals.longest_away,
+        totals.lines,
+    );
+    if !keep {
+        std::fs::remove_dir_all(&run.dir)?;
+    }
+    Ok(())
+}
+
+/// Starts an agent and waits until it listens.
+fn start_agent(dir: &Path) -> Result<Server, Error> {
+    let mut child = start(&["agent"], dir)?;
+    hear(&mut child, "ready")?;
+    let input = child.stdin.take();
+    Ok(Server { child, input })
+}
+
+fn hear(child: &mut Child, word: &str) -> Result<(), Error> {
+    let pipe = child.stdout.take().ok_or("no pipe")?;
+    let mut line = String::new();
+    BufReader::new(pipe).read_line(&mut line)?;
+    if line.trim() == word {
+        return Ok(());
+    }
+    Err(format!("a child ended before it said {word}: {:?}", child.wait()?).into())
+}
+
+/// Looks again and again until something is so.
+fn until<T>(what: &str, mut look: impl FnMut() -> Result<Option<T>, Error>) -> Result<T, Error> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look()? {
+            return Ok(found);
+        }
+        if Instant::now() > deadline {
+            return Err(format!("in vain: {what}").into());
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+impl Run {
+    fn all_cycles(&mut self, cycles: u64, begin: Instant) -> Result<(), Error> {
+        for _ in 0..PROGRAMS {
+            self.start_program()?;
+        }
+        for cycle in 0..cycles {
+            let random = mix(self.seed ^ mix(cycle));
+            std::thread::sleep(Duration::from_micros(random % 8_000));
+            self.kill_agent(mix(random))?;
+            std::thread::sleep(Duration::from_micros(mix(random ^ 1) % 4_000));
+            self.kill_program((mix(random ^ 2) % PROGRAMS as u64) as usize)?;
+            self.start_program()?;
+            if (cycle + 1) % 100 == 0 {
+                let lines = self.log.checked();
+                eprintln!(
+                    "{} of {cycles} cycles, {lines} lines checked, {:.0?}",
+                    cycle + 1,
+                    begin.elapsed()
+                );
+            }
+        }
+        self.end()
+    }
+
+    fn start_program(&mut self) -> Result<(), Error> {
+        let number = self.started;
+        self.started += 1;
+        std::fs::write(notes_of(&self.dir, number), [0u8; THREADS * 8])?;
+        let seed = mix(self.seed ^ (number << 20)).to_string();
+        let mut child = start(&["program", &number.to_string(), &seed], &self.dir)?;
+        let input = child.stdin.take().ok_or("no pipe")?;
+        let mut program = Program {
+            number,
+            child,
+            input,
+            view: None,
+        };
+        let notes = notes_of(&self.dir, number);
+        until("all threads of a program log", || {
+            if let Some(status) = program.child.try_wait()? {
+                return Err(format!("program {number} has ended by itself: {status}").into());
+            }
+            let all = noted(&notes)?.iter().all(|count| *count > 0);
+            Ok(all.then_some(()))
+        })?;
+        program.view = Some(self.view_of(program.child.id())?);
+        self.programs.push(program);
+        Ok(())
+    }
+
+    /// The memory of the session of a process.
+    fn view_of(&self, pid: u32) -> Result<SessionView, Error> {
+        let mut client = Client::connect(&socket(&self.dir), PATIENCE)?;
+        let sessions = client.sessions()?;
+        let found = sessions.iter().find(|session| session.pid == pid);
+        let found = found.ok_or_else(|| format!("the agent has no session of process {pid}"))?;
+        Ok(client.open(found.session)?)
+    }
+
+    /// Kills the agent, starts the next one, and waits until it has all sessions.
+    fn kill_agent(&mut self, random: u64) -> Result<(), Error> {
+        self.server.child.kill()?;
+        self.server.child.wait()?;
+        self.totals.agents += 1;
+        let mut away = Instant::now();
+        if random.is_multiple_of(4) {
+            let mut next = start(&["agent"], &self.dir)?;
+            std::thread::sleep(Duration::from_micros(mix(random) % 30_000));
+            next.kill()?;
+            next.wait()?;
+            self.totals.agents += 1;
+            self.totals.agents_starting += 1;
+            away = Instant::now();
+        }
+        self.server = start_agent(&self.dir)?;
+        let pids: Vec<u32> = self.programs.iter().map(|program| program.child.id()).collect();
+        let path = socket(&self.dir);
+        let mut client = Client::connect(&path, PATIENCE)?;
+        until("the next agent has all sessions", || {
+            let sessions = client.sessions()?;
+            let is_here = |pid: &u32| {
+                sessions
+                    .iter()
+                    .any(|session| session.pid == *pid && session.state == SessionState::Connected)
+            };
+            Ok(pids.iter().all(is_here).then_some(()))
+        })?;
+        self.totals.longest_away = self.totals.longest_away.max(away.elapsed());
+        Ok(())
+    }
+
+    /// Kills a program, waits until the agent has written that it ended, and compares.
+    fn kill_program(&mut self, place: usize) -> Result<(), Error> {
+        let mut program = self.programs.remove(place);
+        program.child.kill()?;
+        program.child.wait()?;
+        self.totals.programs += 1;
+        let pid = program.child.id();
+        let log = &mut self.log;
+        until("the log says that a program has ended", || {
+            log.read_on()?;
+            Ok(log.take_end_of(pid).then_some(()))
+        })?;
+        let view = program.view.take().ok_or("no view")?;
+        let (rings, broken) = view.rings();
+        if let Some(error) = broken.first() {
+            return Err(error.to_string().into());
+        }
+        let noted = noted(&notes_of(&self.dir, program.number))?;
+        for thread in 0..THREADS as u64 {
+            let name = format!("t{thread}");
+            let ring = rings.iter().find(|ring| ring.header().thread_name() == name);
+            let counted = ring
+                .ok_or_else(|| format!("no ring of thread {name}"))?
+                .header()
+                .records();
+            let found = self.log.take_lines(program.number, thread);
+            // The count follows the commit, so a kill in between leaves it one short.
+            if found < counted || found > counted + 1 || found < noted[thread as usize] {
+                return Err(format!(
+                    "program {}, thread {thread}: {found} lines, {counted} counted in the ring, {} noted",
+                    program.number, noted[thread as usize]
+                )
+                .into());
+            }
+            self.totals.lines += found;
+        }
+        std::fs::remove_file(notes_of(&self.dir, program.number))?;
+        Ok(())
+    }
+
+    /// Those that live end in order: the log has all of them.
+    fn end(&mut self) -> Result<(), Error> {
+        let mut expected = Lines::new();
+        for program in self.programs.drain(..) {
+            let Program {
+                number,
+                mut child,
+                input,
+                ..
+            } = program;
+            drop(input);
+            let status = child.wait()?;
+            if !status.success() {
+                return Err(format!("program {number} ended with {status}").into());
+            }
+            for (thread, count) in noted(&notes_of(&self.dir, number))?.into_iter().enumerate() {
+                expected.insert((number, thread as u64), count);
+            }
+        }
+        drop(self.server.input.take());
+        let status = self.server.child.wait()?;
+        if !status.success() {
+            return Err(format!("the agent ended with {status}").into());
+        }
+        self.log.read_on()?;
+        for ((program, thread), count) in expected {
+            let found = self.log.take_lines(program, thread);
+            if found != count {
+                return Err(
+                    format!("program {program}, thread {thread}: {found} lines, {count} logged").into(),
+                );
+            }
+            self.totals.lines += found;
+        }
+        Ok(())
+    }
+}
+
+/// What the threads of a program have noted.
+fn noted(path: &Path) -> Result<[u64; THREADS], Error> {
+    let bytes = std::fs::read(path)?;
+    let mut counts = [0; THREADS];
+    for (count, eight) in counts.iter_mut().zip(bytes.chunks_exact(8)) {
+        *count = u64::from_le_bytes(eight.try_into()?);
+    }
+    Ok(counts)
+}

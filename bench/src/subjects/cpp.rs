@@ -1,0 +1,67 @@
+//! Loggers of C++: programs that make their calls and measure themselves, see `bench/cpp/driver.hpp`.
+//!
+//! `cargo xtask bench` builds them in `target/cpp-bench` where a compiler and CMake are present; what is not built there is
+//! left out.
+
+use crate::harness::Samples;
+use crate::{BenchError, Result};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Where the programs lie.
+fn program(subject: &str) -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"),
+        PathBuf::from,
+    );
+    target.join("cpp-bench").join(subject)
+}
+
+/// Whether this subject is a program that was built.
+#[must_use]
+pub fn is_built(subject: &str) -> bool {
+    program(subject).is_file()
+}
+
+/// Runs a workload with a subject; its metrics are what it prints.
+pub fn measure(subject: &str, workload: &str, path: &Path, settings: &[(&str, String)]) -> Result<Samples> {
+    let program = program(subject);
+    let output = Command::new(&program)
+        .arg(workload)
+        .arg(format!("path={}", path.display()))
+        .args(settings.iter().map(|(key, value)| format!("{key}={value}")))
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(BenchError::io("start", &program))?;
+    if !output.status.success() {
+        return Err(BenchError::subject(
+            subject,
+            format_args!("ended with {}", output.status),
+        ));
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    Ok(parse(&text))
+}
+
+fn parse(text: &str) -> Samples {
+    text.lines()
+        .filter_map(|line| line.split_once(' '))
+        .filter_map(|(metric, value)| Some((metric, value.parse().ok()?)))
+        .fold(Samples::default(), |samples, (metric, value)| {
+            samples.with(metric, value)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_are_read_from_lines() {
+        let samples = parse("wall_s 1.5\nnoise\ncalls 3e2\nnot a number\n");
+        assert_eq!(samples.value("wall_s"), Some(1.5));
+        assert_eq!(samples.value("calls"), Some(300.0));
+        assert_eq!(samples.0.len(), 2);
+    }
+}

@@ -1,0 +1,70 @@
+//! A call, and the whole of W1, through an agent and with the drain in the process: the workloads `callsite` and `glog`
+//! with both subjects in turn.
+
+use super::median;
+use crate::harness::{Case, Samples, Scale, Workload, child};
+use crate::workloads::callsite::Callsite;
+use crate::workloads::glog::Glog;
+use crate::{BenchError, Result};
+
+const IN_PROCESS: &str = "logdrive";
+const THROUGH_AGENT: &str = "logdrive-agent";
+
+/// How often each is measured in one row.
+const PAIRS: usize = 3;
+
+/// What one call costs its thread; compared by difference for the median, by quotient otherwise.
+pub(super) fn call(metric: &str, scale: Scale) -> Result<Samples> {
+    let cases = pair(&Callsite, scale)?;
+    let (measured, base) = measure(&Callsite, &cases, metric)?;
+    let compared = match metric {
+        "mean20_p50_ns" => measured - base,
+        _ => measured / base,
+    };
+    Ok(Samples::default()
+        .with("measured", measured)
+        .with("base", base)
+        .with("compared", compared))
+}
+
+/// Twelve threads that write as fast as they can, until all is with the kernel.
+pub(super) fn w1(scale: Scale) -> Result<Samples> {
+    let mut cases = pair(&Glog, scale)?;
+    Glog.prepare(scale, &mut cases, &|case| child::spawn(Glog.name(), case))?;
+    let (measured, base) = measure(&Glog, &cases, "wall_s")?;
+    Glog.clean_up()?;
+    Ok(Samples::default()
+        .with("measured", measured)
+        .with("base", base)
+        .with("compared", measured / base))
+}
+
+/// The case of the in-process subject, and the same through the agent.
+fn pair(workload: &dyn Workload, scale: Scale) -> Result<Vec<Case>> {
+    let cases = workload.cases(scale);
+    let base = cases.into_iter().find(|case| case.subject == IN_PROCESS);
+    let base = base.ok_or_else(|| BenchError::subject(IN_PROCESS, "there is no such case"))?;
+    let through = Case {
+        subject: THROUGH_AGENT,
+        ..base.clone()
+    };
+    Ok(vec![through, base])
+}
+
+/// Medians of both, measured in turn; a run that loses lines does not count as one.
+fn measure(workload: &dyn Workload, cases: &[Case], metric: &str) -> Result<(f64, f64)> {
+    let mut values = vec![Vec::new(); cases.len()];
+    for _ in 0..PAIRS {
+        for (case, values) in cases.iter().zip(&mut values) {
+            workload.before_each()?;
+            let samples = child::spawn(workload.name(), case)?;
+            if samples.value("lost_lines").is_some_and(|lost| lost > 0.0) {
+                return Err(BenchError::subject(case.subject, "it has lost lines"));
+            }
+            values.extend(samples.value(metric));
+        }
+    }
+    let [through, base] = <[Vec<f64>; 2]>::try_from(values)
+        .map_err(|_| BenchError::subject(THROUGH_AGENT, "two cases are compared"))?;
+    Ok((median(through)?, median(base)?))
+}

@@ -1,0 +1,508 @@
+// What the glog facade keeps once for a process: flags, destinations, sinks, verbose levels; and how a logger is started
+// from them. It lies in memory that all modules share, so that a plug-in sets the same flags as the program.
+#ifndef LOGDRIVE_DETAIL_GLOG_STATE_HPP
+#define LOGDRIVE_DETAIL_GLOG_STATE_HPP
+
+#include <logdrive/detail/site.hpp>
+#include <errno.h>
+#include <new>
+#include <pthread.h>
+#include <pwd.h>
+#include <string>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+#include <vector>
+
+#ifndef GLOG_EXPORT
+#define GLOG_EXPORT
+#endif
+
+// An inline namespace of its own: none of the names is one of the real libglog's, so that both can be in one process.
+namespace google {
+inline namespace logdrive_glog {
+
+typedef int32_t int32;
+typedef uint32_t uint32;
+typedef int64_t int64;
+typedef uint64_t uint64;
+typedef double WallTime;
+typedef int LogSeverity;
+
+const int GLOG_INFO = 0, GLOG_WARNING = 1, GLOG_ERROR = 2, GLOG_FATAL = 3, NUM_SEVERITIES = 4;
+#ifndef GLOG_NO_ABBREVIATED_SEVERITIES
+#ifdef ERROR
+#error ERROR macro is defined. Define GLOG_NO_ABBREVIATED_SEVERITIES before including logging.h. See the document for detail.
+#endif
+const int INFO = GLOG_INFO, WARNING = GLOG_WARNING, ERROR = GLOG_ERROR, FATAL = GLOG_FATAL;
+#endif
+
+constexpr const char *const LogSeverityNames[NUM_SEVERITIES] = {"INFO", "WARNING", "ERROR", "FATAL"};
+inline const char *GetLogSeverityName(LogSeverity severity) { return LogSeverityNames[severity]; }
+
+class LogSink;
+
+typedef void (*logging_fail_func_t)() __attribute__((noreturn));
+
+namespace internal LOGDRIVE_HIDDEN {
+
+struct State;
+inline void changed(State &state);
+inline void restart_if_changed(State &state);
+inline State &state();
+
+// A flag that tells when it is set, so that what depends on it is made anew.
+template <class T> struct Flag {
+    T value;
+    operator const T &() const { return value; }
+    Flag &operator=(const T &fresh) {
+        value = fresh;
+        changed(state());
+        return *this;
+    }
+    T *operator&() { return &value; }
+};
+
+struct StringFlag : std::string {
+    using std::string::string;
+    template <class T> StringFlag &operator=(const T &fresh) {
+        std::string::operator=(fresh);
+        changed(state());
+        return *this;
+    }
+};
+
+// The level of the files that a pattern of --vmodule names.
+struct VModule {
+    std::string pattern;
+    int32 *level;
+};
+
+class Lock {
+public:
+    explicit Lock(pthread_mutex_t &mutex) : mutex_(mutex) { pthread_mutex_lock(&mutex_); }
+    ~Lock() { pthread_mutex_unlock(&mutex_); }
+    Lock(const Lock &) = delete;
+    Lock &operator=(const Lock &) = delete;
+
+private:
+    pthread_mutex_t &mutex_;
+};
+
+struct State {
+    // Whether a call has more to do than to write its record: read by every call.
+    uint32_t thinks = 1;
+    // Rises when verbose levels change: sites look theirs up again.
+    uint32_t vgeneration = 1;
+    Flag<int32> v{0};
+    Flag<int32> minloglevel{0};
+    Flag<bool> logtostderr{false}, alsologtostderr{false}, colorlogtostderr{false}, logtostdout{false},
+        colorlogtostdout{false}, log_prefix{true}, log_year_in_prefix{true}, timestamp_in_logfile_name{true},
+        stop_logging_if_full_disk{false}, log_utc_time{false}, symbolize_stacktrace{true};
+    Flag<int32> stderrthreshold{GLOG_ERROR}, logbuflevel{0}, logbufsecs{30}, logfile_mode{0664};
+    Flag<uint32> max_log_size{1800};
+    StringFlag log_dir, log_link, vmodule, log_backtrace_at;
+    StringFlag logdrive_full{"wait"}, logdrive_run_dir, logdrive_ring_bytes;
+
+    pthread_mutex_t mutex;
+    pthread_mutex_t sinks_mutex;
+    bool initialised = false;
+    bool running = false;
+    bool stopped = false;
+    std::string program, extension;
+    // As set by SetLogDestination; `chosen` says whether it was.
+    std::string base[NUM_SEVERITIES], symlink[NUM_SEVERITIES];
+    bool chosen[NUM_SEVERITIES] = {}, linked[NUM_SEVERITIES] = {};
+    // What the running logger was started with, and the part of file names that stays for the process.
+    std::string started_with, name_time;
+    std::vector<VModule> vmodules;
+    std::string vmodules_of;
+    std::vector<LogSink *> sinks;
+    int64 messages[NUM_SEVERITIES] = {};
+    // Whether a statement of this severity has been reached, so that files may be open.
+    bool logged[NUM_SEVERITIES] = {};
+    logging_fail_func_t fail = nullptr;
+    void (*failure_writer)(const char *, size_t) = nullptr;
+    bool failure_handler = false;
+    unsigned keep_days = 0;
+    bool told_early = false;
+    int rescue = -1;
+    char fatal_message[256] = {};
+
+    State() {
+        pthread_mutexattr_t recursive;
+        pthread_mutexattr_init(&recursive);
+        pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+        pthread_mutex_init(&mutex, &recursive);
+        pthread_mutex_init(&sinks_mutex, &recursive);
+        pthread_mutexattr_destroy(&recursive);
+        read_environment();
+    }
+
+    static void number(const char *name, Flag<int32> &flag) {
+        if (const char *text = getenv(name)) flag.value = int32(strtol(text, nullptr, 0));
+    }
+    static void truth(const char *name, Flag<bool> &flag) {
+        if (const char *text = getenv(name)) flag.value = *text == 0 || memchr("tTyY1", *text, 6) != nullptr;
+    }
+    static void text(const char *name, StringFlag &flag) {
+        if (const char *found = getenv(name)) flag.assign(found);
+    }
+
+    // The environment sets the defaults of flags, as with glog.
+    void read_environment() {
+        number("GLOG_v", v);
+        number("GLOG_minloglevel", minloglevel);
+        number("GLOG_stderrthreshold", stderrthreshold);
+        number("GLOG_logbuflevel", logbuflevel);
+        number("GLOG_logbufsecs", logbufsecs);
+        number("GLOG_logfile_mode", logfile_mode);
+        if (const char *size = getenv("GLOG_max_log_size")) max_log_size.value = uint32(strtoul(size, nullptr, 0));
+        truth("GLOG_logtostderr", logtostderr);
+        truth("GLOG_logtostdout", logtostdout);
+        truth("GLOG_alsologtostderr", alsologtostderr);
+        truth("GLOG_colorlogtostderr", colorlogtostderr);
+        truth("GLOG_log_prefix", log_prefix);
+        truth("GLOG_timestamp_in_logfile_name", timestamp_in_logfile_name);
+        truth("GLOG_stop_logging_if_full_disk", stop_logging_if_full_disk);
+        truth("GLOG_log_utc_time", log_utc_time);
+        text("TEST_TMPDIR", log_dir);
+        text("GOOGLE_LOG_DIR", log_dir);
+        text("GLOG_log_dir", log_dir);
+        text("GLOG_log_link", log_link);
+        text("GLOG_vmodule", vmodule);
+        text("GLOG_logdrive_full", logdrive_full);
+        text("GLOG_logdrive_run_dir", logdrive_run_dir);
+        text("GLOG_logdrive_ring_bytes", logdrive_ring_bytes);
+    }
+};
+
+// The state of this module, once it is known.
+inline State *known_state = nullptr;
+
+LOGDRIVE_COLD inline State *find_state() {
+    // The first word says how far it is: 0 nobody, 1 somebody makes it, 2 made.
+    struct Area {
+        uint32_t made;
+        alignas(16) char state[sizeof(State)];
+    };
+    char name[48];
+    snprintf(name, sizeof name, "google::logdrive_glog %zu", sizeof(State));
+    Area *area = static_cast<Area *>(logdrive_shared(name, sizeof(Area)));
+    if (area == nullptr) abort();
+    uint32_t expected = 0;
+    if (__atomic_compare_exchange_n(&area->made, &expected, 1u, false, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)) {
+        new (area->state) State();
+        __atomic_store_n(&area->made, 2u, __ATOMIC_RELEASE);
+    }
+    while (__atomic_load_n(&area->made, __ATOMIC_ACQUIRE) != 2) usleep(100);
+    State *state = reinterpret_cast<State *>(area->state);
+    __atomic_store_n(&known_state, state, __ATOMIC_RELEASE);
+    return state;
+}
+
+inline State &state() {
+    State *state = __atomic_load_n(&known_state, __ATOMIC_ACQUIRE);
+    return LOGDRIVE_LIKELY(state != nullptr) ? *state : *find_state();
+}
+
+// What the calls read, made of the flags.
+inline void changed(State &state) {
+    const bool thinks = !state.running || state.minloglevel.value > 0 || !state.sinks.empty();
+    __atomic_store_n(&state.thinks, uint32_t(thinks), __ATOMIC_RELEASE);
+    __atomic_fetch_add(&state.vgeneration, 1, __ATOMIC_RELEASE);
+    if (state.running) restart_if_changed(state);
+}
+
+inline std::string host_name() {
+    struct utsname name;
+    return uname(&name) == 0 ? name.nodename : "(unknown)";
+}
+
+inline std::string user_name() {
+    if (const char *user = getenv("USER")) return user;
+    struct passwd entry, *found = nullptr;
+    char buffer[1024];
+    if (getpwuid_r(geteuid(), &entry, buffer, sizeof buffer, &found) == 0 && found != nullptr) return found->pw_name;
+    return "invalid-user";
+}
+
+inline std::string directory(const State &state) {
+    if (!state.log_dir.empty()) return state.log_dir;
+    for (const char *name : {"TEST_TMPDIR", "TMPDIR", "TMP"}) {
+        struct stat found;
+        const char *dir = getenv(name);
+        if (dir != nullptr && stat(dir, &found) == 0 && S_ISDIR(found.st_mode)) return dir;
+    }
+    return "/tmp";
+}
+
+inline std::string program_name(const State &state) { return state.program.empty() ? "UNKNOWN" : state.program; }
+
+inline std::string time_text(const State &state, const char *format) {
+    char text[64];
+    const time_t now = time(nullptr);
+    struct tm date;
+    if (state.log_utc_time.value) gmtime_r(&now, &date);
+    else localtime_r(&now, &date);
+    return std::string(text, strftime(text, sizeof text, format, &date));
+}
+
+// `PROGRAM.HOST.USER.log.INFO.` or what SetLogDestination said, with time and process behind it.
+inline std::string file_name(const State &state, int severity) {
+    std::string name = state.chosen[severity] ? state.base[severity]
+                                              : directory(state) + "/" + program_name(state) + "." + host_name() + "." +
+                                                    user_name() + ".log." + LogSeverityNames[severity] + ".";
+    name += state.extension;
+    if (state.timestamp_in_logfile_name.value) name += state.name_time + "." + std::to_string(getpid());
+    return name;
+}
+
+inline std::string file_header(const State &state) {
+    return "Log file created at: " + time_text(state, "%Y/%m/%d %H:%M:%S") + "\nRunning on machine: " + host_name() +
+           "\nRunning duration (h:mm:ss): 0:00:00\nLog line format: [IWEF]" +
+           (state.log_year_in_prefix.value ? "yyyymmdd" : "mmdd") + " hh:mm:ss.uuuuuu threadid file:line] msg\n";
+}
+
+constexpr const char *LEVELS[NUM_SEVERITIES] = {"info", "warn", "error", "fatal"};
+
+// Options as a list of words, so that two of them can be compared.
+struct Settings {
+    logdrive_options *options;
+    std::string all;
+    explicit Settings(const char *app) : options(logdrive_options_new(app)) {}
+    ~Settings() { logdrive_options_free(options); }
+    void set(const char *key, const std::string &value) {
+        logdrive_options_set(options, key, value.c_str());
+        all += std::string(key) + "=" + value + "\n";
+    }
+    void sink(const std::string &target) {
+        logdrive_options_add_sink(options, target.c_str());
+        all += target + "\n";
+    }
+    // What changes with the time must not make a difference.
+    void with(const char *key, const std::string &value, bool counts = true) {
+        logdrive_options_set_sink(options, key, value.c_str());
+        if (counts) all += std::string(key) + "=" + value + "\n";
+    }
+};
+
+inline void add_console(Settings &settings, const char *target, const char *level,
+                        const std::string &layout) {
+    settings.sink(target);
+    settings.with("layout", layout);
+    settings.with("min_level", level);
+    settings.with("flush_every_ms", "10");
+    settings.with("flush_level", "warn");
+}
+
+inline void add_files(Settings &settings, State &state, const std::string &layout) {
+    for (int severity = 0; severity < NUM_SEVERITIES; ++severity) {
+        if (state.chosen[severity] && state.base[severity].empty()) continue;
+        const std::string name = file_name(state, severity);
+        settings.sink("file:" + name);
+        settings.with("layout", layout);
+        settings.with("min_level", LEVELS[severity]);
+        settings.with("open_late", "yes");
+        settings.with("trust_directory", "yes");
+        settings.with("header", file_header(state), false);
+        char mode[16];
+        snprintf(mode, sizeof mode, "%o", unsigned(state.logfile_mode.value | 0600) & 0777);
+        settings.with("mode", mode);
+        if (state.max_log_size.value > 0)
+            settings.with("rotate_bytes", std::to_string(uint64(state.max_log_size.value) << 20));
+        if (state.keep_days > 0) settings.with("keep_age_s", std::to_string(uint64(state.keep_days) * 86400));
+        if (state.logbufsecs.value == 0) settings.with("flush_every_ms", "1");
+        settings.with("flush_level", "warn");
+        const std::string link = state.linked[severity] ? state.symlink[severity] : program_name(state);
+        if (!link.empty()) {
+            const size_t slash = name.rfind('/');
+            const std::string dir = state.log_link.empty()
+                                        ? (slash == std::string::npos ? "." : name.substr(0, slash))
+                                        : std::string(state.log_link);
+            settings.with("newest_link", dir + "/" + link + "." + LogSeverityNames[severity]);
+        }
+        if (severity == 0 && state.logbuflevel.value < 0) settings.with("flush_level", "info");
+    }
+}
+
+inline void fill(Settings &settings, State &state) {
+    settings.set("full", state.logdrive_full);
+    if (state.logdrive_full == "block") settings.set("overflow", "hold");
+    if (!state.logdrive_run_dir.empty()) settings.set("run_dir", state.logdrive_run_dir);
+    if (!state.logdrive_ring_bytes.empty()) settings.set("ring_bytes", state.logdrive_ring_bytes);
+    settings.set("note_signals", "no");
+    std::string layout = state.log_prefix.value ? "glog-raw" : "pattern {message}{fields}";
+    if (state.log_prefix.value && !state.log_year_in_prefix.value)
+        layout = "pattern {level:1}{time:%m%d %H:%M:%S.%6f} {thread_id:>5} {file}:{line}] {message}{fields}";
+    if (!state.log_utc_time.value) layout.insert(0, "local ");
+    const int to_stderr = state.stderrthreshold.value;
+    if (!state.initialised || state.logtostderr.value) {
+        add_console(settings, "stderr", "info", layout);
+    } else if (state.logtostdout.value) {
+        add_console(settings, "stdout", "info", layout);
+    } else {
+        add_files(settings, state, layout);
+        const int from = state.alsologtostderr.value ? 0 : to_stderr < 0 ? 0 : to_stderr;
+        if (from < NUM_SEVERITIES) add_console(settings, "stderr", LEVELS[from], layout);
+    }
+}
+
+// Starts the logger from the flags, or exchanges it where they have changed. Callers hold the mutex.
+inline void start_now(State &state) {
+    if (state.name_time.empty()) state.name_time = time_text(state, "%Y%m%d-%H%M%S");
+    const std::string app = state.program.empty() ? program_invocation_short_name : state.program;
+    Settings settings(app.c_str());
+    fill(settings, state);
+    if (state.running && settings.all == state.started_with) return;
+    const int code = state.running ? logdrive_restart(settings.options) : logdrive_start(settings.options);
+    if (code != LOGDRIVE_OK && code != LOGDRIVE_ERROR_RUNNING)
+        fprintf(stderr, "logdrive: cannot start logging: %s\n", logdrive_last_error());
+    state.running = true;
+    state.started_with = settings.all;
+}
+
+inline void restart_if_changed(State &state) {
+    Lock lock(state.mutex);
+    if (state.running) start_now(state);
+}
+
+// With the first call; and again after ShutdownGoogleLogging.
+LOGDRIVE_COLD inline void start_if_needed(State &state) {
+    Lock lock(state.mutex);
+    if (state.running) return;
+    if (!state.initialised && !state.told_early && !state.logtostderr.value) {
+        state.told_early = true;
+        static const char text[] = "WARNING: Logging before InitGoogleLogging() is written to STDERR\n";
+        fputs(text, stderr);
+    }
+    start_now(state);
+    changed(state);
+}
+
+// `*` and `?` as in file names.
+inline bool matches(const char *pattern, const char *pattern_end, const char *text, const char *text_end) {
+    while (pattern != pattern_end) {
+        if (*pattern == '*') {
+            for (const char *rest = text; rest <= text_end; ++rest)
+                if (matches(pattern + 1, pattern_end, rest, text_end)) return true;
+            return false;
+        }
+        if (text == text_end || (*pattern != '?' && *pattern != *text)) return false;
+        ++pattern, ++text;
+    }
+    return text == text_end;
+}
+
+// Reads --vmodule where it has changed. Levels are kept for ever: sites point to them.
+inline void read_vmodule(State &state) {
+    if (state.vmodules_of == state.vmodule) return;
+    state.vmodules_of = state.vmodule;
+    std::vector<VModule> fresh;
+    const char *at = state.vmodules_of.c_str();
+    while (const char *equals = strchr(at, '=')) {
+        fresh.push_back({std::string(at, equals), new int32(int32(atoi(equals + 1)))});
+        const char *comma = strchr(equals, ',');
+        if (comma == nullptr) break;
+        at = comma + 1;
+    }
+    // What SetVLOGLevel has added stays behind.
+    fresh.insert(fresh.end(), state.vmodules.begin(), state.vmodules.end());
+    state.vmodules.swap(fresh);
+}
+
+// A statement's verbose level: that of its file, or FLAGS_v.
+struct VSite {
+    const int32 *level = nullptr;
+    uint32_t generation = 0;
+
+    LOGDRIVE_ALWAYS bool is_on(const char *file, int verbose) {
+        const State *state = known_state;
+        const int32 *known = __atomic_load_n(&level, __ATOMIC_RELAXED);
+        if (LOGDRIVE_LIKELY(state != nullptr && known != nullptr &&
+                            __atomic_load_n(&generation, __ATOMIC_RELAXED) ==
+                                __atomic_load_n(&state->vgeneration, __ATOMIC_RELAXED)))
+            return __atomic_load_n(known, __ATOMIC_RELAXED) >= verbose;
+        return find(file) >= verbose;
+    }
+
+    LOGDRIVE_COLD int find(const char *file) {
+        State &shared = state();
+        Lock lock(shared.mutex);
+        const uint32_t now = __atomic_load_n(&shared.vgeneration, __ATOMIC_ACQUIRE);
+        read_vmodule(shared);
+        const char *slash = strrchr(file, '/');
+        const char *name = slash == nullptr ? file : slash + 1;
+        const char *dot = strchr(name, '.');
+        const char *end = dot == nullptr ? name + strlen(name) : dot;
+        if (end - name > 4 && memcmp(end - 4, "-inl", 4) == 0) end -= 4;
+        const int32 *found = &shared.v.value;
+        for (const VModule &module : shared.vmodules) {
+            const char *pattern = module.pattern.c_str();
+            if (matches(pattern, pattern + module.pattern.size(), name, end)) {
+                found = module.level;
+                break;
+            }
+        }
+        __atomic_store_n(&level, found, __ATOMIC_RELAXED);
+        __atomic_store_n(&generation, now, __ATOMIC_RELAXED);
+        return *found;
+    }
+};
+
+}  // namespace internal
+
+inline int SetVLOGLevel(const char *module_pattern, int log_level) {
+    internal::State &state = internal::state();
+    internal::Lock lock(state.mutex);
+    internal::read_vmodule(state);
+    int before = state.v.value;
+    bool is_known = false;
+    for (internal::VModule &module : state.vmodules)
+        if (module.pattern == module_pattern) {
+            if (!is_known) before = *module.level;
+            is_known = true;
+            __atomic_store_n(module.level, log_level, __ATOMIC_RELAXED);
+        }
+    if (!is_known) state.vmodules.push_back({module_pattern, new int32(log_level)});
+    __atomic_fetch_add(&state.vgeneration, 1, __ATOMIC_RELEASE);
+    return before;
+}
+
+}  // namespace logdrive_glog
+}  // namespace google
+
+// The flags. Programs set them; with gflags, LOGDRIVE_GLOG_DEFINE_GFLAGS() makes them options of the command line.
+#define LOGDRIVE_GLOG_FLAG_(name) \
+    LOGDRIVE_HIDDEN inline auto &FLAGS_##name = ::google::logdrive_glog::internal::state().name
+namespace logdrive_glog_flags LOGDRIVE_HIDDEN {
+LOGDRIVE_GLOG_FLAG_(v);
+LOGDRIVE_GLOG_FLAG_(vmodule);
+LOGDRIVE_GLOG_FLAG_(minloglevel);
+LOGDRIVE_GLOG_FLAG_(logtostderr);
+LOGDRIVE_GLOG_FLAG_(alsologtostderr);
+LOGDRIVE_GLOG_FLAG_(colorlogtostderr);
+LOGDRIVE_GLOG_FLAG_(logtostdout);
+LOGDRIVE_GLOG_FLAG_(colorlogtostdout);
+LOGDRIVE_GLOG_FLAG_(stderrthreshold);
+LOGDRIVE_GLOG_FLAG_(log_prefix);
+LOGDRIVE_GLOG_FLAG_(log_year_in_prefix);
+LOGDRIVE_GLOG_FLAG_(timestamp_in_logfile_name);
+LOGDRIVE_GLOG_FLAG_(logbuflevel);
+LOGDRIVE_GLOG_FLAG_(logbufsecs);
+LOGDRIVE_GLOG_FLAG_(logfile_mode);
+LOGDRIVE_GLOG_FLAG_(log_dir);
+LOGDRIVE_GLOG_FLAG_(log_link);
+LOGDRIVE_GLOG_FLAG_(max_log_size);
+LOGDRIVE_GLOG_FLAG_(stop_logging_if_full_disk);
+LOGDRIVE_GLOG_FLAG_(log_utc_time);
+LOGDRIVE_GLOG_FLAG_(log_backtrace_at);
+LOGDRIVE_GLOG_FLAG_(symbolize_stacktrace);
+LOGDRIVE_GLOG_FLAG_(logdrive_full);
+LOGDRIVE_GLOG_FLAG_(logdrive_run_dir);
+LOGDRIVE_GLOG_FLAG_(logdrive_ring_bytes);
+}  // namespace logdrive_glog_flags
+using namespace logdrive_glog_flags;
+
+#endif

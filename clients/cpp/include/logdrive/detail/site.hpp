@@ -1,0 +1,220 @@
+// The callsite of a log statement: a static that learns, with the first call, where its control word is.
+#ifndef LOGDRIVE_DETAIL_SITE_HPP
+#define LOGDRIVE_DETAIL_SITE_HPP
+
+#include <logdrive/detail/format.hpp>
+
+namespace logdrive {
+inline namespace v0 {
+namespace detail LOGDRIVE_HIDDEN {
+
+// What is known of a log statement when the program is compiled.
+struct Meta {
+    const char *file;
+    const char *module;
+    const char *target;
+    const char *format;
+    // The source of format and arguments, in which the names of fields stand.
+    const char *source;
+    const uint8_t *kinds;
+    const char *const *units;
+    uint32_t line;
+    uint8_t count;
+    uint8_t level;
+};
+
+// Bytes that grow, for descriptions.
+class Description {
+public:
+    ~Description() { free(data_); }
+    const uint8_t *data() const noexcept { return data_; }
+    size_t size() const noexcept { return size_; }
+
+    void put(const void *bytes, size_t length) noexcept {
+        if (size_ + length > capacity_) {
+            const size_t capacity = (size_ + length) * 2 + 256;
+            void *fresh = realloc(data_, capacity);
+            if (fresh == nullptr) return;
+            data_ = static_cast<uint8_t *>(fresh);
+            capacity_ = capacity;
+        }
+        if (length != 0) memcpy(data_ + size_, bytes, length);
+        size_ += length;
+    }
+    void byte(unsigned value) noexcept {
+        const uint8_t one = static_cast<uint8_t>(value);
+        put(&one, 1);
+    }
+    void half(size_t value) noexcept {
+        const uint16_t two = static_cast<uint16_t>(value);
+        put(&two, 2);
+    }
+    // Text with its length in front; what is longer is cut, between characters.
+    void text(const char *data, size_t length, size_t most) noexcept {
+        if (length > most) {
+            length = most;
+            while (length > 0 && (data[length] & 0xc0) == 0x80) --length;
+        }
+        half(length);
+        put(data, length);
+    }
+    // Stores a length at a place that was put as 0 before.
+    void patch(size_t at, size_t length) noexcept {
+        const uint16_t two = static_cast<uint16_t>(length);
+        if (at + 2 <= size_) memcpy(data_ + at, &two, 2);
+    }
+
+private:
+    uint8_t *data_ = nullptr;
+    size_t size_ = 0;
+    size_t capacity_ = 0;
+};
+
+constexpr size_t NAME_BYTES_MAX = 1024;
+constexpr size_t MESSAGE_BYTES_MAX = 16384;
+
+// The message with the units behind the placeholders of durations, and which fields it shows.
+inline void describe_message(Description &out, const Meta &meta, bool *shown) noexcept {
+    const size_t start = out.size();
+    out.half(0);
+    Checker reader{meta.format, meta.kinds, meta.count, meta.source};
+    while (*reader.at != 0 && out.size() - start < MESSAGE_BYTES_MAX - 64) {
+        const char *from = reader.at;
+        const char c = *reader.at++;
+        if (c != '{' || reader.eat('{')) {
+            out.put(from, 1);
+            if (c == '{') out.put(from, 1);
+            continue;
+        }
+        const char *inner = reader.at;
+        const size_t index = reader.index();
+        reader.at = inner;
+        while (*reader.at != 0 && *reader.at != '}') ++reader.at;
+        if (*reader.at == '}') ++reader.at;
+        out.put(from, size_t(reader.at - from));
+        if (index < meta.count) {
+            shown[index] = true;
+            out.put(meta.units[index], strlen(meta.units[index]));
+        }
+        if (is_digit(*inner) || is_word(*inner)) continue;
+        // An empty argument takes the next index.
+        reader.next = index + 1;
+    }
+    out.patch(start, out.size() - start - 2);
+}
+
+inline void describe_field(Description &out, const Meta &meta, size_t index, bool is_shown) noexcept {
+    out.byte(meta.kinds[index]);
+    out.byte(is_shown ? 1 : 0);
+    const View source = meta.source == nullptr ? View{"", 0} : argument(meta.source, index + 1);
+    View name = name_of(source);
+    // A name that is no literal: the argument as it stands in the source.
+    if (name.size == 0 && !is_shown) name = source;
+    const char *unit = meta.units[index];
+    const size_t unit_length = strlen(unit);
+    const size_t length = name.size < NAME_BYTES_MAX - 16 ? name.size : NAME_BYTES_MAX - 16;
+    if (unit_length == 0 || length == 0) {
+        out.text(name.data, length, NAME_BYTES_MAX);
+        return;
+    }
+    out.half(length + 1 + unit_length);
+    out.put(name.data, length);
+    out.byte('_');
+    out.put(unit, unit_length);
+}
+
+// The bytes of spec/record.md, section Callsite.
+inline void describe(Description &out, const Meta &meta) noexcept {
+    out.byte(meta.level);
+    out.byte(0);
+    out.half(meta.count);
+    out.put(&meta.line, 4);
+    out.text(meta.file, strlen(meta.file), NAME_BYTES_MAX);
+    out.text(meta.module, strlen(meta.module), NAME_BYTES_MAX);
+    out.text(meta.target, strlen(meta.target), NAME_BYTES_MAX);
+    bool shown[256] = {};
+    if (meta.source == nullptr) {
+        // The message shows all values, one behind the other, as a stream does.
+        out.text(meta.format, strlen(meta.format), MESSAGE_BYTES_MAX);
+        memset(shown, 1, sizeof shown);
+    } else {
+        describe_message(out, meta, shown);
+    }
+    for (size_t i = 0; i < meta.count; ++i) describe_field(out, meta, i, shown[i]);
+}
+
+// What a call has to know of its callsite: 0 when it is off, SLOWLY when the library decides, else its number.
+using Ticket = uint32_t;
+constexpr Ticket SLOWLY = 0xffffffff;
+
+// Constant-initialised, so that it can be used before any other static.
+struct Site {
+    const void *site = &no_site;
+
+    LOGDRIVE_ALWAYS const Entry *entry() const noexcept {
+        // The first word of what the library keeps is the address of the entry. SYNC(control)
+        const void *known = __atomic_load_n(&site, __ATOMIC_ACQUIRE);
+        return __atomic_load_n(static_cast<const Entry *const *>(known), __ATOMIC_ACQUIRE);
+    }
+
+    LOGDRIVE_ALWAYS Ticket ticket(const Meta &meta) noexcept {
+        const Entry *found = entry();
+        const uint32_t control = __atomic_load_n(&found->control, __ATOMIC_RELAXED);
+        if (LOGDRIVE_LIKELY(control == ON)) return __atomic_load_n(&found->id, __ATOMIC_RELAXED);
+        if (control == OFF) return 0;
+        return ticket_slowly(meta);
+    }
+
+    // Registers the callsite; samples.
+    LOGDRIVE_COLD Ticket ticket_slowly(const Meta &meta) noexcept {
+        const logdrive_site *kept = known(meta);
+        return kept != nullptr && logdrive_admit(kept) ? SLOWLY : 0;
+    }
+
+    const logdrive_site *known(const Meta &meta) noexcept {
+        const void *kept = __atomic_load_n(&site, __ATOMIC_ACQUIRE);
+        if (kept == &no_site) {
+            Description description;
+            describe(description, meta);
+            kept = logdrive_callsite(description.data(), description.size());
+            if (kept != nullptr) __atomic_store_n(&site, kept, __ATOMIC_RELEASE);
+        }
+        return static_cast<const logdrive_site *>(kept);
+    }
+};
+
+// The values, encoded, to the library. It finds a ring, waits, cuts or counts.
+LOGDRIVE_COLD inline void write_encoded(const void *site, const uint8_t *values, size_t bytes) noexcept {
+    if (site == &no_site) return;
+    logdrive_write(static_cast<const logdrive_site *>(site), values, bytes);
+    PlaceSlot &slot = place_slot();
+    if (slot.place == nullptr) slot.place = static_cast<Place *>(logdrive_place());
+}
+
+template <class... C> LOGDRIVE_COLD void write_slowly(const void *site, size_t bytes, const C &...values) noexcept {
+    uint8_t near_[512];
+    uint8_t *const buffer = bytes <= sizeof near_ ? near_ : static_cast<uint8_t *>(malloc(bytes));
+    if (buffer == nullptr) return;
+    uint8_t *at = buffer;
+    ((at = values.put(at)), ...);
+    write_encoded(site, buffer, size_t(at - buffer));
+    if (buffer != near_) free(buffer);
+}
+
+template <class... C> LOGDRIVE_ALWAYS void write_values(Site &site, Ticket ticket, const C &...values) noexcept {
+    const size_t bytes = (size_t(0) + ... + values.size());
+    Wrote wrote = Wrote::slowly;
+    if (LOGDRIVE_LIKELY(ticket != SLOWLY))
+        wrote = write_record(ticket, bytes, [&](uint8_t *at) {
+            ((at = values.put(at)), ...);
+            (void)at;
+        });
+    if (LOGDRIVE_UNLIKELY(wrote == Wrote::slowly))
+        write_slowly(__atomic_load_n(&site.site, __ATOMIC_ACQUIRE), bytes, values...);
+}
+
+}  // namespace detail
+}  // namespace v0
+}  // namespace logdrive
+
+#endif

@@ -1,0 +1,170 @@
+/* The C ABI of Logdrive: start, stop, flush, recover, statistics and options of the logger of a process.
+ *
+ * Functions that return an int give LOGDRIVE_OK or a negative LOGDRIVE_ERROR_*; logdrive_last_error() then says what
+ * was wrong and what to do. Texts are UTF-8 that ends with a zero. All functions may be called from any thread, none
+ * of them from a signal handler unless it says so.
+ *
+ *     logdrive_options *options = logdrive_options_new("shop");
+ *     logdrive_options_add_sink(options, "file:logs/shop.log");
+ *     logdrive_options_set_sink(options, "layout", "json");
+ *     if (logdrive_start(options) != LOGDRIVE_OK)
+ *         fprintf(stderr, "%s\n", logdrive_last_error());
+ *     logdrive_options_free(options);
+ */
+#ifndef LOGDRIVE_H
+#define LOGDRIVE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define LOGDRIVE_OK 0
+/* An argument is missing, is not UTF-8, or has a value that cannot be. */
+#define LOGDRIVE_ERROR_ARGUMENT (-1)
+/* A logger runs already. */
+#define LOGDRIVE_ERROR_RUNNING (-2)
+/* No logger runs. */
+#define LOGDRIVE_ERROR_NOT_RUNNING (-3)
+/* The logger could not be started. */
+#define LOGDRIVE_ERROR_START (-4)
+/* Some of the log was not written in time; it stays in the session, for `logdrive recover`. */
+#define LOGDRIVE_ERROR_INCOMPLETE (-5)
+/* A session could not be recovered. */
+#define LOGDRIVE_ERROR_RECOVER (-6)
+/* The library itself failed. */
+#define LOGDRIVE_ERROR_INTERNAL (-7)
+
+/* The options of a logger. */
+typedef struct logdrive_options logdrive_options;
+
+/* A callsite that the library keeps. Its first word is the address of its control entry (spec/session.md). */
+typedef struct logdrive_site logdrive_site;
+
+/* Why a call was dropped: the index into `dropped`. */
+enum {
+    LOGDRIVE_DROP_FULL = 0,
+    LOGDRIVE_DROP_TOO_LARGE = 1,
+    LOGDRIVE_DROP_REENTRANT = 2,
+    LOGDRIVE_DROP_NO_RING = 3,
+    LOGDRIVE_DROP_CLOSED = 4,
+    LOGDRIVE_DROP_BACKEND = 5,
+    LOGDRIVE_DROP_NO_CALLSITE = 6,
+    LOGDRIVE_DROP_OTHER = 7,
+    LOGDRIVE_DROP_COUNT = 8
+};
+
+/* The numbers of the running logger. */
+typedef struct logdrive_stats_t {
+    uint64_t committed;
+    uint64_t dropped[LOGDRIVE_DROP_COUNT];
+    uint64_t disabled;
+    uint64_t sampled_out;
+    uint64_t cut;
+    uint64_t in_rings;
+    uint64_t malformed;
+    uint32_t rings;
+    uint32_t rings_attached;
+    uint32_t callsites;
+    uint32_t sinks;
+} logdrive_stats_t;
+
+/* The numbers of one sink. */
+typedef struct logdrive_sink_stats_t {
+    uint64_t written_records;
+    uint64_t written_bytes;
+    uint64_t dropped;
+    uint64_t pending;
+    uint64_t errors;
+    uint64_t last_error;
+} logdrive_sink_stats_t;
+
+/* The version, as text. */
+const char *logdrive_version(void);
+
+/* What went wrong in this thread's last call that failed; valid until the next one that fails. */
+const char *logdrive_last_error(void);
+
+/* Options for an application of this name: without a sink, it logs to NAME.log in the working directory. */
+logdrive_options *logdrive_options_new(const char *app);
+void logdrive_options_free(logdrive_options *options);
+
+/* Keys: filter ("info,net::quic=trace"; the environment variable LOGDRIVE goes before it), full (drop, wait, block),
+ * clock (tsc, coarse), ring_bytes, run_dir, agent, flush_every_ms, flush_level, overflow (drop, hold), note_signals,
+ * count_disabled, recover, use_env. */
+int logdrive_options_set(logdrive_options *options, const char *key, const char *value);
+
+/* Adds a sink: "file:PATH", "stdout", "stderr" or "discard"; at most 16. */
+int logdrive_options_add_sink(logdrive_options *options, const char *sink);
+
+/* Of the sink that was added last. Keys: layout ("text", "json", "logfmt", "glog", "glog-raw", "pattern ...", with
+ * "local" for local time), min_level, overflow, flush_every_ms, flush_level, sync (never, level, milliseconds); for
+ * files also rotate_bytes, rotate_every (hourly, daily, seconds), local_time, keep_files, keep_age_s, keep_bytes,
+ * compress (none, gzip, zstd), newest_link, mode, header, open_late, trust_directory. */
+int logdrive_options_set_sink(logdrive_options *options, const char *key, const char *value);
+
+/* Starts the logger of this process. The options stay the caller's. May take some milliseconds. */
+int logdrive_start(const logdrive_options *options);
+
+/* Ends the logger, if one runs, and starts another one; log calls in between wait. */
+int logdrive_restart(const logdrive_options *options);
+
+/* Drains everything that was committed and ends the logger, as the end of the program does by itself. */
+int logdrive_stop(void);
+
+/* 1 while a logger runs that was started here, else 0. */
+int logdrive_is_running(void);
+
+/* Waits until everything that was committed before is with the kernel; as long as anything moves. */
+int logdrive_flush(void);
+
+/* As logdrive_flush, then makes all files durable. */
+int logdrive_sync(void);
+
+/* Opens all log files anew, after somebody else moved them away. */
+void logdrive_reopen(void);
+
+/* Replaces the filter of the running logger, for all callsites at once. */
+int logdrive_set_filter(const char *filter);
+
+/* Recovers a session that a dead process left, into its own files, or into one where `into` is not null. `records`,
+ * where it is not null, gets the number of records that were brought to the log. */
+int logdrive_recover(const char *session, const char *into, uint64_t *records);
+
+int logdrive_stats(logdrive_stats_t *out);
+int logdrive_sink_stats(uint32_t index, logdrive_sink_stats_t *out);
+
+/* Copies the directory of the running session, as far as it fits; returns its length, 0 when there is none. */
+size_t logdrive_session_path(char *out, size_t bytes);
+
+/* What a front end needs to write records by itself, as spec/ring.md and spec/record.md say.
+ *
+ * A callsite is described by the bytes of spec/record.md, which are copied; null when there is no room for it. */
+const logdrive_site *logdrive_callsite(const uint8_t *description, size_t bytes);
+
+/* Whether a call goes on whose control word is neither 0 nor 1; registers the callsite the first time. */
+int logdrive_admit(const logdrive_site *site);
+
+/* Writes a record with these encoded values, the slow way: 1 when it is committed. What is not is counted. */
+int logdrive_write(const logdrive_site *site, const uint8_t *values, size_t bytes);
+
+/* The calling thread's place, valid until the thread ends:
+ *   0  u8  busy     8  u64 clock    16  u64 *coarse   24  u64 position
+ *  32  u64 limit   40  u64 mask     48  u8 *data      56  ring header */
+void *logdrive_place(void);
+
+/* Memory that all modules of the process share by this name: zeros at first, aligned to 8, never freed. Null when it is
+ * above 1 MiB, or had another size before. */
+void *logdrive_shared(const char *name, size_t bytes);
+
+/* A descriptor for signal handlers: write one byte to it, and the log is flushed; then one byte can be read. -1 when
+ * there is none. Call it before the signal comes. */
+int logdrive_rescue_descriptor(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

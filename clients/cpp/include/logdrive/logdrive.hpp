@@ -1,0 +1,249 @@
+// Logdrive for C++17: log calls that cost about a clock read and survive SIGKILL.
+//
+//     #include <logdrive/logdrive.hpp>
+//
+//     int main() {
+//         auto logger = logdrive::start(logdrive::Options("shop").file("logs/shop.log"));
+//         LOGDRIVE_INFO("order {} at {:.2f}", id, price);
+//         LOGDRIVE_WARN("stock is low", logdrive::kv("item", name), logdrive::kv("left", left));
+//     }
+//
+// A call writes typed values into a ring of its thread in shared memory. Threads of the library format them and write the
+// log. The format is checked by the compiler; its grammar is that of fmt and std::format, but for nested braces.
+//
+// What can be logged: integers, floating point, bool, char, pointers, enums, std::string, std::string_view, const char *,
+// logdrive::bytes(data, size) and containers of bytes, std::chrono durations and times, std::optional, and any type with
+// an operator<< (include <ostream>) or a specialisation of logdrive::Render; the last two are rendered at the call.
+//
+// LOGDRIVE_TRACE, _DEBUG, _INFO, _WARN, _ERROR, _FATAL, each also with _IF(condition, ...), _EVERY_N(n, ...),
+// _EVERY_MS(milliseconds, ...) and _ONCE(...). _FATAL brings the log to the kernel; it does not end the program.
+// Arguments are evaluated only when the callsite is on. Calls below LOGDRIVE_MIN_LEVEL (0 trace ... 5 fatal, default 0)
+// leave neither code nor strings.
+#ifndef LOGDRIVE_HPP
+#define LOGDRIVE_HPP
+
+#include <logdrive/detail/site.hpp>
+
+namespace logdrive {
+inline namespace v0 {
+
+// What a logger is started with; see logdrive.h for the keys. The first mistake is kept and told by start().
+class LOGDRIVE_HIDDEN Options {
+public:
+    explicit Options(const char *app) noexcept : options_(logdrive_options_new(app)) { note(options_ != nullptr ? 0 : -1); }
+    ~Options() { logdrive_options_free(options_); }
+    Options(const Options &) = delete;
+    Options &operator=(const Options &) = delete;
+
+    Options &set(const char *key, const char *value) noexcept { return note(logdrive_options_set(options_, key, value)); }
+    // "file:PATH", "stdout", "stderr" or "discard".
+    Options &sink(const char *target) noexcept { return note(logdrive_options_add_sink(options_, target)); }
+    // An option of the sink that was added last.
+    Options &with(const char *key, const char *value) noexcept {
+        return note(logdrive_options_set_sink(options_, key, value));
+    }
+    Options &file(const char *path) noexcept {
+        Out target;
+        target.append("file:");
+        target.append(path);
+        target.append('\0');
+        return sink(target.data());
+    }
+
+    int code() const noexcept { return code_; }
+    const logdrive_options *raw() const noexcept { return options_; }
+
+private:
+    Options &note(int code) noexcept {
+        if (code_ == 0) code_ = code;
+        return *this;
+    }
+
+    logdrive_options *options_;
+    int code_ = 0;
+};
+
+// A running logger: its end drains what was committed.
+class LOGDRIVE_HIDDEN Logger {
+public:
+    explicit Logger(int code) noexcept : code_(code) {}
+    ~Logger() {
+        if (code_ == 0) logdrive_stop();
+    }
+    Logger(const Logger &) = delete;
+    Logger &operator=(const Logger &) = delete;
+
+    // LOGDRIVE_OK, or why no logger was started; error() says it in words.
+    int code() const noexcept { return code_; }
+    explicit operator bool() const noexcept { return code_ == 0; }
+    const char *error() const noexcept { return code_ == 0 ? "" : logdrive_last_error(); }
+
+private:
+    int code_;
+};
+
+// Starts the logger of this process. Keep the result in main.
+[[nodiscard]] inline Logger start(const Options &options) noexcept {
+    return Logger(options.code() != 0 ? options.code() : logdrive_start(options.raw()));
+}
+
+// Waits until everything that was committed before is with the kernel.
+inline bool flush() noexcept { return logdrive_flush() == LOGDRIVE_OK; }
+
+namespace detail LOGDRIVE_HIDDEN {
+
+// The kinds of the arguments behind the format.
+template <class F, class... T> Kinds<decltype(capture(std::declval<const T &>()))...> kinds(const F &, const T &...);
+
+template <class F, class... T>
+LOGDRIVE_ALWAYS void write(Site &site, Ticket ticket, const F &, const T &...values) {
+    write_values(site, ticket, capture(values)...);
+}
+
+template <class... T> int ignore(const T &...);
+
+// Counts the calls of one statement.
+struct Counter {
+    uint64_t count = 0;
+    LOGDRIVE_ALWAYS bool every(uint64_t n) noexcept {
+        return __atomic_fetch_add(&count, 1, __ATOMIC_RELAXED) % (n == 0 ? 1 : n) == 0;
+    }
+    LOGDRIVE_ALWAYS bool once() noexcept {
+        return __atomic_load_n(&count, __ATOMIC_RELAXED) == 0 && __atomic_exchange_n(&count, 1, __ATOMIC_RELAXED) == 0;
+    }
+    LOGDRIVE_ALWAYS bool every_ms(uint64_t ms) noexcept {
+        const uint64_t now = monotonic_ns() + 1;
+        uint64_t next = __atomic_load_n(&count, __ATOMIC_RELAXED);
+        return now >= next && __atomic_compare_exchange_n(&count, &next, now + ms * 1000000u, false, __ATOMIC_RELAXED,
+                                                          __ATOMIC_RELAXED);
+    }
+};
+
+}  // namespace detail
+}  // namespace v0
+}  // namespace logdrive
+
+// Calls below this level are left out of the program: 0 trace, 1 debug, 2 info, 3 warn, 4 error, 5 fatal.
+#ifndef LOGDRIVE_MIN_LEVEL
+#define LOGDRIVE_MIN_LEVEL 0
+#endif
+
+// What filters look at besides the level: define it before the include, such as "net::quic".
+#ifndef LOGDRIVE_TARGET
+#define LOGDRIVE_TARGET ""
+#endif
+
+#define LOGDRIVE_FIRST_(first, ...) first
+#define LOGDRIVE_FAULT_(fault, text) \
+    static_assert(logdrive_fault_ != ::logdrive::detail::Fault::fault, "logdrive: " text)
+
+#define LOGDRIVE_CALL_(level_, condition, ...)                                                                         \
+    do {                                                                                                               \
+        using LogdriveKinds_ = decltype(::logdrive::detail::kinds(__VA_ARGS__));                                       \
+        static constexpr ::logdrive::detail::Fault logdrive_fault_ =                                                   \
+            ::logdrive::detail::check(LOGDRIVE_FIRST_(__VA_ARGS__, 0), #__VA_ARGS__, LogdriveKinds_::kinds,            \
+                                      LogdriveKinds_::count);                                                          \
+        LOGDRIVE_FAULT_(brace, "a placeholder cannot be read: see spec/record.md; {{ and }} are braces");              \
+        LOGDRIVE_FAULT_(few, "the format has more placeholders than arguments");                                       \
+        LOGDRIVE_FAULT_(unused, "the format does not show an argument: add {}, or give it as kv(\"name\", value)");    \
+        LOGDRIVE_FAULT_(type, "the type in a placeholder does not fit its argument");                                  \
+        LOGDRIVE_FAULT_(name, "a placeholder names no kv(\"name\", ...) among the arguments");                         \
+        LOGDRIVE_FAULT_(order, "arguments without a name come before kv(...)");                                        \
+        LOGDRIVE_FAULT_(many, "at most 255 values fit into a record");                                                 \
+        static constexpr ::logdrive::detail::Meta logdrive_meta_ = {                                                   \
+            __FILE__, "", LOGDRIVE_TARGET, LOGDRIVE_FIRST_(__VA_ARGS__, 0), #__VA_ARGS__, LogdriveKinds_::kinds,       \
+            LogdriveKinds_::units, __LINE__, uint8_t(LogdriveKinds_::count), level_};                                  \
+        static ::logdrive::detail::Site logdrive_site_;                                                                \
+        if (condition)                                                                                                 \
+            if (const ::logdrive::detail::Ticket logdrive_ticket_ = logdrive_site_.ticket(logdrive_meta_))             \
+                ::logdrive::detail::write(logdrive_site_, logdrive_ticket_, __VA_ARGS__);                              \
+    } while (false)
+
+#define LOGDRIVE_COUNTED_(level_, passes, ...)                   \
+    do {                                                         \
+        static ::logdrive::detail::Counter logdrive_counter_;    \
+        LOGDRIVE_CALL_(level_, logdrive_counter_.passes, __VA_ARGS__); \
+    } while (false)
+
+#define LOGDRIVE_NOTHING_(...) static_cast<void>(sizeof(::logdrive::detail::ignore(__VA_ARGS__)))
+
+#if LOGDRIVE_MIN_LEVEL <= 0
+#define LOGDRIVE_0_(condition, ...) LOGDRIVE_CALL_(0, condition, __VA_ARGS__)
+#define LOGDRIVE_COUNTED_0_(passes, ...) LOGDRIVE_COUNTED_(0, passes, __VA_ARGS__)
+#else
+#define LOGDRIVE_0_(condition, ...) LOGDRIVE_NOTHING_(condition, __VA_ARGS__)
+#define LOGDRIVE_COUNTED_0_(passes, ...) LOGDRIVE_NOTHING_(__VA_ARGS__)
+#endif
+#if LOGDRIVE_MIN_LEVEL <= 1
+#define LOGDRIVE_1_(condition, ...) LOGDRIVE_CALL_(1, condition, __VA_ARGS__)
+#define LOGDRIVE_COUNTED_1_(passes, ...) LOGDRIVE_COUNTED_(1, passes, __VA_ARGS__)
+#else
+#define LOGDRIVE_1_(condition, ...) LOGDRIVE_NOTHING_(condition, __VA_ARGS__)
+#define LOGDRIVE_COUNTED_1_(passes, ...) LOGDRIVE_NOTHING_(__VA_ARGS__)
+#endif
+#if LOGDRIVE_MIN_LEVEL <= 2
+#define LOGDRIVE_2_(condition, ...) LOGDRIVE_CALL_(2, condition, __VA_ARGS__)
+#define LOGDRIVE_COUNTED_2_(passes, ...) LOGDRIVE_COUNTED_(2, passes, __VA_ARGS__)
+#else
+#define LOGDRIVE_2_(condition, ...) LOGDRIVE_NOTHING_(condition, __VA_ARGS__)
+#define LOGDRIVE_COUNTED_2_(passes, ...) LOGDRIVE_NOTHING_(__VA_ARGS__)
+#endif
+#if LOGDRIVE_MIN_LEVEL <= 3
+#define LOGDRIVE_3_(condition, ...) LOGDRIVE_CALL_(3, condition, __VA_ARGS__)
+#define LOGDRIVE_COUNTED_3_(passes, ...) LOGDRIVE_COUNTED_(3, passes, __VA_ARGS__)
+#else
+#define LOGDRIVE_3_(condition, ...) LOGDRIVE_NOTHING_(condition, __VA_ARGS__)
+#define LOGDRIVE_COUNTED_3_(passes, ...) LOGDRIVE_NOTHING_(__VA_ARGS__)
+#endif
+#if LOGDRIVE_MIN_LEVEL <= 4
+#define LOGDRIVE_4_(condition, ...) LOGDRIVE_CALL_(4, condition, __VA_ARGS__)
+#define LOGDRIVE_COUNTED_4_(passes, ...) LOGDRIVE_COUNTED_(4, passes, __VA_ARGS__)
+#else
+#define LOGDRIVE_4_(condition, ...) LOGDRIVE_NOTHING_(condition, __VA_ARGS__)
+#define LOGDRIVE_COUNTED_4_(passes, ...) LOGDRIVE_NOTHING_(__VA_ARGS__)
+#endif
+#define LOGDRIVE_5_(condition, ...)                   \
+    do {                                              \
+        if (condition) {                              \
+            LOGDRIVE_CALL_(5, true, __VA_ARGS__);     \
+            logdrive_flush();                         \
+        }                                             \
+    } while (false)
+#define LOGDRIVE_COUNTED_5_(passes, ...)                         \
+    do {                                                         \
+        static ::logdrive::detail::Counter logdrive_counter5_;   \
+        LOGDRIVE_5_(logdrive_counter5_.passes, __VA_ARGS__);     \
+    } while (false)
+
+#define LOGDRIVE_TRACE(...) LOGDRIVE_0_(true, __VA_ARGS__)
+#define LOGDRIVE_TRACE_IF(condition, ...) LOGDRIVE_0_(condition, __VA_ARGS__)
+#define LOGDRIVE_TRACE_ONCE(...) LOGDRIVE_COUNTED_0_(once(), __VA_ARGS__)
+#define LOGDRIVE_TRACE_EVERY_N(n, ...) LOGDRIVE_COUNTED_0_(every(n), __VA_ARGS__)
+#define LOGDRIVE_TRACE_EVERY_MS(ms, ...) LOGDRIVE_COUNTED_0_(every_ms(ms), __VA_ARGS__)
+#define LOGDRIVE_DEBUG(...) LOGDRIVE_1_(true, __VA_ARGS__)
+#define LOGDRIVE_DEBUG_IF(condition, ...) LOGDRIVE_1_(condition, __VA_ARGS__)
+#define LOGDRIVE_DEBUG_ONCE(...) LOGDRIVE_COUNTED_1_(once(), __VA_ARGS__)
+#define LOGDRIVE_DEBUG_EVERY_N(n, ...) LOGDRIVE_COUNTED_1_(every(n), __VA_ARGS__)
+#define LOGDRIVE_DEBUG_EVERY_MS(ms, ...) LOGDRIVE_COUNTED_1_(every_ms(ms), __VA_ARGS__)
+#define LOGDRIVE_INFO(...) LOGDRIVE_2_(true, __VA_ARGS__)
+#define LOGDRIVE_INFO_IF(condition, ...) LOGDRIVE_2_(condition, __VA_ARGS__)
+#define LOGDRIVE_INFO_ONCE(...) LOGDRIVE_COUNTED_2_(once(), __VA_ARGS__)
+#define LOGDRIVE_INFO_EVERY_N(n, ...) LOGDRIVE_COUNTED_2_(every(n), __VA_ARGS__)
+#define LOGDRIVE_INFO_EVERY_MS(ms, ...) LOGDRIVE_COUNTED_2_(every_ms(ms), __VA_ARGS__)
+#define LOGDRIVE_WARN(...) LOGDRIVE_3_(true, __VA_ARGS__)
+#define LOGDRIVE_WARN_IF(condition, ...) LOGDRIVE_3_(condition, __VA_ARGS__)
+#define LOGDRIVE_WARN_ONCE(...) LOGDRIVE_COUNTED_3_(once(), __VA_ARGS__)
+#define LOGDRIVE_WARN_EVERY_N(n, ...) LOGDRIVE_COUNTED_3_(every(n), __VA_ARGS__)
+#define LOGDRIVE_WARN_EVERY_MS(ms, ...) LOGDRIVE_COUNTED_3_(every_ms(ms), __VA_ARGS__)
+#define LOGDRIVE_ERROR(...) LOGDRIVE_4_(true, __VA_ARGS__)
+#define LOGDRIVE_ERROR_IF(condition, ...) LOGDRIVE_4_(condition, __VA_ARGS__)
+#define LOGDRIVE_ERROR_ONCE(...) LOGDRIVE_COUNTED_4_(once(), __VA_ARGS__)
+#define LOGDRIVE_ERROR_EVERY_N(n, ...) LOGDRIVE_COUNTED_4_(every(n), __VA_ARGS__)
+#define LOGDRIVE_ERROR_EVERY_MS(ms, ...) LOGDRIVE_COUNTED_4_(every_ms(ms), __VA_ARGS__)
+#define LOGDRIVE_FATAL(...) LOGDRIVE_5_(true, __VA_ARGS__)
+#define LOGDRIVE_FATAL_IF(condition, ...) LOGDRIVE_5_(condition, __VA_ARGS__)
+#define LOGDRIVE_FATAL_ONCE(...) LOGDRIVE_COUNTED_5_(once(), __VA_ARGS__)
+#define LOGDRIVE_FATAL_EVERY_N(n, ...) LOGDRIVE_COUNTED_5_(every(n), __VA_ARGS__)
+#define LOGDRIVE_FATAL_EVERY_MS(ms, ...) LOGDRIVE_COUNTED_5_(every_ms(ms), __VA_ARGS__)
+
+#endif

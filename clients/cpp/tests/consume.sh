@@ -1,0 +1,79 @@
+#!/bin/sh
+# How programs get at the library: installed with find_package and with pkg-config, as a part of another build, and by hand.
+# consume.sh CLIENT_SOURCE_DIR BUILD_DIR CXX
+set -eu
+source=$1 build=$2 cxx=$3
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cat > "$work/main.cpp" <<'END'
+#include <logdrive/logdrive.hpp>
+int main(int, char **argv) {
+    logdrive::Options options("consume");
+    auto logger = logdrive::start(options.set("run_dir", argv[2]).set("use_env", "no").file(argv[1]).with("layout", "pattern {message}"));
+    LOGDRIVE_INFO("consumed {}", 1);
+    return logger.code();
+}
+END
+cat > "$work/glog.cpp" <<'END'
+#include <glog/logging.h>
+int main(int, char **argv) {
+    FLAGS_log_prefix = false;
+    FLAGS_logdrive_run_dir = argv[2];
+    FLAGS_timestamp_in_logfile_name = false;
+    google::SetLogDestination(google::INFO, argv[1]);
+    google::InitGoogleLogging(argv[0]);
+    LOG(INFO) << "consumed " << 1;
+}
+END
+try() {
+    rm -f "$work/out.log"
+    "$1" "$work/out.log" "$work/run"
+    grep -qx 'consumed 1' "$work/out.log" || { echo "$2: nothing was logged"; exit 1; }
+    echo "$2: ok"
+}
+
+cmake --install "$build" --prefix "$work/prefix" > /dev/null
+libdir=$(dirname "$(find "$work/prefix" -name logdrive.pc)")/..
+export LD_LIBRARY_PATH="$libdir"
+
+mkdir "$work/found"
+cat > "$work/found/CMakeLists.txt" <<'END'
+cmake_minimum_required(VERSION 3.16)
+project(found CXX)
+find_package(logdrive 0.1 REQUIRED)
+foreach(target logdrive logdrive_static)
+  add_executable(${target}_program ../main.cpp)
+  target_link_libraries(${target}_program logdrive::${target})
+endforeach()
+add_executable(glog_program ../glog.cpp)
+target_link_libraries(glog_program logdrive::glog)
+END
+cmake -S "$work/found" -B "$work/found/b" -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_CXX_COMPILER="$cxx" > /dev/null
+cmake --build "$work/found/b" > /dev/null
+try "$work/found/b/logdrive_program" "find_package, shared"
+try "$work/found/b/logdrive_static_program" "find_package, static"
+try "$work/found/b/glog_program" "find_package, glog"
+
+mkdir "$work/part"
+cat > "$work/part/CMakeLists.txt" <<END
+cmake_minimum_required(VERSION 3.16)
+project(part CXX)
+add_subdirectory($source logdrive)
+add_executable(program ../main.cpp)
+target_link_libraries(program logdrive::logdrive)
+END
+cmake -S "$work/part" -B "$work/part/b" -DLOGDRIVE_LIBRARY_DIR="$libdir" -DCMAKE_CXX_COMPILER="$cxx" > /dev/null
+cmake --build "$work/part/b" > /dev/null
+try "$work/part/b/program" "add_subdirectory"
+
+if command -v pkg-config > /dev/null; then
+    export PKG_CONFIG_PATH="$libdir/pkgconfig"
+    $cxx -std=c++17 "$work/main.cpp" -o "$work/by_pkg_config" $(pkg-config --cflags --libs logdrive)
+    try "$work/by_pkg_config" "pkg-config"
+    $cxx -std=c++17 "$work/glog.cpp" -o "$work/glog_by_pkg_config" $(pkg-config --cflags --libs logdrive-glog)
+    try "$work/glog_by_pkg_config" "pkg-config, glog"
+else
+    echo "pkg-config: left out, install pkg-config"
+fi
+$cxx -std=c++17 -I"$source/include" "$work/main.cpp" -o "$work/by_hand" "$libdir/liblogdrive_c.a" -pthread -ldl -lm
+try "$work/by_hand" "plain compiler, static"

@@ -1,0 +1,156 @@
+// Calls of glog that a program compiles with the real library and with the facade: their logs have to be the same. Nothing
+// in here knows which one it is.
+#include <glog/logging.h>
+
+#include <complex>
+#include <iomanip>
+#include <limits>
+#include <string_view>
+#include <unistd.h>
+
+namespace {
+
+struct Point {
+    int x, y;
+};
+std::ostream &operator<<(std::ostream &out, const Point &point) { return out << '<' << point.x << ',' << point.y << '>'; }
+struct Sticky {};
+std::ostream &operator<<(std::ostream &out, const Sticky &) { return out << std::hex << std::showbase; }
+enum Unscoped { FIRST, SECOND };
+enum Named { NAMED = 7 };
+std::ostream &operator<<(std::ostream &out, Named) { return out << "named"; }
+std::string text(const char *from) { return from; }
+std::ostream &dump(std::ostream &out) { return out << "dumped"; }
+
+void values() {
+    LOG(INFO) << "order " << 7 << " price " << 9.5;
+    LOG(INFO) << short(-3) << ' ' << 4u << ' ' << -5l << ' ' << 6ul << ' ' << -7ll << ' ' << 8ull << ' ' << size_t(9);
+    LOG(INFO) << int8_t('x') << uint8_t('y') << 'z' << ' ' << true << false;
+    LOG(INFO) << std::numeric_limits<long long>::min() << ' ' << std::numeric_limits<unsigned long long>::max();
+    for (const double value : {0.0, -0.0, 1.0, 0.1, 3.14159265358979, 1e-5, 1e-4, 123456.0, 1234567.0, 1e15, 1e16, 1e300,
+                               -2.5e-300, 999999.5, 99999.95, 0.000123456789, 100.0, 1e5, 1e6, 1.0 / 3, 2.0 / 3})
+        LOG(INFO) << value << ' ' << float(value) << ' ' << -value;
+    LOG(INFO) << std::numeric_limits<double>::infinity() << ' ' << -std::numeric_limits<double>::infinity() << ' '
+              << std::numeric_limits<double>::quiet_NaN() << ' ' << -std::numeric_limits<float>::quiet_NaN();
+    LOG(INFO) << 1.5L << ' ' << nullptr << ' ' << static_cast<void *>(nullptr) << ' '
+              << reinterpret_cast<void *>(0xbeef) << ' ' << reinterpret_cast<int *>(0xdeadbeef0);
+    const std::string name = "name";
+    LOG(INFO) << name << std::string_view("view") << text("temporary") << text("c_str").c_str() << std::string();
+    char array[] = "array";
+    const char *pointer = array;
+    LOG(INFO) << array << pointer << "" << "literal\0hidden";
+    LOG(INFO) << reinterpret_cast<const unsigned char *>("unsigned") << reinterpret_cast<const signed char *>("signed");
+    LOG(INFO) << FIRST << SECOND << NAMED << std::complex<double>(1, 2) << L'w' << u'u';
+    LOG(INFO) << "\xc3\xa9 \xff \x1b[1m tab\t back\\slash \"quoted\" {} {0}";
+}
+
+void streams() {
+    LOG(WARNING) << Point{1, 2} << " and " << 3 << ' ' << 1e10 << Point{4, 5};
+    LOG(WARNING) << "a" << 1 << std::hex << 255 << ' ' << std::dec << 255 << std::oct << ' ' << 8;
+    LOG(WARNING) << std::setw(8) << 42 << std::setw(8) << std::left << "x" << '|' << std::setfill('*') << std::setw(4) << 1;
+    LOG(WARNING) << std::setprecision(3) << 3.14159 << ' ' << std::fixed << 2.5 << ' ' << std::scientific << 12345.678;
+    LOG(WARNING) << std::boolalpha << true << ' ' << std::showpos << 5 << ' ' << std::uppercase << std::hex << 0xabc;
+    LOG(WARNING) << Sticky() << 255 << ' ' << 16;
+    LOG(WARNING) << "ended by endl" << std::endl;
+    LOG(WARNING) << "two\nlines";
+    LOG(WARNING) << "a break at the end\n";
+    LOG(WARNING) << "two breaks at the end\n\n";
+    LOG(WARNING) << text("temporary break\n");
+    dump(LOG(WARNING) << "into a function: ");
+    LOG(WARNING) << std::flush << "behind flush";
+    LOG(WARNING) << "";
+    LOG(WARNING);
+}
+
+void conditions() {
+    for (int i = 0; i < 12; ++i) {
+        LOG_IF(INFO, i % 5 == 0) << "if " << i;
+        LOG_EVERY_N(INFO, 5) << "every " << i << " of " << google::COUNTER;
+        LOG_IF_EVERY_N(INFO, i > 3, 3) << "if every " << i << ' ' << google::COUNTER;
+        LOG_FIRST_N(INFO, 2) << "first " << i << ' ' << google::COUNTER;
+        PLOG_EVERY_N(INFO, 6) << "perror " << i;
+        DLOG(INFO) << "debug " << i;
+        DLOG_IF(INFO, i == 2) << "debug if";
+    }
+    for (int i = 0; i < 3; ++i) {
+        LOG_EVERY_T(INFO, 1000) << "every 1000 s " << i;
+    }
+    if (FIRST == 0)
+        LOG(INFO) << "then";
+    else
+        LOG(INFO) << "else";
+    errno = ENOENT;
+    PLOG(ERROR) << "not there";
+    errno = EACCES;
+    PLOG_IF(ERROR, true) << "no access " << 5;
+    LOG(ERROR) << "errno stays " << errno;
+    LOG_AT_LEVEL(google::WARNING) << "at a level " << 1.5;
+    SYSLOG_IF(INFO, false) << "never";
+    std::string copy;
+    LOG_TO_STRING(INFO, &copy) << "to a string " << 3;
+    LOG(INFO) << "the string: " << copy;
+    std::vector<std::string> copies;
+    LOG_STRING(INFO, &copies) << "to a vector";
+    LOG(INFO) << "the vector: " << copies.size() << ' ' << copies.at(0);
+    google::LogMessage(__FILE__, __LINE__).stream() << "by hand";
+    CHECK(FIRST == 0) << "never";
+    CHECK_EQ(FIRST, 0);
+    CHECK_STREQ("a", "a");
+    CHECK_NEAR(1.0, 1.1, 0.2);
+    LOG(INFO) << *CHECK_NOTNULL(&copy);
+}
+
+void verbose() {
+    VLOG(1) << "not shown";
+    FLAGS_v = 2;
+    VLOG(2) << "shown " << 2;
+    VLOG(3) << "not shown";
+    LOG(INFO) << VLOG_IS_ON(2) << VLOG_IS_ON(3);
+    LOG(INFO) << google::SetVLOGLevel("other*", 5);
+    for (int i = 0; i < 5; ++i) {
+        VLOG_EVERY_N(1, 2) << "verbose every " << google::COUNTER;
+    }
+}
+
+class Sink : public google::LogSink {
+public:
+    void send(google::LogSeverity severity, const char *, const char *base, int line, const google::LogMessageTime &,
+              const char *message, size_t length) override {
+        seen += std::to_string(severity) + " " + base + ":" + std::to_string(line) + " " + std::string(message, length) + ";";
+    }
+    std::string seen;
+};
+
+void sinks() {
+    Sink sink;
+    google::AddLogSink(&sink);
+    LOG(INFO) << "seen " << 1 << ' ' << 2.5 << Point{1, 2} << '\n';
+    google::RemoveLogSink(&sink);
+    LOG(INFO) << "not seen";
+    LOG_TO_SINK(&sink, WARNING) << "both";
+    LOG_TO_SINK_BUT_NOT_TO_LOGFILE(&sink, WARNING) << "sink only";
+    LOG(INFO) << "seen: " << sink.seen;
+    FLAGS_minloglevel = 1;
+    LOG(INFO) << "below the least level";
+    LOG(WARNING) << "not below";
+    FLAGS_minloglevel = 0;
+    LOG(INFO) << google::LogMessage::num_messages(google::INFO) - google::LogMessage::num_messages(google::INFO);
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+    if (argc > 1) FLAGS_log_dir = argv[1];
+    FLAGS_stderrthreshold = google::FATAL;
+    google::InitGoogleLogging("calls");
+    values();
+    streams();
+    conditions();
+    verbose();
+    sinks();
+    google::SetLogSymlink(google::INFO, "other_link");
+    google::FlushLogFiles(google::INFO);
+    if (argc > 2) LOG(FATAL) << "the end " << 1;
+    google::ShutdownGoogleLogging();
+    return 0;
+}

@@ -1,0 +1,114 @@
+package logdrive
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/logdrive/logdrive/clients/go/internal/wire"
+)
+
+// fieldContext is what a logger adds to each of its records: fields that With gave, whose bytes are ready, and the name of
+// the group that further fields lie in. Contexts of equal names and kinds share their callsites, so that a logger for
+// each request does not fill the table.
+type fieldContext struct {
+	// seed tells the callsites of one list of names from those of another.
+	seed   uintptr
+	prefix string
+	fields []wire.Field
+	values []byte
+}
+
+var root = &fieldContext{}
+
+// seeds gives each list of names its seed.
+var seeds = struct {
+	sync.Mutex
+	of map[string]uintptr
+}{of: map[string]uintptr{}}
+
+// contextsMax bounds the lists of names that are told apart. Further ones are one, and their records bring their keys
+// along.
+const contextsMax = 16384
+
+// seedOf is the seed of a list of names; 0 when there are too many.
+func seedOf(prefix string, fields []wire.Field) uintptr {
+	var name strings.Builder
+	name.WriteString(prefix)
+	for _, field := range fields {
+		name.WriteByte(0)
+		name.WriteByte(byte(field.Kind))
+		name.WriteString(field.Name)
+	}
+	seeds.Lock()
+	defer seeds.Unlock()
+	if seed, ok := seeds.of[name.String()]; ok {
+		return seed
+	}
+	if len(seeds.of) >= contextsMax {
+		return 0
+	}
+	// Multiples of an odd number differ from each other, and program counters that lie near each other do not meet them.
+	seed := uintptr(len(seeds.of)+1) * 0x28be_60db_9391_054b
+	seeds.of[name.String()] = seed
+	return seed
+}
+
+// with is a context with more fields; they are copied now.
+func (c *fieldContext) with(fields []Field) *fieldContext {
+	if len(fields) == 0 {
+		return c
+	}
+	scratch := scratches.Get().(*scratch)
+	defer scratch.free()
+	made := &fieldContext{prefix: c.prefix}
+	made.fields = append(made.fields, c.fields...)
+	made.values = append(made.values, c.values...)
+	prefix := c.prefix
+	var prefixes []string
+	for _, field := range scratch.resolve(fields) {
+		switch field.kind {
+		case kindOpen:
+			prefixes = append(prefixes, prefix)
+			prefix += field.key + "."
+		case kindClose:
+			prefix, prefixes = prefixes[len(prefixes)-1], prefixes[:len(prefixes)-1]
+		default:
+			if len(made.fields) == wire.FieldsMax || len(made.values)+int(field.num) > contextBytesMax && field.kind.HasLength() {
+				continue
+			}
+			made.fields = append(made.fields, wire.Field{Name: cleanName(prefix + field.key), Kind: field.kind})
+			made.values = field.value().Encode(made.values)
+		}
+	}
+	made.seed = seedOf(made.prefix, made.fields)
+	return made
+}
+
+// contextBytesMax bounds what a context adds to each record. A field that does not fit is left out.
+const contextBytesMax = 4096
+
+// group is a context whose further fields lie in a group.
+func (c *fieldContext) group(name string) *fieldContext {
+	if name == "" {
+		return c
+	}
+	made := *c
+	made.prefix = c.prefix + strings.Clone(name) + "."
+	made.seed = seedOf(made.prefix, made.fields)
+	return &made
+}
+
+// value is a plain field as the format has it.
+func (f *Field) value() wire.Value {
+	value := wire.Value{Kind: f.kind, Present: true}
+	if f.kind.HasLength() {
+		value.Bytes = []byte(f.text())
+		return value
+	}
+	num := f.num
+	for range f.kind.FixedBytes() {
+		value.Bytes = append(value.Bytes, byte(num))
+		num >>= 8
+	}
+	return value
+}

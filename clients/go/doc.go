@@ -1,0 +1,38 @@
+// Package logdrive is the log for programs that are too fast to log: leave debug on. A call writes typed values into a
+// ring in shared memory and costs about a clock read. Formatting, ordering, files and their rotation happen in another
+// process, and what a call has written survives SIGKILL of the program.
+//
+//	func main() {
+//		log, err := logdrive.Init("shop")
+//		if err != nil {
+//			fmt.Fprintln(os.Stderr, err)
+//			os.Exit(1)
+//		}
+//		defer log.Close()
+//		log.Info("order filled", logdrive.Int64("id", 7), logdrive.Float64("price", 9.5))
+//	}
+//
+// # Where the records go
+//
+// The drain is the program `logdrive`. With LOGDRIVE_AGENT, or [Options.Agent], an agent drains the session; else the
+// module starts `logdrive` as its helper, from LOGDRIVE_BIN, [Options.Bin] or PATH. The helper outlives the program, so
+// that a crash loses nothing that a call had written. Where both are killed at once, the session stays in
+// /dev/shm/logdrive-UID, and the next start of the program or `logdrive recover` brings it into the log. Where there is
+// no such program, that is said once, and records go to standard error through [log/slog.TextHandler].
+//
+// # Package slog, package log
+//
+// [Logger.Slog] and [NewHandler] are for package log/slog, [Logger.Writer] for package log and anything that prints
+// lines. The module clients/go/quicgo traces quic-go.
+//
+// # What a call costs
+//
+// There is one ring for each P, so that a call needs no lock: while it writes, its goroutine stays where it is, as in
+// sync.Pool. Callsites are told apart by the program counter, and registered with their first call. A field is a value
+// on the stack; a call allocates nothing, but for [Any] of what is no basic type, [Group], errors whose text is made
+// anew, and messages that differ from call to call.
+//
+// # Goroutines
+//
+// A record bears the name of the P that wrote it, such as P3, in the place of a thread's.
+package logdrive

@@ -1,0 +1,200 @@
+package ring
+
+import (
+	"sync/atomic"
+	"time"
+	"unsafe"
+)
+
+// Producer is the writing end of a ring. One goroutine at a time has it, between Pin and Unpin of its shard. Its words
+// lie on cache lines of their own.
+type Producer struct {
+	position uint64
+	limit    uint64
+	mask     uint64
+	data     unsafe.Pointer
+	header   unsafe.Pointer
+	records  uint64
+	episode  bool
+	ring     *Ring
+	bell     *Bell
+	_        [56]byte
+}
+
+// Admission is what the slow path decided.
+type Admission int
+
+// The decisions.
+const (
+	// Granted: write.
+	Granted Admission = iota
+	// GapDue: drops have not been told; write gap records first, then ask again.
+	GapDue
+	// Dropped: no room; the drop is counted.
+	Dropped
+	// Park: no room yet; give the shard back, call Ring.Park, and begin anew.
+	Park
+)
+
+// newProducer attaches to a free ring.
+func newProducer(ring *Ring, bell *Bell, name string) *Producer {
+	header := ring.header()
+	putText(header, headerThreadName, name, 32)
+	store64(header, headerThreadID, threadID())
+	ring.storeState(StateAttached)
+	position := ring.Committed()
+	return &Producer{
+		position: position, limit: position, mask: ring.capacity - 1,
+		data: ring.memory.base, header: header, records: ring.Records(), ring: ring, bell: bell,
+	}
+}
+
+// Ring is what the producer writes.
+func (p *Producer) Ring() *Ring { return p.ring }
+
+// Fits says whether a record can be written without asking anybody. A longer one may be too long for the ring.
+func (p *Producer) Fits(length uint64) bool {
+	return length <= RecordBytesSure && p.position+length <= p.limit
+}
+
+// Space is where the next record goes; its bytes must have been admitted. A record never wraps, because the data area
+// is mapped twice in a row.
+func (p *Producer) Space() unsafe.Pointer {
+	return unsafe.Add(p.data, p.position&p.mask)
+}
+
+// Commit makes a record visible. From here on it survives SIGKILL.
+func (p *Producer) Commit(length uint64) {
+	p.position += length
+	p.records++
+	// SYNC(commit): the record's bytes are stored before the position that covers them.
+	publish(p.header, p.position, p.records)
+}
+
+// CommitGap makes a gap record visible, which is not counted.
+func (p *Producer) CommitGap(length uint64) {
+	p.position += length
+	// SYNC(commit)
+	publish(p.header, p.position, p.records)
+}
+
+// Admit is the slow path of a reservation, in the steps of spec/ring.md. parked says that the call has waited before.
+func (p *Producer) Admit(length uint64, urgent bool, policy Policy, parked bool) Admission {
+	ring := p.ring
+	if ring.State() == StateQuarantined {
+		// Nobody reads it any more, so nobody would ever make room.
+		ring.CountDrop(DropOther)
+		return Dropped
+	}
+	if length > uint64(RecordBytesFor(int(ring.capacity))) {
+		ring.CountDrop(DropTooLarge)
+		p.limit = 0
+		return Dropped
+	}
+	free := ring.free(p.position)
+	room := hasRoom(free, ring.capacity, length, urgent)
+	if p.episode {
+		if free >= ring.capacity/2 {
+			p.episode = false
+		} else if !urgent {
+			room = false
+		}
+	}
+	if !room {
+		if policy == PolicyBlock || policy == PolicyWait && !p.episode && !parked {
+			return Park
+		}
+		p.episode = p.episode || policy == PolicyWait
+		p.Refuse()
+		return Dropped
+	}
+	reach := uint64(0)
+	if free > ring.capacity/8 {
+		reach = min(free-ring.capacity/8, ring.capacity/2)
+	}
+	p.limit = p.position + reach
+	if free < ring.capacity/2 {
+		p.bell.Ring()
+	}
+	if ring.hasUntold() {
+		return GapDue
+	}
+	return Granted
+}
+
+// Refuse drops a call for want of room. The next call comes to the slow path, whatever its length, and tells the gap.
+func (p *Producer) Refuse() {
+	p.ring.CountDrop(DropFull)
+	p.limit = 0
+}
+
+// free is the number of bytes that may be written from a position on. SYNC(release)
+func (r *Ring) free(position uint64) uint64 {
+	used := position - r.Consumed()
+	if used > r.capacity {
+		// A consumer that runs ahead of us is broken; it frees nothing.
+		return 0
+	}
+	return r.capacity - used
+}
+
+func hasRoom(free, capacity, length uint64, urgent bool) bool {
+	if urgent {
+		return free >= length
+	}
+	return free >= length+capacity/8
+}
+
+// parker lets one goroutine of a ring sleep in the kernel, and the others behind it: each sleep costs a thread.
+type parker struct {
+	sleeping atomic.Bool
+	gate     gate
+}
+
+// Park sleeps until the drain has made room, at most so long; without the shard, which others may use meanwhile.
+func (r *Ring) Park(length uint64, urgent bool, most time.Duration, bell *Bell) {
+	if !r.parker.sleeping.CompareAndSwap(false, true) {
+		r.parker.gate.wait(most)
+		return
+	}
+	header := r.header()
+	// SYNC(space): a sequence read before the look at `consumed` cannot miss the wake that follows it.
+	sequence := load32(header, headerSpace)
+	// SYNC(park): the store is an exchange, and so a fence: the drain sees `waiting`, or we see what it released.
+	store32(header, headerWaiting, 1)
+	if !hasRoom(r.free(r.Committed()), r.capacity, length, urgent) {
+		bell.Ring()
+		futexSleep(word32(header, headerSpace), sequence, most)
+	}
+	r.parker.sleeping.Store(false)
+	r.parker.gate.open()
+}
+
+// WriteGaps tells the drops of the ring that are untold: a gap record for each reason. What finds no room is given
+// back.
+func (p *Producer) WriteGaps(encode func(to []byte, count uint64, reason string) []byte, ticks func() uint64) {
+	counts := p.ring.TakeUntold()
+	var scratch [128]byte
+	for reason, count := range counts {
+		if count == 0 {
+			continue
+		}
+		values := encode(scratch[:0], count, DropReason(reason).Text())
+		length := uint64(16+len(values)+7) &^ 7
+		if !hasRoom(p.ring.free(p.position), p.ring.capacity, length, true) {
+			continue
+		}
+		at := p.Space()
+		*(*uint64)(unsafe.Add(at, length-8)) = 0
+		*(*uint32)(at) = uint32(length)
+		*(*uint32)(unsafe.Add(at, 4)) = 0
+		*(*uint64)(unsafe.Add(at, 8)) = ticks()
+		copy(unsafe.Slice((*byte)(unsafe.Add(at, 16)), len(values)), values)
+		p.CommitGap(length)
+		counts[reason] = 0
+	}
+	p.ring.returnUntold(counts)
+}
+
+// End gives the ring up: its owner writes nothing more.
+func (p *Producer) End() { p.ring.storeState(StateEnded) }

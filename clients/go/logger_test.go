@@ -1,0 +1,253 @@
+package logdrive
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestPCIsKnown(t *testing.T) {
+	if !pcIsKnown {
+		t.Fatal("the frame pointers of this compiler are not understood; calls take the slow way to their callsite")
+	}
+}
+
+func TestRecordsReachTheLog(t *testing.T) {
+	logger, path := started(t, nil)
+	logger.Info("order filled", Int64("id", 7), Float64("price", 9.5), String("side", "buy"), Bool("last", true))
+	logger.Debug("a {brace}", Int8("a", -1), Uint16("b", 65535), Float32("c", 1.5), Rune("d", 'ß'), Bytes("e", []byte("hi")))
+	logger.Warn("spans", Duration("took", 1500*time.Millisecond), Time("at", time.Unix(1, 5).UTC()), Err(errors.New("broken")))
+	logger.With(String("request", "r1")).WithGroup("g").Error("nested", Int("x", 1), Group("h", Int("y", 2)))
+	logger.Trace("any", Any("nil", nil), Any("list", []int{1, 2}), Stringer("s", time.Second))
+	found := closed(t, logger, path)
+	want := []string{
+		`INFO  P. .*logger_test.go:\d+ order filled id=7 price=9.5 side=buy last=true`,
+		`DEBUG P. .*logger_test.go:\d+ a {brace} a=-1 b=65535 c=1.5 d=ß e=hi`,
+		`WARN  P. .*logger_test.go:\d+ spans took=1.5s at=1970-01-01T00:00:01.000000005Z error=broken`,
+		`ERROR P. .*logger_test.go:\d+ nested request=r1 g.x=1 g.h.y=2`,
+		`TRACE P. .*logger_test.go:\d+ any list="?\[1 2\]"? s=1s`,
+	}
+	if len(found) != len(want) {
+		t.Fatalf("%d lines:\n%s", len(found), strings.Join(found, "\n"))
+	}
+	for at, pattern := range want {
+		if !regexp.MustCompile(`^` + pattern + `$`).MatchString(without(found[at])) {
+			t.Errorf("line %d\n got %s\nwant %s", at, without(found[at]), pattern)
+		}
+	}
+}
+
+func TestASessionThatEndsInOrderLeavesNothing(t *testing.T) {
+	logger, path := started(t, nil)
+	run := logger.core.session.Path()
+	logger.Info("x")
+	closed(t, logger, path)
+	if _, err := os.Stat(run); !errors.Is(err, os.ErrNotExist) {
+		t.Fatalf("%s is still there: %v", run, err)
+	}
+}
+
+func TestFlushWritesWhatWasWrittenBefore(t *testing.T) {
+	logger, path := started(t, nil)
+	defer logger.Close()
+	for round := range 20 {
+		logger.Info("round", Int("round", round))
+		if err := logger.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		if found := lines(t, path); len(found) != round+1 {
+			t.Fatalf("round %d: %d lines", round, len(found))
+		}
+	}
+	if err := logger.Sync(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestManyGoroutinesLoseNothingWhenTheyBlock(t *testing.T) {
+	const goroutines, each = 40, 2000
+	logger, path := started(t, func(o *Options) { o.Full = FullBlock })
+	var group sync.WaitGroup
+	for number := range goroutines {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			for at := range each {
+				logger.Info("call", Int("goroutine", number), Int("at", at), String("text", "some text of a usual length"))
+			}
+		}()
+	}
+	group.Wait()
+	rings := logger.Stats().Rings
+	found := closed(t, logger, path)
+	seen := map[string]bool{}
+	for _, line := range found {
+		if _, rest, ok := strings.Cut(line, " call "); ok {
+			seen[rest] = true
+		}
+	}
+	if len(seen) != goroutines*each || len(found) != len(seen) {
+		t.Fatalf("%d lines, %d different, of %d", len(found), len(seen), goroutines*each)
+	}
+	if rings > 64 {
+		t.Fatalf("%d rings for %d goroutines", rings, goroutines)
+	}
+}
+
+func TestGoroutinesThatComeAndGoLeaveNoRings(t *testing.T) {
+	logger, path := started(t, func(o *Options) { o.Full = FullBlock })
+	const goroutines = 20000
+	var group sync.WaitGroup
+	for at := range goroutines {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			logger.Info("came", Int("at", at))
+		}()
+	}
+	group.Wait()
+	if rings := logger.Stats().Rings; rings > 64 {
+		t.Fatalf("%d rings", rings)
+	}
+	if found := closed(t, logger, path); len(found) != goroutines {
+		t.Fatalf("%d lines of %d", len(found), goroutines)
+	}
+}
+
+func TestDropsAreCountedAndTold(t *testing.T) {
+	logger, path := started(t, func(o *Options) { o.Full = FullDrop })
+	const calls = 200000
+	for at := range calls {
+		logger.Info("flood", Int("at", at))
+	}
+	stats := logger.Stats()
+	if stats.Records+stats.DroppedCalls() != calls {
+		t.Fatalf("%d written and %d dropped of %d", stats.Records, stats.DroppedCalls(), calls)
+	}
+	found := closed(t, logger, path)
+	written, told := 0, 0
+	for _, line := range found {
+		var count int
+		if strings.Contains(line, " flood ") {
+			written++
+		} else if _, rest, ok := strings.Cut(line, "logdrive"); ok {
+			if at := strings.Index(rest, " records dropped: ring full"); at >= 0 {
+				fmt.Sscanf(rest[strings.LastIndexByte(rest[:at], ' ')+1:], "%d", &count)
+				told += count
+			}
+		}
+	}
+	if uint64(written) != stats.Records || uint64(told) != stats.DroppedCalls() {
+		t.Fatalf("%d lines of %d records, %d drops told of %d", written, stats.Records, told, stats.DroppedCalls())
+	}
+}
+
+func TestLongTextsAreCutAndCounted(t *testing.T) {
+	logger, path := started(t, nil)
+	logger.Info("long", String("a", strings.Repeat("ä", 20000)), String("b", "short"))
+	stats := logger.Stats()
+	found := closed(t, logger, path)
+	if len(found) != 1 || !strings.Contains(found[0], "ä… b=short") || stats.Cut != 1 {
+		t.Fatalf("%d cut, %d lines, the first of %d bytes", stats.Cut, len(found), len(found[0]))
+	}
+}
+
+func TestMessagesThatDifferDoNotFillTheTable(t *testing.T) {
+	logger, path := started(t, func(o *Options) { o.Full = FullBlock })
+	for at := range 1000 {
+		logger.Info(fmt.Sprintf("message %d {}", at), Int("at", at))
+	}
+	callsites := logger.Stats().Callsites
+	found := closed(t, logger, path)
+	if callsites > 2*variantsMax {
+		t.Errorf("%d callsites", callsites)
+	}
+	for at, line := range found {
+		if want := fmt.Sprintf(" message %d {} at=%d", at, at); !strings.HasSuffix(line, want) {
+			t.Fatalf("line %d: %s", at, line)
+		}
+	}
+}
+
+func TestLevelsDecideWhatIsOn(t *testing.T) {
+	logger, path := started(t, func(o *Options) { o.Level = "warn" })
+	say := func() {
+		logger.Info("info")
+		logger.Warn("warn")
+	}
+	say()
+	if logger.Enabled(LevelInfo) || !logger.Enabled(LevelWarn) {
+		t.Error("what is enabled is not what the filter says")
+	}
+	if err := logger.SetLevel("off,github.com/logdrive=info"); err != nil {
+		t.Fatal(err)
+	}
+	say()
+	if err := logger.SetLevel("loud"); err == nil {
+		t.Error("a level that there is not was taken")
+	}
+	found := closed(t, logger, path)
+	var words []string
+	for _, line := range found {
+		words = append(words, line[strings.LastIndexByte(line, ' ')+1:])
+	}
+	if got := strings.Join(words, " "); got != "warn info warn" {
+		t.Fatal(got)
+	}
+}
+
+func TestAnErrorOfTheLogEndsTheStart(t *testing.T) {
+	dir := t.TempDir()
+	_, err := Start(Options{App: "x", Path: filepath.Join(dir, "file", "x.log"), RunDir: filepath.Join(dir, "run"), Bin: program(t)})
+	if err == nil {
+		t.Skip("the directory was made")
+	}
+}
+
+func TestOptionsThatMakeNoSenseAreRefused(t *testing.T) {
+	for _, options := range []Options{{App: "x", Level: "loud"}, {App: "x", Format: "xml"}} {
+		if logger, err := Start(options); err == nil {
+			logger.Close()
+			t.Errorf("%+v was taken", options)
+		}
+	}
+}
+
+func TestWithoutAProgramTextGoesToTheFallback(t *testing.T) {
+	var text strings.Builder
+	t.Setenv("LOGDRIVE", "")
+	t.Setenv("LOGDRIVE_BIN", "")
+	t.Setenv("LOGDRIVE_AGENT", "off")
+	logger, err := Start(Options{App: "x", Bin: filepath.Join(t.TempDir(), "missing"), Fallback: &text})
+	if err != nil {
+		t.Fatal(err)
+	}
+	logger.With(Int("a", 1)).Info("first", Float64("b", 2.5), Group("g", Bool("c", true)))
+	logger.Debug("off")
+	logger.Info("second")
+	logger.Close()
+	found := strings.Split(strings.TrimSpace(text.String()), "\n")
+	if len(found) != 3 || !strings.Contains(found[0], "records go here as text") || !strings.Contains(found[0], "LOGDRIVE_BIN") {
+		t.Fatalf("%s", text.String())
+	}
+	if !strings.Contains(found[1], "msg=first a=1 b=2.5 g.c=true") || !strings.Contains(found[1], "logger_test.go") {
+		t.Error(found[1])
+	}
+}
+
+func TestCallsAfterCloseAreCounted(t *testing.T) {
+	logger, path := started(t, nil)
+	say := func() { logger.Info("x") }
+	say()
+	closed(t, logger, path)
+	say()
+	if late := logger.Stats().Late; late != 1 {
+		t.Fatalf("%d late calls", late)
+	}
+}

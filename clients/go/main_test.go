@@ -1,0 +1,73 @@
+package logdrive
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// program is the binary that drains: LOGDRIVE_BIN, or what cargo has built in this workspace, or the one in PATH.
+func program(t testing.TB) string {
+	t.Helper()
+	if bin := os.Getenv("LOGDRIVE_BIN"); bin != "" {
+		return bin
+	}
+	for _, profile := range []string{"release", "debug"} {
+		if bin, err := filepath.Abs(filepath.Join("..", "..", "target", profile, "logdrive")); err == nil {
+			if _, err := os.Stat(bin); err == nil {
+				return bin
+			}
+		}
+	}
+	bin, err := exec.LookPath("logdrive")
+	if err != nil {
+		t.Skip("the program logdrive is missing: cargo build -p logdrive-cli")
+	}
+	return bin
+}
+
+// started is a logger of its own, with its log.
+func started(t testing.TB, change func(*Options)) (*Logger, string) {
+	t.Helper()
+	dir := t.TempDir()
+	options := Options{
+		App: "go test", Path: filepath.Join(dir, "test.log"), RunDir: filepath.Join(dir, "run"),
+		Level: "trace", Bin: program(t), RingBytes: 1 << 16,
+	}
+	if change != nil {
+		change(&options)
+	}
+	t.Setenv("LOGDRIVE", "")
+	t.Setenv("LOGDRIVE_AGENT", options.Agent)
+	logger, err := Start(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return logger, options.Path
+}
+
+// closed ends a logger and gives the lines of its log.
+func closed(t testing.TB, logger *Logger, path string) []string {
+	t.Helper()
+	if err := logger.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return lines(t, path)
+}
+
+func lines(t testing.TB, path string) []string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+}
+
+// without is a line behind its time, whose place in the source is that of this test.
+func without(line string) string {
+	_, rest, _ := strings.Cut(line, "Z ")
+	return rest
+}

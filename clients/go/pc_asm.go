@@ -1,0 +1,8 @@
+//go:build amd64 || arm64
+
+package logdrive
+
+// callerPC is the return address of the function that calls it: where that was called.
+//
+//go:noescape
+func callerPC() uintptr

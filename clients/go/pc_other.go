@@ -1,0 +1,5 @@
+//go:build !amd64 && !arm64
+
+package logdrive
+
+func callerPC() uintptr { return 0 }

@@ -1,0 +1,94 @@
+// Package quicgo traces quic-go (0.65 or newer) with Logdrive: its debug log can stay on. Every event goes into the
+// ring as typed values, without an allocation of the tracer's own.
+//
+//	tracer := quicgo.New(log)
+//	config := &quic.Config{Tracer: tracer.ForConnection}
+//
+// Records have the level debug, the event's name as their message, and the connection and its side as fields. Each kind
+// of event has callsites of its own, so that `logdrive level`, `mute` and `sample` reach them from outside while the
+// program runs; [Tracer.SampleEvent] does it from inside.
+package quicgo
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/logdrive/logdrive/clients/go"
+	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/qlogwriter"
+)
+
+// Tracer makes the traces of connections. It is safe for use by many goroutines.
+type Tracer struct {
+	logger      *logdrive.Logger
+	every       atomic.Uint64
+	connections atomic.Uint64
+	events      [eventKinds]atomic.Uint32
+}
+
+// New is a tracer that keeps every event of every connection.
+func New(logger *logdrive.Logger) *Tracer { return &Tracer{logger: logger} }
+
+// SampleConnections keeps one connection in so many from now on, beginning with the next one; 0 and 1 keep all.
+// Connections that are left out cost nothing at all. Those that have begun stay as they are.
+func (t *Tracer) SampleConnections(every uint64) {
+	t.every.Store(every)
+	t.connections.Store(0)
+}
+
+// SampleEvent keeps one in so many of the events of a name, such as "packet_sent", on each connection; 1 keeps all, and
+// 0 none. It holds from the next event on, and says whether there is such an event.
+func (t *Tracer) SampleEvent(name string, every uint32) bool {
+	for kind, known := range eventNames {
+		if known == name {
+			// Stored one less, so that the zero of a new tracer keeps all; none is the largest number.
+			t.events[kind].Store(every - 1)
+			return true
+		}
+	}
+	return false
+}
+
+// ForConnection is for the field Tracer of [quic.Config].
+func (t *Tracer) ForConnection(_ context.Context, isClient bool, id quic.ConnectionID) qlogwriter.Trace {
+	if every := t.every.Load(); every > 1 && (t.connections.Add(1)-1)%every != 0 {
+		return nil
+	}
+	side := "server"
+	if isClient {
+		side = "client"
+	}
+	logger := t.logger.With(logdrive.String("conn", id.String()), logdrive.String("side", side))
+	return &trace{tracer: t, logger: logger}
+}
+
+// trace is one connection.
+type trace struct {
+	tracer *Tracer
+	logger *logdrive.Logger
+	counts [eventKinds]atomic.Uint32
+}
+
+// AddProducer is for quic-go.
+func (t *trace) AddProducer() qlogwriter.Recorder { return recorder{t} }
+
+// SupportsSchemas is for quic-go: events of all schemas are taken.
+func (t *trace) SupportsSchemas(string) bool { return true }
+
+// recorder is one of those who record events of a connection.
+type recorder struct{ *trace }
+
+// Close is for quic-go. Nothing is left to be done.
+func (recorder) Close() error { return nil }
+
+// keeps says whether an event is one of those that are kept.
+func (t *trace) keeps(kind eventKind) bool {
+	less := t.tracer.events[kind].Load()
+	switch less {
+	case 0:
+		return true
+	case ^uint32(0):
+		return false
+	}
+	return (t.counts[kind].Add(1)-1)%(less+1) == 0
+}

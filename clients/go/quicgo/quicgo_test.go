@@ -1,0 +1,190 @@
+package quicgo
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"math/big"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/logdrive/logdrive/clients/go"
+	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/qlog"
+	"github.com/quic-go/quic-go/qlogwriter"
+)
+
+func program(t testing.TB) string {
+	t.Helper()
+	if bin := os.Getenv("LOGDRIVE_BIN"); bin != "" {
+		return bin
+	}
+	for _, profile := range []string{"release", "debug"} {
+		if bin, err := filepath.Abs(filepath.Join("..", "..", "..", "target", profile, "logdrive")); err == nil {
+			if _, err := os.Stat(bin); err == nil {
+				return bin
+			}
+		}
+	}
+	bin, err := exec.LookPath("logdrive")
+	if err != nil {
+		t.Skip("the program logdrive is missing: cargo build -p logdrive-cli")
+	}
+	return bin
+}
+
+func started(t testing.TB) (*logdrive.Logger, string) {
+	t.Helper()
+	dir := t.TempDir()
+	t.Setenv("LOGDRIVE", "")
+	t.Setenv("LOGDRIVE_AGENT", "off")
+	path := filepath.Join(dir, "quic.log")
+	logger, err := logdrive.Start(logdrive.Options{App: "quic", Path: path, RunDir: filepath.Join(dir, "run"), Level: "debug",
+		Bin: program(t), Full: logdrive.FullBlock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return logger, path
+}
+
+func certificate(t testing.TB) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"localhost"}}
+	bytes, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{bytes}, PrivateKey: key}
+}
+
+// transfer sends bytes over one stream of one connection.
+func transfer(t testing.TB, tracer *Tracer, bytes int) {
+	t.Helper()
+	config := &quic.Config{Tracer: tracer.ForConnection}
+	listener, err := quic.ListenAddr("127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{certificate(t)}, NextProtos: []string{"x"}}, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	got := make(chan int64, 1)
+	go func() {
+		conn, err := listener.Accept(ctx)
+		if err != nil {
+			got <- -1
+			return
+		}
+		stream, err := conn.AcceptUniStream(ctx)
+		if err != nil {
+			got <- -1
+			return
+		}
+		count, _ := io.Copy(io.Discard, stream)
+		got <- count
+	}()
+	conn, err := quic.DialAddr(ctx, listener.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"x"}}, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := conn.OpenUniStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	chunk := make([]byte, 8192)
+	for left := bytes; left > 0; left -= len(chunk) {
+		if _, err := stream.Write(chunk); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stream.Close()
+	if count := <-got; count != int64(bytes) {
+		t.Fatalf("%d bytes arrived of %d", count, bytes)
+	}
+	_ = conn.CloseWithError(0, "done")
+}
+
+func TestATransferLeavesItsEventsInTheLog(t *testing.T) {
+	logger, path := started(t)
+	transfer(t, New(logger), 1<<20)
+	if err := logger.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{" connection_started conn=", " packet_sent conn=", " packet_received conn=", " metrics_updated conn=",
+		" stream=2 offset=", " ack_from=", " frames=", " side=client ", " side=server ", " event conn="} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("no line has %q", want)
+		}
+	}
+	if strings.Contains(string(text), "records dropped") {
+		t.Error("events were lost")
+	}
+}
+
+func TestConnectionsAndEventsAreSampled(t *testing.T) {
+	logger, path := started(t)
+	tracer := New(logger)
+	tracer.SampleConnections(4)
+	var kept []qlogwriter.Trace
+	for range 8 {
+		if trace := tracer.ForConnection(context.Background(), true, quic.ConnectionIDFromBytes([]byte{1, 2, 3, 4})); trace != nil {
+			kept = append(kept, trace)
+		}
+	}
+	if len(kept) != 2 {
+		t.Fatalf("%d connections of 8 are kept", len(kept))
+	}
+	if !tracer.SampleEvent("packet_sent", 10) || tracer.SampleEvent("nothing", 1) {
+		t.Fatal("the names of events are not told apart")
+	}
+	recorder := kept[0].AddProducer()
+	for range 100 {
+		recorder.RecordEvent(qlog.PacketSent{Header: qlog.PacketHeader{PacketType: qlog.PacketType1RTT}})
+	}
+	tracer.SampleEvent("packet_sent", 0)
+	recorder.RecordEvent(qlog.PacketSent{})
+	tracer.SampleEvent("packet_sent", 1)
+	recorder.RecordEvent(qlog.PacketSent{})
+	if err := logger.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text, _ := os.ReadFile(path)
+	if count := strings.Count(string(text), " packet_sent "); count != 11 {
+		t.Fatalf("%d lines", count)
+	}
+}
+
+func TestEventsAllocateNothing(t *testing.T) {
+	logger, _ := started(t)
+	defer logger.Close()
+	trace := New(logger).ForConnection(context.Background(), true, quic.ConnectionIDFromBytes([]byte{1, 2, 3, 4}))
+	recorder := trace.AddProducer()
+	for name, event := range map[string]qlogwriter.Event{
+		"stream":  qlog.PacketSent{Frames: []qlog.Frame{{Frame: &qlog.StreamFrame{StreamID: 4, Length: 1200}}}},
+		"ack":     qlog.PacketReceived{Frames: []qlog.Frame{{Frame: &qlog.AckFrame{AckRanges: []qlog.AckRange{{Smallest: 1, Largest: 9}}}}}},
+		"several": qlog.PacketSent{Frames: []qlog.Frame{{Frame: &qlog.PingFrame{}}, {Frame: &qlog.MaxDataFrame{MaximumData: 7}}}},
+		"metrics": qlog.MetricsUpdated{SmoothedRTT: time.Millisecond},
+		"timer":   qlog.TimerUpdated{Time: time.Now()},
+	} {
+		recorder.RecordEvent(event)
+		if allocs := testing.AllocsPerRun(500, func() { recorder.RecordEvent(event) }); allocs != 0 {
+			t.Errorf("%s: %v allocations", name, allocs)
+		}
+	}
+}

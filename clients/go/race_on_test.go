@@ -1,0 +1,5 @@
+//go:build race
+
+package logdrive
+
+const raceIsOn = true

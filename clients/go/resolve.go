@@ -1,0 +1,150 @@
+package logdrive
+
+import (
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/logdrive/logdrive/clients/go/internal/wire"
+)
+
+// scratch is where fields are made that are not written as they are. It comes from a pool and is kept by one call.
+type scratch struct {
+	fields []Field
+	text   []byte
+	// lengths of texts in `text`, in the order of the fields that show them; their pointers are set at the end, because
+	// the text may move while it grows.
+	places []place
+}
+
+type place struct{ field, start, end int }
+
+var scratches = sync.Pool{New: func() any { return &scratch{fields: make([]Field, 0, 16), text: make([]byte, 0, 256)} }}
+
+// scratchTextMax is how much text a scratch may keep for the next call.
+const scratchTextMax = 64 << 10
+
+func (s *scratch) free() {
+	clear(s.fields)
+	s.fields, s.text, s.places = s.fields[:0], s.text[:0], s.places[:0]
+	if cap(s.text) <= scratchTextMax {
+		scratches.Put(s)
+	}
+}
+
+// isPlain says whether a field is written as it is.
+func (f *Field) isPlain() bool { return f.kind <= wire.Message }
+
+func arePlain(fields []Field) bool {
+	for at := range fields {
+		if !fields[at].isPlain() && fields[at].kind != kindOpen && fields[at].kind != kindClose {
+			return false
+		}
+	}
+	return true
+}
+
+// resolve makes fields that can be written: texts of what shows itself, and groups taken apart.
+func (s *scratch) resolve(fields []Field) []Field {
+	s.add(fields)
+	for _, place := range s.places {
+		s.fields[place.field].ptr = unsafe.Pointer(unsafe.SliceData(s.text[place.start:place.end]))
+		s.fields[place.field].num = uint64(place.end - place.start)
+	}
+	return s.fields
+}
+
+func (s *scratch) add(fields []Field) {
+	for at := range fields {
+		field := &fields[at]
+		switch field.kind {
+		case kindGroup:
+			if field.key == "" {
+				s.add(field.group())
+				continue
+			}
+			s.fields = append(s.fields, open(field.key))
+			s.add(field.group())
+			s.fields = append(s.fields, closing)
+		case kindDuration:
+			s.show(field.key, appendDuration(s.text, time.Duration(field.num)))
+		case kindTime:
+			s.show(field.key, time.Unix(0, int64(field.num)).UTC().AppendFormat(s.text, time.RFC3339Nano))
+		case kindError, kindStringer, kindAny:
+			s.show(field.key, appendShown(s.text, field))
+		default:
+			s.fields = append(s.fields, *field)
+		}
+	}
+}
+
+// show adds a field whose text was put behind the text.
+func (s *scratch) show(key string, text []byte) {
+	s.places = append(s.places, place{len(s.fields), len(s.text), len(text)})
+	s.text = text
+	s.fields = append(s.fields, Field{key: key, kind: wire.Display})
+}
+
+// appendShown asks a value what it says. Its code is foreign: where it panics, that is said, as fmt does it.
+func appendShown(to []byte, field *Field) (shown []byte) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			shown = fmt.Appendf(to, "!PANIC: %v", cause)
+		}
+	}()
+	switch field.kind {
+	case kindError:
+		return append(to, field.err().Error()...)
+	case kindStringer:
+		return append(to, field.stringer().String()...)
+	}
+	if value, ok := field.any().(fmt.Stringer); ok {
+		return append(to, value.String()...)
+	}
+	return fmt.Append(to, field.any())
+}
+
+// appendDuration is time.Duration.String without an allocation.
+func appendDuration(to []byte, d time.Duration) []byte {
+	if d == 0 {
+		return append(to, "0s"...)
+	}
+	u := uint64(d)
+	if d < 0 {
+		to = append(to, '-')
+		u = -u
+	}
+	switch {
+	case u < 1000:
+		return append(strconv.AppendUint(to, u, 10), "ns"...)
+	case u < 1000_000:
+		return append(appendFraction(to, u, 1000), "µs"...)
+	case u < 1000_000_000:
+		return append(appendFraction(to, u, 1000_000), "ms"...)
+	}
+	if minutes := u / 60_000_000_000; minutes > 0 {
+		if hours := minutes / 60; hours > 0 {
+			to = append(strconv.AppendUint(to, hours, 10), 'h')
+		}
+		to = append(strconv.AppendUint(to, minutes%60, 10), 'm')
+		u %= 60_000_000_000
+	}
+	return append(appendFraction(to, u, 1000_000_000), 's')
+}
+
+// appendFraction appends value/unit with as many digits as it needs.
+func appendFraction(to []byte, value, unit uint64) []byte {
+	to = strconv.AppendUint(to, value/unit, 10)
+	rest := value % unit
+	if rest == 0 {
+		return to
+	}
+	to = append(to, '.')
+	for unit /= 10; rest != 0; unit /= 10 {
+		to = append(to, byte('0'+rest/unit))
+		rest %= unit
+	}
+	return to
+}

@@ -1,0 +1,336 @@
+package logdrive
+
+import (
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/logdrive/logdrive/clients/go/internal/ring"
+	"github.com/logdrive/logdrive/clients/go/internal/wire"
+)
+
+// site is a callsite as a call sees it: what was registered for one program counter, one context, one message and one
+// list of fields.
+type site struct {
+	key     uintptr
+	context *fieldContext
+	level   wire.Level
+	dynamic bool
+	message string
+	// fields of the call, without those of its context; count is their number, and -1 for a dynamic site, which no call
+	// matches.
+	fields []known
+	count  int
+	// head is the length of all that does not depend on the values: header, context, numbers, and lengths of texts.
+	head    uint64
+	entry   ring.Entry
+	shape   *ring.Described
+	encoded wire.Callsite
+	next    atomic.Pointer[site]
+	sampled atomic.Pointer[tally]
+	twinned sync.Mutex
+	twin    *site
+}
+
+// known is a field of a callsite: its key as the call gave it, and its kind.
+type known struct {
+	key   string
+	kind  wire.Kind
+	bytes uint8
+}
+
+// textual stands in known.bytes for a value with a length of its own.
+const textual = 0xff
+
+// siteTable finds sites by program counter and context. It is read without a lock; whoever adds to it has one.
+type siteTable struct {
+	slots atomic.Pointer[slots]
+	lock  sync.Mutex
+	count int
+	all   []*site
+}
+
+type slots struct {
+	mask  uintptr
+	first []atomic.Pointer[site]
+}
+
+func newSlots(count uintptr) *slots {
+	return &slots{mask: count - 1, first: make([]atomic.Pointer[site], count)}
+}
+
+func newSiteTable() *siteTable {
+	table := &siteTable{}
+	table.slots.Store(newSlots(256))
+	return table
+}
+
+func spread(key uintptr) uintptr {
+	mixed := uint64(key) * 0x9e37_79b9_7f4a_7c15
+	return uintptr(mixed >> 32)
+}
+
+// find is the first site of a key, or nil.
+func (t *siteTable) find(key uintptr) *site {
+	slots := t.slots.Load()
+	for at := spread(key); ; at++ {
+		found := slots.first[at&slots.mask].Load()
+		if found == nil || found.key == key {
+			return found
+		}
+	}
+}
+
+// add puts a site behind the others of its key. Called with the lock.
+func (t *siteTable) add(site *site) {
+	t.all = append(t.all, site)
+	if first := t.find(site.key); first != nil {
+		for first.next.Load() != nil {
+			first = first.next.Load()
+		}
+		first.next.Store(site)
+		return
+	}
+	old := t.slots.Load()
+	if t.count++; uintptr(t.count)*2 > old.mask {
+		larger := newSlots(2 * (old.mask + 1))
+		for at := range old.first {
+			if moved := old.first[at].Load(); moved != nil {
+				larger.put(moved)
+			}
+		}
+		larger.put(site)
+		t.slots.Store(larger)
+		return
+	}
+	old.put(site)
+}
+
+func (s *slots) put(site *site) {
+	for at := spread(site.key); ; at++ {
+		if slot := &s.first[at&s.mask]; slot.Load() == nil {
+			slot.Store(site)
+			return
+		}
+	}
+}
+
+// match says whether a call is one of this site, and how long its record is.
+func (s *site) match(level wire.Level, message string, fields []Field) (uint64, bool) {
+	if len(fields) != s.count || level != s.level || len(message) != len(s.message) {
+		return 0, false
+	}
+	if unsafe.StringData(message) != unsafe.StringData(s.message) && message != s.message {
+		return 0, false
+	}
+	length := s.head
+	for at := range fields {
+		field, known := &fields[at], &s.fields[at]
+		if field.kind != known.kind || len(field.key) != len(known.key) {
+			return 0, false
+		}
+		if unsafe.StringData(field.key) != unsafe.StringData(known.key) && field.key != known.key {
+			return 0, false
+		}
+		if known.bytes == textual {
+			length += field.num
+		}
+	}
+	return length, true
+}
+
+// put writes the values of a call behind the header and those of the context.
+func (s *site) put(at unsafe.Pointer, fields []Field) {
+	for index := range fields {
+		field := &fields[index]
+		switch s.fields[index].bytes {
+		case 8:
+			*(*uint64)(at) = field.num
+			at = unsafe.Add(at, 8)
+		case textual:
+			*(*uint32)(at) = uint32(field.num)
+			at = unsafe.Add(at, 4)
+			putBytes(at, field.ptr, uintptr(field.num))
+			at = unsafe.Add(at, field.num)
+		case 4:
+			*(*uint32)(at) = uint32(field.num)
+			at = unsafe.Add(at, 4)
+		case 1:
+			*(*uint8)(at) = uint8(field.num)
+			at = unsafe.Add(at, 1)
+		case 2:
+			*(*uint16)(at) = uint16(field.num)
+			at = unsafe.Add(at, 2)
+		}
+	}
+}
+
+// putBytes copies a text; short ones without a call.
+func putBytes(to, from unsafe.Pointer, count uintptr) {
+	if count >= 8 && count <= 16 {
+		head, tail := *(*uint64)(from), *(*uint64)(unsafe.Add(from, count-8))
+		*(*uint64)(to) = head
+		*(*uint64)(unsafe.Add(to, count-8)) = tail
+		return
+	}
+	copy(unsafe.Slice((*byte)(to), count), unsafe.Slice((*byte)(from), count))
+}
+
+// variantsMax is how many lists of fields and messages a program counter may have before its further records bring
+// their keys and messages along: a message that is made anew for every call must not fill the table.
+const variantsMax = 16
+
+// register makes the site of a call. Its fields are plain, or mark groups.
+func (c *core) register(pc uintptr, context *fieldContext, level wire.Level, message string, fields []Field) *site {
+	table := c.sites
+	table.lock.Lock()
+	defer table.lock.Unlock()
+	key := pc ^ context.seed
+	variants := 0
+	for site := table.find(key); site != nil; site = site.next.Load() {
+		if variants++; site.dynamic && site.level == level {
+			return site
+		}
+		if _, ok := site.match(level, message, fields); ok && !site.dynamic {
+			return site
+		}
+	}
+	made := &site{key: key, context: context, level: level, count: -1}
+	made.dynamic = variants >= variantsMax || !fitsCallsite(message, fields, context)
+	described := c.describe(pc, level)
+	if !made.dynamic {
+		made.message = message
+		described.Message = escapeTemplate(message)
+		described.Fields = append(described.Fields, context.fields...)
+		made.take(fields, context, &described)
+		made.count = len(fields)
+	}
+	described.Dynamic = made.dynamic
+	if !c.enter(made, described) {
+		return nil
+	}
+	table.add(made)
+	return made
+}
+
+// take notes the fields of a call, with the names that groups give them.
+func (s *site) take(fields []Field, context *fieldContext, described *wire.Callsite) {
+	s.head = wire.HeaderBytes + uint64(len(context.values))
+	prefix := context.prefix
+	var prefixes []string
+	for _, field := range fields {
+		entry := known{key: field.key, kind: field.kind, bytes: uint8(field.kind.FixedBytes())}
+		switch {
+		case field.kind == kindOpen:
+			prefixes = append(prefixes, prefix)
+			prefix += field.key + "."
+			entry.bytes = 0
+		case field.kind == kindClose:
+			prefix, prefixes = prefixes[len(prefixes)-1], prefixes[:len(prefixes)-1]
+			entry.bytes = 0
+		default:
+			if field.kind.HasLength() {
+				entry.bytes = textual
+				s.head += 4
+			} else {
+				s.head += uint64(entry.bytes)
+			}
+			described.Fields = append(described.Fields, wire.Field{Name: cleanName(prefix + field.key), Kind: field.kind})
+		}
+		s.fields = append(s.fields, entry)
+	}
+}
+
+// enter registers a site with the session; nil without a session, and where the table is full.
+func (c *core) enter(made *site, described wire.Callsite) bool {
+	bytes, err := described.Encode(nil)
+	if err != nil {
+		c.notice("a callsite at %s:%d cannot be registered: %v", described.File, described.Line, err)
+		return false
+	}
+	base := c.filter.Load().base(&described)
+	entry, err := c.session.Register(bytes, base)
+	if err != nil {
+		return false
+	}
+	made.entry, made.encoded = entry, described
+	made.shape = describedFor(&described)
+	if err := c.session.Settle(entry, made.shape); err != nil {
+		c.notice("the rules of live control cannot be read: %v", err)
+	}
+	return true
+}
+
+func describedFor(callsite *wire.Callsite) *ring.Described {
+	described := &ring.Described{
+		Level: uint8(callsite.Level), Dynamic: callsite.Dynamic, File: callsite.File, Line: callsite.Line,
+		Module: callsite.Module, Target: callsite.Target,
+	}
+	for _, field := range callsite.Fields {
+		described.Fields = append(described.Fields, field.Name)
+	}
+	return described
+}
+
+// describe says where a program counter is.
+func (c *core) describe(pc uintptr, level wire.Level) wire.Callsite {
+	callsite := wire.Callsite{Level: level}
+	if pc == 0 {
+		return callsite
+	}
+	frame, _ := runtime.CallersFrames([]uintptr{pc}).Next()
+	callsite.File = cleanName(shortFile(frame.File))
+	callsite.Line = uint32(frame.Line)
+	callsite.Module = cleanName(packageOf(frame.Function))
+	return callsite
+}
+
+// shortFile is the last two parts of a path: file names repeat, and a build's directories say nothing to a reader.
+func shortFile(path string) string {
+	if last := strings.LastIndexByte(path, '/'); last > 0 {
+		if before := strings.LastIndexByte(path[:last], '/'); before >= 0 {
+			return path[before+1:]
+		}
+	}
+	return path
+}
+
+// packageOf is the package of a function's name, such as example.com/shop/net.(*Conn).Read.
+func packageOf(function string) string {
+	slash := strings.LastIndexByte(function, '/')
+	if dot := strings.IndexByte(function[slash+1:], '.'); dot >= 0 {
+		return function[:slash+1+dot]
+	}
+	return function
+}
+
+// cleanName is a text that fits where the format wants a name.
+func cleanName(name string) string {
+	return ring.CutText(strings.ToValidUTF8(name, "\ufffd"), wire.NameBytesMax)
+}
+
+// escapeTemplate is a message that is shown as it is: braces would be placeholders.
+func escapeTemplate(message string) string {
+	message = strings.ToValidUTF8(message, "\ufffd")
+	if !strings.ContainsAny(message, "{}") {
+		return message
+	}
+	return strings.NewReplacer("{", "{{", "}", "}}").Replace(message)
+}
+
+// fitsCallsite says whether a callsite can describe a call, which the limits of the format decide.
+func fitsCallsite(message string, fields []Field, context *fieldContext) bool {
+	if len(escapeTemplate(message)) > wire.MessageBytesMax || len(fields)+len(context.fields) > wire.FieldsMax {
+		return false
+	}
+	bytes := 8 + 8 + 3*wire.NameBytesMax + wire.MessageBytesMax
+	for _, field := range context.fields {
+		bytes += 4 + len(field.Name)
+	}
+	for _, field := range fields {
+		bytes += 4 + min(len(field.key)+len(context.prefix)+256, wire.NameBytesMax)
+	}
+	return bytes <= wire.CallsiteBytesMax
+}

@@ -1,0 +1,200 @@
+package logdrive
+
+import (
+	gocontext "context"
+	"log/slog"
+
+	"github.com/logdrive/logdrive/clients/go/internal/wire"
+)
+
+// HandlerOptions say what a [Handler] does besides writing.
+type HandlerOptions struct {
+	// ReplaceAttr is as in [slog.HandlerOptions]: it is asked for each attribute that is no group, with the groups that
+	// it lies in, and for the record's level and message. Time and source are the ring's own, and it is not asked for
+	// them. It runs in the caller's goroutine, once for each record.
+	ReplaceAttr func(groups []string, a slog.Attr) slog.Attr
+	// FromContext gives further attributes for the context of a call, such as the number of its request. They stand in
+	// front of those of the record.
+	FromContext func(ctx gocontext.Context) []slog.Attr
+}
+
+// Handler is a [slog.Handler] that writes attributes into the ring as they are. Levels between those of package slog
+// count as the next one below; from 12 on as fatal, and below -4 as trace.
+//
+// The time of a record is that of the ring's clock; it is taken some nanoseconds after the one that package slog takes.
+type Handler struct {
+	logger  *Logger
+	options HandlerOptions
+	groups  []string
+}
+
+var _ slog.Handler = (*Handler)(nil)
+
+// NewHandler is a handler of a logger's records, with the logger's fields.
+func NewHandler(logger *Logger, options *HandlerOptions) *Handler {
+	handler := &Handler{logger: logger}
+	if options != nil {
+		handler.options = *options
+	}
+	return handler
+}
+
+// Slog is a [slog.Logger] that writes with this logger.
+func (l *Logger) Slog() *slog.Logger { return slog.New(NewHandler(l, nil)) }
+
+// levelOf is our level for one of package slog.
+func levelOf(level slog.Level) wire.Level {
+	switch {
+	case level < slog.LevelDebug:
+		return wire.LevelTrace
+	case level < slog.LevelInfo:
+		return wire.LevelDebug
+	case level < slog.LevelWarn:
+		return wire.LevelInfo
+	case level < slog.LevelError:
+		return wire.LevelWarn
+	case level < slog.LevelError+4:
+		return wire.LevelError
+	}
+	return wire.LevelFatal
+}
+
+// Enabled says whether records of a level may be written somewhere; single callsites know better.
+func (h *Handler) Enabled(_ gocontext.Context, level slog.Level) bool {
+	return h.logger.core.enabled(Level(levelOf(level)))
+}
+
+// Handle writes a record. It returns no error: what cannot be kept is counted.
+func (h *Handler) Handle(ctx gocontext.Context, record slog.Record) error {
+	made := scratches.Get().(*scratch)
+	defer made.free()
+	message, level := record.Message, levelOf(record.Level)
+	if h.options.FromContext != nil {
+		for _, attr := range h.options.FromContext(ctx) {
+			h.add(made, h.groups, attr)
+		}
+	}
+	if h.options.ReplaceAttr != nil {
+		message, level = h.replaceOwn(message, record.Level)
+	}
+	if record.Time.IsZero() {
+		// The record has no time of its own; the line shows that of the ring.
+		made.fields = append(made.fields, Field{key: slog.TimeKey, kind: wire.None})
+	}
+	record.Attrs(func(attr slog.Attr) bool {
+		h.add(made, h.groups, attr)
+		return true
+	})
+	h.logger.logAt(record.PC, level, message, made.fields)
+	return nil
+}
+
+// replaceOwn asks for the record's own attributes.
+func (h *Handler) replaceOwn(message string, level slog.Level) (string, wire.Level) {
+	replaced := h.options.ReplaceAttr(nil, slog.Any(slog.LevelKey, level))
+	if other, ok := replaced.Value.Resolve().Any().(slog.Level); ok {
+		level = other
+	}
+	replaced = h.options.ReplaceAttr(nil, slog.String(slog.MessageKey, message))
+	if replaced.Key == "" {
+		return "", levelOf(level)
+	}
+	return replaced.Value.Resolve().String(), levelOf(level)
+}
+
+// add appends an attribute as fields. What is empty is left out, as package slog wants it.
+func (h *Handler) add(to *scratch, groups []string, attr slog.Attr) {
+	value := attr.Value
+	if value.Kind() == slog.KindLogValuer {
+		value = value.Resolve()
+	}
+	if value.Kind() == slog.KindGroup {
+		h.addGroup(to, groups, attr.Key, value.Group())
+		return
+	}
+	if h.options.ReplaceAttr != nil {
+		replaced := h.options.ReplaceAttr(groups, slog.Attr{Key: attr.Key, Value: value})
+		attr.Key, value = replaced.Key, replaced.Value.Resolve()
+		if value.Kind() == slog.KindGroup {
+			h.addGroup(to, groups, attr.Key, value.Group())
+			return
+		}
+	}
+	if field, ok := fieldOf(attr.Key, value); ok {
+		to.fields = append(to.fields, field)
+	}
+}
+
+// fieldOf is an attribute as a field; false for one that is empty.
+func fieldOf(key string, value slog.Value) (Field, bool) {
+	switch value.Kind() {
+	case slog.KindString:
+		return String(key, value.String()), true
+	case slog.KindInt64:
+		return Int64(key, value.Int64()), true
+	case slog.KindUint64:
+		return Uint64(key, value.Uint64()), true
+	case slog.KindFloat64:
+		return Float64(key, value.Float64()), true
+	case slog.KindBool:
+		return Bool(key, value.Bool()), true
+	case slog.KindDuration:
+		return Duration(key, value.Duration()), true
+	case slog.KindTime:
+		return Time(key, value.Time()), true
+	}
+	held := value.Any()
+	if key == "" && held == nil {
+		return Field{}, false
+	}
+	return Any(key, held), true
+}
+
+// addGroup appends the attributes of a group; one without a name lends its attributes to what it lies in.
+func (h *Handler) addGroup(to *scratch, groups []string, key string, attrs []slog.Attr) {
+	if key == "" {
+		for _, attr := range attrs {
+			h.add(to, groups, attr)
+		}
+		return
+	}
+	if h.options.ReplaceAttr != nil {
+		groups = append(groups[:len(groups):len(groups)], key)
+	}
+	before := len(to.fields)
+	to.fields = append(to.fields, open(key))
+	for _, attr := range attrs {
+		h.add(to, groups, attr)
+	}
+	if len(to.fields) == before+1 {
+		to.fields = to.fields[:before]
+		return
+	}
+	to.fields = append(to.fields, closing)
+}
+
+// WithAttrs is a handler whose records bear these attributes, too. Their values are made ready now.
+func (h *Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	scratch := scratches.Get().(*scratch)
+	defer scratch.free()
+	for _, attr := range attrs {
+		h.add(scratch, h.groups, attr)
+	}
+	if len(scratch.fields) == 0 {
+		return h
+	}
+	made := *h
+	made.logger = h.logger.With(scratch.fields...)
+	return &made
+}
+
+// WithGroup is a handler whose further attributes lie in a group.
+func (h *Handler) WithGroup(name string) slog.Handler {
+	if name == "" {
+		return h
+	}
+	made := *h
+	made.groups = append(h.groups[:len(h.groups):len(h.groups)], name)
+	made.logger = h.logger.WithGroup(name)
+	return &made
+}

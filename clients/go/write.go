@@ -1,0 +1,324 @@
+package logdrive
+
+import (
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/logdrive/logdrive/clients/go/internal/ring"
+	"github.com/logdrive/logdrive/clients/go/internal/wire"
+)
+
+// log is the way of a record whose place was told by callerPC.
+func (l *Logger) log(pc uintptr, level wire.Level, message string, fields []Field) bool {
+	if !pcIsKnown {
+		pc = walkPC(4)
+	}
+	return l.logAt(pc, level, message, fields)
+}
+
+// logAt is the way of every record: find the callsite, look whether it is on, write.
+func (l *Logger) logAt(pc uintptr, level wire.Level, message string, fields []Field) bool {
+	c := l.core
+	for site := c.sites.find(pc ^ l.context.seed); site != nil; site = site.next.Load() {
+		if length, ok := site.match(level, message, fields); ok {
+			switch site.entry.Control.Word() {
+			case ring.Off:
+				return false
+			case ring.On:
+				return c.write(site, l.context, (length+7)&^7, fields)
+			}
+			return l.logSampled(site, (length+7)&^7, fields)
+		}
+	}
+	return l.logSlow(pc, level, message, fields)
+}
+
+// write puts a record of a site that is on into the ring of this P.
+func (c *core) write(site *site, context *fieldContext, length uint64, fields []Field) bool {
+	shard := ring.Pin()
+	producer := c.session.Shard(shard)
+	if producer == nil || !producer.Fits(length) {
+		ring.Unpin(shard)
+		return c.writeSlow(site, context, length, fields)
+	}
+	c.fill(producer, site, context, length, fields)
+	ring.Unpin(shard)
+	return true
+}
+
+// fill writes and commits a record that has been admitted.
+func (c *core) fill(producer *ring.Producer, site *site, context *fieldContext, length uint64, fields []Field) {
+	at := producer.Space()
+	*(*uint64)(at) = length | uint64(site.entry.ID)<<32
+	*(*uint64)(unsafe.Add(at, 8)) = c.ticks()
+	if length > wire.HeaderBytes {
+		// The padding; the values go over it.
+		*(*uint64)(unsafe.Add(at, length-8)) = 0
+	}
+	at = unsafe.Add(at, wire.HeaderBytes)
+	if bytes := len(context.values); bytes != 0 {
+		copy(unsafe.Slice((*byte)(at), bytes), context.values)
+		at = unsafe.Add(at, bytes)
+	}
+	site.put(at, fields)
+	producer.Commit(length)
+}
+
+// ticks is the time of a record.
+func (c *core) ticks() uint64 {
+	if c.coarse != nil {
+		return atomic.LoadUint64(c.coarse)
+	}
+	return ring.Ticks()
+}
+
+// writeSlow is the way of a record whose ring does not exist yet, is full, or has drops to tell.
+func (c *core) writeSlow(site *site, context *fieldContext, length uint64, fields []Field) bool {
+	if length > uint64(c.recordMax) {
+		return c.writeCut(site, context, fields)
+	}
+	admitted := c.admit(site, length, func(producer *ring.Producer) {
+		c.fill(producer, site, context, length, fields)
+	})
+	return admitted
+}
+
+// admit gets room for a record and has it filled.
+func (c *core) admit(site *site, length uint64, fill func(*ring.Producer)) bool {
+	urgent := site.level.IsUrgent()
+	parked, told := false, false
+	for {
+		shard := ring.Pin()
+		producer := c.session.Shard(shard)
+		if producer == nil {
+			ring.Unpin(shard)
+			if err := c.session.Attach(shard); err != nil {
+				c.session.CountDrop(ring.DropNoRing)
+				site.entry.Counts.AddDropped(1)
+				return false
+			}
+			continue
+		}
+		admission := ring.Granted
+		if !producer.Fits(length) {
+			policy := c.policy
+			if c.given.Load() && policy != ring.PolicyDrop {
+				// Nobody drains any more, so nobody would ever make room.
+				policy = ring.PolicyDrop
+			}
+			admission = producer.Admit(length, urgent, policy, parked)
+			if admission == ring.GapDue && told {
+				// What found no room is told later; the record goes before it.
+				admission = ring.Granted
+			}
+		}
+		switch admission {
+		case ring.Granted:
+			fill(producer)
+			ring.Unpin(shard)
+			return true
+		case ring.GapDue:
+			producer.WriteGaps(wire.GapValues, c.ticks)
+			ring.Unpin(shard)
+			told = true
+			continue
+		case ring.Dropped:
+			ring.Unpin(shard)
+			site.entry.Counts.AddDropped(1)
+			return false
+		}
+		full := producer.Ring()
+		ring.Unpin(shard)
+		most := ring.WaitMax
+		if c.policy == ring.PolicyBlock {
+			most = ring.BlockRecheck
+		}
+		full.Park(length, urgent, most, c.session.Bell())
+		parked = true
+	}
+}
+
+// logSlow is the way of a call whose callsite is not known, or whose fields have to be made first.
+func (l *Logger) logSlow(pc uintptr, level wire.Level, message string, fields []Field) bool {
+	c := l.core
+	switch c.state.Load() {
+	case stateText:
+		return c.text.write(l, pc, level, message, fields)
+	case stateClosed:
+		c.late.Add(1)
+		return false
+	}
+	if !arePlain(fields) {
+		if c.isOff(pc, l.context, level, message) {
+			return false
+		}
+		scratch := scratches.Get().(*scratch)
+		defer scratch.free()
+		return l.logAt(pc, level, message, scratch.resolve(fields))
+	}
+	site := c.register(pc, l.context, level, message, fields)
+	if site == nil {
+		c.session.CountDrop(ring.DropNoCallsite)
+		return false
+	}
+	switch {
+	case site.dynamic:
+		return l.logDynamic(site, message, fields)
+	case site.entry.Control.Word() == ring.Off:
+		return false
+	}
+	length, _ := site.match(level, message, fields)
+	if site.entry.Control.Word() == ring.On {
+		return c.write(site, l.context, (length+7)&^7, fields)
+	}
+	return l.logSampled(site, (length+7)&^7, fields)
+}
+
+// isOff says whether a callsite is known to be off, so that nothing has to be made for its records.
+func (c *core) isOff(pc uintptr, context *fieldContext, level wire.Level, message string) bool {
+	for site := c.sites.find(pc ^ context.seed); site != nil; site = site.next.Load() {
+		if site.level == level && site.message == message && site.entry.Control.Word() == ring.Off {
+			return true
+		}
+	}
+	return false
+}
+
+// logDynamic writes a record that brings its message and its keys along.
+func (l *Logger) logDynamic(site *site, message string, fields []Field) bool {
+	c := l.core
+	switch word := site.entry.Control.Word(); word {
+	case ring.Off:
+		return false
+	case ring.On:
+	default:
+		if !c.passes(site, word, fields) {
+			return false
+		}
+	}
+	scratch := scratches.Get().(*scratch)
+	defer scratch.free()
+	most := c.recordMax - wire.HeaderBytes
+	values, cut := appendDynamic(scratch.text[:0], l.context, message, fields, most)
+	scratch.text = values
+	length := uint64(wire.HeaderBytes+len(values)+7) &^ 7
+	return c.admit(site, length, func(producer *ring.Producer) {
+		if cut {
+			producer.Ring().CountCut()
+		}
+		at := producer.Space()
+		*(*uint64)(at) = length | uint64(site.entry.ID)<<32
+		*(*uint64)(unsafe.Add(at, 8)) = c.ticks()
+		if length > wire.HeaderBytes {
+			*(*uint64)(unsafe.Add(at, length-8)) = 0
+		}
+		copy(unsafe.Slice((*byte)(unsafe.Add(at, wire.HeaderBytes)), len(values)), values)
+		producer.Commit(length)
+	})
+}
+
+// appendDynamic makes the values of a dynamic record of at most so many bytes; whether something was cut.
+func appendDynamic(to []byte, context *fieldContext, message string, fields []Field, most int) ([]byte, bool) {
+	cut := false
+	if len(message) > most/2 {
+		message, cut = cutMarked(message, most/2), true
+	}
+	named := wire.Named{Index: wire.InlineKey, Value: wire.Value{Kind: wire.Message, Present: true, Bytes: []byte(message)}}
+	to = named.Encode(to)
+	add := func(key string, value wire.Value) {
+		if !value.Kind.HasLength() && value.Kind.FixedBytes() == 0 && value.Kind != wire.None {
+			return
+		}
+		key = cleanName(key)
+		head := 4 + len(key) + 4
+		if room := most - len(to) - head; room < len(value.Bytes) {
+			cut = true
+			if !value.Kind.HasLength() || room < 4 {
+				return
+			}
+			value.Bytes = []byte(cutMarked(string(value.Bytes), room))
+		}
+		named := wire.Named{Index: wire.InlineKey, Key: key, Value: value}
+		to = named.Encode(to)
+	}
+	cursor := wire.NewCursor(context.values)
+	for _, field := range context.fields {
+		value, err := wire.DecodeValue(field.Kind, cursor)
+		if err != nil {
+			break
+		}
+		add(field.Name, value)
+	}
+	prefix := context.prefix
+	var prefixes []string
+	for at := range fields {
+		switch field := &fields[at]; field.kind {
+		case kindOpen:
+			prefixes = append(prefixes, prefix)
+			prefix += field.key + "."
+		case kindClose:
+			prefix, prefixes = prefixes[len(prefixes)-1], prefixes[:len(prefixes)-1]
+		default:
+			add(prefix+field.key, field.value())
+		}
+	}
+	return to, cut
+}
+
+// cutMarked is the front of a text, with a mark that there was more.
+func cutMarked(text string, most int) string {
+	const mark = "…"
+	if len(text) <= most {
+		return text
+	}
+	return ring.CutText(text, max(0, most-len(mark))) + mark
+}
+
+// writeCut writes a record that is too long, with its longest texts cut.
+func (c *core) writeCut(site *site, context *fieldContext, fields []Field) bool {
+	fixed := int(site.head)
+	texts, longest := 0, 0
+	for at := range fields {
+		if site.fields[at].bytes == textual {
+			texts++
+			longest = max(longest, int(fields[at].num))
+		}
+	}
+	room := c.recordMax - fixed - 8
+	if texts == 0 || room < 0 {
+		return c.admit(site, uint64(fixed+7)&^7, func(*ring.Producer) {})
+	}
+	// The largest bound under which all texts fit, found by halving.
+	low, high := 0, longest
+	for low < high {
+		middle := (low + high + 1) / 2
+		sum := 0
+		for at := range fields {
+			if site.fields[at].bytes == textual {
+				sum += min(int(fields[at].num), middle)
+			}
+		}
+		if sum <= room {
+			low = middle
+		} else {
+			high = middle - 1
+		}
+	}
+	cut := append([]Field(nil), fields...)
+	length := site.head
+	for at := range cut {
+		if site.fields[at].bytes != textual {
+			continue
+		}
+		if int(cut[at].num) > low {
+			text := cutMarked(cut[at].text(), low)
+			cut[at] = Field{key: cut[at].key, kind: cut[at].kind, num: uint64(len(text)), ptr: unsafe.Pointer(unsafe.StringData(text))}
+		}
+		length += cut[at].num
+	}
+	length = (length + 7) &^ 7
+	return c.admit(site, length, func(producer *ring.Producer) {
+		producer.Ring().CountCut()
+		c.fill(producer, site, context, length, cut)
+	})
+}

@@ -1,0 +1,209 @@
+package logdrive
+
+import (
+	"bytes"
+	"fmt"
+	"sync"
+
+	"github.com/logdrive/logdrive/clients/go/internal/wire"
+)
+
+// Writer is an [io.Writer] that makes a record of each line: for the package log, and for anything that prints lines.
+// It is safe for use by many goroutines.
+type Writer struct {
+	logger *Logger
+	level  Level
+	lock   sync.Mutex
+	// partial is the front of a line whose end has not been written.
+	partial []byte
+}
+
+// lineBytesMax is how long a line may become before it is taken for one without its end.
+const lineBytesMax = wire.RecordBytesMax
+
+// Writer makes records of lines. A line that names a level, such as "[WARN] disk is slow" or "level=error", has it;
+// others have the given one.
+//
+//	log.SetFlags(0)
+//	log.SetOutput(logger.Writer(logdrive.LevelInfo))
+func (l *Logger) Writer(level Level) *Writer {
+	return &Writer{logger: l, level: min(level, LevelFatal)}
+}
+
+// Write takes lines. The front of a line is kept until its end comes. It never fails: what cannot be kept is counted.
+func (w *Writer) Write(text []byte) (int, error) {
+	written := len(text)
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	for len(text) > 0 {
+		end := bytes.IndexByte(text, '\n')
+		if end < 0 {
+			w.partial = append(w.partial, text...)
+			if len(w.partial) >= lineBytesMax {
+				w.line(w.partial)
+				w.partial = w.partial[:0]
+			}
+			break
+		}
+		line := text[:end]
+		if len(w.partial) > 0 {
+			w.partial = append(w.partial, line...)
+			line = w.partial
+		}
+		w.line(line)
+		w.partial = w.partial[:0]
+		text = text[end+1:]
+	}
+	return written, nil
+}
+
+// Close makes a record of a line whose end never came.
+func (w *Writer) Close() error {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	if len(w.partial) > 0 {
+		w.line(w.partial)
+		w.partial = w.partial[:0]
+	}
+	return nil
+}
+
+func (w *Writer) line(line []byte) {
+	line = bytes.TrimSuffix(line, []byte{'\r'})
+	if len(line) == 0 {
+		return
+	}
+	level := w.level
+	if named, ok := lineLevel(line); ok {
+		level = named
+	}
+	field := Bytes("", line)
+	field.kind = wire.Str
+	fields := [1]Field{field}
+	w.logger.logLine(level, fields[:])
+}
+
+// lineKey is where the callsites of lines are found: no program counter is so small.
+const lineKey = 1
+
+// lineMessage stands for the message of lines in the table of sites. The session knows it as a template.
+const lineMessage = "\x00line"
+
+// logLine writes a line as the message of a record, which is its only field.
+func (l *Logger) logLine(level Level, fields []Field) {
+	c := l.core
+	if c.state.Load() == stateText {
+		c.text.write(l, 0, wire.Level(level), fields[0].text(), nil)
+		return
+	}
+	for site := c.sites.find(lineKey ^ l.context.seed); site != nil; site = site.next.Load() {
+		if _, ok := site.match(wire.Level(level), lineMessage, fields); ok {
+			l.logAt(lineKey, wire.Level(level), lineMessage, fields)
+			return
+		}
+	}
+	if c.state.Load() == stateClosed {
+		c.late.Add(1)
+		return
+	}
+	if c.registerLine(l.context, wire.Level(level)) {
+		l.logAt(lineKey, wire.Level(level), lineMessage, fields)
+	}
+}
+
+func (c *core) registerLine(context *fieldContext, level wire.Level) bool {
+	table := c.sites
+	table.lock.Lock()
+	defer table.lock.Unlock()
+	key := lineKey ^ context.seed
+	for site := table.find(key); site != nil; site = site.next.Load() {
+		if site.level == level && site.message == lineMessage {
+			return true
+		}
+	}
+	made := &site{key: key, context: context, level: level, message: lineMessage, count: 1}
+	made.fields = []known{{kind: wire.Str, bytes: textual}}
+	made.head = wire.HeaderBytes + uint64(len(context.values)) + 4
+	described := wire.Callsite{Level: level, Message: fmt.Sprintf("{%d}", len(context.fields))}
+	described.Fields = append(append(described.Fields, context.fields...), wire.Field{Kind: wire.Str, Argument: true})
+	if !c.enter(made, described) {
+		c.session.CountDrop(0)
+		return false
+	}
+	table.add(made)
+	return true
+}
+
+// lineWords is how many words of a line are looked at for a level: a date, a time, a place, and the level.
+const lineWords = 6
+
+// lineLevel finds the level that a line names near its front: in capitals, in brackets, before a colon, or after
+// "level=".
+func lineLevel(line []byte) (Level, bool) {
+	line = line[:min(len(line), 96)]
+	words := 0
+	for at := 0; at < len(line) && words < lineWords; {
+		if !isLetter(line[at]) {
+			at++
+			continue
+		}
+		start := at
+		for at < len(line) && isLetter(line[at]) {
+			at++
+		}
+		words++
+		level, ok := wordLevel(line[start:at])
+		if ok && (isCapital(line[start:at]) || stands(line, start, at)) {
+			return level, true
+		}
+	}
+	return 0, false
+}
+
+// stands says whether a word between these places can be nothing but a level.
+func stands(line []byte, start, end int) bool {
+	before, after := byte(' '), byte(' ')
+	if start > 0 {
+		before = line[start-1]
+	}
+	if end < len(line) {
+		after = line[end]
+	}
+	return before == '[' || before == '<' || before == '=' || before == '"' && after == '"' || after == ']' || after == ':'
+}
+
+func isLetter(b byte) bool { return b|0x20 >= 'a' && b|0x20 <= 'z' }
+
+func isCapital(word []byte) bool {
+	for _, b := range word {
+		if b >= 'a' {
+			return false
+		}
+	}
+	return true
+}
+
+func wordLevel(word []byte) (Level, bool) {
+	if len(word) < 3 || len(word) > 9 {
+		return 0, false
+	}
+	var lower [9]byte
+	for at, b := range word {
+		lower[at] = b | 0x20
+	}
+	switch string(lower[:len(word)]) {
+	case "trace", "trc":
+		return LevelTrace, true
+	case "debug", "dbg":
+		return LevelDebug, true
+	case "info", "inf", "notice":
+		return LevelInfo, true
+	case "warn", "warning", "wrn":
+		return LevelWarn, true
+	case "error", "err":
+		return LevelError, true
+	case "fatal", "critical", "crit", "panic", "emergency", "alert":
+		return LevelFatal, true
+	}
+	return 0, false
+}

@@ -1,0 +1,125 @@
+//! What tools and processes ask the agent for, and the answers.
+
+use super::{Agent, describe};
+use crate::config::Process;
+use crate::server::{Asker, Request};
+use crate::waits::{Dumped, Who};
+use logdrive_backend::{SinkOptions, sinks_to_text};
+use logdrive_ring::{Peer, SharedSession};
+use logdrive_wire::agent::{Refused, RefusedCode};
+use std::sync::Arc;
+use std::time::Instant;
+
+impl Agent {
+    /// Answers a tool, now or when it is done.
+    pub(super) fn answer_request(&mut self, asker: Asker, peer: Peer, request: &Request) {
+        let now = Instant::now();
+        match request {
+            Request::Stats => {
+                let text = describe(&self.backend.stats(), &self.server);
+                self.server.answer(asker, &text, now);
+            }
+            Request::Reload => self.reloads.push_back(asker),
+            Request::Dump { app, span_ns } => {
+                let sessions = self.server.sessions_of(peer, app);
+                if sessions.is_empty() {
+                    let why = unknown(format!("no process of {app} has a session here"));
+                    return self.server.refuse(asker, why, now);
+                }
+                self.dump(asker, &sessions, *span_ns);
+            }
+            Request::DumpSession { session, span_ns } => match self.server.session(*session) {
+                Some(found) => self.dump(asker, &[Arc::clone(found)], *span_ns),
+                None => self.server.refuse(asker, gone(*session), now),
+            },
+            Request::Files { session, written } => self.tell_files(asker, *session, *written),
+        }
+    }
+
+    fn dump(&mut self, asker: Asker, sessions: &[Arc<SharedSession>], span_ns: u64) {
+        let mut sinks = 0;
+        let mut of = Vec::new();
+        for session in sessions {
+            sinks |= self.sinks_of(session);
+            of.push(Dumped::start(&self.backend, session, span_ns));
+        }
+        self.waits
+            .add(Who::Dump { asker, of }, sinks, None, false, Instant::now());
+    }
+
+    fn tell_files(&mut self, asker: Asker, session: u64, written: bool) {
+        let now = Instant::now();
+        let Some(found) = self.server.session(session).map(Arc::clone) else {
+            return self.server.refuse(asker, gone(session), now);
+        };
+        let text = sinks_to_text(&self.sink_options_of(&found));
+        if !written {
+            return self.server.answer(asker, &text, now);
+        }
+        let sinks = self.sinks_of(&found);
+        self.waits
+            .add(Who::Files { asker, text }, sinks, None, false, now);
+    }
+
+    /// The sinks that records of a process may go to, as bits.
+    pub(super) fn sinks_of(&self, session: &SharedSession) -> u32 {
+        let (routes, process) = (self.routes.lock(), process_of(session));
+        routes.bits(&process, routes.places_of(&process))
+    }
+
+    /// The same; none for a session that is gone.
+    pub(super) fn sinks_of_number(&self, session: u64) -> u32 {
+        let session = self.server.session(session);
+        session.map_or(0, |session| self.sinks_of(session))
+    }
+
+    fn sink_options_of(&self, session: &SharedSession) -> Vec<SinkOptions> {
+        let process = process_of(session);
+        let sinks = self.routes.lock();
+        let places = sinks.places_of(&process).into_iter();
+        places
+            .filter_map(|place| Some(sinks.config.sinks.get(place)?.options_for(&process)))
+            .collect()
+    }
+
+    /// A tool that wants the configuration to be read again. The owner does it, and [answers](Agent::answer_reload).
+    pub fn take_reload(&mut self) -> Option<Asker> {
+        self.reloads.pop_front()
+    }
+
+    /// Tells a tool what came of its wish: what the agent says to it, or why the configuration stays as it was.
+    pub fn answer_reload(&mut self, asker: Asker, said: Result<&str, &str>) {
+        let now = Instant::now();
+        match said {
+            Ok(text) => self.server.answer(asker, text, now),
+            Err(reason) => {
+                let why = Refused {
+                    code: RefusedCode::Message,
+                    reason: reason.to_owned(),
+                    advice: "`logdrive config check` tells what is wrong with the file".to_owned(),
+                };
+                self.server.refuse(asker, why, now);
+            }
+        }
+    }
+}
+
+fn process_of(session: &SharedSession) -> Process<'_> {
+    Process {
+        app: session.app(),
+        pid: session.peer().pid,
+        uid: session.peer().uid,
+    }
+}
+
+fn gone(session: u64) -> Refused {
+    unknown(format!("there is no session {session} any more"))
+}
+
+fn unknown(reason: String) -> Refused {
+    Refused {
+        code: RefusedCode::UnknownSession,
+        reason,
+        advice: "`logdrive ps` lists the sessions there are".to_owned(),
+    }
+}

@@ -1,0 +1,448 @@
+//! The private agent of one command: programs that log with Logdrive find it in their environment, and their records go
+//! into the log of the command, merged with what it prints.
+//!
+//! It is the same server as the agent's, in a thread of its own, and the same drain. Its socket lies in a directory
+//! beside the sessions of the run directory, which nobody else may enter; it goes with the command.
+
+use super::limits::SETTLING_TURN_MS;
+use crate::capture::stream::{Patience, ring};
+use crate::config::Limits;
+use crate::error::AgentError;
+use crate::limits::{TURN_MS, WAIT_TURN_MS};
+use crate::place::PlaceLock;
+use crate::server::{Asker, Event, Request, Server, ServerOptions, refused};
+use crate::waits::{Dumped, Waits, Who};
+use logdrive_backend::{Backend, BackendError, BackendOptions};
+use logdrive_ring::channel::Channel;
+use logdrive_ring::{Peer, SharedSession};
+use logdrive_wire::Level;
+use logdrive_wire::agent::RefusedCode;
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// What the directories of private agents are called: `run-4711.agent`.
+const PLACE: (&str, &str) = ("run-", ".agent");
+
+/// The bits of all sinks.
+const ALL: u32 = u32::MAX;
+
+/// The socket in such a directory.
+const SOCKET: &str = "agent.sock";
+
+/// Bytes of a path that a socket may have; with one for its end.
+const SOCKET_PATH_BYTES_MAX: usize = 107;
+
+/// An agent for one command.
+#[derive(Debug)]
+pub(super) struct Private {
+    backend: Arc<Backend>,
+    shared: Arc<Shared>,
+    socket: PathBuf,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the thread of the agent and that of the command tell each other.
+#[derive(Debug, Default)]
+struct Shared {
+    /// The agent is to end.
+    stop: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The command has ended: how long its sessions are waited for, and who wants to know that it is over.
+    ending: Option<Ending>,
+    /// All sessions have ended since, or nobody waits for them any longer.
+    is_over: bool,
+}
+
+#[derive(Debug)]
+struct Ending {
+    since: Instant,
+    patience: Patience,
+    bell: Arc<OwnedFd>,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Private {
+    /// Starts the drain, and the agent beside it. Records of processes below the level are left out.
+    pub(super) fn start(options: &BackendOptions, min_level: Level) -> Result<Self, BackendError> {
+        let route = move |_: &_, callsite: &logdrive_wire::Callsite| {
+            if callsite.level >= min_level { u32::MAX } else { 0 }
+        };
+        let backend = Arc::new(Backend::start_hub(options, route)?);
+        let shared = Arc::new(Shared::default());
+        let mut private = Self {
+            socket: PathBuf::new(),
+            thread: None,
+            shared: Arc::clone(&shared),
+            backend: Arc::clone(&backend),
+        };
+        // Without an agent the command runs as well; its programs write their logs themselves, as they do elsewhere.
+        match open_server(&backend) {
+            Ok((server, socket)) => {
+                let turns = Turns {
+                    server,
+                    backend,
+                    shared,
+                    waits: Waits::default(),
+                    committed: 0,
+                    moved_at: Instant::now(),
+                };
+                private.socket = socket;
+                private.thread = Some(
+                    std::thread::Builder::new()
+                        .name("logdrive-agent".to_owned())
+                        .spawn(move || turns.run())
+                        .map_err(|cause| BackendError::Thread {
+                            name: "logdrive-agent",
+                            cause,
+                        })?,
+                );
+            }
+            Err(error) => private.backend.notice(format!(
+                "programs that log with Logdrive write logs of their own: {error}"
+            )),
+        }
+        Ok(private)
+    }
+
+    /// The backend of the log.
+    pub(super) fn backend(&self) -> &Backend {
+        &self.backend
+    }
+
+    /// Where it listens; `None` where it could not be started.
+    pub(super) fn socket(&self) -> Option<&Path> {
+        self.thread.as_ref().map(|_| self.socket.as_path())
+    }
+
+    /// Whether all processes that had sessions are over, so far as anybody waits for them. To be asked once the command
+    /// has ended; the bell rings when it may have become true.
+    pub(super) fn is_settled(&self, patience: Patience, bell: &Arc<OwnedFd>) -> bool {
+        if self.thread.is_none() {
+            return true;
+        }
+        let mut state = self.shared.state();
+        if state.ending.is_none() {
+            state.ending = Some(Ending {
+                since: Instant::now(),
+                patience,
+                bell: Arc::clone(bell),
+            });
+            drop(state);
+            // The answer is that of a turn that ends after the question: a session of a process that has ended is known
+            // to it, or has ended.
+            self.wake();
+            return false;
+        }
+        state.is_over
+    }
+
+    /// Sessions are not waited for any longer.
+    pub(super) fn give_up(&self) {
+        self.shared.state().is_over = true;
+    }
+
+    /// Ends the agent, whose sessions have ended or are not waited for, and removes its place.
+    pub(super) fn end_server(&mut self) {
+        let Some(thread) = self.thread.take() else {
+            return;
+        };
+        // Relaxed: the thread looks again and again.
+        self.shared.stop.store(true, Ordering::Relaxed);
+        self.wake();
+        // That it has panicked, which it does not, would change nothing here.
+        let _ = thread.join();
+        if let Some(place) = self.socket.parent() {
+            // What cannot be removed now is by the next command in this run directory.
+            let _ = fs::remove_dir_all(place);
+        }
+    }
+
+    /// Ends the agent's wait for peers. Where it cannot be reached, its wait ends by itself in a tenth of a second.
+    fn wake(&self) {
+        drop(Channel::connect_to_agent(
+            &self.socket,
+            Duration::from_millis(TURN_MS),
+        ));
+    }
+}
+
+/// The sockets of private agents in a run directory, whether somebody listens there or not.
+pub fn private_sockets(run_dir: &Path) -> Vec<PathBuf> {
+    let sockets = places(run_dir).into_iter().map(|(path, _)| path.join(SOCKET));
+    let mut sockets: Vec<PathBuf> = sockets.filter(|socket| socket.exists()).collect();
+    sockets.sort();
+    sockets
+}
+
+/// The directories of private agents, each with the process that made it.
+fn places(run_dir: &Path) -> Vec<(PathBuf, i32)> {
+    let Ok(list) = fs::read_dir(run_dir) else {
+        return Vec::new();
+    };
+    let place = |path: PathBuf| {
+        let name = path.file_name()?.to_str()?;
+        let pid = name.strip_prefix(PLACE.0)?.strip_suffix(PLACE.1)?.parse().ok()?;
+        Some((path, pid))
+    };
+    list.filter_map(|entry| place(entry.ok()?.path())).collect()
+}
+
+/// Makes a place for the socket and listens there.
+fn open_server(backend: &Backend) -> Result<(Server, PathBuf), AgentError> {
+    let run_dir = backend.session().path().parent().unwrap_or(Path::new("."));
+    remove_stale(run_dir);
+    let place = make_place(run_dir)?;
+    let socket = place.join(SOCKET);
+    let opened = Server::open(ServerOptions {
+        socket: socket.clone(),
+        group: None,
+        mode: 0o600,
+        connections: 1024,
+        idle_timeout: Duration::from_secs(5),
+        journal: backend.journal(),
+        limits: Limits::default(),
+        levels: Vec::new(),
+        recorders: Vec::new(),
+    });
+    if opened.is_err() {
+        // Nothing is in it but what this call has made.
+        let _ = fs::remove_dir_all(&place);
+    }
+    Ok((opened?, socket))
+}
+
+/// In the run directory; where its path is too long for a socket, in the directory for temporary files.
+fn make_place(run_dir: &Path) -> Result<PathBuf, AgentError> {
+    let name = format!("{}{}{}", PLACE.0, std::process::id(), PLACE.1);
+    // The command may have another working directory by the time at which it connects.
+    let run_dir = fs::canonicalize(run_dir).map_err(|cause| AgentError::io("find", run_dir, cause))?;
+    let mut place = run_dir.join(&name);
+    if place.join(SOCKET).as_os_str().len() > SOCKET_PATH_BYTES_MAX {
+        place = std::env::temp_dir().join(format!("logdrive-{name}"));
+    }
+    let make = || DirBuilder::new().mode(0o700).create(&place);
+    let made = match make() {
+        // A process of the same number has left it, perhaps in another namespace: it is ours if it can be removed.
+        Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {
+            fs::remove_dir_all(&place).and_then(|()| make())
+        }
+        made => made,
+    };
+    made.map_err(|cause| AgentError::io("make the directory", &place, cause))?;
+    Ok(place)
+}
+
+/// Removes places whose process was killed.
+fn remove_stale(run_dir: &Path) {
+    for (path, pid) in places(run_dir) {
+        let is_dead = Pid::from_raw(pid).is_some_and(|pid| test_kill_process(pid) == Err(Errno::SRCH));
+        // In another namespace of processes it may live all the same: then it holds its lock.
+        if is_dead && PlaceLock::take(&path.join(SOCKET)).is_ok() {
+            let _ = fs::remove_dir_all(&path);
+        }
+    }
+}
+
+/// The thread of the agent.
+struct Turns {
+    server: Server,
+    backend: Arc<Backend>,
+    shared: Arc<Shared>,
+    waits: Waits,
+    /// Records that all sessions had committed at the last look, and when that number changed.
+    committed: u64,
+    moved_at: Instant,
+}
+
+impl Turns {
+    fn run(mut self) {
+        logdrive_ring::local::deny_thread();
+        logdrive_ring::signals::block_in_thread();
+        // Relaxed: looked at again and again.
+        while !self.shared.stop.load(Ordering::Relaxed) {
+            let timeout_ms = match (!self.waits.is_urgent(), self.shared.state().ending.is_some()) {
+                (false, _) => WAIT_TURN_MS,
+                (true, true) => SETTLING_TURN_MS,
+                (true, false) => TURN_MS,
+            };
+            for event in self
+                .server
+                .poll(Instant::now(), Duration::from_millis(timeout_ms))
+            {
+                self.act(event);
+            }
+            self.waits.answer(&self.backend, &mut self.server, Instant::now());
+            self.look_for_end();
+        }
+        self.tell_of_the_left();
+    }
+
+    fn act(&mut self, event: Event) {
+        let now = Instant::now();
+        match event {
+            Event::Joined(session) | Event::Adopted { session, .. } => {
+                self.waits.begin(session.id(), &self.backend);
+                self.backend.join(session);
+            }
+            Event::Bell => self.backend.wake(),
+            Event::Keep { session, keep } => self.backend.keep(session, keep),
+            Event::Flush {
+                session,
+                mark,
+                durable,
+            } => self
+                .waits
+                .add(Who::Flush { session, mark }, ALL, None, durable, now),
+            Event::WriteKept {
+                session,
+                mark,
+                span_ns,
+            } => self
+                .waits
+                .write_kept(&self.backend, (session, mark), span_ns, ALL, now),
+            Event::Bye { session } => {
+                self.backend.leave(session, None);
+                self.waits.add(Who::Bye { session }, ALL, None, false, now);
+            }
+            Event::Left { session, end } => {
+                let text = end.describe(&session);
+                if end.is_crash(&session) {
+                    self.backend.dump_crashed(session.id(), text.clone());
+                }
+                self.waits.end(session.id());
+                self.backend.leave(session.id(), Some(text));
+            }
+            Event::Request { asker, peer, request } => self.answer(asker, peer, &request),
+            Event::Notice(text) => self.backend.notice(text),
+        }
+    }
+
+    fn answer(&mut self, asker: Asker, peer: Peer, request: &Request) {
+        let now = Instant::now();
+        let (sessions, span_ns) = match request {
+            Request::Files { written, .. } => {
+                let config = self.backend.session().buffers().config();
+                let text = String::from_utf8_lossy(&config).into_owned();
+                return match written {
+                    true => self.waits.add(Who::Files { asker, text }, ALL, None, false, now),
+                    false => self.server.answer(asker, &text, now),
+                };
+            }
+            Request::Dump { app, span_ns } => (self.server.sessions_of(peer, app), *span_ns),
+            Request::DumpSession { session, span_ns } => {
+                let session = self.server.session(*session).map(Arc::clone);
+                (session.into_iter().collect(), *span_ns)
+            }
+            Request::Stats | Request::Reload => {
+                let why = refused(
+                    RefusedCode::NotAllowed,
+                    "this is the private agent of one command",
+                    "ask `logdrive top` or `logdrive ps` instead",
+                );
+                return self.server.refuse(asker, why, now);
+            }
+        };
+        let of = sessions
+            .iter()
+            .map(|session| Dumped::start(&self.backend, session, span_ns));
+        let of = of.collect();
+        self.waits.add(Who::Dump { asker, of }, ALL, None, false, now);
+    }
+
+    /// Once the command has ended: it is over when all its sessions have ended, or those that are left have been quiet
+    /// for as long as somebody waits for them.
+    fn look_for_end(&mut self) {
+        let mut state = self.shared.state();
+        let State { ending, is_over } = &mut *state;
+        let Some(ending) = ending else { return };
+        let now = Instant::now();
+        let committed = self
+            .server
+            .sessions()
+            .map(committed_of)
+            .fold(0u64, u64::wrapping_add);
+        if committed != self.committed {
+            self.committed = committed;
+            self.moved_at = now;
+        }
+        let quiet = now.saturating_duration_since(self.moved_at.max(ending.since));
+        let total = now.saturating_duration_since(ending.since);
+        *is_over |= quiet >= ending.patience.quiet || total >= ending.patience.total;
+        *is_over |= self.server.sessions().next().is_none() && !self.waits.is_urgent();
+        if *is_over {
+            ring(&ending.bell);
+        }
+    }
+
+    /// Processes that log on: the log says that it is not the place any more where that goes.
+    fn tell_of_the_left(&self) {
+        for session in self.server.sessions() {
+            self.backend.notice(format!(
+                "process {} of {} goes on; what it logs from now on is not kept here",
+                session.peer().pid,
+                session.app()
+            ));
+            self.backend.leave(session.id(), None);
+        }
+    }
+}
+
+fn committed_of(session: &Arc<SharedSession>) -> u64 {
+    let rings = session.rings_from(0);
+    rings
+        .iter()
+        .fold(0, |sum: u64, ring| sum.wrapping_add(ring.header().records()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_of_dead_processes_go_and_others_stay() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let make = |name: &str| {
+            let path = dir.path().join(name);
+            fs::create_dir(&path).expect("a directory");
+            fs::write(path.join(SOCKET), "").expect("a file");
+            path
+        };
+        // No process has the highest number that there can be.
+        let dead = make("run-4194304.agent");
+        let alive = make(&format!("run-{}.agent", std::process::id()));
+        let other = make("shop-4194304-1");
+        assert_eq!(private_sockets(dir.path()).len(), 2);
+        remove_stale(dir.path());
+        assert!(!dead.exists() && alive.exists() && other.exists());
+    }
+
+    #[test]
+    fn a_path_that_is_too_long_for_a_socket_is_not_used() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let long = dir.path().join("x".repeat(120));
+        fs::create_dir(&long).expect("a directory");
+        let place = make_place(&long).expect("a place");
+        assert!(place.join(SOCKET).as_os_str().len() <= SOCKET_PATH_BYTES_MAX);
+        fs::remove_dir(&place).expect("it is there, and empty");
+        let short = make_place(dir.path()).expect("a place");
+        assert!(short.starts_with(fs::canonicalize(dir.path()).expect("its path")));
+    }
+}

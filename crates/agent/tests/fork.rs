@@ -1,0 +1,121 @@
+//! A program that forks while an agent has its session: the child gets a session of its own, and both logs are whole.
+
+mod support;
+
+use logdrive_agent::Agent;
+use logdrive_agent::config::{AgentConfig, Places};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use support::player::{Player, part};
+
+/// Lines of each process before a fork, behind it, and in its child.
+const LINES: u64 = 500;
+/// Children, one after the other.
+const CHILDREN: u64 = 4;
+
+fn log(who: &str) {
+    (0..LINES).for_each(|number| logdrive::info!("| {} {}", who, number));
+}
+
+/// Plays the program, if this process is it.
+fn plays() -> bool {
+    let Some(dir) = part() else {
+        return false;
+    };
+    let dir = Path::new(&dir);
+    let guard = logdrive::builder("forks")
+        .use_env(false)
+        .agent(dir.join("sock/agent.sock"))
+        .full(logdrive::Full::Block)
+        .run_dir(dir.join("own"))
+        .file(logdrive::File::new(dir.join("own.log")))
+        .init()
+        .expect("it starts");
+    let mut guard = Some(guard);
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // Another thread logs all the time, so that it may be anywhere at a fork.
+        scope.spawn(|| {
+            // Relaxed: a word to stop.
+            while !over.load(Ordering::Relaxed) {
+                logdrive::info!("of the other thread");
+            }
+        });
+        log("parent-before");
+        for number in 0..CHILDREN {
+            // SAFETY: the child goes on in this thread only, uses what the logger promises to a child of `fork`, and ends
+            // without a return.
+            let pid = unsafe { libc::fork() };
+            if pid == 0 {
+                child(guard.take(), number);
+            }
+            let mut status = 0;
+            // SAFETY: waits for our own child, and writes to a variable of ours.
+            let waited = unsafe { libc::waitpid(pid, &mut status, 0) };
+            assert_eq!((waited, status), (pid, 0), "child {number}");
+            log(&format!("parent-behind-{number}"));
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+    let stopped = guard.and_then(logdrive::Guard::stop).expect("it ran").0;
+    assert_eq!(stopped, logdrive::Stopped::Complete);
+    true
+}
+
+fn child(guard: Option<logdrive::Guard>, number: u64) -> ! {
+    let work = std::panic::AssertUnwindSafe(|| {
+        log(&format!("child-{number}"));
+        assert!(
+            logdrive::session_path().is_none(),
+            "the agent has this session, too"
+        );
+        let stopped = guard.and_then(logdrive::Guard::stop).expect("it ran").0;
+        assert_eq!(stopped, logdrive::Stopped::Complete);
+    });
+    let failed = std::panic::catch_unwind(work).is_err();
+    // SAFETY: ends the process at once; neither the test harness nor anything else of the parent runs on here.
+    unsafe { libc::_exit(i32::from(failed)) }
+}
+
+#[test]
+fn a_forked_process_joins_the_agent_for_itself() {
+    const NAME: &str = "a_forked_process_joins_the_agent_for_itself";
+    if plays() {
+        return;
+    }
+    let keep = tempfile::tempdir().expect("a directory");
+    let dir = keep.path();
+    let config = AgentConfig::at(&Places {
+        socket: dir.join("sock/agent.sock"),
+        run_dir: dir.join("run"),
+        log_dir: dir.join("logs"),
+    });
+    let mut agent = Agent::start(config).expect("an agent");
+    let mut program = Player::start(NAME, &dir.display().to_string());
+    let status = loop {
+        agent.turn();
+        if let Some(status) = program.child.try_wait().expect("its status") {
+            break status;
+        }
+    };
+    assert!(status.success(), "{status}");
+    assert_eq!(agent.stop(), logdrive::Stopped::Complete);
+    let text = std::fs::read_to_string(dir.join("logs/forks.log")).expect("a log");
+    let mut parts: Vec<String> = (0..CHILDREN)
+        .flat_map(|number| [format!("child-{number}"), format!("parent-behind-{number}")])
+        .collect();
+    parts.push("parent-before".to_owned());
+    for part in parts {
+        let mark = format!("| {part} ");
+        let numbers: Vec<u64> = text
+            .lines()
+            .filter_map(|line| line.split_once(&mark)?.1.parse().ok())
+            .collect();
+        assert!(
+            numbers.iter().copied().eq(0..LINES),
+            "{part}: {} lines",
+            numbers.len()
+        );
+    }
+    assert!(!dir.join("own.log").exists(), "nobody writes a log itself");
+}

@@ -1,0 +1,185 @@
+//! The processes of the test: an agent, an honest program, a hostile one.
+
+use logdrive_agent::Agent;
+use logdrive_agent::config::{AgentConfig, Places};
+use logdrive_backend::Target;
+use logdrive_backend::file::Compress;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// Names the part of a child, its directory, a seed and a number.
+const CHILD: &str = "LOGDRIVE_TEST_CHILD";
+/// Between two looks at the agent.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A child that plays a part.
+pub(crate) struct Player {
+    child: Child,
+    lines: std::io::Lines<BufReader<ChildStdout>>,
+    status: Option<ExitStatus>,
+}
+
+impl Player {
+    pub(crate) fn start(part: &str, dir: &Path, seed: u64, number: u64) -> Self {
+        let mut child = Command::new(std::env::current_exe().expect("a program has a path"))
+            .env(CHILD, format!("{part} {seed} {number} {}", dir.display()))
+            .env_remove("LOGDRIVE_AGENT")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a child");
+        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        Self {
+            child,
+            lines,
+            status: None,
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn hear(&mut self, word: &str) -> String {
+        let found = self.lines.find_map(|line| {
+            let line = line.expect("text");
+            line.strip_prefix(word).map(|rest| rest.trim().to_owned())
+        });
+        found.unwrap_or_else(|| panic!("a child has ended without saying {word}"))
+    }
+
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.status = self.child.try_wait().expect("its status");
+        self.status.is_some()
+    }
+
+    pub(crate) fn wait_a_little(&self) {
+        std::thread::sleep(LOOK);
+    }
+
+    /// Memory of its own in MiB, and its descriptors.
+    pub(crate) fn weight(&self) -> (u64, usize) {
+        let proc = PathBuf::from(format!("/proc/{}", self.child.id()));
+        let text = std::fs::read_to_string(proc.join("status")).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+        let kib = line.and_then(|rest| rest.trim().split(' ').next()?.parse::<u64>().ok());
+        let descriptors = std::fs::read_dir(proc.join("fd")).map_or(0, Iterator::count);
+        (kib.unwrap_or(0) / 1024, descriptors)
+    }
+
+    /// Lets it end, in order, and returns what it says at its end.
+    #[track_caller]
+    pub(crate) fn end(mut self, part: &str) -> String {
+        drop(self.child.stdin.take());
+        let told = self.hear("done");
+        let status = self.child.wait().expect("its status");
+        assert!(status.success(), "{part}: {status}");
+        self.status = Some(status);
+        told
+    }
+}
+
+impl Drop for Player {
+    fn drop(&mut self) {
+        if self.status.is_none() {
+            // After a failure; it may have ended by itself.
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// Plays a part, if this process is a child.
+pub(crate) fn plays() -> bool {
+    let Ok(text) = std::env::var(CHILD) else {
+        return false;
+    };
+    let words: Vec<&str> = text.splitn(4, ' ').collect();
+    let [part, seed, number, dir] = words.as_slice() else {
+        panic!("{text:?} is no part")
+    };
+    let dir = Path::new(dir);
+    let told = match *part {
+        "agent" => play_agent(dir),
+        "honest" => play_honest(dir),
+        _ => {
+            let (seed, mutations) = (seed.parse().expect("a seed"), number.parse().expect("a number"));
+            crate::hostile::play(&socket(dir), seed, mutations)
+        }
+    };
+    tell(&format!("done {told}"));
+    true
+}
+
+pub(crate) fn socket(dir: &Path) -> PathBuf {
+    dir.join("sock/agent.sock")
+}
+
+pub(crate) fn log_of(dir: &Path, app: &str) -> PathBuf {
+    dir.join("logs").join(app).with_extension("log")
+}
+
+fn tell(word: &str) {
+    println!("{word}");
+    std::io::stdout().flush().expect("the parent listens");
+}
+
+/// The end of the standard input, as something to look at.
+fn end_of_input() -> std::sync::mpsc::Receiver<()> {
+    let (send, over) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let _ = std::io::stdin().read(&mut [0; 1]);
+        let _ = send.send(());
+    });
+    over
+}
+
+fn play_agent(dir: &Path) -> String {
+    let mut config = AgentConfig::at(&Places {
+        socket: socket(dir),
+        run_dir: dir.join("run"),
+        log_dir: dir.join("logs"),
+    });
+    for sink in &mut config.sinks {
+        if let Target::File(file) = &mut sink.options.target {
+            // What a hostile process logs is of no use to anybody.
+            file.keep_files = Some(2);
+            file.compress = Compress::None;
+        }
+    }
+    let mut agent = Agent::start(config).expect("an agent");
+    tell("ready");
+    let over = end_of_input();
+    while over.try_recv().is_err() {
+        agent.turn();
+    }
+    format!("{:?}", agent.stop())
+}
+
+/// Logs and flushes until its input ends; how many records, and the longest flush in milliseconds.
+fn play_honest(dir: &Path) -> String {
+    let guard = logdrive::builder("honest")
+        .use_env(false)
+        .agent(socket(dir))
+        .full(logdrive::Full::Block)
+        .run_dir(dir.join("own"))
+        .file(logdrive::File::new(dir.join("own.log")))
+        .init()
+        .expect("it starts");
+    assert!(logdrive::session_path().is_none(), "an agent has the session");
+    tell("ready");
+    let over = end_of_input();
+    let (mut number, mut slowest) = (0u64, Duration::ZERO);
+    while over.try_recv().is_err() {
+        for _ in 0..20 {
+            logdrive::info!(number, "counted");
+            number += 1;
+        }
+        let asked = Instant::now();
+        assert!(logdrive::flush(), "a flush fails");
+        slowest = slowest.max(asked.elapsed());
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let stopped = guard.stop().expect("it ran").0;
+    assert_eq!(stopped, logdrive::Stopped::Complete);
+    format!("{number} {}", slowest.as_millis())
+}

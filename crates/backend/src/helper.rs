@@ -1,0 +1,178 @@
+//! A helper: drains the session of a process that has no drain of its own, such as one that is written in Go, from a
+//! process beside it. It is a recovery that begins while the process lives: what an earlier helper had taken is
+//! finished first, and what this one leaves is in the session for the next.
+
+use crate::backend::{END_LEVEL, Stopped, process_info};
+use crate::drain::{Drain, DrainCounts, DrainParts};
+use crate::error::BackendError;
+use crate::file::{Disk, Storage};
+use crate::layout::ProcessInfo;
+use crate::limits::NO_PROGRESS_MS;
+use crate::marks::{Marks, Waited};
+use crate::options::{Overflow, RecoverableSink, sinks_from_text};
+use crate::recover::{adopt_sink, how_it_ended, recover_app};
+use crate::source::Source;
+use crate::stats::Stats;
+use crate::writer::Message;
+use logdrive_ring::HelpedSession;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How a session is helped.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct HelperOptions {
+    /// Whether the process reads the coarse clock, which is renewed at every pass then.
+    pub coarse_clock: bool,
+    /// What happens when the log is too slow: records are held back, where they would be dropped and counted.
+    pub overflow: Overflow,
+}
+
+/// The drain of another process's session.
+#[derive(Debug)]
+pub struct Helper {
+    session: Arc<HelpedSession>,
+    marks: Arc<Marks>,
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Drain>,
+    writers: Vec<Sender<Message>>,
+}
+
+impl Helper {
+    /// Recovers what dead processes of the same application left beside the session, then drains the session from where
+    /// its last helper stopped.
+    ///
+    /// # Errors
+    /// When somebody else drains the session, it is damaged, a log cannot be opened, or a thread cannot be started.
+    pub fn start(path: &Path, options: &HelperOptions) -> Result<Self, BackendError> {
+        let session = Arc::new(HelpedSession::open(path)?);
+        let buffers = session.buffers()?;
+        let mut sinks = sinks_from_text(&String::from_utf8_lossy(&buffers.config()));
+        sinks.resize_with(buffers.sink_count(), || RecoverableSink {
+            file: None,
+            layout: crate::layout::Style::Text.into(),
+            min_level: logdrive_wire::Level::Trace,
+        });
+        let marks = Arc::new(Marks::new(sinks.len()));
+        let app = session.header().app();
+        if let Some(run_dir) = path.parent() {
+            recover_app(&[run_dir.to_owned()], &app, &marks);
+        }
+        let process = ProcessInfo {
+            pid: session.header().pid(),
+            ..process_info(&app)
+        };
+        let storage = Arc::new(Disk) as Arc<dyn Storage>;
+        let (mut outlets, mut writers, mut sequence) = (Vec::new(), Vec::new(), 0);
+        for (index, sink) in sinks.iter().enumerate() {
+            let outlet = adopt_sink(
+                index,
+                sink,
+                &buffers,
+                &storage,
+                &marks,
+                &process,
+                options.overflow,
+                &mut sequence,
+            )?;
+            writers.push(outlet.sender());
+            outlets.push(outlet);
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        let drain = Drain::new(DrainParts {
+            source: Source::Helped(Arc::clone(&session)),
+            buffers,
+            outlets,
+            router: None,
+            keep: None,
+            orders: None,
+            marks: Arc::clone(&marks),
+            counts: Arc::new(DrainCounts::default()),
+            stop: Arc::clone(&stop),
+            coarse: options.coarse_clock,
+            sequence,
+        });
+        let thread = std::thread::Builder::new()
+            .name("logdrive-drain".to_owned())
+            .spawn(move || drain.run())
+            .map_err(|cause| BackendError::Thread {
+                name: "logdrive-drain",
+                cause,
+            })?;
+        Ok(Self {
+            session,
+            marks,
+            stop,
+            thread,
+            writers,
+        })
+    }
+
+    /// Whether the process lives.
+    pub fn is_alive(&self) -> bool {
+        self.session.is_alive()
+    }
+
+    /// Waits until all that was committed before is with the kernel (C1), or on disk (C2). Ends early with `false` when
+    /// nothing moves for five seconds.
+    pub fn flush(&self, durable: bool) -> bool {
+        if !self.reach_mark() {
+            return false;
+        }
+        if !durable {
+            return true;
+        }
+        for writer in &self.writers {
+            // A sink whose thread has ended has nothing to sync.
+            let _ = writer.send(Message::Sync);
+        }
+        self.reach_mark()
+    }
+
+    fn reach_mark(&self) -> bool {
+        let mark = self.marks.request();
+        self.session.wake();
+        self.marks.wait_for(mark, Duration::from_millis(NO_PROGRESS_MS)) == Waited::Reached
+    }
+
+    /// Drains what is left and writes it, as long as anything moves, and five seconds more. Where the process is dead,
+    /// the log says so, and the session is removed; a process that lives removes it itself.
+    pub fn finish(self, in_order: bool) -> Stopped {
+        let no_progress = Duration::from_millis(NO_PROGRESS_MS);
+        let end = (!in_order).then(|| {
+            let view = self.session.view();
+            how_it_ended(view, &Stats::of_view(view))
+        });
+        if !self.reach_mark() {
+            self.marks.abandon();
+        }
+        // SYNC(stop)
+        self.stop.store(true, Ordering::Release);
+        self.session.wake();
+        let Ok(mut drain) = self.thread.join() else {
+            return Stopped::LeftForRecovery;
+        };
+        drain.tell_drops();
+        if let Some(end) = end {
+            drain.tell(END_LEVEL, &end);
+        }
+        drain.hand_over_all();
+        drain.tell_all(|| Message::Close);
+        let closed = self.marks.wait_closed(no_progress);
+        drop(drain);
+        let pending = Stats::of_view(self.session.view()).pending();
+        if closed == Waited::NoProgress || self.marks.is_abandoned() || pending > 0 {
+            return Stopped::LeftForRecovery;
+        }
+        if in_order {
+            return Stopped::Complete;
+        }
+        match self.session.remove() {
+            Ok(()) => Stopped::Complete,
+            Err(_) => Stopped::LeftForRecovery,
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! `logdrive drain`: the helper of a program that writes a session and has no drain of its own. Such programs start it;
+//! people have no use for it, so that the help does not show it.
+//!
+//! The program says `flush NUMBER DURABLE` and `bye` on standard input, and hears `ready`, `error TEXT`,
+//! `flushed NUMBER REACHED` and `done COMPLETE`. When its input ends without a `bye`, the program is dead.
+
+use crate::error::CliError;
+use clap::Args;
+use logdrive_backend::{Helper, HelperOptions, Overflow, Stopped};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Bytes of the longest line that a program may say.
+const LINE_BYTES_MAX: u64 = 256;
+
+/// How long a program whose pipe has ended may take to end itself, before it is taken for one that lives.
+const END_MS: u64 = 2_000;
+
+/// Drain the session of a program that has no drain of its own
+#[derive(Debug, Args)]
+pub(crate) struct DrainArgs {
+    /// The session's directory
+    #[arg(value_name = "SESSION")]
+    session: PathBuf,
+    /// Renew the coarse clock
+    #[arg(long)]
+    coarse: bool,
+    /// Hold records back when the log is too slow, in place of dropping them
+    #[arg(long)]
+    hold: bool,
+}
+
+/// Runs the command; whether everything is in the log.
+pub(crate) fn run(args: &DrainArgs) -> Result<bool, CliError> {
+    let options = HelperOptions {
+        coarse_clock: args.coarse,
+        overflow: if args.hold { Overflow::Hold } else { Overflow::Drop },
+    };
+    let helper = match Helper::start(&args.session, &options) {
+        Ok(helper) => helper,
+        Err(error) => {
+            say(&format!("error {}", error.to_string().replace('\n', " ")));
+            return Ok(false);
+        }
+    };
+    say("ready");
+    let in_order = listen(&helper);
+    if !in_order && !has_ended(&helper) {
+        // It has closed its pipe and goes on: another helper may take the session from here.
+        return Ok(helper.finish(true) == Stopped::Complete);
+    }
+    let complete = helper.finish(in_order) == Stopped::Complete;
+    say(&format!("done {}", u8::from(complete)));
+    Ok(complete)
+}
+
+/// Answers the program until it says goodbye, or ends.
+fn listen(helper: &Helper) -> bool {
+    let mut input = BufReader::new(std::io::stdin());
+    let mut line = String::new();
+    loop {
+        line.clear();
+        match input.by_ref().take(LINE_BYTES_MAX).read_line(&mut line) {
+            Ok(0) | Err(_) => return false,
+            Ok(_) => {}
+        }
+        let mut words = line.split_whitespace();
+        match (words.next(), words.next(), words.next()) {
+            (Some("bye"), ..) => return true,
+            (Some("flush"), Some(number), durable) => {
+                let reached = helper.flush(durable == Some("1"));
+                say(&format!("flushed {number} {}", u8::from(reached)));
+            }
+            // What a later version may say.
+            _ => {}
+        }
+    }
+}
+
+/// Whether the process has ended, which takes the kernel a moment after it has closed the pipe.
+fn has_ended(helper: &Helper) -> bool {
+    let deadline = Instant::now() + Duration::from_millis(END_MS);
+    while helper.is_alive() {
+        if Instant::now() > deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    true
+}
+
+fn say(line: &str) {
+    let mut output = std::io::stdout().lock();
+    // A program that does not listen any more is dead, and the input says so.
+    let _ = writeln!(output, "{line}").and_then(|()| output.flush());
+}

@@ -1,0 +1,221 @@
+//! `logdrive top`: programs while they log, on a screen that keys act upon.
+//!
+//! [`model`] says what is shown and what a key does, [`view`] draws it, [`input`] reads keys; none of them looks at a
+//! session. [`source`] does that, [`edit`] changes rules, and [`snapshot`] prints what there is without a screen.
+
+pub(crate) mod args;
+mod board;
+mod cells;
+mod columns;
+mod edit;
+mod input;
+mod limits;
+mod model;
+mod paint;
+mod prompt;
+mod rates;
+mod sample;
+mod screen;
+mod snapshot;
+mod source;
+#[cfg(test)]
+mod testing;
+mod view;
+
+use crate::error::CliError;
+use crate::paint::ColorChoice;
+use args::TopArgs;
+use model::{Effect, Model, Tone};
+use nix::sys::signal::{SigSet, Signal, raise};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use paint::Palette;
+use ratatui::crossterm::event::{self, Event};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use screen::Screen;
+use source::Source;
+use std::io::{self, IsTerminal};
+use std::time::{Duration, Instant};
+use view::{Scroll, draw};
+
+/// The second look comes soon, because rates need two.
+const SECOND_LOOK_MS: u64 = 250;
+
+/// Runs the command.
+pub(crate) fn run(args: &TopArgs, color: ColorChoice) -> Result<(), CliError> {
+    let mut source = Source::new(args)?;
+    let is_screen = io::stdout().is_terminal() && io::stdin().is_terminal();
+    if args.once || args.json || args.count.is_some() || !is_screen {
+        return snapshot::run(args, &mut source, color);
+    }
+    let signals = hold_signals()?;
+    let model = Model::new(args.interval, args.sort, args.filter.as_deref().unwrap_or(""));
+    let mut watch = Watch {
+        model,
+        source,
+        screen: Screen::enter()?,
+        scroll: Scroll::default(),
+        palette: Palette::of(color.for_stdout()),
+        look_at: Instant::now(),
+    };
+    watch.model.places = watch.source.places();
+    watch.run(&signals)
+}
+
+/// Everything of a running screen.
+struct Watch {
+    model: Model,
+    source: Source,
+    screen: Screen,
+    scroll: Scroll,
+    palette: Palette,
+    /// When the sessions are looked at next.
+    look_at: Instant,
+}
+
+impl Watch {
+    fn run(&mut self, signals: &SignalFd) -> Result<(), CliError> {
+        self.look();
+        self.look_at = Instant::now() + Duration::from_millis(SECOND_LOOK_MS);
+        self.draw()?;
+        loop {
+            if self.wait(signals)? {
+                return Ok(());
+            }
+            if !self.model.paused && Instant::now() >= self.look_at {
+                self.look();
+                self.draw()?;
+            }
+        }
+    }
+
+    /// Waits for a key, a signal or the next look; whether this is the end.
+    ///
+    /// The waiting is done here and not by the library that reads keys, which goes on reading without end when its
+    /// terminal has gone.
+    fn wait(&mut self, signals: &SignalFd) -> Result<bool, CliError> {
+        let left = self.look_at.saturating_duration_since(Instant::now());
+        let timeout: Option<Timespec> = (!self.model.paused).then(|| left.try_into().ok()).flatten();
+        let stdin = rustix::stdio::stdin();
+        let mut waited = [
+            PollFd::new(&stdin, PollFlags::IN),
+            PollFd::new(signals, PollFlags::IN),
+        ];
+        match poll(&mut waited, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(io::Error::from(errno).into()),
+        }
+        let [typed, signalled] = waited.map(|fd| fd.revents());
+        if typed.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
+            return Ok(true);
+        }
+        if !signalled.is_empty() && self.take_signals(signals)? {
+            return Ok(true);
+        }
+        if !typed.is_empty() {
+            while event::poll(Duration::ZERO)? {
+                let effect = match event::read()? {
+                    Event::Key(key) => input::command(key, &self.model.mode)
+                        .map_or(Effect::Nothing, |command| self.model.act(command)),
+                    _ => Effect::Nothing,
+                };
+                if self.follow(effect)? {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Does what signals want; whether this is the end.
+    fn take_signals(&mut self, signals: &SignalFd) -> Result<bool, CliError> {
+        while let Some(found) = signals.read_signal().ok().flatten() {
+            let number = i32::try_from(found.ssi_signo).unwrap_or(0);
+            let effect = match Signal::try_from(number) {
+                Ok(Signal::SIGWINCH) => Effect::Redraw,
+                Ok(Signal::SIGTSTP) => Effect::Suspend,
+                _ => Effect::Quit,
+            };
+            if self.follow(effect)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Does what a key wants outside of the model; whether this is the end.
+    fn follow(&mut self, effect: Effect) -> Result<bool, CliError> {
+        match effect {
+            Effect::Quit => return Ok(true),
+            Effect::Nothing => {}
+            Effect::Redraw => self.screen.forget()?,
+            Effect::Look => self.look_at_sites(),
+            Effect::Suspend => self.suspend()?,
+            Effect::Change(change) => {
+                match self.source.change(&change) {
+                    Ok(done) => self.model.say(Tone::Done, done),
+                    Err(why) => self.model.say(Tone::Wrong, why),
+                }
+                self.look_at_sites();
+            }
+        }
+        self.draw()?;
+        Ok(false)
+    }
+
+    fn look(&mut self) {
+        self.model.take(self.source.look());
+        self.look_at_sites();
+        self.look_at = Instant::now() + Duration::from_nanos(self.model.interval_ns);
+    }
+
+    fn look_at_sites(&mut self) {
+        let sites = self.model.wanted().and_then(|key| self.source.sites(key));
+        if let Some(sites) = sites {
+            self.model.take_sites(sites);
+        }
+    }
+
+    fn draw(&mut self) -> Result<(), CliError> {
+        let Self {
+            model,
+            screen,
+            scroll,
+            palette,
+            ..
+        } = self;
+        screen
+            .terminal
+            .draw(|frame| draw(frame, model, scroll, *palette))?;
+        Ok(())
+    }
+
+    /// Stops as the terminal's key would have done, with the terminal given back until it goes on.
+    fn suspend(&mut self) -> Result<(), CliError> {
+        // A process can always stop itself; if not, it goes on, which is all that can be done.
+        self.screen.leave_for(|| {
+            let _ = raise(Signal::SIGSTOP);
+        })?;
+        self.look();
+        Ok(())
+    }
+}
+
+/// Signals that would end this with the terminal as it is are read instead.
+fn hold_signals() -> Result<SignalFd, CliError> {
+    let held: SigSet = [
+        Signal::SIGWINCH,
+        Signal::SIGINT,
+        Signal::SIGTERM,
+        Signal::SIGHUP,
+        Signal::SIGQUIT,
+        Signal::SIGTSTP,
+    ]
+    .into_iter()
+    .collect();
+    let system = |cause: nix::Error| CliError::Signals {
+        cause: io::Error::from(cause),
+    };
+    held.thread_block().map_err(system)?;
+    SignalFd::with_flags(&held, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK).map_err(system)
+}

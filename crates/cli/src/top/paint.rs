@@ -1,0 +1,65 @@
+//! The colours of the command line on a screen.
+
+use crate::paint::{Paint, Style as Meaning};
+use logdrive_wire::Level;
+use ratatui::style::{Color, Modifier, Style};
+
+/// What colours there are. Without colours, weight still tells things apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Palette {
+    pub(super) colored: bool,
+}
+
+impl Palette {
+    pub(super) const fn of(paint: Paint) -> Self {
+        Self { colored: paint.on }
+    }
+
+    /// How something looks by what it is.
+    pub(super) fn style(self, meaning: Meaning) -> Style {
+        let weight = match meaning {
+            Meaning::Title | Meaning::Bad | Meaning::Level(Level::Fatal) => Modifier::BOLD,
+            Meaning::Doubt if !self.colored => Modifier::BOLD,
+            Meaning::Dim => Modifier::DIM,
+            Meaning::Found => Modifier::REVERSED,
+            _ => Modifier::empty(),
+        };
+        let style = Style::new().add_modifier(weight);
+        match color(meaning).filter(|_| self.colored) {
+            Some(color) => style.fg(color),
+            None => style,
+        }
+    }
+
+    /// The line of whatever is selected; `has_focus` where keys are about it.
+    pub(super) fn selected(self, has_focus: bool) -> Style {
+        if has_focus {
+            Style::new().add_modifier(Modifier::REVERSED)
+        } else {
+            Style::new().add_modifier(Modifier::BOLD)
+        }
+    }
+
+    /// The bar at the top and between two lists.
+    pub(super) fn bar(self, has_focus: bool) -> Style {
+        match (self.colored, has_focus) {
+            (true, true) => Style::new().fg(Color::Black).bg(Color::Cyan),
+            (true, false) => Style::new().fg(Color::White).bg(Color::DarkGray),
+            (false, true) => Style::new().add_modifier(Modifier::REVERSED | Modifier::BOLD),
+            (false, false) => Style::new().add_modifier(Modifier::REVERSED),
+        }
+    }
+}
+
+/// As the layouts and the other commands paint.
+const fn color(meaning: Meaning) -> Option<Color> {
+    Some(match meaning {
+        Meaning::Plain | Meaning::Dim | Meaning::Title | Meaning::Found => return None,
+        Meaning::Level(Level::Trace) | Meaning::File => Color::Magenta,
+        Meaning::Level(Level::Debug) => Color::Blue,
+        Meaning::Level(Level::Info) | Meaning::Good => Color::Green,
+        Meaning::Level(Level::Warn) | Meaning::Doubt => Color::Yellow,
+        Meaning::Level(Level::Error | Level::Fatal) | Meaning::Bad => Color::Red,
+        Meaning::Key => Color::Cyan,
+    })
+}

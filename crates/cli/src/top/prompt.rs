@@ -1,0 +1,175 @@
+//! The two lines at the bottom: what is asked or was said, and which keys there are; and the page of keys.
+
+use super::columns::cut;
+use super::edit::Scope;
+use super::model::{Mode, Model, Pane};
+use super::paint::Palette;
+use super::view::{scope_text, tone_style};
+use crate::instant::age_text;
+use crate::paint::Style;
+use ratatui::text::{Line, Span};
+
+/// Where letters go that are typed.
+const CURSOR: &str = "▏";
+
+/// Whether the line for messages has something to say.
+pub(super) fn has_words(model: &Model) -> bool {
+    model.message.is_some() || !matches!(model.mode, Mode::Watch | Mode::Help)
+}
+
+/// What is asked, or what was said.
+pub(super) fn line(model: &Model, width: usize, palette: Palette) -> Line<'static> {
+    let key = palette.style(Style::Key);
+    let asked = match &model.mode {
+        Mode::Filter { .. } => {
+            let (what, typed) = match model.pane {
+                Pane::Processes => ("processes", &model.process_filter),
+                Pane::Sites => ("callsites", &model.site_filter),
+            };
+            (
+                format!(" {what} with: "),
+                format!("{typed}{CURSOR}"),
+                "   Enter keeps it, Esc takes it back",
+            )
+        }
+        Mode::Sample(typed) => {
+            let scope = match model.pane {
+                Pane::Processes => Scope::Process,
+                Pane::Sites => Scope::Site,
+            };
+            let help = "   1000: one of 1000, 100/s, 10/s FIELD; nothing: all again";
+            (
+                format!(" sample {}: ", scope_text(model, scope)),
+                format!("{typed}{CURSOR}"),
+                help,
+            )
+        }
+        Mode::Level(scope) => {
+            let what = scope_text(model, *scope);
+            let other = if model.site().is_some() {
+                "   Tab: of something else"
+            } else {
+                ""
+            };
+            (
+                format!(" level of {what}: "),
+                "t d i w e f, o for off".to_owned(),
+                other,
+            )
+        }
+        Mode::Watch | Mode::Help => return said(model, width, palette),
+    };
+    let (question, answer, help) = asked;
+    let mut spans = vec![Span::raw(question), Span::styled(answer, key)];
+    let taken: usize = spans.iter().map(Span::width).sum();
+    spans.push(Span::styled(
+        cut(help, width.saturating_sub(taken)),
+        palette.style(Style::Dim),
+    ));
+    Line::from(spans)
+}
+
+/// The message; without one what holds for all changes, and what could not be looked at.
+fn said(model: &Model, width: usize, palette: Palette) -> Line<'static> {
+    if let Some((tone, text)) = &model.message {
+        return Line::styled(cut(&format!(" {text}"), width), palette.style(tone_style(*tone)));
+    }
+    if let Some(trouble) = model.troubles.first() {
+        return Line::styled(cut(&format!(" {trouble}"), width), palette.style(Style::Doubt));
+    }
+    match model.span_s() {
+        0 => Line::default(),
+        span_s => Line::styled(
+            cut(&format!(" changes hold for {}", age_text(span_s)), width),
+            palette.style(Style::Doubt),
+        ),
+    }
+}
+
+/// The keys that there are now, as many as fit.
+pub(super) fn keys(model: &Model, width: usize, palette: Palette) -> Line<'static> {
+    let keys: &[(&str, &str)] = match (&model.mode, model.pane) {
+        (Mode::Watch, Pane::Processes) => &[
+            ("q", "quit"),
+            ("?", "keys"),
+            ("Tab", "callsites"),
+            ("/", "filter"),
+            ("s", "sort"),
+            ("p", "pause"),
+            ("l", "level"),
+            ("m", "mute"),
+            ("x", "reset"),
+            ("f", "for how long"),
+            ("+-", "interval"),
+        ],
+        (Mode::Watch, Pane::Sites) => &[
+            ("q", "quit"),
+            ("?", "keys"),
+            ("Tab", "processes"),
+            ("l", "level"),
+            ("m", "mute"),
+            ("e", "sample"),
+            ("x", "take back"),
+            ("/", "filter"),
+            ("s", "sort"),
+            ("p", "pause"),
+            ("f", "for how long"),
+        ],
+        (Mode::Help, _) => &[("any key", "goes back")],
+        (Mode::Level(_), _) => &[
+            ("t", "trace"),
+            ("d", "debug"),
+            ("i", "info"),
+            ("w", "warn"),
+            ("e", "error"),
+            ("f", "fatal"),
+            ("o", "off"),
+            ("Esc", "back"),
+        ],
+        _ => &[("Enter", "do it"), ("Esc", "back"), ("^U", "clear")],
+    };
+    let mut spans = Vec::new();
+    let mut taken = 0;
+    for (key, meaning) in keys {
+        let key = Span::styled(format!(" {key}"), palette.style(Style::Key));
+        let meaning = Span::styled(format!(" {meaning} "), palette.style(Style::Dim));
+        taken += key.width() + meaning.width();
+        if taken > width {
+            break;
+        }
+        spans.extend([key, meaning]);
+    }
+    Line::from(spans)
+}
+
+/// All keys.
+const HELP: [(&str, &str); 16] = [
+    ("↑ ↓  j k", "move; PgUp PgDn by ten; g G to the ends"),
+    ("Tab Enter", "to the callsites of the process, and back"),
+    ("Esc", "back; takes a filter away"),
+    ("/", "show only what contains a text"),
+    ("s", "sort by something else"),
+    ("p Space", "pause, and go on"),
+    ("+ -", "look less often, more often; r looks now"),
+    ("", ""),
+    ("l", "set a level: of the process, or of a callsite or its module"),
+    ("m", "mute, and unmute"),
+    ("e", "sample: one of 1000, 100/s, 10/s for each value of a field"),
+    ("x", "take back: rules of the callsite, or all of the process"),
+    ("f", "for how long changes hold: ever, 1 min, 10 min, 1 h, 1 d"),
+    ("", ""),
+    ("^L ^Z", "draw anew; stop, until `fg`"),
+    ("q ^C", "quit: what was changed stays"),
+];
+
+/// The page of keys.
+pub(super) fn help(palette: Palette) -> Vec<Line<'static>> {
+    HELP.iter()
+        .map(|(key, meaning)| {
+            Line::from(vec![
+                Span::styled(format!("{key:<11}"), palette.style(Style::Key)),
+                Span::raw(*meaning),
+            ])
+        })
+        .collect()
+}

@@ -1,0 +1,337 @@
+//! The connecting end: says hello, sends frames, and finds frames in what comes.
+
+use crate::TransportError;
+use crate::address::Address;
+use crate::frame::{Frame, HEADER_BYTES, Header, Kind, next_frame};
+use crate::hello::{HELLO_UNCHECKED, Hello, Role, decode_goodbye};
+use crate::limits::{FRAME_BYTES_MAX, READ_BYTES, SOCKET_BUFFER_BYTES};
+use crate::link::{Link, connect, millis};
+use crate::options::{Checksum, Options};
+use std::io::{self, IoSlice};
+use std::time::{Duration, Instant};
+
+/// A connection whose other end has said hello, or is about to.
+pub(crate) struct Connection {
+    link: Box<dyn Link>,
+    pub(crate) address: String,
+    pub(crate) checked: bool,
+    pub(crate) alignment: usize,
+    spin: Duration,
+    patience: Duration,
+    inbox: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// Where the frame that was found last begins.
+    last: Option<usize>,
+    /// Zeros for alignment.
+    padding: [u8; 8],
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection")
+            .field("address", &self.address)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Connection {
+    /// Connects, without a word.
+    pub(crate) fn open(address: &Address, options: &Options) -> Result<Self, TransportError> {
+        let link = connect(address, options)?;
+        Ok(Self {
+            checked: options.checksum == Checksum::Always || !link.is_safe(),
+            alignment: link.alignment(),
+            link,
+            address: address.to_string(),
+            spin: options.spin,
+            patience: options.response_timeout,
+            inbox: Vec::new(),
+            start: 0,
+            end: 0,
+            last: None,
+            padding: [0; 8],
+        })
+    }
+
+    /// A hello for this connection.
+    pub(crate) fn hello(&self, role: Role, options: &Options) -> Hello {
+        let mut hello = Hello::new(role);
+        hello.host.clone_from(&options.host);
+        hello.app.clone_from(&options.app);
+        hello.frame_bytes_max = options.frame_bytes_max as u32;
+        if !self.checked {
+            hello.flags |= HELLO_UNCHECKED;
+        }
+        hello
+    }
+
+    /// Connects and exchanges hellos.
+    pub(crate) fn greet(address: &Address, options: &Options) -> Result<(Self, Hello), TransportError> {
+        let mut connection = Self::open(address, options)?;
+        let hello = connection.hello(Role::Client, options);
+        connection.send(Header::new(Kind::Hello, 0), &hello.encode())?;
+        let spin = std::mem::take(&mut connection.spin);
+        let frame = connection.next(options.handshake_timeout)?;
+        let answer = match frame {
+            Some(frame) if frame.header.kind == Kind::Hello => Hello::decode(frame.payload),
+            Some(_) => Err(crate::frame::FrameError::Unknown {
+                field: "first frame",
+                found: 0,
+            }),
+            None => {
+                return Err(TransportError::Timeout {
+                    address: connection.address,
+                    what: "say hello",
+                    ms: millis(options.handshake_timeout),
+                });
+            }
+        };
+        let answer = answer.map_err(|cause| connection.broken(cause))?;
+        connection.spin = spin;
+        // Both have to leave the payloads out.
+        connection.checked |= answer.flags & HELLO_UNCHECKED == 0;
+        Ok((connection, answer))
+    }
+
+    pub(crate) fn lost(&self, cause: io::Error) -> TransportError {
+        TransportError::Lost {
+            address: self.address.clone(),
+            cause,
+        }
+    }
+
+    fn broken(&self, cause: crate::frame::FrameError) -> TransportError {
+        TransportError::Frame {
+            address: self.address.clone(),
+            cause,
+        }
+    }
+
+    /// Sends one frame. Waits for room, and takes what comes meanwhile.
+    pub(crate) fn send(&mut self, header: Header, payload: &[u8]) -> Result<(), TransportError> {
+        let head = header.seal(&[payload], self.checked);
+        let length = HEADER_BYTES + payload.len();
+        let padding = length.next_multiple_of(self.alignment) - length;
+        let zeros = self.padding;
+        let mut parts = [
+            IoSlice::new(&head),
+            IoSlice::new(payload),
+            IoSlice::new(zeros.get(..padding).unwrap_or(&[])),
+        ];
+        let used = if padding > 0 {
+            3
+        } else if payload.is_empty() {
+            1
+        } else {
+            2
+        };
+        self.send_parts(parts.get_mut(..used).unwrap_or(&mut []))
+    }
+
+    /// Sends all bytes of the parts. What the other end sends meanwhile is taken in, so that both go on.
+    pub(crate) fn send_parts(&mut self, mut parts: &mut [IoSlice<'_>]) -> Result<(), TransportError> {
+        let mut end = None;
+        while !parts.is_empty() {
+            match self.link.try_send(parts) {
+                Ok(sent) => IoSlice::advance_slices(&mut parts, sent),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let end = *end.get_or_insert_with(|| Instant::now() + self.patience);
+                    let left = end.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        return Err(self.timeout("take what was sent"));
+                    }
+                    self.link.wait(true, left).map_err(|cause| self.lost(cause))?;
+                    self.take_in()?;
+                }
+                Err(cause) => return Err(self.lost(cause)),
+            }
+        }
+        while self.link.has_unsent() {
+            match self.link.flush() {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.link
+                        .wait(true, self.patience)
+                        .map_err(|cause| self.lost(cause))?;
+                    self.take_in()?;
+                }
+                Err(cause) => return Err(self.lost(cause)),
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`Connection::send_parts`], to somebody who sends nothing back that matters: sleeps in the call itself.
+    pub(crate) fn send_one_way(&mut self, mut parts: &mut [IoSlice<'_>]) -> Result<(), TransportError> {
+        while !parts.is_empty() {
+            match self.link.send(parts, self.patience) {
+                Ok(sent) => IoSlice::advance_slices(&mut parts, sent),
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                    return Err(self.timeout("take what was sent"));
+                }
+                Err(cause) => return Err(self.why_lost(cause)),
+            }
+        }
+        if self.link.has_unsent() {
+            return self.send_parts(&mut []);
+        }
+        Ok(())
+    }
+
+    /// As [`Connection::send_one_way`], a buffer that may be taken.
+    pub(crate) fn send_batch(&mut self, buffer: &mut Vec<u8>) -> Result<(), TransportError> {
+        match self.link.send_buffer(buffer, self.patience) {
+            Ok(()) if self.link.has_unsent() => self.send_parts(&mut []),
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => Err(self.timeout("take what was sent")),
+            Err(cause) => Err(self.why_lost(cause)),
+        }
+    }
+
+    /// A goodbye that came says more than a broken pipe.
+    fn why_lost(&mut self, cause: io::Error) -> TransportError {
+        if self.take_in().is_ok()
+            && let Err(refused) = self.next(Duration::ZERO)
+        {
+            return refused;
+        }
+        self.lost(cause)
+    }
+
+    fn timeout(&self, what: &'static str) -> TransportError {
+        TransportError::Timeout {
+            address: self.address.clone(),
+            what,
+            ms: millis(self.patience),
+        }
+    }
+
+    fn make_room(&mut self) {
+        if self.inbox.is_empty() {
+            self.inbox.resize(READ_BYTES, 0);
+        }
+        if self.start > 0 {
+            self.inbox.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+            self.last = None;
+        }
+        if self.end == self.inbox.len() {
+            // A frame is at most 1 MiB; beyond that, answers to requests that nobody has looked at yet.
+            self.inbox.resize(self.inbox.len() * 2, 0);
+        }
+    }
+
+    /// Takes what is there, without waiting.
+    fn take_in(&mut self) -> Result<(), TransportError> {
+        if self.end - self.start > FRAME_BYTES_MAX + SOCKET_BUFFER_BYTES {
+            return Ok(());
+        }
+        self.make_room();
+        let space = self.inbox.get_mut(self.end..).unwrap_or(&mut []);
+        match self.link.try_receive(space) {
+            Ok(0) => Err(self.lost(io::ErrorKind::UnexpectedEof.into())),
+            Ok(length) => {
+                self.end += length;
+                Ok(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            Err(cause) => Err(self.lost(cause)),
+        }
+    }
+
+    /// The length of the whole frame at the front, if it is there.
+    fn whole(&self) -> Result<Option<usize>, TransportError> {
+        let bytes = self.inbox.get(self.start..self.end).unwrap_or(&[]);
+        let found = next_frame(bytes, FRAME_BYTES_MAX).map_err(|cause| self.broken(cause))?;
+        let length = found.map(|frame| (frame.header.length_bytes as usize).next_multiple_of(self.alignment));
+        Ok(length.filter(|length| *length <= bytes.len()))
+    }
+
+    /// The next frame; `None` when none came in time. A goodbye is an error.
+    pub(crate) fn next(&mut self, patience: Duration) -> Result<Option<Frame<'_>>, TransportError> {
+        let length = match self.whole()? {
+            Some(length) => length,
+            None => match self.wait_for_frame(patience)? {
+                Some(length) => length,
+                None => return Ok(None),
+            },
+        };
+        self.last = Some(self.start);
+        self.start += length;
+        let address = &self.address;
+        let frame = frame_at(&self.inbox, self.last);
+        let Some(goodbye) = frame.filter(|frame| frame.header.kind == Kind::Goodbye) else {
+            return Ok(frame);
+        };
+        let (reason, words) = decode_goodbye(goodbye.payload).map_err(|cause| TransportError::Frame {
+            address: address.clone(),
+            cause,
+        })?;
+        Err(TransportError::Refused {
+            address: address.clone(),
+            reason,
+            words: words.chars().filter(|c| !c.is_control()).collect(),
+        })
+    }
+
+    /// The frame that [`Connection::next`] gave last.
+    pub(crate) fn last(&self) -> Option<Frame<'_>> {
+        frame_at(&self.inbox, self.last)
+    }
+
+    /// Whether a whole frame is there already.
+    pub(crate) fn has_frame(&self) -> Result<bool, TransportError> {
+        Ok(self.whole()?.is_some())
+    }
+
+    fn wait_for_frame(&mut self, patience: Duration) -> Result<Option<usize>, TransportError> {
+        let start = Instant::now();
+        loop {
+            self.make_room();
+            let spins = start.elapsed() < self.spin;
+            let space = self.inbox.get_mut(self.end..).unwrap_or(&mut []);
+            let got = if spins || patience.is_zero() {
+                self.link.try_receive(space)
+            } else {
+                self.link.receive(space, patience.saturating_sub(start.elapsed()))
+            };
+            match got {
+                Ok(0) => return Err(self.lost(io::ErrorKind::UnexpectedEof.into())),
+                Ok(length) => {
+                    self.end += length;
+                    if let Some(length) = self.whole()? {
+                        return Ok(Some(length));
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if patience.is_zero() {
+                        return Ok(None);
+                    }
+                    std::hint::spin_loop();
+                }
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => return Ok(None),
+                Err(cause) => return Err(self.lost(cause)),
+            }
+            if !spins && start.elapsed() >= patience {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Says goodbye, as well as it can be said.
+    pub(crate) fn part(&mut self) {
+        let payload = crate::hello::encode_goodbye(crate::hello::Reason::Done, "");
+        // Whoever is gone needs no goodbye.
+        let _ = self.send(Header::new(Kind::Goodbye, 0), &payload);
+    }
+}
+
+/// A frame that has been checked.
+fn frame_at(inbox: &[u8], start: Option<usize>) -> Option<Frame<'_>> {
+    let (head, rest) = inbox.get(start?..)?.split_first_chunk::<HEADER_BYTES>()?;
+    let header = Header::decode(head, FRAME_BYTES_MAX).ok()?;
+    let payload = rest.get(..header.payload_bytes())?;
+    Some(Frame { header, payload })
+}

@@ -1,0 +1,95 @@
+//! Every bound of frames, sessions and connections, each with the reason for the number.
+
+/// Bytes of a frame at most, header and all: a bound for what a peer makes us hold, and room for eight buffers of
+/// 128 KiB, beyond which larger frames send no faster.
+pub const FRAME_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes of a batch after decompression, at most.
+pub const DECOMPRESSED_BYTES_MAX: usize = 8 << 20;
+
+/// Bytes of a frame before the peer has said hello: nothing longer is needed.
+pub const HELLO_BYTES_MAX: usize = 1024;
+
+/// Bytes of the names in a hello: a host name has 253 at most.
+pub const NAME_BYTES_MAX: usize = 253;
+
+/// Bytes of the words in a goodbye.
+pub const WORDS_BYTES_MAX: usize = 256;
+
+/// Bytes of a reply to a request at most, unless the service raises it.
+pub const REPLY_BYTES_MAX: usize = FRAME_BYTES_MAX;
+
+/// Bytes that a peer may have under way without a further credit.
+pub const CREDIT_BYTES: u64 = 8 << 20;
+
+/// Bytes that a server reads at once; a poller has one such buffer for all its connections.
+pub const READ_BYTES: usize = 256 * 1024;
+
+/// Bytes that wait for a peer that does not read, before we stop reading from it.
+pub const WAITING_BYTES_MAX: usize = 4 << 20;
+
+/// Connections of a server: each costs some KiB here and as much in the kernel.
+pub const CONNECTIONS_MAX: usize = 16 * 1024;
+
+/// Bytes of partial frames and answers of all connections of a server together.
+pub const PENDING_BYTES_MAX: usize = 128 << 20;
+
+/// Events that a poller takes from the kernel at once.
+pub const EVENTS_MAX: usize = 256;
+
+/// How long a peer may take for its hello, with TLS and all.
+pub const HANDSHAKE_MS: u64 = 5_000;
+
+/// How long a connection may be silent.
+pub const IDLE_MS: u64 = 30_000;
+
+/// How long a connection may take to be made.
+pub const CONNECT_MS: u64 = 5_000;
+
+/// How long an answer may take.
+pub const RESPONSE_MS: u64 = 10_000;
+
+/// Requests of one connection that may wait for their answers.
+pub const REQUESTS_MAX: usize = 4096;
+
+/// Bytes that a sender collects before it sends: 64 KiB, from where on larger ones gain little on a socket.
+pub const BATCH_BYTES: usize = 64 * 1024;
+
+/// Bytes of the kernel's socket buffers that are asked for; the system may allow less.
+pub const SOCKET_BUFFER_BYTES: usize = 4 << 20;
+
+/// Bytes of a datagram that pass every usual network in one piece: 1,500 less IPv6 and UDP headers, less a tunnel's.
+pub const DATAGRAM_BYTES: usize = 1432;
+
+/// Bytes of a datagram at most, which is the format's bound.
+pub const DATAGRAM_BYTES_MAX: usize = 65_507;
+
+/// Bytes that an UDP sender may have under way before it has heard of the receiver.
+pub const UDP_WINDOW_BYTES: u64 = 1 << 20;
+
+/// How long an UDP sender waits for a credit before it takes what is under way for lost.
+pub const UDP_CREDIT_WAIT_MS: u64 = 200;
+
+/// Bytes of a ring of `shm://`: frames are at most an eighth of it, and it lies in the cache that the cores share.
+pub const SHM_RING_BYTES: usize = 1 << 20;
+
+/// Bytes that go into a ring at once.
+pub const SHM_PIECE_BYTES: usize = 64 * 1024;
+
+/// Sessions whose numbers a collector keeps; the ones that were silent longest go first.
+pub const SESSIONS_MAX: usize = 64 * 1024;
+
+/// Bytes that an outbox holds in memory until they are acknowledged.
+pub const OUTBOX_BYTES_MAX: usize = 16 << 20;
+
+/// First and longest pause between two attempts to reach a peer, in milliseconds.
+pub const RETRY_MS: (u64, u64) = (50, 5_000);
+
+/// How long an outbox waits for an acknowledgement over a transport that may lose, before it sends again.
+pub const RESEND_NS: u64 = 200_000_000;
+
+/// Bytes of a segment of a spool: the unit in which its disk space is given back.
+pub const SPOOL_SEGMENT_BYTES: u64 = 8 << 20;
+
+/// Bytes of a spool in all, unless told otherwise.
+pub const SPOOL_BYTES_MAX: u64 = 1 << 30;

@@ -1,0 +1,171 @@
+//! Links: what carries a connection's bytes, behind one trait. Nothing here knows what a frame means.
+
+mod shm;
+mod socket;
+#[cfg(feature = "tls")]
+pub(crate) mod tls;
+
+pub(crate) use shm::{ShmLink, ShmListener};
+pub(crate) use socket::{SocketLink, StreamListener, wait_for};
+
+use crate::TransportError;
+use crate::address::Address;
+use crate::options::Options;
+use std::io::{self, IoSlice};
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+/// A connection's bytes, in both directions.
+pub(crate) trait Link: Send {
+    /// Sends as many bytes as go without waiting.
+    ///
+    /// # Errors
+    /// `WouldBlock` when none do; any other error ends the connection.
+    fn try_send(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize>;
+
+    /// As [`Link::try_send`], and waits for room; in one system call where there is one for it.
+    ///
+    /// # Errors
+    /// `TimedOut` when there was none.
+    fn send(&mut self, parts: &[IoSlice<'_>], patience: Duration) -> io::Result<usize> {
+        let end = Instant::now() + patience;
+        loop {
+            match self.try_send(parts) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                other => return other,
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            self.wait(true, left)?;
+        }
+    }
+
+    /// Takes bytes that are there; 0 when the other end has closed.
+    ///
+    /// # Errors
+    /// As [`Link::try_send`].
+    fn try_receive(&mut self, space: &mut [u8]) -> io::Result<usize>;
+
+    /// Sleeps until there is something to receive, or room to send where that is asked for. `false`: the time is over.
+    ///
+    /// # Errors
+    /// When the system cannot wait.
+    fn wait(&mut self, for_room: bool, patience: Duration) -> io::Result<bool>;
+
+    /// As [`Link::try_receive`], and waits for it; in one system call where there is one for it.
+    ///
+    /// # Errors
+    /// `TimedOut` when nothing came.
+    fn receive(&mut self, space: &mut [u8], patience: Duration) -> io::Result<usize> {
+        let end = Instant::now() + patience;
+        loop {
+            match self.try_receive(space) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                other => return other,
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            self.wait(false, left)?;
+        }
+    }
+
+    /// Sends all of a buffer, which comes back empty: one that takes it as it is gives another.
+    ///
+    /// # Errors
+    /// As [`Link::send`].
+    fn send_buffer(&mut self, buffer: &mut Vec<u8>, patience: Duration) -> io::Result<()> {
+        let mut sent = 0;
+        while let Some(rest) = buffer.get(sent..).filter(|rest| !rest.is_empty()) {
+            sent += self.send(&[IoSlice::new(rest)], patience)?;
+        }
+        buffer.clear();
+        Ok(())
+    }
+
+    /// What a poller watches; `None` where it needs a thread of its own.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>>;
+
+    /// Whether bytes may lie in the link although its descriptor has none: read until it would block.
+    fn holds_bytes_back(&self) -> bool {
+        false
+    }
+
+    /// Whether bytes wait in the link for room in the socket.
+    fn has_unsent(&self) -> bool {
+        false
+    }
+
+    /// Sends what waits in the link.
+    ///
+    /// # Errors
+    /// As [`Link::try_send`].
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Frames begin at multiples of this.
+    fn alignment(&self) -> usize {
+        1
+    }
+
+    /// Whether the bytes need no checksum of ours: they stay in this machine's memory, or the link checks them.
+    fn is_safe(&self) -> bool;
+
+    /// The user at the other end, where the kernel vouches for it.
+    fn uid(&self) -> Option<u32> {
+        None
+    }
+
+    /// Whether the other end has shown a certificate, which was checked.
+    fn is_certified(&self) -> bool {
+        false
+    }
+}
+
+/// Makes a connection.
+///
+/// # Errors
+/// When nobody answers there within the options' time, or may not be spoken to like that.
+pub(crate) fn connect(address: &Address, options: &Options) -> Result<Box<dyn Link>, TransportError> {
+    address.check(options.insecure)?;
+    options.check()?;
+    let failed = |cause: io::Error| match cause.kind() {
+        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => TransportError::Timeout {
+            address: address.to_string(),
+            what: "accept a connection",
+            ms: millis(options.connect_timeout),
+        },
+        _ => TransportError::Connect {
+            address: address.to_string(),
+            cause,
+        },
+    };
+    Ok(match address {
+        Address::Unix(path) => Box::new(SocketLink::connect_unix(path, options).map_err(failed)?),
+        Address::Tcp(place) => Box::new(SocketLink::connect_tcp(place, options).map_err(failed)?),
+        Address::Shm(path) => Box::new(ShmLink::connect(path, options).map_err(failed)?),
+        #[cfg(feature = "tls")]
+        Address::Tls(place) => Box::new(tls::connect(address, place, options)?),
+        other => {
+            return Err(TransportError::NotBuilt {
+                scheme: other.scheme(),
+            });
+        }
+    })
+}
+
+pub(crate) fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Time for the kernel, which takes 0 for ever.
+pub(crate) fn timespec(time: Duration) -> rustix::event::Timespec {
+    rustix::event::Timespec {
+        tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: time.subsec_nanos().into(),
+    }
+}

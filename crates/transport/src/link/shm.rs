@@ -1,0 +1,263 @@
+//! `shm://`: two rings in shared memory, one for each direction, agreed upon over a Unix socket of packets that then
+//! only tells whether the other process lives.
+
+use super::Link;
+use super::socket::SocketFile;
+use crate::limits::SHM_PIECE_BYTES;
+use crate::options::Options;
+use logdrive_ring::channel::{Channel, Received, into_files};
+use logdrive_ring::{Consumer, PipeWriter, Ring};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The packet that brings the rings: name and version.
+const OFFER: &[u8; 8] = b"LDSHM\x01\x00\x00";
+/// How often a sleeper looks whether the other process lives.
+const LIVES_EVERY: Duration = Duration::from_millis(100);
+
+/// One end.
+pub(crate) struct ShmLink {
+    channel: Arc<Channel>,
+    there: PipeWriter,
+    back: Consumer,
+    spin: Duration,
+    scratch: Vec<u8>,
+}
+
+impl ShmLink {
+    pub(crate) fn connect(path: &Path, options: &Options) -> io::Result<Self> {
+        let channel = Channel::connect(path, options.connect_timeout)?;
+        let (there, there_file) = Ring::unnamed(options.ring_bytes).map_err(io::Error::other)?;
+        let (back, back_file) = Ring::unnamed(options.ring_bytes).map_err(io::Error::other)?;
+        channel.send(OFFER, &[there_file.as_fd(), back_file.as_fd()])?;
+        Ok(Self::new(channel, there, back, options))
+    }
+
+    fn new(channel: Channel, there: Ring, back: Ring, options: &Options) -> Self {
+        Self {
+            channel: Arc::new(channel),
+            there: PipeWriter::new(Arc::new(there)),
+            back: Consumer::new(Arc::new(back)),
+            spin: options.spin,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Whether the other process still has its end.
+    fn lives(channel: &Channel) -> bool {
+        let mut nothing = [0; 8];
+        match channel.receive(&mut nothing, &mut Vec::new(), false) {
+            Ok(found) => found != Received::Closed,
+            Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+        }
+    }
+
+    /// Bytes that are there, without copying them.
+    pub(crate) fn pending_bytes(&self) -> io::Result<usize> {
+        self.back.pending_bytes().map_err(io::Error::other)
+    }
+
+    /// Waits until there is something; `false` when the time is over.
+    fn sleep(&mut self, patience: Duration) -> io::Result<bool> {
+        let start = Instant::now();
+        while start.elapsed() < self.spin {
+            for _ in 0..64 {
+                if self.pending_bytes()? > 0 {
+                    return Ok(true);
+                }
+                std::hint::spin_loop();
+            }
+        }
+        loop {
+            let left = patience.saturating_sub(start.elapsed());
+            self.back.sleep(left.min(LIVES_EVERY)).map_err(io::Error::other)?;
+            if self.pending_bytes()? > 0 {
+                return Ok(true);
+            }
+            if !Self::lives(&self.channel) {
+                // What it committed before it ended has just been looked for.
+                return Ok(true);
+            }
+            if start.elapsed() >= patience {
+                return Ok(false);
+            }
+        }
+    }
+}
+
+impl Link for ShmLink {
+    fn try_send(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        let channel = Arc::clone(&self.channel);
+        let alive = || Self::lives(&channel);
+        if self.there.free_bytes() < length.min(SHM_PIECE_BYTES) + 8 {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let sent = match parts {
+            [] => true,
+            _ if length > SHM_PIECE_BYTES => {
+                self.scratch.clear();
+                for part in parts {
+                    let room = SHM_PIECE_BYTES - self.scratch.len();
+                    self.scratch
+                        .extend_from_slice(part.get(..room.min(part.len())).unwrap_or(&[]));
+                }
+                self.there.push(&[&self.scratch], &alive)
+            }
+            [one] => self.there.push(&[one], &alive),
+            [one, two] => self.there.push(&[one, two], &alive),
+            [one, two, three] => self.there.push(&[one, two, three], &alive),
+            many => {
+                self.scratch.clear();
+                many.iter().for_each(|part| self.scratch.extend_from_slice(part));
+                self.there.push(&[&self.scratch], &alive)
+            }
+        };
+        if sent {
+            Ok(length.min(SHM_PIECE_BYTES))
+        } else {
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+    }
+
+    fn try_receive(&mut self, space: &mut [u8]) -> io::Result<usize> {
+        let mut pending = self.pending_bytes()?;
+        if pending == 0 {
+            if Self::lives(&self.channel) {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            // What it committed last may have come between the two looks.
+            pending = self.pending_bytes()?;
+        }
+        let pending = pending.min(space.len()) & !7;
+        if let Some(space) = space.get_mut(..pending) {
+            self.back.copy_out(0, space);
+        }
+        self.back.release(pending);
+        Ok(pending)
+    }
+
+    fn receive(&mut self, space: &mut [u8], patience: Duration) -> io::Result<usize> {
+        if self.pending_bytes()? == 0 && !self.sleep(patience)? {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.try_receive(space)
+    }
+
+    fn wait(&mut self, for_room: bool, patience: Duration) -> io::Result<bool> {
+        if !for_room {
+            return self.sleep(patience);
+        }
+        // Whoever waits for room also reads, so that two that send to each other both go on.
+        let start = Instant::now();
+        while start.elapsed() < patience {
+            let piece =
+                (self.there.ring().map_or(0, |ring| ring.capacity_bytes()) / 4).min(SHM_PIECE_BYTES + 8);
+            if self.pending_bytes()? > 0 || self.there.free_bytes() >= piece {
+                return Ok(true);
+            }
+            self.back
+                .sleep(Duration::from_micros(50).min(patience))
+                .map_err(io::Error::other)?;
+            if start.elapsed() > LIVES_EVERY && !Self::lives(&self.channel) {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
+        }
+        Ok(false)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn alignment(&self) -> usize {
+        8
+    }
+
+    fn is_safe(&self) -> bool {
+        true
+    }
+
+    fn uid(&self) -> Option<u32> {
+        self.channel.peer().ok().map(|peer| peer.uid)
+    }
+}
+
+impl Drop for ShmLink {
+    fn drop(&mut self) {
+        self.channel.shut();
+        // A writer that waits for room at the other end has nobody who would make it.
+        self.back.quarantine();
+        self.back.wake_all();
+        if let Some(ring) = self.there.ring() {
+            // And a reader that sleeps looks at the channel.
+            Consumer::new(Arc::clone(ring)).wake_all();
+        }
+    }
+}
+
+/// Accepts connections of `shm://`.
+#[derive(Debug)]
+pub(crate) struct ShmListener {
+    socket: OwnedFd,
+    _file: SocketFile,
+}
+
+impl ShmListener {
+    pub(crate) fn listen(path: &Path) -> io::Result<Self> {
+        let file = SocketFile::make_room(path)?;
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+        rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o660))?;
+        rustix::net::listen(&socket, 128)?;
+        Ok(Self {
+            socket,
+            _file: file.made()?,
+        })
+    }
+
+    /// The next connection. Does not wait.
+    pub(crate) fn accept(&self) -> io::Result<Channel> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        Ok(Channel::new(rustix::net::accept_with(&self.socket, flags)?))
+    }
+
+    /// Waits for the rings of a connection that was accepted, and checks them. Only the same user's, or root's, are
+    /// taken: memory that another user can write is not worth the risk.
+    pub(crate) fn join(channel: Channel, options: &Options) -> io::Result<ShmLink> {
+        let uid = channel.peer()?.uid;
+        if uid != 0 && uid != logdrive_ring::user_id() {
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "another user"));
+        }
+        if !channel.wait(options.handshake_timeout)? {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let mut bytes = [0; 64];
+        let mut descriptors = Vec::new();
+        let found = channel.receive(&mut bytes, &mut descriptors, true)?;
+        let is_offer = found == Received::Packet(OFFER.len()) && bytes.starts_with(OFFER);
+        let mut files = into_files(descriptors).into_iter();
+        let (Some(there), Some(back), true) = (files.next(), files.next(), is_offer) else {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "no rings were offered",
+            ));
+        };
+        let open = |file| Ring::open_sealed(&file, 0).map_err(io::Error::other);
+        // What is there for the one who connects is the way back for us.
+        let (back, there) = (open(back)?, open(there)?);
+        Ok(ShmLink::new(channel, back, there, options))
+    }
+}
+
+impl AsFd for ShmListener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

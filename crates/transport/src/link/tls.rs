@@ -1,0 +1,301 @@
+//! TLS 1.3 over TCP, with rustls. Both ends show a certificate unless the one that listens says that anyone may come.
+
+use super::{Link, SocketLink, millis};
+use crate::TransportError;
+use crate::address::{Address, Place};
+use crate::options::{Options, TlsFiles};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{ClientConfig, ClientConnection, Connection, RootCertStore, ServerConfig, ServerConnection};
+use std::io::{self, IoSlice, Read, Write};
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Bytes that wait in the link for room in the socket.
+const UNSENT_BYTES_MAX: usize = 256 * 1024;
+
+/// A TLS connection.
+pub(crate) struct TlsLink {
+    socket: SocketLink,
+    tls: Connection,
+}
+
+/// Rustls reads and writes through this without waiting.
+struct Through<'a>(&'a mut SocketLink);
+
+impl Read for Through<'_> {
+    fn read(&mut self, space: &mut [u8]) -> io::Result<usize> {
+        self.0.try_receive(space)
+    }
+}
+
+impl Write for Through<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.try_send(&[IoSlice::new(bytes)])
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.0.try_send(parts)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+pub(crate) fn connect(
+    address: &Address,
+    place: &Place,
+    options: &Options,
+) -> Result<TlsLink, TransportError> {
+    let config = client_config(&options.tls)?;
+    let name = options.tls.name.clone().unwrap_or_else(|| place.host.clone());
+    let name = ServerName::try_from(name).map_err(|_| TransportError::Option {
+        option: "tls.name",
+        found: place.host.clone(),
+        allowed: "a host name or an IP address",
+    })?;
+    let failed = |cause: io::Error| TransportError::Connect {
+        address: address.to_string(),
+        cause,
+    };
+    let socket = SocketLink::connect_tcp(place, options).map_err(failed)?;
+    let tls = ClientConnection::new(config, name).map_err(|error| failed(io::Error::other(error)))?;
+    let mut link = TlsLink::new(socket, tls.into());
+    match link.shake(options.connect_timeout) {
+        Ok(true) => Ok(link),
+        Ok(false) => Err(TransportError::Timeout {
+            address: address.to_string(),
+            what: "finish the TLS handshake",
+            ms: millis(options.connect_timeout),
+        }),
+        Err(cause) => Err(failed(cause)),
+    }
+}
+
+impl TlsLink {
+    fn new(socket: SocketLink, mut tls: Connection) -> Self {
+        tls.set_buffer_limit(Some(UNSENT_BYTES_MAX));
+        Self { socket, tls }
+    }
+
+    /// An accepted connection, before its handshake, which happens while it is read.
+    pub(crate) fn accept(socket: SocketLink, config: &Arc<ServerConfig>) -> io::Result<Self> {
+        let tls = ServerConnection::new(Arc::clone(config)).map_err(io::Error::other)?;
+        Ok(Self::new(socket, tls.into()))
+    }
+
+    fn shake(&mut self, patience: Duration) -> io::Result<bool> {
+        let start = Instant::now();
+        while self.tls.is_handshaking() {
+            let left = patience.saturating_sub(start.elapsed());
+            if left.is_zero() {
+                return Ok(false);
+            }
+            match self.flush().and_then(|()| self.fetch()) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let for_room = self.tls.wants_write();
+                    self.socket.wait(for_room, left)?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Reads from the socket once.
+    fn fetch(&mut self) -> io::Result<usize> {
+        let got = self.tls.read_tls(&mut Through(&mut self.socket))?;
+        if let Err(error) = self.tls.process_new_packets() {
+            // The other end gets told why, if it still listens.
+            let _ = self.flush();
+            return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+        }
+        Ok(got)
+    }
+}
+
+impl Link for TlsLink {
+    fn try_send(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        if self.tls.wants_write() {
+            self.flush()?;
+        }
+        let mut taken = 0;
+        for part in parts {
+            let mut rest: &[u8] = part;
+            while !rest.is_empty() {
+                let length = self.tls.writer().write(rest)?;
+                if length == 0 {
+                    break;
+                }
+                taken += length;
+                rest = rest.get(length..).unwrap_or(&[]);
+            }
+            if !rest.is_empty() {
+                break;
+            }
+        }
+        match self.flush() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && taken > 0 => Ok(taken),
+            Err(error) => Err(error),
+            Ok(()) => Ok(taken),
+        }
+    }
+
+    fn try_receive(&mut self, space: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.tls.reader().read(space) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                other => return other,
+            }
+            let got = self.fetch();
+            if self.tls.wants_write() {
+                // Handshake and key updates; what does not go now goes with the next bytes.
+                let _ = self.flush();
+            }
+            if got? == 0 {
+                return Ok(0);
+            }
+        }
+    }
+
+    fn wait(&mut self, for_room: bool, patience: Duration) -> io::Result<bool> {
+        self.socket.wait(for_room, patience)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.socket.descriptor()
+    }
+
+    fn holds_bytes_back(&self) -> bool {
+        true
+    }
+
+    fn has_unsent(&self) -> bool {
+        self.tls.wants_write()
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        while self.tls.wants_write() {
+            self.tls.write_tls(&mut Through(&mut self.socket))?;
+        }
+        Ok(())
+    }
+
+    fn is_safe(&self) -> bool {
+        true
+    }
+
+    fn is_certified(&self) -> bool {
+        self.tls
+            .peer_certificates()
+            .is_some_and(|found| !found.is_empty())
+    }
+}
+
+fn unusable(path: &Path, why: impl ToString) -> TransportError {
+    TransportError::Certificate {
+        path: path.to_owned(),
+        why: why.to_string(),
+    }
+}
+
+fn roots(path: &Path) -> Result<RootCertStore, TransportError> {
+    let mut store = RootCertStore::empty();
+    for certificate in chain(path)? {
+        store.add(certificate).map_err(|error| unusable(path, error))?;
+    }
+    Ok(store)
+}
+
+fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, TransportError> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path)
+        .map_err(|error| unusable(path, error))?
+        .collect();
+    let found = found.map_err(|error| unusable(path, error))?;
+    if found.is_empty() {
+        return Err(unusable(path, "there is no certificate in it"));
+    }
+    Ok(found)
+}
+
+fn key(path: &Path) -> Result<PrivateKeyDer<'static>, TransportError> {
+    PrivateKeyDer::from_pem_file(path).map_err(|error| unusable(path, error))
+}
+
+fn missing(option: &'static str, allowed: &'static str) -> TransportError {
+    TransportError::Option {
+        option,
+        found: "not set".to_owned(),
+        allowed,
+    }
+}
+
+fn provider() -> Arc<rustls::crypto::CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+/// What connects: knows the authority, and shows its own certificate where there is one.
+pub(crate) fn client_config(files: &TlsFiles) -> Result<Arc<ClientConfig>, TransportError> {
+    let authorities = files.authorities.as_ref().ok_or_else(|| {
+        missing("tls.authorities", "the file with the authority's certificate; `logdrive collect --make-certificates DIR` makes one for a test")
+    })?;
+    let builder = ClientConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(|error| unusable(authorities, error))?
+        .with_root_certificates(roots(authorities)?);
+    let mut config = match (&files.certificate, &files.key) {
+        (Some(certificate), Some(private)) => builder
+            .with_client_auth_cert(chain(certificate)?, key(private)?)
+            .map_err(|error| unusable(certificate, error))?,
+        (None, None) => builder.with_no_client_auth(),
+        _ => return Err(missing("tls.certificate and tls.key", "both or none")),
+    };
+    config.alpn_protocols = vec![ALPN.to_vec()];
+    Ok(Arc::new(config))
+}
+
+/// What listens: shows its certificate, and wants one of the same authority.
+pub(crate) fn server_config(files: &TlsFiles) -> Result<Arc<ServerConfig>, TransportError> {
+    let (Some(certificate), Some(private)) = (&files.certificate, &files.key) else {
+        return Err(missing(
+            "tls.certificate and tls.key",
+            "the files of this server's own certificate; `logdrive collect --make-certificates DIR` makes them for a test",
+        ));
+    };
+    let builder = ServerConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(|error| unusable(certificate, error))?;
+    let builder = match (&files.authorities, files.anyone) {
+        (_, true) => builder.with_no_client_auth(),
+        (Some(authorities), false) => {
+            let verifier =
+                WebPkiClientVerifier::builder_with_provider(Arc::new(roots(authorities)?), provider())
+                    .build()
+                    .map_err(|error| unusable(authorities, error))?;
+            builder.with_client_cert_verifier(verifier)
+        }
+        (None, false) => {
+            return Err(missing(
+                "tls.authorities",
+                "the file with the authority whose clients may come, or anyone = true",
+            ));
+        }
+    };
+    let mut config = builder
+        .with_single_cert(chain(certificate)?, key(private)?)
+        .map_err(|error| unusable(certificate, error))?;
+    config.alpn_protocols = vec![ALPN.to_vec()];
+    // Nobody resumes, so nothing is kept for it; and no data comes before the handshake is done.
+    config.send_tls13_tickets = 0;
+    config.max_early_data_size = 0;
+    Ok(Arc::new(config))
+}
+
+/// The name of the protocol within TLS.
+pub(crate) const ALPN: &[u8] = b"logdrive/1";

@@ -1,0 +1,335 @@
+//! The sending end of `udp://`: frames of a datagram each, many to a system call, and never more under way than the
+//! receiver has room for.
+
+use crate::TransportError;
+use crate::address::{Address, Place};
+use crate::frame::{Header, Kind, next_frame};
+use crate::hello::{HELLO_UNCHECKED, Hello, Reason, Role, decode_goodbye, decode_number, encode_goodbye};
+use crate::limits::{DATAGRAM_BYTES_MAX, UDP_CREDIT_WAIT_MS, UDP_WINDOW_BYTES};
+use crate::link::{millis, wait_for};
+use crate::options::{Checksum, Options};
+use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrStorage, sendmmsg};
+use quinn_udp::{Transmit, UdpSocketState};
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::{Duration, Instant};
+
+/// Bytes that the kernel takes at once, at most.
+const BULK_BYTES_MAX: usize = 65_000;
+/// Datagrams of a bulk without help of the kernel.
+const MANY_MAX: usize = 64;
+
+pub(crate) struct Datagrams {
+    socket: UdpSocket,
+    state: UdpSocketState,
+    peer: SocketAddr,
+    address: String,
+    pub(crate) checked: bool,
+    offload: bool,
+    segments: Vec<u8>,
+    segment_bytes: usize,
+    count: usize,
+    count_max: usize,
+    /// The number of the message behind the last one in `segments`.
+    next: u64,
+    /// Bulks that the receiver has not told of: the number behind each, and its bytes.
+    under_way: VecDeque<(u64, usize)>,
+    under_way_bytes: u64,
+    window_bytes: u64,
+    /// The receiver has told of all before this number.
+    told: u64,
+    inbox: Vec<u8>,
+}
+
+impl std::fmt::Debug for Datagrams {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Datagrams")
+            .field("address", &self.address)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Datagrams {
+    pub(crate) fn connect(
+        address: &Address,
+        place: &Place,
+        options: &Options,
+    ) -> Result<Self, TransportError> {
+        address.check(options.insecure)?;
+        options.check()?;
+        let failed = |cause: io::Error| TransportError::Connect {
+            address: address.to_string(),
+            cause,
+        };
+        let peer = place.resolve().map_err(failed)?.first().copied();
+        let peer = peer.ok_or_else(|| failed(io::ErrorKind::AddrNotAvailable.into()))?;
+        let any: SocketAddr = if peer.is_ipv4() {
+            ([0, 0, 0, 0], 0).into()
+        } else {
+            ([0_u16; 8], 0).into()
+        };
+        let socket = UdpSocket::bind(any).map_err(failed)?;
+        socket.connect(peer).map_err(failed)?;
+        let state = UdpSocketState::new((&socket).into()).map_err(failed)?;
+        // What the system gives is enough to go on with.
+        let _ = rustix::net::sockopt::set_socket_send_buffer_size(&socket, options.socket_buffer_bytes);
+        let count_max = if options.offload {
+            state.max_gso_segments()
+        } else {
+            MANY_MAX
+        };
+        let mut datagrams = Self {
+            socket,
+            peer,
+            address: address.to_string(),
+            checked: options.checksum == Checksum::Always || !peer.ip().is_loopback(),
+            offload: options.offload,
+            segments: Vec::with_capacity(BULK_BYTES_MAX + DATAGRAM_BYTES_MAX),
+            segment_bytes: 0,
+            count: 0,
+            count_max,
+            next: 0,
+            under_way: VecDeque::new(),
+            under_way_bytes: 0,
+            window_bytes: UDP_WINDOW_BYTES,
+            told: 0,
+            inbox: vec![0; 4096],
+            state,
+        };
+        datagrams.greet(options)?;
+        Ok(datagrams)
+    }
+
+    /// Says hello until it is answered.
+    fn greet(&mut self, options: &Options) -> Result<(), TransportError> {
+        let mut hello = Hello::new(Role::Client);
+        hello.host.clone_from(&options.host);
+        hello.app.clone_from(&options.app);
+        if !self.checked {
+            hello.flags |= HELLO_UNCHECKED;
+        }
+        let mut bytes = Vec::new();
+        Header::new(Kind::Hello, 0).put(&[&hello.encode()], true, &mut bytes);
+        let end = Instant::now() + options.connect_timeout;
+        loop {
+            // A receiver that is not there yet is told again.
+            let _ = self.socket.send(&bytes);
+            let pause = Duration::from_millis(UDP_CREDIT_WAIT_MS);
+            if self.hear(pause)? {
+                return Ok(());
+            }
+            if Instant::now() >= end {
+                return Err(TransportError::Timeout {
+                    address: self.address.clone(),
+                    what: "say hello",
+                    ms: millis(options.connect_timeout),
+                });
+            }
+        }
+    }
+
+    fn lost(&self, cause: io::Error) -> TransportError {
+        TransportError::Lost {
+            address: self.address.clone(),
+            cause,
+        }
+    }
+
+    /// Takes what the receiver says, and waits for it. `false`: nothing came.
+    fn hear(&mut self, patience: Duration) -> Result<bool, TransportError> {
+        let mut heard = false;
+        loop {
+            let length = match self.socket.recv(&mut self.inbox) {
+                Ok(length) => length,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if heard || patience.is_zero() {
+                        return Ok(heard);
+                    }
+                    let ready =
+                        wait_for(self.socket.as_fd(), false, patience).map_err(|cause| self.lost(cause))?;
+                    if !ready {
+                        return Ok(false);
+                    }
+                    continue;
+                }
+                // Nobody listens there at this moment.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                    if patience.is_zero() {
+                        return Ok(heard);
+                    }
+                    wait_for(self.socket.as_fd(), false, patience).map_err(|cause| self.lost(cause))?;
+                    return Ok(heard);
+                }
+                Err(cause) => return Err(self.lost(cause)),
+            };
+            heard |= self.take(length)?;
+        }
+    }
+
+    fn take(&mut self, length: usize) -> Result<bool, TransportError> {
+        let bytes = self.inbox.get(..length).unwrap_or(&[]);
+        // What is no frame is as good as lost.
+        let Ok(Some(frame)) = next_frame(bytes, DATAGRAM_BYTES_MAX) else {
+            return Ok(false);
+        };
+        match frame.header.kind {
+            Kind::Hello => {
+                let Ok(hello) = Hello::decode(frame.payload) else {
+                    return Ok(false);
+                };
+                self.window_bytes = hello.credit_bytes.max(1);
+                self.checked |= hello.flags & HELLO_UNCHECKED == 0;
+            }
+            Kind::Ack => self.tell(frame.header.sequence),
+            Kind::Credit => {
+                self.window_bytes = decode_number(frame.payload).unwrap_or(self.window_bytes).max(1)
+            }
+            Kind::Goodbye => {
+                let (reason, words) = decode_goodbye(frame.payload).unwrap_or((Reason::Ending, ""));
+                return Err(TransportError::Refused {
+                    address: self.address.clone(),
+                    reason,
+                    words: words.chars().filter(|c| !c.is_control()).collect(),
+                });
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn tell(&mut self, next: u64) {
+        self.told = self.told.max(next);
+        while let Some((_, bytes)) = self.under_way.pop_front_if(|(end, _)| *end <= next) {
+            self.under_way_bytes = self.under_way_bytes.saturating_sub(bytes as u64);
+        }
+    }
+
+    pub(crate) fn waits(&self) -> bool {
+        self.count > 0
+    }
+
+    /// Takes one frame; sends when no more go with it.
+    pub(crate) fn put(&mut self, parts: &[&[u8]], next: u64) -> Result<(), TransportError> {
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        if self.count > 0 && length > self.segment_bytes {
+            self.flush()?;
+        }
+        if self.count == 0 {
+            self.segment_bytes = length;
+        }
+        parts
+            .iter()
+            .for_each(|part| self.segments.extend_from_slice(part));
+        self.count += 1;
+        self.next = next;
+        // The kernel cuts at equal lengths.
+        self.segments.resize(self.count * self.segment_bytes, 0);
+        if self.count >= self.count_max || self.segments.len() + self.segment_bytes > BULK_BYTES_MAX {
+            return self.flush();
+        }
+        Ok(())
+    }
+
+    /// Sends what was put, once there is room for it at the other end.
+    pub(crate) fn flush(&mut self) -> Result<(), TransportError> {
+        if self.count == 0 {
+            return Ok(());
+        }
+        self.hear(Duration::ZERO)?;
+        while self.under_way_bytes > 0
+            && self.under_way_bytes + self.segments.len() as u64 > self.window_bytes
+        {
+            if !self.hear(Duration::from_millis(UDP_CREDIT_WAIT_MS))? {
+                // Lost, or the word about it was: the receiver counts the gap when it sees what comes next.
+                self.under_way.clear();
+                self.under_way_bytes = 0;
+            }
+        }
+        self.transmit()?;
+        self.under_way.push_back((self.next, self.segments.len()));
+        self.under_way_bytes += self.segments.len() as u64;
+        self.segments.clear();
+        self.count = 0;
+        Ok(())
+    }
+
+    fn transmit(&mut self) -> Result<(), TransportError> {
+        if !self.offload {
+            return self.transmit_many();
+        }
+        let transmit = Transmit {
+            destination: self.peer,
+            ecn: None,
+            contents: &self.segments,
+            segment_size: (self.count > 1).then_some(self.segment_bytes),
+            src_ip: None,
+        };
+        loop {
+            match self.state.try_send((&self.socket).into(), &transmit) {
+                Ok(()) => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let pause = Duration::from_millis(UDP_CREDIT_WAIT_MS);
+                    wait_for(self.socket.as_fd(), true, pause).map_err(|cause| self.lost(cause))?;
+                }
+                // Of an earlier datagram, to a receiver that was not there: the next one may be.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+                Err(_) if self.count_max > 1 && self.state.max_gso_segments() == 1 => {
+                    // The kernel or its device cannot cut.
+                    self.offload = false;
+                    return self.transmit_many();
+                }
+                Err(cause) => return Err(self.lost(cause)),
+            }
+        }
+    }
+
+    /// One datagram each, many to a call.
+    fn transmit_many(&mut self) -> Result<(), TransportError> {
+        let mut rest: Vec<[IoSlice<'_>; 1]> = self
+            .segments
+            .chunks(self.segment_bytes.max(1))
+            .map(|one| [IoSlice::new(one)])
+            .collect();
+        let addresses = vec![None::<SockaddrStorage>; rest.len()];
+        let mut headers = MultiHeaders::<SockaddrStorage>::preallocate(rest.len(), None);
+        while !rest.is_empty() {
+            let flags = MsgFlags::MSG_NOSIGNAL;
+            let sent = sendmmsg(
+                self.socket.as_raw_fd(),
+                &mut headers,
+                &rest,
+                &addresses[..rest.len()],
+                [],
+                flags,
+            );
+            match sent.map(Iterator::count) {
+                Ok(count) => drop(rest.drain(..count.max(1).min(rest.len()))),
+                Err(nix::Error::EAGAIN) => {
+                    let pause = Duration::from_millis(UDP_CREDIT_WAIT_MS);
+                    wait_for(self.socket.as_fd(), true, pause).map_err(|cause| self.lost(cause))?;
+                }
+                Err(nix::Error::ECONNREFUSED | nix::Error::EINTR) => {}
+                Err(error) => return Err(self.lost(error.into())),
+            }
+        }
+        Ok(())
+    }
+
+    /// Says goodbye, and of how many messages, so that the receiver can count those at the end that never came.
+    pub(crate) fn part(&mut self, next: u64) {
+        // Nobody is left to be told of what fails here.
+        let _ = self.flush();
+        let mut bytes = Vec::new();
+        let payload = encode_goodbye(Reason::Done, "");
+        Header::new(Kind::Goodbye, next).put(&[&payload], true, &mut bytes);
+        let end = Instant::now() + Duration::from_millis(UDP_CREDIT_WAIT_MS);
+        while self.told < next && Instant::now() < end {
+            if self.hear(Duration::from_millis(10)).is_err() {
+                break;
+            }
+        }
+        let _ = self.socket.send(&bytes);
+    }
+}

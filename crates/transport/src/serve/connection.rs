@@ -1,0 +1,232 @@
+//! One accepted connection on a poller: its bytes that wait, in both directions.
+
+use super::Shared;
+use crate::hello::Reason;
+use crate::limits::{FRAME_BYTES_MAX, READ_BYTES, WAITING_BYTES_MAX};
+use crate::link::Link;
+use crate::session::{Job, Server};
+use std::io::{self, IoSlice};
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+/// Partial frames up to here are moved to the poller's buffer; longer ones grow where they are.
+const MOVED_BYTES_MAX: usize = 64 * 1024;
+/// Reads of one connection before the others get their turn.
+const READS_MAX: usize = 8;
+
+/// A connection.
+pub(crate) struct Accepted {
+    pub(crate) link: Box<dyn Link>,
+    pub(crate) server: Server,
+    /// Front of a frame that has not come whole.
+    input: Vec<u8>,
+    out: Vec<u8>,
+    out_start: usize,
+    pub(crate) heard: Instant,
+    /// When it was accepted.
+    pub(crate) since: Instant,
+    pub(crate) jobs_waiting: usize,
+    /// What of it is counted in the memory of all connections.
+    counted_bytes: usize,
+    /// It ends for this reason as soon as the output is sent.
+    pub(crate) ends: Option<Reason>,
+    pub(crate) is_met: bool,
+}
+
+/// Bytes of which one poller has one set.
+pub(crate) struct Buffer {
+    bytes: Vec<u8>,
+}
+
+impl Buffer {
+    pub(crate) fn new() -> Self {
+        Self {
+            bytes: vec![0; MOVED_BYTES_MAX + READ_BYTES],
+        }
+    }
+}
+
+impl Accepted {
+    pub(crate) fn new(link: Box<dyn Link>, server: Server, now: Instant) -> Self {
+        Self {
+            link,
+            server,
+            input: Vec::new(),
+            out: Vec::new(),
+            out_start: 0,
+            heard: now,
+            since: now,
+            jobs_waiting: 0,
+            counted_bytes: 0,
+            ends: None,
+            is_met: false,
+        }
+    }
+
+    /// Whether the peer does not take what we send, so that we take nothing from it.
+    pub(crate) fn is_clogged(&self) -> bool {
+        self.out.len() - self.out_start > WAITING_BYTES_MAX
+    }
+
+    /// Whether there is something to send.
+    pub(crate) fn has_output(&self) -> bool {
+        self.out.len() > self.out_start || self.link.has_unsent()
+    }
+
+    /// Reads and feeds what is there. `true`: there may be more.
+    pub(crate) fn read(
+        &mut self,
+        buffer: &mut Buffer,
+        shared: &Shared,
+        now: Instant,
+        mut jobs: Option<&mut Vec<Job>>,
+    ) -> Result<bool, Reason> {
+        for _ in 0..READS_MAX {
+            if self.is_clogged() {
+                return Ok(false);
+            }
+            let is_moved = self.input.len() <= MOVED_BYTES_MAX;
+            let (held, got, room) = if is_moved {
+                let held = self.input.len();
+                let (front, space) = buffer.bytes.split_at_mut(held);
+                front.copy_from_slice(&self.input);
+                let space = space.get_mut(..READ_BYTES).unwrap_or(&mut []);
+                (held, self.link.try_receive(space), READ_BYTES)
+            } else {
+                let held = self.input.len();
+                self.input.resize(held + READ_BYTES.min(FRAME_BYTES_MAX), 0);
+                let space = self.input.get_mut(held..).unwrap_or(&mut []);
+                let got = self.link.try_receive(space);
+                self.input.truncate(held + *got.as_ref().unwrap_or(&0));
+                (held, got, READ_BYTES)
+            };
+            let length = match got {
+                Ok(0) => return Err(Reason::Done),
+                Ok(length) => length,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err(Reason::Forbidden),
+                Err(_) => return Err(Reason::Done),
+            };
+            self.heard = now;
+            shared.bytes.fetch_add(length as u64, Ordering::Relaxed);
+            self.feed(buffer, held + length, is_moved, shared, &mut jobs)?;
+            if length < room && !self.link.holds_bytes_back() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn feed(
+        &mut self,
+        buffer: &Buffer,
+        length: usize,
+        is_moved: bool,
+        shared: &Shared,
+        jobs: &mut Option<&mut Vec<Job>>,
+    ) -> Result<(), Reason> {
+        if !self.is_met {
+            self.server.peer.is_certified = self.link.is_certified();
+        }
+        let service = shared.service.as_ref();
+        let bytes = if is_moved {
+            buffer.bytes.get(..length).unwrap_or(&[])
+        } else {
+            &self.input
+        };
+        let fed = self
+            .server
+            .feed(bytes, service, &mut self.out, jobs.as_deref_mut());
+        if is_moved {
+            let rest = buffer.bytes.get(fed.used_bytes..length).unwrap_or(&[]);
+            if rest.is_empty() {
+                self.input = Vec::new();
+            } else {
+                self.input.clear();
+                self.input.extend_from_slice(rest);
+            }
+        } else {
+            self.input.drain(..fed.used_bytes);
+        }
+        if !self.is_met && self.server.is_open() {
+            self.is_met = true;
+            shared.met();
+        }
+        if let Some(reason) = fed.ends {
+            self.ends = Some(reason);
+        }
+        self.settle(shared)
+    }
+
+    /// Counts the memory of this connection among that of all.
+    fn settle(&mut self, shared: &Shared) -> Result<(), Reason> {
+        let bytes = self.input.capacity() + self.out.capacity();
+        if bytes == self.counted_bytes {
+            return Ok(());
+        }
+        let all = if bytes > self.counted_bytes {
+            let more = bytes - self.counted_bytes;
+            shared.pending_bytes.fetch_add(more, Ordering::Relaxed) + more
+        } else {
+            shared
+                .pending_bytes
+                .fetch_sub(self.counted_bytes - bytes, Ordering::Relaxed);
+            0
+        };
+        let grew = bytes > self.counted_bytes;
+        self.counted_bytes = bytes;
+        if grew && all > shared.options.pending_bytes_max {
+            return Err(Reason::Memory);
+        }
+        Ok(())
+    }
+
+    /// A response of a pool's thread.
+    pub(crate) fn respond(&mut self, stream: u16, sequence: u64, result: Result<&[u8], &str>) {
+        self.jobs_waiting = self.jobs_waiting.saturating_sub(1);
+        self.server.respond(stream, sequence, result, &mut self.out);
+    }
+
+    /// Sends what can be sent. `Ok(true)`: all of it.
+    pub(crate) fn write(&mut self, shared: &Shared) -> Result<bool, Reason> {
+        while let Some(rest) = self.out.get(self.out_start..).filter(|rest| !rest.is_empty()) {
+            match self.link.try_send(&[IoSlice::new(rest)]) {
+                Ok(sent) => self.out_start += sent,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(_) => return Err(Reason::Done),
+            }
+        }
+        self.out_start = 0;
+        if self.out.capacity() > MOVED_BYTES_MAX * 4 {
+            self.out = Vec::new();
+        } else {
+            self.out.clear();
+        }
+        self.settle(shared)?;
+        match self.link.flush() {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(_) => Err(Reason::Done),
+        }
+    }
+
+    /// Says why it ends, as well as that can be said without waiting.
+    pub(crate) fn part(&mut self, reason: Reason, shared: &Shared) {
+        if self.ends.is_none() {
+            self.server.part(reason, &mut self.out);
+        }
+        let _ = self.write(shared);
+    }
+
+    /// It is over: gives back what it counted.
+    pub(crate) fn leave(&mut self, reason: Reason, shared: &Shared) {
+        shared
+            .pending_bytes
+            .fetch_sub(self.counted_bytes, Ordering::Relaxed);
+        self.counted_bytes = 0;
+        if self.is_met {
+            shared.service.left(&self.server.peer, reason);
+        }
+        shared.leave(reason, !self.is_met);
+    }
+}

@@ -1,0 +1,14 @@
+//! Listening: accepts connections of all transports and feeds what comes to a service, on threads by choice.
+
+mod connection;
+mod listening;
+mod poller;
+mod pool;
+mod stats;
+mod thread;
+#[cfg(feature = "udp")]
+mod udp;
+
+pub use listening::{Listening, Threads, serve};
+pub(crate) use stats::Shared;
+pub use stats::Stats;

@@ -1,0 +1,414 @@
+//! A poller: one thread that waits for many sockets at once and does for each what is to be done.
+
+use super::Shared;
+use super::connection::{Accepted, Buffer};
+use super::pool::{Pool, Work};
+use crate::hello::Reason;
+use crate::limits::EVENTS_MAX;
+use crate::link::{Link, StreamListener, timespec};
+use crate::session::Job;
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The data of the waker's event; listeners come below it, connections count from 0.
+const WAKER: u64 = u64::MAX;
+const LISTENERS: u64 = u64::MAX - 1024;
+/// How often deadlines are looked at.
+const SWEEP: Duration = Duration::from_millis(250);
+/// Connections that are accepted before others get their turn.
+const ACCEPTS_MAX: usize = 64;
+/// How long a stopping poller waits for peers to take what is left for them.
+const PARTING: Duration = Duration::from_millis(500);
+
+/// How other threads reach a poller.
+#[derive(Clone)]
+pub(crate) struct Hook {
+    waker: Arc<OwnedFd>,
+    arrivals: Arc<Mutex<Vec<Arrival>>>,
+}
+
+/// What comes from other threads.
+pub(crate) enum Arrival {
+    /// A connection that another poller has accepted.
+    Connection(Box<Accepted>),
+    /// The response of a pool's thread.
+    Response {
+        token: u64,
+        stream: u16,
+        sequence: u64,
+        result: Result<Vec<u8>, String>,
+    },
+}
+
+impl Hook {
+    pub(crate) fn new() -> io::Result<Self> {
+        let waker = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self {
+            waker: Arc::new(waker),
+            arrivals: Arc::default(),
+        })
+    }
+
+    pub(crate) fn send(&self, arrival: Arrival) {
+        self.arrivals
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(arrival);
+        self.wake();
+    }
+
+    pub(crate) fn wake(&self) {
+        // It can only be full, and then the poller wakes anyway.
+        let _ = rustix::io::write(&*self.waker, &1_u64.to_ne_bytes());
+    }
+}
+
+/// Makes a link of an accepted socket.
+pub(crate) type Dress = Box<dyn Fn(crate::link::SocketLink) -> io::Result<Box<dyn Link>> + Send>;
+
+/// A listener with what makes links of its sockets.
+pub(crate) struct Door {
+    pub(crate) listener: StreamListener,
+    pub(crate) dress: Dress,
+}
+
+struct Slot {
+    accepted: Option<Box<Accepted>>,
+    /// Rises with each connection in this place, so that nothing late reaches the next one.
+    generation: u32,
+    interest: EventFlags,
+}
+
+/// The thread's state.
+pub(crate) struct Poller {
+    epoll: OwnedFd,
+    hook: Hook,
+    /// All pollers, this one too, for handing connections on.
+    hooks: Vec<Hook>,
+    turn: usize,
+    doors: Vec<Door>,
+    slots: Vec<Slot>,
+    free: Vec<usize>,
+    buffer: Buffer,
+    jobs: Vec<Job>,
+    pool: Option<Arc<Pool>>,
+    shared: Arc<Shared>,
+    swept: Instant,
+    /// Connections that may have more to read.
+    unread: Vec<usize>,
+}
+
+impl Poller {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        index: usize,
+        hooks: Vec<Hook>,
+        doors: Vec<Door>,
+        pool: Option<Arc<Pool>>,
+    ) -> io::Result<Self> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        let hook = hooks.get(index).cloned().map_or_else(Hook::new, Ok)?;
+        epoll::add(&epoll, &*hook.waker, EventData::new_u64(WAKER), EventFlags::IN)?;
+        for (index, door) in doors.iter().enumerate() {
+            let data = EventData::new_u64(LISTENERS + index as u64);
+            epoll::add(&epoll, door.listener.as_fd(), data, EventFlags::IN)?;
+        }
+        Ok(Self {
+            epoll,
+            hook,
+            hooks,
+            turn: index,
+            doors,
+            slots: Vec::new(),
+            free: Vec::new(),
+            buffer: Buffer::new(),
+            jobs: Vec::new(),
+            pool,
+            shared,
+            swept: Instant::now(),
+            unread: Vec::new(),
+        })
+    }
+
+    /// Runs until the server stops.
+    pub(crate) fn run(mut self) {
+        let mut events: Vec<Event> = Vec::with_capacity(EVENTS_MAX);
+        let spin = self.shared.options.spin;
+        let mut active = Instant::now();
+        while !self.shared.stops() {
+            events.clear();
+            let spins = !spin.is_zero() && active.elapsed() < spin;
+            let timeout = if spins || !self.unread.is_empty() {
+                Duration::ZERO
+            } else {
+                SWEEP
+            };
+            match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&timespec(timeout))) {
+                Ok(0) if spins => std::hint::spin_loop(),
+                Ok(_) | Err(Errno::INTR) => {}
+                // The descriptor is ours and open; nothing else can go wrong with it.
+                Err(_) => break,
+            }
+            let now = Instant::now();
+            if !events.is_empty() {
+                active = now;
+            }
+            for index in std::mem::take(&mut self.unread) {
+                self.turn_of(index, EventFlags::IN, now);
+            }
+            for event in &events {
+                self.take(event, now);
+            }
+            if now - self.swept >= SWEEP {
+                self.sweep(now);
+            }
+        }
+        self.stop();
+    }
+
+    fn take(&mut self, event: &Event, now: Instant) {
+        let data = event.data.u64();
+        match data {
+            WAKER => self.take_arrivals(now),
+            LISTENERS.. => self.accept((data - LISTENERS) as usize, now),
+            token => {
+                if let Some(index) = self.index_of(token) {
+                    self.turn_of(index, event.flags, now);
+                }
+            }
+        }
+    }
+
+    fn index_of(&self, token: u64) -> Option<usize> {
+        let index = (token & 0xffff_ffff) as usize;
+        let slot = self.slots.get(index)?;
+        (u64::from(slot.generation) == token >> 32 && slot.accepted.is_some()).then_some(index)
+    }
+
+    fn token_of(&self, index: usize) -> u64 {
+        let generation = self.slots.get(index).map_or(0, |slot| slot.generation);
+        u64::from(generation) << 32 | index as u64
+    }
+
+    fn take_arrivals(&mut self, now: Instant) {
+        let mut count = [0; 8];
+        // An empty counter is no harm.
+        let _ = rustix::io::read(&*self.hook.waker, &mut count);
+        let arrivals =
+            std::mem::take(&mut *self.hook.arrivals.lock().unwrap_or_else(PoisonError::into_inner));
+        for arrival in arrivals {
+            match arrival {
+                Arrival::Connection(accepted) => self.adopt(accepted),
+                Arrival::Response {
+                    token,
+                    stream,
+                    sequence,
+                    result,
+                } => {
+                    let Some(index) = self.index_of(token) else {
+                        continue;
+                    };
+                    if let Some(accepted) = self.accepted(index) {
+                        let result = result.as_deref().map_err(String::as_str);
+                        accepted.respond(stream, sequence, result);
+                    }
+                    self.turn_of(index, EventFlags::OUT, now);
+                }
+            }
+        }
+    }
+
+    fn accepted(&mut self, index: usize) -> Option<&mut Accepted> {
+        self.slots.get_mut(index)?.accepted.as_deref_mut()
+    }
+
+    fn accept(&mut self, door: usize, now: Instant) {
+        for _ in 0..ACCEPTS_MAX {
+            let Some(door) = self.doors.get(door) else { return };
+            let (link, address) = match door.listener.accept(&self.shared.options) {
+                Ok(found) => found,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(_) => {
+                    // One that has gone already, or no descriptors are left: the others go on.
+                    self.shared.count(Reason::Connections);
+                    return;
+                }
+            };
+            let Some(peer) = self.shared.admit(address, link.uid()) else {
+                continue;
+            };
+            match (door.dress)(link) {
+                Ok(link) => {
+                    let server = self.shared.session(peer, link.is_safe());
+                    let accepted = Box::new(Accepted::new(link, server, now));
+                    self.turn = (self.turn + 1) % self.hooks.len().max(1);
+                    match self.hooks.get(self.turn) {
+                        Some(hook) if !Arc::ptr_eq(&hook.waker, &self.hook.waker) => {
+                            hook.send(Arrival::Connection(accepted));
+                        }
+                        _ => self.adopt(accepted),
+                    }
+                }
+                Err(_) => self.shared.leave(Reason::Memory, true),
+            }
+        }
+    }
+
+    fn adopt(&mut self, mut accepted: Box<Accepted>) {
+        let index = self.free.pop().unwrap_or(self.slots.len());
+        if index == self.slots.len() {
+            self.slots.push(Slot {
+                accepted: None,
+                generation: 0,
+                interest: EventFlags::empty(),
+            });
+        }
+        let token = self.token_of(index);
+        let interest = EventFlags::IN;
+        let added = match accepted.link.descriptor() {
+            Some(descriptor) => {
+                epoll::add(&self.epoll, descriptor, EventData::new_u64(token), interest).is_ok()
+            }
+            None => false,
+        };
+        if !added {
+            accepted.leave(Reason::Memory, &self.shared);
+            self.free.push(index);
+            return;
+        }
+        if let Some(slot) = self.slots.get_mut(index) {
+            slot.accepted = Some(accepted);
+            slot.interest = interest;
+        }
+    }
+
+    /// Does for one connection what there is to do.
+    fn turn_of(&mut self, index: usize, flags: EventFlags, now: Instant) {
+        let result = self.work(index, flags, now);
+        if let Err(reason) = result {
+            self.remove(index, reason);
+        }
+    }
+
+    fn work(&mut self, index: usize, flags: EventFlags, now: Instant) -> Result<(), Reason> {
+        let token = self.token_of(index);
+        let uses_pool = self.pool.is_some();
+        let Some(slot) = self.slots.get_mut(index) else {
+            return Ok(());
+        };
+        let Some(accepted) = slot.accepted.as_deref_mut() else {
+            return Ok(());
+        };
+        let is_readable = flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR);
+        if is_readable && accepted.ends.is_none() {
+            let jobs = uses_pool.then_some(&mut self.jobs);
+            if accepted.read(&mut self.buffer, &self.shared, now, jobs)? {
+                self.unread.push(index);
+            }
+            accepted.jobs_waiting += self.jobs.len();
+        }
+        if let Some(pool) = self.pool.as_ref().filter(|_| !self.jobs.is_empty()) {
+            for job in self.jobs.drain(..) {
+                let work = Work {
+                    job,
+                    token,
+                    peer: accepted.server.peer.clone(),
+                    hook: self.hook.clone(),
+                };
+                if let Err(work) = pool.push(work) {
+                    accepted.respond(work.job.stream, work.job.sequence, Err("too many requests wait"));
+                }
+            }
+        }
+        let is_done = accepted.write(&self.shared)?;
+        if let Some(reason) = accepted.ends.filter(|_| is_done) {
+            return Err(reason);
+        }
+        let mut interest = EventFlags::empty();
+        if !accepted.is_clogged() && accepted.ends.is_none() {
+            interest |= EventFlags::IN;
+        }
+        if accepted.has_output() {
+            interest |= EventFlags::OUT;
+        }
+        if interest != slot.interest
+            && let Some(descriptor) = accepted.link.descriptor()
+        {
+            slot.interest = interest;
+            epoll::modify(&self.epoll, descriptor, EventData::new_u64(token), interest)
+                .map_err(|_| Reason::Memory)?;
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, index: usize, reason: Reason) {
+        let Some(slot) = self.slots.get_mut(index) else {
+            return;
+        };
+        let Some(mut accepted) = slot.accepted.take() else {
+            return;
+        };
+        slot.generation = slot.generation.wrapping_add(1) & 0x7fff_ffff;
+        if reason != Reason::Done {
+            accepted.part(reason, &self.shared);
+        }
+        if let Some(descriptor) = accepted.link.descriptor() {
+            // Closing it does the same.
+            let _ = epoll::delete(&self.epoll, descriptor);
+        }
+        accepted.leave(reason, &self.shared);
+        self.free.push(index);
+        self.unread.retain(|other| *other != index);
+    }
+
+    /// Ends what has been silent for too long.
+    fn sweep(&mut self, now: Instant) {
+        self.swept = now;
+        let options = &self.shared.options;
+        let (handshake, idle) = (options.handshake_timeout, options.idle_timeout);
+        let late: Vec<(usize, Reason)> = self
+            .slots
+            .iter()
+            .enumerate()
+            .filter_map(|(index, slot)| {
+                let accepted = slot.accepted.as_deref()?;
+                let silent = now.saturating_duration_since(if accepted.is_met {
+                    accepted.heard
+                } else {
+                    accepted.since
+                });
+                match accepted.is_met {
+                    false if silent >= handshake => Some((index, Reason::Handshake)),
+                    true if silent >= idle && accepted.jobs_waiting == 0 => Some((index, Reason::Idle)),
+                    _ => None,
+                }
+            })
+            .collect();
+        for (index, reason) in late {
+            self.remove(index, reason);
+        }
+    }
+
+    /// Takes what has come already, sends what is left, and says goodbye.
+    fn stop(&mut self) {
+        let end = Instant::now() + PARTING;
+        for index in 0..self.slots.len() {
+            self.turn_of(index, EventFlags::IN, Instant::now());
+            let Some(accepted) = self.accepted(index) else {
+                continue;
+            };
+            let patience = end.saturating_duration_since(Instant::now());
+            if accepted.has_output() && !patience.is_zero() {
+                // One that does not read gets its answer after it comes back.
+                let _ = accepted.link.wait(true, patience.min(Duration::from_millis(50)));
+            }
+            self.remove(index, Reason::Ending);
+        }
+    }
+}

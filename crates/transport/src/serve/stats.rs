@@ -1,0 +1,134 @@
+//! What all threads of a server share, and what it counts.
+
+use crate::hello::{HELLO_UNCHECKED, Hello, Reason, Role};
+use crate::options::{Checksum, Options};
+use crate::session::{Peer, Server, Service};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+/// What a server has counted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stats {
+    /// Connections that are open now.
+    pub connections: u64,
+    /// Connections that were accepted.
+    pub accepted: u64,
+    /// Bytes that came.
+    pub bytes: u64,
+    /// Ends of connections, by [`Reason`], which names them.
+    pub ended: [u64; Reason::COUNT],
+}
+
+impl Stats {
+    /// Connections that ended for this reason.
+    pub fn ended_for(&self, reason: Reason) -> u64 {
+        self.ended.get(reason as usize).copied().unwrap_or(0)
+    }
+}
+
+/// Shared by the threads of a server. All numbers are statistics or hints, so Relaxed suffices for them.
+pub(crate) struct Shared {
+    pub(crate) service: Arc<dyn Service>,
+    pub(crate) options: Options,
+    pub(crate) stops: AtomicBool,
+    pub(crate) pending_bytes: AtomicUsize,
+    pub(crate) bytes: AtomicU64,
+    current: AtomicU64,
+    accepted: AtomicU64,
+    /// Connections that have not said hello.
+    strangers: AtomicU64,
+    ended: [AtomicU64; Reason::COUNT],
+}
+
+impl Shared {
+    pub(crate) fn new(service: Arc<dyn Service>, options: Options) -> Self {
+        Self {
+            service,
+            options,
+            stops: AtomicBool::new(false),
+            pending_bytes: AtomicUsize::new(0),
+            bytes: AtomicU64::new(0),
+            current: AtomicU64::new(0),
+            accepted: AtomicU64::new(0),
+            strangers: AtomicU64::new(0),
+            ended: [const { AtomicU64::new(0) }; Reason::COUNT],
+        }
+    }
+
+    pub(crate) fn stops(&self) -> bool {
+        self.stops.load(Ordering::Relaxed)
+    }
+
+    /// A connection has come. `None`: there are too many, which has been counted.
+    pub(crate) fn admit(&self, address: String, uid: Option<u32>) -> Option<Peer> {
+        let id = self.accepted.fetch_add(1, Ordering::Relaxed);
+        let current = self.current.fetch_add(1, Ordering::Relaxed);
+        let strangers = self.strangers.fetch_add(1, Ordering::Relaxed);
+        let most = self.options.connections_max as u64;
+        // A flood of those who never say hello leaves places to those who do.
+        if current >= most || strangers >= (most / 4).max(16) {
+            self.leave(Reason::Connections, true);
+            return None;
+        }
+        Some(Peer {
+            id,
+            address,
+            uid,
+            is_certified: false,
+            hello: None,
+        })
+    }
+
+    /// A peer has said hello.
+    pub(crate) fn met(&self) {
+        self.strangers.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// A connection has ended.
+    pub(crate) fn leave(&self, reason: Reason, is_stranger: bool) {
+        self.current.fetch_sub(1, Ordering::Relaxed);
+        if is_stranger {
+            self.strangers.fetch_sub(1, Ordering::Relaxed);
+        }
+        self.count(reason);
+    }
+
+    pub(crate) fn count(&self, reason: Reason) {
+        if let Some(count) = self.ended.get(reason as usize) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The state of a new connection whose bytes are safe on their way, or are not.
+    pub(crate) fn session(&self, peer: Peer, is_safe: bool) -> Server {
+        let mut hello = Hello::new(Role::Server);
+        hello.frame_bytes_max = self.options.frame_bytes_max as u32;
+        hello.host.clone_from(&self.options.host);
+        hello.app.clone_from(&self.options.app);
+        if is_safe && self.options.checksum == Checksum::Auto {
+            hello.flags |= HELLO_UNCHECKED;
+        }
+        Server::new(peer, hello)
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        Stats {
+            connections: self.current.load(Ordering::Relaxed),
+            accepted: self.accepted.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+            ended: std::array::from_fn(|index| {
+                self.ended
+                    .get(index)
+                    .map_or(0, |count| count.load(Ordering::Relaxed))
+            }),
+        }
+    }
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared")
+            .field("stats", &self.stats())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,399 @@
+//! The accepting end of a connection: says hello, hands messages, requests and records to a service, and answers.
+
+use super::Intake;
+use crate::frame::{
+    FLAG_ACK, FLAG_FAILED, FLAG_ZSTD, Frame, FrameError, HEADER_BYTES, Header, Kind, Messages, next_frame,
+};
+use crate::hello::{HELLO_UNCHECKED, Hello, Reason, Role, decode_goodbye, encode_goodbye};
+use crate::limits::{DECOMPRESSED_BYTES_MAX, FRAME_BYTES_MAX, HELLO_BYTES_MAX, REPLY_BYTES_MAX};
+use crate::session::Verdict;
+
+/// Who is at the other end.
+#[derive(Debug, Clone)]
+pub struct Peer {
+    /// A number of its own among the connections of a server.
+    pub id: u64,
+    /// Its address, for people.
+    pub address: String,
+    /// The user, where the kernel vouches for it.
+    pub uid: Option<u32>,
+    /// Whether it has shown a certificate of our authority.
+    pub is_certified: bool,
+    /// What it said; `None` before it has.
+    pub hello: Option<Hello>,
+}
+
+/// What a server does with what comes. Called on a poller's thread, or, for requests, on a pool's where the server is
+/// told so; calls for one connection come in order.
+pub trait Service: Send + Sync {
+    /// A peer has said hello. Gives where the numbering of its records stands.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    fn hello(&self, peer: &Peer) -> Result<Intake, Reason> {
+        match peer.hello.as_ref() {
+            Some(hello) if hello.role == Role::Client => Ok(Intake::default()),
+            _ => Err(Reason::Unexpected),
+        }
+    }
+
+    /// One message.
+    fn message(&self, peer: &Peer, stream: u16, message: &[u8]) {
+        let _ = (peer, stream, message);
+    }
+
+    /// The messages of a batch, in order.
+    ///
+    /// # Errors
+    /// When the batch is malformed; the connection ends.
+    fn batch(&self, peer: &Peer, stream: u16, mut messages: Messages<'_>) -> Result<(), FrameError> {
+        while let Some(message) = messages.next_message()? {
+            self.message(peer, stream, message);
+        }
+        Ok(())
+    }
+
+    /// Answers a request: appends the reply.
+    ///
+    /// # Errors
+    /// What the one who asked is told instead.
+    fn request(&self, peer: &Peer, stream: u16, body: &[u8], reply: &mut Vec<u8>) -> Result<(), String> {
+        let _ = (peer, stream, body, reply);
+        Err("nobody answers requests here".to_owned())
+    }
+
+    /// Records of a shipper: `count` lines, the first with number `first`. Gives the number that is wanted next, which
+    /// acknowledges all before it.
+    ///
+    /// # Errors
+    /// Why they cannot be kept; the connection ends.
+    fn records(&self, peer: &Peer, first: u64, count: u32, lines: &[u8]) -> Result<u64, Reason> {
+        let _ = (peer, first, count, lines);
+        Err(Reason::Unexpected)
+    }
+
+    /// The sender has lost so many records or messages, and says so.
+    fn gap(&self, peer: &Peer, lost: u64) {
+        let _ = (peer, lost);
+    }
+
+    /// The connection has ended.
+    fn left(&self, peer: &Peer, reason: Reason) {
+        let _ = (peer, reason);
+    }
+}
+
+/// A request for a thread of a pool.
+#[derive(Debug)]
+pub struct Job {
+    /// The request's stream.
+    pub stream: u16,
+    /// The request's number.
+    pub sequence: u64,
+    /// Its bytes.
+    pub body: Vec<u8>,
+}
+
+/// What became of bytes.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Fed {
+    /// Bytes that are done with; the rest has to be given again with what comes behind it.
+    pub used_bytes: usize,
+    /// Why the connection ends, once the output is sent.
+    pub ends: Option<Reason>,
+}
+
+/// The state of one accepted connection.
+#[derive(Debug)]
+pub struct Server {
+    /// Who is at the other end.
+    pub peer: Peer,
+    hello: Hello,
+    frame_bytes_max: usize,
+    alignment: usize,
+    checked: bool,
+    lossy: bool,
+    intake: Intake,
+    /// The number of the message that is wanted next, where messages may be lost.
+    seen: u64,
+    ack_due: bool,
+    scratch: Vec<u8>,
+}
+
+impl Server {
+    /// A connection that has been accepted; answers with this hello.
+    pub fn new(peer: Peer, hello: Hello) -> Self {
+        Self {
+            peer,
+            frame_bytes_max: HELLO_BYTES_MAX,
+            checked: hello.flags & HELLO_UNCHECKED == 0,
+            hello,
+            alignment: 1,
+            lossy: false,
+            intake: Intake::default(),
+            seen: 0,
+            ack_due: false,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Frames begin at multiples of this, as in a ring.
+    pub fn aligned(mut self, alignment: usize) -> Self {
+        self.alignment = alignment.max(1);
+        self
+    }
+
+    /// Frames may be lost or come twice.
+    pub fn lossy(mut self) -> Self {
+        self.lossy = true;
+        self
+    }
+
+    /// How many bytes the peer may have under way.
+    pub fn set_window(&mut self, bytes: u64) {
+        self.hello.credit_bytes = bytes;
+    }
+
+    /// Whether the peer has said hello.
+    pub fn is_open(&self) -> bool {
+        self.peer.hello.is_some()
+    }
+
+    /// Takes the whole frames at the front of `input`. Appends what is to be sent. With `jobs`, requests go there
+    /// instead of to the service.
+    pub fn feed(
+        &mut self,
+        input: &[u8],
+        service: &dyn Service,
+        out: &mut Vec<u8>,
+        mut jobs: Option<&mut Vec<Job>>,
+    ) -> Fed {
+        let mut fed = Fed::default();
+        let result = loop {
+            let rest = input.get(fed.used_bytes..).unwrap_or(&[]);
+            match next_frame(rest, self.frame_bytes_max) {
+                Ok(Some(frame)) => {
+                    let length = (frame.header.length_bytes as usize).next_multiple_of(self.alignment);
+                    if length > rest.len() {
+                        break Ok(());
+                    }
+                    fed.used_bytes += length;
+                    if let Err(reason) = self.take(&frame, service, out, &mut jobs) {
+                        break Err(reason);
+                    }
+                }
+                // Datagrams are filled up with zeros, and one that was damaged is as good as lost.
+                Err(_) if self.lossy => break Ok(()),
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(Reason::from(error)),
+            }
+        };
+        if !self.lossy {
+            self.put_ack(out);
+        }
+        if let Err(reason) = result {
+            self.part(reason, out);
+            fed.ends = Some(reason);
+        }
+        fed
+    }
+
+    /// Acknowledges what came since the last time; over datagrams the caller says when.
+    pub fn put_ack(&mut self, out: &mut Vec<u8>) {
+        if std::mem::take(&mut self.ack_due) {
+            let next = self.intake.next.max(self.seen);
+            self.put(Header::new(Kind::Ack, next), &[], out);
+        }
+    }
+
+    /// Says goodbye.
+    pub fn part(&self, reason: Reason, out: &mut Vec<u8>) {
+        self.put(
+            Header::new(Kind::Goodbye, 0),
+            &[&encode_goodbye(reason, reason.name())],
+            out,
+        );
+    }
+
+    /// Appends the response to a request.
+    pub fn respond(&self, stream: u16, sequence: u64, result: Result<&[u8], &str>, out: &mut Vec<u8>) {
+        let mut header = Header::new(Kind::Response, sequence);
+        header.stream = stream;
+        let payload = match result {
+            Ok(reply) if reply.len() <= REPLY_BYTES_MAX.min(self.peer_frame_bytes()) - HEADER_BYTES => reply,
+            Ok(_) => {
+                header.flags = FLAG_FAILED;
+                b"the reply is longer than what is accepted"
+            }
+            Err(words) => {
+                header.flags = FLAG_FAILED;
+                words.as_bytes()
+            }
+        };
+        self.put(header, &[payload], out);
+    }
+
+    fn peer_frame_bytes(&self) -> usize {
+        let said = self
+            .peer
+            .hello
+            .as_ref()
+            .map_or(FRAME_BYTES_MAX, |hello| hello.frame_bytes_max as usize);
+        said.clamp(HELLO_BYTES_MAX, FRAME_BYTES_MAX)
+    }
+
+    fn put(&self, header: Header, payload: &[&[u8]], out: &mut Vec<u8>) {
+        header.put(payload, self.checked, out);
+        out.resize(out.len().next_multiple_of(self.alignment), 0);
+    }
+
+    #[inline]
+    fn take(
+        &mut self,
+        frame: &Frame<'_>,
+        service: &dyn Service,
+        out: &mut Vec<u8>,
+        jobs: &mut Option<&mut Vec<Job>>,
+    ) -> Result<(), Reason> {
+        let Frame { header, payload } = *frame;
+        if !self.is_open() {
+            return match header.kind {
+                Kind::Hello => self.greet(payload, service, out),
+                Kind::Goodbye => Err(decode_goodbye(payload)?.0),
+                _ => Err(Reason::Unexpected),
+            };
+        }
+        match header.kind {
+            Kind::Request => match jobs {
+                Some(jobs) => jobs.push(Job {
+                    stream: header.stream,
+                    sequence: header.sequence,
+                    body: payload.to_vec(),
+                }),
+                None => self.answer(header, payload, service, out),
+            },
+            Kind::Batch if header.flags & FLAG_ACK != 0 => self.take_records(header, payload, service)?,
+            Kind::Batch => self.take_messages(header, payload, service)?,
+            Kind::Gap => service.gap(&self.peer, crate::hello::decode_number(payload)?),
+            Kind::Goodbye => {
+                if self.lossy && header.sequence > self.seen {
+                    // What was sent last and never came.
+                    service.gap(&self.peer, header.sequence - self.seen);
+                    self.seen = header.sequence;
+                }
+                return Err(decode_goodbye(payload)?.0);
+            }
+            // Asked again because our answer was lost.
+            Kind::Hello if self.lossy => self.say_hello(out),
+            _ => return Err(Reason::Unexpected),
+        }
+        Ok(())
+    }
+
+    fn greet(&mut self, payload: &[u8], service: &dyn Service, out: &mut Vec<u8>) -> Result<(), Reason> {
+        let hello = Hello::decode(payload)?;
+        if hello.role == Role::Server {
+            return Err(Reason::Unexpected);
+        }
+        // Only what both leave out is left out.
+        self.checked = (self.hello.flags & hello.flags & HELLO_UNCHECKED) == 0;
+        self.hello.session = hello.session;
+        self.hello.epoch = hello.epoch;
+        self.peer.hello = Some(hello);
+        self.intake = match service.hello(&self.peer) {
+            Ok(intake) => intake,
+            Err(reason) => {
+                self.peer.hello = None;
+                return Err(reason);
+            }
+        };
+        self.frame_bytes_max = (self.hello.frame_bytes_max as usize).min(FRAME_BYTES_MAX);
+        self.say_hello(out);
+        Ok(())
+    }
+
+    fn say_hello(&mut self, out: &mut Vec<u8>) {
+        self.hello.next = self.intake.next;
+        self.put(Header::new(Kind::Hello, 0), &[&self.hello.encode()], out);
+    }
+
+    fn answer(&mut self, header: Header, body: &[u8], service: &dyn Service, out: &mut Vec<u8>) {
+        let mut reply = std::mem::take(&mut self.scratch);
+        reply.clear();
+        let result = service.request(&self.peer, header.stream, body, &mut reply);
+        let result = match &result {
+            Ok(()) => Ok(reply.as_slice()),
+            Err(words) => Err(words.as_str()),
+        };
+        self.respond(header.stream, header.sequence, result, out);
+        self.scratch = reply;
+    }
+
+    fn take_messages(&mut self, header: Header, payload: &[u8], service: &dyn Service) -> Result<(), Reason> {
+        if self.lossy {
+            self.ack_due = true;
+            if header.sequence < self.seen {
+                // Twice, or late: its place has been counted as a gap.
+                return Ok(());
+            }
+            if header.sequence > self.seen {
+                service.gap(&self.peer, header.sequence - self.seen);
+            }
+            self.seen = header.sequence.saturating_add(header.count.into());
+        }
+        if header.flags & FLAG_ZSTD == 0 {
+            return Ok(service.batch(&self.peer, header.stream, Messages::new(payload, header.count))?);
+        }
+        decompress(payload, &mut self.scratch)?;
+        let messages = Messages::new(&self.scratch, header.count);
+        Ok(service.batch(&self.peer, header.stream, messages)?)
+    }
+
+    fn take_records(&mut self, header: Header, payload: &[u8], service: &dyn Service) -> Result<(), Reason> {
+        match self.intake.judge(header.sequence, header.count) {
+            Verdict::Duplicate => {
+                self.ack_due = true;
+                return Ok(());
+            }
+            // Over a stream this cannot be; over datagrams one before it was lost, or is late.
+            Verdict::Ahead if self.lossy => return Ok(()),
+            Verdict::Ahead => return Err(Reason::Unexpected),
+            Verdict::New { .. } => {}
+        }
+        let lines = if header.flags & FLAG_ZSTD == 0 {
+            payload
+        } else {
+            decompress(payload, &mut self.scratch)?;
+            &self.scratch
+        };
+        self.intake.next = service.records(&self.peer, header.sequence, header.count, lines)?;
+        self.ack_due = true;
+        Ok(())
+    }
+}
+
+/// The payload of a compressed batch: the length in four bytes, then a zstd frame.
+pub(crate) fn decompress(payload: &[u8], out: &mut Vec<u8>) -> Result<(), Reason> {
+    let (length, frame) = payload.split_first_chunk::<4>().ok_or(Reason::Malformed)?;
+    let length = u32::from_le_bytes(*length) as usize;
+    if length > DECOMPRESSED_BYTES_MAX {
+        return Err(Reason::TooLarge);
+    }
+    out.resize(length, 0);
+    // Into a slice of the length that was said: a bomb fails when the slice is full.
+    match zstd::bulk::decompress_to_buffer(frame, out.as_mut_slice()) {
+        Ok(found) if found == length => Ok(()),
+        _ => Err(Reason::Malformed),
+    }
+}
+
+/// Makes the payload of a compressed batch; `None` when it would not be shorter.
+pub fn compress(lines: &[u8], level: i32) -> Option<Vec<u8>> {
+    let bound = zstd::zstd_safe::compress_bound(lines.len());
+    let mut out = vec![0; 4 + bound];
+    let (head, body) = out.split_at_mut(4);
+    head.copy_from_slice(&u32::try_from(lines.len()).ok()?.to_le_bytes());
+    let length = zstd::bulk::compress_to_buffer(lines, body, level).ok()?;
+    out.truncate(4 + length);
+    (out.len() < lines.len()).then_some(out)
+}

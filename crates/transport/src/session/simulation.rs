@@ -1,0 +1,373 @@
+//! Pairs of state machines over a wire that loses, doubles, delays, reorders and cuts, in virtual time. Every seed
+//! must end with each record at the other end once, in order. `LOGDRIVE_TEST_SEED` repeats one.
+
+use super::{Fed, Intake, Peer, Server, Service, Shipper};
+use crate::frame::{FLAG_ZSTD, next_frame};
+use crate::hello::{Hello, Reason, Role};
+use crate::limits::FRAME_BYTES_MAX;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        self.next() % end.max(1)
+    }
+
+    fn one_in(&mut self, count: u64) -> bool {
+        count > 0 && self.below(count) == 0
+    }
+}
+
+/// The disk of the receiving end: outlives its connections and its restarts.
+#[derive(Default)]
+struct Disk {
+    intake: Mutex<Intake>,
+    kept: Mutex<Vec<u64>>,
+    /// Batches until the next one is refused.
+    until_refusal: Mutex<u64>,
+}
+
+impl Service for Disk {
+    fn hello(&self, peer: &Peer) -> Result<Intake, Reason> {
+        let hello = peer.hello.as_ref().expect("it has just come");
+        let mut intake = self.intake.lock().expect("no panic");
+        if !intake.greet(hello.epoch, hello.next) {
+            return Err(Reason::Superseded);
+        }
+        Ok(*intake)
+    }
+
+    fn records(&self, _peer: &Peer, first: u64, count: u32, lines: &[u8]) -> Result<u64, Reason> {
+        let mut until = self.until_refusal.lock().expect("no panic");
+        *until = until.saturating_sub(1);
+        if *until == 1 {
+            return Err(Reason::Unavailable);
+        }
+        let mut intake = self.intake.lock().expect("no panic");
+        let super::Verdict::New { skip } = intake.judge(first, count) else {
+            panic!("the server judges before it hands over");
+        };
+        let numbers: Vec<u64> = lines
+            .split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty())
+            .map(|line| {
+                std::str::from_utf8(line)
+                    .expect("text")
+                    .parse()
+                    .expect("a number")
+            })
+            .collect();
+        assert_eq!(numbers.len(), count as usize);
+        self.kept
+            .lock()
+            .expect("no panic")
+            .extend(&numbers[skip as usize..]);
+        intake.keep(first, count);
+        Ok(intake.next)
+    }
+}
+
+/// What a wire does with a packet, as chances of one in so many; 0 is never.
+#[derive(Clone, Copy, Debug)]
+struct Weather {
+    lose: u64,
+    double: u64,
+    flip: u64,
+    cut: u64,
+    delay_ns: u64,
+    lossy: bool,
+}
+
+/// One direction.
+#[derive(Default)]
+struct Wire {
+    packets: BTreeMap<(u64, u64), Vec<u8>>,
+    sent: u64,
+    last_ns: u64,
+}
+
+impl Wire {
+    fn send(&mut self, bytes: &[u8], now: u64, weather: Weather, random: &mut Random) {
+        let copies = match () {
+            () if weather.lossy && random.one_in(weather.lose) => 0,
+            () if weather.lossy && random.one_in(weather.double) => 2,
+            () => 1,
+        };
+        for _ in 0..copies {
+            let mut at = now + 1 + random.below(weather.delay_ns);
+            if !weather.lossy {
+                // A stream keeps its order.
+                at = at.max(self.last_ns);
+                self.last_ns = at;
+            }
+            let mut bytes = bytes.to_vec();
+            if random.one_in(weather.flip) && !bytes.is_empty() {
+                let place = random.below(bytes.len() as u64) as usize;
+                bytes[place] ^= 1 << random.below(8);
+            }
+            self.sent += 1;
+            self.packets.insert((at, self.sent), bytes);
+        }
+    }
+
+    fn take(&mut self, now: u64) -> Option<Vec<u8>> {
+        let entry = self.packets.first_entry()?;
+        (entry.key().0 <= now).then(|| entry.remove())
+    }
+}
+
+/// Both ends, the wire between them, and the time.
+struct World {
+    random: Random,
+    weather: Weather,
+    now: u64,
+    disk: Disk,
+    shipper: Shipper,
+    server: Option<Server>,
+    there: Wire,
+    back: Wire,
+    stream_there: Vec<u8>,
+    stream_back: Vec<u8>,
+    /// What the sender must still push, and what it pushed: its own disk.
+    left: u64,
+    pushed: u64,
+    connected: bool,
+}
+
+const RECORDS: u64 = 120;
+
+fn hello(next: u64) -> Hello {
+    let mut hello = Hello::new(Role::Shipper);
+    hello.session = 77;
+    hello.epoch = 1;
+    hello.next = next;
+    hello
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let lossy = random.one_in(2);
+        let weather = Weather {
+            lose: [0, 3, 10][random.below(3) as usize],
+            double: [0, 3, 10][random.below(3) as usize],
+            flip: [0, 0, 40][random.below(3) as usize],
+            cut: [0, 30, 200][random.below(3) as usize],
+            delay_ns: [1, 1_000_000, 300_000_000][random.below(3) as usize],
+            lossy,
+        };
+        let disk = Disk::default();
+        *disk.until_refusal.lock().expect("no panic") = random.below(30);
+        Self {
+            random,
+            weather,
+            now: 0,
+            disk,
+            shipper: Shipper::new(hello(0), 400, lossy),
+            server: None,
+            there: Wire::default(),
+            back: Wire::default(),
+            stream_there: Vec::new(),
+            stream_back: Vec::new(),
+            left: RECORDS,
+            pushed: 0,
+            connected: false,
+        }
+    }
+
+    fn push(&mut self) {
+        while self.left > 0 {
+            let count = (1 + self.random.below(7)).min(self.left);
+            let first = self.shipper.next_number();
+            let lines: String = (first..first + count)
+                .map(|number| format!("{number}\n"))
+                .collect();
+            let packed = self
+                .random
+                .one_in(4)
+                .then(|| super::server::compress(lines.as_bytes(), 1))
+                .flatten();
+            let compressed = packed.is_some();
+            let payload = packed.unwrap_or_else(|| lines.into_bytes());
+            if self.shipper.push(count as u32, payload, compressed).is_err() {
+                return;
+            }
+            self.left -= count;
+            self.pushed += count;
+        }
+    }
+
+    fn connect(&mut self) {
+        let peer = Peer {
+            id: 1,
+            address: String::new(),
+            uid: None,
+            is_certified: false,
+            hello: None,
+        };
+        let mut answer = Hello::new(Role::Server);
+        answer.credit_bytes = 60 + self.random.below(400);
+        let server = Server::new(peer, answer);
+        self.server = Some(if self.weather.lossy {
+            server.lossy()
+        } else {
+            server
+        });
+        self.there = Wire::default();
+        self.back = Wire::default();
+        self.stream_there.clear();
+        self.stream_back.clear();
+        let bytes = self.shipper.connected(self.now);
+        self.there.send(&bytes, self.now, self.weather, &mut self.random);
+        self.connected = true;
+    }
+
+    fn disconnect(&mut self) {
+        self.connected = false;
+        self.server = None;
+        self.shipper.apart();
+        if self.random.one_in(3) {
+            self.restart_sender();
+        }
+    }
+
+    /// The sender is killed and begins again with what it knows to be acknowledged; batches are cut otherwise.
+    fn restart_sender(&mut self) {
+        let acknowledged = self.shipper.acknowledged();
+        self.shipper = Shipper::new(hello(acknowledged), 400, self.weather.lossy);
+        self.left = RECORDS - acknowledged;
+    }
+
+    fn send_all(&mut self) {
+        if let Some(bytes) = self.shipper.greet_again(self.now) {
+            self.there.send(&bytes, self.now, self.weather, &mut self.random);
+        }
+        while let Some(frame) = self.shipper.poll(self.now) {
+            let bytes = [&frame.header[..], frame.payload].concat();
+            self.there.send(&bytes, self.now, self.weather, &mut self.random);
+        }
+    }
+
+    fn deliver(&mut self) -> Result<(), Reason> {
+        while let Some(packet) = self.there.take(self.now) {
+            let Some(server) = &mut self.server else { break };
+            if self.weather.lossy {
+                // Each datagram stands for itself; what is no frame is as good as lost.
+                self.stream_there = packet;
+            } else {
+                self.stream_there.extend(packet);
+            }
+            let mut out = Vec::new();
+            let Fed { used_bytes, ends } = server.feed(&self.stream_there, &self.disk, &mut out, None);
+            self.stream_there.drain(..used_bytes);
+            server.put_ack(&mut out);
+            self.back.send(&out, self.now, self.weather, &mut self.random);
+            if let (Some(reason), false) = (ends, self.weather.lossy) {
+                return Err(reason);
+            }
+        }
+        while let Some(packet) = self.back.take(self.now) {
+            if self.weather.lossy {
+                self.stream_back = packet;
+            } else {
+                self.stream_back.extend(packet);
+            }
+            let bytes = std::mem::take(&mut self.stream_back);
+            let mut used = 0;
+            loop {
+                match next_frame(&bytes[used..], FRAME_BYTES_MAX) {
+                    Ok(Some(frame)) => {
+                        used += frame.header.length_bytes as usize;
+                        self.shipper.receive(&frame, self.now)?;
+                    }
+                    Ok(None) => break,
+                    Err(_) if self.weather.lossy => break,
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            self.stream_back = bytes[used..].to_vec();
+        }
+        Ok(())
+    }
+
+    fn is_done(&self) -> bool {
+        self.left == 0 && self.shipper.is_settled()
+    }
+
+    fn run(mut self, seed: u64) -> (usize, u64) {
+        let mut rounds = 0;
+        while !self.is_done() {
+            rounds += 1;
+            assert!(rounds < 200_000, "seed {seed} does not end: {:?}", self.weather);
+            if !self.connected {
+                self.connect();
+            }
+            self.push();
+            self.send_all();
+            if self.deliver().is_err() || self.random.one_in(self.weather.cut) {
+                self.disconnect();
+            }
+            // To the next thing that happens, whatever it is.
+            let wires = [&self.there, &self.back].map(|wire| wire.packets.keys().next().map(|key| key.0));
+            let next = wires
+                .into_iter()
+                .chain([self.shipper.deadline_ns()])
+                .flatten()
+                .min();
+            let stall = self.now + 50_000_000;
+            self.now = next.unwrap_or(stall).max(self.now + 1);
+            if next.is_none() && self.connected && self.random.one_in(4) {
+                // A stream in which a length was changed waits for bytes that never come: a timeout ends it.
+                self.disconnect();
+            }
+        }
+        let kept = self.disk.kept.into_inner().expect("no panic");
+        let all: Vec<u64> = (0..RECORDS).collect();
+        assert_eq!(kept, all, "seed {seed}: {:?}", self.weather);
+        (rounds, self.shipper.counts().resent_batches)
+    }
+}
+
+#[test]
+fn each_record_arrives_once_in_order_whatever_the_wire_does() {
+    let only: Option<u64> = std::env::var("LOGDRIVE_TEST_SEED")
+        .ok()
+        .and_then(|text| text.parse().ok());
+    let seeds = only.map_or(1..=5_000, |seed| seed..=seed);
+    let mut resent = 0;
+    for seed in seeds {
+        resent += World::new(seed).run(seed).1;
+    }
+    if only.is_none() {
+        assert!(
+            resent > 1_000,
+            "the wire was too good: {resent} batches were sent again"
+        );
+    }
+}
+
+#[test]
+fn a_bomb_is_refused_before_it_takes_memory() {
+    let bomb = super::server::compress(&vec![0; 4 << 20], 1).expect("it is shorter");
+    let mut out = Vec::new();
+    let mut lying = bomb.clone();
+    lying[..4].copy_from_slice(&1_000_u32.to_le_bytes());
+    assert_eq!(
+        super::server::decompress(&lying, &mut out),
+        Err(Reason::Malformed)
+    );
+    assert!(out.capacity() <= 1_024);
+    let mut huge = bomb;
+    huge[..4].copy_from_slice(&u32::MAX.to_le_bytes());
+    assert_eq!(super::server::decompress(&huge, &mut out), Err(Reason::TooLarge));
+    assert_ne!(FLAG_ZSTD, 0);
+}

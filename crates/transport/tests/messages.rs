@@ -1,0 +1,213 @@
+//! Messages and requests over every transport, between real sockets: what is sent arrives, once and in order.
+
+use logdrive_transport::hello::Reason;
+use logdrive_transport::session::{Peer, Service};
+use logdrive_transport::{
+    Address, Client, Listening, Options, Sender, Threads, TransportError, make_certificates, serve,
+};
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+/// Keeps the numbers that come, answers with the bytes turned round.
+#[derive(Default)]
+struct Recorder {
+    seen: Mutex<Seen>,
+    changed: Condvar,
+}
+
+#[derive(Default, Clone)]
+struct Seen {
+    next: u64,
+    bytes: u64,
+    lost: u64,
+    left: Vec<Reason>,
+}
+
+impl Service for Recorder {
+    fn message(&self, _: &Peer, _: u16, message: &[u8]) {
+        let mut seen = self.seen.lock().expect("no panic");
+        let number = u64::from_le_bytes(message[..8].try_into().expect("eight bytes"));
+        assert_eq!(number, seen.next + seen.lost, "out of order");
+        assert!(
+            message[8..].iter().all(|byte| *byte == number as u8),
+            "message {number}"
+        );
+        seen.next += 1;
+        seen.bytes += message.len() as u64;
+    }
+
+    fn request(&self, _: &Peer, _: u16, body: &[u8], reply: &mut Vec<u8>) -> Result<(), String> {
+        if body == b"fail" {
+            return Err("as you wish".to_owned());
+        }
+        reply.extend(body.iter().rev());
+        Ok(())
+    }
+
+    fn gap(&self, _: &Peer, lost: u64) {
+        self.seen.lock().expect("no panic").lost += lost;
+    }
+
+    fn left(&self, _: &Peer, reason: Reason) {
+        self.seen.lock().expect("no panic").left.push(reason);
+        self.changed.notify_all();
+    }
+}
+
+impl Recorder {
+    fn wait_for_leave(&self) -> Seen {
+        let seen = self.seen.lock().expect("no panic");
+        let (seen, over) = self
+            .changed
+            .wait_timeout_while(seen, Duration::from_secs(60), |seen| seen.left.is_empty())
+            .expect("no panic");
+        assert!(!over.timed_out(), "the sender never left");
+        seen.clone()
+    }
+}
+
+struct World {
+    directory: tempfile::TempDir,
+    client: Options,
+    server: Options,
+}
+
+impl World {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
+        let (server, client) =
+            make_certificates(&directory.path().join("keys"), &names).expect("certificates");
+        let with = |tls| Options {
+            tls,
+            ..Options::default()
+        };
+        Self {
+            client: with(client),
+            server: with(server),
+            directory,
+        }
+    }
+
+    fn addresses(&self) -> Vec<Address> {
+        addresses(self.directory.path())
+    }
+
+    fn serve(&self, address: &Address, threads: Threads, service: Arc<dyn Service>) -> Listening {
+        serve(std::slice::from_ref(address), &self.server, threads, service).expect("it listens")
+    }
+}
+
+fn addresses(directory: &Path) -> Vec<Address> {
+    let mut texts = vec![
+        format!("unix://{}/s.sock", directory.display()),
+        format!("shm://{}/m.sock", directory.display()),
+        "tcp://127.0.0.1:0".to_owned(),
+        "tls://127.0.0.1:0".to_owned(),
+        "udp://127.0.0.1:0".to_owned(),
+    ];
+    if cfg!(feature = "quic") {
+        texts.push("quic://127.0.0.1:0".to_owned());
+    }
+    texts
+        .iter()
+        .map(|text| text.parse().expect("an address"))
+        .collect()
+}
+
+fn send(options: &Options, address: &Address, count: u64, length: impl Fn(u64) -> usize) {
+    let sender = Sender::connect(address, options).expect("connected");
+    for number in 0..count {
+        let mut message = number.to_le_bytes().to_vec();
+        message.resize(8 + length(number), number as u8);
+        sender.send(&message).expect("sent");
+    }
+    sender.flush().expect("sent");
+}
+
+#[test]
+fn messages_arrive_in_order_over_every_transport() {
+    let world = World::new();
+    for address in world.addresses() {
+        let recorder = Arc::new(Recorder::default());
+        let server = world.serve(&address, Threads::default(), recorder.clone());
+        send(&world.client, &server.addresses()[0], 30_000, |number| {
+            number as usize % 90
+        });
+        let seen = recorder.wait_for_leave();
+        assert_eq!(seen.next + seen.lost, 30_000, "{address}");
+        if address.scheme() != "udp" {
+            assert_eq!((seen.lost, seen.left), (0, vec![Reason::Done]), "{address}");
+        }
+        server.stop();
+    }
+}
+
+#[test]
+fn large_messages_and_messages_at_once_arrive_too() {
+    let mut world = World::new();
+    world.client.linger = Duration::ZERO;
+    for address in world.addresses() {
+        if address.scheme() == "udp" {
+            continue;
+        }
+        let recorder = Arc::new(Recorder::default());
+        let server = world.serve(&address, Threads::default(), recorder.clone());
+        let length = |number: u64| [0, 10_240, 70_001, 1_000_000][number as usize % 4];
+        send(&world.client, &server.addresses()[0], 200, length);
+        let seen = recorder.wait_for_leave();
+        assert_eq!((seen.next, seen.lost), (200, 0), "{address}");
+    }
+}
+
+#[test]
+fn requests_are_answered_one_by_one_and_many_at_once() {
+    let world = World::new();
+    for address in world.addresses() {
+        if address.scheme() == "udp" {
+            continue;
+        }
+        for pool in [0, 2] {
+            let threads = Threads { pollers: 2, pool };
+            let server = world.serve(&address, threads, Arc::new(Recorder::default()));
+            let mut client = Client::connect(&server.addresses()[0], &world.client).expect("connected");
+            assert_eq!(client.call(b"abc").expect("answered"), b"cba");
+            let error = client.call(b"fail").expect_err("it said so");
+            assert!(matches!(error, TransportError::Failed(words) if words == "as you wish"));
+            let big = vec![7; 900_000];
+            assert_eq!(client.call(&big).expect("answered"), big);
+            let mut waiting = std::collections::BTreeSet::new();
+            for round in 0..500_u32 {
+                let body = [&round.to_le_bytes()[..], &[1; 10_000]].concat();
+                waiting.insert(client.submit(&body).expect("sent"));
+                if client.waiting() >= 64 {
+                    let reply = client.complete().expect("answered");
+                    assert_eq!(reply.result.map(<[u8]>::len), Ok(10_004));
+                    assert!(waiting.remove(&reply.number), "answered twice");
+                }
+            }
+            while client.waiting() > 0 {
+                let reply = client.complete().expect("answered");
+                assert!(waiting.remove(&reply.number), "answered twice");
+            }
+            assert!(waiting.is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_server_that_stops_says_so() {
+    let world = World::new();
+    for address in world.addresses() {
+        if address.scheme() == "udp" {
+            continue;
+        }
+        let server = world.serve(&address, Threads::default(), Arc::new(Recorder::default()));
+        let mut client = Client::connect(&server.addresses()[0], &world.client).expect("connected");
+        client.call(b"x").expect("answered");
+        server.stop();
+        let error = client.call(b"x").expect_err("nobody is there");
+        assert!(error.is_passing(), "{address}: {error}");
+    }
+}
