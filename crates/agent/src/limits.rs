@@ -97,6 +97,9 @@ pub const KEEPER_START_MS: u64 = 250;
 /// How long an agent that starts waits for what the keeper of an earlier one holds, in milliseconds.
 pub const KEEPER_LIST_MS: u64 = 5_000;
 
+/// Tries to have a keeper, one after the other, before the log says that there is none: more than a second.
+pub const KEEPER_FAILURES_TOLD: u32 = 6;
+
 /// First and longest pause between two tries to have a keeper, in milliseconds: it starts in some.
 pub const KEEPER_RETRY_MS: (u64, u64) = (20, 5_000);
 

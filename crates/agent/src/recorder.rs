@@ -4,7 +4,7 @@ use crate::config::{Process, Recorder, keep_bytes_of};
 use crate::routes::{Routes, process_of};
 use crate::server::End;
 use logdrive_backend::{KeepOptions, Kept, Member};
-use logdrive_ring::{Exit, SharedSession};
+use logdrive_ring::SharedSession;
 use logdrive_wire::{Callsite, Level};
 
 /// What the drain asks.
@@ -53,16 +53,12 @@ pub(crate) fn after_crash(
     session: &SharedSession,
     end: End,
 ) -> Option<(Option<std::time::Duration>, String)> {
-    let has_crashed = match end {
-        End::Goodbye | End::Vanished | End::Exited(Exit::Status(0)) => false,
-        End::Exited(_) | End::Ended => true,
-    };
     let process = Process {
         app: session.app(),
         pid: session.peer().pid,
         uid: session.peer().uid,
     };
     let wants = |recorder: &Recorder| recorder.on_crash && recorder.who.matches(&process);
-    let wanted = has_crashed && recorders.iter().any(wants);
+    let wanted = end.is_crash(session) && recorders.iter().any(wants);
     wanted.then(|| (before(recorders, &process), end.describe(session)))
 }

@@ -45,7 +45,7 @@ fn processes_begin_with_the_levels_of_the_configuration_and_a_reload_changes_the
     }
     let keep = tempfile::tempdir().expect("a directory");
     let mut config = config(keep.path());
-    config.levels = vec![level("info,configured=trace")];
+    config.levels = vec![level("info,configured=debug,configured=trace")];
     let service = Service::start(config.clone());
     let mut program = Program::start(NAME, keep.path());
     program.does("round");

@@ -3,7 +3,10 @@
 use super::packet::{self, Kind, Packet};
 use super::{KeeperCommand, SOCKET, send};
 use crate::error::AgentError;
-use crate::limits::{KEEPER_CONNECT_MS, KEEPER_LIST_MS, KEEPER_RETRY_MS, KEEPER_START_MS, RINGS_PER_PACKET};
+use crate::limits::{
+    KEEPER_CONNECT_MS, KEEPER_FAILURES_TOLD, KEEPER_LIST_MS, KEEPER_RETRY_MS, KEEPER_START_MS,
+    RINGS_PER_PACKET,
+};
 use logdrive_ring::channel::{Channel, Received, into_files};
 use logdrive_ring::{FullPolicy, Peer, SessionMemory, SharedOptions, SharedSession};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -38,6 +41,8 @@ pub(crate) struct KeeperLine {
     shown: BTreeMap<u64, usize>,
     retry_at: Instant,
     failures: u32,
+    /// Whether the log says that there is none.
+    has_told: bool,
 }
 
 impl KeeperLine {
@@ -49,12 +54,16 @@ impl KeeperLine {
     ) -> (Self, Vec<Restored>, Vec<String>) {
         let mut line = Self {
             command,
-            socket: run_dir.join(SOCKET),
+            // The keeper has another working directory.
+            socket: std::path::absolute(run_dir)
+                .unwrap_or_else(|_| run_dir.to_owned())
+                .join(SOCKET),
             channel: None,
             child: None,
             shown: BTreeMap::new(),
             retry_at: now,
             failures: 0,
+            has_told: false,
         };
         let (mut restored, mut notices) = (Vec::new(), Vec::new());
         if line.connect().is_ok() {
@@ -100,25 +109,44 @@ impl KeeperLine {
         self.failures = self.failures.saturating_add(1);
         if self.connect().is_ok() {
             self.failures = 0;
+            self.has_told = false;
             self.shown.clear();
             return Ok(true);
         }
         let has_ended = |child: &mut Child| !matches!(child.try_wait(), Ok(None));
         if self.child.as_mut().is_none_or(has_ended) {
-            let started = Command::new(&self.command.program)
-                .args(&self.command.args)
-                .arg(&self.socket)
-                .current_dir("/")
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                // What ends the agent from a terminal is not meant for the keeper.
-                .process_group(0)
-                .spawn();
-            let started = started.map_err(|cause| AgentError::io("start", &self.command.program, cause));
-            self.child = Some(started?);
+            let started = self.spawn();
+            if let Err(cause) = started {
+                return self.tell_once(AgentError::io("start", self.command.program.clone(), cause));
+            }
+        }
+        if self.failures > KEEPER_FAILURES_TOLD {
+            let cause = io::Error::from(io::ErrorKind::TimedOut);
+            return self.tell_once(AgentError::io("reach the keeper at", self.socket.clone(), cause));
         }
         Ok(false)
+    }
+
+    fn tell_once(&mut self, error: AgentError) -> Result<bool, AgentError> {
+        match std::mem::replace(&mut self.has_told, true) {
+            true => Ok(false),
+            false => Err(error),
+        }
+    }
+
+    fn spawn(&mut self) -> io::Result<()> {
+        let started = Command::new(&self.command.program)
+            .args(&self.command.args)
+            .arg(&self.socket)
+            .current_dir("/")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            // What ends the agent from a terminal is not meant for the keeper.
+            .process_group(0)
+            .spawn();
+        self.child = Some(started?);
+        Ok(())
     }
 
     /// As [`KeeperLine::mend`], for an agent that starts: waits a moment, because processes that come at once are to be kept
