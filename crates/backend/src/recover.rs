@@ -55,6 +55,8 @@ pub(crate) fn recover_app(run_dirs: &[PathBuf], app: &str, marks: &Marks) {
     for session in dead_sessions(run_dirs, app) {
         match recover(&session, None) {
             Ok(_) | Err(BackendError::NoFile) => {}
+            // It died while it started; nothing was in it, and now it is gone.
+            Err(BackendError::Ring(error)) if error.is_unmade() => {}
             Err(error) => marks.notice(format!(
                 "cannot recover the session {}: {error}; try `logdrive recover`",
                 session.display()

@@ -30,6 +30,8 @@ pub(super) struct Line {
     pub(super) policy: u32,
     pub(super) coarse: bool,
     connected: AtomicBool,
+    /// Whether the agent has said that there are no more rings.
+    rings_refused: AtomicBool,
     /// Until then no rings are asked for.
     rings_asked_until_ms: AtomicU64,
     state: Mutex<State>,
@@ -69,6 +71,7 @@ impl Line {
             policy: policy_code(config.full),
             coarse: config.backend.coarse_clock,
             connected: AtomicBool::new(true),
+            rings_refused: AtomicBool::new(false),
             rings_asked_until_ms: AtomicU64::new(0),
             state: Mutex::new(State {
                 session: welcome.session,
@@ -91,6 +94,7 @@ impl Line {
         state.marks.values_mut().for_each(|mark| mark.sent = false);
         // Relaxed: a hint for threads that want rings; what else hangs on it is behind the lock.
         self.connected.store(connected, Ordering::Relaxed);
+        self.rings_refused.store(false, Ordering::Relaxed);
         self.rings_asked_until_ms.store(0, Ordering::Relaxed);
         if connected {
             self.say_what_waits(&mut state);
@@ -225,7 +229,8 @@ impl Line {
     /// Rings have come, or there are no more.
     pub(super) fn answer_rings(&self, came: bool) {
         let until = if came { 0 } else { now_ms() + RINGS_AGAIN_MS.1 };
-        // Relaxed: a hint.
+        // Relaxed: hints.
+        self.rings_refused.store(!came, Ordering::Relaxed);
         self.rings_asked_until_ms.store(until, Ordering::Relaxed);
     }
 }
@@ -259,5 +264,10 @@ impl AgentLine for Line {
     fn is_connected(&self) -> bool {
         // Relaxed: see `set_connected`.
         self.connected.load(Ordering::Relaxed)
+    }
+
+    fn are_rings_refused(&self) -> bool {
+        // Relaxed: a hint for a thread that looks again and again.
+        self.rings_refused.load(Ordering::Relaxed)
     }
 }
