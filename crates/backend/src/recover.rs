@@ -56,6 +56,8 @@ pub(crate) fn recover_app(run_dirs: &[PathBuf], app: &str, marks: &Marks) {
         match recover(&session, None) {
             // A helper of its own finishes a session whose process has just ended.
             Ok(_) | Err(BackendError::NoFile | BackendError::Ring(RingError::Alive { .. })) => {}
+            // It died while it started; nothing was in it, and now it is gone.
+            Err(BackendError::Ring(error)) if error.is_unmade() => {}
             Err(error) => marks.notice(format!(
                 "cannot recover the session {}: {error}; try `logdrive recover`",
                 session.display()

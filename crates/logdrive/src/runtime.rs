@@ -505,7 +505,7 @@ pub(crate) fn attach() -> Result<(), DropReason> {
     let thread = std::thread::current();
     let producer = backend
         .session()
-        .acquire(thread.name().unwrap_or(""))
+        .acquire_as(thread.name().unwrap_or(""), runtime.full)
         .map_err(|_| DropReason::NoRing)?;
     if local::attach(producer, runtime.full, runtime.clock, runtime.generation) {
         Ok(())

@@ -20,6 +20,11 @@ pub trait AgentLine: Send + Sync + core::fmt::Debug {
 
     /// Whether the agent is there, as far as is known.
     fn is_connected(&self) -> bool;
+
+    /// Whether the agent has said that there are no more rings.
+    fn are_rings_refused(&self) -> bool {
+        false
+    }
 }
 
 /// Wakes a drain that sleeps.

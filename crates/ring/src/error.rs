@@ -90,6 +90,18 @@ pub enum RingError {
 }
 
 impl RingError {
+    /// Whether it says that a session was never made to its end: its process was killed in the middle of that.
+    pub fn is_unmade(&self) -> bool {
+        matches!(
+            self,
+            Self::Damaged {
+                field: "magic" | "file size",
+                found: 0,
+                ..
+            }
+        )
+    }
+
     pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>, cause: io::Error) -> Self {
         Self::Io {
             action,

@@ -15,7 +15,7 @@ use crate::limits::{
 use crate::ring::{DrainBell, Ring, RingState};
 use crate::rules::RulesFile;
 use crate::session_header::{SESSION_BYTES, SessionHeader};
-use crate::{Producer, RingError, sys};
+use crate::{FullPolicy, Producer, RingError, sys};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -419,9 +419,18 @@ impl Session {
     /// # Errors
     /// When the session has its most rings, or there is no room for another.
     pub fn acquire(&self, thread_name: &str) -> Result<Producer, RingError> {
+        self.acquire_as(thread_name, FullPolicy::Wait)
+    }
+
+    /// The same for a thread whose calls do this when there is no room: with [`FullPolicy::Block`] it waits for its ring
+    /// as long as an agent is there that may send one.
+    ///
+    /// # Errors
+    /// As [`Session::acquire`].
+    pub fn acquire_as(&self, thread_name: &str, policy: FullPolicy) -> Result<Producer, RingError> {
         let ring = match self.take_free().or_else(|| self.wait_for_free_ring()) {
             Some(ring) => ring,
-            None => self.new_ring()?,
+            None => self.new_ring(policy)?,
         };
         self.look_ahead();
         Ok(Producer::attach(ring, thread_name))
@@ -436,11 +445,15 @@ impl Session {
         }
     }
 
-    fn new_ring(&self) -> Result<Arc<Ring>, RingError> {
+    #[cfg_attr(
+        not(any(target_os = "linux", target_os = "android")),
+        allow(unused_variables, reason = "there are no agents")
+    )]
+    fn new_ring(&self, policy: FullPolicy) -> Result<Arc<Ring>, RingError> {
         match &self.home {
             Home::Directory(dir) => self.make_ring(dir),
             #[cfg(any(target_os = "linux", target_os = "android"))]
-            Home::Agent(agent) => self.ring_of_agent(agent),
+            Home::Agent(agent) => self.ring_of_agent(agent, policy == FullPolicy::Block),
         }
     }
 

@@ -97,12 +97,7 @@ impl SessionView {
     pub fn adopt(path: &Path) -> Result<Self, RingError> {
         let dir = SessionDir::adopt(path)?;
         let view = dir.with_file(|file| Self::with_file(path, file));
-        if let Err(RingError::Damaged {
-            field: "magic",
-            found: 0,
-            ..
-        }) = view
-        {
+        if view.as_ref().is_err_and(RingError::is_unmade) {
             // Its process died while it made the session: there is nothing in it.
             dir.remove()?;
         }

@@ -43,6 +43,8 @@ pub(super) struct Line {
     /// What the agent is to keep in memory.
     pub(super) keep: Option<Keep>,
     connected: AtomicBool,
+    /// Whether the agent has said that there are no more rings.
+    rings_refused: AtomicBool,
     /// Until then no rings are asked for.
     rings_asked_until_ms: AtomicU64,
     state: Mutex<State>,
@@ -121,6 +123,7 @@ impl Line {
             coarse: config.backend.coarse_clock,
             keep: config.backend.keep.as_ref().map(wish_of),
             connected: AtomicBool::new(true),
+            rings_refused: AtomicBool::new(false),
             rings_asked_until_ms: AtomicU64::new(0),
             state: Mutex::new(State {
                 session: welcome.session,
@@ -143,6 +146,7 @@ impl Line {
         state.marks.values_mut().for_each(|mark| mark.sent = false);
         // Relaxed: a hint for threads that want rings; what else hangs on it is behind the lock.
         self.connected.store(connected, Ordering::Relaxed);
+        self.rings_refused.store(false, Ordering::Relaxed);
         self.rings_asked_until_ms.store(0, Ordering::Relaxed);
         if connected {
             self.say_what_waits(&mut state);
@@ -274,7 +278,8 @@ impl Line {
     /// Rings have come, or there are no more.
     pub(super) fn answer_rings(&self, came: bool) {
         let until = if came { 0 } else { now_ms() + RINGS_AGAIN_MS.1 };
-        // Relaxed: a hint.
+        // Relaxed: hints.
+        self.rings_refused.store(!came, Ordering::Relaxed);
         self.rings_asked_until_ms.store(until, Ordering::Relaxed);
     }
 }
@@ -308,5 +313,10 @@ impl AgentLine for Line {
     fn is_connected(&self) -> bool {
         // Relaxed: see `set_connected`.
         self.connected.load(Ordering::Relaxed)
+    }
+
+    fn are_rings_refused(&self) -> bool {
+        // Relaxed: a hint for a thread that looks again and again.
+        self.rings_refused.load(Ordering::Relaxed)
     }
 }

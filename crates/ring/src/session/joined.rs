@@ -187,14 +187,17 @@ impl Session {
         }
     }
 
-    /// Waits a moment for a ring; while the agent is away, makes one itself.
-    pub(super) fn ring_of_agent(&self, agent: &AgentHome) -> Result<Arc<Ring>, RingError> {
+    /// Waits a moment for a ring, or with `blocks` until there is one or will be none; while the agent is away, makes one
+    /// itself.
+    pub(super) fn ring_of_agent(&self, agent: &AgentHome, blocks: bool) -> Result<Arc<Ring>, RingError> {
+        let blocks = || blocks && !agent.line.are_rings_refused();
         let none = RingError::Limit {
             what: "rings that the agent has sent",
             limit: self.lock_rings().all.len() as u64,
         };
         // Relaxed: a hint, for how long nobody waits.
-        if agent.line.is_connected() && monotonic_ns() < agent.stalled_until_ns.load(Ordering::Relaxed) {
+        let is_stalled = || monotonic_ns() < agent.stalled_until_ns.load(Ordering::Relaxed);
+        if agent.line.is_connected() && !blocks() && is_stalled() {
             return Err(none);
         }
         let until = Instant::now() + Duration::from_millis(AGENT_RING_WAIT_MS);
@@ -207,7 +210,7 @@ impl Session {
                 return Ok(ring);
             }
             let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            if left.is_zero() && !blocks() {
                 let until_ns = monotonic_ns() + AGENT_RING_STALL_MS * 1_000_000;
                 agent.stalled_until_ns.store(until_ns, Ordering::Relaxed);
                 return Err(none);
@@ -215,7 +218,7 @@ impl Session {
             let rings = self.lock_rings();
             if !rings.all.iter().any(|ring| is_free(ring)) {
                 // A connection that breaks meanwhile wakes nobody, so the look at it comes often.
-                let pause = left.min(Duration::from_millis(2));
+                let pause = Duration::from_millis(2);
                 drop(
                     agent
                         .arrived
