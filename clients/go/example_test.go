@@ -51,7 +51,7 @@ func Example() {
 	log.Info("order filled", logdrive.Int64("id", 7), logdrive.Float64("price", 9.5))
 	log.Debug("not shown: the level is info")
 	show()
-	// Output: level=INFO msg="order filled" id=7 price=9.5
+	// Output: level=info msg="order filled" id=7 price=9.5
 }
 
 func ExampleLogger_With() {
@@ -59,7 +59,7 @@ func ExampleLogger_With() {
 	request := log.With(logdrive.String("request", "r7"))
 	request.Warn("slow", logdrive.Duration("took", 1500*time.Millisecond))
 	show()
-	// Output: level=WARN msg=slow request=r7 took=1.5s
+	// Output: level=warn msg="slow" request=r7 took=1.5s
 }
 
 func ExampleLogger_Slog() {
@@ -67,7 +67,7 @@ func ExampleLogger_Slog() {
 	log := logger.Slog().WithGroup("order")
 	log.LogAttrs(context.Background(), slog.LevelInfo, "filled", slog.Int("id", 7), slog.Bool("last", true))
 	show()
-	// Output: level=INFO msg=filled order.id=7 order.last=true
+	// Output: level=info msg="filled" order.id=7 order.last=true
 }
 
 func ExampleLogger_Writer() {
@@ -75,5 +75,5 @@ func ExampleLogger_Writer() {
 	log := log.New(logger.Writer(logdrive.LevelInfo), "", 0)
 	log.Print("[warn] the disk is slow")
 	show()
-	// Output: level=WARN msg="[warn] the disk is slow"
+	// Output: level=warn msg="[warn] the disk is slow"
 }
