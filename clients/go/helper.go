@@ -250,7 +250,7 @@ func (h *helper) flush(durable bool) error {
 	h.say("flush %d %d\n", number, oneIf(durable))
 	h.lock.Unlock()
 	h.session.Bell().Ring()
-	if !h.await(wanted.reached) {
+	if !await(h.session, wanted.reached) {
 		h.lock.Lock()
 		delete(h.marks, number)
 		h.lock.Unlock()
@@ -260,8 +260,8 @@ func (h *helper) flush(durable bool) error {
 }
 
 // await waits for an answer as long as records are taken, and some seconds more.
-func (h *helper) await(answer chan bool) bool {
-	progress := h.session.NewProgress()
+func await(session *ring.Session, answer chan bool) bool {
+	progress := session.NewProgress()
 	tick := time.NewTicker(noProgress / 10)
 	defer tick.Stop()
 	for {
@@ -269,7 +269,7 @@ func (h *helper) await(answer chan bool) bool {
 		case yes := <-answer:
 			return yes
 		case <-tick.C:
-			// The helper itself gives up after five seconds without progress, and says so.
+			// The drain itself gives up after five seconds without progress, and says so.
 			if progress.Stalled() > 2*noProgress {
 				return false
 			}
@@ -283,7 +283,7 @@ func (h *helper) stop() error {
 	h.say("bye\n")
 	h.lock.Unlock()
 	h.session.Bell().Ring()
-	complete := h.await(h.done)
+	complete := await(h.session, h.done)
 	h.lock.Lock()
 	if h.input != nil {
 		_ = h.input.Close() // The helper ends by itself.

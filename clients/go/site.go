@@ -334,3 +334,8 @@ func fitsCallsite(message string, fields []Field, context *fieldContext) bool {
 	}
 	return bytes <= wire.CallsiteBytesMax
 }
+
+// putFields writes values into a slice, as put does into a ring.
+func putFields(s *site, to []byte, fields []Field) {
+	s.put(unsafe.Pointer(unsafe.SliceData(to)), fields)
+}

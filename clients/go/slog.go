@@ -82,7 +82,9 @@ func (h *Handler) Handle(ctx gocontext.Context, record slog.Record) error {
 		made.fields = append(made.fields, Field{key: slog.TimeKey, kind: wire.None})
 	}
 	record.Attrs(func(attr slog.Attr) bool {
-		h.add(made, h.groups, attr)
+		if h.options.ReplaceAttr != nil || !made.addBasic(&attr) {
+			h.add(made, h.groups, attr)
+		}
 		return true
 	})
 	h.logger.logAt(record.PC, level, message, made.fields)
@@ -100,6 +102,25 @@ func (h *Handler) replaceOwn(message string, level slog.Level) (string, wire.Lev
 		return "", levelOf(level)
 	}
 	return replaced.Value.Resolve().String(), levelOf(level)
+}
+
+// addBasic appends an attribute that is a number or a text, which most are; false for others.
+func (s *scratch) addBasic(attr *slog.Attr) bool {
+	switch attr.Value.Kind() {
+	case slog.KindString:
+		s.fields = append(s.fields, String(attr.Key, attr.Value.String()))
+	case slog.KindInt64:
+		s.fields = append(s.fields, Int64(attr.Key, attr.Value.Int64()))
+	case slog.KindUint64:
+		s.fields = append(s.fields, Uint64(attr.Key, attr.Value.Uint64()))
+	case slog.KindFloat64:
+		s.fields = append(s.fields, Float64(attr.Key, attr.Value.Float64()))
+	case slog.KindBool:
+		s.fields = append(s.fields, Bool(attr.Key, attr.Value.Bool()))
+	default:
+		return false
+	}
+	return true
 }
 
 // add appends an attribute as fields. What is empty is left out, as package slog wants it.

@@ -1,0 +1,79 @@
+package logdrive_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	logdrive "github.com/logdrive/logdrive/clients/go"
+)
+
+// exampleLog starts a log for an example, and gives what is in it at the end, without times and threads.
+func exampleLog() (*logdrive.Logger, func()) {
+	dir, err := os.MkdirTemp("", "logdrive-example")
+	if err != nil {
+		log.Fatal(err)
+	}
+	bin := ""
+	for _, profile := range []string{"debug", "release"} {
+		if found, err := filepath.Abs("../../target/" + profile + "/logdrive"); err == nil {
+			if _, err := os.Stat(found); err == nil {
+				bin = found
+			}
+		}
+	}
+	path := filepath.Join(dir, "shop.log")
+	options := logdrive.Options{App: "shop", Path: path, RunDir: filepath.Join(dir, "run"), Bin: bin, Format: logdrive.Logfmt, Fallback: os.Stdout}
+	logger, err := logdrive.Start(options)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return logger, func() {
+		defer os.RemoveAll(dir)
+		if err := logger.Close(); err != nil {
+			log.Fatal(err)
+		}
+		text, _ := os.ReadFile(path)
+		for _, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
+			level, _, _ := strings.Cut(line[strings.Index(line, "level="):], " ")
+			fmt.Println(level, line[strings.Index(line, "msg="):])
+		}
+	}
+}
+
+func Example() {
+	log, show := exampleLog()
+	log.Info("order filled", logdrive.Int64("id", 7), logdrive.Float64("price", 9.5))
+	log.Debug("not shown: the level is info")
+	show()
+	// Output: level=info msg="order filled" id=7 price=9.5
+}
+
+func ExampleLogger_With() {
+	log, show := exampleLog()
+	request := log.With(logdrive.String("request", "r7"))
+	request.Warn("slow", logdrive.Duration("took", 1500*time.Millisecond))
+	show()
+	// Output: level=warn msg="slow" request=r7 took=1.5s
+}
+
+func ExampleLogger_Slog() {
+	logger, show := exampleLog()
+	log := logger.Slog().WithGroup("order")
+	log.LogAttrs(context.Background(), slog.LevelInfo, "filled", slog.Int("id", 7), slog.Bool("last", true))
+	show()
+	// Output: level=info msg="filled" order.id=7 order.last=true
+}
+
+func ExampleLogger_Writer() {
+	logger, show := exampleLog()
+	log := log.New(logger.Writer(logdrive.LevelInfo), "", 0)
+	log.Print("[warn] the disk is slow")
+	show()
+	// Output: level=warn msg="[warn] the disk is slow"
+}
