@@ -251,7 +251,9 @@ private:
             finish_streamed(site_, values_, streamed_);
         } else {
             StreamSite &site = *site_;
-            values_.call_trimmed([&site](const auto &...values) { write_statement(site, site.plain, values...); });
+            values_.call_trimmed([&site](const auto &...values) LOGDRIVE_LAMBDA {
+                write_statement(site, site.plain, values...);
+            });
         }
     }
     LOGDRIVE_COLD static void finish_streamed(StreamSite *site, Values values, LogMessage::LogStream *streamed) {

@@ -215,7 +215,7 @@ template <class... C> LOGDRIVE_ALWAYS void write_values(Site &site, Ticket ticke
     const size_t bytes = (size_t(0) + ... + values.size());
     Wrote wrote = Wrote::slowly;
     if (LOGDRIVE_LIKELY(ticket != SLOWLY))
-        wrote = write_record(ticket, bytes, [&](uint8_t *at) {
+        wrote = write_record(ticket, bytes, [&](uint8_t *at) LOGDRIVE_LAMBDA {
             ((at = values.put(at)), ...);
             (void)at;
         });
