@@ -388,12 +388,32 @@ impl Drain {
         }
     }
 
-    /// Takes what needs no more than the one sink there is.
+    /// The sink with the lowest level, and from which level on others take records, too. `None` where levels are not all
+    /// that decides, or two sinks have the lowest.
+    fn only_sink(&self) -> Option<(usize, Option<Level>)> {
+        if let [_] = self.outlets.as_slice() {
+            return Some((0, None));
+        }
+        if self.router.is_some() || self.recorder.is_some() {
+            return None;
+        }
+        let levels = || self.outlets.iter().map(|outlet| outlet.min_level);
+        let lowest = levels().min()?;
+        let number = levels().position(|level| level == lowest)?;
+        let others = levels().enumerate().filter(|(other, _)| *other != number);
+        let below = others.map(|(_, level)| level).min()?;
+        (below > lowest).then_some((number, Some(below)))
+    }
+
+    /// Takes what needs no more than one sink: the only one there is, or the only one that takes records of low levels.
     fn run_of_only_sink(&mut self, index: usize, until: u64, counted: &mut u64) -> Result<(), ReadError> {
         if !self.has_plenty(index) {
             return Ok(());
         }
-        let [outlet] = self.outlets.as_mut_slice() else {
+        let Some((number, below)) = self.only_sink() else {
+            return Ok(());
+        };
+        let Some(outlet) = self.outlets.get_mut(number) else {
             return Ok(());
         };
         let Some(Some(feed)) = self.feeds.get(self.readers[index].feed) else {
@@ -402,6 +422,7 @@ impl Drain {
         let mut run = Run {
             sites: &feed.sites,
             calibration: &self.calibration,
+            below,
             until,
             newest_ticks: self.newest_ticks,
             late: 0,
@@ -412,10 +433,16 @@ impl Drain {
         let result = outlet.take_run(&mut self.readers[index], &mut run);
         self.newest_ticks = run.newest_ticks;
         *counted += run.counted;
-        self.rations.spend(&feed.rations, run.counted, run.file_bytes);
+        let (taken, file_bytes, trigger, late) = (run.counted, run.file_bytes, run.trigger, run.late);
+        self.rations.spend(&feed.rations, taken, file_bytes);
+        for (other, outlet) in self.outlets.iter_mut().enumerate() {
+            if other != number {
+                outlet.leave_out(taken);
+            }
+        }
         // Relaxed: a statistic.
-        self.counts.late.fetch_add(run.late, Ordering::Relaxed);
-        if let Some(id) = run.trigger {
+        self.counts.late.fetch_add(late, Ordering::Relaxed);
+        if let Some(id) = trigger {
             self.note_trigger(self.readers[index].feed, id);
         }
         result

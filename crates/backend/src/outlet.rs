@@ -200,8 +200,9 @@ impl Outlet {
         }
     }
 
-    /// Lays out records of one ring, up to a time, without looking at anything else: for the only sink of a session.
-    /// Stops at whatever needs more than that: a full buffer, an unknown callsite, a level that is left out.
+    /// Lays out records of one ring, up to a time, without looking at anything else: for the only sink that takes them.
+    /// Stops at whatever needs more than that: a full buffer, an unknown callsite, a level that is left out, or that
+    /// others take.
     pub(crate) fn take_run(&mut self, reader: &mut Reader, run: &mut Run<'_>) -> Result<(), ReadError> {
         let Some(current) = self.current.as_mut().filter(|_| !self.reserved) else {
             return Ok(());
@@ -214,7 +215,8 @@ impl Outlet {
             let Some(Some(site)) = run.sites.get(id) else {
                 break;
             };
-            let Some(plan) = site.plan(0).filter(|_| site.level >= self.min_level) else {
+            let is_ours = site.level >= self.min_level && run.below.is_none_or(|below| site.level < below);
+            let Some(plan) = site.plan(self.index).filter(|_| is_ours) else {
                 break;
             };
             let line = reader.line(run.calibration);
@@ -257,6 +259,14 @@ impl Outlet {
                 self.dropped_untold += u64::from(reason == SinkDrop::Overflow);
             }
             _ => {}
+        }
+    }
+
+    /// Counts records that are below the sink's level.
+    pub(crate) fn leave_out(&mut self, records: u64) {
+        if records > 0 {
+            self.buffers
+                .count_dropped(self.index, SinkDrop::Level as usize, records);
         }
     }
 

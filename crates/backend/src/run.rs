@@ -36,6 +36,8 @@ pub(crate) struct Run<'a> {
     /// Callsites by their number.
     pub(crate) sites: &'a [Option<Site>],
     pub(crate) calibration: &'a Calibration,
+    /// From this level on, other sinks take records, too.
+    pub(crate) below: Option<Level>,
     /// Ticks of the last record that may be taken.
     pub(crate) until: u64,
     /// Ticks of the newest record that was ever taken.

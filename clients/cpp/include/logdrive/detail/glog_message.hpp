@@ -92,8 +92,8 @@ inline void write_message(const char *file, int line, int severity, const char *
     ::logdrive::detail::Site site;
     const logdrive_site *known = site.known(meta);
     if (known == nullptr || !logdrive_admit(known)) return;
-    ::logdrive::detail::write_slowly(known, length + 4, ::logdrive::detail::Blob<::logdrive::detail::DISPLAY>{
-                                                            text, ::logdrive::detail::blob_length(length)});
+    using Text = ::logdrive::detail::Blob<::logdrive::detail::DISPLAY>;
+    ::logdrive::detail::write_slowly<Text>(known, length + 4, Text{text, ::logdrive::detail::blob_length(length)});
 }
 
 inline void send_to_sinks(const char *file, int line, int severity, const LogMessageTime &time, const char *text,

@@ -176,7 +176,12 @@ LOGDRIVE_ALWAYS bool thinks() noexcept {
     return state == nullptr || __atomic_load_n(&state->thinks, __ATOMIC_RELAXED) != 0;
 }
 
-template <class... C> LOGDRIVE_COLD bool think_with(const StreamSite &site, const C &...values) {
+template <class... C> LOGDRIVE_COLD bool think_with(const StreamSite &site, C... values) {
+    const int kept = errno;
+    struct Keep {
+        int value;
+        ~Keep() { errno = value; }
+    } keep{kept};
     if (state().sinks.empty()) return think(site, nullptr);
     std::ostringstream out;
     (values.show(out), ...);
@@ -187,7 +192,7 @@ template <class... C> LOGDRIVE_COLD bool think_with(const StreamSite &site, cons
 
 template <class... C> LOGDRIVE_ALWAYS void write_statement(StreamSite &site, ld::Site &callsite, const C &...values) {
     if (LOGDRIVE_UNLIKELY(thinks()))
-        if (!think_with(site, values...)) return;
+        if (!think_with<C...>(site, values...)) return;
     const ld::Entry *entry = callsite.entry();
     const uint32_t control = __atomic_load_n(&entry->control, __ATOMIC_RELAXED);
     ld::Ticket ticket;
@@ -195,11 +200,6 @@ template <class... C> LOGDRIVE_ALWAYS void write_statement(StreamSite &site, ld:
     else if (control == ld::OFF) return;
     else ticket = ticket_slowly<C...>(site, callsite);
     if (ticket != 0) ld::write_values(callsite, ticket, values...);
-}
-
-// One function for each list of types, so that a statement itself is small.
-template <class... C> __attribute__((noinline)) void log_plain(StreamSite &site, const C &...values) {
-    write_statement(site, site.plain, values...);
 }
 
 template <class Values> LOGDRIVE_COLD void log_streamed(StreamSite &site, const Values &values, const char *text,
@@ -247,14 +247,20 @@ public:
 
 private:
     LOGDRIVE_ALWAYS void finish() {
-        const int kept = errno;
-        if (LOGDRIVE_UNLIKELY(streamed_ != nullptr)) finish_streamed();
-        else values_.call_trimmed([this](const auto &...values) { log_plain(*site_, values...); });
-        errno = kept;
+        if (LOGDRIVE_UNLIKELY(streamed_ != nullptr)) {
+            finish_streamed(site_, values_, streamed_);
+        } else {
+            StreamSite &site = *site_;
+            values_.call_trimmed([&site](const auto &...values) LOGDRIVE_LAMBDA {
+                write_statement(site, site.plain, values...);
+            });
+        }
     }
-    LOGDRIVE_COLD void finish_streamed() {
-        log_streamed(*site_, values_, streamed_->str(), streamed_->pcount());
-        delete streamed_;
+    LOGDRIVE_COLD static void finish_streamed(StreamSite *site, Values values, LogMessage::LogStream *streamed) {
+        const int kept = errno;
+        log_streamed(*site, values, streamed->str(), streamed->pcount());
+        delete streamed;
+        errno = kept;
     }
 
     StreamSite *site_;

@@ -18,6 +18,7 @@
 // Nothing of the insides is shared between modules: each has its own copies, so that a plug-in can be unloaded.
 #define LOGDRIVE_HIDDEN __attribute__((visibility("hidden")))
 #define LOGDRIVE_ALWAYS inline __attribute__((always_inline))
+#define LOGDRIVE_LAMBDA __attribute__((always_inline))
 #define LOGDRIVE_COLD __attribute__((cold, noinline))
 #define LOGDRIVE_LIKELY(x) __builtin_expect(!!(x), 1)
 #define LOGDRIVE_UNLIKELY(x) __builtin_expect(!!(x), 0)

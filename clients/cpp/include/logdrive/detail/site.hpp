@@ -3,6 +3,7 @@
 #define LOGDRIVE_DETAIL_SITE_HPP
 
 #include <logdrive/detail/format.hpp>
+#include <errno.h>
 
 namespace logdrive {
 inline namespace v0 {
@@ -167,8 +168,11 @@ struct Site {
 
     // Registers the callsite; samples.
     LOGDRIVE_COLD Ticket ticket_slowly(const Meta &meta) noexcept {
+        const int kept_errno = errno;
         const logdrive_site *kept = known(meta);
-        return kept != nullptr && logdrive_admit(kept) ? SLOWLY : 0;
+        const Ticket ticket = kept != nullptr && logdrive_admit(kept) ? SLOWLY : 0;
+        errno = kept_errno;
+        return ticket;
     }
 
     const logdrive_site *known(const Meta &meta) noexcept {
@@ -191,7 +195,12 @@ LOGDRIVE_COLD inline void write_encoded(const void *site, const uint8_t *values,
     if (slot.place == nullptr) slot.place = static_cast<Place *>(logdrive_place());
 }
 
-template <class... C> LOGDRIVE_COLD void write_slowly(const void *site, size_t bytes, const C &...values) noexcept {
+// Values go to functions of their own as copies where that is possible: a value whose address is given away has to be in
+// memory, in the fast way as well.
+template <class C> using Pass = std::conditional_t<std::is_trivially_copyable<C>::value, C, const C &>;
+
+template <class... C> LOGDRIVE_COLD void write_slowly(const void *site, size_t bytes, Pass<C>... values) noexcept {
+    const int kept = errno;
     uint8_t near_[512];
     uint8_t *const buffer = bytes <= sizeof near_ ? near_ : static_cast<uint8_t *>(malloc(bytes));
     if (buffer == nullptr) return;
@@ -199,18 +208,19 @@ template <class... C> LOGDRIVE_COLD void write_slowly(const void *site, size_t b
     ((at = values.put(at)), ...);
     write_encoded(site, buffer, size_t(at - buffer));
     if (buffer != near_) free(buffer);
+    errno = kept;
 }
 
 template <class... C> LOGDRIVE_ALWAYS void write_values(Site &site, Ticket ticket, const C &...values) noexcept {
     const size_t bytes = (size_t(0) + ... + values.size());
     Wrote wrote = Wrote::slowly;
     if (LOGDRIVE_LIKELY(ticket != SLOWLY))
-        wrote = write_record(ticket, bytes, [&](uint8_t *at) {
+        wrote = write_record(ticket, bytes, [&](uint8_t *at) LOGDRIVE_LAMBDA {
             ((at = values.put(at)), ...);
             (void)at;
         });
     if (LOGDRIVE_UNLIKELY(wrote == Wrote::slowly))
-        write_slowly(__atomic_load_n(&site.site, __ATOMIC_ACQUIRE), bytes, values...);
+        write_slowly<C...>(__atomic_load_n(&site.site, __ATOMIC_ACQUIRE), bytes, values...);
 }
 
 }  // namespace detail
