@@ -282,7 +282,7 @@ fn keys_change_what_a_program_logs_and_the_terminal_is_given_back() {
     let dir = tempfile::tempdir().expect("a directory");
     let _shop = Victim::start("victim", dir.path(), "shop");
     let mut screen = Screen::start(dir.path());
-    screen.wait_for("only once");
+    screen.wait_for("WARN");
     screen.press("\tm");
     wait_for_rules(dir.path(), |rules| {
         rules.len() == 1 && rules[0]["rule"].to_string().contains("mute")
@@ -305,7 +305,7 @@ fn a_signal_ends_it_with_the_terminal_given_back() {
     let dir = tempfile::tempdir().expect("a directory");
     let _shop = Victim::start("victim", dir.path(), "shop");
     let screen = Screen::start(dir.path());
-    screen.wait_for("only once");
+    screen.wait_for("WARN");
     // It goes on to the command.
     let pid = screen.child.0.id().to_string();
     assert!(
