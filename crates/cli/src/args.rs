@@ -2,6 +2,7 @@
 
 use crate::agent::AgentArgs;
 use crate::cat::Condition;
+use crate::collect::CollectArgs;
 use crate::config::ConfigArgs;
 use crate::control_args::{CallsitesArgs, LevelArgs, MuteArgs, SampleArgs};
 use crate::dump_args::DumpArgs;
@@ -9,6 +10,7 @@ use crate::instant::{Edge, read_instant};
 use crate::limits::LAST_RECORDS_MAX;
 use crate::paint::ColorChoice;
 use crate::run_args::RunArgs;
+use crate::send::SendArgs;
 use crate::tail_args::TailArgs;
 use clap::builder::Styles;
 use clap::builder::styling::{AnsiColor, Effects};
@@ -75,6 +77,8 @@ stays, with every record that the process had committed, until it is recovered."
 pub(crate) enum Command {
     Run(RunArgs),
     Agent(AgentArgs),
+    Collect(CollectArgs),
+    Send(SendArgs),
     Cat(CatArgs),
     Tail(TailArgs),
     Ps(PsArgs),

@@ -8,6 +8,7 @@ mod agent;
 mod args;
 mod callsites;
 mod cat;
+mod collect;
 mod config;
 mod control_args;
 mod docs;
@@ -27,7 +28,9 @@ mod recover;
 mod run;
 mod run_args;
 mod sample;
+mod send;
 mod sessions;
+mod signals;
 mod similar;
 mod stats;
 mod table;
@@ -58,6 +61,8 @@ fn run(cli: &Cli) -> Result<ExitCode, CliError> {
     let all_is_well = match &cli.command {
         Command::Run(args) => return Ok(run::run(args, cli.color)),
         Command::Agent(args) => agent::run(args, cli.color),
+        Command::Collect(args) => collect::run(args, cli.color),
+        Command::Send(args) => send::run(args, cli.color),
         Command::Cat(args) => cat::run(args, cli.color),
         Command::Tail(args) => tail::run(args, cli.color).map(|()| true),
         Command::Ps(args) => ps::run(args, cli.color).map(|()| true),
