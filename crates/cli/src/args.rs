@@ -2,6 +2,7 @@
 
 use crate::agent::{AgentArgs, KeeperArgs};
 use crate::cat::Condition;
+use crate::collect::CollectArgs;
 use crate::config::ConfigArgs;
 use crate::control_args::{CallsitesArgs, LevelArgs, MuteArgs, SampleArgs};
 use crate::drain::DrainArgs;
@@ -10,6 +11,7 @@ use crate::instant::{Edge, read_instant};
 use crate::limits::LAST_RECORDS_MAX;
 use crate::paint::ColorChoice;
 use crate::run_args::RunArgs;
+use crate::send::SendArgs;
 use crate::tail_args::TailArgs;
 use crate::top::args::TopArgs;
 use clap::builder::Styles;
@@ -80,6 +82,8 @@ pub(crate) enum Command {
     Agent(AgentArgs),
     #[command(hide = true)]
     Keeper(KeeperArgs),
+    Collect(CollectArgs),
+    Send(SendArgs),
     Cat(CatArgs),
     Tail(TailArgs),
     Top(TopArgs),

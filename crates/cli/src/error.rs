@@ -43,6 +43,21 @@ pub(crate) enum CliError {
     Start { cause: logdrive_agent::StartError },
     #[error("cannot hold signals: {cause}")]
     Signals { cause: io::Error },
+    #[error(transparent)]
+    Transport {
+        #[from]
+        cause: logdrive_transport::TransportError,
+    },
+    #[error("{cause}")]
+    Log {
+        cause: logdrive_backend::file::FileError,
+    },
+    #[error("no address to listen at: name one, such as --listen unix:///run/user/1000/collect.sock")]
+    NothingToListen,
+    #[error("no directory for the log: name one with --out DIR")]
+    NowhereToCollect,
+    #[error("the system gives no random bytes: {}", plain(cause))]
+    Random { cause: io::Error },
     #[error("there is no manual page {name}{hint}")]
     NoManual { name: String, hint: String },
     #[error("there is no session of {name}{hint}")]
@@ -90,7 +105,11 @@ impl CliError {
     /// What a process says by its exit status: 2 when the command line was wrong.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::NothingToRead | Self::TooManyFiles { .. } | Self::NoManual { .. } => 2,
+            Self::NothingToRead
+            | Self::TooManyFiles { .. }
+            | Self::NoManual { .. }
+            | Self::NothingToListen
+            | Self::NowhereToCollect => 2,
             _ => 1,
         }
     }

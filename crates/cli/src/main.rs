@@ -8,6 +8,7 @@ mod agent;
 mod args;
 mod callsites;
 mod cat;
+mod collect;
 mod config;
 mod control_args;
 mod docs;
@@ -29,7 +30,9 @@ mod recover;
 mod run;
 mod run_args;
 mod sample;
+mod send;
 mod sessions;
+mod signals;
 mod similar;
 mod stats;
 mod table;
@@ -62,6 +65,8 @@ fn run(cli: &Cli) -> Result<ExitCode, CliError> {
         Command::Run(args) => return Ok(run::run(args, cli.color)),
         Command::Agent(args) => agent::run(args, cli.color),
         Command::Keeper(args) => agent::keep(args),
+        Command::Collect(args) => collect::run(args, cli.color),
+        Command::Send(args) => send::run(args, cli.color),
         Command::Cat(args) => cat::run(args, cli.color),
         Command::Tail(args) => tail::run(args, cli.color).map(|()| true),
         Command::Top(args) => top::run(args, cli.color).map(|()| true),

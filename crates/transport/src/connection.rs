@@ -111,11 +111,16 @@ impl Connection {
     /// Sends one frame. Waits for room, and takes what comes meanwhile.
     pub(crate) fn send(&mut self, header: Header, payload: &[u8]) -> Result<(), TransportError> {
         let head = header.seal(&[payload], self.checked);
-        let length = HEADER_BYTES + payload.len();
+        self.send_sealed(&head, payload)
+    }
+
+    /// Sends a header that has been made and its payload, filled up to the alignment.
+    pub(crate) fn send_sealed(&mut self, head: &[u8], payload: &[u8]) -> Result<(), TransportError> {
+        let length = head.len() + payload.len();
         let padding = length.next_multiple_of(self.alignment) - length;
         let zeros = self.padding;
         let mut parts = [
-            IoSlice::new(&head),
+            IoSlice::new(head),
             IoSlice::new(payload),
             IoSlice::new(zeros.get(..padding).unwrap_or(&[])),
         ];

@@ -282,6 +282,11 @@ impl Header {
     }
 }
 
+/// CRC32C of bytes, as frames use it.
+pub fn checksum(bytes: &[u8]) -> u32 {
+    crc32c::crc32c(bytes)
+}
+
 /// A frame in bytes that came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame<'a> {

@@ -31,12 +31,15 @@ pub mod address;
 mod certificates;
 mod connection;
 mod error;
+pub mod forward;
 pub mod frame;
 pub mod hello;
 pub mod limits;
 mod link;
 mod message;
 mod options;
+#[cfg(feature = "quic")]
+mod quic;
 mod serve;
 pub mod session;
 

@@ -15,7 +15,7 @@ mod keys;
 pub(crate) mod load;
 mod manual;
 mod parse;
-mod problem;
+pub(crate) mod problem;
 mod reader;
 mod sections;
 mod summary;

@@ -150,6 +150,8 @@ pub(crate) fn connect(address: &Address, options: &Options) -> Result<Box<dyn Li
         Address::Shm(path) => Box::new(ShmLink::connect(path, options).map_err(failed)?),
         #[cfg(feature = "tls")]
         Address::Tls(place) => Box::new(tls::connect(address, place, options)?),
+        #[cfg(feature = "quic")]
+        Address::Quic(place) => Box::new(crate::quic::connect(address, place, options)?),
         other => {
             return Err(TransportError::NotBuilt {
                 scheme: other.scheme(),

@@ -65,7 +65,7 @@ impl Hook {
 
     pub(crate) fn wake(&self) {
         // It can only be full, and then the poller wakes anyway.
-        let _ = rustix::io::write(&*self.waker, &1_u64.to_ne_bytes());
+        let _ = rustix::io::write(&*self.waker, &1_u64.to_le_bytes());
     }
 }
 

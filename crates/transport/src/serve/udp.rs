@@ -12,6 +12,7 @@ use crate::session::Server;
 use nix::sys::socket::{setsockopt, sockopt};
 use quinn_udp::{BATCH_SIZE, RecvMeta, UdpSocketState};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
@@ -111,14 +112,12 @@ impl Socket {
         out: &mut Vec<u8>,
         now: Instant,
     ) {
-        if !known.contains_key(&meta.addr) {
-            let Some(one) = stranger(bytes, meta.addr, self.window_bytes, shared, now) else {
-                return;
-            };
-            known.insert(meta.addr, one);
-        }
-        let Some(one) = known.get_mut(&meta.addr) else {
-            return;
+        let one = match known.entry(meta.addr) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => match stranger(bytes, meta.addr, self.window_bytes, shared, now) {
+                Some(one) => entry.insert(one),
+                None => return,
+            },
         };
         one.heard = now;
         one.is_touched = true;

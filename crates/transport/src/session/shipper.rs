@@ -119,13 +119,16 @@ impl Shipper {
     /// # Errors
     /// When there is no room for it; the batch is given back.
     pub fn push(&mut self, count: u32, payload: Vec<u8>, compressed: bool) -> Result<u64, Full> {
-        let is_first = self.queue.is_empty();
-        if !is_first && self.held_bytes + payload.len() > self.bytes_max {
+        if !self.has_room(payload.len()) {
             return Err(Full(payload));
         }
         let first = self.next;
         self.next = first.saturating_add(u64::from(count));
         self.counts.pushed += u64::from(count);
+        if self.next <= self.acked {
+            self.counts.acknowledged += u64::from(count);
+            return Ok(first);
+        }
         self.held_bytes += payload.len();
         self.queue.push_back(Batch {
             first,
@@ -166,8 +169,23 @@ impl Shipper {
         self.counts
     }
 
-    /// A connection is there. Gives the frame to send first.
-    pub fn connected(&mut self, now_ns: u64) -> Vec<u8> {
+    /// Whether a batch of this length would be taken.
+    pub fn has_room(&self, bytes: usize) -> bool {
+        self.queue.is_empty() || self.held_bytes + bytes <= self.bytes_max
+    }
+
+    /// The batches that nobody keeps yet: number, count, whether compressed, payload.
+    pub fn unacknowledged(&self) -> impl Iterator<Item = (u64, u32, bool, &[u8])> {
+        let parts = |batch: &'_ Batch| (batch.first, batch.count, batch.compressed);
+        self.queue.iter().map(move |batch| {
+            let (first, count, compressed) = parts(batch);
+            (first, count, compressed, batch.payload.as_slice())
+        })
+    }
+
+    /// A connection is there. Gives the frame to send first, with this hello's names and limits.
+    pub fn connected(&mut self, now_ns: u64, hello: Hello) -> Vec<u8> {
+        self.hello = hello;
         self.apart();
         self.state = State::Greeting { since_ns: now_ns };
         self.hello_frame()
@@ -226,6 +244,11 @@ impl Shipper {
         self.state = State::Open;
         self.window_bytes = hello.credit_bytes;
         self.peer_frame_bytes = hello.frame_bytes_max as usize;
+        if hello.next > self.next {
+            // We were killed before we heard of it: what is pushed up to there is kept already.
+            self.acked = hello.next;
+            return self.acknowledge(self.next, now_ns);
+        }
         self.acknowledge(hello.next, now_ns)
     }
 

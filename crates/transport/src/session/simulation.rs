@@ -226,7 +226,7 @@ impl World {
         self.back = Wire::default();
         self.stream_there.clear();
         self.stream_back.clear();
-        let bytes = self.shipper.connected(self.now);
+        let bytes = self.shipper.connected(self.now, hello(0));
         self.there.send(&bytes, self.now, self.weather, &mut self.random);
         self.connected = true;
     }

@@ -1,0 +1,98 @@
+//! What can be said about `logdrive collect` on the command line.
+
+use super::address;
+use crate::config::units::{read_duration, read_size};
+use clap::Args;
+use logdrive_transport::Address;
+use std::path::PathBuf;
+use std::time::Duration;
+
+const COLLECT_EXAMPLES: &str = "\
+Examples:
+  logdrive collect --out logs --listen unix:///run/user/1000/collect.sock
+                                              records of this machine, into logs/collected.log
+  logdrive collect --make-certificates keys --name logs.example.org
+                                              an authority, a server's and a client's certificate
+  logdrive collect --out logs --listen tls://0.0.0.0:7140 --tls-ca keys/authority.pem \\
+      --tls-cert keys/server.pem --tls-key keys/server.key
+                                              records of other machines, from those with a certificate
+  logdrive collect --config collect.toml      as a file says; --print-config shows all keys
+  logdrive send app.log --to unix:///run/user/1000/collect.sock
+                                              the other end
+
+A record is acknowledged when it is with the kernel (C1), with --sync when it is on disk (C2). Senders send again what was
+not acknowledged, and the ledger beside the log says what is in it already, so that each record is there once.
+
+Signals: HUP opens the log anew. TERM and INT take what has come, and end.
+Exit status: 0 all is well, 1 something failed, 2 the command line is wrong.";
+
+/// Take records of other processes and hosts, and write each once
+///
+/// Listens where it is told, and only on this machine unless TLS or --insecure is given. Writes what `logdrive send` and
+/// shipping sinks bring, with the sender's host, process and session as fields of each record.
+#[derive(Debug, Args)]
+#[command(after_long_help = COLLECT_EXAMPLES)]
+pub(crate) struct CollectArgs {
+    /// Where to listen: unix:///PATH, shm:///PATH, tcp://HOST:PORT, tls://HOST:PORT; may be given several times
+    #[arg(short, long, value_name = "ADDRESS", value_parser = address)]
+    pub(crate) listen: Vec<Address>,
+    /// The directory for log and ledger
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// A configuration file in TOML; the command line comes before it
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Print a commented configuration with all defaults, and end
+    #[arg(long)]
+    pub(crate) print_config: bool,
+    /// Make the log durable before records are acknowledged
+    #[arg(long)]
+    pub(crate) sync: bool,
+    /// Print the numbers at the end as JSON, and no live line
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Start a new file before the log would grow beyond this, such as 64MiB
+    #[arg(long, value_name = "SIZE", value_parser = |text: &str| read_size(text), help_heading = "Log")]
+    pub(crate) rotate_size: Option<u64>,
+    /// Keep at most N older files, compressed with zstd
+    #[arg(long, value_name = "N", help_heading = "Log")]
+    pub(crate) keep: Option<u32>,
+
+    /// Certificates of the authority whose clients may come
+    #[arg(long, value_name = "FILE", help_heading = "Encryption")]
+    pub(crate) tls_ca: Option<PathBuf>,
+    /// This server's certificate
+    #[arg(long, value_name = "FILE", requires = "tls_key", help_heading = "Encryption")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// Its key
+    #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = "Encryption")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Let clients without a certificate come
+    #[arg(long, help_heading = "Encryption")]
+    pub(crate) tls_anyone: bool,
+    /// Let plain TCP leave this machine
+    #[arg(long, help_heading = "Encryption")]
+    pub(crate) insecure: bool,
+    /// Make certificates for tests and first steps in a directory, and end
+    #[arg(long, value_name = "DIR", help_heading = "Encryption")]
+    pub(crate) make_certificates: Option<PathBuf>,
+    /// A name or address of this server for its certificate; may be given several times
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "make_certificates",
+        help_heading = "Encryption"
+    )]
+    pub(crate) name: Vec<String>,
+
+    /// Connections at once [default: 16384]
+    #[arg(long, value_name = "N", help_heading = "Limits")]
+    pub(crate) connections: Option<usize>,
+    /// End a connection that is silent for so long [default: 30s]
+    #[arg(long, value_name = "TIME", value_parser = |text: &str| read_duration(text), help_heading = "Limits")]
+    pub(crate) idle: Option<Duration>,
+    /// Threads that wait for sockets [default: 1]
+    #[arg(long, value_name = "N", help_heading = "Limits")]
+    pub(crate) pollers: Option<usize>,
+}

@@ -1,0 +1,368 @@
+//! The collector's configuration: a file in TOML, and the command line before it. All that is wrong with a file is told
+//! at once, each with its line, its key and what is allowed.
+
+use super::CollectArgs;
+use crate::config::problem::{Problem, report};
+use crate::config::units::{read_duration, read_size};
+use crate::error::CliError;
+use crate::limits::CONFIG_BYTES_MAX;
+use crate::paint::ColorChoice;
+use crate::similar::most_similar;
+use logdrive_backend::file::{Compress, FileOptions};
+use logdrive_transport::{Address, Options};
+use std::io::{self, Read, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// What the collector does.
+#[derive(Debug, Clone)]
+pub(super) struct CollectConfig {
+    pub(super) listen: Vec<Address>,
+    pub(super) file: FileOptions,
+    pub(super) sync: bool,
+    pub(super) pollers: usize,
+    pub(super) options: Options,
+}
+
+/// The commented default.
+pub(super) const COMMENTED: &str = "\
+# Configuration of `logdrive collect`. A key with # before it shows its default; the command line comes before the file.
+
+# Where to listen. Only this machine's own addresses, unless it is tls:// or insecure = true.
+listen = [\"unix:///run/logdrive/collect.sock\"]
+
+# The directory for collected.log and its ledger.
+out = \"/var/log/logdrive\"
+
+# Make the log durable before records are acknowledged: level C2 instead of C1.
+#sync = false
+
+# Start a new file before the log would grow beyond this; sizes have units: \"64 MiB\".
+#rotate_bytes = \"1 GiB\"
+
+# Keep at most so many older files, compressed with zstd; 1 to 9999.
+#keep_files = 16
+
+# Files in PEM for tls://: the authority whose clients may come, and this server's own certificate and key.
+#tls_authorities = \"/etc/logdrive/authority.pem\"
+#tls_certificate = \"/etc/logdrive/server.pem\"
+#tls_key = \"/etc/logdrive/server.key\"
+
+# Let clients without a certificate come.
+#tls_anyone = false
+
+# Let plain TCP leave this machine.
+#insecure = false
+
+# Connections at once; 1 to 1000000. Each costs some KiB.
+#connections = 16384
+
+# Bytes of partial frames and answers of all connections together.
+#pending_bytes = \"128 MiB\"
+
+# Bytes of one frame, compressed; 1 KiB to 1 MiB.
+#frame_bytes = \"1 MiB\"
+
+# End a connection that is silent for so long, or that has not said hello after so long.
+#idle = \"30s\"
+#handshake = \"5s\"
+
+# Threads that wait for sockets; 1 to 64.
+#pollers = 1
+";
+
+const KEYS: [&str; 16] = [
+    "listen",
+    "out",
+    "sync",
+    "rotate_bytes",
+    "keep_files",
+    "tls_authorities",
+    "tls_certificate",
+    "tls_key",
+    "tls_anyone",
+    "insecure",
+    "connections",
+    "pending_bytes",
+    "frame_bytes",
+    "idle",
+    "handshake",
+    "pollers",
+];
+
+/// What is asked for. `None` when it is wrong, or was only to be printed, which has been done.
+pub(super) fn configuration(
+    args: &CollectArgs,
+    color: ColorChoice,
+) -> Result<Option<CollectConfig>, CliError> {
+    if args.print_config {
+        io::stdout().write_all(COMMENTED.as_bytes())?;
+        std::process::exit(0);
+    }
+    let mut given = Given::default();
+    if let Some(path) = &args.config {
+        let text = read(path)?;
+        match parse(&text) {
+            Ok(found) => given = found,
+            Err(problems) => {
+                let shown = report(&problems, &path.display().to_string(), &text, color.for_stderr());
+                // Where it cannot be said, the exit status says it.
+                let _ = write!(io::stderr(), "{shown}");
+                return Ok(None);
+            }
+        }
+    }
+    given.put_before(args);
+    given.finish().map(Some)
+}
+
+fn read(path: &Path) -> Result<String, CliError> {
+    let failed = |cause| CliError::Read {
+        path: path.to_owned(),
+        cause,
+    };
+    let file = std::fs::File::open(path).map_err(|cause| CliError::Open {
+        path: path.to_owned(),
+        cause,
+    })?;
+    let mut text = String::new();
+    file.take(CONFIG_BYTES_MAX)
+        .read_to_string(&mut text)
+        .map_err(failed)?;
+    Ok(text)
+}
+
+/// What was said, in the file or on the command line.
+#[derive(Debug, Clone, Default)]
+struct Given {
+    listen: Vec<Address>,
+    out: Option<PathBuf>,
+    sync: bool,
+    rotate_bytes: Option<u64>,
+    keep_files: Option<u32>,
+    pollers: Option<usize>,
+    options: Options,
+}
+
+impl Given {
+    fn put_before(&mut self, args: &CollectArgs) {
+        if !args.listen.is_empty() {
+            self.listen.clone_from(&args.listen);
+        }
+        self.out = args.out.clone().or(self.out.take());
+        self.sync |= args.sync;
+        self.rotate_bytes = args.rotate_size.or(self.rotate_bytes);
+        self.keep_files = args.keep.or(self.keep_files);
+        self.pollers = args.pollers.or(self.pollers);
+        let options = &mut self.options;
+        options.insecure |= args.insecure;
+        options.connections_max = args.connections.unwrap_or(options.connections_max);
+        options.idle_timeout = args.idle.unwrap_or(options.idle_timeout);
+        let tls = &mut options.tls;
+        tls.anyone |= args.tls_anyone;
+        for (place, given) in [
+            (&mut tls.authorities, &args.tls_ca),
+            (&mut tls.certificate, &args.tls_cert),
+            (&mut tls.key, &args.tls_key),
+        ] {
+            if given.is_some() {
+                place.clone_from(given);
+            }
+        }
+    }
+
+    fn finish(self) -> Result<CollectConfig, CliError> {
+        if self.listen.is_empty() {
+            return Err(CliError::NothingToListen);
+        }
+        let out = self.out.ok_or(CliError::NowhereToCollect)?;
+        let mut file = FileOptions::new(out.join("collected.log"));
+        file.rotate_bytes = Some(self.rotate_bytes.unwrap_or(1 << 30));
+        file.keep_files = Some(self.keep_files.unwrap_or(16));
+        file.compress = Compress::Zstd;
+        Ok(CollectConfig {
+            listen: self.listen,
+            file,
+            sync: self.sync,
+            pollers: self.pollers.unwrap_or(1),
+            options: self.options,
+        })
+    }
+}
+
+/// Reads a file's text.
+fn parse(text: &str) -> Result<Given, Vec<Problem>> {
+    let (document, errors) = DeTable::parse_recoverable(text);
+    let mut problems: Vec<Problem> = errors
+        .iter()
+        .map(|error| Problem::at(error.span().unwrap_or(0..0), "", error.message()))
+        .collect();
+    let mut given = Given::default();
+    if problems.is_empty() {
+        for (key, value) in document.get_ref() {
+            let name: &str = key.get_ref();
+            if !KEYS.contains(&name) {
+                let mut problem = Problem::at(key.span(), name, "there is no such key");
+                if let Some(similar) = most_similar(name, KEYS) {
+                    problem = problem.help(format!("{similar} was probably meant"));
+                }
+                problems.push(problem.allowed(KEYS.join(", ")));
+            } else if let Err((span, found, allowed)) = given.set(name, value) {
+                problems.push(Problem::at(span, name, found).allowed(allowed));
+            }
+        }
+    }
+    if problems.is_empty() {
+        return Ok(given);
+    }
+    problems.sort_by_key(|problem| problem.span.as_ref().map(|span| span.start));
+    Err(problems)
+}
+
+/// Where, what was found, and what is allowed.
+type Wrong = (Range<usize>, String, &'static str);
+
+impl Given {
+    fn set(&mut self, key: &str, value: &Spanned<DeValue<'_>>) -> Result<(), Wrong> {
+        let options = &mut self.options;
+        match key {
+            "listen" => self.listen = addresses(value)?,
+            "out" => self.out = Some(text(value)?.into()),
+            "sync" => self.sync = flag(value)?,
+            "rotate_bytes" => self.rotate_bytes = Some(size(value)?),
+            "keep_files" => self.keep_files = Some(number(value, 1..=9_999, "1 to 9999")? as u32),
+            "tls_authorities" => options.tls.authorities = Some(text(value)?.into()),
+            "tls_certificate" => options.tls.certificate = Some(text(value)?.into()),
+            "tls_key" => options.tls.key = Some(text(value)?.into()),
+            "tls_anyone" => options.tls.anyone = flag(value)?,
+            "insecure" => options.insecure = flag(value)?,
+            "connections" => options.connections_max = number(value, 1..=1_000_000, "1 to 1000000")?,
+            "pending_bytes" => options.pending_bytes_max = bytes(value)?,
+            "frame_bytes" => options.frame_bytes_max = bytes(value)?.clamp(1_024, 1 << 20),
+            "idle" => options.idle_timeout = time(value)?,
+            "handshake" => options.handshake_timeout = time(value)?,
+            _ => self.pollers = Some(number(value, 1..=64, "1 to 64")?),
+        }
+        Ok(())
+    }
+}
+
+fn wrong<T>(
+    value: &Spanned<DeValue<'_>>,
+    found: impl Into<String>,
+    allowed: &'static str,
+) -> Result<T, Wrong> {
+    Err((value.span(), found.into(), allowed))
+}
+
+fn text(value: &Spanned<DeValue<'_>>) -> Result<String, Wrong> {
+    match value.get_ref() {
+        DeValue::String(text) if !text.is_empty() => Ok(text.to_string()),
+        _ => wrong(value, "this is no text", "a text between quotes, not empty"),
+    }
+}
+
+fn flag(value: &Spanned<DeValue<'_>>) -> Result<bool, Wrong> {
+    match value.get_ref() {
+        DeValue::Boolean(flag) => Ok(*flag),
+        _ => wrong(value, "this is neither true nor false", "true, false"),
+    }
+}
+
+fn size(value: &Spanned<DeValue<'_>>) -> Result<u64, Wrong> {
+    const ALLOWED: &str = "a size with its unit between quotes, such as \"64 MiB\"";
+    match value.get_ref() {
+        DeValue::String(text) => read_size(text).or_else(|why| wrong(value, why, ALLOWED)),
+        _ => wrong(value, "this is no size", ALLOWED),
+    }
+}
+
+fn bytes(value: &Spanned<DeValue<'_>>) -> Result<usize, Wrong> {
+    let found = size(value)?;
+    usize::try_from(found).or_else(|_| wrong(value, "this is too much", "what fits into memory"))
+}
+
+fn time(value: &Spanned<DeValue<'_>>) -> Result<Duration, Wrong> {
+    const ALLOWED: &str = "a time with its unit between quotes, such as \"30s\"";
+    match value.get_ref() {
+        DeValue::String(text) => read_duration(text).or_else(|why| wrong(value, why, ALLOWED)),
+        _ => wrong(value, "this is no time", ALLOWED),
+    }
+}
+
+fn number(
+    value: &Spanned<DeValue<'_>>,
+    range: std::ops::RangeInclusive<usize>,
+    allowed: &'static str,
+) -> Result<usize, Wrong> {
+    let DeValue::Integer(found) = value.get_ref() else {
+        return wrong(value, "this is no whole number", allowed);
+    };
+    match usize::from_str_radix(found.as_str(), found.radix()) {
+        Ok(found) if range.contains(&found) => Ok(found),
+        _ => wrong(value, format!("{} is out of bounds", found.as_str()), allowed),
+    }
+}
+
+fn addresses(value: &Spanned<DeValue<'_>>) -> Result<Vec<Address>, Wrong> {
+    const ALLOWED: &str = "a list of addresses, such as [\"unix:///run/logdrive/collect.sock\"]";
+    let DeValue::Array(all) = value.get_ref() else {
+        return wrong(value, "this is no list", ALLOWED);
+    };
+    let one = |value: &Spanned<DeValue<'_>>| {
+        text(value)?
+            .parse::<Address>()
+            .or_else(|error| wrong(value, error.to_string(), ALLOWED))
+    };
+    all.iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_commented_default_means_the_default() {
+        let plain = parse(COMMENTED).expect("sound");
+        let full: String = COMMENTED
+            .lines()
+            .map(|line| match line.strip_prefix('#') {
+                Some(key) if !key.starts_with(' ') => format!("{key}\n"),
+                _ => format!("{line}\n"),
+            })
+            .collect();
+        let full = parse(&full).expect("sound");
+        let (plain, mut full) = (plain.finish().expect("whole"), full.finish().expect("whole"));
+        full.options.tls = plain.options.tls.clone();
+        assert_eq!(format!("{plain:?}"), format!("{full:?}"));
+        assert!(
+            KEYS.iter().all(|key| COMMENTED.contains(&format!("\n#{key} = "))
+                || COMMENTED.contains(&format!("\n{key} = ")))
+        );
+    }
+
+    #[test]
+    fn mistakes_are_told_with_their_line_and_what_is_allowed() {
+        let text =
+            "listen = [\"ftp://x\"]\nout = 7\nidel = \"1s\"\nsync = 1\nconnections = 0\nidle = \"soon\"\n";
+        let problems = parse(text).expect_err("all wrong");
+        assert_eq!(problems.len(), 6);
+        let shown = report(&problems, "c.toml", text, crate::paint::Paint { on: false });
+        for (line, key) in [
+            (1, "listen"),
+            (2, "out"),
+            (3, "idel"),
+            (4, "sync"),
+            (5, "connections"),
+            (6, "idle"),
+        ] {
+            assert!(shown.contains(&format!("c.toml:{line}:")), "{shown}");
+            assert!(shown.contains(key), "{shown}");
+        }
+        assert!(shown.contains("idle was probably meant"), "{shown}");
+        assert!(parse("listen = [").is_err());
+    }
+}

@@ -1,0 +1,280 @@
+//! The ledger: which records of which session are in the log. Written before the log, so that a collector that is
+//! killed between the two knows what to take back.
+//!
+//! Each entry has 88 bytes: a checksum, then session, epoch, the number behind the last record, and where in which file
+//! its bytes lie. A torn end is cut off. When it has grown it is written anew, with one entry for each session.
+
+use crate::error::CliError;
+use logdrive_backend::file::Placement;
+use logdrive_transport::session::Intake;
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Bytes of an entry.
+const ENTRY_BYTES: usize = 88;
+/// Where it is written anew: 200,000 entries, which are read in some milliseconds.
+const LEDGER_BYTES_MAX: u64 = 16 << 20;
+
+/// One entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) session: u128,
+    pub(super) intake: Intake,
+    /// Where the bytes of its batch lie; of length 0 in a ledger that was written anew.
+    pub(super) place: Placement,
+    pub(super) length: u64,
+}
+
+impl Entry {
+    fn encode(&self) -> [u8; ENTRY_BYTES] {
+        let mut bytes = [0; ENTRY_BYTES];
+        let numbers = [
+            self.intake.epoch,
+            self.intake.next,
+            self.place.dev,
+            self.place.ino,
+            self.place.offset,
+            self.length,
+        ];
+        bytes[8..24].copy_from_slice(&self.session.to_le_bytes());
+        for (place, number) in bytes[24..72].chunks_exact_mut(8).zip(numbers) {
+            place.copy_from_slice(&number.to_le_bytes());
+        }
+        let crc = checksum(&bytes[8..]);
+        bytes[..8].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let (crc, rest) = bytes.split_first_chunk::<8>()?;
+        if u64::from_le_bytes(*crc) != checksum(rest) {
+            return None;
+        }
+        let (session, rest) = rest.split_first_chunk::<16>()?;
+        let mut numbers = rest
+            .chunks_exact(8)
+            .map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap_or_default()));
+        Some(Self {
+            session: u128::from_le_bytes(*session),
+            intake: Intake {
+                epoch: numbers.next()?,
+                next: numbers.next()?,
+            },
+            place: Placement {
+                dev: numbers.next()?,
+                ino: numbers.next()?,
+                offset: numbers.next()?,
+            },
+            length: numbers.next()?,
+        })
+    }
+}
+
+/// Never 0, so that zeros are no entry.
+fn checksum(bytes: &[u8]) -> u64 {
+    u64::from(logdrive_transport::frame::checksum(bytes)) | 1 << 63
+}
+
+/// The open ledger.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    path: PathBuf,
+    file: File,
+    end: u64,
+}
+
+impl Ledger {
+    /// Opens the ledger of a directory and takes back what it says of bytes that are not in the log: their senders
+    /// send them again. Gives where each session stands.
+    pub(super) fn open(directory: &Path) -> Result<(Self, HashMap<u128, Intake>), CliError> {
+        let path = directory.join("collected.ledger");
+        let file = options()
+            .create(true)
+            .open(&path)
+            .map_err(|cause| failed(&path, cause))?;
+        let mut ledger = Self { path, file, end: 0 };
+        let mut entries = ledger.read().map_err(|cause| failed(&ledger.path, cause))?;
+        take_back(directory, &mut entries).map_err(|cause| failed(&ledger.path, cause))?;
+        let mut sessions = HashMap::new();
+        for entry in &entries {
+            sessions.insert(entry.session, entry.intake);
+        }
+        ledger
+            .renew(&sessions)
+            .map_err(|cause| failed(&ledger.path, cause))?;
+        Ok((ledger, sessions))
+    }
+
+    fn read(&mut self) -> io::Result<Vec<Entry>> {
+        let length = self.file.metadata()?.len();
+        let mut entries = Vec::new();
+        let mut bytes = [0; ENTRY_BYTES];
+        let mut offset = 0;
+        while offset + ENTRY_BYTES as u64 <= length {
+            self.file.read_exact_at(&mut bytes, offset)?;
+            let Some(entry) = Entry::decode(&bytes) else { break };
+            entries.push(entry);
+            offset += ENTRY_BYTES as u64;
+        }
+        Ok(entries)
+    }
+
+    /// Notes where bytes are about to be written.
+    pub(super) fn append(&mut self, entry: &Entry) -> io::Result<()> {
+        self.file.write_all_at(&entry.encode(), self.end)?;
+        self.end += ENTRY_BYTES as u64;
+        Ok(())
+    }
+
+    /// Makes what was noted durable.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    /// Strikes out the entry that was appended last: its bytes could not be written.
+    pub(super) fn take_last_back(&mut self) -> io::Result<()> {
+        self.end = self.end.saturating_sub(ENTRY_BYTES as u64);
+        self.file.set_len(self.end)
+    }
+
+    /// Whether it should be written anew.
+    pub(super) fn is_long(&self) -> bool {
+        self.end >= LEDGER_BYTES_MAX
+    }
+
+    /// Writes it anew, with one entry a session.
+    pub(super) fn renew(&mut self, sessions: &HashMap<u128, Intake>) -> io::Result<()> {
+        let fresh = self.path.with_extension("new");
+        let file = options().create(true).truncate(true).open(&fresh)?;
+        let mut bytes = Vec::with_capacity(sessions.len() * ENTRY_BYTES);
+        for (session, intake) in sessions {
+            let entry = Entry {
+                session: *session,
+                intake: *intake,
+                place: Placement {
+                    dev: 0,
+                    ino: 0,
+                    offset: 0,
+                },
+                length: 0,
+            };
+            bytes.extend_from_slice(&entry.encode());
+        }
+        file.write_all_at(&bytes, 0)?;
+        file.sync_all()?;
+        std::fs::rename(&fresh, &self.path)?;
+        self.file = file;
+        self.end = bytes.len() as u64;
+        Ok(())
+    }
+}
+
+/// Drops entries at the end whose bytes are not whole in the log, and cuts those bytes off.
+fn take_back(directory: &Path, entries: &mut Vec<Entry>) -> io::Result<()> {
+    while let Some(last) = entries.last().filter(|entry| entry.length > 0) {
+        let Some(path) = find(directory, last.place)? else {
+            // Rotated, compressed and gone: it was whole, or the next one would not have been written.
+            return Ok(());
+        };
+        let file = OpenOptions::new().write(true).open(&path)?;
+        let length = file.metadata()?.len();
+        if length >= last.place.offset + last.length {
+            return Ok(());
+        }
+        if length > last.place.offset {
+            file.set_len(last.place.offset)?;
+        }
+        entries.pop();
+    }
+    Ok(())
+}
+
+fn find(directory: &Path, place: Placement) -> io::Result<Option<PathBuf>> {
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        let found = entry.metadata()?;
+        if found.is_file() && found.dev() == place.dev && found.ino() == place.ino {
+            return Ok(Some(entry.path()));
+        }
+    }
+    Ok(None)
+}
+
+fn options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options
+        .read(true)
+        .write(true)
+        .mode(0o600)
+        .custom_flags(nix::libc::O_NOFOLLOW);
+    options
+}
+
+fn failed(path: &Path, cause: io::Error) -> CliError {
+    CliError::Write {
+        path: path.to_owned(),
+        cause,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(session: u128, next: u64, ino: u64, offset: u64, length: u64, dev: u64) -> Entry {
+        Entry {
+            session,
+            intake: Intake { epoch: 1, next },
+            place: Placement { dev, ino, offset },
+            length,
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_not_whole_are_taken_back_at_every_length() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let log = directory.path().join("collected.log");
+        for length in 0..=20 {
+            std::fs::write(&log, vec![b'x'; length]).expect("written");
+            let found = log.metadata().expect("there");
+            let (mut ledger, _) = Ledger::open(directory.path()).expect("opened");
+            ledger.renew(&HashMap::new()).expect("written");
+            ledger
+                .append(&entry(1, 5, found.ino(), 0, 10, found.dev()))
+                .expect("written");
+            ledger
+                .append(&entry(1, 9, found.ino(), 10, 10, found.dev()))
+                .expect("written");
+            drop(ledger);
+            let (_, sessions) = Ledger::open(directory.path()).expect("opened");
+            let next = sessions.get(&1).map_or(0, |intake| intake.next);
+            let left = log.metadata().expect("there").len();
+            let expected = match length {
+                20 => (9, 20),
+                10..20 => (5, 10),
+                _ => (0, 0),
+            };
+            assert_eq!((next, left), expected, "a log of {length} bytes");
+        }
+    }
+
+    #[test]
+    fn a_torn_entry_counts_as_none() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("collected.ledger");
+        for cut in 0..ENTRY_BYTES as u64 {
+            let (mut ledger, _) = Ledger::open(directory.path()).expect("opened");
+            ledger.renew(&HashMap::new()).expect("written");
+            ledger.append(&entry(7, 3, 0, 0, 0, 0)).expect("written");
+            ledger.append(&entry(7, 4, 0, 0, 0, 0)).expect("written");
+            drop(ledger);
+            let file = OpenOptions::new().write(true).open(&path).expect("there");
+            file.set_len(ENTRY_BYTES as u64 + cut).expect("cut");
+            let (_, sessions) = Ledger::open(directory.path()).expect("opened");
+            assert_eq!(sessions.get(&7).map(|intake| intake.next), Some(3));
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! `logdrive collect`: takes records of other processes and hosts, and writes each once.
+
+mod args;
+mod config;
+mod ledger;
+mod lines;
+mod store;
+
+pub(crate) use args::CollectArgs;
+
+use crate::error::CliError;
+use crate::paint::{ColorChoice, Style};
+use crate::signals::Signals;
+use logdrive_transport::hello::Reason;
+use logdrive_transport::{Address, Listening, Stats, Threads, make_certificates, serve};
+use nix::sys::signal::Signal;
+use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
+use std::time::Duration;
+use store::{Counts, Store};
+
+/// How often the live line is drawn, and signals are looked at.
+const TURN: Duration = Duration::from_millis(250);
+
+/// Runs the collector until it is told to end. `false` when it could not start as it was told, which has been said.
+pub(crate) fn run(args: &CollectArgs, color: ColorChoice) -> Result<bool, CliError> {
+    if let Some(directory) = &args.make_certificates {
+        let names: Vec<String> = match args.name.is_empty() {
+            true => ["localhost", "127.0.0.1", "::1"].map(str::to_owned).into(),
+            false => args.name.clone(),
+        };
+        make_certificates(directory, &names)?;
+        say(
+            color,
+            "made",
+            &format!(
+                "authority.pem, server.pem, client.pem and their keys in {}",
+                directory.display()
+            ),
+        );
+        return Ok(true);
+    }
+    let signals = Signals::hold()?;
+    let Some(config) = config::configuration(args, color)? else {
+        return Ok(false);
+    };
+    let store = Arc::new(Store::open(&config)?);
+    let threads = Threads {
+        pollers: config.pollers,
+        pool: 0,
+    };
+    let server = serve(&config.listen, &config.options, threads, store.clone())?;
+    for address in server.addresses() {
+        say(color, "listens", &format!("on {address}"));
+    }
+    say(color, "writes", &store.path().display().to_string());
+    watch(&signals, &server, &store, color, args.json);
+    let stats = server.stop();
+    store.close();
+    report(&stats, &store.counts(), args.json)?;
+    Ok(!store.counts().is_failing)
+}
+
+fn watch(signals: &Signals, server: &Listening, store: &Store, color: ColorChoice, json: bool) {
+    let is_live = !json && io::stderr().is_terminal();
+    let mut before = Counts::default();
+    loop {
+        match signals.wait(TURN) {
+            Some(Signal::SIGHUP | Signal::SIGUSR1) => store.reopen(),
+            Some(_) => break,
+            None => {}
+        }
+        for notice in store.notices() {
+            say(color, "note", &notice);
+        }
+        let counts = store.counts();
+        if is_live && counts != before {
+            let per_s = (counts.records - before.records) as f64 / TURN.as_secs_f64();
+            let stats = server.stats();
+            // Where it cannot be shown, the log still grows.
+            let _ = write!(
+                io::stderr(),
+                "\r\x1b[K{} records, {per_s:.0}/s, {} connections, {} refused ",
+                counts.records,
+                stats.connections,
+                refusals(&stats)
+            );
+        }
+        before = counts;
+    }
+    if is_live {
+        // As above.
+        let _ = writeln!(io::stderr());
+    }
+}
+
+/// Connections that ended for a reason that is somebody's fault.
+fn refusals(stats: &Stats) -> u64 {
+    let fine = [Reason::Done, Reason::Ending].map(|reason| stats.ended_for(reason));
+    stats.ended.iter().sum::<u64>() - fine.iter().sum::<u64>()
+}
+
+fn report(stats: &Stats, counts: &Counts, json: bool) -> Result<(), CliError> {
+    let ended: serde_json::Map<String, serde_json::Value> = Reason::NAMES
+        .iter()
+        .zip(stats.ended)
+        .filter(|(_, count)| *count > 0)
+        .map(|(name, count)| ((*name).to_owned(), count.into()))
+        .collect();
+    let mut out = io::stdout();
+    if json {
+        let object = serde_json::json!({
+            "records": counts.records,
+            "duplicates": counts.duplicates,
+            "lost": counts.lost,
+            "bytes": counts.bytes,
+            "sessions": counts.sessions,
+            "connections": stats.accepted,
+            "ended": ended,
+        });
+        writeln!(out, "{object}")?;
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "{} records of {} sessions written, {} came twice and were left out, {} lost by their senders",
+        counts.records, counts.sessions, counts.duplicates, counts.lost
+    )?;
+    for (name, count) in ended {
+        writeln!(out, "  {count} connections ended: {name}")?;
+    }
+    Ok(())
+}
+
+/// A line on standard error, for whoever started the service.
+fn say(color: ColorChoice, what: &str, text: &str) {
+    let title = format!("{what}:");
+    let what = color.for_stderr().the(Style::Good, &title);
+    // A service whose standard error is closed runs on; the log has what matters.
+    let _ = writeln!(io::stderr(), "{what} {text}");
+}
+
+/// Reads an address of the command line.
+pub(crate) fn address(text: &str) -> Result<Address, String> {
+    text.parse()
+        .map_err(|error: logdrive_transport::TransportError| error.to_string())
+}

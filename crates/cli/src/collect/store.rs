@@ -1,0 +1,259 @@
+//! Where records go: a log with the backend's rotation and retention, and the ledger that says what is in it.
+
+use super::config::CollectConfig;
+use super::ledger::{Entry, Ledger};
+use super::lines::Fields;
+use crate::error::CliError;
+use logdrive_backend::file::{Disk, FileError, LogFile};
+use logdrive_transport::hello::{Reason, Role};
+use logdrive_transport::limits::SESSIONS_MAX;
+use logdrive_transport::session::{Intake, Peer, Service, Verdict};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// What the collector has counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    pub(super) records: u64,
+    pub(super) duplicates: u64,
+    /// Lost by senders, who said so.
+    pub(super) lost: u64,
+    pub(super) bytes: u64,
+    pub(super) sessions: u64,
+    /// The log cannot be written now.
+    pub(super) is_failing: bool,
+}
+
+#[derive(Debug)]
+struct Inner {
+    file: LogFile,
+    ledger: Ledger,
+    sessions: HashMap<u128, Intake>,
+    /// Fields by connection.
+    fields: HashMap<u64, Fields>,
+    out: Vec<u8>,
+    counts: Counts,
+    notices: Vec<String>,
+}
+
+/// The service that keeps records.
+#[derive(Debug)]
+pub(super) struct Store {
+    inner: Mutex<Inner>,
+    syncs: bool,
+}
+
+fn now_unix_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Store {
+    pub(super) fn open(config: &CollectConfig) -> Result<Self, CliError> {
+        let directory = config
+            .file
+            .path
+            .parent()
+            .map_or_else(|| PathBuf::from("."), PathBuf::from);
+        std::os::unix::fs::DirBuilderExt::mode(
+            std::fs::DirBuilder::new().recursive(true),
+            config.file.dir_mode,
+        )
+        .create(&directory)
+        .map_err(|cause| CliError::Write {
+            path: directory.clone(),
+            cause,
+        })?;
+        // Before the log is opened: what is taken back must not be written behind.
+        let (ledger, sessions) = Ledger::open(&directory)?;
+        let file = LogFile::open(&config.file, Arc::new(Disk), now_unix_ns()).map_err(CliError::from)?;
+        Ok(Self {
+            inner: Mutex::new(Inner {
+                file,
+                ledger,
+                counts: Counts {
+                    sessions: sessions.len() as u64,
+                    ..Counts::default()
+                },
+                sessions,
+                fields: HashMap::new(),
+                out: Vec::new(),
+                notices: Vec::new(),
+            }),
+            syncs: config.sync,
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // Whoever panicked has not acknowledged what it was about to write.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn path(&self) -> PathBuf {
+        self.lock().file.path()
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        let inner = self.lock();
+        Counts {
+            sessions: inner.sessions.len() as u64,
+            ..inner.counts
+        }
+    }
+
+    pub(super) fn reopen(&self) {
+        self.lock().file.reopen();
+    }
+
+    pub(super) fn notices(&self) -> Vec<String> {
+        let mut inner = self.lock();
+        let mut all = std::mem::take(&mut inner.notices);
+        while let Some(notice) = inner.file.notice() {
+            all.push(notice);
+        }
+        all
+    }
+
+    /// Makes all durable that was written.
+    pub(super) fn close(&self) {
+        let mut inner = self.lock();
+        let log = inner.file.sync().map_err(|error| error.to_string());
+        let ledger = inner.ledger.sync().map_err(|error| error.to_string());
+        if let Err(error) = log.and(ledger) {
+            inner.counts.is_failing = true;
+            inner.notices.push(error);
+        }
+    }
+}
+
+impl Inner {
+    fn keep(
+        &mut self,
+        peer: &Peer,
+        first: u64,
+        count: u32,
+        lines: &[u8],
+        syncs: bool,
+    ) -> Result<u64, Reason> {
+        let session = peer.hello.as_ref().map_or(0, |hello| hello.session);
+        let epoch = peer.hello.as_ref().map_or(0, |hello| hello.epoch);
+        let intake = self.sessions.get(&session).copied().unwrap_or_default();
+        if intake.epoch != epoch {
+            return Err(Reason::Superseded);
+        }
+        let skip = match intake.judge(first, count) {
+            Verdict::New { skip } => skip,
+            Verdict::Duplicate => {
+                self.counts.duplicates += u64::from(count);
+                return Ok(intake.next);
+            }
+            Verdict::Ahead => return Err(Reason::Unavailable),
+        };
+        let Some(fields) = self.fields.get(&peer.id) else {
+            return Err(Reason::Unexpected);
+        };
+        self.out.clear();
+        if fields.put(lines, skip, &mut self.out) != count {
+            return Err(Reason::Malformed);
+        }
+        let mut after = intake;
+        after.keep(first, count);
+        if let Err(error) = self.write(session, after, syncs) {
+            if !std::mem::replace(&mut self.counts.is_failing, true) {
+                self.notices.push(format!(
+                    "{error}; senders keep what is not written, and try again"
+                ));
+            }
+            return Err(Reason::Unavailable);
+        }
+        self.counts.is_failing = false;
+        self.sessions.insert(session, after);
+        self.counts.records += u64::from(count - skip);
+        self.counts.duplicates += u64::from(skip);
+        self.counts.bytes += self.out.len() as u64;
+        if self.ledger.is_long() {
+            // The old one still holds; the next batch tries again.
+            let _ = self.ledger.renew(&self.sessions);
+        }
+        Ok(after.next)
+    }
+
+    /// First the ledger, then the log: `spec/frame.md` says why.
+    fn write(&mut self, session: u128, intake: Intake, syncs: bool) -> Result<(), CliError> {
+        let ledger_failed = |cause| CliError::Write {
+            path: PathBuf::from("collected.ledger"),
+            cause,
+        };
+        let length = self.out.len() as u64;
+        let place = self.file.place(length, now_unix_ns())?;
+        let entry = Entry {
+            session,
+            intake,
+            place,
+            length,
+        };
+        if let Err(cause) = self.ledger.append(&entry) {
+            self.file.abandon(place, 0)?;
+            return Err(ledger_failed(cause));
+        }
+        if syncs {
+            self.ledger.sync().map_err(ledger_failed)?;
+        }
+        if let Err(failed) = self.file.write_at(place, 0, &self.out) {
+            // First the bytes, then the entry: the other way round a kill between would leave bytes that count twice.
+            self.file.abandon(place, 0)?;
+            self.ledger.take_last_back().map_err(ledger_failed)?;
+            return Err(failed.cause.into());
+        }
+        if syncs {
+            self.file.sync().map_err(|failed| CliError::from(failed.cause))?;
+        }
+        Ok(())
+    }
+}
+
+impl Service for Store {
+    fn hello(&self, peer: &Peer) -> Result<Intake, Reason> {
+        let hello = peer
+            .hello
+            .as_ref()
+            .filter(|hello| hello.role == Role::Shipper && hello.session != 0);
+        let hello = hello.ok_or(Reason::Unexpected)?;
+        let mut inner = self.lock();
+        if !inner.sessions.contains_key(&hello.session) && inner.sessions.len() >= SESSIONS_MAX {
+            return Err(Reason::Memory);
+        }
+        let mut intake = inner.sessions.get(&hello.session).copied().unwrap_or_default();
+        let before = intake;
+        if !intake.greet(hello.epoch, hello.next) {
+            return Err(Reason::Superseded);
+        }
+        if before.epoch == intake.epoch && before.next != 0 {
+            // What it has given up, by its own count.
+            inner.counts.lost += intake.next - before.next;
+        }
+        inner.sessions.insert(hello.session, intake);
+        inner.fields.insert(peer.id, Fields::of(hello));
+        Ok(intake)
+    }
+
+    fn records(&self, peer: &Peer, first: u64, count: u32, lines: &[u8]) -> Result<u64, Reason> {
+        self.lock().keep(peer, first, count, lines, self.syncs)
+    }
+
+    fn gap(&self, _: &Peer, lost: u64) {
+        self.lock().counts.lost += lost;
+    }
+
+    fn left(&self, peer: &Peer, _: Reason) {
+        self.lock().fields.remove(&peer.id);
+    }
+}
+
+impl From<FileError> for CliError {
+    fn from(cause: FileError) -> Self {
+        Self::Log { cause }
+    }
+}

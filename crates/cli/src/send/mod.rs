@@ -1,0 +1,333 @@
+//! `logdrive send`: sends the lines of a file, or of standard input, to a collector, each once.
+
+mod follow;
+mod state;
+
+use crate::collect::address;
+use crate::error::CliError;
+use crate::paint::{ColorChoice, Style};
+use crate::signals::Signals;
+use clap::{Args, ValueEnum};
+use follow::{Follow, Input};
+use logdrive_transport::forward::{ForwardOptions, ForwardState, Forwarder, SpoolOptions, new_session};
+use logdrive_transport::hello::Format;
+use logdrive_transport::{Address, Options, TlsFiles};
+use state::State;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+const SEND_EXAMPLES: &str = "\
+Examples:
+  logdrive send app.log --to unix:///run/logdrive/collect.sock
+                                              what is in the file, and end
+  logdrive send --follow app.log --to tls://logs.example.org:7140 \\
+      --tls-ca authority.pem --tls-cert client.pem --tls-key client.key
+                                              and what comes, through rotations, until it is told to end
+  make 2>&1 | logdrive send - --app make --to unix:///run/logdrive/collect.sock
+  logdrive send - --spool /var/spool/logdrive --to tls://logs.example.org:7140 --tls-ca authority.pem
+                                              keeps what comes on disk while the collector is away
+
+Of a file it remembers how far the collector has acknowledged it (--state), so that it goes on there after any end, and
+each line is in the collector's log once. Lines of standard input that were not acknowledged are lost with a killed
+sender, unless they are in a spool.
+
+Exit status: 0 all was acknowledged, 1 something was not, 2 the command line is wrong.";
+
+/// How lines look.
+#[derive(Debug, Clone, Copy, ValueEnum, Default)]
+pub(crate) enum Look {
+    /// Lines of text
+    #[default]
+    Text,
+    /// JSON objects, one a line
+    Json,
+}
+
+/// Send a log file, or standard input, to a collector
+///
+/// Each line becomes a record there, with this host, the program's name and a session as fields. Files are followed
+/// through rotation with --follow. While the collector is away a file waits where it is, and standard input in the spool.
+#[derive(Debug, Args)]
+#[command(after_long_help = SEND_EXAMPLES)]
+pub(crate) struct SendArgs {
+    /// The file, or - for standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Where the collector listens; with several, whichever can be reached
+    #[arg(short, long, value_name = "ADDRESS", required = true, value_parser = address)]
+    pub(crate) to: Vec<Address>,
+    /// Go on with what is written to the file, and with the next file when it is rotated
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+    /// The program's name in the records [default: the file's name]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) app: Option<String>,
+    /// How lines look
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
+    pub(crate) format: Look,
+    /// Remember there how far the file was acknowledged [default: in the user's state directory]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) state: Option<PathBuf>,
+    /// Keep what nobody takes in this directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) spool: Option<PathBuf>,
+    /// Compress batches with zstd of this level, 1 to 19
+    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(i32).range(1..=19))]
+    pub(crate) zstd: Option<i32>,
+    /// How long to wait at the end for the collector's word [default: 30s]
+    #[arg(long, value_name = "TIME", value_parser = |text: &str| crate::config::units::read_duration(text))]
+    pub(crate) patience: Option<Duration>,
+    /// Print the numbers at the end as JSON, and no live line
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Certificates of the authority that the collector's comes from
+    #[arg(long, value_name = "FILE", help_heading = "Encryption")]
+    pub(crate) tls_ca: Option<PathBuf>,
+    /// Our own certificate
+    #[arg(long, value_name = "FILE", requires = "tls_key", help_heading = "Encryption")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// Its key
+    #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = "Encryption")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// The name that the collector's certificate must bear [default: the host of the address]
+    #[arg(long, value_name = "NAME", help_heading = "Encryption")]
+    pub(crate) tls_name: Option<String>,
+    /// Let plain TCP leave this machine
+    #[arg(long, help_heading = "Encryption")]
+    pub(crate) insecure: bool,
+}
+
+/// Lines of one batch, in bytes: two batches fit into a ring, and a frame.
+const BATCH_BYTES: usize = 256 * 1024;
+/// How often the state is written and signals are looked at.
+const TURN: Duration = Duration::from_millis(100);
+
+/// Sends until the end of the input, or until it is told to end. `false` when something was not acknowledged.
+pub(crate) fn run(args: &SendArgs, color: ColorChoice) -> Result<bool, CliError> {
+    let signals = Signals::hold()?;
+    let is_stdin = args.file.as_os_str() == "-";
+    let state_path = match (&args.state, is_stdin) {
+        (_, true) => None,
+        (Some(path), false) => Some(path.clone()),
+        (None, false) => Some(state::default_path(&args.file)?),
+    };
+    let mut state = match &state_path {
+        Some(path) => State::load(path)?,
+        None => None,
+    };
+    let fresh = match &state {
+        Some(_) => None,
+        None => Some((
+            new_session().map_err(|cause| CliError::Random { cause })?,
+            unix_ns(),
+        )),
+    };
+    let mut forward = match (&state, fresh) {
+        (Some(state), _) => ForwardOptions::new(state.session, state.epoch),
+        (None, fresh) => {
+            let (session, epoch) = fresh.unwrap_or((1, 1));
+            ForwardOptions::new(session, epoch)
+        }
+    };
+    forward.next = state.as_ref().map_or(0, |state| state.number);
+    forward.format = match args.format {
+        Look::Text => Format::Text,
+        Look::Json => Format::Json,
+    };
+    forward.zstd_level = args.zstd;
+    // Of a file nothing is kept twice.
+    forward.spool = args.spool.as_ref().filter(|_| is_stdin).map(SpoolOptions::new);
+    let forwarder = Forwarder::start(&args.to, &options(args), &forward)?;
+    let mut input = match is_stdin {
+        true => Input::stdin(),
+        false => Input::File(Box::new(Follow::open(&args.file, state.as_ref(), args.follow)?)),
+    };
+    let mut keeper = Keeper {
+        path: state_path,
+        state: state.take().unwrap_or(State {
+            session: forward.session,
+            epoch: forward.epoch,
+            number: forward.next,
+            ..State::default()
+        }),
+        marks: std::collections::VecDeque::new(),
+    };
+    if let (Some(path), 0) = (&keeper.path, keeper.state.mark.ino) {
+        // Before anything is sent: whoever comes after us has to send it under the same numbers.
+        keeper.state.mark = input.mark();
+        keeper.state.save(path)?;
+    }
+    pump(args, color, &signals, &forwarder, &mut input, &mut keeper)?;
+    let patience = args.patience.unwrap_or(Duration::from_secs(30));
+    let end = forwarder.stop(patience);
+    keeper.note(end.acknowledged)?;
+    report(args, &end, forward.next)
+}
+
+fn options(args: &SendArgs) -> Options {
+    let file_name = args
+        .file
+        .file_stem()
+        .and_then(|name| name.to_str())
+        .unwrap_or("stdin");
+    let app = match (&args.app, file_name) {
+        (Some(app), _) => app.clone(),
+        (None, "-") => "stdin".to_owned(),
+        (None, name) => name.to_owned(),
+    };
+    Options {
+        app,
+        insecure: args.insecure,
+        tls: TlsFiles {
+            authorities: args.tls_ca.clone(),
+            certificate: args.tls_cert.clone(),
+            key: args.tls_key.clone(),
+            name: args.tls_name.clone(),
+            anyone: false,
+        },
+        ..Options::default()
+    }
+}
+
+fn unix_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// What is acknowledged, and where in the file that is.
+struct Keeper {
+    path: Option<PathBuf>,
+    state: State,
+    /// Where batches end: number, then device, inode and offset.
+    marks: std::collections::VecDeque<(u64, follow::Mark)>,
+}
+
+impl Keeper {
+    fn note(&mut self, acknowledged: u64) -> Result<(), CliError> {
+        let mut changed = false;
+        while let Some((number, mark)) = self.marks.pop_front_if(|(number, _)| *number <= acknowledged) {
+            self.state.number = number;
+            self.state.mark = mark;
+            changed = true;
+        }
+        match (&self.path, changed) {
+            (Some(path), true) => self.state.save(path),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn pump(
+    args: &SendArgs,
+    color: ColorChoice,
+    signals: &Signals,
+    forwarder: &Forwarder,
+    input: &mut Input,
+    keeper: &mut Keeper,
+) -> Result<(), CliError> {
+    let mut lines = Vec::new();
+    let mut noted = Instant::now();
+    let mut failure = String::new();
+    let is_live = !args.json && io::stderr().is_terminal();
+    loop {
+        let ends = signals.wait(Duration::ZERO).is_some();
+        lines.clear();
+        let count = input.read(&mut lines, BATCH_BYTES, ends)?;
+        if count > 0 {
+            let mut batch = std::mem::take(&mut lines);
+            let first = loop {
+                match forwarder.push(count, batch, TURN) {
+                    Ok(first) => break Some(first),
+                    Err(refusal) => batch = refusal.0,
+                }
+                keeper.note(forwarder.state().acknowledged)?;
+                if forwarder.state().is_over || signals.wait(Duration::ZERO).is_some() {
+                    break None;
+                }
+            };
+            let Some(first) = first else { return Ok(()) };
+            keeper.marks.push_back((first + u64::from(count), input.mark()));
+        }
+        if noted.elapsed() >= TURN || count == 0 {
+            noted = Instant::now();
+            let state = forwarder.state();
+            keeper.note(state.acknowledged)?;
+            tell(color, is_live, &state, &mut failure);
+            if state.is_over {
+                return Ok(());
+            }
+        }
+        if ends || (count == 0 && !input.goes_on()) {
+            return Ok(());
+        }
+        if count == 0 && signals.wait(input.pause()).is_some() {
+            return Ok(());
+        }
+    }
+}
+
+fn tell(color: ColorChoice, is_live: bool, state: &ForwardState, failure: &mut String) {
+    let paint = color.for_stderr();
+    if state.failure != *failure {
+        failure.clone_from(&state.failure);
+        let front = if is_live { "\r\x1b[K" } else { "" };
+        // Where it cannot be said, the exit status says it.
+        let _ = match failure.is_empty() {
+            true => writeln!(
+                io::stderr(),
+                "{front}{} the collector takes records again",
+                paint.the(Style::Good, "note:")
+            ),
+            false => writeln!(
+                io::stderr(),
+                "{front}{} {failure}",
+                paint.the(Style::Doubt, "waits:")
+            ),
+        };
+    }
+    if is_live {
+        let waiting = state.pushed.saturating_sub(state.acknowledged);
+        // As above.
+        let _ = write!(
+            io::stderr(),
+            "\r\x1b[K{} acknowledged, {waiting} on their way, {} in the spool ",
+            state.acknowledged,
+            crate::config::units::size_text(state.spool_bytes)
+        );
+    }
+}
+
+fn report(args: &SendArgs, end: &ForwardState, first: u64) -> Result<bool, CliError> {
+    let acknowledged = end.acknowledged.saturating_sub(first);
+    let missing = end.pushed.saturating_sub(acknowledged);
+    let mut out = io::stdout();
+    if args.json {
+        let object = serde_json::json!({
+            "records": end.pushed,
+            "acknowledged": acknowledged,
+            "missing": missing,
+            "resent_batches": end.resent_batches,
+            "connections": end.connections,
+            "spool_bytes": end.spool_bytes,
+            "failure": end.failure,
+        });
+        writeln!(out, "{object}")?;
+    } else {
+        writeln!(out, "{acknowledged} of {} records acknowledged (C3)", end.pushed)?;
+        if missing > 0 {
+            let kept = match (end.spool_bytes > 0, args.file == Path::new("-")) {
+                (true, _) => "they are in the spool: start again to send them",
+                (false, false) => "they are in the file: start again to send them",
+                (false, true) => "they are lost",
+            };
+            writeln!(
+                io::stderr(),
+                "{missing} were not acknowledged: {kept}. {}",
+                end.failure
+            )?;
+        }
+    }
+    Ok(missing == 0)
+}

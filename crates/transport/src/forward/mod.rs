@@ -1,0 +1,19 @@
+//! Forwarding: records of one session to whoever keeps them, at least once, and once in what is kept.
+
+mod runner;
+mod spool;
+
+pub use runner::{ForwardOptions, ForwardState, Forwarder, Refusal};
+pub use spool::{Spool, SpoolOptions, SpooledBatch};
+
+/// A session's number that nobody else has.
+///
+/// # Errors
+/// When the system gives no random bytes.
+pub fn new_session() -> std::io::Result<u128> {
+    let mut bytes = [0; 16];
+    let length = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    // 16 bytes come whole, by the kernel's word.
+    debug_assert_eq!(length, bytes.len());
+    Ok(u128::from_le_bytes(bytes).max(1))
+}
