@@ -73,7 +73,9 @@ impl Subject for Stores {
     #[inline]
     fn four(&self, order: u64, price: f64, quantity: i32, customer: &str) {
         let text = customer.as_bytes();
-        let last = text.last_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        let last = text
+            .last_chunk::<8>()
+            .map_or(0, |bytes| u64::from_le_bytes(*bytes));
         let lengths = (quantity as u32 as u64) << 32 | customer.len() as u64;
         Stores::store([
             1,

@@ -484,7 +484,9 @@ fn beside_a_full_disk(test: &str, buffers: u32) {
     config.routes = vec![Route::to_all(&config.sinks)];
     let service = Service::start(config);
     let mut program = Program::start(test, keep.path());
-    (0..3).for_each(|_| drop(program.says("many")));
+    for _ in 0..3 {
+        program.says("many");
+    }
     service.until("all lines are in the good log", || {
         log_of(keep.path()).matches("one of many").count() == 30_000
     });

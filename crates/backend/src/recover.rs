@@ -54,7 +54,7 @@ pub fn recover(session: &Path, into: Option<&FileOptions>) -> Result<Recovered, 
 pub(crate) fn recover_app(run_dirs: &[PathBuf], app: &str, marks: &Marks) {
     for session in dead_sessions(run_dirs, app) {
         match recover(&session, None) {
-            // A helper of its own finishes a session whose process has just ended.
+            // A sidecar of its own finishes a session whose process has just ended.
             Ok(_) | Err(BackendError::NoFile | BackendError::Ring(RingError::Alive { .. })) => {}
             // It died while it started; nothing was in it, and now it is gone.
             Err(BackendError::Ring(error)) if error.is_unmade() => {}

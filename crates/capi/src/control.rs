@@ -75,24 +75,30 @@ impl Logger {
             let _ = old.stop();
         }
         let started = Self::start_into(&mut guard, options);
+        // SYNC(changing): the count moves before the flag falls, so that whoever misses the flag finds the count.
         self.changes.fetch_add(1, Ordering::SeqCst);
+        // SYNC(changing): as above.
         self.changing.store(false, Ordering::SeqCst);
         started
     }
 
     /// Does the work once the logger is not being exchanged, and again where it failed because it was.
     pub(crate) fn through_changes(&self, work: impl Fn() -> bool) -> bool {
+        // SYNC(changing): pairs with `restart`.
         let before = self.changes.load(Ordering::SeqCst);
+        // SYNC(changing): pairs with `restart`.
         if self.changing.load(Ordering::SeqCst) {
             self.wait();
         }
         if work() {
             return true;
         }
+        // SYNC(changing): pairs with `restart`.
         let changing = self.changing.load(Ordering::SeqCst);
         if changing {
             self.wait();
         }
+        // SYNC(changing): pairs with `restart`.
         (changing || self.changes.load(Ordering::SeqCst) != before) && work()
     }
 

@@ -1,4 +1,4 @@
-//! `logdrive drain`: the helper of a program that writes a session and has no drain of its own. Such programs start it;
+//! `logdrive drain`: the sidecar of a program that writes a session and has no drain of its own. Such programs start it;
 //! people have no use for it, so that the help does not show it.
 //!
 //! The program says `flush NUMBER DURABLE` and `bye` on standard input, and hears `ready`, `error TEXT`,
@@ -6,7 +6,7 @@
 
 use crate::error::CliError;
 use clap::Args;
-use logdrive_backend::{Helper, HelperOptions, Overflow, Stopped};
+use logdrive_backend::{Sidecar, SidecarOptions, Overflow, Stopped};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -33,30 +33,30 @@ pub(crate) struct DrainArgs {
 
 /// Runs the command; whether everything is in the log.
 pub(crate) fn run(args: &DrainArgs) -> Result<bool, CliError> {
-    let options = HelperOptions {
+    let options = SidecarOptions {
         coarse_clock: args.coarse,
         overflow: if args.hold { Overflow::Hold } else { Overflow::Drop },
     };
-    let helper = match Helper::start(&args.session, &options) {
-        Ok(helper) => helper,
+    let sidecar = match Sidecar::start(&args.session, &options) {
+        Ok(sidecar) => sidecar,
         Err(error) => {
             say(&format!("error {}", error.to_string().replace('\n', " ")));
             return Ok(false);
         }
     };
     say("ready");
-    let in_order = listen(&helper);
-    if !in_order && !has_ended(&helper) {
-        // It has closed its pipe and goes on: another helper may take the session from here.
-        return Ok(helper.finish(true) == Stopped::Complete);
+    let in_order = listen(&sidecar);
+    if !in_order && !has_ended(&sidecar) {
+        // It has closed its pipe and goes on: another sidecar may take the session from here.
+        return Ok(sidecar.finish(true) == Stopped::Complete);
     }
-    let complete = helper.finish(in_order) == Stopped::Complete;
+    let complete = sidecar.finish(in_order) == Stopped::Complete;
     say(&format!("done {}", u8::from(complete)));
     Ok(complete)
 }
 
 /// Answers the program until it says goodbye, or ends.
-fn listen(helper: &Helper) -> bool {
+fn listen(sidecar: &Sidecar) -> bool {
     let mut input = BufReader::new(std::io::stdin());
     let mut line = String::new();
     loop {
@@ -69,7 +69,7 @@ fn listen(helper: &Helper) -> bool {
         match (words.next(), words.next(), words.next()) {
             (Some("bye"), ..) => return true,
             (Some("flush"), Some(number), durable) => {
-                let reached = helper.flush(durable == Some("1"));
+                let reached = sidecar.flush(durable == Some("1"));
                 say(&format!("flushed {number} {}", u8::from(reached)));
             }
             // What a later version may say.
@@ -79,9 +79,9 @@ fn listen(helper: &Helper) -> bool {
 }
 
 /// Whether the process has ended, which takes the kernel a moment after it has closed the pipe.
-fn has_ended(helper: &Helper) -> bool {
+fn has_ended(sidecar: &Sidecar) -> bool {
     let deadline = Instant::now() + Duration::from_millis(END_MS);
-    while helper.is_alive() {
+    while sidecar.is_alive() {
         if Instant::now() > deadline {
             return false;
         }

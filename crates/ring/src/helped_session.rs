@@ -1,4 +1,4 @@
-//! A session in a directory that a helper drains: its process, which has no drain of its own, lives in another process
+//! A session in a directory that a sidecar drains: its process, which has no drain of its own, lives in another process
 //! and may end at any moment. Every shared word is read once, checked, and bounded by what was mapped.
 #![allow(unsafe_code)]
 
@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The session of a live process, as its helper has it.
+/// The session of a live process, as its sidecar has it.
 #[derive(Debug)]
 pub struct HelpedSession {
     view: SessionView,
@@ -183,7 +183,7 @@ impl Drop for HelpedSession {
     }
 }
 
-/// The right to drain a session, which its helper holds; `None` when somebody else has it.
+/// The right to drain a session, which its sidecar holds; `None` when somebody else has it.
 pub(crate) fn drain_lock(path: &Path) -> Result<Option<File>, RingError> {
     let path = path.join("drain");
     let file = open_existing(&path)?;

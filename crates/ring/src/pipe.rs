@@ -147,6 +147,7 @@ mod tests {
         for number in 0..50_000_u64 {
             let length = (8 + number as usize % 100).next_multiple_of(8);
             while consumer.pending_bytes().expect("sound") < length {
+                // tidy: allow(sleep): the method under test, which another thread wakes
                 consumer.sleep(Duration::from_secs(1)).expect("sound");
             }
             let mut bytes = vec![0; length];
@@ -171,6 +172,7 @@ mod tests {
         other.quarantine();
         other.wake_all();
         assert!(!thread.join().expect("no panic"));
+        // tidy: allow(sleep): the method under test, which another thread wakes
         other.sleep(Duration::from_secs(3600)).expect("sound");
     }
 }

@@ -102,7 +102,7 @@ impl SessionView {
             dir.remove()?;
         }
         let mut view = view?;
-        // A helper that still drains what its process left will finish it.
+        // A sidecar that still drains what its process left will finish it.
         match drain_lock(path) {
             Ok(None) => {
                 return Err(RingError::Alive {

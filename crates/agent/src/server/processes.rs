@@ -127,9 +127,7 @@ impl Server {
                 self.take_own_rings(session, peer, std::mem::take(&mut descriptors))
             }
             (Message::MoreRings { count }, Some(session)) => {
-                if let Some(held) = self.sessions.get_mut(&session) {
-                    held.rings_wanted = (held.rings_wanted + count).min(RINGS_ASKED_MAX);
-                }
+                self.want_rings(session, count);
                 Ok(())
             }
             (Message::Flush { mark, durable }, Some(session)) => {
@@ -154,10 +152,7 @@ impl Server {
                 Ok(())
             }
             (Message::Bye, Some(session)) => {
-                if let Some(held) = self.sessions.get_mut(&session).filter(|held| !held.is_ending) {
-                    held.is_ending = true;
-                    self.events.push(Event::Bye { session });
-                }
+                self.begin_end(session);
                 Ok(())
             }
             // That it came has ended the wait; there is nothing more to it.
@@ -172,6 +167,19 @@ impl Server {
         self.closer.close(peer.uid, descriptors);
         if let Err(why) = done {
             self.refuse_at(key, why, true, now);
+        }
+    }
+
+    fn want_rings(&mut self, session: u64, count: u32) {
+        if let Some(held) = self.sessions.get_mut(&session) {
+            held.rings_wanted = (held.rings_wanted + count).min(RINGS_ASKED_MAX);
+        }
+    }
+
+    fn begin_end(&mut self, session: u64) {
+        if let Some(held) = self.sessions.get_mut(&session).filter(|held| !held.is_ending) {
+            held.is_ending = true;
+            self.events.push(Event::Bye { session });
         }
     }
 

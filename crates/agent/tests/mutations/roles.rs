@@ -53,6 +53,7 @@ impl Player {
     }
 
     pub(crate) fn wait_a_little(&self) {
+        // tidy: allow(sleep): the pause of a look that has a deadline
         std::thread::sleep(LOOK);
     }
 
@@ -177,6 +178,7 @@ fn play_honest(dir: &Path) -> String {
         let asked = Instant::now();
         assert!(logdrive::flush(), "a flush fails");
         slowest = slowest.max(asked.elapsed());
+        // tidy: allow(sleep): the pace of the load, which no assertion hangs on
         std::thread::sleep(Duration::from_millis(2));
     }
     let stopped = guard.stop().expect("it ran").0;

@@ -120,7 +120,9 @@ pub(super) fn put_text(bytes: &mut [u8], at: usize, text: &[u8], form: Form) -> 
 /// the string that holds them is then written like any other.
 fn put_bytes(bytes: &mut [u8], at: usize, text: &[u8], form: Form) -> usize {
     match form {
-        Form::Argument(Escape::Text | Escape::Raw) | Form::Bare(Bare::Text) => put_text(bytes, at, text, form),
+        Form::Argument(Escape::Text | Escape::Raw) | Form::Bare(Bare::Text) => {
+            put_text(bytes, at, text, form)
+        }
         _ => put_text(bytes, at, &escaped(text, Escape::Text), form),
     }
 }

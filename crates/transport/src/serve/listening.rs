@@ -90,6 +90,15 @@ fn system(doing: &'static str) -> impl Fn(io::Error) -> TransportError {
     move |cause| TransportError::System { doing, cause }
 }
 
+/// What makes a connection that was accepted one of TLS.
+#[cfg(feature = "tls")]
+fn tls_dress(options: &Options) -> Result<Dress, TransportError> {
+    let config = crate::link::tls::server_config(&options.tls)?;
+    Ok(Box::new(move |link| {
+        Ok(Box::new(crate::link::tls::TlsLink::accept(link, &config)?) as Box<dyn Link>)
+    }))
+}
+
 impl Listening {
     /// Opens one address; gives it with the port that the system chose.
     fn open(
@@ -123,12 +132,9 @@ impl Listening {
             }
             #[cfg(feature = "tls")]
             Address::Tls(place) => {
-                let config = crate::link::tls::server_config(&options.tls)?;
+                let dress = tls_dress(options)?;
                 let listener = StreamListener::tcp(place).map_err(failed)?;
                 let bound = listener.place().unwrap_or_else(|| place.clone());
-                let dress: Dress = Box::new(move |link| {
-                    Ok(Box::new(crate::link::tls::TlsLink::accept(link, &config)?) as Box<dyn Link>)
-                });
                 doors.push(Door { listener, dress });
                 Address::Tls(bound)
             }

@@ -1,3 +1,5 @@
+//! What the model makes of samples and keys.
+
 use super::super::sample::Site;
 use super::super::testing::{process, site};
 use super::*;

@@ -1,3 +1,5 @@
+//! What stands on the screen, at several sizes.
+
 use super::super::args::ProcessSort;
 use super::super::model::{Command, Step};
 use super::super::sample::{Life, Sample, Sites, Via};

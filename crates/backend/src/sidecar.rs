@@ -1,5 +1,5 @@
-//! A helper: drains the session of a process that has no drain of its own, such as one that is written in Go, from a
-//! process beside it. It is a recovery that begins while the process lives: what an earlier helper had taken is
+//! A sidecar: drains the session of a process that has no drain of its own, such as one that is written in Go, from a
+//! process beside it. It is a recovery that begins while the process lives: what an earlier one had taken is
 //! finished first, and what this one leaves is in the session for the next.
 
 use crate::backend::{END_LEVEL, Stopped, process_info};
@@ -24,7 +24,7 @@ use std::time::Duration;
 
 /// How a session is helped.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct HelperOptions {
+pub struct SidecarOptions {
     /// Whether the process reads the coarse clock, which is renewed at every pass then.
     pub coarse_clock: bool,
     /// What happens when the log is too slow: records are held back, where they would be dropped and counted.
@@ -33,7 +33,7 @@ pub struct HelperOptions {
 
 /// The drain of another process's session.
 #[derive(Debug)]
-pub struct Helper {
+pub struct Sidecar {
     session: Arc<HelpedSession>,
     marks: Arc<Marks>,
     stop: Arc<AtomicBool>,
@@ -41,13 +41,13 @@ pub struct Helper {
     writers: Vec<Sender<Message>>,
 }
 
-impl Helper {
+impl Sidecar {
     /// Recovers what dead processes of the same application left beside the session, then drains the session from where
-    /// its last helper stopped.
+    /// its last sidecar stopped.
     ///
     /// # Errors
     /// When somebody else drains the session, it is damaged, a log cannot be opened, or a thread cannot be started.
-    pub fn start(path: &Path, options: &HelperOptions) -> Result<Self, BackendError> {
+    pub fn start(path: &Path, options: &SidecarOptions) -> Result<Self, BackendError> {
         let session = Arc::new(HelpedSession::open(path)?);
         let buffers = session.buffers()?;
         let mut sinks = sinks_from_text(&String::from_utf8_lossy(&buffers.config()));
