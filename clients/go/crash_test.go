@@ -42,6 +42,15 @@ func crash(how string) {
 		fmt.Println("error", err)
 		os.Exit(3)
 	}
+	if how == "hello" {
+		fmt.Println("printed by the program")
+		logger.Info("hello", Int("number", 7))
+		if err := logger.Close(); err != nil {
+			fmt.Println("error", err)
+			os.Exit(3)
+		}
+		os.Exit(0)
+	}
 	var group sync.WaitGroup
 	for number := range crashGoroutines {
 		group.Add(1)
