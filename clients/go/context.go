@@ -30,7 +30,10 @@ var seeds = struct {
 // along.
 const contextsMax = 16384
 
-// seedOf is the seed of a list of names; 0 when there are too many.
+// crowded is the seed of all lists of names that are too many.
+const crowded = 0x5bd1_e995_9d6d_2b79
+
+// seedOf is the seed of a list of names.
 func seedOf(prefix string, fields []wire.Field) uintptr {
 	var name strings.Builder
 	name.WriteString(prefix)
@@ -45,7 +48,7 @@ func seedOf(prefix string, fields []wire.Field) uintptr {
 		return seed
 	}
 	if len(seeds.of) >= contextsMax {
-		return 0
+		return crowded
 	}
 	// Multiples of an odd number differ from each other, and program counters that lie near each other do not meet them.
 	seed := uintptr(len(seeds.of)+1) * 0x28be_60db_9391_054b
@@ -66,17 +69,17 @@ func (c *fieldContext) with(fields []Field) *fieldContext {
 	prefix := c.prefix
 	var prefixes []string
 	for _, field := range scratch.resolve(fields) {
-		switch field.kind {
+		switch field.kind() {
 		case kindOpen:
 			prefixes = append(prefixes, prefix)
-			prefix += field.key + "."
+			prefix += field.key() + "."
 		case kindClose:
 			prefix, prefixes = prefixes[len(prefixes)-1], prefixes[:len(prefixes)-1]
 		default:
-			if len(made.fields) == wire.FieldsMax || len(made.values)+int(field.num) > contextBytesMax && field.kind.HasLength() {
+			if len(made.fields) == wire.FieldsMax || len(made.values)+int(field.num) > contextBytesMax && field.kind().HasLength() {
 				continue
 			}
-			made.fields = append(made.fields, wire.Field{Name: cleanName(prefix + field.key), Kind: field.kind})
+			made.fields = append(made.fields, wire.Field{Name: cleanName(prefix + field.key()), Kind: field.kind()})
 			made.values = field.value().Encode(made.values)
 		}
 	}
@@ -100,13 +103,13 @@ func (c *fieldContext) group(name string) *fieldContext {
 
 // value is a plain field as the format has it.
 func (f *Field) value() wire.Value {
-	value := wire.Value{Kind: f.kind, Present: true}
-	if f.kind.HasLength() {
+	value := wire.Value{Kind: f.kind(), Present: true}
+	if f.kind().HasLength() {
 		value.Bytes = []byte(f.text())
 		return value
 	}
 	num := f.num
-	for range f.kind.FixedBytes() {
+	for range f.kind().FixedBytes() {
 		value.Bytes = append(value.Bytes, byte(num))
 		num >>= 8
 	}

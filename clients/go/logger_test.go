@@ -43,6 +43,34 @@ func TestRecordsReachTheLog(t *testing.T) {
 	}
 }
 
+// TestLoggersOfEqualNamesHaveValuesOfTheirOwn logs at one place with contexts whose values are of different lengths: they
+// share a callsite, whose records were once taken to be all as long as the first.
+func TestLoggersOfEqualNamesHaveValuesOfTheirOwn(t *testing.T) {
+	logger, path := started(t, nil)
+	const most = 40
+	for length := range most {
+		request := logger.With(String("request", strings.Repeat("r", length*7%most)), Int("n", length))
+		request.Info("of its own", String("text", strings.Repeat("t", length)))
+	}
+	callsites := logger.Stats().Callsites
+	found := closed(t, logger, path)
+	if len(found) != most || callsites != 2 {
+		t.Fatalf("%d lines, %d callsites", len(found), callsites)
+	}
+	quoted := func(text string) string {
+		if text == "" {
+			return `""`
+		}
+		return text
+	}
+	for length, line := range found {
+		want := fmt.Sprintf(" of its own request=%s n=%d text=%s", quoted(strings.Repeat("r", length*7%most)), length, quoted(strings.Repeat("t", length)))
+		if !strings.HasSuffix(line, want) {
+			t.Errorf("%s\nwant %s", line, want)
+		}
+	}
+}
+
 func TestASessionThatEndsInOrderLeavesNothing(t *testing.T) {
 	logger, path := started(t, nil)
 	run := logger.core.session.Path()

@@ -31,7 +31,7 @@ type tallied struct {
 const untoldMax = 256
 
 // logSampled decides whether a call passes whose control word is neither on nor off, and writes it.
-func (l *Logger) logSampled(site *site, length uint64, fields []Field) bool {
+func (l *Logger) logSampled(site *site, fields []Field) bool {
 	c := l.core
 	word := site.entry.Control.Word()
 	if !c.passes(site, word, fields) {
@@ -40,7 +40,7 @@ func (l *Logger) logSampled(site *site, length uint64, fields []Field) bool {
 	if word == ring.Every {
 		return l.logTwin(site, fields)
 	}
-	return c.write(site, l.context, length, fields)
+	return c.write(site, l.context, fields)
 }
 
 // passes says whether a call goes on, and counts it if not.
@@ -163,18 +163,11 @@ func (l *Logger) logTwin(original *site, fields []Field) bool {
 	c := l.core
 	twin := c.twinOf(original)
 	if twin == nil {
-		length, _ := original.match(original.level, original.message, fields)
-		return c.write(original, l.context, (length+7)&^7, fields)
+		return c.write(original, l.context, fields)
 	}
 	var room [16]Field
 	all := append(append(room[:0], fields...), Uint64(sampleField, max(1, original.entry.Control.Parameter())))
-	length := twin.head
-	for at := range all {
-		if twin.fields[at].bytes == textual {
-			length += all[at].num
-		}
-	}
-	return c.write(twin, l.context, (length+7)&^7, all)
+	return c.write(twin, l.context, all)
 }
 
 // twinOf is the callsite under which kept records of a sample go; nil where there can be none.
@@ -196,7 +189,8 @@ func (c *core) twinOf(original *site) *site {
 		// Off, and bound to no call: tools leave it out.
 		if entry, err = c.session.Register(bytes, ring.Off); err == nil {
 			twin := &site{context: original.context, level: original.level, message: original.message, entry: entry}
-			twin.fields = append(append([]known(nil), original.fields...), known{key: sampleField, kind: wire.U64, bytes: 8})
+			sampled := Uint64(sampleField, 0)
+			twin.fields = append(append([]known(nil), original.fields...), knownOf(&sampled, 8))
 			twin.count, twin.head = len(twin.fields), original.head+8
 			original.entry.Control.SetTwin(entry.ID)
 			original.twin = twin
@@ -226,16 +220,16 @@ func (s *site) hashKey(parameter uint64, fields []Field) uint64 {
 	index := int(high&0xff) - len(s.context.fields)
 	for at := range fields {
 		field := &fields[at]
-		if field.kind == kindOpen || field.kind == kindClose {
+		if field.kind() == kindOpen || field.kind() == kindClose {
 			continue
 		}
 		isKey := index == 0
 		if high>>31 == 1 {
-			isKey = ring.KeyHash(s.context.prefix+field.key) == high&(1<<31-1)
+			isKey = ring.KeyHash(s.context.prefix+field.key()) == high&(1<<31-1)
 		}
 		if isKey {
 			putNumber(field.num)
-			if field.kind.HasLength() {
+			if field.kind().HasLength() {
 				_, _ = hash.WriteString(field.text())
 			}
 			return hash.Sum64()

@@ -8,42 +8,98 @@ import (
 	"github.com/logdrive/logdrive/clients/go/internal/wire"
 )
 
-// log is the way of a record whose place was told by callerPC.
-func (l *Logger) log(pc uintptr, level wire.Level, message string, fields []Field) bool {
-	if !pcIsKnown {
-		pc = walkPC(4)
-	}
-	return l.logAt(pc, level, message, fields)
-}
-
 // logAt is the way of every record: find the callsite, look whether it is on, write.
 func (l *Logger) logAt(pc uintptr, level wire.Level, message string, fields []Field) bool {
-	c := l.core
-	for site := c.sites.find(pc ^ l.context.seed); site != nil; site = site.next.Load() {
-		if length, ok := site.match(level, message, fields); ok {
-			switch site.entry.Control.Word() {
-			case ring.Off:
-				return false
-			case ring.On:
-				return c.write(site, l.context, (length+7)&^7, fields)
+	c, context := l.core, l.context
+	for site := c.sites.find(pc ^ context.seed); site != nil; site = site.next.Load() {
+		if !site.means(level, message, fields) {
+			continue
+		}
+		switch site.entry.Control.Word() {
+		case ring.On:
+			if tried := c.try(site, context, fields); tried == wrote {
+				return true
+			} else if tried == noRoom && site.match(fields) {
+				return c.write(site, context, fields)
 			}
-			return l.logSampled(site, (length+7)&^7, fields)
+		case ring.Off:
+			if site.match(fields) {
+				return false
+			}
+		default:
+			if site.match(fields) {
+				return l.logSampled(site, fields)
+			}
 		}
 	}
 	return l.logSlow(pc, level, message, fields)
 }
 
-// write puts a record of a site that is on into the ring of this P.
-func (c *core) write(site *site, context *fieldContext, length uint64, fields []Field) bool {
+// tried is what became of a record.
+type tried uint8
+
+const (
+	wrote tried = iota
+	// differs: the call is none of the site.
+	differs
+	// noRoom: the ring does not exist yet, is full, or has drops to tell; or the record is long.
+	noRoom
+)
+
+// try writes a record of a site that is on into the ring of this P. It compares the fields with those of the site while it
+// writes them: what turns out to be another call's is not committed, and so never was there.
+func (c *core) try(site *site, context *fieldContext, fields []Field) tried {
 	shard := ring.Pin()
 	producer := c.session.Shard(shard)
-	if producer == nil || !producer.Fits(length) {
+	if producer == nil {
 		ring.Unpin(shard)
-		return c.writeSlow(site, context, length, fields)
+		return noRoom
 	}
-	c.fill(producer, site, context, length, fields)
+	record, room := producer.Room()
+	if room < site.head+uint64(len(context.values)) {
+		ring.Unpin(shard)
+		return noRoom
+	}
+	left := room - site.head - uint64(len(context.values))
+	at := unsafe.Add(record, wire.HeaderBytes)
+	if bytes := len(context.values); bytes != 0 {
+		copy(unsafe.Slice((*byte)(at), bytes), context.values)
+		at = unsafe.Add(at, bytes)
+	}
+	expected := site.fields[:len(fields)]
+	for index := range fields {
+		field, known := &fields[index], &expected[index]
+		if !known.is(field) {
+			ring.Unpin(shard)
+			return differs
+		}
+		switch known.bytes {
+		case 8:
+			*(*uint64)(at) = field.num
+			at = unsafe.Add(at, 8)
+		case textual:
+			if field.num > left {
+				ring.Unpin(shard)
+				return noRoom
+			}
+			left -= field.num
+			*(*uint32)(at) = uint32(field.num)
+			putBytes(unsafe.Add(at, 4), field.ptr, uintptr(field.num))
+			at = unsafe.Add(at, field.num+4)
+		default:
+			// As many bytes as it has; what is more is written over by what comes next.
+			*(*uint32)(at) = uint32(field.num)
+			at = unsafe.Add(at, known.bytes)
+		}
+	}
+	// The padding. A ring has an eighth of its bytes behind its limit, so that these are nobody's.
+	*(*uint64)(at) = 0
+	length := (uint64(uintptr(at)-uintptr(record)) + 7) &^ 7
+	*(*uint64)(record) = length | uint64(site.entry.ID)<<32
+	*(*uint64)(unsafe.Add(record, 8)) = c.ticks()
+	producer.Commit(length)
 	ring.Unpin(shard)
-	return true
+	return wrote
 }
 
 // fill writes and commits a record that has been admitted.
@@ -72,8 +128,9 @@ func (c *core) ticks() uint64 {
 	return ring.Ticks()
 }
 
-// writeSlow is the way of a record whose ring does not exist yet, is full, or has drops to tell.
-func (c *core) writeSlow(site *site, context *fieldContext, length uint64, fields []Field) bool {
+// write is the way of a record that try has no room for, and of those that are seldom. The call is one of the site.
+func (c *core) write(site *site, context *fieldContext, fields []Field) bool {
+	length := site.recordBytes(context, fields)
 	if length > uint64(c.recordMax) {
 		return c.writeCut(site, context, fields)
 	}
@@ -167,11 +224,10 @@ func (l *Logger) logSlow(pc uintptr, level wire.Level, message string, fields []
 	case site.entry.Control.Word() == ring.Off:
 		return false
 	}
-	length, _ := site.match(level, message, fields)
 	if site.entry.Control.Word() == ring.On {
-		return c.write(site, l.context, (length+7)&^7, fields)
+		return c.write(site, l.context, fields)
 	}
-	return l.logSampled(site, (length+7)&^7, fields)
+	return l.logSampled(site, fields)
 }
 
 // isOff says whether a callsite is known to be off, so that nothing has to be made for its records.
@@ -252,14 +308,14 @@ func appendDynamic(to []byte, context *fieldContext, message string, fields []Fi
 	prefix := context.prefix
 	var prefixes []string
 	for at := range fields {
-		switch field := &fields[at]; field.kind {
+		switch field := &fields[at]; field.kind() {
 		case kindOpen:
 			prefixes = append(prefixes, prefix)
-			prefix += field.key + "."
+			prefix += field.key() + "."
 		case kindClose:
 			prefix, prefixes = prefixes[len(prefixes)-1], prefixes[:len(prefixes)-1]
 		default:
-			add(prefix+field.key, field.value())
+			add(prefix+field.key(), field.value())
 		}
 	}
 	return to, cut
@@ -276,7 +332,7 @@ func cutMarked(text string, most int) string {
 
 // writeCut writes a record that is too long, with its longest texts cut.
 func (c *core) writeCut(site *site, context *fieldContext, fields []Field) bool {
-	fixed := int(site.head)
+	fixed := int(site.head) + len(context.values)
 	texts, longest := 0, 0
 	for at := range fields {
 		if site.fields[at].bytes == textual {
@@ -305,18 +361,16 @@ func (c *core) writeCut(site *site, context *fieldContext, fields []Field) bool 
 		}
 	}
 	cut := append([]Field(nil), fields...)
-	length := site.head
 	for at := range cut {
 		if site.fields[at].bytes != textual {
 			continue
 		}
 		if int(cut[at].num) > low {
 			text := cutMarked(cut[at].text(), low)
-			cut[at] = Field{key: cut[at].key, kind: cut[at].kind, num: uint64(len(text)), ptr: unsafe.Pointer(unsafe.StringData(text))}
+			cut[at].ptr, cut[at].num = unsafe.Pointer(unsafe.StringData(text)), uint64(len(text))
 		}
-		length += cut[at].num
 	}
-	length = (length + 7) &^ 7
+	length := site.recordBytes(context, cut)
 	return c.admit(site, length, func(producer *ring.Producer) {
 		producer.Ring().CountCut()
 		c.fill(producer, site, context, length, cut)
