@@ -37,7 +37,7 @@ type core struct {
 	closing  sync.Mutex
 }
 
-// drain is who takes records out of the rings: a helper or an agent, in another process.
+// drain is who takes records out of the rings: a sidecar or an agent, in another process.
 type drain interface {
 	// flush waits until all is with the kernel, or on disk.
 	flush(durable bool) error
@@ -46,7 +46,7 @@ type drain interface {
 }
 
 // Start makes a session and finds somebody to drain it: the agent whose socket is given or in LOGDRIVE_AGENT, or else
-// the program `logdrive`, as a helper. Where there is neither, that is said once, and records go to [Options.Fallback]
+// the program `logdrive`, as a sidecar. Where there is neither, that is said once, and records go to [Options.Fallback]
 // through [log/slog.TextHandler].
 //
 // An error means that the options make no sense, or that the log cannot be opened; there is no logger then.
@@ -79,7 +79,7 @@ func (c *core) start(options *Options) error {
 		}
 		why = append(why, err)
 	}
-	err := c.startHelper(options)
+	err := c.startSidecar(options)
 	switch {
 	case err == nil:
 		for _, problem := range why {

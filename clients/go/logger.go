@@ -96,7 +96,7 @@ func (l *Logger) Flush() error { return l.core.flush(false) }
 func (l *Logger) Sync() error { return l.core.flush(true) }
 
 // Close writes what is left and ends the session. Call it once, at the end of main; records that come later are counted
-// and lost. Without it the session is finished by its helper or agent, or stays for `logdrive recover`.
+// and lost. Without it the session is finished by its sidecar or agent, or stays for `logdrive recover`.
 func (l *Logger) Close() error { return l.core.close() }
 
 // SetLevel takes other directives for what is on, such as "info,example.com/shop/net=trace". What `logdrive level` says

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crate::harness::{Case, Job, Metric, Ratio, Samples, Scale, Workload, runs};
 use crate::probe::{TickLength, thread_allocations, ticks};
-use crate::subjects::{self, Full, Subject, Target, Visitor, cpp};
+use crate::subjects::{self, Full, Subject, Target, Visitor, cpp, go};
 use crate::{BenchError, Result};
 
 const BURST_CALLS: usize = 20;
@@ -74,6 +74,19 @@ const CPP: [&str; 6] = [
     "logdrive-cpp-vlog-off",
 ];
 
+/// Loggers of Go, which measure themselves in the same way.
+const GO: [&str; 9] = [
+    "slog-noop",
+    "slog",
+    "zap-buffered",
+    "zerolog-buffered",
+    "phuslu-async",
+    "logdrive-go",
+    "logdrive-go-coarse",
+    "logdrive-go-disabled",
+    "logdrive-go-slog",
+];
+
 const METRICS: &[Metric] = &[
     Metric::new("mean20_p50_ns", "ns", 1),
     Metric::new("mean20_p99_ns", "ns", 1),
@@ -112,7 +125,8 @@ impl Workload for Callsite {
 
     fn cases(&self, scale: Scale) -> Vec<Case> {
         let cpp = CPP.iter().filter(|name| cpp::is_built(name));
-        let subjects: Vec<_> = RIVALS.iter().chain(&OURS).chain(cpp).collect();
+        let go = GO.iter().filter(|_| go::is_built());
+        let subjects: Vec<_> = RIVALS.iter().chain(&OURS).chain(cpp).chain(go).collect();
         [1_u64, 4]
             .iter()
             .flat_map(|threads| {
@@ -138,11 +152,13 @@ impl Workload for Callsite {
     fn measure(&self, job: &Job) -> Result<Samples> {
         let path = runs::scratch_dir()?.join(format!("callsite-{}.log", std::process::id()));
         let target = Target::new(&path, Full::Block);
-        if CPP.contains(&job.subject.as_str()) {
+        let in_go = GO.contains(&job.subject.as_str());
+        if in_go || CPP.contains(&job.subject.as_str()) {
             let setting = |key| (key, job.number(key).to_string());
             let full = ("full", "block".to_owned());
             let settings = [full, setting("threads"), setting("bursts"), setting("batches")];
-            let samples = cpp::measure(&job.subject, "callsite", &path, &settings);
+            let measure = if in_go { go::measure } else { cpp::measure };
+            let samples = measure(&job.subject, "callsite", &path, &settings);
             let _ = std::fs::remove_file(&path);
             return samples;
         }
