@@ -154,30 +154,37 @@ func (s *site) recordBytes(context *fieldContext, fields []Field) uint64 {
 	return (length + 7) &^ 7
 }
 
-// put writes the values of a call behind the header and those of the context.
-func (s *site) put(at unsafe.Pointer, fields []Field) {
+// put writes the values of a call, whose texts may have so many bytes, and compares their keys and kinds with those of the
+// site on the way. The place behind them is nil where that ended early; then the bytes that were written mean nothing.
+// Up to seven bytes behind the values are written, too.
+func (s *site) put(at unsafe.Pointer, left uint64, fields []Field) (unsafe.Pointer, tried) {
+	expected := s.fields[:len(fields)]
 	for index := range fields {
-		field := &fields[index]
-		switch s.fields[index].bytes {
+		field, known := &fields[index], &expected[index]
+		if !known.is(field) {
+			return nil, differs
+		}
+		switch known.bytes {
 		case 8:
 			*(*uint64)(at) = field.num
 			at = unsafe.Add(at, 8)
 		case textual:
+			if field.num > left {
+				return nil, noRoom
+			}
+			left -= field.num
 			*(*uint32)(at) = uint32(field.num)
-			at = unsafe.Add(at, 4)
-			putBytes(at, field.ptr, uintptr(field.num))
-			at = unsafe.Add(at, field.num)
-		case 4:
+			putBytes(unsafe.Add(at, 4), field.ptr, uintptr(field.num))
+			at = unsafe.Add(at, field.num+4)
+		default:
+			// As many bytes as it has; what is more is written over by what comes next.
 			*(*uint32)(at) = uint32(field.num)
-			at = unsafe.Add(at, 4)
-		case 1:
-			*(*uint8)(at) = uint8(field.num)
-			at = unsafe.Add(at, 1)
-		case 2:
-			*(*uint16)(at) = uint16(field.num)
-			at = unsafe.Add(at, 2)
+			at = unsafe.Add(at, known.bytes)
 		}
 	}
+	// The padding.
+	*(*uint64)(at) = 0
+	return at, wrote
 }
 
 // putBytes copies a text; short ones without a call.
@@ -347,9 +354,4 @@ func fitsCallsite(message string, fields []Field, context *fieldContext) bool {
 		bytes += 4 + min(len(field.key())+len(context.prefix)+256, wire.NameBytesMax)
 	}
 	return bytes <= wire.CallsiteBytesMax
-}
-
-// putFields writes values into a slice, as put does into a ring.
-func putFields(s *site, to []byte, fields []Field) {
-	s.put(unsafe.Pointer(unsafe.SliceData(to)), fields)
 }

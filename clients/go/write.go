@@ -1,6 +1,8 @@
 package logdrive
 
 import (
+	"math"
+	"slices"
 	"sync/atomic"
 	"unsafe"
 
@@ -66,58 +68,18 @@ func (c *core) try(site *site, context *fieldContext, fields []Field) tried {
 		copy(unsafe.Slice((*byte)(at), bytes), context.values)
 		at = unsafe.Add(at, bytes)
 	}
-	expected := site.fields[:len(fields)]
-	for index := range fields {
-		field, known := &fields[index], &expected[index]
-		if !known.is(field) {
-			ring.Unpin(shard)
-			return differs
-		}
-		switch known.bytes {
-		case 8:
-			*(*uint64)(at) = field.num
-			at = unsafe.Add(at, 8)
-		case textual:
-			if field.num > left {
-				ring.Unpin(shard)
-				return noRoom
-			}
-			left -= field.num
-			*(*uint32)(at) = uint32(field.num)
-			putBytes(unsafe.Add(at, 4), field.ptr, uintptr(field.num))
-			at = unsafe.Add(at, field.num+4)
-		default:
-			// As many bytes as it has; what is more is written over by what comes next.
-			*(*uint32)(at) = uint32(field.num)
-			at = unsafe.Add(at, known.bytes)
-		}
+	// A ring has an eighth of its bytes behind its limit, so that what put writes there is nobody's.
+	end, tried := site.put(at, left, fields)
+	if tried != wrote {
+		ring.Unpin(shard)
+		return tried
 	}
-	// The padding. A ring has an eighth of its bytes behind its limit, so that these are nobody's.
-	*(*uint64)(at) = 0
-	length := (uint64(uintptr(at)-uintptr(record)) + 7) &^ 7
+	length := (uint64(uintptr(end)-uintptr(record)) + 7) &^ 7
 	*(*uint64)(record) = length | uint64(site.entry.ID)<<32
 	*(*uint64)(unsafe.Add(record, 8)) = c.ticks()
 	producer.Commit(length)
 	ring.Unpin(shard)
 	return wrote
-}
-
-// fill writes and commits a record that has been admitted.
-func (c *core) fill(producer *ring.Producer, site *site, context *fieldContext, length uint64, fields []Field) {
-	at := producer.Space()
-	*(*uint64)(at) = length | uint64(site.entry.ID)<<32
-	*(*uint64)(unsafe.Add(at, 8)) = c.ticks()
-	if length > wire.HeaderBytes {
-		// The padding; the values go over it.
-		*(*uint64)(unsafe.Add(at, length-8)) = 0
-	}
-	at = unsafe.Add(at, wire.HeaderBytes)
-	if bytes := len(context.values); bytes != 0 {
-		copy(unsafe.Slice((*byte)(at), bytes), context.values)
-		at = unsafe.Add(at, bytes)
-	}
-	site.put(at, fields)
-	producer.Commit(length)
 }
 
 // ticks is the time of a record.
@@ -134,10 +96,38 @@ func (c *core) write(site *site, context *fieldContext, fields []Field) bool {
 	if length > uint64(c.recordMax) {
 		return c.writeCut(site, context, fields)
 	}
-	admitted := c.admit(site, length, func(producer *ring.Producer) {
-		c.fill(producer, site, context, length, fields)
+	return c.writeMade(site, context, fields, int(length)-wire.HeaderBytes, false)
+}
+
+// writeMade makes the values of a record beside the ring, because a ring that is nearly full has no room for what put writes
+// behind them.
+func (c *core) writeMade(site *site, context *fieldContext, fields []Field, length int, cut bool) bool {
+	scratch := scratches.Get().(*scratch)
+	defer scratch.free()
+	before := len(context.values)
+	values := slices.Grow(append(scratch.text[:0], context.values...), length-before+8)[:length]
+	site.put(unsafe.Add(unsafe.Pointer(unsafe.SliceData(values)), before), math.MaxUint64, fields)
+	scratch.text = values
+	return c.writeValues(site, values, cut)
+}
+
+// writeValues writes a record whose values are ready.
+func (c *core) writeValues(site *site, values []byte, cut bool) bool {
+	length := uint64(wire.HeaderBytes+len(values)+7) &^ 7
+	return c.admit(site, length, func(producer *ring.Producer) {
+		if cut {
+			producer.Ring().CountCut()
+		}
+		at := producer.Space()
+		*(*uint64)(at) = length | uint64(site.entry.ID)<<32
+		*(*uint64)(unsafe.Add(at, 8)) = c.ticks()
+		if length > wire.HeaderBytes {
+			// The padding; the values go over it.
+			*(*uint64)(unsafe.Add(at, length-8)) = 0
+		}
+		copy(unsafe.Slice((*byte)(unsafe.Add(at, wire.HeaderBytes)), len(values)), values)
+		producer.Commit(length)
 	})
-	return admitted
 }
 
 // admit gets room for a record and has it filled.
@@ -257,20 +247,7 @@ func (l *Logger) logDynamic(site *site, message string, fields []Field) bool {
 	most := c.recordMax - wire.HeaderBytes
 	values, cut := appendDynamic(scratch.text[:0], l.context, message, fields, most)
 	scratch.text = values
-	length := uint64(wire.HeaderBytes+len(values)+7) &^ 7
-	return c.admit(site, length, func(producer *ring.Producer) {
-		if cut {
-			producer.Ring().CountCut()
-		}
-		at := producer.Space()
-		*(*uint64)(at) = length | uint64(site.entry.ID)<<32
-		*(*uint64)(unsafe.Add(at, 8)) = c.ticks()
-		if length > wire.HeaderBytes {
-			*(*uint64)(unsafe.Add(at, length-8)) = 0
-		}
-		copy(unsafe.Slice((*byte)(unsafe.Add(at, wire.HeaderBytes)), len(values)), values)
-		producer.Commit(length)
-	})
+	return c.writeValues(site, values, cut)
 }
 
 // appendDynamic makes the values of a dynamic record of at most so many bytes; whether something was cut.
@@ -370,9 +347,5 @@ func (c *core) writeCut(site *site, context *fieldContext, fields []Field) bool 
 			cut[at].ptr, cut[at].num = unsafe.Pointer(unsafe.StringData(text)), uint64(len(text))
 		}
 	}
-	length := site.recordBytes(context, cut)
-	return c.admit(site, length, func(producer *ring.Producer) {
-		producer.Ring().CountCut()
-		c.fill(producer, site, context, length, cut)
-	})
+	return c.writeMade(site, context, cut, int(site.recordBytes(context, cut))-wire.HeaderBytes, true)
 }
