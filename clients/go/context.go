@@ -14,6 +14,8 @@ type fieldContext struct {
 	// seed tells the callsites of one list of names from those of another.
 	seed   uintptr
 	prefix string
+	// target stands in the place of the package, where it is given.
+	target string
 	fields []wire.Field
 	values []byte
 }
@@ -34,8 +36,10 @@ const contextsMax = 16384
 const crowded = 0x5bd1_e995_9d6d_2b79
 
 // seedOf is the seed of a list of names.
-func seedOf(prefix string, fields []wire.Field) uintptr {
+func seedOf(target, prefix string, fields []wire.Field) uintptr {
 	var name strings.Builder
+	name.WriteString(target)
+	name.WriteByte(0)
 	name.WriteString(prefix)
 	for _, field := range fields {
 		name.WriteByte(0)
@@ -63,7 +67,7 @@ func (c *fieldContext) with(fields []Field) *fieldContext {
 	}
 	scratch := scratches.Get().(*scratch)
 	defer scratch.free()
-	made := &fieldContext{prefix: c.prefix}
+	made := &fieldContext{prefix: c.prefix, target: c.target}
 	made.fields = append(made.fields, c.fields...)
 	made.values = append(made.values, c.values...)
 	prefix := c.prefix
@@ -83,7 +87,7 @@ func (c *fieldContext) with(fields []Field) *fieldContext {
 			made.values = field.value().Encode(made.values)
 		}
 	}
-	made.seed = seedOf(made.prefix, made.fields)
+	made.seed = seedOf(made.target, made.prefix, made.fields)
 	return made
 }
 
@@ -97,7 +101,15 @@ func (c *fieldContext) group(name string) *fieldContext {
 	}
 	made := *c
 	made.prefix = c.prefix + strings.Clone(name) + "."
-	made.seed = seedOf(made.prefix, made.fields)
+	made.seed = seedOf(made.target, made.prefix, made.fields)
+	return &made
+}
+
+// aim is a context with another target.
+func (c *fieldContext) aim(target string) *fieldContext {
+	made := *c
+	made.target = cleanName(strings.Clone(target))
+	made.seed = seedOf(made.target, made.prefix, made.fields)
 	return &made
 }
 

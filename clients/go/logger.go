@@ -84,6 +84,12 @@ func (l *Logger) WithGroup(name string) *Logger {
 	return &Logger{core: l.core, context: l.context.group(name)}
 }
 
+// WithTarget is a logger whose records bear this name in the place of the package that logs: in lines, and for whoever
+// says which records are wanted ("info,quic-go=debug", `logdrive level`).
+func (l *Logger) WithTarget(target string) *Logger {
+	return &Logger{core: l.core, context: l.context.aim(target)}
+}
+
 // Enabled says whether a record of this level may be written somewhere. Of one callsite the call itself knows better,
 // and costs as little.
 func (l *Logger) Enabled(level Level) bool { return l.core.enabled(level) }

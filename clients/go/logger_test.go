@@ -71,6 +71,18 @@ func TestLoggersOfEqualNamesHaveValuesOfTheirOwn(t *testing.T) {
 	}
 }
 
+func TestATargetStandsForThePackage(t *testing.T) {
+	logger, path := started(t, func(o *Options) { o.Level = "off,orders=debug" })
+	orders := logger.WithTarget("orders").With(Int("shard", 3))
+	for _, one := range []*Logger{logger, orders} {
+		one.Debug("looked at", Int("id", 7))
+	}
+	found := closed(t, logger, path)
+	if len(found) != 1 || !regexp.MustCompile(`^DEBUG P\d+ orders logger_test.go:\d+ looked at shard=3 id=7$`).MatchString(without(found[0])) {
+		t.Fatal(found)
+	}
+}
+
 func TestASessionThatEndsInOrderLeavesNothing(t *testing.T) {
 	logger, path := started(t, nil)
 	run := logger.core.session.Path()

@@ -220,6 +220,7 @@ func (c *core) register(pc uintptr, context *fieldContext, level wire.Level, mes
 	made := &site{key: key, context: context, level: level, count: -1}
 	made.dynamic = variants >= variantsMax || context.seed == crowded || !fitsCallsite(message, fields, context)
 	described := c.describe(pc, level)
+	described.Target = context.target
 	if !made.dynamic {
 		made.message = message
 		described.Message = escapeTemplate(message)

@@ -49,6 +49,7 @@ func (t *textLog) say(why error) {
 
 func (t *textLog) write(l *Logger, pc uintptr, level wire.Level, message string, fields []Field) bool {
 	callsite := t.core.describe(pc, level)
+	callsite.Target = l.context.target
 	if t.core.filter.Load().base(&callsite) == ring.Off {
 		return false
 	}

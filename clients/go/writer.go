@@ -124,7 +124,7 @@ func (c *core) registerLine(context *fieldContext, level wire.Level) bool {
 	field := String("", "")
 	made.fields = []known{knownOf(&field, textual)}
 	made.head = wire.HeaderBytes + 4
-	described := wire.Callsite{Level: level, Message: fmt.Sprintf("{%d}", len(context.fields))}
+	described := wire.Callsite{Level: level, Target: context.target, Message: fmt.Sprintf("{%d}", len(context.fields))}
 	described.Fields = append(append(described.Fields, context.fields...), wire.Field{Kind: wire.Str, Argument: true})
 	if !c.enter(made, described) {
 		c.session.CountDrop(0)

@@ -27,8 +27,11 @@ type Tracer struct {
 	events      [eventKinds]atomic.Uint32
 }
 
+// Target is the name that the records of traces bear in the place of a package's: `logdrive level shop quic-go=info`.
+const Target = "quic-go"
+
 // New is a tracer that keeps every event of every connection.
-func New(logger *logdrive.Logger) *Tracer { return &Tracer{logger: logger} }
+func New(logger *logdrive.Logger) *Tracer { return &Tracer{logger: logger.WithTarget(Target)} }
 
 // SampleConnections keeps one connection of each side in so many from now on, beginning with the next one; 0 and 1 keep
 // all.
