@@ -33,7 +33,7 @@ var seeds = struct {
 const contextsMax = 16384
 
 // crowded is the seed of all lists of names that are too many.
-const crowded = 0x5bd1_e995_9d6d_2b79
+const crowded = 0x5bd1_e995
 
 // seedOf is the seed of a list of names.
 func seedOf(target, prefix string, fields []wire.Field) uintptr {
@@ -55,7 +55,7 @@ func seedOf(target, prefix string, fields []wire.Field) uintptr {
 		return crowded
 	}
 	// Multiples of an odd number differ from each other, and program counters that lie near each other do not meet them.
-	seed := uintptr(len(seeds.of)+1) * 0x28be_60db_9391_054b
+	seed := uintptr(uint64(len(seeds.of)+1) * 0x28be_60db_9391_054b)
 	seeds.of[name.String()] = seed
 	return seed
 }

@@ -46,7 +46,12 @@ func knownOf(field *Field, bytes uint8) known { return known{field.name, field.t
 
 // is says whether a field has this key and this kind. Keys are mostly constants, which are the same bytes then.
 func (k *known) is(field *Field) bool {
-	return field.tag == k.tag && (field.name == k.name || field.key() == unsafe.String((*byte)(k.name), int(k.tag&(1<<tagKind-1))))
+	return field.tag == k.tag && (field.name == k.name || k.hasKey(field.key()))
+}
+
+//go:noinline
+func (k *known) hasKey(key string) bool {
+	return key == unsafe.String((*byte)(k.name), len(key))
 }
 
 // textual stands in known.bytes for a value with a length of its own.
