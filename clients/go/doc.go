@@ -35,4 +35,9 @@
 // # Goroutines
 //
 // A record bears the name of the P that wrote it, such as P3, in the place of a thread's.
+//
+// # Limits
+//
+// The package is for Linux. What a session has mapped stays mapped when it is closed, because calls that come late may
+// still look at it: a program should have one, and not one for each of its tasks.
 package logdrive
