@@ -204,12 +204,20 @@ func (s *site) putAlike(at unsafe.Pointer, left uint64, fields []Field) (unsafe.
 	return s.put(at, left, renamed)
 }
 
-// putBytes copies a text; short ones without a call.
+// putBytes copies a text; short ones without a call, as a front and a back that may overlap.
 func putBytes(to, from unsafe.Pointer, count uintptr) {
-	if count-8 <= 8 {
-		head, tail := *(*uint64)(from), *(*uint64)(unsafe.Add(from, count-8))
-		*(*uint64)(to) = head
-		*(*uint64)(unsafe.Add(to, count-8)) = tail
+	switch {
+	case count-8 <= 16-8:
+		*(*uint64)(to) = *(*uint64)(from)
+		*(*uint64)(unsafe.Add(to, count-8)) = *(*uint64)(unsafe.Add(from, count-8))
+		return
+	case count-16 <= 32-16:
+		*(*[16]byte)(to) = *(*[16]byte)(from)
+		*(*[16]byte)(unsafe.Add(to, count-16)) = *(*[16]byte)(unsafe.Add(from, count-16))
+		return
+	case count-32 <= 64-32:
+		*(*[32]byte)(to) = *(*[32]byte)(from)
+		*(*[32]byte)(unsafe.Add(to, count-32)) = *(*[32]byte)(unsafe.Add(from, count-32))
 		return
 	}
 	copy(unsafe.Slice((*byte)(to), count), unsafe.Slice((*byte)(from), count))
