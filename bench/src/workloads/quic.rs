@@ -131,8 +131,12 @@ impl Workload for QuicTransfer {
     fn measure(&self, job: &Job) -> Result<Samples> {
         let path = log_path()?;
         if job.text("stack") == QUIC_GO {
+            let path = path.with_file_name(format!("quic-go-{}.log", std::process::id()));
             let settings = ["bytes", "connections"].map(|key| (key, job.number(key).to_string()));
-            return go::measure(&job.subject, "quic", &path, &settings);
+            let samples = go::measure(&job.subject, "quic", &path, &settings);
+            // The floor writes no file.
+            let _ = std::fs::remove_file(&path);
+            return samples;
         }
         let total_bytes = job.number("bytes");
         let run = run_subject(&job.subject, &path, total_bytes, Box::new(|_| {}))?;

@@ -9,10 +9,10 @@ import (
 // goroutines write one log file, as many as the threads of the workload.
 const goroutines = 12
 
-// glog is W1: the clock stops when the last byte is with the kernel. Who calls counts the lines.
+// glog is W1, whose lines all have the word that they are counted by: the clock stops when the last byte is with the kernel. Who calls counts the lines.
 func glog(name string, given settings) (figures, error) {
 	each, length := given.number("lines")/goroutines, given.number("message_bytes")
-	text := strings.Repeat("filled by the matching engine, quantity and price agreed. ", length/50+1)[:length]
+	text := ("order " + strings.Repeat("filled by the matching engine, quantity and price agreed. ", length/50+1))[:length]
 	logger, err := start(name, given["path"])
 	if err != nil {
 		return nil, err

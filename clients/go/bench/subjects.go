@@ -94,7 +94,7 @@ func newTyped(name, path string) (subject, error) {
 	return &typed{logger}, err
 }
 
-func (t *typed) line(text string) { t.log.Debug("order", logdrive.String("text", text)) }
+func (t *typed) line(text string) { t.log.Debug("line", logdrive.String("text", text)) }
 func (t *typed) four(id uint64, price float64, lot int32, side string) {
 	t.log.Debug("order filled", logdrive.Uint64("id", id), logdrive.Float64("price", price), logdrive.Int32("lot", lot),
 		logdrive.String("side", side))
@@ -107,7 +107,7 @@ type slogs struct {
 }
 
 func (s *slogs) line(text string) {
-	s.log.LogAttrs(context.Background(), slog.LevelDebug, "order", slog.String("text", text))
+	s.log.LogAttrs(context.Background(), slog.LevelDebug, "line", slog.String("text", text))
 }
 func (s *slogs) four(id uint64, price float64, lot int32, side string) {
 	s.log.LogAttrs(context.Background(), slog.LevelDebug, "order filled", slog.Uint64("id", id), slog.Float64("price", price),
@@ -128,7 +128,7 @@ type zapped struct {
 	sink *zapcore.BufferedWriteSyncer
 }
 
-func (z *zapped) line(text string) { z.log.Debug("order", zap.String("text", text)) }
+func (z *zapped) line(text string) { z.log.Debug("line", zap.String("text", text)) }
 func (z *zapped) four(id uint64, price float64, lot int32, side string) {
 	z.log.Debug("order filled", zap.Uint64("id", id), zap.Float64("price", price), zap.Int32("lot", lot), zap.String("side", side))
 }
@@ -139,7 +139,7 @@ type zeroed struct {
 	to  *locked
 }
 
-func (z *zeroed) line(text string) { z.log.Debug().Str("text", text).Msg("order") }
+func (z *zeroed) line(text string) { z.log.Debug().Str("text", text).Msg("line") }
 func (z *zeroed) four(id uint64, price float64, lot int32, side string) {
 	z.log.Debug().Uint64("id", id).Float64("price", price).Int32("lot", lot).Str("side", side).Msg("order filled")
 }
@@ -151,7 +151,7 @@ type phused struct {
 	to    *locked
 }
 
-func (p *phused) line(text string) { p.log.Debug().Str("text", text).Msg("order") }
+func (p *phused) line(text string) { p.log.Debug().Str("text", text).Msg("line") }
 func (p *phused) four(id uint64, price float64, lot int32, side string) {
 	p.log.Debug().Uint64("id", id).Float64("price", price).Int32("lot", lot).Str("side", side).Msg("order filled")
 }
@@ -165,7 +165,7 @@ func (p *phused) finish() error {
 // printed is fmt.Fprintf: no time, no level.
 type printed struct{ to *locked }
 
-func (p printed) line(text string) { fmt.Fprintf(p.to, "order %s\n", text) }
+func (p printed) line(text string) { fmt.Fprintf(p.to, "line %s\n", text) }
 func (p printed) four(id uint64, price float64, lot int32, side string) {
 	fmt.Fprintf(p.to, "order filled id=%d price=%g lot=%d side=%s\n", id, price, lot, side)
 }
@@ -178,7 +178,7 @@ var lines = sync.Pool{New: func() any { room := make([]byte, 0, 256); return &ro
 
 func (a appended) line(text string) {
 	room := lines.Get().(*[]byte)
-	made := append(append(append((*room)[:0], "order "...), text...), '\n')
+	made := append(append(append((*room)[:0], "line "...), text...), '\n')
 	a.write(room, made)
 }
 func (a appended) four(id uint64, price float64, lot int32, side string) {
