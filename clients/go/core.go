@@ -20,13 +20,15 @@ const (
 
 // core is what all loggers of one session share.
 type core struct {
-	sites   *siteTable
+	sites   siteTable
 	session *ring.Session
-	// coarse is the word of the coarse clock; nil for the processor's counter.
-	coarse    *uint64
-	recordMax int
-	policy    ring.Policy
-	state     atomic.Int32
+	// coarse is the word of the coarse clock; nil for the machine's own. hasCounter says that this is a counter of the
+	// processor and nothing else.
+	coarse     *uint64
+	hasCounter bool
+	recordMax  int
+	policy     ring.Policy
+	state      atomic.Int32
 	// given says that the drain is given up: nobody makes room any more.
 	given   atomic.Bool
 	filter  atomic.Pointer[filter]
@@ -58,7 +60,8 @@ func Start(options Options) (*Logger, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &core{sites: newSiteTable(), policy: options.Full.policy()}
+	c := &core{policy: options.Full.policy()}
+	c.sites.slots.Store(newSlots(256))
 	c.filter.Store(parsed)
 	if err := c.start(&options); err != nil {
 		return nil, err
@@ -103,6 +106,7 @@ func (c *core) use(session *ring.Session, options *Options) error {
 	}
 	c.session = session
 	c.recordMax = session.RecordBytesMax()
+	c.hasCounter = ring.HasCounter() && !options.CoarseClock
 	if options.CoarseClock {
 		c.coarse = session.CoarseTicks()
 	}

@@ -74,12 +74,6 @@ func newSlots(count uintptr) *slots {
 	return &slots{mask: count - 1, first: make([]atomic.Pointer[site], count)}
 }
 
-func newSiteTable() *siteTable {
-	table := &siteTable{}
-	table.slots.Store(newSlots(256))
-	return table
-}
-
 func spread(key uintptr) uintptr {
 	mixed := uint64(key) * 0x9e37_79b9_7f4a_7c15
 	return uintptr(mixed >> 32)
@@ -163,11 +157,16 @@ func (s *site) recordBytes(context *fieldContext, fields []Field) uint64 {
 // site on the way. The place behind them is nil where that ended early; then the bytes that were written mean nothing.
 // Up to seven bytes behind the values are written, too.
 func (s *site) put(at unsafe.Pointer, left uint64, fields []Field) (unsafe.Pointer, tried) {
+	begin, most := at, left
 	expected := s.fields[:len(fields)]
 	for index := range fields {
 		field, known := &fields[index], &expected[index]
-		if !known.is(field) {
+		if field.tag != known.tag {
 			return nil, differs
+		}
+		if field.name != known.name {
+			// A call in the loop would cost all others their registers.
+			return s.putAlike(begin, most, fields)
 		}
 		switch known.bytes {
 		case 8:
@@ -192,9 +191,22 @@ func (s *site) put(at unsafe.Pointer, left uint64, fields []Field) (unsafe.Point
 	return at, wrote
 }
 
+// putAlike is put for a call whose keys lie elsewhere, which may be the same all the same.
+func (s *site) putAlike(at unsafe.Pointer, left uint64, fields []Field) (unsafe.Pointer, tried) {
+	if !s.match(fields) {
+		return nil, differs
+	}
+	var room [8]Field
+	renamed := append(room[:0], fields...)
+	for index := range renamed {
+		renamed[index].name = s.fields[index].name
+	}
+	return s.put(at, left, renamed)
+}
+
 // putBytes copies a text; short ones without a call.
 func putBytes(to, from unsafe.Pointer, count uintptr) {
-	if count >= 8 && count <= 16 {
+	if count-8 <= 8 {
 		head, tail := *(*uint64)(from), *(*uint64)(unsafe.Add(from, count-8))
 		*(*uint64)(to) = head
 		*(*uint64)(unsafe.Add(to, count-8)) = tail
@@ -209,7 +221,7 @@ const variantsMax = 16
 
 // register makes the site of a call. Its fields are plain, or mark groups.
 func (c *core) register(pc uintptr, context *fieldContext, level wire.Level, message string, fields []Field) *site {
-	table := c.sites
+	table := &c.sites
 	table.lock.Lock()
 	defer table.lock.Unlock()
 	key := pc ^ context.seed

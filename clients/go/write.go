@@ -76,7 +76,12 @@ func (c *core) try(site *site, context *fieldContext, fields []Field) tried {
 	}
 	length := (uint64(uintptr(end)-uintptr(record)) + 7) &^ 7
 	*(*uint64)(record) = length | uint64(site.entry.ID)<<32
-	*(*uint64)(unsafe.Add(record, 8)) = c.ticks()
+	ticks := (*uint64)(unsafe.Add(record, 8))
+	if c.hasCounter {
+		*ticks = ring.Counter()
+	} else {
+		*ticks = c.ticks()
+	}
 	producer.Commit(length)
 	ring.Unpin(shard)
 	return wrote

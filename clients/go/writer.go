@@ -111,7 +111,7 @@ func (l *Logger) logLine(level Level, fields []Field) {
 }
 
 func (c *core) registerLine(context *fieldContext, level wire.Level) bool {
-	table := c.sites
+	table := &c.sites
 	table.lock.Lock()
 	defer table.lock.Unlock()
 	key := lineKey ^ context.seed

@@ -1,7 +1,7 @@
 //! What the workshop does for Go: its tests, in every module, and the loggers that benches measure, where Go is present.
 
 use crate::paint;
-use crate::shell::{self, Call, GO, Outcome};
+use crate::shell::{self, CXX, Call, GO, Outcome};
 use crate::steps::{End, StepOutcome};
 use std::path::Path;
 
@@ -24,6 +24,15 @@ pub(crate) fn test(root: &Path) -> StepOutcome {
         let dir = root.join(module);
         Call::new("go").words("vet ./...").dir(&dir).run()?;
         Call::new("go").words("test ./...").dir(&dir).run()?;
+    }
+    let dir = root.join(MODULES[0]);
+    Call::new("go")
+        .words("test -run XXX -fuzz FuzzEncode -fuzztime 5s .")
+        .dir(&dir)
+        .run()?;
+    // The race detector is linked by a C compiler.
+    if CXX.present() {
+        Call::new("go").words("test -race ./...").dir(&dir).run()?;
     }
     Ok(End::Passed)
 }
