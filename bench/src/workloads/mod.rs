@@ -5,6 +5,7 @@ pub mod agent_recorder;
 pub mod agent_run;
 pub mod callsite;
 pub mod fprintf;
+pub mod compile;
 pub mod glog;
 pub mod hang;
 pub mod quic;
@@ -15,6 +16,7 @@ use crate::harness::Workload;
 pub static ALL: &[&dyn Workload] = &[
     &glog::Glog,
     &callsite::Callsite,
+    &compile::Compile,
     &quic::QuicTransfer,
     &hang::Hang,
     &fprintf::Fprintf,
