@@ -64,13 +64,16 @@ const OURS: [&str; 7] = [
     "logdrive-log",
 ];
 
-/// Programs in C++, which measure themselves in the same way.
-const CPP: [&str; 6] = [
+/// Programs in C++, which measure themselves in the same way. Those with
+/// `-two` have two values, a u64 and an f64.
+const CPP: [&str; 8] = [
     "glog",
+    "glog-two",
     "spdlog-sync",
     "spdlog-async",
     "logdrive-cpp",
     "logdrive-cpp-glog",
+    "logdrive-cpp-glog-two",
     "logdrive-cpp-vlog-off",
 ];
 
@@ -146,6 +149,7 @@ impl Workload for Callsite {
         _cases: &mut Vec<Case>,
         _run: &dyn Fn(&Case) -> Result<Samples>,
     ) -> Result<()> {
+        cpp::tell_missing(&CPP);
         Ok(())
     }
 

@@ -4,6 +4,7 @@ pub mod agent;
 pub mod agent_recorder;
 pub mod agent_run;
 pub mod callsite;
+pub mod compile;
 pub mod fprintf;
 pub mod glog;
 pub mod hang;
@@ -15,6 +16,7 @@ use crate::harness::Workload;
 pub static ALL: &[&dyn Workload] = &[
     &glog::Glog,
     &callsite::Callsite,
+    &compile::Compile,
     &quic::QuicTransfer,
     &hang::Hang,
     &fprintf::Fprintf,
