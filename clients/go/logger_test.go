@@ -346,3 +346,26 @@ func TestWarningsHaveRoomWhenAFloodHasNone(t *testing.T) {
 		})
 	}
 }
+
+func TestTimesOfTheCoarseClockAreNearTheTruth(t *testing.T) {
+	logger, path := started(t, func(o *Options) { o.CoarseClock = true })
+	began := time.Now()
+	for at := range 50 {
+		logger.Info("coarse", Int("at", at))
+		if err := logger.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ended := time.Now()
+	// The word is as old as the drain's last pass, and this machine may keep that waiting.
+	const slack = 5 * time.Second
+	last := began.Add(-slack)
+	for _, line := range closed(t, logger, path) {
+		stamp, _, _ := strings.Cut(line, " ")
+		when, err := time.Parse(time.RFC3339Nano, stamp)
+		if err != nil || when.Before(last) || when.After(ended.Add(slack)) {
+			t.Fatalf("%s, between %v and %v: %v", line, last, ended, err)
+		}
+		last = when
+	}
+}
