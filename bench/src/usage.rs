@@ -9,7 +9,17 @@ use nix::sys::time::TimeValLike;
 /// as 'unknown'.
 #[must_use]
 pub fn cpu_s() -> f64 {
-    let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else {
+    cpu_of(UsageWho::RUSAGE_SELF)
+}
+
+/// As [`cpu_s`], with the processes that it started and that have ended.
+#[must_use]
+pub fn cpu_s_with_children() -> f64 {
+    cpu_of(UsageWho::RUSAGE_SELF) + cpu_of(UsageWho::RUSAGE_CHILDREN)
+}
+
+fn cpu_of(who: UsageWho) -> f64 {
+    let Ok(usage) = getrusage(who) else {
         return 0.0;
     };
     let micros = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();

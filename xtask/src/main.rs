@@ -11,6 +11,7 @@ mod cpp;
 mod lab;
 mod metadata;
 mod paint;
+mod rivals;
 mod run;
 mod shell;
 mod steps;
@@ -48,7 +49,7 @@ const ENTRIES: &[Entry] = &[
     Entry {
         name: "bench",
         usage: "bench NAME [--json] [--quick]",
-        about: "one workload against its rivals: glog, callsite, quic, hang, agent, run, recorder",
+        about: "one workload against its rivals: glog, callsite, uds, net, quic, hang, agent, run, recorder",
         example: "cargo xtask bench glog --only logdrive,write",
         run: run::bench,
     },

@@ -6,7 +6,9 @@ pub mod agent_run;
 pub mod callsite;
 pub mod glog;
 pub mod hang;
+pub mod net;
 pub mod quic;
+pub mod uds;
 
 use crate::harness::Workload;
 
@@ -14,6 +16,8 @@ use crate::harness::Workload;
 pub static ALL: &[&dyn Workload] = &[
     &glog::Glog,
     &callsite::Callsite,
+    &uds::Uds,
+    &net::Net,
     &quic::QuicTransfer,
     &hang::Hang,
     &agent::Agent,
