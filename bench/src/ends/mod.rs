@@ -59,6 +59,7 @@ fn serve(plan: &Plan) -> io::Result<()> {
 pub fn measure(plan: &Plan) -> Result<Outcome> {
     let failed = |error: io::Error| BenchError::subject(&plan.subject, error);
     std::fs::create_dir_all(&plan.directory).map_err(BenchError::io("create", &plan.directory))?;
+    prepare(plan).map_err(failed)?;
     let outcome = match RIVALS.contains(&plan.subject.as_str()) {
         true => drive_rival(plan),
         false => drive(plan),
@@ -69,7 +70,6 @@ pub fn measure(plan: &Plan) -> Result<Outcome> {
 }
 
 fn drive(plan: &Plan) -> io::Result<Outcome> {
-    prepare(plan)?;
     let program = std::env::current_exe()?;
     let mut outcome = Outcome::default();
     let mut peer = Peer::start(&program, plan)?;
@@ -105,7 +105,7 @@ fn drive(plan: &Plan) -> io::Result<Outcome> {
 fn prepare(plan: &Plan) -> io::Result<()> {
     match plan.subject.as_str() {
         "sysv-mq" | "posix-mq" => sysv::own_queues(plan),
-        "logdrive-tls" | "logdrive-quic" | "quinn" => ours::make_keys(plan),
+        "logdrive-tls" | "logdrive-quic" | "quinn" | "s2n-quic" => ours::make_keys(plan),
         _ => Ok(()),
     }
 }

@@ -223,46 +223,32 @@ fn a_certificate_of_another_authority_is_refused_on_both_sides() {
     }
 }
 
-#[test]
-fn bytes_that_break_the_rules_end_the_connection_with_their_reason() {
-    let world = World::new();
-    let server = world.serve("unix");
-    let frame = |kind: Kind, payload: &[u8]| {
-        let mut bytes = Vec::new();
-        Header::new(kind, 1).put(&[payload], true, &mut bytes);
-        bytes
-    };
+/// Bytes that no peer may send, and what they are ended for.
+type Broken = (&'static str, Vec<u8>, Reason);
+
+fn frame(header: Header, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    header.put(&[payload], true, &mut bytes);
+    bytes
+}
+
+fn broken_frames() -> Vec<Broken> {
     let sealed = |change: fn(&mut Vec<u8>)| {
-        let mut bytes = frame(Kind::Request, b"body");
+        let mut bytes = frame(Header::new(Kind::Request, 1), b"body");
         change(&mut bytes);
         [hello(), bytes].concat()
     };
-    let batch = |count: u32, payload: &[u8]| {
-        let mut header = Header::new(Kind::Batch, 0);
-        header.count = count;
-        let mut bytes = Vec::new();
-        header.put(&[payload], true, &mut bytes);
-        [hello(), bytes].concat()
+    let long = {
+        let mut bytes = vec![0; HEADER_BYTES];
+        bytes[..4].copy_from_slice(&2_000_u32.to_le_bytes());
+        bytes
     };
-    let zstd = {
-        let mut header = Header::new(Kind::Batch, 0);
-        (header.flags, header.count) = (8, 1);
-        let mut bytes = Vec::new();
-        header.put(&[&u32::MAX.to_le_bytes(), b"not zstd"], true, &mut bytes);
-        [hello(), bytes].concat()
-    };
-    let cases: Vec<(&str, Vec<u8>, Reason)> = vec![
+    let request = frame(Header::new(Kind::Request, 1), b"x");
+    let response = frame(Header::new(Kind::Response, 1), b"");
+    vec![
         ("rubbish", vec![0xff; 64], Reason::TooLarge),
-        (
-            "a longer frame than a hello",
-            {
-                let mut bytes = vec![0; HEADER_BYTES];
-                bytes[..4].copy_from_slice(&2_000_u32.to_le_bytes());
-                bytes
-            },
-            Reason::TooLarge,
-        ),
-        ("no hello first", frame(Kind::Request, b"x"), Reason::Unexpected),
+        ("a longer frame than a hello", long, Reason::TooLarge),
+        ("no hello first", request, Reason::Unexpected),
         (
             "an unknown kind",
             sealed(|bytes| bytes[4] = 99),
@@ -275,7 +261,7 @@ fn bytes_that_break_the_rules_end_the_connection_with_their_reason() {
         ),
         (
             "a length beyond 1 MiB",
-            sealed(|bytes| bytes[..4].copy_from_slice(&0x0020_0000_u32.to_le_bytes())),
+            sealed(|bytes| bytes[2] = 0x20),
             Reason::TooLarge,
         ),
         (
@@ -290,22 +276,41 @@ fn bytes_that_break_the_rules_end_the_connection_with_their_reason() {
         ),
         (
             "an answer that nobody asked for",
-            [hello(), frame(Kind::Response, b"")].concat(),
+            [hello(), response].concat(),
             Reason::Unexpected,
         ),
+    ]
+}
+
+fn broken_batches() -> Vec<Broken> {
+    let batch = |flags: u8, payload: &[u8]| {
+        let mut header = Header::new(Kind::Batch, 0);
+        (header.flags, header.count) = (flags, 1);
+        [hello(), frame(header, payload)].concat()
+    };
+    let bomb = [&u32::MAX.to_le_bytes()[..], b"not zstd"].concat();
+    vec![
         (
             "a message that is cut",
-            batch(1, &[9, 0, 0, 0, 1]),
+            batch(0, &[9, 0, 0, 0, 1]),
             Reason::Malformed,
         ),
         (
             "bytes behind the last message",
-            batch(1, &[1, 0, 0, 0, 1, 2]),
+            batch(0, &[1, 0, 0, 0, 1, 2]),
             Reason::Malformed,
         ),
-        ("a bomb", zstd, Reason::TooLarge),
-    ];
-    for (name, bytes, reason) in cases {
+        ("a bomb", batch(8, &bomb), Reason::TooLarge),
+        ("no zstd", batch(8, &[1, 0, 0, 0, 1, 2, 3]), Reason::Malformed),
+        ("records of a client", batch(2, b"line\n"), Reason::Unexpected),
+    ]
+}
+
+#[test]
+fn bytes_that_break_the_rules_end_the_connection_with_their_reason() {
+    let world = World::new();
+    let server = world.serve("unix");
+    for (name, bytes, reason) in broken_frames().into_iter().chain(broken_batches()) {
         let before = server.stats().ended_for(reason);
         let mut socket = world.raw(&server);
         socket.write_all(&bytes).expect("sent");

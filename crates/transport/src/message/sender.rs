@@ -381,6 +381,9 @@ impl Core {
     }
 
     fn flush(&mut self) -> Result<(), TransportError> {
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
         for index in 0..self.lanes.len() {
             self.close_batch(index)?;
         }
