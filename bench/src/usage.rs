@@ -9,16 +9,16 @@ use nix::sys::time::TimeValLike;
 /// as 'unknown'.
 #[must_use]
 pub fn cpu_s() -> f64 {
-    cpu_of(UsageWho::RUSAGE_SELF)
+    cpu_s_of(UsageWho::RUSAGE_SELF)
 }
 
-/// As [`cpu_s`], with the processes that it started and that have ended.
+/// The same of all children that have been waited for, and of theirs.
 #[must_use]
-pub fn cpu_s_with_children() -> f64 {
-    cpu_of(UsageWho::RUSAGE_SELF) + cpu_of(UsageWho::RUSAGE_CHILDREN)
+pub fn children_cpu_s() -> f64 {
+    cpu_s_of(UsageWho::RUSAGE_CHILDREN)
 }
 
-fn cpu_of(who: UsageWho) -> f64 {
+fn cpu_s_of(who: UsageWho) -> f64 {
     let Ok(usage) = getrusage(who) else {
         return 0.0;
     };

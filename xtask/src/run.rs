@@ -17,6 +17,7 @@ pub(crate) fn demo(args: &[String]) -> Outcome {
 pub(crate) fn bench(args: &[String]) -> Outcome {
     crate::cpp::build_subjects(args)?;
     crate::rivals::build(args)?;
+    crate::go::build_subjects(args)?;
     bench_program("logdrive-bench", args).run()
 }
 

@@ -97,7 +97,7 @@ fn drive(plan: &Plan) -> io::Result<Outcome> {
         outcome.echo_s = start.elapsed().as_secs_f64();
     }
     peer.end()?;
-    outcome.cpu_s = usage::cpu_s_with_children();
+    outcome.cpu_s = usage::cpu_s() + usage::children_cpu_s();
     Ok(outcome)
 }
 
@@ -140,7 +140,7 @@ fn drive_rival(plan: &Plan) -> io::Result<Outcome> {
         return Err(io::Error::other(format!("ended with {}", output.status)));
     }
     let mut outcome: Outcome = serde_json::from_slice(&output.stdout).map_err(io::Error::other)?;
-    outcome.cpu_s = usage::cpu_s_with_children();
+    outcome.cpu_s = usage::cpu_s() + usage::children_cpu_s();
     Ok(outcome)
 }
 

@@ -4,6 +4,8 @@ pub mod agent;
 pub mod agent_recorder;
 pub mod agent_run;
 pub mod callsite;
+pub mod compile;
+pub mod fprintf;
 pub mod glog;
 pub mod hang;
 pub mod net;
@@ -18,8 +20,10 @@ pub static ALL: &[&dyn Workload] = &[
     &callsite::Callsite,
     &uds::Uds,
     &net::Net,
+    &compile::Compile,
     &quic::QuicTransfer,
     &hang::Hang,
+    &fprintf::Fprintf,
     &agent::Agent,
     &agent_run::Run,
     &agent_recorder::Recorder,
