@@ -81,7 +81,7 @@ pub(crate) struct TransportArgs {
     #[arg(short, long, value_name = "SIZE", default_value = "85", value_parser = |text: &str| read_size(text))]
     pub(crate) message: u64,
     /// How long each measurement takes
-    #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = |text: &str| read_duration(text))]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = |text: &str| read_duration(text))]
     pub(crate) time: Duration,
     /// Requests under way at once
     #[arg(short, long, value_name = "N", default_value_t = 16)]
