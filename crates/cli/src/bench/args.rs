@@ -11,19 +11,25 @@ const TRANSPORT_EXAMPLES: &str = "\
 Examples:
   logdrive bench transport                    every transport of this machine, both ends here
   logdrive bench transport --transport shm,unix --message 10KiB --spin 50us
-                                              two of them, with larger messages and ends that look before they sleep
+                                              two of them, with ends that look before they sleep
   logdrive bench transport --listen tcp://127.0.0.1:7150
                                               the receiving end, until TERM or INT
   logdrive bench transport --to tcp://127.0.0.1:7150
                                               the sending end, against one that listens
   logdrive bench transport --json | jq .one_way_per_s
 
-One way, messages are numbered and collected into batches; the rate is that of those that came, and what was lost is
-counted. Round trips are one by one, then --concurrency at once.
+One way, messages are numbered and collected into batches; the rate is that of those that came,
+and what was lost is counted. Round trips are one by one, then --concurrency at once.
 Exit status: 0 all is well, 1 a transport failed, 2 the command line is wrong.";
+
+const BENCH_EXAMPLES: &str = "\
+Examples:
+  logdrive bench transport                    every transport of this machine
+  logdrive bench transport --help             what can be chosen";
 
 /// Measure what this machine can do
 #[derive(Debug, Args)]
+#[command(after_long_help = BENCH_EXAMPLES)]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
     pub(crate) what: BenchCommand,
