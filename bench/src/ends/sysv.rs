@@ -4,7 +4,6 @@
 
 use super::plan::{Mouth, Plan, Walk, stamp, template};
 use nix::sched::{CloneFlags, unshare};
-use nix::sys::resource::{Resource, setrlimit};
 use std::io;
 
 const THERE: libc::c_long = 1;
@@ -28,8 +27,6 @@ pub fn own_queues(plan: &Plan) -> io::Result<()> {
     ] {
         std::fs::write(format!("/proc/sys/{bound}"), value.to_string())?;
     }
-    let room = 64 << 20;
-    setrlimit(Resource::RLIMIT_MSGQUEUE, room, room)?;
     Ok(())
 }
 
