@@ -8,6 +8,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod ends;
 pub mod error;
 pub mod harness;
 pub mod lines;

@@ -9,6 +9,7 @@ use logdrive_bench::{BenchError, Result, subjects, workloads};
 
 fn main() -> ExitCode {
     let roles = [
+        logdrive_bench::ends::serve_role,
         workloads::agent_run::serve_role,
         workloads::agent::serve_role,
         subjects::agent::serve_role,

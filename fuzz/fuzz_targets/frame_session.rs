@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use logdrive_transport::frame::{Header, Kind};
 use logdrive_transport::hello::{Hello, Reason, Role};
-use logdrive_transport::session::{Intake, Peer, Server, Service};
+use logdrive_transport::session::{Answer, Intake, Peer, Server, Service};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Keeps what is new, and checks that each number is new once.
@@ -19,7 +19,7 @@ impl Service for Keeper {
         Ok(Intake::default())
     }
 
-    fn request(&self, _: &Peer, _: u16, body: &[u8], reply: &mut Vec<u8>) -> Result<(), String> {
+    fn request(&self, _: &Peer, _: u16, body: &[u8], reply: &mut Answer<'_>) -> Result<(), String> {
         reply.extend_from_slice(body);
         Ok(())
     }

@@ -12,6 +12,7 @@ mod go;
 mod lab;
 mod metadata;
 mod paint;
+mod rivals;
 mod run;
 mod shell;
 mod steps;
@@ -49,7 +50,7 @@ const ENTRIES: &[Entry] = &[
     Entry {
         name: "bench",
         usage: "bench NAME [--json] [--quick]",
-        about: "one workload against its rivals: glog, callsite, compile, quic, hang, agent, run, recorder",
+        about: "one workload against its rivals: glog, callsite, compile, uds, net, quic, hang, agent, run, recorder",
         example: "cargo xtask bench glog --only logdrive,write",
         run: run::bench,
     },

@@ -8,7 +8,9 @@ pub mod compile;
 pub mod fprintf;
 pub mod glog;
 pub mod hang;
+pub mod net;
 pub mod quic;
+pub mod uds;
 
 use crate::harness::Workload;
 
@@ -16,6 +18,8 @@ use crate::harness::Workload;
 pub static ALL: &[&dyn Workload] = &[
     &glog::Glog,
     &callsite::Callsite,
+    &uds::Uds,
+    &net::Net,
     &compile::Compile,
     &quic::QuicTransfer,
     &hang::Hang,

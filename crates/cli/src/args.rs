@@ -1,6 +1,7 @@
 //! What can be said on the command line, and the help that goes with it.
 
 use crate::agent::{AgentArgs, KeeperArgs};
+use crate::bench::BenchArgs;
 use crate::cat::Condition;
 use crate::collect::CollectArgs;
 use crate::config::ConfigArgs;
@@ -84,6 +85,7 @@ pub(crate) enum Command {
     Keeper(KeeperArgs),
     Collect(CollectArgs),
     Send(SendArgs),
+    Bench(BenchArgs),
     Cat(CatArgs),
     Tail(TailArgs),
     Top(TopArgs),

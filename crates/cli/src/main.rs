@@ -6,6 +6,7 @@
 
 mod agent;
 mod args;
+mod bench;
 mod callsites;
 mod cat;
 mod collect;
@@ -67,6 +68,7 @@ fn run(cli: &Cli) -> Result<ExitCode, CliError> {
         Command::Keeper(args) => agent::keep(args),
         Command::Collect(args) => collect::run(args, cli.color),
         Command::Send(args) => send::run(args, cli.color),
+        Command::Bench(args) => bench::run(args, cli.color),
         Command::Cat(args) => cat::run(args, cli.color),
         Command::Tail(args) => tail::run(args, cli.color).map(|()| true),
         Command::Top(args) => top::run(args, cli.color).map(|()| true),

@@ -6,8 +6,9 @@ use std::fs;
 use std::path::Path;
 use support::{run, stdout, text};
 
-const COMMANDS: [&str; 15] = [
+const COMMANDS: [&str; 16] = [
     "run",
+    "bench",
     "cat",
     "tail",
     "top",

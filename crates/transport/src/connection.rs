@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 pub(crate) struct Connection {
     link: Box<dyn Link>,
     pub(crate) address: String,
+    /// For further streams.
+    options: Box<Options>,
     pub(crate) checked: bool,
     pub(crate) alignment: usize,
     spin: Duration,
@@ -39,11 +41,16 @@ impl Connection {
     /// Connects, without a word.
     pub(crate) fn open(address: &Address, options: &Options) -> Result<Self, TransportError> {
         let link = connect(address, options)?;
-        Ok(Self {
+        Ok(Self::on(link, address.to_string(), options))
+    }
+
+    fn on(link: Box<dyn Link>, address: String, options: &Options) -> Self {
+        Self {
             checked: options.checksum == Checksum::Always || !link.is_safe(),
             alignment: link.alignment(),
             link,
-            address: address.to_string(),
+            address,
+            options: Box::new(options.clone()),
             spin: options.spin,
             patience: options.response_timeout,
             inbox: Vec::new(),
@@ -51,7 +58,7 @@ impl Connection {
             end: 0,
             last: None,
             padding: [0; 8],
-        })
+        }
     }
 
     /// A hello for this connection.
@@ -68,7 +75,29 @@ impl Connection {
 
     /// Connects and exchanges hellos.
     pub(crate) fn greet(address: &Address, options: &Options) -> Result<(Self, Hello), TransportError> {
-        let mut connection = Self::open(address, options)?;
+        Self::open(address, options)?.greeted(options)
+    }
+
+    /// See [`Link::direct_bytes`].
+    pub(crate) fn direct_bytes(&self) -> usize {
+        self.link.direct_bytes()
+    }
+
+    /// Whether [`Connection::another`] opens streams.
+    pub(crate) fn has_streams(&self) -> bool {
+        self.link.has_streams()
+    }
+
+    /// Another stream of the same connection, on a link that has streams of its own.
+    pub(crate) fn another(&mut self) -> Result<Self, TransportError> {
+        let link = self.link.another().map_err(|cause| self.lost(cause))?;
+        let options = Options::clone(&self.options);
+        let stream = Self::on(link, self.address.clone(), &options);
+        Ok(stream.greeted(&options)?.0)
+    }
+
+    fn greeted(self, options: &Options) -> Result<(Self, Hello), TransportError> {
+        let mut connection = self;
         let hello = connection.hello(Role::Client, options);
         connection.send(Header::new(Kind::Hello, 0), &hello.encode())?;
         let spin = std::mem::take(&mut connection.spin);

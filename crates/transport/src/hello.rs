@@ -204,11 +204,13 @@ pub enum Reason {
     Superseded = 13,
     /// The service could not keep what came; it may be sent again.
     Unavailable = 14,
+    /// The other end went without a goodbye. Never said, only counted.
+    Lost = 15,
 }
 
 impl Reason {
     /// How many there are.
-    pub const COUNT: usize = 15;
+    pub const COUNT: usize = 16;
     /// Names in the order of the codes, as statistics use them.
     pub const NAMES: [&'static str; Self::COUNT] = [
         "done",
@@ -226,6 +228,7 @@ impl Reason {
         "credit",
         "superseded",
         "unavailable",
+        "lost",
     ];
     const ALL: [Self; Self::COUNT] = [
         Self::Done,
@@ -243,6 +246,7 @@ impl Reason {
         Self::Credit,
         Self::Superseded,
         Self::Unavailable,
+        Self::Lost,
     ];
 
     /// Its name in statistics.
@@ -263,6 +267,7 @@ impl Reason {
                 | Self::Idle
                 | Self::Credit
                 | Self::Unavailable
+                | Self::Lost
         )
     }
 }

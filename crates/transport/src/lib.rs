@@ -5,12 +5,12 @@
 //! for both: [`serve`] gives what comes to a [`session::Service`]. `spec/frame.md` draws the bytes.
 //!
 //! ```
-//! use logdrive_transport::session::{Peer, Service};
+//! use logdrive_transport::session::{Answer, Peer, Service};
 //! use logdrive_transport::{Address, Client, Options, Threads, serve};
 //! # use std::sync::Arc;
 //! struct Echo;
 //! impl Service for Echo {
-//!     fn request(&self, _: &Peer, _: u16, body: &[u8], reply: &mut Vec<u8>) -> Result<(), String> {
+//!     fn request(&self, _: &Peer, _: u16, body: &[u8], reply: &mut Answer<'_>) -> Result<(), String> {
 //!         reply.extend_from_slice(body);
 //!         Ok(())
 //!     }

@@ -49,6 +49,9 @@ pub const CONNECT_MS: u64 = 5_000;
 /// How long an answer may take.
 pub const RESPONSE_MS: u64 = 10_000;
 
+/// Streams of one connection: each has a batch of its own at the sender, and over QUIC a stream of its own.
+pub const STREAMS_MAX: usize = 256;
+
 /// Requests of one connection that may wait for their answers.
 pub const REQUESTS_MAX: usize = 4096;
 
@@ -75,6 +78,9 @@ pub const SHM_RING_BYTES: usize = 1 << 20;
 
 /// Bytes that go into a ring at once.
 pub const SHM_PIECE_BYTES: usize = 64 * 1024;
+
+/// Bytes of a message from where on it goes into a ring by itself: a commit costs less than a second copy of as much.
+pub const SHM_DIRECT_BYTES: usize = 1024;
 
 /// Sessions whose numbers a collector keeps; the ones that were silent longest go first.
 pub const SESSIONS_MAX: usize = 64 * 1024;

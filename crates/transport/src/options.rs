@@ -48,7 +48,9 @@ pub struct Options {
     pub spin: Duration,
     /// Which payloads are covered by a checksum. Default: those that leave the machine unprotected.
     pub checksum: Checksum,
-    /// TCP congestion control by its kernel name, such as `cubic`. Default: the system's.
+    /// Congestion control: for TCP by its kernel name, by default the system's, and `cubic` within
+    /// this machine; for QUIC `cubic`, which is the default,
+    /// `bbr` or `reno`.
     pub congestion: Option<String>,
     /// Bytes of the kernel's buffers that are asked for. Default: 4 MiB; the system may give less.
     pub socket_buffer_bytes: usize,

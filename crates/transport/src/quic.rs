@@ -12,24 +12,28 @@ use crate::options::Options;
 use crate::serve::Shared;
 use crate::session::Server;
 use bytes::Bytes;
+use quinn::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
-use quinn::{RecvStream, SendStream, TransportConfig, VarInt};
+use quinn::{AckFrequencyConfig, RecvStream, SendStream, TokioRuntime, TransportConfig, VarInt};
+use rustix::net::sockopt;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use tokio::runtime::{Builder, Runtime};
-use tokio::sync::mpsc;
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 /// How often tasks look whether the server stops.
 const LOOK: Duration = Duration::from_millis(100);
 /// Streams of one connection.
 const STREAMS_MAX: u32 = 256;
+/// Packets that a receiver may take before it says so.
+const ACK_EVERY: u32 = 20;
 /// Buffers on their way to the runtime.
 const BUFFERS_MAX: usize = 16;
 /// How long the end of a connection waits for the other end to have all of it.
@@ -49,9 +53,52 @@ fn transport(options: &Options) -> TransportConfig {
     config.receive_window(VarInt::from_u32(4 * CREDIT_BYTES as u32));
     config.send_window(4 * CREDIT_BYTES);
     config.datagram_receive_buffer_size(None);
+    config.congestion_controller_factory(congestion(options));
+    // Acks of every second packet cost more than they tell where packets come in bulk.
+    let mut acks = AckFrequencyConfig::default();
+    acks.ack_eliciting_threshold(VarInt::from_u32(ACK_EVERY));
+    config.ack_frequency_config(Some(acks));
+    // Frames of one stream behind each other pack better.
+    config.send_fairness(false);
     // Its own bound is a 62-bit number of milliseconds, which no such time reaches.
     config.max_idle_timeout(options.idle_timeout.try_into().ok());
     config
+}
+
+/// The congestion control of this name; `cubic` where it is not one of quinn's.
+fn congestion(options: &Options) -> Arc<dyn ControllerFactory + Send + Sync> {
+    match options.congestion.as_deref() {
+        Some("bbr") => Arc::new(BbrConfig::default()),
+        Some("reno" | "newreno") => Arc::new(NewRenoConfig::default()),
+        _ => Arc::new(CubicConfig::default()),
+    }
+}
+
+/// A socket with buffers that hold a window: the system's own are for a few packets.
+fn socket(address: SocketAddr, options: &Options) -> io::Result<UdpSocket> {
+    let socket = UdpSocket::bind(address)?;
+    let bytes = options.socket_buffer_bytes;
+    if sockopt::set_socket_recv_buffer_size_force(&socket, bytes).is_err() {
+        // Without the privilege the system's bound holds.
+        sockopt::set_socket_recv_buffer_size(&socket, bytes)?;
+    }
+    // What the system gives is enough to go on with.
+    let _ = sockopt::set_socket_send_buffer_size(&socket, bytes);
+    Ok(socket)
+}
+
+fn endpoint(
+    address: SocketAddr,
+    server: Option<quinn::ServerConfig>,
+    options: &Options,
+) -> io::Result<quinn::Endpoint> {
+    let socket = socket(address, options)?;
+    quinn::Endpoint::new(
+        quinn::EndpointConfig::default(),
+        server,
+        socket,
+        Arc::new(TokioRuntime),
+    )
 }
 
 fn runtime() -> io::Result<Runtime> {
@@ -76,7 +123,7 @@ impl Endpoint {
         let address = address.ok_or_else(|| BindError::Io(io::ErrorKind::AddrNotAvailable.into()))?;
         let runtime = runtime().map_err(BindError::Io)?;
         let guard = runtime.enter();
-        let endpoint = quinn::Endpoint::server(config, address).map_err(BindError::Io)?;
+        let endpoint = self::endpoint(address, Some(config), options).map_err(BindError::Io)?;
         drop(guard);
         Ok(Self { runtime, endpoint })
     }
@@ -132,8 +179,9 @@ async fn converse(incoming: quinn::Incoming, shared: Arc<Shared>) {
 
 async fn serve(mut send: SendStream, mut recv: RecvStream, mut server: Server, shared: Arc<Shared>) {
     let mut is_met = false;
-    let reason = talk(&mut send, &mut recv, &mut server, &shared, &mut is_met).await;
-    if reason != Reason::Done {
+    let end = talk(&mut send, &mut recv, &mut server, &shared, &mut is_met).await;
+    let (Ok(reason) | Err(reason)) = end;
+    if end.is_err() {
         let mut out = Vec::new();
         server.part(reason, &mut out);
         // Whoever is gone needs no goodbye.
@@ -141,38 +189,39 @@ async fn serve(mut send: SendStream, mut recv: RecvStream, mut server: Server, s
     }
     // The same holds for the end of the stream.
     let _ = send.finish();
+    shared.leave(reason, !is_met);
     if is_met {
         shared.service.left(&server.peer, reason);
     }
-    shared.leave(reason, !is_met);
 }
 
+/// `Ok`: nothing is left to be said; `Err`: a goodbye is.
 async fn talk(
     send: &mut SendStream,
     recv: &mut RecvStream,
     server: &mut Server,
     shared: &Shared,
     is_met: &mut bool,
-) -> Reason {
+) -> Result<Reason, Reason> {
     let mut input = vec![0; READ_BYTES];
     let (mut start, mut end) = (0, 0);
     let mut out = Vec::new();
     let mut heard = Instant::now();
     loop {
         if shared.stops() {
-            return Reason::Ending;
+            return Err(Reason::Ending);
         }
         let space = input.get_mut(end..).unwrap_or(&mut []);
         let length = match timeout(LOOK, recv.read(space)).await {
             Ok(Ok(Some(length))) => length,
-            Ok(Ok(None) | Err(_)) => return Reason::Done,
+            Ok(Ok(None) | Err(_)) => return Ok(Reason::Lost),
             Err(_) => {
                 let (limit, reason) = match is_met {
                     true => (shared.options.idle_timeout, Reason::Idle),
                     false => (shared.options.handshake_timeout, Reason::Handshake),
                 };
                 if heard.elapsed() >= limit {
-                    return reason;
+                    return Err(reason);
                 }
                 continue;
             }
@@ -195,15 +244,13 @@ async fn talk(
             let bytes = Bytes::from(std::mem::take(&mut out));
             match timeout(shared.options.idle_timeout, send.write_chunk(bytes)).await {
                 Ok(Ok(())) => {}
-                Ok(Err(_)) => return Reason::Done,
-                Err(_) => return Reason::Idle,
+                Ok(Err(_)) => return Ok(fed.ends.unwrap_or(Reason::Lost)),
+                Err(_) => return Ok(fed.ends.unwrap_or(Reason::Idle)),
             }
         }
         if let Some(reason) = fed.ends {
-            if reason != Reason::Done {
-                shared.count(reason);
-            }
-            return Reason::Done;
+            // Its goodbye has been sent.
+            return Ok(reason);
         }
         if start == end {
             (start, end) = (0, 0);
@@ -224,6 +271,8 @@ struct Meeting {
     incoming: VecDeque<Bytes>,
     incoming_bytes: usize,
     has_ended: bool,
+    /// The stream's task has nothing left to do.
+    has_finished: bool,
     failure: Option<io::Error>,
 }
 
@@ -259,12 +308,32 @@ impl Room {
     }
 }
 
-/// One stream of a connection of its own.
+/// A connection, and the thread of its runtime: shared by its streams, ends with the last of them.
+struct Engine {
+    handle: Handle,
+    connection: quinn::Connection,
+    connect_timeout: Duration,
+    done: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        // The thread has ended already if nobody hears it.
+        let _ = self.done.take().map(|done| done.send(()));
+        if let Some(thread) = self.thread.take() {
+            // It does not panic; if it did, it has said so itself.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// One stream.
 pub(crate) struct QuicLink {
     room: Arc<Room>,
     out: Option<mpsc::Sender<Bytes>>,
-    thread: Option<JoinHandle<()>>,
     front: Bytes,
+    engine: Arc<Engine>,
 }
 
 /// Connects, and opens a stream.
@@ -288,9 +357,9 @@ pub(crate) fn connect(
     let name = options.tls.name.clone().unwrap_or_else(|| place.host.clone());
     let runtime = runtime().map_err(failed)?;
     // The time limit is made within the runtime, whose clock it uses.
-    let connected =
-        runtime.block_on(async { timeout(options.connect_timeout, open(config, peer, &name)).await });
-    let (endpoint, send, recv) = match connected {
+    let connected = runtime
+        .block_on(async { timeout(options.connect_timeout, open(config, peer, &name, options)).await });
+    let (endpoint, connection) = match connected {
         Ok(found) => found.map_err(failed)?,
         Err(_) => {
             return Err(TransportError::Timeout {
@@ -300,43 +369,51 @@ pub(crate) fn connect(
             });
         }
     };
-    let room = Arc::new(Room::default());
-    let (out, outgoing) = mpsc::channel(BUFFERS_MAX);
-    let theirs = Arc::clone(&room);
+    let handle = runtime.handle().clone();
+    let (done, ended) = oneshot::channel();
     let thread = std::thread::Builder::new()
         .name("logdrive-quic".to_owned())
-        .spawn(move || runtime.block_on(carry(endpoint, send, recv, outgoing, theirs)))
+        .spawn(move || {
+            runtime.block_on(async {
+                // Its sender is gone only when all streams are.
+                let _ = ended.await;
+                endpoint.close(VarInt::from_u32(0), b"done");
+                // What is lost of the goodbye, the idle time replaces.
+                let _ = timeout(PARTING, endpoint.wait_idle()).await;
+            });
+        })
         .map_err(failed)?;
-    Ok(QuicLink {
-        room,
-        out: Some(out),
+    let engine = Engine {
+        handle,
+        connection,
+        connect_timeout: options.connect_timeout,
+        done: Some(done),
         thread: Some(thread),
-        front: Bytes::new(),
-    })
+    };
+    QuicLink::open(&Arc::new(engine)).map_err(failed)
 }
 
 async fn open(
     config: quinn::ClientConfig,
     peer: SocketAddr,
     name: &str,
-) -> io::Result<(quinn::Endpoint, SendStream, RecvStream)> {
+    options: &Options,
+) -> io::Result<(quinn::Endpoint, quinn::Connection)> {
     let any: SocketAddr = if peer.is_ipv4() {
         ([0, 0, 0, 0], 0).into()
     } else {
         ([0_u16; 8], 0).into()
     };
-    let endpoint = quinn::Endpoint::client(any)?;
+    let endpoint = self::endpoint(any, None, options)?;
     let connecting = endpoint
         .connect_with(config, peer, name)
         .map_err(io::Error::other)?;
     let connection = connecting.await.map_err(io::Error::other)?;
-    let (send, recv) = connection.open_bi().await.map_err(io::Error::other)?;
-    Ok((endpoint, send, recv))
+    Ok((endpoint, connection))
 }
 
 /// Carries buffers between the stream and the caller until the caller is done and the other end has all.
 async fn carry(
-    endpoint: quinn::Endpoint,
     mut send: SendStream,
     mut recv: RecvStream,
     mut outgoing: mpsc::Receiver<Bytes>,
@@ -368,12 +445,30 @@ async fn carry(
     let _ = send.finish();
     let _ = timeout(PARTING, send.stopped()).await;
     reader.abort();
-    endpoint.close(VarInt::from_u32(0), b"done");
-    // What is lost of the goodbye, the idle time replaces.
-    let _ = timeout(PARTING, endpoint.wait_idle()).await;
+    room.lock().has_finished = true;
+    room.changed.notify_all();
 }
 
 impl QuicLink {
+    fn open(engine: &Arc<Engine>) -> io::Result<Self> {
+        let opening = async { timeout(engine.connect_timeout, engine.connection.open_bi()).await };
+        let opened = engine.handle.block_on(opening);
+        let (send, recv) = opened
+            .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+            .map_err(|error| io::Error::new(io::ErrorKind::ConnectionReset, error))?;
+        let room = Arc::new(Room::default());
+        let (out, outgoing) = mpsc::channel(BUFFERS_MAX);
+        engine
+            .handle
+            .spawn(carry(send, recv, outgoing, Arc::clone(&room)));
+        Ok(Self {
+            room,
+            out: Some(out),
+            front: Bytes::new(),
+            engine: Arc::clone(engine),
+        })
+    }
+
     fn gone(&self) -> io::Error {
         let mut meeting = self.room.lock();
         let kind = meeting
@@ -464,14 +559,25 @@ impl Link for QuicLink {
     fn is_certified(&self) -> bool {
         true
     }
+
+    fn has_streams(&self) -> bool {
+        true
+    }
+
+    fn another(&mut self) -> io::Result<Box<dyn Link>> {
+        Ok(Box::new(Self::open(&self.engine)?))
+    }
 }
 
 impl Drop for QuicLink {
     fn drop(&mut self) {
         self.out = None;
-        if let Some(thread) = self.thread.take() {
-            // It does not panic; if it did, it has said so itself.
-            let _ = thread.join();
-        }
+        let meeting = self.room.lock();
+        // Bounded by the time limits of the task, but for a runtime that has ended.
+        let waited = self
+            .room
+            .changed
+            .wait_timeout_while(meeting, PARTING + LOOK, |meeting| !meeting.has_finished);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 }

@@ -1,7 +1,7 @@
 //! Messages and requests over every transport, between real sockets: what is sent arrives, once and in order.
 
 use logdrive_transport::hello::Reason;
-use logdrive_transport::session::{Peer, Service};
+use logdrive_transport::session::{Answer, Peer, Service};
 use logdrive_transport::{
     Address, Client, Listening, Options, Sender, Threads, TransportError, make_certificates, serve,
 };
@@ -37,11 +37,11 @@ impl Service for Recorder {
         seen.bytes += message.len() as u64;
     }
 
-    fn request(&self, _: &Peer, _: u16, body: &[u8], reply: &mut Vec<u8>) -> Result<(), String> {
+    fn request(&self, _: &Peer, _: u16, body: &[u8], reply: &mut Answer<'_>) -> Result<(), String> {
         if body == b"fail" {
             return Err("as you wish".to_owned());
         }
-        reply.extend(body.iter().rev());
+        reply.extend(body.iter().rev().copied());
         Ok(())
     }
 
@@ -209,5 +209,81 @@ fn a_server_that_stops_says_so() {
         server.stop();
         let error = client.call(b"x").expect_err("nobody is there");
         assert!(error.is_passing(), "{address}: {error}");
+    }
+}
+
+/// Each stream's numbers come in order, whatever the others do.
+#[derive(Default)]
+struct ByStream {
+    next: Mutex<std::collections::BTreeMap<u16, u64>>,
+    left: Mutex<u64>,
+    changed: Condvar,
+}
+
+impl Service for ByStream {
+    fn message(&self, _: &Peer, stream: u16, message: &[u8]) {
+        let number = u64::from_le_bytes(message[..8].try_into().expect("eight bytes"));
+        let mut next = self.next.lock().expect("no panic");
+        let next = next.entry(stream).or_default();
+        assert_eq!(number, *next, "stream {stream}");
+        *next += 1;
+    }
+
+    fn request(&self, _: &Peer, stream: u16, _: &[u8], reply: &mut Answer<'_>) -> Result<(), String> {
+        reply.extend_from_slice(&stream.to_le_bytes());
+        Ok(())
+    }
+
+    fn left(&self, _: &Peer, _: Reason) {
+        *self.left.lock().expect("no panic") += 1;
+        self.changed.notify_all();
+    }
+}
+
+#[test]
+fn streams_of_one_connection_keep_their_order_each() {
+    const STREAMS: u16 = 5;
+    let world = World::new();
+    for address in world.addresses() {
+        if address.scheme() == "udp" {
+            // On a busy machine it may lose some, which is counted by connection.
+            continue;
+        }
+        let service = Arc::new(ByStream::default());
+        let server = world.serve(&address, Threads::default(), service.clone());
+        let sender = Sender::connect(&server.addresses()[0], &world.client).expect("connected");
+        for number in 0..2_000_u64 {
+            for stream in 0..STREAMS {
+                let mut batch = sender.batch_on(stream).expect("a stream");
+                batch.push(&number.to_le_bytes()).expect("sent");
+            }
+        }
+        assert!(sender.batch_on(256).is_err());
+        drop(sender);
+        let wanted = if address.scheme() == "quic" {
+            STREAMS.into()
+        } else {
+            1
+        };
+        let left = service.left.lock().expect("no panic");
+        let waited = service
+            .changed
+            .wait_timeout_while(left, Duration::from_secs(60), |left| *left < wanted);
+        assert!(
+            !waited.expect("no panic").1.timed_out(),
+            "{address}: they never left"
+        );
+        let next = service.next.lock().expect("no panic");
+        let all: Vec<(u16, u64)> = next.iter().map(|(stream, next)| (*stream, *next)).collect();
+        let expected: Vec<(u16, u64)> = (0..STREAMS).map(|stream| (stream, 2_000)).collect();
+        assert_eq!(all, expected, "{address}");
+        drop(next);
+        let mut client = Client::connect(&server.addresses()[0], &world.client).expect("connected");
+        let number = client.submit_on(7, b"which?").expect("sent");
+        let reply = client.complete().expect("answered");
+        assert_eq!(
+            (reply.number, reply.result),
+            (number, Ok(&7_u16.to_le_bytes()[..]))
+        );
     }
 }

@@ -107,6 +107,24 @@ pub(crate) trait Link: Send {
         Ok(())
     }
 
+    /// Whether the link has streams of its own, which [`Link::another`] opens.
+    fn has_streams(&self) -> bool {
+        false
+    }
+
+    /// Another stream of the same connection.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    fn another(&mut self) -> io::Result<Box<dyn Link>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// A message of so many bytes is better sent by itself than copied into a batch.
+    fn direct_bytes(&self) -> usize {
+        usize::MAX
+    }
+
     /// Frames begin at multiples of this.
     fn alignment(&self) -> usize {
         1

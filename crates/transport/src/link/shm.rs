@@ -3,7 +3,7 @@
 
 use super::Link;
 use super::socket::SocketFile;
-use crate::limits::SHM_PIECE_BYTES;
+use crate::limits::{SHM_DIRECT_BYTES, SHM_PIECE_BYTES};
 use crate::options::Options;
 use logdrive_ring::channel::{Channel, Received, into_files};
 use logdrive_ring::{Consumer, PipeWriter, Ring};
@@ -177,6 +177,10 @@ impl Link for ShmLink {
 
     fn alignment(&self) -> usize {
         8
+    }
+
+    fn direct_bytes(&self) -> usize {
+        SHM_DIRECT_BYTES
     }
 
     fn is_safe(&self) -> bool {

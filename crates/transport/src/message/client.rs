@@ -13,7 +13,38 @@ use std::time::Duration;
 /// Asks a service.
 ///
 /// Nothing runs behind it: requests go out and responses come in while one of its methods is called. With
-/// [`Client::submit`] and [`Client::complete`] many requests are under way at once, and travel together.
+/// [`Client::submit`] and [`Client::complete`] many requests are under way at once, and travel together. One thread uses it
+/// at a time.
+///
+/// ```
+/// # use logdrive_transport::session::{Answer, Peer, Service};
+/// # use logdrive_transport::{Address, Client, Options, Threads, TransportError, serve};
+/// # struct Sums;
+/// # impl Service for Sums {
+/// #     fn request(&self, _: &Peer, _: u16, body: &[u8], reply: &mut Answer<'_>) -> Result<(), String> {
+/// #         reply.extend_from_slice(&[body.iter().sum()]);
+/// #         Ok(())
+/// #     }
+/// # }
+/// # fn main() -> Result<(), TransportError> {
+/// # let options = Options::default();
+/// # let anywhere: Address = "tcp://127.0.0.1:0".parse()?;
+/// # let server = serve(&[anywhere], &options, Threads::default(), std::sync::Arc::new(Sums))?;
+/// # let address = server.addresses()[0].clone();
+/// let mut client = Client::connect(&address, &options)?;
+/// assert_eq!(client.call(&[1, 2, 3])?, [6]);
+/// // Many at once: the responses come in any order, by number.
+/// let first = client.submit(&[4, 5])?;
+/// let second = client.submit(&[6, 7])?;
+/// while client.waiting() > 0 {
+///     let reply = client.complete()?;
+///     let expected = if reply.number == first { 9 } else { 13 };
+///     assert_eq!(reply.result, Ok(&[expected][..]));
+/// }
+/// # assert_ne!(first, second);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Client {
     connection: Connection,
@@ -109,6 +140,14 @@ impl Client {
     /// # Errors
     /// When the connection is lost, or too many requests wait already.
     pub fn submit(&mut self, body: &[u8]) -> Result<u64, TransportError> {
+        self.submit_on(0, body)
+    }
+
+    /// As [`Client::submit`], on a stream of the connection: a number that the service is given with the request.
+    ///
+    /// # Errors
+    /// As [`Client::submit`].
+    pub fn submit_on(&mut self, stream: u16, body: &[u8]) -> Result<u64, TransportError> {
         if self.waiting >= REQUESTS_MAX {
             return Err(TransportError::Option {
                 option: "requests under way",
@@ -116,7 +155,8 @@ impl Client {
                 allowed: "at most 4096: complete some first",
             });
         }
-        let header = self.header(body)?;
+        let mut header = self.header(body)?;
+        header.stream = stream;
         self.put(header, body)?;
         Ok(header.sequence)
     }
@@ -158,17 +198,17 @@ impl Client {
             self.flush()?;
         }
         let timeout = self.response_timeout;
-        let address = self.connection.address.clone();
         loop {
-            match self.connection.next(timeout)? {
+            let found = self.connection.next(timeout)?.map(|frame| frame.header.kind);
+            match found {
                 None => {
                     return Err(TransportError::Timeout {
-                        address,
+                        address: self.connection.address.clone(),
                         what: "answer",
                         ms: millis(timeout),
                     });
                 }
-                Some(frame) if frame.header.kind == Kind::Response => break,
+                Some(Kind::Response) => break,
                 Some(_) => {}
             }
         }

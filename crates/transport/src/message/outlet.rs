@@ -12,6 +12,8 @@ use std::io::IoSlice;
 #[derive(Debug)]
 pub(crate) enum Outlet {
     Stream(Connection),
+    /// A link that has streams of its own: the connection's first, and those that were opened, with their numbers.
+    Streams(Connection, Vec<(u16, Connection)>),
     #[cfg(feature = "udp")]
     Datagrams(Box<Datagrams>),
 }
@@ -26,68 +28,106 @@ impl Outlet {
         }
         let (connection, hello) = Connection::greet(address, options)?;
         let frame_bytes = (hello.frame_bytes_max as usize).min(FRAME_BYTES_MAX);
-        Ok((Self::Stream(connection), frame_bytes))
+        let outlet = match connection.has_streams() {
+            true => Self::Streams(connection, Vec::new()),
+            false => Self::Stream(connection),
+        };
+        Ok((outlet, frame_bytes))
     }
 
     pub(crate) fn is_checked(&self) -> bool {
         match self {
-            Self::Stream(connection) => connection.checked,
+            Self::Stream(connection) | Self::Streams(connection, _) => connection.checked,
             #[cfg(feature = "udp")]
             Self::Datagrams(datagrams) => datagrams.checked,
+        }
+    }
+
+    /// A message of so many bytes is better sent by itself.
+    pub(crate) fn direct_bytes(&self) -> usize {
+        match self {
+            Self::Stream(connection) => connection.direct_bytes(),
+            _ => usize::MAX,
+        }
+    }
+
+    /// Opens a stream where the link has its own; elsewhere the frames' header says which they belong to.
+    pub(crate) fn open(&mut self, stream: u16) -> Result<(), TransportError> {
+        if let Self::Streams(first, others) = self
+            && stream > 0
+        {
+            others.push((stream, first.another()?));
+        }
+        Ok(())
+    }
+
+    /// The connection of a stream; `None` for datagrams.
+    fn connection(&mut self, stream: u16) -> Option<&mut Connection> {
+        match self {
+            Self::Stream(connection) => Some(connection),
+            Self::Streams(first, others) => {
+                let other = others.iter_mut().find(|(number, _)| *number == stream);
+                Some(other.map_or(first, |(_, connection)| connection))
+            }
+            #[cfg(feature = "udp")]
+            Self::Datagrams(_) => None,
         }
     }
 
     /// Whether frames wait for others.
     pub(crate) fn waits(&self) -> bool {
         match self {
-            Self::Stream(_) => false,
+            Self::Stream(_) | Self::Streams(..) => false,
             #[cfg(feature = "udp")]
             Self::Datagrams(datagrams) => datagrams.waits(),
         }
     }
 
-    /// Sends a frame that ends before the message with number `next`.
-    pub(crate) fn send(&mut self, frame: &mut Vec<u8>, next: u64) -> Result<(), TransportError> {
+    /// Sends a frame of a stream that ends before the message with number `next`.
+    pub(crate) fn send(&mut self, stream: u16, frame: &mut Vec<u8>, next: u64) -> Result<(), TransportError> {
+        if let Some(connection) = self.connection(stream) {
+            let length = frame.len().next_multiple_of(connection.alignment);
+            frame.resize(length, 0);
+            return connection.send_batch(frame);
+        }
         match self {
-            Self::Stream(connection) => {
-                let length = frame.len().next_multiple_of(connection.alignment);
-                frame.resize(length, 0);
-                connection.send_batch(frame)
-            }
             #[cfg(feature = "udp")]
             Self::Datagrams(datagrams) => datagrams.put(&[frame], next),
+            _ => Ok(()),
         }
     }
 
     /// As [`Outlet::send`], in two parts and at once.
     pub(crate) fn send_alone(
         &mut self,
+        stream: u16,
         head: &[u8],
         message: &[u8],
         next: u64,
     ) -> Result<(), TransportError> {
+        if let Some(connection) = self.connection(stream) {
+            let length = head.len() + message.len();
+            let padding = length.next_multiple_of(connection.alignment) - length;
+            let zeros = [0; 8];
+            let zeros = zeros.get(..padding).unwrap_or(&[]);
+            let mut parts = [IoSlice::new(head), IoSlice::new(message), IoSlice::new(zeros)];
+            let used = if padding > 0 { 3 } else { 2 };
+            return connection.send_one_way(parts.get_mut(..used).unwrap_or(&mut []));
+        }
         match self {
-            Self::Stream(connection) => {
-                let length = head.len() + message.len();
-                let padding = length.next_multiple_of(connection.alignment) - length;
-                let zeros = [0; 8];
-                let zeros = zeros.get(..padding).unwrap_or(&[]);
-                let mut parts = [IoSlice::new(head), IoSlice::new(message), IoSlice::new(zeros)];
-                let used = if padding > 0 { 3 } else { 2 };
-                connection.send_one_way(parts.get_mut(..used).unwrap_or(&mut []))
-            }
             #[cfg(feature = "udp")]
             Self::Datagrams(datagrams) => {
                 datagrams.put(&[head, message], next)?;
                 datagrams.flush()
             }
+            _ => Ok(()),
         }
     }
 
     /// Sends what waits for others.
     pub(crate) fn flush(&mut self) -> Result<(), TransportError> {
         match self {
-            Self::Stream(_) => Ok(()),
+            Self::Stream(_) | Self::Streams(..) => Ok(()),
             #[cfg(feature = "udp")]
             Self::Datagrams(datagrams) => datagrams.flush(),
         }
@@ -97,6 +137,12 @@ impl Outlet {
     pub(crate) fn part(&mut self, next: u64) {
         match self {
             Self::Stream(connection) => connection.part(),
+            Self::Streams(first, others) => {
+                others.iter_mut().for_each(|(_, connection)| connection.part());
+                // Streams end by themselves: the connection does when the last one has.
+                others.clear();
+                first.part();
+            }
             #[cfg(feature = "udp")]
             Self::Datagrams(datagrams) => datagrams.part(next),
         }

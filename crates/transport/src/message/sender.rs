@@ -4,16 +4,43 @@ use super::outlet::Outlet;
 use crate::TransportError;
 use crate::address::Address;
 use crate::frame::{HEADER_BYTES, Header, Kind};
+use crate::limits::STREAMS_MAX;
 use crate::options::Options;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 
 /// Sends messages that want no response.
 ///
 /// A message is with the kernel, or in shared memory, at the latest when `linger` has passed since [`Sender::send`]. A
-/// failure is told by the next call; what was collected then is lost, and [`Sender::lost`] counts it.
+/// failure is told by the next call; what was collected then is lost, and [`Sender::lost`] counts it. Any thread may use
+/// it; calls block while the other end does not read, at most for the response timeout.
+///
+/// ```
+/// use logdrive_transport::session::{Peer, Service};
+/// use logdrive_transport::{Address, Options, Sender, Threads, serve};
+/// # use std::sync::{Arc, mpsc};
+/// struct Quotes(mpsc::Sender<Vec<u8>>);
+/// impl Service for Quotes {
+///     fn message(&self, _: &Peer, stream: u16, message: &[u8]) {
+///         let _ = self.0.send([&[stream as u8], message].concat());
+///     }
+/// }
+/// # fn main() -> Result<(), logdrive_transport::TransportError> {
+/// let (quotes, came) = mpsc::channel();
+/// let options = Options::default();
+/// let anywhere: Address = "tcp://127.0.0.1:0".parse()?;
+/// let server = serve(&[anywhere], &options, Threads::default(), Arc::new(Quotes(quotes)))?;
+/// let sender = Sender::connect(&server.addresses()[0], &options)?;
+/// sender.send(b"AAPL 189.25")?;
+/// sender.batch_on(1)?.push(b"MSFT 415.10")?;
+/// sender.flush()?;
+/// assert_eq!(came.recv().unwrap(), b"\x00AAPL 189.25");
+/// assert_eq!(came.recv().unwrap(), b"\x01MSFT 415.10");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Sender {
     shared: Arc<Shared>,
@@ -23,33 +50,50 @@ pub struct Sender {
 #[derive(Debug)]
 struct Shared {
     core: Mutex<Core>,
-    work: Condvar,
-    /// The thread sleeps until somebody begins a batch.
-    sleeps: AtomicBool,
     linger: Duration,
+    /// Rises with each batch of a sender with one stream. While it does, nothing is late, and the lingering thread leaves
+    /// the lock to those who push. Relaxed: a hint; a stale one makes the thread look.
+    beat: Arc<AtomicU64>,
+    /// The lingering thread sleeps until somebody begins a batch. Relaxed: written under the lock.
+    sleeps: AtomicBool,
+    /// Relaxed: the thread is woken after it is set.
+    ends: AtomicBool,
+    lingerer: OnceLock<Thread>,
 }
 
+/// What one stream has collected.
 #[derive(Debug)]
-struct Core {
-    outlet: Outlet,
+struct Lane {
+    stream: u16,
     /// Room for the header, then messages.
     batch: Vec<u8>,
     count: u32,
     /// Rises with each batch that is sent.
     generation: u64,
+    /// The generation that the lingering thread has seen with messages in it.
+    seen: u64,
+}
+
+#[derive(Debug)]
+struct Core {
+    outlet: Outlet,
+    /// One for each stream that was used; the first is stream 0.
+    lanes: Vec<Lane>,
     next: u64,
     lost: u64,
     batch_bytes: usize,
     message_bytes_max: usize,
-    at_once: bool,
+    /// Messages of so many bytes go by themselves; 0 where nothing may wait for others.
+    direct_bytes: usize,
     failure: Option<TransportError>,
-    ends: bool,
+    beat: Arc<AtomicU64>,
 }
 
 /// The right to push messages, held for as long as it lives: other threads of the same sender wait.
 #[derive(Debug)]
 pub struct Batch<'a> {
     core: MutexGuard<'a, Core>,
+    lane: usize,
     shared: &'a Shared,
 }
 
@@ -61,26 +105,29 @@ impl Sender {
     pub fn connect(address: &Address, options: &Options) -> Result<Self, TransportError> {
         let (outlet, frame_bytes) = Outlet::connect(address, options)?;
         let batch_bytes = options.batch_bytes.min(frame_bytes);
+        let direct_bytes = match options.linger.is_zero() {
+            true => 0,
+            false => outlet.direct_bytes(),
+        };
         let core = Core {
             outlet,
-            batch: Vec::with_capacity(batch_bytes + 8),
-            count: 0,
-            generation: 0,
+            lanes: vec![Lane::new(0)],
             next: 0,
             lost: 0,
             batch_bytes,
             message_bytes_max: frame_bytes - HEADER_BYTES - 4,
-            at_once: options.linger.is_zero(),
+            direct_bytes,
             failure: None,
-            ends: false,
+            beat: Arc::default(),
         };
         let shared = Arc::new(Shared {
+            beat: Arc::clone(&core.beat),
             core: Mutex::new(core),
-            work: Condvar::new(),
-            sleeps: AtomicBool::new(false),
             linger: options.linger,
+            sleeps: AtomicBool::new(false),
+            ends: AtomicBool::new(false),
+            lingerer: OnceLock::new(),
         });
-        shared.lock().begin();
         let thread = match options.linger.is_zero() {
             true => None,
             false => Some(start_linger(&shared)?),
@@ -100,8 +147,25 @@ impl Sender {
     pub fn batch(&self) -> Batch<'_> {
         Batch {
             core: self.shared.lock(),
+            lane: 0,
             shared: &self.shared,
         }
+    }
+
+    /// As [`Sender::batch`], for messages of a stream of the connection. Messages of one stream arrive in order, and one
+    /// stream's say nothing about another's: over `quic://` a packet that is lost holds up only the streams that had a
+    /// part in it. The first use of a stream costs `batch_bytes` of memory, and over QUIC a round trip.
+    ///
+    /// # Errors
+    /// When the stream cannot be opened, or is above [`STREAMS_MAX`](crate::limits::STREAMS_MAX).
+    pub fn batch_on(&self, stream: u16) -> Result<Batch<'_>, TransportError> {
+        let mut core = self.shared.lock();
+        let lane = core.lane_of(stream)?;
+        Ok(Batch {
+            core,
+            lane,
+            shared: &self.shared,
+        })
     }
 
     /// Sends what has been collected, and waits until the system has taken it.
@@ -119,14 +183,17 @@ impl Sender {
 }
 
 fn start_linger(shared: &Arc<Shared>) -> Result<JoinHandle<()>, TransportError> {
-    let shared = Arc::clone(shared);
-    std::thread::Builder::new()
+    let theirs = Arc::clone(shared);
+    let thread = std::thread::Builder::new()
         .name("logdrive-linger".to_owned())
-        .spawn(move || shared.linger())
+        .spawn(move || theirs.linger())
         .map_err(|cause| TransportError::System {
             doing: "start a thread",
             cause,
-        })
+        })?;
+    // It is the first; nobody has the sender yet.
+    let _ = shared.lingerer.set(thread.thread().clone());
+    Ok(thread)
 }
 
 impl Shared {
@@ -137,59 +204,116 @@ impl Shared {
 
     /// Sends batches that have waited for one period. Looks twice in the time that a message may wait.
     fn linger(&self) {
-        let mut core = self.lock();
-        let mut seen = core.generation;
-        while !core.ends {
-            if !core.waits() {
-                // Relaxed: read and written under the lock, but for the look that decides about a wake.
-                self.sleeps.store(true, Ordering::Relaxed);
-                core = self.work.wait(core).unwrap_or_else(PoisonError::into_inner);
-                self.sleeps.store(false, Ordering::Relaxed);
-                seen = core.generation;
+        let mut beat = None;
+        while !self.ends.load(Ordering::Relaxed) {
+            let now = Some(self.beat.load(Ordering::Relaxed));
+            if now == beat {
+                let mut core = self.lock();
+                if core.waits() {
+                    // The failure is kept for the next call.
+                    let sent = core.flush_late();
+                    core.failure = core.failure.take().or(sent.err());
+                } else {
+                    self.sleeps.store(true, Ordering::Relaxed);
+                    drop(core);
+                    std::thread::park();
+                    core = self.lock();
+                }
+                core.see();
             }
-            let (next, _) = self
-                .work
-                .wait_timeout_while(core, self.linger / 2, |core| !core.ends)
-                .unwrap_or_else(PoisonError::into_inner);
-            core = next;
-            if core.waits() && core.generation == seen {
-                // The failure is kept for the next call.
-                let sent = core.flush();
-                core.failure = core.failure.take().or(sent.err());
-            }
-            seen = core.generation;
+            beat = now;
+            std::thread::park_timeout(self.linger / 2);
+        }
+    }
+
+    fn wake(&self) {
+        if let Some(thread) = self.lingerer.get() {
+            thread.unpark();
         }
     }
 }
 
-impl Core {
+impl Lane {
+    fn new(stream: u16) -> Self {
+        Self {
+            stream,
+            batch: vec![0; HEADER_BYTES],
+            count: 0,
+            generation: 1,
+            seen: 0,
+        }
+    }
+
     fn begin(&mut self) {
         self.batch.clear();
         self.batch.resize(HEADER_BYTES, 0);
         self.count = 0;
         self.generation = self.generation.wrapping_add(1);
     }
+}
+
+impl Core {
+    fn lane_of(&mut self, stream: u16) -> Result<usize, TransportError> {
+        if let Some(found) = self.lanes.iter().position(|lane| lane.stream == stream) {
+            return Ok(found);
+        }
+        if usize::from(stream) >= STREAMS_MAX {
+            return Err(TransportError::Option {
+                option: "stream",
+                found: stream.to_string(),
+                allowed: "0 to 255",
+            });
+        }
+        self.outlet.open(stream)?;
+        self.lanes.push(Lane::new(stream));
+        Ok(self.lanes.len() - 1)
+    }
 
     /// Whether messages wait for others.
     fn waits(&self) -> bool {
-        self.count > 0 || self.outlet.waits()
+        self.lanes.iter().any(|lane| lane.count > 0) || self.outlet.waits()
+    }
+
+    /// Notes which batches there are, so that the next look finds those that are still there.
+    fn see(&mut self) {
+        for lane in &mut self.lanes {
+            lane.seen = lane.generation;
+        }
+    }
+
+    /// Sends what has been there at the last look.
+    fn flush_late(&mut self) -> Result<(), TransportError> {
+        let mut late = false;
+        for index in 0..self.lanes.len() {
+            let is_late = self
+                .lanes
+                .get(index)
+                .is_some_and(|lane| lane.seen == lane.generation);
+            if is_late {
+                self.close_batch(index)?;
+                late = true;
+            }
+        }
+        if late { self.outlet.flush() } else { Ok(()) }
     }
 
     #[inline]
-    fn push(&mut self, message: &[u8]) -> Result<(), TransportError> {
-        let room = self.batch_bytes.saturating_sub(self.batch.len());
-        if message.len() + 4 <= room && !self.at_once && self.failure.is_none() {
-            self.batch
-                .extend_from_slice(&(message.len() as u32).to_le_bytes());
-            self.batch.extend_from_slice(message);
-            self.count += 1;
-            return Ok(());
+    fn push(&mut self, index: usize, message: &[u8]) -> Result<(), TransportError> {
+        if let Some(lane) = self.lanes.get_mut(index) {
+            let room = self.batch_bytes.saturating_sub(lane.batch.len());
+            if message.len() + 4 <= room && message.len() < self.direct_bytes && self.failure.is_none() {
+                lane.batch
+                    .extend_from_slice(&(message.len() as u32).to_le_bytes());
+                lane.batch.extend_from_slice(message);
+                lane.count += 1;
+                return Ok(());
+            }
         }
-        self.push_slow(message)
+        self.push_slow(index, message)
     }
 
     #[cold]
-    fn push_slow(&mut self, message: &[u8]) -> Result<(), TransportError> {
+    fn push_slow(&mut self, index: usize, message: &[u8]) -> Result<(), TransportError> {
         if let Some(failure) = self.failure.take() {
             return Err(failure);
         }
@@ -199,51 +323,70 @@ impl Core {
                 bytes_max: self.message_bytes_max,
             });
         }
-        self.close_batch()?;
-        if !self.at_once && message.len() + 4 + HEADER_BYTES <= self.batch_bytes {
-            return self.push(message);
+        self.close_batch(index)?;
+        let Some(lane) = self.lanes.get_mut(index) else {
+            return Ok(());
+        };
+        if message.len() < self.direct_bytes && message.len() + 4 + HEADER_BYTES <= self.batch_bytes {
+            lane.batch.reserve_exact(self.batch_bytes + 8 - HEADER_BYTES);
+            return self.push(index, message);
         }
-        self.send_alone(message)
+        let stream = lane.stream;
+        self.send_alone(stream, message)
     }
 
     /// Without a copy.
-    fn send_alone(&mut self, message: &[u8]) -> Result<(), TransportError> {
+    fn send_alone(&mut self, stream: u16, message: &[u8]) -> Result<(), TransportError> {
         let length = (message.len() as u32).to_le_bytes();
         let mut header = Header::new(Kind::Batch, self.next);
         header.count = 1;
+        header.stream = stream;
         let mut head = [0; HEADER_BYTES + 4];
         let sealed = header.seal(&[&length, message], self.outlet.is_checked());
         head[..HEADER_BYTES].copy_from_slice(&sealed);
         head[HEADER_BYTES..].copy_from_slice(&length);
         self.next += 1;
-        let sent = self.outlet.send_alone(&head, message, self.next);
+        let sent = self.outlet.send_alone(stream, &head, message, self.next);
         self.lost += u64::from(sent.is_err());
         sent
     }
 
     /// Gives the batch to the outlet, which may wait for more.
-    fn close_batch(&mut self) -> Result<(), TransportError> {
-        if self.count == 0 {
+    fn close_batch(&mut self, index: usize) -> Result<(), TransportError> {
+        let Some(lane) = self.lanes.get_mut(index).filter(|lane| lane.count > 0) else {
             return Ok(());
-        }
+        };
         let mut header = Header::new(Kind::Batch, self.next);
-        header.count = self.count;
-        let payload = self.batch.get(HEADER_BYTES..).unwrap_or(&[]);
+        header.count = lane.count;
+        header.stream = lane.stream;
+        let payload = lane.batch.get(HEADER_BYTES..).unwrap_or(&[]);
         let head = header.seal(&[payload], self.outlet.is_checked());
-        if let Some(place) = self.batch.first_chunk_mut::<HEADER_BYTES>() {
+        if let Some(place) = lane.batch.first_chunk_mut::<HEADER_BYTES>() {
             *place = head;
         }
-        self.next += u64::from(self.count);
-        let sent = self.outlet.send(&mut self.batch, self.next);
+        self.next += u64::from(lane.count);
+        let sent = self.outlet.send(lane.stream, &mut lane.batch, self.next);
         if sent.is_err() {
-            self.lost += u64::from(self.count);
+            self.lost += u64::from(lane.count);
         }
-        self.begin();
+        lane.begin();
+        if self.lanes.len() == 1 {
+            // Only written under the lock.
+            self.beat.store(
+                self.beat.load(Ordering::Relaxed).wrapping_add(1),
+                Ordering::Relaxed,
+            );
+        }
         sent
     }
 
     fn flush(&mut self) -> Result<(), TransportError> {
-        self.close_batch()?;
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
+        for index in 0..self.lanes.len() {
+            self.close_batch(index)?;
+        }
         self.outlet.flush()
     }
 }
@@ -255,15 +398,17 @@ impl Batch<'_> {
     /// As [`Sender::send`].
     #[inline]
     pub fn push(&mut self, message: &[u8]) -> Result<(), TransportError> {
-        self.core.push(message)
+        let lane = self.lane;
+        self.core.push(lane, message)
     }
 }
 
 impl Drop for Batch<'_> {
     fn drop(&mut self) {
-        // Relaxed: see `linger`; we have the lock.
-        if self.core.waits() && self.shared.sleeps.load(Ordering::Relaxed) {
-            self.shared.work.notify_one();
+        let sleeps = &self.shared.sleeps;
+        if sleeps.load(Ordering::Relaxed) && self.core.waits() {
+            sleeps.store(false, Ordering::Relaxed);
+            self.shared.wake();
         }
     }
 }
@@ -275,9 +420,9 @@ impl Drop for Sender {
         let _ = core.flush();
         let next = core.next;
         core.outlet.part(next);
-        core.ends = true;
         drop(core);
-        self.shared.work.notify_all();
+        self.shared.ends.store(true, Ordering::Relaxed);
+        self.shared.wake();
         if let Some(thread) = self.thread.take() {
             // It does not panic; if it did, it has said so itself.
             let _ = thread.join();

@@ -101,11 +101,11 @@ impl Accepted {
                 (held, got, READ_BYTES)
             };
             let length = match got {
-                Ok(0) => return Err(Reason::Done),
+                Ok(0) => return Err(Reason::Lost),
                 Ok(length) => length,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err(Reason::Forbidden),
-                Err(_) => return Err(Reason::Done),
+                Err(_) => return Err(Reason::Lost),
             };
             self.heard = now;
             shared.bytes.fetch_add(length as u64, Ordering::Relaxed);
@@ -193,20 +193,34 @@ impl Accepted {
             match self.link.try_send(&[IoSlice::new(rest)]) {
                 Ok(sent) => self.out_start += sent,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-                Err(_) => return Err(Reason::Done),
+                Err(_) => return Err(self.gone()),
             }
         }
         self.out_start = 0;
-        if self.out.capacity() > MOVED_BYTES_MAX * 4 {
+        self.out.clear();
+        let is_scarce = shared.pending_bytes.load(Ordering::Relaxed) > shared.options.pending_bytes_max / 2;
+        if is_scarce && self.out.capacity() > MOVED_BYTES_MAX {
             self.out = Vec::new();
-        } else {
-            self.out.clear();
         }
         self.settle(shared)?;
         match self.link.flush() {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
-            Err(_) => Err(Reason::Done),
+            Err(_) => Err(self.gone()),
+        }
+    }
+
+    /// Why it ends when nothing can be sent any more: somebody who has said goodbye waits for no answer.
+    fn gone(&self) -> Reason {
+        self.ends.unwrap_or(Reason::Lost)
+    }
+
+    /// Gives back the memory of a connection that has nothing to say at the moment.
+    pub(crate) fn rest(&mut self, shared: &Shared) {
+        if self.out.is_empty() && self.out.capacity() > 0 {
+            self.out = Vec::new();
+            // It gets smaller, which cannot be too much.
+            let _ = self.settle(shared);
         }
     }
 
@@ -224,9 +238,9 @@ impl Accepted {
             .pending_bytes
             .fetch_sub(self.counted_bytes, Ordering::Relaxed);
         self.counted_bytes = 0;
+        shared.leave(reason, !self.is_met);
         if self.is_met {
             shared.service.left(&self.server.peer, reason);
         }
-        shared.leave(reason, !self.is_met);
     }
 }

@@ -17,6 +17,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Which threads do what.
+///
+/// ```
+/// use logdrive_transport::Threads;
+/// // Handlers that block, for instance on a disk, hold nobody else up on a pool.
+/// let threads = Threads { pollers: 1, pool: 4 };
+/// assert_eq!(Threads::default(), Threads { pollers: 1, pool: 0 });
+/// # let _ = threads;
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Threads {
     /// Threads that wait for sockets; connections are handed out in turn. Default: 1.
@@ -32,7 +40,7 @@ impl Default for Threads {
     }
 }
 
-/// A server that runs. Stops when it is dropped.
+/// A server that runs, as [`serve`] starts it. Stops when it is dropped, as [`Listening::stop`] does.
 #[derive(Debug)]
 pub struct Listening {
     shared: Arc<Shared>,

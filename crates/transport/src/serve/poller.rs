@@ -11,6 +11,7 @@ use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -102,6 +103,8 @@ pub(crate) struct Poller {
     swept: Instant,
     /// Connections that may have more to read.
     unread: Vec<usize>,
+    /// Connections in the order in which they came, until a sweep finds that they have said hello.
+    strangers: VecDeque<u64>,
 }
 
 impl Poller {
@@ -133,6 +136,7 @@ impl Poller {
             shared,
             swept: Instant::now(),
             unread: Vec::new(),
+            strangers: VecDeque::new(),
         })
     }
 
@@ -240,10 +244,15 @@ impl Poller {
                     return;
                 }
             };
-            let Some(peer) = self.shared.admit(address, link.uid()) else {
+            let dressed = (door.dress)(link);
+            if self.shared.is_crowded() {
+                self.evict();
+            }
+            let uid = dressed.as_ref().ok().and_then(|link| link.uid());
+            let Some(peer) = self.shared.admit(address, uid) else {
                 continue;
             };
-            match (door.dress)(link) {
+            match dressed {
                 Ok(link) => {
                     let server = self.shared.session(peer, link.is_safe());
                     let accepted = Box::new(Accepted::new(link, server, now));
@@ -256,6 +265,18 @@ impl Poller {
                     }
                 }
                 Err(_) => self.shared.leave(Reason::Memory, true),
+            }
+        }
+    }
+
+    /// Ends the connection that has been here longest without a hello, so that a flood of them keeps nobody out.
+    fn evict(&mut self) {
+        while let Some(token) = self.strangers.pop_front() {
+            let Some(index) = self.index_of(token) else {
+                continue;
+            };
+            if self.accepted(index).is_some_and(|accepted| !accepted.is_met) {
+                return self.remove(index, Reason::Connections);
             }
         }
     }
@@ -282,6 +303,7 @@ impl Poller {
             self.free.push(index);
             return;
         }
+        self.strangers.push_back(token);
         if let Some(slot) = self.slots.get_mut(index) {
             slot.accepted = Some(accepted);
             slot.interest = interest;
@@ -355,7 +377,7 @@ impl Poller {
             return;
         };
         slot.generation = slot.generation.wrapping_add(1) & 0x7fff_ffff;
-        if reason != Reason::Done {
+        if !matches!(reason, Reason::Done | Reason::Lost) {
             accepted.part(reason, &self.shared);
         }
         if let Some(descriptor) = accepted.link.descriptor() {
@@ -393,6 +415,19 @@ impl Poller {
         for (index, reason) in late {
             self.remove(index, reason);
         }
+        for slot in &mut self.slots {
+            if let Some(accepted) = slot.accepted.as_deref_mut()
+                && now.saturating_duration_since(accepted.heard) >= SWEEP
+            {
+                accepted.rest(&self.shared);
+            }
+        }
+        let mut strangers = std::mem::take(&mut self.strangers);
+        strangers.retain(|token| {
+            let index = self.index_of(*token);
+            index.is_some_and(|index| self.accepted(index).is_some_and(|accepted| !accepted.is_met))
+        });
+        self.strangers = strangers;
     }
 
     /// Takes what has come already, sends what is left, and says goodbye.

@@ -2,7 +2,7 @@
 
 use super::poller::{Arrival, Hook};
 use crate::limits::REQUESTS_MAX;
-use crate::session::{Job, Peer, Service};
+use crate::session::{Answer, Job, Peer, Service};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -83,7 +83,7 @@ impl Pool {
             drop(queue);
             let mut reply = Vec::new();
             let job = work.job;
-            let result = service.request(&work.peer, job.stream, &job.body, &mut reply);
+            let result = service.request(&work.peer, job.stream, &job.body, &mut Answer::new(&mut reply));
             work.hook.send(Arrival::Response {
                 token: work.token,
                 stream: job.stream,

@@ -59,6 +59,13 @@ impl Shared {
         self.stops.load(Ordering::Relaxed)
     }
 
+    /// Whether [`Shared::admit`] would refuse.
+    pub(crate) fn is_crowded(&self) -> bool {
+        let most = self.options.connections_max as u64;
+        self.current.load(Ordering::Relaxed) >= most
+            || self.strangers.load(Ordering::Relaxed) >= strangers_max(most)
+    }
+
     /// A connection has come. `None`: there are too many, which has been counted.
     pub(crate) fn admit(&self, address: String, uid: Option<u32>) -> Option<Peer> {
         let id = self.accepted.fetch_add(1, Ordering::Relaxed);
@@ -66,7 +73,7 @@ impl Shared {
         let strangers = self.strangers.fetch_add(1, Ordering::Relaxed);
         let most = self.options.connections_max as u64;
         // A flood of those who never say hello leaves places to those who do.
-        if current >= most || strangers >= (most / 4).max(16) {
+        if current >= most || strangers >= strangers_max(most) {
             self.leave(Reason::Connections, true);
             return None;
         }
@@ -123,6 +130,11 @@ impl Shared {
             }),
         }
     }
+}
+
+/// Connections that may be without a hello at once.
+fn strangers_max(connections_max: u64) -> u64 {
+    (connections_max / 4).max(16)
 }
 
 impl std::fmt::Debug for Shared {

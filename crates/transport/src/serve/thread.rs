@@ -15,31 +15,38 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Serves a connection until it ends.
 pub(crate) fn serve(mut link: Box<dyn Link>, mut server: Server, shared: &Shared) {
     let mut is_met = false;
-    let reason = talk(link.as_mut(), &mut server, shared, &mut is_met);
-    if reason != Reason::Done {
+    let end = talk(link.as_mut(), &mut server, shared, &mut is_met);
+    let (Ok(reason) | Err(reason)) = end;
+    if end.is_err() {
         let mut out = Vec::new();
         server.part(reason, &mut out);
         // Whoever is gone needs no goodbye.
         let _ = link.send(&[IoSlice::new(&out)], LOOK);
     }
+    shared.leave(reason, !is_met);
     if is_met {
         shared.service.left(&server.peer, reason);
     }
-    shared.leave(reason, !is_met);
 }
 
-fn talk(link: &mut dyn Link, server: &mut Server, shared: &Shared, is_met: &mut bool) -> Reason {
+/// `Ok`: nothing is left to be said; `Err`: a goodbye is.
+fn talk(
+    link: &mut dyn Link,
+    server: &mut Server,
+    shared: &Shared,
+    is_met: &mut bool,
+) -> Result<Reason, Reason> {
     let mut input = vec![0; READ_BYTES];
     let (mut start, mut end) = (0, 0);
     let mut out = Vec::new();
     let mut heard = Instant::now();
     loop {
         if shared.stops() {
-            return Reason::Ending;
+            return Err(Reason::Ending);
         }
         let space = input.get_mut(end..).unwrap_or(&mut []);
         let length = match link.receive(space, LOOK) {
-            Ok(0) => return Reason::Done,
+            Ok(0) => return Ok(Reason::Lost),
             Ok(length) => length,
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                 let (limit, reason) = match is_met {
@@ -47,11 +54,11 @@ fn talk(link: &mut dyn Link, server: &mut Server, shared: &Shared, is_met: &mut 
                     false => (shared.options.handshake_timeout, Reason::Handshake),
                 };
                 if heard.elapsed() >= limit {
-                    return reason;
+                    return Err(reason);
                 }
                 continue;
             }
-            Err(_) => return Reason::Done,
+            Err(_) => return Ok(Reason::Lost),
         };
         heard = Instant::now();
         shared.bytes.fetch_add(length as u64, Ordering::Relaxed);
@@ -64,15 +71,11 @@ fn talk(link: &mut dyn Link, server: &mut Server, shared: &Shared, is_met: &mut 
             shared.met();
         }
         if let Err(reason) = send_all(link, &mut out, shared) {
-            return reason;
+            return Ok(fed.ends.unwrap_or(reason));
         }
         if let Some(reason) = fed.ends {
             // Its goodbye has been sent.
-            return if reason == Reason::Done {
-                reason
-            } else {
-                count_only(reason, shared)
-            };
+            return Ok(reason);
         }
         if start == end {
             (start, end) = (0, 0);
@@ -87,19 +90,13 @@ fn talk(link: &mut dyn Link, server: &mut Server, shared: &Shared, is_met: &mut 
     }
 }
 
-/// The goodbye is out already: only the reason is left to count.
-fn count_only(reason: Reason, shared: &Shared) -> Reason {
-    shared.count(reason);
-    Reason::Done
-}
-
 fn send_all(link: &mut dyn Link, out: &mut Vec<u8>, shared: &Shared) -> Result<(), Reason> {
     let mut sent = 0;
     while let Some(rest) = out.get(sent..).filter(|rest| !rest.is_empty()) {
         match link.send(&[IoSlice::new(rest)], shared.options.idle_timeout) {
             Ok(length) => sent += length,
             Err(error) if error.kind() == io::ErrorKind::TimedOut => return Err(Reason::Idle),
-            Err(_) => return Err(Reason::Done),
+            Err(_) => return Err(Reason::Lost),
         }
     }
     out.clear();

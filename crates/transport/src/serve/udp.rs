@@ -10,7 +10,7 @@ use crate::link::wait_for;
 use crate::options::Options;
 use crate::session::Server;
 use nix::sys::socket::{setsockopt, sockopt};
-use quinn_udp::{BATCH_SIZE, RecvMeta, UdpSocketState};
+use quinn_udp::{RecvMeta, UdpSocketState};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::io::{self, IoSliceMut};
@@ -21,6 +21,8 @@ use std::time::{Duration, Instant};
 
 /// Bytes that one receive may bring in one buffer.
 const BUFFER_BYTES: usize = 64 * 1024;
+/// Buffers of one receive: what they hold stays in the cache of a processor until it is looked at.
+const BUFFERS: usize = 8;
 /// How often the thread looks at deadlines.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -65,8 +67,8 @@ impl Socket {
     /// Runs until the server stops.
     pub(crate) fn run(self, shared: &Shared) {
         let mut known: HashMap<SocketAddr, Known> = HashMap::new();
-        let mut space = vec![0; BATCH_SIZE * BUFFER_BYTES];
-        let mut meta = [RecvMeta::default(); BATCH_SIZE];
+        let mut space = vec![0; BUFFERS * BUFFER_BYTES];
+        let mut meta = [RecvMeta::default(); BUFFERS];
         let mut out = Vec::new();
         let mut looked = Instant::now();
         let mut active = Instant::now();
@@ -204,8 +206,8 @@ fn stranger(
 }
 
 fn leave(one: Known, reason: Reason, shared: &Shared) {
+    shared.leave(reason, !one.is_met);
     if one.is_met {
         shared.service.left(&one.server.peer, reason);
     }
-    shared.leave(reason, !one.is_met);
 }

@@ -10,5 +10,5 @@ mod shipper;
 mod simulation;
 
 pub use intake::{Intake, Verdict};
-pub use server::{Fed, Job, Peer, Server, Service, compress};
+pub use server::{Answer, Fed, Job, Peer, Server, Service, compress};
 pub use shipper::{Full, Outgoing, Shipper, ShipperCounts};

@@ -57,7 +57,7 @@ pub trait Service: Send + Sync {
     ///
     /// # Errors
     /// What the one who asked is told instead.
-    fn request(&self, peer: &Peer, stream: u16, body: &[u8], reply: &mut Vec<u8>) -> Result<(), String> {
+    fn request(&self, peer: &Peer, stream: u16, body: &[u8], reply: &mut Answer<'_>) -> Result<(), String> {
         let _ = (peer, stream, body, reply);
         Err("nobody answers requests here".to_owned())
     }
@@ -82,6 +82,67 @@ pub trait Service: Send + Sync {
         let _ = (peer, reason);
     }
 }
+
+/// Where a service puts its reply: bytes that are appended, as to a `Vec<u8>` of its own.
+///
+/// ```
+/// use logdrive_transport::session::Answer;
+/// use std::io::Write;
+/// let mut bytes = b"what stands there already".to_vec();
+/// let mut reply = Answer::new(&mut bytes);
+/// reply.extend_from_slice(b"4");
+/// write!(reply, "{}", 2).unwrap();
+/// assert_eq!(reply.as_slice(), b"42");
+/// ```
+#[derive(Debug)]
+pub struct Answer<'a> {
+    out: &'a mut Vec<u8>,
+    start: usize,
+}
+
+impl<'a> Answer<'a> {
+    /// Appends behind what is there.
+    pub fn new(out: &'a mut Vec<u8>) -> Self {
+        let start = out.len();
+        Self { out, start }
+    }
+
+    /// Appends bytes. Allocates when there is no room.
+    #[inline]
+    pub fn extend_from_slice(&mut self, bytes: &[u8]) {
+        self.out.extend_from_slice(bytes);
+    }
+
+    /// The reply so far.
+    pub fn as_slice(&self) -> &[u8] {
+        self.out.get(self.start..).unwrap_or(&[])
+    }
+
+    /// Begins again.
+    pub fn clear(&mut self) {
+        self.out.truncate(self.start);
+    }
+}
+
+impl std::io::Write for Answer<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Extend<u8> for Answer<'_> {
+    fn extend<T: IntoIterator<Item = u8>>(&mut self, bytes: T) {
+        self.out.extend(bytes);
+    }
+}
+
+/// What is said instead of a reply that the peer does not accept.
+const TOO_LONG: &str = "the reply is longer than what is accepted";
 
 /// A request for a thread of a pool.
 #[derive(Debug)]
@@ -220,10 +281,10 @@ impl Server {
         let mut header = Header::new(Kind::Response, sequence);
         header.stream = stream;
         let payload = match result {
-            Ok(reply) if reply.len() <= REPLY_BYTES_MAX.min(self.peer_frame_bytes()) - HEADER_BYTES => reply,
+            Ok(reply) if reply.len() <= self.reply_bytes_max() => reply,
             Ok(_) => {
                 header.flags = FLAG_FAILED;
-                b"the reply is longer than what is accepted"
+                TOO_LONG.as_bytes()
             }
             Err(words) => {
                 header.flags = FLAG_FAILED;
@@ -231,6 +292,10 @@ impl Server {
             }
         };
         self.put(header, &[payload], out);
+    }
+
+    fn reply_bytes_max(&self) -> usize {
+        REPLY_BYTES_MAX.min(self.peer_frame_bytes()) - HEADER_BYTES
     }
 
     fn peer_frame_bytes(&self) -> usize {
@@ -317,16 +382,26 @@ impl Server {
         self.put(Header::new(Kind::Hello, 0), &[&self.hello.encode()], out);
     }
 
+    /// The reply is laid out where it is sent from, behind room for its header.
     fn answer(&mut self, header: Header, body: &[u8], service: &dyn Service, out: &mut Vec<u8>) {
-        let mut reply = std::mem::take(&mut self.scratch);
-        reply.clear();
-        let result = service.request(&self.peer, header.stream, body, &mut reply);
-        let result = match &result {
-            Ok(()) => Ok(reply.as_slice()),
-            Err(words) => Err(words.as_str()),
-        };
-        self.respond(header.stream, header.sequence, result, out);
-        self.scratch = reply;
+        let start = out.len();
+        out.extend_from_slice(&[0; HEADER_BYTES]);
+        let result = service.request(&self.peer, header.stream, body, &mut Answer::new(out));
+        let reply = out.get(start + HEADER_BYTES..).unwrap_or(&[]);
+        let is_short = reply.len() <= self.reply_bytes_max();
+        if let (Ok(()), true) = (&result, is_short) {
+            let mut response = Header::new(Kind::Response, header.sequence);
+            response.stream = header.stream;
+            let sealed = response.seal(&[reply], self.checked);
+            if let Some(place) = out.get_mut(start..).and_then(|frame| frame.first_chunk_mut()) {
+                *place = sealed;
+            }
+            return out.resize(out.len().next_multiple_of(self.alignment), 0);
+        }
+        out.truncate(start);
+        let words = result.err();
+        let words = words.as_deref().unwrap_or(TOO_LONG);
+        self.respond(header.stream, header.sequence, Err(words), out);
     }
 
     fn take_messages(&mut self, header: Header, payload: &[u8], service: &dyn Service) -> Result<(), Reason> {

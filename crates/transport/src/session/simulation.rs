@@ -355,6 +355,87 @@ fn each_record_arrives_once_in_order_whatever_the_wire_does() {
     }
 }
 
+/// Counts messages and gaps of a datagram connection.
+#[derive(Default)]
+struct Ear {
+    next: Mutex<u64>,
+    came: Mutex<u64>,
+    lost: Mutex<u64>,
+}
+
+impl Service for Ear {
+    fn message(&self, _: &Peer, _: u16, message: &[u8]) {
+        let number = u64::from_le_bytes(message.try_into().expect("eight bytes"));
+        let mut next = self.next.lock().expect("no panic");
+        assert!(number >= *next, "{number} came twice or late");
+        *next = number + 1;
+        *self.came.lock().expect("no panic") += 1;
+    }
+
+    fn gap(&self, _: &Peer, lost: u64) {
+        *self.lost.lock().expect("no panic") += lost;
+    }
+}
+
+/// Messages over a wire that loses, doubles, delays, reorders and changes datagrams: none comes twice or out of order, and
+/// those that came and those that were counted as lost are together all.
+#[test]
+fn each_message_over_datagrams_arrives_once_or_is_counted() {
+    let (mut came, mut lost) = (0, 0);
+    for seed in 1..=3_000 {
+        let mut world = World::new(seed);
+        world.weather.lossy = true;
+        world.connect();
+        world.there = Wire::default();
+        let ear = Ear::default();
+        let mut server = world.server.take().expect("connected").lossy();
+        let mut out = Vec::new();
+        let mut greeting = Vec::new();
+        let client = Hello::new(Role::Client);
+        crate::frame::Header::new(crate::frame::Kind::Hello, 0).put(&[&client.encode()], true, &mut greeting);
+        server.feed(&greeting, &ear, &mut out, None);
+        let mut number = 0_u64;
+        while number < 200 {
+            let count = 1 + world.random.below(9);
+            let payload: Vec<u8> = (number..number + count)
+                .flat_map(|number| [&8_u32.to_le_bytes()[..], &number.to_le_bytes()].concat())
+                .collect();
+            let mut header = crate::frame::Header::new(crate::frame::Kind::Batch, number);
+            header.count = count as u32;
+            let mut bytes = Vec::new();
+            header.put(&[&payload], true, &mut bytes);
+            world
+                .there
+                .send(&bytes, world.now, world.weather, &mut world.random);
+            number += count;
+            world.now += world.random.below(100_000_000);
+            while let Some(packet) = world.there.take(world.now) {
+                server.feed(&packet, &ear, &mut out, None);
+            }
+        }
+        while let Some(packet) = world.there.take(u64::MAX) {
+            server.feed(&packet, &ear, &mut out, None);
+        }
+        let mut goodbye = Vec::new();
+        let words = crate::hello::encode_goodbye(Reason::Done, "");
+        crate::frame::Header::new(crate::frame::Kind::Goodbye, number).put(&[&words], true, &mut goodbye);
+        assert_eq!(
+            server.feed(&goodbye, &ear, &mut out, None).ends,
+            Some(Reason::Done)
+        );
+        let sums = (
+            *ear.came.lock().expect("no panic"),
+            *ear.lost.lock().expect("no panic"),
+        );
+        assert_eq!(sums.0 + sums.1, number, "seed {seed}: {:?}", world.weather);
+        (came, lost) = (came + sums.0, lost + sums.1);
+    }
+    assert!(
+        came > 100_000 && lost > 10_000,
+        "{came} came and {lost} were lost"
+    );
+}
+
 #[test]
 fn a_bomb_is_refused_before_it_takes_memory() {
     let bomb = super::server::compress(&vec![0; 4 << 20], 1).expect("it is shorter");

@@ -1,0 +1,222 @@
+//! Logdrive's own transports, through their public interface.
+
+use super::plan::{Mouth, Plan, Source, Walk, stamp, template};
+use logdrive_transport::frame::{FrameError, Messages};
+use logdrive_transport::hello::Reason;
+use logdrive_transport::session::{Answer, Peer, Service};
+use logdrive_transport::{
+    Address, Client, Options, Sender, Threads, TlsFiles, TransportError, make_certificates, serve as listen,
+};
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Where the certificates lie.
+const KEYS: &str = "keys";
+
+fn failed(error: TransportError) -> io::Error {
+    io::Error::other(error)
+}
+
+/// Makes certificates for both ends.
+pub fn make_keys(plan: &Plan) -> io::Result<()> {
+    let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
+    make_certificates(&plan.directory.join(KEYS), &names).map_err(failed)?;
+    Ok(())
+}
+
+fn options(plan: &Plan, member: &str) -> Options {
+    let keys = plan.directory.join(KEYS);
+    let mut options = Options {
+        spin: Duration::from_micros(plan.spin_us),
+        linger: Duration::from_micros(plan.linger_us),
+        batch_bytes: plan.batch_bytes,
+        // The sender always lets the kernel cut (GSO); the parameter is about the receiver (GRO).
+        offload: plan.offload || member == "client",
+        ..Options::default()
+    };
+    if plan.subject == "logdrive-udp" && plan.batch_bytes < 65_000 {
+        options.datagram_bytes = plan.batch_bytes;
+    }
+    if keys.is_dir() {
+        options.tls = TlsFiles {
+            authorities: Some(keys.join("authority.pem")),
+            certificate: Some(keys.join(format!("{member}.pem"))),
+            key: Some(keys.join(format!("{member}.key"))),
+            ..TlsFiles::default()
+        };
+    }
+    options
+}
+
+fn address(plan: &Plan) -> String {
+    let scheme = plan.subject.strip_prefix("logdrive-").unwrap_or_default();
+    match scheme {
+        "shm" | "unix" => format!("{scheme}://{}", plan.directory.join("ours.sock").display()),
+        other => format!("{other}://127.0.0.1:0"),
+    }
+}
+
+/// Walks every message; says when all have come.
+struct Counter {
+    streams: Mutex<Vec<Walk>>,
+    came: AtomicU64,
+    lost: AtomicU64,
+    messages: u64,
+    reply: Vec<u8>,
+    echoes: bool,
+    is_lossy: bool,
+    done: SyncSender<()>,
+}
+
+impl Counter {
+    fn lock(&self) -> MutexGuard<'_, Vec<Walk>> {
+        // Numbers that are whole at any time.
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn count(&self, came: u64, lost: u64) {
+        // Relaxed: one thread feeds a connection; the channel orders the end.
+        let lost = self.lost.fetch_add(lost, Ordering::Relaxed) + lost;
+        let came = self.came.fetch_add(came, Ordering::Relaxed) + came;
+        if came + lost >= self.messages {
+            // Told once; a second time finds it full.
+            let _ = self.done.try_send(());
+        }
+    }
+}
+
+impl Service for Counter {
+    fn batch(&self, _: &Peer, stream: u16, mut messages: Messages<'_>) -> Result<(), FrameError> {
+        let mut streams = self.lock();
+        let Some(walk) = streams.get_mut(usize::from(stream)) else {
+            return Ok(());
+        };
+        let mut came = 0;
+        while let Some(message) = messages.next_message()? {
+            walk.take(message);
+            came += 1;
+        }
+        drop(streams);
+        self.count(came, 0);
+        Ok(())
+    }
+
+    fn gap(&self, _: &Peer, lost: u64) {
+        self.count(0, lost);
+    }
+
+    fn request(&self, _: &Peer, _: u16, body: &[u8], reply: &mut Answer<'_>) -> Result<(), String> {
+        reply.extend_from_slice(if self.echoes { body } else { &self.reply });
+        Ok(())
+    }
+
+    fn left(&self, _: &Peer, _: Reason) {
+        // Over datagrams the last ones may have been lost; nobody waits for them then.
+        if self.is_lossy && self.messages > 0 && self.came.load(Ordering::Relaxed) > 0 {
+            let _ = self.done.try_send(());
+        }
+    }
+}
+
+/// The receiving end.
+pub fn serve(plan: &Plan, mouth: &Mouth) -> io::Result<()> {
+    let (done, told) = sync_channel(1);
+    let counter = Arc::new(Counter {
+        streams: Mutex::new(vec![Walk::new(plan); plan.streams.max(1) as usize]),
+        came: AtomicU64::new(0),
+        lost: AtomicU64::new(0),
+        messages: plan.messages,
+        reply: template(plan.reply_bytes),
+        echoes: plan.reply_bytes == plan.message_bytes,
+        is_lossy: plan.subject == "logdrive-udp",
+        done,
+    });
+    let at: Address = address(plan).parse().map_err(failed)?;
+    let server = listen(
+        &[at],
+        &options(plan, "server"),
+        Threads::default(),
+        counter.clone(),
+    )
+    .map_err(failed)?;
+    let bound = server.addresses().first().map(Address::to_string);
+    mouth.ready(&bound.unwrap_or_default())?;
+    if plan.messages > 0 {
+        told.recv().map_err(io::Error::other)?;
+        let came = counter.came.load(Ordering::Relaxed);
+        let late_us = counter.lock().first().map_or([0.0; 2], Walk::late_us);
+        mouth.done_late(plan.messages - came.min(plan.messages), late_us)?;
+    }
+    mouth.wait_for_end();
+    server.stop();
+    let streams = counter.lock();
+    match streams.iter().any(Walk::is_wrong) {
+        true => Err(io::Error::other("a message was not as it was sent")),
+        false => Ok(()),
+    }
+}
+
+/// Sends all messages, through one lock for many.
+pub fn send(plan: &Plan, address: &str) -> io::Result<()> {
+    const LOCKED: u64 = 1_000;
+    let address: Address = address.parse().map_err(failed)?;
+    let sender = Sender::connect(&address, &options(plan, "client")).map_err(failed)?;
+    let mut message = template(plan.message_bytes);
+    let streams = plan.streams.max(1);
+    let mut source = Source::new(plan);
+    let mut number = 0;
+    while number < plan.messages {
+        if streams == 1 {
+            let mut batch = sender.batch();
+            let locked = if plan.pace_us > 0 { 1 } else { LOCKED };
+            let end = (number + locked).min(plan.messages);
+            while number < end {
+                batch.push(source.next_message()).map_err(failed)?;
+                number += 1;
+            }
+        } else {
+            stamp(&mut message, number / streams);
+            let stream = (number % streams) as u16;
+            sender
+                .batch_on(stream)
+                .and_then(|mut batch| batch.push(&message))
+                .map_err(failed)?;
+            number += 1;
+        }
+    }
+    sender.flush().map_err(failed)
+}
+
+/// Keeps so many requests under way until all are answered.
+pub fn echo(plan: &Plan, address: &str) -> io::Result<()> {
+    let address: Address = address.parse().map_err(failed)?;
+    let mut client = Client::connect(&address, &options(plan, "client")).map_err(failed)?;
+    let mut message = template(plan.message_bytes);
+    if plan.concurrency <= 1 {
+        for number in 0..plan.requests {
+            stamp(&mut message, number);
+            let reply = client.call(&message).map_err(failed)?;
+            if reply.len() != plan.reply_bytes {
+                return Err(io::Error::other("a reply has another length"));
+            }
+        }
+        return Ok(());
+    }
+    let (mut asked, mut answered) = (0, 0);
+    while answered < plan.requests {
+        while asked < plan.requests && asked - answered < plan.concurrency {
+            stamp(&mut message, asked);
+            client.submit(&message).map_err(failed)?;
+            asked += 1;
+        }
+        let reply = client.complete().map_err(failed)?;
+        if reply.result.map(<[u8]>::len) != Ok(plan.reply_bytes) {
+            return Err(io::Error::other("a reply has another length"));
+        }
+        answered += 1;
+    }
+    Ok(())
+}

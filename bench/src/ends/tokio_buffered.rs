@@ -1,0 +1,81 @@
+//! tokio: a `BufWriter` of the batch's size on one end, and reads into a buffer of 64 KiB on the other.
+
+use super::plan::{Mouth, Plan, Source, Walk};
+use super::sockets::size_buffers;
+use std::io;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufWriter};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::runtime::{Builder, Runtime};
+
+const READ_BYTES: usize = 64 * 1024;
+
+fn runtime() -> io::Result<Runtime> {
+    Builder::new_current_thread().enable_all().build()
+}
+
+/// The receiving end.
+pub fn serve(plan: &Plan, mouth: &Mouth) -> io::Result<()> {
+    runtime()?.block_on(async {
+        if plan.subject == "tokio-bufwriter-unix" {
+            let path = plan.directory.join("tokio.sock");
+            let listener = UnixListener::bind(&path)?;
+            mouth.ready(&path.display().to_string())?;
+            let socket = listener.accept().await?.0;
+            size_buffers(&socket)?;
+            return receive(plan, mouth, socket).await;
+        }
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        mouth.ready(&listener.local_addr()?.to_string())?;
+        let socket = listener.accept().await?.0;
+        size_buffers(&socket)?;
+        receive(plan, mouth, socket).await
+    })?;
+    mouth.wait_for_end();
+    Ok(())
+}
+
+async fn receive(plan: &Plan, mouth: &Mouth, mut socket: impl AsyncRead + Unpin) -> io::Result<()> {
+    let mut walk = Walk::new(plan);
+    let mut buffer = vec![0; READ_BYTES];
+    let mut held = 0;
+    while walk.next < plan.messages {
+        let got = socket.read(&mut buffer[held..]).await?;
+        if got == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        held += got;
+        let whole = held - held % plan.message_bytes;
+        for message in buffer[..whole].chunks_exact(plan.message_bytes) {
+            walk.take(message);
+        }
+        buffer.copy_within(whole..held, 0);
+        held -= whole;
+    }
+    mouth.done(u64::from(walk.is_wrong()))
+}
+
+/// Sends all messages.
+pub fn send(plan: &Plan, address: &str) -> io::Result<()> {
+    runtime()?.block_on(async {
+        if plan.subject == "tokio-bufwriter-unix" {
+            let socket = UnixStream::connect(address).await?;
+            size_buffers(&socket)?;
+            return write(plan, socket).await;
+        }
+        let socket = TcpStream::connect(address).await?;
+        socket.set_nodelay(true)?;
+        size_buffers(&socket)?;
+        write(plan, socket).await
+    })
+}
+
+async fn write(plan: &Plan, socket: impl AsyncWrite + Unpin) -> io::Result<()> {
+    let mut out = BufWriter::with_capacity(plan.batch_bytes, socket);
+    let mut source = Source::new(plan);
+    for _ in 0..plan.messages {
+        out.write_all(source.next_message()).await?;
+    }
+    out.flush().await?;
+    // The receiver reads on until it has all.
+    out.shutdown().await
+}

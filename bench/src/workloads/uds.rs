@@ -1,0 +1,113 @@
+//! `uds`: messages of 10 KB between two processes of one machine, one way and as requests with responses.
+
+use crate::Result;
+use crate::ends::plan::Plan;
+use crate::ends::{self, RIVALS};
+use crate::harness::{Case, Job, Metric, Ratio, Samples, Scale, Workload, runs};
+
+const MESSAGE_BYTES: usize = 10_240;
+/// How long both ends of a case with `spin` look before they sleep.
+const SPIN_US: u64 = 50;
+
+const BARE: [&str; 4] = ["unix", "tcp", "sysv-mq", "posix-mq"];
+const CONCURRENCY: [u64; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
+
+const METRICS: &[Metric] = &[
+    Metric::new("oneway_msgs_per_s", "messages/s", 0),
+    Metric::new("echo_msgs_per_s", "round trips/s", 0),
+    Metric::new("echo_100k_s", "s", 3),
+];
+
+/// The workload.
+pub struct Uds;
+
+impl Workload for Uds {
+    fn name(&self) -> &'static str {
+        "uds"
+    }
+
+    fn title(&self, scale: Scale) -> String {
+        format!(
+            "messages of 10 KB between two processes, {} round trips",
+            scale.pick(100_000, 2_000)
+        )
+    }
+
+    fn metrics(&self) -> &'static [Metric] {
+        METRICS
+    }
+
+    fn ratio(&self) -> Option<Ratio> {
+        Some(Ratio {
+            metric: "oneway_msgs_per_s",
+            floor: "unix",
+        })
+    }
+
+    fn cases(&self, scale: Scale) -> Vec<Case> {
+        let case = |subject: &'static str, concurrency: u64, spin: bool| {
+            let fast = subject.starts_with("logdrive") || BARE.contains(&subject);
+            let messages = match concurrency {
+                1 => scale.pick(if fast { 500_000 } else { 100_000 }, 5_000),
+                _ => 0,
+            };
+            Case::new(subject)
+                .param("concurrency", concurrency)
+                .param("spin", spin)
+                .setting("messages", messages)
+                .setting("requests", scale.pick(100_000, 2_000))
+        };
+        let mut cases: Vec<Case> = BARE.iter().map(|subject| case(subject, 1, false)).collect();
+        let local = RIVALS
+            .iter()
+            .filter(|name| **name != "s2n-quic" && ends::is_there(name));
+        cases.extend(local.map(|subject| case(subject, 1, false)));
+        cases.extend([true, false].map(|spin| case("logdrive-shm", 1, spin)));
+        cases.push(case("logdrive-unix", 1, true));
+        let wanted = scale.pick(&CONCURRENCY[..], &[1, 16]);
+        cases.extend(
+            wanted
+                .iter()
+                .map(|concurrency| case("logdrive-unix", *concurrency, false)),
+        );
+        cases
+    }
+
+    fn prepare(&self, _: Scale, _: &mut Vec<Case>, _: &dyn Fn(&Case) -> Result<Samples>) -> Result<()> {
+        ends::say_what_is_missing(&["zeromq", "nng", "tonic"]);
+        Ok(())
+    }
+
+    fn measure(&self, job: &Job) -> Result<Samples> {
+        let spin_us = if job.is_set("spin") { SPIN_US } else { 0 };
+        let plan = Plan {
+            subject: job.subject.clone(),
+            directory: runs::scratch_dir()?.join(format!("ends-{}", std::process::id())),
+            message_bytes: MESSAGE_BYTES,
+            reply_bytes: MESSAGE_BYTES,
+            messages: job.number("messages"),
+            requests: 0,
+            concurrency: job.number("concurrency"),
+            streams: 1,
+            spin_us,
+            batch_bytes: 64 * 1024,
+            linger_us: 200,
+            pace_us: 0,
+            offload: true,
+        };
+        let mut samples = Samples::default();
+        if plan.messages > 0 {
+            let one_way = ends::measure(&plan)?;
+            samples = samples.with("oneway_msgs_per_s", plan.messages as f64 / one_way.one_way_s);
+        }
+        let requests = job.number("requests");
+        let echo = ends::measure(&Plan {
+            messages: 0,
+            requests,
+            ..plan
+        })?;
+        Ok(samples
+            .with("echo_msgs_per_s", requests as f64 / echo.echo_s)
+            .with("echo_100k_s", echo.echo_s * 100_000.0 / requests as f64))
+    }
+}

@@ -1,0 +1,228 @@
+//! One transport, measured: messages one way, then round trips.
+
+use super::args::TransportArgs;
+use crate::error::CliError;
+use logdrive_transport::frame::{FrameError, Messages};
+use logdrive_transport::session::{Answer, Peer, Service};
+use logdrive_transport::{Address, Client, Options, Sender, TransportError};
+use nix::sys::signal::Signal;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Messages that are pushed between two looks at the clock.
+const PUSHED: u64 = 1_000;
+/// How long a receiver may take for what is under way.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long nothing may come over UDP before the rest is taken for lost.
+const SILENCE: Duration = Duration::from_millis(500);
+/// A request for the number of messages; any other is answered with its own bytes.
+const COUNTS: &[u8] = b"logdrive bench: counts";
+
+/// What came out of it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Figures {
+    pub(crate) one_way_per_s: f64,
+    pub(crate) lost: u64,
+    pub(crate) echo_per_s: Option<f64>,
+    pub(crate) p50_us: Option<f64>,
+    pub(crate) p99_us: Option<f64>,
+    pub(crate) at_once_per_s: Option<f64>,
+}
+
+impl Figures {
+    pub(crate) fn json(&self, transport: &str, message_bytes: u64) -> serde_json::Value {
+        serde_json::json!({
+            "transport": transport,
+            "message_bytes": message_bytes,
+            "one_way_per_s": self.one_way_per_s,
+            "lost": self.lost,
+            "round_trips_per_s": self.echo_per_s,
+            "p50_us": self.p50_us,
+            "p99_us": self.p99_us,
+            "at_once_per_s": self.at_once_per_s,
+        })
+    }
+}
+
+/// Counts messages, and answers requests. Relaxed throughout: numbers that nothing else depends on.
+#[derive(Debug, Default)]
+pub(crate) struct Listener {
+    came: AtomicU64,
+    lost: AtomicU64,
+}
+
+impl Listener {
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        (
+            self.came.load(Ordering::Relaxed),
+            self.lost.load(Ordering::Relaxed),
+        )
+    }
+}
+
+impl Service for Listener {
+    fn batch(&self, _: &Peer, _: u16, mut messages: Messages<'_>) -> Result<(), FrameError> {
+        let mut count = 0;
+        while let Some(message) = messages.next_message()? {
+            // Each is looked at, so that no transport is measured that does not bring it.
+            count += u64::from(!message.is_empty());
+        }
+        self.came.fetch_add(count, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn gap(&self, _: &Peer, lost: u64) {
+        self.lost.fetch_add(lost, Ordering::Relaxed);
+    }
+
+    fn request(&self, _: &Peer, _: u16, body: &[u8], reply: &mut Answer<'_>) -> Result<(), String> {
+        if body == COUNTS {
+            let (came, lost) = self.counts();
+            reply.extend_from_slice(&came.to_le_bytes());
+            reply.extend_from_slice(&lost.to_le_bytes());
+        } else {
+            reply.extend_from_slice(body);
+        }
+        Ok(())
+    }
+}
+
+/// Whether a signal ends the receiving end.
+pub(crate) fn ends(signal: Signal) -> bool {
+    matches!(signal, Signal::SIGINT | Signal::SIGTERM)
+}
+
+/// How many messages the receiver has: it is here, or it is asked.
+enum Counter<'a> {
+    Here(&'a Listener),
+    There(Box<Client>),
+    Unknown,
+}
+
+impl Counter<'_> {
+    fn came(&mut self) -> Result<Option<u64>, TransportError> {
+        Ok(match self {
+            Self::Here(listener) => Some(listener.counts().0),
+            Self::There(client) => {
+                let reply = client.call(COUNTS)?;
+                reply.first_chunk::<8>().map(|bytes| u64::from_le_bytes(*bytes))
+            }
+            Self::Unknown => None,
+        })
+    }
+}
+
+/// Measures the transport of an address.
+pub(crate) fn over(
+    args: &TransportArgs,
+    address: &Address,
+    options: &Options,
+    here: Option<&Listener>,
+) -> Result<Figures, CliError> {
+    let answers = address.scheme() != "udp";
+    let mut counter = match here {
+        Some(listener) => Counter::Here(listener),
+        None if answers => Counter::There(Box::new(Client::connect(address, options)?)),
+        None => Counter::Unknown,
+    };
+    let mut figures = Figures::default();
+    one_way(args, address, options, &mut counter, &mut figures)?;
+    if answers {
+        let mut client = Client::connect(address, options)?;
+        let body = vec![7; args.message as usize];
+        one_by_one(args, &mut client, &body, &mut figures)?;
+        at_once(args, &mut client, &body, &mut figures)?;
+    }
+    Ok(figures)
+}
+
+fn one_way(
+    args: &TransportArgs,
+    address: &Address,
+    options: &Options,
+    counter: &mut Counter<'_>,
+    figures: &mut Figures,
+) -> Result<(), CliError> {
+    let before = counter.came()?.unwrap_or(0);
+    let sender = Sender::connect(address, options)?;
+    let mut message = vec![7; args.message as usize];
+    let start = Instant::now();
+    let mut sent = 0_u64;
+    while start.elapsed() < args.time {
+        let mut batch = sender.batch();
+        for _ in 0..PUSHED {
+            if let Some(place) = message.first_chunk_mut::<8>() {
+                *place = sent.to_le_bytes();
+            }
+            batch.push(&message)?;
+            sent += 1;
+        }
+    }
+    sender.flush()?;
+    let (mut came, mut changed) = (0, Instant::now());
+    let end = Instant::now() + PATIENCE;
+    let mut elapsed = start.elapsed();
+    while let Some(now) = counter.came()? {
+        let now = now.saturating_sub(before);
+        if now != came {
+            (came, changed, elapsed) = (now, Instant::now(), start.elapsed());
+        }
+        let is_silent = address.scheme() == "udp" && changed.elapsed() > SILENCE;
+        if came >= sent || is_silent || Instant::now() > end {
+            break;
+        }
+        std::thread::yield_now();
+    }
+    if matches!(counter, Counter::Unknown) {
+        came = sent;
+    }
+    figures.lost = sent - came.min(sent);
+    figures.one_way_per_s = came as f64 / elapsed.as_secs_f64();
+    Ok(())
+}
+
+fn one_by_one(
+    args: &TransportArgs,
+    client: &mut Client,
+    body: &[u8],
+    figures: &mut Figures,
+) -> Result<(), CliError> {
+    let start = Instant::now();
+    let mut times_ns: Vec<u64> = Vec::new();
+    while start.elapsed() < args.time {
+        let asked = Instant::now();
+        client.call(body)?;
+        times_ns.push(u64::try_from(asked.elapsed().as_nanos()).unwrap_or(u64::MAX));
+    }
+    figures.echo_per_s = Some(times_ns.len() as f64 / start.elapsed().as_secs_f64());
+    times_ns.sort_unstable();
+    let at = |part: usize| {
+        let found = times_ns.get(times_ns.len() * part / 100);
+        found.map(|time_ns| *time_ns as f64 / 1e3)
+    };
+    (figures.p50_us, figures.p99_us) = (at(50), at(99));
+    Ok(())
+}
+
+fn at_once(
+    args: &TransportArgs,
+    client: &mut Client,
+    body: &[u8],
+    figures: &mut Figures,
+) -> Result<(), CliError> {
+    let start = Instant::now();
+    let mut answered = 0_u64;
+    while start.elapsed() < args.time {
+        while client.waiting() < args.concurrency.max(1) {
+            client.submit(body)?;
+        }
+        client.complete()?;
+        answered += 1;
+    }
+    while client.waiting() > 0 {
+        client.complete()?;
+        answered += 1;
+    }
+    figures.at_once_per_s = Some(answered as f64 / start.elapsed().as_secs_f64());
+    Ok(())
+}
