@@ -19,6 +19,7 @@ pub(crate) fn bench(args: &[String]) -> Outcome {
         return bench_ship(args.get(1..).unwrap_or_default());
     }
     crate::cpp::build_subjects(args)?;
+    crate::go::build_subjects(args)?;
     bench_program("logdrive-bench", args).run()
 }
 

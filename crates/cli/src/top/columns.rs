@@ -16,6 +16,8 @@ pub(super) struct Column {
     pub(super) rank: u8,
     /// Whether it takes what is left.
     pub(super) grows: bool,
+    /// Characters that it is given besides, where there are plenty: names are cut where there are not.
+    pub(super) more: usize,
 }
 
 impl Column {
@@ -26,6 +28,15 @@ impl Column {
             width,
             rank,
             grows: false,
+            more: 0,
+        }
+    }
+
+    /// The same, with up to so many characters more on a wide screen.
+    pub(super) const fn up_to(self, width: usize) -> Self {
+        Self {
+            more: width.saturating_sub(self.width),
+            ..self
         }
     }
 
@@ -60,6 +71,12 @@ pub(super) fn fit_columns(columns: &[Column], width: usize) -> Vec<usize> {
         if let Some(place) = widths.get_mut(at) {
             *place = column.width;
         }
+    }
+    for (column, width) in columns.iter().zip(&mut widths).filter(|(_, width)| **width > 0) {
+        // The other half is for the column that grows.
+        let more = column.more.min(left / 2);
+        *width += more;
+        left -= more;
     }
     let growing = columns.iter().position(|column| column.grows);
     if let Some(place) = growing
@@ -153,6 +170,17 @@ mod tests {
         assert_eq!(fit_columns(&COLUMNS, 15), [8, 0, 6, 0]);
         assert_eq!(fit_columns(&COLUMNS, 8), [8, 0, 0, 0]);
         assert_eq!(fit_columns(&COLUMNS, 3), [0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn a_name_gets_more_where_there_is_plenty() {
+        let columns = COLUMNS.map(|column| match column.title {
+            "APP" => column.up_to(20),
+            _ => column,
+        });
+        assert_eq!(fit_columns(&columns, 32), [8, 5, 6, 10]);
+        assert_eq!(fit_columns(&columns, 40), [12, 5, 6, 14]);
+        assert_eq!(fit_columns(&columns, 100), [20, 5, 6, 66]);
     }
 
     #[test]
