@@ -50,14 +50,14 @@ const ENTRIES: &[Entry] = &[
     Entry {
         name: "bench",
         usage: "bench NAME [--json] [--quick]",
-        about: "one workload against its rivals: glog, callsite, compile, uds, net, quic, hang, agent, run, recorder",
+        about: "one workload against its rivals: glog, callsite, compile, uds, net, ship, quic, fprintf, hang, agent, run, recorder",
         example: "cargo xtask bench glog --only logdrive,write",
         run: run::bench,
     },
     Entry {
         name: "crash",
-        usage: "crash [--agent] [--cycles N] [--seed S]",
-        about: "kill a logging program, or an agent and its programs, at random moments; count what is lost",
+        usage: "crash [--agent | --collector] [--cycles N] [--seed S]",
+        about: "kill a logging program, an agent, or collectors and their senders, at random moments; count what is lost",
         example: "cargo xtask crash --cycles 100",
         run: run::crash,
     },

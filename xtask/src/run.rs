@@ -15,19 +15,47 @@ pub(crate) fn demo(args: &[String]) -> Outcome {
 
 /// Runs one workload; without a name, the bench program lists what it has.
 pub(crate) fn bench(args: &[String]) -> Outcome {
+    if args.first().is_some_and(|name| name == "ship") {
+        return bench_ship(args.get(1..).unwrap_or_default());
+    }
     crate::cpp::build_subjects(args)?;
     crate::rivals::build(args)?;
     crate::go::build_subjects(args)?;
     bench_program("logdrive-bench", args).run()
 }
 
+/// What it costs to ship: needs the command itself, as the collector.
+fn bench_ship(args: &[String]) -> Outcome {
+    let root = crate::shell::root()?;
+    Call::cargo()
+        .words("build --quiet --release --package logdrive-cli --bin logdrive --example ship_speed")
+        .dir(&root)
+        .run()?;
+    let program = crate::suite::target_dir(&root)?.join("release/examples/ship_speed");
+    Call::new(&program).args(args).run()
+}
+
+/// Collectors, senders, shipping programs and connections that are killed or cut again and again, under load.
+fn crash_collector(cycles: u64) -> Outcome {
+    Call::cargo()
+        .words("test --release --package logdrive-cli --test collect --test ship --test cut -- --nocapture")
+        .env("LOGDRIVE_TEST_CYCLES", &cycles.to_string())
+        .dir(&crate::shell::root()?)
+        .run()
+}
+
 /// Kills and recovers a logging program many times; with `--agent`, programs and the agent that drains them.
 pub(crate) fn crash(args: &[String]) -> Outcome {
     let mut own = Args::new(args);
     let agent = own.switch("--agent");
+    let collector = own.switch("--collector");
     let cycles = own.number("--cycles")?.unwrap_or(CRASH_CYCLES);
     if cycles == 0 {
         return Err(Failure::usage("`--cycles` wants at least 1"));
+    }
+    if collector {
+        own.end()?;
+        return crash_collector(cycles);
     }
     let mut passed = vec!["--cycles".to_owned(), cycles.to_string()];
     if agent {

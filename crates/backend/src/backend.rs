@@ -14,6 +14,7 @@ use crate::marks::{Marks, Waited};
 use crate::options::{SinkOptions, Target, sinks_to_text};
 use crate::outlet::{Outlet, OutletParts};
 use crate::recover;
+use crate::ship::Shipping;
 use crate::source::Source;
 use crate::stats::Stats;
 use crate::writer::{Message, Output, Writer};
@@ -244,6 +245,27 @@ impl Backend {
         self.flush() && self.marks.lost() == lost_before
     }
 
+    /// How the sinks that send to collectors stand, by their numbers.
+    #[cfg(feature = "ship")]
+    pub fn shipping(&self) -> Vec<(usize, crate::ship::ForwardState)> {
+        let watched = self.marks.watched().into_iter();
+        watched.map(|(sink, watch)| (sink, watch.state())).collect()
+    }
+
+    /// As [`Backend::flush`], then waits until collectors keep all of it (C3), at most so long in all. `false`: something is
+    /// still on its way, in memory or in a spool.
+    #[cfg(feature = "ship")]
+    pub fn deliver(&self, patience: Duration) -> bool {
+        let end = std::time::Instant::now() + patience;
+        let is_flushed = self.flush();
+        let mut watched = self.marks.watched().into_iter();
+        is_flushed
+            && watched.all(|(_, watch)| {
+                let left = end.saturating_duration_since(std::time::Instant::now());
+                watch.wait_acknowledged(watch.next_number(), left)
+            })
+    }
+
     /// Opens all files anew, as after a rotation from outside.
     pub fn reopen(&self) {
         self.send_all(|| Message::Reopen);
@@ -342,6 +364,7 @@ pub(crate) fn open(
         Target::Stdout => Output::Console(Console::stdout()),
         Target::Stderr => Output::Console(Console::stderr()),
         Target::Memory(memory) => Output::Memory(memory.clone()),
+        Target::Ship(options) => Output::Unsent(options.clone()),
         Target::Discard => Output::Discard,
     })
 }
@@ -365,6 +388,13 @@ pub(crate) fn start_sink(
     if let Output::Console(console) = &output {
         layout.color = console.colour_wanted();
     }
+    let output = match output {
+        Output::Unsent(ship) => {
+            let started = Shipping::start(&ship, &layout, process, index, marks);
+            started.map(|shipping| Output::Ship(Box::new(shipping)))?
+        }
+        output => output,
+    };
     let outlet = Outlet::new(OutletParts {
         index,
         is_file: matches!(output, Output::File(_)),

@@ -44,6 +44,16 @@ pub enum BackendError {
         /// The most.
         limit: usize,
     },
+    /// A collector, or the spool for it, cannot be used.
+    #[cfg(feature = "ship")]
+    #[error(transparent)]
+    Ship(#[from] logdrive_transport::TransportError),
+    /// The system gives no random bytes.
+    #[error("no number can be had for what is sent: {cause}")]
+    Random {
+        /// What the system said.
+        cause: io::Error,
+    },
     /// A session that has no file to be recovered into.
     #[error("the session logged to no file: name one to recover it into, or remove the session")]
     NoFile,

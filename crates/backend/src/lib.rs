@@ -30,6 +30,11 @@ mod ration;
 mod reader;
 mod recover;
 mod run;
+#[cfg(feature = "ship")]
+pub mod ship;
+#[cfg(not(feature = "ship"))]
+#[path = "ship_off.rs"]
+pub mod ship;
 mod sidecar;
 mod source;
 mod stats;

@@ -92,3 +92,19 @@ pub const DUMP_PAUSE: Duration = Duration::from_secs(10);
 
 /// Answers to dumps that wait for whoever asked: as many as an agent has sessions by default.
 pub const DUMP_ANSWERS_MAX: usize = 1024;
+
+/// How often a sink that sends looks at what is acknowledged: at first, and while nothing moves.
+pub const SHIP_LOOK_MS: (u64, u64) = (1, 50);
+
+/// The same while it is closed.
+pub const CLOSING_LOOK_MS: u64 = 2;
+
+/// Bytes of one batch that is sent to a collector: a quarter of what a frame may have, so that acknowledgements come while
+/// others are on their way.
+pub const SHIP_BATCH_BYTES: usize = 256 * 1024;
+
+/// Bytes that wait to be sent: as many as all output buffers of a sink may have, so that the buffers are the bound.
+pub const SHIP_QUEUE_BYTES: usize = 18 << 20;
+
+/// Addresses of a collector.
+pub const SHIP_ADDRESSES_MAX: usize = 16;

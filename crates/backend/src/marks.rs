@@ -1,6 +1,8 @@
 //! What drain, I/O threads and callers of `flush` tell each other: how far each sink is, notices, and the end.
 
 use crate::limits::{DUMP_ANSWERS_MAX, NOTICE_BYTES_MAX, NOTICES_MAX};
+#[cfg(feature = "ship")]
+use crate::ship::ShipWatch;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -29,6 +31,9 @@ struct State {
     notices: VecDeque<String>,
     requested: u64,
     abandoned: bool,
+    /// How the sinks that send stand.
+    #[cfg(feature = "ship")]
+    watched: Vec<(usize, ShipWatch)>,
 }
 
 /// What came of a dump.
@@ -83,6 +88,8 @@ impl Marks {
                 notices: VecDeque::new(),
                 requested: 0,
                 abandoned: false,
+                #[cfg(feature = "ship")]
+                watched: Vec::new(),
             }),
             changed: Condvar::new(),
         }
@@ -96,6 +103,18 @@ impl Marks {
             state.moved.push(0);
             state.lost.push(0);
         });
+    }
+
+    /// A sink sends, and this tells how that goes.
+    #[cfg(feature = "ship")]
+    pub(crate) fn watch(&self, sink: usize, watch: ShipWatch) {
+        self.lock().watched.push((sink, watch));
+    }
+
+    /// How the sinks that send stand.
+    #[cfg(feature = "ship")]
+    pub(crate) fn watched(&self) -> Vec<(usize, ShipWatch)> {
+        self.lock().watched.clone()
     }
 
     /// A new mark, for a caller of `flush` to wait for.

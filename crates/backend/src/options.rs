@@ -3,6 +3,7 @@
 use crate::file::FileOptions;
 use crate::layout::{LayoutOptions, Style};
 use crate::memory::Memory;
+use crate::ship::ShipOptions;
 use logdrive_wire::Level;
 use std::time::Duration;
 
@@ -18,6 +19,8 @@ pub enum Target {
     Stderr,
     /// Memory of this process, for tests.
     Memory(Memory),
+    /// A collector, with the feature `ship`.
+    Ship(Box<ShipOptions>),
     /// Nowhere: lines are formatted and thrown away.
     Discard,
 }
@@ -65,6 +68,18 @@ pub struct SinkOptions {
     pub buffers: Option<usize>,
 }
 
+impl Default for RecoverableSink {
+    /// A target that ended with its process.
+    fn default() -> Self {
+        Self {
+            file: None,
+            ship: None,
+            layout: LayoutOptions::from(Style::Text),
+            min_level: Level::Trace,
+        }
+    }
+}
+
 impl SinkOptions {
     /// A sink with the defaults: text in UTC, flushed every 200 ms and at errors.
     ///
@@ -87,11 +102,13 @@ impl SinkOptions {
     }
 }
 
-/// A sink as the session describes it: only files can be written by another process.
+/// A sink as the session describes it: only files and collectors can be reached by another process.
 #[derive(Debug, Clone)]
 pub struct RecoverableSink {
-    /// The file; `None` for a target that ended with its process.
+    /// The file; `None` for another target.
     pub file: Option<FileOptions>,
+    /// The collector; `None` for another target.
+    pub ship: Option<Box<ShipOptions>>,
     /// How lines look.
     pub layout: LayoutOptions,
     /// The sink's lowest level.
@@ -111,6 +128,10 @@ pub fn sinks_to_text(sinks: &[SinkOptions]) -> String {
             text.push_str("[file]\n");
             text.push_str(&file.to_text());
         }
+        if let Target::Ship(ship) = &sink.target {
+            text.push_str("[ship]\n");
+            text.push_str(&ship.to_text());
+        }
     }
     text
 }
@@ -125,12 +146,17 @@ fn sink_from_text(text: &str) -> RecoverableSink {
         Some((head, file)) => (head, FileOptions::from_text(file).ok()),
         None => (text, None),
     };
+    let (head, ship) = match head.split_once("[ship]\n") {
+        Some((head, ship)) => (head, ShipOptions::from_text(ship).map(Box::new)),
+        None => (head, None),
+    };
     let value = |key: &str| {
         head.lines()
             .find_map(|line| line.strip_prefix(key)?.strip_prefix(" = "))
     };
     RecoverableSink {
         file,
+        ship,
         layout: value("layout")
             .and_then(|text| LayoutOptions::from_text(text).ok())
             .unwrap_or_else(|| LayoutOptions::from(Style::Text)),

@@ -115,18 +115,11 @@ fn recover_with(
     let stats = Stats::of_view(&view);
     let end = how_it_ended(&view, &stats);
     let mut sinks = sinks_from_text(&String::from_utf8_lossy(&buffers.config()));
-    sinks.resize_with(buffers.sink_count(), || RecoverableSink {
-        file: None,
-        layout: crate::layout::Style::Text.into(),
-        min_level: logdrive_wire::Level::Trace,
-    });
+    sinks.resize_with(buffers.sink_count(), RecoverableSink::default);
     if let (Some(into), Some(first)) = (into, sinks.first_mut()) {
         first.file = Some(into.clone());
     }
-    let files: Vec<PathBuf> = sinks
-        .iter()
-        .filter_map(|sink| Some(sink.file.as_ref()?.path.clone()))
-        .collect();
+    let files: Vec<PathBuf> = sinks.iter().filter_map(destination).collect();
     if files.is_empty() && stats.pending() > 0 {
         return Err(BackendError::NoFile);
     }
@@ -149,6 +142,12 @@ fn recover_with(
     let finished = drain_dead(dead, &sinks, storage, &mut recovered)?;
     finished.view.remove()?;
     Ok(recovered)
+}
+
+/// Where the lines of a sink go, for people.
+fn destination(sink: &RecoverableSink) -> Option<PathBuf> {
+    let shipped = || Some(PathBuf::from(sink.ship.as_ref()?.destination()));
+    sink.file.as_ref().map(|file| file.path.clone()).or_else(shipped)
 }
 
 /// The process died while it removed a session that had nothing left.
@@ -268,12 +267,22 @@ pub(crate) fn adopt_sink(
 ) -> Result<Outlet, BackendError> {
     let (unwritten, spare) = buffers.adopt(index);
     *sequence = (*sequence).max(buffers.last_sequence());
-    let (target, unwritten) = match &sink.file {
-        Some(file) => {
-            let rest = finish_writes(file, unwritten, storage)?;
+    let (target, unwritten) = match (&sink.file, &sink.ship) {
+        (Some(file), shipped) => {
+            // What was about to be sent has no place in a file.
+            let placed = unwritten.into_iter();
+            let unwritten = placed.map(|(buffer, place)| match shipped {
+                Some(_) => (buffer, Place::default()),
+                None => (buffer, place),
+            });
+            let rest = finish_writes(file, unwritten.collect(), storage)?;
             (Target::File(file.clone()), rest)
         }
-        None => (Target::Discard, unwritten),
+        (None, Some(ship)) => {
+            let rest = ship.finish(unwritten, &sink.layout, process)?;
+            (Target::Ship(ship.clone()), rest)
+        }
+        (None, None) => (Target::Discard, unwritten),
     };
     let output = open(&target, storage, marks)?;
     let mut options = SinkOptions::new(target);

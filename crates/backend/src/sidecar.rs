@@ -51,11 +51,7 @@ impl Sidecar {
         let session = Arc::new(HelpedSession::open(path)?);
         let buffers = session.buffers()?;
         let mut sinks = sinks_from_text(&String::from_utf8_lossy(&buffers.config()));
-        sinks.resize_with(buffers.sink_count(), || RecoverableSink {
-            file: None,
-            layout: crate::layout::Style::Text.into(),
-            min_level: logdrive_wire::Level::Trace,
-        });
+        sinks.resize_with(buffers.sink_count(), RecoverableSink::default);
         let marks = Arc::new(Marks::new(sinks.len()));
         let app = session.header().app();
         if let Some(run_dir) = path.parent() {

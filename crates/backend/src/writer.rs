@@ -2,11 +2,12 @@
 
 use crate::console::Console;
 use crate::file::{FileError, FileOptions, LogFile, Placement, Storage};
-use crate::limits::RETRY_MS;
+use crate::limits::{CLOSING_LOOK_MS, RETRY_MS};
 use crate::marks::Marks;
 use crate::memory::Memory;
 use crate::options::Sync;
 use crate::outlet::SinkDrop;
+use crate::ship::{Done, ShipOptions, Shipping};
 use logdrive_ring::clock::unix_ns;
 use logdrive_ring::{Buffer, Buffers, Place};
 use std::sync::Arc;
@@ -36,6 +37,9 @@ pub(crate) enum Output {
     Late(Box<(FileOptions, Arc<dyn Storage>)>),
     Console(Console),
     Memory(Memory),
+    /// A collector that nobody is on the way to so far.
+    Unsent(Box<ShipOptions>),
+    Ship(Box<Shipping>),
     Discard,
 }
 
@@ -63,9 +67,10 @@ impl Writer {
                 Some(due) => self.inbox.recv_timeout(due),
                 None => self.inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
+            self.settle();
             match message {
                 Ok(Message::Write { buffer, sync }) => self.write(buffer, sync),
-                Ok(Message::Mark(mark)) => self.marks.reach(self.sink, mark),
+                Ok(Message::Mark(mark)) => self.mark(mark),
                 Ok(Message::Sync) | Err(RecvTimeoutError::Timeout) => self.sync_now(),
                 Ok(Message::Reopen) => self.reopen(),
                 Ok(Message::Close) | Err(RecvTimeoutError::Disconnected) => break,
@@ -75,14 +80,51 @@ impl Writer {
     }
 
     fn sync_due_in(&self) -> Option<Duration> {
+        if let Output::Ship(shipping) = &self.output {
+            return shipping.look_in();
+        }
         match (self.sync, self.unsynced_since) {
             (Sync::Every(every), Some(since)) => Some(every.saturating_sub(since.elapsed())),
             _ => None,
         }
     }
 
+    /// Everything before the mark was given to the target.
+    fn mark(&mut self, mark: u64) {
+        match &mut self.output {
+            Output::Ship(shipping) => shipping.mark(mark),
+            _ => self.marks.reach(self.sink, mark),
+        }
+        self.settle();
+    }
+
+    /// Of what is sent: gives back what is kept elsewhere, and tells what has changed.
+    fn settle(&mut self) {
+        let Output::Ship(shipping) = &mut self.output else {
+            return;
+        };
+        while let Some(done) = shipping.done() {
+            match done {
+                Done::Buffer(mut buffer) => {
+                    buffer.mark_written();
+                    self.marks.progress(self.sink);
+                    // As in `write`.
+                    let _ = self.back.send(buffer);
+                }
+                Done::Mark(mark) => self.marks.reach(self.sink, mark),
+            }
+        }
+        if let Some(news) = shipping.news() {
+            self.buffers.note_error(self.sink, u64::from(news.is_failing));
+            self.marks.notice(news.text);
+        }
+    }
+
     fn write(&mut self, mut buffer: Buffer, sync: bool) {
         let written = match &mut self.output {
+            // It comes back when it is kept elsewhere.
+            Output::Ship(shipping) => return shipping.send(buffer),
+            Output::Unsent(_) => false,
             Output::Discard => true,
             Output::Memory(memory) => {
                 memory.append(buffer.bytes());
@@ -222,7 +264,15 @@ impl Writer {
         if self.sync != Sync::Never && !self.marks.is_abandoned() {
             self.sync_now();
         }
-        if let Output::File(file) = self.output {
+        while matches!(&self.output, Output::Ship(shipping) if !shipping.is_settled())
+            && !self.marks.is_abandoned()
+        {
+            self.marks.pause(Duration::from_millis(CLOSING_LOOK_MS));
+            self.settle();
+        }
+        if let Output::Ship(shipping) = self.output {
+            shipping.close();
+        } else if let Output::File(file) = self.output {
             // What was written is with the kernel already; an error here concerns only what compresses behind us.
             let _ = file.close(unix_ns());
         }

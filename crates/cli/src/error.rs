@@ -58,6 +58,10 @@ pub(crate) enum CliError {
     NowhereToCollect,
     #[error("the system gives no random bytes: {}", plain(cause))]
     Random { cause: io::Error },
+    #[error(
+        "nowhere to send to: give --to ADDRESS, such as --to unix:///run/logdrive/collect.sock, or --config FILE"
+    )]
+    NowhereToSend,
     #[error("there is no manual page {name}{hint}")]
     NoManual { name: String, hint: String },
     #[error("there is no session of {name}{hint}")]
@@ -109,6 +113,7 @@ impl CliError {
             | Self::TooManyFiles { .. }
             | Self::NoManual { .. }
             | Self::NothingToListen
+            | Self::NowhereToSend
             | Self::NowhereToCollect => 2,
             _ => 1,
         }

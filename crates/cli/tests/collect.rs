@@ -1,168 +1,18 @@
 //! `logdrive collect` and `logdrive send` as processes that are killed again and again: each line is in the collector's
 //! log once, in order. `LOGDRIVE_TEST_CYCLES` makes the kills more.
 
+mod support;
+
 use std::collections::HashSet;
-use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
-
-fn logdrive() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_logdrive"))
-}
-
-/// A process that ends with the test, whatever happens.
-struct Running(Child);
-
-impl Running {
-    fn kill(&mut self) {
-        // It may have ended already.
-        let _ = self.0.kill();
-        // Nor is there anything to be done about it.
-        let _ = self.0.wait();
-    }
-
-    /// Ends it as a person would.
-    fn end(mut self) -> Output {
-        let pid = rustix::process::Pid::from_child(&self.0);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
-        let mut output = Output {
-            status: self.0.wait().expect("it ends"),
-            stdout: Vec::new(),
-            stderr: Vec::new(),
-        };
-        if let Some(stdout) = self.0.stdout.take() {
-            std::io::Read::read_to_end(&mut { stdout }, &mut output.stdout).expect("read");
-        }
-        output
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.kill();
-    }
-}
-
-struct World {
-    directory: tempfile::TempDir,
-}
-
-impl World {
-    fn new() -> Self {
-        Self {
-            directory: tempfile::tempdir().expect("a directory"),
-        }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
-    }
-
-    fn address(&self) -> String {
-        format!("unix://{}", self.path("c.sock").display())
-    }
-
-    /// Starts a collector and waits until it listens. Gives where, too.
-    fn collect(&self, listen: &str, more: &[&str]) -> (Running, String) {
-        let mut child = logdrive()
-            .args(["collect", "--json", "--listen", listen, "--out"])
-            .arg(self.path("out"))
-            .args(more)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("it starts");
-        let stderr = child.stderr.take().expect("piped");
-        let child = Running(child);
-        let mut lines = BufReader::new(stderr).lines();
-        let address = loop {
-            let line = lines.next().expect("it listens before it ends").expect("text");
-            if let Some(address) = line.strip_prefix("listens: on ") {
-                break address.to_owned();
-            }
-        };
-        // So that it never writes into a pipe that nobody reads.
-        std::thread::spawn(move || lines.for_each(drop));
-        (child, address)
-    }
-
-    fn send(&self, file: &str, to: &str, more: &[&str]) -> Command {
-        let mut command = logdrive();
-        command
-            .args(["send", file, "--json", "--to", to])
-            .args(more)
-            .env("XDG_STATE_HOME", self.path("state"))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        command
-    }
-
-    /// What is in the collector's log, without the fields.
-    fn collected(&self) -> Vec<String> {
-        let mut names: Vec<PathBuf> = std::fs::read_dir(self.path("out"))
-            .expect("there")
-            .map(|entry| entry.expect("read").path())
-            .filter(|path| path.extension().is_some_and(|end| end == "log" || end == "zst"))
-            .collect();
-        names.sort();
-        names.dedup_by(|later, earlier| later.with_extension("") == *earlier);
-        let mut lines = Vec::new();
-        for name in names {
-            let mut bytes = std::fs::read(&name).expect("read");
-            if name.extension().is_some_and(|end| end == "zst") {
-                bytes = zstd::decode_all(bytes.as_slice()).expect("sound");
-            }
-            for line in String::from_utf8(bytes).expect("text").lines() {
-                let (line, fields) = line
-                    .split_once(" host=")
-                    .unwrap_or_else(|| panic!("no fields: {line}"));
-                assert!(
-                    fields.contains(" process=app ") && fields.contains(" session="),
-                    "{fields}"
-                );
-                lines.push(line.to_owned());
-            }
-        }
-        lines
-    }
-}
-
-fn json(output: &Output) -> serde_json::Value {
-    let text = String::from_utf8_lossy(&output.stdout);
-    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text:?}"))
-}
-
-fn write_lines(path: &Path, from: usize, to: usize) {
-    let mut file = std::fs::OpenOptions::new()
-        .append(true)
-        .create(true)
-        .open(path)
-        .expect("opened");
-    let text: String = (from..to)
-        .map(|number| format!("line {number} of this log\n"))
-        .collect();
-    file.write_all(text.as_bytes()).expect("written");
-}
+use std::io::Write;
+use std::path::Path;
+use std::process::Stdio;
+use support::collector::{Running, World, cycles, json, logdrive, until, write_lines};
 
 fn expected(count: usize) -> Vec<String> {
     (0..count)
         .map(|number| format!("line {number} of this log"))
         .collect()
-}
-
-fn cycles(default: usize) -> usize {
-    let given = std::env::var("LOGDRIVE_TEST_CYCLES").ok();
-    given.and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(120);
-    while !holds() {
-        assert!(Instant::now() < end, "{what} never came true");
-        std::thread::yield_now();
-    }
 }
 
 fn check(found: &[String], count: usize) {
@@ -311,6 +161,25 @@ fn senders_that_are_killed_go_on_where_they_stopped() {
     assert_eq!(json(&output)["missing"], 0, "{output:?}");
     collector.end();
     check(&world.collected(), count);
+}
+
+#[test]
+fn each_run_of_a_sender_with_a_spool_is_a_session_of_its_own() {
+    let world = World::new();
+    let (collector, address) = world.collect(&world.address(), &[]);
+    let spool = world.path("spool");
+    let spool = spool.to_str().expect("text").to_owned();
+    for run in 0..3 {
+        let mut sender = world.send("-", &address, &["--app", "app", "--spool", &spool]);
+        let mut sender = sender.stdin(Stdio::piped()).spawn().expect("it starts");
+        let text = format!("line {run} of this log\n");
+        let mut stdin = sender.stdin.take().expect("piped");
+        stdin.write_all(text.as_bytes()).expect("written");
+        drop(stdin);
+        assert!(sender.wait_with_output().expect("it ends").status.success());
+    }
+    collector.end();
+    check(&world.collected(), 3);
 }
 
 #[test]

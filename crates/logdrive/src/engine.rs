@@ -64,6 +64,24 @@ impl Engine {
         }
     }
 
+    #[cfg(feature = "ship")]
+    pub(crate) fn deliver(&self, patience: std::time::Duration) -> bool {
+        match self {
+            Self::Own(backend) => backend.deliver(patience),
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            Self::Agent(link) => link.flush(false),
+        }
+    }
+
+    #[cfg(feature = "ship")]
+    pub(crate) fn shipping(&self) -> Vec<(usize, logdrive_backend::ship::ForwardState)> {
+        match self {
+            Self::Own(backend) => backend.shipping(),
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            Self::Agent(_) => Vec::new(),
+        }
+    }
+
     pub(crate) fn dump(&self, span: Option<std::time::Duration>) -> bool {
         match self {
             Self::Own(backend) => backend.dump(span),

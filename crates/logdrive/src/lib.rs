@@ -49,13 +49,19 @@ pub mod tracing;
 pub use builder::{Builder, Clock, Guard, builder, init};
 pub use keep::Keep;
 pub use logdrive_backend::file::{Compress, Every, FileOptions, Storage};
+#[cfg(feature = "ship")]
+pub use logdrive_backend::ship::{ForwardState, ShipOptions};
 pub use logdrive_backend::{
     BackendError, Filter, FilterError, Memory, Overflow, Recovered, SinkDrop, SinkOptions, SinkStats, Stats,
     Stopped, Sync, Target, recover,
 };
 pub use logdrive_ring::{DropReason, FullPolicy as Full};
+#[cfg(feature = "ship")]
+pub use logdrive_transport::TransportError as ShipError;
 pub use logdrive_wire::Level;
 pub use runtime::InitError;
+#[cfg(feature = "ship")]
+pub use sinks::Ship;
 pub use sinks::{Console, File, IntoSink, Layout};
 
 /// Waits until everything that was committed before the call is with the kernel, in all sinks. Blocks as long as
@@ -81,6 +87,20 @@ pub fn dump_last(time: std::time::Duration) -> bool {
 /// As [`flush`], then makes all files durable with `fdatasync`.
 pub fn sync() -> bool {
     runtime::sync()
+}
+
+/// As [`flush`], then waits until collectors keep all of it (C3), at most so long in all. `false`: something is still on its
+/// way, in memory or in a spool. Without a [`Ship`] sink it is [`flush`].
+#[cfg(feature = "ship")]
+pub fn deliver(patience: std::time::Duration) -> bool {
+    runtime::deliver(patience)
+}
+
+/// How each [`Ship`] sink stands, by its place among the sinks. Where an agent has the session there are none: the sinks are
+/// the agent's.
+#[cfg(feature = "ship")]
+pub fn shipping() -> Vec<(usize, ForwardState)> {
+    runtime::shipping()
 }
 
 /// Opens all log files anew, after somebody else moved them away.

@@ -265,6 +265,20 @@ pub(crate) fn flush() -> bool {
         .is_none_or(|backend| backend.flush())
 }
 
+#[cfg(feature = "ship")]
+pub(crate) fn deliver(patience: std::time::Duration) -> bool {
+    RUNTIME
+        .value()
+        .and_then(Runtime::backend)
+        .is_none_or(|backend| backend.deliver(patience))
+}
+
+#[cfg(feature = "ship")]
+pub(crate) fn shipping() -> Vec<(usize, logdrive_backend::ship::ForwardState)> {
+    let backend = RUNTIME.value().and_then(Runtime::backend);
+    backend.map(|backend| backend.shipping()).unwrap_or_default()
+}
+
 pub(crate) fn dump(span: Option<std::time::Duration>) -> bool {
     RUNTIME
         .value()

@@ -190,6 +190,97 @@ impl Console {
     }
 }
 
+/// A collector, `logdrive collect`, to which records are sent: with the feature `ship`, and over TLS with `ship-tls`.
+///
+/// Each record is in the collector's log once, whatever is restarted, cut or killed on the way. While no collector takes
+/// records they wait in the sink's buffers, 8 MiB, and in a spool on disk where there is one; then [`Ship::overflow`] says
+/// whether they are dropped and counted, or held back. [`crate::flush`] waits until the collector, or the spool, has them,
+/// and [`crate::deliver`] until the collector has.
+///
+/// ```
+/// use logdrive::Ship;
+/// let sink = Ship::to("unix:///run/logdrive/collect.sock")?.spool("spool").zstd(1);
+/// # Ok::<(), logdrive::ShipError>(())
+/// ```
+#[cfg(feature = "ship")]
+#[derive(Debug, Clone)]
+pub struct Ship {
+    options: logdrive_backend::ship::ShipOptions,
+    sink: SinkOptions,
+}
+
+#[cfg(feature = "ship")]
+impl Ship {
+    /// A collector at an address: `unix:///PATH`, `shm:///PATH`, `tcp://HOST:PORT`, `tls://HOST:PORT`. Lines are JSON, so that
+    /// fields keep their types, unless [`Ship::layout`] says otherwise.
+    ///
+    /// # Errors
+    /// When it is no address.
+    pub fn to(address: &str) -> Result<Self, logdrive_transport::TransportError> {
+        let options = logdrive_backend::ship::ShipOptions::new(vec![address.parse()?]);
+        let mut sink = SinkOptions::new(Target::Ship(Box::new(options.clone())));
+        sink.layout = Style::Json.into();
+        Ok(Self { options, sink })
+    }
+
+    /// Another address, for when those before it cannot be reached.
+    ///
+    /// # Errors
+    /// When it is no address.
+    pub fn or(mut self, address: &str) -> Result<Self, logdrive_transport::TransportError> {
+        self.options.to.push(address.parse()?);
+        Ok(self)
+    }
+
+    /// Keeps records in this directory while no collector takes them, 1 GiB at most. It belongs to one sink of one process,
+    /// and what it holds is sent at the next start.
+    #[must_use]
+    pub fn spool(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.options.spool = Some(logdrive_backend::ship::SpoolOptions::new(directory));
+        self
+    }
+
+    /// Compresses batches with zstd of this level, 1 to 19. Default: not at all.
+    #[must_use]
+    pub fn zstd(mut self, level: i32) -> Self {
+        self.options.zstd_level = Some(level.clamp(1, 19));
+        self
+    }
+
+    /// Files in PEM for `tls://`: the authority that the collector's certificate comes from, and our own certificate with its
+    /// key. Both ends show certificates, and are believed only with them.
+    #[must_use]
+    pub fn tls(
+        mut self,
+        authorities: impl Into<PathBuf>,
+        certificate: impl Into<PathBuf>,
+        key: impl Into<PathBuf>,
+    ) -> Self {
+        let tls = &mut self.options.transport.tls;
+        tls.authorities = Some(authorities.into());
+        tls.certificate = Some(certificate.into());
+        tls.key = Some(key.into());
+        self
+    }
+
+    /// Everything else: the size of the spool, times and limits of connections.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut logdrive_backend::ship::ShipOptions)) -> Self {
+        change(&mut self.options);
+        self
+    }
+}
+
+#[cfg(feature = "ship")]
+impl IntoSink for Ship {
+    fn into_sink(self) -> SinkOptions {
+        SinkOptions {
+            target: Target::Ship(Box::new(self.options)),
+            ..self.sink
+        }
+    }
+}
+
 macro_rules! common {
     ($($type:ident),*) => {$(
         impl $type {
@@ -232,6 +323,8 @@ macro_rules! common {
 }
 
 common!(File, Console);
+#[cfg(feature = "ship")]
+common!(Ship);
 
 impl IntoSink for File {
     fn into_sink(self) -> SinkOptions {

@@ -118,6 +118,20 @@ pub enum TransportError {
         /// Why not.
         cause: io::Error,
     },
+    /// Another process has the spool.
+    #[error("the spool {} belongs to another process: end it, or choose another directory", directory.display())]
+    SpoolTaken {
+        /// Its directory.
+        directory: PathBuf,
+    },
+    /// There is no room in the spool.
+    #[error("the spool {} is full: {bytes_max} bytes are allowed", directory.display())]
+    SpoolFull {
+        /// Its directory.
+        directory: PathBuf,
+        /// What is allowed.
+        bytes_max: u64,
+    },
     /// The system refuses something that is not about one peer.
     #[error("cannot {doing}: {cause}")]
     System {

@@ -42,6 +42,7 @@ mod options;
 mod quic;
 mod serve;
 pub mod session;
+pub mod upstream;
 
 pub use address::{Address, Place};
 #[cfg(feature = "tls")]

@@ -99,3 +99,15 @@ pub const SPOOL_SEGMENT_BYTES: u64 = 8 << 20;
 
 /// Bytes of a spool in all, unless told otherwise.
 pub const SPOOL_BYTES_MAX: u64 = 1 << 30;
+
+/// Sessions whose spools are looked at: each start of a program that could not send makes one.
+pub const SPOOL_SESSIONS_MAX: usize = 4096;
+
+/// Bytes of the file that says whose a spool is: numbers and a name.
+pub const OWNER_BYTES_MAX: u64 = 1024;
+
+/// Members of an upstream: each is looked at for every choice.
+pub const UPSTREAM_MEMBERS_MAX: usize = 1024;
+
+/// How often an upstream looks after its connections.
+pub const UPSTREAM_TICK_MS: u64 = 200;

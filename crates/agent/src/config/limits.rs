@@ -87,3 +87,9 @@ pub const RECORDER_BYTES: RangeInclusive<u64> = 1 << 20..=64 << 30;
 
 /// The time that a dump goes back.
 pub const RECORDER_BEFORE: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(86_400);
+
+/// Levels of zstd for what is sent: beyond 19 it takes memory that no log is worth.
+pub const ZSTD_LEVEL: RangeInclusive<u64> = 1..=19;
+
+/// Bytes of a spool: a segment is 8 MiB.
+pub const SPOOL_BYTES: RangeInclusive<u64> = 16 << 20..=1 << 46;

@@ -2,7 +2,9 @@
 
 use super::Process;
 use logdrive_backend::file::{Compress, FileOptions};
+use logdrive_backend::layout::Style;
 use logdrive_backend::limits::BUFFERS_PER_SINK;
+use logdrive_backend::ship::ShipOptions;
 use logdrive_backend::{SinkOptions, Target};
 use std::path::{Path, PathBuf};
 
@@ -58,6 +60,15 @@ impl SinkConfig {
         file.keep_files = Some(10);
         file.compress = Compress::Zstd;
         Self::new(name, SinkOptions::new(Target::File(file)))
+    }
+
+    /// A collector that records are sent to, as JSON, so that fields keep their types. Lines name their process, because the
+    /// agent has many.
+    pub fn ship(name: impl Into<String>, mut ship: ShipOptions) -> Self {
+        ship.app = Some(String::new());
+        let mut options = SinkOptions::new(Target::Ship(Box::new(ship)));
+        options.layout = Style::Json.into();
+        Self::new(name, options)
     }
 
     /// The options with the placeholders of its paths filled in for a process.
@@ -148,6 +159,7 @@ impl SinkConfig {
         note("buffers", self.buffers != other.buffers);
         match (&own.target, &new.target) {
             (Target::File(own), Target::File(new)) => keys.extend(changed_file_keys(own, new)),
+            (Target::Ship(own), Target::Ship(new)) => keys.extend(changed_ship_keys(own, new)),
             (Target::Stdout, Target::Stdout)
             | (Target::Stderr, Target::Stderr)
             | (Target::Discard, Target::Discard) => {}
@@ -173,6 +185,26 @@ fn changed_file_keys(own: &FileOptions, new: &FileOptions) -> Vec<&'static str> 
         ("dir_mode", own.dir_mode != new.dir_mode),
         ("trust_directory", own.trust_directory != new.trust_directory),
         ("header", own.header != new.header),
+    ];
+    let differences = differences.into_iter();
+    differences
+        .filter_map(|(key, differs)| differs.then_some(key))
+        .collect()
+}
+
+fn changed_ship_keys(own: &ShipOptions, new: &ShipOptions) -> Vec<&'static str> {
+    let (own_tls, new_tls) = (&own.transport.tls, &new.transport.tls);
+    let differences = [
+        ("to", own.to != new.to),
+        ("backup", own.backups != new.backups),
+        ("policy", own.policy != new.policy),
+        ("zstd", own.zstd_level != new.zstd_level),
+        ("spool", own.spool != new.spool),
+        ("tls_authorities", own_tls.authorities != new_tls.authorities),
+        ("tls_certificate", own_tls.certificate != new_tls.certificate),
+        ("tls_key", own_tls.key != new_tls.key),
+        ("tls_name", own_tls.name != new_tls.name),
+        ("insecure", own.transport.insecure != new.transport.insecure),
     ];
     let differences = differences.into_iter();
     differences

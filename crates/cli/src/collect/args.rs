@@ -45,6 +45,9 @@ pub(crate) struct CollectArgs {
     /// Print a commented configuration with all defaults, and end
     #[arg(long)]
     pub(crate) print_config: bool,
+    /// Only check the configuration, and end
+    #[arg(long)]
+    pub(crate) check: bool,
     /// Make the log durable before records are acknowledged
     #[arg(long)]
     pub(crate) sync: bool,

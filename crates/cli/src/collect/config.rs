@@ -2,20 +2,16 @@
 //! at once, each with its line, its key and what is allowed.
 
 use super::CollectArgs;
-use crate::config::problem::{Problem, report};
-use crate::config::units::{read_duration, read_size};
+use super::values::{Wrong, addresses, bytes, flag, number, parsed, read_keys, size, text, time};
+use crate::config::problem::Problem;
 use crate::error::CliError;
-use crate::limits::CONFIG_BYTES_MAX;
 use crate::paint::ColorChoice;
-use crate::similar::most_similar;
 use logdrive_backend::file::{Compress, FileOptions};
 use logdrive_transport::{Address, Options};
-use std::io::{self, Read, Write};
-use std::ops::Range;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::io::{self, Write};
+use std::path::PathBuf;
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::DeValue;
 
 /// What the collector does.
 #[derive(Debug, Clone)]
@@ -104,35 +100,13 @@ pub(super) fn configuration(
     }
     let mut given = Given::default();
     if let Some(path) = &args.config {
-        let text = read(path)?;
-        match parse(&text) {
-            Ok(found) => given = found,
-            Err(problems) => {
-                let shown = report(&problems, &path.display().to_string(), &text, color.for_stderr());
-                // Where it cannot be said, the exit status says it.
-                let _ = write!(io::stderr(), "{shown}");
-                return Ok(None);
-            }
+        match parsed(path, color, parse)? {
+            Some(found) => given = found,
+            None => return Ok(None),
         }
     }
     given.put_before(args);
     given.finish().map(Some)
-}
-
-fn read(path: &Path) -> Result<String, CliError> {
-    let failed = |cause| CliError::Read {
-        path: path.to_owned(),
-        cause,
-    };
-    let file = std::fs::File::open(path).map_err(|cause| CliError::Open {
-        path: path.to_owned(),
-        cause,
-    })?;
-    let mut text = String::new();
-    file.take(CONFIG_BYTES_MAX)
-        .read_to_string(&mut text)
-        .map_err(failed)?;
-    Ok(text)
 }
 
 /// What was said, in the file or on the command line.
@@ -195,35 +169,10 @@ impl Given {
 
 /// Reads a file's text.
 fn parse(text: &str) -> Result<Given, Vec<Problem>> {
-    let (document, errors) = DeTable::parse_recoverable(text);
-    let mut problems: Vec<Problem> = errors
-        .iter()
-        .map(|error| Problem::at(error.span().unwrap_or(0..0), "", error.message()))
-        .collect();
     let mut given = Given::default();
-    if problems.is_empty() {
-        for (key, value) in document.get_ref() {
-            let name: &str = key.get_ref();
-            if !KEYS.contains(&name) {
-                let mut problem = Problem::at(key.span(), name, "there is no such key");
-                if let Some(similar) = most_similar(name, KEYS) {
-                    problem = problem.help(format!("{similar} was probably meant"));
-                }
-                problems.push(problem.allowed(KEYS.join(", ")));
-            } else if let Err((span, found, allowed)) = given.set(name, value) {
-                problems.push(Problem::at(span, name, found).allowed(allowed));
-            }
-        }
-    }
-    if problems.is_empty() {
-        return Ok(given);
-    }
-    problems.sort_by_key(|problem| problem.span.as_ref().map(|span| span.start));
-    Err(problems)
+    read_keys(text, &KEYS, |key, value| given.set(key, value))?;
+    Ok(given)
 }
-
-/// Where, what was found, and what is allowed.
-type Wrong = (Range<usize>, String, &'static str);
 
 impl Given {
     fn set(&mut self, key: &str, value: &Spanned<DeValue<'_>>) -> Result<(), Wrong> {
@@ -248,76 +197,6 @@ impl Given {
         }
         Ok(())
     }
-}
-
-fn wrong<T>(
-    value: &Spanned<DeValue<'_>>,
-    found: impl Into<String>,
-    allowed: &'static str,
-) -> Result<T, Wrong> {
-    Err((value.span(), found.into(), allowed))
-}
-
-fn text(value: &Spanned<DeValue<'_>>) -> Result<String, Wrong> {
-    match value.get_ref() {
-        DeValue::String(text) if !text.is_empty() => Ok(text.to_string()),
-        _ => wrong(value, "this is no text", "a text between quotes, not empty"),
-    }
-}
-
-fn flag(value: &Spanned<DeValue<'_>>) -> Result<bool, Wrong> {
-    match value.get_ref() {
-        DeValue::Boolean(flag) => Ok(*flag),
-        _ => wrong(value, "this is neither true nor false", "true, false"),
-    }
-}
-
-fn size(value: &Spanned<DeValue<'_>>) -> Result<u64, Wrong> {
-    const ALLOWED: &str = "a size with its unit between quotes, such as \"64 MiB\"";
-    match value.get_ref() {
-        DeValue::String(text) => read_size(text).or_else(|why| wrong(value, why, ALLOWED)),
-        _ => wrong(value, "this is no size", ALLOWED),
-    }
-}
-
-fn bytes(value: &Spanned<DeValue<'_>>) -> Result<usize, Wrong> {
-    let found = size(value)?;
-    usize::try_from(found).or_else(|_| wrong(value, "this is too much", "what fits into memory"))
-}
-
-fn time(value: &Spanned<DeValue<'_>>) -> Result<Duration, Wrong> {
-    const ALLOWED: &str = "a time with its unit between quotes, such as \"30s\"";
-    match value.get_ref() {
-        DeValue::String(text) => read_duration(text).or_else(|why| wrong(value, why, ALLOWED)),
-        _ => wrong(value, "this is no time", ALLOWED),
-    }
-}
-
-fn number(
-    value: &Spanned<DeValue<'_>>,
-    range: std::ops::RangeInclusive<usize>,
-    allowed: &'static str,
-) -> Result<usize, Wrong> {
-    let DeValue::Integer(found) = value.get_ref() else {
-        return wrong(value, "this is no whole number", allowed);
-    };
-    match usize::from_str_radix(found.as_str(), found.radix()) {
-        Ok(found) if range.contains(&found) => Ok(found),
-        _ => wrong(value, format!("{} is out of bounds", found.as_str()), allowed),
-    }
-}
-
-fn addresses(value: &Spanned<DeValue<'_>>) -> Result<Vec<Address>, Wrong> {
-    const ALLOWED: &str = "a list of addresses, such as [\"unix:///run/logdrive/collect.sock\"]";
-    let DeValue::Array(all) = value.get_ref() else {
-        return wrong(value, "this is no list", ALLOWED);
-    };
-    let one = |value: &Spanned<DeValue<'_>>| {
-        text(value)?
-            .parse::<Address>()
-            .or_else(|error| wrong(value, error.to_string(), ALLOWED))
-    };
-    all.iter().map(one).collect()
 }
 
 #[cfg(test)]
@@ -350,7 +229,8 @@ mod tests {
             "listen = [\"ftp://x\"]\nout = 7\nidel = \"1s\"\nsync = 1\nconnections = 0\nidle = \"soon\"\n";
         let problems = parse(text).expect_err("all wrong");
         assert_eq!(problems.len(), 6);
-        let shown = report(&problems, "c.toml", text, crate::paint::Paint { on: false });
+        let shown =
+            crate::config::problem::report(&problems, "c.toml", text, crate::paint::Paint { on: false });
         for (line, key) in [
             (1, "listen"),
             (2, "out"),

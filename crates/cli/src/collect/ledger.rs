@@ -7,7 +7,7 @@
 use crate::error::CliError;
 use logdrive_backend::file::Placement;
 use logdrive_transport::session::Intake;
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -89,7 +89,7 @@ pub(super) struct Ledger {
 impl Ledger {
     /// Opens the ledger of a directory and takes back what it says of bytes that are not in the log: their senders
     /// send them again. Gives where each session stands.
-    pub(super) fn open(directory: &Path) -> Result<(Self, HashMap<u128, Intake>), CliError> {
+    pub(super) fn open(directory: &Path) -> Result<(Self, Vec<(u128, Intake)>), CliError> {
         let path = directory.join("collected.ledger");
         let file = options()
             .create(true)
@@ -98,10 +98,15 @@ impl Ledger {
         let mut ledger = Self { path, file, end: 0 };
         let mut entries = ledger.read().map_err(|cause| failed(&ledger.path, cause))?;
         take_back(directory, &mut entries).map_err(|cause| failed(&ledger.path, cause))?;
-        let mut sessions = HashMap::new();
-        for entry in &entries {
-            sessions.insert(entry.session, entry.intake);
+        // The last entry of each, in the order of those.
+        let mut seen = HashSet::new();
+        let mut sessions: Vec<(u128, Intake)> = Vec::new();
+        for entry in entries.iter().rev() {
+            if seen.insert(entry.session) {
+                sessions.push((entry.session, entry.intake));
+            }
         }
+        sessions.reverse();
         ledger
             .renew(&sessions)
             .map_err(|cause| failed(&ledger.path, cause))?;
@@ -146,7 +151,7 @@ impl Ledger {
     }
 
     /// Writes it anew, with one entry a session.
-    pub(super) fn renew(&mut self, sessions: &HashMap<u128, Intake>) -> io::Result<()> {
+    pub(super) fn renew(&mut self, sessions: &[(u128, Intake)]) -> io::Result<()> {
         let fresh = self.path.with_extension("new");
         let file = options().create(true).truncate(true).open(&fresh)?;
         let mut bytes = Vec::with_capacity(sessions.len() * ENTRY_BYTES);
@@ -241,7 +246,7 @@ mod tests {
             std::fs::write(&log, vec![b'x'; length]).expect("written");
             let found = log.metadata().expect("there");
             let (mut ledger, _) = Ledger::open(directory.path()).expect("opened");
-            ledger.renew(&HashMap::new()).expect("written");
+            ledger.renew(&[]).expect("written");
             ledger
                 .append(&entry(1, 5, found.ino(), 0, 10, found.dev()))
                 .expect("written");
@@ -250,7 +255,7 @@ mod tests {
                 .expect("written");
             drop(ledger);
             let (_, sessions) = Ledger::open(directory.path()).expect("opened");
-            let next = sessions.get(&1).map_or(0, |intake| intake.next);
+            let next = sessions.first().map_or(0, |(_, intake)| intake.next);
             let left = log.metadata().expect("there").len();
             let expected = match length {
                 20 => (9, 20),
@@ -267,14 +272,17 @@ mod tests {
         let path = directory.path().join("collected.ledger");
         for cut in 0..ENTRY_BYTES as u64 {
             let (mut ledger, _) = Ledger::open(directory.path()).expect("opened");
-            ledger.renew(&HashMap::new()).expect("written");
+            ledger.renew(&[]).expect("written");
             ledger.append(&entry(7, 3, 0, 0, 0, 0)).expect("written");
             ledger.append(&entry(7, 4, 0, 0, 0, 0)).expect("written");
             drop(ledger);
             let file = OpenOptions::new().write(true).open(&path).expect("there");
             file.set_len(ENTRY_BYTES as u64 + cut).expect("cut");
             let (_, sessions) = Ledger::open(directory.path()).expect("opened");
-            assert_eq!(sessions.get(&7).map(|intake| intake.next), Some(3));
+            assert_eq!(
+                sessions.first().map(|(session, intake)| (*session, intake.next)),
+                Some((7, 3))
+            );
         }
     }
 }

@@ -17,10 +17,14 @@ impl Fields {
         let (host, app) = (plain(&hello.host), plain(&hello.app));
         let (pid, session) = (hello.pid, hello.session);
         let is_json = hello.format == Format::Json;
-        let text = if is_json {
-            format!(r#""host":"{host}","process":"{app}","pid":{pid},"session":"{session:032x}"}}"#)
-        } else {
-            format!(" host={host} process={app} pid={pid} session={session:032x}")
+        // Without a name each line names its process itself: an agent sends those of many.
+        let text = match (is_json, hello.app.is_empty()) {
+            (true, true) => format!(r#""host":"{host}","session":"{session:032x}"}}"#),
+            (true, false) => {
+                format!(r#""host":"{host}","process":"{app}","pid":{pid},"session":"{session:032x}"}}"#)
+            }
+            (false, true) => format!(" host={host} session={session:032x}"),
+            (false, false) => format!(" host={host} process={app} pid={pid} session={session:032x}"),
         };
         Self {
             is_json,

@@ -5,6 +5,7 @@ mod config;
 mod ledger;
 mod lines;
 mod store;
+pub(crate) mod values;
 
 pub(crate) use args::CollectArgs;
 
@@ -41,9 +42,14 @@ pub(crate) fn run(args: &CollectArgs, color: ColorChoice) -> Result<bool, CliErr
         return Ok(true);
     }
     let signals = Signals::hold()?;
+    take_descriptors();
     let Some(config) = config::configuration(args, color)? else {
         return Ok(false);
     };
+    if args.check {
+        say(color, "sound", "the collector would start with this");
+        return Ok(true);
+    }
     let store = Arc::new(Store::open(&config)?);
     let threads = Threads {
         pollers: config.pollers,
@@ -59,6 +65,20 @@ pub(crate) fn run(args: &CollectArgs, color: ColorChoice) -> Result<bool, CliErr
     store.close();
     report(&stats, &store.counts(), args.json)?;
     Ok(!store.counts().is_failing)
+}
+
+/// Each connection takes a descriptor, and the usual limit is for programs that might still use `select`.
+fn take_descriptors() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    // Where it cannot be raised there are fewer connections, which is counted where it matters.
+    let _ = setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: limit.maximum,
+            ..limit
+        },
+    );
 }
 
 fn watch(signals: &Signals, server: &Listening, store: &Store, color: ColorChoice, json: bool) {

@@ -26,11 +26,23 @@ pub(super) struct Counts {
     pub(super) is_failing: bool,
 }
 
+/// A session.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    intake: Intake,
+    /// When it said something last, by [`Inner::clock`].
+    heard: u64,
+    /// Connections that it has now.
+    connections: u32,
+}
+
 #[derive(Debug)]
 struct Inner {
     file: LogFile,
     ledger: Ledger,
-    sessions: HashMap<u128, Intake>,
+    sessions: HashMap<u128, Known>,
+    /// Counts what sessions have said, so that it is known which one was silent longest.
+    clock: u64,
     /// Fields by connection.
     fields: HashMap<u64, Fields>,
     out: Vec<u8>,
@@ -77,7 +89,8 @@ impl Store {
                     sessions: sessions.len() as u64,
                     ..Counts::default()
                 },
-                sessions,
+                clock: sessions.len() as u64,
+                sessions: known(sessions),
                 fields: HashMap::new(),
                 out: Vec::new(),
                 notices: Vec::new(),
@@ -128,7 +141,68 @@ impl Store {
     }
 }
 
+/// Sessions as the ledger has them: those that were silent longest first.
+fn known(sessions: Vec<(u128, Intake)>) -> HashMap<u128, Known> {
+    let numbered = sessions.into_iter().zip(0..);
+    let known = numbered.map(|((session, intake), heard)| {
+        let known = Known {
+            intake,
+            heard,
+            connections: 0,
+        };
+        (session, known)
+    });
+    known.collect()
+}
+
 impl Inner {
+    /// All sessions, those that were silent longest first.
+    fn in_order(&self) -> Vec<(u128, Intake)> {
+        let mut all: Vec<(u128, Known)> = self
+            .sessions
+            .iter()
+            .map(|(session, known)| (*session, *known))
+            .collect();
+        all.sort_unstable_by_key(|(_, known)| known.heard);
+        all.into_iter()
+            .map(|(session, known)| (session, known.intake))
+            .collect()
+    }
+
+    /// Forgets sessions that were silent longest, and have no connection: whoever of them comes back with records of
+    /// before would have them twice. `false`: all have one.
+    fn make_room(&mut self) -> bool {
+        let mut silent: Vec<(u64, u128)> = self
+            .sessions
+            .iter()
+            .filter(|(_, known)| known.connections == 0)
+            .map(|(session, known)| (known.heard, *session))
+            .collect();
+        silent.sort_unstable();
+        for (_, session) in silent.iter().take(SESSIONS_MAX / 16) {
+            self.sessions.remove(session);
+        }
+        !silent.is_empty()
+    }
+
+    fn intake_of(&self, session: u128) -> Intake {
+        self.sessions
+            .get(&session)
+            .map(|known| known.intake)
+            .unwrap_or_default()
+    }
+
+    fn note(&mut self, session: u128, intake: Intake) {
+        self.clock += 1;
+        let heard = self.clock;
+        let known = self.sessions.entry(session).or_insert(Known {
+            intake,
+            heard,
+            connections: 0,
+        });
+        (known.intake, known.heard) = (intake, heard);
+    }
+
     fn keep(
         &mut self,
         peer: &Peer,
@@ -139,7 +213,7 @@ impl Inner {
     ) -> Result<u64, Reason> {
         let session = peer.hello.as_ref().map_or(0, |hello| hello.session);
         let epoch = peer.hello.as_ref().map_or(0, |hello| hello.epoch);
-        let intake = self.sessions.get(&session).copied().unwrap_or_default();
+        let intake = self.intake_of(session);
         if intake.epoch != epoch {
             return Err(Reason::Superseded);
         }
@@ -169,13 +243,13 @@ impl Inner {
             return Err(Reason::Unavailable);
         }
         self.counts.is_failing = false;
-        self.sessions.insert(session, after);
+        self.note(session, after);
         self.counts.records += u64::from(count - skip);
         self.counts.duplicates += u64::from(skip);
         self.counts.bytes += self.out.len() as u64;
         if self.ledger.is_long() {
             // The old one still holds; the next batch tries again.
-            let _ = self.ledger.renew(&self.sessions);
+            let _ = self.ledger.renew(&self.in_order());
         }
         Ok(after.next)
     }
@@ -222,10 +296,11 @@ impl Service for Store {
             .filter(|hello| hello.role == Role::Shipper && hello.session != 0);
         let hello = hello.ok_or(Reason::Unexpected)?;
         let mut inner = self.lock();
-        if !inner.sessions.contains_key(&hello.session) && inner.sessions.len() >= SESSIONS_MAX {
+        let is_new = !inner.sessions.contains_key(&hello.session);
+        if is_new && inner.sessions.len() >= SESSIONS_MAX && !inner.make_room() {
             return Err(Reason::Memory);
         }
-        let mut intake = inner.sessions.get(&hello.session).copied().unwrap_or_default();
+        let mut intake = inner.intake_of(hello.session);
         let before = intake;
         if !intake.greet(hello.epoch, hello.next) {
             return Err(Reason::Superseded);
@@ -234,7 +309,10 @@ impl Service for Store {
             // What it has given up, by its own count.
             inner.counts.lost += intake.next - before.next;
         }
-        inner.sessions.insert(hello.session, intake);
+        inner.note(hello.session, intake);
+        if let Some(known) = inner.sessions.get_mut(&hello.session) {
+            known.connections += 1;
+        }
         inner.fields.insert(peer.id, Fields::of(hello));
         Ok(intake)
     }
@@ -248,7 +326,14 @@ impl Service for Store {
     }
 
     fn left(&self, peer: &Peer, _: Reason) {
-        self.lock().fields.remove(&peer.id);
+        let mut inner = self.lock();
+        if inner.fields.remove(&peer.id).is_none() {
+            return;
+        }
+        let session = peer.hello.as_ref().map_or(0, |hello| hello.session);
+        if let Some(known) = inner.sessions.get_mut(&session) {
+            known.connections = known.connections.saturating_sub(1);
+        }
     }
 }
 

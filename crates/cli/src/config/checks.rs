@@ -107,6 +107,18 @@ pub(crate) fn sinks(
                 file_of(file, config, sink, before, context, findings);
             }
             Target::Discard => {}
+            Target::Ship(ship) => {
+                let spool = |sink: &Placed<SinkConfig>| match &sink.value.options.target {
+                    Target::Ship(ship) => ship.spool.clone().map(|spool| spool.directory),
+                    _ => None,
+                };
+                let own = ship.spool.as_ref().map(|spool| spool.directory.clone());
+                if let Some(other) = before.iter().find(|other| own.is_some() && spool(other) == own) {
+                    let found = format!("\"{}\" has this spool as well", other.value.name);
+                    let problem = sink.places.problem("spool", found);
+                    findings.add(problem.help("choose another directory"));
+                }
+            }
             target => {
                 let same = |other: &&Placed<SinkConfig>| {
                     std::mem::discriminant(&other.value.options.target) == std::mem::discriminant(target)

@@ -5,6 +5,7 @@
 
 use super::units::{duration_text, size_text};
 use logdrive_agent::config::PLACEHOLDERS;
+use logdrive_backend::limits::SHIP_ADDRESSES_MAX;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -103,6 +104,8 @@ pub(crate) enum Kind {
     },
     /// Where metrics are served.
     Metrics,
+    /// Addresses of collectors.
+    Addresses,
     /// Names of sinks.
     Sinks,
     /// Places of callsites.
@@ -183,6 +186,10 @@ impl Kind {
             Self::Metrics => {
                 "an address and port such as \"127.0.0.1:9187\", or \"unix:\" and an absolute path".to_owned()
             }
+            Self::Addresses => format!(
+                "1 to {SHIP_ADDRESSES_MAX} addresses such as [\"tls://logs.example.org:7140\"]; also \"unix:///PATH\", \
+                 \"shm:///PATH\" and \"tcp://HOST:PORT\""
+            ),
             Self::Sinks => "names of sinks, such as [\"main\"]".to_owned(),
             Self::Callsites => {
                 "places in the source, such as [\"net.rs:42\"]; also files and modules".to_owned()

@@ -16,6 +16,7 @@ use logdrive_agent::config::{
 };
 use logdrive_backend::file::{Compress, Every, FileOptions};
 use logdrive_backend::layout::{LayoutOptions, Style};
+use logdrive_backend::ship::{Policy, ShipOptions, SpoolOptions, TlsFiles};
 use logdrive_backend::{Overflow, SinkOptions, Sync, Target};
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};
@@ -95,7 +96,8 @@ fn read(document: &DeTable<'_>, context: &dyn Context, findings: &mut Findings) 
     let source = Source { document, context };
     let mut config = AgentConfig::default();
     let agent = source.read_one("agent", findings, |reader| read_agent(reader, &mut config));
-    let sinks = source.read_many("sink", findings, read_sink);
+    let mut sinks = source.read_many("sink", findings, read_sink);
+    sinks.extend(source.read_many("ship", findings, read_ship));
     if !sinks.is_empty() {
         config.sinks = sinks.iter().map(|sink| sink.value.clone()).collect();
     }
@@ -320,6 +322,81 @@ fn read_sink(reader: &mut Reader<'_>) -> SinkConfig {
     let mut sink = SinkConfig::new(name, options);
     sink.buffers = reader.small_number("buffers").unwrap_or(sink.buffers);
     sink
+}
+
+fn read_ship(reader: &mut Reader<'_>) -> SinkConfig {
+    let name = reader.text("name").unwrap_or_default();
+    let to = match reader.value("to") {
+        Some(Value::Addresses(to)) => to,
+        _ => Vec::new(),
+    };
+    let mut ship = ShipOptions::new(to);
+    if let Some(Value::Addresses(backups)) = reader.value("backup") {
+        ship.backups = backups;
+    }
+    let policy = reader.word("policy");
+    let known = Policy::NAMES.iter().find(|(name, _)| *name == policy);
+    ship.policy = known.map(|(_, policy)| *policy).unwrap_or_default();
+    ship.transport.insecure = reader.flag("insecure");
+    ship.transport.tls = TlsFiles {
+        authorities: reader.path("tls_authorities"),
+        certificate: reader.path("tls_certificate"),
+        key: reader.path("tls_key"),
+        name: reader.text("tls_name"),
+        anyone: false,
+    };
+    check_ship(reader, &ship);
+    ship.zstd_level = reader
+        .small_number("zstd")
+        .and_then(|level| i32::try_from(level).ok());
+    ship.spool = reader.path("spool").map(SpoolOptions::new);
+    if let (Some(spool), Some(bytes)) = (&mut ship.spool, reader.number("spool_bytes")) {
+        spool.bytes_max = bytes;
+    }
+    let mut sink = SinkConfig::ship(name, ship);
+    let options = &mut sink.options;
+    options.layout = match reader.word("layout") {
+        "text" => Style::Text.into(),
+        "logfmt" => Style::Logfmt.into(),
+        "glog" => LayoutOptions::glog(),
+        _ => Style::Json.into(),
+    };
+    options.min_level = reader.level("level").unwrap_or(options.min_level);
+    options.overflow = match reader.word("overflow") {
+        "hold" => Overflow::Hold,
+        _ => Overflow::Drop,
+    };
+    options.flush_every = reader.time("flush_every").unwrap_or(options.flush_every);
+    options.flush_level = reader.level("flush_level").unwrap_or(options.flush_level);
+    sink.buffers = reader.small_number("buffers").unwrap_or(sink.buffers);
+    sink
+}
+
+/// What is needed for an address, and what nobody should do unknowingly. Names of hosts are not looked up.
+fn check_ship(reader: &mut Reader<'_>, ship: &ShipOptions) {
+    let is_here = |host: &str| match host.parse::<std::net::IpAddr>() {
+        Ok(address) => address.is_loopback(),
+        Err(_) => host == "localhost",
+    };
+    for address in ship.to.iter().chain(&ship.backups) {
+        let host = address.place().map_or("localhost", |place| place.host.as_str());
+        if !address.is_encrypted() && !is_here(host) && !ship.transport.insecure {
+            let found = format!("{address} is another machine, and nothing hides what is sent");
+            let help = "use tls://, or add insecure = true";
+            reader.wrong(reader.places.problem("to", found).help(help));
+        }
+        if address.is_encrypted() && !reader.places.has("tls_authorities") {
+            let found = format!("{address} needs the key `tls_authorities`");
+            let help = "add a line such as tls_authorities = \"/etc/logdrive/authority.pem\"";
+            reader.wrong(reader.places.problem("to", found).help(help));
+        }
+    }
+    let pair = ["tls_certificate", "tls_key"].map(|key| reader.places.has(key));
+    if pair[0] != pair[1] {
+        let key = if pair[0] { "tls_certificate" } else { "tls_key" };
+        let found = "a certificate and its key go together";
+        reader.wrong(reader.places.problem(key, found).help("add the other one"));
+    }
 }
 
 fn read_layout(reader: &mut Reader<'_>) -> LayoutOptions {

@@ -4,14 +4,16 @@
 mod agent;
 mod limits;
 mod select;
+mod ship;
 mod sink;
 
 use super::keys::{Key, Kind, Section, Without};
 
 /// All tables, in the order in which they are shown.
-pub(crate) const SECTIONS: [&Section; 9] = [
+pub(crate) const SECTIONS: [&Section; 10] = [
     &agent::AGENT,
     &sink::SINK,
+    &ship::SHIP,
     &select::ROUTE,
     &limits::TOTAL,
     &limits::PROCESS,

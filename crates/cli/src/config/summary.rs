@@ -76,6 +76,7 @@ fn sinks(sinks: &[SinkConfig]) -> Table {
             Target::File(file) => (plain(file.path.display().to_string()), rotated(file), kept(file)),
             Target::Stdout => (plain("standard output"), dim("-"), dim("-")),
             Target::Stderr => (plain("standard error"), dim("-"), dim("-")),
+            Target::Ship(ship) => (plain(ship.destination()), dim("-"), dim("-")),
             _ => (plain("nowhere"), dim("-"), dim("-")),
         };
         table.push([

@@ -1,5 +1,6 @@
 //! `logdrive send`: sends the lines of a file, or of standard input, to a collector, each once.
 
+mod config;
 mod follow;
 mod state;
 
@@ -11,6 +12,7 @@ use clap::{Args, ValueEnum};
 use follow::{Follow, Input};
 use logdrive_transport::forward::{ForwardOptions, ForwardState, Forwarder, SpoolOptions, new_session};
 use logdrive_transport::hello::Format;
+use logdrive_transport::upstream::Policy;
 use logdrive_transport::{Address, Options, TlsFiles};
 use state::State;
 use std::io::{self, IsTerminal, Write};
@@ -24,6 +26,8 @@ Examples:
   logdrive send --follow app.log --to tls://logs.example.org:7140 \\
       --tls-ca authority.pem --tls-cert client.pem --tls-key client.key
                                               and what comes, through rotations, until it is told to end
+  logdrive send --config send.toml --follow app.log
+                                              as a file says; --print-config shows all keys
   make 2>&1 | logdrive send - --app make --to unix:///run/logdrive/collect.sock
   logdrive send - --spool /var/spool/logdrive --to tls://logs.example.org:7140 --tls-ca authority.pem
                                               keeps what comes on disk while the collector is away
@@ -48,24 +52,37 @@ pub(crate) enum Look {
 ///
 /// Each line becomes a record there, with this host, the program's name and a session as fields. Files are followed
 /// through rotation with --follow. While the collector is away a file waits where it is, and standard input in the spool.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(after_long_help = SEND_EXAMPLES)]
 pub(crate) struct SendArgs {
     /// The file, or - for standard input
-    #[arg(value_name = "FILE")]
+    #[arg(value_name = "FILE", default_value = "-")]
     pub(crate) file: PathBuf,
     /// Where the collector listens; with several, whichever can be reached
-    #[arg(short, long, value_name = "ADDRESS", required = true, value_parser = address)]
+    #[arg(short, long, value_name = "ADDRESS", value_parser = address)]
     pub(crate) to: Vec<Address>,
+    /// Where another collector listens, for when none of the others can be used; may be given several times
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    pub(crate) backup: Vec<Address>,
+    /// Which one is used where there are several; it stays as long as it takes records [default:
+    /// round_robin]
+    #[arg(long, value_name = "POLICY", value_parser = policy)]
+    pub(crate) policy: Option<Policy>,
+    /// A configuration file in TOML; the command line comes before it
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Print a commented configuration with all defaults, and end
+    #[arg(long)]
+    pub(crate) print_config: bool,
     /// Go on with what is written to the file, and with the next file when it is rotated
     #[arg(short, long)]
     pub(crate) follow: bool,
     /// The program's name in the records [default: the file's name]
     #[arg(long, value_name = "NAME")]
     pub(crate) app: Option<String>,
-    /// How lines look
-    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
-    pub(crate) format: Look,
+    /// How lines look [default: text]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub(crate) format: Option<Look>,
     /// Remember there how far the file was acknowledged [default: in the user's state directory]
     #[arg(long, value_name = "PATH")]
     pub(crate) state: Option<PathBuf>,
@@ -99,6 +116,14 @@ pub(crate) struct SendArgs {
     pub(crate) insecure: bool,
 }
 
+fn policy(text: &str) -> Result<Policy, String> {
+    let found = Policy::NAMES.iter().find(|(name, _)| *name == text);
+    let names = Policy::NAMES.map(|(name, _)| name).join(", ");
+    found
+        .map(|(_, policy)| *policy)
+        .ok_or_else(|| format!("allowed: {names}"))
+}
+
 /// Lines of one batch, in bytes: two batches fit into a ring, and a frame.
 const BATCH_BYTES: usize = 256 * 1024;
 /// How often the state is written and signals are looked at.
@@ -106,6 +131,10 @@ const TURN: Duration = Duration::from_millis(100);
 
 /// Sends until the end of the input, or until it is told to end. `false` when something was not acknowledged.
 pub(crate) fn run(args: &SendArgs, color: ColorChoice) -> Result<bool, CliError> {
+    let Some(args) = config::configuration(args, color)? else {
+        return Ok(false);
+    };
+    let args = &args;
     let signals = Signals::hold()?;
     let is_stdin = args.file.as_os_str() == "-";
     let state_path = match (&args.state, is_stdin) {
@@ -132,11 +161,13 @@ pub(crate) fn run(args: &SendArgs, color: ColorChoice) -> Result<bool, CliError>
         }
     };
     forward.next = state.as_ref().map_or(0, |state| state.number);
-    forward.format = match args.format {
+    forward.format = match args.format.unwrap_or_default() {
         Look::Text => Format::Text,
         Look::Json => Format::Json,
     };
     forward.zstd_level = args.zstd;
+    forward.backups.clone_from(&args.backup);
+    forward.group.policy = args.policy.unwrap_or_default();
     // Of a file nothing is kept twice.
     forward.spool = args.spool.as_ref().filter(|_| is_stdin).map(SpoolOptions::new);
     let forwarder = Forwarder::start(&args.to, &options(args), &forward)?;

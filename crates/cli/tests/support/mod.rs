@@ -2,6 +2,7 @@
 #![allow(dead_code)] // Each test file uses its part.
 
 pub(crate) mod agent;
+pub(crate) mod collector;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;

@@ -1,10 +1,13 @@
 //! Forwarding: records of one session to whoever keeps them, at least once, and once in what is kept.
 
+mod owner;
 mod runner;
 mod spool;
+mod supply;
 
-pub use runner::{ForwardOptions, ForwardState, Forwarder, Refusal};
-pub use spool::{Spool, SpoolOptions, SpooledBatch};
+pub use owner::Owner;
+pub use runner::{ForwardOptions, ForwardState, ForwardWatch, Forwarder, Refusal};
+pub use spool::{Spool, SpoolDirectory, SpoolOptions, SpooledBatch};
 
 /// A session's number that nobody else has.
 ///

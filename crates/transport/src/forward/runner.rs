@@ -1,13 +1,15 @@
 //! The thread that forwards: connects, says what is new, sends, hears what is kept, and spools while nobody listens.
 
-use super::spool::{Spool, SpoolOptions};
+use super::spool::SpoolOptions;
+use super::supply::Supply;
 use crate::TransportError;
 use crate::address::Address;
 use crate::connection::Connection;
-use crate::hello::{Format, HELLO_ACKS, Hello, Reason, Role};
+use crate::hello::{Format, HELLO_ACKS, Reason, Role};
 use crate::limits::{OUTBOX_BYTES_MAX, RETRY_MS};
 use crate::options::Options;
 use crate::session::{Shipper, compress};
+use crate::upstream::{BreakerOptions, Group, GroupOptions, MemberId, MemberOptions};
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -28,12 +30,23 @@ pub struct ForwardOptions {
     pub next: u64,
     /// How records look.
     pub format: Format,
+    /// The process that they come from. Default: this one.
+    pub pid: u32,
     /// The level of zstd; `None` sends as it is. Default: none.
     pub zstd_level: Option<i32>,
     /// Bytes in memory that nobody keeps yet, at most. Default: 16 MiB.
     pub queue_bytes: usize,
-    /// Where batches go while nobody takes them; without it they wait in memory. It keeps session and epoch.
+    /// Where batches go while nobody takes them; without it they wait in memory. What earlier sessions left there is
+    /// sent first, as theirs. The session must be a new one then.
     pub spool: Option<SpoolOptions>,
+    /// Addresses for when none of the others can be used. Default: none.
+    pub backups: Vec<Address>,
+    /// Which address is used where there are several. Its circuit breaker never opens by default: pauses between attempts
+    /// grow as it is. Default: in turn.
+    pub group: GroupOptions,
+    /// Tries again also where a failure does not pass by itself, such as a certificate that is refused: for programs that
+    /// run on whatever happens to their logs. Default: no, it ends.
+    pub persists: bool,
 }
 
 impl ForwardOptions {
@@ -44,9 +57,19 @@ impl ForwardOptions {
             epoch,
             next: 0,
             format: Format::Text,
+            pid: std::process::id(),
             zstd_level: None,
             queue_bytes: OUTBOX_BYTES_MAX,
             spool: None,
+            backups: Vec::new(),
+            group: GroupOptions {
+                breaker: BreakerOptions {
+                    failures: u32::MAX,
+                    ..BreakerOptions::default()
+                },
+                ..GroupOptions::default()
+            },
+            persists: false,
         }
     }
 }
@@ -60,16 +83,23 @@ pub struct ForwardState {
     pub pushed: u64,
     /// The number behind the last record that is kept at the other end: level C3.
     pub acknowledged: u64,
+    /// The number behind the last record that is kept at the other end, or by the spool with this machine's kernel: it
+    /// survives the death of this process.
+    pub secured: u64,
     /// Records that were refused because memory and spool were full; whoever pushed them knows.
     pub refused: u64,
     /// Batches that were sent more than once.
     pub resent_batches: u64,
     /// Connections that were made.
     pub connections: u64,
-    /// Bytes in the spool.
+    /// Bytes in the spool, with what earlier sessions left.
     pub spool_bytes: u64,
+    /// Sessions before this one whose records are still in the spool.
+    pub sessions_left: u64,
     /// Why nobody takes records; empty when somebody does.
     pub failure: String,
+    /// Why the spool cannot be written; empty when it can.
+    pub spool_failure: String,
     /// The failure will not pass: the thread has ended.
     pub is_over: bool,
 }
@@ -133,24 +163,30 @@ impl Forwarder {
         forward: &ForwardOptions,
     ) -> Result<Self, TransportError> {
         options.check()?;
-        for address in addresses {
+        let mut group = Group::new("collectors", forward.group.clone());
+        for (address, is_backup) in addresses
+            .iter()
+            .map(|address| (address, false))
+            .chain(forward.backups.iter().map(|address| (address, true)))
+        {
             address.check(options.insecure)?;
+            let mut member = MemberOptions::new(address.clone());
+            member.is_backup = is_backup;
+            group.add(member)?;
         }
-        let mut forward = forward.clone();
-        let spool = match &forward.spool {
-            None => None,
-            Some(options) => {
-                let spool = Spool::open(options, forward.session, forward.epoch)?;
-                (forward.session, forward.epoch) = (spool.session(), spool.epoch());
-                forward.next = spool.next_number();
-                Some(spool)
-            }
+        let supply = Supply::open(forward, &options.app)?;
+        let first = supply.own_first;
+        let state = ForwardState {
+            acknowledged: first,
+            secured: first,
+            sessions_left: supply.sessions_left(),
+            ..ForwardState::default()
         };
         let inner = Inner {
             queue: VecDeque::new(),
             queued_bytes: 0,
-            next: forward.next,
-            state: ForwardState::default(),
+            next: first,
+            state,
             ends: false,
             patience: None,
         };
@@ -160,7 +196,7 @@ impl Forwarder {
             progress: Condvar::new(),
             queue_bytes: forward.queue_bytes,
         });
-        let runner = Runner::new(addresses, options, &forward, spool, &shared);
+        let runner = Runner::new(group, options, forward, supply, &shared);
         let thread = std::thread::Builder::new()
             .name("logdrive-forward".to_owned())
             .spawn(move || runner.run())
@@ -171,9 +207,14 @@ impl Forwarder {
         Ok(Self {
             shared,
             thread: Some(thread),
-            first: forward.next,
+            first,
             session: forward.session,
         })
+    }
+
+    /// For others who want to know how it stands, also when it has ended.
+    pub fn watch(&self) -> ForwardWatch {
+        ForwardWatch(Arc::clone(&self.shared))
     }
 
     /// The number of the first record that will be pushed.
@@ -181,7 +222,7 @@ impl Forwarder {
         self.first
     }
 
-    /// The session, which the spool may have kept.
+    /// The session.
     pub fn session(&self) -> u128 {
         self.session
     }
@@ -223,16 +264,10 @@ impl Forwarder {
         self.shared.lock().state.clone()
     }
 
-    /// Waits until all before this number is kept at the other end; `false` when the time is over, or all is.
+    /// Waits until all before this number is kept at the other end, with what earlier sessions left in the spool; `false`
+    /// when the time is over, or all is.
     pub fn wait_acknowledged(&self, next: u64, patience: Duration) -> bool {
-        let inner = self.shared.lock();
-        let waits = |inner: &mut Inner| inner.state.acknowledged < next && !inner.state.is_over;
-        let (inner, _) = self
-            .shared
-            .progress
-            .wait_timeout_while(inner, patience, waits)
-            .unwrap_or_else(PoisonError::into_inner);
-        inner.state.acknowledged >= next
+        self.watch().wait_acknowledged(next, patience)
     }
 
     /// Sends what was pushed, waits at most so long until it is kept, and ends. What is not kept then is in the spool,
@@ -263,55 +298,98 @@ impl Drop for Forwarder {
     }
 }
 
+/// How a forwarder stands, for others.
+#[derive(Debug, Clone)]
+pub struct ForwardWatch(Arc<Shared>);
+
+impl ForwardWatch {
+    /// How it stands.
+    pub fn state(&self) -> ForwardState {
+        self.0.lock().state.clone()
+    }
+
+    /// The number behind the last record that was pushed.
+    pub fn next_number(&self) -> u64 {
+        self.0.lock().next
+    }
+
+    /// [`ForwardState::secured`].
+    pub fn secured(&self) -> u64 {
+        self.0.lock().state.secured
+    }
+
+    /// Why nobody takes records; `None` when somebody does, or nothing has been tried.
+    pub fn failure(&self) -> Option<String> {
+        let inner = self.0.lock();
+        let failure = &inner.state.failure;
+        (!failure.is_empty()).then(|| failure.clone())
+    }
+
+    /// See [`Forwarder::wait_acknowledged`].
+    pub fn wait_acknowledged(&self, next: u64, patience: Duration) -> bool {
+        let lacks = |inner: &Inner| inner.state.acknowledged < next || inner.state.sessions_left > 0;
+        let inner = self.0.lock();
+        let waits = |inner: &mut Inner| lacks(inner) && !inner.state.is_over;
+        let waited = self.0.progress.wait_timeout_while(inner, patience, waits);
+        !lacks(&waited.unwrap_or_else(PoisonError::into_inner).0)
+    }
+}
+
 /// The thread's state.
 struct Runner {
-    addresses: Vec<Address>,
-    turn: usize,
+    group: Group,
+    /// Those that have failed since one took records.
+    tried: Vec<MemberId>,
+    /// Whom the connection goes to, and whether it has said hello.
+    member: Option<(MemberId, bool)>,
     options: Options,
     zstd_level: Option<i32>,
-    format: Format,
+    persists: bool,
+    supply: Supply,
     shipper: Shipper,
-    session: (u128, u64),
-    spool: Option<Spool>,
-    /// Everything before this number is in the spool, or was.
-    spooled: u64,
     connection: Option<Connection>,
     shared: Arc<Shared>,
     began: Instant,
     retry_ms: u64,
     retry_at: Instant,
+    /// When the other end was heard, or had nothing to say.
+    heard: Instant,
+    /// When it was asked whether it is still there, if it has not answered.
+    asked: Option<Instant>,
     connections: u64,
+    resent_batches: u64,
+    /// There is no room in the spool for what waits.
+    is_full: bool,
 }
 
 impl Runner {
     fn new(
-        addresses: &[Address],
+        group: Group,
         options: &Options,
         forward: &ForwardOptions,
-        spool: Option<Spool>,
+        supply: Supply,
         shared: &Arc<Shared>,
     ) -> Self {
-        let mut hello = Hello::new(Role::Shipper);
-        hello.session = forward.session;
-        hello.epoch = forward.epoch;
-        hello.next = spool.as_ref().map_or(forward.next, Spool::first_number);
         let now = Instant::now();
         Self {
-            addresses: addresses.to_vec(),
-            turn: 0,
+            group,
+            tried: Vec::new(),
+            member: None,
             options: options.clone(),
             zstd_level: forward.zstd_level,
-            format: forward.format,
-            shipper: Shipper::new(hello, forward.queue_bytes, false),
-            session: (forward.session, forward.epoch),
-            spooled: spool.as_ref().map_or(0, Spool::next_number),
-            spool,
+            persists: forward.persists,
+            shipper: supply.shipper(forward.queue_bytes),
+            supply,
             connection: None,
             shared: Arc::clone(shared),
             began: now,
             retry_ms: RETRY_MS.0,
             retry_at: now,
+            heard: now,
+            asked: None,
             connections: 0,
+            resent_batches: 0,
+            is_full: false,
         }
     }
 
@@ -320,14 +398,14 @@ impl Runner {
     }
 
     fn run(mut self) {
-        loop {
-            if self.is_finished() {
-                break;
-            }
+        while !self.is_finished() {
             if self.connection.is_none() && Instant::now() >= self.retry_at {
                 self.connect();
             }
-            let result = self.take_batches().and_then(|()| self.exchange());
+            let result = self
+                .take_batches()
+                .and_then(|()| self.exchange())
+                .and_then(|()| self.turn_over());
             if let Err(error) = result
                 && !self.fail(&error)
             {
@@ -336,11 +414,15 @@ impl Runner {
             self.report();
             self.rest();
         }
-        self.keep_rest();
+        // What nobody has taken at the end goes to the spool, where there is one.
+        if let Err(error) = self.spool_all() {
+            self.shared.lock().state.failure = error.to_string();
+        }
         if let Some(mut connection) = self.connection.take() {
             connection.part();
         }
         self.report();
+        self.supply.close();
         let mut inner = self.shared.lock();
         inner.state.is_over = true;
         inner.state.is_connected = false;
@@ -351,23 +433,21 @@ impl Runner {
     /// Whether there is nothing more to do, or no more time.
     fn is_finished(&self) -> bool {
         let inner = self.shared.lock();
-        let is_read = self.spool.as_ref().is_none_or(Spool::is_read);
-        let is_done = inner.queue.is_empty() && self.shipper.is_settled() && is_read;
+        let is_done = inner.queue.is_empty() && self.shipper.is_settled() && self.supply.is_read();
         inner.ends && (is_done || inner.patience.is_some_and(|end| Instant::now() >= end))
     }
 
     fn connect(&mut self) {
-        let Some(address) = self.addresses.get(self.turn).cloned() else {
+        let Some((id, address)) = self.choose() else {
+            self.retry_at = Instant::now() + Duration::from_millis(RETRY_MS.0);
             return;
         };
+        self.member = Some((id, false));
         let made = Connection::open(&address, &self.options).and_then(|mut connection| {
             let mut hello = connection.hello(Role::Shipper, &self.options);
-            (hello.session, hello.epoch) = self.session;
-            hello.format = self.format;
+            self.supply.owner().introduce(&mut hello);
             hello.flags |= HELLO_ACKS;
-            let frame = self
-                .shipper
-                .connected(self.began.elapsed().as_nanos() as u64, hello);
+            let frame = self.shipper.connected(self.now_ns(), hello);
             connection.send_parts(&mut [IoSlice::new(&frame)])?;
             Ok(connection)
         });
@@ -375,6 +455,8 @@ impl Runner {
             Ok(connection) => {
                 self.connection = Some(connection);
                 self.connections += 1;
+                self.heard = Instant::now();
+                self.asked = None;
             }
             Err(error) => {
                 self.fail(&error);
@@ -382,38 +464,47 @@ impl Runner {
         }
     }
 
+    /// Who is tried next: none of those that failed, as long as there are others.
+    fn choose(&mut self) -> Option<(MemberId, Address)> {
+        let (key, now_ns) = (self.supply.owner().session as u64, self.now_ns());
+        let mut found = self.group.pick(key, now_ns, &self.tried);
+        if found.is_none() {
+            self.tried.clear();
+            found = self.group.pick(key, now_ns, &[]);
+        }
+        let id = found?;
+        Some((id, self.group.address(id)?.clone()))
+    }
+
     /// Notes a failure, and when to try again. `false`: it cannot pass.
     fn fail(&mut self, error: &TransportError) -> bool {
         self.connection = None;
         self.shipper.apart();
-        self.turn = (self.turn + 1) % self.addresses.len().max(1);
+        if let Some((id, _)) = self.member.take() {
+            let now_ns = self.now_ns();
+            self.group.failed(id, &error.to_string(), now_ns);
+            self.tried.push(id);
+        }
         self.retry_at = Instant::now() + Duration::from_millis(self.retry_ms);
         self.retry_ms = (self.retry_ms * 2).min(RETRY_MS.1);
         self.shared.lock().state.failure = error.to_string();
-        error.is_passing()
+        self.persists || error.is_passing()
     }
 
     /// Moves batches on: to the spool while nobody takes them, else to the shipper.
     fn take_batches(&mut self) -> Result<(), TransportError> {
-        if self.spool.is_some() && !self.shipper.is_open() {
+        if !self.shipper.is_open() || !self.supply.is_own() {
             self.spool_all()?;
         }
-        self.read_spool()?;
-        let reads_spool = self.spool.as_ref().is_some_and(|spool| !spool.is_read());
+        self.supply.read_into(&mut self.shipper)?;
+        if !self.supply.is_read() {
+            // Behind what is in the spool.
+            return self.spool_all();
+        }
         loop {
             let mut inner = self.shared.lock();
-            let Some(item) = inner.queue.front() else {
-                return Ok(());
-            };
-            if !self.shipper.has_room(item.lines.len()) {
-                return Ok(());
-            }
-            if reads_spool {
-                // Behind what is in the spool.
-                drop(inner);
-                return self.spool_all();
-            }
-            let Some(item) = inner.queue.pop_front() else {
+            let fits = |item: &mut Item| self.shipper.has_room(item.lines.len());
+            let Some(item) = inner.queue.pop_front_if(fits) else {
                 return Ok(());
             };
             inner.queued_bytes -= item.lines.len();
@@ -434,48 +525,29 @@ impl Runner {
 
     /// Brings what is only in memory to the spool, in order, as far as there is room.
     fn spool_all(&mut self) -> Result<(), TransportError> {
-        let Some(spool) = &mut self.spool else {
+        if !self.supply.has_spool() {
             return Ok(());
-        };
-        for (first, count, compressed, payload) in self.shipper.unacknowledged() {
-            if first >= self.spooled {
-                if !spool.append(first, count, compressed, payload)? {
-                    return Ok(());
-                }
-                self.spooled = first.saturating_add(count.into());
-            }
         }
-        loop {
-            let mut inner = self.shared.lock();
-            let Some(item) = inner.queue.front() else {
+        self.is_full = !self.supply.keep(&self.shipper)?;
+        while !self.is_full {
+            // Not while the lock is held: a disk that hangs must not hold up whoever asks how it stands.
+            let Some(item) = self.shared.lock().queue.pop_front() else {
                 return Ok(());
             };
-            let first = self.spooled.max(self.shipper.next_number());
-            if !spool.append(first, item.count, false, &item.lines)? {
-                return Ok(());
-            }
-            self.spooled = first.saturating_add(item.count.into());
-            if let Some(item) = inner.queue.pop_front() {
-                inner.queued_bytes -= item.lines.len();
+            let length = item.lines.len();
+            let count = item.count;
+            let (payload, compressed) = self.pack(item.lines);
+            let is_kept = self.supply.append(&self.shipper, count, compressed, &payload)?;
+            let mut inner = self.shared.lock();
+            if is_kept {
+                inner.queued_bytes -= length;
+            } else {
+                self.is_full = true;
+                let lines = unpack(payload, compressed);
+                inner.queue.push_front(Item { count, lines });
             }
             drop(inner);
             self.shared.progress.notify_all();
-        }
-    }
-
-    /// Takes batches from the spool as far as the shipper has room.
-    fn read_spool(&mut self) -> Result<(), TransportError> {
-        let Some(spool) = &mut self.spool else {
-            return Ok(());
-        };
-        while self.shipper.has_room(crate::limits::FRAME_BYTES_MAX) {
-            let Some(batch) = spool.read()? else { break };
-            let end = batch.first.saturating_add(batch.count.into());
-            if end <= self.shipper.next_number() {
-                continue;
-            }
-            // There is room for it.
-            let _ = self.shipper.push(batch.count, batch.payload, batch.compressed);
         }
         Ok(())
     }
@@ -487,7 +559,14 @@ impl Runner {
             return Ok(());
         };
         while let Some(frame) = self.shipper.poll(now) {
+            if frame.is_first {
+                // It had nothing to say.
+                self.heard = Instant::now();
+            }
             connection.send_sealed(&frame.header, frame.payload)?;
+        }
+        if self.shipper.is_stuck() {
+            return Err(refused(&connection.address, Reason::TooLarge));
         }
         let waits = !self.shipper.is_settled() || !self.shipper.is_open();
         let mut patience = if waits { LISTEN } else { Duration::ZERO };
@@ -495,30 +574,87 @@ impl Runner {
             patience = Duration::ZERO;
             let taken = self.shipper.receive(&frame, now);
             taken.map_err(|reason| refused(&connection.address, reason))?;
+            self.heard = Instant::now();
+            self.asked = None;
             if self.shipper.is_open() {
                 self.retry_ms = RETRY_MS.0;
+                if let Some((id, is_met @ false)) = &mut self.member {
+                    *is_met = true;
+                    self.group.succeeded(*id);
+                    self.tried.clear();
+                }
             }
         }
-        if let Some(spool) = &mut self.spool {
-            spool.release(self.shipper.acknowledged())?;
+        self.supply.release(&self.shipper)?;
+        self.ask_whether_alive()
+    }
+
+    /// A peer that is silent although something waits for its word, or that has said nothing for long, is asked, and then
+    /// taken for dead.
+    fn ask_whether_alive(&mut self) -> Result<(), TransportError> {
+        let Some(connection) = &mut self.connection else {
+            return Ok(());
+        };
+        let waits = !self.shipper.is_settled() || !self.shipper.is_open();
+        let since = if waits { Some(self.heard) } else { self.asked };
+        if since.is_some_and(|since| since.elapsed() > self.options.response_timeout) {
+            return Err(TransportError::Timeout {
+                address: connection.address.clone(),
+                what: "acknowledge",
+                ms: u64::try_from(self.options.response_timeout.as_millis()).unwrap_or(u64::MAX),
+            });
+        }
+        if !waits && self.asked.is_none() && self.heard.elapsed() > self.options.idle_timeout / 3 {
+            let header = self.shipper.question();
+            connection.send_sealed(&header, &[])?;
+            self.asked = Some(Instant::now());
         }
         Ok(())
     }
 
+    /// When all of an earlier session is acknowledged, the next one's turn comes, and in the end the own.
+    fn turn_over(&mut self) -> Result<(), TransportError> {
+        if self.supply.is_own() || !self.shipper.is_settled() || !self.supply.is_current_read() {
+            return Ok(());
+        }
+        self.supply.next()?;
+        self.resent_batches += self.shipper.counts().resent_batches;
+        self.shipper = self.supply.shipper(self.shared.queue_bytes);
+        if let Some(mut connection) = self.connection.take() {
+            connection.part();
+        }
+        self.retry_at = Instant::now();
+        Ok(())
+    }
+
     fn report(&mut self) {
-        let counts = self.shipper.counts();
+        let resent = self.resent_batches + self.shipper.counts().resent_batches;
         let mut inner = self.shared.lock();
         let state = &mut inner.state;
-        let before = (state.acknowledged, state.is_connected);
+        let before = (
+            state.secured,
+            state.acknowledged,
+            state.is_connected,
+            state.sessions_left,
+        );
         state.is_connected = self.shipper.is_open();
-        state.acknowledged = self.shipper.acknowledged();
-        state.resent_batches = counts.resent_batches;
+        state.acknowledged = self.supply.acknowledged(&self.shipper);
+        state.secured = state.acknowledged.max(self.supply.spooled);
+        state.resent_batches = resent;
         state.connections = self.connections;
-        state.spool_bytes = self.spool.as_ref().map_or(0, Spool::bytes);
+        state.spool_bytes = self.supply.bytes();
+        state.sessions_left = self.supply.sessions_left();
+        self.supply.failure().clone_into(&mut state.spool_failure);
         if state.is_connected {
             state.failure.clear();
         }
-        let changed = before != (state.acknowledged, state.is_connected);
+        let changed = before
+            != (
+                state.secured,
+                state.acknowledged,
+                state.is_connected,
+                state.sessions_left,
+            );
         drop(inner);
         if changed {
             self.shared.progress.notify_all();
@@ -533,20 +669,17 @@ impl Runner {
             return;
         }
         let until_retry = self.retry_at.saturating_duration_since(Instant::now());
+        let takes = !self.is_full;
         let (patience, with_queue) = match self.connection {
-            Some(_) => (Duration::from_millis(100), true),
-            None => (until_retry.min(Duration::from_millis(100)), self.spool.is_some()),
+            Some(_) => (Duration::from_millis(100), takes),
+            None => (
+                until_retry.min(Duration::from_millis(100)),
+                takes && self.supply.has_spool(),
+            ),
         };
         let sleeps = |inner: &mut Inner| (!with_queue || inner.queue.is_empty()) && !inner.ends;
         // The loop looks at everything again.
         let _ = self.shared.work.wait_timeout_while(inner, patience, sleeps);
-    }
-
-    /// What nobody has taken at the end goes to the spool, where there is one.
-    fn keep_rest(&mut self) {
-        if let Err(error) = self.spool_all() {
-            self.shared.lock().state.failure = error.to_string();
-        }
     }
 }
 
@@ -555,5 +688,14 @@ fn refused(address: &str, reason: Reason) -> TransportError {
         address: address.to_owned(),
         reason,
         words: "see its log".to_owned(),
+    }
+}
+
+fn unpack(payload: Vec<u8>, compressed: bool) -> Vec<u8> {
+    let mut lines = Vec::new();
+    // Packed a moment ago, so that it is sound.
+    match compressed && crate::session::decompress(&payload, &mut lines).is_ok() {
+        true => lines,
+        false => payload,
     }
 }

@@ -1,20 +1,32 @@
 //! The spool: batches on disk while nobody takes them, in order, each with its checksum. What is in it survives a
 //! SIGKILL; a torn end is cut off when it is opened.
 //!
-//! A directory with segments `spool-NUMBER`, named after the first record in them, and `session`, which says whose
-//! records they are. A segment is removed when all of it is acknowledged.
+//! A directory for each session that has something in it, with a file `owner`, which says whose records they are, and
+//! segments `spool-NUMBER`, named after the first record in them. A segment is removed when all of it is acknowledged.
+//! A session is never continued by another process: what it left is sent under its own numbers, before anything new.
 
+use super::owner::Owner;
 use crate::TransportError;
-use crate::limits::{DECOMPRESSED_BYTES_MAX, FRAME_BYTES_MAX, SPOOL_BYTES_MAX, SPOOL_SEGMENT_BYTES};
+use crate::limits::{
+    DECOMPRESSED_BYTES_MAX, FRAME_BYTES_MAX, SPOOL_BYTES_MAX, SPOOL_SEGMENT_BYTES, SPOOL_SESSIONS_MAX,
+};
 use rustix::fs::{FlockOperation, flock};
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Bytes before the payload of a batch: length, checksum, first number, count, flags.
 const HEAD_BYTES: usize = 4 + 4 + 8 + 4 + 4;
+/// Bytes of a batch that are read back.
+const BATCH_BYTES_MAX: usize = if FRAME_BYTES_MAX > DECOMPRESSED_BYTES_MAX {
+    FRAME_BYTES_MAX
+} else {
+    DECOMPRESSED_BYTES_MAX
+};
+/// The file that says whose a spool is.
+const OWNER: &str = "owner";
 
 /// Where a spool is and how large it may grow.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,81 +70,173 @@ struct Segment {
     bytes: u64,
 }
 
-/// Batches on disk.
+/// A directory of spools, which belongs to whoever has it open.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use logdrive_transport::forward::{Spool, SpoolOptions};
+/// use logdrive_transport::forward::{Owner, SpoolDirectory, SpoolOptions};
 /// let directory = tempfile::tempdir()?;
 /// let options = SpoolOptions::new(directory.path().join("spool"));
-/// let mut spool = Spool::open(&options, 7, 1)?;
+/// let spools = SpoolDirectory::open(&options)?;
+/// let mut spool = spools.begin(Owner::new(7, 1))?;
 /// assert!(spool.append(0, 2, false, b"one\ntwo\n")?);
-/// drop(spool);
-/// let mut again = Spool::open(&options, 8, 2)?;
-/// assert_eq!((again.session(), again.next_number()), (7, 2));
-/// assert_eq!(again.read()?.unwrap().payload, b"one\ntwo\n");
+/// drop((spool, spools));
+/// let mut left = SpoolDirectory::open(&options)?.left()?;
+/// assert_eq!((left[0].owner().session, left[0].next_number()), (7, 2));
+/// assert_eq!(left[0].read()?.unwrap().payload, b"one\ntwo\n");
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct Spool {
+pub struct SpoolDirectory {
     options: SpoolOptions,
+    /// Held as long as the value lives.
     _lock: File,
-    session: u128,
-    epoch: u64,
-    segments: VecDeque<Segment>,
-    bytes: u64,
-    next: u64,
-    /// Which segment is read, and where in it.
-    reading: (usize, u64),
-    scratch: Vec<u8>,
 }
 
-impl Spool {
-    /// Opens a spool, which keeps its session and epoch: those given are for a new one.
+impl SpoolDirectory {
+    /// Opens a directory, which is made with mode 0700 where it is missing.
     ///
     /// # Errors
-    /// When it cannot be read or written, or another process has it.
-    pub fn open(options: &SpoolOptions, session: u128, epoch: u64) -> Result<Self, TransportError> {
-        let directory = &options.directory;
-        std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(directory)
-            .map_err(at("make", directory))?;
-        let lock_path = directory.join("lock");
+    /// When it cannot be made or locked: another process has it.
+    pub fn open(options: &SpoolOptions) -> Result<Self, TransportError> {
+        make_directory(&options.directory)?;
+        let lock_path = options.directory.join("lock");
         let lock = private()
             .write(true)
             .create(true)
             .truncate(false)
             .open(&lock_path)
             .map_err(at("open", &lock_path))?;
-        flock(&lock, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|error| at("lock", &lock_path)(error.into()))?;
-        let (session, epoch) = owner(directory, session, epoch)?;
-        let mut spool = Self {
+        flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
+            rustix::io::Errno::WOULDBLOCK => TransportError::SpoolTaken {
+                directory: options.directory.clone(),
+            },
+            error => at("lock", &lock_path)(error.into()),
+        })?;
+        Ok(Self {
             options: options.clone(),
             _lock: lock,
-            session,
-            epoch,
+        })
+    }
+
+    /// What earlier sessions left, the oldest first. Those that are empty are removed.
+    ///
+    /// # Errors
+    /// When the directory cannot be read.
+    pub fn left(&self) -> Result<Vec<Spool>, TransportError> {
+        let directory = &self.options.directory;
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(directory).map_err(at("read", directory))? {
+            let path = entry.map_err(at("read", directory))?.path();
+            let is_directory = path.symlink_metadata().is_ok_and(|found| found.is_dir());
+            if is_directory && found.len() < SPOOL_SESSIONS_MAX {
+                found.push(path);
+            }
+        }
+        // Their names begin with the time of their first batch.
+        found.sort();
+        let mut spools = Vec::new();
+        for path in found {
+            let Some(owner) = Owner::load(&path.join(OWNER))? else {
+                // Killed before it had written anything.
+                let _ = std::fs::remove_dir(&path);
+                continue;
+            };
+            let spool = Spool::new(path, owner, self.options.bytes_max);
+            for part in spool.load()? {
+                match part.bytes {
+                    0 => part.remove(),
+                    _ => spools.push(part),
+                }
+            }
+        }
+        Ok(spools)
+    }
+
+    /// A spool for a session, which has none here; nothing is made before the first batch.
+    ///
+    /// # Errors
+    /// When the clock or the directory cannot be read.
+    pub fn begin(&self, owner: Owner) -> Result<Spool, TransportError> {
+        let since = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap_or_default();
+        let name = format!("{:020}-{:032x}", since.as_nanos(), owner.session);
+        let path = self.options.directory.join(name);
+        Ok(Spool::new(path, owner, self.options.bytes_max))
+    }
+
+    /// Puts batches of a session that has ended behind what it left: numbers, counts and lines, in order. Those that are
+    /// there already are left out.
+    ///
+    /// # Errors
+    /// When they cannot be written, or do not fit.
+    pub fn put_back(&self, owner: &Owner, batches: &[(u64, u32, &[u8])]) -> Result<(), TransportError> {
+        let all = self.left()?;
+        let bytes: u64 = all.iter().map(Spool::bytes).sum();
+        let own = all
+            .into_iter()
+            .rfind(|spool| (spool.owner.session, spool.owner.epoch) == (owner.session, owner.epoch));
+        let mut spool = match own {
+            Some(spool) => spool,
+            None => self.begin(owner.clone())?,
+        };
+        spool.bytes_max = self.options.bytes_max.saturating_sub(bytes - spool.bytes);
+        for (first, count, lines) in batches {
+            if first.saturating_add((*count).into()) <= spool.next {
+                continue;
+            }
+            if *first > spool.next {
+                // What lies between was acknowledged, and so was all before it.
+                spool.release(spool.next)?;
+            }
+            if !spool.append(*first, *count, false, lines)? {
+                return Err(TransportError::SpoolFull {
+                    directory: self.options.directory.clone(),
+                    bytes_max: self.options.bytes_max,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The batches of one session on disk.
+#[derive(Debug)]
+pub struct Spool {
+    path: PathBuf,
+    owner: Owner,
+    is_made: bool,
+    bytes_max: u64,
+    segments: VecDeque<Segment>,
+    bytes: u64,
+    next: u64,
+    /// Which segment is read, and where in it.
+    reading: (usize, u64),
+    scratch: Vec<u8>,
+    failure: Option<String>,
+}
+
+impl Spool {
+    fn new(path: PathBuf, owner: Owner, bytes_max: u64) -> Self {
+        Self {
+            is_made: false,
+            path,
+            owner,
+            bytes_max,
             segments: VecDeque::new(),
             bytes: 0,
             next: 0,
             reading: (0, 0),
             scratch: Vec::new(),
-        };
-        spool.load()?;
-        Ok(spool)
+            failure: None,
+        }
     }
 
     /// Whose records these are.
-    pub fn session(&self) -> u128 {
-        self.session
-    }
-
-    /// The epoch of their numbers.
-    pub fn epoch(&self) -> u64 {
-        self.epoch
+    pub fn owner(&self) -> &Owner {
+        &self.owner
     }
 
     /// The number behind the last record; 0 in a new spool.
@@ -150,6 +254,16 @@ impl Spool {
         self.bytes
     }
 
+    /// Changes how many bytes it may have.
+    pub fn set_bytes_max(&mut self, bytes_max: u64) {
+        self.bytes_max = bytes_max;
+    }
+
+    /// Why the last batch could not be written, if it could not for another reason than the limit of its bytes.
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+
     /// Whether all of it has been read.
     pub fn is_read(&self) -> bool {
         let (index, offset) = self.reading;
@@ -159,11 +273,27 @@ impl Spool {
         }
     }
 
-    fn load(&mut self) -> Result<(), TransportError> {
-        let directory = self.options.directory.clone();
+    /// Removes its directory, which is empty.
+    pub fn remove(self) {
+        if !self.is_made || !self.segments.is_empty() {
+            return;
+        }
+        // There may be another part behind a gap. What stays is found, and removed, at the next start.
+        let others = std::fs::read_dir(&self.path).map_or(0, |all| {
+            all.flatten().filter(|one| one.file_name() != OWNER).count()
+        });
+        if others == 0 {
+            let _ = std::fs::remove_file(self.path.join(OWNER));
+            let _ = std::fs::remove_dir(&self.path);
+        }
+    }
+
+    /// Finds the segments. Where some are missing or damaged in between, what comes behind is a part of its own.
+    fn load(mut self) -> Result<Vec<Self>, TransportError> {
+        self.is_made = true;
         let mut found: Vec<(u64, PathBuf)> = Vec::new();
-        for entry in std::fs::read_dir(&directory).map_err(at("read", &directory))? {
-            let path = entry.map_err(at("read", &directory))?.path();
+        for entry in std::fs::read_dir(&self.path).map_err(at("read", &self.path))? {
+            let path = entry.map_err(at("read", &self.path))?.path();
             let name = path
                 .file_name()
                 .and_then(|name| name.to_str())
@@ -173,10 +303,7 @@ impl Spool {
             }
         }
         found.sort();
-        let counted = directory.join("next");
-        if let Ok(text) = std::fs::read_to_string(&counted) {
-            self.next = text.trim().parse().unwrap_or(0);
-        }
+        let mut parts = Vec::new();
         for (first, path) in found {
             let file = private()
                 .read(true)
@@ -191,15 +318,21 @@ impl Spool {
                 bytes: 0,
             };
             self.measure(&mut segment)?;
-            if segment.bytes == 0 || (first < self.next && !self.segments.is_empty()) {
+            if segment.bytes == 0 || first < self.next {
                 std::fs::remove_file(&segment.path).map_err(at("remove", &segment.path))?;
                 continue;
             }
-            self.next = self.next.max(segment.end);
+            if first > self.next && !self.segments.is_empty() {
+                let mut rest = Self::new(self.path.clone(), self.owner.clone(), self.bytes_max);
+                rest.is_made = true;
+                parts.push(std::mem::replace(&mut self, rest));
+            }
+            self.next = segment.end;
             self.bytes += segment.bytes;
             self.segments.push_back(segment);
         }
-        Ok(())
+        parts.push(self);
+        Ok(parts)
     }
 
     /// Finds the end of what is sound, and cuts off what is behind it.
@@ -227,10 +360,11 @@ impl Spool {
         Ok(())
     }
 
-    /// Adds a batch. `false`: it is full.
+    /// Adds a batch. `false`: it is full, or it cannot be written, which [`Spool::failure`] tells; what was written of it
+    /// is cut off.
     ///
     /// # Errors
-    /// When it cannot be written; what was written of it is cut off.
+    /// When a batch is longer than what is read back.
     pub fn append(
         &mut self,
         first: u64,
@@ -239,9 +373,35 @@ impl Spool {
         payload: &[u8],
     ) -> Result<bool, TransportError> {
         let length = (HEAD_BYTES + payload.len()) as u64;
-        if self.bytes + length > self.options.bytes_max {
+        if payload.len() > BATCH_BYTES_MAX {
+            return Err(TransportError::TooLong {
+                bytes: payload.len(),
+                bytes_max: BATCH_BYTES_MAX,
+            });
+        }
+        if self.bytes + length > self.bytes_max {
             return Ok(false);
         }
+        match self.write(first, count, compressed, payload) {
+            Ok(()) => {
+                self.failure = None;
+                Ok(true)
+            }
+            Err(error) => {
+                self.failure = Some(error.to_string());
+                Ok(false)
+            }
+        }
+    }
+
+    fn write(
+        &mut self,
+        first: u64,
+        count: u32,
+        compressed: bool,
+        payload: &[u8],
+    ) -> Result<(), TransportError> {
+        let length = (HEAD_BYTES + payload.len()) as u64;
         let is_new = self
             .segments
             .back()
@@ -263,25 +423,31 @@ impl Spool {
             place.copy_from_slice(&crc);
         }
         let Some(segment) = self.segments.back_mut() else {
-            return Ok(false);
+            return Ok(());
         };
         if let Err(cause) = segment.file.write_all_at(&self.scratch, segment.bytes) {
             // Where even that fails, the checksum tells it at the next start.
             let _ = segment.file.set_len(segment.bytes);
-            return match cause.kind() {
-                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Ok(false),
-                _ => Err(at("write", &segment.path)(cause)),
-            };
+            return Err(at("write", &segment.path)(cause));
         }
         segment.bytes += length;
         segment.end = first.saturating_add(count.into());
         self.next = segment.end;
         self.bytes += length;
-        Ok(true)
+        Ok(())
     }
 
     fn begin(&mut self, first: u64) -> Result<(), TransportError> {
-        let path = self.options.directory.join(format!("spool-{first:020}"));
+        if !self.is_made {
+            make_directory(&self.path)?;
+            self.owner.save(&self.path.join(OWNER))?;
+            self.is_made = true;
+        }
+        if let Some(last) = self.segments.pop_back_if(|last| last.bytes == 0) {
+            // Made, and never written.
+            let _ = std::fs::remove_file(&last.path);
+        }
+        let path = self.path.join(format!("spool-{first:020}"));
         let file = private()
             .read(true)
             .write(true)
@@ -336,11 +502,6 @@ impl Spool {
     /// When a file cannot be removed.
     pub fn release(&mut self, next: u64) -> Result<(), TransportError> {
         while let Some(segment) = self.segments.front().filter(|segment| segment.end <= next) {
-            if self.segments.len() == 1 {
-                // The numbers go on where they stopped, after a restart too.
-                let path = self.options.directory.join("next");
-                write_private(&path, &segment.end.to_string())?;
-            }
             std::fs::remove_file(&segment.path).map_err(at("remove", &segment.path))?;
             self.bytes -= segment.bytes;
             self.segments.pop_front();
@@ -358,7 +519,7 @@ fn read_at(segment: &Segment, offset: u64, scratch: &mut Vec<u8>) -> Option<Spoo
     segment.file.read_exact_at(&mut head, offset).ok()?;
     let [l0, l1, l2, l3, k0, k1, k2, k3, rest @ ..] = head;
     let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
-    if length > FRAME_BYTES_MAX.max(DECOMPRESSED_BYTES_MAX) {
+    if length > BATCH_BYTES_MAX {
         return None;
     }
     scratch.resize(length, 0);
@@ -379,7 +540,7 @@ fn read_at(segment: &Segment, offset: u64, scratch: &mut Vec<u8>) -> Option<Spoo
     })
 }
 
-fn private() -> OpenOptions {
+pub(super) fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     options
         .mode(0o600)
@@ -387,47 +548,15 @@ fn private() -> OpenOptions {
     options
 }
 
-fn write_private(path: &Path, text: &str) -> Result<(), TransportError> {
-    let fresh = path.with_extension("new");
-    let mut file = private()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .open(&fresh)
-        .map_err(at("make", &fresh))?;
-    file.write_all(text.as_bytes()).map_err(at("write", &fresh))?;
-    std::fs::rename(&fresh, path).map_err(at("rename", &fresh))
+fn make_directory(path: &Path) -> Result<(), TransportError> {
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(at("make", path))
 }
 
-/// Whose the spool is: what its file says, or what is written into a new one.
-fn owner(directory: &Path, session: u128, epoch: u64) -> Result<(u128, u64), TransportError> {
-    let path = directory.join("session");
-    match private().read(true).open(&path) {
-        Ok(file) => {
-            let mut text = String::new();
-            file.take(128)
-                .read_to_string(&mut text)
-                .map_err(at("read", &path))?;
-            let mut parts = text.split_whitespace();
-            let session = parts.next().and_then(|text| u128::from_str_radix(text, 16).ok());
-            let epoch = parts.next().and_then(|text| text.parse().ok());
-            match (session, epoch) {
-                (Some(session), Some(epoch)) => Ok((session, epoch)),
-                _ => {
-                    let broken = io::Error::new(io::ErrorKind::InvalidData, "it names no session");
-                    Err(at("use", &path)(broken))
-                }
-            }
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            write_private(&path, &format!("{session:032x} {epoch}\n"))?;
-            Ok((session, epoch))
-        }
-        Err(error) => Err(at("open", &path)(error)),
-    }
-}
-
-fn at(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> TransportError {
+pub(super) fn at(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> TransportError {
     let path = path.to_owned();
     move |cause| TransportError::File { doing, path, cause }
 }
@@ -442,43 +571,63 @@ mod tests {
         (directory, options)
     }
 
+    fn fresh(options: &SpoolOptions) -> (SpoolDirectory, Spool) {
+        let directory = SpoolDirectory::open(options).expect("a directory");
+        let spool = directory.begin(Owner::new(1, 1)).expect("a spool");
+        (directory, spool)
+    }
+
+    fn left(options: &SpoolOptions) -> Vec<Spool> {
+        SpoolDirectory::open(options)
+            .expect("a directory")
+            .left()
+            .expect("read")
+    }
+
     #[test]
     fn a_torn_end_is_cut_off_at_every_byte() {
         let (_directory, options) = options();
-        let mut spool = Spool::open(&options, 1, 1).expect("a spool");
+        let (directory, mut spool) = fresh(&options);
         assert!(spool.append(0, 1, false, b"first\n").expect("written"));
         assert!(spool.append(1, 2, true, b"second\nthird\n").expect("written"));
         let path = spool.segments[0].path.clone();
-        drop(spool);
-        let whole = std::fs::read(&path).expect("there");
+        let owner = spool.path.join(OWNER);
+        drop((directory, spool));
+        let (whole, owned) = (
+            std::fs::read(&path).expect("there"),
+            std::fs::read(&owner).expect("there"),
+        );
         let first_bytes = HEAD_BYTES + 6;
         for length in 0..whole.len() {
+            std::fs::create_dir_all(path.parent().expect("a directory")).expect("made");
+            std::fs::write(&owner, &owned).expect("written");
             std::fs::write(&path, &whole[..length]).expect("written");
-            let mut spool = Spool::open(&options, 1, 1).expect("a spool");
-            let expected = if length < first_bytes { 0 } else { 1 };
-            assert_eq!(spool.next_number(), expected, "{length} bytes");
-            assert_eq!(spool.read().expect("sound").is_some(), expected == 1);
-            assert!(spool.append(expected, 1, false, b"again\n").expect("written"));
-            drop(spool);
-            let again = Spool::open(&options, 1, 1).expect("a spool");
-            assert_eq!(again.next_number(), expected + 1);
-            std::fs::remove_file(&path).expect("there");
-            let _ = std::fs::remove_file(options.directory.join("next"));
+            let mut found = left(&options);
+            let expected = u64::from(length >= first_bytes);
+            assert_eq!(found.len() as u64, expected, "{length} bytes");
+            if let Some(spool) = found.first_mut() {
+                assert_eq!(spool.next_number(), 1);
+                let batch = spool.read().expect("sound").expect("one");
+                assert_eq!(batch.payload, b"first\n");
+                assert_eq!(spool.read().expect("sound"), None);
+            } else {
+                assert!(!owner.exists(), "an empty spool is removed");
+            }
         }
     }
 
     #[test]
-    fn segments_go_when_they_are_acknowledged_and_numbers_stay() {
+    fn segments_go_when_they_are_acknowledged() {
         let (_directory, mut options) = options();
         options.bytes_max = 3 * SPOOL_SEGMENT_BYTES;
-        let mut spool = Spool::open(&options, 1, 1).expect("a spool");
+        let (directory, mut spool) = fresh(&options);
         let payload = vec![b'x'; 1 << 20];
         let mut number = 0;
         while spool.append(number, 1, false, &payload).expect("written") {
             number += 1;
         }
         assert!((20..24).contains(&number), "{number} fit");
-        assert!(Spool::open(&options, 1, 1).is_err(), "it has an owner");
+        assert!(SpoolDirectory::open(&options).is_err(), "it has an owner");
         spool.release(10).expect("removed");
         assert!(spool.first_number() <= 10 && spool.bytes() < options.bytes_max);
         let mut read = spool.first_number();
@@ -489,10 +638,45 @@ mod tests {
         assert_eq!(read, number);
         spool.release(number).expect("removed");
         assert_eq!(spool.bytes(), 0);
+        spool.remove();
+        drop(directory);
+        assert!(left(&options).is_empty());
+    }
+
+    #[test]
+    fn a_damaged_middle_costs_what_is_damaged_and_nothing_behind_it() {
+        let (_directory, options) = options();
+        let (directory, mut spool) = fresh(&options);
+        let payload = vec![b'x'; 3 << 20];
+        for number in 0..6 {
+            assert!(spool.append(number, 1, false, &payload).expect("written"));
+        }
+        let path = spool.segments[1].path.clone();
+        let first = spool.segments[1].first;
+        drop((directory, spool));
+        let file = OpenOptions::new().write(true).open(&path).expect("there");
+        file.write_all_at(b"!", 100).expect("written");
+        let found = left(&options);
+        let numbers: Vec<(u64, u64)> = found
+            .iter()
+            .map(|part| (part.first_number(), part.next_number()))
+            .collect();
+        assert_eq!(numbers, [(0, first), (first + 2, 6)]);
+    }
+
+    #[test]
+    fn what_is_put_back_stands_behind_what_was_left() {
+        let (_directory, options) = options();
+        let (directory, mut spool) = fresh(&options);
+        assert!(spool.append(4, 2, false, b"4\n5\n").expect("written"));
         drop(spool);
-        assert_eq!(
-            Spool::open(&options, 1, 1).expect("a spool").next_number(),
-            number
-        );
+        let owner = Owner::new(1, 1);
+        let batches: [(u64, u32, &[u8]); 2] = [(4, 2, b"4\n5\n"), (6, 1, b"6\n")];
+        directory.put_back(&owner, &batches).expect("put back");
+        let found = directory.left().expect("read");
+        assert_eq!((found[0].first_number(), found[0].next_number()), (4, 7));
+        directory.put_back(&owner, &[(9, 1, b"9\n")]).expect("put back");
+        let found = directory.left().expect("read");
+        assert_eq!((found[0].first_number(), found[0].next_number()), (9, 10));
     }
 }

@@ -10,5 +10,6 @@ mod shipper;
 mod simulation;
 
 pub use intake::{Intake, Verdict};
+pub(crate) use server::decompress;
 pub use server::{Answer, Fed, Job, Peer, Server, Service, compress};
 pub use shipper::{Full, Outgoing, Shipper, ShipperCounts};

@@ -45,6 +45,8 @@ pub struct Outgoing<'a> {
     pub header: [u8; HEADER_BYTES],
     /// What comes behind it.
     pub payload: &'a [u8],
+    /// Whether nothing else is under way.
+    pub is_first: bool,
 }
 
 /// What became of records.
@@ -136,7 +138,43 @@ impl Shipper {
             compressed,
             payload,
         });
+        if self.is_open() {
+            self.fit(self.queue.len() - 1);
+        }
         Ok(first)
+    }
+
+    /// Cuts batches from this place on that are longer than what the other end accepts.
+    fn fit(&mut self, from: usize) {
+        let bytes_max = self.peer_frame_bytes as u64;
+        if self.queue.range(from..).all(|batch| batch.bytes() <= bytes_max) {
+            return;
+        }
+        let payload_max = self.peer_frame_bytes.saturating_sub(HEADER_BYTES);
+        for batch in self.queue.split_off(from) {
+            if batch.bytes() <= bytes_max {
+                self.queue.push_back(batch);
+                continue;
+            }
+            self.held_bytes -= batch.payload.len();
+            for part in cut(batch, payload_max) {
+                self.held_bytes += part.payload.len();
+                self.queue.push_back(part);
+            }
+        }
+    }
+
+    /// Whether what comes next is longer than what the other end accepts, and cannot be cut.
+    pub fn is_stuck(&self) -> bool {
+        let next = self.queue.get(self.sent).filter(|_| self.is_open());
+        next.is_some_and(|batch| batch.bytes() > self.peer_frame_bytes as u64)
+    }
+
+    /// The header of a frame without records, which is acknowledged like any: to learn whether the other end lives.
+    pub fn question(&self) -> [u8; HEADER_BYTES] {
+        let mut header = Header::new(Kind::Batch, self.acked);
+        header.flags = FLAG_ACK;
+        header.seal(&[], true)
     }
 
     /// The number of the next record that is pushed.
@@ -243,7 +281,8 @@ impl Shipper {
         }
         self.state = State::Open;
         self.window_bytes = hello.credit_bytes;
-        self.peer_frame_bytes = hello.frame_bytes_max as usize;
+        self.peer_frame_bytes = (hello.frame_bytes_max as usize).min(FRAME_BYTES_MAX);
+        self.fit(0);
         if hello.next > self.next {
             // We were killed before we heard of it: what is pushed up to there is kept already.
             self.acked = hello.next;
@@ -299,6 +338,7 @@ impl Shipper {
         header.flags = FLAG_ACK | if batch.compressed { FLAG_ZSTD } else { 0 };
         let checked = self.hello.flags & HELLO_UNCHECKED == 0;
         Some(Outgoing {
+            is_first: self.sent == 1,
             header: header.seal(&[&batch.payload], checked),
             payload: &batch.payload,
         })
@@ -337,5 +377,81 @@ impl Shipper {
         self.counts.dropped += u64::from(batch.count);
         self.acked = self.acked.max(batch.end());
         Some(batch.count)
+    }
+}
+
+/// The lines of a batch as batches whose payloads are no longer than this, where lines allow that.
+fn cut(batch: Batch, payload_max: usize) -> Vec<Batch> {
+    let mut lines = Vec::new();
+    let lines = match batch.compressed {
+        true if super::decompress(&batch.payload, &mut lines).is_ok() => &lines,
+        true => return vec![batch],
+        false => &batch.payload,
+    };
+    let mut parts = Vec::new();
+    let (mut first, mut start, mut end, mut count) = (batch.first, 0, 0, 0u32);
+    let mut part = |first: u64, count: u32, bytes: &[u8]| {
+        parts.push(Batch {
+            first,
+            count,
+            compressed: false,
+            payload: bytes.to_vec(),
+        });
+    };
+    for line in lines.split_inclusive(|byte| *byte == b'\n') {
+        if count > 0 && end - start + line.len() > payload_max {
+            part(first, count, lines.get(start..end).unwrap_or(&[]));
+            (first, start, count) = (first + u64::from(count), end, 0);
+        }
+        end += line.len();
+        count += 1;
+    }
+    part(first, count, lines.get(start..end).unwrap_or(&[]));
+    let is_whole = parts.last().is_some_and(|last| last.end() == batch.end());
+    if is_whole { parts } else { vec![batch] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hello::Role;
+
+    fn answer(frame_bytes_max: u32) -> Vec<u8> {
+        let mut hello = Hello::new(Role::Server);
+        hello.frame_bytes_max = frame_bytes_max;
+        let mut out = Vec::new();
+        Header::new(Kind::Hello, 0).put(&[&hello.encode()], true, &mut out);
+        out
+    }
+
+    #[test]
+    fn batches_are_cut_to_what_the_other_end_accepts() {
+        // Hardly any of it can be compressed away.
+        let line = |n: u64| format!("{:016x}\n", n.wrapping_mul(0x9E37_79B9_7F4A_7C15)).into_bytes();
+        let lines: Vec<u8> = (0..200).flat_map(line).collect();
+        let mut shipper = Shipper::new(Hello::new(Role::Shipper), 1 << 20, false);
+        shipper.push(200, lines.clone(), false).expect("room");
+        let packed = super::super::compress(&lines, 1).expect("shorter");
+        assert!(packed.len() > 1024);
+        shipper.connected(0, Hello::new(Role::Shipper));
+        let bytes = answer(1024);
+        let frame = crate::frame::next_frame(&bytes, 1024)
+            .expect("sound")
+            .expect("whole");
+        shipper.receive(&frame, 0).expect("fine");
+        shipper.push(200, packed, true).expect("room");
+        let (mut next, mut sent) = (0, Vec::new());
+        while let Some(out) = shipper.poll(0) {
+            assert!(out.payload.len() + HEADER_BYTES <= 1024);
+            let header = Header::decode(&out.header, 1024).expect("sound");
+            assert_eq!(header.sequence, next);
+            next += u64::from(header.count);
+            sent.extend_from_slice(out.payload);
+        }
+        assert_eq!(next, 400);
+        assert_eq!(sent, [lines.clone(), lines].concat());
+        assert!(!shipper.is_stuck());
+        shipper.push(1, vec![b'x'; 2000], false).expect("room");
+        assert!(shipper.is_stuck());
     }
 }

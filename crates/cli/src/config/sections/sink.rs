@@ -9,6 +9,8 @@ use logdrive_agent::config::limits::{
 /// Bytes of a pattern and of a header, as the layouts and files have them.
 const PATTERN_BYTES_MAX: usize = logdrive_backend::layout::limits::PATTERN_BYTES_MAX;
 const HEADER_BYTES_MAX: usize = 4096;
+/// Bytes of a path that is used as it is.
+pub(super) const PATH_BYTES_MAX: usize = 4000;
 
 const TYPES: &[Word] = &[
     ("file", "a file, rotated and removed by the rules below"),
@@ -30,7 +32,7 @@ const LAYOUTS: &[Word] = &[
     ("pattern", "as `pattern` says"),
 ];
 const TIMES: &[Word] = &[("utc", "UTC"), ("local", "the machine's zone")];
-const OVERFLOWS: &[Word] = &[
+pub(super) const OVERFLOWS: &[Word] = &[
     (
         "drop",
         "drop and count what does not fit, and say so in the log; other sinks go on",

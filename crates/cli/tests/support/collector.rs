@@ -1,0 +1,170 @@
+//! Collectors as processes, what they have collected, and senders.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+pub(crate) fn logdrive() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_logdrive"))
+}
+
+/// A process that ends with the test, whatever happens.
+pub(crate) struct Running(pub(crate) Child);
+
+impl Running {
+    pub(crate) fn kill(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        // Nor is there anything to be done about it.
+        let _ = self.0.wait();
+    }
+
+    /// Waits until it ends, and what it has said.
+    pub(crate) fn end_by_itself(mut self) -> Output {
+        let mut output = Output {
+            status: self.0.wait().expect("it ends"),
+            stdout: Vec::new(),
+            stderr: Vec::new(),
+        };
+        if let Some(mut stdout) = self.0.stdout.take() {
+            std::io::Read::read_to_end(&mut stdout, &mut output.stdout).expect("read");
+        }
+        output
+    }
+
+    /// Ends it as a person would.
+    pub(crate) fn end(self) -> Output {
+        let pid = rustix::process::Pid::from_child(&self.0);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
+        self.end_by_itself()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+pub(crate) struct World {
+    pub(crate) directory: tempfile::TempDir,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self {
+            directory: tempfile::tempdir().expect("a directory"),
+        }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    pub(crate) fn address(&self) -> String {
+        format!("unix://{}", self.path("c.sock").display())
+    }
+
+    /// Starts a collector and waits until it listens. Gives where, too.
+    pub(crate) fn collect(&self, listen: &str, more: &[&str]) -> (Running, String) {
+        let mut child = logdrive()
+            .args(["collect", "--json", "--listen", listen, "--out"])
+            .arg(self.path("out"))
+            .args(more)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let stderr = child.stderr.take().expect("piped");
+        let child = Running(child);
+        let mut lines = BufReader::new(stderr).lines();
+        let address = loop {
+            let line = lines.next().expect("it listens before it ends").expect("text");
+            if let Some(address) = line.strip_prefix("listens: on ") {
+                break address.to_owned();
+            }
+        };
+        // So that it never writes into a pipe that nobody reads.
+        std::thread::spawn(move || lines.for_each(drop));
+        (child, address)
+    }
+
+    pub(crate) fn send(&self, file: &str, to: &str, more: &[&str]) -> Command {
+        let mut command = logdrive();
+        command
+            .args(["send", file, "--json", "--to", to])
+            .args(more)
+            .env("XDG_STATE_HOME", self.path("state"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// What is in the collector's log, without the fields.
+    pub(crate) fn collected(&self) -> Vec<String> {
+        let lines = self.raw().into_iter().map(|line| {
+            let (line, fields) = line
+                .split_once(" host=")
+                .unwrap_or_else(|| panic!("no fields: {line}"));
+            assert!(
+                fields.contains(" process=app ") && fields.contains(" session="),
+                "{fields}"
+            );
+            line.to_owned()
+        });
+        lines.collect()
+    }
+
+    /// Whole lines of the collector's log, the oldest first.
+    pub(crate) fn raw(&self) -> Vec<String> {
+        let mut names: Vec<PathBuf> = std::fs::read_dir(self.path("out"))
+            .expect("there")
+            .map(|entry| entry.expect("read").path())
+            .filter(|path| path.extension().is_some_and(|end| end == "log" || end == "zst"))
+            .collect();
+        names.sort();
+        names.dedup_by(|later, earlier| later.with_extension("") == *earlier);
+        let mut lines = Vec::new();
+        for name in names {
+            let mut bytes = std::fs::read(&name).expect("read");
+            if name.extension().is_some_and(|end| end == "zst") {
+                bytes = zstd::decode_all(bytes.as_slice()).expect("sound");
+            }
+            let text = String::from_utf8(bytes).expect("text");
+            lines.extend(text.lines().map(str::to_owned));
+        }
+        lines
+    }
+}
+
+pub(crate) fn json(output: &Output) -> serde_json::Value {
+    let text = String::from_utf8_lossy(&output.stdout);
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text:?}"))
+}
+
+pub(crate) fn write_lines(path: &Path, from: usize, to: usize) {
+    let mut file = std::fs::OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(path)
+        .expect("opened");
+    let text: String = (from..to)
+        .map(|number| format!("line {number} of this log\n"))
+        .collect();
+    file.write_all(text.as_bytes()).expect("written");
+}
+
+pub(crate) fn cycles(default: usize) -> usize {
+    let given = std::env::var("LOGDRIVE_TEST_CYCLES").ok();
+    given.and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(120);
+    while !holds() {
+        assert!(Instant::now() < end, "{what} never came true");
+        std::thread::yield_now();
+    }
+}

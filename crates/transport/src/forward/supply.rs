@@ -1,0 +1,203 @@
+//! Where the batches come from that are sent next: what earlier sessions left in the spool, the own spool, or memory.
+
+use super::owner::Owner;
+use super::runner::ForwardOptions;
+use super::spool::{Spool, SpoolDirectory};
+use crate::TransportError;
+use crate::hello::{Hello, Role};
+use crate::limits::FRAME_BYTES_MAX;
+use crate::session::Shipper;
+use std::collections::VecDeque;
+
+/// The sessions whose records are sent, one after the other; the own is the last.
+#[derive(Debug)]
+pub(super) struct Supply {
+    own: Owner,
+    pub(super) own_first: u64,
+    /// What earlier sessions left; the first is sent now.
+    left: VecDeque<Spool>,
+    spool: Option<Spool>,
+    /// Keeps other processes out.
+    _directory: Option<SpoolDirectory>,
+    bytes_max: u64,
+    /// Everything of the own session before this number is in the spool, or was.
+    pub(super) spooled: u64,
+}
+
+impl Supply {
+    pub(super) fn open(forward: &ForwardOptions, app: &str) -> Result<Self, TransportError> {
+        let mut own = Owner::new(forward.session, forward.epoch);
+        own.format = forward.format;
+        own.pid = forward.pid;
+        app.clone_into(&mut own.app);
+        let mut supply = Self {
+            own_first: forward.next,
+            left: VecDeque::new(),
+            spool: None,
+            _directory: None,
+            bytes_max: forward.spool.as_ref().map_or(0, |spool| spool.bytes_max),
+            spooled: forward.next,
+            own,
+        };
+        if let Some(options) = &forward.spool {
+            let directory = SpoolDirectory::open(options)?;
+            supply.left = directory.left()?.into();
+            supply.spool = Some(directory.begin(supply.own.clone())?);
+            supply._directory = Some(directory);
+            supply.share_room();
+        }
+        Ok(supply)
+    }
+
+    /// The own spool may have what the others leave.
+    fn share_room(&mut self) {
+        let taken: u64 = self.left.iter().map(Spool::bytes).sum();
+        if let Some(spool) = &mut self.spool {
+            spool.set_bytes_max(self.bytes_max.saturating_sub(taken));
+        }
+    }
+
+    /// Whether the own session's turn has come.
+    pub(super) fn is_own(&self) -> bool {
+        self.left.is_empty()
+    }
+
+    /// Whose turn it is.
+    pub(super) fn owner(&self) -> &Owner {
+        self.left.front().map_or(&self.own, Spool::owner)
+    }
+
+    pub(super) fn has_spool(&self) -> bool {
+        self.spool.is_some()
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.left.iter().chain(&self.spool).map(Spool::bytes).sum()
+    }
+
+    pub(super) fn sessions_left(&self) -> u64 {
+        self.left.len() as u64
+    }
+
+    pub(super) fn failure(&self) -> &str {
+        let own = self.spool.as_ref().and_then(Spool::failure);
+        own.unwrap_or_default()
+    }
+
+    /// A shipper for the session whose turn it is.
+    pub(super) fn shipper(&self, bytes_max: usize) -> Shipper {
+        let mut hello = Hello::new(Role::Shipper);
+        self.owner().introduce(&mut hello);
+        hello.next = match (self.left.front(), &self.spool) {
+            (Some(spool), _) => spool.first_number(),
+            (None, Some(spool)) if spool.bytes() > 0 => spool.first_number(),
+            _ => self.own_first,
+        };
+        Shipper::new(hello, bytes_max, false)
+    }
+
+    fn current(&mut self) -> Option<&mut Spool> {
+        self.left.front_mut().or(self.spool.as_mut())
+    }
+
+    /// Whether nothing is left in the spool of the session whose turn it is.
+    pub(super) fn is_current_read(&self) -> bool {
+        let current = self.left.front().or(self.spool.as_ref());
+        current.is_none_or(Spool::is_read)
+    }
+
+    /// Whether nothing is left in any spool.
+    pub(super) fn is_read(&self) -> bool {
+        self.left.is_empty() && self.is_current_read()
+    }
+
+    /// Takes batches from the spool as far as the shipper has room.
+    pub(super) fn read_into(&mut self, shipper: &mut Shipper) -> Result<(), TransportError> {
+        let Some(spool) = self.current() else {
+            return Ok(());
+        };
+        while shipper.has_room(FRAME_BYTES_MAX) {
+            let Some(batch) = spool.read()? else { break };
+            let end = batch.first.saturating_add(batch.count.into());
+            if end <= shipper.next_number() {
+                continue;
+            }
+            // There is room for it.
+            let _ = shipper.push(batch.count, batch.payload, batch.compressed);
+        }
+        Ok(())
+    }
+
+    /// Brings what the shipper holds of the own session to the spool. `false`: there is no room for all of it.
+    pub(super) fn keep(&mut self, shipper: &Shipper) -> Result<bool, TransportError> {
+        let Some(spool) = self.spool.as_mut().filter(|_| self.left.is_empty()) else {
+            return Ok(true);
+        };
+        for (first, count, compressed, payload) in shipper.unacknowledged() {
+            if first >= self.spooled {
+                if !spool.append(first, count, compressed, payload)? {
+                    return Ok(false);
+                }
+                self.spooled = first.saturating_add(count.into());
+            }
+        }
+        Ok(true)
+    }
+
+    /// Adds a batch that comes behind all others. `false`: there is no room for it.
+    pub(super) fn append(
+        &mut self,
+        shipper: &Shipper,
+        count: u32,
+        compressed: bool,
+        payload: &[u8],
+    ) -> Result<bool, TransportError> {
+        let sent = if self.left.is_empty() {
+            shipper.next_number()
+        } else {
+            self.own_first
+        };
+        let first = self.spooled.max(sent);
+        let Some(spool) = &mut self.spool else {
+            return Ok(false);
+        };
+        let is_kept = spool.append(first, count, compressed, payload)?;
+        if is_kept {
+            self.spooled = first.saturating_add(count.into());
+        }
+        Ok(is_kept)
+    }
+
+    /// The number behind the last record of the own session that is acknowledged.
+    pub(super) fn acknowledged(&self, shipper: &Shipper) -> u64 {
+        match self.left.is_empty() {
+            true => shipper.acknowledged(),
+            false => self.own_first,
+        }
+    }
+
+    /// Gives back the room of what is acknowledged.
+    pub(super) fn release(&mut self, shipper: &Shipper) -> Result<(), TransportError> {
+        match self.current() {
+            Some(spool) => spool.release(shipper.acknowledged()),
+            None => Ok(()),
+        }
+    }
+
+    /// All of the first session that was left is acknowledged.
+    pub(super) fn next(&mut self) -> Result<(), TransportError> {
+        if let Some(mut spool) = self.left.pop_front() {
+            spool.release(u64::MAX)?;
+            spool.remove();
+        }
+        self.share_room();
+        Ok(())
+    }
+
+    /// Leaves nothing behind where nothing is left.
+    pub(super) fn close(&mut self) {
+        if let Some(spool) = self.spool.take() {
+            spool.remove();
+        }
+    }
+}
