@@ -11,7 +11,7 @@ use crate::table::{Side, bytes_text, count_text};
 
 /// The columns of processes.
 pub(super) const PROCESS_COLUMNS: [Column; 13] = [
-    Column::new("APP", Side::Left, 14, 0),
+    Column::stretching("APP", 14, 0),
     Column::new("PID", Side::Right, 7, 2),
     Column::new("STATE", Side::Left, 7, 6),
     Column::new("VIA", Side::Left, 5, 7),
@@ -36,7 +36,7 @@ pub(super) const SITE_COLUMNS: [Column; 10] = [
     Column::new("DROPS/S", Side::Right, 8, 5),
     Column::new("SAMPLED/S", Side::Right, 9, 7),
     Column::new("RECORDS", Side::Right, 13, 8),
-    Column::new("WHERE", Side::Left, 18, 1),
+    Column::stretching("WHERE", 18, 1),
     Column::growing("MESSAGE", 12, 3),
 ];
 
@@ -48,6 +48,11 @@ pub(super) fn process_cells(row: &ProcessRow) -> Vec<Cell> {
     let (process, rates) = (&row.process, &row.rates);
     let is_known = process.life != Life::Damaged;
     let known = |text: String| if is_known { text } else { UNKNOWN.to_owned() };
+    // What a dead process left waits for nobody who is slow, but to be recovered.
+    let lag = match process.life {
+        Life::Dead => (Style::Plain, UNKNOWN.to_owned()),
+        _ => (lag_style(rates.lag_s), known(lag_text(rates.lag_s))),
+    };
     let life = match process.life {
         Life::Alive => Style::Good,
         Life::Away | Life::Dead => Style::Doubt,
@@ -69,7 +74,7 @@ pub(super) fn process_cells(row: &ProcessRow) -> Vec<Cell> {
             known(rate_text(rates.drops_per_s)),
         ),
         (fill_style(process.fill), known(fill_text(process.fill))),
-        (lag_style(rates.lag_s), known(lag_text(rates.lag_s))),
+        lag,
         (doubt(process.dropped > 0), known(count_text(process.dropped))),
         (if is_known { Style::Dim } else { Style::Bad }, place.clone()),
     ]
