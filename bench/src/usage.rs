@@ -9,7 +9,17 @@ use nix::sys::time::TimeValLike;
 /// as 'unknown'.
 #[must_use]
 pub fn cpu_s() -> f64 {
-    let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else {
+    cpu_s_of(UsageWho::RUSAGE_SELF)
+}
+
+/// The same of all children that have been waited for, and of theirs.
+#[must_use]
+pub fn children_cpu_s() -> f64 {
+    cpu_s_of(UsageWho::RUSAGE_CHILDREN)
+}
+
+fn cpu_s_of(who: UsageWho) -> f64 {
+    let Ok(usage) = getrusage(who) else {
         return 0.0;
     };
     let micros = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();

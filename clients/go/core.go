@@ -20,24 +20,25 @@ const (
 
 // core is what all loggers of one session share.
 type core struct {
-	sites   *siteTable
+	sites   siteTable
 	session *ring.Session
-	// coarse is the word of the coarse clock; nil for the processor's counter.
-	coarse    *uint64
-	recordMax int
-	policy    ring.Policy
-	state     atomic.Int32
+	// coarse is the word of the coarse clock; nil for the machine's own. hasCounter says that this is a counter of the
+	// processor and nothing else.
+	coarse     *uint64
+	hasCounter bool
+	recordMax  int
+	policy     ring.Policy
+	state      atomic.Int32
 	// given says that the drain is given up: nobody makes room any more.
-	given    atomic.Bool
-	filter   atomic.Pointer[filter]
-	disabled atomic.Uint64
-	late     atomic.Uint64
-	drain    drain
-	text     *textLog
-	closing  sync.Mutex
+	given   atomic.Bool
+	filter  atomic.Pointer[filter]
+	late    atomic.Uint64
+	drain   drain
+	text    *textLog
+	closing sync.Mutex
 }
 
-// drain is who takes records out of the rings: a helper or an agent, in another process.
+// drain is who takes records out of the rings: a sidecar or an agent, in another process.
 type drain interface {
 	// flush waits until all is with the kernel, or on disk.
 	flush(durable bool) error
@@ -46,7 +47,7 @@ type drain interface {
 }
 
 // Start makes a session and finds somebody to drain it: the agent whose socket is given or in LOGDRIVE_AGENT, or else
-// the program `logdrive`, as a helper. Where there is neither, that is said once, and records go to [Options.Fallback]
+// the program `logdrive`, as a sidecar. Where there is neither, that is said once, and records go to [Options.Fallback]
 // through [log/slog.TextHandler].
 //
 // An error means that the options make no sense, or that the log cannot be opened; there is no logger then.
@@ -59,7 +60,8 @@ func Start(options Options) (*Logger, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &core{sites: newSiteTable(), policy: options.Full.policy()}
+	c := &core{policy: options.Full.policy()}
+	c.sites.slots.Store(newSlots(256))
 	c.filter.Store(parsed)
 	if err := c.start(&options); err != nil {
 		return nil, err
@@ -79,7 +81,7 @@ func (c *core) start(options *Options) error {
 		}
 		why = append(why, err)
 	}
-	err := c.startHelper(options)
+	err := c.startSidecar(options)
 	switch {
 	case err == nil:
 		for _, problem := range why {
@@ -104,6 +106,7 @@ func (c *core) use(session *ring.Session, options *Options) error {
 	}
 	c.session = session
 	c.recordMax = session.RecordBytesMax()
+	c.hasCounter = ring.HasCounter() && !options.CoarseClock
 	if options.CoarseClock {
 		c.coarse = session.CoarseTicks()
 	}
@@ -167,7 +170,6 @@ func (c *core) close() error {
 		return nil
 	}
 	c.tellTallies()
-	c.session.StoreDisabled(c.disabled.Load())
 	c.state.Store(stateClosed)
 	// Calls do not find their callsites any more, and come to the slow path, which looks at the state.
 	c.sites.slots.Store(newSlots(2))
@@ -176,11 +178,18 @@ func (c *core) close() error {
 }
 
 func (c *core) stats() Stats {
-	stats := Stats{Dropped: map[string]uint64{}, Disabled: c.disabled.Load(), Late: c.late.Load()}
+	stats := Stats{Dropped: map[string]uint64{}, Late: c.late.Load()}
 	if c.session == nil {
 		return stats
 	}
+	c.tellTallies()
+	c.sites.lock.Lock()
+	for _, site := range c.sites.all {
+		stats.SampledOut += site.entry.Counts.SampledOut()
+	}
+	c.sites.lock.Unlock()
 	found := c.session.Stats()
+	stats.Disabled = found.Disabled
 	stats.Records, stats.Cut, stats.PendingBytes = found.Records, found.Cut, found.Pending
 	stats.Rings, stats.Callsites = found.Rings, found.Callsites
 	for reason, count := range found.Dropped {

@@ -6,8 +6,10 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -40,6 +42,46 @@ func TestRecordsReachTheLog(t *testing.T) {
 		if !regexp.MustCompile(`^` + pattern + `$`).MatchString(without(found[at])) {
 			t.Errorf("line %d\n got %s\nwant %s", at, without(found[at]), pattern)
 		}
+	}
+}
+
+// TestLoggersOfEqualNamesHaveValuesOfTheirOwn logs at one place with contexts whose values are of different lengths: they
+// share a callsite, whose records were once taken to be all as long as the first.
+func TestLoggersOfEqualNamesHaveValuesOfTheirOwn(t *testing.T) {
+	logger, path := started(t, nil)
+	const most = 40
+	for length := range most {
+		request := logger.With(String("request", strings.Repeat("r", length*7%most)), Int("n", length))
+		request.Info("of its own", String("text", strings.Repeat("t", length)))
+	}
+	callsites := logger.Stats().Callsites
+	found := closed(t, logger, path)
+	if len(found) != most || callsites != 2 {
+		t.Fatalf("%d lines, %d callsites", len(found), callsites)
+	}
+	quoted := func(text string) string {
+		if text == "" {
+			return `""`
+		}
+		return text
+	}
+	for length, line := range found {
+		want := fmt.Sprintf(" of its own request=%s n=%d text=%s", quoted(strings.Repeat("r", length*7%most)), length, quoted(strings.Repeat("t", length)))
+		if !strings.HasSuffix(line, want) {
+			t.Errorf("%s\nwant %s", line, want)
+		}
+	}
+}
+
+func TestATargetStandsForThePackage(t *testing.T) {
+	logger, path := started(t, func(o *Options) { o.Level = "off,orders=debug" })
+	orders := logger.WithTarget("orders").With(Int("shard", 3))
+	for _, one := range []*Logger{logger, orders} {
+		one.Debug("looked at", Int("id", 7))
+	}
+	found := closed(t, logger, path)
+	if len(found) != 1 || !regexp.MustCompile(`^DEBUG P\d+ orders logger_test.go:\d+ looked at shard=3 id=7$`).MatchString(without(found[0])) {
+		t.Fatal(found)
 	}
 }
 
@@ -249,5 +291,58 @@ func TestCallsAfterCloseAreCounted(t *testing.T) {
 	say()
 	if late := logger.Stats().Late; late != 1 {
 		t.Fatalf("%d late calls", late)
+	}
+}
+
+// signalSidecar sends a signal to the process that drains a logger's session.
+func signalSidecar(t *testing.T, logger *Logger, signal syscall.Signal) {
+	t.Helper()
+	tasks, _ := filepath.Glob("/proc/self/task/*/children")
+	for _, task := range tasks {
+		text, _ := os.ReadFile(task)
+		for _, word := range strings.Fields(string(text)) {
+			line, _ := os.ReadFile("/proc/" + word + "/cmdline")
+			if pid, err := strconv.Atoi(word); err == nil && strings.Contains(string(line), logger.core.session.Path()) {
+				if err := syscall.Kill(pid, signal); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+		}
+	}
+	t.Fatal("the sidecar is not found")
+}
+
+// TestWarningsHaveRoomWhenAFloodHasNone fills the rings while nobody drains: calls come back soon in either policy, and the
+// last eighth is for warnings.
+func TestWarningsHaveRoomWhenAFloodHasNone(t *testing.T) {
+	for name, policy := range map[string]Full{"drop": FullDrop, "wait": FullWait} {
+		t.Run(name, func(t *testing.T) {
+			logger, path := started(t, func(o *Options) { o.Full = policy })
+			logger.Info("first")
+			signalSidecar(t, logger, syscall.SIGSTOP)
+			// Ten milliseconds for each of them would be a quarter of an hour.
+			const calls = 100_000
+			for at := range calls {
+				logger.Info("flood", Int("at", at))
+			}
+			before := logger.Stats()
+			const warnings = 20
+			for at := range warnings {
+				logger.Warn("urgent", Int("at", at))
+			}
+			after := logger.Stats()
+			signalSidecar(t, logger, syscall.SIGCONT)
+			if before.DroppedCalls() == 0 || after.DroppedCalls() != before.DroppedCalls() || after.Records != before.Records+warnings {
+				t.Errorf("%+v before the warnings, %+v behind them", before, after)
+			}
+			if sum := after.Records + after.DroppedCalls(); sum != calls+warnings+1 {
+				t.Errorf("%d calls are told of, %d were made", sum, calls+warnings+1)
+			}
+			found := closed(t, logger, path)
+			if urgent := strings.Count(strings.Join(found, "\n"), " urgent at="); urgent != warnings {
+				t.Errorf("%d warnings in the log", urgent)
+			}
+		})
 	}
 }

@@ -7,17 +7,19 @@
 use crate::args::Args;
 use crate::lab::{self, ARM, add_target};
 use crate::paint;
-use crate::shell::{self, CLIPPY, CROSS_CC, Call, Failure, Outcome, RUSTFMT, Tool};
+use crate::shell::{self, CLIPPY, CMAKE, CROSS_CC, CXX, Call, Failure, Outcome, RUSTFMT, Tool};
 use crate::steps::{End, StepOutcome, Steps};
 use crate::{run, suite, tidy, vectors};
 use std::path::Path;
 
 /// Kill-and-recover cycles that every change has to pass.
 const CRASH_CYCLES: &str = "1000";
+/// The same of programs in C++.
+const CPP_CRASH_CYCLES: &str = "1000";
 /// Agents and programs that are killed in turn; about a minute.
 const AGENT_CRASH_CYCLES: &str = "200";
 /// Workloads that are tried in their short form.
-const SMOKE: [&str; 5] = ["glog", "callsite", "quic", "hang", "agent"];
+const SMOKE: [&str; 7] = ["glog", "callsite", "compile", "quic", "fprintf", "hang", "agent"];
 /// Targets on which the front end has to compile although it does its full work on Linux only.
 const OTHER_UNIXES: [&str; 2] = ["x86_64-unknown-freebsd", "x86_64-apple-darwin"];
 
@@ -88,6 +90,12 @@ const STEPS: &[Step] = &[
         about: "killed at random moments, nothing lost",
         repeat: "cargo xtask crash --cycles 1000",
         work: |_| passed(run::crash(&["--cycles".to_owned(), CRASH_CYCLES.to_owned()])),
+    },
+    Step {
+        name: "cpp-crash",
+        about: "programs in C++ killed at random moments, nothing lost",
+        repeat: "target/cpp/tests/crash 1000",
+        work: cpp_crash,
     },
     Step {
         name: "agent-crash",
@@ -284,9 +292,24 @@ fn check_target(root: &Path, target: &str, packages: &[&str]) -> Outcome {
         .run()
 }
 
+fn cpp_crash(root: &Path) -> StepOutcome {
+    if let Some(tool) = shell::first_missing(&[&CMAKE, &CXX]) {
+        return Ok(End::LeftOut(format!("C++: {}", tool.missing())));
+    }
+    suite::build_cpp(root)?;
+    passed(
+        Call::new(root.join("target/cpp/tests/crash"))
+            .arg(CPP_CRASH_CYCLES)
+            .dir(root)
+            .run(),
+    )
+}
+
 /// Short runs of the workloads: they prove that each still works, not how fast it is.
 fn smoke(_: &Path) -> StepOutcome {
-    for name in SMOKE {
+    // All of this one is in Go.
+    let left_out = |name: &&str| *name == "fprintf" && !shell::GO.present();
+    for name in SMOKE.into_iter().filter(|name| !left_out(name)) {
         run::bench(&[name.to_owned(), "--quick".to_owned()]).map_err(|failure| Failure {
             advice: format!("cargo xtask bench {name} --quick"),
             ..failure

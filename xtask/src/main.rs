@@ -8,6 +8,7 @@
 mod args;
 mod ci;
 mod cpp;
+mod go;
 mod lab;
 mod metadata;
 mod paint;
@@ -48,7 +49,7 @@ const ENTRIES: &[Entry] = &[
     Entry {
         name: "bench",
         usage: "bench NAME [--json] [--quick]",
-        about: "one workload against its rivals: glog, callsite, quic, hang, agent, run, recorder",
+        about: "one workload against its rivals: glog, callsite, compile, quic, hang, agent, run, recorder",
         example: "cargo xtask bench glog --only logdrive,write",
         run: run::bench,
     },

@@ -23,6 +23,23 @@ pub fn is_built(subject: &str) -> bool {
     program(subject).is_file()
 }
 
+/// Says which of these subjects were not built, and how to get what they need.
+pub fn tell_missing(subjects: &[&str]) {
+    for subject in subjects.iter().filter(|subject| !is_built(subject)) {
+        eprintln!("  left out: {subject}; {}", remedy(subject));
+    }
+}
+
+fn remedy(subject: &str) -> &'static str {
+    if subject.starts_with("logdrive") {
+        "needs C++ and CMake: apt-get install g++ cmake, then run `cargo xtask bench` again"
+    } else if subject.starts_with("glog") {
+        "apt-get install g++ cmake libgoogle-glog-dev libgflags-dev"
+    } else {
+        "apt-get install g++ cmake libspdlog-dev"
+    }
+}
+
 /// Runs a workload with a subject; its metrics are what it prints.
 pub fn measure(subject: &str, workload: &str, path: &Path, settings: &[(&str, String)]) -> Result<Samples> {
     let program = program(subject);
@@ -44,7 +61,7 @@ pub fn measure(subject: &str, workload: &str, path: &Path, settings: &[(&str, St
     Ok(parse(&text))
 }
 
-fn parse(text: &str) -> Samples {
+pub(super) fn parse(text: &str) -> Samples {
     text.lines()
         .filter_map(|line| line.split_once(' '))
         .filter_map(|(metric, value)| Some((metric, value.parse().ok()?)))
@@ -56,6 +73,13 @@ fn parse(text: &str) -> Samples {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_missing_has_a_remedy() {
+        assert!(remedy("glog-two").contains("libgoogle-glog-dev"));
+        assert!(remedy("spdlog-async").contains("libspdlog-dev"));
+        assert!(remedy("logdrive-cpp").contains("cmake"));
+    }
 
     #[test]
     fn metrics_are_read_from_lines() {

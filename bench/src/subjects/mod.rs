@@ -9,6 +9,7 @@ pub mod count_only;
 pub mod counted;
 pub mod cpp;
 pub mod floor;
+pub mod go;
 pub mod in_place;
 pub mod logdrive;
 pub mod spdlog_rs;

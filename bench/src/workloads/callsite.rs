@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crate::harness::{Case, Job, Metric, Ratio, Samples, Scale, Workload, runs};
 use crate::probe::{TickLength, thread_allocations, ticks};
-use crate::subjects::{self, Full, Subject, Target, Visitor, cpp};
+use crate::subjects::{self, Full, Subject, Target, Visitor, cpp, go};
 use crate::{BenchError, Result};
 
 const BURST_CALLS: usize = 20;
@@ -64,14 +64,30 @@ const OURS: [&str; 7] = [
     "logdrive-log",
 ];
 
-/// Programs in C++, which measure themselves in the same way.
-const CPP: [&str; 6] = [
+/// Programs in C++, which measure themselves in the same way. Those with
+/// `-two` have two values, a u64 and an f64.
+const CPP: [&str; 8] = [
     "glog",
+    "glog-two",
     "spdlog-sync",
     "spdlog-async",
     "logdrive-cpp",
     "logdrive-cpp-glog",
+    "logdrive-cpp-glog-two",
     "logdrive-cpp-vlog-off",
+];
+
+/// Loggers of Go, which measure themselves in the same way.
+const GO: [&str; 9] = [
+    "slog-noop",
+    "slog",
+    "zap-buffered",
+    "zerolog-buffered",
+    "phuslu-async",
+    "logdrive-go",
+    "logdrive-go-coarse",
+    "logdrive-go-disabled",
+    "logdrive-go-slog",
 ];
 
 const METRICS: &[Metric] = &[
@@ -112,7 +128,8 @@ impl Workload for Callsite {
 
     fn cases(&self, scale: Scale) -> Vec<Case> {
         let cpp = CPP.iter().filter(|name| cpp::is_built(name));
-        let subjects: Vec<_> = RIVALS.iter().chain(&OURS).chain(cpp).collect();
+        let go = GO.iter().filter(|_| go::is_built());
+        let subjects: Vec<_> = RIVALS.iter().chain(&OURS).chain(cpp).chain(go).collect();
         [1_u64, 4]
             .iter()
             .flat_map(|threads| {
@@ -132,17 +149,20 @@ impl Workload for Callsite {
         _cases: &mut Vec<Case>,
         _run: &dyn Fn(&Case) -> Result<Samples>,
     ) -> Result<()> {
+        cpp::tell_missing(&CPP);
         Ok(())
     }
 
     fn measure(&self, job: &Job) -> Result<Samples> {
         let path = runs::scratch_dir()?.join(format!("callsite-{}.log", std::process::id()));
         let target = Target::new(&path, Full::Block);
-        if CPP.contains(&job.subject.as_str()) {
+        let in_go = GO.contains(&job.subject.as_str());
+        if in_go || CPP.contains(&job.subject.as_str()) {
             let setting = |key| (key, job.number(key).to_string());
             let full = ("full", "block".to_owned());
             let settings = [full, setting("threads"), setting("bursts"), setting("batches")];
-            let samples = cpp::measure(&job.subject, "callsite", &path, &settings);
+            let measure = if in_go { go::measure } else { cpp::measure };
+            let samples = measure(&job.subject, "callsite", &path, &settings);
             let _ = std::fs::remove_file(&path);
             return samples;
         }

@@ -126,6 +126,7 @@ impl Workload for Hang {
         cases: &mut Vec<Case>,
         run: &dyn Fn(&Case) -> Result<Samples>,
     ) -> Result<()> {
+        cpp::tell_missing(&CPP.map(|(subject, _)| subject));
         let by_fuse = |case: &Case| case.params["inject"] == "fuse";
         let nothing = Phases {
             before_ms: 0,

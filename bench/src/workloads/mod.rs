@@ -4,6 +4,8 @@ pub mod agent;
 pub mod agent_recorder;
 pub mod agent_run;
 pub mod callsite;
+pub mod compile;
+pub mod fprintf;
 pub mod glog;
 pub mod hang;
 pub mod quic;
@@ -14,8 +16,10 @@ use crate::harness::Workload;
 pub static ALL: &[&dyn Workload] = &[
     &glog::Glog,
     &callsite::Callsite,
+    &compile::Compile,
     &quic::QuicTransfer,
     &hang::Hang,
+    &fprintf::Fprintf,
     &agent::Agent,
     &agent_run::Run,
     &agent_recorder::Recorder,

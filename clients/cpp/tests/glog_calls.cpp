@@ -1,12 +1,18 @@
 // Calls of glog that a program compiles with the real library and with the facade: their logs have to be the same. Nothing
 // in here knows which one it is.
 #include <glog/logging.h>
+#include <glog/raw_logging.h>
+#include <glog/stl_logging.h>
 
 #include <complex>
 #include <iomanip>
 #include <limits>
+#include <map>
+#include <set>
+#include <stdexcept>
 #include <string_view>
 #include <unistd.h>
+#include <vector>
 
 namespace {
 
@@ -60,6 +66,47 @@ void streams() {
     LOG(WARNING) << std::flush << "behind flush";
     LOG(WARNING) << "";
     LOG(WARNING);
+}
+
+int nested(int value) {
+    LOG(INFO) << "nested " << value << text(" in an operand");
+    return value;
+}
+std::string thrown(bool throws) {
+    if (throws) throw std::runtime_error("thrown");
+    return "not thrown";
+}
+
+// Statements that are longer, deeper or shorter than most.
+void odd() {
+    const int i = 7;
+    LOG(INFO) << i << i << i << i << i << i << i << i << i << i << i << i << i << i << i << i << i << i << i << i << i << i
+              << ' ' << 1.5 << ' ' << text("many") << ' ' << std::string("values") << 2.5f << '\n';
+    LOG(INFO) << nested(1) << " outside " << nested(2) << text(" temporary ") << nested(3);
+    LOG(INFO) << std::string(3000, 'x') << 1 << std::string(5000, 'y') << 2;
+    for (const bool throws : {false, true, false, true}) {
+        try {
+            LOG(WARNING) << "cut " << 1 << ' ' << thrown(throws) << " behind " << 2;
+        } catch (const std::runtime_error &) {
+            LOG(WARNING) << "caught";
+        }
+    }
+    struct {
+        unsigned bits : 3;
+        volatile int changing;
+    } fields = {5, 6};
+    LOG(INFO) << fields.bits << ' ' << fields.changing;
+    const std::vector<int> numbers = {1, 2, 3};
+    LOG(INFO) << numbers << " and " << std::map<std::string, double>{{"a", 1.5}, {"b", 2}} << std::set<char>{'x', 'y'};
+    LOG(INFO) << std::vector<int>(150, 4);
+    CHECK_EQ(numbers, numbers);
+    std::ostream &(*const into)(std::ostream &) = &dump;
+    into(into(LOG(INFO) << "twice ") << ' ') << 1;
+    const char *const constant = "constant pointer";
+    static const char array[] = "constant array";
+    LOG(INFO) << constant << ' ' << array;
+    RAW_LOG(INFO, "%s", "not shown");
+    RAW_CHECK(i == 7, "never");
 }
 
 void conditions() {
@@ -145,6 +192,7 @@ int main(int argc, char **argv) {
     google::InitGoogleLogging("calls");
     values();
     streams();
+    odd();
     conditions();
     verbose();
     sinks();

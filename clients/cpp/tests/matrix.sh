@@ -32,7 +32,10 @@ int first(int), second(int);
 int main(int, char **argv) {
     FLAGS_log_dir = argv[1];
     FLAGS_logdrive_run_dir = argv[2];
+    FLAGS_logdrive_full = "block";
     google::InitGoogleLogging("matrix");
+    // The first LOG starts logging: LOGDRIVE_INFO finds it running.
+    LOG(INFO) << "start";
     std::vector<std::thread> threads;
     for (int i = 0; i < 4; ++i) threads.emplace_back([] { for (int j = 0; j < 500; ++j) first(j), second(j); });
     for (std::thread &thread : threads) thread.join();

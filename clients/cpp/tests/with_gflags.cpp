@@ -3,13 +3,22 @@
 #include <gflags/gflags.h>
 #include <glog/logging.h>
 
-LOGDRIVE_GLOG_DEFINE_GFLAGS();
+// What programs write for glog's own variables, and a flag of this one.
+DECLARE_bool(logtostderr);
+DECLARE_int32(v);
+DECLARE_uint32(max_log_size);
+DECLARE_string(log_dir);
+DECLARE_string(greeting);
+DEFINE_string(greeting, "hello", "a flag of the program");
 
 int main(int argc, char **argv) {
     check::Dir dir;
     gflags::ParseCommandLineFlags(&argc, &argv, true);
     EXPECT(FLAGS_v == 2);
     EXPECT(FLAGS_minloglevel == 1);
+    EXPECT(FLAGS_greeting == "hello" && !FLAGS_logtostderr && FLAGS_max_log_size == 1800);
+    std::string value;
+    EXPECT(gflags::GetCommandLineOption("vmodule", &value) && value.empty());
     gflags::SetCommandLineOption("log_dir", dir.path().c_str());
     FLAGS_logdrive_run_dir = dir / "run";
     google::InitGoogleLogging("gflagged");

@@ -3,7 +3,7 @@
 use crate::layout::{Layout, Line, Out, Outcome, Plan, ProcessInfo};
 use crate::options::Overflow;
 use crate::reader::{ReadError, Reader};
-use crate::run::Run;
+use crate::run::{Run, Site};
 use crate::writer::Message;
 use logdrive_ring::{Buffer, Buffers};
 use logdrive_wire::{Callsite, Level};
@@ -219,6 +219,7 @@ impl Outlet {
             let Some(plan) = site.plan(self.index).filter(|_| is_ours) else {
                 break;
             };
+            let ticks = reader.head.time_ticks;
             let line = reader.line(run.calibration);
             let (mark, length_before) = (out.mark(), out.len());
             if self.layout.line(plan, &line, &mut out) == Outcome::Overflow {
@@ -228,11 +229,27 @@ impl Outlet {
             site.counts.add(out.len() - length_before);
             self.flush_now |= site.level >= self.flush_level;
             counted += u64::from(id != 0);
-            run.took(reader.head.time_ticks);
+            run.took(ticks);
             result = reader.advance();
             if site.trigger.is_some() {
                 run.trigger = Some(id);
                 break;
+            }
+            if plan.ends_with_text() && result.is_ok() && reader.is_at(id as u32, ticks) {
+                let mut records = 0;
+                result = take_alike(
+                    &mut self.layout,
+                    (site, plan),
+                    reader,
+                    run,
+                    &mut out,
+                    &mut records,
+                );
+                counted += if id != 0 { records } else { 0 };
+                if reader.has_enough() {
+                    run.is_enough = true;
+                    break;
+                }
             }
         }
         let length = out.len();
@@ -373,4 +390,24 @@ impl Outlet {
         // Without an I/O thread there is nobody who could be told.
         let _ = self.out.send(message);
     }
+}
+
+/// Takes records of the same callsite and time that differ in one text, such as many lines of a command that were read
+/// at once. They are taken until the buffer is full, or the ring has enough to give back.
+fn take_alike(
+    layout: &mut Layout,
+    (site, plan): (&Site, &Plan),
+    reader: &mut Reader,
+    run: &mut Run<'_>,
+    out: &mut Out<'_>,
+    records: &mut u64,
+) -> Result<(), ReadError> {
+    let Some(alike) = layout.alike(plan, &reader.line(run.calibration)) else {
+        return Ok(());
+    };
+    let (ticks, length_before) = (reader.head.time_ticks, out.len());
+    let result = reader.take_alike(records, |text| alike.put(text, out));
+    site.counts.add_many(*records, out.len() - length_before);
+    run.took_many(ticks, *records);
+    result
 }

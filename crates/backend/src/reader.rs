@@ -230,6 +230,50 @@ impl Reader {
         self.look()
     }
 
+    /// Whether the record at the front is one of this callsite and time.
+    #[inline]
+    pub(crate) fn is_at(&self, callsite_id: u32, time_ticks: u64) -> bool {
+        self.head.callsite_id == callsite_id && self.head.time_ticks == time_ticks
+    }
+
+    /// Takes records that are like the one at the front: of its callsite and time, with a text in front. As long as
+    /// `put` takes their texts, and until the ring has [enough to give back](Self::has_enough). The number of records
+    /// goes into `count`, also where an error follows on them.
+    pub(crate) fn take_alike(
+        &mut self,
+        count: &mut u64,
+        mut put: impl FnMut(&[u8]) -> bool,
+    ) -> Result<(), ReadError> {
+        let RecordHeader {
+            callsite_id,
+            time_ticks,
+            ..
+        } = self.head;
+        loop {
+            let mut rest = self.window.get(self.start..self.end).unwrap_or(&[]);
+            let before = rest.len();
+            while let Some((text, behind)) = text_alike(rest, callsite_id, time_ticks)
+                && put(text)
+            {
+                rest = behind;
+                *count += 1;
+            }
+            let length = before - rest.len();
+            self.start += length;
+            self.taken += length;
+            self.look()?;
+            if length == 0 || self.has_enough() || !self.is_at(callsite_id, time_ticks) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Whether so much was taken that its producer is better given room now than at the end of the pass: a quarter of
+    /// the ring.
+    pub(crate) fn has_enough(&self) -> bool {
+        self.taken >= self.ring().capacity_bytes() / 4
+    }
+
     /// Whether its process writes nothing more.
     pub(crate) fn is_finishing(&self) -> bool {
         self.last.is_some()
@@ -271,6 +315,20 @@ impl Reader {
         self.head = NOTHING;
         self.start = self.end;
     }
+}
+
+/// The text of a record that begins with one, if it is of this callsite and time, and what is behind the record. `None`
+/// where anything is not as it should be: somebody else looks closer.
+#[inline(always)]
+fn text_alike(bytes: &[u8], callsite_id: u32, time_ticks: u64) -> Option<(&[u8], &[u8])> {
+    let (front, rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
+    let header = RecordHeader::decode(front).ok()?;
+    let payload_bytes = (header.length_bytes as usize).checked_sub(HEADER_BYTES)?;
+    let (payload, behind) = rest.split_at_checked(payload_bytes)?;
+    let (text_bytes, text) = payload.split_first_chunk::<4>()?;
+    let text = text.get(..u32::from_le_bytes(*text_bytes) as usize)?;
+    let is_alike = header.callsite_id == callsite_id && header.time_ticks == time_ticks;
+    is_alike.then_some((text, behind))
 }
 
 const NOTHING: RecordHeader = RecordHeader {

@@ -50,14 +50,22 @@ pub(crate) struct Run<'a> {
     pub(crate) file_bytes: u64,
     /// The callsite of the last record has what is kept written.
     pub(crate) trigger: Option<usize>,
+    /// So much was taken that the ring's producer is given room before more is.
+    pub(crate) is_enough: bool,
 }
 
 impl Run<'_> {
     /// Keeps account of a record's time.
     #[inline]
     pub(crate) fn took(&mut self, ticks: u64) {
+        self.took_many(ticks, 1);
+    }
+
+    /// Keeps account of the time that some records have in common.
+    #[inline]
+    pub(crate) fn took_many(&mut self, ticks: u64, records: u64) {
         if ticks < self.newest_ticks {
-            self.late += 1;
+            self.late += records;
         } else {
             self.newest_ticks = ticks;
         }

@@ -23,6 +23,7 @@
 
 #include <logdrive/detail/glog_check.hpp>
 #include <logdrive/detail/glog_control.hpp>
+#include <logdrive/detail/glog_gflags.hpp>
 #include <logdrive/detail/glog_stream.hpp>
 
 #ifndef GOOGLE_STRIP_LOG
@@ -49,7 +50,7 @@
 // A statement's static, and the temporary that takes its values.
 #define LOGDRIVE_GLOG_SITE_(severity)                                                                               \
     __extension__({                                                                                                 \
-        static ::google::logdrive_glog::internal::StreamSite logdrive_site_ = {__FILE__, __LINE__, severity, {}, {}}; \
+        static ::google::logdrive_glog::internal::StreamSite logdrive_site_ = {__FILE__, __LINE__, severity, {}, {}};   \
         &logdrive_site_;                                                                                            \
     })
 #define LOGDRIVE_GLOG_BEGIN_(severity, counter) \

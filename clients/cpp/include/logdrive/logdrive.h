@@ -56,29 +56,29 @@ enum {
     LOGDRIVE_DROP_COUNT = 8
 };
 
-/* The numbers of the running logger. */
+/* The numbers of the running logger since its start: calls = committed + dropped + disabled + sampled_out. */
 typedef struct logdrive_stats_t {
-    uint64_t committed;
-    uint64_t dropped[LOGDRIVE_DROP_COUNT];
-    uint64_t disabled;
-    uint64_t sampled_out;
-    uint64_t cut;
-    uint64_t in_rings;
-    uint64_t malformed;
-    uint32_t rings;
-    uint32_t rings_attached;
-    uint32_t callsites;
-    uint32_t sinks;
+    uint64_t committed;                    /* records in rings, so that they survive a SIGKILL */
+    uint64_t dropped[LOGDRIVE_DROP_COUNT]; /* calls that left no record, by reason */
+    uint64_t disabled;                     /* calls that their level switched off; with count_disabled */
+    uint64_t sampled_out;                  /* calls that sampling left out */
+    uint64_t cut;                          /* records whose values were shortened to fit */
+    uint64_t in_rings;                     /* records that are not drained yet */
+    uint64_t malformed;                    /* records that could not be read */
+    uint32_t rings;                        /* rings that exist, in use or ready */
+    uint32_t rings_attached;               /* rings that a thread has now */
+    uint32_t callsites;                    /* statements that have registered */
+    uint32_t sinks;                        /* for logdrive_sink_stats: indices below this */
 } logdrive_stats_t;
 
-/* The numbers of one sink. */
+/* The numbers of one sink: records committed = written_records + dropped + pending. */
 typedef struct logdrive_sink_stats_t {
-    uint64_t written_records;
-    uint64_t written_bytes;
-    uint64_t dropped;
-    uint64_t pending;
-    uint64_t errors;
-    uint64_t last_error;
+    uint64_t written_records; /* handed to the kernel */
+    uint64_t written_bytes;   /* handed to the kernel */
+    uint64_t dropped;         /* records that the sink left out, whatever the reason */
+    uint64_t pending;         /* records on their way */
+    uint64_t errors;          /* writes that failed */
+    uint64_t last_error;      /* the errno of the last one; 0 when the newest write went well */
 } logdrive_sink_stats_t;
 
 /* The version, as text. */
@@ -133,6 +133,7 @@ int logdrive_set_filter(const char *filter);
  * where it is not null, gets the number of records that were brought to the log. */
 int logdrive_recover(const char *session, const char *into, uint64_t *records);
 
+/* Fills `out`; takes no lock that a log call needs. LOGDRIVE_ERROR_NOT_RUNNING when there is no logger. */
 int logdrive_stats(logdrive_stats_t *out);
 int logdrive_sink_stats(uint32_t index, logdrive_sink_stats_t *out);
 

@@ -11,7 +11,7 @@ use crate::table::{Side, bytes_text, count_text};
 
 /// The columns of processes.
 pub(super) const PROCESS_COLUMNS: [Column; 13] = [
-    Column::stretching("APP", 14, 0),
+    Column::new("APP", Side::Left, 14, 0).up_to(32),
     Column::new("PID", Side::Right, 7, 2),
     Column::new("STATE", Side::Left, 7, 6),
     Column::new("VIA", Side::Left, 5, 7),
@@ -36,7 +36,7 @@ pub(super) const SITE_COLUMNS: [Column; 10] = [
     Column::new("DROPS/S", Side::Right, 8, 5),
     Column::new("SAMPLED/S", Side::Right, 9, 7),
     Column::new("RECORDS", Side::Right, 13, 8),
-    Column::stretching("WHERE", 18, 1),
+    Column::new("WHERE", Side::Left, 18, 1).up_to(40),
     Column::growing("MESSAGE", 12, 3),
 ];
 

@@ -16,8 +16,8 @@ pub(super) struct Column {
     pub(super) rank: u8,
     /// Whether it takes what is left.
     pub(super) grows: bool,
-    /// Whether it takes of what is left what its texts need.
-    pub(super) stretches: bool,
+    /// Characters that it is given besides, where there are plenty: names are cut where there are not.
+    pub(super) more: usize,
 }
 
 impl Column {
@@ -28,14 +28,15 @@ impl Column {
             width,
             rank,
             grows: false,
-            stretches: false,
+            more: 0,
         }
     }
 
-    pub(super) const fn stretching(title: &'static str, width: usize, rank: u8) -> Self {
+    /// The same, with up to so many characters more on a wide screen.
+    pub(super) const fn up_to(self, width: usize) -> Self {
         Self {
-            stretches: true,
-            ..Self::new(title, Side::Left, width, rank)
+            more: width.saturating_sub(self.width),
+            ..self
         }
     }
 
@@ -53,11 +54,8 @@ pub(super) type Cell = (Style, String);
 /// Characters between two columns.
 const GAP: usize = 1;
 
-/// What a column that stretches takes at most.
-const STRETCHED_MAX: usize = 40;
-
 /// The widths of the columns that fit, 0 for those that do not: the lowest ranks first, in a tie the left ones.
-pub(super) fn fit_columns(columns: &[Column], rows: &[Vec<Cell>], width: usize) -> Vec<usize> {
+pub(super) fn fit_columns(columns: &[Column], width: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..columns.len()).collect();
     order.sort_by_key(|at| columns.get(*at).map_or(u8::MAX, |column| column.rank));
     let mut widths = vec![0; columns.len()];
@@ -74,17 +72,11 @@ pub(super) fn fit_columns(columns: &[Column], rows: &[Vec<Cell>], width: usize) 
             *place = column.width;
         }
     }
-    for (at, column) in columns.iter().enumerate().filter(|(_, column)| column.stretches) {
-        let texts = rows.iter().filter_map(|cells| cells.get(at));
-        let needed = texts.map(|(_, text)| Span::raw(text.as_str()).width()).max();
-        let missing = needed
-            .unwrap_or(0)
-            .min(STRETCHED_MAX)
-            .saturating_sub(column.width);
-        if let Some(place) = widths.get_mut(at).filter(|width| **width > 0) {
-            *place += missing.min(left);
-            left -= missing.min(left);
-        }
+    for (column, width) in columns.iter().zip(&mut widths).filter(|(_, width)| **width > 0) {
+        // The other half is for the column that grows.
+        let more = column.more.min(left / 2);
+        *width += more;
+        left -= more;
     }
     let growing = columns.iter().position(|column| column.grows);
     if let Some(place) = growing
@@ -172,34 +164,23 @@ mod tests {
 
     #[test]
     fn what_matters_least_goes_first_and_one_takes_what_is_left() {
-        assert_eq!(fit_columns(&COLUMNS, &[], 40), [8, 5, 6, 18]);
-        assert_eq!(fit_columns(&COLUMNS, &[], 32), [8, 5, 6, 10]);
-        assert_eq!(fit_columns(&COLUMNS, &[], 31), [8, 5, 6, 0]);
-        assert_eq!(fit_columns(&COLUMNS, &[], 15), [8, 0, 6, 0]);
-        assert_eq!(fit_columns(&COLUMNS, &[], 8), [8, 0, 0, 0]);
-        assert_eq!(fit_columns(&COLUMNS, &[], 3), [0, 0, 0, 0]);
+        assert_eq!(fit_columns(&COLUMNS, 40), [8, 5, 6, 18]);
+        assert_eq!(fit_columns(&COLUMNS, 32), [8, 5, 6, 10]);
+        assert_eq!(fit_columns(&COLUMNS, 31), [8, 5, 6, 0]);
+        assert_eq!(fit_columns(&COLUMNS, 15), [8, 0, 6, 0]);
+        assert_eq!(fit_columns(&COLUMNS, 8), [8, 0, 0, 0]);
+        assert_eq!(fit_columns(&COLUMNS, 3), [0, 0, 0, 0]);
     }
 
     #[test]
-    fn a_long_name_takes_what_is_left_and_no_more() {
-        const NAMED: [Column; 2] = [
-            Column::stretching("APP", 4, 0),
-            Column::new("PID", Side::Right, 5, 1),
-        ];
-        let rows = |app: &str| {
-            vec![vec![
-                (Style::Plain, app.to_owned()),
-                (Style::Plain, String::new()),
-            ]]
-        };
-        assert_eq!(fit_columns(&NAMED, &rows("web"), 40), [4, 5]);
-        assert_eq!(fit_columns(&NAMED, &rows("frontend"), 40), [8, 5]);
-        assert_eq!(fit_columns(&NAMED, &rows("frontend"), 12), [6, 5]);
-        assert_eq!(fit_columns(&NAMED, &rows("frontend"), 9), [8, 0]);
-        assert_eq!(
-            fit_columns(&NAMED, &rows(&"x".repeat(90)), 80),
-            [STRETCHED_MAX, 5]
-        );
+    fn a_name_gets_more_where_there_is_plenty() {
+        let columns = COLUMNS.map(|column| match column.title {
+            "APP" => column.up_to(20),
+            _ => column,
+        });
+        assert_eq!(fit_columns(&columns, 32), [8, 5, 6, 10]);
+        assert_eq!(fit_columns(&columns, 40), [12, 5, 6, 14]);
+        assert_eq!(fit_columns(&columns, 100), [20, 5, 6, 66]);
     }
 
     #[test]

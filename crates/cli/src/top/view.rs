@@ -252,7 +252,7 @@ struct List<'a> {
 impl List<'_> {
     fn draw(&self, frame: &mut Frame<'_>, area: Rect, first: &mut usize, palette: Palette) {
         // The first place is for the mark.
-        let widths = fit_columns(self.columns, self.rows, usize::from(area.width).saturating_sub(1));
+        let widths = fit_columns(self.columns, usize::from(area.width).saturating_sub(1));
         let mut head = head_of(self.columns, &widths, palette);
         head.spans.insert(0, Span::raw(" "));
         let mut lines = vec![head];

@@ -7,12 +7,24 @@
 namespace google {
 inline namespace logdrive_glog {
 
+namespace internal LOGDRIVE_HIDDEN {
+// A module whose code all others use from now on stays.
+inline void pin_module(void *code) {
+    Dl_info found;
+    if (dladdr(code, &found) == 0 || found.dli_fname == nullptr) return;
+    // The program itself has no such name, and stays anyway.
+    if (void *module = dlopen(found.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE)) dlclose(module);
+}
+}  // namespace internal
+
 // The name of the program: files are named by it. Starts logging to files; before, all goes to standard error.
 inline void InitGoogleLogging(const char *argv0) {
     internal::State &state = internal::state();
     internal::Lock lock(state.mutex);
     state.program = internal::base_name(argv0);
     state.initialised = true;
+    if (state.starter == nullptr) internal::pin_module(reinterpret_cast<void *>(&internal::start_now));
+    state.starter = &internal::start_now;
     if (state.running) internal::start_now(state);
     internal::changed(state);
 }
@@ -68,6 +80,8 @@ inline void AddLogSink(LogSink *destination) {
     {
         internal::Lock lock(state.sinks_mutex);
         state.sinks.push_back(destination);
+        if (state.sender == nullptr) internal::pin_module(reinterpret_cast<void *>(&internal::send_now));
+        state.sender = &internal::send_now;
     }
     internal::changed(state);
 }
@@ -134,32 +148,5 @@ struct Occurrences {
 }  // namespace internal
 }  // namespace logdrive_glog
 }  // namespace google
-
-// With gflags: `LOGDRIVE_GLOG_DEFINE_GFLAGS();` in one file of the program makes the flags options of its command line.
-#define LOGDRIVE_GLOG_REGISTER_(type, name)                                                                       \
-    static ::GFLAGS_NAMESPACE::FlagRegisterer logdrive_flag_##name(#name, "as glog's flag", __FILE__,               \
-                                                                   &FLAGS_##name.value, new type(FLAGS_##name.value))
-#define LOGDRIVE_GLOG_REGISTER_TEXT_(name)                                                                          \
-    static ::GFLAGS_NAMESPACE::FlagRegisterer logdrive_flag_##name(                                                 \
-        #name, "as glog's flag", __FILE__, static_cast<std::string *>(&FLAGS_##name), new std::string(FLAGS_##name))
-#define LOGDRIVE_GLOG_DEFINE_GFLAGS()                        \
-    LOGDRIVE_GLOG_REGISTER_(::google::int32, v);             \
-    LOGDRIVE_GLOG_REGISTER_(::google::int32, minloglevel);   \
-    LOGDRIVE_GLOG_REGISTER_(::google::int32, stderrthreshold); \
-    LOGDRIVE_GLOG_REGISTER_(::google::int32, logbuflevel);   \
-    LOGDRIVE_GLOG_REGISTER_(::google::int32, logbufsecs);    \
-    LOGDRIVE_GLOG_REGISTER_(::google::int32, logfile_mode);  \
-    LOGDRIVE_GLOG_REGISTER_(::google::uint32, max_log_size); \
-    LOGDRIVE_GLOG_REGISTER_(bool, logtostderr);              \
-    LOGDRIVE_GLOG_REGISTER_(bool, alsologtostderr);          \
-    LOGDRIVE_GLOG_REGISTER_(bool, colorlogtostderr);         \
-    LOGDRIVE_GLOG_REGISTER_(bool, logtostdout);              \
-    LOGDRIVE_GLOG_REGISTER_(bool, log_prefix);               \
-    LOGDRIVE_GLOG_REGISTER_(bool, log_utc_time);             \
-    LOGDRIVE_GLOG_REGISTER_(bool, stop_logging_if_full_disk); \
-    LOGDRIVE_GLOG_REGISTER_TEXT_(log_dir);                   \
-    LOGDRIVE_GLOG_REGISTER_TEXT_(log_link);                  \
-    LOGDRIVE_GLOG_REGISTER_TEXT_(vmodule);                   \
-    LOGDRIVE_GLOG_REGISTER_TEXT_(logdrive_full)
 
 #endif

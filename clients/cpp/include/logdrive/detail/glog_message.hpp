@@ -5,6 +5,7 @@
 
 #include <logdrive/detail/glog_state.hpp>
 #include <logdrive/detail/glog_stack.hpp>
+#include <ctime>
 #include <ostream>
 #include <sstream>
 #include <sys/syscall.h>
@@ -90,7 +91,7 @@ inline void write_message(const char *file, int line, int severity, const char *
     const ::logdrive::detail::Meta meta = {
         file, "", "", "{}", nullptr, MESSAGE_KINDS, MESSAGE_UNITS, uint32_t(line < 0 ? 0 : line), 1, RECORD_LEVELS[severity]};
     ::logdrive::detail::Site site;
-    const logdrive_site *known = site.known(meta);
+    const logdrive_site *known = site.known(meta, ::logdrive::detail::describe_shown);
     if (known == nullptr || !logdrive_admit(known)) return;
     using Text = ::logdrive::detail::Blob<::logdrive::detail::DISPLAY>;
     ::logdrive::detail::write_slowly<Text>(known, length + 4, Text{text, ::logdrive::detail::blob_length(length)});
@@ -103,6 +104,9 @@ inline void send_to_sinks(const char *file, int line, int severity, const LogMes
     for (size_t i = shared.sinks.size(); i-- > 0;)
         shared.sinks[i]->send(severity, file, base_name(file), line, time, text, length);
     for (size_t i = shared.sinks.size(); i-- > 0;) shared.sinks[i]->WaitTillSent();
+}
+inline void send_now(const char *file, int line, int severity, const char *text, size_t length) {
+    send_to_sinks(file, line, severity, LogMessageTime(), text, length);
 }
 
 // The stream that LOG_EVERY_N's counter is found by: a place of its own in every stream, without type information.

@@ -50,6 +50,7 @@ namespace internal LOGDRIVE_HIDDEN {
 struct State;
 inline void changed(State &state);
 inline void restart_if_changed(State &state);
+inline void read_vmodule(State &state);
 inline State &state();
 
 // A flag that tells when it is set, so that what depends on it is made anew.
@@ -79,6 +80,13 @@ struct VModule {
     int32 *level;
 };
 
+// The verbose level of a source file's statements, by the file's name without directory and ending. It is kept for ever:
+// statements point to it.
+struct FileLevel {
+    const int32 *level;
+    std::string name;
+};
+
 class Lock {
 public:
     explicit Lock(pthread_mutex_t &mutex) : mutex_(mutex) { pthread_mutex_lock(&mutex_); }
@@ -93,8 +101,6 @@ private:
 struct State {
     // Whether a call has more to do than to write its record: read by every call.
     uint32_t thinks = 1;
-    // Rises when verbose levels change: sites look theirs up again.
-    uint32_t vgeneration = 1;
     Flag<int32> v{0};
     Flag<int32> minloglevel{0};
     Flag<bool> logtostderr{false}, alsologtostderr{false}, colorlogtostderr{false}, logtostdout{false},
@@ -109,6 +115,11 @@ struct State {
     pthread_mutex_t sinks_mutex;
     bool initialised = false;
     bool running = false;
+    // Starts the logger from the flags, once InitGoogleLogging has been called. Most files of a program only log: they
+    // need not compile it.
+    void (*starter)(State &) = nullptr;
+    // Gives a message to the sinks, once there are any.
+    void (*sender)(const char *file, int line, int severity, const char *text, size_t length) = nullptr;
     bool stopped = false;
     std::string program, extension;
     // As set by SetLogDestination; `chosen` says whether it was.
@@ -118,6 +129,7 @@ struct State {
     std::string started_with, name_time;
     std::vector<VModule> vmodules;
     std::string vmodules_of;
+    std::vector<FileLevel *> file_levels;
     std::vector<LogSink *> sinks;
     int64 messages[NUM_SEVERITIES] = {};
     // Whether a statement of this severity has been reached, so that files may be open.
@@ -140,41 +152,38 @@ struct State {
         read_environment();
     }
 
-    static void number(const char *name, Flag<int32> &flag) {
-        if (const char *text = getenv(name)) flag.value = int32(strtol(text, nullptr, 0));
-    }
-    static void truth(const char *name, Flag<bool> &flag) {
-        if (const char *text = getenv(name)) flag.value = *text == 0 || memchr("tTyY1", *text, 6) != nullptr;
-    }
-    static void text(const char *name, StringFlag &flag) {
-        if (const char *found = getenv(name)) flag.assign(found);
-    }
-
     // The environment sets the defaults of flags, as with glog.
     void read_environment() {
-        number("GLOG_v", v);
-        number("GLOG_minloglevel", minloglevel);
-        number("GLOG_stderrthreshold", stderrthreshold);
-        number("GLOG_logbuflevel", logbuflevel);
-        number("GLOG_logbufsecs", logbufsecs);
-        number("GLOG_logfile_mode", logfile_mode);
+        const struct {
+            const char *name;
+            Flag<int32> &flag;
+        } numbers[] = {{"GLOG_v", v}, {"GLOG_minloglevel", minloglevel}, {"GLOG_stderrthreshold", stderrthreshold},
+                       {"GLOG_logbuflevel", logbuflevel}, {"GLOG_logbufsecs", logbufsecs},
+                       {"GLOG_logfile_mode", logfile_mode}};
+        for (const auto &number : numbers)
+            if (const char *text = getenv(number.name)) number.flag.value = int32(strtol(text, nullptr, 0));
         if (const char *size = getenv("GLOG_max_log_size")) max_log_size.value = uint32(strtoul(size, nullptr, 0));
-        truth("GLOG_logtostderr", logtostderr);
-        truth("GLOG_logtostdout", logtostdout);
-        truth("GLOG_alsologtostderr", alsologtostderr);
-        truth("GLOG_colorlogtostderr", colorlogtostderr);
-        truth("GLOG_log_prefix", log_prefix);
-        truth("GLOG_timestamp_in_logfile_name", timestamp_in_logfile_name);
-        truth("GLOG_stop_logging_if_full_disk", stop_logging_if_full_disk);
-        truth("GLOG_log_utc_time", log_utc_time);
-        text("TEST_TMPDIR", log_dir);
-        text("GOOGLE_LOG_DIR", log_dir);
-        text("GLOG_log_dir", log_dir);
-        text("GLOG_log_link", log_link);
-        text("GLOG_vmodule", vmodule);
-        text("GLOG_logdrive_full", logdrive_full);
-        text("GLOG_logdrive_run_dir", logdrive_run_dir);
-        text("GLOG_logdrive_ring_bytes", logdrive_ring_bytes);
+        const struct {
+            const char *name;
+            Flag<bool> &flag;
+        } truths[] = {{"GLOG_logtostderr", logtostderr}, {"GLOG_logtostdout", logtostdout},
+                      {"GLOG_alsologtostderr", alsologtostderr}, {"GLOG_colorlogtostderr", colorlogtostderr},
+                      {"GLOG_colorlogtostdout", colorlogtostdout}, {"GLOG_log_prefix", log_prefix},
+                      {"GLOG_log_year_in_prefix", log_year_in_prefix},
+                      {"GLOG_timestamp_in_logfile_name", timestamp_in_logfile_name},
+                      {"GLOG_stop_logging_if_full_disk", stop_logging_if_full_disk}, {"GLOG_log_utc_time", log_utc_time},
+                      {"GLOG_symbolize_stacktrace", symbolize_stacktrace}};
+        for (const auto &truth : truths)
+            if (const char *text = getenv(truth.name)) truth.flag.value = *text == 0 || memchr("tTyY1", *text, 5) != nullptr;
+        const struct {
+            const char *name;
+            StringFlag &flag;
+        } texts[] = {{"TEST_TMPDIR", log_dir}, {"GOOGLE_LOG_DIR", log_dir}, {"GLOG_log_dir", log_dir},
+                     {"GLOG_log_link", log_link}, {"GLOG_log_backtrace_at", log_backtrace_at}, {"GLOG_vmodule", vmodule},
+                     {"GLOG_logdrive_full", logdrive_full}, {"GLOG_logdrive_run_dir", logdrive_run_dir},
+                     {"GLOG_logdrive_ring_bytes", logdrive_ring_bytes}};
+        for (const auto &text : texts)
+            if (const char *found = getenv(text.name)) text.flag.assign(found);
     }
 };
 
@@ -207,11 +216,14 @@ inline State &state() {
     return LOGDRIVE_LIKELY(state != nullptr) ? *state : *find_state();
 }
 
+// The same for the flags of a file. It always gives the same, so that what is not used need not be initialised.
+__attribute__((const, noinline)) inline State &state_of_flags() { return state(); }
+
 // What the calls read, made of the flags.
 inline void changed(State &state) {
     const bool thinks = !state.running || state.minloglevel.value > 0 || !state.sinks.empty();
     __atomic_store_n(&state.thinks, uint32_t(thinks), __ATOMIC_RELEASE);
-    __atomic_fetch_add(&state.vgeneration, 1, __ATOMIC_RELEASE);
+    if (!state.file_levels.empty()) read_vmodule(state);
     if (state.running) restart_if_changed(state);
 }
 
@@ -363,9 +375,26 @@ inline void start_now(State &state) {
     state.started_with = settings.all;
 }
 
+// Before InitGoogleLogging, all goes to standard error.
+LOGDRIVE_COLD inline void start_early(State &state) {
+    logdrive_options *options = logdrive_options_new(program_invocation_short_name);
+    logdrive_options_set(options, "full", state.logdrive_full.c_str());
+    if (!state.logdrive_run_dir.empty()) logdrive_options_set(options, "run_dir", state.logdrive_run_dir.c_str());
+    logdrive_options_set(options, "note_signals", "no");
+    logdrive_options_add_sink(options, "stderr");
+    logdrive_options_set_sink(options, "layout", state.log_utc_time.value ? "glog-raw" : "local glog-raw");
+    logdrive_options_set_sink(options, "flush_every_ms", "10");
+    logdrive_options_set_sink(options, "flush_level", "warn");
+    const int code = state.running ? logdrive_restart(options) : logdrive_start(options);
+    if (code != LOGDRIVE_OK && code != LOGDRIVE_ERROR_RUNNING)
+        fprintf(stderr, "logdrive: cannot start logging: %s\n", logdrive_last_error());
+    logdrive_options_free(options);
+    state.running = true;
+}
+
 inline void restart_if_changed(State &state) {
     Lock lock(state.mutex);
-    if (state.running) start_now(state);
+    if (state.running && state.starter != nullptr) state.starter(state);
 }
 
 // With the first call; and again after ShutdownGoogleLogging.
@@ -377,7 +406,8 @@ LOGDRIVE_COLD inline void start_if_needed(State &state) {
         static const char text[] = "WARNING: Logging before InitGoogleLogging() is written to STDERR\n";
         fputs(text, stderr);
     }
-    start_now(state);
+    if (state.starter != nullptr) state.starter(state);
+    else start_early(state);
     changed(state);
 }
 
@@ -395,8 +425,23 @@ inline bool matches(const char *pattern, const char *pattern_end, const char *te
     return text == text_end;
 }
 
-// Reads --vmodule where it has changed. Levels are kept for ever: sites point to them.
+// The level of the first pattern that fits, else FLAGS_v.
+inline const int32 *level_of(State &state, const std::string &name) {
+    for (const VModule &module : state.vmodules) {
+        const char *pattern = module.pattern.c_str();
+        if (matches(pattern, pattern + module.pattern.size(), name.data(), name.data() + name.size())) return module.level;
+    }
+    return &state.v.value;
+}
+
+inline void refresh_file_levels(State &state) {
+    for (FileLevel *file : state.file_levels)
+        __atomic_store_n(&file->level, level_of(state, file->name), __ATOMIC_RELEASE);
+}
+
+// Reads --vmodule where it has changed. Levels are kept for ever: files point to them.
 inline void read_vmodule(State &state) {
+    Lock lock(state.mutex);
     if (state.vmodules_of == state.vmodule) return;
     state.vmodules_of = state.vmodule;
     std::vector<VModule> fresh;
@@ -410,44 +455,49 @@ inline void read_vmodule(State &state) {
     // What SetVLOGLevel has added stays behind.
     fresh.insert(fresh.end(), state.vmodules.begin(), state.vmodules.end());
     state.vmodules.swap(fresh);
+    refresh_file_levels(state);
 }
 
-// A statement's verbose level: that of its file, or FLAGS_v.
+inline const FileLevel *file_level(State &state, const char *file) {
+    const char *slash = strrchr(file, '/');
+    const char *begin = slash == nullptr ? file : slash + 1;
+    const char *dot = strchr(begin, '.');
+    const char *end = dot == nullptr ? begin + strlen(begin) : dot;
+    if (end - begin > 4 && memcmp(end - 4, "-inl", 4) == 0) end -= 4;
+    const std::string name(begin, end);
+    read_vmodule(state);
+    for (const FileLevel *known : state.file_levels)
+        if (known->name == name) return known;
+    state.file_levels.push_back(new FileLevel{level_of(state, name), name});
+    return state.file_levels.back();
+}
+
+// Every level is below that of a statement whose file is not known yet, so that it looks.
+inline constexpr int32 NOT_KNOWN_YET = 0x7fffffff;
+inline constexpr const int32 *not_known_yet = &NOT_KNOWN_YET;
+
+// A VLOG statement. Off, it costs three loads and a comparison.
 struct VSite {
-    const int32 *level = nullptr;
-    uint32_t generation = 0;
+    // What FileLevel begins with.
+    const int32 *const *level = &not_known_yet;
 
     LOGDRIVE_ALWAYS bool is_on(const char *file, int verbose) {
-        const State *state = known_state;
-        const int32 *known = __atomic_load_n(&level, __ATOMIC_RELAXED);
-        if (LOGDRIVE_LIKELY(state != nullptr && known != nullptr &&
-                            __atomic_load_n(&generation, __ATOMIC_RELAXED) ==
-                                __atomic_load_n(&state->vgeneration, __ATOMIC_RELAXED)))
-            return __atomic_load_n(known, __ATOMIC_RELAXED) >= verbose;
+        const int32 *const *file_level = __atomic_load_n(&level, __ATOMIC_ACQUIRE);
+        if (LOGDRIVE_LIKELY(value(file_level) < verbose)) return false;
         return find(file) >= verbose;
     }
 
+    static int value(const int32 *const *file_level) {
+        return __atomic_load_n(__atomic_load_n(file_level, __ATOMIC_ACQUIRE), __ATOMIC_RELAXED);
+    }
+
     LOGDRIVE_COLD int find(const char *file) {
-        State &shared = state();
-        Lock lock(shared.mutex);
-        const uint32_t now = __atomic_load_n(&shared.vgeneration, __ATOMIC_ACQUIRE);
-        read_vmodule(shared);
-        const char *slash = strrchr(file, '/');
-        const char *name = slash == nullptr ? file : slash + 1;
-        const char *dot = strchr(name, '.');
-        const char *end = dot == nullptr ? name + strlen(name) : dot;
-        if (end - name > 4 && memcmp(end - 4, "-inl", 4) == 0) end -= 4;
-        const int32 *found = &shared.v.value;
-        for (const VModule &module : shared.vmodules) {
-            const char *pattern = module.pattern.c_str();
-            if (matches(pattern, pattern + module.pattern.size(), name, end)) {
-                found = module.level;
-                break;
-            }
+        if (__atomic_load_n(&level, __ATOMIC_ACQUIRE) == &not_known_yet) {
+            State &shared = state();
+            Lock lock(shared.mutex);
+            __atomic_store_n(&level, &file_level(shared, file)->level, __ATOMIC_RELEASE);
         }
-        __atomic_store_n(&level, found, __ATOMIC_RELAXED);
-        __atomic_store_n(&generation, now, __ATOMIC_RELAXED);
-        return *found;
+        return value(__atomic_load_n(&level, __ATOMIC_ACQUIRE));
     }
 };
 
@@ -466,7 +516,7 @@ inline int SetVLOGLevel(const char *module_pattern, int log_level) {
             __atomic_store_n(module.level, log_level, __ATOMIC_RELAXED);
         }
     if (!is_known) state.vmodules.push_back({module_pattern, new int32(log_level)});
-    __atomic_fetch_add(&state.vgeneration, 1, __ATOMIC_RELEASE);
+    internal::refresh_file_levels(state);
     return before;
 }
 
@@ -474,8 +524,9 @@ inline int SetVLOGLevel(const char *module_pattern, int log_level) {
 }  // namespace google
 
 // The flags. Programs set them; with gflags, LOGDRIVE_GLOG_DEFINE_GFLAGS() makes them options of the command line.
+// References of each file's own: the compiler leaves out what the file does not name.
 #define LOGDRIVE_GLOG_FLAG_(name) \
-    LOGDRIVE_HIDDEN inline auto &FLAGS_##name = ::google::logdrive_glog::internal::state().name
+    __attribute__((unused)) static auto &FLAGS_##name = ::google::logdrive_glog::internal::state_of_flags().name
 namespace logdrive_glog_flags LOGDRIVE_HIDDEN {
 LOGDRIVE_GLOG_FLAG_(v);
 LOGDRIVE_GLOG_FLAG_(vmodule);

@@ -20,6 +20,8 @@
 #define LOGDRIVE_ALWAYS inline __attribute__((always_inline))
 #define LOGDRIVE_LAMBDA __attribute__((always_inline))
 #define LOGDRIVE_COLD __attribute__((cold, noinline))
+// One copy for all statements, in the way of every call.
+#define LOGDRIVE_CALLED inline __attribute__((noinline))
 #define LOGDRIVE_LIKELY(x) __builtin_expect(!!(x), 1)
 #define LOGDRIVE_UNLIKELY(x) __builtin_expect(!!(x), 0)
 

@@ -15,7 +15,7 @@ struct Meta {
     const char *module;
     const char *target;
     const char *format;
-    // The source of format and arguments, in which the names of fields stand.
+    // The source of format and arguments, in which the names of fields stand; null where there are no names.
     const char *source;
     const uint8_t *kinds;
     const char *const *units;
@@ -107,7 +107,7 @@ inline void describe_message(Description &out, const Meta &meta, bool *shown) no
 inline void describe_field(Description &out, const Meta &meta, size_t index, bool is_shown) noexcept {
     out.byte(meta.kinds[index]);
     out.byte(is_shown ? 1 : 0);
-    const View source = meta.source == nullptr ? View{"", 0} : argument(meta.source, index + 1);
+    const View source = argument(meta.source, index + 1);
     View name = name_of(source);
     // A name that is no literal: the argument as it stands in the source.
     if (name.size == 0 && !is_shown) name = source;
@@ -124,8 +124,8 @@ inline void describe_field(Description &out, const Meta &meta, size_t index, boo
     out.put(unit, unit_length);
 }
 
-// The bytes of spec/record.md, section Callsite.
-inline void describe(Description &out, const Meta &meta) noexcept {
+// The bytes of spec/record.md, section Callsite: what stands before the message.
+inline void describe_place(Description &out, const Meta &meta) noexcept {
     out.byte(meta.level);
     out.byte(0);
     out.half(meta.count);
@@ -133,15 +133,25 @@ inline void describe(Description &out, const Meta &meta) noexcept {
     out.text(meta.file, strlen(meta.file), NAME_BYTES_MAX);
     out.text(meta.module, strlen(meta.module), NAME_BYTES_MAX);
     out.text(meta.target, strlen(meta.target), NAME_BYTES_MAX);
+}
+
+// A callsite with a format.
+inline void describe(Description &out, const Meta &meta) noexcept {
+    describe_place(out, meta);
     bool shown[256] = {};
-    if (meta.source == nullptr) {
-        // The message shows all values, one behind the other, as a stream does.
-        out.text(meta.format, strlen(meta.format), MESSAGE_BYTES_MAX);
-        memset(shown, 1, sizeof shown);
-    } else {
-        describe_message(out, meta, shown);
-    }
+    describe_message(out, meta, shown);
     for (size_t i = 0; i < meta.count; ++i) describe_field(out, meta, i, shown[i]);
+}
+
+// A callsite whose message shows all values, one behind the other, as a stream does.
+inline void describe_shown(Description &out, const Meta &meta) noexcept {
+    describe_place(out, meta);
+    out.text(meta.format, strlen(meta.format), MESSAGE_BYTES_MAX);
+    for (size_t i = 0; i < meta.count; ++i) {
+        out.byte(meta.kinds[i]);
+        out.byte(1);
+        out.half(0);
+    }
 }
 
 // What a call has to know of its callsite: 0 when it is off, SLOWLY when the library decides, else its number.
@@ -169,13 +179,14 @@ struct Site {
     // Registers the callsite; samples.
     LOGDRIVE_COLD Ticket ticket_slowly(const Meta &meta) noexcept {
         const int kept_errno = errno;
-        const logdrive_site *kept = known(meta);
+        const logdrive_site *kept = known(meta, describe);
         const Ticket ticket = kept != nullptr && logdrive_admit(kept) ? SLOWLY : 0;
         errno = kept_errno;
         return ticket;
     }
 
-    const logdrive_site *known(const Meta &meta) noexcept {
+    // The library's callsite, registered with what `describe` puts.
+    template <class Describe> const logdrive_site *known(const Meta &meta, const Describe &describe) noexcept {
         const void *kept = __atomic_load_n(&site, __ATOMIC_ACQUIRE);
         if (kept == &no_site) {
             Description description;

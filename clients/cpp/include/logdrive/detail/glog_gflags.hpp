@@ -1,0 +1,118 @@
+// The facade's flags beside gflags: DECLARE_bool(logtostderr) and its like, which programs have for glog's own variables, and
+// the command line, with -DLOGDRIVE_GLOG_GFLAGS for the files of the program that include the facade (the CMake target
+// logdrive::glog_gflags and the package logdrive-glog-gflags have it) or with LOGDRIVE_GLOG_DEFINE_GFLAGS() in one file.
+#ifndef LOGDRIVE_DETAIL_GLOG_GFLAGS_HPP
+#define LOGDRIVE_DETAIL_GLOG_GFLAGS_HPP
+
+// glog's header brings gflags with it where that is installed. None of it is used here without the options above.
+#if defined(__has_include) && !defined(LOGDRIVE_GLOG_NO_GFLAGS)
+#if __has_include(<gflags/gflags.h>)
+#include <gflags/gflags.h>
+#endif
+#endif
+#include <logdrive/detail/glog_state.hpp>
+
+// A flag that the facade has is declared already; others are as gflags has them.
+#define LOGDRIVE_GLOG_OWN_v ~, 1
+#define LOGDRIVE_GLOG_OWN_minloglevel ~, 1
+#define LOGDRIVE_GLOG_OWN_stderrthreshold ~, 1
+#define LOGDRIVE_GLOG_OWN_logbuflevel ~, 1
+#define LOGDRIVE_GLOG_OWN_logbufsecs ~, 1
+#define LOGDRIVE_GLOG_OWN_logfile_mode ~, 1
+#define LOGDRIVE_GLOG_OWN_max_log_size ~, 1
+#define LOGDRIVE_GLOG_OWN_logtostderr ~, 1
+#define LOGDRIVE_GLOG_OWN_alsologtostderr ~, 1
+#define LOGDRIVE_GLOG_OWN_colorlogtostderr ~, 1
+#define LOGDRIVE_GLOG_OWN_logtostdout ~, 1
+#define LOGDRIVE_GLOG_OWN_colorlogtostdout ~, 1
+#define LOGDRIVE_GLOG_OWN_log_prefix ~, 1
+#define LOGDRIVE_GLOG_OWN_log_year_in_prefix ~, 1
+#define LOGDRIVE_GLOG_OWN_timestamp_in_logfile_name ~, 1
+#define LOGDRIVE_GLOG_OWN_log_utc_time ~, 1
+#define LOGDRIVE_GLOG_OWN_stop_logging_if_full_disk ~, 1
+#define LOGDRIVE_GLOG_OWN_symbolize_stacktrace ~, 1
+#define LOGDRIVE_GLOG_OWN_log_dir ~, 1
+#define LOGDRIVE_GLOG_OWN_log_link ~, 1
+#define LOGDRIVE_GLOG_OWN_vmodule ~, 1
+#define LOGDRIVE_GLOG_OWN_log_backtrace_at ~, 1
+#define LOGDRIVE_GLOG_OWN_logdrive_full ~, 1
+#define LOGDRIVE_GLOG_OWN_logdrive_run_dir ~, 1
+#define LOGDRIVE_GLOG_OWN_logdrive_ring_bytes ~, 1
+#define LOGDRIVE_GLOG_SECOND_(first, second, ...) second
+#define LOGDRIVE_GLOG_IS_OWN_(...) LOGDRIVE_GLOG_SECOND_(__VA_ARGS__, 0, ~)
+#define LOGDRIVE_GLOG_JOIN_(a, b) LOGDRIVE_GLOG_JOINED_(a, b)
+#define LOGDRIVE_GLOG_JOINED_(a, b) a##b
+#define LOGDRIVE_GLOG_DECLARE_1(space, type, name) static_assert(true, "")
+#define LOGDRIVE_GLOG_DECLARE_0(space, type, name) \
+    namespace space {                              \
+    extern type FLAGS_##name;                      \
+    }                                              \
+    using space::FLAGS_##name
+#define LOGDRIVE_GLOG_DECLARE_(is_own, space, type, name) \
+    LOGDRIVE_GLOG_JOIN_(LOGDRIVE_GLOG_DECLARE_, LOGDRIVE_GLOG_IS_OWN_(is_own))(space, type, name)
+#undef DECLARE_bool
+#undef DECLARE_int32
+#undef DECLARE_uint32
+#undef DECLARE_string
+#define DECLARE_bool(name) LOGDRIVE_GLOG_DECLARE_(LOGDRIVE_GLOG_OWN_##name, fLB, bool, name)
+#define DECLARE_int32(name) LOGDRIVE_GLOG_DECLARE_(LOGDRIVE_GLOG_OWN_##name, fLI, ::google::int32, name)
+#define DECLARE_uint32(name) LOGDRIVE_GLOG_DECLARE_(LOGDRIVE_GLOG_OWN_##name, fLU, ::google::uint32, name)
+#define DECLARE_string(name) LOGDRIVE_GLOG_DECLARE_(LOGDRIVE_GLOG_OWN_##name, fLS, std::string &, name)
+
+#if defined(GFLAGS_NAMESPACE)
+namespace google {
+inline namespace logdrive_glog {
+namespace internal LOGDRIVE_HIDDEN {
+
+template <class T> inline void own_option(T *value, const char *name, const char *help) {
+    // A real glog in the process, or another module, may have it.
+    ::GFLAGS_NAMESPACE::CommandLineFlagInfo known;
+    if (::GFLAGS_NAMESPACE::GetCommandLineFlagInfo(name, &known)) return;
+    ::GFLAGS_NAMESPACE::FlagRegisterer(name, help, "logdrive/glog.h", value, new T(*value));
+}
+
+// Makes the flags options of the command line. Parse it before InitGoogleLogging.
+inline bool own_options() {
+    const auto own = [](auto *value, const char *name, const char *help) { own_option(value, name, help); };
+    own(&FLAGS_v, "v", "Shows VLOG(m) of all files for m <= this");
+    own(&FLAGS_minloglevel, "minloglevel", "Messages below this severity are not logged");
+    own(&FLAGS_stderrthreshold, "stderrthreshold", "Messages of this severity and above go to standard error, too");
+    own(&FLAGS_logbuflevel, "logbuflevel", "Below 0, INFO is written at once");
+    own(&FLAGS_logbufsecs, "logbufsecs", "0 has lines written within a millisecond");
+    own(&FLAGS_logfile_mode, "logfile_mode", "Permissions of log files");
+    own(&FLAGS_max_log_size, "max_log_size", "MiB of a log file, then it is rotated");
+    own(&FLAGS_logtostderr, "logtostderr", "Log to standard error instead of files");
+    own(&FLAGS_alsologtostderr, "alsologtostderr", "Log to standard error and to files");
+    own(&FLAGS_colorlogtostderr, "colorlogtostderr", "Read and without a meaning");
+    own(&FLAGS_logtostdout, "logtostdout", "Log to standard output instead of files");
+    own(&FLAGS_colorlogtostdout, "colorlogtostdout", "Read and without a meaning");
+    own(&FLAGS_log_prefix, "log_prefix", "Lines begin with severity, time, thread and place");
+    own(&FLAGS_log_year_in_prefix, "log_year_in_prefix", "The date has its year");
+    own(&FLAGS_timestamp_in_logfile_name, "timestamp_in_logfile_name", "Names of log files end with time and process");
+    own(&FLAGS_log_utc_time, "log_utc_time", "Times are of UTC");
+    own(&FLAGS_stop_logging_if_full_disk, "stop_logging_if_full_disk", "Read and without a meaning");
+    own(&FLAGS_symbolize_stacktrace, "symbolize_stacktrace", "Read and without a meaning");
+    own(static_cast<std::string *>(&FLAGS_log_dir), "log_dir", "Directory of log files");
+    own(static_cast<std::string *>(&FLAGS_log_link), "log_link", "Directory of the links to them");
+    own(static_cast<std::string *>(&FLAGS_vmodule), "vmodule", "Verbose levels of files: name=level,pattern*=level");
+    own(static_cast<std::string *>(&FLAGS_log_backtrace_at), "log_backtrace_at", "Read and without a meaning");
+    own(static_cast<std::string *>(&FLAGS_logdrive_full), "logdrive_full", "When a thread has logged faster than it is written: wait, drop or block");
+    own(static_cast<std::string *>(&FLAGS_logdrive_run_dir), "logdrive_run_dir", "Where Logdrive keeps what is not written yet");
+    own(static_cast<std::string *>(&FLAGS_logdrive_ring_bytes), "logdrive_ring_bytes", "Bytes that each thread has for what is not written yet");
+    return true;
+}
+
+}  // namespace internal
+}  // namespace logdrive_glog
+}  // namespace google
+
+#define LOGDRIVE_GLOG_DEFINE_GFLAGS() \
+    static const bool logdrive_glog_options = (::google::logdrive_glog::internal::own_options(), true)
+#if defined(LOGDRIVE_GLOG_GFLAGS)
+namespace logdrive_glog_flags LOGDRIVE_HIDDEN {
+inline const bool are_options = ::google::logdrive_glog::internal::own_options();
+}
+#endif
+#endif
+
+#endif
