@@ -5,8 +5,9 @@
 
 mod asks;
 mod reload;
+mod sinks;
 
-use crate::config::{AgentConfig, Process};
+use crate::config::AgentConfig;
 use crate::error::AgentError;
 use crate::keeper::KeeperCommand;
 use crate::levels;
@@ -225,33 +226,6 @@ impl Agent {
     fn wait(&mut self, who: Who, session: u64, durable: bool) {
         let sinks = self.sinks_of_number(session);
         self.waits.add(who, sinks, None, durable, Instant::now());
-    }
-
-    /// Opens the files that a process is the first to need.
-    fn open_sinks(&mut self, session: &SharedSession) {
-        let process = Process {
-            app: session.app(),
-            pid: session.peer().pid,
-            uid: session.peer().uid,
-        };
-        for sink in self.config.sinks.iter().filter(|sink| sink.has_placeholders()) {
-            let key = key_of(sink, &process);
-            if self.routes.lock().numbers.contains_key(&key) {
-                continue;
-            }
-            let options = sink.options_for(&process);
-            let taken = self.outputs.take(&options.target).map_err(StartError::from);
-            let opened = taken.and_then(|()| Ok(self.backend.add_sink(&options)?));
-            match opened {
-                Ok(number) => {
-                    self.routes.lock().numbers.insert(key, number);
-                }
-                Err(error) => self.backend.notice(format!(
-                    "no sink {} for process {} of {}: {error}",
-                    sink.name, process.pid, process.app
-                )),
-            }
-        }
     }
 
     /// The socket at which it listens.

@@ -118,9 +118,9 @@ pub const METRICS_FRESH_MS: u64 = 250;
 /// Connections that wait for metrics.
 pub const METRICS_BACKLOG: i32 = 16;
 
-/// Places for sinks: as many files as an agent writes at once. Each has buffers of 8 MiB, which take memory when they are
-/// used.
-pub const SINK_PLACES: usize = 8;
+/// Places for sinks: as many files as an agent writes, all that a session has. Each has buffers of 8 MiB, which take memory
+/// when it is opened. Processes for which there is no place any more share a file.
+pub const SINK_PLACES: usize = crate::config::limits::SINKS_MAX;
 
 /// How long whoever waits for sinks that do not move waits, in milliseconds: as long as a drain of its own would.
 pub const WAIT_NO_PROGRESS_MS: u64 = logdrive_backend::limits::NO_PROGRESS_MS;

@@ -106,7 +106,12 @@ fn put_sinks(text: &mut String, routes: &Routes) {
         text,
         "# HELP logdrive_sink_info the name and the path of a sink of the agent\n# TYPE logdrive_sink_info gauge"
     );
-    for ((name, path), number) in &routes.lock().numbers {
+    let sinks = routes.lock();
+    let own = sinks
+        .numbers
+        .iter()
+        .filter(|(key, _)| !sinks.shared.contains(*key));
+    for ((name, path), number) in own {
         let _ = writeln!(
             text,
             "logdrive_sink_info{{app=\"logdrive-agent\",pid=\"{}\",sink=\"{}\",name=\"{}\",path=\"{}\"}} 1",

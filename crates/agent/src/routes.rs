@@ -1,9 +1,9 @@
 //! Which open sink is which: routes and recorders name sinks of the configuration, each of which may be several files.
 
 use crate::config::{AgentConfig, Process, SinkConfig};
-use logdrive_backend::{Member, Target};
+use logdrive_backend::{Member, SinkOptions, Target};
 use logdrive_wire::{Callsite, Level};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,12 +17,21 @@ pub(crate) const NOBODY: Process<'static> = Process {
     uid: 0,
 };
 
+/// Who has a sink's file together, where there is no place for one of each application or process any more.
+pub(crate) const OTHERS: Process<'static> = Process {
+    app: "others",
+    pid: 0,
+    uid: 0,
+};
+
 /// The sinks that are open, and the configuration that says who gets to them.
 #[derive(Debug)]
 pub(crate) struct Sinks {
     pub(crate) config: AgentConfig,
     /// Numbers of the backend's sinks.
     pub(crate) numbers: BTreeMap<SinkKey, usize>,
+    /// Those of them that stand for the file of [`OTHERS`].
+    pub(crate) shared: BTreeSet<SinkKey>,
 }
 
 impl Sinks {
@@ -54,6 +63,14 @@ impl Sinks {
         places
     }
 
+    /// A sink of the configuration as a process has it.
+    pub(crate) fn options_for(&self, sink: &SinkConfig, process: &Process<'_>) -> SinkOptions {
+        match self.shared.contains(&key_of(sink, process)) {
+            true => sink.options_for(&OTHERS),
+            false => sink.options_for(process),
+        }
+    }
+
     /// Sinks of the configuration as bits. One that could not be opened gets nothing.
     pub(crate) fn bits(&self, process: &Process<'_>, places: Vec<usize>) -> u32 {
         places
@@ -70,7 +87,12 @@ pub(crate) struct Routes(Arc<Mutex<Sinks>>);
 
 impl Routes {
     pub(crate) fn new(config: AgentConfig, numbers: BTreeMap<SinkKey, usize>) -> Self {
-        Self(Arc::new(Mutex::new(Sinks { config, numbers })))
+        let shared = BTreeSet::new();
+        Self(Arc::new(Mutex::new(Sinks {
+            config,
+            numbers,
+            shared,
+        })))
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Sinks> {

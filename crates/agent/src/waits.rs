@@ -138,6 +138,11 @@ impl Waits {
             .any(|waiting| !matches!(waiting.who, Who::Left { .. }))
     }
 
+    /// Whether nothing is waited for, be it for nobody.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
     /// A session has come: what was lost before is not its own.
     pub(crate) fn begin(&mut self, session: u64, backend: &Backend) {
         self.lost.insert(session, backend.lost());

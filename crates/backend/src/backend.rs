@@ -169,7 +169,7 @@ impl Backend {
         let mut outlets = Vec::new();
         let mut writers = Vec::new();
         for (index, sink) in options.sinks.iter().enumerate() {
-            let spare = session.buffers().take_all(index);
+            let spare = session.buffers().take_all(index)?;
             let output = open(&sink.target, &options.storage, marks)?;
             let outlet = start_sink(index, sink, output, spare, session.buffers(), marks, &process)?;
             writers.push(outlet.sender());

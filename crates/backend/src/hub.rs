@@ -150,15 +150,20 @@ impl Backend {
                 limit: buffers.sink_count(),
             });
         }
+        let spare = buffers.take_all(index)?;
         let output = open(&options.target, &self.storage, &self.marks)?;
         // Before the first line: whoever recovers the session has to know where its buffers go.
         buffers.append_config(sinks_to_text(std::slice::from_ref(options)).as_bytes())?;
         self.marks.add_sink();
-        let spare = buffers.take_all(index);
         let outlet = start_sink(index, options, output, spare, buffers, &self.marks, &self.process)?;
         writers.push(outlet.sender());
         self.order(Order::Sink(Box::new(outlet)));
         Ok(index)
+    }
+
+    /// How many sinks there can be.
+    pub fn sink_places(&self) -> usize {
+        self.session.buffers().sink_count()
     }
 
     /// Names the epochs in rings that are drained here.

@@ -113,7 +113,7 @@ pub(crate) struct FilterArgs {
     /// Only records with such a field: key=value, key!=value, key>number, also >= < <=
     ///
     /// May be given several times; all have to hold. Fields of spans count too, and so do the record's own parts:
-    /// thread, module, file, line, message. `!=` also passes records without the field. Numbers compare as numbers.
+    /// app, pid, thread, module, file, line, message. `!=` also passes records without the field. Numbers compare as numbers.
     #[arg(short, long, value_name = "COND", help_heading = "Filters")]
     pub(crate) field: Vec<Condition>,
     /// Only records of this module or target and what is below it; `net` means net::quic too

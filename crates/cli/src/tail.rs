@@ -40,7 +40,6 @@ pub(crate) fn run(args: &TailArgs, color: ColorChoice) -> Result<(), CliError> {
     }
     tail.show_past(&signals)?;
     if args.no_follow {
-        tail.take(true)?;
         return tail.finish();
     }
     let mut pause = Pause::new();
@@ -286,15 +285,20 @@ impl<'a> Tail<'a> {
             self.say(&error.to_string());
         }
         let (known, lines, names) = (&self.known, &mut self.lines, self.names_process);
+        let is_end = self.args.no_follow;
         let mut printed = false;
         self.follow.look();
-        self.follow.take(self.args.no_follow, |record| {
+        self.follow.take(is_end, |record| {
             let has_file = known.get(&record.id).is_some_and(|known| known.has_file);
             if record.unix_ns <= pasts.until_ns {
                 // What its file has is not shown twice.
                 if !has_file && count > 0 {
                     pasts.keep(record, lines, names);
                 }
+                return Ok(());
+            }
+            // Who wants no more than what there is gets as many as were asked for, however much is logged meanwhile.
+            if is_end {
                 return Ok(());
             }
             if !printed {

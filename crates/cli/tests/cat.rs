@@ -158,6 +158,33 @@ fn every_form_becomes_json_lines() {
 }
 
 #[test]
+fn processes_that_share_a_log_are_told_apart_by_filters_and_in_json() {
+    let dir = logs();
+    let line = |pid: u32, thread: &str| {
+        format!(
+            "2026-11-21T12:34:56.123456789Z INFO  shop[{pid}]/{thread} app::net net.rs:42 hello app=\"x\"\n"
+        )
+    };
+    let (one, other) = (line(4711, "worker 3"), line(4712, "main"));
+    let both = format!("{one}{other}");
+    let cat = |args: &[&str]| {
+        let output = with_stdin(dir.path(), &[&["cat"], args].concat(), both.as_bytes());
+        text(&output.stdout)
+    };
+    assert_eq!(cat(&["-t", "worker 3"]), one);
+    assert_eq!(cat(&["-f", "pid=4712"]), other);
+    assert_eq!(cat(&["-f", "app=shop", "-f", "pid<4712"]), one);
+    assert_eq!(
+        cat(&["--json", "-f", "pid=4711"]),
+        concat!(
+            r#"{"ts":"2026-11-21T12:34:56.123456789Z","level":"INFO","app":"shop","pid":4711,"thread":"worker 3","#,
+            r#""module":"app::net","file":"net.rs","line":42,"message":"hello","app_1":"x"}"#,
+            "\n"
+        )
+    );
+}
+
+#[test]
 fn every_form_becomes_lines_of_text() {
     let dir = logs();
     let expected = r#"2026-11-21T12:34:56.150000000Z DEBUG main gate::http http.rs:12 req{id=9}: request "GET /" status=200 took_ms=1.50

@@ -5,6 +5,7 @@ mod support;
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 use support::{VICTIM_DIR, logdrive, run, text};
@@ -276,6 +277,32 @@ fn filters_are_those_of_cat() {
             .filter_map(|line| line.rsplit(['=', ':']).next()?.trim_end_matches('}').parse().ok())
             .collect();
         assert_eq!(ids, expected, "{args:?}: {}", text(&output.stdout));
+    }
+}
+
+#[test]
+fn a_look_at_the_end_has_as_many_records_as_were_asked_for_however_much_is_logged_meanwhile() {
+    let dir = directory();
+    let mut shop = Program::start(dir.path(), "shop");
+    for id in 0..5 {
+        shop.log(&format!("log {id}"));
+    }
+    let over = AtomicBool::new(false);
+    let outputs = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Relaxed: a word to stop.
+            for id in (5..).take_while(|_| !over.load(Ordering::Relaxed)) {
+                shop.log(&format!("log {id}"));
+            }
+        });
+        let args = ["tail", "shop", "--run-dir", "run", "--no-follow", "-n", "3"];
+        let outputs: Vec<_> = (0..3).map(|_| run(dir.path(), &args)).collect();
+        over.store(true, Ordering::Relaxed);
+        outputs
+    });
+    for output in outputs {
+        let lines = text(&output.stdout);
+        assert_eq!(lines.lines().count(), 3, "{lines}{}", text(&output.stderr));
     }
 }
 

@@ -6,10 +6,10 @@
 //! positions that fit together. The bytes are drawn in `spec/session.md`.
 #![allow(unsafe_code)]
 
-use crate::{RingError, sys};
+use crate::{RingError, files, sys};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// `LDDRAIN` and the format's version.
@@ -128,6 +128,8 @@ pub struct Buffers {
     sink_count: usize,
     buffer_count: usize,
     buffer_bytes: usize,
+    /// The file, where the blocks of a sink's buffers are reserved when they are taken.
+    growing: Option<PathBuf>,
 }
 
 /// One output buffer. Whoever holds the value is the only one that touches its bytes.
@@ -180,6 +182,7 @@ impl Buffers {
             sink_count,
             buffer_count,
             buffer_bytes,
+            growing: None,
         };
         let header = buffers.header();
         // Relaxed: the magic is stored last, and a reader of another process comes after our death.
@@ -258,7 +261,13 @@ impl Buffers {
             sink_count,
             buffer_count,
             buffer_bytes: buffer_bytes as usize,
+            growing: None,
         })
+    }
+
+    /// The blocks of buffers are not there yet: [`take_all`](Self::take_all) reserves them in the file of this path.
+    pub(crate) fn reserve_later(&mut self, path: PathBuf) {
+        self.growing = Some(path);
     }
 
     /// The text that describes the sinks, as it was given when the session was made.
@@ -352,9 +361,18 @@ impl Buffers {
     }
 
     /// All buffers of one sink, empty and free. For the process that made them; called once.
-    pub fn take_all(self: &Arc<Self>, sink: usize) -> Vec<Buffer> {
-        (0..self.buffer_count)
-            .filter(|index| self.sink_of(*index) == sink)
+    ///
+    /// # Errors
+    /// When there is no memory for them, or no room where their file lies.
+    pub fn take_all(self: &Arc<Self>, sink: usize) -> Result<Vec<Buffer>, RingError> {
+        if let (Some(path), Some(per_sink)) = (&self.growing, self.buffer_count.checked_div(self.sink_count))
+        {
+            let from = Self::file_bytes(sink * per_sink, self.buffer_bytes);
+            let to = Self::file_bytes((sink + 1) * per_sink, self.buffer_bytes);
+            files::reserve_within(path, from, to)?;
+        }
+        let own = (0..self.buffer_count).filter(|index| self.sink_of(*index) == sink);
+        let buffers = own
             .map(|index| {
                 self.descriptor(index).state.store(FREE, Ordering::Relaxed);
                 Buffer {
@@ -364,7 +382,8 @@ impl Buffers {
                     records: 0,
                 }
             })
-            .collect()
+            .collect();
+        Ok(buffers)
     }
 
     /// What a dead process left of one sink: its unwritten buffers in order, then its empty ones. Afterwards all

@@ -178,6 +178,20 @@ impl SessionDir {
         Ok((file, path))
     }
 
+    /// Makes a file of the session of which only the first bytes have their blocks: the others are
+    /// [reserved](reserve_within) before they are touched.
+    pub(crate) fn create_growing(
+        &self,
+        name: &str,
+        bytes: u64,
+        reserved: u64,
+    ) -> Result<(File, PathBuf), RingError> {
+        let (file, path) = self.create_file(name, reserved)?;
+        file.set_len(bytes)
+            .map_err(|cause| RingError::io("make", &path, cause))?;
+        Ok((file, path))
+    }
+
     /// Makes a file of the session without blocks: for bytes that are written and never touched before.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     pub(crate) fn create_sparse(&self, name: &str, bytes: u64) -> Result<(File, PathBuf), RingError> {
@@ -255,6 +269,12 @@ pub(crate) fn reserve(file: &File, path: &Path, from: u64, bytes: u64) -> Result
         },
         _ => RingError::io("reserve", path, cause),
     })
+}
+
+/// Reserves the blocks of a part of a file of a session.
+pub(crate) fn reserve_within(path: &Path, from: u64, to: u64) -> Result<(), RingError> {
+    let file = open_existing(path)?;
+    reserve(&file, path, from, to)
 }
 
 fn create_private(path: &Path) -> Result<File, RingError> {

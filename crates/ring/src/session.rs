@@ -166,9 +166,10 @@ struct Parts {
 impl Parts {
     fn make(dir: &SessionDir, options: &SessionOptions) -> Result<Self, RingError> {
         let buffer_count = options.sink_count * options.buffers_per_sink;
-        let (file, path) =
-            dir.create_file("drain", Buffers::file_bytes(buffer_count, options.buffer_bytes))?;
-        let buffers = Buffers::create(
+        // Buffers get their memory when their sink is opened: an agent has places for many.
+        let bytes = Buffers::file_bytes(buffer_count, options.buffer_bytes);
+        let (file, path) = dir.create_growing("drain", bytes, Buffers::file_bytes(0, 0))?;
+        let mut buffers = Buffers::create(
             &file,
             &path,
             &options.config,
@@ -176,6 +177,7 @@ impl Parts {
             options.buffers_per_sink,
             options.buffer_bytes,
         )?;
+        buffers.reserve_later(path);
         let control = Growing::create(dir, "control", CALLSITES_MAX * ENTRY_BYTES)?;
         let counts = Growing::create(dir, "counts", CALLSITES_MAX * COUNTS_BYTES)?;
         let rules = RulesFile::create(dir)?;

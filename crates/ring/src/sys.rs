@@ -147,7 +147,10 @@ pub(crate) fn reserve(file: &File, from: u64, bytes: u64) -> io::Result<()> {
     #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
     {
         let _ = from;
-        file.set_len(bytes)
+        match file.metadata()?.len() < bytes {
+            true => file.set_len(bytes),
+            false => Ok(()),
+        }
     }
 }
 

@@ -174,7 +174,7 @@ fn only_published_epochs_count_after_a_kill() {
     let (options, dir) = options("epochs");
     let (session, _) = Session::create(&options).unwrap();
     let buffers = Arc::clone(session.buffers());
-    let mut all = buffers.take_all(0);
+    let mut all = buffers.take_all(0).expect("room");
     let mut buffer = all.remove(0);
     buffer.start_filling(1);
     buffer.space()[..6].copy_from_slice(b"first\n");

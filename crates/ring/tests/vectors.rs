@@ -642,7 +642,7 @@ fn table_of_rules(session: &Session) {
 /// The drawings of `drain`, against buffers in known states.
 fn output_buffers(session: &Session) {
     let buffers = session.buffers();
-    let mut buffer = buffers.take_all(1).remove(0);
+    let mut buffer = buffers.take_all(1).expect("room").remove(0);
     buffer.start_filling(9);
     buffer.space()[..3].copy_from_slice(b"ab\n");
     buffer.grow(3, 2);

@@ -6,15 +6,16 @@
 //! each number from 0 on exactly once and in order, in whole lines: as many as its ring counted as committed when it
 //! died, and as many as it had noted itself. A program that ends in order finds that all was written.
 //!
-//! A program and the agent are never both dead at once: what no living process holds is gone, as `spec/agent.md` says.
+//! In some cycles agent and program die together, in one order or the other: then the agent's keeper alone has the
+//! memory of that program, and the next agent gets it from there.
 
 use crate::agent_log::{AgentLog, Lines};
 use crate::{Error, checksum, mix};
 use logdrive::{File, Full, Layout};
 use logdrive_agent::config::{AgentConfig, Places, Route, SinkConfig};
-use logdrive_agent::{Agent, Client};
-use logdrive_backend::Target;
+use logdrive_agent::{Agent, Client, KeeperCommand};
 use logdrive_backend::file::Compress;
+use logdrive_backend::{Overflow, Target};
 use logdrive_ring::SessionView;
 use logdrive_wire::agent::SessionState;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -35,17 +36,20 @@ const LOOK: Duration = Duration::from_micros(500);
 /// What a child process of this program plays.
 pub(crate) enum Part {
     Agent(PathBuf),
+    Keeper(PathBuf),
     Program { dir: PathBuf, number: u64, seed: u64 },
 }
 
 impl Part {
-    /// `agent DIR` or `program DIR NUMBER SEED`.
+    /// `agent DIR`, `keeper SOCKET` or `program DIR NUMBER SEED`.
     pub(crate) fn read(parser: &mut lexopt::Parser) -> Result<Self, lexopt::Error> {
         use lexopt::ValueExt;
         let what = parser.value()?.string()?;
         let dir = PathBuf::from(parser.value()?);
-        if what == "agent" {
-            return Ok(Self::Agent(dir));
+        match what.as_str() {
+            "agent" => return Ok(Self::Agent(dir)),
+            "keeper" => return Ok(Self::Keeper(dir)),
+            _ => {}
         }
         let number = parser.value()?.parse()?;
         let seed = parser.value()?.parse()?;
@@ -56,6 +60,7 @@ impl Part {
 pub(crate) fn play(part: &Part) -> Result<(), Error> {
     match part {
         Part::Agent(dir) => play_agent(dir),
+        Part::Keeper(socket) => Ok(logdrive_agent::keep(socket)?),
         Part::Program { dir, number, seed } => play_program(dir, *number, *seed),
     }
 }
@@ -91,6 +96,8 @@ fn config(dir: &Path) -> AgentConfig {
     let mut main = SinkConfig::file("main", dir.join("logs/crash.log"));
     main.options.layout = Layout::pattern("{thread} {message}").into();
     main.options.flush_every = Duration::from_millis(5);
+    // What is lost is to be the killing's doing, not that of a disk that others keep busy.
+    main.options.overflow = Overflow::Hold;
     if let Target::File(file) = &mut main.options.target {
         file.rotate_bytes = Some(16 << 20);
         file.keep_files = None;
@@ -105,6 +112,7 @@ fn config(dir: &Path) -> AgentConfig {
 
 fn play_agent(dir: &Path) -> Result<(), Error> {
     let mut agent = Agent::start(config(dir))?;
+    agent.keep(KeeperCommand::new(std::env::current_exe()?, ["--play", "keeper"]));
     say("ready")?;
     let over = end_of_input();
     while over.try_recv().is_err() {
@@ -114,6 +122,11 @@ fn play_agent(dir: &Path) -> Result<(), Error> {
         logdrive::Stopped::Complete => Ok(()),
         logdrive::Stopped::LeftForRecovery => Err("the agent could not write all".into()),
     }
+}
+
+/// While this file is there, programs that live say nothing: who reads their log may be slower than they are.
+fn pause_of(dir: &Path) -> PathBuf {
+    dir.join("pause")
 }
 
 fn notes_of(dir: &Path, number: u64) -> PathBuf {
@@ -143,13 +156,14 @@ fn play_program(dir: &Path, number: u64, seed: u64) -> Result<(), Error> {
         .write(true)
         .open(notes_of(dir, number))?;
     let stop = std::sync::atomic::AtomicBool::new(false);
+    let pause = pause_of(dir);
     let over = end_of_input();
     std::thread::scope(|scope| -> Result<(), Error> {
         for thread in 0..THREADS as u64 {
-            let (notes, stop) = (&notes, &stop);
+            let (notes, stop, pause) = (&notes, &stop, &pause);
             std::thread::Builder::new()
                 .name(format!("t{thread}"))
-                .spawn_scoped(scope, move || log_lines(number, thread, seed, notes, stop))?;
+                .spawn_scoped(scope, move || log_lines(number, thread, seed, notes, stop, pause))?;
         }
         // The other end of it is closed, or says nothing for ever.
         let _ = over.recv();
@@ -170,6 +184,7 @@ fn log_lines(
     seed: u64,
     notes: &std::fs::File,
     stop: &std::sync::atomic::AtomicBool,
+    pause: &Path,
 ) {
     let mut random = mix(seed ^ (thread << 32));
     let padding = "p".repeat((random % 200) as usize);
@@ -177,6 +192,10 @@ fn log_lines(
     // Relaxed: see where it is stored.
     while !stop.load(std::sync::atomic::Ordering::Relaxed) {
         random = mix(random);
+        if pause.exists() {
+            std::thread::sleep(LOOK);
+            continue;
+        }
         for _ in 0..=random % 600 {
             let sum = checksum(program << 8 | thread, number);
             logdrive::info!("{} {} {} {:016x} {}", program, thread, number, sum, padding);
@@ -198,11 +217,27 @@ struct Program {
     view: Option<SessionView>,
 }
 
+impl Program {
+    fn kill(&mut self) -> Result<(), Error> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+}
+
 /// An agent that lives.
 struct Server {
     child: Child,
     /// Its end is the word to stop.
     input: Option<ChildStdin>,
+}
+
+impl Server {
+    fn kill(&mut self) -> Result<(), Error> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
 }
 
 /// Starts this program in a role, with both pipes.
@@ -223,6 +258,7 @@ struct Totals {
     agents: u64,
     agents_starting: u64,
     programs: u64,
+    together: u64,
     longest_away: Duration,
     lines: u64,
 }
@@ -269,12 +305,13 @@ pub(crate) fn cycles_of(cycles: u64, seed: u64, keep: bool) -> Result<(), Error>
         .into());
     }
     println!(
-        "{cycles} cycles in {:.1?}, seed {seed}: {} agents killed, {} of them while they started; {} programs killed; \
-         longest time until a program was with the next agent {:.0?}; {} lines; 0 lost, 0 torn, 0 twice",
+        "{cycles} cycles in {:.1?}, seed {seed}: {} agents killed, {} of them while they started; {} programs killed, {} of them together \
+         with the agent; longest time until a program was with the next agent {:.0?}; {} lines; 0 lost, 0 torn, 0 twice",
         begin.elapsed(),
         totals.agents,
         totals.agents_starting,
         totals.programs,
+        totals.together,
         totals.longest_away,
         totals.lines,
     );
@@ -323,10 +360,15 @@ impl Run {
         }
         for cycle in 0..cycles {
             let random = mix(self.seed ^ mix(cycle));
+            let place = (mix(random ^ 2) % PROGRAMS as u64) as usize;
             std::thread::sleep(Duration::from_micros(random % 8_000));
-            self.kill_agent(mix(random))?;
-            std::thread::sleep(Duration::from_micros(mix(random ^ 1) % 4_000));
-            self.kill_program((mix(random ^ 2) % PROGRAMS as u64) as usize)?;
+            if mix(random ^ 3).is_multiple_of(4) {
+                self.kill_together(place, mix(random))?;
+            } else {
+                self.kill_agent(mix(random))?;
+                std::thread::sleep(Duration::from_micros(mix(random ^ 1) % 4_000));
+                self.kill_program(place)?;
+            }
             self.start_program()?;
             if (cycle + 1) % 100 == 0 {
                 let lines = self.log.checked();
@@ -375,10 +417,14 @@ impl Run {
         Ok(client.open(found.session)?)
     }
 
-    /// Kills the agent, starts the next one, and waits until it has all sessions.
+    /// Kills the agent, starts the next one, and waits until it has all sessions of programs that live.
     fn kill_agent(&mut self, random: u64) -> Result<(), Error> {
-        self.server.child.kill()?;
-        self.server.child.wait()?;
+        self.server.kill()?;
+        self.next_agent(random)
+    }
+
+    /// Starts the next agent after one that was killed, and waits until it has all sessions.
+    fn next_agent(&mut self, random: u64) -> Result<(), Error> {
         self.totals.agents += 1;
         let mut away = Instant::now();
         if random.is_multiple_of(4) {
@@ -407,18 +453,42 @@ impl Run {
         Ok(())
     }
 
-    /// Kills a program, waits until the agent has written that it ended, and compares.
+    /// Kills a program, and compares.
     fn kill_program(&mut self, place: usize) -> Result<(), Error> {
         let mut program = self.programs.remove(place);
-        program.child.kill()?;
-        program.child.wait()?;
+        program.kill()?;
         self.totals.programs += 1;
+        self.compare(program)
+    }
+
+    /// Kills agent and program, the program first or last, so that only the keeper has the program's memory; compares
+    /// what the next agent makes of it.
+    fn kill_together(&mut self, place: usize, random: u64) -> Result<(), Error> {
+        let mut program = self.programs.remove(place);
+        let is_program_first = random.is_multiple_of(2);
+        if is_program_first {
+            program.kill()?;
+        }
+        self.server.kill()?;
+        if !is_program_first {
+            program.kill()?;
+        }
+        self.totals.programs += 1;
+        self.totals.together += 1;
+        self.next_agent(mix(random))?;
+        self.compare(program)
+    }
+
+    /// Waits until the log says that a killed program has ended, and compares what it has of it with what was counted.
+    fn compare(&mut self, mut program: Program) -> Result<(), Error> {
         let pid = program.child.id();
         let log = &mut self.log;
+        std::fs::write(pause_of(&self.dir), "")?;
         until("the log says that a program has ended", || {
             log.read_on()?;
             Ok(log.take_end_of(pid).then_some(()))
         })?;
+        std::fs::remove_file(pause_of(&self.dir))?;
         let view = program.view.take().ok_or("no view")?;
         let (rings, broken) = view.rings();
         if let Some(error) = broken.first() {

@@ -78,7 +78,7 @@ impl Agent {
         let sinks = self.routes.lock();
         let places = sinks.places_of(&process).into_iter();
         places
-            .filter_map(|place| Some(sinks.config.sinks.get(place)?.options_for(&process)))
+            .filter_map(|place| Some(sinks.options_for(sinks.config.sinks.get(place)?, &process)))
             .collect()
     }
 
@@ -96,7 +96,7 @@ impl Agent {
                 let why = Refused {
                     code: RefusedCode::Message,
                     reason: reason.to_owned(),
-                    advice: "`logdrive config check` tells what is wrong with the file".to_owned(),
+                    advice: "mend it, then say `logdrive agent --reload` again".to_owned(),
                 };
                 self.server.refuse(asker, why, now);
             }
@@ -104,7 +104,7 @@ impl Agent {
     }
 }
 
-fn process_of(session: &SharedSession) -> Process<'_> {
+pub(super) fn process_of(session: &SharedSession) -> Process<'_> {
     Process {
         app: session.app(),
         pid: session.peer().pid,

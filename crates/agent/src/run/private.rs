@@ -329,6 +329,9 @@ impl Turns {
                 }
                 self.waits.end(session.id());
                 self.backend.leave(session.id(), Some(text));
+                // Its end is told before that of the command.
+                let session = session.id();
+                self.waits.add(Who::Left { session }, ALL, None, false, now);
             }
             Event::Request { asker, peer, request } => self.answer(asker, peer, &request),
             Event::Notice(text) => self.backend.notice(text),
@@ -386,7 +389,7 @@ impl Turns {
         let quiet = now.saturating_duration_since(self.moved_at.max(ending.since));
         let total = now.saturating_duration_since(ending.since);
         *is_over |= quiet >= ending.patience.quiet || total >= ending.patience.total;
-        *is_over |= self.server.sessions().next().is_none() && !self.waits.is_urgent();
+        *is_over |= self.server.sessions().next().is_none() && self.waits.is_empty();
         if *is_over {
             ring(&ending.bell);
         }

@@ -31,8 +31,12 @@ impl Drain {
             let Some(Some(feed)) = self.feeds.get_mut(number) else {
                 continue;
             };
-            for (level, text) in feed.keep_control(now_ns, stopping) {
-                self.tell_of(number, level, &text);
+            let notices = feed.keep_control(now_ns, stopping);
+            // Processes that share a log are told apart, as in what is said of drops.
+            let whose = feed.member.as_ref().filter(|_| !notices.is_empty());
+            let whose = whose.map_or_else(String::new, |member| format!(", in {member}"));
+            for (level, text) in notices {
+                self.tell_of(number, level, &(text + &whose));
             }
         }
     }

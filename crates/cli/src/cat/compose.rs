@@ -1,7 +1,7 @@
 //! Records written anew: as a JSON line, and as a line of the text layout.
 
 use super::print::Pen;
-use super::record::{Field, Record, Text};
+use super::record::{Field, Part, Record, Text};
 use crate::escape::{Writing, plain, put_json, put_text, put_text_value};
 use crate::instant::iso_text;
 use crate::paint::Style;
@@ -9,7 +9,10 @@ use logdrive_wire::Level;
 use std::borrow::Cow;
 
 /// Keys of a JSON line that are not fields, as the JSON layout has them.
-const RESERVED: [&[u8]; 11] = [
+const RESERVED: [&[u8]; 13] = [
+    // Not reserved where the line does not name its process.
+    b"app",
+    b"pid",
     b"ts",
     b"level",
     b"thread",
@@ -88,6 +91,13 @@ pub(super) fn json(out: &mut Vec<u8>, bytes: &[u8], record: &Record, names: &mut
         out.extend_from_slice(level.name().as_bytes());
         out.extend_from_slice(b"\",");
     }
+    if !record.app.is_empty() {
+        put_key(out, b"app");
+        put_json_string(out, record.app.of(bytes));
+        out.extend_from_slice(b",\"pid\":");
+        out.extend_from_slice(record.pid.of(bytes));
+        out.push(b',');
+    }
     for (key, text) in [
         ("thread", record.thread),
         ("module", record.module),
@@ -113,8 +123,12 @@ pub(super) fn json(out: &mut Vec<u8>, bytes: &[u8], record: &Record, names: &mut
     }
     out.push(b'"');
     names.clear();
+    let reserved = match record.app.is_empty() {
+        true => &RESERVED[2..],
+        false => &RESERVED,
+    };
     for field in record.fields.iter().filter(|field| field.span.is_none()) {
-        put_json_field(out, bytes, field, names, &RESERVED);
+        put_json_field(out, bytes, field, names, reserved);
     }
     put_json_spans(out, bytes, record, names);
     out.extend_from_slice(b"}\n");
@@ -239,7 +253,11 @@ pub(super) fn text(pen: &mut Pen<'_>, bytes: &[u8], record: &Record) {
     // Levels are padded, so that what follows stands in a column.
     pen.put(Style::Plain, b"     ".get(name.len()..).unwrap_or(b""));
     let mut word = Vec::new();
-    put_word(pen, &mut word, Style::Plain, bytes, record.thread);
+    let thread = match record.app.is_empty() {
+        true => record.thread,
+        false => Text::in_text(Part::new(record.app.start(), record.thread.part.end())),
+    };
+    put_word(pen, &mut word, Style::Plain, bytes, thread);
     put_word(pen, &mut word, Style::Dim, bytes, record.module);
     put_place(pen, bytes, record);
     if !record.message.is_empty() || !record.span_names.is_empty() {

@@ -95,6 +95,8 @@ impl FromStr for Condition {
 #[derive(Debug, Clone, Copy)]
 enum OwnPart {
     Level,
+    App,
+    Pid,
     Thread,
     Module,
     File,
@@ -105,6 +107,8 @@ enum OwnPart {
 fn own_part(key: &str) -> Option<OwnPart> {
     Some(match key {
         "level" => OwnPart::Level,
+        "app" => OwnPart::App,
+        "pid" => OwnPart::Pid,
         "thread" => OwnPart::Thread,
         "module" | "target" => OwnPart::Module,
         "file" => OwnPart::File,
@@ -144,6 +148,8 @@ impl Condition {
     fn own_value<'a>(&self, line: &'a [u8], record: &Record) -> Option<Cow<'a, [u8]>> {
         let text = match own_part(&self.key)? {
             OwnPart::Level => return Some(Cow::Borrowed(record.level?.name().as_bytes())),
+            OwnPart::App => Text::in_text(record.app),
+            OwnPart::Pid => Text::in_text(record.pid),
             OwnPart::Thread => record.thread,
             OwnPart::Module => record.module,
             OwnPart::File => record.file,

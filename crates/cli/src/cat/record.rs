@@ -89,6 +89,9 @@ pub(super) struct Record {
     /// Time and level as they stand in the line; only in text and glog.
     pub(super) time: Part,
     pub(super) level_part: Part,
+    /// Of a line that names its process before its thread, `app[pid]/thread`; with keys for them they are fields.
+    pub(super) app: Part,
+    pub(super) pid: Part,
     pub(super) thread: Text,
     pub(super) module: Text,
     pub(super) file: Text,
@@ -332,6 +335,14 @@ pub(super) mod tests {
         record.read(bytes, &mut Times::new(TimeZone::UTC));
         let text = |text: Text| String::from_utf8_lossy(&text.plain(bytes)).into_owned();
         let mut shown = format!("{:?}", record.level.map(Level::name).unwrap_or("-"));
+        if !record.app.is_empty() {
+            let _ = write!(
+                shown,
+                " {}/{}",
+                text(Text::in_text(record.app)),
+                text(Text::in_text(record.pid))
+            );
+        }
         for part in [
             record.thread,
             record.module,

@@ -22,10 +22,10 @@ pub(super) fn read_text(record: &mut Record, line: &[u8]) {
             record.module = Text::in_text(words.part(place - 1));
         }
         let last_of_thread = if place > 1 { place - 2 } else { 0 };
-        record.thread = Text::in_text(Part::new(at, words.part(last_of_thread).end()));
+        take_thread(record, line, Part::new(at, words.part(last_of_thread).end()));
         word.end()
     } else if words.is_own(line, record) {
-        record.thread = Text::in_text(words.part(0));
+        take_thread(record, line, words.part(0));
         record.module = Text::in_text(words.part(1));
         words.part(1).end()
     } else if let Some(module) = words.module_with_colon(line) {
@@ -35,6 +35,27 @@ pub(super) fn read_text(record: &mut Record, line: &[u8]) {
         at
     };
     read_body(record, line, body);
+}
+
+/// `worker-3`, or with its process, as many that share a log have it: `shop[4711]/worker-3`.
+fn take_thread(record: &mut Record, line: &[u8], part: Part) {
+    record.thread = Text::in_text(part);
+    let name = part.of(line);
+    let Some(close) = memchr::memmem::find(name, b"]/") else {
+        return;
+    };
+    let Some(open) = memchr::memchr(b'[', name).filter(|open| *open < close) else {
+        return;
+    };
+    let at = part.start();
+    let (app, pid) = (Part::new(at, at + open), Part::new(at + open + 1, at + close));
+    let digits = pid.of(line);
+    let is_pid = digits.len() <= 10 && digits.iter().all(u8::is_ascii_digit);
+    let is_named = digits.first().is_some_and(|first| *first != b'0') && is_pid;
+    if is_named && !app.is_empty() && !app.of(line).contains(&b' ') {
+        (record.app, record.pid) = (app, pid);
+        record.thread = Text::in_text(Part::new(at + close + 2, part.end()));
+    }
 }
 
 /// `   417 file.cc:42] message key=value`
@@ -274,6 +295,14 @@ mod tests {
                 "DEBUG tokio worker 3 app a.rs 1 [] x=1",
             ),
             ("DEBUG 4711 a.rs:1 hello", "DEBUG 4711 - a.rs 1 [hello]"),
+            (
+                "INFO  shop[4711]/worker 3 app::net net.rs:42 hello",
+                "INFO shop/4711 worker 3 app::net net.rs 42 [hello]",
+            ),
+            (
+                "INFO  a[0]/b[x]/c app::net net.rs:42 hello",
+                "INFO a[0]/b[x]/c app::net net.rs 42 [hello]",
+            ),
             (
                 "WARN  logdrive logdrive 12 records dropped: ring full",
                 "WARN logdrive logdrive - - [12 records dropped: ring full]",

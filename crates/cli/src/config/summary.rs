@@ -211,6 +211,7 @@ fn recorders(recorders: &[Recorder]) -> Table {
     for recorder in recorders {
         let places = match recorder.on_callsites.len() {
             0 => None,
+            1 => Some("1 callsite".to_owned()),
             count => Some(format!("{count} callsites")),
         };
         let when = [

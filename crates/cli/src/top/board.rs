@@ -8,6 +8,7 @@ use logdrive_backend::{SinkDrop, SinkStats, Stats, sinks_from_text};
 use logdrive_ring::control::ControlEntry;
 use logdrive_ring::{CallsiteTotals, Consumer, CountsView, Ring, RingError, SessionView};
 use logdrive_wire::Callsite;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A session as this command sees it. Its mappings stay from look to look.
@@ -17,6 +18,8 @@ pub(super) struct Board {
     rules: RulesFile,
     counts: CountsView,
     rings: Vec<Arc<Ring>>,
+    /// The log file, as an agent tells it.
+    log: Option<PathBuf>,
 }
 
 impl Switchboard for Board {
@@ -44,7 +47,17 @@ impl Board {
             rules: view.rules()?,
             counts: view.counts()?,
             rings: view.rings().0,
+            log: None,
             view,
+        })
+    }
+
+    /// The same of a session that an agent has, with what the agent says of its sinks.
+    pub(super) fn of_agent(view: SessionView, sinks: &str) -> Result<Self, RingError> {
+        let log = first_file(sinks);
+        Ok(Self {
+            log,
+            ..Self::of(view)?
         })
     }
 
@@ -99,12 +112,12 @@ impl Board {
 
     /// Its first log file, or where the session is.
     fn place(&self) -> String {
-        let config = self.view.buffers().map(|buffers| buffers.config());
-        let sinks = sinks_from_text(&String::from_utf8_lossy(&config.unwrap_or_default()));
-        let file = sinks
-            .iter()
-            .find_map(|sink| Some(sink.file.as_ref()?.path.as_path()));
-        safe(&file.unwrap_or(self.view.path()).to_string_lossy())
+        let own = || {
+            let config = self.view.buffers().ok()?.config();
+            first_file(&String::from_utf8_lossy(&config))
+        };
+        let file = self.log.clone().or_else(own);
+        safe(&file.as_deref().unwrap_or(self.view.path()).to_string_lossy())
     }
 
     /// Its callsites, the program's own statements.
@@ -132,6 +145,12 @@ impl Board {
             rules,
         })
     }
+}
+
+/// The first log file of a list of sinks.
+fn first_file(sinks: &str) -> Option<PathBuf> {
+    let mut sinks = sinks_from_text(sinks).into_iter();
+    sinks.find_map(|sink| Some(sink.file?.path))
 }
 
 /// How full the fullest ring is, from 0 to 1. One that breaks the rules says nothing.

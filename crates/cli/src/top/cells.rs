@@ -48,6 +48,11 @@ pub(super) fn process_cells(row: &ProcessRow) -> Vec<Cell> {
     let (process, rates) = (&row.process, &row.rates);
     let is_known = process.life != Life::Damaged;
     let known = |text: String| if is_known { text } else { UNKNOWN.to_owned() };
+    // What a dead process left waits for nobody who is slow, but to be recovered.
+    let lag = match process.life {
+        Life::Dead => (Style::Plain, UNKNOWN.to_owned()),
+        _ => (lag_style(rates.lag_s), known(lag_text(rates.lag_s))),
+    };
     let life = match process.life {
         Life::Alive => Style::Good,
         Life::Away | Life::Dead => Style::Doubt,
@@ -69,7 +74,7 @@ pub(super) fn process_cells(row: &ProcessRow) -> Vec<Cell> {
             known(rate_text(rates.drops_per_s)),
         ),
         (fill_style(process.fill), known(fill_text(process.fill))),
-        (lag_style(rates.lag_s), known(lag_text(rates.lag_s))),
+        lag,
         (doubt(process.dropped > 0), known(count_text(process.dropped))),
         (if is_known { Style::Dim } else { Style::Bad }, place.clone()),
     ]

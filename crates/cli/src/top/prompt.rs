@@ -7,6 +7,7 @@ use super::paint::Palette;
 use super::view::{scope_text, tone_style};
 use crate::instant::age_text;
 use crate::paint::Style;
+use crate::sessions::safe;
 use ratatui::text::{Line, Span};
 
 /// Where letters go that are typed.
@@ -69,7 +70,24 @@ pub(super) fn line(model: &Model, width: usize, palette: Palette) -> Line<'stati
     Line::from(spans)
 }
 
-/// The message; without one what holds for all changes, and what could not be looked at.
+/// What the list has no room for of the callsite that is chosen: where it stands in full, its module, its message.
+fn chosen(model: &Model) -> String {
+    let Some(row) = model.site().filter(|_| model.pane == Pane::Sites) else {
+        return String::new();
+    };
+    let callsite = &row.site.callsite;
+    let place = match callsite.file.as_str() {
+        "" => String::new(),
+        file => format!("  {file}:{}", callsite.line),
+    };
+    let module = callsite.target_or_module();
+    safe(&format!(
+        " {}  {module}{place}  {}",
+        row.site.id, callsite.message
+    ))
+}
+
+/// The message; without one what could not be looked at, what holds for all changes, or what is chosen.
 fn said(model: &Model, width: usize, palette: Palette) -> Line<'static> {
     if let Some((tone, text)) = &model.message {
         return Line::styled(cut(&format!(" {text}"), width), palette.style(tone_style(*tone)));
@@ -78,7 +96,7 @@ fn said(model: &Model, width: usize, palette: Palette) -> Line<'static> {
         return Line::styled(cut(&format!(" {trouble}"), width), palette.style(Style::Doubt));
     }
     match model.span_s() {
-        0 => Line::default(),
+        0 => Line::styled(cut(&chosen(model), width), palette.style(Style::Dim)),
         span_s => Line::styled(
             cut(&format!(" changes hold for {}", age_text(span_s)), width),
             palette.style(Style::Doubt),

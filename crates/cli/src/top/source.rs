@@ -237,8 +237,11 @@ fn board_of_agent<'a>(
 ) -> Result<&'a Board, String> {
     if boards.get(key).is_none_or(Board::misses_rings) {
         let view = agent.client().and_then(|client| client.open(session));
-        let board = view.map_err(|error| error.to_string())?;
-        let board = Board::of(board).map_err(|error| error.to_string())?;
+        let view = view.map_err(|error| error.to_string())?;
+        // Where it is not told, the session's own name stands there.
+        let sinks = agent.client().and_then(|client| client.files(session, false));
+        let board = Board::of_agent(view, &sinks.unwrap_or_default());
+        let board = board.map_err(|error| error.to_string())?;
         boards.insert(key.to_owned(), board);
     }
     boards.get(key).ok_or_else(|| "it has gone".to_owned())

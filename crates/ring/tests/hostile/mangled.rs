@@ -237,7 +237,7 @@ fn push(producer: &mut Producer, callsite_id: u32, length: usize) {
 fn fill_buffers(buffers: &Arc<Buffers>) {
     let mut sequence = 0;
     for sink in 0..buffers.sink_count() {
-        let mut all = buffers.take_all(sink).into_iter();
+        let mut all = buffers.take_all(sink).expect("room").into_iter();
         let mut next = || all.next().expect("four for each sink");
         let (mut ready, mut writing, mut filling) = (next(), next(), next());
         for buffer in [&mut writing, &mut ready, &mut filling] {
