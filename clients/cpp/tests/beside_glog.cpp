@@ -7,14 +7,17 @@
 
 void log_with_glog(const char *dir);
 
-int main() {
+int main(int argc, char **argv) {
     check::Dir dir;
+    // The real library has defined the options: what they are set to is the facade's as well.
+    gflags::ParseCommandLineFlags(&argc, &argv, true);
     std::filesystem::create_directory(dir / "real");
     std::filesystem::create_directory(dir / "facade");
     FLAGS_log_dir = dir / "facade";
     FLAGS_logdrive_run_dir = dir / "run";
-    FLAGS_v = 1;
+    EXPECT(FLAGS_v == 0);
     google::InitGoogleLogging("facade");
+    EXPECT(FLAGS_v == 1);
     LOG(INFO) << "from the facade " << 1;
     log_with_glog((dir / "real").c_str());
     VLOG(1) << "verbose here";

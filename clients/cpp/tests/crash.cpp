@@ -35,6 +35,8 @@ void child(const std::string &dir, Noted *noted, bool facade) {
     options.set("run_dir", (dir + "/run").c_str()).set("use_env", "no").set("full", "block").set("ring_bytes", "65536");
     options.file((dir + "/crash.log").c_str()).with("layout", "pattern {message}").with("rotate_bytes", "4000000");
     if (logdrive_start(options.raw()) != LOGDRIVE_OK) _exit(3);
+    // The facade writes to the logger that runs already, and need not say that InitGoogleLogging was not called.
+    FLAGS_logtostderr = true;
     for (int thread = 1; thread < THREADS; ++thread) std::thread(work, noted, thread, facade).detach();
     work(noted, 0, facade);
 }
@@ -75,7 +77,7 @@ void cycle(unsigned seed, uint64_t &records) {
     // The child works from its first note on; how long is the chance of the cycle.
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
     while (noted->next[0] == 0 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
-    const uint64_t target = noted->next[0] + random() % 20000;
+    const uint64_t target = noted->next[0] + random() % 5000;
     while (noted->next[0] < target && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
     kill(pid, SIGKILL);
     int status = 0;

@@ -7,7 +7,7 @@ void log_with_glog(const char *dir) {
     FLAGS_logtostderr = false;
     google::InitGoogleLogging("real");
     LOG(INFO) << "from the real glog " << 1;
-    VLOG(1) << "not verbose there";
+    VLOG(2) << "not verbose there";
     LOG(WARNING) << "a warning of glog's";
     google::FlushLogFiles(google::INFO);
 }

@@ -21,6 +21,7 @@ inline void pin_module(void *code) {
 inline void InitGoogleLogging(const char *argv0) {
     internal::State &state = internal::state();
     internal::Lock lock(state.mutex);
+    if (state.adopt != nullptr) state.adopt();
     state.program = internal::base_name(argv0);
     state.initialised = true;
     if (state.starter == nullptr) internal::pin_module(reinterpret_cast<void *>(&internal::start_now));

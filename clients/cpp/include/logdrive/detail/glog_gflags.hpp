@@ -10,7 +10,7 @@
 #include <gflags/gflags.h>
 #endif
 #endif
-#include <logdrive/detail/glog_state.hpp>
+#include <logdrive/detail/glog_control.hpp>
 
 // A flag that the facade has is declared already; others are as gflags has them.
 #define LOGDRIVE_GLOG_OWN_v ~, 1
@@ -64,41 +64,59 @@ namespace google {
 inline namespace logdrive_glog {
 namespace internal LOGDRIVE_HIDDEN {
 
-template <class T> inline void own_option(T *value, const char *name, const char *help) {
-    // A real glog in the process, or another module, may have it.
-    ::GFLAGS_NAMESPACE::CommandLineFlagInfo known;
-    if (::GFLAGS_NAMESPACE::GetCommandLineFlagInfo(name, &known)) return;
-    ::GFLAGS_NAMESPACE::FlagRegisterer(name, help, "logdrive/glog.h", value, new T(*value));
+template <class Use> inline void each_option(const Use &use) {
+    use(&FLAGS_v, "v", "Shows VLOG(m) of all files for m <= this");
+    use(&FLAGS_minloglevel, "minloglevel", "Messages below this severity are not logged");
+    use(&FLAGS_stderrthreshold, "stderrthreshold", "Messages of this severity and above go to standard error, too");
+    use(&FLAGS_logbuflevel, "logbuflevel", "Below 0, INFO is written at once");
+    use(&FLAGS_logbufsecs, "logbufsecs", "0 has lines written within a millisecond");
+    use(&FLAGS_logfile_mode, "logfile_mode", "Permissions of log files");
+    use(&FLAGS_max_log_size, "max_log_size", "MiB of a log file, then it is rotated");
+    use(&FLAGS_logtostderr, "logtostderr", "Log to standard error instead of files");
+    use(&FLAGS_alsologtostderr, "alsologtostderr", "Log to standard error and to files");
+    use(&FLAGS_colorlogtostderr, "colorlogtostderr", "Read and without a meaning");
+    use(&FLAGS_logtostdout, "logtostdout", "Log to standard output instead of files");
+    use(&FLAGS_colorlogtostdout, "colorlogtostdout", "Read and without a meaning");
+    use(&FLAGS_log_prefix, "log_prefix", "Lines begin with severity, time, thread and place");
+    use(&FLAGS_log_year_in_prefix, "log_year_in_prefix", "The date has its year");
+    use(&FLAGS_timestamp_in_logfile_name, "timestamp_in_logfile_name", "Names of log files end with time and process");
+    use(&FLAGS_log_utc_time, "log_utc_time", "Times are of UTC");
+    use(&FLAGS_stop_logging_if_full_disk, "stop_logging_if_full_disk", "Read and without a meaning");
+    use(&FLAGS_symbolize_stacktrace, "symbolize_stacktrace", "Read and without a meaning");
+    use(static_cast<std::string *>(&FLAGS_log_dir), "log_dir", "Directory of log files");
+    use(static_cast<std::string *>(&FLAGS_log_link), "log_link", "Directory of the links to them");
+    use(static_cast<std::string *>(&FLAGS_vmodule), "vmodule", "Verbose levels of files: name=level,pattern*=level");
+    use(static_cast<std::string *>(&FLAGS_log_backtrace_at), "log_backtrace_at", "Read and without a meaning");
+    use(static_cast<std::string *>(&FLAGS_logdrive_full), "logdrive_full", "When a thread has logged faster than it is written: wait, drop or block");
+    use(static_cast<std::string *>(&FLAGS_logdrive_run_dir), "logdrive_run_dir", "Where Logdrive keeps what is not written yet");
+    use(static_cast<std::string *>(&FLAGS_logdrive_ring_bytes), "logdrive_ring_bytes", "Bytes that each thread has for what is not written yet");
+}
+
+inline void set_option(bool *value, const std::string &text) { *value = text == "true"; }
+inline void set_option(std::string *value, const std::string &text) { *value = text; }
+template <class N> inline void set_option(N *value, const std::string &text) {
+    *value = static_cast<N>(strtoll(text.c_str(), nullptr, 0));
+}
+
+// What the command line has said to a flag of this name that is somebody else's, such as a real glog's in the process.
+inline void adopt_options() {
+    each_option([](auto *value, const char *name, const char *) {
+        ::GFLAGS_NAMESPACE::CommandLineFlagInfo known;
+        if (::GFLAGS_NAMESPACE::GetCommandLineFlagInfo(name, &known) && !known.is_default && known.flag_ptr != value)
+            set_option(value, known.current_value);
+    });
 }
 
 // Makes the flags options of the command line. Parse it before InitGoogleLogging.
 inline bool own_options() {
-    const auto own = [](auto *value, const char *name, const char *help) { own_option(value, name, help); };
-    own(&FLAGS_v, "v", "Shows VLOG(m) of all files for m <= this");
-    own(&FLAGS_minloglevel, "minloglevel", "Messages below this severity are not logged");
-    own(&FLAGS_stderrthreshold, "stderrthreshold", "Messages of this severity and above go to standard error, too");
-    own(&FLAGS_logbuflevel, "logbuflevel", "Below 0, INFO is written at once");
-    own(&FLAGS_logbufsecs, "logbufsecs", "0 has lines written within a millisecond");
-    own(&FLAGS_logfile_mode, "logfile_mode", "Permissions of log files");
-    own(&FLAGS_max_log_size, "max_log_size", "MiB of a log file, then it is rotated");
-    own(&FLAGS_logtostderr, "logtostderr", "Log to standard error instead of files");
-    own(&FLAGS_alsologtostderr, "alsologtostderr", "Log to standard error and to files");
-    own(&FLAGS_colorlogtostderr, "colorlogtostderr", "Read and without a meaning");
-    own(&FLAGS_logtostdout, "logtostdout", "Log to standard output instead of files");
-    own(&FLAGS_colorlogtostdout, "colorlogtostdout", "Read and without a meaning");
-    own(&FLAGS_log_prefix, "log_prefix", "Lines begin with severity, time, thread and place");
-    own(&FLAGS_log_year_in_prefix, "log_year_in_prefix", "The date has its year");
-    own(&FLAGS_timestamp_in_logfile_name, "timestamp_in_logfile_name", "Names of log files end with time and process");
-    own(&FLAGS_log_utc_time, "log_utc_time", "Times are of UTC");
-    own(&FLAGS_stop_logging_if_full_disk, "stop_logging_if_full_disk", "Read and without a meaning");
-    own(&FLAGS_symbolize_stacktrace, "symbolize_stacktrace", "Read and without a meaning");
-    own(static_cast<std::string *>(&FLAGS_log_dir), "log_dir", "Directory of log files");
-    own(static_cast<std::string *>(&FLAGS_log_link), "log_link", "Directory of the links to them");
-    own(static_cast<std::string *>(&FLAGS_vmodule), "vmodule", "Verbose levels of files: name=level,pattern*=level");
-    own(static_cast<std::string *>(&FLAGS_log_backtrace_at), "log_backtrace_at", "Read and without a meaning");
-    own(static_cast<std::string *>(&FLAGS_logdrive_full), "logdrive_full", "When a thread has logged faster than it is written: wait, drop or block");
-    own(static_cast<std::string *>(&FLAGS_logdrive_run_dir), "logdrive_run_dir", "Where Logdrive keeps what is not written yet");
-    own(static_cast<std::string *>(&FLAGS_logdrive_ring_bytes), "logdrive_ring_bytes", "Bytes that each thread has for what is not written yet");
+    each_option([](auto *value, const char *name, const char *help) {
+        ::GFLAGS_NAMESPACE::CommandLineFlagInfo known;
+        if (::GFLAGS_NAMESPACE::GetCommandLineFlagInfo(name, &known)) return;
+        using Value = std::remove_pointer_t<decltype(value)>;
+        ::GFLAGS_NAMESPACE::FlagRegisterer(name, help, "logdrive/glog.h", value, new Value(*value));
+    });
+    pin_module(reinterpret_cast<void *>(&adopt_options));
+    state().adopt = &adopt_options;
     return true;
 }
 

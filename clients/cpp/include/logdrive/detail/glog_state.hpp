@@ -118,6 +118,8 @@ struct State {
     // Starts the logger from the flags, once InitGoogleLogging has been called. Most files of a program only log: they
     // need not compile it.
     void (*starter)(State &) = nullptr;
+    // Takes over what the command line has set, where gflags is used.
+    void (*adopt)() = nullptr;
     // Gives a message to the sinks, once there are any.
     void (*sender)(const char *file, int line, int severity, const char *text, size_t length) = nullptr;
     bool stopped = false;
