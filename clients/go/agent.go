@@ -1,3 +1,5 @@
+//go:build linux
+
 package logdrive
 
 import (
@@ -40,13 +42,15 @@ type agent struct {
 
 const (
 	agentConnect     = 100 * time.Millisecond
-	agentWelcome     = 400 * time.Millisecond
 	agentWelcomeBack = 5 * time.Second
 	agentRetryMin    = 10 * time.Millisecond
 	agentRetryMax    = time.Second
 	// agentRingsShown is how many rings come with one message.
 	agentRingsShown = 100
 )
+
+// agentWelcome is how long the start of a program waits for an agent's answer. Tests wait longer: they want the agent.
+var agentWelcome = 400 * time.Millisecond
 
 // joinAgent gets a session from the agent. It waits half a second at most.
 func (c *core) joinAgent(options *Options) error {

@@ -23,9 +23,11 @@ const crashEnv = "LOGDRIVE_GO_CRASH"
 
 func TestMain(m *testing.M) {
 	if how := os.Getenv(crashEnv); how != "" {
+		agentWelcome = time.Minute
 		crash(how)
 	}
 	flag.Parse()
+	agentWelcome = time.Minute
 	os.Exit(m.Run())
 }
 

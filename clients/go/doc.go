@@ -38,6 +38,7 @@
 //
 // # Limits
 //
-// The package is for Linux. What a session has mapped stays mapped when it is closed, because calls that come late may
-// still look at it: a program should have one, and not one for each of its tasks.
+// Rings are for Linux; elsewhere the package compiles, and records go to standard error as text. What a session has mapped
+// stays mapped when it is closed, because calls that come late may still look at it: a program should have one, and not
+// one for each of its tasks.
 package logdrive

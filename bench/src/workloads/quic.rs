@@ -42,7 +42,7 @@ const GO: [(&str, &str, u64, u64); 8] = [
     ("none", "off", 16, 1),
     ("logdrive-sampled", "debug", 16, 1),
     ("text-file", "debug", 1, 4),
-    ("text-terminal", "debug", 1, 32),
+    ("slow-terminal", "debug", 1, 32),
 ];
 
 const METRICS: &[Metric] = &[

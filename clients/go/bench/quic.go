@@ -36,7 +36,7 @@ func transfers(name string, given settings) (figures, error) {
 		return transfer(size, connections, empty, empty)
 	case "logdrive", "logdrive-one-end", "logdrive-sampled":
 		return traced(name, given)
-	case "text-file", "text-terminal":
+	case "text-file", "slow-terminal":
 		return debugText(name, given)
 	}
 	return nil, fmt.Errorf("there is no subject of this name")
@@ -90,7 +90,7 @@ func debugText(name string, given settings) (figures, error) {
 	}
 	defer file.Close()
 	var to io.Writer = file
-	if name == "text-terminal" {
+	if name == "slow-terminal" {
 		to = &terminal{to: file}
 	}
 	log.SetOutput(to)

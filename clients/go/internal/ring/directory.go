@@ -1,3 +1,5 @@
+//go:build linux
+
 package ring
 
 import (
@@ -5,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"unsafe"
@@ -17,9 +18,6 @@ type directory struct {
 	// session stays open as long as the process lives: closing any descriptor of it gives up the lock.
 	session *os.File
 }
-
-// DefaultRunDir is shared memory that goes away with the machine's power.
-func DefaultRunDir() string { return fmt.Sprintf("/dev/shm/logdrive-%d", os.Geteuid()) }
 
 // nextNumber makes the names of the sessions of this process differ.
 var nextNumber atomic.Uint32
@@ -78,27 +76,6 @@ func makePrivate(path string) error {
 		return refuse("others may write to it")
 	}
 	return nil
-}
-
-// FilePart is an application's name as part of a file name.
-func FilePart(app string) string {
-	var part strings.Builder
-	taken := 0
-	for _, r := range app {
-		if taken++; taken > 48 {
-			break
-		}
-		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '.', r == '_', r == '-':
-			part.WriteRune(r)
-		default:
-			part.WriteByte('_')
-		}
-	}
-	if name := strings.TrimLeft(part.String(), "."); name != "" {
-		return name
-	}
-	return "app"
 }
 
 // makeFile makes a file of a size, of which the first bytes have their blocks.
