@@ -61,7 +61,7 @@ inline void SetLogSymlink(LogSeverity severity, const char *symlink_basename) {
     state.linked[severity] = true;
     // A file that is open keeps its link, as with glog.
     for (int above = severity; above < NUM_SEVERITIES; ++above)
-        if (state.logged[above]) return;
+        if (__atomic_load_n(&state.logged[above], __ATOMIC_RELAXED)) return;
     internal::changed(state);
 }
 inline void SetLogFilenameExtension(const char *filename_extension) {
@@ -83,6 +83,7 @@ inline void AddLogSink(LogSink *destination) {
         state.sinks.push_back(destination);
         if (state.sender == nullptr) internal::pin_module(reinterpret_cast<void *>(&internal::send_now));
         state.sender = &internal::send_now;
+        __atomic_store_n(&state.sink_count, state.sinks.size(), __ATOMIC_RELEASE);
     }
     internal::changed(state);
 }
@@ -92,6 +93,7 @@ inline void RemoveLogSink(LogSink *destination) {
         internal::Lock lock(state.sinks_mutex);
         for (size_t i = state.sinks.size(); i-- > 0;)
             if (state.sinks[i] == destination) state.sinks.erase(state.sinks.begin() + std::ptrdiff_t(i));
+        __atomic_store_n(&state.sink_count, state.sinks.size(), __ATOMIC_RELEASE);
     }
     internal::changed(state);
 }

@@ -189,7 +189,7 @@ public:
         if (done_) return;
         done_ = true;
         const int kept = errno;
-        if (severity_ >= internal::state().minloglevel.value) (this->*send_)();
+        if (severity_ >= internal::state().least_severity()) (this->*send_)();
         errno = kept;
         if (severity_ == GLOG_FATAL) end();
         errno = errno_;
@@ -199,8 +199,8 @@ public:
         internal::State &state = internal::state();
         internal::start_if_needed(state);
         __atomic_fetch_add(&state.messages[severity_], 1, __ATOMIC_RELAXED);
-        state.logged[severity_] = true;
-        if (!state.sinks.empty()) internal::send_to_sinks(file_, line_, severity_, time_, text(), length());
+        state.note_logged(severity_);
+        if (state.has_sinks()) internal::send_to_sinks(file_, line_, severity_, time_, text(), length());
         internal::write_message(file_, line_, severity_, text(), length());
     }
     void SendToSyslogAndLog() {

@@ -58,7 +58,8 @@ template <class T> struct Flag {
     T value;
     operator const T &() const { return value; }
     Flag &operator=(const T &fresh) {
-        value = fresh;
+        T copy = fresh;
+        __atomic_store(&value, &copy, __ATOMIC_RELAXED);
         changed(state());
         return *this;
     }
@@ -132,7 +133,9 @@ struct State {
     std::vector<VModule> vmodules;
     std::string vmodules_of;
     std::vector<FileLevel *> file_levels;
+    // Of `sinks_mutex`; their number can be read without it.
     std::vector<LogSink *> sinks;
+    size_t sink_count = 0;
     int64 messages[NUM_SEVERITIES] = {};
     // Whether a statement of this severity has been reached, so that files may be open.
     bool logged[NUM_SEVERITIES] = {};
@@ -143,6 +146,10 @@ struct State {
     bool told_early = false;
     int rescue = -1;
     char fatal_message[256] = {};
+
+    bool has_sinks() const { return __atomic_load_n(&sink_count, __ATOMIC_ACQUIRE) != 0; }
+    int32 least_severity() const { return __atomic_load_n(&minloglevel.value, __ATOMIC_RELAXED); }
+    void note_logged(int severity) { __atomic_store_n(&logged[severity], true, __ATOMIC_RELAXED); }
 
     State() {
         pthread_mutexattr_t recursive;
@@ -223,7 +230,8 @@ __attribute__((const, noinline)) inline State &state_of_flags() { return state()
 
 // What the calls read, made of the flags.
 inline void changed(State &state) {
-    const bool thinks = !state.running || state.minloglevel.value > 0 || !state.sinks.empty();
+    Lock lock(state.mutex);
+    const bool thinks = !state.running || state.minloglevel.value > 0 || state.has_sinks();
     __atomic_store_n(&state.thinks, uint32_t(thinks), __ATOMIC_RELEASE);
     if (!state.file_levels.empty()) read_vmodule(state);
     if (state.running) restart_if_changed(state);

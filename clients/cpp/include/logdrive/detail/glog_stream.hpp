@@ -24,6 +24,8 @@ constexpr size_t NEAR_BYTES = 384;
 struct CountedSite {
     ld::Site site;
     uint8_t count = UNKNOWN_COUNT;
+
+    LOGDRIVE_ALWAYS bool has(uint8_t values) const noexcept { return __atomic_load_n(&count, __ATOMIC_RELAXED) == values; }
 };
 
 // A statement of the program. Its second callsite is for calls that end as a stream.
@@ -110,7 +112,7 @@ protected:
         // SYNC(control): the count is set before the callsite is known.
         const ld::Entry *entry = site.site.entry();
         const uint32_t control = __atomic_load_n(&entry->control, __ATOMIC_RELAXED);
-        const bool is_usual = streamed_ == nullptr && !thinks() && site.count == count_ && control == ld::ON;
+        const bool is_usual = streamed_ == nullptr && !thinks() && site.has(count_) && control == ld::ON;
         if (LOGDRIVE_UNLIKELY(!is_usual)) return finish_slowly();
         const ld::Wrote wrote =
             ld::write_record(entry->id, bytes_, [this](uint8_t *at) LOGDRIVE_LAMBDA { this->encode(at); });
@@ -211,9 +213,9 @@ private:
             trim();
         }
         if (!thinks() || think(shared)) {
-            shared.logged[site_->severity] = true;
+            shared.note_logged(site_->severity);
             const logdrive_site *known = registered(site);
-            if (site.count != count_) write_rendered();
+            if (!site.has(count_)) write_rendered();
             else if (known != nullptr && logdrive_admit(known)) write_slowly(known);
         }
         free_blocks();
@@ -223,9 +225,9 @@ private:
 
     // Whether the call goes on: minloglevel, the start, sinks.
     bool think(State &shared) {
-        if (site_->severity < shared.minloglevel.value) return false;
+        if (site_->severity < shared.least_severity()) return false;
         start_if_needed(shared);
-        if (shared.sinks.empty()) return true;
+        if (!shared.has_sinks()) return true;
         ::logdrive::Out text;
         show(text);
         shared.sender(site_->file, site_->line, site_->severity, text.data(), text.size());
@@ -242,7 +244,7 @@ private:
     const logdrive_site *registered(CountedSite &site) noexcept {
         uint8_t unknown = UNKNOWN_COUNT;
         __atomic_compare_exchange_n(&site.count, &unknown, count_, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
-        if (site.count != count_) return nullptr;
+        if (!site.has(count_)) return nullptr;
         char format[4 * VALUES_MAX + 8];
         const char *units[VALUES_MAX + 2];
         char *at = format;
