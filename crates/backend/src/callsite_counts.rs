@@ -26,8 +26,14 @@ impl LineCounts {
     /// Counts a record with the bytes of its lines, in all sinks together.
     #[inline(always)]
     pub(crate) fn add(&self, bytes: usize) {
+        self.add_many(1, bytes);
+    }
+
+    /// Counts records with the bytes of their lines, in all sinks together.
+    #[inline(always)]
+    pub(crate) fn add_many(&self, records: u64, bytes: usize) {
         // What a count begins with may be anything.
-        self.records.set(self.records.get().wrapping_add(1));
+        self.records.set(self.records.get().wrapping_add(records));
         self.bytes.set(self.bytes.get().wrapping_add(bytes as u64));
     }
 

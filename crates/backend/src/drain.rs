@@ -429,6 +429,7 @@ impl Drain {
             counted: 0,
             file_bytes: 0,
             trigger: None,
+            most: u64::MAX,
         };
         let result = outlet.take_run(&mut self.readers[index], &mut run);
         self.newest_ticks = run.newest_ticks;

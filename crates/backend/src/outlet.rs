@@ -219,17 +219,16 @@ impl Outlet {
             let Some(plan) = site.plan(self.index).filter(|_| is_ours) else {
                 break;
             };
-            let line = reader.line(run.calibration);
-            let (mark, length_before) = (out.mark(), out.len());
-            if self.layout.line(plan, &line, &mut out) == Outcome::Overflow {
-                out.rollback(mark);
+            // What is kept is written before the record after a trigger.
+            run.most = if site.trigger.is_some() { 1 } else { u64::MAX };
+            let length_before = out.len();
+            let records = lay_out_alike(&mut self.layout, plan, reader, run, &mut out, &mut result);
+            site.counts.add_many(records, out.len() - length_before);
+            if records == 0 {
                 break;
             }
-            site.counts.add(out.len() - length_before);
             self.flush_now |= site.level >= self.flush_level;
-            counted += u64::from(id != 0);
-            run.took(reader.head.time_ticks);
-            result = reader.advance();
+            counted += if id == 0 { 0 } else { records };
             if site.trigger.is_some() {
                 run.trigger = Some(id);
                 break;
@@ -373,4 +372,36 @@ impl Outlet {
         // Without an I/O thread there is nobody who could be told.
         let _ = self.out.send(message);
     }
+}
+
+/// Lays out records of one ring that have the callsite of the first. Returns how many; fewer than there are where the
+/// buffer is full or the ring ends.
+#[inline(always)]
+fn lay_out_alike(
+    layout: &mut Layout,
+    plan: &Plan,
+    reader: &mut Reader,
+    run: &mut Run<'_>,
+    out: &mut Out<'_>,
+    result: &mut Result<(), ReadError>,
+) -> u64 {
+    let id = reader.head.callsite_id;
+    let mut records = 0;
+    while reader.head.time_ticks <= run.until && reader.head.callsite_id == id && records < run.most {
+        let line = reader.line(run.calibration);
+        let mark = out.mark();
+        if layout.line(plan, &line, out) == Outcome::Overflow {
+            out.rollback(mark);
+            break;
+        }
+        records += 1;
+        run.took(reader.head.time_ticks);
+        if !reader.advance_in_window() {
+            *result = reader.look();
+            if result.is_err() {
+                break;
+            }
+        }
+    }
+    records
 }

@@ -3,7 +3,8 @@
 use crate::layout::{Line, Thread};
 use crate::limits::{COPY_BYTES, SPARE_WINDOWS_MAX, WINDOW_BYTES};
 use logdrive_ring::{Calibration, Consumer, Ring, RingError};
-use logdrive_wire::{RecordHeader, WireError, record::HEADER_BYTES};
+use logdrive_wire::record::{HEADER_BYTES, check_length};
+use logdrive_wire::{RecordHeader, WireError};
 use std::sync::Arc;
 
 /// The header of the record at a reader's front, with times beyond all others where there is none.
@@ -155,8 +156,8 @@ impl Reader {
     }
 
     /// Reads the header at the front, and copies more in where the record is not whole.
-    #[inline]
-    fn look(&mut self) -> Result<(), ReadError> {
+    #[inline(never)]
+    pub(crate) fn look(&mut self) -> Result<(), ReadError> {
         loop {
             let front = self.window.get(self.start..self.end).unwrap_or(&[]);
             if let Some(bytes) = front.first_chunk::<HEADER_BYTES>() {
@@ -224,10 +225,30 @@ impl Reader {
     /// Goes on to the next record.
     #[inline]
     pub(crate) fn advance(&mut self) -> Result<(), ReadError> {
+        if self.advance_in_window() {
+            return Ok(());
+        }
+        self.look()
+    }
+
+    /// Goes on to the next record, where the window holds it. Where not, [`look`](Self::look) is to be asked.
+    #[inline(always)]
+    pub(crate) fn advance_in_window(&mut self) -> bool {
         let length = self.head.length_bytes as usize;
         self.start += length;
         self.taken += length;
-        self.look()
+        let front = self.window.get(self.start..self.end).unwrap_or(&[]);
+        let Some(bytes) = front.first_chunk::<HEADER_BYTES>() else {
+            return false;
+        };
+        let header = RecordHeader::decode_unchecked(bytes);
+        if header.length_bytes as usize > front.len() || check_length(header.length_bytes).is_err() {
+            return false;
+        }
+        let time_ticks = header.time_ticks.min(self.latest_ticks);
+        self.newest_ticks = time_ticks;
+        self.head = RecordHeader { time_ticks, ..header };
+        true
     }
 
     /// Whether its process writes nothing more.

@@ -117,19 +117,50 @@ pub(super) fn put_part(
     let escape = fields.style.message();
     let spans = parts.spans;
     match rare {
-        Rare::SpansAndMessage => {
-            let empty = parts.message.map_or(fields.message.is_empty(), <[u8]>::is_empty);
-            if spans.is_empty() && empty {
-                return Ok(at);
-            }
-            let at = put_byte(bytes, at, b' ');
-            let at = put_spans(kept, spans, fields.style, lenient, bytes, at)?;
-            Ok(put_message(parts.message, fields, escape, bytes, at))
-        }
+        Rare::SpansAndMessage => put_spans_and_message(kept, &parts, fields, lenient, bytes, at),
         Rare::Message => Ok(put_message(parts.message, fields, escape, bytes, at)),
         Rare::Spans | Rare::SpansField => put_spans(kept, spans, fields.style, lenient, bytes, at),
         _ => put_fields(fields, &parts, payload, lenient, bytes, at),
     }
+}
+
+/// Writes all of a record's line that comes from its payload, as text has it.
+#[inline(never)]
+pub(super) fn put_event(
+    kept: &mut SpansKept,
+    plan: &Plan,
+    payload: &[u8],
+    bytes: &mut [u8],
+    at: usize,
+) -> Result<usize, Malformed> {
+    let fields = &plan.fields;
+    let parts = Parts::of(payload, fields.seek_message)?;
+    let at = put_spans_and_message(kept, &parts, fields, false, bytes, at)?;
+    put_fields(fields, &parts, payload, false, bytes, at)
+}
+
+#[inline(always)]
+fn put_spans_and_message(
+    kept: &mut SpansKept,
+    parts: &Parts<'_>,
+    fields: &Fields,
+    lenient: bool,
+    bytes: &mut [u8],
+    at: usize,
+) -> Result<usize, Malformed> {
+    let empty = parts.message.map_or(fields.message.is_empty(), <[u8]>::is_empty);
+    if parts.spans.is_empty() && empty {
+        return Ok(at);
+    }
+    let at = put_byte(bytes, at, b' ');
+    let at = put_spans(kept, parts.spans, fields.style, lenient, bytes, at)?;
+    Ok(put_message(
+        parts.message,
+        fields,
+        fields.style.message(),
+        bytes,
+        at,
+    ))
 }
 
 fn put_message(found: Option<&[u8]>, fields: &Fields, escape: Escape, bytes: &mut [u8], at: usize) -> usize {

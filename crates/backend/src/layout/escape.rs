@@ -54,6 +54,17 @@ pub(super) fn put_escaped(bytes: &mut [u8], at: usize, text: &[u8], escape: Esca
     OVERFLOW
 }
 
+/// As [`put_escaped`], for the text of messages.
+#[inline]
+pub(super) fn put_message_text(bytes: &mut [u8], at: usize, text: &[u8]) -> usize {
+    let place = bytes.get_mut(at..).and_then(|rest| rest.get_mut(..text.len()));
+    match place.map(|place| copy_clean::<TEXT>(place, text)) {
+        Some(true) => at + text.len(),
+        Some(false) => put_slowly(bytes, at, text, Escape::Text),
+        None => OVERFLOW,
+    }
+}
+
 /// How a field's value is written where it ends at the next space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bare {
