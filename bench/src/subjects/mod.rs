@@ -111,6 +111,7 @@ pub fn visit<V: Visitor>(name: &str, target: &Target, visitor: V) -> Result<V::O
     match name {
         "clock" => visitor.visit(floor::ClockOnly),
         "stores" => visitor.visit(floor::Stores),
+        "std-fmt" => visitor.visit(floor::StdFmt),
         "mutex-bufwriter" => visitor.visit(floor::MutexBufWriter::open(target)?),
         "spdlog-rs-sync" => visitor.visit(spdlog_rs::SpdlogRs::sync(target)?),
         "spdlog-rs-async" => visitor.visit(spdlog_rs::SpdlogRs::pooled(target)?),
