@@ -32,6 +32,7 @@ type agent struct {
 	shown    int
 	marks    map[uint64]*mark
 	nextMark uint64
+	saidBye  bool
 	ended    bool
 	done     chan bool
 	wake     chan struct{}
@@ -347,7 +348,7 @@ func (a *agent) adopt() *net.UnixConn {
 	for number, mark := range a.marks {
 		a.say(&wire.AgentMessage{Kind: wire.AgentFlush, Mark: number, Durable: mark.durable}, nil)
 	}
-	if a.ended {
+	if a.saidBye {
 		a.say(&wire.AgentMessage{Kind: wire.AgentBye}, nil)
 	}
 	return line
@@ -373,6 +374,7 @@ func (a *agent) flush(durable bool) error {
 func (a *agent) stop() error {
 	a.lock.Lock()
 	a.showRings()
+	a.saidBye = true
 	a.say(&wire.AgentMessage{Kind: wire.AgentBye}, nil)
 	a.lock.Unlock()
 	complete := await(a.session, a.done)

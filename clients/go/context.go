@@ -14,6 +14,8 @@ type fieldContext struct {
 	// seed tells the callsites of one list of names from those of another.
 	seed   uintptr
 	prefix string
+	// target stands in the place of the package, where it is given.
+	target string
 	fields []wire.Field
 	values []byte
 }
@@ -30,9 +32,14 @@ var seeds = struct {
 // along.
 const contextsMax = 16384
 
-// seedOf is the seed of a list of names; 0 when there are too many.
-func seedOf(prefix string, fields []wire.Field) uintptr {
+// crowded is the seed of all lists of names that are too many.
+const crowded = 0x5bd1_e995
+
+// seedOf is the seed of a list of names.
+func seedOf(target, prefix string, fields []wire.Field) uintptr {
 	var name strings.Builder
+	name.WriteString(target)
+	name.WriteByte(0)
 	name.WriteString(prefix)
 	for _, field := range fields {
 		name.WriteByte(0)
@@ -45,10 +52,10 @@ func seedOf(prefix string, fields []wire.Field) uintptr {
 		return seed
 	}
 	if len(seeds.of) >= contextsMax {
-		return 0
+		return crowded
 	}
 	// Multiples of an odd number differ from each other, and program counters that lie near each other do not meet them.
-	seed := uintptr(len(seeds.of)+1) * 0x28be_60db_9391_054b
+	seed := uintptr(uint64(len(seeds.of)+1) * 0x28be_60db_9391_054b)
 	seeds.of[name.String()] = seed
 	return seed
 }
@@ -60,27 +67,27 @@ func (c *fieldContext) with(fields []Field) *fieldContext {
 	}
 	scratch := scratches.Get().(*scratch)
 	defer scratch.free()
-	made := &fieldContext{prefix: c.prefix}
+	made := &fieldContext{prefix: c.prefix, target: c.target}
 	made.fields = append(made.fields, c.fields...)
 	made.values = append(made.values, c.values...)
 	prefix := c.prefix
 	var prefixes []string
 	for _, field := range scratch.resolve(fields) {
-		switch field.kind {
+		switch field.kind() {
 		case kindOpen:
 			prefixes = append(prefixes, prefix)
-			prefix += field.key + "."
+			prefix += field.key() + "."
 		case kindClose:
 			prefix, prefixes = prefixes[len(prefixes)-1], prefixes[:len(prefixes)-1]
 		default:
-			if len(made.fields) == wire.FieldsMax || len(made.values)+int(field.num) > contextBytesMax && field.kind.HasLength() {
+			if len(made.fields) == wire.FieldsMax || len(made.values)+int(field.num) > contextBytesMax && field.kind().HasLength() {
 				continue
 			}
-			made.fields = append(made.fields, wire.Field{Name: cleanName(prefix + field.key), Kind: field.kind})
+			made.fields = append(made.fields, wire.Field{Name: cleanName(prefix + field.key()), Kind: field.kind()})
 			made.values = field.value().Encode(made.values)
 		}
 	}
-	made.seed = seedOf(made.prefix, made.fields)
+	made.seed = seedOf(made.target, made.prefix, made.fields)
 	return made
 }
 
@@ -94,19 +101,27 @@ func (c *fieldContext) group(name string) *fieldContext {
 	}
 	made := *c
 	made.prefix = c.prefix + strings.Clone(name) + "."
-	made.seed = seedOf(made.prefix, made.fields)
+	made.seed = seedOf(made.target, made.prefix, made.fields)
+	return &made
+}
+
+// aim is a context with another target.
+func (c *fieldContext) aim(target string) *fieldContext {
+	made := *c
+	made.target = cleanName(strings.Clone(target))
+	made.seed = seedOf(made.target, made.prefix, made.fields)
 	return &made
 }
 
 // value is a plain field as the format has it.
 func (f *Field) value() wire.Value {
-	value := wire.Value{Kind: f.kind, Present: true}
-	if f.kind.HasLength() {
+	value := wire.Value{Kind: f.kind(), Present: true}
+	if f.kind().HasLength() {
 		value.Bytes = []byte(f.text())
 		return value
 	}
 	num := f.num
-	for range f.kind.FixedBytes() {
+	for range f.kind().FixedBytes() {
 		value.Bytes = append(value.Bytes, byte(num))
 		num >>= 8
 	}

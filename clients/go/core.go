@@ -28,16 +28,15 @@ type core struct {
 	policy    ring.Policy
 	state     atomic.Int32
 	// given says that the drain is given up: nobody makes room any more.
-	given    atomic.Bool
-	filter   atomic.Pointer[filter]
-	disabled atomic.Uint64
-	late     atomic.Uint64
-	drain    drain
-	text     *textLog
-	closing  sync.Mutex
+	given   atomic.Bool
+	filter  atomic.Pointer[filter]
+	late    atomic.Uint64
+	drain   drain
+	text    *textLog
+	closing sync.Mutex
 }
 
-// drain is who takes records out of the rings: a helper or an agent, in another process.
+// drain is who takes records out of the rings: a sidecar or an agent, in another process.
 type drain interface {
 	// flush waits until all is with the kernel, or on disk.
 	flush(durable bool) error
@@ -46,7 +45,7 @@ type drain interface {
 }
 
 // Start makes a session and finds somebody to drain it: the agent whose socket is given or in LOGDRIVE_AGENT, or else
-// the program `logdrive`, as a helper. Where there is neither, that is said once, and records go to [Options.Fallback]
+// the program `logdrive`, as a sidecar. Where there is neither, that is said once, and records go to [Options.Fallback]
 // through [log/slog.TextHandler].
 //
 // An error means that the options make no sense, or that the log cannot be opened; there is no logger then.
@@ -79,7 +78,7 @@ func (c *core) start(options *Options) error {
 		}
 		why = append(why, err)
 	}
-	err := c.startHelper(options)
+	err := c.startSidecar(options)
 	switch {
 	case err == nil:
 		for _, problem := range why {
@@ -167,7 +166,6 @@ func (c *core) close() error {
 		return nil
 	}
 	c.tellTallies()
-	c.session.StoreDisabled(c.disabled.Load())
 	c.state.Store(stateClosed)
 	// Calls do not find their callsites any more, and come to the slow path, which looks at the state.
 	c.sites.slots.Store(newSlots(2))
@@ -176,11 +174,18 @@ func (c *core) close() error {
 }
 
 func (c *core) stats() Stats {
-	stats := Stats{Dropped: map[string]uint64{}, Disabled: c.disabled.Load(), Late: c.late.Load()}
+	stats := Stats{Dropped: map[string]uint64{}, Late: c.late.Load()}
 	if c.session == nil {
 		return stats
 	}
+	c.tellTallies()
+	c.sites.lock.Lock()
+	for _, site := range c.sites.all {
+		stats.SampledOut += site.entry.Counts.SampledOut()
+	}
+	c.sites.lock.Unlock()
 	found := c.session.Stats()
+	stats.Disabled = found.Disabled
 	stats.Records, stats.Cut, stats.PendingBytes = found.Records, found.Cut, found.Pending
 	stats.Rings, stats.Callsites = found.Rings, found.Callsites
 	for reason, count := range found.Dropped {

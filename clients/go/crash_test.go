@@ -42,6 +42,15 @@ func crash(how string) {
 		fmt.Println("error", err)
 		os.Exit(3)
 	}
+	if how == "hello" {
+		fmt.Println("printed by the program")
+		logger.Info("hello", Int("number", 7))
+		if err := logger.Close(); err != nil {
+			fmt.Println("error", err)
+			os.Exit(3)
+		}
+		os.Exit(0)
+	}
 	var group sync.WaitGroup
 	for number := range crashGoroutines {
 		group.Add(1)
@@ -66,11 +75,11 @@ func crash(how string) {
 }
 
 // TestACrashLosesNothing ends a logging program in several ways, again and again, and looks for each record that the
-// program has committed: in the log, once, after the helper has finished or `logdrive recover` has run.
+// program has committed: in the log, once, after the sidecar has finished or `logdrive recover` has run.
 func TestACrashLosesNothing(t *testing.T) {
 	bin := program(t)
 	for cycle := range *crashCycles {
-		how := []string{"kill", "kill-all", "panic", "exit", "kill-helper"}[cycle%5]
+		how := []string{"kill", "kill-all", "panic", "exit", "kill-sidecar"}[cycle%5]
 		t.Run(fmt.Sprintf("%d %s", cycle, how), func(t *testing.T) { crashCycle(t, bin, how, cycle) })
 	}
 }
@@ -99,13 +108,13 @@ func crashCycle(t *testing.T, bin, how string, cycle int) {
 			case "kill":
 				_ = command.Process.Kill()
 			case "kill-all":
-				killHelper(t, command.Process.Pid)
+				killSidecar(t, command.Process.Pid)
 				_ = command.Process.Kill()
-			case "kill-helper":
-				killHelper(t, command.Process.Pid)
+			case "kill-sidecar":
+				killSidecar(t, command.Process.Pid)
 			}
 		}
-		if how == "kill-helper" && len(said) == limit+1500 {
+		if how == "kill-sidecar" && len(said) == limit+1500 {
 			_ = command.Process.Kill()
 		}
 	}
@@ -114,8 +123,8 @@ func crashCycle(t *testing.T, bin, how string, cycle int) {
 	checkCrash(t, path, said)
 }
 
-// killHelper kills the child of a process.
-func killHelper(t *testing.T, pid int) {
+// killSidecar kills the child of a process.
+func killSidecar(t *testing.T, pid int) {
 	t.Helper()
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	for _, task := range tasks {
@@ -128,7 +137,7 @@ func killHelper(t *testing.T, pid int) {
 	}
 }
 
-// finish waits until the session is gone: its helper finishes it, or recover does where that was killed, too.
+// finish waits until the session is gone: its sidecar finishes it, or recover does where that was killed, too.
 func finish(t *testing.T, bin, run string) {
 	t.Helper()
 	deadline := time.Now().Add(60 * time.Second)

@@ -15,7 +15,7 @@
 // # Where the records go
 //
 // The drain is the program `logdrive`. With LOGDRIVE_AGENT, or [Options.Agent], an agent drains the session; else the
-// module starts `logdrive` as its helper, from LOGDRIVE_BIN, [Options.Bin] or PATH. The helper outlives the program, so
+// module starts `logdrive` as its sidecar, from LOGDRIVE_BIN, [Options.Bin] or PATH. The sidecar outlives the program, so
 // that a crash loses nothing that a call had written. Where both are killed at once, the session stays in
 // /dev/shm/logdrive-UID, and the next start of the program or `logdrive recover` brings it into the log. Where there is
 // no such program, that is said once, and records go to standard error through [log/slog.TextHandler].
@@ -35,4 +35,9 @@
 // # Goroutines
 //
 // A record bears the name of the P that wrote it, such as P3, in the place of a thread's.
+//
+// # Limits
+//
+// The package is for Linux. What a session has mapped stays mapped when it is closed, because calls that come late may
+// still look at it: a program should have one, and not one for each of its tasks.
 package logdrive

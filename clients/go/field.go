@@ -12,11 +12,26 @@ import (
 // Field is a named value of a record. It is made by the functions below, lies on the caller's stack, and is written
 // into the ring as it is: numbers stay numbers.
 type Field struct {
-	key  string
+	name unsafe.Pointer // of the key's bytes
+	tag  uint64         // the key's length, and above it the kind: one compare tells whether both are those of a callsite
 	ptr  unsafe.Pointer // of a text, of bytes, or the second word of an interface
 	num  uint64         // the number, the length of a text, or the first word of an interface
-	kind wire.Kind
 }
+
+// tagKind is where the kind begins in a tag; no key is so long that it comes near.
+const tagKind = 56
+
+func number(key string, kind wire.Kind, num uint64) Field {
+	return Field{name: unsafe.Pointer(unsafe.StringData(key)), tag: uint64(len(key)) | uint64(kind)<<tagKind, num: num}
+}
+
+func pointer(key string, kind wire.Kind, ptr unsafe.Pointer, num uint64) Field {
+	return Field{name: unsafe.Pointer(unsafe.StringData(key)), tag: uint64(len(key)) | uint64(kind)<<tagKind, ptr: ptr, num: num}
+}
+
+func (f *Field) kind() wire.Kind { return wire.Kind(f.tag >> tagKind) }
+
+func (f *Field) key() string { return unsafe.String((*byte)(f.name), int(f.tag&(1<<tagKind-1))) }
 
 // Kinds of fields that become one of the format when the record is written.
 const (
@@ -36,56 +51,56 @@ func Bool(key string, value bool) Field {
 	if value {
 		num = 1
 	}
-	return Field{key: key, num: num, kind: wire.Bool}
+	return number(key, wire.Bool, num)
 }
 
 // Int is a field with a signed number.
-func Int(key string, value int) Field { return Field{key: key, num: uint64(value), kind: wire.I64} }
+func Int(key string, value int) Field { return number(key, wire.I64, uint64(value)) }
 
 // Int8 is a field with a signed number of 8 bits.
-func Int8(key string, value int8) Field { return Field{key: key, num: uint64(value), kind: wire.I8} }
+func Int8(key string, value int8) Field { return number(key, wire.I8, uint64(value)) }
 
 // Int16 is a field with a signed number of 16 bits.
-func Int16(key string, value int16) Field { return Field{key: key, num: uint64(value), kind: wire.I16} }
+func Int16(key string, value int16) Field { return number(key, wire.I16, uint64(value)) }
 
 // Int32 is a field with a signed number of 32 bits.
-func Int32(key string, value int32) Field { return Field{key: key, num: uint64(value), kind: wire.I32} }
+func Int32(key string, value int32) Field { return number(key, wire.I32, uint64(value)) }
 
 // Int64 is a field with a signed number of 64 bits.
-func Int64(key string, value int64) Field { return Field{key: key, num: uint64(value), kind: wire.I64} }
+func Int64(key string, value int64) Field { return number(key, wire.I64, uint64(value)) }
 
 // Uint is a field with a number that is not negative.
-func Uint(key string, value uint) Field { return Field{key: key, num: uint64(value), kind: wire.U64} }
+func Uint(key string, value uint) Field { return number(key, wire.U64, uint64(value)) }
 
 // Uint8 is a field with a number of 8 bits that is not negative.
-func Uint8(key string, value uint8) Field { return Field{key: key, num: uint64(value), kind: wire.U8} }
+func Uint8(key string, value uint8) Field { return number(key, wire.U8, uint64(value)) }
 
 // Uint16 is a field with a number of 16 bits that is not negative.
 func Uint16(key string, value uint16) Field {
-	return Field{key: key, num: uint64(value), kind: wire.U16}
+	return number(key, wire.U16, uint64(value))
 }
 
 // Uint32 is a field with a number of 32 bits that is not negative.
 func Uint32(key string, value uint32) Field {
-	return Field{key: key, num: uint64(value), kind: wire.U32}
+	return number(key, wire.U32, uint64(value))
 }
 
 // Uint64 is a field with a number of 64 bits that is not negative.
-func Uint64(key string, value uint64) Field { return Field{key: key, num: value, kind: wire.U64} }
+func Uint64(key string, value uint64) Field { return number(key, wire.U64, value) }
 
 // Uintptr is a field with an address, shown in hexadecimal.
 func Uintptr(key string, value uintptr) Field {
-	return Field{key: key, num: uint64(value), kind: wire.Pointer}
+	return number(key, wire.Pointer, uint64(value))
 }
 
 // Float32 is a field with a floating-point number of 32 bits.
 func Float32(key string, value float32) Field {
-	return Field{key: key, num: uint64(math.Float32bits(value)), kind: wire.F32}
+	return number(key, wire.F32, uint64(math.Float32bits(value)))
 }
 
 // Float64 is a field with a floating-point number.
 func Float64(key string, value float64) Field {
-	return Field{key: key, num: math.Float64bits(value), kind: wire.F64}
+	return number(key, wire.F64, math.Float64bits(value))
 }
 
 // Rune is a field with a character. What is no character is shown as U+FFFD.
@@ -93,27 +108,27 @@ func Rune(key string, value rune) Field {
 	if value < 0 || value > 0x10ffff || value >= 0xd800 && value < 0xe000 {
 		value = 0xfffd
 	}
-	return Field{key: key, num: uint64(value), kind: wire.Char}
+	return number(key, wire.Char, uint64(value))
 }
 
 // String is a field with a text. What a record has no room for is cut, and counted.
 func String(key, value string) Field {
-	return Field{key: key, ptr: unsafe.Pointer(unsafe.StringData(value)), num: uint64(len(value)), kind: wire.Str}
+	return pointer(key, wire.Str, unsafe.Pointer(unsafe.StringData(value)), uint64(len(value)))
 }
 
 // Bytes is a field with bytes, which are copied by the call.
 func Bytes(key string, value []byte) Field {
-	return Field{key: key, ptr: unsafe.Pointer(unsafe.SliceData(value)), num: uint64(len(value)), kind: wire.Bytes}
+	return pointer(key, wire.Bytes, unsafe.Pointer(unsafe.SliceData(value)), uint64(len(value)))
 }
 
 // Duration is a field with a time span, shown as Go shows it.
 func Duration(key string, value time.Duration) Field {
-	return Field{key: key, num: uint64(value), kind: kindDuration}
+	return number(key, kindDuration, uint64(value))
 }
 
 // Time is a field with a time, shown in UTC.
 func Time(key string, value time.Time) Field {
-	return Field{key: key, num: uint64(value.UnixNano()), kind: kindTime}
+	return number(key, kindTime, uint64(value.UnixNano()))
 }
 
 // Err is a field named "error" with what the error says. It is asked by the call, and only where the record is kept.
@@ -122,26 +137,26 @@ func Err(err error) Field { return NamedErr("error", err) }
 // NamedErr is as [Err], with a name.
 func NamedErr(key string, err error) Field {
 	if err == nil {
-		return Field{key: key, kind: wire.None}
+		return number(key, wire.None, 0)
 	}
 	words := (*[2]unsafe.Pointer)(unsafe.Pointer(&err))
-	return Field{key: key, ptr: words[1], num: uint64(uintptr(words[0])), kind: kindError}
+	return pointer(key, kindError, words[1], uint64(uintptr(words[0])))
 }
 
 // Stringer is a field with what the value's String says. It is asked by the call, and only where the record is kept.
 func Stringer(key string, value fmt.Stringer) Field {
 	if value == nil {
-		return Field{key: key, kind: wire.None}
+		return number(key, wire.None, 0)
 	}
 	words := (*[2]unsafe.Pointer)(unsafe.Pointer(&value))
-	return Field{key: key, ptr: words[1], num: uint64(uintptr(words[0])), kind: kindStringer}
+	return pointer(key, kindStringer, words[1], uint64(uintptr(words[0])))
 }
 
 // Group is fields under a common name: their keys become "key.name". Its fields move to the heap; where that counts,
 // write the keys out.
 func Group(key string, fields ...Field) Field {
 	kept := append([]Field(nil), fields...)
-	return Field{key: key, ptr: unsafe.Pointer(unsafe.SliceData(kept)), num: uint64(len(kept)), kind: kindGroup}
+	return pointer(key, kindGroup, unsafe.Pointer(unsafe.SliceData(kept)), uint64(len(kept)))
 }
 
 // Any is a field with a value of any type. Numbers, texts, times and errors are kept as such; other values are shown as
@@ -149,7 +164,7 @@ func Group(key string, fields ...Field) Field {
 func Any(key string, value any) Field {
 	switch value := value.(type) {
 	case nil:
-		return Field{key: key, kind: wire.None}
+		return number(key, wire.None, 0)
 	case string:
 		return String(key, value)
 	case int:
@@ -192,13 +207,13 @@ func Any(key string, value any) Field {
 		return Group(key, value...)
 	}
 	words := (*[2]unsafe.Pointer)(unsafe.Pointer(&value))
-	return Field{key: key, ptr: words[1], num: uint64(uintptr(words[0])), kind: kindAny}
+	return pointer(key, kindAny, words[1], uint64(uintptr(words[0])))
 }
 
 // open and close stand around the fields of a group in a list of fields.
-func open(key string) Field { return Field{key: key, kind: kindOpen} }
+func open(key string) Field { return number(key, kindOpen, 0) }
 
-var closing = Field{kind: kindClose}
+var closing = number("", kindClose, 0)
 
 // text is the text or bytes of a field that has a length.
 func (f *Field) text() string { return unsafe.String((*byte)(f.ptr), int(f.num)) }

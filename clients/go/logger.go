@@ -20,35 +20,35 @@ type Logger struct {
 //
 //go:noinline
 func (l *Logger) Trace(message string, fields ...Field) {
-	l.log(callerPC(), wire.LevelTrace, message, fields)
+	l.logAt(placed(callerPC()), wire.LevelTrace, message, fields)
 }
 
 // Debug writes a record for whoever looks for a fault.
 //
 //go:noinline
 func (l *Logger) Debug(message string, fields ...Field) {
-	l.log(callerPC(), wire.LevelDebug, message, fields)
+	l.logAt(placed(callerPC()), wire.LevelDebug, message, fields)
 }
 
 // Info writes a record of what goes as it should.
 //
 //go:noinline
 func (l *Logger) Info(message string, fields ...Field) {
-	l.log(callerPC(), wire.LevelInfo, message, fields)
+	l.logAt(placed(callerPC()), wire.LevelInfo, message, fields)
 }
 
 // Warn writes a record of what somebody should know.
 //
 //go:noinline
 func (l *Logger) Warn(message string, fields ...Field) {
-	l.log(callerPC(), wire.LevelWarn, message, fields)
+	l.logAt(placed(callerPC()), wire.LevelWarn, message, fields)
 }
 
 // Error writes a record of what has failed.
 //
 //go:noinline
 func (l *Logger) Error(message string, fields ...Field) {
-	l.log(callerPC(), wire.LevelError, message, fields)
+	l.logAt(placed(callerPC()), wire.LevelError, message, fields)
 }
 
 // Fatal writes a record of what ends the program, waits until it is with the kernel, and exits with status 1. Deferred
@@ -56,7 +56,7 @@ func (l *Logger) Error(message string, fields ...Field) {
 //
 //go:noinline
 func (l *Logger) Fatal(message string, fields ...Field) {
-	l.log(callerPC(), wire.LevelFatal, message, fields)
+	l.logAt(placed(callerPC()), wire.LevelFatal, message, fields)
 	l.core.flush(false)
 	os.Exit(1)
 }
@@ -65,7 +65,7 @@ func (l *Logger) Fatal(message string, fields ...Field) {
 //
 //go:noinline
 func (l *Logger) Log(level Level, message string, fields ...Field) {
-	l.log(callerPC(), wire.Level(min(level, LevelFatal)), message, fields)
+	l.logAt(placed(callerPC()), wire.Level(min(level, LevelFatal)), message, fields)
 }
 
 // LogAt writes a record of a callsite that the caller tells by a program counter of its own, as runtime.Callers gives
@@ -84,6 +84,12 @@ func (l *Logger) WithGroup(name string) *Logger {
 	return &Logger{core: l.core, context: l.context.group(name)}
 }
 
+// WithTarget is a logger whose records bear this name in the place of the package that logs: in lines, and for whoever
+// says which records are wanted ("info,quic-go=debug", `logdrive level`).
+func (l *Logger) WithTarget(target string) *Logger {
+	return &Logger{core: l.core, context: l.context.aim(target)}
+}
+
 // Enabled says whether a record of this level may be written somewhere. Of one callsite the call itself knows better,
 // and costs as little.
 func (l *Logger) Enabled(level Level) bool { return l.core.enabled(level) }
@@ -96,7 +102,7 @@ func (l *Logger) Flush() error { return l.core.flush(false) }
 func (l *Logger) Sync() error { return l.core.flush(true) }
 
 // Close writes what is left and ends the session. Call it once, at the end of main; records that come later are counted
-// and lost. Without it the session is finished by its helper or agent, or stays for `logdrive recover`.
+// and lost. Without it the session is finished by its sidecar or agent, or stays for `logdrive recover`.
 func (l *Logger) Close() error { return l.core.close() }
 
 // SetLevel takes other directives for what is on, such as "info,example.com/shop/net=trace". What `logdrive level` says

@@ -43,6 +43,46 @@ func TestRecordsReachTheLog(t *testing.T) {
 	}
 }
 
+// TestLoggersOfEqualNamesHaveValuesOfTheirOwn logs at one place with contexts whose values are of different lengths: they
+// share a callsite, whose records were once taken to be all as long as the first.
+func TestLoggersOfEqualNamesHaveValuesOfTheirOwn(t *testing.T) {
+	logger, path := started(t, nil)
+	const most = 40
+	for length := range most {
+		request := logger.With(String("request", strings.Repeat("r", length*7%most)), Int("n", length))
+		request.Info("of its own", String("text", strings.Repeat("t", length)))
+	}
+	callsites := logger.Stats().Callsites
+	found := closed(t, logger, path)
+	if len(found) != most || callsites != 2 {
+		t.Fatalf("%d lines, %d callsites", len(found), callsites)
+	}
+	quoted := func(text string) string {
+		if text == "" {
+			return `""`
+		}
+		return text
+	}
+	for length, line := range found {
+		want := fmt.Sprintf(" of its own request=%s n=%d text=%s", quoted(strings.Repeat("r", length*7%most)), length, quoted(strings.Repeat("t", length)))
+		if !strings.HasSuffix(line, want) {
+			t.Errorf("%s\nwant %s", line, want)
+		}
+	}
+}
+
+func TestATargetStandsForThePackage(t *testing.T) {
+	logger, path := started(t, func(o *Options) { o.Level = "off,orders=debug" })
+	orders := logger.WithTarget("orders").With(Int("shard", 3))
+	for _, one := range []*Logger{logger, orders} {
+		one.Debug("looked at", Int("id", 7))
+	}
+	found := closed(t, logger, path)
+	if len(found) != 1 || !regexp.MustCompile(`^DEBUG P\d+ orders logger_test.go:\d+ looked at shard=3 id=7$`).MatchString(without(found[0])) {
+		t.Fatal(found)
+	}
+}
+
 func TestASessionThatEndsInOrderLeavesNothing(t *testing.T) {
 	logger, path := started(t, nil)
 	run := logger.core.session.Path()

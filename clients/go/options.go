@@ -174,8 +174,10 @@ type Stats struct {
 	PendingBytes uint64
 	// Dropped is how many calls left no record, by reason.
 	Dropped map[string]uint64
-	// Disabled is how many calls were counted while their callsite was off.
+	// Disabled is how many calls were counted while their callsite was off, which `logdrive callsites` asks for.
 	Disabled uint64
+	// SampledOut is how many calls sampling left out.
+	SampledOut uint64
 	// Late is how many calls came after Close.
 	Late uint64
 	// Rings and Callsites are how many there are.

@@ -9,6 +9,15 @@ import "runtime"
 // frames out in another way costs time and not truth.
 var pcIsKnown = tryCallerPC()
 
+// placed is a program counter that callerPC has told to the function that calls this, or what is true where that cannot be
+// believed.
+func placed(pc uintptr) uintptr {
+	if pcIsKnown {
+		return pc
+	}
+	return walkPC(4)
+}
+
 //go:noinline
 func tryCallerPC() bool {
 	var fast, slow uintptr

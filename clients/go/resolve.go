@@ -35,11 +35,11 @@ func (s *scratch) free() {
 }
 
 // isPlain says whether a field is written as it is.
-func (f *Field) isPlain() bool { return f.kind <= wire.Message }
+func (f *Field) isPlain() bool { return f.kind() <= wire.Message }
 
 func arePlain(fields []Field) bool {
 	for at := range fields {
-		if !fields[at].isPlain() && fields[at].kind != kindOpen && fields[at].kind != kindClose {
+		if !fields[at].isPlain() && fields[at].kind() != kindOpen && fields[at].kind() != kindClose {
 			return false
 		}
 	}
@@ -59,21 +59,21 @@ func (s *scratch) resolve(fields []Field) []Field {
 func (s *scratch) add(fields []Field) {
 	for at := range fields {
 		field := &fields[at]
-		switch field.kind {
+		switch field.kind() {
 		case kindGroup:
-			if field.key == "" {
+			if field.key() == "" {
 				s.add(field.group())
 				continue
 			}
-			s.fields = append(s.fields, open(field.key))
+			s.fields = append(s.fields, open(field.key()))
 			s.add(field.group())
 			s.fields = append(s.fields, closing)
 		case kindDuration:
-			s.show(field.key, appendDuration(s.text, time.Duration(field.num)))
+			s.show(field.key(), appendDuration(s.text, time.Duration(field.num)))
 		case kindTime:
-			s.show(field.key, time.Unix(0, int64(field.num)).UTC().AppendFormat(s.text, time.RFC3339Nano))
+			s.show(field.key(), time.Unix(0, int64(field.num)).UTC().AppendFormat(s.text, time.RFC3339Nano))
 		case kindError, kindStringer, kindAny:
-			s.show(field.key, appendShown(s.text, field))
+			s.show(field.key(), appendShown(s.text, field))
 		default:
 			s.fields = append(s.fields, *field)
 		}
@@ -84,7 +84,7 @@ func (s *scratch) add(fields []Field) {
 func (s *scratch) show(key string, text []byte) {
 	s.places = append(s.places, place{len(s.fields), len(s.text), len(text)})
 	s.text = text
-	s.fields = append(s.fields, Field{key: key, kind: wire.Display})
+	s.fields = append(s.fields, number(key, wire.Display, 0))
 }
 
 // appendShown asks a value what it says. Its code is foreign: where it panics, that is said, as fmt does it.
@@ -94,7 +94,7 @@ func appendShown(to []byte, field *Field) (shown []byte) {
 			shown = fmt.Appendf(to, "!PANIC: %v", cause)
 		}
 	}()
-	switch field.kind {
+	switch field.kind() {
 	case kindError:
 		return append(to, field.err().Error()...)
 	case kindStringer:

@@ -11,20 +11,27 @@ import (
 )
 
 // tally is what the shards have counted of a sampled callsite and not yet told the session.
-type tally struct{ shards [ring.Shards]tallied }
+type tally struct {
+	groups [ring.Shards / tallyGroup]atomic.Pointer[[tallyGroup]tallied]
+}
+
+// tallyGroup is how many shards get their memory together: most machines have no more.
+const tallyGroup = 16
 
 // tallied belongs to whoever has the shard.
 type tallied struct {
 	// left is how many calls come before the next one that passes; until is the parameter that it was made of.
 	left, of uint32
-	untold   uint32
+	// untold is added to by whoever has the shard, and taken by anybody.
+	untold atomic.Uint32
+	_      [52]byte
 }
 
 // untoldMax is how many calls a shard counts for itself: what a kill may leave uncounted.
 const untoldMax = 256
 
 // logSampled decides whether a call passes whose control word is neither on nor off, and writes it.
-func (l *Logger) logSampled(site *site, length uint64, fields []Field) bool {
+func (l *Logger) logSampled(site *site, fields []Field) bool {
 	c := l.core
 	word := site.entry.Control.Word()
 	if !c.passes(site, word, fields) {
@@ -33,7 +40,7 @@ func (l *Logger) logSampled(site *site, length uint64, fields []Field) bool {
 	if word == ring.Every {
 		return l.logTwin(site, fields)
 	}
-	return c.write(site, l.context, length, fields)
+	return c.write(site, l.context, fields)
 }
 
 // passes says whether a call goes on, and counts it if not.
@@ -43,7 +50,7 @@ func (c *core) passes(site *site, word uint32, fields []Field) bool {
 	case ring.Off:
 		return false
 	case ring.OffCounted:
-		c.disabled.Add(1)
+		c.session.AddDisabled(1)
 		return false
 	case ring.Every:
 		return site.passEvery(uint32(min(max(control.Parameter(), 1), 1<<31)))
@@ -72,13 +79,25 @@ func (s *site) tally() *tally {
 	return s.sampled.Load()
 }
 
+// pinTally gives the calling goroutine a shard until ring.Unpin, and what that has counted of the site.
+func (s *site) pinTally() (int, *tallied) {
+	tally := s.tally()
+	for {
+		shard := ring.Pin()
+		place := &tally.groups[shard/tallyGroup]
+		if group := place.Load(); group != nil {
+			return shard, &group[shard%tallyGroup]
+		}
+		ring.Unpin(shard)
+		place.CompareAndSwap(nil, new([tallyGroup]tallied))
+	}
+}
+
 // passEvery lets one call of so many pass. The first one of the process passes at once; each shard begins at a random
 // place of its own count, so that kept calls times the number are an estimate without bias.
 func (s *site) passEvery(every uint32) bool {
 	first := s.entry.Control.TakeBudget()
-	tally := s.tally()
-	shard := ring.Pin()
-	own := &tally.shards[shard]
+	shard, own := s.pinTally()
 	if own.of != every {
 		own.of, own.left = every, rand.Uint32N(every)
 	}
@@ -97,28 +116,22 @@ func (s *site) passEvery(every uint32) bool {
 
 // count1 counts a call that is left out; what is to be told now.
 func (s *site) count1(own *tallied, passes bool) uint32 {
-	if !passes {
-		own.untold++
-	}
-	if own.untold == 0 || !passes && own.untold < untoldMax {
+	if !passes && own.untold.Add(1) < untoldMax || passes && own.untold.Load() == 0 {
 		return 0
 	}
-	untold := own.untold
-	own.untold = 0
-	return untold
+	return own.untold.Swap(0)
 }
 
 func (s *site) leaveOut() {
-	tally := s.tally()
-	shard := ring.Pin()
-	untold := s.count1(&tally.shards[shard], false)
+	shard, own := s.pinTally()
+	untold := s.count1(own, false)
 	ring.Unpin(shard)
 	if untold != 0 {
 		s.entry.Counts.AddSampledOut(uint64(untold))
 	}
 }
 
-// tellTallies tells what the shards have counted.
+// tellTallies tells what all shards have counted.
 func (c *core) tellTallies() {
 	c.sites.lock.Lock()
 	all := c.sites.all
@@ -128,12 +141,16 @@ func (c *core) tellTallies() {
 		if found == nil {
 			continue
 		}
-		// Only the shard that this goroutine has can be looked into; others tell when a call passes.
-		shard := ring.Pin()
-		untold := site.count1(&found.shards[shard], true)
-		ring.Unpin(shard)
-		if untold != 0 {
-			site.entry.Counts.AddSampledOut(uint64(untold))
+		for at := range found.groups {
+			group := found.groups[at].Load()
+			if group == nil {
+				continue
+			}
+			for shard := range group {
+				if untold := site.count1(&group[shard], true); untold != 0 {
+					site.entry.Counts.AddSampledOut(uint64(untold))
+				}
+			}
 		}
 	}
 }
@@ -146,18 +163,11 @@ func (l *Logger) logTwin(original *site, fields []Field) bool {
 	c := l.core
 	twin := c.twinOf(original)
 	if twin == nil {
-		length, _ := original.match(original.level, original.message, fields)
-		return c.write(original, l.context, (length+7)&^7, fields)
+		return c.write(original, l.context, fields)
 	}
 	var room [16]Field
 	all := append(append(room[:0], fields...), Uint64(sampleField, max(1, original.entry.Control.Parameter())))
-	length := twin.head
-	for at := range all {
-		if twin.fields[at].bytes == textual {
-			length += all[at].num
-		}
-	}
-	return c.write(twin, l.context, (length+7)&^7, all)
+	return c.write(twin, l.context, all)
 }
 
 // twinOf is the callsite under which kept records of a sample go; nil where there can be none.
@@ -179,7 +189,8 @@ func (c *core) twinOf(original *site) *site {
 		// Off, and bound to no call: tools leave it out.
 		if entry, err = c.session.Register(bytes, ring.Off); err == nil {
 			twin := &site{context: original.context, level: original.level, message: original.message, entry: entry}
-			twin.fields = append(append([]known(nil), original.fields...), known{key: sampleField, kind: wire.U64, bytes: 8})
+			sampled := Uint64(sampleField, 0)
+			twin.fields = append(append([]known(nil), original.fields...), knownOf(&sampled, 8))
 			twin.count, twin.head = len(twin.fields), original.head+8
 			original.entry.Control.SetTwin(entry.ID)
 			original.twin = twin
@@ -209,16 +220,16 @@ func (s *site) hashKey(parameter uint64, fields []Field) uint64 {
 	index := int(high&0xff) - len(s.context.fields)
 	for at := range fields {
 		field := &fields[at]
-		if field.kind == kindOpen || field.kind == kindClose {
+		if field.kind() == kindOpen || field.kind() == kindClose {
 			continue
 		}
 		isKey := index == 0
 		if high>>31 == 1 {
-			isKey = ring.KeyHash(s.context.prefix+field.key) == high&(1<<31-1)
+			isKey = ring.KeyHash(s.context.prefix+field.key()) == high&(1<<31-1)
 		}
 		if isKey {
 			putNumber(field.num)
-			if field.kind.HasLength() {
+			if field.kind().HasLength() {
 				_, _ = hash.WriteString(field.text())
 			}
 			return hash.Sum64()

@@ -23,7 +23,8 @@ type site struct {
 	// matches.
 	fields []known
 	count  int
-	// head is the length of all that does not depend on the values: header, context, numbers, and lengths of texts.
+	// head is the length of all that does not depend on the values: header, numbers, and lengths of texts. What the
+	// context of a call adds comes on top: contexts of the same names share their sites, and have values of their own.
 	head    uint64
 	entry   ring.Entry
 	shape   *ring.Described
@@ -34,11 +35,23 @@ type site struct {
 	twin    *site
 }
 
-// known is a field of a callsite: its key as the call gave it, and its kind.
+// known is a field of a callsite: its key and kind as the call gave them, and how many bytes its value has.
 type known struct {
-	key   string
-	kind  wire.Kind
+	name  unsafe.Pointer
+	tag   uint64
 	bytes uint8
+}
+
+func knownOf(field *Field, bytes uint8) known { return known{field.name, field.tag, bytes} }
+
+// is says whether a field has this key and this kind. Keys are mostly constants, which are the same bytes then.
+func (k *known) is(field *Field) bool {
+	return field.tag == k.tag && (field.name == k.name || k.hasKey(field.key()))
+}
+
+//go:noinline
+func (k *known) hasKey(key string) bool {
+	return key == unsafe.String((*byte)(k.name), len(key))
 }
 
 // textual stands in known.bytes for a value with a length of its own.
@@ -117,54 +130,66 @@ func (s *slots) put(site *site) {
 	}
 }
 
-// match says whether a call is one of this site, and how long its record is.
-func (s *site) match(level wire.Level, message string, fields []Field) (uint64, bool) {
+// means says whether a call may be one of this site, but for the keys and kinds of its fields.
+func (s *site) means(level wire.Level, message string, fields []Field) bool {
 	if len(fields) != s.count || level != s.level || len(message) != len(s.message) {
-		return 0, false
+		return false
 	}
-	if unsafe.StringData(message) != unsafe.StringData(s.message) && message != s.message {
-		return 0, false
-	}
-	length := s.head
-	for at := range fields {
-		field, known := &fields[at], &s.fields[at]
-		if field.kind != known.kind || len(field.key) != len(known.key) {
-			return 0, false
-		}
-		if unsafe.StringData(field.key) != unsafe.StringData(known.key) && field.key != known.key {
-			return 0, false
-		}
-		if known.bytes == textual {
-			length += field.num
-		}
-	}
-	return length, true
+	return unsafe.StringData(message) == unsafe.StringData(s.message) || message == s.message
 }
 
-// put writes the values of a call behind the header and those of the context.
-func (s *site) put(at unsafe.Pointer, fields []Field) {
+// match says whether the fields of a call are those of this site.
+func (s *site) match(fields []Field) bool {
+	for at := range fields {
+		if !s.fields[at].is(&fields[at]) {
+			return false
+		}
+	}
+	return true
+}
+
+// recordBytes is how long the record of a call is that matches.
+func (s *site) recordBytes(context *fieldContext, fields []Field) uint64 {
+	length := s.head + uint64(len(context.values))
+	for at := range fields {
+		if s.fields[at].bytes == textual {
+			length += fields[at].num
+		}
+	}
+	return (length + 7) &^ 7
+}
+
+// put writes the values of a call, whose texts may have so many bytes, and compares their keys and kinds with those of the
+// site on the way. The place behind them is nil where that ended early; then the bytes that were written mean nothing.
+// Up to seven bytes behind the values are written, too.
+func (s *site) put(at unsafe.Pointer, left uint64, fields []Field) (unsafe.Pointer, tried) {
+	expected := s.fields[:len(fields)]
 	for index := range fields {
-		field := &fields[index]
-		switch s.fields[index].bytes {
+		field, known := &fields[index], &expected[index]
+		if !known.is(field) {
+			return nil, differs
+		}
+		switch known.bytes {
 		case 8:
 			*(*uint64)(at) = field.num
 			at = unsafe.Add(at, 8)
 		case textual:
+			if field.num > left {
+				return nil, noRoom
+			}
+			left -= field.num
 			*(*uint32)(at) = uint32(field.num)
-			at = unsafe.Add(at, 4)
-			putBytes(at, field.ptr, uintptr(field.num))
-			at = unsafe.Add(at, field.num)
-		case 4:
+			putBytes(unsafe.Add(at, 4), field.ptr, uintptr(field.num))
+			at = unsafe.Add(at, field.num+4)
+		default:
+			// As many bytes as it has; what is more is written over by what comes next.
 			*(*uint32)(at) = uint32(field.num)
-			at = unsafe.Add(at, 4)
-		case 1:
-			*(*uint8)(at) = uint8(field.num)
-			at = unsafe.Add(at, 1)
-		case 2:
-			*(*uint16)(at) = uint16(field.num)
-			at = unsafe.Add(at, 2)
+			at = unsafe.Add(at, known.bytes)
 		}
 	}
+	// The padding.
+	*(*uint64)(at) = 0
+	return at, wrote
 }
 
 // putBytes copies a text; short ones without a call.
@@ -193,13 +218,14 @@ func (c *core) register(pc uintptr, context *fieldContext, level wire.Level, mes
 		if variants++; site.dynamic && site.level == level {
 			return site
 		}
-		if _, ok := site.match(level, message, fields); ok && !site.dynamic {
+		if site.means(level, message, fields) && site.match(fields) {
 			return site
 		}
 	}
 	made := &site{key: key, context: context, level: level, count: -1}
-	made.dynamic = variants >= variantsMax || !fitsCallsite(message, fields, context)
+	made.dynamic = variants >= variantsMax || context.seed == crowded || !fitsCallsite(message, fields, context)
 	described := c.describe(pc, level)
+	described.Target = context.target
 	if !made.dynamic {
 		made.message = message
 		described.Message = escapeTemplate(message)
@@ -217,27 +243,28 @@ func (c *core) register(pc uintptr, context *fieldContext, level wire.Level, mes
 
 // take notes the fields of a call, with the names that groups give them.
 func (s *site) take(fields []Field, context *fieldContext, described *wire.Callsite) {
-	s.head = wire.HeaderBytes + uint64(len(context.values))
+	s.head = wire.HeaderBytes
 	prefix := context.prefix
 	var prefixes []string
-	for _, field := range fields {
-		entry := known{key: field.key, kind: field.kind, bytes: uint8(field.kind.FixedBytes())}
+	for at := range fields {
+		field := &fields[at]
+		entry := knownOf(field, uint8(field.kind().FixedBytes()))
 		switch {
-		case field.kind == kindOpen:
+		case field.kind() == kindOpen:
 			prefixes = append(prefixes, prefix)
-			prefix += field.key + "."
+			prefix += field.key() + "."
 			entry.bytes = 0
-		case field.kind == kindClose:
+		case field.kind() == kindClose:
 			prefix, prefixes = prefixes[len(prefixes)-1], prefixes[:len(prefixes)-1]
 			entry.bytes = 0
 		default:
-			if field.kind.HasLength() {
+			if field.kind().HasLength() {
 				entry.bytes = textual
 				s.head += 4
 			} else {
 				s.head += uint64(entry.bytes)
 			}
-			described.Fields = append(described.Fields, wire.Field{Name: cleanName(prefix + field.key), Kind: field.kind})
+			described.Fields = append(described.Fields, wire.Field{Name: cleanName(prefix + field.key()), Kind: field.kind()})
 		}
 		s.fields = append(s.fields, entry)
 	}
@@ -330,12 +357,7 @@ func fitsCallsite(message string, fields []Field, context *fieldContext) bool {
 		bytes += 4 + len(field.Name)
 	}
 	for _, field := range fields {
-		bytes += 4 + min(len(field.key)+len(context.prefix)+256, wire.NameBytesMax)
+		bytes += 4 + min(len(field.key())+len(context.prefix)+256, wire.NameBytesMax)
 	}
 	return bytes <= wire.CallsiteBytesMax
-}
-
-// putFields writes values into a slice, as put does into a ring.
-func putFields(s *site, to []byte, fields []Field) {
-	s.put(unsafe.Pointer(unsafe.SliceData(to)), fields)
 }

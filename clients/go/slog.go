@@ -64,8 +64,30 @@ func (h *Handler) Enabled(_ gocontext.Context, level slog.Level) bool {
 	return h.logger.core.enabled(Level(levelOf(level)))
 }
 
+// basicMax is how many numbers and texts a record may have to go the short way.
+const basicMax = 8
+
 // Handle writes a record. It returns no error: what cannot be kept is counted.
 func (h *Handler) Handle(ctx gocontext.Context, record slog.Record) error {
+	if record.NumAttrs() > basicMax || h.options.ReplaceAttr != nil || h.options.FromContext != nil || record.Time.IsZero() {
+		return h.handleAny(ctx, record)
+	}
+	var room [basicMax]Field
+	count, basic := 0, true
+	record.Attrs(func(attr slog.Attr) bool {
+		basic = room[count].setBasic(attr.Key, &attr.Value)
+		count++
+		return basic
+	})
+	if !basic {
+		return h.handleAny(ctx, record)
+	}
+	h.logger.logAt(record.PC, levelOf(record.Level), record.Message, room[:count])
+	return nil
+}
+
+// handleAny writes a record of whatever attributes, made on a scratch.
+func (h *Handler) handleAny(ctx gocontext.Context, record slog.Record) error {
 	made := scratches.Get().(*scratch)
 	defer made.free()
 	message, level := record.Message, levelOf(record.Level)
@@ -79,12 +101,10 @@ func (h *Handler) Handle(ctx gocontext.Context, record slog.Record) error {
 	}
 	if record.Time.IsZero() {
 		// The record has no time of its own; the line shows that of the ring.
-		made.fields = append(made.fields, Field{key: slog.TimeKey, kind: wire.None})
+		made.fields = append(made.fields, number(slog.TimeKey, wire.None, 0))
 	}
 	record.Attrs(func(attr slog.Attr) bool {
-		if h.options.ReplaceAttr != nil || !made.addBasic(&attr) {
-			h.add(made, h.groups, attr)
-		}
+		h.add(made, h.groups, attr)
 		return true
 	})
 	h.logger.logAt(record.PC, level, message, made.fields)
@@ -104,19 +124,19 @@ func (h *Handler) replaceOwn(message string, level slog.Level) (string, wire.Lev
 	return replaced.Value.Resolve().String(), levelOf(level)
 }
 
-// addBasic appends an attribute that is a number or a text, which most are; false for others.
-func (s *scratch) addBasic(attr *slog.Attr) bool {
-	switch attr.Value.Kind() {
+// setBasic makes a field of an attribute that is a number or a text, which most are; false for others.
+func (f *Field) setBasic(key string, value *slog.Value) bool {
+	switch value.Kind() {
 	case slog.KindString:
-		s.fields = append(s.fields, String(attr.Key, attr.Value.String()))
+		*f = String(key, value.String())
 	case slog.KindInt64:
-		s.fields = append(s.fields, Int64(attr.Key, attr.Value.Int64()))
+		*f = Int64(key, value.Int64())
 	case slog.KindUint64:
-		s.fields = append(s.fields, Uint64(attr.Key, attr.Value.Uint64()))
+		*f = Uint64(key, value.Uint64())
 	case slog.KindFloat64:
-		s.fields = append(s.fields, Float64(attr.Key, attr.Value.Float64()))
+		*f = Float64(key, value.Float64())
 	case slog.KindBool:
-		s.fields = append(s.fields, Bool(attr.Key, attr.Value.Bool()))
+		*f = Bool(key, value.Bool())
 	default:
 		return false
 	}

@@ -49,6 +49,7 @@ func (t *textLog) say(why error) {
 
 func (t *textLog) write(l *Logger, pc uintptr, level wire.Level, message string, fields []Field) bool {
 	callsite := t.core.describe(pc, level)
+	callsite.Target = l.context.target
 	if t.core.filter.Load().base(&callsite) == ring.Off {
 		return false
 	}
@@ -64,15 +65,15 @@ func (t *textLog) write(l *Logger, pc uintptr, level wire.Level, message string,
 	prefix := l.context.prefix
 	var prefixes []string
 	for _, field := range scratch.resolve(fields) {
-		switch field.kind {
+		switch field.kind() {
 		case kindOpen:
 			prefixes = append(prefixes, prefix)
-			prefix += field.key + "."
+			prefix += field.key() + "."
 		case kindClose:
 			prefix, prefixes = prefixes[len(prefixes)-1], prefixes[:len(prefixes)-1]
 		default:
 			value := field.value()
-			record.AddAttrs(slog.Any(prefix+field.key, plainValue(value.Kind, value.Bytes)))
+			record.AddAttrs(slog.Any(prefix+field.key(), plainValue(value.Kind, value.Bytes)))
 		}
 	}
 	return t.handler.Handle(gocontext.Background(), record) == nil

@@ -1,6 +1,8 @@
 package logdrive
 
 import (
+	"math"
+	"slices"
 	"sync/atomic"
 	"unsafe"
 
@@ -8,60 +10,76 @@ import (
 	"github.com/logdrive/logdrive/clients/go/internal/wire"
 )
 
-// log is the way of a record whose place was told by callerPC.
-func (l *Logger) log(pc uintptr, level wire.Level, message string, fields []Field) bool {
-	if !pcIsKnown {
-		pc = walkPC(4)
-	}
-	return l.logAt(pc, level, message, fields)
-}
-
 // logAt is the way of every record: find the callsite, look whether it is on, write.
 func (l *Logger) logAt(pc uintptr, level wire.Level, message string, fields []Field) bool {
-	c := l.core
-	for site := c.sites.find(pc ^ l.context.seed); site != nil; site = site.next.Load() {
-		if length, ok := site.match(level, message, fields); ok {
-			switch site.entry.Control.Word() {
-			case ring.Off:
-				return false
-			case ring.On:
-				return c.write(site, l.context, (length+7)&^7, fields)
+	c, context := l.core, l.context
+	for site := c.sites.find(pc ^ context.seed); site != nil; site = site.next.Load() {
+		if !site.means(level, message, fields) {
+			continue
+		}
+		switch site.entry.Control.Word() {
+		case ring.On:
+			if tried := c.try(site, context, fields); tried == wrote {
+				return true
+			} else if tried == noRoom && site.match(fields) {
+				return c.write(site, context, fields)
 			}
-			return l.logSampled(site, (length+7)&^7, fields)
+		case ring.Off:
+			if site.match(fields) {
+				return false
+			}
+		default:
+			if site.match(fields) {
+				return l.logSampled(site, fields)
+			}
 		}
 	}
 	return l.logSlow(pc, level, message, fields)
 }
 
-// write puts a record of a site that is on into the ring of this P.
-func (c *core) write(site *site, context *fieldContext, length uint64, fields []Field) bool {
+// tried is what became of a record.
+type tried uint8
+
+const (
+	wrote tried = iota
+	// differs: the call is none of the site.
+	differs
+	// noRoom: the ring does not exist yet, is full, or has drops to tell; or the record is long.
+	noRoom
+)
+
+// try writes a record of a site that is on into the ring of this P. It compares the fields with those of the site while it
+// writes them: what turns out to be another call's is not committed, and so never was there.
+func (c *core) try(site *site, context *fieldContext, fields []Field) tried {
 	shard := ring.Pin()
 	producer := c.session.Shard(shard)
-	if producer == nil || !producer.Fits(length) {
+	if producer == nil {
 		ring.Unpin(shard)
-		return c.writeSlow(site, context, length, fields)
+		return noRoom
 	}
-	c.fill(producer, site, context, length, fields)
-	ring.Unpin(shard)
-	return true
-}
-
-// fill writes and commits a record that has been admitted.
-func (c *core) fill(producer *ring.Producer, site *site, context *fieldContext, length uint64, fields []Field) {
-	at := producer.Space()
-	*(*uint64)(at) = length | uint64(site.entry.ID)<<32
-	*(*uint64)(unsafe.Add(at, 8)) = c.ticks()
-	if length > wire.HeaderBytes {
-		// The padding; the values go over it.
-		*(*uint64)(unsafe.Add(at, length-8)) = 0
+	record, room := producer.Room()
+	if room < site.head+uint64(len(context.values)) {
+		ring.Unpin(shard)
+		return noRoom
 	}
-	at = unsafe.Add(at, wire.HeaderBytes)
+	left := room - site.head - uint64(len(context.values))
+	at := unsafe.Add(record, wire.HeaderBytes)
 	if bytes := len(context.values); bytes != 0 {
 		copy(unsafe.Slice((*byte)(at), bytes), context.values)
 		at = unsafe.Add(at, bytes)
 	}
-	site.put(at, fields)
+	// A ring has an eighth of its bytes behind its limit, so that what put writes there is nobody's.
+	end, tried := site.put(at, left, fields)
+	if tried != wrote {
+		ring.Unpin(shard)
+		return tried
+	}
+	length := (uint64(uintptr(end)-uintptr(record)) + 7) &^ 7
+	*(*uint64)(record) = length | uint64(site.entry.ID)<<32
+	*(*uint64)(unsafe.Add(record, 8)) = c.ticks()
 	producer.Commit(length)
+	ring.Unpin(shard)
+	return wrote
 }
 
 // ticks is the time of a record.
@@ -72,15 +90,44 @@ func (c *core) ticks() uint64 {
 	return ring.Ticks()
 }
 
-// writeSlow is the way of a record whose ring does not exist yet, is full, or has drops to tell.
-func (c *core) writeSlow(site *site, context *fieldContext, length uint64, fields []Field) bool {
+// write is the way of a record that try has no room for, and of those that are seldom. The call is one of the site.
+func (c *core) write(site *site, context *fieldContext, fields []Field) bool {
+	length := site.recordBytes(context, fields)
 	if length > uint64(c.recordMax) {
 		return c.writeCut(site, context, fields)
 	}
-	admitted := c.admit(site, length, func(producer *ring.Producer) {
-		c.fill(producer, site, context, length, fields)
+	return c.writeMade(site, context, fields, int(length)-wire.HeaderBytes, false)
+}
+
+// writeMade makes the values of a record beside the ring, because a ring that is nearly full has no room for what put writes
+// behind them.
+func (c *core) writeMade(site *site, context *fieldContext, fields []Field, length int, cut bool) bool {
+	scratch := scratches.Get().(*scratch)
+	defer scratch.free()
+	before := len(context.values)
+	values := slices.Grow(append(scratch.text[:0], context.values...), length-before+8)[:length]
+	site.put(unsafe.Add(unsafe.Pointer(unsafe.SliceData(values)), before), math.MaxUint64, fields)
+	scratch.text = values
+	return c.writeValues(site, values, cut)
+}
+
+// writeValues writes a record whose values are ready.
+func (c *core) writeValues(site *site, values []byte, cut bool) bool {
+	length := uint64(wire.HeaderBytes+len(values)+7) &^ 7
+	return c.admit(site, length, func(producer *ring.Producer) {
+		if cut {
+			producer.Ring().CountCut()
+		}
+		at := producer.Space()
+		*(*uint64)(at) = length | uint64(site.entry.ID)<<32
+		*(*uint64)(unsafe.Add(at, 8)) = c.ticks()
+		if length > wire.HeaderBytes {
+			// The padding; the values go over it.
+			*(*uint64)(unsafe.Add(at, length-8)) = 0
+		}
+		copy(unsafe.Slice((*byte)(unsafe.Add(at, wire.HeaderBytes)), len(values)), values)
+		producer.Commit(length)
 	})
-	return admitted
 }
 
 // admit gets room for a record and has it filled.
@@ -167,11 +214,10 @@ func (l *Logger) logSlow(pc uintptr, level wire.Level, message string, fields []
 	case site.entry.Control.Word() == ring.Off:
 		return false
 	}
-	length, _ := site.match(level, message, fields)
 	if site.entry.Control.Word() == ring.On {
-		return c.write(site, l.context, (length+7)&^7, fields)
+		return c.write(site, l.context, fields)
 	}
-	return l.logSampled(site, (length+7)&^7, fields)
+	return l.logSampled(site, fields)
 }
 
 // isOff says whether a callsite is known to be off, so that nothing has to be made for its records.
@@ -201,20 +247,7 @@ func (l *Logger) logDynamic(site *site, message string, fields []Field) bool {
 	most := c.recordMax - wire.HeaderBytes
 	values, cut := appendDynamic(scratch.text[:0], l.context, message, fields, most)
 	scratch.text = values
-	length := uint64(wire.HeaderBytes+len(values)+7) &^ 7
-	return c.admit(site, length, func(producer *ring.Producer) {
-		if cut {
-			producer.Ring().CountCut()
-		}
-		at := producer.Space()
-		*(*uint64)(at) = length | uint64(site.entry.ID)<<32
-		*(*uint64)(unsafe.Add(at, 8)) = c.ticks()
-		if length > wire.HeaderBytes {
-			*(*uint64)(unsafe.Add(at, length-8)) = 0
-		}
-		copy(unsafe.Slice((*byte)(unsafe.Add(at, wire.HeaderBytes)), len(values)), values)
-		producer.Commit(length)
-	})
+	return c.writeValues(site, values, cut)
 }
 
 // appendDynamic makes the values of a dynamic record of at most so many bytes; whether something was cut.
@@ -252,14 +285,14 @@ func appendDynamic(to []byte, context *fieldContext, message string, fields []Fi
 	prefix := context.prefix
 	var prefixes []string
 	for at := range fields {
-		switch field := &fields[at]; field.kind {
+		switch field := &fields[at]; field.kind() {
 		case kindOpen:
 			prefixes = append(prefixes, prefix)
-			prefix += field.key + "."
+			prefix += field.key() + "."
 		case kindClose:
 			prefix, prefixes = prefixes[len(prefixes)-1], prefixes[:len(prefixes)-1]
 		default:
-			add(prefix+field.key, field.value())
+			add(prefix+field.key(), field.value())
 		}
 	}
 	return to, cut
@@ -276,7 +309,7 @@ func cutMarked(text string, most int) string {
 
 // writeCut writes a record that is too long, with its longest texts cut.
 func (c *core) writeCut(site *site, context *fieldContext, fields []Field) bool {
-	fixed := int(site.head)
+	fixed := int(site.head) + len(context.values)
 	texts, longest := 0, 0
 	for at := range fields {
 		if site.fields[at].bytes == textual {
@@ -305,20 +338,14 @@ func (c *core) writeCut(site *site, context *fieldContext, fields []Field) bool 
 		}
 	}
 	cut := append([]Field(nil), fields...)
-	length := site.head
 	for at := range cut {
 		if site.fields[at].bytes != textual {
 			continue
 		}
 		if int(cut[at].num) > low {
 			text := cutMarked(cut[at].text(), low)
-			cut[at] = Field{key: cut[at].key, kind: cut[at].kind, num: uint64(len(text)), ptr: unsafe.Pointer(unsafe.StringData(text))}
+			cut[at].ptr, cut[at].num = unsafe.Pointer(unsafe.StringData(text)), uint64(len(text))
 		}
-		length += cut[at].num
 	}
-	length = (length + 7) &^ 7
-	return c.admit(site, length, func(producer *ring.Producer) {
-		producer.Ring().CountCut()
-		c.fill(producer, site, context, length, cut)
-	})
+	return c.writeMade(site, context, cut, int(site.recordBytes(context, cut))-wire.HeaderBytes, true)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"sync"
+	"unsafe"
 
 	"github.com/logdrive/logdrive/clients/go/internal/wire"
 )
@@ -77,9 +78,7 @@ func (w *Writer) line(line []byte) {
 	if named, ok := lineLevel(line); ok {
 		level = named
 	}
-	field := Bytes("", line)
-	field.kind = wire.Str
-	fields := [1]Field{field}
+	fields := [1]Field{pointer("", wire.Str, unsafe.Pointer(unsafe.SliceData(line)), uint64(len(line)))}
 	w.logger.logLine(level, fields[:])
 }
 
@@ -97,7 +96,7 @@ func (l *Logger) logLine(level Level, fields []Field) {
 		return
 	}
 	for site := c.sites.find(lineKey ^ l.context.seed); site != nil; site = site.next.Load() {
-		if _, ok := site.match(wire.Level(level), lineMessage, fields); ok {
+		if site.means(wire.Level(level), lineMessage, fields) {
 			l.logAt(lineKey, wire.Level(level), lineMessage, fields)
 			return
 		}
@@ -122,9 +121,10 @@ func (c *core) registerLine(context *fieldContext, level wire.Level) bool {
 		}
 	}
 	made := &site{key: key, context: context, level: level, message: lineMessage, count: 1}
-	made.fields = []known{{kind: wire.Str, bytes: textual}}
-	made.head = wire.HeaderBytes + uint64(len(context.values)) + 4
-	described := wire.Callsite{Level: level, Message: fmt.Sprintf("{%d}", len(context.fields))}
+	field := String("", "")
+	made.fields = []known{knownOf(&field, textual)}
+	made.head = wire.HeaderBytes + 4
+	described := wire.Callsite{Level: level, Target: context.target, Message: fmt.Sprintf("{%d}", len(context.fields))}
 	described.Fields = append(append(described.Fields, context.fields...), wire.Field{Kind: wire.Str, Argument: true})
 	if !c.enter(made, described) {
 		c.session.CountDrop(0)

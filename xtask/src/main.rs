@@ -8,6 +8,7 @@
 mod args;
 mod ci;
 mod cpp;
+mod go;
 mod lab;
 mod metadata;
 mod paint;

@@ -16,6 +16,7 @@ pub(crate) fn demo(args: &[String]) -> Outcome {
 /// Runs one workload; without a name, the bench program lists what it has.
 pub(crate) fn bench(args: &[String]) -> Outcome {
     crate::cpp::build_subjects(args)?;
+    crate::go::build_subjects(args)?;
     bench_program("logdrive-bench", args).run()
 }
 

@@ -1,9 +1,10 @@
 //! `cargo xtask test`: the tests of every language that is present, then every example as a program.
 //! A language whose tools are missing is left out, by name and with how to get them.
 
+use crate::go;
 use crate::metadata;
 use crate::paint;
-use crate::shell::{self, CMAKE, CXX, Call, Failure, GO, Outcome, first_missing};
+use crate::shell::{self, CMAKE, CXX, Call, Failure, Outcome, first_missing};
 use crate::steps::{End, StepOutcome, Steps};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -34,7 +35,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
         );
     }
     if root.join("clients/go").is_dir() {
-        steps.step("go", "cd clients/go && go test ./...", || go(&root));
+        steps.step("go", "cd clients/go && go test ./...", || go::test(&root));
     }
     steps.finish()
 }
@@ -136,17 +137,6 @@ pub(crate) fn build_cpp(root: &Path) -> Outcome {
         .words("--build target/cpp --parallel")
         .dir(root)
         .run()
-}
-
-/// Runs the Go tests.
-fn go(root: &Path) -> StepOutcome {
-    if !GO.present() {
-        return Ok(End::LeftOut(format!("Go: {}", GO.missing())));
-    }
-    let dir = root.join("clients/go");
-    Call::new("go").words("vet ./...").dir(&dir).run()?;
-    Call::new("go").words("test ./...").dir(&dir).run()?;
-    Ok(End::Passed)
 }
 
 #[cfg(test)]

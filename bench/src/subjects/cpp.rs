@@ -44,7 +44,7 @@ pub fn measure(subject: &str, workload: &str, path: &Path, settings: &[(&str, St
     Ok(parse(&text))
 }
 
-fn parse(text: &str) -> Samples {
+pub(super) fn parse(text: &str) -> Samples {
     text.lines()
         .filter_map(|line| line.split_once(' '))
         .filter_map(|(metric, value)| Some((metric, value.parse().ok()?)))

@@ -5,7 +5,8 @@
 //! whole (`mean20`) and one call by call. Nothing is subtracted: the floor
 //! `clock` shows what the measurement itself and one reading of the clock cost,
 //! and the floor `stores` what it costs to keep the values besides; `std-fmt` is
-//! what `std` takes to make the message's text, the floor of `log`. On a shared
+//! what `std` takes to make the message's text, the floor of `log`, and
+//! `tracing-visit` what `tracing` takes to show the values to anybody. On a shared
 //! machine a neighbour empties the caches in that millisecond, and then every
 //! line touched counts: `stores` says how much.
 
@@ -15,7 +16,7 @@ use std::time::Duration;
 
 use crate::harness::{Case, Job, Metric, Ratio, Samples, Scale, Workload, runs};
 use crate::probe::{TickLength, thread_allocations, ticks};
-use crate::subjects::{self, Full, Subject, Target, Visitor, cpp};
+use crate::subjects::{self, Full, Subject, Target, Visitor, cpp, go};
 use crate::{BenchError, Result};
 
 const BURST_CALLS: usize = 20;
@@ -47,10 +48,11 @@ const CUSTOMERS: [&str; 8] = [
     "wayne-holdings7",
 ];
 
-const RIVALS: [&str; 7] = [
+const RIVALS: [&str; 8] = [
     "clock",
     "stores",
     "std-fmt",
+    "tracing-visit",
     "spdlog-rs-sync",
     "spdlog-rs-async",
     "tracing-bufwriter",
@@ -74,6 +76,19 @@ const CPP: [&str; 6] = [
     "logdrive-cpp",
     "logdrive-cpp-glog",
     "logdrive-cpp-vlog-off",
+];
+
+/// Loggers of Go, which measure themselves in the same way.
+const GO: [&str; 9] = [
+    "slog-noop",
+    "slog",
+    "zap-buffered",
+    "zerolog-buffered",
+    "phuslu-async",
+    "logdrive-go",
+    "logdrive-go-coarse",
+    "logdrive-go-disabled",
+    "logdrive-go-slog",
 ];
 
 const METRICS: &[Metric] = &[
@@ -114,7 +129,8 @@ impl Workload for Callsite {
 
     fn cases(&self, scale: Scale) -> Vec<Case> {
         let cpp = CPP.iter().filter(|name| cpp::is_built(name));
-        let subjects: Vec<_> = RIVALS.iter().chain(&OURS).chain(cpp).collect();
+        let go = GO.iter().filter(|_| go::is_built());
+        let subjects: Vec<_> = RIVALS.iter().chain(&OURS).chain(cpp).chain(go).collect();
         [1_u64, 4]
             .iter()
             .flat_map(|threads| {
@@ -140,11 +156,13 @@ impl Workload for Callsite {
     fn measure(&self, job: &Job) -> Result<Samples> {
         let path = runs::scratch_dir()?.join(format!("callsite-{}.log", std::process::id()));
         let target = Target::new(&path, Full::Block);
-        if CPP.contains(&job.subject.as_str()) {
+        let in_go = GO.contains(&job.subject.as_str());
+        if in_go || CPP.contains(&job.subject.as_str()) {
             let setting = |key| (key, job.number(key).to_string());
             let full = ("full", "block".to_owned());
             let settings = [full, setting("threads"), setting("bursts"), setting("batches")];
-            let samples = cpp::measure(&job.subject, "callsite", &path, &settings);
+            let measure = if in_go { go::measure } else { cpp::measure };
+            let samples = measure(&job.subject, "callsite", &path, &settings);
             let _ = std::fs::remove_file(&path);
             return samples;
         }

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use crate::harness::{Case, Job, Metric, Ratio, Samples, Scale, Workload, runs};
 use crate::lines::{LineCount, count_file};
-use crate::subjects::{self, Ended, Full, Subject, Target, Visitor, cpp};
+use crate::subjects::{self, Ended, Full, Subject, Target, Visitor, cpp, go};
 use crate::{BenchError, Result, usage, warm};
 
 const THREADS: u64 = 12;
@@ -50,6 +50,8 @@ const NEW_FILES: [&str; 6] = [
     "logdrive-cpp",
     "logdrive-cpp-glog",
 ];
+/// The same in Go.
+const GO: [&str; 3] = ["zap-buffered", "zerolog-buffered", "logdrive-go"];
 
 const METRICS: &[Metric] = &[
     Metric::new("wall_s", "s", 3),
@@ -94,6 +96,7 @@ impl Workload for Glog {
                     .iter()
                     .filter(|name| **name == "write-new" || cpp::is_built(name)),
             )
+            .chain(GO.iter().filter(|_| go::is_built()))
             .map(|subject| {
                 Case::new(subject)
                     .param("threads", THREADS)
@@ -134,7 +137,7 @@ impl Workload for Glog {
     }
 
     fn measure(&self, job: &Job) -> Result<Samples> {
-        if NEW_FILES.contains(&job.subject.as_str()) {
+        if NEW_FILES.contains(&job.subject.as_str()) || GO.contains(&job.subject.as_str()) {
             return measure_new_file(job);
         }
         let path = log_path()?;
@@ -185,7 +188,11 @@ fn measure_new_file(job: &Job) -> Result<Samples> {
             ("lines", job.number("lines").to_string()),
             ("message_bytes", job.number("message_bytes").to_string()),
         ];
-        cpp::measure(&job.subject, "glog", &path, &settings)?
+        if GO.contains(&job.subject.as_str()) {
+            go::measure(&job.subject, "glog", &path, &settings)?
+        } else {
+            cpp::measure(&job.subject, "glog", &path, &settings)?
+        }
     };
     let count = count_file(&path, MARKER.as_bytes())?;
     // Its pages are the next subject's.

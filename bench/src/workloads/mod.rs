@@ -4,6 +4,7 @@ pub mod agent;
 pub mod agent_recorder;
 pub mod agent_run;
 pub mod callsite;
+pub mod fprintf;
 pub mod glog;
 pub mod hang;
 pub mod quic;
@@ -16,6 +17,7 @@ pub static ALL: &[&dyn Workload] = &[
     &callsite::Callsite,
     &quic::QuicTransfer,
     &hang::Hang,
+    &fprintf::Fprintf,
     &agent::Agent,
     &agent_run::Run,
     &agent_recorder::Recorder,

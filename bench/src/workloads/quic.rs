@@ -11,11 +11,14 @@ use crate::lines::count_file;
 use crate::quic::{Transfer, transfer};
 use crate::subjects::count_only::CountOnly;
 use crate::subjects::tracing_fmt::TracingFmt;
-use crate::subjects::{Full, Subject, Target};
+use crate::subjects::{Full, Subject, Target, go};
 use crate::{BenchError, Result, warm};
 
 const FULL_BYTES: u64 = 1_000_000_000;
 const QUICK_BYTES: u64 = 60_000_000;
+
+/// The stack of the subjects in Go.
+const QUIC_GO: &str = "quic-go";
 
 const RIVALS: [(&str, &str); 4] = [
     ("none", "off"),
@@ -27,6 +30,19 @@ const OURS: [(&str, &str); 3] = [
     ("logdrive", "trace"),
     ("logdrive-discard", "trace"),
     ("logdrive-debug", "debug"),
+];
+
+/// Subjects with quic-go, their level, how many connections share the bytes, and the part of the bytes that they send in
+/// a time that a person waits: what is as slow as a terminal sends less.
+const GO: [(&str, &str, u64, u64); 8] = [
+    ("none", "off", 1, 1),
+    ("empty-tracer", "debug", 1, 1),
+    ("logdrive", "debug", 1, 1),
+    ("logdrive-one-end", "debug", 1, 1),
+    ("none", "off", 16, 1),
+    ("logdrive-sampled", "debug", 16, 1),
+    ("text-file", "debug", 1, 4),
+    ("text-terminal", "debug", 1, 32),
 ];
 
 const METRICS: &[Metric] = &[
@@ -46,7 +62,7 @@ impl Workload for QuicTransfer {
 
     fn title(&self, scale: Scale) -> String {
         format!(
-            "a QUIC transfer of {} MB by quinn, its own events logged",
+            "a QUIC transfer of {} MB, the stack's own events logged",
             scale.pick(FULL_BYTES, QUICK_BYTES) / 1_000_000
         )
     }
@@ -63,6 +79,7 @@ impl Workload for QuicTransfer {
     }
 
     fn cases(&self, scale: Scale) -> Vec<Case> {
+        let go = GO.iter().filter(|_| go::is_built());
         RIVALS
             .iter()
             .chain(&OURS)
@@ -73,6 +90,14 @@ impl Workload for QuicTransfer {
                     .param("level", *level)
                     .setting("bytes", scale.pick(FULL_BYTES, QUICK_BYTES))
             })
+            .chain(go.map(|(subject, level, connections, part)| {
+                Case::new(subject)
+                    .param("stack", QUIC_GO)
+                    .param("streams", 1)
+                    .param("level", *level)
+                    .param("connections", *connections)
+                    .setting("bytes", scale.pick(FULL_BYTES, QUICK_BYTES) / part)
+            }))
             .collect()
     }
 
@@ -105,6 +130,10 @@ impl Workload for QuicTransfer {
 
     fn measure(&self, job: &Job) -> Result<Samples> {
         let path = log_path()?;
+        if job.text("stack") == QUIC_GO {
+            let settings = ["bytes", "connections"].map(|key| (key, job.number(key).to_string()));
+            return go::measure(&job.subject, "quic", &path, &settings);
+        }
         let total_bytes = job.number("bytes");
         let run = run_subject(&job.subject, &path, total_bytes, Box::new(|_| {}))?;
         let seconds = run.transfer.elapsed.as_secs_f64();

@@ -124,7 +124,7 @@ int main() {
         EXPECT(logdrive_stats(&stats) == LOGDRIVE_OK);
         EXPECT(stats.committed == sizeof EXPECTED / sizeof *EXPECTED + 1);
         EXPECT(stats.cut == 1);
-        EXPECT(stats.rings == 2 || stats.rings == 3);
+        EXPECT(stats.rings >= 2);
         EXPECT(logdrive_start(options.raw()) == LOGDRIVE_ERROR_RUNNING);
     }
     EXPECT(evaluated == 0);

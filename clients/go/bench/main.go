@@ -1,146 +1,92 @@
-// Bench measures the Go front end beside its rivals, in turn, in one run: the workloads callsite, glog, fprintf and quic.
-// `cargo xtask bench NAME` shows its rows among those of Rust; it is called as `bench WORKLOAD [--json] [--quick]
-// [--only SUBJECT,...]`. Each row is an object as the harness of Rust prints them.
+// Bench measures loggers of Go, the front end of this repository among them. `cargo xtask bench` calls it once for each
+// subject and round, takes turns between them, and shows their rows among those of Rust and C++:
+//
+//	bench glog     SUBJECT path=FILE lines=N message_bytes=N
+//	bench callsite SUBJECT path=FILE threads=N bursts=N batches=N
+//	bench fprintf  SUBJECT path=FILE lines=N http_ms=N
+//	bench quic     SUBJECT path=FILE bytes=N connections=N
+//
+// It prints a metric and its value a line.
 package main
 
 import (
-	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sort"
+	"strconv"
 	"strings"
-
-	logdrive "github.com/logdrive/logdrive/clients/go"
+	"syscall"
 )
 
-// row is a metric of a subject.
-type row struct {
-	Workload string         `json:"workload"`
-	Subject  string         `json:"subject"`
-	Params   map[string]any `json:"params"`
-	Metric   string         `json:"metric"`
-	Unit     string         `json:"unit"`
-	Median   float64        `json:"median"`
-	Min      float64        `json:"min"`
-	Max      float64        `json:"max"`
-	Rounds   int            `json:"rounds"`
+// settings are what the command line says, as key=value.
+type settings map[string]string
+
+func (s settings) number(key string) int {
+	number, err := strconv.Atoi(s[key])
+	if err != nil || number <= 0 {
+		fail(2, "%s=N is missing, with a positive number", key)
+	}
+	return number
 }
 
-// figures are what one round of a subject gives.
+// figures are the metrics of one run.
 type figures map[string]float64
 
-// subject is one of those that are compared.
-type subject struct {
-	name string
-	run  func(dir string) (figures, error)
+var workloads = map[string]func(subject string, given settings) (figures, error){
+	"glog": glog, "callsite": callsite, "fprintf": fprintf, "quic": transfers,
 }
-
-// units are those of the metrics.
-var units = map[string]string{
-	"tight_ns": "ns", "mean20_p50_ns": "ns", "mean20_p99_ns": "ns", "call_p99_ns": "ns", "allocs": "allocs", "bytes_per_op": "B",
-	"allocs_per_op": "allocs", "ops_per_ms": "1/ms", "wall_s": "s", "cpu_s": "s", "lost_lines": "lines", "http_qps": "1/s",
-	"http_p99_ms": "ms", "mb_per_s": "MB/s", "lost_events": "events", "log_bytes": "B",
-}
-
-var (
-	asJSON = flag.Bool("json", false, "one object a line on standard output")
-	quick  = flag.Bool("quick", false, "a smoke test of some seconds")
-	only   = flag.String("only", "", "these subjects, with commas")
-	rounds = flag.Int("rounds", 3, "rounds that count")
-	place  = flag.String("dir", "", "where logs are written; default: a directory of its own in the working directory")
-)
 
 func main() {
-	workload := "callsite"
-	args := os.Args[1:]
-	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
-		workload, args = args[0], args[1:]
+	if len(os.Args) < 3 {
+		fail(2, "usage: bench glog|callsite|fprintf|quic SUBJECT path=FILE [KEY=VALUE]...")
 	}
-	_ = flag.CommandLine.Parse(args) // It ends the program by itself.
-	workloads := map[string]func() []subject{"callsite": callsites, "glog": glogs, "fprintf": fprintfs, "http": https, "quic": quics}
-	make, ok := workloads[workload]
+	workload, ok := workloads[os.Args[1]]
 	if !ok {
-		fmt.Fprintf(os.Stderr, "error: %q is not a workload: one of callsite, glog, fprintf, http, quic\n", workload)
-		os.Exit(2)
+		fail(2, "there is no workload %q: one of glog, callsite, fprintf, quic", os.Args[1])
 	}
-	if err := run(workload, make()); err != nil {
-		fmt.Fprintf(os.Stderr, "error: %v\n", err)
-		os.Exit(1)
+	given := settings{}
+	for _, word := range os.Args[3:] {
+		key, value, _ := strings.Cut(word, "=")
+		given[key] = value
 	}
-}
-
-func run(workload string, subjects []subject) error {
-	if *quick {
-		*rounds = 1
+	if given["path"] == "" {
+		fail(2, "path=FILE is missing: where the log goes")
 	}
-	var chosen []subject
-	for _, one := range subjects {
-		if *only == "" || strings.Contains(","+*only+",", ","+one.name+",") {
-			chosen = append(chosen, one)
-		}
+	got, err := workload(os.Args[2], given)
+	if err != nil {
+		fail(1, "%s %s: %v", os.Args[1], os.Args[2], err)
 	}
-	found := map[string]map[string][]float64{}
-	for round := range *rounds {
-		for at := range chosen {
-			// Another order in each round.
-			one := chosen[(at+round)%len(chosen)]
-			dir, err := os.MkdirTemp(*place, "bench-")
-			if err != nil {
-				return err
-			}
-			dir, _ = filepath.Abs(dir)
-			got, err := one.run(dir)
-			_ = os.RemoveAll(dir) // What stays is seen by whoever looks.
-			if err != nil {
-				return fmt.Errorf("%s: %w", one.name, err)
-			}
-			if found[one.name] == nil {
-				found[one.name] = map[string][]float64{}
-			}
-			for metric, value := range got {
-				found[one.name][metric] = append(found[one.name][metric], value)
-			}
-		}
-	}
-	for _, one := range chosen {
-		show(workload, one.name, found[one.name])
-	}
-	return nil
-}
-
-func show(workload, name string, metrics map[string][]float64) {
 	var names []string
-	for metric := range metrics {
-		names = append(names, metric)
+	for name := range got {
+		names = append(names, name)
 	}
 	sort.Strings(names)
-	line := fmt.Sprintf("%-22s", name)
-	for _, metric := range names {
-		values := metrics[metric]
-		sort.Float64s(values)
-		made := row{Workload: workload, Subject: name, Params: map[string]any{"language": "go"}, Metric: metric, Unit: units[metric],
-			Median: values[len(values)/2], Min: values[0], Max: values[len(values)-1], Rounds: len(values)}
-		if *asJSON {
-			text, err := json.Marshal(made)
-			if err == nil {
-				fmt.Println(string(text))
-			}
-			continue
-		}
-		line += fmt.Sprintf("  %s %.4g", metric, made.Median)
-	}
-	if !*asJSON {
-		fmt.Println(line)
+	for _, name := range names {
+		fmt.Printf("%s %.9g\n", name, got[name])
 	}
 }
 
-// ours starts a logger whose log lies in the directory.
-func ours(dir string, change func(*logdrive.Options)) (*logdrive.Logger, error) {
-	options := logdrive.Options{App: "bench", Path: filepath.Join(dir, "bench.log"), Level: "debug", Full: logdrive.FullBlock}
-	if change != nil {
-		change(&options)
+func fail(status int, format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "error: "+format+"\n", args...)
+	os.Exit(status)
+}
+
+// cpuSeconds is the time that this process and its ended children have had; the drain is one of them.
+func cpuSeconds() (sum float64) {
+	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
+		var usage syscall.Rusage
+		if err := syscall.Getrusage(who, &usage); err == nil {
+			sum += float64(usage.Utime.Nano()+usage.Stime.Nano()) / 1e9
+		}
 	}
-	return logdrive.Start(options)
+	return sum
+}
+
+// peakMiB is the most memory that this process has had.
+func peakMiB() float64 {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		return 0
+	}
+	return float64(usage.Maxrss) / 1024
 }

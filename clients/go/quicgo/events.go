@@ -1,15 +1,11 @@
 package quicgo
 
 import (
-	"bytes"
-	"net/netip"
-	"strconv"
 	"time"
 
 	"github.com/logdrive/logdrive/clients/go"
 	"github.com/quic-go/quic-go/qlog"
 	"github.com/quic-go/quic-go/qlogwriter"
-	"github.com/quic-go/quic-go/qlogwriter/jsontext"
 )
 
 // eventKind numbers the names of events.
@@ -147,70 +143,4 @@ func (r recorder) timer(e *qlog.TimerUpdated) {
 	}
 	r.logger.Debug("loss_timer_updated", logdrive.String("event", string(e.Type)), logdrive.String("timer", string(e.TimerType)),
 		logdrive.Uint8("encryption_level", uint8(e.EncLevel)), logdrive.Int64("delta_ns", int64(time.Until(e.Time))))
-}
-
-// rare writes what happens some times on a connection.
-func (r recorder) rare(event qlogwriter.Event) {
-	switch e := event.(type) {
-	case qlog.StartedConnection:
-		r.logger.Debug("connection_started", logdrive.String("local", address(e.Local)), logdrive.String("remote", address(e.Remote)))
-	case qlog.ConnectionClosed:
-		code := int64(-1)
-		if e.ConnectionError != nil {
-			code = int64(*e.ConnectionError)
-		} else if e.ApplicationError != nil {
-			code = int64(*e.ApplicationError)
-		}
-		r.logger.Debug("connection_closed", logdrive.String("initiator", string(e.Initiator)), logdrive.Int64("code", code),
-			logdrive.String("reason", e.Reason), logdrive.String("trigger", string(e.Trigger)))
-	case qlog.ConnectionStateUpdated:
-		r.logger.Debug("connection_state_updated", logdrive.String("state", string(e.State)))
-	case qlog.DatagramDropped:
-		r.logger.Debug("datagram_dropped", logdrive.String("direction", string(e.Direction)), logdrive.Int("length", e.Raw.Length),
-			logdrive.String("trigger", e.Trigger))
-	case qlog.MTUUpdated:
-		r.logger.Debug("mtu_updated", logdrive.Int("mtu", e.Value), logdrive.Bool("done", e.Done))
-	case qlog.SpuriousLoss:
-		r.logger.Debug("spurious_loss", logdrive.Int64("pn", int64(e.PacketNumber)), logdrive.Uint64("reordering", e.PacketReordering),
-			logdrive.Int64("time_reordering_ns", int64(e.TimeReordering)))
-	case qlog.KeyUpdated:
-		r.logger.Debug("key_updated", logdrive.String("key", string(e.KeyType)), logdrive.String("trigger", string(e.Trigger)),
-			logdrive.Uint64("phase", uint64(e.KeyPhase)))
-	case qlog.KeyDiscarded:
-		r.logger.Debug("key_discarded", logdrive.String("key", string(e.KeyType)), logdrive.Uint64("phase", uint64(e.KeyPhase)))
-	case qlog.ECNStateUpdated:
-		r.logger.Debug("ecn_state_updated", logdrive.String("state", string(e.State)), logdrive.String("trigger", e.Trigger))
-	case qlog.ALPNInformation:
-		r.logger.Debug("alpn_information", logdrive.String("alpn", e.ChosenALPN))
-	case qlog.VersionInformation:
-		r.logger.Debug("version_information", logdrive.Uint32("version", uint32(e.ChosenVersion)))
-	case qlog.StreamPriorityUpdated:
-		r.logger.Debug("priority_updated", logdrive.Int64("stream", int64(e.StreamID)), logdrive.Int8("urgency", e.Urgency),
-			logdrive.Bool("incremental", e.Incremental))
-	case qlog.DebugEvent:
-		r.logger.Debug("debug", logdrive.String("event", e.EventName), logdrive.String("text", e.Message))
-	default:
-		r.foreign(event)
-	}
-}
-
-// foreign writes what this package knows nothing of, such as events of HTTP/3 and those that are all parameters, as the
-// JSON that the event makes of itself. This allocates.
-func (r recorder) foreign(event qlogwriter.Event) {
-	var text bytes.Buffer
-	encoder := jsontext.NewEncoder(&text)
-	if err := event.Encode(encoder, time.Now()); err != nil {
-		r.logger.Debug("event", logdrive.String("name", event.Name()), logdrive.Err(err))
-		return
-	}
-	r.logger.Debug("event", logdrive.String("name", event.Name()), logdrive.Bytes("data", bytes.TrimSpace(text.Bytes())))
-}
-
-func address(tuple qlog.TupleEndpointInfo) string {
-	for _, of := range []netip.AddrPort{tuple.IPv4, tuple.IPv6} {
-		if of.IsValid() {
-			return of.Addr().String() + ":" + strconv.Itoa(int(of.Port()))
-		}
-	}
-	return ""
 }

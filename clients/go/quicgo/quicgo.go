@@ -20,20 +20,26 @@ import (
 
 // Tracer makes the traces of connections. It is safe for use by many goroutines.
 type Tracer struct {
-	logger      *logdrive.Logger
-	every       atomic.Uint64
-	connections atomic.Uint64
+	logger *logdrive.Logger
+	every  atomic.Uint64
+	// connections are counted for each side, so that both ends in one process keep the same ones.
+	connections [2]atomic.Uint64
 	events      [eventKinds]atomic.Uint32
 }
 
-// New is a tracer that keeps every event of every connection.
-func New(logger *logdrive.Logger) *Tracer { return &Tracer{logger: logger} }
+// Target is the name that the records of traces bear in the place of a package's: `logdrive level shop quic-go=info`.
+const Target = "quic-go"
 
-// SampleConnections keeps one connection in so many from now on, beginning with the next one; 0 and 1 keep all.
+// New is a tracer that keeps every event of every connection.
+func New(logger *logdrive.Logger) *Tracer { return &Tracer{logger: logger.WithTarget(Target)} }
+
+// SampleConnections keeps one connection of each side in so many from now on, beginning with the next one; 0 and 1 keep
+// all.
 // Connections that are left out cost nothing at all. Those that have begun stay as they are.
 func (t *Tracer) SampleConnections(every uint64) {
 	t.every.Store(every)
-	t.connections.Store(0)
+	t.connections[0].Store(0)
+	t.connections[1].Store(0)
 }
 
 // SampleEvent keeps one in so many of the events of a name, such as "packet_sent", on each connection; 1 keeps all, and
@@ -51,12 +57,12 @@ func (t *Tracer) SampleEvent(name string, every uint32) bool {
 
 // ForConnection is for the field Tracer of [quic.Config].
 func (t *Tracer) ForConnection(_ context.Context, isClient bool, id quic.ConnectionID) qlogwriter.Trace {
-	if every := t.every.Load(); every > 1 && (t.connections.Add(1)-1)%every != 0 {
-		return nil
-	}
-	side := "server"
+	side, counted := "server", &t.connections[0]
 	if isClient {
-		side = "client"
+		side, counted = "client", &t.connections[1]
+	}
+	if every := t.every.Load(); every > 1 && (counted.Add(1)-1)%every != 0 {
+		return nil
 	}
 	logger := t.logger.With(logdrive.String("conn", id.String()), logdrive.String("side", side))
 	return &trace{tracer: t, logger: logger}

@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"io"
 	"math/big"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,8 +19,10 @@ import (
 
 	"github.com/logdrive/logdrive/clients/go"
 	"github.com/quic-go/quic-go"
+	http3 "github.com/quic-go/quic-go/http3/qlog"
 	"github.com/quic-go/quic-go/qlog"
 	"github.com/quic-go/quic-go/qlogwriter"
+	"github.com/quic-go/quic-go/qlogwriter/jsontext"
 )
 
 func program(t testing.TB) string {
@@ -127,10 +130,14 @@ func TestATransferLeavesItsEventsInTheLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{" connection_started conn=", " packet_sent conn=", " packet_received conn=", " metrics_updated conn=",
-		" stream=2 offset=", " ack_from=", " frames=", " side=client ", " side=server ", " event conn="} {
+		" stream=2 offset=", " ack_from=", " frames=", " side=client ", " side=server ", " connection_started conn=",
+		" parameters_set conn=", " recovery_parameters_set conn=", " quic-go events.go:"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("no line has %q", want)
 		}
+	}
+	if strings.Contains(string(text), " event conn=") {
+		t.Error("an event of quic-go has no fields of its own")
 	}
 	if strings.Contains(string(text), "records dropped") {
 		t.Error("events were lost")
@@ -170,6 +177,43 @@ func TestConnectionsAndEventsAreSampled(t *testing.T) {
 	}
 }
 
+// foreign is an event of a program's own.
+type foreign struct{}
+
+func (foreign) Name() string { return "shop:filled" }
+func (foreign) Encode(to *jsontext.Encoder, _ time.Time) error {
+	for _, token := range []jsontext.Token{jsontext.BeginObject, jsontext.String("id"), jsontext.Int(7), jsontext.EndObject} {
+		if err := to.WriteToken(token); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func TestEventsThatAreNotKnownTellTheirJSON(t *testing.T) {
+	logger, path := started(t)
+	trace := New(logger).ForConnection(context.Background(), false, quic.ConnectionIDFromBytes([]byte{1, 2, 3, 4}))
+	recorder := trace.AddProducer()
+	recorder.RecordEvent(foreign{})
+	recorder.RecordEvent(http3.FrameParsed{StreamID: 4, Frame: http3.Frame{Frame: &http3.HeadersFrame{
+		HeaderFields: []http3.HeaderField{{Name: "authorization", Value: "secret"}}}}})
+	if err := recorder.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := logger.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text, _ := os.ReadFile(path)
+	for _, want := range []string{` event conn=01020304 side=server name=shop:filled data="{\"id\":7}"`, " stream=4 ", " frame=headers(authorization)"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("no line has %q:\n%s", want, text)
+		}
+	}
+	if strings.Contains(string(text), "secret") {
+		t.Error("the value of a header is in the log")
+	}
+}
+
 func TestEventsAllocateNothing(t *testing.T) {
 	logger, _ := started(t)
 	defer logger.Close()
@@ -181,6 +225,12 @@ func TestEventsAllocateNothing(t *testing.T) {
 		"several": qlog.PacketSent{Frames: []qlog.Frame{{Frame: &qlog.PingFrame{}}, {Frame: &qlog.MaxDataFrame{MaximumData: 7}}}},
 		"metrics": qlog.MetricsUpdated{SmoothedRTT: time.Millisecond},
 		"timer":   qlog.TimerUpdated{Time: time.Now()},
+		"started": qlog.StartedConnection{Local: qlog.TupleEndpointInfo{IPv4: netip.MustParseAddrPort("127.0.0.1:4433")}},
+		"asked":   qlog.ParametersSet{InitialSourceConnectionID: quic.ConnectionIDFromBytes([]byte{1, 2})},
+		"lost":    qlog.PacketLost{Trigger: qlog.PacketLossTimeThreshold},
+		"closed":  qlog.ConnectionClosed{Reason: "done"},
+		"dropped": qlog.PacketDropped{Trigger: qlog.PacketDropDuplicate},
+		"http3":   http3.FrameParsed{StreamID: 4, Frame: http3.Frame{Frame: &http3.DataFrame{}}},
 	} {
 		recorder.RecordEvent(event)
 		if allocs := testing.AllocsPerRun(500, func() { recorder.RecordEvent(event) }); allocs != 0 {

@@ -29,7 +29,7 @@ impl LineCounts {
         self.add_many(1, bytes);
     }
 
-    /// Counts records with the bytes of their lines, in all sinks together.
+    /// Counts some records with the bytes of all their lines.
     #[inline(always)]
     pub(crate) fn add_many(&self, records: u64, bytes: usize) {
         // What a count begins with may be anything.

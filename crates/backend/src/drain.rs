@@ -429,12 +429,13 @@ impl Drain {
             counted: 0,
             file_bytes: 0,
             trigger: None,
-            most: u64::MAX,
+            is_enough: false,
         };
         let result = outlet.take_run(&mut self.readers[index], &mut run);
         self.newest_ticks = run.newest_ticks;
         *counted += run.counted;
         let (taken, file_bytes, trigger, late) = (run.counted, run.file_bytes, run.trigger, run.late);
+        let is_enough = run.is_enough;
         self.rations.spend(&feed.rations, taken, file_bytes);
         for (other, outlet) in self.outlets.iter_mut().enumerate() {
             if other != number {
@@ -445,6 +446,9 @@ impl Drain {
         self.counts.late.fetch_add(late, Ordering::Relaxed);
         if let Some(id) = trigger {
             self.note_trigger(self.readers[index].feed, id);
+        }
+        if is_enough {
+            self.commit();
         }
         result
     }

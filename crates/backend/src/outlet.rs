@@ -3,7 +3,7 @@
 use crate::layout::{Layout, Line, Out, Outcome, Plan, ProcessInfo};
 use crate::options::Overflow;
 use crate::reader::{ReadError, Reader};
-use crate::run::Run;
+use crate::run::{Run, Site};
 use crate::writer::Message;
 use logdrive_ring::{Buffer, Buffers};
 use logdrive_wire::{Callsite, Level};
@@ -219,19 +219,33 @@ impl Outlet {
             let Some(plan) = site.plan(self.index).filter(|_| is_ours) else {
                 break;
             };
-            // What is kept is written before the record after a trigger.
-            run.most = if site.trigger.is_some() { 1 } else { u64::MAX };
             let length_before = out.len();
-            let records = lay_out_alike(&mut self.layout, plan, reader, run, &mut out, &mut result);
-            site.counts.add_many(records, out.len() - length_before);
-            if records == 0 {
+            let taken = take_site(&mut self.layout, (site, plan), reader, run, &mut out, &mut result);
+            site.counts.add_many(taken.records, out.len() - length_before);
+            if taken.records == 0 {
                 break;
             }
             self.flush_now |= site.level >= self.flush_level;
-            counted += if id == 0 { 0 } else { records };
+            counted += if id == 0 { 0 } else { taken.records };
             if site.trigger.is_some() {
                 run.trigger = Some(id);
                 break;
+            }
+            if taken.are_alike && result.is_ok() {
+                let mut records = 0;
+                result = take_alike(
+                    &mut self.layout,
+                    (site, plan),
+                    reader,
+                    run,
+                    &mut out,
+                    &mut records,
+                );
+                counted += if id != 0 { records } else { 0 };
+                if reader.has_enough() {
+                    run.is_enough = true;
+                    break;
+                }
             }
         }
         let length = out.len();
@@ -374,34 +388,100 @@ impl Outlet {
     }
 }
 
-/// Lays out records of one ring that have the callsite of the first. Returns how many; fewer than there are where the
-/// buffer is full or the ring ends.
+/// What [`take_site`] did.
+struct Taken {
+    records: u64,
+    /// More of them follow that differ in time and one text only.
+    are_alike: bool,
+}
+
+/// Records of one callsite behind each other, from which on more are expected.
+const RUN_RECORDS: u64 = 4;
+
+/// Lays out records of one ring that have the callsite of the first, until the buffer is full or there is more to do
+/// than that.
 #[inline(always)]
-fn lay_out_alike(
+fn take_site(
     layout: &mut Layout,
-    plan: &Plan,
+    (site, plan): (&Site, &Plan),
     reader: &mut Reader,
     run: &mut Run<'_>,
     out: &mut Out<'_>,
     result: &mut Result<(), ReadError>,
-) -> u64 {
+) -> Taken {
     let id = reader.head.callsite_id;
-    let mut records = 0;
-    while reader.head.time_ticks <= run.until && reader.head.callsite_id == id && records < run.most {
+    let mut taken = Taken {
+        records: 0,
+        are_alike: false,
+    };
+    while reader.head.time_ticks <= run.until && reader.head.callsite_id == id {
+        let ticks = reader.head.time_ticks;
         let line = reader.line(run.calibration);
         let mark = out.mark();
         if layout.line(plan, &line, out) == Outcome::Overflow {
             out.rollback(mark);
             break;
         }
-        records += 1;
-        run.took(reader.head.time_ticks);
+        taken.records += 1;
+        run.took(ticks);
         if !reader.advance_in_window() {
             *result = reader.look();
-            if result.is_err() {
-                break;
-            }
+        }
+        let is_run = reader.head.time_ticks == ticks || taken.records >= RUN_RECORDS;
+        taken.are_alike = plan.begins_alike() && is_run && reader.is_before(id, run.until);
+        // What is kept is written before the record after a trigger.
+        if taken.are_alike || site.trigger.is_some() || result.is_err() {
+            break;
         }
     }
-    records
+    taken
+}
+
+/// Takes records of the same callsite and second, whose lines begin alike but for the digits of the time, such as many
+/// lines of a command that were read at once. They are taken until the buffer is full, or the ring has enough to give
+/// back.
+fn take_alike(
+    layout: &mut Layout,
+    (site, plan): (&Site, &Plan),
+    reader: &mut Reader,
+    run: &mut Run<'_>,
+    out: &mut Out<'_>,
+    records: &mut u64,
+) -> Result<(), ReadError> {
+    let Some(alike) = layout.alike(plan, &reader.line(run.calibration)) else {
+        return Ok(());
+    };
+    let (length_before, calibration) = (out.len(), run.calibration);
+    let unix_ns = |ticks| calibration.unix_ns(ticks);
+    let result = if plan.ends_with_text() {
+        reader.take_alike(run.until, records, |_, payload, ticks| {
+            let fits = text_of(payload).is_some_and(|text| alike.put(text, unix_ns(ticks), out));
+            if fits {
+                run.took(ticks);
+            }
+            fits
+        })
+    } else {
+        reader.take_alike(run.until, records, |thread, payload, ticks| {
+            let line = Line {
+                unix_ns: unix_ns(ticks),
+                thread: *thread,
+                payload,
+            };
+            let fits = layout.put_behind(&alike, plan, &line, out);
+            if fits {
+                run.took(ticks);
+            }
+            fits
+        })
+    };
+    site.counts.add_many(*records, out.len() - length_before);
+    result
+}
+
+/// The text that a payload begins with.
+#[inline(always)]
+fn text_of(payload: &[u8]) -> Option<&[u8]> {
+    let (length, text) = payload.split_first_chunk::<4>()?;
+    text.get(..u32::from_le_bytes(*length) as usize)
 }

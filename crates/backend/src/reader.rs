@@ -251,6 +251,54 @@ impl Reader {
         true
     }
 
+    /// Whether the record at the front is one of this callsite, and not beyond this time.
+    #[inline]
+    pub(crate) fn is_before(&self, callsite_id: u32, until_ticks: u64) -> bool {
+        self.head.callsite_id == callsite_id && self.head.time_ticks <= until_ticks
+    }
+
+    /// Takes records that are like the one at the front: of its callsite, up to a time. As long as `put` takes their
+    /// payloads and times, and until the ring has [enough to give back](Self::has_enough). The number of records goes
+    /// into `count`, also where an error follows on them.
+    pub(crate) fn take_alike(
+        &mut self,
+        until_ticks: u64,
+        count: &mut u64,
+        mut put: impl FnMut(&Thread<'_>, &[u8], u64) -> bool,
+    ) -> Result<(), ReadError> {
+        let callsite_id = self.head.callsite_id;
+        let latest_ticks = self.latest_ticks;
+        loop {
+            let thread = Thread {
+                name: &self.thread_name,
+                id: self.thread_id,
+            };
+            let mut rest = self.window.get(self.start..self.end).unwrap_or(&[]);
+            let before = rest.len();
+            while let Some((payload, time_ticks, behind)) = record_alike(rest, callsite_id)
+                && let time_ticks = time_ticks.min(latest_ticks)
+                && time_ticks <= until_ticks
+                && put(&thread, payload, time_ticks)
+            {
+                rest = behind;
+                *count += 1;
+            }
+            let length = before - rest.len();
+            self.start += length;
+            self.taken += length;
+            self.look()?;
+            if length == 0 || self.has_enough() || !self.is_before(callsite_id, until_ticks) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Whether so much was taken that its producer is better given room now than at the end of the pass: a quarter of
+    /// the ring.
+    pub(crate) fn has_enough(&self) -> bool {
+        self.taken >= self.ring().capacity_bytes() / 4
+    }
+
     /// Whether its process writes nothing more.
     pub(crate) fn is_finishing(&self) -> bool {
         self.last.is_some()
@@ -292,6 +340,19 @@ impl Reader {
         self.head = NOTHING;
         self.start = self.end;
     }
+}
+
+/// The payload of the first record, if it is of this callsite, its time, and what is behind the record. `None` where
+/// anything is not as it should be: somebody else looks closer.
+#[inline(always)]
+fn record_alike(bytes: &[u8], callsite_id: u32) -> Option<(&[u8], u64, &[u8])> {
+    let header = RecordHeader::decode_unchecked(bytes.first_chunk()?);
+    let length = header.length_bytes;
+    if header.callsite_id != callsite_id || check_length(length).is_err() {
+        return None;
+    }
+    let (record, behind) = bytes.split_at_checked(length as usize)?;
+    Some((record.get(HEADER_BYTES..)?, header.time_ticks, behind))
 }
 
 const NOTHING: RecordHeader = RecordHeader {

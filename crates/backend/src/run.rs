@@ -48,10 +48,10 @@ pub(crate) struct Run<'a> {
     pub(crate) counted: u64,
     /// Bytes of their lines in files.
     pub(crate) file_bytes: u64,
-    /// Records that may be taken before it is looked at again what they are.
-    pub(crate) most: u64,
     /// The callsite of the last record has what is kept written.
     pub(crate) trigger: Option<usize>,
+    /// So much was taken that the ring's producer is given room before more is.
+    pub(crate) is_enough: bool,
 }
 
 impl Run<'_> {

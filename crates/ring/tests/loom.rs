@@ -108,15 +108,20 @@ fn a_ring_that_is_taken_over_goes_on_where_the_epoch_says() {
             );
         }
         let writer = thread::spawn(move || producer.push(&record(8), true, FullPolicy::Drop));
-        let dead = Consumer::new(Arc::clone(&ring));
-        let mut bytes = [0; 64];
-        dead.copy_out(0, &mut bytes);
-        for (number, found) in bytes.chunks_exact(16).enumerate() {
-            assert_eq!(found, record(number as u64), "nobody has written there yet");
-        }
-        dead.note_drained(64, 1, 0);
-        // Of an epoch that was never published.
-        dead.note_drained(128, 2, 1);
+        let taken = Arc::clone(&ring);
+        // In a thread of its own, because its fences would make a weak `settle` strong.
+        let dead = thread::spawn(move || {
+            let dead = Consumer::new(taken);
+            let mut bytes = [0; 64];
+            dead.copy_out(0, &mut bytes);
+            for (number, found) in bytes.chunks_exact(16).enumerate() {
+                assert_eq!(found, record(number as u64), "nobody has written there yet");
+            }
+            dead.note_drained(64, 1, 0);
+            // Of an epoch that was never published.
+            dead.note_drained(128, 2, 1);
+        });
+        dead.join().expect("it dies between two steps");
         let mut consumer = Consumer::adopt(ring, 1);
         assert_eq!(consumer.position(), 64);
         consumer.settle();

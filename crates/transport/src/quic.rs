@@ -287,7 +287,9 @@ pub(crate) fn connect(
     let peer = peer.ok_or_else(|| failed(io::ErrorKind::AddrNotAvailable.into()))?;
     let name = options.tls.name.clone().unwrap_or_else(|| place.host.clone());
     let runtime = runtime().map_err(failed)?;
-    let connected = runtime.block_on(timeout(options.connect_timeout, open(config, peer, &name)));
+    // The time limit is made within the runtime, whose clock it uses.
+    let connected =
+        runtime.block_on(async { timeout(options.connect_timeout, open(config, peer, &name)).await });
     let (endpoint, send, recv) = match connected {
         Ok(found) => found.map_err(failed)?,
         Err(_) => {

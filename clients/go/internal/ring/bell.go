@@ -5,11 +5,11 @@ import (
 	"unsafe"
 )
 
-// Bell wakes the drain of a session, which is in another process: a helper sleeps on the word `drain_asleep` itself, an
+// Bell wakes the drain of a session, which is in another process: a sidecar sleeps on the word `drain_asleep` itself, an
 // agent wants a message.
 type Bell struct {
 	asleep *uint32
-	// agent sends the message; nil for a helper. It never waits.
+	// agent sends the message; nil for a sidecar. It never waits.
 	agent func()
 }
 

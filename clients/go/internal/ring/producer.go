@@ -57,6 +57,15 @@ func (p *Producer) Fits(length uint64) bool {
 	return length <= RecordBytesSure && p.position+length <= p.limit
 }
 
+// Room is where the next record goes, and how long it may be without asking anybody. Behind a limit above 0 there is
+// always an eighth of the ring that belongs to nobody.
+func (p *Producer) Room() (unsafe.Pointer, uint64) {
+	if p.limit < p.position {
+		return nil, 0
+	}
+	return p.Space(), min(p.limit-p.position, RecordBytesSure)
+}
+
 // Space is where the next record goes; its bytes must have been admitted. A record never wraps, because the data area
 // is mapped twice in a row.
 func (p *Producer) Space() unsafe.Pointer {

@@ -266,8 +266,10 @@ func (s *Session) CountDrop(reason DropReason) {
 	atomic.AddUint64(word64(s.header, sessionDropped+8*uintptr(reason)), 1)
 }
 
-// StoreDisabled tells the number of calls that their level switched off.
-func (s *Session) StoreDisabled(calls uint64) { store64(s.header, sessionDisabled, calls) }
+// AddDisabled counts calls that their level switched off.
+func (s *Session) AddDisabled(calls uint64) {
+	atomic.AddUint64(word64(s.header, sessionDisabled), calls)
+}
 
 // NotePanic counts a panic.
 func (s *Session) NotePanic() { atomic.AddUint32(word32(s.header, sessionPanics), 1) }
@@ -336,6 +338,7 @@ func (s *Session) Rings() []*Ring {
 type Stats struct {
 	Records, Cut uint64
 	Pending      uint64
+	Disabled     uint64
 	Dropped      [DropReasons]uint64
 	Rings        int
 	Callsites    int
@@ -343,7 +346,7 @@ type Stats struct {
 
 // Stats sums up what the headers say.
 func (s *Session) Stats() Stats {
-	stats := Stats{Callsites: int(load32(s.header, sessionCallsites))}
+	stats := Stats{Callsites: int(load32(s.header, sessionCallsites)), Disabled: load64(s.header, sessionDisabled)}
 	for _, ring := range s.Rings() {
 		stats.Rings++
 		stats.Records += ring.Records()

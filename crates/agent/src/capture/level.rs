@@ -38,7 +38,7 @@ fn front(text: &[u8], bytes: usize) -> &[u8] {
 }
 
 fn of_head(head: &[u8]) -> Option<Level> {
-    let head = head.trim_ascii_start();
+    let head = trim_start(head);
     match head.first()? {
         b'<' => syslog(head).or_else(|| bracketed(head)),
         b'[' | b'(' => bracketed(head),
@@ -113,6 +113,42 @@ pub(super) fn severity(number: u64) -> Option<Level> {
         7 => Some(Level::Debug),
         _ => None,
     }
+}
+
+/// Takes white space off the front, which is mostly none, or a few spaces.
+#[inline]
+fn trim_start(text: &[u8]) -> &[u8] {
+    let mut rest = text;
+    while let Some(word) = rest.first_chunk::<8>() {
+        let others = u64::from_le_bytes(*word) ^ u64::from_le_bytes([b' '; 8]);
+        let spaces = others.trailing_zeros() as usize / 8;
+        rest = rest.get(spaces..).unwrap_or_default();
+        if spaces < 8 {
+            break;
+        }
+    }
+    match rest.first() {
+        Some(byte) if byte.is_ascii_whitespace() => rest.trim_ascii_start(),
+        _ => rest,
+    }
+}
+
+/// How many digits the text begins with; `None` where there is nothing else.
+#[inline]
+fn digits_at(text: &[u8]) -> Option<usize> {
+    let mut digits = 0;
+    while let Some(word) = text.get(digits..)?.first_chunk::<8>() {
+        let values = u64::from_le_bytes(*word) ^ u64::from_le_bytes([b'0'; 8]);
+        // Ten and more reach the highest bit. What is carried comes from a byte that is none, and the first one counts.
+        let others = (values.wrapping_add(0x7676_7676_7676_7676) | values) & 0x8080_8080_8080_8080;
+        if others != 0 {
+            return Some(digits + others.trailing_zeros() as usize / 8);
+        }
+        digits += 8;
+    }
+    let rest = text.get(digits..)?;
+    let more = rest.iter().position(|byte| !byte.is_ascii_digit())?;
+    Some(digits + more)
 }
 
 fn word_at(text: &[u8]) -> (&[u8], &[u8]) {
@@ -248,7 +284,7 @@ fn behind_name_of_day(head: &[u8]) -> Option<Level> {
 
 /// The line begins with a time, and the level stands behind it.
 fn behind_time(head: &[u8]) -> Option<Level> {
-    let digits = head.iter().position(|byte| !byte.is_ascii_digit())?;
+    let digits = digits_at(head)?;
     let is_time = match head.get(digits)? {
         b':' | b'-' | b'/' | b'.' | b'T' => true,
         // Seconds since 1970.

@@ -132,12 +132,14 @@ impl Recorder {
     }
 
     /// Writes a line, or a piece of one.
-    #[inline]
+    #[inline(always)]
     pub fn record(&mut self, line: Line<'_>) {
         if line.has_escape && !self.options.keep_ansi {
             self.record_stripped(line);
+        } else if line.piece == Piece::Whole {
+            self.record_whole(line.text, line.has_escape);
         } else {
-            self.record_plain(line);
+            self.record_piece(line);
         }
     }
 
@@ -145,28 +147,43 @@ impl Recorder {
         let mut plain = std::mem::take(&mut self.plain);
         plain.clear();
         ansi::strip(line.text, &mut plain);
-        self.record_plain(Line { text: &plain, ..line });
+        match line.piece {
+            Piece::Whole => self.record_whole(&plain, line.has_escape),
+            _ => self.record_piece(Line { text: &plain, ..line }),
+        }
         self.plain = plain;
     }
 
-    #[inline]
-    fn record_plain(&mut self, line: Line<'_>) {
-        let Line { text, piece, .. } = line;
-        if piece == Piece::Whole && self.options.parse && text.first() == Some(&b'{') && self.object(text) {
+    /// A line that is one record. Its parts come in registers: a `Line` would be put together in memory, and reading it
+    /// back at once waits for that.
+    #[inline(never)]
+    fn record_whole(&mut self, text: &[u8], has_escape: bool) {
+        if self.options.parse && text.first() == Some(&b'{') && self.object(text) {
             return;
         }
+        let level = self.level_of(text, has_escape);
+        self.text(level, Shape::Line, text, 0, |_| {});
+    }
+
+    #[inline]
+    fn level_of(&self, text: &[u8], has_escape: bool) -> Level {
+        let found = match (self.options.parse, has_escape) {
+            (false, _) => None,
+            (true, false) => level::recognise_plain(text),
+            (true, true) => level::recognise(text),
+        };
+        found.unwrap_or(self.options.level)
+    }
+
+    fn record_piece(&mut self, line: Line<'_>) {
+        let Line { text, piece, .. } = line;
         // A line has one level, which its first piece tells.
-        if let Piece::Whole | Piece::Part(1) | Piece::Partial(1) = piece {
-            let found = match (self.options.parse, line.has_escape) {
-                (false, _) => None,
-                (true, false) => level::recognise_plain(text),
-                (true, true) => level::recognise(text),
-            };
-            self.level = found.unwrap_or(self.options.level);
+        if let Piece::Part(1) | Piece::Partial(1) = piece {
+            self.level = self.level_of(text, line.has_escape);
         }
         let level = self.level;
         match piece {
-            Piece::Whole => self.text(level, Shape::Line, text, 0, |_| {}),
+            Piece::Whole => self.record_whole(text, line.has_escape),
             Piece::Part(part) => self.text(level, Shape::Part, text, 4, |put| put.u32(part)),
             Piece::Last(part) => self.text(level, Shape::Last, text, 5, |put| {
                 put.u32(part);

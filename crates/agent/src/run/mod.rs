@@ -2,7 +2,7 @@
 //!
 //! Each output of the command has a reader thread with a ring of its own ([`crate::capture`]). The calling thread reads
 //! signals, passes them on, and waits for the command's end. Where records go is one value, the destination; as a rule it
-//! is a private agent ([`private`]), to which programs of the command that log with Logdrive bring their records.
+//! is a private agent (`private.rs`), to which programs of the command that log with Logdrive bring their records.
 
 mod command;
 mod destination;

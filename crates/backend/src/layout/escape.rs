@@ -114,6 +114,9 @@ fn put_bare_slowly(bytes: &mut [u8], at: usize, text: &[u8], bare: Bare) -> usiz
 
 /// Writes a key, with spaces, quotes and equals signs escaped as well: it ends at the next `=`.
 pub(super) fn put_key(bytes: &mut [u8], mut at: usize, key: &[u8]) -> usize {
+    if copy_bare_into(bytes, at, key) {
+        return at + key.len();
+    }
     for part in key.split_inclusive(|byte| matches!(byte, b' ' | b'"' | b'=')) {
         at = match part.split_last() {
             Some((&last @ (b' ' | b'"' | b'='), before)) => {
@@ -139,8 +142,10 @@ fn copy_clean<const CLASS: u8>(place: &mut [u8], text: &[u8]) -> bool {
     let (blocks, _) = text.as_chunks::<16>();
     let (places, _) = place.as_chunks_mut::<16>();
     for (place, block) in places.iter_mut().zip(blocks) {
-        *place = *block;
-        note_special::<CLASS>(&mut found, block);
+        // One load for both: the compiler cannot know that the text is not written through the place.
+        let block = *block;
+        *place = block;
+        note_special::<CLASS>(&mut found, &block);
     }
     found.iter().fold(0, |all, byte| all | byte) == 0
 }

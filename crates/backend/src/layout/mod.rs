@@ -30,6 +30,7 @@
 //! mark: ` [malformed record]`, in JSON and logfmt `malformed` = `true`. A line that is larger than any buffer is cut
 //! and ends with ` [cut]`; in JSON and logfmt it becomes time, level and the front of the line under the key `cut`.
 
+mod alike;
 mod compile;
 mod dynamic;
 mod error;
@@ -233,8 +234,10 @@ impl Layout {
                 malformed,
             )
         };
+        let main = steps(false);
         Plan {
-            main: steps(false),
+            ends_with_text: !site.dynamic && site.fields.len() == 1 && alike::ends_with_text(&main),
+            main,
             broken: steps(true),
             kinds: match site.dynamic {
                 true => Box::default(),

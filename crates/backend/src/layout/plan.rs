@@ -27,6 +27,22 @@ pub struct Plan {
     pub(super) kinds: Box<[FieldKind]>,
     pub(super) fields: Box<Fields>,
     pub(super) level: Level,
+    /// Whether lines show nothing of their record's payload but its only value, a text, behind all else.
+    pub(super) ends_with_text: bool,
+}
+
+impl Plan {
+    /// Whether lines of one second and thread begin alike, but for the digits of the time.
+    #[inline]
+    pub(crate) fn begins_alike(&self) -> bool {
+        self.ends_with_text || (self.main.head > 0 && self.main.sequential)
+    }
+
+    /// Whether lines of one time and thread differ in one text only, which is all that their records hold.
+    #[inline]
+    pub(crate) fn ends_with_text(&self) -> bool {
+        self.ends_with_text
+    }
 }
 
 /// Keys, and what else is needed for values that are met one by one.
@@ -167,6 +183,17 @@ impl Steps {
             }
         }
     }
+
+    /// Whether this part tells of time or thread, by a step out of line.
+    pub(super) fn is_place(&self, var: Var) -> bool {
+        let Var::Rare(index) = var else {
+            return false;
+        };
+        matches!(
+            self.rares.get(usize::from(index)),
+            Some(Rare::Time(_) | Rare::ThreadId | Rare::ThreadBare | Rare::ThreadIdPadded)
+        )
+    }
 }
 
 /// A placeholder with a spec.
@@ -248,6 +275,12 @@ pub(super) enum Rare {
 }
 
 impl Step {
+    /// The constant text in a block, and its length, where it is no longer than that.
+    pub(super) fn short_text(&self) -> Option<([u8; WIDE], usize)> {
+        let length = self.length as usize;
+        (length <= WIDE).then_some((self.head, length))
+    }
+
     /// Writes the constant text.
     #[inline(always)]
     pub(super) fn put_text(&self, bytes: &mut [u8], at: usize, text: &[u8]) -> usize {

@@ -51,6 +51,21 @@ impl Layout {
         }
     }
 
+    /// Writes what stands behind the front, for plans that read their values in passing. The clock stands in the line's
+    /// second.
+    #[inline(always)]
+    pub(super) fn run_body(
+        &mut self,
+        plan: &Plan,
+        line: &Line<'_>,
+        nanos: u32,
+        bytes: &mut [u8],
+        at: usize,
+    ) -> Result<usize, Malformed> {
+        let steps = &plan.main;
+        self.run_steps::<true>(plan, steps, &steps.body, line, bytes, Place { nanos, at })
+    }
+
     /// The same for the first `count` steps.
     pub(super) fn run_front(
         &mut self,

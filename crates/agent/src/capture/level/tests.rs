@@ -184,3 +184,25 @@ fn no_bytes_make_it_panic() {
     }
     assert!(found < 200_000);
 }
+
+#[test]
+fn blanks_and_digits_are_counted_in_words_as_they_are_one_by_one() {
+    let alphabet = b"    \t\x0b\x0c\r00123456789:/\x7f\x80\xb0\xffa";
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    for round in 0..100_000 {
+        let kinds = [4, 9, 19, alphabet.len()][round % 4] as u64;
+        let text: Vec<u8> = (0..state % 27)
+            .map(|_| {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                let from = if round % 8 == 2 { 8 } else { 0 };
+                alphabet[(from + state % (kinds - from)) as usize]
+            })
+            .collect();
+        state = state.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        assert_eq!(trim_start(&text), text.trim_ascii_start(), "{text:?}");
+        let digits = text.iter().position(|byte| !byte.is_ascii_digit());
+        assert_eq!(digits_at(&text), digits, "{text:?}");
+    }
+}

@@ -100,6 +100,7 @@ fn what_counts_at_an_epoch_is_found() {
         assert!(memory.front().is_none(), "{name}");
     }
     assert_eq!(cases.len(), 24);
+    println!("vectors: keep.json: {} valid", cases.len());
 }
 
 #[test]
@@ -126,4 +127,5 @@ fn a_header_that_is_none_is_refused_by_its_field() {
         }
     }
     assert_eq!(cases.len(), 9);
+    println!("vectors: keep.json: {} headers", cases.len());
 }
