@@ -13,6 +13,7 @@ pub mod go;
 pub mod in_place;
 pub mod logdrive;
 pub mod spdlog_rs;
+pub mod tracing_floor;
 pub mod tracing_fmt;
 
 use std::path::{Path, PathBuf};
@@ -112,6 +113,8 @@ pub fn visit<V: Visitor>(name: &str, target: &Target, visitor: V) -> Result<V::O
     match name {
         "clock" => visitor.visit(floor::ClockOnly),
         "stores" => visitor.visit(floor::Stores),
+        "std-fmt" => visitor.visit(floor::StdFmt),
+        "tracing-visit" => visitor.visit(tracing_floor::TracingVisit::install()?),
         "mutex-bufwriter" => visitor.visit(floor::MutexBufWriter::open(target)?),
         "spdlog-rs-sync" => visitor.visit(spdlog_rs::SpdlogRs::sync(target)?),
         "spdlog-rs-async" => visitor.visit(spdlog_rs::SpdlogRs::pooled(target)?),

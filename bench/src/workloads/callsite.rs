@@ -4,7 +4,9 @@
 //! program with other work would be. Of every two bursts one is timed as a
 //! whole (`mean20`) and one call by call. Nothing is subtracted: the floor
 //! `clock` shows what the measurement itself and one reading of the clock cost,
-//! and the floor `stores` what it costs to keep the values besides. On a shared
+//! and the floor `stores` what it costs to keep the values besides; `std-fmt` is
+//! what `std` takes to make the message's text, the floor of `log`, and
+//! `tracing-visit` what `tracing` takes to show the values to anybody. On a shared
 //! machine a neighbour empties the caches in that millisecond, and then every
 //! line touched counts: `stores` says how much.
 
@@ -46,9 +48,11 @@ const CUSTOMERS: [&str; 8] = [
     "wayne-holdings7",
 ];
 
-const RIVALS: [&str; 6] = [
+const RIVALS: [&str; 8] = [
     "clock",
     "stores",
+    "std-fmt",
+    "tracing-visit",
     "spdlog-rs-sync",
     "spdlog-rs-async",
     "tracing-bufwriter",

@@ -219,23 +219,19 @@ impl Outlet {
             let Some(plan) = site.plan(self.index).filter(|_| is_ours) else {
                 break;
             };
-            let ticks = reader.head.time_ticks;
-            let line = reader.line(run.calibration);
-            let (mark, length_before) = (out.mark(), out.len());
-            if self.layout.line(plan, &line, &mut out) == Outcome::Overflow {
-                out.rollback(mark);
+            let length_before = out.len();
+            let taken = take_site(&mut self.layout, (site, plan), reader, run, &mut out, &mut result);
+            site.counts.add_many(taken.records, out.len() - length_before);
+            if taken.records == 0 {
                 break;
             }
-            site.counts.add(out.len() - length_before);
             self.flush_now |= site.level >= self.flush_level;
-            counted += u64::from(id != 0);
-            run.took(ticks);
-            result = reader.advance();
+            counted += if id == 0 { 0 } else { taken.records };
             if site.trigger.is_some() {
                 run.trigger = Some(id);
                 break;
             }
-            if plan.ends_with_text() && result.is_ok() && reader.is_at(id as u32, ticks) {
+            if taken.are_alike && result.is_ok() {
                 let mut records = 0;
                 result = take_alike(
                     &mut self.layout,
@@ -392,8 +388,58 @@ impl Outlet {
     }
 }
 
-/// Takes records of the same callsite and time that differ in one text, such as many lines of a command that were read
-/// at once. They are taken until the buffer is full, or the ring has enough to give back.
+/// What [`take_site`] did.
+struct Taken {
+    records: u64,
+    /// More of them follow that differ in time and one text only.
+    are_alike: bool,
+}
+
+/// Records of one callsite behind each other, from which on more are expected.
+const RUN_RECORDS: u64 = 4;
+
+/// Lays out records of one ring that have the callsite of the first, until the buffer is full or there is more to do
+/// than that.
+#[inline(always)]
+fn take_site(
+    layout: &mut Layout,
+    (site, plan): (&Site, &Plan),
+    reader: &mut Reader,
+    run: &mut Run<'_>,
+    out: &mut Out<'_>,
+    result: &mut Result<(), ReadError>,
+) -> Taken {
+    let id = reader.head.callsite_id;
+    let mut taken = Taken {
+        records: 0,
+        are_alike: false,
+    };
+    while reader.head.time_ticks <= run.until && reader.head.callsite_id == id {
+        let ticks = reader.head.time_ticks;
+        let line = reader.line(run.calibration);
+        let mark = out.mark();
+        if layout.line(plan, &line, out) == Outcome::Overflow {
+            out.rollback(mark);
+            break;
+        }
+        taken.records += 1;
+        run.took(ticks);
+        if !reader.advance_in_window() {
+            *result = reader.look();
+        }
+        let is_run = reader.head.time_ticks == ticks || taken.records >= RUN_RECORDS;
+        taken.are_alike = plan.begins_alike() && is_run && reader.is_before(id, run.until);
+        // What is kept is written before the record after a trigger.
+        if taken.are_alike || site.trigger.is_some() || result.is_err() {
+            break;
+        }
+    }
+    taken
+}
+
+/// Takes records of the same callsite and second, whose lines begin alike but for the digits of the time, such as many
+/// lines of a command that were read at once. They are taken until the buffer is full, or the ring has enough to give
+/// back.
 fn take_alike(
     layout: &mut Layout,
     (site, plan): (&Site, &Plan),
@@ -405,9 +451,37 @@ fn take_alike(
     let Some(alike) = layout.alike(plan, &reader.line(run.calibration)) else {
         return Ok(());
     };
-    let (ticks, length_before) = (reader.head.time_ticks, out.len());
-    let result = reader.take_alike(records, |text| alike.put(text, out));
+    let (length_before, calibration) = (out.len(), run.calibration);
+    let unix_ns = |ticks| calibration.unix_ns(ticks);
+    let result = if plan.ends_with_text() {
+        reader.take_alike(run.until, records, |_, payload, ticks| {
+            let fits = text_of(payload).is_some_and(|text| alike.put(text, unix_ns(ticks), out));
+            if fits {
+                run.took(ticks);
+            }
+            fits
+        })
+    } else {
+        reader.take_alike(run.until, records, |thread, payload, ticks| {
+            let line = Line {
+                unix_ns: unix_ns(ticks),
+                thread: *thread,
+                payload,
+            };
+            let fits = layout.put_behind(&alike, plan, &line, out);
+            if fits {
+                run.took(ticks);
+            }
+            fits
+        })
+    };
     site.counts.add_many(*records, out.len() - length_before);
-    run.took_many(ticks, *records);
     result
+}
+
+/// The text that a payload begins with.
+#[inline(always)]
+fn text_of(payload: &[u8]) -> Option<&[u8]> {
+    let (length, text) = payload.split_first_chunk::<4>()?;
+    text.get(..u32::from_le_bytes(*length) as usize)
 }

@@ -3,7 +3,8 @@
 use crate::layout::{Line, Thread};
 use crate::limits::{COPY_BYTES, SPARE_WINDOWS_MAX, WINDOW_BYTES};
 use logdrive_ring::{Calibration, Consumer, Ring, RingError};
-use logdrive_wire::{RecordHeader, WireError, record::HEADER_BYTES};
+use logdrive_wire::record::{HEADER_BYTES, check_length};
+use logdrive_wire::{RecordHeader, WireError};
 use std::sync::Arc;
 
 /// The header of the record at a reader's front, with times beyond all others where there is none.
@@ -155,8 +156,8 @@ impl Reader {
     }
 
     /// Reads the header at the front, and copies more in where the record is not whole.
-    #[inline]
-    fn look(&mut self) -> Result<(), ReadError> {
+    #[inline(never)]
+    pub(crate) fn look(&mut self) -> Result<(), ReadError> {
         loop {
             let front = self.window.get(self.start..self.end).unwrap_or(&[]);
             if let Some(bytes) = front.first_chunk::<HEADER_BYTES>() {
@@ -224,36 +225,60 @@ impl Reader {
     /// Goes on to the next record.
     #[inline]
     pub(crate) fn advance(&mut self) -> Result<(), ReadError> {
-        let length = self.head.length_bytes as usize;
-        self.start += length;
-        self.taken += length;
+        if self.advance_in_window() {
+            return Ok(());
+        }
         self.look()
     }
 
-    /// Whether the record at the front is one of this callsite and time.
-    #[inline]
-    pub(crate) fn is_at(&self, callsite_id: u32, time_ticks: u64) -> bool {
-        self.head.callsite_id == callsite_id && self.head.time_ticks == time_ticks
+    /// Goes on to the next record, where the window holds it. Where not, [`look`](Self::look) is to be asked.
+    #[inline(always)]
+    pub(crate) fn advance_in_window(&mut self) -> bool {
+        let length = self.head.length_bytes as usize;
+        self.start += length;
+        self.taken += length;
+        let front = self.window.get(self.start..self.end).unwrap_or(&[]);
+        let Some(bytes) = front.first_chunk::<HEADER_BYTES>() else {
+            return false;
+        };
+        let header = RecordHeader::decode_unchecked(bytes);
+        if header.length_bytes as usize > front.len() || check_length(header.length_bytes).is_err() {
+            return false;
+        }
+        let time_ticks = header.time_ticks.min(self.latest_ticks);
+        self.newest_ticks = time_ticks;
+        self.head = RecordHeader { time_ticks, ..header };
+        true
     }
 
-    /// Takes records that are like the one at the front: of its callsite and time, with a text in front. As long as
-    /// `put` takes their texts, and until the ring has [enough to give back](Self::has_enough). The number of records
-    /// goes into `count`, also where an error follows on them.
+    /// Whether the record at the front is one of this callsite, and not beyond this time.
+    #[inline]
+    pub(crate) fn is_before(&self, callsite_id: u32, until_ticks: u64) -> bool {
+        self.head.callsite_id == callsite_id && self.head.time_ticks <= until_ticks
+    }
+
+    /// Takes records that are like the one at the front: of its callsite, up to a time. As long as `put` takes their
+    /// payloads and times, and until the ring has [enough to give back](Self::has_enough). The number of records goes
+    /// into `count`, also where an error follows on them.
     pub(crate) fn take_alike(
         &mut self,
+        until_ticks: u64,
         count: &mut u64,
-        mut put: impl FnMut(&[u8]) -> bool,
+        mut put: impl FnMut(&Thread<'_>, &[u8], u64) -> bool,
     ) -> Result<(), ReadError> {
-        let RecordHeader {
-            callsite_id,
-            time_ticks,
-            ..
-        } = self.head;
+        let callsite_id = self.head.callsite_id;
+        let latest_ticks = self.latest_ticks;
         loop {
+            let thread = Thread {
+                name: &self.thread_name,
+                id: self.thread_id,
+            };
             let mut rest = self.window.get(self.start..self.end).unwrap_or(&[]);
             let before = rest.len();
-            while let Some((text, behind)) = text_alike(rest, callsite_id, time_ticks)
-                && put(text)
+            while let Some((payload, time_ticks, behind)) = record_alike(rest, callsite_id)
+                && let time_ticks = time_ticks.min(latest_ticks)
+                && time_ticks <= until_ticks
+                && put(&thread, payload, time_ticks)
             {
                 rest = behind;
                 *count += 1;
@@ -262,7 +287,7 @@ impl Reader {
             self.start += length;
             self.taken += length;
             self.look()?;
-            if length == 0 || self.has_enough() || !self.is_at(callsite_id, time_ticks) {
+            if length == 0 || self.has_enough() || !self.is_before(callsite_id, until_ticks) {
                 return Ok(());
             }
         }
@@ -317,18 +342,17 @@ impl Reader {
     }
 }
 
-/// The text of a record that begins with one, if it is of this callsite and time, and what is behind the record. `None`
-/// where anything is not as it should be: somebody else looks closer.
+/// The payload of the first record, if it is of this callsite, its time, and what is behind the record. `None` where
+/// anything is not as it should be: somebody else looks closer.
 #[inline(always)]
-fn text_alike(bytes: &[u8], callsite_id: u32, time_ticks: u64) -> Option<(&[u8], &[u8])> {
-    let (front, rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
-    let header = RecordHeader::decode(front).ok()?;
-    let payload_bytes = (header.length_bytes as usize).checked_sub(HEADER_BYTES)?;
-    let (payload, behind) = rest.split_at_checked(payload_bytes)?;
-    let (text_bytes, text) = payload.split_first_chunk::<4>()?;
-    let text = text.get(..u32::from_le_bytes(*text_bytes) as usize)?;
-    let is_alike = header.callsite_id == callsite_id && header.time_ticks == time_ticks;
-    is_alike.then_some((text, behind))
+fn record_alike(bytes: &[u8], callsite_id: u32) -> Option<(&[u8], u64, &[u8])> {
+    let header = RecordHeader::decode_unchecked(bytes.first_chunk()?);
+    let length = header.length_bytes;
+    if header.callsite_id != callsite_id || check_length(length).is_err() {
+        return None;
+    }
+    let (record, behind) = bytes.split_at_checked(length as usize)?;
+    Some((record.get(HEADER_BYTES..)?, header.time_ticks, behind))
 }
 
 const NOTHING: RecordHeader = RecordHeader {

@@ -58,14 +58,8 @@ impl Run<'_> {
     /// Keeps account of a record's time.
     #[inline]
     pub(crate) fn took(&mut self, ticks: u64) {
-        self.took_many(ticks, 1);
-    }
-
-    /// Keeps account of the time that some records have in common.
-    #[inline]
-    pub(crate) fn took_many(&mut self, ticks: u64, records: u64) {
         if ticks < self.newest_ticks {
-            self.late += records;
+            self.late += 1;
         } else {
             self.newest_ticks = ticks;
         }

@@ -42,14 +42,27 @@ impl RecordHeader {
     /// When the bytes are fewer than 16, or the length is too small, too large or not a multiple of 8.
     #[inline]
     pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
-        let mut cursor = Cursor::new(bytes);
-        let header = Self {
-            length_bytes: cursor.u32()?,
-            callsite_id: cursor.u32()?,
-            time_ticks: cursor.u64()?,
+        let Some(bytes) = bytes.first_chunk::<HEADER_BYTES>() else {
+            return Err(WireError::Truncated {
+                offset: 0,
+                needed: HEADER_BYTES,
+                left: bytes.len(),
+            });
         };
+        let header = Self::decode_unchecked(bytes);
         check_length(header.length_bytes)?;
         Ok(header)
+    }
+
+    /// Reads a header as it is: its length may be anything, and [`check_length`] is still to be asked.
+    #[inline(always)]
+    pub fn decode_unchecked(bytes: &[u8; HEADER_BYTES]) -> Self {
+        let [a, b, c, d, e, f, g, h, time @ ..] = *bytes;
+        Self {
+            length_bytes: u32::from_le_bytes([a, b, c, d]),
+            callsite_id: u32::from_le_bytes([e, f, g, h]),
+            time_ticks: u64::from_le_bytes(time),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use logdrive_wire::{Cursor, Kind, Named, Scope, Value};
 
 use super::escape::{Bare, Escape, put_bare, put_escaped};
 use super::limits::{RECORD_VALUES_MAX, SPANS_KEPT, SPANS_KEPT_BYTES_MAX};
-use super::payload::{Malformed, Spot, Tag, skip, take_blob, take_tag};
+use super::payload::{Malformed, Spot, Tag, cursor_at, skip, take, take_blob, take_tag};
 use super::pen::{OVERFLOW, grow, put, put_byte};
 use super::plan::{FieldStyle, Fields, Plan, Rare};
 use super::structured::RESERVED_SPAN;
@@ -117,19 +117,50 @@ pub(super) fn put_part(
     let escape = fields.style.message();
     let spans = parts.spans;
     match rare {
-        Rare::SpansAndMessage => {
-            let empty = parts.message.map_or(fields.message.is_empty(), <[u8]>::is_empty);
-            if spans.is_empty() && empty {
-                return Ok(at);
-            }
-            let at = put_byte(bytes, at, b' ');
-            let at = put_spans(kept, spans, fields.style, lenient, bytes, at)?;
-            Ok(put_message(parts.message, fields, escape, bytes, at))
-        }
+        Rare::SpansAndMessage => put_spans_and_message(kept, &parts, fields, lenient, bytes, at),
         Rare::Message => Ok(put_message(parts.message, fields, escape, bytes, at)),
         Rare::Spans | Rare::SpansField => put_spans(kept, spans, fields.style, lenient, bytes, at),
         _ => put_fields(fields, &parts, payload, lenient, bytes, at),
     }
+}
+
+/// Writes all of a record's line that comes from its payload, as text has it.
+#[inline(never)]
+pub(super) fn put_event(
+    kept: &mut SpansKept,
+    plan: &Plan,
+    payload: &[u8],
+    bytes: &mut [u8],
+    at: usize,
+) -> Result<usize, Malformed> {
+    let fields = &plan.fields;
+    let parts = Parts::of(payload, fields.seek_message)?;
+    let at = put_spans_and_message(kept, &parts, fields, false, bytes, at)?;
+    put_fields(fields, &parts, payload, false, bytes, at)
+}
+
+#[inline(always)]
+fn put_spans_and_message(
+    kept: &mut SpansKept,
+    parts: &Parts<'_>,
+    fields: &Fields,
+    lenient: bool,
+    bytes: &mut [u8],
+    at: usize,
+) -> Result<usize, Malformed> {
+    let empty = parts.message.map_or(fields.message.is_empty(), <[u8]>::is_empty);
+    if parts.spans.is_empty() && empty {
+        return Ok(at);
+    }
+    let at = put_byte(bytes, at, b' ');
+    let at = put_spans(kept, parts.spans, fields.style, lenient, bytes, at)?;
+    Ok(put_message(
+        parts.message,
+        fields,
+        fields.style.message(),
+        bytes,
+        at,
+    ))
 }
 
 fn put_message(found: Option<&[u8]>, fields: &Fields, escape: Escape, bytes: &mut [u8], at: usize) -> usize {
@@ -291,6 +322,8 @@ fn put_key(style: FieldStyle, key: &str, bytes: &mut [u8], at: usize) -> usize {
 #[derive(Debug, Default)]
 pub(super) struct SpansKept {
     entries: Vec<SpansEntry>,
+    /// Single spans that others are in: they stay while those come and go.
+    outer: Vec<SpansEntry>,
 }
 
 #[derive(Debug, Default, Clone)]
@@ -311,13 +344,14 @@ fn put_spans(
     if spans.is_empty() {
         return Ok(at);
     }
-    let place = kept.place_of(spans);
+    let place = place_of(spans);
     if let Some(entry) = kept.entries.get(place)
         && entry.spans == spans
     {
         return Ok(put(bytes, at, &entry.text));
     }
     let end = match style {
+        FieldStyle::Text if !lenient => kept.put_text(spans, b": ", bytes, at)?,
         FieldStyle::Text => put_spans_text(spans, b": ", lenient, bytes, at)?,
         FieldStyle::Json => put_spans_json(spans, lenient, bytes, at)?,
         FieldStyle::Logfmt => {
@@ -331,35 +365,128 @@ fn put_spans(
         && spans.len() <= SPANS_KEPT_BYTES_MAX
         && let Some(text) = bytes.get(at..end)
     {
-        kept.keep(place, spans, text);
+        keep(&mut kept.entries, place, spans, text);
     }
     Ok(end)
 }
 
+/// Where spans like these are kept. They differ in their ends: ids and counters.
+fn place_of(spans: &[u8]) -> usize {
+    let tail = spans
+        .last_chunk::<8>()
+        .map_or(0, |tail| u64::from_le_bytes(*tail));
+    let front = spans
+        .first_chunk::<8>()
+        .map_or(0, |front| u64::from_le_bytes(*front));
+    let mixed = (tail ^ front.rotate_left(29) ^ spans.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 32) as usize % SPANS_KEPT
+}
+
+fn keep(entries: &mut Vec<SpansEntry>, place: usize, spans: &[u8], text: &[u8]) {
+    if entries.is_empty() {
+        entries.resize(SPANS_KEPT, SpansEntry::default());
+    }
+    if let Some(entry) = entries.get_mut(place) {
+        entry.spans.clear();
+        entry.spans.extend_from_slice(spans);
+        entry.text.clear();
+        entry.text.extend_from_slice(text);
+    }
+}
+
 impl SpansKept {
-    /// Where spans like these are kept. They differ in their ends: ids and counters.
-    fn place_of(&self, spans: &[u8]) -> usize {
-        let tail = spans
-            .last_chunk::<8>()
-            .map_or(0, |tail| u64::from_le_bytes(*tail));
-        let front = spans
-            .first_chunk::<8>()
-            .map_or(0, |front| u64::from_le_bytes(*front));
-        let mixed = (tail ^ front.rotate_left(29) ^ spans.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (mixed >> 32) as usize % SPANS_KEPT
+    /// As [`put_spans_text`], without leniency.
+    fn put_text(
+        &mut self,
+        spans: &[u8],
+        end: &[u8],
+        bytes: &mut [u8],
+        mut at: usize,
+    ) -> Result<usize, Malformed> {
+        let mut rest = spans;
+        for depth in 0..=SCOPE_DEPTH_MAX {
+            if rest.is_empty() {
+                return Ok(put(bytes, at, end));
+            }
+            if depth == SCOPE_DEPTH_MAX {
+                break;
+            }
+            let (span, behind) = split_span(rest)?;
+            if depth > 0 {
+                at = put_byte(bytes, at, b':');
+            }
+            at = if behind.is_empty() {
+                put_span_text(span, bytes, at)?
+            } else {
+                self.put_outer(span, bytes, at)?
+            };
+            if at == OVERFLOW {
+                return Ok(OVERFLOW);
+            }
+            rest = behind;
+        }
+        Err(Malformed)
     }
 
-    fn keep(&mut self, place: usize, spans: &[u8], text: &[u8]) {
-        if self.entries.is_empty() {
-            self.entries.resize(SPANS_KEPT, SpansEntry::default());
+    /// Writes a span that another one is in.
+    fn put_outer(&mut self, span: &[u8], bytes: &mut [u8], at: usize) -> Result<usize, Malformed> {
+        let place = place_of(span);
+        if let Some(entry) = self.outer.get(place)
+            && entry.spans == span
+        {
+            return Ok(put(bytes, at, &entry.text));
         }
-        if let Some(entry) = self.entries.get_mut(place) {
-            entry.spans.clear();
-            entry.spans.extend_from_slice(spans);
-            entry.text.clear();
-            entry.text.extend_from_slice(text);
+        let end = put_span_text(span, bytes, at)?;
+        if span.len() <= SPANS_KEPT_BYTES_MAX
+            && let Some(text) = bytes.get(at..end)
+        {
+            keep(&mut self.outer, place, span, text);
         }
+        Ok(end)
     }
+}
+
+/// The first span's bytes, and those behind it.
+#[inline]
+fn split_span(spans: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
+    let mut offset = 0;
+    for _part in ["name", "fields"] {
+        let length = u16::from_le_bytes(take(spans, &mut offset)?);
+        offset += usize::from(length);
+    }
+    spans.split_at_checked(offset).ok_or(Malformed)
+}
+
+/// `name{key=value}`
+fn put_span_text(span: &[u8], bytes: &mut [u8], at: usize) -> Result<usize, Malformed> {
+    let mut cursor = cursor_at(span, 0)?;
+    let name = cursor.short_str("span name")?;
+    let at = put_escaped(bytes, at, name.as_bytes(), Escape::Text);
+    let fields = span.get(cursor.offset() + 2..).ok_or(Malformed)?;
+    let mut spot = Spot { at, offset: 0 };
+    let mut open = false;
+    for _ in 0..=RECORD_VALUES_MAX {
+        let Some(tag) = take_tag(fields, &mut spot.offset)? else {
+            break;
+        };
+        if tag.index.is_some() || tag.kind == Kind::Scope {
+            return Err(Malformed);
+        }
+        if !tag.present {
+            continue;
+        }
+        let key = if tag.key.is_empty() { "arg" } else { tag.key };
+        spot.at = put_byte(bytes, spot.at, if open { b' ' } else { b'{' });
+        spot.at = super::escape::put_key(bytes, spot.at, key.as_bytes());
+        spot.at = put_byte(bytes, spot.at, b'=');
+        spot = put_payload(bytes, spot, tag.kind, fields, FieldStyle::Text.form())?;
+        open = true;
+    }
+    Ok(if open {
+        put_byte(bytes, spot.at, b'}')
+    } else {
+        spot.at
+    })
 }
 
 /// Spans as text in a buffer of their own.
@@ -474,4 +601,94 @@ fn put_spans_json(spans: &[u8], lenient: bool, bytes: &mut [u8], mut at: usize) 
         }
     }
     Ok(put_byte(bytes, at, b']'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn random(state: &mut u64, below: usize) -> usize {
+        *state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (*state >> 33) as usize % below
+    }
+
+    fn append_value(state: &mut u64, fields: &mut Vec<u8>) {
+        let texts: [&[u8]; 5] = [b"", b"Data", b"two words", b"a\n\\=", "\u{202e}é".as_bytes()];
+        let text = texts[random(state, texts.len())];
+        let key = ["id", "space", "", "a b", "schl\u{fc}ssel"][random(state, 5)];
+        let length = (text.len() as u32).to_le_bytes();
+        let (kind, value) = match random(state, 7) {
+            0 => (Kind::U64, (random(state, 1_000) as u64).to_le_bytes().to_vec()),
+            1 => (Kind::Bool, vec![random(state, 2) as u8]),
+            2 => (Kind::F64, (random(state, 9) as f64 / 4.0).to_le_bytes().to_vec()),
+            3 => (Kind::Char, u32::from('x').to_le_bytes().to_vec()),
+            4 => (Kind::Str, [&length, text].concat()),
+            5 => (Kind::Debug, [&length, text].concat()),
+            _ => (Kind::None, Vec::new()),
+        };
+        let presence = random(state, 4);
+        let code = kind.code() | if presence < 2 { Kind::OPTIONAL } else { 0 };
+        fields.extend_from_slice(&[code, 0xff, key.len() as u8, 0]);
+        fields.extend_from_slice(key.as_bytes());
+        match presence {
+            0 => fields.push(0),
+            1 => fields.extend([&[1], value.as_slice()].concat()),
+            _ => fields.extend(value),
+        }
+    }
+
+    fn spans(state: &mut u64) -> Vec<u8> {
+        let mut spans = Vec::new();
+        let most = if random(state, 8) == 0 { 20 } else { 3 };
+        for _ in 0..1 + random(state, most) {
+            let name = ["drive", "recv", "send", "a b\t"][random(state, 4)];
+            let mut fields = Vec::new();
+            for _ in 0..random(state, 3) {
+                append_value(state, &mut fields);
+            }
+            spans.extend_from_slice(&(name.len() as u16).to_le_bytes());
+            spans.extend_from_slice(name.as_bytes());
+            spans.extend_from_slice(&(fields.len() as u16).to_le_bytes());
+            spans.extend(fields);
+        }
+        spans
+    }
+
+    #[test]
+    fn spans_that_are_kept_one_by_one_are_those_that_are_read_together() {
+        let mut state = 0x5ca1e;
+        let mut kept = SpansKept::default();
+        let mut refused = 0;
+        for round in 0..40_000 {
+            let mut spans = spans(&mut state);
+            if round % 3 == 0 {
+                let at = random(&mut state, spans.len());
+                spans[at] = random(&mut state, 256) as u8;
+            }
+            // Mostly room for all of it.
+            let room = if round % 5 == 0 {
+                random(&mut state, 60)
+            } else {
+                2_000
+            };
+            let (mut bytes, mut expected) = (vec![0; room], vec![0; room]);
+            let found = kept.put_text(&spans, b": ", &mut bytes, 0);
+            let wanted = put_spans_text(&spans, b": ", false, &mut expected, 0);
+            match (found, wanted) {
+                (Ok(end), Ok(wanted)) if wanted <= room => {
+                    assert_eq!(bytes.get(..end), expected.get(..wanted), "{spans:?}");
+                }
+                (Ok(end), Ok(_)) => assert!(end > room, "{spans:?}"),
+                // What does not fit is not read to its end.
+                (found, wanted) if room < 2_000 => assert!(found.is_err() || wanted.is_err()),
+                (found, wanted) => {
+                    assert_eq!(found, wanted, "{spans:?}");
+                    refused += 1;
+                }
+            }
+        }
+        assert!(refused > 1_000, "{refused} of the damaged ones were refused");
+    }
 }

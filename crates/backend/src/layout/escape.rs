@@ -54,6 +54,17 @@ pub(super) fn put_escaped(bytes: &mut [u8], at: usize, text: &[u8], escape: Esca
     OVERFLOW
 }
 
+/// As [`put_escaped`], for the text of messages.
+#[inline]
+pub(super) fn put_message_text(bytes: &mut [u8], at: usize, text: &[u8]) -> usize {
+    let place = bytes.get_mut(at..).and_then(|rest| rest.get_mut(..text.len()));
+    match place.map(|place| copy_clean::<TEXT>(place, text)) {
+        Some(true) => at + text.len(),
+        Some(false) => put_slowly(bytes, at, text, Escape::Text),
+        None => OVERFLOW,
+    }
+}
+
 /// How a field's value is written where it ends at the next space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bare {
@@ -103,6 +114,9 @@ fn put_bare_slowly(bytes: &mut [u8], at: usize, text: &[u8], bare: Bare) -> usiz
 
 /// Writes a key, with spaces, quotes and equals signs escaped as well: it ends at the next `=`.
 pub(super) fn put_key(bytes: &mut [u8], mut at: usize, key: &[u8]) -> usize {
+    if copy_bare_into(bytes, at, key) {
+        return at + key.len();
+    }
     for part in key.split_inclusive(|byte| matches!(byte, b' ' | b'"' | b'=')) {
         at = match part.split_last() {
             Some((&last @ (b' ' | b'"' | b'='), before)) => {

@@ -35,6 +35,7 @@ mod compile;
 mod dynamic;
 mod error;
 mod escape;
+mod head;
 pub mod limits;
 mod number;
 mod options;
@@ -60,6 +61,7 @@ pub use plan::Plan;
 
 use dynamic::SpansKept;
 use escape::{Escape, escaped, whole_front};
+use head::HeadsKept;
 use limits::{LINE_BYTES_MAX, NAME_BYTES_MAX};
 use pattern::Part;
 use pen::{OVERFLOW, put};
@@ -156,6 +158,7 @@ pub struct Layout {
     scratch: Vec<u8>,
     spans: SpansKept,
     thread: ThreadKept,
+    heads: HeadsKept,
 }
 
 impl Layout {
@@ -188,6 +191,7 @@ impl Layout {
             scratch: Vec::new(),
             spans: SpansKept::default(),
             thread: ThreadKept::default(),
+            heads: HeadsKept::default(),
         })
     }
 

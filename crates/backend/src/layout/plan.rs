@@ -4,6 +4,7 @@
 //! itself, so that most steps are one cache line and one wide copy.
 
 use core::ops::Range;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use logdrive_wire::kind::FieldKind;
 use logdrive_wire::{Callsite, Kind, Level, Spec};
@@ -31,6 +32,12 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Whether lines of one second and thread begin alike, but for the digits of the time.
+    #[inline]
+    pub(crate) fn begins_alike(&self) -> bool {
+        self.ends_with_text || (self.main.head > 0 && self.main.sequential)
+    }
+
     /// Whether lines of one time and thread differ in one text only, which is all that their records hold.
     #[inline]
     pub(crate) fn ends_with_text(&self) -> bool {
@@ -111,7 +118,13 @@ impl FieldStyle {
 /// The steps of a line.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Steps {
+    /// A number that no other steps of the process have.
+    pub(super) number: u64,
     pub(super) steps: Vec<Step>,
+    /// How many steps make the front of a line, that shows time and thread only; 0 where no time leads.
+    pub(super) head: usize,
+    /// The steps behind the front, whose last constant text belongs to it.
+    pub(super) body: Vec<Step>,
     /// What is longer than a step holds.
     pub(super) text: Vec<u8>,
     pub(super) shows: Vec<Show>,
@@ -123,7 +136,54 @@ pub(super) struct Steps {
     pub(super) lenient: bool,
 }
 
+/// The numbers of steps. Relaxed: unique is all they are.
+static NUMBERS: AtomicU64 = AtomicU64::new(1);
+
 impl Steps {
+    /// Tells the front, with one time in it and nothing of the payload, from the rest.
+    fn split(&mut self) {
+        let vars = || self.steps.iter().map(|step| step.var);
+        let is_time = |var: &Var| matches!(var, Var::Iso);
+        let until_value = vars().take_while(|var| is_time(var) || matches!(var, Var::Thread(_)));
+        let second_time = vars().enumerate().filter(|(_, var)| is_time(var)).nth(1);
+        let head = until_value
+            .count()
+            .min(second_time.map_or(usize::MAX, |(at, _)| at));
+        if !vars().take(head).any(|var| is_time(&var)) {
+            return;
+        }
+        self.head = head;
+        self.body = self.steps.get(head..).unwrap_or_default().to_vec();
+        if let Some(first) = self.body.first_mut() {
+            (first.head, first.length) = ([0; WIDE], 0);
+        }
+        self.join_event();
+    }
+
+    /// Makes one step of those that would each take a dynamic payload apart.
+    fn join_event(&mut self) {
+        let rare_of = |step: &Step| match step.var {
+            Var::Rare(index) => self.rares.get(usize::from(index)).copied(),
+            _ => None,
+        };
+        let is_event = |pair: &[Step]| match pair {
+            [one, two] => {
+                two.length == 0
+                    && rare_of(one) == Some(Rare::SpansAndMessage)
+                    && rare_of(two) == Some(Rare::Fields)
+            }
+            _ => false,
+        };
+        if !self.lenient
+            && let Some(at) = self.body.windows(2).position(is_event)
+        {
+            self.body.remove(at + 1);
+            if let Some(step) = self.body.get_mut(at) {
+                step.var = Var::Event;
+            }
+        }
+    }
+
     /// Whether this part tells of time or thread, by a step out of line.
     pub(super) fn is_place(&self, var: Var) -> bool {
         let Var::Rare(index) = var else {
@@ -175,6 +235,8 @@ pub(super) enum Var {
     I32,
     /// `{:.N}`
     F64Fixed(u8),
+    /// Spans, message and fields of a dynamic record, taken apart once. Only in the body.
+    Event,
     PadBegin,
     /// Index into `pads`.
     PadEnd(u16),
@@ -380,6 +442,8 @@ impl Builder {
         self.steps.sequential =
             !self.by_index && (site.dynamic || lenient || order.eq(stored.map(|(index, _)| index)));
         self.steps.lenient = lenient;
+        self.steps.number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+        self.steps.split();
         self.steps
     }
 }

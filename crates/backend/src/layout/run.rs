@@ -5,16 +5,24 @@ use logdrive_wire::limits::PAD_MAX;
 use logdrive_wire::template::{Align, Count};
 use logdrive_wire::{Kind, Value};
 
-use super::escape::{Bare, put_bare, put_escaped};
+use super::escape::{Bare, Escape, put_bare, put_escaped, put_message_text};
+use super::head::HeadKey;
 use super::number::{put_fixed, put_i64, put_u64, put_u64_right};
 use super::pattern::Pad;
 use super::payload::{Malformed, Spot, cursor_at, skip, take, take_blob, take_presence};
 use super::pen::{OVERFLOW, put};
 use super::plan::{Plan, Rare, Show, Step, Steps, Var};
 use super::spec::{Resolved, count_chars, front, render};
-use super::time::TimeForm;
-use super::value::{put_payload, put_text, put_value};
+use super::time::{ISO_DIGITS_AT, TimeForm};
+use super::value::{Form, put_payload, put_text, put_value};
 use super::{Layout, Line};
+
+/// When a record was made within its second, and where its line goes on.
+#[derive(Clone, Copy)]
+struct Place {
+    nanos: u32,
+    at: usize,
+}
 
 impl Layout {
     /// Writes a line at `at` and returns the offset behind it, which is past the buffer's end if it did not fit.
@@ -27,11 +35,38 @@ impl Layout {
         bytes: &mut [u8],
         at: usize,
     ) -> Result<usize, Malformed> {
-        self.run_front(plan, steps, steps.steps.len(), line, bytes, at)
+        if !steps.sequential {
+            self.find_values(&plan.kinds, line.payload)?;
+        }
+        let nanos = self.clock.enter(line.unix_ns);
+        let (steps_left, at) = match steps.head {
+            0 => (&steps.steps, at),
+            _ => (&steps.body, self.put_head(steps, line, nanos, bytes, at)),
+        };
+        let place = Place { nanos, at };
+        if steps.sequential {
+            self.run_steps::<true>(plan, steps, steps_left, line, bytes, place)
+        } else {
+            self.run_steps::<false>(plan, steps, steps_left, line, bytes, place)
+        }
+    }
+
+    /// Writes what stands behind the front, for plans that read their values in passing. The clock stands in the line's
+    /// second.
+    #[inline(always)]
+    pub(super) fn run_body(
+        &mut self,
+        plan: &Plan,
+        line: &Line<'_>,
+        nanos: u32,
+        bytes: &mut [u8],
+        at: usize,
+    ) -> Result<usize, Malformed> {
+        let steps = &plan.main;
+        self.run_steps::<true>(plan, steps, &steps.body, line, bytes, Place { nanos, at })
     }
 
     /// The same for the first `count` steps.
-    #[inline]
     pub(super) fn run_front(
         &mut self,
         plan: &Plan,
@@ -42,12 +77,13 @@ impl Layout {
         at: usize,
     ) -> Result<usize, Malformed> {
         let front = steps.steps.get(..count).unwrap_or(&steps.steps);
+        let nanos = self.clock.enter(line.unix_ns);
+        let place = Place { nanos, at };
         if steps.sequential {
-            self.run_steps::<true>(plan, steps, front, line, bytes, at)
-        } else {
-            self.find_values(&plan.kinds, line.payload)?;
-            self.run_steps::<false>(plan, steps, front, line, bytes, at)
+            return self.run_steps::<true>(plan, steps, front, line, bytes, place);
         }
+        self.find_values(&plan.kinds, line.payload)?;
+        self.run_steps::<false>(plan, steps, front, line, bytes, place)
     }
 
     fn run_steps<const SEQUENTIAL: bool>(
@@ -57,14 +93,13 @@ impl Layout {
         front: &[Step],
         line: &Line<'_>,
         bytes: &mut [u8],
-        mut at: usize,
+        place: Place,
     ) -> Result<usize, Malformed> {
-        let nanos = self.clock.enter(line.unix_ns);
+        let Place { nanos, mut at } = place;
         let payload = line.payload;
         let mut offset = 0;
         let mut padded = at;
-        let rest = self.put_head(steps, front, line, nanos, bytes, &mut at);
-        for step in rest {
+        for step in front {
             at = step.put_text(bytes, at, &steps.text);
             if !SEQUENTIAL {
                 offset = self
@@ -77,6 +112,9 @@ impl Layout {
                 Var::End => {}
                 Var::Iso => at = self.clock.put(bytes, at, nanos, TimeForm::Iso),
                 Var::Thread(escape) => at = self.thread.put(bytes, at, &line.thread, escape),
+                Var::Str(Form::Argument(Escape::Text)) => {
+                    at = put_message_text(bytes, at, take_blob(payload, &mut offset)?)
+                }
                 Var::Str(form) => at = put_text(bytes, at, take_blob(payload, &mut offset)?, form),
                 Var::U64 => at = put_u64(bytes, at, u64::from_le_bytes(take(payload, &mut offset)?)),
                 Var::U32 => {
@@ -98,6 +136,8 @@ impl Layout {
                     let value = f64::from_le_bytes(take(payload, &mut offset)?);
                     at = put_f64_fixed(bytes, at, value, decimals);
                 }
+                Var::Event if at > bytes.len() => return Ok(OVERFLOW),
+                Var::Event => at = super::dynamic::put_event(&mut self.spans, plan, payload, bytes, at)?,
                 Var::PadBegin => padded = at,
                 Var::PadEnd(index) => at = put_pad(bytes, padded, at, steps.pads.get(usize::from(index))),
                 Var::Rare(index) => {
@@ -113,28 +153,44 @@ impl Layout {
         Ok(at)
     }
 
-    /// Time and thread, with which most lines begin, without a decision in between. Returns the other steps.
+    /// Writes the front of a line, up to its first value.
     #[inline(always)]
-    fn put_head<'s>(
+    fn put_head(&mut self, steps: &Steps, line: &Line<'_>, nanos: u32, bytes: &mut [u8], at: usize) -> usize {
+        let key = HeadKey::of(steps.number, self.clock.second_ns(), &line.thread);
+        let kept = key.and_then(|key| self.heads.put(&key, line.thread.id, bytes, at, nanos));
+        match kept {
+            Some(end) => end,
+            None => self.put_new_head(steps, key, line, nanos, bytes, at),
+        }
+    }
+
+    #[inline(never)]
+    fn put_new_head(
         &mut self,
         steps: &Steps,
-        front: &'s [Step],
+        key: Option<HeadKey>,
         line: &Line<'_>,
         nanos: u32,
         bytes: &mut [u8],
-        at: &mut usize,
-    ) -> &'s [Step] {
-        let [first, second, rest @ ..] = front else {
-            return front;
-        };
-        let (Var::Iso, Var::Thread(escape)) = (first.var, second.var) else {
-            return front;
-        };
-        *at = first.put_text(bytes, *at, &steps.text);
-        *at = self.clock.put_iso(bytes, *at, nanos);
-        *at = second.put_text(bytes, *at, &steps.text);
-        *at = self.thread.put(bytes, *at, &line.thread, escape);
-        rest
+        start: usize,
+    ) -> usize {
+        let (mut at, mut digits_at) = (start, 0);
+        for (number, step) in steps.steps.iter().take(steps.head + 1).enumerate() {
+            at = step.put_text(bytes, at, &steps.text);
+            match step.var {
+                _ if number == steps.head => {}
+                Var::Iso => {
+                    digits_at = at.wrapping_sub(start) + ISO_DIGITS_AT;
+                    at = self.clock.put_iso(bytes, at, nanos);
+                }
+                Var::Thread(escape) => at = self.thread.put(bytes, at, &line.thread, escape),
+                _ => {}
+            }
+        }
+        if let (Some(key), Some(text)) = (key, bytes.get(start..at)) {
+            self.heads.keep(key, line.thread.id, text, digits_at);
+        }
+        at
     }
 
     /// Finds where each value of a static payload begins.

@@ -5,6 +5,25 @@ use super::escape::{Escape, put_escaped};
 use super::number::put_u64;
 use super::pen::{WIDE, put_block};
 
+/// A thread's name, or its id if it has none, in three words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ThreadWords(usize, u64, u64);
+
+impl ThreadWords {
+    /// Never equal to those of a thread that has a name.
+    pub(super) const NONE: Self = Self(0, 0, 0);
+}
+
+/// All that a line shows of the thread, unless its name is longer than names are.
+#[inline(always)]
+pub(super) fn thread_words(thread: &Thread<'_>) -> Option<ThreadWords> {
+    match name_words(thread.name.as_bytes()) {
+        Some((length, first, last)) => Some(ThreadWords(length, first, last)),
+        None if thread.name.is_empty() => Some(ThreadWords(0, thread.id, 0)),
+        None => None,
+    }
+}
+
 /// The last thread's name. A merged log takes many records from one thread before it takes some from another.
 #[derive(Debug, Clone)]
 pub(super) struct ThreadKept {

@@ -198,12 +198,17 @@ impl Clock {
             return OVERFLOW;
         };
         place[..20].copy_from_slice(&self.iso);
-        let (millis, micros) = (nanos / 1_000_000, nanos / 1_000);
-        place[20..24].copy_from_slice(three_digits(millis));
-        place[23..27].copy_from_slice(three_digits(micros - millis * 1_000));
-        place[26..30].copy_from_slice(three_digits(nanos - micros * 1_000));
+        if let Some(digits) = place[20..].first_chunk_mut() {
+            put_nanos(digits, nanos);
+        }
         place[29..].copy_from_slice(&self.zone_text);
-        at + 29 + self.zone_length
+        at + ISO_DIGITS_AT + 9 + self.zone_length
+    }
+
+    /// When the second began that the clock stands in.
+    #[inline(always)]
+    pub(super) fn second_ns(&self) -> u64 {
+        self.start_ns
     }
 
     /// Writes one form of the time. The clock must stand in its second.
@@ -256,6 +261,20 @@ static THREE_DIGITS: [[u8; 4]; 1024] = {
     }
     table
 };
+
+/// Where the nine digits of the nanoseconds begin in what [`Clock::put_iso`] writes.
+pub(super) const ISO_DIGITS_AT: usize = 20;
+
+/// Writes nine digits and leaves the byte behind them as it is.
+#[inline(always)]
+pub(super) fn put_nanos(place: &mut [u8; 10], nanos: u32) {
+    let (millis, micros) = (nanos / 1_000_000, nanos / 1_000);
+    let [a, b, c, _] = *three_digits(nanos - micros * 1_000);
+    let last = [a, b, c, place[9]];
+    place[..4].copy_from_slice(three_digits(millis));
+    place[3..7].copy_from_slice(three_digits(micros - millis * 1_000));
+    place[6..].copy_from_slice(&last);
+}
 
 #[inline(always)]
 fn three_digits(value: u32) -> &'static [u8; 4] {
