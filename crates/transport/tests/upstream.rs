@@ -1,6 +1,6 @@
 //! Upstreams over real servers: members that die, come back, come and go; limits, connections made ahead, looks.
 
-use logdrive_transport::session::{Intake, Peer, Service};
+use logdrive_transport::session::{Answer, Intake, Peer, Service};
 use logdrive_transport::upstream::{
     BreakerOptions, BreakerState, GroupOptions, HealthOptions, MemberOptions, Policy, Upstream,
     UpstreamOptions,
@@ -17,7 +17,7 @@ impl Service for Named {
         Ok(Intake::default())
     }
 
-    fn request(&self, _: &Peer, _: u16, body: &[u8], reply: &mut Vec<u8>) -> Result<(), String> {
+    fn request(&self, _: &Peer, _: u16, body: &[u8], reply: &mut Answer<'_>) -> Result<(), String> {
         if let Some(barrier) = &self.1 {
             barrier.wait();
         }
