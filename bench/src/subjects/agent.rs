@@ -185,9 +185,9 @@ pub fn serve_role() -> Option<ExitCode> {
 
 fn serve(dir: &Path, log: &Path, in_place: bool) -> Result<()> {
     let failed = |error: &dyn std::fmt::Display| BenchError::subject("agent", error);
-    // As a logger's own sink is by default, so that both do the same.
+    // As the sinks of a logger whose threads block, so that both do the same: nothing is lost, however slow the disk is.
     let mut options = SinkOptions::new(Target::File(FileOptions::new(log)));
-    options.overflow = Overflow::default();
+    options.overflow = Overflow::Hold;
     let main = SinkConfig::new("main", options);
     let config = AgentConfig {
         routes: vec![Route::to_all(std::slice::from_ref(&main))],
