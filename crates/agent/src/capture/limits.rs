@@ -6,8 +6,12 @@ use logdrive_wire::limits::RECORD_BYTES_MAX;
 /// header, the length of the text, and the fields `part`, `last` and `partial`.
 pub const PIECE_BYTES_MAX: usize = RECORD_BYTES_MAX - 64;
 
-/// Bytes asked for in one read: few system calls, and the block is still in the second-level cache when it is split.
-pub const READ_BYTES: usize = 256 * 1024;
+/// Bytes asked for in one read: few system calls, and the block is still in a near cache when it is split. While a pipe
+/// is read nobody can write to it, so that a larger read makes the command wait.
+pub const READ_BYTES: usize = 32 * 1024;
+
+/// Bytes that are left to gather in a busy pipe between two rows of reads, so that wake-ups are few.
+pub const GATHER_BYTES: usize = 256 * 1024;
 
 /// Bytes of a pipe, if the system grants them: the child goes on printing while its reader sleeps. More than this takes
 /// a privilege.

@@ -6,7 +6,7 @@
 //! be UTF-8 and may be zero. A character of UTF-8 is never divided between two pieces of a line.
 
 use super::ansi::ESCAPE;
-use super::limits::{PIECE_BYTES_MAX, READ_BYTES};
+use super::limits::{GATHER_BYTES, PIECE_BYTES_MAX, READ_BYTES};
 
 /// A move of this many bytes costs less than a system call.
 const CHEAP_MOVE_BYTES: usize = 1024;
@@ -76,7 +76,7 @@ impl Lines {
     /// A splitter at the begin of a line.
     pub fn new() -> Self {
         Self {
-            buffer: vec![0; PIECE_BYTES_MAX + 2 + 2 * READ_BYTES].into_boxed_slice(),
+            buffer: vec![0; PIECE_BYTES_MAX + 2 + 2 * GATHER_BYTES].into_boxed_slice(),
             start: 0,
             scanned: 0,
             end: 0,

@@ -4,7 +4,8 @@
 //! and lets the pipe fill: a wake-up for each write of the command would cost both of them more than the copy.
 
 use super::limits::{
-    BUSY_BYTES_PER_US, GATHER_US_MAX, GATHER_US_MIN, LOOK_MS, PARTIAL_MS, PIPE_BYTES, READ_BYTES,
+    BUSY_BYTES_PER_US, GATHER_BYTES, GATHER_US_MAX, GATHER_US_MIN, LOOK_MS, PARTIAL_MS, PIPE_BYTES,
+    READ_BYTES,
 };
 use super::lines::Lines;
 use super::recorder::Recorder;
@@ -321,7 +322,7 @@ impl Pace {
         // A quarter of the pipe, so that the command never finds it full while we sleep.
         let pipe_bytes = rustix::pipe::fcntl_getpipe_size(source).unwrap_or(0);
         Self {
-            gather_bytes: (pipe_bytes / 4).min(READ_BYTES) as u64,
+            gather_bytes: (pipe_bytes / 4).min(GATHER_BYTES) as u64,
             last_read: Instant::now(),
             recent_bytes: 0,
             recent_us: 0,
@@ -339,7 +340,7 @@ impl Pace {
         self.recent_us = self.recent_us - self.recent_us / 8 + since_last_us.min(PARTIAL_MS * 1_000);
         // A read that was large has left more behind; and who prints now and then is not made to wait.
         let is_busy = self.recent_bytes > self.recent_us.saturating_mul(BUSY_BYTES_PER_US);
-        if bytes >= self.gather_bytes || !is_busy {
+        if bytes >= self.gather_bytes.min(READ_BYTES as u64) || !is_busy {
             return;
         }
         let pause_us = self.recent_us * self.gather_bytes / self.recent_bytes.max(1);
