@@ -6,7 +6,7 @@
 use crate::feed::{Feed, Router};
 use crate::inside::{Inside, gap_callsite};
 use crate::keep::{Keep, KeepOptions, Recorder};
-use crate::limits::{NO_PROGRESS_MS, PAUSE_BUSY_NS_MAX, PAUSE_NS_MAX, PAUSE_NS_MIN, SPARE_RINGS};
+use crate::limits::{NO_PROGRESS_MS, PAUSE_BUSY_NS_MAX, PAUSE_NS_MIN, SPARE_RINGS};
 use crate::marks::Marks;
 use crate::outlet::{Outlet, SinkDrop, Staged, Tuning};
 use crate::ration::{Rationing, Rations};
@@ -742,7 +742,7 @@ impl Drain {
             let until_an_eighth_ns = since_last_ns.saturating_mul(16) / (self.fullest as u64).max(1);
             until_an_eighth_ns.clamp(PAUSE_NS_MIN, PAUSE_BUSY_NS_MAX)
         } else {
-            (self.pause_ns * 2).min(PAUSE_NS_MAX)
+            (self.pause_ns * 2).min(self.longest_pause_ns())
         };
         let mut pause = Duration::from_nanos(self.pause_ns);
         if self.coarse {

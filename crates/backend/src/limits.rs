@@ -29,6 +29,12 @@ pub const PAUSE_BUSY_NS_MAX: u64 = 2_000_000;
 /// Longest pause, when nothing happens: a hundred wake-ups a second cost about a quarter percent of a core.
 pub const PAUSE_NS_MAX: u64 = 10_000_000;
 
+/// So many sessions make the longest pause longer by as much again, because a pass looks at each of them.
+pub const PAUSE_SESSIONS: u64 = 32;
+
+/// The most that it is multiplied by.
+pub const PAUSE_TIMES_MAX: u64 = 5;
+
 /// Notices that wait for the drain; more than these in one pause say nothing new.
 pub const NOTICES_MAX: usize = 64;
 

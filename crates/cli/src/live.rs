@@ -61,6 +61,14 @@ pub(crate) fn live_sessions(args: &LiveArgs) -> Result<Vec<Live>, CliError> {
     if is_path {
         places.look_at(path);
     }
+    if is_path {
+        let is_named = |at: &Located| is_same(&at.path, path) && at.is_alive();
+        if let Some(at) = places.find_path(path).into_iter().find(is_named)
+            && let Some((app, pid)) = places.whose(&at)
+        {
+            return Ok(vec![open(Somebody { at, app, pid }, &mut places)?]);
+        }
+    }
     let (mut named, mut others) = (Vec::new(), Vec::new());
     for at in places.find()? {
         // One that cannot be read, or has just gone, is nobody's.

@@ -169,6 +169,19 @@ impl Places {
         }
     }
 
+    /// The session of this path, and nothing else: no agent is asked that may keep its asker waiting, but its own.
+    pub(crate) fn find_path(&mut self, session: &Path) -> Vec<Located> {
+        let parent = session.parent().unwrap_or(session);
+        if !is_socket(parent) {
+            let found = find_all(&[parent.to_owned()]).unwrap_or_default();
+            return found.into_iter().map(Located::from).collect();
+        }
+        let socket = absolute(parent);
+        let agent = self.agents.iter_mut().find(|agent| agent.socket == socket);
+        let sessions = agent.map(AgentPlace::sessions);
+        sessions.and_then(Result::ok).unwrap_or_default()
+    }
+
     /// All sessions that are there now.
     pub(crate) fn find(&mut self) -> Result<Vec<Located>, CliError> {
         let mut all: Vec<Located> = find_all(&self.dirs)?.into_iter().map(Located::from).collect();

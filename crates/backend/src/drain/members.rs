@@ -6,6 +6,7 @@ use crate::backend::END_LEVEL;
 use crate::feed::{Feed, Member};
 use crate::inside::Inside;
 use crate::keep::Keep;
+use crate::limits::{PAUSE_NS_MAX, PAUSE_SESSIONS, PAUSE_TIMES_MAX};
 use crate::reader::Reader;
 use crate::source::Source;
 use logdrive_ring::{Consumer, SharedSession};
@@ -48,6 +49,12 @@ impl Drain {
                 }
             }
         }
+    }
+
+    /// How long nothing may be looked at while nothing comes: with many sessions, each of which a pass looks at, longer.
+    pub(super) fn longest_pause_ns(&self) -> u64 {
+        let times = (1 + self.feeds.len() as u64 / PAUSE_SESSIONS).min(PAUSE_TIMES_MAX);
+        PAUSE_NS_MAX * times
     }
 
     /// Takes a session over, new or from an earlier drain: from where that one's journal says.
