@@ -60,8 +60,6 @@ pub(crate) fn live_sessions(args: &LiveArgs) -> Result<Vec<Live>, CliError> {
     let path = Path::new(&args.name);
     if is_path {
         places.look_at(path);
-    }
-    if is_path {
         let is_named = |at: &Located| is_same(&at.path, path) && at.is_alive();
         if let Some(at) = places.find_path(path).into_iter().find(is_named)
             && let Some((app, pid)) = places.whose(&at)
