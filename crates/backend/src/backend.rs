@@ -246,7 +246,7 @@ impl Backend {
     }
 
     /// How the sinks that send to collectors stand, by their numbers.
-    #[cfg(feature = "ship")]
+    #[cfg(all(feature = "ship", target_os = "linux"))]
     pub fn shipping(&self) -> Vec<(usize, crate::ship::ForwardState)> {
         let watched = self.marks.watched().into_iter();
         watched.map(|(sink, watch)| (sink, watch.state())).collect()
@@ -254,7 +254,7 @@ impl Backend {
 
     /// As [`Backend::flush`], then waits until collectors keep all of it (C3), at most so long in all. `false`: something is
     /// still on its way, in memory or in a spool.
-    #[cfg(feature = "ship")]
+    #[cfg(all(feature = "ship", target_os = "linux"))]
     pub fn deliver(&self, patience: Duration) -> bool {
         let end = std::time::Instant::now() + patience;
         let is_flushed = self.flush();

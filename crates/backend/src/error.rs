@@ -45,7 +45,7 @@ pub enum BackendError {
         limit: usize,
     },
     /// A collector, or the spool for it, cannot be used.
-    #[cfg(feature = "ship")]
+    #[cfg(all(feature = "ship", target_os = "linux"))]
     #[error(transparent)]
     Ship(#[from] logdrive_transport::TransportError),
     /// The system gives no random bytes.

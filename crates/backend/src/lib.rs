@@ -30,9 +30,9 @@ mod ration;
 mod reader;
 mod recover;
 mod run;
-#[cfg(feature = "ship")]
+#[cfg(all(feature = "ship", target_os = "linux"))]
 pub mod ship;
-#[cfg(not(feature = "ship"))]
+#[cfg(not(all(feature = "ship", target_os = "linux")))]
 #[path = "ship_off.rs"]
 pub mod ship;
 mod sidecar;

@@ -1,7 +1,7 @@
 //! What drain, I/O threads and callers of `flush` tell each other: how far each sink is, notices, and the end.
 
 use crate::limits::{DUMP_ANSWERS_MAX, NOTICE_BYTES_MAX, NOTICES_MAX};
-#[cfg(feature = "ship")]
+#[cfg(all(feature = "ship", target_os = "linux"))]
 use crate::ship::ShipWatch;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -32,7 +32,7 @@ struct State {
     requested: u64,
     abandoned: bool,
     /// How the sinks that send stand.
-    #[cfg(feature = "ship")]
+    #[cfg(all(feature = "ship", target_os = "linux"))]
     watched: Vec<(usize, ShipWatch)>,
 }
 
@@ -88,7 +88,7 @@ impl Marks {
                 notices: VecDeque::new(),
                 requested: 0,
                 abandoned: false,
-                #[cfg(feature = "ship")]
+                #[cfg(all(feature = "ship", target_os = "linux"))]
                 watched: Vec::new(),
             }),
             changed: Condvar::new(),
@@ -106,13 +106,13 @@ impl Marks {
     }
 
     /// A sink sends, and this tells how that goes.
-    #[cfg(feature = "ship")]
+    #[cfg(all(feature = "ship", target_os = "linux"))]
     pub(crate) fn watch(&self, sink: usize, watch: ShipWatch) {
         self.lock().watched.push((sink, watch));
     }
 
     /// How the sinks that send stand.
-    #[cfg(feature = "ship")]
+    #[cfg(all(feature = "ship", target_os = "linux"))]
     pub(crate) fn watched(&self) -> Vec<(usize, ShipWatch)> {
         self.lock().watched.clone()
     }

@@ -64,7 +64,7 @@ impl Engine {
         }
     }
 
-    #[cfg(feature = "ship")]
+    #[cfg(all(feature = "ship", target_os = "linux"))]
     pub(crate) fn deliver(&self, patience: std::time::Duration) -> bool {
         match self {
             Self::Own(backend) => backend.deliver(patience),
@@ -73,7 +73,7 @@ impl Engine {
         }
     }
 
-    #[cfg(feature = "ship")]
+    #[cfg(all(feature = "ship", target_os = "linux"))]
     pub(crate) fn shipping(&self) -> Vec<(usize, logdrive_backend::ship::ForwardState)> {
         match self {
             Self::Own(backend) => backend.shipping(),

@@ -49,18 +49,18 @@ pub mod tracing;
 pub use builder::{Builder, Clock, Guard, builder, init};
 pub use keep::Keep;
 pub use logdrive_backend::file::{Compress, Every, FileOptions, Storage};
-#[cfg(feature = "ship")]
+#[cfg(all(feature = "ship", target_os = "linux"))]
 pub use logdrive_backend::ship::{ForwardState, ShipOptions};
 pub use logdrive_backend::{
     BackendError, Filter, FilterError, Memory, Overflow, Recovered, SinkDrop, SinkOptions, SinkStats, Stats,
     Stopped, Sync, Target, recover,
 };
 pub use logdrive_ring::{DropReason, FullPolicy as Full};
-#[cfg(feature = "ship")]
+#[cfg(all(feature = "ship", target_os = "linux"))]
 pub use logdrive_transport::TransportError as ShipError;
 pub use logdrive_wire::Level;
 pub use runtime::InitError;
-#[cfg(feature = "ship")]
+#[cfg(all(feature = "ship", target_os = "linux"))]
 pub use sinks::Ship;
 pub use sinks::{Console, File, IntoSink, Layout};
 
@@ -91,14 +91,14 @@ pub fn sync() -> bool {
 
 /// As [`flush`], then waits until collectors keep all of it (C3), at most so long in all. `false`: something is still on its
 /// way, in memory or in a spool. Without a [`Ship`] sink it is [`flush`].
-#[cfg(feature = "ship")]
+#[cfg(all(feature = "ship", target_os = "linux"))]
 pub fn deliver(patience: std::time::Duration) -> bool {
     runtime::deliver(patience)
 }
 
 /// How each [`Ship`] sink stands, by its place among the sinks. Where an agent has the session there are none: the sinks are
 /// the agent's.
-#[cfg(feature = "ship")]
+#[cfg(all(feature = "ship", target_os = "linux"))]
 pub fn shipping() -> Vec<(usize, ForwardState)> {
     runtime::shipping()
 }

@@ -265,7 +265,7 @@ pub(crate) fn flush() -> bool {
         .is_none_or(|backend| backend.flush())
 }
 
-#[cfg(feature = "ship")]
+#[cfg(all(feature = "ship", target_os = "linux"))]
 pub(crate) fn deliver(patience: std::time::Duration) -> bool {
     RUNTIME
         .value()
@@ -273,7 +273,7 @@ pub(crate) fn deliver(patience: std::time::Duration) -> bool {
         .is_none_or(|backend| backend.deliver(patience))
 }
 
-#[cfg(feature = "ship")]
+#[cfg(all(feature = "ship", target_os = "linux"))]
 pub(crate) fn shipping() -> Vec<(usize, logdrive_backend::ship::ForwardState)> {
     let backend = RUNTIME.value().and_then(Runtime::backend);
     backend.map(|backend| backend.shipping()).unwrap_or_default()

@@ -202,14 +202,14 @@ impl Console {
 /// let sink = Ship::to("unix:///run/logdrive/collect.sock")?.spool("spool").zstd(1);
 /// # Ok::<(), logdrive::ShipError>(())
 /// ```
-#[cfg(feature = "ship")]
+#[cfg(all(feature = "ship", target_os = "linux"))]
 #[derive(Debug, Clone)]
 pub struct Ship {
     options: logdrive_backend::ship::ShipOptions,
     sink: SinkOptions,
 }
 
-#[cfg(feature = "ship")]
+#[cfg(all(feature = "ship", target_os = "linux"))]
 impl Ship {
     /// A collector at an address: `unix:///PATH`, `shm:///PATH`, `tcp://HOST:PORT`, `tls://HOST:PORT`. Lines are JSON, so that
     /// fields keep their types, unless [`Ship::layout`] says otherwise.
@@ -271,7 +271,7 @@ impl Ship {
     }
 }
 
-#[cfg(feature = "ship")]
+#[cfg(all(feature = "ship", target_os = "linux"))]
 impl IntoSink for Ship {
     fn into_sink(self) -> SinkOptions {
         SinkOptions {
@@ -323,7 +323,7 @@ macro_rules! common {
 }
 
 common!(File, Console);
-#[cfg(feature = "ship")]
+#[cfg(all(feature = "ship", target_os = "linux"))]
 common!(Ship);
 
 impl IntoSink for File {

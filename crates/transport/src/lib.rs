@@ -24,6 +24,10 @@
 //! # Ok(())
 //! # }
 //! ```
+#![cfg_attr(
+    not(all(feature = "quic", feature = "udp")),
+    allow(unused_imports, unused_variables, reason = "only some transports are built")
+)]
 #![forbid(unsafe_code)]
 
 pub mod address;
