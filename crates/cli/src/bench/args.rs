@@ -84,7 +84,7 @@ pub(crate) struct TransportArgs {
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub(crate) listen: Option<Address>,
     /// Bytes of a message
-    #[arg(short, long, value_name = "SIZE", default_value = "85", value_parser = |text: &str| read_size(text))]
+    #[arg(short, long, value_name = "SIZE", default_value = "85B", value_parser = |text: &str| read_size(text))]
     pub(crate) message: u64,
     /// How long each measurement takes
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = |text: &str| read_duration(text))]

@@ -133,7 +133,9 @@ impl World {
                 bytes = zstd::decode_all(bytes.as_slice()).expect("sound");
             }
             let text = String::from_utf8(bytes).expect("text");
-            lines.extend(text.lines().map(str::to_owned));
+            // A collector at work may be in the middle of the last one.
+            let whole = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+            lines.extend(whole.map(str::to_owned));
         }
         lines
     }
