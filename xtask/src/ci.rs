@@ -18,8 +18,16 @@ const CRASH_CYCLES: &str = "1000";
 const CPP_CRASH_CYCLES: &str = "1000";
 /// Agents and programs that are killed in turn; about a minute.
 const AGENT_CRASH_CYCLES: &str = "200";
-/// Workloads that are tried in their short form.
-const SMOKE: [&str; 7] = ["glog", "callsite", "compile", "quic", "fprintf", "hang", "agent"];
+/// Workloads that are tried in their short form; with the subjects, where all of them take minutes.
+const SMOKE: [(&str, Option<&str>); 7] = [
+    ("glog", None),
+    ("callsite", Some("clock,logdrive,logdrive-tracing,logdrive-log")),
+    ("compile", None),
+    ("quic", None),
+    ("fprintf", None),
+    ("hang", Some("none,logdrive")),
+    ("agent", None),
+];
 /// Targets on which the front end has to compile although it does its full work on Linux only.
 const OTHER_UNIXES: [&str; 2] = ["x86_64-unknown-freebsd", "x86_64-apple-darwin"];
 
@@ -308,9 +316,14 @@ fn cpp_crash(root: &Path) -> StepOutcome {
 /// Short runs of the workloads: they prove that each still works, not how fast it is.
 fn smoke(_: &Path) -> StepOutcome {
     // All of this one is in Go.
-    let left_out = |name: &&str| *name == "fprintf" && !shell::GO.present();
-    for name in SMOKE.into_iter().filter(|name| !left_out(name)) {
-        run::bench(&[name.to_owned(), "--quick".to_owned()]).map_err(|failure| Failure {
+    let left_out = |name: &str| name == "fprintf" && !shell::GO.present();
+    for (name, only) in SMOKE.into_iter().filter(|(name, _)| !left_out(name)) {
+        let mut args = vec![name.to_owned(), "--quick".to_owned()];
+        args.extend(
+            only.iter()
+                .flat_map(|only| ["--only".to_owned(), (*only).to_owned()]),
+        );
+        run::bench(&args).map_err(|failure| Failure {
             advice: format!("cargo xtask bench {name} --quick"),
             ..failure
         })?;

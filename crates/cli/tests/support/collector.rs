@@ -134,7 +134,9 @@ impl World {
             }
             let text = String::from_utf8(bytes).expect("text");
             // A collector at work may be in the middle of the last one.
-            let whole = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+            let whole = text
+                .split_inclusive('\n')
+                .filter_map(|line| line.strip_suffix('\n'));
             lines.extend(whole.map(str::to_owned));
         }
         lines
