@@ -40,6 +40,8 @@ struct Sampled {
     /// What the log says about its limit; empty where its records say it themselves.
     limit: String,
     switch: Switch,
+    /// A callsite begins with a whole budget: what it gets more is for the time after it was found.
+    refilled_at_ns: u64,
     /// Parts of a call that the next refill adds, in billionths.
     carry: u64,
 }
@@ -53,13 +55,12 @@ impl Keeper {
     /// Does what is due, and returns lines for the log. `tell_all` makes threads tell what they have counted.
     pub(crate) fn tick(&mut self, board: &dyn Switchboard, now_ns: u64, tell_all: &dyn Fn()) -> Vec<Notice> {
         let mut notices = Vec::new();
-        let since_ns = now_ns.saturating_sub(self.ticked_at_ns).min(SECOND_NS);
         self.ticked_at_ns = now_ns;
         self.end_rules(board);
         if board.rules().sequence() != self.sequence {
             self.look_at_rules(board, &mut notices);
         }
-        self.refill(board, since_ns);
+        self.refill(board);
         if now_ns.saturating_sub(self.told_at_ns) >= SECOND_NS {
             self.told_at_ns = now_ns;
             tell_all();
@@ -171,6 +172,7 @@ impl Keeper {
                 _ => String::new(),
             },
             switch,
+            refilled_at_ns: self.ticked_at_ns,
             carry: 0,
         }
     }
@@ -191,12 +193,15 @@ impl Keeper {
     }
 
     /// Lets more calls pass, as the time that has gone by allows.
-    fn refill(&mut self, board: &dyn Switchboard, since_ns: u64) {
+    fn refill(&mut self, board: &dyn Switchboard) {
+        let now_ns = self.ticked_at_ns;
         for sampled in self
             .sampled
             .iter_mut()
             .filter(|sampled| sampled.switch.control == PER_SECOND)
         {
+            let since_ns = now_ns.saturating_sub(sampled.refilled_at_ns).min(SECOND_NS);
+            sampled.refilled_at_ns = now_ns;
             let per_second = u32::try_from(sampled.switch.parameter).unwrap_or(u32::MAX);
             // Both factors are below 2^32.
             let billionths = since_ns * u64::from(per_second) + sampled.carry;

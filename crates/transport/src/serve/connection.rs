@@ -82,7 +82,8 @@ impl Accepted {
         mut jobs: Option<&mut Vec<Job>>,
     ) -> Result<bool, Reason> {
         for _ in 0..READS_MAX {
-            if self.is_clogged() {
+            // After a goodbye nothing is read: not even that the connection has been closed meanwhile.
+            if self.is_clogged() || self.ends.is_some() {
                 return Ok(false);
             }
             let is_moved = self.input.len() <= MOVED_BYTES_MAX;
