@@ -30,10 +30,10 @@ pub const PAUSE_BUSY_NS_MAX: u64 = 2_000_000;
 pub const PAUSE_NS_MAX: u64 = 10_000_000;
 
 /// So many sessions make the longest pause longer by as much again, because a pass looks at each of them.
-pub const PAUSE_SESSIONS: u64 = 32;
+pub const PAUSE_SESSIONS: u64 = 16;
 
 /// The most that it is multiplied by.
-pub const PAUSE_TIMES_MAX: u64 = 5;
+pub const PAUSE_TIMES_MAX: u64 = 8;
 
 /// Notices that wait for the drain; more than these in one pause say nothing new.
 pub const NOTICES_MAX: usize = 64;
