@@ -8,9 +8,13 @@ use crate::keep::{KeepOptions, Recorder};
 use crate::layout::Layout;
 use crate::marks::{DumpAnswer, Marks, Reach};
 use crate::options::{SinkOptions, sinks_to_text};
+#[cfg(all(feature = "ship", target_os = "linux"))]
+use crate::options::{Target, ship_again_to_text};
 use crate::outlet::Tuning;
 use crate::ration::Rationing;
 use crate::recover;
+#[cfg(all(feature = "ship", target_os = "linux"))]
+use crate::ship::ShipOptions;
 use crate::stats::StatsSource;
 use crate::writer::Message;
 use logdrive_ring::SharedSession;
@@ -70,11 +74,11 @@ impl Backend {
         self.order(Order::Ration(Box::new(rationing)));
     }
 
-    /// Changes what can change of an open sink: its layout, its levels, what happens when it is slow, and how long lines
-    /// wait.
+    /// Changes what can change of an open sink: its layout, its levels, what happens when it is slow, how long lines wait, and
+    /// which collectors they are sent to.
     ///
     /// # Errors
-    /// When the layout cannot be used.
+    /// When the layout cannot be used, or there is no more room in the session to note the collectors for a recovery.
     pub fn tune_sink(&self, number: usize, options: &SinkOptions) -> Result<(), BackendError> {
         let tuning = Tuning {
             layout: Layout::new(options.layout.clone(), self.process.clone())?,
@@ -83,7 +87,30 @@ impl Backend {
             flush_every: options.flush_every,
             overflow: options.overflow,
         };
+        #[cfg(all(feature = "ship", target_os = "linux"))]
+        if let Target::Ship(ship) = &options.target {
+            self.redirect(number, ship)?;
+        }
         self.order(Order::Tune(number, Box::new(tuning)));
+        Ok(())
+    }
+
+    /// Has a sink that sends do so to other collectors.
+    #[cfg(all(feature = "ship", target_os = "linux"))]
+    fn redirect(&self, number: usize, ship: &ShipOptions) -> Result<(), BackendError> {
+        let watched = self.marks.watched().into_iter();
+        let Some((_, watch)) = watched.rev().find(|(sink, _)| *sink == number) else {
+            return Ok(());
+        };
+        if watch.members() == ship.to {
+            return Ok(());
+        }
+        // One thread at a time writes there.
+        let _writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
+        // Before the first line goes there: whoever recovers the session sends to the same.
+        let text = ship_again_to_text(number, ship);
+        self.session.buffers().append_config(text.as_bytes())?;
+        watch.set_members(ship.to.clone());
         Ok(())
     }
 

@@ -44,6 +44,10 @@ pub const NOTICE_BYTES_MAX: usize = 1024;
 /// Waiting for a sink that makes no progress ends after this; what it holds stays in the session, for `recover`.
 pub const NO_PROGRESS_MS: u64 = 5_000;
 
+/// How long a start waits for the hello of a collector that dead processes have records for: a program must start, and
+/// what is left stays where it is.
+pub const ANSWER_MS: u64 = 1_000;
+
 /// First and longest pause between tries of a write that failed.
 pub const RETRY_MS: (u64, u64) = (50, 1_000);
 

@@ -138,7 +138,27 @@ pub fn sinks_to_text(sinks: &[SinkOptions]) -> String {
 
 /// Reads what [`sinks_to_text`] wrote. A sink that cannot be read is taken for one that ended with its process.
 pub fn sinks_from_text(text: &str) -> Vec<RecoverableSink> {
-    text.split("[sink]\n").skip(1).map(sink_from_text).collect()
+    let mut sinks: Vec<RecoverableSink> = Vec::new();
+    for part in text.split("[sink]\n").skip(1) {
+        let sink = sink_from_text(part);
+        let first = part.lines().next().unwrap_or_default();
+        let number = first
+            .strip_prefix("again = ")
+            .and_then(|number| number.parse().ok());
+        match number.map(|number: usize| sinks.get_mut(number)) {
+            Some(Some(before)) => before.ship = sink.ship,
+            // Of a sink that is not there.
+            Some(None) => {}
+            None => sinks.push(sink),
+        }
+    }
+    sinks
+}
+
+/// The collectors that a sink sends to from now on, behind what [`sinks_to_text`] wrote.
+#[cfg(all(feature = "ship", target_os = "linux"))]
+pub(crate) fn ship_again_to_text(number: usize, ship: &ShipOptions) -> String {
+    format!("[sink]\nagain = {number}\n[ship]\n{}", ship.to_text())
 }
 
 fn sink_from_text(text: &str) -> RecoverableSink {
@@ -185,5 +205,22 @@ mod tests {
             sinks[1].file.as_ref().unwrap().path.to_str(),
             Some("/tmp/a b\n[sink]\n.log")
         );
+    }
+
+    #[cfg(all(feature = "ship", target_os = "linux"))]
+    #[test]
+    fn a_sink_that_sends_elsewhere_reads_back_with_its_last_collectors() {
+        let ship = |to: &str| ShipOptions::new(vec![to.parse().expect("an address")]);
+        let sink = |to: &str| SinkOptions::new(Target::Ship(Box::new(ship(to))));
+        let mut text = sinks_to_text(&[sink("unix:///a"), sink("unix:///b")]);
+        text.push_str(&ship_again_to_text(1, &ship("unix:///c")));
+        text.push_str(&ship_again_to_text(1, &ship("unix:///d")));
+        text.push_str(&ship_again_to_text(7, &ship("unix:///e")));
+        text.push_str(&sinks_to_text(&[sink("unix:///f")]));
+        let to: Vec<String> = sinks_from_text(&text)
+            .into_iter()
+            .map(|sink| sink.ship.expect("one").destination())
+            .collect();
+        assert_eq!(to, ["unix:///a", "unix:///d", "unix:///f"]);
     }
 }
