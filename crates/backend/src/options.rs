@@ -141,6 +141,26 @@ pub fn sinks_from_text(text: &str) -> Vec<RecoverableSink> {
     text.split("[sink]\n").skip(1).map(sink_from_text).collect()
 }
 
+/// The text with another sink in one place, or with none there: one that is closed. Where there are fewer, closed ones
+/// fill up.
+pub(crate) fn with_sink(text: &str, place: usize, sink: Option<&SinkOptions>) -> String {
+    const BEGIN: &str = "[sink]\n";
+    let mut parts = text.split(BEGIN);
+    let mut all = parts.next().unwrap_or_default().to_owned();
+    let mut parts: Vec<String> = parts.map(|part| format!("{BEGIN}{part}")).collect();
+    if parts.len() <= place {
+        parts.resize(place + 1, BEGIN.to_owned());
+    }
+    if let Some(part) = parts.get_mut(place) {
+        *part = sink.map_or_else(
+            || BEGIN.to_owned(),
+            |sink| sinks_to_text(std::slice::from_ref(sink)),
+        );
+    }
+    parts.iter().for_each(|part| all.push_str(part));
+    all
+}
+
 fn sink_from_text(text: &str) -> RecoverableSink {
     let (head, file) = match text.split_once("[file]\n") {
         Some((head, file)) => (head, FileOptions::from_text(file).ok()),
@@ -178,6 +198,20 @@ mod tests {
         let text = sinks_to_text(&[SinkOptions::new(Target::Stderr), file]);
         let sinks = sinks_from_text(&text);
         assert_eq!(sinks.len(), 2);
+        let other = SinkOptions::new(Target::File(FileOptions::new("/tmp/other.log")));
+        for text in [
+            with_sink(&text, 0, Some(&other)),
+            with_sink(&text, 3, Some(&other)),
+        ] {
+            let paths = sinks_from_text(&text).into_iter();
+            let paths: Vec<_> = paths
+                .filter_map(|sink| Some(sink.file?.path.to_str()?.to_owned()))
+                .collect();
+            assert_eq!(paths.len(), 2);
+            assert!(paths.contains(&"/tmp/other.log".to_owned()), "{paths:?}");
+        }
+        let closed = sinks_from_text(&with_sink(&format!("[keep]\n{text}"), 1, None));
+        assert!(closed.len() == 2 && closed[1].file.is_none());
         assert!(sinks[0].file.is_none());
         assert_eq!(sinks[1].layout.style, Style::Json);
         assert_eq!(sinks[1].min_level, Level::Warn);
