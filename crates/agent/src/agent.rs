@@ -23,6 +23,7 @@ use crate::waits::{Waits, Who};
 use logdrive_backend::file::{Disk, Storage};
 use logdrive_backend::{Backend, BackendError, BackendOptions, Stats, Stopped};
 use logdrive_ring::SharedSession;
+use sinks::UseOfSinks;
 use std::collections::VecDeque;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
@@ -58,6 +59,9 @@ pub struct Agent {
     said: (Sender<String>, Receiver<String>),
     /// Held as long as the agent lives: one agent per directory.
     outputs: Outputs,
+    use_of_sinks: UseOfSinks,
+    /// What is wrong, for its owner to tell.
+    troubles: VecDeque<String>,
     _place: PlaceLock,
 }
 
@@ -93,7 +97,7 @@ impl Agent {
             made.map_err(|cause| AgentError::io("make the directory", parent, cause))?;
         }
         let place = PlaceLock::take(&config.run_dir)?;
-        let mut outputs = Outputs::default();
+        let outputs = Outputs::default();
         config
             .sinks
             .iter()
@@ -135,6 +139,8 @@ impl Agent {
             metrics,
             said: channel(),
             outputs,
+            use_of_sinks: UseOfSinks::default(),
+            troubles: VecDeque::new(),
             _place: place,
         })
     }
@@ -158,6 +164,7 @@ impl Agent {
             self.act(event);
         }
         self.waits.answer(&self.backend, &mut self.server, Instant::now());
+        self.look_at_sinks(Instant::now());
         self.numbers.count(self.server.counts());
         while let Ok(text) = self.said.1.try_recv() {
             self.backend.notice(text);
@@ -191,11 +198,13 @@ impl Agent {
                     .write_kept(&self.backend, whose, span_ns, sinks, Instant::now());
             }
             Event::Bye { session } => {
+                self.use_of_sinks.look_soon();
                 self.numbers.leave(session);
                 self.backend.leave(session, None);
                 self.wait(Who::Bye { session }, session, false);
             }
             Event::Left { session, end } => {
+                self.use_of_sinks.look_soon();
                 let text = end.describe(&session);
                 self.numbers.leave(session.id());
                 if let Some((span, because)) = after_crash(&self.config.recorders, &session, end) {
@@ -243,6 +252,11 @@ impl Agent {
         self.backend.notice(text);
     }
 
+    /// Something that is wrong and that its own logs may not be able to tell, such as a log that cannot be opened; once.
+    pub fn take_trouble(&mut self) -> Option<String> {
+        self.troubles.pop_front()
+    }
+
     /// The statistics of the agent's sinks.
     pub fn stats(&self) -> Stats {
         self.backend.stats()
@@ -259,7 +273,7 @@ impl Agent {
     }
 }
 
-fn describe(stats: &Stats, server: &Server) -> String {
+fn describe(stats: &Stats, server: &Server, uses: &UseOfSinks) -> String {
     let counts = server.counts();
     let mut text = format!(
         "sessions {}, connections {}, joined {}, adopted {}, refused {}\n",
@@ -267,13 +281,19 @@ fn describe(stats: &Stats, server: &Server) -> String {
     );
     for (number, sink) in stats.sinks.iter().enumerate() {
         text.push_str(&format!(
-            "sink {number}: {} records and {} bytes written, {} dropped, {} pending, {} errors\n",
+            "sink {number}: {} records and {} bytes written, {} dropped, {} pending, {} errors",
             sink.counts.written_records,
             sink.counts.written_bytes,
             sink.dropped(),
             sink.pending,
             sink.counts.errors
         ));
+        if sink.counts.last_error != 0 {
+            let why = uses.why_late(number);
+            let why = why.map_or_else(String::new, |why| format!(", since this: {why}"));
+            text.push_str(&format!("; it cannot be written now{why}"));
+        }
+        text.push('\n');
     }
     text
 }

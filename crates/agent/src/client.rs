@@ -104,6 +104,11 @@ impl Client {
         self.path.join(session.to_string())
     }
 
+    /// How long an answer may take from now on.
+    pub fn set_patience(&mut self, patience: Duration) {
+        self.patience = patience;
+    }
+
     /// The agent's socket.
     pub fn socket(&self) -> &Path {
         &self.path

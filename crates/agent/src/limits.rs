@@ -122,5 +122,19 @@ pub const METRICS_BACKLOG: i32 = 16;
 /// when it is opened. Processes for which there is no place any more share a file.
 pub const SINK_PLACES: usize = crate::config::limits::SINKS_MAX;
 
+/// How long a file that no process writes to any more stays open, in milliseconds: a program that is started again finds it
+/// open, and an application that is gone costs no descriptor and no memory. Without a free place it is closed sooner.
+pub const SINK_IDLE_MS: u64 = 10_000;
+
+/// How often it is looked which files are still written to, in milliseconds.
+pub const SINK_LOOK_MS: u64 = 1_000;
+
+/// How long a process that joins waits for a file to close whose place it needs, in milliseconds: closing takes one or two,
+/// and where a disk hangs, its records go to a file that is shared.
+pub const SINK_CLOSING_MS: u64 = 100;
+
+/// Troubles that wait for the owner of the agent to be told.
+pub const TROUBLES_MAX: usize = 64;
+
 /// How long whoever waits for sinks that do not move waits, in milliseconds: as long as a drain of its own would.
 pub const WAIT_NO_PROGRESS_MS: u64 = logdrive_backend::limits::NO_PROGRESS_MS;

@@ -8,23 +8,39 @@ use logdrive_backend::file::FileOptions;
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The lock file in a directory of log files.
 const LOCK: &str = ".logdrive-agent.lock";
 
-/// The directories that this agent has.
+/// By device and inode, so that a directory with two names is one.
+type Held = Vec<((u64, u64), PlaceLock)>;
+
+/// The directories that this agent has: shared by the agent and those who open its files.
 #[derive(Debug, Default)]
 pub(crate) struct Outputs {
-    /// By device and inode, so that a directory with two names is one.
-    held: Vec<((u64, u64), PlaceLock)>,
+    held: Arc<Mutex<Held>>,
 }
 
 impl Outputs {
+    /// For another thread: takes the directory of a file as [`Outputs::take`] does, as long as the agent is there.
+    pub(crate) fn taker(&self, target: Target) -> impl FnMut() -> Result<(), String> + Send + 'static {
+        let held = Arc::downgrade(&self.held);
+        move || match held.upgrade() {
+            Some(held) => Self { held }.take(&target).map_err(|error| error.to_string()),
+            None => Err("the agent ends".to_owned()),
+        }
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Takes the directory of a file, which is made if it is missing. A pipe or a device has none.
     ///
     /// # Errors
     /// When another agent has it, or it cannot be made or locked.
-    pub(crate) fn take(&mut self, target: &Target) -> Result<(), AgentError> {
+    pub(crate) fn take(&self, target: &Target) -> Result<(), AgentError> {
         let Target::File(file) = target else {
             return Ok(());
         };
@@ -36,7 +52,7 @@ impl Outputs {
     }
 
     /// The same for a sink that is several files, as far as its directory is known.
-    pub(crate) fn take_known(&mut self, sink: &SinkConfig) -> Result<(), AgentError> {
+    pub(crate) fn take_known(&self, sink: &SinkConfig) -> Result<(), AgentError> {
         let Target::File(file) = &sink.options.target else {
             return Ok(());
         };
@@ -46,7 +62,7 @@ impl Outputs {
         }
     }
 
-    fn take_directory(&mut self, dir: &Path, file: &FileOptions) -> Result<(), AgentError> {
+    fn take_directory(&self, dir: &Path, file: &FileOptions) -> Result<(), AgentError> {
         let dir = if dir.as_os_str().is_empty() {
             Path::new(".")
         } else {
@@ -56,11 +72,12 @@ impl Outputs {
         made.map_err(|cause| AgentError::io("make the directory", dir, cause))?;
         let found = fs::metadata(dir).map_err(|cause| AgentError::io("look at", dir, cause))?;
         let id = (found.dev(), found.ino());
-        if self.held.iter().any(|(held, _)| *held == id) {
+        let mut held = self.held();
+        if held.iter().any(|(held, _)| *held == id) {
             return Ok(());
         }
         let lock = PlaceLock::take_file(&dir.join(LOCK), dir)?;
-        self.held.push((id, lock));
+        held.push((id, lock));
         Ok(())
     }
 }
@@ -78,13 +95,13 @@ mod tests {
     fn a_directory_has_one_agent_under_whatever_name() {
         let keep = tempfile::tempdir().expect("a directory");
         let logs = keep.path().join("deep/logs");
-        let mut first = Outputs::default();
+        let first = Outputs::default();
         first.take(&file(logs.join("a.log")).target).expect("it is free");
         first.take(&file(logs.join("b.log")).target).expect("it is ours");
         let link = keep.path().join("link");
         std::os::unix::fs::symlink(&logs, &link).expect("a link");
         first.take(&file(link.join("c.log")).target).expect("it is ours");
-        let mut second = Outputs::default();
+        let second = Outputs::default();
         let error = second
             .take(&file(link.join("c.log")).target)
             .expect_err("taken")
@@ -103,9 +120,9 @@ mod tests {
 
     #[test]
     fn devices_have_no_directory_to_take() {
-        let mut outputs = Outputs::default();
+        let outputs = Outputs::default();
         outputs.take(&file("/dev/full").target).expect("nothing to lock");
         outputs.take(&Target::Stderr).expect("nothing to lock");
-        assert!(outputs.held.is_empty());
+        assert!(outputs.held().is_empty());
     }
 }

@@ -24,6 +24,9 @@ pub(crate) const OTHERS: Process<'static> = Process {
     uid: 0,
 };
 
+/// Among the bits of sinks that are waited for: there is one more, which could not be opened. No sink has a number as high.
+pub(crate) const LACKING: u32 = 1 << 31;
+
 /// The sinks that are open, and the configuration that says who gets to them.
 #[derive(Debug)]
 pub(crate) struct Sinks {
@@ -78,6 +81,34 @@ impl Sinks {
             .filter_map(|place| self.config.sinks.get(place))
             .filter_map(|sink| self.numbers.get(&key_of(sink, process)))
             .fold(0, |bits, number| bits | 1 << number)
+    }
+
+    /// The sinks that records of a process may go to, as bits, with [`LACKING`] where one of them is not open.
+    pub(crate) fn waited_for(&self, process: &Process<'_>) -> u32 {
+        let places = self.places_of(process);
+        let sinks = places.iter().filter_map(|place| self.config.sinks.get(*place));
+        let is_open = |sink: &SinkConfig| self.numbers.contains_key(&key_of(sink, process));
+        let lacking = if sinks.map(is_open).any(|open| !open) {
+            LACKING
+        } else {
+            0
+        };
+        self.bits(process, places) | lacking
+    }
+
+    /// The files that a process writes to, as keys of sinks with placeholders.
+    pub(crate) fn files_of(&self, process: &Process<'_>) -> Vec<SinkKey> {
+        let places = self.places_of(process).into_iter();
+        let sinks = places.filter_map(|place| self.config.sinks.get(place));
+        let mut files = Vec::new();
+        for sink in sinks.filter(|sink| sink.has_placeholders()) {
+            let key = key_of(sink, process);
+            if self.shared.contains(&key) {
+                files.push(key_of(sink, &OTHERS));
+            }
+            files.push(key);
+        }
+        files
     }
 }
 

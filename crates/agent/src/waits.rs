@@ -4,6 +4,7 @@
 //! Nobody waits for ever: when none of its sinks has moved for five seconds, it could not be done.
 
 use crate::limits::WAIT_NO_PROGRESS_MS;
+use crate::routes::LACKING;
 use crate::server::{Asker, Server};
 use logdrive_backend::{Backend, DumpAnswer};
 use logdrive_ring::SharedSession;
@@ -143,6 +144,11 @@ impl Waits {
         self.list.is_empty()
     }
 
+    /// The sinks that somebody waits for, as bits.
+    pub(crate) fn sinks(&self) -> u32 {
+        self.list.iter().fold(0, |bits, waiting| bits | waiting.sinks)
+    }
+
     /// A session has come: what was lost before is not its own.
     pub(crate) fn begin(&mut self, session: u64, backend: &Backend) {
         self.lost.insert(session, backend.lost());
@@ -214,7 +220,8 @@ impl Waits {
                 .who
                 .session()
                 .is_none_or(|session| !self.has_lost(session, waiting.sinks, backend.lost()));
-            done.push((waiting.who, waiting.sinks, reached && whole));
+            let has_all = waiting.sinks & LACKING == 0;
+            done.push((waiting.who, waiting.sinks, reached && whole && has_all));
         }
         done
     }

@@ -3,7 +3,6 @@
 
 mod programs;
 
-use logdrive_agent::config::limits::SINKS_MAX;
 use logdrive_agent::config::{
     AgentConfig, AppPattern, LevelRule, Metrics, Quota, Recorder, Route, SinkConfig, UserLimit, Who,
 };
@@ -505,42 +504,6 @@ fn beside_a_full_disk(test: &str, buffers: u32) {
         log_of(keep.path()).contains("/dev/full")
     });
     program.kill();
-    service.stop();
-}
-
-#[test]
-fn processes_for_which_there_is_no_file_any_more_share_one() {
-    const NAME: &str = "processes_for_which_there_is_no_file_any_more_share_one";
-    if plays(play) {
-        return;
-    }
-    let keep = tempfile::tempdir().expect("a directory");
-    let mut config = config(keep.path());
-    let logs = keep.path().join("logs");
-    let beside = SinkConfig::file("beside", logs.join("beside-{app}.log"));
-    let each = SinkConfig::file("main", logs.join("each-{pid}.log"));
-    config.sinks = vec![beside, each];
-    // The other sink is for nobody here, so that it takes no places.
-    config.routes = vec![Route::to_all(&config.sinks[1..])];
-    let service = Service::start(config);
-    let count = 19;
-    for _ in 0..count {
-        let mut program = Program::start(NAME, keep.path());
-        program.does("quiet");
-        program.kill();
-    }
-    let read = |path: &std::path::Path| std::fs::read_to_string(path).unwrap_or_default();
-    let lines_of = |text: &str| text.matches("info of round").count();
-    let shared = logs.join("each-0.log");
-    let (mut files, mut lines) = (0, 0);
-    for entry in std::fs::read_dir(&logs).expect("a directory").map(Result::unwrap) {
-        let text = read(&entry.path());
-        files += usize::from(text.contains("info of round"));
-        lines += lines_of(&text);
-    }
-    assert_eq!((files, lines), (SINKS_MAX, count), "{}", read(&shared));
-    assert_eq!(lines_of(&read(&shared)), count - (SINKS_MAX - 1));
-    assert_eq!(read(&shared).matches("there are places for 16 sinks").count(), 1);
     service.stop();
 }
 

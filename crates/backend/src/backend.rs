@@ -17,7 +17,7 @@ use crate::recover;
 use crate::ship::Shipping;
 use crate::source::Source;
 use crate::stats::Stats;
-use crate::writer::{Message, Output, Writer};
+use crate::writer::{Late, Message, Output, Writer};
 use logdrive_ring::clock::unix_ns;
 use logdrive_ring::{Buffer, Buffers, Place, Session, SessionOptions, control, default_run_dir};
 use logdrive_wire::Level;
@@ -110,8 +110,8 @@ pub struct Backend {
     pub(crate) counts: Arc<DrainCounts>,
     stop: Arc<AtomicBool>,
     thread: Mutex<Option<JoinHandle<Drain>>>,
-    /// The ways to the I/O threads, in the order of the sinks.
-    pub(crate) writers: Mutex<Vec<Sender<Message>>>,
+    /// The ways to the I/O threads, in the order of the sinks; none where one is closed and its place is free.
+    pub(crate) writers: Mutex<Vec<Option<Sender<Message>>>>,
     pub(crate) orders: Sender<Order>,
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) process: ProcessInfo,
@@ -172,7 +172,7 @@ impl Backend {
             let spare = session.buffers().take_all(index)?;
             let output = open(&sink.target, &options.storage, marks)?;
             let outlet = start_sink(index, sink, output, spare, session.buffers(), marks, &process)?;
-            writers.push(outlet.sender());
+            writers.push(Some(outlet.sender()));
             outlets.push(outlet);
         }
         let counts = Arc::new(DrainCounts::start());
@@ -272,7 +272,8 @@ impl Backend {
     }
 
     pub(crate) fn send_all(&self, message: impl Fn() -> Message) {
-        for sender in self.writers.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        let writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
+        for sender in writers.iter().flatten() {
             // A sink whose thread has ended has nothing to open.
             let _ = sender.send(message());
         }
@@ -351,9 +352,11 @@ pub(crate) fn open(
     marks: &Marks,
 ) -> Result<Output, BackendError> {
     Ok(match target {
-        Target::File(options) if options.open_late => {
-            Output::Late(Box::new((options.clone(), Arc::clone(storage))))
-        }
+        Target::File(options) if options.open_late => Output::Late(Box::new(Late {
+            options: options.clone(),
+            storage: Arc::clone(storage),
+            before: None,
+        })),
         Target::File(options) => {
             let mut file = LogFile::open(options, Arc::clone(storage), unix_ns())?;
             while let Some(notice) = file.notice() {
@@ -397,7 +400,7 @@ pub(crate) fn start_sink(
     };
     let outlet = Outlet::new(OutletParts {
         index,
-        is_file: matches!(output, Output::File(_)),
+        is_file: matches!(output, Output::File(_) | Output::Late(_)),
         layout: Layout::new(layout, process.clone())?,
         min_level: options.min_level,
         flush_level: options.flush_level,

@@ -11,7 +11,7 @@ use crate::marks::Marks;
 use crate::outlet::{Outlet, SinkDrop, Staged, Tuning};
 use crate::ration::{Rationing, Rations};
 use crate::reader::{NO_RECORD, ReadError, Reader};
-use crate::run::{Run, Site};
+use crate::run::Site;
 use crate::source::Source;
 use crate::writer::Message;
 use logdrive_ring::clock::{monotonic_ns, ticks_of};
@@ -26,6 +26,7 @@ mod housekeeping;
 mod members;
 mod rations;
 mod recorder;
+mod runs;
 
 use recorder::Dumping;
 pub(crate) use recorder::Whose;
@@ -147,8 +148,10 @@ pub(crate) enum Order {
     Ration(Box<dyn Rationing>),
     /// A sink takes other choices.
     Tune(usize, Box<Tuning>),
-    /// There is one more sink.
+    /// There is one more sink, in a place of its own or in that of one that is closed.
     Sink(Box<Outlet>),
+    /// Nothing comes for this sink any more: write what it has, and close it.
+    Close(usize),
 }
 
 impl Drain {
@@ -389,85 +392,6 @@ impl Drain {
         }
     }
 
-    /// The sink with the lowest level, and from which level on others take records, too. `None` where levels are not all
-    /// that decides, or two sinks have the lowest.
-    fn only_sink(&self) -> Option<(usize, Option<Level>)> {
-        if let [_] = self.outlets.as_slice() {
-            return Some((0, None));
-        }
-        if self.router.is_some() || self.recorder.is_some() {
-            return None;
-        }
-        let levels = || self.outlets.iter().map(|outlet| outlet.min_level);
-        let lowest = levels().min()?;
-        let number = levels().position(|level| level == lowest)?;
-        let others = levels().enumerate().filter(|(other, _)| *other != number);
-        let below = others.map(|(_, level)| level).min()?;
-        (below > lowest).then_some((number, Some(below)))
-    }
-
-    /// Takes what needs no more than one sink: the only one there is, or the only one that takes records of low levels.
-    fn run_of_only_sink(&mut self, index: usize, until: u64, counted: &mut u64) -> Result<(), ReadError> {
-        if !self.has_plenty(index) {
-            return Ok(());
-        }
-        let Some((number, below)) = self.only_sink() else {
-            return Ok(());
-        };
-        let Some(outlet) = self.outlets.get_mut(number) else {
-            return Ok(());
-        };
-        let Some(Some(feed)) = self.feeds.get(self.readers[index].feed) else {
-            return Ok(());
-        };
-        let mut run = Run {
-            sites: &feed.sites,
-            calibration: &self.calibration,
-            below,
-            until,
-            newest_ticks: self.newest_ticks,
-            late: 0,
-            counted: 0,
-            file_bytes: 0,
-            trigger: None,
-            is_enough: false,
-        };
-        let result = outlet.take_run(&mut self.readers[index], &mut run);
-        self.newest_ticks = run.newest_ticks;
-        *counted += run.counted;
-        let (taken, file_bytes, trigger, late) = (run.counted, run.file_bytes, run.trigger, run.late);
-        let is_enough = run.is_enough;
-        self.rations.spend(&feed.rations, taken, file_bytes);
-        for (other, outlet) in self.outlets.iter_mut().enumerate() {
-            if other != number {
-                outlet.leave_out(taken);
-            }
-        }
-        // Relaxed: a statistic.
-        self.counts.late.fetch_add(late, Ordering::Relaxed);
-        if let Some(id) = trigger {
-            self.note_trigger(self.readers[index].feed, id);
-        }
-        if is_enough {
-            self.commit();
-        }
-        result
-    }
-
-    /// Reads the callsite of the record at a ring's front, where it has not been read; whether there it is.
-    fn load_missing(&mut self, index: usize) -> bool {
-        let reader = &self.readers[index];
-        let id = reader.head.callsite_id as usize;
-        let Some(Some(feed)) = self.feeds.get_mut(reader.feed) else {
-            return false;
-        };
-        if feed.sites.get(id).is_some_and(Option::is_some) {
-            return false;
-        }
-        feed.load_sites(&self.outlets, self.router.as_ref(), self.recorder.as_deref());
-        feed.sites.get(id).is_some_and(Option::is_some)
-    }
-
     /// Lays the record at a ring's front out for every sink. It counts for all of them or for none, so that a commit
     /// never falls between two sinks of the same record.
     fn emit(&mut self, index: usize) {
@@ -670,6 +594,7 @@ impl Drain {
     }
 
     fn tell_in(&mut self, sinks: u32, level: Level, text: &str) {
+        let sinks = sinks & self.open_sinks();
         for number in (0..self.outlets.len()).filter(|number| sinks >> number & 1 == 1) {
             if self.inside.notice(&mut self.outlets[number], number, level, text) {
                 continue;
@@ -692,11 +617,6 @@ impl Drain {
         for outlet in &self.outlets {
             outlet.send(message());
         }
-    }
-
-    /// The session whose buffers are the drain's own.
-    pub(crate) fn into_source(mut self) -> Option<Source> {
-        self.feeds.first_mut()?.take().map(|feed| feed.source)
     }
 
     fn feeds(&self) -> impl Iterator<Item = &Feed> {

@@ -154,6 +154,7 @@ impl Feed {
 
     /// Plans are made anew with the next record of each callsite.
     pub(crate) fn forget_sites(&mut self) {
+        self.tell_counts();
         self.sites.clear();
         self.table_place = 0;
     }
@@ -185,21 +186,27 @@ impl Feed {
         self.took_untold = true;
     }
 
+    /// Tells the counts of callsites to everybody.
+    fn tell_counts(&mut self) {
+        if !std::mem::take(&mut self.took_untold) {
+            return;
+        }
+        for (id, site) in self.sites.iter().enumerate() {
+            if let Some(site) = site {
+                site.counts.tell(self.source.counts(id as u32));
+            }
+        }
+    }
+
     /// Looks after live control some times a second, however busy the drain is; lines for the log.
     pub(crate) fn keep_control(&mut self, now_ns: u64, stopping: bool) -> Vec<Notice> {
         if !stopping && !self.keeper.is_due(now_ns) {
             return Vec::new();
         }
+        self.tell_counts();
         let Some(board) = self.source.switchboard() else {
             return Vec::new();
         };
-        if std::mem::take(&mut self.took_untold) {
-            for (id, site) in self.sites.iter().enumerate() {
-                if let Some(site) = site {
-                    site.counts.tell(self.source.counts(id as u32));
-                }
-            }
-        }
         // Only the threads of this process can be asked for what they have not told.
         let tell: &dyn Fn() = match self.source {
             Source::Live(_) => &tally::tell_all,
@@ -230,7 +237,7 @@ fn plans(
     process: Option<&ProcessInfo>,
 ) -> Vec<Option<Plan>> {
     let plan = |(number, outlet): (usize, &Outlet)| {
-        let goes = sinks >> number & 1 == 1;
+        let goes = sinks >> number & 1 == 1 && !outlet.is_closed();
         goes.then(|| outlet.compile(callsite, process))
     };
     outlets.iter().enumerate().map(plan).collect()

@@ -7,16 +7,14 @@ use crate::feed::Member;
 use crate::keep::{KeepOptions, Recorder};
 use crate::layout::Layout;
 use crate::marks::{DumpAnswer, Marks, Reach};
-use crate::options::{SinkOptions, sinks_to_text};
-#[cfg(all(feature = "ship", target_os = "linux"))]
-use crate::options::{Target, ship_again_to_text};
-use crate::outlet::Tuning;
+use crate::options::{SinkOptions, Target, with_sink};
+use crate::outlet::{Outlet, Tuning};
 use crate::ration::Rationing;
 use crate::recover;
 #[cfg(all(feature = "ship", target_os = "linux"))]
 use crate::ship::ShipOptions;
 use crate::stats::StatsSource;
-use crate::writer::Message;
+use crate::writer::{Late, Message, Output};
 use logdrive_ring::SharedSession;
 use logdrive_ring::clock::unix_ns;
 use logdrive_wire::Callsite;
@@ -89,7 +87,7 @@ impl Backend {
         };
         #[cfg(all(feature = "ship", target_os = "linux"))]
         if let Target::Ship(ship) = &options.target {
-            self.redirect(number, ship)?;
+            self.redirect(number, options, ship)?;
         }
         self.order(Order::Tune(number, Box::new(tuning)));
         Ok(())
@@ -97,7 +95,7 @@ impl Backend {
 
     /// Has a sink that sends do so to other collectors.
     #[cfg(all(feature = "ship", target_os = "linux"))]
-    fn redirect(&self, number: usize, ship: &ShipOptions) -> Result<(), BackendError> {
+    fn redirect(&self, number: usize, sink: &SinkOptions, ship: &ShipOptions) -> Result<(), BackendError> {
         let watched = self.marks.watched().into_iter();
         let Some((_, watch)) = watched.rev().find(|(sink, _)| *sink == number) else {
             return Ok(());
@@ -108,8 +106,7 @@ impl Backend {
         // One thread at a time writes there.
         let _writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
         // Before the first line goes there: whoever recovers the session sends to the same.
-        let text = ship_again_to_text(number, ship);
-        self.session.buffers().append_config(text.as_bytes())?;
+        self.describe_sink(number, Some(sink))?;
         watch.set_members(ship.to.clone());
         Ok(())
     }
@@ -170,27 +167,113 @@ impl Backend {
     /// # Errors
     /// When all places are taken, the target cannot be opened, or a thread cannot be started.
     pub fn add_sink(&self, options: &SinkOptions) -> Result<usize, BackendError> {
+        if self.free_sink_places() == 0 {
+            return Err(self.no_place());
+        }
+        let output = open(&options.target, &self.storage, &self.marks)?;
+        self.add_output(options, output)
+    }
+
+    /// As [`Backend::add_sink`], for a file that cannot be opened so far: that is tried again with its lines, each time after
+    /// `before` has said that it may be. What does not fit into its buffers until then is dropped, counted and told.
+    ///
+    /// # Errors
+    /// When all places are taken, the target is no file, or a thread cannot be started.
+    pub fn add_sink_late(
+        &self,
+        options: &SinkOptions,
+        before: impl FnMut() -> Result<(), String> + Send + 'static,
+    ) -> Result<usize, BackendError> {
+        let Target::File(file) = &options.target else {
+            return Err(BackendError::NoFile);
+        };
+        let late = Late {
+            options: file.clone(),
+            storage: Arc::clone(&self.storage),
+            before: Some(Box::new(before)),
+        };
+        self.add_output(options, Output::Late(Box::new(late)))
+    }
+
+    fn add_output(&self, options: &SinkOptions, output: Output) -> Result<usize, BackendError> {
+        self.settle_closed();
         let mut writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
-        let (index, buffers) = (writers.len(), self.session.buffers());
+        let buffers = self.session.buffers();
+        let free = writers.iter().position(Option::is_none);
+        let index = free.unwrap_or(writers.len());
         if index >= buffers.sink_count() {
-            return Err(BackendError::SinkPlaces {
-                limit: buffers.sink_count(),
-            });
+            return Err(self.no_place());
         }
         let spare = buffers.take_all(index)?;
-        let output = open(&options.target, &self.storage, &self.marks)?;
         // Before the first line: whoever recovers the session has to know where its buffers go.
-        buffers.append_config(sinks_to_text(std::slice::from_ref(options)).as_bytes())?;
-        self.marks.add_sink();
-        let outlet = start_sink(index, options, output, spare, buffers, &self.marks, &self.process)?;
-        writers.push(outlet.sender());
+        self.describe_sink(index, Some(options))?;
+        // What the place says of a file before is not about this one.
+        buffers.note_error(index, 0);
+        match free {
+            Some(_) => self.marks.reopen_sink(index),
+            None => self.marks.add_sink(),
+        }
+        let started = start_sink(index, options, output, spare, buffers, &self.marks, &self.process);
+        let writer = started.as_ref().ok().map(Outlet::sender);
+        match writers.get_mut(index) {
+            Some(place) => *place = writer,
+            None => writers.push(writer),
+        }
+        let outlet = started.inspect_err(|_| self.marks.close(index))?;
         self.order(Order::Sink(Box::new(outlet)));
         Ok(index)
+    }
+
+    fn no_place(&self) -> BackendError {
+        BackendError::SinkPlaces {
+            limit: self.sink_places(),
+        }
+    }
+
+    /// Closes a sink that no route leads to any more, when what it was given is written. Its place is free for another one
+    /// [then](Backend::wait_closed).
+    pub fn close_sink(&self, number: usize) {
+        self.order(Order::Close(number));
+    }
+
+    /// Waits until a sink that is being closed has written what it has, so long at most.
+    pub fn wait_closed(&self, number: usize, patience: Duration) -> bool {
+        self.marks.wait_closed_sink(number, patience)
+    }
+
+    /// Gives back what closed sinks had, and makes their places free.
+    pub fn settle_closed(&self) {
+        let mut writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
+        for (number, writer) in writers.iter_mut().enumerate() {
+            if writer.is_some() && self.marks.is_closed(number) {
+                *writer = None;
+                // Nobody has its buffers: the drain let go of them before it let the sink close. Where memory cannot be
+                // given back, or the text has no room, the next sink in this place has it.
+                let _ = self.session.buffers().release(number);
+                let _ = self.describe_sink(number, None);
+            }
+        }
+    }
+
+    /// Says in the session what a sink is, for whoever recovers it.
+    fn describe_sink(&self, number: usize, sink: Option<&SinkOptions>) -> Result<(), BackendError> {
+        let buffers = self.session.buffers();
+        let config = buffers.config();
+        let text = with_sink(&String::from_utf8_lossy(&config), number, sink);
+        Ok(buffers.replace_config(text.as_bytes())?)
     }
 
     /// How many sinks there can be.
     pub fn sink_places(&self) -> usize {
         self.session.buffers().sink_count()
+    }
+
+    /// Places that are free now.
+    pub fn free_sink_places(&self) -> usize {
+        self.settle_closed();
+        let writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = writers.iter().flatten().count();
+        self.sink_places().saturating_sub(open)
     }
 
     /// Names the epochs in rings that are drained here.
@@ -210,6 +293,7 @@ impl Backend {
     pub fn request_sync(&self, sinks: u32) {
         let writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
         for (number, writer) in writers.iter().enumerate() {
+            let Some(writer) = writer else { continue };
             if sinks >> number.min(31) & 1 == 1 {
                 // A sink whose thread has ended has nothing to make durable.
                 let _ = writer.send(Message::Sync);

@@ -105,6 +105,31 @@ impl Marks {
         });
     }
 
+    /// A sink takes the place of one that is closed, with nothing behind it. What its place has lost stays counted.
+    pub(crate) fn reopen_sink(&self, sink: usize) {
+        self.change(|state| {
+            let requested = state.requested;
+            if let Some(reached) = state.reached.get_mut(sink) {
+                *reached = requested;
+            }
+            if let Some(closed) = state.closed.get_mut(sink) {
+                *closed = false;
+            }
+        });
+    }
+
+    /// Whether the I/O thread of a sink has ended.
+    pub(crate) fn is_closed(&self, sink: usize) -> bool {
+        self.lock().closed.get(sink).copied().unwrap_or(true)
+    }
+
+    /// Waits until the I/O thread of a sink has ended, so long at most.
+    pub(crate) fn wait_closed_sink(&self, sink: usize, patience: Duration) -> bool {
+        let is_open = |state: &mut State| !state.closed.get(sink).copied().unwrap_or(true);
+        let waited = self.changed.wait_timeout_while(self.lock(), patience, is_open);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+
     /// A sink sends, and this tells how that goes.
     #[cfg(all(feature = "ship", target_os = "linux"))]
     pub(crate) fn watch(&self, sink: usize, watch: ShipWatch) {

@@ -138,27 +138,27 @@ pub fn sinks_to_text(sinks: &[SinkOptions]) -> String {
 
 /// Reads what [`sinks_to_text`] wrote. A sink that cannot be read is taken for one that ended with its process.
 pub fn sinks_from_text(text: &str) -> Vec<RecoverableSink> {
-    let mut sinks: Vec<RecoverableSink> = Vec::new();
-    for part in text.split("[sink]\n").skip(1) {
-        let sink = sink_from_text(part);
-        let first = part.lines().next().unwrap_or_default();
-        let number = first
-            .strip_prefix("again = ")
-            .and_then(|number| number.parse().ok());
-        match number.map(|number: usize| sinks.get_mut(number)) {
-            Some(Some(before)) => before.ship = sink.ship,
-            // Of a sink that is not there.
-            Some(None) => {}
-            None => sinks.push(sink),
-        }
-    }
-    sinks
+    text.split("[sink]\n").skip(1).map(sink_from_text).collect()
 }
 
-/// The collectors that a sink sends to from now on, behind what [`sinks_to_text`] wrote.
-#[cfg(all(feature = "ship", target_os = "linux"))]
-pub(crate) fn ship_again_to_text(number: usize, ship: &ShipOptions) -> String {
-    format!("[sink]\nagain = {number}\n[ship]\n{}", ship.to_text())
+/// The text with another sink in one place, or with none there: one that is closed. Where there are fewer, closed ones
+/// fill up.
+pub(crate) fn with_sink(text: &str, place: usize, sink: Option<&SinkOptions>) -> String {
+    const BEGIN: &str = "[sink]\n";
+    let mut parts = text.split(BEGIN);
+    let mut all = parts.next().unwrap_or_default().to_owned();
+    let mut parts: Vec<String> = parts.map(|part| format!("{BEGIN}{part}")).collect();
+    if parts.len() <= place {
+        parts.resize(place + 1, BEGIN.to_owned());
+    }
+    if let Some(part) = parts.get_mut(place) {
+        *part = sink.map_or_else(
+            || BEGIN.to_owned(),
+            |sink| sinks_to_text(std::slice::from_ref(sink)),
+        );
+    }
+    parts.iter().for_each(|part| all.push_str(part));
+    all
 }
 
 fn sink_from_text(text: &str) -> RecoverableSink {
@@ -198,6 +198,20 @@ mod tests {
         let text = sinks_to_text(&[SinkOptions::new(Target::Stderr), file]);
         let sinks = sinks_from_text(&text);
         assert_eq!(sinks.len(), 2);
+        let other = SinkOptions::new(Target::File(FileOptions::new("/tmp/other.log")));
+        for text in [
+            with_sink(&text, 0, Some(&other)),
+            with_sink(&text, 3, Some(&other)),
+        ] {
+            let paths = sinks_from_text(&text).into_iter();
+            let paths: Vec<_> = paths
+                .filter_map(|sink| Some(sink.file?.path.to_str()?.to_owned()))
+                .collect();
+            assert_eq!(paths.len(), 2);
+            assert!(paths.contains(&"/tmp/other.log".to_owned()), "{paths:?}");
+        }
+        let closed = sinks_from_text(&with_sink(&format!("[keep]\n{text}"), 1, None));
+        assert!(closed.len() == 2 && closed[1].file.is_none());
         assert!(sinks[0].file.is_none());
         assert_eq!(sinks[1].layout.style, Style::Json);
         assert_eq!(sinks[1].min_level, Level::Warn);
@@ -212,11 +226,10 @@ mod tests {
     fn a_sink_that_sends_elsewhere_reads_back_with_its_last_collectors() {
         let ship = |to: &str| ShipOptions::new(vec![to.parse().expect("an address")]);
         let sink = |to: &str| SinkOptions::new(Target::Ship(Box::new(ship(to))));
-        let mut text = sinks_to_text(&[sink("unix:///a"), sink("unix:///b")]);
-        text.push_str(&ship_again_to_text(1, &ship("unix:///c")));
-        text.push_str(&ship_again_to_text(1, &ship("unix:///d")));
-        text.push_str(&ship_again_to_text(7, &ship("unix:///e")));
-        text.push_str(&sinks_to_text(&[sink("unix:///f")]));
+        let mut text = sinks_to_text(&[sink("unix:///a"), sink("unix:///b"), sink("unix:///f")]);
+        for to in ["unix:///c", "unix:///d"] {
+            text = with_sink(&text, 1, Some(&sink(to)));
+        }
         let to: Vec<String> = sinks_from_text(&text)
             .into_iter()
             .map(|sink| sink.ship.expect("one").destination())

@@ -8,7 +8,7 @@ use crate::writer::Message;
 use logdrive_ring::{Buffer, Buffers};
 use logdrive_wire::{Callsite, Level};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 /// Why a sink did not write a record. The code is the index of its counter.
@@ -82,6 +82,8 @@ pub(crate) struct Outlet {
     flush_now: bool,
     dropped_untold: u64,
     changed: bool,
+    /// Nothing is for it any more: it only keeps its place.
+    closed: bool,
 }
 
 /// What an outlet is made of.
@@ -131,7 +133,30 @@ impl Outlet {
             flush_now: false,
             dropped_untold: 0,
             changed: false,
+            closed: false,
         }
+    }
+
+    /// Which sink it is.
+    pub(crate) fn number(&self) -> usize {
+        self.index
+    }
+
+    /// Lets the sink close when all that was handed over is written, and lets go of all buffers. What it has must be
+    /// handed over before.
+    pub(crate) fn close(&mut self) {
+        debug_assert!(!self.has_fill(), "a fill would be lost");
+        // First: whoever sees the sink closed may give its buffers to another.
+        self.spare.clear();
+        self.current = None;
+        (_, self.back) = channel();
+        self.closed = true;
+        self.dropped_untold = 0;
+        self.send(Message::Close);
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed
     }
 
     /// Takes other choices. Plans that were compiled before are those of the old layout.
@@ -215,7 +240,9 @@ impl Outlet {
             let Some(Some(site)) = run.sites.get(id) else {
                 break;
             };
-            let is_ours = site.level >= self.min_level && run.below.is_none_or(|below| site.level < below);
+            let is_ours = site.level >= self.min_level
+                && run.below.is_none_or(|below| site.level < below)
+                && run.routed.is_none_or(|routed| site.routed == routed);
             let Some(plan) = site.plan(self.index).filter(|_| is_ours) else {
                 break;
             };
@@ -267,7 +294,7 @@ impl Outlet {
                 self.changed = true;
                 self.flush_now |= level >= self.flush_level;
             }
-            Staged::Dropped(reason) if counted => {
+            Staged::Dropped(reason) if counted && !self.closed => {
                 self.buffers.count_dropped(self.index, reason as usize, 1);
                 self.dropped_untold += u64::from(reason == SinkDrop::Overflow);
             }
@@ -275,11 +302,10 @@ impl Outlet {
         }
     }
 
-    /// Counts records that are below the sink's level.
-    pub(crate) fn leave_out(&mut self, records: u64) {
-        if records > 0 {
-            self.buffers
-                .count_dropped(self.index, SinkDrop::Level as usize, records);
+    /// Counts records that are not for this sink.
+    pub(crate) fn leave_out(&mut self, records: u64, reason: SinkDrop) {
+        if records > 0 && !self.closed {
+            self.buffers.count_dropped(self.index, reason as usize, records);
         }
     }
 
@@ -338,6 +364,9 @@ impl Outlet {
     /// Gets a buffer to fill. `false`: there is none, and the policy is to drop records of this level. Waits for
     /// the I/O thread where the policy is to hold back, until `stop` says no.
     pub(crate) fn take_buffer(&mut self, urgent: bool, sequence: &mut u64, stop: &dyn Fn() -> bool) -> bool {
+        if self.closed {
+            return false;
+        }
         self.spare.extend(self.back.try_iter());
         if self.reserved && self.spare.len() > 1 {
             self.reserved = false;

@@ -38,6 +38,8 @@ pub(crate) struct Run<'a> {
     pub(crate) calibration: &'a Calibration,
     /// From this level on, other sinks take records, too.
     pub(crate) below: Option<Level>,
+    /// Only callsites with these routes, as bits.
+    pub(crate) routed: Option<u32>,
     /// Ticks of the last record that may be taken.
     pub(crate) until: u64,
     /// Ticks of the newest record that was ever taken.

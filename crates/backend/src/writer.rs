@@ -10,6 +10,7 @@ use crate::outlet::SinkDrop;
 use crate::ship::{Done, ShipOptions, Shipping};
 use logdrive_ring::clock::unix_ns;
 use logdrive_ring::{Buffer, Buffers, Place};
+use std::fmt;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
@@ -34,13 +35,46 @@ pub(crate) enum Message {
 pub(crate) enum Output {
     File(Box<LogFile>),
     /// A file that is opened with its first line.
-    Late(Box<(FileOptions, Arc<dyn Storage>)>),
+    Late(Box<Late>),
     Console(Console),
     Memory(Memory),
     /// A collector that nobody is on the way to so far.
     Unsent(Box<ShipOptions>),
     Ship(Box<Shipping>),
     Discard,
+}
+
+/// What has to be so before a file may be opened: whether it is, or what is wrong.
+pub(crate) type Before = Box<dyn FnMut() -> Result<(), String> + Send>;
+
+/// A file that is opened with its first line; where that fails, again and again until it works.
+pub(crate) struct Late {
+    pub(crate) options: FileOptions,
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) before: Option<Before>,
+}
+
+impl Late {
+    fn open(&mut self) -> Result<LogFile, Failed> {
+        if let Some(before) = &mut self.before {
+            before().map_err(Failed::Before)?;
+        }
+        LogFile::open(&self.options, Arc::clone(&self.storage), unix_ns()).map_err(Failed::File)
+    }
+}
+
+impl fmt::Debug for Late {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Late")
+            .field("path", &self.options.path)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why bytes are not in a file.
+enum Failed {
+    Before(String),
+    File(FileError),
 }
 
 /// The I/O thread's state.
@@ -183,13 +217,13 @@ impl Writer {
         let mut placed: Option<(Placement, u64)> = None;
         loop {
             let written = match &mut self.output {
-                Output::File(file) => write_once(file, buffer, &mut placed),
-                Output::Late(late) => match LogFile::open(&late.0, Arc::clone(&late.1), unix_ns()) {
+                Output::File(file) => write_once(file, buffer, &mut placed).map_err(Failed::File),
+                Output::Late(late) => match late.open() {
                     Ok(file) => {
                         self.output = Output::File(Box::new(file));
                         continue;
                     }
-                    Err(error) => Err(error),
+                    Err(why) => Err(why),
                 },
                 _ => return false,
             };
@@ -202,7 +236,8 @@ impl Writer {
                     self.pass_notices_on();
                     return true;
                 }
-                Err(error) => self.note_failure(&error),
+                Err(Failed::File(error)) => self.note_failure(&error),
+                Err(Failed::Before(what)) => self.note_trouble(what),
             }
             if self.marks.is_abandoned() {
                 self.abandon(&placed, buffer);
@@ -240,6 +275,14 @@ impl Writer {
         // A reader that is slow is no news.
         if !error.is_busy() && !std::mem::replace(&mut self.failing, true) {
             self.marks.notice(error.to_string());
+        }
+    }
+
+    /// A file may not be opened yet.
+    fn note_trouble(&mut self, what: String) {
+        self.buffers.note_error(self.sink, 1);
+        if !std::mem::replace(&mut self.failing, true) {
+            self.marks.notice(what);
         }
     }
 

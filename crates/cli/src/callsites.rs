@@ -48,6 +48,9 @@ pub(crate) fn run(args: &CallsitesArgs, color: ColorChoice) -> Result<(), CliErr
     let mut live = live_sessions(&args.live)?;
     let mut before: Vec<Totals> = live.iter().map(Totals::of).collect();
     let clear = args.watch && !args.json && std::io::stdout().is_terminal();
+    if clear {
+        output.write_all(b"\x1b[2J")?;
+    }
     loop {
         std::thread::sleep(
             interval.saturating_sub(before.first().map_or(Duration::ZERO, |t| t.at.elapsed())),
@@ -63,18 +66,17 @@ pub(crate) fn run(args: &CallsitesArgs, color: ColorChoice) -> Result<(), CliErr
             rows.truncate(args.lines);
         }
         if clear {
-            let title = title_of(&live, count, args);
-            output.write_all(b"\x1b[H\x1b[2J")?;
-            writeln!(output, "{}\n", color.for_stdout().the(Style::Dim, title))?;
+            rows.truncate(screen_lines().saturating_sub(ABOVE_ROWS).max(1));
+            let title = title_of(&live, count, rows.len(), args);
+            draw(
+                &mut output,
+                &title,
+                &table_of(&rows, live.len() > 1),
+                color.for_stdout(),
+            )?;
+        } else {
+            put(&mut output, &rows, live.len() > 1, args, color.for_stdout())?;
         }
-        put(
-            &mut output,
-            &rows,
-            live.len() > 1,
-            args,
-            clear,
-            color.for_stdout(),
-        )?;
         output.flush()?;
         if !args.watch {
             if count > rows.len() && !args.json {
@@ -99,11 +101,10 @@ pub(crate) fn run(args: &CallsitesArgs, color: ColorChoice) -> Result<(), CliErr
 }
 
 /// What is shown, for a screen that is drawn again and again.
-fn title_of(live: &[Live], count: usize, args: &CallsitesArgs) -> String {
-    let shown = match args.lines {
-        0 => String::new(),
-        lines if lines >= count => String::new(),
-        lines => format!(", {lines} shown"),
+fn title_of(live: &[Live], count: usize, shown: usize, args: &CallsitesArgs) -> String {
+    let shown = match shown {
+        shown if shown >= count => String::new(),
+        shown => format!(", the first {shown} shown"),
     };
     format!(
         "{}: {}, {}{shown}, every {}; Ctrl-C ends",
@@ -118,6 +119,26 @@ fn title_of(live: &[Live], count: usize, args: &CallsitesArgs) -> String {
         },
         interval_text(args.interval)
     )
+}
+
+/// Lines of a screen that are not rows: title, empty line, headings, and the one that the cursor is on.
+const ABOVE_ROWS: usize = 4;
+
+/// Lines of the terminal; where it does not say, those of most.
+fn screen_lines() -> usize {
+    ratatui::crossterm::terminal::size().map_or(24, |(_, lines)| usize::from(lines))
+}
+
+/// Draws over what was drawn before, so that nothing flickers. What is longer than the screen is wide is cut by the
+/// terminal.
+fn draw(output: &mut Output, title: &str, table: &Table, paint: Paint) -> Result<(), CliError> {
+    let text = table.text(paint);
+    let title = paint.the(Style::Dim, title).to_string();
+    output.write_all(b"\x1b[?7l\x1b[H")?;
+    for line in [title.as_str(), ""].into_iter().chain(text.lines()) {
+        write!(output, "{line}\x1b[K\r\n")?;
+    }
+    Ok(output.write_all(b"\x1b[J\x1b[?7h")?)
 }
 
 /// `500 ms`, `2 s`
@@ -304,7 +325,6 @@ fn put(
     rows: &[Row],
     has_many: bool,
     args: &CallsitesArgs,
-    clear: bool,
     paint: Paint,
 ) -> Result<(), CliError> {
     if args.json {
@@ -318,7 +338,7 @@ fn put(
         return Ok(());
     }
     output.write_all(table_of(rows, has_many).text(paint).as_bytes())?;
-    if args.watch && !clear {
+    if args.watch {
         output.write_all(b"\n")?;
     }
     Ok(())

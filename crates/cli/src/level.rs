@@ -16,14 +16,15 @@ use std::path::Path;
 
 /// Runs the command.
 pub(crate) fn run(args: &LevelArgs, color: ColorChoice) -> Result<bool, CliError> {
-    let live = live_sessions(&args.live)?;
     if args.reset {
-        return change_all(&live, &Edit::Reset, args.json);
+        return change_all(&args.live, &Edit::Reset, args.json, None);
     }
     if args.directives.is_empty() {
+        let live = live_sessions(&args.live)?;
         return list(&live, args.json, color).map(|()| true);
     }
-    change_all(&live, &Edit::Set(&args.directives, args.span.ns()), args.json)
+    let edit = Edit::Set(&args.directives, args.span.ns());
+    change_all(&args.live, &edit, args.json, None)
 }
 
 /// The rules of a process as JSON.

@@ -69,6 +69,10 @@ pub(crate) const PAST_BYTES_MAX: u64 = 256 << 20;
 /// as long as a disk.
 pub(crate) const AGENT_PATIENCE_MS: u64 = 3_000;
 
+/// How long an agent may take where others could be kept waiting, in milliseconds: it is asked again when those are served.
+/// One that is idle takes a tenth of one.
+pub(crate) const AGENT_HURRY_MS: u64 = 4;
+
 /// How long `dump` waits for a process that does not answer, in milliseconds: longer than a drain waits for a disk.
 pub(crate) const DUMP_WAIT_MS_MAX: u64 = 10_000;
 

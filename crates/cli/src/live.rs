@@ -53,44 +53,99 @@ impl Live {
     }
 }
 
-/// The live processes that somebody means.
+/// The live processes that somebody means, however long that takes.
 pub(crate) fn live_sessions(args: &LiveArgs) -> Result<Vec<Live>, CliError> {
-    let mut places = Places::of(&args.run_dir, &args.agent)?;
-    let is_path = args.name.contains('/');
-    let path = Path::new(&args.name);
-    if is_path {
-        places.look_at(path);
-        let is_named = |at: &Located| is_same(&at.path, path) && at.is_alive();
-        if let Some(at) = places.find_path(path).into_iter().find(is_named)
-            && let Some((app, pid)) = places.whose(&at)
-        {
-            return Ok(vec![open(Somebody { at, app, pid }, &mut places)?]);
-        }
-    }
-    let (mut named, mut others) = (Vec::new(), Vec::new());
-    for at in places.find()? {
-        // One that cannot be read, or has just gone, is nobody's.
-        let Some((app, pid)) = places.whose(&at) else {
-            continue;
+    let (search, mut live) = Search::start(args)?;
+    live.extend(search.rest()?);
+    Ok(live)
+}
+
+/// A search for live processes: those that are found at once come first, so that nobody waits for an agent that is slow and
+/// perhaps has nothing to do with it.
+struct Search<'a> {
+    name: &'a str,
+    places: Places,
+    /// Somebody was found.
+    has_found: bool,
+    /// Nobody else can be meant.
+    is_over: bool,
+    dead: Option<Somebody>,
+    others: Vec<Somebody>,
+}
+
+impl<'a> Search<'a> {
+    /// Begins; with those that are found at once.
+    fn start(args: &'a LiveArgs) -> Result<(Self, Vec<Live>), CliError> {
+        let mut search = Self {
+            name: &args.name,
+            places: Places::of(&args.run_dir, &args.agent)?,
+            has_found: false,
+            is_over: false,
+            dead: None,
+            others: Vec::new(),
         };
-        let is_named = match is_path {
-            true => is_same(&at.path, path),
-            false => at.is_named(&args.name, &app, pid),
+        let found = match search.path() {
+            None => search.places.find_in_a_hurry()?,
+            Some(path) => {
+                search.places.look_at(path);
+                let found = search.places.find_path(path).into_iter();
+                let found: Vec<Located> = found.filter(|at| is_same(&at.path, path)).collect();
+                search.is_over = found.iter().any(Located::is_alive);
+                match search.is_over {
+                    true => found,
+                    false => search.places.find_in_a_hurry()?,
+                }
+            }
         };
-        let somebody = Somebody { at, app, pid };
-        match is_named {
-            true => named.push(somebody),
-            false => others.push(somebody),
+        let live = search.pick(found)?;
+        Ok((search, live))
+    }
+
+    /// The others, when those that were slow have answered.
+    ///
+    /// # Errors
+    /// Also when nobody is meant, neither now nor before.
+    fn rest(mut self) -> Result<Vec<Live>, CliError> {
+        if self.is_over {
+            return Ok(Vec::new());
         }
+        let found = self.places.find_late()?;
+        let live = self.pick(found)?;
+        if self.has_found {
+            // It may have others who are meant.
+            self.places.late().iter().for_each(|silence| tell(silence));
+            return Ok(live);
+        }
+        self.others.retain(|somebody| somebody.at.is_alive());
+        Err(nobody(self.name, self.dead, &self.others, &self.places))
     }
-    let dead = named.iter().find(|somebody| !somebody.at.is_alive()).cloned();
-    named.retain(|somebody| somebody.at.is_alive());
-    if named.is_empty() {
-        others.retain(|somebody| somebody.at.is_alive());
-        return Err(nobody(&args.name, dead, &others, &places));
+
+    fn path(&self) -> Option<&'a Path> {
+        self.name.contains('/').then(|| Path::new(self.name))
     }
-    let named = named.into_iter();
-    named.map(|somebody| open(somebody, &mut places)).collect()
+
+    /// Opens those who are meant and live, and remembers the others.
+    fn pick(&mut self, found: Vec<Located>) -> Result<Vec<Live>, CliError> {
+        let mut live = Vec::new();
+        for at in found {
+            // One that cannot be read, or has just gone, is nobody's.
+            let Some((app, pid)) = self.places.whose(&at) else {
+                continue;
+            };
+            let is_named = match self.path() {
+                Some(path) => is_same(&at.path, path),
+                None => at.is_named(self.name, &app, pid),
+            };
+            let somebody = Somebody { at, app, pid };
+            match (is_named, somebody.at.is_alive()) {
+                (true, true) => live.push(open(somebody, &mut self.places)?),
+                (true, false) => self.dead = self.dead.take().or(Some(somebody)),
+                _ => self.others.push(somebody),
+            }
+        }
+        self.has_found |= !live.is_empty();
+        Ok(live)
+    }
 }
 
 /// A process with a session, before that is opened.
@@ -206,6 +261,12 @@ impl Edit<'_> {
         }
     }
 
+    /// Whether it names a statement by its number.
+    fn has_number(&self) -> bool {
+        let mut selectors = self.selectors().into_iter();
+        selectors.any(|selector| matches!(selector, Selector::Callsite(_)))
+    }
+
     /// How many rules were removed.
     fn make(&self, rules: &mut Vec<Rule>, now_unix_ns: u64) -> usize {
         let before = rules.len();
@@ -232,14 +293,57 @@ impl Edit<'_> {
     }
 }
 
-/// Changes the rules of all these processes, and says what that did. `false` when there was nothing to remove.
-pub(crate) fn change_all(live: &[Live], edit: &Edit<'_>, json: bool) -> Result<bool, CliError> {
-    refuse_numbers_of_many(live, edit)?;
-    let mut output = Output::stdout()?;
-    let (mut changed_in_all, mut removed_in_all) = (0, 0);
-    for session in live {
+/// Looks at a process before anything is changed.
+type Check<'a> = dyn Fn(&Live) -> Result<(), CliError> + 'a;
+
+/// Changes the rules of all processes that somebody means, and says what that did: of each as soon as it is found. What has
+/// to be looked at in all of them is, by `check`, before any is changed. `false` when there was nothing to remove.
+pub(crate) fn change_all(
+    args: &LiveArgs,
+    edit: &Edit<'_>,
+    json: bool,
+    check: Option<&Check<'_>>,
+) -> Result<bool, CliError> {
+    let (search, mut live) = Search::start(args)?;
+    let mut changes = Changes {
+        edit,
+        json,
+        output: Output::stdout()?,
+        processes: 0,
+        changed: 0,
+        removed: 0,
+    };
+    if check.is_some() || edit.has_number() {
+        live.extend(search.rest()?);
+        refuse_numbers_of_many(&live, edit)?;
+        if let Some(check) = check {
+            live.iter().try_for_each(check)?;
+        }
+        live.iter().try_for_each(|session| changes.make(session))?;
+    } else {
+        live.iter().try_for_each(|session| changes.make(session))?;
+        search
+            .rest()?
+            .iter()
+            .try_for_each(|session| changes.make(session))?;
+    }
+    changes.end()
+}
+
+/// A change that is made to one process after the other.
+struct Changes<'a> {
+    edit: &'a Edit<'a>,
+    json: bool,
+    output: Output,
+    processes: usize,
+    changed: usize,
+    removed: usize,
+}
+
+impl Changes<'_> {
+    fn make(&mut self, session: &Live) -> Result<(), CliError> {
         let mut removed = 0;
-        let edit_rules = |rules: &mut Vec<Rule>, now| removed = edit.make(rules, now);
+        let edit_rules = |rules: &mut Vec<Rule>, now| removed = self.edit.make(rules, now);
         let changed = change(&session.board, edit_rules).map_err(|cause| session.cannot(cause))?;
         if let Some(damage) = changed.damage {
             tell(&format!(
@@ -247,12 +351,13 @@ pub(crate) fn change_all(live: &[Live], edit: &Edit<'_>, json: bool) -> Result<b
                 session.title()
             ));
         }
-        changed_in_all += changed.callsites_changed;
-        removed_in_all += removed;
-        let selected = selected(session, edit)?;
-        if json {
-            put_json(
-                &mut output,
+        self.processes += 1;
+        self.changed += changed.callsites_changed;
+        self.removed += removed;
+        let selected = selected(session, self.edit)?;
+        if self.json {
+            return put_json(
+                &mut self.output,
                 &Line {
                     app: &session.app,
                     pid: session.pid,
@@ -261,24 +366,26 @@ pub(crate) fn change_all(live: &[Live], edit: &Edit<'_>, json: bool) -> Result<b
                     callsites_selected: selected.len(),
                     callsites_changed: changed.callsites_changed,
                 },
-            )?;
-            continue;
+            );
         }
-        let what = what_was_done(edit, removed);
+        let what = what_was_done(self.edit, removed);
         let count = count_of(changed.callsites_changed, "callsite");
-        writeln!(output, "{}: {what}; {count} changed", session.title())?;
-        output.flush()?;
-        tell_of_nothing(session, edit, &selected)?;
+        writeln!(self.output, "{}: {what}; {count} changed", session.title())?;
+        self.output.flush()?;
+        tell_of_nothing(session, self.edit, &selected)
     }
-    output.flush()?;
-    if live.len() > 1 && !json {
-        tell(&format!(
-            "{} changed in {} processes",
-            count_of(changed_in_all, "callsite"),
-            live.len()
-        ));
+
+    fn end(mut self) -> Result<bool, CliError> {
+        self.output.flush()?;
+        if self.processes > 1 && !self.json {
+            tell(&format!(
+                "{} changed in {} processes",
+                count_of(self.changed, "callsite"),
+                self.processes
+            ));
+        }
+        Ok(matches!(self.edit, Edit::Set(..) | Edit::Reset) || self.removed > 0)
     }
-    Ok(matches!(edit, Edit::Set(..) | Edit::Reset) || removed_in_all > 0)
 }
 
 /// A number means another statement in each process.

@@ -5,7 +5,7 @@
 
 use crate::args::{AgentAt, RunDirArgs};
 use crate::error::CliError;
-use crate::limits::AGENT_PATIENCE_MS;
+use crate::limits::{AGENT_HURRY_MS, AGENT_PATIENCE_MS};
 use crate::sessions::{dirs_text, find_all, run_dirs, safe};
 use logdrive_agent::config::Places as AgentPlaces;
 use logdrive_agent::run::private_sockets;
@@ -67,6 +67,9 @@ struct AgentPlace {
     /// Nothing else is meant, so that this is an error.
     is_needed: bool,
     has_answered: bool,
+    /// It was asked in a hurry, and did not answer in time.
+    is_late: bool,
+    patience: Duration,
     client: Option<Client>,
     /// Why it did not answer.
     silence: Option<AgentError>,
@@ -79,6 +82,8 @@ impl AgentPlace {
             is_named: false,
             is_needed: false,
             has_answered: false,
+            is_late: false,
+            patience: Duration::from_millis(AGENT_PATIENCE_MS),
             client: None,
             silence: None,
         }
@@ -95,13 +100,54 @@ impl AgentPlace {
                 }
             }
         }
-        let mut client = Client::connect(&self.socket, Duration::from_millis(AGENT_PATIENCE_MS))?;
+        let mut client = Client::connect(&self.socket, self.patience)?;
         let answer = question(&mut client);
         // What comes late would be taken for the answer to the next question.
         if !matches!(answer, Err(AgentError::NoAnswer { .. })) {
             self.client = Some(client);
         }
         answer
+    }
+
+    /// Its sessions; none, and a note why, where it does not answer and nobody has to have it.
+    fn found(&mut self) -> Result<Vec<Located>, CliError> {
+        match self.sessions() {
+            Ok(sessions) => {
+                self.silence = None;
+                Ok(sessions)
+            }
+            Err(cause) if self.is_needed && !self.has_answered => Err(CliError::Agent { cause }),
+            Err(cause) => {
+                self.silence = Some(cause);
+                Ok(Vec::new())
+            }
+        }
+    }
+
+    /// The same; none so far where it is late.
+    fn found_in_a_hurry(&mut self) -> Result<Vec<Located>, CliError> {
+        self.patience = Duration::from_millis(AGENT_HURRY_MS);
+        let sessions = self.sessions();
+        self.patience = Duration::from_millis(AGENT_PATIENCE_MS);
+        if let Some(client) = &mut self.client {
+            client.set_patience(self.patience);
+        }
+        match sessions {
+            Ok(sessions) => {
+                self.silence = None;
+                Ok(sessions)
+            }
+            Err(cause) if is_late(&cause) => {
+                self.is_late = true;
+                self.client = None;
+                Ok(Vec::new())
+            }
+            Err(cause) if self.is_needed => Err(CliError::Agent { cause }),
+            Err(cause) => {
+                self.silence = Some(cause);
+                Ok(Vec::new())
+            }
+        }
     }
 
     fn sessions(&mut self) -> Result<Vec<Located>, AgentError> {
@@ -187,18 +233,36 @@ impl Places {
         let mut all: Vec<Located> = find_all(&self.dirs)?.into_iter().map(Located::from).collect();
         self.find_private_agents();
         for agent in &mut self.agents {
-            match agent.sessions() {
-                Ok(sessions) => {
-                    agent.silence = None;
-                    all.extend(sessions);
-                }
-                Err(cause) if agent.is_needed && !agent.has_answered => {
-                    return Err(CliError::Agent { cause });
-                }
-                Err(cause) => agent.silence = Some(cause),
-            }
+            all.extend(agent.found()?);
         }
         Ok(all)
+    }
+
+    /// The sessions that are found at once: those of an agent that is slow are [late](Places::find_late).
+    pub(crate) fn find_in_a_hurry(&mut self) -> Result<Vec<Located>, CliError> {
+        let mut all: Vec<Located> = find_all(&self.dirs)?.into_iter().map(Located::from).collect();
+        self.find_private_agents();
+        for agent in &mut self.agents {
+            all.extend(agent.found_in_a_hurry()?);
+        }
+        Ok(all)
+    }
+
+    /// The sessions of agents that were asked in a hurry and were slow.
+    pub(crate) fn find_late(&mut self) -> Result<Vec<Located>, CliError> {
+        let mut all = Vec::new();
+        for agent in self.agents.iter_mut().filter(|agent| agent.is_late) {
+            all.extend(agent.found()?);
+            agent.is_late = agent.silence.is_some();
+        }
+        Ok(all)
+    }
+
+    /// Agents that have not answered, however long they were given.
+    pub(crate) fn late(&self) -> Vec<String> {
+        let late = self.agents.iter().filter(|agent| agent.is_late);
+        late.filter_map(|agent| agent.silence.as_ref().map(ToString::to_string))
+            .collect()
     }
 
     /// Commands under `logdrive run` have agents of their own, beside the sessions.
@@ -291,6 +355,17 @@ fn is_none(socket: &Path) -> bool {
 
 fn is_socket(path: &Path) -> bool {
     path.metadata().is_ok_and(|found| found.file_type().is_socket())
+}
+
+/// Whether more patience may bring an answer.
+fn is_late(silence: &AgentError) -> bool {
+    let is_time =
+        |cause: &io::Error| matches!(cause.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock);
+    match silence {
+        AgentError::NoAnswer { .. } => true,
+        AgentError::NoAgent { cause, .. } => is_time(cause),
+        _ => false,
+    }
 }
 
 /// That nobody is there is no news; that somebody is and may not be asked is.

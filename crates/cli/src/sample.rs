@@ -2,13 +2,12 @@
 
 use crate::control_args::SampleArgs;
 use crate::error::CliError;
-use crate::live::{Edit, Live, change_all, live_sessions};
+use crate::live::{Edit, Live, change_all};
 use logdrive_backend::control::{Action, can_be_key, selects};
 use std::collections::BTreeSet;
 
 /// Runs the command.
 pub(crate) fn run(args: &SampleArgs) -> Result<bool, CliError> {
-    let live = live_sessions(&args.live)?;
     let action = match (args.every, args.per_second, &args.per_key) {
         (Some(calls), _, _) => Action::Every(calls),
         (_, Some(per_second), Some(field)) => Action::PerKey {
@@ -19,16 +18,19 @@ pub(crate) fn run(args: &SampleArgs) -> Result<bool, CliError> {
         // Only --off is left; which way of sampling ends makes no difference.
         _ => {
             let selectors = std::slice::from_ref(&args.callsite);
-            return change_all(&live, &Edit::Remove(Action::Every(1), selectors), args.json);
+            let edit = Edit::Remove(Action::Every(1), selectors);
+            return change_all(&args.live, &edit, args.json, None);
         }
     };
-    if let Some(field) = &args.per_key {
-        for session in &live {
-            refuse_unknown_field(session, args, field)?;
+    let rule = [(action, args.callsite.clone())];
+    let edit = Edit::Set(&rule, args.span.ns());
+    match &args.per_key {
+        None => change_all(&args.live, &edit, args.json, None),
+        Some(field) => {
+            let check = |session: &Live| refuse_unknown_field(session, args, field);
+            change_all(&args.live, &edit, args.json, Some(&check))
         }
     }
-    let rule = [(action, args.callsite.clone())];
-    change_all(&live, &Edit::Set(&rule, args.span.ns()), args.json)
 }
 
 /// A rule that none of the callsites can follow is a mistake. Those that come later may.

@@ -2,10 +2,14 @@
 
 mod support;
 
-use std::io::Write;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net;
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
-use support::{VICTIM_DIR, Victim, run, stdout, text};
+use support::{VICTIM_DIR, Victim, logdrive, run, stdout, text};
 
 /// Does nothing, unless it was started by [`Victim::start`]: then this is a program that logs all the time.
 #[test]
@@ -226,6 +230,64 @@ fn one_command_changes_all_processes_of_a_program() {
         json.lines().filter(|line| line.contains("\"rules\":[]")).count(),
         2,
         "{json}"
+    );
+}
+
+/// Something that listens as an agent does, and says nothing.
+struct Silent {
+    socket: OwnedFd,
+}
+
+impl Silent {
+    fn listen(path: &Path) -> Self {
+        let socket =
+            net::socket(net::AddressFamily::UNIX, net::SocketType::SEQPACKET, None).expect("a socket");
+        let address = net::SocketAddrUnix::new(path).expect("a short path");
+        net::bind(&socket, &address).expect("a free place");
+        net::listen(&socket, 8).expect("it listens");
+        Self { socket }
+    }
+
+    fn accept(&self) -> OwnedFd {
+        let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
+        let patience = Timespec {
+            tv_sec: 30,
+            tv_nsec: 0,
+        };
+        assert_eq!(poll(&mut polled, Some(&patience)), Ok(1), "nobody comes");
+        net::accept(&self.socket).expect("a connection")
+    }
+}
+
+#[test]
+fn an_agent_that_does_not_answer_keeps_no_other_program_waiting() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let dir = dir.path();
+    let victim = talker_in(dir, "shop");
+    let place = dir.join(format!("run/run-{}.agent", std::process::id()));
+    std::fs::create_dir(&place).expect("a directory");
+    let silent = Silent::listen(&place.join("agent.sock"));
+    let mut child = logdrive(dir)
+        .args(with_dir(&["level", "shop", "net::quic=debug"]))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command starts");
+    // In a hurry first, then with all patience: by then the level of the one that was found has changed.
+    let hurried = silent.accept();
+    let patient = silent.accept();
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let line = lines.next().expect("a line").expect("text");
+    let title = format!("shop (process {})", victim.pid());
+    assert_eq!(line, format!("{title}: net::quic=debug; 1 callsite changed"));
+    until(dir, "shop", |log| log.contains(" detail "));
+    drop((silent, hurried, patient));
+    let output = child.wait_with_output().expect("the command ends");
+    assert!(output.status.success(), "{output:?}");
+    let error = text(&output.stderr);
+    assert!(
+        error.contains("agent.sock"),
+        "who may be missing is told: {error}"
     );
 }
 

@@ -24,8 +24,11 @@ pub const BUFFERS_MAX: usize = 256;
 /// Bytes of a buffer, at least: one record at its largest, escaped in the longest way, is 400 KiB.
 pub const BUFFER_BYTES_MIN: usize = 512 * 1024;
 
-/// Bytes for the descriptions of the sinks, together.
+/// Bytes for the descriptions of the sinks, together. Where they are replaced, old and new have to fit.
 pub const CONFIG_BYTES_MAX: usize = 32 * 1024;
+
+/// Looks at the descriptions before one that was replaced meanwhile is taken as it is.
+const CONFIG_LOOKS: usize = 8;
 
 const HEADER_BYTES: usize = 4096;
 const SINK_BYTES: usize = 256;
@@ -41,7 +44,8 @@ struct Header {
     sink_count: AtomicU32,
     buffer_count: AtomicU32,
     buffer_bytes: AtomicU64,
-    config_bytes: AtomicU64,
+    /// Bytes of the configuration, and in the upper half where it starts.
+    config_place: AtomicU64,
     epoch: AtomicU64,
     journal: AtomicU64,
     ancestors: [[AtomicU64; 2]; ANCESTORS_MAX],
@@ -197,7 +201,7 @@ impl Buffers {
                 config.len(),
             );
         }
-        header.config_bytes.store(config.len() as u64, Ordering::Relaxed);
+        header.config_place.store(config.len() as u64, Ordering::Relaxed);
         for index in 0..buffer_count {
             buffers
                 .descriptor(index)
@@ -270,43 +274,63 @@ impl Buffers {
         self.growing = Some(path);
     }
 
-    /// The text that describes the sinks, as it was given when the session was made.
+    /// The text that describes the sinks, as it was given when the session was made or [replaced](Self::replace_config)
+    /// since.
     pub fn config(&self) -> Vec<u8> {
-        // SYNC(config): the text up to the length is there.
-        let length = (self.header().config_bytes.load(Ordering::Acquire) as usize).min(CONFIG_BYTES_MAX);
-        let mut config = vec![0; length];
-        // SAFETY: the config area is mapped and `CONFIG_BYTES_MAX` long.
-        unsafe {
-            core::ptr::copy_nonoverlapping(self.mapping.base().add(CONFIG_AT), config.as_mut_ptr(), length);
+        let header = self.header();
+        let mut config = Vec::new();
+        for _ in 0..CONFIG_LOOKS {
+            // SYNC(config): the text is there.
+            let word = header.config_place.load(Ordering::Acquire);
+            let (start, length) = config_place(word);
+            config.resize(length, 0);
+            // SAFETY: the config area is mapped and `CONFIG_BYTES_MAX` long, and the place lies inside of it.
+            unsafe {
+                core::ptr::copy_nonoverlapping(
+                    self.mapping.base().add(CONFIG_AT + start),
+                    config.as_mut_ptr(),
+                    length,
+                );
+            }
+            // SYNC(config): where it was replaced twice meanwhile, what was copied may be of two texts.
+            fence(Ordering::Acquire);
+            if header.config_place.load(Ordering::Relaxed) == word {
+                break;
+            }
         }
         config
     }
 
-    /// Adds to the text that describes the sinks. For the process that made the buffers, one thread at a time.
+    /// Replaces the text that describes the sinks: whoever looks, after a kill as well, finds the old one or the new one.
+    /// For the process that made the buffers, one thread at a time.
     ///
     /// # Errors
-    /// When there is no room for so much text.
-    pub fn append_config(&self, text: &[u8]) -> Result<(), RingError> {
+    /// When there is no room for so much text beside the old one.
+    pub fn replace_config(&self, text: &[u8]) -> Result<(), RingError> {
         // Relaxed: only we write it.
-        let length = (self.header().config_bytes.load(Ordering::Relaxed) as usize).min(CONFIG_BYTES_MAX);
-        if text.len() > CONFIG_BYTES_MAX - length {
+        let (start, length) = config_place(self.header().config_place.load(Ordering::Relaxed));
+        let behind = start + length;
+        let at = if text.len() <= start {
+            0
+        } else if text.len() <= CONFIG_BYTES_MAX - behind {
+            behind
+        } else {
             return Err(RingError::Limit {
                 what: "bytes that describe the sinks",
-                limit: CONFIG_BYTES_MAX as u64,
+                limit: (CONFIG_BYTES_MAX - behind).max(start) as u64,
             });
-        }
-        // SAFETY: the config area is mapped and `CONFIG_BYTES_MAX` long, and nobody reads behind its length.
+        };
+        // SAFETY: the config area is mapped and `CONFIG_BYTES_MAX` long, and this part of it is not the text that counts.
         unsafe {
             core::ptr::copy_nonoverlapping(
                 text.as_ptr(),
-                self.mapping.base().add(CONFIG_AT + length),
+                self.mapping.base().add(CONFIG_AT + at),
                 text.len(),
             );
         }
-        // SYNC(config): a reader after our death that finds the length finds the text.
-        self.header()
-            .config_bytes
-            .store((length + text.len()) as u64, Ordering::Release);
+        // SYNC(config): a reader after our death that finds the place finds the text.
+        let word = (at as u64) << 32 | text.len() as u64;
+        self.header().config_place.store(word, Ordering::Release);
         Ok(())
     }
 
@@ -360,15 +384,13 @@ impl Buffers {
         self.header().epoch.store(epoch, Ordering::Release);
     }
 
-    /// All buffers of one sink, empty and free. For the process that made them; called once.
+    /// All buffers of one sink, empty and free. For the process that made them; called once, and once more after each
+    /// [`release`](Self::release).
     ///
     /// # Errors
     /// When there is no memory for them, or no room where their file lies.
     pub fn take_all(self: &Arc<Self>, sink: usize) -> Result<Vec<Buffer>, RingError> {
-        if let (Some(path), Some(per_sink)) = (&self.growing, self.buffer_count.checked_div(self.sink_count))
-        {
-            let from = Self::file_bytes(sink * per_sink, self.buffer_bytes);
-            let to = Self::file_bytes((sink + 1) * per_sink, self.buffer_bytes);
+        if let Some((path, from, to)) = self.blocks_of(sink) {
             files::reserve_within(path, from, to)?;
         }
         let own = (0..self.buffer_count).filter(|index| self.sink_of(*index) == sink);
@@ -384,6 +406,26 @@ impl Buffers {
             })
             .collect();
         Ok(buffers)
+    }
+
+    /// Gives back the memory under the buffers of a sink that is closed. For the process that made them, and only when
+    /// nobody has a buffer of the sink any more, nor any of them holds something.
+    ///
+    /// # Errors
+    /// When the file system cannot do that; then the memory stays reserved, which does no harm.
+    pub fn release(&self, sink: usize) -> Result<(), RingError> {
+        match self.blocks_of(sink) {
+            Some((path, from, to)) => files::release_within(path, from, to),
+            None => Ok(()),
+        }
+    }
+
+    /// Where a sink's buffers lie in the file, if they are reserved when they are taken.
+    fn blocks_of(&self, sink: usize) -> Option<(&Path, u64, u64)> {
+        let per_sink = self.buffer_count.checked_div(self.sink_count)?;
+        let from = Self::file_bytes(sink * per_sink, self.buffer_bytes);
+        let to = Self::file_bytes((sink + 1) * per_sink, self.buffer_bytes);
+        Some((self.growing.as_deref()?, from, to))
     }
 
     /// What a dead process left of one sink: its unwritten buffers in order, then its empty ones. Afterwards all
@@ -699,6 +741,13 @@ impl Buffer {
                 .add(BUFFERS_AT + self.index * self.shared.buffer_bytes)
         }
     }
+}
+
+/// Start and length of the configuration, whatever the word says inside of its area.
+fn config_place(word: u64) -> (usize, usize) {
+    let start = ((word >> 32) as usize).min(CONFIG_BYTES_MAX);
+    let length = (word & u64::from(u32::MAX)) as usize;
+    (start, length.min(CONFIG_BYTES_MAX - start))
 }
 
 fn damaged(field: &'static str, found: u64, expected: &'static str) -> RingError {

@@ -277,6 +277,12 @@ pub(crate) fn reserve_within(path: &Path, from: u64, to: u64) -> Result<(), Ring
     reserve(&file, path, from, to)
 }
 
+/// Gives the blocks of a part of a file of a session back to the file system; the part reads as zeros then.
+pub(crate) fn release_within(path: &Path, from: u64, to: u64) -> Result<(), RingError> {
+    let file = open_existing(path)?;
+    sys::release(&file, from, to).map_err(|cause| RingError::io("give back", path, cause))
+}
+
 fn create_private(path: &Path) -> Result<File, RingError> {
     OpenOptions::new()
         .read(true)

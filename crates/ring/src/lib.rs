@@ -50,6 +50,8 @@ mod observer;
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
 mod peer;
 #[cfg(not(loom))]
+mod raw;
+#[cfg(not(loom))]
 pub mod rules;
 #[cfg(not(loom))]
 mod session;
@@ -98,6 +100,9 @@ pub use peer::{Exit, Peer, exit_of, is_privileged};
 pub use pipe::PipeWriter;
 pub use producer::{Admission, Producer};
 pub use put::Put;
+#[cfg(not(loom))]
+#[doc(hidden)]
+pub use raw::RawMemory;
 pub use ring::{DrainBell, RING_HEADER_BYTES, Ring, RingHeader, RingState, capacity_for, record_bytes_max};
 #[cfg(not(loom))]
 pub use session::{Session, SessionOptions};

@@ -154,6 +154,21 @@ pub(crate) fn reserve(file: &File, from: u64, bytes: u64) -> io::Result<()> {
     }
 }
 
+/// Gives the blocks of a part of the file back; its size stays.
+pub(crate) fn release(file: &File, from: u64, to: u64) -> io::Result<()> {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    {
+        use rustix::fs::{FallocateFlags, fallocate};
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        Ok(fallocate(file, flags, from, to.saturating_sub(from))?)
+    }
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    {
+        let _ = (file, from, to);
+        Ok(())
+    }
+}
+
 /// A sealed memory file: its size can never change again.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) fn memfd(name: &str, bytes: u64) -> io::Result<File> {

@@ -170,6 +170,37 @@ fn positions_that_break_the_rules_are_errors() {
 }
 
 #[test]
+fn sinks_are_described_anew_and_their_memory_comes_and_goes() {
+    use std::os::unix::fs::MetadataExt;
+    let (mut options, dir) = options("replaced");
+    options.sink_count = 2;
+    let (session, _) = Session::create(&options).unwrap();
+    let buffers = session.buffers();
+    let view = SessionView::open(session.path()).unwrap().buffers().unwrap();
+    // Old and new share the room, so that there is an end to it; then the old one counts.
+    for round in 1..=100usize {
+        let text = vec![b'a' + (round % 26) as u8; round * 100];
+        buffers.replace_config(&text).unwrap();
+        assert!(view.config() == text, "round {round}");
+    }
+    let before = view.config();
+    assert!(buffers.replace_config(&[b'x'; CONFIG_BYTES_MAX]).is_err());
+    assert!(view.config() == before);
+    let blocks = || std::fs::metadata(session.path().join("drain")).unwrap().blocks();
+    let (none, bytes) = (blocks(), BUFFER_BYTES_MIN as u64 * 2);
+    for _ in 0..3 {
+        let mut all = buffers.take_all(1).expect("room");
+        assert!(blocks() * 512 >= none * 512 + bytes);
+        all[0].space()[..4].copy_from_slice(b"text");
+        drop(all);
+        buffers.release(1).unwrap();
+        assert!(blocks() * 512 < none * 512 + bytes / 2);
+    }
+    session.remove().unwrap();
+    std::fs::remove_dir(dir).unwrap();
+}
+
+#[test]
 fn only_published_epochs_count_after_a_kill() {
     let (options, dir) = options("epochs");
     let (session, _) = Session::create(&options).unwrap();

@@ -670,8 +670,22 @@ fn output_buffers(session: &Session) {
     );
     assert_eq!(word(header.offset("buffer_bytes")), BUFFER_BYTES_MIN as u64);
     assert_eq!(
-        (word(header.offset("config_bytes")), word(header.offset("epoch"))),
-        (7, 4)
+        (
+            half(header.offset("config_bytes")),
+            half(header.offset("config_start"))
+        ),
+        (7, 0)
+    );
+    assert_eq!(word(header.offset("epoch")), 4);
+    buffers.replace_config(b"[sink]\n[sink]\n").expect("room");
+    let bytes = std::fs::read(session.path().join("drain")).unwrap();
+    let half = |at: u64| u32::from_le_bytes(bytes[at as usize..at as usize + 4].try_into().unwrap());
+    assert_eq!(
+        (
+            half(header.offset("config_bytes")),
+            half(header.offset("config_start"))
+        ),
+        (14, 7)
     );
     let sink = Drawing::of("session.md", "Sink `s`");
     sink.assert_whole(256);

@@ -16,7 +16,7 @@ impl Agent {
         let now = Instant::now();
         match request {
             Request::Stats => {
-                let text = describe(&self.backend.stats(), &self.server);
+                let text = describe(&self.backend.stats(), &self.server, &self.use_of_sinks);
                 self.server.answer(asker, &text, now);
             }
             Request::Reload => self.reloads.push_back(asker),
@@ -63,8 +63,7 @@ impl Agent {
 
     /// The sinks that records of a process may go to, as bits.
     pub(super) fn sinks_of(&self, session: &SharedSession) -> u32 {
-        let (routes, process) = (self.routes.lock(), process_of(session));
-        routes.bits(&process, routes.places_of(&process))
+        self.routes.lock().waited_for(&process_of(session))
     }
 
     /// The same; none for a session that is gone.

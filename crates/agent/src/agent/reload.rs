@@ -41,6 +41,7 @@ impl Agent {
         self.server.adjust(&self.config);
         self.routes.lock().config = self.config.clone();
         self.tune_sinks(&before.sinks);
+        self.use_of_sinks.look_soon();
         let sessions: Vec<_> = self.server.sessions().cloned().collect();
         for session in &sessions {
             self.open_sinks(session);

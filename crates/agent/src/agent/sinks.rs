@@ -1,11 +1,74 @@
-//! The files that a process is the first to need, and the file that processes share when there are no more places.
+//! The files that a process is the first to need, those that nobody needs any more, and the file that processes share when
+//! there are no more places.
 
 use super::asks::process_of;
 use super::{Agent, StartError};
 use crate::config::{Process, SinkConfig};
-use crate::routes::{OTHERS, key_of};
+use crate::limits::{SINK_CLOSING_MS, SINK_IDLE_MS, SINK_LOOK_MS, TROUBLES_MAX};
+use crate::routes::{OTHERS, SinkKey, key_of};
+use logdrive_backend::Target;
 use logdrive_ring::SharedSession;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Which files are written to, and since when others are not.
+#[derive(Debug, Default)]
+pub(super) struct UseOfSinks {
+    /// Open files that no process writes to any more.
+    idle_since: BTreeMap<SinkKey, Instant>,
+    /// Files that are being closed, with their numbers.
+    closing: BTreeMap<SinkKey, usize>,
+    /// Files that could not be opened at all, which has been told.
+    lacking: BTreeSet<SinkKey>,
+    /// Why those could not be opened at first that are opened late, by their numbers.
+    late: BTreeMap<usize, String>,
+    looked_at: Option<Instant>,
+    /// Sessions have come or gone since.
+    has_changed: bool,
+}
+
+impl UseOfSinks {
+    /// Sessions or routes have changed.
+    pub(super) fn look_soon(&mut self) {
+        self.has_changed = true;
+    }
+
+    /// Whether it is time to look.
+    fn is_due(&mut self, now: Instant) -> bool {
+        let pause = Duration::from_millis(SINK_LOOK_MS);
+        let is_early = |at: Instant| now.saturating_duration_since(at) < pause;
+        if self.looked_at.is_some_and(is_early) {
+            return false;
+        }
+        self.looked_at = Some(now);
+        let has_work = !self.idle_since.is_empty() || !self.lacking.is_empty();
+        std::mem::take(&mut self.has_changed) || has_work
+    }
+
+    /// Why a sink was not opened when it was asked for.
+    pub(super) fn why_late(&self, number: usize) -> Option<&str> {
+        self.late.get(&number).map(String::as_str)
+    }
+
+    /// Notes which of the open files are not used at this moment.
+    fn note<'a>(&mut self, open: impl Iterator<Item = &'a SinkKey>, used: &BTreeSet<SinkKey>, now: Instant) {
+        let mut idle = BTreeMap::new();
+        for key in open.filter(|key| !used.contains(*key)) {
+            let since = self.idle_since.get(key).copied().unwrap_or(now);
+            idle.insert(key.clone(), since);
+        }
+        self.idle_since = idle;
+    }
+
+    /// The files that have been idle for so long at least, the longest first.
+    fn idle_for(&self, time: Duration, now: Instant) -> Vec<SinkKey> {
+        let is_long = |(_, since): &(&SinkKey, &Instant)| now.saturating_duration_since(**since) >= time;
+        let mut idle: Vec<_> = self.idle_since.iter().filter(is_long).collect();
+        idle.sort_by_key(|(_, since)| **since);
+        idle.into_iter().map(|(key, _)| key.clone()).collect()
+    }
+}
 
 impl Agent {
     /// Opens the files that a process is the first to need.
@@ -19,32 +82,42 @@ impl Agent {
         for sink in sinks {
             let key = key_of(&sink, &process);
             if self.routes.lock().numbers.contains_key(&key) {
+                self.use_of_sinks.idle_since.remove(&key);
                 continue;
             }
             match self.open_for(&sink, &process) {
                 Ok((number, is_shared)) => {
+                    self.use_of_sinks.lacking.remove(&key);
                     let mut routes = self.routes.lock();
                     if is_shared {
                         routes.shared.insert(key.clone());
                     }
                     routes.numbers.insert(key, number);
                 }
-                Err(error) => self.backend.notice(format!(
-                    "no sink {} for process {} of {}: {error}",
-                    sink.name, process.pid, process.app
-                )),
+                Err(error) => {
+                    if self.use_of_sinks.lacking.insert(key) {
+                        self.tell_trouble(format!(
+                            "no sink {} for process {} of {}: {error}; it is told that its records are not written",
+                            sink.name, process.pid, process.app
+                        ));
+                    }
+                }
             }
         }
     }
 
     /// A file of its own, as long as one is left that all others can share; whether it is the shared one.
     fn open_for(&mut self, sink: &SinkConfig, process: &Process<'_>) -> Result<(usize, bool), StartError> {
+        if !self.has_place() {
+            self.make_place();
+        }
         if self.has_place() {
             return Ok((self.open_file(sink, process)?, false));
         }
         let key = key_of(sink, &OTHERS);
         let found = self.routes.lock().numbers.get(&key).copied();
         if let Some(number) = found {
+            self.use_of_sinks.idle_since.remove(&key);
             return Ok((number, true));
         }
         let number = self.open_file(sink, &OTHERS)?;
@@ -63,7 +136,6 @@ impl Agent {
     /// Whether there is a place beside those that shared files may need.
     fn has_place(&self) -> bool {
         let routes = self.routes.lock();
-        let open = routes.numbers.values().max().map_or(0, |last| last + 1);
         let named = self.config.routes.iter().map(|route| &route.sinks);
         let named = named.chain(self.config.recorders.iter().map(|recorder| &recorder.sinks));
         let named: BTreeSet<usize> = named.flat_map(|names| self.config.places_of(names)).collect();
@@ -72,12 +144,161 @@ impl Agent {
             sink.has_placeholders() && !routes.numbers.contains_key(&key_of(sink, &OTHERS))
         };
         let lacking = sinks.filter(is_lacking).count();
-        open + lacking < self.backend.sink_places()
+        self.backend.free_sink_places() > lacking
     }
 
+    /// Opens a file, now or, where that cannot be, when it can be: until then its lines wait in its buffers, and whoever
+    /// wants them flushed is told that they are not.
     fn open_file(&mut self, sink: &SinkConfig, process: &Process<'_>) -> Result<usize, StartError> {
+        let key = key_of(sink, process);
+        if let Some(number) = self.use_of_sinks.closing.remove(&key) {
+            // It is ours: opened now, it would seem to belong to somebody else.
+            self.backend
+                .wait_closed(number, Duration::from_millis(SINK_CLOSING_MS));
+        }
         let options = sink.options_for(process);
-        self.outputs.take(&options.target)?;
-        Ok(self.backend.add_sink(&options)?)
+        let taken = self.outputs.take(&options.target).map_err(StartError::from);
+        let opened = taken.and_then(|()| Ok(self.backend.add_sink(&options)?));
+        let failed = match opened {
+            Err(failed) if matches!(options.target, Target::File(_)) => failed,
+            opened => return opened,
+        };
+        let before = self.outputs.taker(options.target.clone());
+        let number = self.backend.add_sink_late(&options, before)?;
+        self.use_of_sinks.late.insert(number, failed.to_string());
+        self.tell_trouble(format!(
+            "sink {} for process {} of {} cannot be written so far: {failed}; that is tried again, and what does not fit \
+             into its buffers until then is dropped and counted",
+            sink.name, process.pid, process.app
+        ));
+        Ok(number)
+    }
+
+    /// Closes files that nobody has written to for a while, and tries again those that could not be opened.
+    pub(super) fn look_at_sinks(&mut self, now: Instant) {
+        if !self.use_of_sinks.is_due(now) {
+            return;
+        }
+        self.backend.settle_closed();
+        let backend = &self.backend;
+        let is_closing = |number: &mut usize| !backend.wait_closed(*number, Duration::ZERO);
+        self.use_of_sinks.closing.retain(|_, number| is_closing(number));
+        self.note_use(now);
+        let idle = Duration::from_millis(SINK_IDLE_MS);
+        for key in self.use_of_sinks.idle_for(idle, now) {
+            self.close_file(key);
+        }
+        self.open_lacking();
+    }
+
+    /// Files that could not be opened: one that nobody needs any more is forgotten, the others are tried again.
+    fn open_lacking(&mut self) {
+        if self.use_of_sinks.lacking.is_empty() {
+            return;
+        }
+        let sessions: Vec<Arc<SharedSession>> = self.server.sessions().cloned().collect();
+        let mut needed = BTreeSet::new();
+        for session in &sessions {
+            let files = self.routes.lock().files_of(&process_of(session));
+            if files.iter().any(|key| self.use_of_sinks.lacking.contains(key)) {
+                needed.extend(files);
+                self.open_sinks(session);
+            }
+        }
+        self.use_of_sinks.lacking.retain(|key| needed.contains(key));
+    }
+
+    /// Notes which files are written to, or waited for.
+    fn note_use(&mut self, now: Instant) {
+        let routes = self.routes.lock();
+        let sessions = self.server.sessions();
+        let mut used: BTreeSet<SinkKey> = sessions
+            .flat_map(|session| routes.files_of(&process_of(session)))
+            .collect();
+        let waited = self.waits.sinks();
+        let fixed = |key: &SinkKey| {
+            let mut sinks = self.config.sinks.iter();
+            sinks.any(|sink| sink.name == key.0 && !sink.has_placeholders())
+        };
+        for (key, number) in &routes.numbers {
+            if waited >> number & 1 == 1 || fixed(key) {
+                used.insert(key.clone());
+            }
+        }
+        self.use_of_sinks.note(routes.numbers.keys(), &used, now);
+    }
+
+    /// Closes the file that has been idle for the longest time, so that another one finds a place.
+    fn make_place(&mut self) {
+        let now = Instant::now();
+        self.note_use(now);
+        for key in self.use_of_sinks.idle_for(Duration::ZERO, now) {
+            if let Some(number) = self.close_file(key) {
+                let patience = Duration::from_millis(SINK_CLOSING_MS);
+                self.backend.wait_closed(number, patience);
+                return;
+            }
+        }
+    }
+
+    /// Lets a file close; its number, where it was a file and no share in one.
+    fn close_file(&mut self, key: SinkKey) -> Option<usize> {
+        self.use_of_sinks.idle_since.remove(&key);
+        let mut routes = self.routes.lock();
+        let number = routes.numbers.remove(&key)?;
+        if routes.shared.remove(&key) {
+            return None;
+        }
+        drop(routes);
+        self.use_of_sinks.late.remove(&number);
+        self.backend.close_sink(number);
+        self.use_of_sinks.closing.insert(key, number);
+        Some(number)
+    }
+
+    /// Something that is wrong with the logs themselves: the other logs tell it, and so does the owner.
+    fn tell_trouble(&mut self, text: String) {
+        if self.troubles.len() < TROUBLES_MAX {
+            self.troubles.push_back(text.clone());
+        }
+        self.backend.notice(text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    fn key(name: &str) -> SinkKey {
+        ("main".to_owned(), PathBuf::from(name))
+    }
+
+    #[test]
+    fn files_are_idle_from_their_last_use_on() {
+        let mut uses = UseOfSinks::default();
+        let (start, second) = (Instant::now(), Duration::from_secs(1));
+        let open = [key("a"), key("b"), key("c")];
+        uses.note(open.iter(), &BTreeSet::from([key("a")]), start);
+        uses.note(open.iter(), &BTreeSet::from([key("b")]), start + second);
+        assert_eq!(uses.idle_for(second, start + second), [key("c")]);
+        assert_eq!(uses.idle_for(second, start + 2 * second), [key("c"), key("a")]);
+        // One that is closed is no longer idle, and one that is used again begins anew.
+        uses.note(open[..2].iter(), &BTreeSet::from([key("a")]), start + 3 * second);
+        assert_eq!(uses.idle_for(Duration::ZERO, start + 3 * second), [key("b")]);
+    }
+
+    #[test]
+    fn a_look_is_taken_when_something_has_changed_and_not_too_often() {
+        let mut uses = UseOfSinks::default();
+        let start = Instant::now();
+        let pause = Duration::from_millis(SINK_LOOK_MS);
+        assert!(!uses.is_due(start), "nothing has changed");
+        uses.look_soon();
+        assert!(!uses.is_due(start), "it was looked just now");
+        assert!(uses.is_due(start + pause));
+        assert!(!uses.is_due(start + 2 * pause));
+        uses.idle_since.insert(key("a"), start);
+        assert!(uses.is_due(start + 3 * pause), "a file is to be closed");
     }
 }

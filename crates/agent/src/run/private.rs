@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 const PLACE: (&str, &str) = ("run-", ".agent");
 
 /// The bits of all sinks.
-const ALL: u32 = u32::MAX;
+const ALL: u32 = !crate::routes::LACKING;
 
 /// The socket in such a directory.
 const SOCKET: &str = "agent.sock";

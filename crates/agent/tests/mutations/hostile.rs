@@ -1,34 +1,82 @@
-//! The hostile process: joins as any other, logs as any other, and rewrites what it shares with the agent.
+//! The hostile process: joins as any other, logs as any other, and rewrites what it shares with the agent. Several threads
+//! do so at once, each with a session of its own, and every round of it is followed by a look of the agent.
 
 use logdrive_ring::channel::{Channel, Received, into_files};
-use logdrive_ring::{AgentLine, FullPolicy, Producer, RING_HEADER_BYTES, Session, SessionMemory, control};
+use logdrive_ring::{
+    AgentLine, FullPolicy, Producer, RING_HEADER_BYTES, RawMemory, Session, SessionMemory, control,
+};
 use logdrive_wire::agent::{Hello, Message, Welcome};
 use logdrive_wire::kind::FieldKind;
 use logdrive_wire::{Callsite, Field, Kind, Level, RecordHeader};
 use std::collections::VecDeque;
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Mutations of one process: a session that was joined stays mapped, and there is an end to what a process may map.
-pub(crate) const MUTATIONS_MAX: u64 = 4_000_000;
+pub(crate) const MUTATIONS_MAX: u64 = 10_000_000;
+/// Threads that do it, each in a session of its own.
+const THREADS: u64 = 4;
 /// Mutations of one session, if its rings live that long.
-const SESSION_MUTATIONS: u64 = 20_000;
-/// Mutations between two looks at the rings.
-const ROUND: u64 = 64;
+const SESSION_MUTATIONS: u64 = 50_000;
+/// Mutations between two looks of the agent.
+const ROUND: u64 = 128;
+/// The agent looks within this time, unless what was written keeps it from taking anything.
+const LOOK_PATIENCE: Duration = Duration::from_millis(50);
+/// Between two looks at whether the agent has looked.
+const LOOK_PAUSE: Duration = Duration::from_micros(100);
 const RINGS: u32 = 4;
 const RING_BYTES: u64 = 1 << 16;
 /// Connections that are left open while the agent finishes with their sessions.
-const GOODBYES: usize = 8;
+const GOODBYES: usize = 4;
 /// The agent answers within this time.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Offsets in the header of a ring, from `spec/ring.md`.
 const STATE: u64 = 8;
 const COMMITTED: u64 = 64;
+const CONSUMED: u64 = 256;
 const QUARANTINED: u32 = 3;
+
+/// What came of it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Done {
+    /// Mutations behind which the agent has looked at the session.
+    pub(crate) seen: u64,
+    /// Others: what was written before kept the agent from taking anything.
+    pub(crate) unseen: u64,
+    /// Looks of the agent, each behind a round of mutations.
+    pub(crate) looks: u64,
+    pub(crate) sessions: u64,
+}
+
+impl Done {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.seen += other.seen;
+        self.unseen += other.unseen;
+        self.looks += other.looks;
+        self.sessions += other.sessions;
+    }
+
+    /// As a process tells it.
+    pub(crate) fn to_text(self) -> String {
+        format!("{} {} {} {}", self.seen, self.unseen, self.looks, self.sessions)
+    }
+
+    pub(crate) fn from_text(text: &str) -> Option<Self> {
+        let words: Vec<u64> = text.split(' ').filter_map(|word| word.parse().ok()).collect();
+        let [seen, unseen, looks, sessions] = *words.as_slice() else {
+            return None;
+        };
+        Some(Self {
+            seen,
+            unseen,
+            looks,
+            sessions,
+        })
+    }
+}
 
 struct Random(u64);
 
@@ -78,15 +126,32 @@ impl AgentLine for Silent {
     }
 }
 
-/// Joins session after session until there were so many mutations; how many there were, and in how many sessions.
+/// Joins session after session, in several threads, until the agent has seen so many mutations.
 pub(crate) fn play(socket: &Path, seed: u64, mutations: u64) -> String {
-    let mut random = Random(seed.wrapping_mul(0x2545_f491_4f6c_dd1d));
-    let (mut done, mut sessions) = (0, 0);
+    let threads = THREADS.min(mutations.div_ceil(ROUND)).max(1);
+    let mut all = Done::default();
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads)
+            .map(|number| {
+                let random = Random(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ number << 56);
+                scope.spawn(move || attack(socket, random, mutations.div_ceil(threads)))
+            })
+            .collect();
+        for thread in threads {
+            all.add(&thread.join().expect("no panic"));
+        }
+    });
+    all.to_text()
+}
+
+fn attack(socket: &Path, mut random: Random, mutations: u64) -> Done {
+    let mut done = Done::default();
     let mut goodbyes = VecDeque::new();
-    while done < mutations {
+    while done.seen < mutations {
         let mut session = Victim::join(socket);
-        sessions += 1;
-        done += session.rewrite(&mut random, (mutations - done).min(SESSION_MUTATIONS));
+        done.sessions += 1;
+        let most = (mutations - done.seen).min(SESSION_MUTATIONS);
+        done.add(&session.rewrite(&mut random, most));
         match random.below(16) {
             // It goes without a word, and the agent waits for it.
             0 => {}
@@ -104,7 +169,7 @@ pub(crate) fn play(socket: &Path, seed: u64, mutations: u64) -> String {
         }
     }
     goodbyes.iter().for_each(hear_the_end);
-    format!("{done} {sessions}")
+    done
 }
 
 /// Waits until the agent is done with a session; that it never is would be a hang.
@@ -141,9 +206,12 @@ fn receive(channel: &Channel) -> Option<(Message, Vec<File>)> {
 /// A session whose process writes what it likes.
 struct Victim {
     channel: Channel,
-    /// Header, control, counts, callsites, rules, as `spec/agent.md` orders them; then the rings.
-    files: Vec<File>,
+    /// Header, control, counts, callsites, rules, as `spec/agent.md` orders them.
+    parts: Vec<RawMemory>,
+    rings: Vec<RawMemory>,
     producers: Vec<Producer>,
+    /// Records that were logged since the agent looked: ring, offset, bytes.
+    recent: Vec<(usize, u64, u64)>,
     callsites: u32,
     _session: Session,
 }
@@ -165,7 +233,7 @@ impl Victim {
                 // A limit: the sessions that were left without a word are still there.
                 Some((Message::Refused(_), _)) => {
                     // tidy: allow(sleep): asks again until there is room
-                    std::thread::sleep(Duration::from_millis(100));
+                    std::thread::sleep(Duration::from_millis(20));
                 }
                 other => panic!("no welcome but {other:?}"),
             }
@@ -173,10 +241,10 @@ impl Victim {
     }
 
     fn of(channel: Channel, welcome: &Welcome, files: Vec<File>) -> Self {
-        let mut memory: Vec<File> = files
-            .iter()
-            .map(|file| file.try_clone().expect("a descriptor"))
-            .collect();
+        let map = |file: &File| RawMemory::map(file).expect("an agent's memory can be mapped");
+        let mut parts: Vec<RawMemory> = files.iter().map(map).collect();
+        let rings_of = parts.split_off(SessionMemory::PARTS);
+        let mut memory = files;
         let rings = memory.split_off(SessionMemory::PARTS);
         let memory = SessionMemory::check(memory).expect("an agent's memory is good");
         let bytes = usize::try_from(welcome.ring_bytes).expect("it was asked for");
@@ -193,44 +261,72 @@ impl Victim {
             .collect();
         Self {
             channel,
-            files,
+            parts,
+            rings: rings_of,
             producers,
+            recent: Vec::new(),
             callsites: callsites.len() as u32,
             _session: session,
         }
     }
 
-    /// Logs and rewrites in turn, until no ring is read any more; the number of mutations.
-    fn rewrite(&mut self, random: &mut Random, mutations: u64) -> u64 {
-        let mut done = 0;
-        while done < mutations {
-            let round = ROUND.min(mutations - done);
+    /// Logs and rewrites in turn, each time until the agent has looked, or until no ring is read any more.
+    fn rewrite(&mut self, random: &mut Random, mutations: u64) -> Done {
+        let mut done = Done::default();
+        while done.seen < mutations && !self.living().is_empty() {
+            self.log(random);
+            let round = ROUND.min(mutations - done.seen);
             for _ in 0..round {
                 self.mutate(random);
             }
-            done += round;
-            self.log(random);
-            if self.is_given_up() {
-                break;
+            if self.is_looked_at() {
+                done.seen += round;
+                done.looks += 1;
+            } else {
+                done.unseen += round;
             }
         }
         done
     }
 
-    /// Whether the agent reads none of the rings any more.
-    fn is_given_up(&self) -> bool {
-        let mut state = [0; 4];
-        self.files[SessionMemory::PARTS..].iter().all(|ring| {
-            ring.read_exact_at(&mut state, RING_BYTES + STATE).expect("read");
-            u32::from_le_bytes(state) >= QUARANTINED
-        })
+    /// The rings that the agent reads.
+    fn living(&self) -> Vec<usize> {
+        let lives = |ring: &RawMemory| (ring.word((RING_BYTES + STATE) as usize) as u32) < QUARANTINED;
+        let rings = self.rings.iter().enumerate();
+        rings
+            .filter(|(_, ring)| lives(ring))
+            .map(|(number, _)| number)
+            .collect()
+    }
+
+    /// How far the agent is in each ring, and which ones it reads.
+    fn positions(&self) -> Vec<u64> {
+        let place = |offset: u64| (RING_BYTES + offset) as usize;
+        let words = |ring: &RawMemory| [ring.word(place(CONSUMED)), ring.word(place(STATE))];
+        self.rings.iter().flat_map(words).collect()
+    }
+
+    /// Waits until the agent takes something of a ring, or gives one up.
+    fn is_looked_at(&self) -> bool {
+        // What was written here is not what the agent does.
+        let before = self.positions();
+        let asked = Instant::now();
+        while self.positions() == before {
+            if asked.elapsed() > LOOK_PATIENCE {
+                return false;
+            }
+            // tidy: allow(sleep): the pause of a look that has a deadline
+            std::thread::sleep(LOOK_PAUSE);
+        }
+        true
     }
 
     /// Some records in each ring, good ones but for the bytes of their values.
     fn log(&mut self, random: &mut Random) {
         let mut record = [0; 256];
-        for producer in &mut self.producers {
-            for _ in 0..random.below(8) {
+        self.recent.clear();
+        for (number, producer) in self.producers.iter_mut().enumerate() {
+            for _ in 0..1 + random.below(7) {
                 let length = 16 + random.below(30) * 8;
                 let header = RecordHeader {
                     length_bytes: length as u32,
@@ -242,39 +338,61 @@ impl Victim {
                     eight.copy_from_slice(&random.value(length).to_le_bytes());
                 }
                 producer.push(&record[..length as usize], false, FullPolicy::Drop);
+                let end = self.rings[number].word((RING_BYTES + COMMITTED) as usize);
+                self.recent.push((number, end.wrapping_sub(length), length));
             }
         }
     }
 
-    fn mutate(&mut self, random: &mut Random) {
-        let ring = &self.files[SessionMemory::PARTS + random.below(u64::from(RINGS)) as usize];
-        let header = RING_HEADER_BYTES as u64;
-        let (file, offset) = match random.below(1000) {
-            // The newest records: their lengths, callsites, times and values.
-            0..550 => {
-                let mut position = [0; 8];
-                ring.read_exact_at(&mut position, RING_BYTES + COMMITTED)
-                    .expect("read");
-                let back = random.below(2048) * 8;
-                let position = u64::from_le_bytes(position).wrapping_sub(back);
-                (ring, (position % RING_BYTES) & !7)
-            }
-            // Labels and counters.
-            550..640 => (ring, RING_BYTES + 24 + random.below(5) * 8),
-            640..700 => (ring, RING_BYTES + 128 + random.below(16) * 8),
-            // Positions, states, cells: most of these end the ring.
-            700..704 => (ring, RING_BYTES + random.below(43) * 8),
-            704..706 => (ring, RING_BYTES + random.below(header / 8) * 8),
-            706..830 => (&self.files[3], random.below(8192)),
-            830..900 => (&self.files[4], random.below(1 << 16)),
-            900..940 => (&self.files[1], random.below(1 << 14)),
-            940..970 => (&self.files[2], random.below(1 << 14)),
-            _ => (&self.files[0], random.below(4096)),
-        };
+    fn mutate(&self, random: &mut Random) {
         let near = random.below(1 << 16);
         let bytes = random.value(near).to_le_bytes();
-        // Where this is beyond the end of a file, the seals keep it from growing.
-        let _ = file.write_at(&bytes[..1 + random.below(8) as usize], offset);
+        let bytes = &bytes[..1 + random.below(8) as usize];
+        let header = RING_HEADER_BYTES as u64;
+        let ring = &self.rings[random.below(u64::from(RINGS)) as usize];
+        let (memory, offset) = match random.below(10_000) {
+            // The newest records: values, callsites, times, and now and then a length, which mostly ends the ring.
+            0..5_500 => return self.mutate_record(random, bytes),
+            // Whatever there is in the ring.
+            5_500..6_000 => (ring, random.below(RING_BYTES)),
+            // Labels and counters.
+            6_000..6_600 => (ring, RING_BYTES + 24 + random.below(5) * 8),
+            6_600..7_000 => (ring, RING_BYTES + 128 + random.below(16) * 8),
+            // Positions, states, cells: most of these end the ring.
+            7_000..7_002 => (ring, RING_BYTES + random.below(43) * 8),
+            7_002..7_004 => (ring, RING_BYTES + random.below(header / 8) * 8),
+            7_004..8_300 => (&self.parts[3], random.below(8192)),
+            8_300..9_000 => (&self.parts[4], random.below(1 << 16)),
+            9_000..9_400 => (&self.parts[1], random.below(1 << 14)),
+            9_400..9_700 => (&self.parts[2], random.below(1 << 14)),
+            _ => (&self.parts[0], random.below(4096)),
+        };
+        memory.store(offset as usize, bytes);
+    }
+
+    /// Writes into a record that the agent has not looked at yet.
+    fn mutate_record(&self, random: &mut Random, bytes: &[u8]) {
+        let chosen = random.below(self.recent.len().max(1) as u64) as usize;
+        let Some((ring, start, length)) = self.recent.get(chosen).copied() else {
+            return;
+        };
+        let (at, most) = match random.below(10_000) {
+            // The length.
+            0..4 => (random.below(4), 4),
+            // The time, by a lot.
+            4..8 => (8, 8),
+            // The time, by a little.
+            8..600 => (8, 2),
+            // The callsite.
+            600..1200 => (4, 1),
+            // A value, and not what stands behind it.
+            _ => {
+                let at = 16 + random.below((length - 16).max(1));
+                (at, length.saturating_sub(at).min(8))
+            }
+        };
+        let offset = (start.wrapping_add(at)) % RING_BYTES;
+        self.rings[ring].store(offset as usize, &bytes[..bytes.len().min(most as usize)]);
     }
 }
 

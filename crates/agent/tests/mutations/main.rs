@@ -8,6 +8,7 @@
 mod hostile;
 mod roles;
 
+use hostile::Done;
 use logdrive_agent::Client;
 use roles::{Player, log_of, socket};
 use std::path::Path;
@@ -79,8 +80,7 @@ fn main() -> ExitCode {
 /// What was seen from outside.
 #[derive(Default)]
 struct Seen {
-    mutations: u64,
-    sessions: u64,
+    done: Done,
     hostiles: u64,
     slowest_answer: Duration,
     most_mib: u64,
@@ -106,11 +106,15 @@ fn run(options: &Options) {
     };
     let damaged = check_logs(dir, *logged);
     println!(
-        "{} mutations in {} sessions of {} processes in {took:.1?}: {damaged} rings damaged and reported; the agent \
+        "seed {:#x}: {} mutations, behind which the agent looked {} times ({} more that it did not look at), in {} sessions \
+         of {} processes, in {took:.1?}: {damaged} rings damaged and reported in what is left of the log; the agent \
          answered within {:.0?}, had {} MiB and {} descriptors at most; an honest process logged {logged} records, all of \
          them written once, flushes within {slowest_ms} ms",
-        seen.mutations,
-        seen.sessions,
+        options.seed,
+        seen.done.seen,
+        seen.done.looks,
+        seen.done.unseen,
+        seen.done.sessions,
         seen.hostiles,
         seen.slowest_answer,
         seen.most_mib,
@@ -123,8 +127,8 @@ fn run(options: &Options) {
 fn attack(options: &Options, dir: &Path, agent: &mut Player) -> Seen {
     let mut seen = Seen::default();
     let mut client = Client::connect(&socket(dir), PATIENCE).expect("the agent listens");
-    while seen.mutations < options.mutations {
-        let left = (options.mutations - seen.mutations).min(hostile::MUTATIONS_MAX);
+    while seen.done.seen < options.mutations {
+        let left = (options.mutations - seen.done.seen).min(hostile::MUTATIONS_MAX);
         let mut hostile = Player::start("hostile", dir, options.seed ^ seen.hostiles, left);
         seen.hostiles += 1;
         while !hostile.has_ended() {
@@ -145,15 +149,9 @@ fn attack(options: &Options, dir: &Path, agent: &mut Player) -> Seen {
             hostile.wait_a_little();
         }
         let told = hostile.end("hostile");
-        let words: Vec<u64> = told.split(' ').filter_map(|word| word.parse().ok()).collect();
-        let [mutations, sessions] = words.as_slice() else {
-            panic!("the hostile process says {told:?}")
-        };
-        seen.mutations += mutations;
-        seen.sessions += sessions;
-        if seen.hostiles.is_multiple_of(10) {
-            println!("{} mutations", seen.mutations);
-        }
+        let done = Done::from_text(&told).unwrap_or_else(|| panic!("the hostile process says {told:?}"));
+        seen.done.add(&done);
+        println!("{} mutations, {} looks", seen.done.seen, seen.done.looks);
     }
     seen
 }

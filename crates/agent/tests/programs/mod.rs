@@ -17,6 +17,9 @@ use std::time::{Duration, Instant};
 /// Set in a child process: its directory.
 const CHILD: &str = "LOGDRIVE_TEST_CHILD";
 
+/// Set in a child process as well: the name of its application.
+const APP: &str = "LOGDRIVE_TEST_APP";
+
 /// Nothing here takes as long, on any machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -108,9 +111,15 @@ pub(crate) struct Program {
 impl Program {
     /// Starts this test program once more, to play the part of the test of this name.
     pub(crate) fn start(test: &str, dir: &Path) -> Self {
+        Self::start_as("program", test, dir)
+    }
+
+    /// The same, as another application.
+    pub(crate) fn start_as(app: &str, test: &str, dir: &Path) -> Self {
         let mut child = Command::new(std::env::current_exe().expect("a program has a path"))
             .args(["--exact", test, "--nocapture", "--test-threads=1"])
             .env(CHILD, dir)
+            .env(APP, app)
             .env_remove("LOGDRIVE_AGENT")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -132,11 +141,10 @@ impl Program {
     }
 
     #[track_caller]
-    fn hear(&mut self, word: &str) {
-        let found = self
-            .lines
-            .find(|line| line.as_ref().is_ok_and(|line| line.contains(word)));
-        assert!(found.is_some(), "the child has ended without {word}");
+    fn hear(&mut self, word: &str) -> String {
+        let mut lines = self.lines.by_ref().map_while(Result::ok);
+        let found = lines.find(|line| line.contains(word));
+        found.unwrap_or_else(|| panic!("the child has ended without {word}"))
     }
 
     /// Tells it to do something; the number of the round.
@@ -151,8 +159,15 @@ impl Program {
     #[track_caller]
     pub(crate) fn does(&mut self, word: &str) -> u32 {
         let round = self.says(word);
-        self.hear(&format!("DONE {round}"));
+        self.hear(&format!("DONE {round} "));
         round
+    }
+
+    /// The same, and whether it was told that all is written.
+    #[track_caller]
+    pub(crate) fn does_and_flushes(&mut self, word: &str) -> bool {
+        let round = self.says(word);
+        self.hear(&format!("DONE {round} ")).ends_with("true")
     }
 
     /// Lets it end in order.
@@ -191,7 +206,8 @@ pub(crate) fn plays(part: impl FnOnce(&Path)) -> bool {
 
 /// Does what comes on the standard input, each with its number, and flushes behind it.
 pub(crate) fn serve(dir: &Path, mut work: impl FnMut(&str, u32)) {
-    let guard = logdrive::builder("program")
+    let app = std::env::var(APP).expect("a program has a name");
+    let guard = logdrive::builder(&app)
         .use_env(false)
         .agent(dir.join("sock/agent.sock"))
         .full(logdrive::Full::Block)
@@ -205,8 +221,7 @@ pub(crate) fn serve(dir: &Path, mut work: impl FnMut(&str, u32)) {
     tell("READY");
     for (number, word) in (0..).zip(std::io::stdin().lines()) {
         work(word.expect("a word").trim(), number);
-        logdrive::flush();
-        tell(&format!("DONE {number}"));
+        tell(&format!("DONE {number} {}", logdrive::flush()));
     }
     drop(guard);
     // Before the test harness says something to a parent that listens no more.

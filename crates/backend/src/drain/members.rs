@@ -7,9 +7,11 @@ use crate::feed::{Feed, Member};
 use crate::inside::Inside;
 use crate::keep::Keep;
 use crate::limits::{PAUSE_NS_MAX, PAUSE_SESSIONS, PAUSE_TIMES_MAX};
+use crate::outlet::Outlet;
 use crate::reader::Reader;
 use crate::source::Source;
 use logdrive_ring::{Consumer, SharedSession};
+use logdrive_wire::Level;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
@@ -43,12 +45,42 @@ impl Drain {
                     }
                 }
                 Order::Sink(outlet) => {
-                    self.outlets.push(*outlet);
+                    match self.outlets.get_mut(outlet.number()) {
+                        Some(closed) => *closed = *outlet,
+                        None => self.outlets.push(*outlet),
+                    }
                     self.inside = Inside::new(&self.outlets);
                     self.feeds.iter_mut().flatten().for_each(Feed::forget_sites);
                 }
+                Order::Close(number) => self.close_outlet(number),
             }
         }
+    }
+
+    /// The session whose buffers are the drain's own.
+    pub(crate) fn into_source(mut self) -> Option<Source> {
+        self.feeds.first_mut()?.take().map(|feed| feed.source)
+    }
+
+    /// The sinks that are not closed, as bits.
+    pub(super) fn open_sinks(&self) -> u32 {
+        let outlets = self.outlets.iter().enumerate();
+        let open = outlets.filter(|(_, outlet)| !outlet.is_closed());
+        open.fold(0, |bits, (number, _)| bits | 1 << number)
+    }
+
+    /// Writes what a sink has, and closes it. No route leads to it any more.
+    fn close_outlet(&mut self, number: usize) {
+        if self.outlets.get(number).is_none_or(Outlet::is_closed) {
+            return;
+        }
+        if self.outlets[number].has_untold() {
+            self.make_room(number, Level::Info);
+        }
+        self.commit();
+        self.outlets[number].hand_over();
+        self.outlets[number].close();
+        self.feeds.iter_mut().flatten().for_each(Feed::forget_sites);
     }
 
     /// How long nothing may be looked at while nothing comes: with many sessions, each of which a pass looks at, longer.

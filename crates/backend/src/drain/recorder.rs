@@ -512,7 +512,7 @@ impl Drain {
     /// A line that frames a dump, whatever the sinks' level.
     fn tell_kept(&mut self, sinks: u32, text: &str) {
         for number in 0..self.outlets.len() {
-            if sinks >> number & 1 == 0 {
+            if sinks >> number & 1 == 0 || self.outlets[number].is_closed() {
                 continue;
             }
             let tell = |inside: &Inside, drain_outlets: &mut [crate::outlet::Outlet]| {
