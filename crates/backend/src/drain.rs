@@ -11,7 +11,7 @@ use crate::marks::Marks;
 use crate::outlet::{Outlet, SinkDrop, Staged, Tuning};
 use crate::ration::{Rationing, Rations};
 use crate::reader::{NO_RECORD, ReadError, Reader};
-use crate::run::{Run, Site};
+use crate::run::Site;
 use crate::source::Source;
 use crate::writer::Message;
 use logdrive_ring::clock::{monotonic_ns, ticks_of};
@@ -24,9 +24,11 @@ use std::time::{Duration, Instant};
 
 mod housekeeping;
 mod members;
+mod merge;
 mod rations;
 mod recorder;
 
+use merge::Turns;
 use recorder::Dumping;
 pub(crate) use recorder::Whose;
 
@@ -82,6 +84,7 @@ pub(crate) struct Drain {
     epoch: u64,
     sequence: u64,
     newest_ticks: u64,
+    turns: Turns,
     staged: Vec<Staged>,
     /// Rings that were found to be damaged in this pass, by feed, with what is to be said.
     damages: Vec<(usize, String)>,
@@ -187,6 +190,7 @@ impl Drain {
             epoch,
             sequence: parts.sequence,
             newest_ticks: 0,
+            turns: Turns::default(),
             marks: parts.marks,
             counts: parts.counts,
             stop: parts.stop,
@@ -327,144 +331,6 @@ impl Drain {
     fn order_window_ticks(&self) -> u64 {
         let rate = self.calibration.ns_per_tick_q32.max(1);
         ((500_000u128 << 32) / u128::from(rate)) as u64
-    }
-
-    /// Takes records in the order of their times up to the bound. Runs of one ring are taken whole.
-    fn merge(&mut self, bound: u64) -> u64 {
-        let mut took = 0;
-        loop {
-            let mut best = usize::MAX;
-            let mut best_ticks = NO_RECORD;
-            let mut until = bound;
-            for (index, reader) in self.readers.iter().enumerate() {
-                let ticks = reader.head.time_ticks;
-                if ticks < best_ticks {
-                    until = until.min(best_ticks);
-                    best_ticks = ticks;
-                    best = index;
-                } else {
-                    until = until.min(ticks);
-                }
-            }
-            if best_ticks > bound || best_ticks == NO_RECORD {
-                self.counts.drained.fetch_add(took, Ordering::Relaxed);
-                return took;
-            }
-            took += self.run_of(best, until);
-            if let Some(Some(feed)) = self.feeds.get_mut(self.readers[best].feed) {
-                feed.note_taken();
-            }
-        }
-    }
-
-    /// Takes records of one ring up to a time; the number of those that count.
-    fn run_of(&mut self, index: usize, until: u64) -> u64 {
-        let mut counted = 0;
-        loop {
-            let result = self.run_of_only_sink(index, until, &mut counted);
-            let result = result.and_then(|()| self.keep_run(index, until, &mut counted));
-            let head = self.readers[index].head;
-            let result = match result {
-                Ok(_) if head.time_ticks > until => return counted,
-                Ok(has_kept) if has_kept || self.load_missing(index) => continue,
-                // What a run stops at, or any record where there are several sinks.
-                Ok(_) => {
-                    self.emit(index);
-                    counted += u64::from(head.callsite_id != 0);
-                    let is_late = head.time_ticks < self.newest_ticks;
-                    self.newest_ticks = self.newest_ticks.max(head.time_ticks);
-                    // Relaxed: a statistic.
-                    self.counts.late.fetch_add(u64::from(is_late), Ordering::Relaxed);
-                    let advanced = self.readers[index].advance();
-                    self.note_trigger(self.readers[index].feed, head.callsite_id as usize);
-                    advanced
-                }
-                Err(error) => Err(error),
-            };
-            if let Err(error) = result {
-                self.quarantine(index, &error);
-                return counted;
-            }
-        }
-    }
-
-    /// The sink with the lowest level, and from which level on others take records, too. `None` where levels are not all
-    /// that decides, or two sinks have the lowest.
-    fn only_sink(&self) -> Option<(usize, Option<Level>)> {
-        if let [_] = self.outlets.as_slice() {
-            return Some((0, None));
-        }
-        if self.router.is_some() || self.recorder.is_some() {
-            return None;
-        }
-        let levels = || self.outlets.iter().map(|outlet| outlet.min_level);
-        let lowest = levels().min()?;
-        let number = levels().position(|level| level == lowest)?;
-        let others = levels().enumerate().filter(|(other, _)| *other != number);
-        let below = others.map(|(_, level)| level).min()?;
-        (below > lowest).then_some((number, Some(below)))
-    }
-
-    /// Takes what needs no more than one sink: the only one there is, or the only one that takes records of low levels.
-    fn run_of_only_sink(&mut self, index: usize, until: u64, counted: &mut u64) -> Result<(), ReadError> {
-        if !self.has_plenty(index) {
-            return Ok(());
-        }
-        let Some((number, below)) = self.only_sink() else {
-            return Ok(());
-        };
-        let Some(outlet) = self.outlets.get_mut(number) else {
-            return Ok(());
-        };
-        let Some(Some(feed)) = self.feeds.get(self.readers[index].feed) else {
-            return Ok(());
-        };
-        let mut run = Run {
-            sites: &feed.sites,
-            calibration: &self.calibration,
-            below,
-            until,
-            newest_ticks: self.newest_ticks,
-            late: 0,
-            counted: 0,
-            file_bytes: 0,
-            trigger: None,
-            is_enough: false,
-        };
-        let result = outlet.take_run(&mut self.readers[index], &mut run);
-        self.newest_ticks = run.newest_ticks;
-        *counted += run.counted;
-        let (taken, file_bytes, trigger, late) = (run.counted, run.file_bytes, run.trigger, run.late);
-        let is_enough = run.is_enough;
-        self.rations.spend(&feed.rations, taken, file_bytes);
-        for (other, outlet) in self.outlets.iter_mut().enumerate() {
-            if other != number {
-                outlet.leave_out(taken);
-            }
-        }
-        // Relaxed: a statistic.
-        self.counts.late.fetch_add(late, Ordering::Relaxed);
-        if let Some(id) = trigger {
-            self.note_trigger(self.readers[index].feed, id);
-        }
-        if is_enough {
-            self.commit();
-        }
-        result
-    }
-
-    /// Reads the callsite of the record at a ring's front, where it has not been read; whether there it is.
-    fn load_missing(&mut self, index: usize) -> bool {
-        let reader = &self.readers[index];
-        let id = reader.head.callsite_id as usize;
-        let Some(Some(feed)) = self.feeds.get_mut(reader.feed) else {
-            return false;
-        };
-        if feed.sites.get(id).is_some_and(Option::is_some) {
-            return false;
-        }
-        feed.load_sites(&self.outlets, self.router.as_ref(), self.recorder.as_deref());
-        feed.sites.get(id).is_some_and(Option::is_some)
     }
 
     /// Lays the record at a ring's front out for every sink. It counts for all of them or for none, so that a commit
