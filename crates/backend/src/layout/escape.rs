@@ -161,7 +161,7 @@ fn copy_clean<const CLASS: u8>(place: &mut [u8], text: &[u8]) -> bool {
         *place = block;
         note_special::<CLASS>(&mut found, &block);
     }
-    u128::from_le_bytes(found) == 0
+    found.iter().fold(0, |all, byte| all | byte) == 0
 }
 
 /// Byte for byte, so that the compiler makes vector instructions of it.
