@@ -24,10 +24,12 @@ use std::time::{Duration, Instant};
 
 mod housekeeping;
 mod members;
+mod merge;
 mod rations;
 mod recorder;
 mod runs;
 
+use merge::Turns;
 use recorder::Dumping;
 pub(crate) use recorder::Whose;
 
@@ -83,6 +85,7 @@ pub(crate) struct Drain {
     epoch: u64,
     sequence: u64,
     newest_ticks: u64,
+    turns: Turns,
     staged: Vec<Staged>,
     /// Rings that were found to be damaged in this pass, by feed, with what is to be said.
     damages: Vec<(usize, String)>,
@@ -190,6 +193,7 @@ impl Drain {
             epoch,
             sequence: parts.sequence,
             newest_ticks: 0,
+            turns: Turns::default(),
             marks: parts.marks,
             counts: parts.counts,
             stop: parts.stop,
@@ -331,65 +335,6 @@ impl Drain {
     fn order_window_ticks(&self) -> u64 {
         let rate = self.calibration.ns_per_tick_q32.max(1);
         ((500_000u128 << 32) / u128::from(rate)) as u64
-    }
-
-    /// Takes records in the order of their times up to the bound. Runs of one ring are taken whole.
-    fn merge(&mut self, bound: u64) -> u64 {
-        let mut took = 0;
-        loop {
-            let mut best = usize::MAX;
-            let mut best_ticks = NO_RECORD;
-            let mut until = bound;
-            for (index, reader) in self.readers.iter().enumerate() {
-                let ticks = reader.head.time_ticks;
-                if ticks < best_ticks {
-                    until = until.min(best_ticks);
-                    best_ticks = ticks;
-                    best = index;
-                } else {
-                    until = until.min(ticks);
-                }
-            }
-            if best_ticks > bound || best_ticks == NO_RECORD {
-                self.counts.drained.fetch_add(took, Ordering::Relaxed);
-                return took;
-            }
-            took += self.run_of(best, until);
-            if let Some(Some(feed)) = self.feeds.get_mut(self.readers[best].feed) {
-                feed.note_taken();
-            }
-        }
-    }
-
-    /// Takes records of one ring up to a time; the number of those that count.
-    fn run_of(&mut self, index: usize, until: u64) -> u64 {
-        let mut counted = 0;
-        loop {
-            let result = self.run_of_only_sink(index, until, &mut counted);
-            let result = result.and_then(|()| self.keep_run(index, until, &mut counted));
-            let head = self.readers[index].head;
-            let result = match result {
-                Ok(_) if head.time_ticks > until => return counted,
-                Ok(has_kept) if has_kept || self.load_missing(index) => continue,
-                // What a run stops at, or any record where there are several sinks.
-                Ok(_) => {
-                    self.emit(index);
-                    counted += u64::from(head.callsite_id != 0);
-                    let is_late = head.time_ticks < self.newest_ticks;
-                    self.newest_ticks = self.newest_ticks.max(head.time_ticks);
-                    // Relaxed: a statistic.
-                    self.counts.late.fetch_add(u64::from(is_late), Ordering::Relaxed);
-                    let advanced = self.readers[index].advance();
-                    self.note_trigger(self.readers[index].feed, head.callsite_id as usize);
-                    advanced
-                }
-                Err(error) => Err(error),
-            };
-            if let Err(error) = result {
-                self.quarantine(index, &error);
-                return counted;
-            }
-        }
     }
 
     /// Lays the record at a ring's front out for every sink. It counts for all of them or for none, so that a commit

@@ -279,7 +279,7 @@ impl Outlet {
         current.grow(length, counted);
         self.changed |= length > 0;
         run.counted += counted;
-        run.file_bytes = if self.is_file { length as u64 } else { 0 };
+        run.file_bytes += if self.is_file { length as u64 } else { 0 };
         result
     }
 
@@ -425,7 +425,7 @@ struct Taken {
 }
 
 /// Records of one callsite behind each other, from which on more are expected.
-const RUN_RECORDS: u64 = 4;
+const RUN_RECORDS: u64 = 3;
 
 /// Lays out records of one ring that have the callsite of the first, until the buffer is full or there is more to do
 /// than that.
@@ -452,7 +452,7 @@ fn take_site(
             break;
         }
         taken.records += 1;
-        run.took(ticks);
+        run.times.took(ticks);
         if !reader.advance_in_window() {
             *result = reader.look();
         }
@@ -480,31 +480,45 @@ fn take_alike(
     let Some(alike) = layout.alike(plan, &reader.line(run.calibration)) else {
         return Ok(());
     };
-    let (length_before, calibration) = (out.len(), run.calibration);
-    let unix_ns = |ticks| calibration.unix_ns(ticks);
+    // All that changes with each record is in variables of this function.
+    let calibration = *run.calibration;
+    let mut times = run.times;
+    let until = run.until;
+    let (bytes, start) = out.parts();
+    let mut at = start;
+    let room = bytes.len();
     let result = if plan.ends_with_text() {
-        reader.take_alike(run.until, records, |_, payload, ticks| {
-            let fits = text_of(payload).is_some_and(|text| alike.put(text, unix_ns(ticks), out));
+        reader.take_alike(until, records, |_, payload, ticks| {
+            let Some(text) = text_of(payload) else {
+                return false;
+            };
+            let end = alike.put(text, calibration.unix_ns(ticks), bytes, at);
+            let fits = end <= room;
             if fits {
-                run.took(ticks);
+                at = end;
+                times.took(ticks);
             }
             fits
         })
     } else {
-        reader.take_alike(run.until, records, |thread, payload, ticks| {
+        reader.take_alike(until, records, |thread, payload, ticks| {
             let line = Line {
-                unix_ns: unix_ns(ticks),
+                unix_ns: calibration.unix_ns(ticks),
                 thread: *thread,
                 payload,
             };
-            let fits = layout.put_behind(&alike, plan, &line, out);
+            let end = layout.put_behind(&alike, plan, &line, bytes, at);
+            let fits = end <= room;
             if fits {
-                run.took(ticks);
+                at = end;
+                times.took(ticks);
             }
             fits
         })
     };
-    site.counts.add_many(*records, out.len() - length_before);
+    out.set_length(at);
+    run.times = times;
+    site.counts.add_many(*records, at.saturating_sub(start));
     result
 }
 

@@ -3,7 +3,7 @@
 use crate::layout::{Line, Thread};
 use crate::limits::{COPY_BYTES, SPARE_WINDOWS_MAX, WINDOW_BYTES};
 use logdrive_ring::{Calibration, Consumer, Ring, RingError};
-use logdrive_wire::record::{HEADER_BYTES, check_length};
+use logdrive_wire::record::{HEADER_BYTES, is_length};
 use logdrive_wire::{RecordHeader, WireError};
 use std::sync::Arc;
 
@@ -242,7 +242,7 @@ impl Reader {
             return false;
         };
         let header = RecordHeader::decode_unchecked(bytes);
-        if header.length_bytes as usize > front.len() || check_length(header.length_bytes).is_err() {
+        if header.length_bytes as usize > front.len() || !is_length(header.length_bytes) {
             return false;
         }
         let time_ticks = header.time_ticks.min(self.latest_ticks);
@@ -260,6 +260,7 @@ impl Reader {
     /// Takes records that are like the one at the front: of its callsite, up to a time. As long as `put` takes their
     /// payloads and times, and until the ring has [enough to give back](Self::has_enough). The number of records goes
     /// into `count`, also where an error follows on them.
+    #[inline(always)]
     pub(crate) fn take_alike(
         &mut self,
         until_ticks: u64,
@@ -275,14 +276,16 @@ impl Reader {
             };
             let mut rest = self.window.get(self.start..self.end).unwrap_or(&[]);
             let before = rest.len();
+            let mut records = 0;
             while let Some((payload, time_ticks, behind)) = record_alike(rest, callsite_id)
                 && let time_ticks = time_ticks.min(latest_ticks)
                 && time_ticks <= until_ticks
                 && put(&thread, payload, time_ticks)
             {
                 rest = behind;
-                *count += 1;
+                records += 1;
             }
+            *count += records;
             let length = before - rest.len();
             self.start += length;
             self.taken += length;
@@ -347,11 +350,10 @@ impl Reader {
 #[inline(always)]
 fn record_alike(bytes: &[u8], callsite_id: u32) -> Option<(&[u8], u64, &[u8])> {
     let header = RecordHeader::decode_unchecked(bytes.first_chunk()?);
-    let length = header.length_bytes;
-    if header.callsite_id != callsite_id || check_length(length).is_err() {
+    if header.callsite_id != callsite_id || !is_length(header.length_bytes) {
         return None;
     }
-    let (record, behind) = bytes.split_at_checked(length as usize)?;
+    let (record, behind) = bytes.split_at_checked(header.length_bytes as usize)?;
     Some((record.get(HEADER_BYTES..)?, header.time_ticks, behind))
 }
 

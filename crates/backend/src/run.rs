@@ -42,10 +42,7 @@ pub(crate) struct Run<'a> {
     pub(crate) routed: Option<u32>,
     /// Ticks of the last record that may be taken.
     pub(crate) until: u64,
-    /// Ticks of the newest record that was ever taken.
-    pub(crate) newest_ticks: u64,
-    /// Records with a time before that of an earlier line.
-    pub(crate) late: u64,
+    pub(crate) times: Times,
     /// Records that count.
     pub(crate) counted: u64,
     /// Bytes of their lines in files.
@@ -56,14 +53,20 @@ pub(crate) struct Run<'a> {
     pub(crate) is_enough: bool,
 }
 
-impl Run<'_> {
-    /// Keeps account of a record's time.
-    #[inline]
+/// Keeps account of the order of times.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Times {
+    /// Ticks of the newest record that was ever taken.
+    pub(crate) newest_ticks: u64,
+    /// Records with a time before that of an earlier line.
+    pub(crate) late: u64,
+}
+
+impl Times {
+    /// A record of this time was taken.
+    #[inline(always)]
     pub(crate) fn took(&mut self, ticks: u64) {
-        if ticks < self.newest_ticks {
-            self.late += 1;
-        } else {
-            self.newest_ticks = ticks;
-        }
+        self.late += u64::from(ticks < self.newest_ticks);
+        self.newest_ticks = self.newest_ticks.max(ticks);
     }
 }

@@ -72,8 +72,7 @@ impl RecordHeader {
 /// When it is below 16, above [`RECORD_BYTES_MAX`] or not a multiple of 8.
 #[inline]
 pub fn check_length(length_bytes: u32) -> Result<(), WireError> {
-    let length = length_bytes as usize;
-    if !(HEADER_BYTES..=RECORD_BYTES_MAX).contains(&length) || !length.is_multiple_of(RECORD_ALIGN) {
+    if !is_length(length_bytes) {
         return Err(WireError::Limit {
             what: "record length",
             found: u64::from(length_bytes),
@@ -81,6 +80,16 @@ pub fn check_length(length_bytes: u32) -> Result<(), WireError> {
         });
     }
     Ok(())
+}
+
+/// Whether a record can have this length; as [`check_length`], where nothing is to be said about it.
+#[inline(always)]
+pub const fn is_length(length_bytes: u32) -> bool {
+    // What is below the least is beyond the greatest by then, and so is what is no multiple, whose low bits are now high.
+    let parts = length_bytes
+        .wrapping_sub(HEADER_BYTES as u32)
+        .rotate_right(RECORD_ALIGN.trailing_zeros());
+    parts <= ((RECORD_BYTES_MAX - HEADER_BYTES) / RECORD_ALIGN) as u32
 }
 
 /// Rounds a record's length up to the alignment.
@@ -164,6 +173,17 @@ mod tests {
                 time_ticks: 0,
             };
             assert!(RecordHeader::decode(&header.encode()).is_err(), "{length}");
+        }
+    }
+
+    #[test]
+    fn one_comparison_judges_lengths_as_three_do() {
+        let most = 2 * RECORD_BYTES_MAX as u32;
+        for length in (0..most).chain(u32::MAX - most..=u32::MAX) {
+            let bytes = length as usize;
+            let expected =
+                (HEADER_BYTES..=RECORD_BYTES_MAX).contains(&bytes) && bytes.is_multiple_of(RECORD_ALIGN);
+            assert_eq!(is_length(length), expected, "{length}");
         }
     }
 

@@ -2,33 +2,23 @@
 //! front of the text is laid out once for all of them, and the digits of the time are written over it.
 
 use super::escape::{Escape, put_message_text};
-use super::pen::{OVERFLOW, WIDE, put_block, room};
+use super::head::{HEAD_BYTES, Head};
+use super::pen::{OVERFLOW, WIDE, put_block};
 use super::plan::{Plan, Steps, Var};
-use super::time::{ISO_DIGITS_AT, put_nanos};
 use super::value::{Form, put_text};
-use super::{Layout, Line, Out};
-
-/// Bytes that a front may have to be kept: time, level, names and keys in all styles, if the names are not long.
-const FRONT_BYTES_MAX: usize = 128;
-
-/// A front up to this length is copied in one piece.
-const FRONT_BLOCK_BYTES: usize = 64;
-
-/// Bytes from the first of the digits to behind the byte that follows them.
-const DIGITS_BYTES: usize = 10;
+use super::{Layout, Line};
 
 /// What lines have in common.
 #[derive(Debug)]
 pub(crate) struct Alike {
-    front: [u8; FRONT_BYTES_MAX],
-    front_bytes: usize,
+    head: Head,
     form: Form,
     tail: [u8; WIDE],
     tail_bytes: usize,
     /// The time that the front shows.
     unix_ns: u64,
-    /// When its second began, and where its digits stand; `None` where another time needs another front.
-    second: Option<(u64, usize)>,
+    /// Whether the digits of another time of its second can be written over it.
+    is_of_second: bool,
 }
 
 /// Nanoseconds of a second.
@@ -39,12 +29,11 @@ pub(super) fn ends_with_text(steps: &Steps) -> bool {
     let [front @ .., text, end] = steps.steps.as_slice() else {
         return false;
     };
-    let is_constant = |var| matches!(var, Var::Iso | Var::Thread(_)) || steps.is_place(var);
     steps.sequential
         && matches!(text.var, Var::Str(_))
         && end.var == Var::End
         && end.short_text().is_some()
-        && front.iter().all(|step| is_constant(step.var))
+        && front.iter().all(|step| steps.is_place(step.var))
 }
 
 impl Layout {
@@ -62,116 +51,98 @@ impl Layout {
             }
             _ => (steps.head, Form::Json, ([0; WIDE], 0)),
         };
-        // Writers want some more room than they fill.
-        let mut front = [0; FRONT_BYTES_MAX + 2 * WIDE];
-        let at = self.run_front(plan, steps, count, line, &mut front, 0).ok()?;
-        let front_bytes = steps.steps.get(count)?.put_text(&mut front, at, &steps.text);
-        let second = self.second_in(plan, count, line, front_bytes);
-        if front_bytes > FRONT_BYTES_MAX || !(plan.ends_with_text || second.is_some()) {
-            return None;
-        }
+        let nanos = self.clock.enter(line.unix_ns);
+        let of_second = match count == steps.head {
+            true => self.head_of(steps, line, nanos),
+            false => None,
+        };
+        let is_of_second = of_second.is_some();
+        let head = match of_second {
+            Some(head) => head,
+            None if plan.ends_with_text => self.front_of(steps, count, line)?,
+            None => return None,
+        };
         Some(Alike {
-            front: *front.first_chunk()?,
-            front_bytes,
+            head,
             form,
             tail: tail.0,
             tail_bytes: tail.1,
             unix_ns: line.unix_ns,
-            second,
+            is_of_second,
         })
     }
 
-    /// When the second of this line began, and where in the front its digits are, if the front shows it once and so.
-    fn second_in(
-        &mut self,
-        plan: &Plan,
-        count: usize,
-        line: &Line<'_>,
-        front_bytes: usize,
-    ) -> Option<(u64, usize)> {
-        let steps = &plan.main;
-        if steps.head < count {
-            return None;
-        }
-        let time = steps.steps.iter().position(|step| step.var == Var::Iso)?;
-        let mut front = [0; FRONT_BYTES_MAX + 2 * WIDE];
-        let at = self.run_front(plan, steps, time, line, &mut front, 0).ok()?;
-        let at = steps.steps.get(time)?.put_text(&mut front, at, &steps.text) + ISO_DIGITS_AT;
-        (at + DIGITS_BYTES <= front_bytes).then(|| (self.clock.second_ns(), at))
+    /// What the first `count` steps write, and the constant text of the next.
+    fn front_of(&mut self, steps: &Steps, count: usize, line: &Line<'_>) -> Option<Head> {
+        // Writers want some more room than they fill.
+        let mut front = [0; 2 * HEAD_BYTES];
+        let at = self.run_places(steps, count, line, &mut front);
+        let end = steps.steps.get(count)?.put_text(&mut front, at, &steps.text);
+        Head::plain(front.get(..end)?)
     }
 
-    /// Writes the line that begins so; `false` when it does not fit, has another front or cannot be read, and then
-    /// nothing is written.
+    /// Writes the first `count` steps, which tell of time and thread.
+    fn run_places(&mut self, steps: &Steps, count: usize, line: &Line<'_>, bytes: &mut [u8]) -> usize {
+        let nanos = self.clock.enter(line.unix_ns);
+        let front = steps.steps.iter().take(count);
+        front.fold(0, |at, step| {
+            let at = step.put_text(bytes, at, &steps.text);
+            self.put_place(steps, step.var, line, nanos, bytes, at)
+        })
+    }
+
+    /// Writes the line that begins so, and returns the offset behind it: past the buffer's end when it does not fit, has
+    /// another front or cannot be read, and then nothing is written that counts.
     #[inline(always)]
     pub(crate) fn put_behind(
         &mut self,
         alike: &Alike,
         plan: &Plan,
         line: &Line<'_>,
-        out: &mut Out<'_>,
-    ) -> bool {
-        let at = alike.put_front(out.bytes, out.length);
-        let Some(nanos) = alike.put_time(line.unix_ns, out) else {
-            return false;
-        };
-        match self.run_body(plan, line, nanos, out.bytes, at) {
-            Ok(end) if end <= out.bytes.len() && !out.overflow => {
-                out.length = end;
-                true
-            }
-            _ => false,
+        bytes: &mut [u8],
+        at: usize,
+    ) -> usize {
+        match alike.put_front(bytes, at, line.unix_ns) {
+            Some((at, nanos)) => self.run_body(plan, line, nanos, bytes, at).unwrap_or(OVERFLOW),
+            None => OVERFLOW,
         }
     }
 }
 
 impl Alike {
-    /// Writes the line with this text and time; `false` when it does not fit, or the time needs another front, and then
-    /// nothing is written.
+    /// Writes the line with this text and time, and returns the offset behind it: past the buffer's end when it does not
+    /// fit, or the time needs another front, and then nothing is written that counts.
     #[inline(always)]
-    pub(crate) fn put(&self, text: &[u8], unix_ns: u64, out: &mut Out<'_>) -> bool {
-        let at = self.put_front(out.bytes, out.length);
-        if unix_ns != self.unix_ns && self.put_time(unix_ns, out).is_none() {
-            return false;
-        }
-        let at = match self.form {
-            Form::Argument(Escape::Text) => put_message_text(out.bytes, at, text),
-            form => put_text(out.bytes, at, text, form),
+    pub(crate) fn put(&self, text: &[u8], unix_ns: u64, bytes: &mut [u8], at: usize) -> usize {
+        let Some((at, _)) = self.put_front(bytes, at, unix_ns) else {
+            return OVERFLOW;
         };
-        let at = put_block(out.bytes, at, &self.tail, self.tail_bytes);
-        let fits = at < OVERFLOW && !out.overflow;
-        if fits {
-            out.length = at;
-        }
-        fits
+        let at = match self.form {
+            Form::Argument(Escape::Text) => put_message_text(bytes, at, text),
+            form => put_text(bytes, at, text, form),
+        };
+        put_block(bytes, at, &self.tail, self.tail_bytes)
     }
 
-    /// Writes the digits of another time of the same second over the front. Returns its nanoseconds.
+    /// Writes the front with the digits of a time of its second. Returns the offset behind it, and the nanoseconds.
     #[inline(always)]
-    fn put_time(&self, unix_ns: u64, out: &mut Out<'_>) -> Option<u32> {
-        let (second_ns, digits_at) = self.second?;
-        let nanos = unix_ns.wrapping_sub(second_ns);
-        let digits = room::<DIGITS_BYTES>(out.bytes, out.length + digits_at)?;
+    fn put_front(&self, bytes: &mut [u8], at: usize, unix_ns: u64) -> Option<(usize, u32)> {
+        if !self.is_of_second {
+            let (_, end) = self.head.copy(bytes, at)?;
+            return (unix_ns == self.unix_ns).then_some((end, 0));
+        }
+        let nanos = unix_ns.wrapping_sub(self.head.second_ns());
         if nanos >= SECOND_NS {
             return None;
         }
-        put_nanos(digits, nanos as u32);
-        Some(nanos as u32)
-    }
-
-    #[inline(always)]
-    fn put_front(&self, bytes: &mut [u8], at: usize) -> usize {
-        match self.front.first_chunk::<FRONT_BLOCK_BYTES>() {
-            Some(block) if self.front_bytes <= FRONT_BLOCK_BYTES => {
-                put_block(bytes, at, block, self.front_bytes)
-            }
-            _ => put_block(bytes, at, &self.front, self.front_bytes),
-        }
+        let end = self.head.put(bytes, at, nanos as u32)?;
+        Some((end, nanos as u32))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{LayoutOptions, Outcome, ProcessInfo, Style, Thread};
+    use super::super::{LayoutOptions, Out, Outcome, ProcessInfo, Style, Thread};
     use super::*;
     use logdrive_wire::kind::FieldKind;
     use logdrive_wire::{Callsite, Field, Kind};
@@ -238,12 +209,12 @@ mod tests {
                 let mut out = Out::new(&mut bytes);
                 assert_eq!(layout.line(&plan, &line, &mut out), Outcome::Done);
                 let expected = out.as_bytes().to_vec();
-                let mut out = Out::new(&mut bytes);
-                assert!(alike.put(text, unix_ns, &mut out) && alike.put(text, unix_ns, &mut out));
-                assert_eq!(out.as_bytes(), [&expected[..], &expected].concat(), "{style:?}");
+                let end = alike.put(text, unix_ns, &mut bytes, 0);
+                let end = alike.put(text, unix_ns, &mut bytes, end);
+                let found = bytes.get(..end).expect("room for two");
+                assert_eq!(found, [&expected[..], &expected].concat(), "{style:?}");
                 let mut small = vec![0; expected.len() - 1];
-                let mut out = Out::new(&mut small);
-                assert!(!alike.put(text, unix_ns, &mut out) && out.is_empty());
+                assert!(alike.put(text, unix_ns, &mut small, 0) > small.len());
                 check_other_times(&mut layout, &plan, &line, &alike, text);
             }
         }
@@ -264,14 +235,13 @@ mod tests {
             let (mut bytes, mut expected) = ([0; 2048], [0; 2048]);
             let mut wanted = Out::new(&mut expected);
             assert_eq!(layout.line(plan, &line, &mut wanted), Outcome::Done);
-            let mut out = Out::new(&mut bytes);
-            if alike.put(text, unix_ns, &mut out) {
-                assert_eq!(out.as_bytes(), wanted.as_bytes());
+            let end = alike.put(text, unix_ns, &mut bytes, 0);
+            if let Some(found) = bytes.get(..end) {
+                assert_eq!(found, wanted.as_bytes());
                 assert_eq!(unix_ns / SECOND_NS * SECOND_NS, second);
             } else {
-                assert!(out.is_empty());
                 let is_of_second = unix_ns / SECOND_NS * SECOND_NS == second;
-                assert!(!is_of_second || alike.second.is_none());
+                assert!(!is_of_second || !alike.is_of_second);
             }
         }
     }
@@ -315,8 +285,8 @@ mod tests {
                     for payload in [&payload[..], &payload[..3 + 4 * round]] {
                         let line = line(second + nanos, payload);
                         let (mut bytes, mut expected) = ([0; 1024], [0; 1024]);
-                        let mut out = Out::new(&mut bytes);
-                        let is_put = layout.put_behind(&alike, &plan, &line, &mut out);
+                        let end = layout.put_behind(&alike, &plan, &line, &mut bytes, 0);
+                        let is_put = end <= bytes.len();
                         let mut fresh =
                             Layout::new(style.clone().into(), ProcessInfo::default()).expect("a layout");
                         let mut wanted = Out::new(&mut expected);
@@ -326,8 +296,7 @@ mod tests {
                             outcome == Outcome::Done && nanos < SECOND_NS,
                             "{style:?} {round}"
                         );
-                        let wanted: &[u8] = if is_put { wanted.as_bytes() } else { b"" };
-                        assert_eq!(out.as_bytes(), wanted);
+                        assert!(!is_put || bytes.get(..end) == Some(wanted.as_bytes()));
                     }
                 }
             }
@@ -358,7 +327,7 @@ mod tests {
     #[test]
     fn a_front_that_is_too_long_is_not_kept() {
         let mut layout = Layout::new(Style::Text.into(), ProcessInfo::default()).expect("a layout");
-        let target = "t".repeat(100);
+        let target = "t".repeat(150);
         let plan = layout.compile(&Callsite {
             target,
             ..site("{0}", &[Kind::Str])

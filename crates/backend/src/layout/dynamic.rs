@@ -6,9 +6,9 @@ use logdrive_wire::limits::SCOPE_DEPTH_MAX;
 use logdrive_wire::value::DynamicFields;
 use logdrive_wire::{Cursor, Kind, Named, Scope, Value};
 
-use super::escape::{Bare, Escape, put_bare, put_escaped};
+use super::escape::{Bare, Escape, put_bare, put_escaped, put_plain};
 use super::limits::{RECORD_VALUES_MAX, SPANS_KEPT, SPANS_KEPT_BYTES_MAX};
-use super::payload::{Malformed, Spot, Tag, cursor_at, skip, take, take_blob, take_tag};
+use super::payload::{Malformed, Spot, Tag, skip, take, take_blob, take_short, take_tag};
 use super::pen::{OVERFLOW, grow, put, put_byte};
 use super::plan::{FieldStyle, Fields, Plan, Rare};
 use super::structured::RESERVED_SPAN;
@@ -81,18 +81,27 @@ fn take_leading<'a>(
         return Ok(None);
     }
     match take_tag(payload, offset)? {
-        Some(tag) if tag.present => take_blob(payload, offset).map(Some),
-        _ => Ok(None),
+        Some(tag) => {
+            tag.check_key()?;
+            match tag.present {
+                true => take_blob(payload, offset).map(Some),
+                false => Ok(None),
+            }
+        }
+        None => Ok(None),
     }
 }
 
 fn find_message<'a>(payload: &'a [u8], offset: &mut usize) -> Result<Option<&'a [u8]>, Malformed> {
     for _ in 0..RECORD_VALUES_MAX {
-        match take_tag(payload, offset)? {
-            None => break,
-            Some(tag) if !tag.present => {}
-            Some(tag) if tag.kind == Kind::Message => return take_blob(payload, offset).map(Some),
-            Some(tag) => skip(payload, tag.kind, offset)?,
+        let Some(tag) = take_tag(payload, offset)? else {
+            break;
+        };
+        tag.check_key()?;
+        match tag.kind {
+            _ if !tag.present => {}
+            Kind::Message => return take_blob(payload, offset).map(Some),
+            kind => skip(payload, kind, offset)?,
         }
     }
     Ok(None)
@@ -252,13 +261,15 @@ fn put_field<'a>(
     }
     if tag.kind == Kind::Message && *message_inside && tag.present {
         *message_inside = false;
+        tag.check_key()?;
         skip(payload, tag.kind, &mut offset)?;
         return Ok(Some(Spot { at, offset }));
     }
     if !tag.present && fields.style != FieldStyle::Json {
+        tag.check_key()?;
         return Ok(Some(Spot { at, offset }));
     }
-    let at = put_lead(fields, &tag, used, bytes, at);
+    let at = put_lead(fields, &tag, used, bytes, at)?;
     let form = fields.style.form();
     if !tag.present {
         return Ok(Some(Spot {
@@ -277,32 +288,57 @@ fn put_lead<'a>(
     used: &mut Used<'a>,
     bytes: &mut [u8],
     at: usize,
-) -> usize {
-    let mut key = if tag.key.is_empty() { "arg" } else { tag.key };
-    if let Some(index) = tag.index {
-        let lead = fields.leads.get(usize::from(index));
-        if fields.style == FieldStyle::Text || used.is_first(index) {
-            return lead.map_or(at, |lead| lead.put(bytes, at));
-        }
-        key = fields
-            .names
-            .get(fields.reserved + usize::from(index))
-            .map_or("arg", |name| name);
+) -> Result<usize, Malformed> {
+    let Some(index) = tag.index else {
+        return put_inline_key(fields, tag, used, bytes, at);
+    };
+    let lead = fields.leads.get(usize::from(index));
+    if fields.style == FieldStyle::Text || used.is_first(index) {
+        return Ok(lead.map_or(at, |lead| lead.put(bytes, at)));
     }
-    put_inline_key(fields, key, used, bytes, at)
+    let name = fields.names.get(fields.reserved + usize::from(index));
+    Ok(put_unique_key(
+        fields,
+        name.map_or("arg", |name| name),
+        used,
+        bytes,
+        at,
+    ))
 }
 
 #[inline(never)]
 fn put_inline_key<'a>(
+    fields: &'a Fields,
+    tag: &Tag<'a>,
+    used: &mut Used<'a>,
+    bytes: &mut [u8],
+    at: usize,
+) -> Result<usize, Malformed> {
+    if fields.style == FieldStyle::Text {
+        let at = put_byte(bytes, at, b' ');
+        let at = put_key_of(tag, bytes, at)?;
+        return Ok(put_byte(bytes, at, b'='));
+    }
+    Ok(put_unique_key(fields, tag.key()?, used, bytes, at))
+}
+
+/// Writes a key of text that stands in the record. Most are plain, and then nothing else has to be known of them.
+#[inline]
+fn put_key_of(tag: &Tag<'_>, bytes: &mut [u8], at: usize) -> Result<usize, Malformed> {
+    match super::escape::put_plain_key(bytes, at, tag.key_bytes) {
+        Some(end) => Ok(end),
+        None => Ok(super::escape::put_key(bytes, at, tag.key()?.as_bytes())),
+    }
+}
+
+#[inline(never)]
+fn put_unique_key<'a>(
     fields: &'a Fields,
     key: &'a str,
     used: &mut Used<'a>,
     bytes: &mut [u8],
     at: usize,
 ) -> usize {
-    if fields.style == FieldStyle::Text {
-        return put_key(FieldStyle::Text, key, bytes, at);
-    }
     let key = used.unique(key, |key| fields.names.iter().any(|name| name == key));
     put_key(fields.style, key, bytes, at)
 }
@@ -459,10 +495,17 @@ fn split_span(spans: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
 
 /// `name{key=value}`
 fn put_span_text(span: &[u8], bytes: &mut [u8], at: usize) -> Result<usize, Malformed> {
-    let mut cursor = cursor_at(span, 0)?;
-    let name = cursor.short_str("span name")?;
-    let at = put_escaped(bytes, at, name.as_bytes(), Escape::Text);
-    let fields = span.get(cursor.offset() + 2..).ok_or(Malformed)?;
+    let mut offset = 0;
+    let name = take_short(span, &mut offset)?;
+    let at = match put_plain(bytes, at, name) {
+        Some(end) => end,
+        // What is plain is UTF-8, too.
+        None => {
+            let name = core::str::from_utf8(name).map_err(|_| Malformed)?;
+            put_escaped(bytes, at, name.as_bytes(), Escape::Text)
+        }
+    };
+    let fields = span.get(offset + 2..).ok_or(Malformed)?;
     let mut spot = Spot { at, offset: 0 };
     let mut open = false;
     for _ in 0..=RECORD_VALUES_MAX {
@@ -473,11 +516,11 @@ fn put_span_text(span: &[u8], bytes: &mut [u8], at: usize) -> Result<usize, Malf
             return Err(Malformed);
         }
         if !tag.present {
+            tag.check_key()?;
             continue;
         }
-        let key = if tag.key.is_empty() { "arg" } else { tag.key };
         spot.at = put_byte(bytes, spot.at, if open { b' ' } else { b'{' });
-        spot.at = super::escape::put_key(bytes, spot.at, key.as_bytes());
+        spot.at = put_key_of(&tag, bytes, spot.at)?;
         spot.at = put_byte(bytes, spot.at, b'=');
         spot = put_payload(bytes, spot, tag.kind, fields, FieldStyle::Text.form())?;
         open = true;

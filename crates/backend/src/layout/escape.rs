@@ -27,11 +27,12 @@ const TEXT: u8 = 0;
 const QUOTED: u8 = 1;
 const BARE: u8 = 2;
 
-/// Whether a byte needs a closer look. Everything outside of printable ASCII is one range when it wraps around.
+/// Whether a byte needs a closer look. One more than the byte, as a signed number, is less than that of anything
+/// printable where the byte is DEL or not ASCII: one comparison for all of a range, and vector instructions have it.
 #[inline(always)]
 const fn special<const CLASS: u8>(byte: u8) -> bool {
     let lowest = if CLASS == BARE { 0x21 } else { 0x20 };
-    (byte.wrapping_sub(lowest) > 0x7e - lowest)
+    (byte.wrapping_add(1).cast_signed() < lowest + 1)
         | (byte == b'\\')
         | (CLASS != TEXT && byte == b'"')
         | (CLASS == BARE && byte == b'=')
@@ -63,6 +64,19 @@ pub(super) fn put_message_text(bytes: &mut [u8], at: usize, text: &[u8]) -> usiz
         Some(false) => put_slowly(bytes, at, text, Escape::Text),
         None => OVERFLOW,
     }
+}
+
+/// Writes text in which nothing is special, so that it is ASCII; `None` for other text, and where there is no room.
+#[inline]
+pub(super) fn put_plain(bytes: &mut [u8], at: usize, text: &[u8]) -> Option<usize> {
+    let place = bytes.get_mut(at..)?.get_mut(..text.len())?;
+    copy_clean::<TEXT>(place, text).then_some(at + text.len())
+}
+
+/// The same for a key, which is not empty.
+#[inline]
+pub(super) fn put_plain_key(bytes: &mut [u8], at: usize, key: &[u8]) -> Option<usize> {
+    (!key.is_empty() && copy_bare_into(bytes, at, key)).then_some(at + key.len())
 }
 
 /// How a field's value is written where it ends at the next space.
@@ -139,7 +153,7 @@ fn copy_clean<const CLASS: u8>(place: &mut [u8], text: &[u8]) -> bool {
     *last_place = *last;
     let mut found = [0; 16];
     note_special::<CLASS>(&mut found, last);
-    let (blocks, _) = text.as_chunks::<16>();
+    let (blocks, _) = text.get(..text.len() - 1).unwrap_or(&[]).as_chunks::<16>();
     let (places, _) = place.as_chunks_mut::<16>();
     for (place, block) in places.iter_mut().zip(blocks) {
         // One load for both: the compiler cannot know that the text is not written through the place.
@@ -189,18 +203,18 @@ fn copy_clean_short<const CLASS: u8>(place: &mut [u8], text: &[u8]) -> bool {
     clean
 }
 
-/// Not zero if one of the word's bytes is special. Exact as an answer for the whole word: a borrow can only mark a
-/// byte above one that is special itself.
+/// Not zero if one of the word's bytes is special. Exact as an answer for the whole word: without a special byte
+/// nothing is carried or borrowed, and the first special byte has its mark whatever follows.
 #[inline(always)]
 const fn special_word<const CLASS: u8>(word: u64) -> u64 {
     const LOW: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x8080_8080_8080_8080;
     const fn equal(word: u64, byte: u8) -> u64 {
-        let zero_where_equal = word ^ (LOW * byte as u64);
-        zero_where_equal.wrapping_sub(LOW) & !zero_where_equal
+        (word ^ (LOW * byte as u64)).wrapping_sub(LOW)
     }
     let lowest = if CLASS == BARE { 0x21 } else { 0x20 };
-    let mut found = word | (word.wrapping_sub(LOW * lowest) & !word) | equal(word, 0x7f) | equal(word, b'\\');
+    // DEL is the only one that becomes more than ASCII by one.
+    let mut found = word | word.wrapping_add(LOW) | word.wrapping_sub(LOW * lowest) | equal(word, b'\\');
     if CLASS != TEXT {
         found |= equal(word, b'"');
     }

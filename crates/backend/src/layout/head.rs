@@ -1,22 +1,19 @@
 //! The front of a line, up to its first value, kept for the next line with the same one.
 //!
-//! Records of one callsite and one thread within a second begin alike but for nine digits: time, level, thread, module,
+//! Records of one callsite and one thread within a second begin alike but for a few digits: time, level, thread, module,
 //! file. So the front is copied in wide blocks and the digits are written over it, which is a fifth of the work.
 
 use super::Thread;
-use super::pen::{put, room};
+use super::pen::room;
 use super::thread::{ThreadWords, thread_words};
-use super::time::put_nanos;
+use super::time::{DIGITS_BYTES, Digits, put_fraction};
 
 /// Bytes of the longest front that is kept, and of the part that is always copied: most are no longer.
-const HEAD_BYTES: usize = 160;
+pub(super) const HEAD_BYTES: usize = 160;
 const USUAL_BYTES: usize = 96;
 
 /// Fronts that are kept: some threads and callsites take turns.
 const HEADS: usize = 32;
-
-/// Bytes from the first of the digits to behind the byte that follows them.
-const DIGITS_BYTES: usize = 10;
 
 /// The fronts of lines that were written lately.
 #[derive(Debug)]
@@ -30,14 +27,16 @@ pub(super) struct HeadKey {
     steps: u64,
     second_ns: u64,
     thread: ThreadWords,
+    thread_id: u64,
 }
 
+/// A front.
 #[derive(Debug, Clone)]
-struct Head {
+pub(super) struct Head {
     key: HeadKey,
     length: usize,
-    /// Where the digits begin.
-    digits_at: usize,
+    /// The digits of the time in it.
+    digits: Digits,
     text: [u8; HEAD_BYTES],
 }
 
@@ -46,9 +45,10 @@ const NONE: Head = Head {
         steps: 0,
         second_ns: 0,
         thread: ThreadWords::NONE,
+        thread_id: 0,
     },
     length: 0,
-    digits_at: 0,
+    digits: Digits { at: 0, count: 0 },
     text: [0; HEAD_BYTES],
 };
 
@@ -68,51 +68,94 @@ impl HeadKey {
             steps,
             second_ns,
             thread: thread_words(thread)?,
+            thread_id: thread.id,
         })
     }
 
+    /// For a thread whose name is too long; to be compared with nothing.
+    pub(super) fn unnamed(steps: u64, second_ns: u64) -> Self {
+        Self {
+            steps,
+            second_ns,
+            ..NONE.key
+        }
+    }
+
     #[inline(always)]
-    fn place(&self, thread_id: u64) -> usize {
-        (self.steps.wrapping_add(thread_id)) as usize % HEADS
+    fn place(&self) -> usize {
+        (self.steps.wrapping_add(self.thread_id)) as usize % HEADS
+    }
+}
+
+impl Head {
+    /// A front that was just written; `None` where it is too long to be kept.
+    pub(super) fn new(key: HeadKey, text: &[u8], digits: Digits) -> Option<Self> {
+        if digits.at + DIGITS_BYTES > HEAD_BYTES {
+            return None;
+        }
+        let mut head = Self {
+            key,
+            length: text.len(),
+            digits,
+            ..NONE
+        };
+        head.text.get_mut(..text.len())?.copy_from_slice(text);
+        Some(head)
+    }
+
+    /// A front that is that of one time only.
+    pub(super) fn plain(text: &[u8]) -> Option<Self> {
+        Self::new(NONE.key, text, NONE.digits)
+    }
+
+    /// Writes it as it is, if there is room for whole blocks. Returns its place, and the offset behind it.
+    #[inline(always)]
+    pub(super) fn copy<'a>(
+        &self,
+        bytes: &'a mut [u8],
+        at: usize,
+    ) -> Option<(&'a mut [u8; HEAD_BYTES], usize)> {
+        let place = room::<HEAD_BYTES>(bytes, at)?;
+        if self.length > USUAL_BYTES {
+            *place = self.text;
+        } else {
+            place[..USUAL_BYTES].copy_from_slice(&self.text[..USUAL_BYTES]);
+        }
+        Some((place, at + self.length))
+    }
+
+    /// Writes it with these nanoseconds, if there is room for whole blocks. Returns the offset behind it.
+    #[inline(always)]
+    pub(super) fn put(&self, bytes: &mut [u8], at: usize, nanos: u32) -> Option<usize> {
+        let (place, end) = self.copy(bytes, at)?;
+        put_fraction(
+            room::<DIGITS_BYTES>(place, self.digits.at)?,
+            nanos,
+            self.digits.count,
+        );
+        Some(end)
+    }
+
+    /// When the second of this front began.
+    pub(super) fn second_ns(&self) -> u64 {
+        self.key.second_ns
     }
 }
 
 impl HeadsKept {
-    /// Writes the front with these nanoseconds, if it is kept and there is room for whole blocks. Returns the offset
-    /// behind it.
+    /// The front, if it is kept.
     #[inline(always)]
-    pub(super) fn put(
-        &self,
-        key: &HeadKey,
-        thread_id: u64,
-        bytes: &mut [u8],
-        at: usize,
-        nanos: u32,
-    ) -> Option<usize> {
-        let head = self.heads.get(key.place(thread_id))?;
-        if head.key != *key {
-            return None;
-        }
-        let place = room::<HEAD_BYTES>(bytes, at)?;
-        if head.length > USUAL_BYTES {
-            *place = head.text;
-        } else {
-            place[..USUAL_BYTES].copy_from_slice(&head.text[..USUAL_BYTES]);
-        }
-        let digits = room::<DIGITS_BYTES>(place, head.digits_at)?;
-        put_nanos(digits, nanos);
-        Some(at + head.length)
+    pub(super) fn find(&self, key: &HeadKey) -> Option<&Head> {
+        self.heads.get(key.place()).filter(|head| head.key == *key)
     }
 
     /// Keeps a front that was written just now.
     #[inline(never)]
-    pub(super) fn keep(&mut self, key: HeadKey, thread_id: u64, text: &[u8], digits_at: usize) {
-        let fits = text.len() <= HEAD_BYTES && digits_at + DIGITS_BYTES <= text.len();
-        if let Some(head) = self.heads.get_mut(key.place(thread_id)).filter(|_| fits) {
-            put(&mut head.text, 0, text);
-            head.key = key;
-            head.length = text.len();
-            head.digits_at = digits_at;
+    pub(super) fn keep(&mut self, key: HeadKey, text: &[u8], digits: Digits) {
+        if let Some(head) = Head::new(key, text, digits)
+            && let Some(place) = self.heads.get_mut(key.place())
+        {
+            *place = head;
         }
     }
 }
@@ -201,8 +244,21 @@ mod tests {
             "a\nb",
             "a name of 21 letters.",
         ];
-        let pattern = Style::Pattern("{thread} {time} {level} {time} {message}".into());
-        for style in [Style::Text, Style::Json, Style::Logfmt, Style::Glog, pattern] {
+        let patterns = [
+            "{thread} {time} {level} {time} {message}",
+            "{time:%H:%M:%S.%3f} {level:1} {message}",
+            "{thread_id} {time:%H.%6f} {message}",
+            "{time:%9f}{message}",
+        ];
+        let patterns = patterns.map(|pattern| Style::Pattern(pattern.into()));
+        let styles = [
+            Style::Text,
+            Style::Json,
+            Style::Logfmt,
+            Style::Glog,
+            Style::GlogRaw,
+        ];
+        for style in styles.into_iter().chain(patterns) {
             check(&style, &names, &mut state);
         }
     }

@@ -44,6 +44,7 @@ mod pattern;
 mod payload;
 mod pen;
 mod plan;
+mod quick;
 mod run;
 mod spec;
 mod structured;

@@ -1,7 +1,8 @@
 //! Numbers as decimal text.
 //!
-//! Integers are taken apart eight digits at a time inside one 64-bit word, so that short ones need no loop, no table
-//! and one store; their length comes from a table of its own, so that what follows does not wait for the digits.
+//! Integers up to six digits come from a table of three, longer ones are taken apart eight digits at a time inside one
+//! 64-bit word: one store and no loop for most. Their length comes from a table of its own, so that what follows does not
+//! wait for the digits.
 //! Floats with a fixed number of decimals are multiplied out exactly and rounded half to even, as `std` does.
 
 use super::pen::{OVERFLOW, put, put_byte, room};
@@ -39,7 +40,30 @@ const DIGITS: [u64; 32] = {
     table
 };
 
+/// Three digits and a zero byte, for numbers below 1000.
+static THREE_DIGITS: [[u8; 4]; 1024] = {
+    let mut table = [[0; 4]; 1024];
+    let mut i = 0;
+    while i < 1024 {
+        table[i] = [
+            b'0' + (i / 100 % 10) as u8,
+            b'0' + (i / 10 % 10) as u8,
+            b'0' + (i % 10) as u8,
+            0,
+        ];
+        i += 1;
+    }
+    table
+};
+
+/// The three digits of a number below 1000, and a zero byte behind them.
+#[inline(always)]
+pub(super) fn three_digits(value: u32) -> &'static [u8; 4] {
+    &THREE_DIGITS[value as usize & 1023]
+}
+
 const ZEROS: u64 = 0x3030_3030_3030_3030;
+const MILLION: u64 = 1_000_000;
 const EIGHT: u64 = 100_000_000;
 
 /// Decimal digits of a number; 1 for zero.
@@ -60,9 +84,35 @@ fn eight_digits(value: u32) -> u64 {
     (tens | ((pairs - tens * 10) << 8)) | ZEROS
 }
 
+/// The six digits of a number below a million, likewise; zeros above them.
+#[inline(always)]
+fn six_digits(value: u32) -> u64 {
+    let high = value / 1_000;
+    let low = value - high * 1_000;
+    let digits = |value| u64::from(u32::from_le_bytes(*three_digits(value)));
+    digits(high) | digits(low) << 24
+}
+
+/// A number below 10^8 as text of `count` digits, which are all that it has, or more; at most six where it is short.
+#[inline(always)]
+fn last_digits(value: u32, count: usize, is_short: bool) -> u64 {
+    let shift = |of: u32| of.wrapping_sub(count as u32).wrapping_mul(8) & 63;
+    if is_short {
+        six_digits(value) >> shift(6)
+    } else {
+        eight_digits(value) >> shift(8)
+    }
+}
+
 /// Writes an unsigned integer.
 #[inline(never)]
 pub(super) fn put_u64(bytes: &mut [u8], at: usize, value: u64) -> usize {
+    put_u64_here(bytes, at, value)
+}
+
+/// The same in the place of the call, for loops that write many.
+#[inline(always)]
+pub(super) fn put_u64_here(bytes: &mut [u8], at: usize, value: u64) -> usize {
     if value < EIGHT {
         put_u32_short(bytes, at, value as u32)
     } else {
@@ -76,7 +126,7 @@ fn put_u32_short(bytes: &mut [u8], at: usize, value: u32) -> usize {
         return OVERFLOW;
     };
     let count = digit_count(value);
-    *place = (eight_digits(value) >> (((8 - count as u32) * 8) & 63)).to_le_bytes();
+    *place = last_digits(value, count, u64::from(value) < MILLION).to_le_bytes();
     at + count
 }
 
@@ -106,12 +156,18 @@ fn put_eight(bytes: &mut [u8], at: usize, value: u32) -> usize {
 /// Writes a signed integer.
 #[inline(never)]
 pub(super) fn put_i64(bytes: &mut [u8], at: usize, value: i64) -> usize {
+    put_i64_here(bytes, at, value)
+}
+
+/// The same in the place of the call.
+#[inline(always)]
+pub(super) fn put_i64_here(bytes: &mut [u8], at: usize, value: i64) -> usize {
     // The sign is always written and then kept or not, which costs less than a branch that guesses wrong.
     match bytes.get_mut(at) {
         Some(place) => *place = b'-',
         None => return OVERFLOW,
     }
-    put_u64(bytes, at + usize::from(value < 0), value.unsigned_abs())
+    put_u64_here(bytes, at + usize::from(value < 0), value.unsigned_abs())
 }
 
 /// Writes an unsigned integer with spaces before it, at least `width` characters.
@@ -170,17 +226,39 @@ pub(super) fn put_fixed(bytes: &mut [u8], at: usize, value: f64, decimals: usize
     Some(put_scaled(bytes, at, rounded, decimals))
 }
 
+/// As [`put_fixed`], for numbers of usual size with one to three decimals.
+#[inline(always)]
+pub(super) fn put_fixed_here(bytes: &mut [u8], at: usize, value: f64, decimals: usize) -> Option<usize> {
+    const UNITS: [u64; 4] = [1, 10, 100, 1_000];
+    let bits = value.to_bits();
+    let exponent = (bits >> 52) as u32 & 0x7ff;
+    let mantissa = bits & ((1 << 52) - 1) | 1 << 52;
+    // Within these the number is a normal one.
+    let shift = 1075u32.wrapping_sub(exponent);
+    if shift.wrapping_sub(1) > 62 || decimals.wrapping_sub(1) > 2 {
+        return None;
+    }
+    let scaled = round_shift_64(mantissa * UNITS[decimals & 3], shift);
+    if scaled >= 10 * MILLION {
+        return None;
+    }
+    *bytes.get_mut(at)? = b'-';
+    let at = at + (bits >> 63) as usize;
+    Some(put_scaled_short(bytes, at, scaled as u32, decimals))
+}
+
 /// `product / 2^shift`, rounded half to even; `product` is below 2^63.
 #[inline(always)]
 fn round_shift_64(product: u64, shift: u32) -> u64 {
+    const HALF: u64 = 1 << 63;
     if shift > 63 {
         // Less than a half.
         return 0;
     }
     let quotient = product >> shift;
-    let rest = product & ((1 << shift) - 1);
-    let half = 1 << (shift - 1);
-    quotient + u64::from(rest > half || (rest == half && quotient & 1 == 1))
+    let rest = product << (64 - shift);
+    // An odd quotient is rounded up from the half on, an even one from above it.
+    quotient + u64::from(rest > HALF - (quotient & 1))
 }
 
 #[inline]
@@ -198,20 +276,26 @@ fn round_shift_128(product: u128, shift: u32) -> Option<u64> {
 /// Writes `scaled / 10^decimals`.
 #[inline(always)]
 fn put_scaled(bytes: &mut [u8], at: usize, scaled: u64, decimals: usize) -> usize {
-    if scaled < 10_000_000 && decimals <= 6 && decimals > 0 {
-        let Some(place) = room::<8>(bytes, at) else {
-            return OVERFLOW;
-        };
-        let count = digit_count(scaled as u32).max(decimals + 1);
-        let digits = eight_digits(scaled as u32) >> (((8 - count as u32) * 8) & 63);
-        // Opens a gap of one byte for the point: at most seven digits, so nothing falls out.
-        let point = ((count - decimals) * 8) as u32 & 63;
-        let below = (1u64 << point) - 1;
-        let text = digits & below | u64::from(b'.') << point | (digits & !below) << 8;
-        *place = text.to_le_bytes();
-        return at + count + 1;
+    if scaled < 10 * MILLION && decimals <= 6 && decimals > 0 {
+        return put_scaled_short(bytes, at, scaled as u32, decimals);
     }
     put_scaled_long(bytes, at, scaled, decimals)
+}
+
+/// The same for seven digits at most, of which one to six are decimals.
+#[inline(always)]
+fn put_scaled_short(bytes: &mut [u8], at: usize, scaled: u32, decimals: usize) -> usize {
+    let Some(place) = room::<8>(bytes, at) else {
+        return OVERFLOW;
+    };
+    let count = digit_count(scaled).max(decimals + 1);
+    let digits = last_digits(scaled, count, u64::from(scaled) < MILLION && decimals < 6);
+    // Opens a gap of one byte for the point: at most seven digits, so nothing falls out.
+    let point = ((count - decimals) * 8) as u32 & 63;
+    let below = (1u64 << point) - 1;
+    let text = digits & below | u64::from(b'.') << point | (digits & !below) << 8;
+    *place = text.to_le_bytes();
+    at + count + 1
 }
 
 #[inline(never)]
@@ -343,8 +427,13 @@ mod tests {
     fn check_fixed(value: f64) {
         for decimals in 0..=FIXED_DECIMALS_MAX {
             let mut bytes = [b'#'; 64];
-            if let Some(length) = put_fixed(&mut bytes, 0, value, decimals) {
-                let found = core::str::from_utf8(&bytes[..length]).unwrap();
+            let ends = [
+                put_fixed(&mut bytes, 0, value, decimals),
+                put_fixed_here(&mut bytes[32..], 0, value, decimals),
+            ];
+            for (end, start) in ends.into_iter().zip([0, 32]) {
+                let Some(length) = end else { continue };
+                let found = core::str::from_utf8(&bytes[start..start + length]).unwrap();
                 assert_eq!(
                     found,
                     format!("{value:.decimals$}"),
@@ -437,6 +526,8 @@ mod tests {
         assert_eq!(put_u64(&mut bytes, 0, 12_345), OVERFLOW);
         assert_eq!(put_u64(&mut bytes, 0, u64::MAX), OVERFLOW);
         assert_eq!(put_fixed(&mut bytes, 4, 1.5, 2), Some(OVERFLOW));
+        assert_eq!(put_fixed_here(&mut bytes, 3, 1.5, 2), Some(OVERFLOW));
+        assert_eq!(put_fixed_here(&mut bytes, 4, 1.5, 2), None);
         assert_eq!(put_digits(&mut [0; 8], 0, 7, 0), 0);
     }
 }

@@ -1,6 +1,6 @@
 //! The buffer that lines are written to.
 
-use super::pen::put;
+use super::pen::{OVERFLOW, put};
 
 /// A fixed buffer with a length. It never grows: what does not fit sets a mark that stays until a rollback.
 ///
@@ -74,6 +74,21 @@ impl<'a> Out<'a> {
     #[inline]
     pub fn overflowed(&self) -> bool {
         self.overflow
+    }
+
+    /// All of the buffer, and how much of it is written, for loops that write many lines; nothing fits after an overflow.
+    #[inline]
+    pub(crate) fn parts(&mut self) -> (&mut [u8], usize) {
+        let at = if self.overflow { OVERFLOW } else { self.length };
+        (self.bytes, at)
+    }
+
+    /// Says how much is written, after [`parts`](Self::parts).
+    #[inline]
+    pub(crate) fn set_length(&mut self, length: usize) {
+        if length <= self.bytes.len() {
+            self.length = length;
+        }
     }
 
     /// The place that [`rollback`](Self::rollback) goes back to.

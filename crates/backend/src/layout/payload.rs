@@ -42,6 +42,18 @@ pub(super) fn take_blob<'a>(payload: &'a [u8], offset: &mut usize) -> Result<&'a
     Ok(blob)
 }
 
+/// Reads a `u16` length and as many bytes, as names are stored.
+#[inline(always)]
+pub(super) fn take_short<'a>(payload: &'a [u8], offset: &mut usize) -> Result<&'a [u8], Malformed> {
+    let length = usize::from(u16::from_le_bytes(take(payload, offset)?));
+    let name = payload
+        .get(*offset..)
+        .and_then(|rest| rest.get(..length))
+        .ok_or(Malformed)?;
+    *offset += length;
+    Ok(name)
+}
+
 /// Reads whether an optional value is there.
 #[inline]
 pub(super) fn take_presence(payload: &[u8], offset: &mut usize) -> Result<bool, Malformed> {
@@ -83,7 +95,25 @@ pub(super) struct Tag<'a> {
     pub(super) present: bool,
     /// The callsite's field, or `None` when the key is in the record.
     pub(super) index: Option<u8>,
-    pub(super) key: &'a str,
+    /// The key in the record. Whoever does not see that it is ASCII has to ask [`Tag::key`], also to leave it out.
+    pub(super) key_bytes: &'a [u8],
+}
+
+impl<'a> Tag<'a> {
+    /// The key in the record; an empty one has a name here.
+    #[inline]
+    pub(super) fn key(&self) -> Result<&'a str, Malformed> {
+        match self.key_bytes {
+            [] => Ok("arg"),
+            key => core::str::from_utf8(key).map_err(|_| Malformed),
+        }
+    }
+
+    /// For a value that is left out with its key.
+    #[inline]
+    pub(super) fn check_key(&self) -> Result<(), Malformed> {
+        self.key().map(|_| ())
+    }
 }
 
 static KINDS: [Option<Kind>; 256] = {
@@ -107,13 +137,9 @@ pub(super) fn take_tag<'a>(payload: &'a [u8], offset: &mut usize) -> Result<Opti
     }
     let [code, index] = take(payload, offset)?;
     let kind = KINDS[usize::from(code)].ok_or(Malformed)?;
-    let (index, key) = if index == INLINE_KEY {
-        let mut cursor = cursor_at(payload, *offset)?;
-        let key = cursor.short_str("inline key")?;
-        *offset += cursor.offset();
-        (None, key)
-    } else {
-        (Some(index), "")
+    let (index, key_bytes) = match index {
+        INLINE_KEY => (None, take_short(payload, offset)?),
+        index => (Some(index), &[][..]),
     };
     let present = code & Kind::OPTIONAL == 0 || take_presence(payload, offset)?;
     let present = present && kind != Kind::None;
@@ -121,7 +147,7 @@ pub(super) fn take_tag<'a>(payload: &'a [u8], offset: &mut usize) -> Result<Opti
         kind,
         present,
         index,
-        key,
+        key_bytes,
     }))
 }
 

@@ -12,7 +12,8 @@ use logdrive_wire::{Callsite, Kind, Level, Spec};
 use super::escape::{Bare, Escape};
 use super::pattern::Pad;
 use super::pen::{OVERFLOW, WIDE, put, put_block, room};
-use super::time::TimeForm;
+use super::quick::is_quick;
+use super::time::{Digits, TimeForm};
 use super::value::Form;
 
 /// How the records of one callsite become lines; made by [`Layout::compile`](super::Layout::compile), and only for
@@ -134,6 +135,8 @@ pub(super) struct Steps {
     pub(super) sequential: bool,
     /// What cannot be read is left out, instead of giving up the line.
     pub(super) lenient: bool,
+    /// The body is one of those that [`put_quick`](super::quick::put_quick) writes.
+    pub(super) is_quick: bool,
 }
 
 /// The numbers of steps. Relaxed: unique is all they are.
@@ -143,13 +146,13 @@ impl Steps {
     /// Tells the front, with one time in it and nothing of the payload, from the rest.
     fn split(&mut self) {
         let vars = || self.steps.iter().map(|step| step.var);
-        let is_time = |var: &Var| matches!(var, Var::Iso);
-        let until_value = vars().take_while(|var| is_time(var) || matches!(var, Var::Thread(_)));
-        let second_time = vars().enumerate().filter(|(_, var)| is_time(var)).nth(1);
+        let changes = |var: &Var| self.digits_of(*var).is_some();
+        let until_value = vars().take_while(|var| changes(var) || self.is_steady(*var));
+        let second_time = vars().enumerate().filter(|(_, var)| changes(var)).nth(1);
         let head = until_value
             .count()
             .min(second_time.map_or(usize::MAX, |(at, _)| at));
-        if !vars().take(head).any(|var| is_time(&var)) {
+        if !vars().take(head).any(|var| changes(&var)) {
             return;
         }
         self.head = head;
@@ -158,19 +161,16 @@ impl Steps {
             (first.head, first.length) = ([0; WIDE], 0);
         }
         self.join_event();
+        self.is_quick = self.sequential && !self.lenient && is_quick(&self.body);
     }
 
     /// Makes one step of those that would each take a dynamic payload apart.
     fn join_event(&mut self) {
-        let rare_of = |step: &Step| match step.var {
-            Var::Rare(index) => self.rares.get(usize::from(index)).copied(),
-            _ => None,
-        };
         let is_event = |pair: &[Step]| match pair {
             [one, two] => {
                 two.length == 0
-                    && rare_of(one) == Some(Rare::SpansAndMessage)
-                    && rare_of(two) == Some(Rare::Fields)
+                    && self.rare_of(one.var) == Some(Rare::SpansAndMessage)
+                    && self.rare_of(two.var) == Some(Rare::Fields)
             }
             _ => false,
         };
@@ -184,15 +184,39 @@ impl Steps {
         }
     }
 
-    /// Whether this part tells of time or thread, by a step out of line.
+    fn rare_of(&self, var: Var) -> Option<Rare> {
+        match var {
+            Var::Rare(index) => self.rares.get(usize::from(index)).copied(),
+            _ => None,
+        }
+    }
+
+    /// Whether this part tells of time or thread.
     pub(super) fn is_place(&self, var: Var) -> bool {
-        let Var::Rare(index) = var else {
-            return false;
-        };
-        matches!(
-            self.rares.get(usize::from(index)),
-            Some(Rare::Time(_) | Rare::ThreadId | Rare::ThreadBare | Rare::ThreadIdPadded)
-        )
+        let rare = self.rare_of(var);
+        matches!(rare, Some(Rare::Time(_))) || var == Var::Iso || self.is_thread(var)
+    }
+
+    fn is_thread(&self, var: Var) -> bool {
+        let is_rare = |rare| matches!(rare, Rare::ThreadId | Rare::ThreadBare | Rare::ThreadIdPadded);
+        matches!(var, Var::Thread(_)) || self.rare_of(var).is_some_and(is_rare)
+    }
+
+    /// Whether this part stays the same for a thread and a second.
+    fn is_steady(&self, var: Var) -> bool {
+        match self.rare_of(var) {
+            Some(Rare::Time(form)) => form.is_steady(),
+            _ => self.is_thread(var),
+        }
+    }
+
+    /// Where in this part digits change within a second and nothing else does.
+    pub(super) fn digits_of(&self, var: Var) -> Option<Digits> {
+        match (var, self.rare_of(var)) {
+            (Var::Iso, _) => TimeForm::Iso.digits(),
+            (_, Some(Rare::Time(form))) => form.digits(),
+            _ => None,
+        }
     }
 }
 
@@ -279,6 +303,12 @@ impl Step {
     pub(super) fn short_text(&self) -> Option<([u8; WIDE], usize)> {
         let length = self.length as usize;
         (length <= WIDE).then_some((self.head, length))
+    }
+
+    /// The block of which the constant text is the front, or which is its front, and the length of the text.
+    #[inline(always)]
+    pub(super) fn block(&self) -> (&[u8; WIDE], usize) {
+        (&self.head, self.length as usize)
     }
 
     /// Writes the constant text.

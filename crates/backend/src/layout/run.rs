@@ -6,14 +6,15 @@ use logdrive_wire::template::{Align, Count};
 use logdrive_wire::{Kind, Value};
 
 use super::escape::{Bare, Escape, put_bare, put_escaped, put_message_text};
-use super::head::HeadKey;
+use super::head::{HEAD_BYTES, Head, HeadKey};
 use super::number::{put_fixed, put_i64, put_u64, put_u64_right};
 use super::pattern::Pad;
 use super::payload::{Malformed, Spot, cursor_at, skip, take, take_blob, take_presence};
 use super::pen::{OVERFLOW, put};
 use super::plan::{Plan, Rare, Show, Step, Steps, Var};
+use super::quick::{put_quick, put_quick_here};
 use super::spec::{Resolved, count_chars, front, render};
-use super::time::{ISO_DIGITS_AT, TimeForm};
+use super::time::{Digits, TimeForm};
 use super::value::{Form, put_payload, put_text, put_value};
 use super::{Layout, Line};
 
@@ -43,6 +44,11 @@ impl Layout {
             0 => (&steps.steps, at),
             _ => (&steps.body, self.put_head(steps, line, nanos, bytes, at)),
         };
+        if steps.is_quick
+            && let Some(end) = put_quick(steps_left, line.payload, bytes, at)
+        {
+            return Ok(end);
+        }
         let place = Place { nanos, at };
         if steps.sequential {
             self.run_steps::<true>(plan, steps, steps_left, line, bytes, place)
@@ -63,6 +69,11 @@ impl Layout {
         at: usize,
     ) -> Result<usize, Malformed> {
         let steps = &plan.main;
+        if steps.is_quick
+            && let Some(end) = put_quick_here(&steps.body, line.payload, bytes, at)
+        {
+            return Ok(end);
+        }
         self.run_steps::<true>(plan, steps, &steps.body, line, bytes, Place { nanos, at })
     }
 
@@ -157,8 +168,8 @@ impl Layout {
     #[inline(always)]
     fn put_head(&mut self, steps: &Steps, line: &Line<'_>, nanos: u32, bytes: &mut [u8], at: usize) -> usize {
         let key = HeadKey::of(steps.number, self.clock.second_ns(), &line.thread);
-        let kept = key.and_then(|key| self.heads.put(&key, line.thread.id, bytes, at, nanos));
-        match kept {
+        let kept = key.as_ref().and_then(|key| self.heads.find(key));
+        match kept.and_then(|head| head.put(bytes, at, nanos)) {
             Some(end) => end,
             None => self.put_new_head(steps, key, line, nanos, bytes, at),
         }
@@ -174,23 +185,83 @@ impl Layout {
         bytes: &mut [u8],
         start: usize,
     ) -> usize {
-        let (mut at, mut digits_at) = (start, 0);
-        for (number, step) in steps.steps.iter().take(steps.head + 1).enumerate() {
-            at = step.put_text(bytes, at, &steps.text);
-            match step.var {
-                _ if number == steps.head => {}
-                Var::Iso => {
-                    digits_at = at.wrapping_sub(start) + ISO_DIGITS_AT;
-                    at = self.clock.put_iso(bytes, at, nanos);
-                }
-                Var::Thread(escape) => at = self.thread.put(bytes, at, &line.thread, escape),
-                _ => {}
-            }
-        }
-        if let (Some(key), Some(text)) = (key, bytes.get(start..at)) {
-            self.heads.keep(key, line.thread.id, text, digits_at);
+        let (at, digits) = self.write_head(steps, line, nanos, bytes, start);
+        if let (Some(key), Some(text), Some(digits)) = (key, bytes.get(start..at), digits) {
+            self.heads.keep(key, text, digits);
         }
         at
+    }
+
+    /// The front as it is kept, for whoever writes it many times. The clock stands in the line's second.
+    pub(super) fn head_of(&mut self, steps: &Steps, line: &Line<'_>, nanos: u32) -> Option<Head> {
+        let second_ns = self.clock.second_ns();
+        let key = HeadKey::of(steps.number, second_ns, &line.thread);
+        if let Some(head) = key.as_ref().and_then(|key| self.heads.find(key)) {
+            return Some(head.clone());
+        }
+        // Writers want some more room than they fill.
+        let mut bytes = [0; 2 * HEAD_BYTES];
+        let (end, digits) = self.write_head(steps, line, nanos, &mut bytes, 0);
+        let key = key.unwrap_or(HeadKey::unnamed(steps.number, second_ns));
+        Head::new(key, bytes.get(..end)?, digits?)
+    }
+
+    fn write_head(
+        &mut self,
+        steps: &Steps,
+        line: &Line<'_>,
+        nanos: u32,
+        bytes: &mut [u8],
+        start: usize,
+    ) -> (usize, Option<Digits>) {
+        let mut at = start;
+        let mut digits = None;
+        for (number, step) in steps.steps.iter().take(steps.head + 1).enumerate() {
+            at = step.put_text(bytes, at, &steps.text);
+            if number == steps.head {
+                break;
+            }
+            if let Some(found) = steps.digits_of(step.var) {
+                digits = Some(Digits {
+                    at: at.wrapping_sub(start) + found.at,
+                    ..found
+                });
+            }
+            at = self.put_place(steps, step.var, line, nanos, bytes, at);
+        }
+        (at, digits)
+    }
+
+    /// Writes a part that tells of time or thread.
+    pub(super) fn put_place(
+        &mut self,
+        steps: &Steps,
+        var: Var,
+        line: &Line<'_>,
+        nanos: u32,
+        bytes: &mut [u8],
+        at: usize,
+    ) -> usize {
+        match var {
+            Var::Iso => self.clock.put_iso(bytes, at, nanos),
+            Var::Thread(escape) => self.thread.put(bytes, at, &line.thread, escape),
+            Var::Rare(index) => match steps.rares.get(usize::from(index)) {
+                Some(rare) => self.put_rare_place(*rare, line, nanos, bytes, at),
+                None => at,
+            },
+            _ => at,
+        }
+    }
+
+    fn put_rare_place(&self, rare: Rare, line: &Line<'_>, nanos: u32, bytes: &mut [u8], at: usize) -> usize {
+        match rare {
+            Rare::Time(form) => self.clock.put(bytes, at, nanos, form),
+            Rare::ThreadId => put_u64(bytes, at, line.thread.id),
+            Rare::ThreadBare if line.thread.name.is_empty() => put_u64(bytes, at, line.thread.id),
+            Rare::ThreadBare => put_bare(bytes, at, line.thread.name.as_bytes(), Bare::Logfmt),
+            Rare::ThreadIdPadded => put_u64_right(bytes, at, line.thread.id, 5),
+            _ => at,
+        }
     }
 
     /// Finds where each value of a static payload begins.
@@ -261,11 +332,9 @@ impl Layout {
                 let show = steps.shows.get(usize::from(index)).ok_or(Malformed)?;
                 return self.put_show(plan, show, payload, bytes, spot);
             }
-            Rare::Time(form) => self.clock.put(bytes, at, nanos, form),
-            Rare::ThreadId => put_u64(bytes, at, line.thread.id),
-            Rare::ThreadBare if line.thread.name.is_empty() => put_u64(bytes, at, line.thread.id),
-            Rare::ThreadBare => put_bare(bytes, at, line.thread.name.as_bytes(), Bare::Logfmt),
-            Rare::ThreadIdPadded => put_u64_right(bytes, at, line.thread.id, 5),
+            Rare::Time(_) | Rare::ThreadId | Rare::ThreadBare | Rare::ThreadIdPadded => {
+                self.put_rare_place(rare, line, nanos, bytes, at)
+            }
             Rare::AllFields => super::dynamic::put_all_fields(plan, payload, steps.lenient, bytes, at)?,
             Rare::SpansAndMessage | Rare::Spans | Rare::Message | Rare::SpansField | Rare::Fields => {
                 super::dynamic::put_part(&mut self.spans, plan, rare, payload, steps.lenient, bytes, at)?

@@ -1,7 +1,7 @@
 //! Nanoseconds since 1970 as a date, with everything down to the second made once per second.
 
 use super::LayoutError;
-use super::number::{put_digits, put_u64};
+use super::number::{put_digits, put_u64, three_digits};
 use super::pen::{OVERFLOW, put, put_block, put_byte, room};
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -218,7 +218,7 @@ impl Clock {
         match form {
             TimeForm::Iso => self.put_iso(bytes, at, nanos),
             TimeForm::Glog => {
-                let at = put_block(bytes, at, &self.glog, 18);
+                let at = put_block(bytes, at, &self.glog, GLOG_DIGITS_AT);
                 put_digits(bytes, at, u64::from(nanos / 1_000), 6)
             }
             TimeForm::Year => put_digits(bytes, at, civil.year, 4),
@@ -246,28 +246,44 @@ impl Clock {
     }
 }
 
-/// Three digits and a zero byte that what follows overwrites, for numbers below 1000.
-static THREE_DIGITS: [[u8; 4]; 1024] = {
-    let mut table = [[0; 4]; 1024];
-    let mut i = 0;
-    while i < 1024 {
-        table[i] = [
-            b'0' + (i / 100 % 10) as u8,
-            b'0' + (i / 10 % 10) as u8,
-            b'0' + (i % 10) as u8,
-            0,
-        ];
-        i += 1;
-    }
-    table
-};
-
 /// Where the nine digits of the nanoseconds begin in what [`Clock::put_iso`] writes.
-pub(super) const ISO_DIGITS_AT: usize = 20;
+const ISO_DIGITS_AT: usize = 20;
+
+/// Where the six digits of the microseconds begin in glog's form.
+const GLOG_DIGITS_AT: usize = 18;
+
+/// The digits of a time that change within a second: where they begin in it, and how many there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Digits {
+    pub(super) at: usize,
+    pub(super) count: usize,
+}
+
+impl TimeForm {
+    /// The digits that change within a second, where nothing else does.
+    pub(super) fn digits(self) -> Option<Digits> {
+        let (at, count) = match self {
+            Self::Iso => (ISO_DIGITS_AT, 9),
+            Self::Glog => (GLOG_DIGITS_AT, 6),
+            Self::Fraction(count @ (3 | 6)) => (0, usize::from(count)),
+            Self::Fraction(_) => (0, 9),
+            _ => return None,
+        };
+        Some(Digits { at, count })
+    }
+
+    /// Whether it stays the same for a second.
+    pub(super) fn is_steady(self) -> bool {
+        self.digits().is_none() && !matches!(self, Self::UnixMs | Self::UnixNs)
+    }
+}
+
+/// Bytes of the most digits and the byte behind them.
+pub(super) const DIGITS_BYTES: usize = 10;
 
 /// Writes nine digits and leaves the byte behind them as it is.
 #[inline(always)]
-pub(super) fn put_nanos(place: &mut [u8; 10], nanos: u32) {
+fn put_nanos(place: &mut [u8; DIGITS_BYTES], nanos: u32) {
     let (millis, micros) = (nanos / 1_000_000, nanos / 1_000);
     let [a, b, c, _] = *three_digits(nanos - micros * 1_000);
     let last = [a, b, c, place[9]];
@@ -276,9 +292,19 @@ pub(super) fn put_nanos(place: &mut [u8; 10], nanos: u32) {
     place[6..].copy_from_slice(&last);
 }
 
+/// Writes three, six or nine digits and leaves what is behind them as it is.
 #[inline(always)]
-fn three_digits(value: u32) -> &'static [u8; 4] {
-    &THREE_DIGITS[value as usize & 1023]
+pub(super) fn put_fraction(place: &mut [u8; DIGITS_BYTES], nanos: u32, count: usize) {
+    if count == 9 {
+        return put_nanos(place, nanos);
+    }
+    let (millis, micros) = (nanos / 1_000_000, nanos / 1_000);
+    let [a, b, c, _] = *three_digits(millis);
+    place[..3].copy_from_slice(&[a, b, c]);
+    if count == 6 {
+        let [a, b, c, _] = *three_digits(micros - millis * 1_000);
+        place[3..6].copy_from_slice(&[a, b, c]);
+    }
 }
 
 const MONTHS: [&str; 12] = [
