@@ -37,10 +37,6 @@ fn options(plan: &Plan, member: &str) -> Options {
         offload: plan.offload || member == "client",
         ..Options::default()
     };
-    let number = |name: &str| {
-        std::env::var(name)
-            .ok()
-            .and_then(|text| text.parse::<usize>().ok())
     if plan.subject == "logdrive-udp" && plan.batch_bytes < 65_000 {
         options.datagram_bytes = plan.batch_bytes;
     }
