@@ -5,6 +5,7 @@
 
 #[cfg(feature = "nng")]
 mod nng_pipe;
+#[allow(dead_code, reason = "the other package uses more of it")]
 #[path = "../../src/ends/plan.rs"]
 mod plan;
 #[cfg(feature = "s2n-quic")]

@@ -14,6 +14,8 @@ use tokio::runtime::{Builder, Runtime};
 /// Windows as `quic://` has them.
 const STREAM_WINDOW_BYTES: u64 = 8 << 20;
 const WINDOW_BYTES: u64 = 32 << 20;
+/// The kernel's buffers of all subjects.
+const SOCKET_BUFFER_BYTES: usize = 4 << 20;
 /// UDP payload of a packet, as `quic://` has it.
 const PACKET_BYTES: u16 = 1_452;
 
@@ -39,6 +41,8 @@ fn network(address: SocketAddr) -> io::Result<network::Default> {
     // The bound of s2n-quic is of the whole IP packet.
     network::Default::builder()
         .with_receive_address(address)?
+        .with_send_buffer_size(SOCKET_BUFFER_BYTES)?
+        .with_recv_buffer_size(SOCKET_BUFFER_BYTES)?
         .with_max_mtu(PACKET_BYTES + 28)
         .and_then(|builder| builder.with_initial_mtu(PACKET_BYTES + 28))
         .map_err(failed)?

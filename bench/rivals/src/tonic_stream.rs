@@ -92,7 +92,7 @@ impl ClientStreamingService<Bytes> for Sink {
         let plan = Arc::clone(&self.0);
         Box::pin(async move {
             let mut stream = request.into_inner();
-            let mut walk = Walk::new(plan);
+            let mut walk = Walk::new(&plan);
             while let Some(message) = stream.message().await? {
                 walk.take(&message);
             }

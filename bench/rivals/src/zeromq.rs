@@ -3,8 +3,8 @@
 use crate::plan::{Mouth, Plan, Source, Walk, stamp, template};
 use std::io;
 
-/// Messages that a socket may hold, so that none is dropped and none waits.
-const HELD: i32 = 100_000;
+/// Bytes of messages that a socket may hold: more than its own bound of 1,000 where they are small.
+const HELD_BYTES: usize = 8 << 20;
 
 fn failed(error: zmq::Error) -> io::Error {
     io::Error::other(error)
@@ -20,8 +20,9 @@ fn address(plan: &Plan) -> String {
 fn socket(plan: &Plan, kinds: [zmq::SocketType; 2]) -> io::Result<zmq::Socket> {
     let kind = kinds[usize::from(plan.messages == 0)];
     let socket = zmq::Context::new().socket(kind).map_err(failed)?;
-    socket.set_sndhwm(HELD).map_err(failed)?;
-    socket.set_rcvhwm(HELD).map_err(failed)?;
+    let held = (HELD_BYTES / plan.message_bytes.max(1)).max(1_000) as i32;
+    socket.set_sndhwm(held).map_err(failed)?;
+    socket.set_rcvhwm(held).map_err(failed)?;
     Ok(socket)
 }
 

@@ -42,7 +42,7 @@ pub fn serve_role() -> Option<ExitCode> {
 
 fn serve(plan: &Plan) -> io::Result<()> {
     match plan.subject.as_str() {
-        "unix" | "tcp" | "tcp-naive" => sockets::serve(plan, &Mouth),
+        "unix" | "tcp" | "tcp-naive" | "tcp-batched" | "unix-batched" => sockets::serve(plan, &Mouth),
         "udp-naive" => datagrams::serve(plan, &Mouth),
         "sysv-mq" => sysv::serve(plan, &Mouth),
         "posix-mq" => posix::serve(plan, &Mouth),
@@ -77,7 +77,9 @@ fn drive(plan: &Plan) -> io::Result<Outcome> {
     let send: fn(&Plan, &str) -> io::Result<()>;
     let echo: fn(&Plan, &str) -> io::Result<()>;
     match plan.subject.as_str() {
-        "unix" | "tcp" | "tcp-naive" => (send, echo) = (sockets::send, sockets::echo),
+        "unix" | "tcp" | "tcp-naive" | "tcp-batched" | "unix-batched" => {
+            (send, echo) = (sockets::send, sockets::echo)
+        }
         "udp-naive" => (send, echo) = (datagrams::send, nobody),
         "sysv-mq" => (send, echo) = (sysv::send, sysv::echo),
         "posix-mq" => (send, echo) = (posix::send, posix::echo),

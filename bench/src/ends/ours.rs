@@ -3,12 +3,12 @@
 use super::plan::{Mouth, Plan, Source, Walk, stamp, template};
 use logdrive_transport::frame::{FrameError, Messages};
 use logdrive_transport::hello::Reason;
-use logdrive_transport::session::{Answer, Peer, Service};
+use logdrive_transport::session::{Answer, InPlace, Peer, Reserved, Service};
 use logdrive_transport::{
     Address, Client, Options, Sender, Threads, TlsFiles, TransportError, make_certificates, serve as listen,
 };
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -61,27 +61,41 @@ fn address(plan: &Plan) -> String {
 
 /// Walks every message; says when all have come.
 struct Counter {
-    streams: Mutex<Vec<Walk>>,
-    came: AtomicU64,
-    lost: AtomicU64,
+    tally: Mutex<Tally>,
     messages: u64,
     reply: Vec<u8>,
     echoes: bool,
     is_lossy: bool,
+    in_place: Option<Steps>,
     done: SyncSender<()>,
 }
 
+/// The walk over messages where they lie. Relaxed throughout, and no lock: one thread feeds a connection, and the channel
+/// orders the end.
+#[derive(Default)]
+struct Steps {
+    next: AtomicU64,
+    came: AtomicU64,
+    is_wrong: AtomicBool,
+}
+
+/// What has come.
+struct Tally {
+    streams: Vec<Walk>,
+    came: u64,
+    lost: u64,
+}
+
 impl Counter {
-    fn lock(&self) -> MutexGuard<'_, Vec<Walk>> {
+    fn lock(&self) -> MutexGuard<'_, Tally> {
         // Numbers that are whole at any time.
-        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn count(&self, came: u64, lost: u64) {
-        // Relaxed: one thread feeds a connection; the channel orders the end.
-        let lost = self.lost.fetch_add(lost, Ordering::Relaxed) + lost;
-        let came = self.came.fetch_add(came, Ordering::Relaxed) + came;
-        if came + lost >= self.messages {
+    fn count(&self, mut tally: MutexGuard<'_, Tally>, came: u64, lost: u64) {
+        tally.came += came;
+        tally.lost += lost;
+        if tally.came + tally.lost >= self.messages {
             // Told once; a second time finds it full.
             let _ = self.done.try_send(());
         }
@@ -90,8 +104,8 @@ impl Counter {
 
 impl Service for Counter {
     fn batch(&self, _: &Peer, stream: u16, mut messages: Messages<'_>) -> Result<(), FrameError> {
-        let mut streams = self.lock();
-        let Some(walk) = streams.get_mut(usize::from(stream)) else {
+        let mut tally = self.lock();
+        let Some(walk) = tally.streams.get_mut(usize::from(stream)) else {
             return Ok(());
         };
         let mut came = 0;
@@ -99,13 +113,12 @@ impl Service for Counter {
             walk.take(message);
             came += 1;
         }
-        drop(streams);
-        self.count(came, 0);
+        self.count(tally, came, 0);
         Ok(())
     }
 
     fn gap(&self, _: &Peer, lost: u64) {
-        self.count(0, lost);
+        self.count(self.lock(), 0, lost);
     }
 
     fn request(&self, _: &Peer, _: u16, body: &[u8], reply: &mut Answer<'_>) -> Result<(), String> {
@@ -113,9 +126,46 @@ impl Service for Counter {
         Ok(())
     }
 
+    fn reads_in_place(&self) -> bool {
+        self.in_place.is_some()
+    }
+
+    fn message_in_place(&self, _: &Peer, stream: u16, message: InPlace<'_>) {
+        let Some(steps) = self.in_place.as_ref().filter(|_| stream == 0) else {
+            return;
+        };
+        let number = message.array(0).map_or(u64::MAX, u64::from_le_bytes);
+        let last = message.byte(message.len().wrapping_sub(1));
+        let is_next = number == steps.next.load(Ordering::Relaxed);
+        if !is_next || message.len() != self.reply.len() || last.as_ref() != self.reply.last() {
+            steps.is_wrong.store(true, Ordering::Relaxed);
+        }
+        steps.next.store(number.wrapping_add(1), Ordering::Relaxed);
+        let came = steps.came.load(Ordering::Relaxed) + 1;
+        steps.came.store(came, Ordering::Relaxed);
+        if came >= self.messages {
+            // As above.
+            let _ = self.done.try_send(());
+        }
+    }
+
+    fn request_in_place(
+        &self,
+        _: &Peer,
+        _: u16,
+        body: InPlace<'_>,
+        reply: &mut Reserved<'_>,
+    ) -> Result<(), String> {
+        match self.echoes {
+            true => reply.extend_in_place(body),
+            false => reply.extend_from_slice(&self.reply),
+        }
+        Ok(())
+    }
+
     fn left(&self, _: &Peer, _: Reason) {
         // Over datagrams the last ones may have been lost; nobody waits for them then.
-        if self.is_lossy && self.messages > 0 && self.came.load(Ordering::Relaxed) > 0 {
+        if self.is_lossy && self.messages > 0 && self.lock().came > 0 {
             let _ = self.done.try_send(());
         }
     }
@@ -125,9 +175,12 @@ impl Service for Counter {
 pub fn serve(plan: &Plan, mouth: &Mouth) -> io::Result<()> {
     let (done, told) = sync_channel(1);
     let counter = Arc::new(Counter {
-        streams: Mutex::new(vec![Walk::new(plan); plan.streams.max(1) as usize]),
-        came: AtomicU64::new(0),
-        lost: AtomicU64::new(0),
+        tally: Mutex::new(Tally {
+            streams: vec![Walk::new(plan); plan.streams.max(1) as usize],
+            came: 0,
+            lost: 0,
+        }),
+        in_place: plan.in_place.then(Steps::default),
         messages: plan.messages,
         reply: template(plan.reply_bytes),
         echoes: plan.reply_bytes == plan.message_bytes,
@@ -146,14 +199,19 @@ pub fn serve(plan: &Plan, mouth: &Mouth) -> io::Result<()> {
     mouth.ready(&bound.unwrap_or_default())?;
     if plan.messages > 0 {
         told.recv().map_err(io::Error::other)?;
-        let came = counter.came.load(Ordering::Relaxed);
-        let late_us = counter.lock().first().map_or([0.0; 2], Walk::late_us);
+        let tally = counter.lock();
+        let in_place = counter.in_place.as_ref();
+        let came = tally.came + in_place.map_or(0, |steps| steps.came.load(Ordering::Relaxed));
+        let late_us = tally.streams.first().map_or([0.0; 2], Walk::late_us);
+        drop(tally);
         mouth.done_late(plan.messages - came.min(plan.messages), late_us)?;
     }
     mouth.wait_for_end();
     server.stop();
-    let streams = counter.lock();
-    match streams.iter().any(Walk::is_wrong) {
+    let tally = counter.lock();
+    let in_place = counter.in_place.as_ref();
+    let is_wrong = in_place.is_some_and(|steps| steps.is_wrong.load(Ordering::Relaxed));
+    match is_wrong || tally.streams.iter().any(Walk::is_wrong) {
         true => Err(io::Error::other("a message was not as it was sent")),
         false => Ok(()),
     }
@@ -198,8 +256,11 @@ pub fn echo(plan: &Plan, address: &str) -> io::Result<()> {
     if plan.concurrency <= 1 {
         for number in 0..plan.requests {
             stamp(&mut message, number);
-            let reply = client.call(&message).map_err(failed)?;
-            if reply.len() != plan.reply_bytes {
+            let length = match plan.in_place {
+                true => client.call_in_place(&message, |reply| reply.len()),
+                false => client.call(&message).map(<[u8]>::len),
+            };
+            if length.map_err(failed)? != plan.reply_bytes {
                 return Err(io::Error::other("a reply has another length"));
             }
         }

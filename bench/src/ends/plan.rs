@@ -41,6 +41,8 @@ pub struct Plan {
     pub pace_us: u64,
     /// Whether the kernel may join datagrams at the receiver (GRO).
     pub offload: bool,
+    /// Whether messages are read where they lie in shared memory, by those who can.
+    pub in_place: bool,
 }
 
 /// What came out of it.

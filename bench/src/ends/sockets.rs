@@ -1,9 +1,10 @@
-//! Blocking stream sockets as they come: a `send` for each message, and for a message of known length no frame at all.
+//! Blocking stream sockets as they come: a `send` for each message, or for each buffer of them, and for a message of known
+//! length no frame at all.
 
 use super::SOCKET_BUFFER_BYTES;
 use super::plan::{Mouth, Plan, Source, Walk, stamp, template};
 use nix::sys::socket::{setsockopt, sockopt};
-use std::io::{self, Read, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -22,7 +23,7 @@ pub fn size_buffers(socket: &impl AsFd) -> io::Result<()> {
 /// The receiving end: one connection after the other.
 pub fn serve(plan: &Plan, mouth: &Mouth) -> io::Result<()> {
     let turns = usize::from(plan.messages > 0) + usize::from(plan.requests > 0);
-    if plan.subject == "unix" {
+    if plan.subject.starts_with("unix") {
         let path = plan.directory.join("bare.sock");
         let listener = UnixListener::bind(&path)?;
         mouth.ready(&path.display().to_string())?;
@@ -91,7 +92,7 @@ fn receive(plan: &Plan, socket: &mut impl Socket, walk: &mut Walk) -> io::Result
 }
 
 fn connect(plan: &Plan, address: &str) -> io::Result<Box<dyn Socket>> {
-    if plan.subject == "unix" {
+    if plan.subject.starts_with("unix") {
         let socket = UnixStream::connect(address)?;
         size_buffers(&socket)?;
         return Ok(Box::new(socket));
@@ -102,11 +103,18 @@ fn connect(plan: &Plan, address: &str) -> io::Result<Box<dyn Socket>> {
     Ok(Box::new(socket))
 }
 
-/// Sends all messages, a `send` for each.
+/// Sends all messages: a `send` for each, or, as a floor for those that collect, for each full buffer.
 pub fn send(plan: &Plan, address: &str) -> io::Result<()> {
     let mut socket = connect(plan, address)?;
     socket.write_all(b"o")?;
     let mut source = Source::new(plan);
+    if plan.subject.ends_with("-batched") {
+        let mut out = BufWriter::with_capacity(plan.batch_bytes, socket);
+        for _ in 0..plan.messages {
+            out.write_all(source.next_message())?;
+        }
+        return out.flush();
+    }
     for _ in 0..plan.messages {
         socket.write_all(source.next_message())?;
     }

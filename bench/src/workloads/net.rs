@@ -70,29 +70,32 @@ impl Workload for Net {
     fn cases(&self, scale: Scale) -> Vec<Case> {
         let million = scale.pick(1_000_000, 10_000);
         let mut cases = vec![
-            small("tcp-naive", 2 * million, SMALL_BYTES, false),
-            small("udp-naive", 2 * million, SMALL_BYTES, false),
-            small("tokio-bufwriter", 40 * million, 64 * 1024, false),
-            small("tokio-bufwriter-unix", 40 * million, 64 * 1024, false),
-            small("zeromq", 5 * million, SMALL_BYTES, false),
-            small("nng", million, SMALL_BYTES, false),
-            small("logdrive-tcp", 100 * million, LARGE_BYTES, false),
-            small("logdrive-unix", 100 * million, LARGE_BYTES, false),
-            small("logdrive-tls", 20 * million, LARGE_BYTES, false),
-            small("logdrive-udp", 100 * million, UDP_BULK_BYTES, true),
-            small("logdrive-udp", 50 * million, UDP_BULK_BYTES, false),
-            small("logdrive-tcp", 40 * million, DATAGRAM_BYTES, false),
-            small("logdrive-unix", 40 * million, DATAGRAM_BYTES, false),
-            small("logdrive-udp", 40 * million, DATAGRAM_BYTES, true),
-            small("logdrive-udp", 40 * million, DATAGRAM_BYTES, false),
-            small("logdrive-quic", 10 * million, LARGE_BYTES, true),
+            small("tcp-naive", million, SMALL_BYTES, false),
+            small("udp-naive", million / 2, SMALL_BYTES, false),
+            small("tcp-batched", 20 * million, LARGE_BYTES, false),
+            small("unix-batched", 20 * million, LARGE_BYTES, false),
+            small("tcp-batched", 10 * million, DATAGRAM_BYTES, false),
+            small("tokio-bufwriter", 20 * million, 64 * 1024, false),
+            small("tokio-bufwriter-unix", 20 * million, 64 * 1024, false),
+            small("zeromq", 2 * million, SMALL_BYTES, false),
+            small("nng", million / 2, SMALL_BYTES, false),
+            small("logdrive-tcp", 40 * million, LARGE_BYTES, false),
+            small("logdrive-unix", 40 * million, LARGE_BYTES, false),
+            small("logdrive-tls", 10 * million, LARGE_BYTES, false),
+            small("logdrive-udp", 40 * million, UDP_BULK_BYTES, true),
+            small("logdrive-udp", 10 * million, UDP_BULK_BYTES, false),
+            small("logdrive-tcp", 15 * million, DATAGRAM_BYTES, false),
+            small("logdrive-unix", 10 * million, DATAGRAM_BYTES, false),
+            small("logdrive-udp", 10 * million, DATAGRAM_BYTES, true),
+            small("logdrive-udp", 5 * million, DATAGRAM_BYTES, false),
+            small("logdrive-quic", 4 * million, LARGE_BYTES, true),
         ];
         // How long a message takes that waits for no other.
         let paced = ["tcp-naive", "logdrive-tcp", "unix", "logdrive-unix"];
         cases.extend(paced.map(|name| {
             small(name, scale.pick(20_000, 1_000), SMALL_BYTES, false).param("pace_us", PACE_US)
         }));
-        let messages = scale.pick(120_000, 5_000);
+        let messages = scale.pick(40_000, 5_000);
         for streams in [1, 4, 32] {
             cases.extend(["quinn", "s2n-quic", "logdrive-quic"].map(|name| quic(name, streams, messages)));
         }
@@ -121,6 +124,7 @@ impl Workload for Net {
             linger_us: if job.number("pace_us") > 0 { 0 } else { 200 },
             pace_us: job.number("pace_us"),
             offload: job.is_set("gro"),
+            in_place: false,
         };
         let outcome = ends::measure(&plan)?;
         if plan.pace_us > 0 {

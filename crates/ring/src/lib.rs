@@ -18,6 +18,7 @@ pub mod control;
 mod drop_reason;
 mod error;
 mod header;
+mod in_place;
 pub mod limits;
 #[cfg(all(not(any(target_os = "linux", target_os = "android")), not(loom)))]
 mod no_agent;
@@ -84,6 +85,7 @@ pub use error::RingError;
 pub use files::{default_run_dir, file_part};
 #[cfg(not(loom))]
 pub use helped_session::HelpedSession;
+pub use in_place::InPlace;
 #[cfg(not(loom))]
 pub use keep_file::{CHUNK_BYTES, KeepCounts, KeepFile, KeepPositions};
 #[cfg(not(loom))]
@@ -97,7 +99,7 @@ pub use observer::{Observer, Sight};
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
 pub use peer::{Exit, Peer, exit_of, is_privileged};
 #[cfg(not(loom))]
-pub use pipe::PipeWriter;
+pub use pipe::{Draft, PipeWriter};
 pub use producer::{Admission, Producer};
 pub use put::Put;
 #[cfg(not(loom))]

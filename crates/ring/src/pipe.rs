@@ -8,7 +8,7 @@
 use crate::drop_reason::FullPolicy;
 use crate::ring::{Ring, RingState};
 use crate::sync::{Ordering, fence};
-use crate::{Admission, Consumer, Producer, RingError, sys};
+use crate::{Admission, Consumer, InPlace, Producer, RingError, sys};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,6 +52,15 @@ impl PipeWriter {
     ///
     /// `false`: the ring is quarantined, `alive` said no, or the parts are longer than the ring takes at once.
     pub fn push(&mut self, parts: &[&[u8]], alive: &dyn Fn() -> bool) -> bool {
+        let is_in = self.push_quietly(parts, alive);
+        self.wake_reader();
+        is_in
+    }
+
+    /// As [`PipeWriter::push`], without making sure that a reader wakes which goes to sleep at this very moment: whoever
+    /// pushes many calls [`PipeWriter::wake_reader`] behind the last, and before it waits for anything. That spares each
+    /// push a fence, which waits for the reader's core when the reader looks all the time.
+    pub fn push_quietly(&mut self, parts: &[&[u8]], alive: &dyn Fn() -> bool) -> bool {
         let length: usize = parts.iter().map(|part| part.len()).sum();
         let padded = length.next_multiple_of(8);
         let end = self.producer.hot.position.get().wrapping_add(padded as u64);
@@ -70,8 +79,49 @@ impl PipeWriter {
             }
             self.producer.hot.commit::<false>(padded);
         }
-        self.wake_reader();
+        self.wake_who_sleeps();
         true
+    }
+
+    /// Room for bytes that are written one behind the other and become visible together, at most so many. `None` when
+    /// there is no room at the moment, or they are more than the ring takes at once. Does not wait.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), logdrive_ring::RingError> {
+    /// use logdrive_ring::{Consumer, PipeWriter, Ring};
+    /// let (ring, _file) = Ring::unnamed(1 << 16)?;
+    /// let ring = std::sync::Arc::new(ring);
+    /// let mut writer = PipeWriter::new(ring.clone());
+    /// let mut draft = writer.draft(100).expect("an empty ring");
+    /// assert!(draft.extend(b"....ring"));
+    /// assert!(draft.put(0, b"in a"));
+    /// draft.commit();
+    /// let consumer = Consumer::new(ring);
+    /// assert_eq!(consumer.in_place()?.to_vec(), b"in aring");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn draft(&mut self, bytes_max: usize) -> Option<Draft<'_>> {
+        let room = bytes_max.next_multiple_of(8);
+        if room > self.ring()?.record_bytes_max() || room > self.free_bytes() {
+            return None;
+        }
+        let end = self.producer.hot.position.get().wrapping_add(room as u64);
+        // Relaxed: as for `push`.
+        let fits = end <= self.producer.hot.limit.load(Ordering::Relaxed);
+        if !fits && self.producer.admit(room, true, FullPolicy::Drop, &|| true) != Admission::Granted {
+            return None;
+        }
+        Some(Draft {
+            writer: self,
+            room,
+            length: 0,
+        })
+    }
+
+    /// Bytes that go into the ring at once, at most: a multiple of 8.
+    pub fn piece_bytes_max(&self) -> usize {
+        self.ring().map_or(0, |ring| ring.record_bytes_max())
     }
 
     /// Bytes that can be pushed without waiting.
@@ -83,12 +133,17 @@ impl PipeWriter {
         usize::try_from(used).map_or(0, |used| ring.capacity_bytes().saturating_sub(used))
     }
 
-    fn wake_reader(&self) {
-        let Some(ring) = self.ring() else { return };
-        let word = &ring.header().reader_asleep;
+    /// Wakes a reader that sleeps although something is committed.
+    pub fn wake_reader(&self) {
         // SYNC(doorbell): either the reader sees the commit, or we see that it sleeps.
         fence(Ordering::SeqCst);
-        // Relaxed: ordered by the fence.
+        self.wake_who_sleeps();
+    }
+
+    fn wake_who_sleeps(&self) {
+        let Some(ring) = self.ring() else { return };
+        let word = &ring.header().reader_asleep;
+        // Relaxed: ordered by the fence where it has to be.
         if word.load(Ordering::Relaxed) != 0 {
             word.store(0, Ordering::Relaxed);
             sys::futex_wake(word);
@@ -96,7 +151,85 @@ impl PipeWriter {
     }
 }
 
+/// Bytes that are being written into a ring, see [`PipeWriter::draft`]. Without [`Draft::commit`] nobody sees them.
+#[derive(Debug)]
+pub struct Draft<'a> {
+    writer: &'a mut PipeWriter,
+    /// A multiple of 8; so many bytes are the writer's to write from its position on.
+    room: usize,
+    length: usize,
+}
+
+impl Draft<'_> {
+    fn start(&self) -> *mut u8 {
+        let hot = &self.writer.producer.hot;
+        // SAFETY: an offset below the capacity, inside of the data area.
+        unsafe { hot.data.add((hot.position.get() & hot.mask) as usize) }
+    }
+
+    /// Appends bytes; `false`, and nothing is appended, when there is no room.
+    #[inline]
+    pub fn extend(&mut self, bytes: &[u8]) -> bool {
+        self.extend_in_place(InPlace::from(bytes))
+    }
+
+    /// As [`Draft::extend`], of bytes that lie in a ring themselves.
+    #[inline]
+    pub fn extend_in_place(&mut self, bytes: InPlace<'_>) -> bool {
+        if bytes.len() > self.room - self.length {
+            return false;
+        }
+        // SAFETY: `room` bytes from the start were admitted, and the bytes fit behind `length`. They may lie in the same
+        // ring, where a consumer that breaks the rules could make the two overlap, which `copy` allows.
+        unsafe { core::ptr::copy(bytes.as_ptr(), self.start().add(self.length), bytes.len()) };
+        self.length += bytes.len();
+        true
+    }
+
+    /// Writes over bytes that were appended; `false` when they are not all there.
+    pub fn put(&mut self, at: usize, bytes: &[u8]) -> bool {
+        let fits = at.checked_add(bytes.len()).is_some_and(|end| end <= self.length);
+        if fits {
+            // SAFETY: below `length`, which is within what was admitted; a slice of ours lies outside of the ring.
+            unsafe { core::ptr::copy(bytes.as_ptr(), self.start().add(at), bytes.len()) };
+        }
+        fits
+    }
+
+    /// What has been written so far.
+    pub fn in_place(&self) -> InPlace<'_> {
+        // SAFETY: `length` bytes from the start are mapped for as long as the writer lives, which is borrowed.
+        unsafe { InPlace::raw(self.start(), self.length) }
+    }
+
+    /// Makes all of it visible, filled up with zeros to a multiple of 8, and wakes a reader that sleeps.
+    pub fn commit(self) {
+        let padded = self.length.next_multiple_of(8);
+        // SAFETY: `room` is a multiple of 8 and was admitted, so the zeros lie inside; then `padded` bytes have been
+        // written, to a ring that is attached because it admitted them.
+        unsafe {
+            core::ptr::write_bytes(self.start().add(self.length), 0, padded - self.length);
+            self.writer.producer.hot.commit::<false>(padded);
+        }
+        self.writer.wake_reader();
+    }
+}
+
 impl Consumer {
+    /// What is committed and not released, where it lies: nothing is copied. A reader that copies out what it checks, and
+    /// uses only its copy, is safe from a writer that breaks the rules.
+    ///
+    /// # Errors
+    /// As [`Consumer::pending_bytes`].
+    pub fn in_place(&self) -> Result<InPlace<'_>, RingError> {
+        let pending = self.pending_bytes()?;
+        let ring = self.ring();
+        let offset = (self.position() & (ring.capacity_bytes() as u64 - 1)) as usize;
+        // SAFETY: the data area is mapped twice in a row, and `pending` is at most the capacity; the mapping lives as long
+        // as the ring, of which the consumer has a share.
+        Ok(unsafe { InPlace::raw(ring.data().add(offset), pending) })
+    }
+
     /// Sleeps until something is committed, or the time is over. May return early.
     ///
     /// # Errors
@@ -174,5 +307,53 @@ mod tests {
         assert!(!thread.join().expect("no panic"));
         // tidy: allow(sleep): the method under test, which another thread wakes
         other.sleep(Duration::from_secs(3600)).expect("sound");
+    }
+
+    #[test]
+    fn drafts_become_visible_whole_and_none_is_larger_than_the_room() {
+        let (ring, _file) = Ring::unnamed(1 << 16).expect("a ring");
+        let ring = Arc::new(ring);
+        let mut writer = PipeWriter::new(ring.clone());
+        let mut consumer = Consumer::new(ring);
+        let most = writer.piece_bytes_max();
+        assert!(writer.draft(most + 1).is_none());
+        // Over the end of the ring many times, with a wrong length of each kind.
+        for number in 0..1_000_usize {
+            let length = number % most;
+            let bytes = vec![number as u8; length];
+            let mut draft = writer.draft(length).expect("the ring is empty");
+            assert!(draft.extend(&bytes[..length / 2]));
+            assert!(draft.extend_in_place(InPlace::from(&bytes[length / 2..])));
+            assert!(!draft.extend(&[0; 8]), "no more than was asked for");
+            assert_eq!(draft.put(0, &[1, 2]), length >= 2);
+            assert!(!draft.put(length, &[1]));
+            assert_eq!(consumer.pending_bytes().expect("sound"), 0);
+            draft.commit();
+            let found = consumer.in_place().expect("sound");
+            assert_eq!(found.len(), length.next_multiple_of(8));
+            let mut expected = bytes;
+            if length >= 2 {
+                expected[..2].copy_from_slice(&[1, 2]);
+            }
+            expected.resize(found.len(), 0);
+            assert_eq!(found.to_vec(), expected);
+            let length = found.len();
+            consumer.release(length);
+        }
+        let mut drafts = 0;
+        while let Some(mut draft) = writer.draft(most) {
+            draft.extend(&[7; 64]);
+            draft.commit();
+            drafts += 1;
+        }
+        assert_eq!(
+            drafts,
+            ((1 << 16) - most) / 64 + 1,
+            "until no room is left for a whole one"
+        );
+        // One that is not committed leaves nothing.
+        consumer.release(most);
+        assert!(writer.draft(most).expect("room").extend(&[9; 100]));
+        assert!(!consumer.in_place().expect("sound").to_vec().contains(&9));
     }
 }

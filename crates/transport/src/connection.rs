@@ -7,6 +7,7 @@ use crate::hello::{HELLO_UNCHECKED, Hello, Role, decode_goodbye};
 use crate::limits::{FRAME_BYTES_MAX, READ_BYTES, SOCKET_BUFFER_BYTES};
 use crate::link::{Link, connect, millis};
 use crate::options::{Checksum, Options};
+use logdrive_ring::{InPlace, PipeWriter};
 use std::io::{self, IoSlice};
 use std::time::{Duration, Instant};
 
@@ -206,9 +207,17 @@ impl Connection {
         Ok(())
     }
 
-    /// As [`Connection::send_parts`], to somebody who sends nothing back that matters: sleeps in the call itself.
-    pub(crate) fn send_one_way(&mut self, mut parts: &mut [IoSlice<'_>]) -> Result<(), TransportError> {
+    /// As [`Connection::send_parts`], to somebody who sends nothing back that matters: sleeps in the call itself. With
+    /// `more`, others come behind it soon.
+    pub(crate) fn send_one_way(
+        &mut self,
+        mut parts: &mut [IoSlice<'_>],
+        more: bool,
+    ) -> Result<(), TransportError> {
         while !parts.is_empty() {
+            if more {
+                self.link.hold(parts.iter().map(|part| part.len()).sum());
+            }
             match self.link.send(parts, self.patience) {
                 Ok(sent) => IoSlice::advance_slices(&mut parts, sent),
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {
@@ -223,8 +232,11 @@ impl Connection {
         Ok(())
     }
 
-    /// As [`Connection::send_one_way`], a buffer that may be taken.
-    pub(crate) fn send_batch(&mut self, buffer: &mut Vec<u8>) -> Result<(), TransportError> {
+    /// As [`Connection::send_one_way`], a buffer that may be taken. With `more`, others come behind it soon.
+    pub(crate) fn send_batch(&mut self, buffer: &mut Vec<u8>, more: bool) -> Result<(), TransportError> {
+        if more {
+            self.link.hold(buffer.len());
+        }
         match self.link.send_buffer(buffer, self.patience) {
             Ok(()) if self.link.has_unsent() => self.send_parts(&mut []),
             Ok(()) => Ok(()),
@@ -331,6 +343,69 @@ impl Connection {
         })
     }
 
+    /// The response at the front of a ring is handed over where it lies, and then released; `None` where the next frame has
+    /// to be taken with [`Connection::next`], because it is another one, or not whole, or does not lie in a ring.
+    pub(crate) fn next_in_place<R>(
+        &mut self,
+        patience: Duration,
+        read: impl FnOnce(Header, InPlace<'_>) -> R,
+    ) -> Result<Option<R>, TransportError> {
+        if self.start != self.end || self.link.rings().is_none() {
+            return Ok(None);
+        }
+        // Over time, or at its end, there is nothing in the ring.
+        self.link
+            .wait(false, patience)
+            .map_err(|cause| self.lost(cause))?;
+        let alignment = self.alignment;
+        let Some((back, _)) = self.link.rings() else {
+            return Ok(None);
+        };
+        let found = back.in_place().map_err(io::Error::other);
+        let ring = match found {
+            Ok(ring) => ring,
+            Err(cause) => return Err(self.lost(cause)),
+        };
+        let Some(head) = ring.array::<HEADER_BYTES>(0) else {
+            return Ok(None);
+        };
+        // What is no header is found out when it is copied.
+        let header = Header::decode(&head, FRAME_BYTES_MAX).and_then(|header| {
+            header.verify(&head, &[])?;
+            Ok(header)
+        });
+        let Ok(header) = header else { return Ok(None) };
+        let is_plain = header.kind == Kind::Response && header.flags == 0;
+        let length = (header.length_bytes as usize).next_multiple_of(alignment);
+        let payload = ring.slice(HEADER_BYTES, header.payload_bytes());
+        let Some(payload) = payload.filter(|_| is_plain && length <= ring.len()) else {
+            return Ok(None);
+        };
+        let result = read(header, payload);
+        back.release(length);
+        Ok(Some(result))
+    }
+
+    /// The ring that is written, of a link in shared memory.
+    pub(crate) fn writer(&mut self) -> Option<&mut PipeWriter> {
+        self.link.rings().map(|(_, writer)| writer)
+    }
+
+    /// See [`Link::release`].
+    pub(crate) fn release(&mut self) -> Result<(), TransportError> {
+        self.link.release().map_err(|cause| self.lost(cause))
+    }
+
+    /// See [`Link::releases_cheaply`].
+    pub(crate) fn releases_cheaply(&self) -> bool {
+        self.link.releases_cheaply()
+    }
+
+    /// Whether something may be held.
+    pub(crate) fn is_held(&self) -> bool {
+        self.link.is_held()
+    }
+
     /// The frame that [`Connection::next`] gave last.
     pub(crate) fn last(&self) -> Option<Frame<'_>> {
         frame_at(&self.inbox, self.last)
@@ -345,7 +420,7 @@ impl Connection {
         let start = Instant::now();
         loop {
             self.make_room();
-            let spins = start.elapsed() < self.spin;
+            let spins = !self.link.spins() && start.elapsed() < self.spin;
             let space = self.inbox.get_mut(self.end..).unwrap_or(&mut []);
             let got = if spins || patience.is_zero() {
                 self.link.try_receive(space)

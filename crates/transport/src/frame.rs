@@ -1,6 +1,7 @@
 //! Frames: the checksummed units on a wire, as `spec/frame.md` draws them. Bytes in, bytes out; no I/O and no clock.
 
 use crate::limits::FRAME_BYTES_MAX;
+use std::cell::Cell;
 
 /// Bytes of a frame's header.
 pub const HEADER_BYTES: usize = 24;
@@ -180,6 +181,22 @@ impl Header {
         bytes
     }
 
+    /// As [`Header::seal`], for so many bytes of payload that are not covered.
+    pub(crate) fn seal_plain(mut self, payload_bytes: usize) -> [u8; HEADER_BYTES] {
+        debug_assert!(
+            payload_bytes <= FRAME_BYTES_MAX - HEADER_BYTES,
+            "the caller bounds its payload"
+        );
+        self.length_bytes = (HEADER_BYTES + payload_bytes) as u32;
+        self.flags &= !FLAG_CHECKED;
+        let mut bytes = self.unsealed();
+        let crc = crc32c::crc32c(bytes.first_chunk::<20>().unwrap_or(&[0; 20]));
+        if let Some(place) = bytes.last_chunk_mut::<4>() {
+            *place = crc.to_le_bytes();
+        }
+        bytes
+    }
+
     fn unsealed(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[0..4].copy_from_slice(&self.length_bytes.to_le_bytes());
@@ -318,6 +335,15 @@ pub fn next_frame(bytes: &[u8], bytes_max: usize) -> Result<Option<Frame<'_>>, F
 pub struct Messages<'a> {
     rest: &'a [u8],
     left: u32,
+    /// Where to note what is left over, if the payload has not come whole.
+    over: Option<&'a Cell<Over>>,
+}
+
+/// What is left over of a payload that has not come whole: bytes, and messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Over {
+    pub(crate) bytes: usize,
+    pub(crate) messages: u32,
 }
 
 impl<'a> Messages<'a> {
@@ -326,13 +352,23 @@ impl<'a> Messages<'a> {
         Self {
             rest: payload,
             left: count,
+            over: None,
         }
     }
 
-    /// The next one; `None` behind the last.
+    /// Those that have come whole of a payload whose end has not; notes behind the last what is left over.
+    pub(crate) fn begun(front: &'a [u8], count: u32, over: &'a Cell<Over>) -> Self {
+        Self {
+            rest: front,
+            left: count,
+            over: Some(over),
+        }
+    }
+
+    /// The next one; `None` behind the last that has come.
     ///
     /// # Errors
-    /// When the bytes end before, or go on behind it.
+    /// When the bytes of the batch end before, or go on behind the last.
     #[inline]
     pub fn next_message(&mut self) -> Result<Option<&'a [u8]>, FrameError> {
         if self.left == 0 {
@@ -346,26 +382,34 @@ impl<'a> Messages<'a> {
             };
         }
         let Some((length, rest)) = self.rest.split_first_chunk::<4>() else {
-            return Err(self.cut(4));
+            return self.cut(4);
         };
         let length = u32::from_le_bytes(*length) as usize;
         let Some((message, rest)) = rest.split_at_checked(length) else {
-            return Err(self.cut(length));
+            return self.cut(length);
         };
         self.rest = rest;
         self.left -= 1;
         Ok(Some(message))
     }
 
-    fn cut(&self, needed: usize) -> FrameError {
-        FrameError::Truncated {
+    #[cold]
+    fn cut(&self, needed: usize) -> Result<Option<&'a [u8]>, FrameError> {
+        if let Some(over) = self.over {
+            over.set(Over {
+                bytes: self.rest.len(),
+                messages: self.left,
+            });
+            return Ok(None);
+        }
+        Err(FrameError::Truncated {
             offset: 0,
             needed,
             left: self.rest.len(),
-        }
+        })
     }
 
-    /// Messages that are left.
+    /// Messages of the batch that are left, those among them that have not come yet.
     pub fn left(&self) -> u32 {
         self.left
     }
@@ -406,6 +450,20 @@ mod tests {
         assert_eq!(messages.next_message(), Ok(Some(&b""[..])));
         assert_eq!(messages.next_message(), Ok(None));
         assert!(Messages::new(&payload, 0).next_message().is_err());
+        let over = Cell::new(Over {
+            bytes: 0,
+            messages: 0,
+        });
+        let mut begun = Messages::begun(&payload[..7], 2, &over);
+        assert_eq!(begun.next_message(), Ok(Some(&b"a"[..])));
+        assert_eq!(begun.next_message(), Ok(None));
+        assert_eq!(
+            over.get(),
+            Over {
+                bytes: 2,
+                messages: 1
+            }
+        );
         let mut short = Messages::new(&payload[..4], 1);
         assert_eq!(
             short.next_message().map_err(|error| error.family()),

@@ -1,5 +1,7 @@
 //! Peers that break the rules, or just break: each is refused with a counted reason, and the next client is served.
 
+use logdrive_ring::channel::Channel;
+use logdrive_ring::{Consumer, PipeWriter, Ring};
 use logdrive_transport::frame::{HEADER_BYTES, Header, Kind, next_frame};
 use logdrive_transport::hello::{Hello, Reason, Role, decode_goodbye};
 use logdrive_transport::session::{Answer, Intake, Peer, Service};
@@ -7,6 +9,7 @@ use logdrive_transport::{
     Address, Client, Listening, Options, Sender, Stats, Threads, TransportError, make_certificates, serve,
 };
 use std::io::{Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -446,4 +449,115 @@ fn what_is_longer_than_the_server_takes_is_not_sent() {
     let error = sender.send(&[0; 5_000]).expect_err("too long");
     assert!(matches!(error, TransportError::TooLong { .. }), "{error}");
     sender.send(&[0; 4_000]).expect("sent");
+}
+
+/// Takes what it can in place.
+#[derive(Default)]
+struct InPlaceHost(Host);
+
+impl Service for InPlaceHost {
+    fn request(&self, peer: &Peer, stream: u16, body: &[u8], reply: &mut Answer<'_>) -> Result<(), String> {
+        self.0.request(peer, stream, body, reply)
+    }
+
+    fn reads_in_place(&self) -> bool {
+        true
+    }
+
+    fn left(&self, peer: &Peer, reason: Reason) {
+        self.0.left(peer, reason);
+    }
+}
+
+/// Rings that were offered by hand: the writing end, and the reading one.
+fn raw_rings(path: &std::path::Path) -> (Channel, PipeWriter, Consumer) {
+    let channel = Channel::connect(path, PATIENCE).expect("connected");
+    let (there, there_file) = Ring::unnamed(1 << 16).expect("a ring");
+    let (back, back_file) = Ring::unnamed(1 << 16).expect("a ring");
+    let files = [there_file.as_fd(), back_file.as_fd()];
+    channel.send(b"LDSHM\x01\x00\x00", &files).expect("sent");
+    (
+        channel,
+        PipeWriter::new(Arc::new(there)),
+        Consumer::new(Arc::new(back)),
+    )
+}
+
+/// The goodbye in a ring, behind what else was said.
+fn goodbye_in(ring: &Consumer) -> Reason {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let bytes = ring.in_place().expect("sound").to_vec();
+        let mut rest = &bytes[..];
+        while let Ok(Some(frame)) = next_frame(rest, 1 << 20) {
+            if frame.header.kind == Kind::Goodbye {
+                return decode_goodbye(frame.payload).expect("a goodbye").0;
+            }
+            let length = (frame.header.length_bytes as usize).next_multiple_of(8);
+            rest = rest.get(length..).unwrap_or(&[]);
+        }
+        assert!(Instant::now() < end, "no goodbye in {bytes:?}");
+        std::thread::yield_now();
+    }
+}
+
+/// As [`frame`], with the payload left out of the checksum, so that it is taken in place.
+fn plain(kind: Kind, count: u32, payload: &[u8]) -> Vec<u8> {
+    let mut header = Header::new(kind, 1);
+    header.count = count;
+    let mut bytes = Vec::new();
+    header.put(&[payload], false, &mut bytes);
+    bytes
+}
+
+#[test]
+fn frames_that_break_the_rules_in_shared_memory_end_the_connection_with_their_reason() {
+    let world = World::new();
+    let Address::Shm(path) = world.address("shm") else {
+        panic!("shared memory");
+    };
+    let host = Arc::new(InPlaceHost::default());
+    let address = [world.address("shm")];
+    let server = serve(&address, &world.server, Threads::default(), host.clone()).expect("it listens");
+    let mut turned = plain(Kind::Batch, 1, &[0, 0, 0, 0]);
+    turned[8] ^= 1;
+    let mut long = plain(Kind::Batch, 1, &[0, 0, 0, 0]);
+    long[2] = 0x20;
+    for (name, bytes, reason) in [
+        (
+            "a message that is cut",
+            plain(Kind::Batch, 1, &[9, 0, 0, 0, 1]),
+            Reason::Malformed,
+        ),
+        (
+            "a length beyond all",
+            plain(Kind::Batch, 1, &[0xff; 12]),
+            Reason::Malformed,
+        ),
+        (
+            "no length",
+            plain(Kind::Batch, 2, &[1, 0, 0, 0, 1, 0, 0]),
+            Reason::Malformed,
+        ),
+        (
+            "bytes behind the last",
+            plain(Kind::Batch, 1, &[1, 0, 0, 0, 1, 2]),
+            Reason::Malformed,
+        ),
+        ("a changed header", turned, Reason::Checksum),
+        ("a length beyond 1 MiB", long, Reason::TooLarge),
+        ("an answer", plain(Kind::Response, 0, b"none"), Reason::Unexpected),
+    ] {
+        let (_channel, mut writer, reader) = raw_rings(&path);
+        assert!(writer.push(&[&hello()], &|| true));
+        // Something sound before it.
+        assert!(writer.push(&[&plain(Kind::Batch, 1, &[1, 0, 0, 0, 7])], &|| true));
+        assert!(writer.push(&[&bytes], &|| true));
+        assert_eq!(goodbye_in(&reader), reason, "{name}");
+        assert_eq!(host.0.wait_for_leave(), reason, "{name}");
+        let mut client = Client::connect(&server.addresses()[0], &world.client).expect("connected");
+        assert_eq!(client.call(b"still there?").expect("answered"), b"still there?");
+        drop(client);
+        assert_eq!(host.0.wait_for_leave(), Reason::Done);
+    }
 }

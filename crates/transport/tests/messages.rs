@@ -1,9 +1,9 @@
 //! Messages and requests over every transport, between real sockets: what is sent arrives, once and in order.
 
 use logdrive_transport::hello::Reason;
-use logdrive_transport::session::{Answer, Peer, Service};
+use logdrive_transport::session::{Answer, InPlace, Peer, Reserved, Service};
 use logdrive_transport::{
-    Address, Client, Listening, Options, Sender, Threads, TransportError, make_certificates, serve,
+    Address, Checksum, Client, Listening, Options, Sender, Threads, TransportError, make_certificates, serve,
 };
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
@@ -319,5 +319,178 @@ fn streams_of_one_connection_keep_their_order_each() {
             (reply.number, reply.result),
             (number, Ok(&7_u16.to_le_bytes()[..]))
         );
+    }
+}
+
+/// As [`Recorder`], where the bytes lie.
+#[derive(Default)]
+struct InPlaceRecorder {
+    recorder: Recorder,
+    in_place: std::sync::atomic::AtomicU64,
+}
+
+impl Service for InPlaceRecorder {
+    fn message(&self, peer: &Peer, stream: u16, message: &[u8]) {
+        self.recorder.message(peer, stream, message);
+    }
+
+    fn request(&self, peer: &Peer, stream: u16, body: &[u8], reply: &mut Answer<'_>) -> Result<(), String> {
+        self.recorder.request(peer, stream, body, reply)
+    }
+
+    fn reads_in_place(&self) -> bool {
+        true
+    }
+
+    fn message_in_place(&self, peer: &Peer, stream: u16, message: InPlace<'_>) {
+        self.in_place.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        self.recorder.message(peer, stream, &message.to_vec());
+    }
+
+    fn request_in_place(
+        &self,
+        _: &Peer,
+        _: u16,
+        body: InPlace<'_>,
+        reply: &mut Reserved<'_>,
+    ) -> Result<(), String> {
+        self.in_place.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        if body.to_vec() == b"fail" {
+            return Err("as you wish".to_owned());
+        }
+        // The body as often as its first byte says.
+        for _ in 0..body.byte(0).unwrap_or(0) {
+            reply.extend_in_place(body);
+        }
+        Ok(())
+    }
+
+    fn gap(&self, peer: &Peer, lost: u64) {
+        self.recorder.gap(peer, lost);
+    }
+
+    fn left(&self, peer: &Peer, reason: Reason) {
+        self.recorder.left(peer, reason);
+    }
+}
+
+impl InPlaceRecorder {
+    fn in_place(&self) -> u64 {
+        self.in_place.load(std::sync::atomic::Ordering::Relaxed)
+    }
+}
+
+#[test]
+fn messages_are_handed_over_where_they_lie_in_shared_memory() {
+    let mut world = World::new();
+    let shm = world.addresses().remove(1);
+    for checksum in [Checksum::Auto, Checksum::Always] {
+        world.client.checksum = checksum;
+        let recorder = Arc::new(InPlaceRecorder::default());
+        let server = world.serve(&shm, Threads::default(), recorder.clone());
+        // Small ones together, large ones alone, and some that are larger than a piece, or than the ring.
+        let length = |number: u64| match number % 100 {
+            7 => 70_001,
+            8 => 1_000_000,
+            rest => rest as usize * 40,
+        };
+        send(&world.client, &server.addresses()[0], 3_000, length);
+        let seen = recorder.recorder.wait_for_leave();
+        assert_eq!((seen.next, seen.lost), (3_000, 0), "{checksum:?}");
+        assert_eq!(seen.left, vec![Reason::Done], "{checksum:?}");
+        match checksum {
+            Checksum::Auto => assert!(recorder.in_place() > 2_000, "{}", recorder.in_place()),
+            // What is covered by a checksum is copied first.
+            Checksum::Always => assert_eq!(recorder.in_place(), 0),
+        }
+    }
+}
+
+#[test]
+fn requests_are_answered_where_they_lie_in_shared_memory() {
+    let world = World::new();
+    let shm = world.addresses().remove(1);
+    let recorder = Arc::new(InPlaceRecorder::default());
+    let server = world.serve(&shm, Threads::default(), recorder.clone());
+    let mut client = Client::connect(&server.addresses()[0], &world.client).expect("connected");
+    for round in 0..2_000_u32 {
+        let times = round % 12;
+        let mut body = vec![times as u8; 10_000];
+        body[9_996..].copy_from_slice(&round.to_le_bytes());
+        let expected = body.repeat(times as usize);
+        // Up to more than a piece of the ring, and both ways to read an answer in turn.
+        match round % 3 {
+            0 => assert_eq!(client.call(&body).expect("answered"), expected),
+            _ => {
+                let reply = client.call_in_place(&body, |reply| reply.to_vec());
+                assert_eq!(reply.expect("answered"), expected);
+            }
+        }
+    }
+    assert_eq!(recorder.in_place(), 2_000);
+    let error = client.call_in_place(b"fail", |_| ()).expect_err("it said so");
+    assert!(matches!(error, TransportError::Failed(words) if words == "as you wish"));
+    // An answer that is longer than a frame, and one with others under way.
+    let error = client.call(&[120; 10_000]).map(drop).expect_err("too long");
+    assert!(matches!(error, TransportError::Failed(_)), "{error}");
+    let number = client.submit(&[1; 100]).expect("sent");
+    assert_eq!(
+        client
+            .call_in_place(&[2, 9], |reply| reply.len())
+            .expect("answered"),
+        4
+    );
+    assert!(number > 0);
+    let larger = client.call_in_place(&[1; 900_000], |reply| reply.len());
+    assert_eq!(larger.expect("answered"), 900_000);
+}
+
+#[test]
+fn an_answer_is_read_in_place_over_every_transport() {
+    let world = World::new();
+    for address in world.addresses() {
+        if address.scheme() == "udp" {
+            continue;
+        }
+        let server = world.serve(&address, Threads::default(), Arc::new(Recorder::default()));
+        let mut client = Client::connect(&server.addresses()[0], &world.client).expect("connected");
+        for _ in 0..100 {
+            let reply = client.call_in_place(b"abc", |reply| (reply.to_vec(), reply.byte(3)));
+            assert_eq!(reply.expect("answered"), (b"cba".to_vec(), None), "{address}");
+        }
+    }
+}
+
+#[test]
+fn messages_that_are_written_in_place_arrive_in_order_over_every_transport() {
+    let world = World::new();
+    for address in world.addresses() {
+        let recorder = Arc::new(InPlaceRecorder::default());
+        let server = world.serve(&address, Threads::default(), recorder.clone());
+        let sender = Sender::connect(&server.addresses()[0], &world.client).expect("connected");
+        let most = if address.scheme() == "udp" { 1_000 } else { 100_000 };
+        for number in 0..600_u64 {
+            let length = number as usize * 331 % most;
+            let mut batch = sender.batch();
+            let pushed = match number % 3 {
+                0 => batch.push(&[&number.to_le_bytes()[..], &vec![number as u8; length]].concat()),
+                _ => batch.push_in_place(|space| {
+                    space.extend_from_slice(&number.to_le_bytes());
+                    space.extend_from_slice(&vec![number as u8; length / 2]);
+                    space.extend_from_slice(&vec![number as u8; length - length / 2]);
+                }),
+            };
+            pushed.expect("sent");
+        }
+        let long = sender
+            .batch()
+            .push_in_place(|space| space.extend_from_slice(&[0; 2 << 20]));
+        assert!(matches!(long, Err(TransportError::TooLong { .. })), "{address}");
+        drop(sender);
+        let seen = recorder.recorder.wait_for_leave();
+        assert_eq!(seen.next + seen.lost, 600, "{address}");
+        if address.scheme() != "udp" {
+            assert_eq!(seen.lost, 0, "{address}");
+        }
     }
 }

@@ -11,6 +11,7 @@ pub(crate) use socket::{SocketLink, StreamListener, wait_for};
 use crate::TransportError;
 use crate::address::Address;
 use crate::options::Options;
+use logdrive_ring::{Consumer, PipeWriter};
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -131,6 +132,40 @@ pub(crate) trait Link: Send {
     /// Frames begin at multiples of this.
     fn alignment(&self) -> usize {
         1
+    }
+
+    /// The rings of a link that lies in shared memory: the one that is read, and the one that is written.
+    fn rings(&mut self) -> Option<(&mut Consumer, &mut PipeWriter)> {
+        None
+    }
+
+    /// Whether [`Link::receive`] itself looks for a while before it sleeps, without a system call for each look.
+    fn spins(&self) -> bool {
+        false
+    }
+
+    /// More is sent soon after the next so many bytes: the other end need not be told of them at once, but at the latest by
+    /// [`Link::release`].
+    fn hold(&mut self, bytes: usize) {
+        let _ = bytes;
+    }
+
+    /// Whether something was sent that the other end may not have been told of.
+    fn is_held(&self) -> bool {
+        false
+    }
+
+    /// Tells the other end of what was held.
+    ///
+    /// # Errors
+    /// When the system cannot.
+    fn release(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Whether [`Link::release`] is no system call, so that nothing need be held for long.
+    fn releases_cheaply(&self) -> bool {
+        false
     }
 
     /// Whether the bytes need no checksum of ours: they stay in this machine's memory, or the link checks them.

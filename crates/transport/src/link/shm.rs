@@ -3,7 +3,7 @@
 
 use super::Link;
 use super::socket::SocketFile;
-use crate::limits::{SHM_DIRECT_BYTES, SHM_PIECE_BYTES};
+use crate::limits::{SHM_DIRECT_BYTES, SHM_SPIN_US};
 use crate::options::Options;
 use logdrive_ring::channel::{Channel, Received, into_files};
 use logdrive_ring::{Consumer, PipeWriter, Ring};
@@ -17,16 +17,20 @@ use std::time::{Duration, Instant};
 
 /// The packet that brings the rings: name and version.
 const OFFER: &[u8; 8] = b"LDSHM\x01\x00\x00";
+/// Parts of one send, at most: a header, a payload, and what fills it up.
+const PARTS_MAX: usize = 3;
 /// How often a sleeper looks whether the other process lives.
 const LIVES_EVERY: Duration = Duration::from_millis(100);
 
 /// One end.
 pub(crate) struct ShmLink {
-    channel: Arc<Channel>,
+    channel: Channel,
     there: PipeWriter,
     back: Consumer,
     spin: Duration,
-    scratch: Vec<u8>,
+    /// The next send need not wake the other end, and whether the last one did.
+    holds: bool,
+    is_held: bool,
 }
 
 impl ShmLink {
@@ -40,11 +44,12 @@ impl ShmLink {
 
     fn new(channel: Channel, there: Ring, back: Ring, options: &Options) -> Self {
         Self {
-            channel: Arc::new(channel),
+            channel,
             there: PipeWriter::new(Arc::new(there)),
             back: Consumer::new(Arc::new(back)),
-            spin: options.spin,
-            scratch: Vec::new(),
+            spin: options.spin.max(Duration::from_micros(SHM_SPIN_US)),
+            holds: false,
+            is_held: false,
         }
     }
 
@@ -62,16 +67,51 @@ impl ShmLink {
         self.back.pending_bytes().map_err(io::Error::other)
     }
 
-    /// Waits until there is something; `false` when the time is over.
-    fn sleep(&mut self, patience: Duration) -> io::Result<bool> {
+    /// Puts the first so many bytes of the parts into the ring. Where there is no room, waits until the end.
+    fn push(&mut self, parts: &[IoSlice<'_>], piece: usize, end: Option<Instant>) -> io::Result<usize> {
+        let (there, channel) = (&mut self.there, &self.channel);
+        let in_time = || end.is_none_or(|end| Instant::now() < end);
+        let alive = || in_time() && Self::lives(channel);
+        let mut cut: [&[u8]; PARTS_MAX] = [&[]; PARTS_MAX];
+        let mut room = piece;
+        for (place, part) in cut.iter_mut().zip(parts) {
+            *place = part.get(..room.min(part.len())).unwrap_or(&[]);
+            room -= place.len();
+        }
+        debug_assert_eq!(room, 0, "three parts at most");
+        self.is_held = std::mem::take(&mut self.holds);
+        let is_in = match self.is_held {
+            true => there.push_quietly(&cut, &alive),
+            false => there.push(&cut, &alive),
+        };
+        match is_in {
+            true => Ok(piece),
+            false if in_time() => Err(io::ErrorKind::BrokenPipe.into()),
+            false => Err(io::ErrorKind::TimedOut.into()),
+        }
+    }
+
+    /// Looks for a short while whether something is so.
+    fn look(&self, is_so: impl Fn(&Self) -> io::Result<bool>) -> io::Result<bool> {
         let start = Instant::now();
-        while start.elapsed() < self.spin {
+        loop {
             for _ in 0..64 {
-                if self.pending_bytes()? > 0 {
+                if is_so(self)? {
                     return Ok(true);
                 }
                 std::hint::spin_loop();
             }
+            if start.elapsed() >= self.spin {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Waits until there is something; `false` when the time is over.
+    fn sleep(&mut self, patience: Duration) -> io::Result<bool> {
+        let start = Instant::now();
+        if self.look(|link| Ok(link.pending_bytes()? > 0))? {
+            return Ok(true);
         }
         loop {
             let left = patience.saturating_sub(start.elapsed());
@@ -93,36 +133,23 @@ impl ShmLink {
 impl Link for ShmLink {
     fn try_send(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         let length: usize = parts.iter().map(|part| part.len()).sum();
-        let channel = Arc::clone(&self.channel);
-        let alive = || Self::lives(&channel);
-        if self.there.free_bytes() < length.min(SHM_PIECE_BYTES) + 8 {
+        let piece = length.min(self.there.piece_bytes_max());
+        if self.there.free_bytes() < piece + 8 {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        let sent = match parts {
-            [] => true,
-            _ if length > SHM_PIECE_BYTES => {
-                self.scratch.clear();
-                for part in parts {
-                    let room = SHM_PIECE_BYTES - self.scratch.len();
-                    self.scratch
-                        .extend_from_slice(part.get(..room.min(part.len())).unwrap_or(&[]));
-                }
-                self.there.push(&[&self.scratch], &alive)
-            }
-            [one] => self.there.push(&[one], &alive),
-            [one, two] => self.there.push(&[one, two], &alive),
-            [one, two, three] => self.there.push(&[one, two, three], &alive),
-            many => {
-                self.scratch.clear();
-                many.iter().for_each(|part| self.scratch.extend_from_slice(part));
-                self.there.push(&[&self.scratch], &alive)
-            }
-        };
-        if sent {
-            Ok(length.min(SHM_PIECE_BYTES))
-        } else {
-            Err(io::ErrorKind::BrokenPipe.into())
+        self.push(parts, piece, None)
+    }
+
+    fn send(&mut self, parts: &[IoSlice<'_>], patience: Duration) -> io::Result<usize> {
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        let piece = length.min(self.there.piece_bytes_max());
+        if self.there.free_bytes() < piece + 8 {
+            let end = Instant::now() + patience;
+            self.release()?;
+            self.look(|link| Ok(link.there.free_bytes() >= piece + 8))?;
+            return self.push(parts, piece, Some(end));
         }
+        self.push(parts, piece, None)
     }
 
     fn try_receive(&mut self, space: &mut [u8]) -> io::Result<usize> {
@@ -155,10 +182,9 @@ impl Link for ShmLink {
         }
         // Whoever waits for room also reads, so that two that send to each other both go on.
         let start = Instant::now();
+        let piece = self.there.piece_bytes_max() + 8;
         while start.elapsed() < patience {
-            let piece =
-                (self.there.ring().map_or(0, |ring| ring.capacity_bytes()) / 4).min(SHM_PIECE_BYTES + 8);
-            if self.pending_bytes()? > 0 || self.there.free_bytes() >= piece {
+            if self.look(|link| Ok(link.pending_bytes()? > 0 || link.there.free_bytes() >= piece))? {
                 return Ok(true);
             }
             self.back
@@ -173,6 +199,33 @@ impl Link for ShmLink {
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
+    }
+
+    fn rings(&mut self) -> Option<(&mut Consumer, &mut PipeWriter)> {
+        Some((&mut self.back, &mut self.there))
+    }
+
+    fn spins(&self) -> bool {
+        true
+    }
+
+    fn hold(&mut self, _: usize) {
+        self.holds = true;
+    }
+
+    fn is_held(&self) -> bool {
+        self.is_held
+    }
+
+    fn release(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.is_held) {
+            self.there.wake_reader();
+        }
+        Ok(())
+    }
+
+    fn releases_cheaply(&self) -> bool {
+        true
     }
 
     fn alignment(&self) -> usize {

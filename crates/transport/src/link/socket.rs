@@ -3,6 +3,7 @@
 
 use super::{Link, timespec};
 use crate::address::{Address, Place};
+use crate::limits::HELD_BYTES_MAX;
 use crate::options::Options;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -27,6 +28,12 @@ pub(crate) struct SocketLink {
     uid: Option<u32>,
     patience: Option<Duration>,
     send_patience: Option<Duration>,
+    /// Whether the kernel can put several sends into one packet.
+    is_tcp: bool,
+    /// The next send may wait for others.
+    holds: bool,
+    /// The last one did.
+    is_held: bool,
 }
 
 impl SocketLink {
@@ -60,6 +67,9 @@ impl SocketLink {
             uid,
             patience: None,
             send_patience: None,
+            is_tcp: false,
+            holds: false,
+            is_held: false,
         }
     }
 
@@ -94,7 +104,20 @@ impl SocketLink {
             uid: None,
             patience: None,
             send_patience: None,
+            is_tcp: true,
+            holds: false,
+            is_held: false,
         })
+    }
+
+    /// The flag for the next send, which is for a batch that others follow soon: packets are filled before they go, so that
+    /// a small batch costs a copy and not a packet.
+    fn more(&mut self) -> SendFlags {
+        self.is_held = std::mem::take(&mut self.holds);
+        match self.is_held {
+            true => SendFlags::MORE,
+            false => SendFlags::empty(),
+        }
     }
 
     /// Sets the kernel's time limit, unless the one that is set is at most an eighth longer: a call of its own for each
@@ -124,7 +147,7 @@ fn size_buffers(socket: BorrowedFd<'_>, options: &Options) {
 impl Link for SocketLink {
     #[inline]
     fn try_send(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT | self.more();
         loop {
             let sent = match parts {
                 [one] => rustix::net::send(&self.socket, one, flags),
@@ -148,12 +171,13 @@ impl Link for SocketLink {
             )?;
             self.send_patience = Some(patience);
         }
+        let flags = SendFlags::NOSIGNAL | self.more();
         loop {
             let sent = match parts {
-                [one] => rustix::net::send(&self.socket, one, SendFlags::NOSIGNAL),
+                [one] => rustix::net::send(&self.socket, one, flags),
                 parts => {
                     let mut control = SendAncillaryBuffer::default();
-                    rustix::net::sendmsg(&self.socket, parts, &mut control, SendFlags::NOSIGNAL)
+                    rustix::net::sendmsg(&self.socket, parts, &mut control, flags)
                 }
             };
             match sent {
@@ -191,6 +215,22 @@ impl Link for SocketLink {
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         Some(self.socket.as_fd())
+    }
+
+    fn hold(&mut self, bytes: usize) {
+        self.holds = self.is_tcp && bytes < HELD_BYTES_MAX;
+    }
+
+    fn is_held(&self) -> bool {
+        self.is_held
+    }
+
+    fn release(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.is_held) {
+            // Set already; setting it sends what waits.
+            sockopt::set_tcp_nodelay(&self.socket, true)?;
+        }
+        Ok(())
     }
 
     fn is_safe(&self) -> bool {

@@ -8,6 +8,7 @@ use crate::hello::HELLO_ACKS;
 use crate::limits::REQUESTS_MAX;
 use crate::link::millis;
 use crate::options::Options;
+use logdrive_ring::InPlace;
 use std::io::IoSlice;
 use std::time::Duration;
 
@@ -116,7 +117,10 @@ impl Client {
         } else {
             self.put(header, body)?;
         }
-        let number = header.sequence;
+        self.await_reply(header.sequence)
+    }
+
+    fn await_reply(&mut self, number: u64) -> Result<&[u8], TransportError> {
         loop {
             // What was asked before is answered first; nobody waits for it any more.
             let reply = self.complete()?;
@@ -125,6 +129,61 @@ impl Client {
             }
         }
         self.last()
+    }
+
+    /// As [`Client::call`], and hands the response over where it lies: over `shm://` that spares a copy, elsewhere it is
+    /// the same. The server can change the bytes while they are read: decide by copies.
+    ///
+    /// ```
+    /// # use logdrive_transport::session::{Answer, Peer, Service};
+    /// # use logdrive_transport::{Address, Client, Options, Threads, TransportError, serve};
+    /// # struct Echo;
+    /// # impl Service for Echo {
+    /// #     fn request(&self, _: &Peer, _: u16, body: &[u8], reply: &mut Answer<'_>) -> Result<(), String> {
+    /// #         reply.extend_from_slice(body);
+    /// #         Ok(())
+    /// #     }
+    /// # }
+    /// # fn main() -> Result<(), TransportError> {
+    /// # let options = Options::default();
+    /// # let anywhere: Address = "tcp://127.0.0.1:0".parse()?;
+    /// # let server = serve(&[anywhere], &options, Threads::default(), std::sync::Arc::new(Echo))?;
+    /// # let mut client = Client::connect(&server.addresses()[0], &options)?;
+    /// let first = client.call_in_place(b"seven", |reply| (reply.byte(0), reply.len()))?;
+    /// assert_eq!(first, (Some(b's'), 5));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Client::call`].
+    pub fn call_in_place<R>(
+        &mut self,
+        body: &[u8],
+        read: impl FnOnce(InPlace<'_>) -> R,
+    ) -> Result<R, TransportError> {
+        if !self.out.is_empty() || self.waiting > 0 {
+            // Answers to others come first.
+            return Ok(read(InPlace::from(self.call(body)?)));
+        }
+        let header = self.header(body)?;
+        self.connection.send(header, body)?;
+        let mut read = Some(read);
+        let found = self
+            .connection
+            .next_in_place(self.response_timeout, |found, reply| {
+                (found.sequence == header.sequence)
+                    .then(|| read.take().map(|read| read(reply)))
+                    .flatten()
+            })?;
+        match (found, read) {
+            (Some(Some(result)), _) => {
+                self.waiting = self.waiting.saturating_sub(1);
+                Ok(result)
+            }
+            (_, Some(read)) => Ok(read(InPlace::from(self.await_reply(header.sequence)?))),
+            (_, None) => Err(self.timeout()),
+        }
     }
 
     /// The reply that was completed last.
@@ -278,6 +337,14 @@ impl Client {
         Ok(())
     }
 
+    fn timeout(&self) -> TransportError {
+        TransportError::Timeout {
+            address: self.connection.address.clone(),
+            what: "answer",
+            ms: millis(self.response_timeout),
+        }
+    }
+
     /// Requests without a response so far.
     pub fn waiting(&self) -> usize {
         self.waiting
@@ -295,13 +362,7 @@ impl Client {
         loop {
             let found = self.connection.next(timeout)?.map(|frame| frame.header.kind);
             match found {
-                None => {
-                    return Err(TransportError::Timeout {
-                        address: self.connection.address.clone(),
-                        what: "answer",
-                        ms: millis(timeout),
-                    });
-                }
+                None => return Err(self.timeout()),
                 Some(Kind::Response) => break,
                 Some(_) => {}
             }

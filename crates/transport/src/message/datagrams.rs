@@ -224,8 +224,10 @@ impl Datagrams {
             .for_each(|part| self.segments.extend_from_slice(part));
         self.count += 1;
         self.next = next;
-        // The kernel cuts at equal lengths.
-        self.segments.resize(self.count * self.segment_bytes, 0);
+        if length < self.segment_bytes {
+            // The kernel cuts at equal lengths.
+            self.segments.resize(self.count * self.segment_bytes, 0);
+        }
         if self.count >= self.count_max || self.segments.len() + self.segment_bytes > BULK_BYTES_MAX {
             return self.flush();
         }
@@ -237,7 +239,10 @@ impl Datagrams {
         if self.count == 0 {
             return Ok(());
         }
-        self.hear(Duration::ZERO)?;
+        if self.under_way_bytes + self.segments.len() as u64 > self.window_bytes / 2 {
+            // Before there is need to wait for it.
+            self.hear(Duration::ZERO)?;
+        }
         while self.under_way_bytes > 0
             && self.under_way_bytes + self.segments.len() as u64 > self.window_bytes
         {

@@ -7,6 +7,7 @@ use crate::address::Address;
 use crate::connection::Connection;
 use crate::limits::FRAME_BYTES_MAX;
 use crate::options::Options;
+use logdrive_ring::PipeWriter;
 use std::io::IoSlice;
 
 #[derive(Debug)]
@@ -77,18 +78,25 @@ impl Outlet {
     /// Whether frames wait for others.
     pub(crate) fn waits(&self) -> bool {
         match self {
-            Self::Stream(_) | Self::Streams(..) => false,
+            Self::Stream(connection) => connection.is_held(),
+            Self::Streams(..) => false,
             #[cfg(feature = "udp")]
             Self::Datagrams(datagrams) => datagrams.waits(),
         }
     }
 
-    /// Sends a frame of a stream that ends before the message with number `next`.
-    pub(crate) fn send(&mut self, stream: u16, frame: &mut Vec<u8>, next: u64) -> Result<(), TransportError> {
+    /// Sends a frame of a stream that ends before the message with number `next`. With `more`, others follow soon.
+    pub(crate) fn send(
+        &mut self,
+        stream: u16,
+        frame: &mut Vec<u8>,
+        next: u64,
+        more: bool,
+    ) -> Result<(), TransportError> {
         if let Some(connection) = self.connection(stream) {
             let length = frame.len().next_multiple_of(connection.alignment);
             frame.resize(length, 0);
-            return connection.send_batch(frame);
+            return connection.send_batch(frame, more);
         }
         match self {
             #[cfg(feature = "udp")]
@@ -97,13 +105,14 @@ impl Outlet {
         }
     }
 
-    /// As [`Outlet::send`], in two parts and at once.
+    /// As [`Outlet::send`], in two parts.
     pub(crate) fn send_alone(
         &mut self,
         stream: u16,
         head: &[u8],
         message: &[u8],
         next: u64,
+        more: bool,
     ) -> Result<(), TransportError> {
         if let Some(connection) = self.connection(stream) {
             let length = head.len() + message.len();
@@ -112,22 +121,39 @@ impl Outlet {
             let zeros = zeros.get(..padding).unwrap_or(&[]);
             let mut parts = [IoSlice::new(head), IoSlice::new(message), IoSlice::new(zeros)];
             let used = if padding > 0 { 3 } else { 2 };
-            return connection.send_one_way(parts.get_mut(..used).unwrap_or(&mut []));
+            return connection.send_one_way(parts.get_mut(..used).unwrap_or(&mut []), more);
         }
         match self {
             #[cfg(feature = "udp")]
             Self::Datagrams(datagrams) => {
                 datagrams.put(&[head, message], next)?;
-                datagrams.flush()
+                if more { Ok(()) } else { datagrams.flush() }
             }
             _ => Ok(()),
+        }
+    }
+
+    /// The ring that messages may be written into where they are read, if there is one, and they need no checksum.
+    pub(crate) fn writer(&mut self) -> Option<&mut PipeWriter> {
+        match self {
+            Self::Stream(connection) if !connection.checked => connection.writer(),
+            _ => None,
+        }
+    }
+
+    /// Whether [`Outlet::flush`] costs next to nothing.
+    pub(crate) fn flushes_cheaply(&self) -> bool {
+        match self {
+            Self::Stream(connection) => connection.releases_cheaply(),
+            _ => false,
         }
     }
 
     /// Sends what waits for others.
     pub(crate) fn flush(&mut self) -> Result<(), TransportError> {
         match self {
-            Self::Stream(_) | Self::Streams(..) => Ok(()),
+            Self::Stream(connection) => connection.release(),
+            Self::Streams(..) => Ok(()),
             #[cfg(feature = "udp")]
             Self::Datagrams(datagrams) => datagrams.flush(),
         }

@@ -6,6 +6,7 @@ use crate::address::Address;
 use crate::frame::{HEADER_BYTES, Header, Kind};
 use crate::limits::STREAMS_MAX;
 use crate::options::Options;
+use crate::session::Reserved;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{JoinHandle, Thread};
@@ -68,6 +69,10 @@ struct Lane {
     /// Room for the header, then messages.
     batch: Vec<u8>,
     count: u32,
+    /// Up to here messages are collected without a look at anything else; 0 while a failure waits to be told.
+    limit_bytes: usize,
+    /// Messages of so many bytes go by themselves.
+    direct_bytes: usize,
     /// Rises with each batch that is sent.
     generation: u64,
     /// The generation that the lingering thread has seen with messages in it.
@@ -85,6 +90,7 @@ struct Core {
     message_bytes_max: usize,
     /// Messages of so many bytes go by themselves; 0 where nothing may wait for others.
     direct_bytes: usize,
+    flushes_cheaply: bool,
     failure: Option<TransportError>,
     beat: Arc<AtomicU64>,
 }
@@ -110,8 +116,9 @@ impl Sender {
             false => outlet.direct_bytes(),
         };
         let core = Core {
+            flushes_cheaply: outlet.flushes_cheaply(),
             outlet,
-            lanes: vec![Lane::new(0)],
+            lanes: vec![Lane::new(0, batch_bytes, direct_bytes)],
             next: 0,
             lost: 0,
             batch_bytes,
@@ -210,9 +217,9 @@ impl Shared {
             if now == beat {
                 let mut core = self.lock();
                 if core.waits() {
-                    // The failure is kept for the next call.
-                    let sent = core.flush_late();
-                    core.failure = core.failure.take().or(sent.err());
+                    if let Err(error) = core.flush_late() {
+                        core.fail(error);
+                    }
                 } else {
                     self.sleeps.store(true, Ordering::Relaxed);
                     drop(core);
@@ -234,14 +241,30 @@ impl Shared {
 }
 
 impl Lane {
-    fn new(stream: u16) -> Self {
+    fn new(stream: u16, batch_bytes: usize, direct_bytes: usize) -> Self {
         Self {
             stream,
             batch: vec![0; HEADER_BYTES],
             count: 0,
+            limit_bytes: batch_bytes,
+            direct_bytes,
             generation: 1,
             seen: 0,
         }
+    }
+
+    /// Takes a message if that needs nothing but a copy.
+    #[inline(always)]
+    fn put(&mut self, message: &[u8]) -> bool {
+        let room = self.limit_bytes.saturating_sub(self.batch.len());
+        if message.len() >= self.direct_bytes || message.len() + 4 > room {
+            return false;
+        }
+        self.batch
+            .extend_from_slice(&(message.len() as u32).to_le_bytes());
+        self.batch.extend_from_slice(message);
+        self.count += 1;
+        true
     }
 
     fn begin(&mut self) {
@@ -264,8 +287,10 @@ impl Core {
                 allowed: "0 to 255",
             });
         }
+        self.take_failure()?;
         self.outlet.open(stream)?;
-        self.lanes.push(Lane::new(stream));
+        self.lanes
+            .push(Lane::new(stream, self.batch_bytes, self.direct_bytes));
         Ok(self.lanes.len() - 1)
     }
 
@@ -290,40 +315,47 @@ impl Core {
                 .get(index)
                 .is_some_and(|lane| lane.seen == lane.generation);
             if is_late {
-                self.close_batch(index)?;
+                self.close_batch(index, false)?;
                 late = true;
             }
         }
         if late { self.outlet.flush() } else { Ok(()) }
     }
 
-    #[inline]
+    #[inline(always)]
     fn push(&mut self, index: usize, message: &[u8]) -> Result<(), TransportError> {
-        if let Some(lane) = self.lanes.get_mut(index) {
-            let room = self.batch_bytes.saturating_sub(lane.batch.len());
-            if message.len() + 4 <= room && message.len() < self.direct_bytes && self.failure.is_none() {
-                lane.batch
-                    .extend_from_slice(&(message.len() as u32).to_le_bytes());
-                lane.batch.extend_from_slice(message);
-                lane.count += 1;
-                return Ok(());
-            }
+        if self.lanes.get_mut(index).is_some_and(|lane| lane.put(message)) {
+            return Ok(());
         }
         self.push_slow(index, message)
     }
 
+    /// Keeps a failure for the next call.
+    fn fail(&mut self, error: TransportError) {
+        self.failure.get_or_insert(error);
+        self.lanes.iter_mut().for_each(|lane| lane.limit_bytes = 0);
+    }
+
+    fn take_failure(&mut self) -> Result<(), TransportError> {
+        let batch_bytes = self.batch_bytes;
+        self.failure.take().map_or(Ok(()), |failure| {
+            self.lanes
+                .iter_mut()
+                .for_each(|lane| lane.limit_bytes = batch_bytes);
+            Err(failure)
+        })
+    }
+
     #[cold]
     fn push_slow(&mut self, index: usize, message: &[u8]) -> Result<(), TransportError> {
-        if let Some(failure) = self.failure.take() {
-            return Err(failure);
-        }
+        self.take_failure()?;
         if message.len() > self.message_bytes_max {
             return Err(TransportError::TooLong {
                 bytes: message.len(),
                 bytes_max: self.message_bytes_max,
             });
         }
-        self.close_batch(index)?;
+        self.close_batch(index, self.direct_bytes > 0)?;
         let Some(lane) = self.lanes.get_mut(index) else {
             return Ok(());
         };
@@ -346,13 +378,48 @@ impl Core {
         head[..HEADER_BYTES].copy_from_slice(&sealed);
         head[HEADER_BYTES..].copy_from_slice(&length);
         self.next += 1;
-        let sent = self.outlet.send_alone(stream, &head, message, self.next);
+        // Where nothing may linger, nothing is held.
+        let more = self.direct_bytes > 0;
+        let sent = self.outlet.send_alone(stream, &head, message, self.next, more);
         self.lost += u64::from(sent.is_err());
         sent
     }
 
-    /// Gives the batch to the outlet, which may wait for more.
-    fn close_batch(&mut self, index: usize) -> Result<(), TransportError> {
+    /// A message that is written into the ring that it is read from, where there is one.
+    fn push_in_place(
+        &mut self,
+        index: usize,
+        write: impl FnOnce(&mut Reserved<'_>),
+    ) -> Result<(), TransportError> {
+        self.take_failure()?;
+        let bytes_max = self.message_bytes_max;
+        let stream = self.lanes.get(index).map_or(0, |lane| lane.stream);
+        // What was collected before goes before.
+        self.close_batch(index, false)?;
+        let writer = self.outlet.writer();
+        let mut space = writer.map_or_else(Reserved::new, Reserved::begin::<{ HEADER_BYTES + 4 }>);
+        write(&mut space);
+        let bytes = space.len();
+        if bytes > bytes_max {
+            return Err(TransportError::TooLong { bytes, bytes_max });
+        }
+        let mut header = Header::new(Kind::Batch, self.next);
+        header.count = 1;
+        header.stream = stream;
+        let mut head = [0; HEADER_BYTES + 4];
+        head[..HEADER_BYTES].copy_from_slice(&header.seal_plain(4 + bytes));
+        head[HEADER_BYTES..].copy_from_slice(&(bytes as u32).to_le_bytes());
+        match space.finish(&head) {
+            Some(message) => self.push(index, &message),
+            None => {
+                self.next += 1;
+                Ok(())
+            }
+        }
+    }
+
+    /// Gives the batch to the outlet, which may wait for more, and with `more` is told that others follow.
+    fn close_batch(&mut self, index: usize, more: bool) -> Result<(), TransportError> {
         let Some(lane) = self.lanes.get_mut(index).filter(|lane| lane.count > 0) else {
             return Ok(());
         };
@@ -365,7 +432,7 @@ impl Core {
             *place = head;
         }
         self.next += u64::from(lane.count);
-        let sent = self.outlet.send(lane.stream, &mut lane.batch, self.next);
+        let sent = self.outlet.send(lane.stream, &mut lane.batch, self.next, more);
         if sent.is_err() {
             self.lost += u64::from(lane.count);
         }
@@ -381,11 +448,9 @@ impl Core {
     }
 
     fn flush(&mut self) -> Result<(), TransportError> {
-        if let Some(failure) = self.failure.take() {
-            return Err(failure);
-        }
+        self.take_failure()?;
         for index in 0..self.lanes.len() {
-            self.close_batch(index)?;
+            self.close_batch(index, false)?;
         }
         self.outlet.flush()
     }
@@ -401,10 +466,38 @@ impl Batch<'_> {
         let lane = self.lane;
         self.core.push(lane, message)
     }
+
+    /// As [`Batch::push`], of a message that `write` makes: over `shm://` it writes straight into the memory from which the
+    /// message is read, which spares a copy. For large messages: each goes by itself. `write` is called once.
+    ///
+    /// ```no_run
+    /// # use logdrive_transport::{Options, Sender, TransportError};
+    /// # fn main() -> Result<(), TransportError> {
+    /// let sender = Sender::connect(&"shm:///run/camera.sock".parse()?, &Options::default())?;
+    /// # let (header, pixels) = ([0; 16], [0; 10_000]);
+    /// sender.batch().push_in_place(|space| {
+    ///     space.extend_from_slice(&header);
+    ///     space.extend_from_slice(&pixels);
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Sender::send`].
+    pub fn push_in_place(&mut self, write: impl FnOnce(&mut Reserved<'_>)) -> Result<(), TransportError> {
+        let lane = self.lane;
+        self.core.push_in_place(lane, write)
+    }
 }
 
 impl Drop for Batch<'_> {
     fn drop(&mut self) {
+        if self.core.flushes_cheaply
+            && let Err(error) = self.core.outlet.flush()
+        {
+            self.core.fail(error);
+        }
         let sleeps = &self.shared.sleeps;
         if sleeps.load(Ordering::Relaxed) && self.core.waits() {
             sleeps.store(false, Ordering::Relaxed);

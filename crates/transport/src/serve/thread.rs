@@ -2,9 +2,9 @@
 
 use super::Shared;
 use crate::hello::Reason;
-use crate::limits::READ_BYTES;
+use crate::limits::{READ_BYTES, SHM_RELEASE_BYTES};
 use crate::link::Link;
-use crate::session::Server;
+use crate::session::{Fed, InPlace, Server};
 use std::io::{self, IoSlice};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -29,6 +29,37 @@ pub(crate) fn serve(mut link: Box<dyn Link>, mut server: Server, shared: &Shared
     }
 }
 
+/// Bytes that came and are not used, in a buffer that grows to the longest frame.
+struct Input {
+    bytes: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl Input {
+    fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    fn held(&self) -> &[u8] {
+        self.bytes.get(self.start..self.end).unwrap_or(&[])
+    }
+
+    fn use_up(&mut self, used_bytes: usize) {
+        self.start += used_bytes;
+        if self.is_empty() {
+            (self.start, self.end) = (0, 0);
+        } else if self.bytes.len() - self.end < READ_BYTES / 2 {
+            self.bytes.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+            if self.bytes.len() - self.end < READ_BYTES / 2 {
+                // A frame is 1 MiB at most, which the session has checked by then.
+                self.bytes.resize(self.bytes.len() * 2, 0);
+            }
+        }
+    }
+}
+
 /// `Ok`: nothing is left to be said; `Err`: a goodbye is.
 fn talk(
     link: &mut dyn Link,
@@ -36,18 +67,26 @@ fn talk(
     shared: &Shared,
     is_met: &mut bool,
 ) -> Result<Reason, Reason> {
-    let mut input = vec![0; READ_BYTES];
-    let (mut start, mut end) = (0, 0);
+    let mut input = Input {
+        bytes: vec![0; READ_BYTES],
+        start: 0,
+        end: 0,
+    };
     let mut out = Vec::new();
     let mut heard = Instant::now();
+    let in_place = shared.service.reads_in_place();
     loop {
         if shared.stops() {
             return Err(Reason::Ending);
         }
-        let space = input.get_mut(end..).unwrap_or(&mut []);
-        let length = match link.receive(space, LOOK) {
-            Ok(0) => return Ok(Reason::Lost),
-            Ok(length) => length,
+        let fed = if in_place && link.rings().is_some() {
+            take_in_place(link, server, shared, &mut input, &mut out)
+        } else {
+            take(link, usize::MAX, server, shared, &mut input, &mut out)
+        };
+        let fed = match fed {
+            Ok(None) => return Ok(Reason::Lost),
+            Ok(Some(fed)) => fed,
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                 let (limit, reason) = match is_met {
                     true => (shared.options.idle_timeout, Reason::Idle),
@@ -61,11 +100,6 @@ fn talk(
             Err(_) => return Ok(Reason::Lost),
         };
         heard = Instant::now();
-        shared.bytes.fetch_add(length as u64, Ordering::Relaxed);
-        end += length;
-        let bytes = input.get(start..end).unwrap_or(&[]);
-        let fed = server.feed(bytes, shared.service.as_ref(), &mut out, None);
-        start += fed.used_bytes;
         if !*is_met && server.is_open() {
             *is_met = true;
             shared.met();
@@ -77,17 +111,61 @@ fn talk(
             // Its goodbye has been sent.
             return Ok(reason);
         }
-        if start == end {
-            (start, end) = (0, 0);
-        } else if input.len() - end < READ_BYTES / 2 {
-            input.copy_within(start..end, 0);
-            (start, end) = (0, end - start);
-            if input.len() - end < READ_BYTES / 2 {
-                // A frame is 1 MiB at most, which the session has checked by then.
-                input.resize(input.len() * 2, 0);
-            }
-        }
     }
+}
+
+/// Waits for bytes, copies them out, and feeds them. `None`: the other end has closed.
+fn take(
+    link: &mut dyn Link,
+    bytes_max: usize,
+    server: &mut Server,
+    shared: &Shared,
+    input: &mut Input,
+    out: &mut Vec<u8>,
+) -> io::Result<Option<Fed>> {
+    let end = input.bytes.len().min(input.end.saturating_add(bytes_max));
+    let space = input.bytes.get_mut(input.end..end).unwrap_or(&mut []);
+    let length = link.receive(space, LOOK)?;
+    if length == 0 {
+        return Ok(None);
+    }
+    shared.bytes.fetch_add(length as u64, Ordering::Relaxed);
+    input.end += length;
+    let fed = server.feed(input.held(), shared.service.as_ref(), out, None);
+    input.use_up(fed.used_bytes);
+    Ok(Some(fed))
+}
+
+/// As [`take`], without copying what the session can take where it lies. Of the rest one frame is copied at a time, so that
+/// the next one begins where the ring does.
+fn take_in_place(
+    link: &mut dyn Link,
+    server: &mut Server,
+    shared: &Shared,
+    input: &mut Input,
+    out: &mut Vec<u8>,
+) -> io::Result<Option<Fed>> {
+    if !input.is_empty() {
+        let held = input.held();
+        let left_bytes = server.frame_bytes(InPlace::from(held)).saturating_sub(held.len());
+        return take(link, left_bytes.max(8), server, shared, input, out);
+    }
+    if !link.wait(false, LOOK)? {
+        return Err(io::ErrorKind::TimedOut.into());
+    }
+    let Some((back, there)) = link.rings() else {
+        return Ok(None);
+    };
+    let ring = back.in_place().map_err(io::Error::other)?;
+    let service = shared.service.as_ref();
+    let fed = server.feed_in_place(ring, SHM_RELEASE_BYTES, service, there, out);
+    if fed.used_bytes > 0 || fed.ends.is_some() {
+        shared.bytes.fetch_add(fed.used_bytes as u64, Ordering::Relaxed);
+        back.release(fed.used_bytes);
+        return Ok(Some(fed));
+    }
+    let frame_bytes = server.frame_bytes(ring);
+    take(link, frame_bytes, server, shared, input, out)
 }
 
 fn send_all(link: &mut dyn Link, out: &mut Vec<u8>, shared: &Shared) -> Result<(), Reason> {

@@ -21,8 +21,11 @@ use std::time::{Duration, Instant};
 
 /// Bytes that one receive may bring in one buffer.
 const BUFFER_BYTES: usize = 64 * 1024;
-/// Buffers of one receive: what they hold stays in the cache of a processor until it is looked at.
+/// Buffers of one receive where the kernel joins datagrams: what they hold stays in the cache of a processor until it is
+/// looked at.
 const BUFFERS: usize = 8;
+/// Buffers of one receive where each holds one datagram.
+const BUFFERS_SINGLE: usize = quinn_udp::BATCH_SIZE;
 /// How often the thread looks at deadlines.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -67,8 +70,12 @@ impl Socket {
     /// Runs until the server stops.
     pub(crate) fn run(self, shared: &Shared) {
         let mut known: HashMap<SocketAddr, Known> = HashMap::new();
-        let mut space = vec![0; BUFFERS * BUFFER_BYTES];
-        let mut meta = [RecvMeta::default(); BUFFERS];
+        let count = match shared.options.offload && self.state.gro_segments() > 1 {
+            true => BUFFERS,
+            false => BUFFERS_SINGLE,
+        };
+        let mut space = vec![0; count * BUFFER_BYTES];
+        let mut meta = vec![RecvMeta::default(); count];
         let mut out = Vec::new();
         let mut looked = Instant::now();
         let mut active = Instant::now();

@@ -1,12 +1,16 @@
 //! The accepting end of a connection: says hello, hands messages, requests and records to a service, and answers.
 
 use super::Intake;
+use super::in_place::Reserved;
 use crate::frame::{
-    FLAG_ACK, FLAG_FAILED, FLAG_ZSTD, Frame, FrameError, HEADER_BYTES, Header, Kind, Messages, next_frame,
+    FLAG_ACK, FLAG_FAILED, FLAG_ZSTD, Frame, FrameError, HEADER_BYTES, Header, Kind, Messages, Over,
+    next_frame,
 };
 use crate::hello::{HELLO_ACKS, HELLO_UNCHECKED, Hello, Reason, Role, decode_goodbye, encode_goodbye};
 use crate::limits::{DECOMPRESSED_BYTES_MAX, FRAME_BYTES_MAX, HELLO_BYTES_MAX, REPLY_BYTES_MAX};
 use crate::session::Verdict;
+use logdrive_ring::InPlace;
+use std::cell::Cell;
 
 /// Who is at the other end.
 #[derive(Debug, Clone)]
@@ -42,7 +46,7 @@ pub trait Service: Send + Sync {
         let _ = (peer, stream, message);
     }
 
-    /// The messages of a batch, in order.
+    /// The messages of a batch, in order. Of a long batch they come in several calls, as its bytes do.
     ///
     /// # Errors
     /// When the batch is malformed; the connection ends.
@@ -60,6 +64,37 @@ pub trait Service: Send + Sync {
     fn request(&self, peer: &Peer, stream: u16, body: &[u8], reply: &mut Answer<'_>) -> Result<(), String> {
         let _ = (peer, stream, body, reply);
         Err("nobody answers requests here".to_owned())
+    }
+
+    /// Whether messages and requests of `shm://` are handed over where the peer has written them, which spares a copy:
+    /// then [`Service::message_in_place`] and [`Service::request_in_place`] are called instead of the others, for frames
+    /// that lie whole in the ring. Default: no.
+    fn reads_in_place(&self) -> bool {
+        false
+    }
+
+    /// One message that lies in the ring. It is released after the call, and the peer can change it until then: decide
+    /// by copies.
+    fn message_in_place(&self, peer: &Peer, stream: u16, message: InPlace<'_>) {
+        self.message(peer, stream, &message.to_vec());
+    }
+
+    /// Answers a request that lies in the ring; the reply is written into the other ring. As for
+    /// [`Service::message_in_place`].
+    ///
+    /// # Errors
+    /// What the one who asked is told instead.
+    fn request_in_place(
+        &self,
+        peer: &Peer,
+        stream: u16,
+        body: InPlace<'_>,
+        reply: &mut Reserved<'_>,
+    ) -> Result<(), String> {
+        let mut bytes = Vec::new();
+        self.request(peer, stream, &body.to_vec(), &mut Answer::new(&mut bytes))?;
+        reply.extend_from_slice(&bytes);
+        Ok(())
     }
 
     /// Records of a shipper: `count` lines, the first with number `first`. Gives the number that is wanted next, which
@@ -142,7 +177,7 @@ impl Extend<u8> for Answer<'_> {
 }
 
 /// What is said instead of a reply that the peer does not accept.
-const TOO_LONG: &str = "the reply is longer than what is accepted";
+pub(super) const TOO_LONG: &str = "the reply is longer than what is accepted";
 
 /// A request for a thread of a pool.
 #[derive(Debug)]
@@ -164,19 +199,30 @@ pub struct Fed {
     pub ends: Option<Reason>,
 }
 
+/// A batch whose messages are handed over as they come, because nothing has to be checked at its end.
+#[derive(Debug, Clone, Copy)]
+struct Begun {
+    stream: u16,
+    /// What is still to come of its payload, and how many messages that is.
+    left_bytes: usize,
+    left: u32,
+}
+
 /// The state of one accepted connection.
 #[derive(Debug)]
 pub struct Server {
     /// Who is at the other end.
     pub peer: Peer,
     hello: Hello,
-    frame_bytes_max: usize,
-    alignment: usize,
-    checked: bool,
+    pub(super) frame_bytes_max: usize,
+    pub(super) alignment: usize,
+    pub(super) checked: bool,
     lossy: bool,
     /// The peer wants to hear which messages have been taken.
-    acks: bool,
+    pub(super) acks: bool,
     intake: Intake,
+    /// A batch of messages that has come in part.
+    begun: Option<Begun>,
     /// The number of the message that is wanted next, where messages may be lost or are acknowledged.
     seen: u64,
     ack_due: bool,
@@ -196,6 +242,7 @@ impl Server {
             lossy: false,
             acks: false,
             intake: Intake::default(),
+            begun: None,
             seen: 0,
             ack_due: false,
             scratch: Vec::new(),
@@ -243,6 +290,17 @@ impl Server {
         let mut fed = Fed::default();
         let result = loop {
             let rest = input.get(fed.used_bytes..).unwrap_or(&[]);
+            if let Some(begun) = self.begun {
+                match self.go_on(begun, rest, service) {
+                    Ok(()) if self.begun.is_some() => {
+                        fed.used_bytes += begun.left_bytes - self.begun.map_or(0, |begun| begun.left_bytes);
+                        break Ok(());
+                    }
+                    Ok(()) => fed.used_bytes += begun.left_bytes,
+                    Err(error) => break Err(error.into()),
+                }
+                continue;
+            }
             match next_frame(rest, self.frame_bytes_max) {
                 Ok(Some(frame)) => {
                     let length = (frame.header.length_bytes as usize).next_multiple_of(self.alignment);
@@ -256,7 +314,11 @@ impl Server {
                 }
                 // Datagrams are filled up with zeros, and one that was damaged is as good as lost.
                 Err(_) if self.lossy => break Ok(()),
-                Ok(None) => break Ok(()),
+                Ok(None) => match self.begin(rest) {
+                    Ok(true) => fed.used_bytes += HEADER_BYTES,
+                    Ok(false) => break Ok(()),
+                    Err(error) => break Err(error.into()),
+                },
                 Err(error) => break Err(Reason::from(error)),
             }
         };
@@ -268,6 +330,61 @@ impl Server {
             fed.ends = Some(reason);
         }
         fed
+    }
+
+    /// Whether a frame that has not come whole is a batch whose messages can be handed over as they come: over a stream,
+    /// without a checksum of the payload, and not compressed. Nobody then keeps the whole of it.
+    fn begin(&mut self, front: &[u8]) -> Result<bool, FrameError> {
+        let Some(head) = front.first_chunk::<HEADER_BYTES>() else {
+            return Ok(false);
+        };
+        let header = Header::decode(head, self.frame_bytes_max)?;
+        let is_plain = header.kind == Kind::Batch && header.flags == 0;
+        // What is acknowledged is so as a whole.
+        if !is_plain || self.lossy || self.acks || self.alignment > 1 || !self.is_open() {
+            return Ok(false);
+        }
+        header.verify(head, &[])?;
+        self.begun = Some(Begun {
+            stream: header.stream,
+            left_bytes: header.payload_bytes(),
+            left: header.count,
+        });
+        Ok(true)
+    }
+
+    /// Hands over what has come of a batch.
+    fn go_on(&mut self, begun: Begun, rest: &[u8], service: &dyn Service) -> Result<(), FrameError> {
+        if let Some(all) = rest.get(..begun.left_bytes) {
+            self.begun = None;
+            return service.batch(&self.peer, begun.stream, Messages::new(all, begun.left));
+        }
+        if rest.is_empty() {
+            return Ok(());
+        }
+        let unknown = Over {
+            bytes: usize::MAX,
+            messages: 0,
+        };
+        let over = Cell::new(unknown);
+        let messages = Messages::begun(rest, begun.left, &over);
+        service.batch(&self.peer, begun.stream, messages.clone())?;
+        if over.get() == unknown {
+            // A service that did not look at all of them.
+            over.set(Over {
+                bytes: 0,
+                messages: 0,
+            });
+            let mut messages = messages;
+            while messages.next_message()?.is_some() {}
+        }
+        let over = over.get();
+        self.begun = Some(Begun {
+            left_bytes: begun.left_bytes - (rest.len() - over.bytes),
+            left: over.messages,
+            ..begun
+        });
+        Ok(())
     }
 
     /// Acknowledges what came since the last time; over datagrams the caller says when.
@@ -305,7 +422,7 @@ impl Server {
         self.put(header, &[payload], out);
     }
 
-    fn reply_bytes_max(&self) -> usize {
+    pub(super) fn reply_bytes_max(&self) -> usize {
         REPLY_BYTES_MAX.min(self.peer_frame_bytes()) - HEADER_BYTES
     }
 

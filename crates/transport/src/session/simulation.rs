@@ -1,8 +1,8 @@
 //! Pairs of state machines over a wire that loses, doubles, delays, reorders and cuts, in virtual time. Every seed
 //! must end with each record at the other end once, in order. `LOGDRIVE_TEST_SEED` repeats one.
 
-use super::{Fed, Intake, Peer, Server, Service, Shipper};
-use crate::frame::{FLAG_ZSTD, next_frame};
+use super::{Answer, Fed, Intake, Peer, Server, Service, Shipper};
+use crate::frame::{FLAG_ZSTD, FrameError, Header, Kind, Messages, next_frame};
 use crate::hello::{Hello, Reason, Role};
 use crate::limits::FRAME_BYTES_MAX;
 use std::collections::BTreeMap;
@@ -451,4 +451,141 @@ fn a_bomb_is_refused_before_it_takes_memory() {
     huge[..4].copy_from_slice(&u32::MAX.to_le_bytes());
     assert_eq!(super::server::decompress(&huge, &mut out), Err(Reason::TooLarge));
     assert_ne!(FLAG_ZSTD, 0);
+}
+
+/// Keeps what comes, and looks at some of the messages of a call only, as a service may.
+#[derive(Default)]
+struct Pieces {
+    came: Mutex<Vec<Vec<u8>>>,
+    requests: Mutex<u32>,
+    lazy: bool,
+}
+
+impl Service for Pieces {
+    fn message(&self, _: &Peer, stream: u16, message: &[u8]) {
+        assert_eq!(stream, 5);
+        self.came.lock().expect("no panic").push(message.to_vec());
+    }
+
+    fn batch(&self, peer: &Peer, stream: u16, mut messages: Messages<'_>) -> Result<(), FrameError> {
+        if self.lazy {
+            messages.next_message()?;
+            return Ok(());
+        }
+        while let Some(message) = messages.next_message()? {
+            self.message(peer, stream, message);
+        }
+        Ok(())
+    }
+
+    fn request(&self, _: &Peer, _: u16, _: &[u8], _: &mut Answer<'_>) -> Result<(), String> {
+        *self.requests.lock().expect("no panic") += 1;
+        Ok(())
+    }
+}
+
+/// A server that has been greeted, and the bytes of a stream with batches, covered or not, and requests between them.
+fn stream_of(random: &mut Random, messages: &[Vec<u8>]) -> (Server, Vec<u8>, u32) {
+    let peer = Peer {
+        id: 0,
+        address: String::new(),
+        uid: None,
+        is_certified: false,
+        hello: None,
+    };
+    let mut server = Server::new(peer, Hello::new(Role::Server));
+    let mut bytes = Vec::new();
+    Header::new(Kind::Hello, 0).put(&[&Hello::new(Role::Client).encode()], true, &mut bytes);
+    server.feed(&bytes, &Pieces::default(), &mut Vec::new(), None);
+    assert!(server.is_open());
+    bytes.clear();
+    let (mut rest, mut requests) = (messages, 0);
+    while !rest.is_empty() {
+        let (batch, others) = rest.split_at(rest.len().min(random.below(40) as usize));
+        rest = others;
+        let payload: Vec<u8> = batch
+            .iter()
+            .flat_map(|message| [&(message.len() as u32).to_le_bytes()[..], message].concat())
+            .collect();
+        let mut header = Header::new(Kind::Batch, 0);
+        (header.stream, header.count) = (5, batch.len() as u32);
+        header.put(&[&payload], random.one_in(3), &mut bytes);
+        Header::new(Kind::Request, requests.into()).put(&[&[7; 50]], true, &mut bytes);
+        requests += 1;
+    }
+    (server, bytes, requests)
+}
+
+/// Feeds a stream in pieces, the rest of each with the next, as a poller does.
+fn feed_in_pieces(
+    server: &mut Server,
+    bytes: &[u8],
+    service: &Pieces,
+    random: &mut Random,
+) -> Option<Reason> {
+    let most = 1 + random.below(3_000);
+    let (mut held, mut at) = (Vec::new(), 0);
+    while at < bytes.len() {
+        let end = (at + 1 + random.below(most) as usize).min(bytes.len());
+        held.extend_from_slice(&bytes[at..end]);
+        at = end;
+        let fed = server.feed(&held, service, &mut Vec::new(), None);
+        held.drain(..fed.used_bytes);
+        if fed.ends.is_some() {
+            return fed.ends;
+        }
+    }
+    assert!(held.is_empty(), "all of it is used");
+    None
+}
+
+#[test]
+fn the_messages_of_a_batch_come_as_its_bytes_do() {
+    for seed in 1..=2_000 {
+        let mut random = Random(seed);
+        let messages: Vec<Vec<u8>> = (0..200_u32)
+            .map(|number| {
+                let length = 4 + random.below(120) as usize;
+                number.to_le_bytes().into_iter().cycle().take(length).collect()
+            })
+            .collect();
+        let (mut server, bytes, requests) = stream_of(&mut random, &messages);
+        let service = Pieces {
+            lazy: seed % 5 == 0,
+            ..Pieces::default()
+        };
+        let ended = feed_in_pieces(&mut server, &bytes, &service, &mut random);
+        assert_eq!(ended, None, "seed {seed}");
+        assert_eq!(
+            *service.requests.lock().expect("no panic"),
+            requests,
+            "seed {seed}"
+        );
+        if !service.lazy {
+            assert_eq!(*service.came.lock().expect("no panic"), messages, "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_batch_that_breaks_the_rules_ends_the_connection_however_it_comes() {
+    let long = [&90_u32.to_le_bytes()[..], &[1; 60]].concat();
+    let behind = [&4_u32.to_le_bytes()[..], &[1; 60]].concat();
+    for (name, payload, count) in [
+        ("a message longer than the batch", &long, 1),
+        ("bytes behind the last", &behind, 1),
+        ("fewer messages than were said", &behind[..8].to_vec(), 2),
+        ("no messages and bytes", &behind, 0),
+    ] {
+        for seed in 1..=100 {
+            let mut random = Random(seed);
+            let (mut server, mut bytes, _) = stream_of(&mut random, &[vec![0; 9]]);
+            let mut header = Header::new(Kind::Batch, 0);
+            (header.stream, header.count) = (5, count);
+            header.put(&[payload], false, &mut bytes);
+            bytes.extend_from_slice(&[0; 4_000]);
+            let ended = feed_in_pieces(&mut server, &bytes, &Pieces::default(), &mut random);
+            assert_eq!(ended, Some(Reason::Malformed), "{name}, seed {seed}");
+        }
+    }
 }
