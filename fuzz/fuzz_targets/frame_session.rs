@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use logdrive_transport::frame::{Header, Kind};
-use logdrive_transport::hello::{Hello, Reason, Role};
+use logdrive_transport::hello::{HELLO_ACKS, Hello, Reason, Role};
 use logdrive_transport::session::{Answer, Intake, Peer, Server, Service};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -42,7 +42,11 @@ fuzz_target!(|data: &[u8]| {
     let (keeper, mut out, mut input) = (Keeper::default(), Vec::new(), Vec::new());
     if choice & 1 != 0 {
         let role = if choice & 4 != 0 { Role::Shipper } else { Role::Client };
-        Header::new(Kind::Hello, 0).put(&[&Hello::new(role).encode()], true, &mut input);
+        let mut hello = Hello::new(role);
+        if choice & 8 != 0 {
+            hello.flags |= HELLO_ACKS;
+        }
+        Header::new(Kind::Hello, 0).put(&[&hello.encode()], true, &mut input);
     }
     input.extend_from_slice(data);
     let fed = server.feed(&input, &keeper, &mut out, None);

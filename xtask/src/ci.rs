@@ -318,7 +318,7 @@ fn smoke(_: &Path) -> StepOutcome {
     // All of this one is in Go.
     let left_out = |name: &str| name == "fprintf" && !shell::GO.present();
     for (name, only) in SMOKE.into_iter().filter(|(name, _)| !left_out(name)) {
-        let mut args = vec![name.to_owned(), "--quick".to_owned()];
+        let mut args = [name, "--quick", "--rounds", "1"].map(str::to_owned).to_vec();
         args.extend(
             only.iter()
                 .flat_map(|only| ["--only".to_owned(), (*only).to_owned()]),

@@ -15,7 +15,7 @@ Usage: cargo xtask bench WORKLOAD... [--json] [--quick] [--only SUBJECT,...] [--
   --json            print one JSON object a line, and nothing else, on stdout
   --quick           a smoke test of seconds; its figures are not kept
   --only A,B        measure only these subjects
-  --rounds N        how often each subject runs (3 or more; 3 when not given)
+  --rounds N        how often each subject runs (3 or more, with --quick 1 or more; 3 when not given)
   --list            name the workloads and their subjects
 ";
 
@@ -87,6 +87,12 @@ impl Args {
                 other => return Err(usage(other.unexpected())),
             }
         }
+        if run.scale == Scale::Full && run.rounds < MIN_ROUNDS {
+            return Err(BenchError::Usage(format!(
+                "--rounds takes a number of at least {MIN_ROUNDS}, not '{}'; --quick takes 1, too",
+                run.rounds
+            )));
+        }
         if run.workloads.is_empty() {
             return Err(BenchError::Usage(format!("name a workload\n\n{USAGE}")));
         }
@@ -109,7 +115,7 @@ fn names(parser: &mut lexopt::Parser) -> Result<Vec<String>> {
 fn rounds(parser: &mut lexopt::Parser) -> Result<usize> {
     let word = text(parser)?;
     match word.parse() {
-        Ok(count) if count >= MIN_ROUNDS => Ok(count),
+        Ok(count) if count > 0 => Ok(count),
         _ => Err(BenchError::Usage(format!(
             "--rounds takes a number of at least {MIN_ROUNDS}, not '{word}'"
         ))),
@@ -146,9 +152,12 @@ mod tests {
     }
 
     #[test]
-    fn fewer_than_three_rounds_are_refused() {
-        let error = parse("glog --rounds 2").unwrap_err();
-        assert!(error.to_string().contains("at least 3"), "{error}");
+    fn fewer_than_three_rounds_are_refused_where_figures_count() {
+        for line in ["glog --rounds 2", "glog --quick --rounds 0"] {
+            let error = parse(line).unwrap_err();
+            assert!(error.to_string().contains("at least 3"), "{error}");
+        }
+        assert!(matches!(parse("glog --quick --rounds 1"), Ok(Args::Run(run)) if run.rounds == 1));
     }
 
     #[test]

@@ -257,8 +257,9 @@ impl Drain {
     /// One pass; the number of records taken. With `all`, records up to this very moment are taken.
     fn pass(&mut self, all: bool) -> u64 {
         self.renew_clock();
-        self.add_readers();
+        // A ring that comes after this look has only times behind the bound, so the time is read before.
         let start_ticks = self.now_ticks();
+        self.add_readers();
         // Some seconds ahead of now no honest time can be.
         let latest_ticks = start_ticks.saturating_add(1 << 32).min(NO_RECORD - 1);
         let mut bound = start_ticks;

@@ -11,6 +11,8 @@ use crate::options::{SinkOptions, Target, with_sink};
 use crate::outlet::{Outlet, Tuning};
 use crate::ration::Rationing;
 use crate::recover;
+#[cfg(all(feature = "ship", target_os = "linux"))]
+use crate::ship::ShipOptions;
 use crate::stats::StatsSource;
 use crate::writer::{Late, Message, Output};
 use logdrive_ring::SharedSession;
@@ -70,11 +72,11 @@ impl Backend {
         self.order(Order::Ration(Box::new(rationing)));
     }
 
-    /// Changes what can change of an open sink: its layout, its levels, what happens when it is slow, and how long lines
-    /// wait.
+    /// Changes what can change of an open sink: its layout, its levels, what happens when it is slow, how long lines wait, and
+    /// which collectors they are sent to.
     ///
     /// # Errors
-    /// When the layout cannot be used.
+    /// When the layout cannot be used, or there is no more room in the session to note the collectors for a recovery.
     pub fn tune_sink(&self, number: usize, options: &SinkOptions) -> Result<(), BackendError> {
         let tuning = Tuning {
             layout: Layout::new(options.layout.clone(), self.process.clone())?,
@@ -83,7 +85,29 @@ impl Backend {
             flush_every: options.flush_every,
             overflow: options.overflow,
         };
+        #[cfg(all(feature = "ship", target_os = "linux"))]
+        if let Target::Ship(ship) = &options.target {
+            self.redirect(number, options, ship)?;
+        }
         self.order(Order::Tune(number, Box::new(tuning)));
+        Ok(())
+    }
+
+    /// Has a sink that sends do so to other collectors.
+    #[cfg(all(feature = "ship", target_os = "linux"))]
+    fn redirect(&self, number: usize, sink: &SinkOptions, ship: &ShipOptions) -> Result<(), BackendError> {
+        let watched = self.marks.watched().into_iter();
+        let Some((_, watch)) = watched.rev().find(|(sink, _)| *sink == number) else {
+            return Ok(());
+        };
+        if watch.members() == ship.to {
+            return Ok(());
+        }
+        // One thread at a time writes there.
+        let _writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
+        // Before the first line goes there: whoever recovers the session sends to the same.
+        self.describe_sink(number, Some(sink))?;
+        watch.set_members(ship.to.clone());
         Ok(())
     }
 

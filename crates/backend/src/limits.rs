@@ -30,10 +30,10 @@ pub const PAUSE_BUSY_NS_MAX: u64 = 2_000_000;
 pub const PAUSE_NS_MAX: u64 = 10_000_000;
 
 /// So many sessions make the longest pause longer by as much again, because a pass looks at each of them.
-pub const PAUSE_SESSIONS: u64 = 32;
+pub const PAUSE_SESSIONS: u64 = 16;
 
 /// The most that it is multiplied by.
-pub const PAUSE_TIMES_MAX: u64 = 5;
+pub const PAUSE_TIMES_MAX: u64 = 8;
 
 /// Notices that wait for the drain; more than these in one pause say nothing new.
 pub const NOTICES_MAX: usize = 64;
@@ -43,6 +43,10 @@ pub const NOTICE_BYTES_MAX: usize = 1024;
 
 /// Waiting for a sink that makes no progress ends after this; what it holds stays in the session, for `recover`.
 pub const NO_PROGRESS_MS: u64 = 5_000;
+
+/// How long a start waits for the hello of a collector that dead processes have records for: a program must start, and
+/// what is left stays where it is.
+pub const ANSWER_MS: u64 = 1_000;
 
 /// First and longest pause between tries of a write that failed.
 pub const RETRY_MS: (u64, u64) = (50, 1_000);

@@ -220,4 +220,20 @@ mod tests {
             Some("/tmp/a b\n[sink]\n.log")
         );
     }
+
+    #[cfg(all(feature = "ship", target_os = "linux"))]
+    #[test]
+    fn a_sink_that_sends_elsewhere_reads_back_with_its_last_collectors() {
+        let ship = |to: &str| ShipOptions::new(vec![to.parse().expect("an address")]);
+        let sink = |to: &str| SinkOptions::new(Target::Ship(Box::new(ship(to))));
+        let mut text = sinks_to_text(&[sink("unix:///a"), sink("unix:///b"), sink("unix:///f")]);
+        for to in ["unix:///c", "unix:///d"] {
+            text = with_sink(&text, 1, Some(&sink(to)));
+        }
+        let to: Vec<String> = sinks_from_text(&text)
+            .into_iter()
+            .map(|sink| sink.ship.expect("one").destination())
+            .collect();
+        assert_eq!(to, ["unix:///a", "unix:///d", "unix:///f"]);
+    }
 }

@@ -7,10 +7,11 @@ use crate::file::{Disk, FileOptions, Placement, Storage, rewrite};
 use crate::keep::memory::Memory;
 use crate::keep::{Keep, KeepOptions};
 use crate::layout::ProcessInfo;
-use crate::limits::NO_PROGRESS_MS;
+use crate::limits::{ANSWER_MS, NO_PROGRESS_MS};
 use crate::marks::{Marks, Waited};
 use crate::options::{Overflow, RecoverableSink, SinkOptions, Target, sinks_from_text};
 use crate::outlet::Outlet;
+use crate::ship::ShipOptions;
 use crate::source::{Dead, Source};
 use crate::stats::Stats;
 use crate::writer::Message;
@@ -50,18 +51,74 @@ pub fn recover(session: &Path, into: Option<&FileOptions>) -> Result<Recovered, 
 }
 
 /// Recovers what dead processes of one application left, before it starts again. What goes wrong is noted; it must
-/// not keep the application from starting.
+/// not keep the application from starting, and a collector that does not answer is waited for once, however many sessions
+/// have something for it.
 pub(crate) fn recover_app(run_dirs: &[PathBuf], app: &str, marks: &Marks) {
+    let mut collectors = Collectors::default();
     for session in dead_sessions(run_dirs, app) {
+        let needed = collectors_of(&session);
+        if needed.iter().any(|ship| !collectors.answers(ship)) {
+            collectors.left += 1;
+            continue;
+        }
         match recover(&session, None) {
             // A sidecar of its own finishes a session whose process has just ended.
             Ok(_) | Err(BackendError::NoFile | BackendError::Ring(RingError::Alive { .. })) => {}
             // It died while it started; nothing was in it, and now it is gone.
             Err(BackendError::Ring(error)) if error.is_unmade() => {}
-            Err(error) => marks.notice(format!(
-                "cannot recover the session {}: {error}; try `logdrive recover`",
-                session.display()
-            )),
+            Err(error) => {
+                if let BackendError::NoProgress { .. } = error {
+                    needed.iter().for_each(|ship| collectors.give_up(ship));
+                }
+                marks.notice(format!(
+                    "cannot recover the session {}: {error}; try `logdrive recover`",
+                    session.display()
+                ));
+            }
+        }
+    }
+    if collectors.left > 0 {
+        marks.notice(format!(
+            "{} sessions of earlier processes wait for a collector that does not answer: try `logdrive recover` when it does",
+            collectors.left
+        ));
+    }
+}
+
+/// The collectors without which a session cannot be recovered: those of its sinks that have no spool.
+fn collectors_of(session: &Path) -> Vec<ShipOptions> {
+    let buffers = SessionView::open(session).and_then(|view| view.buffers());
+    let config = buffers.map(|buffers| buffers.config()).unwrap_or_default();
+    let sinks = sinks_from_text(&String::from_utf8_lossy(&config)).into_iter();
+    let ships = sinks.filter_map(|sink| sink.ship.map(|ship| *ship));
+    ships.filter(|ship| !ship.has_spool()).collect()
+}
+
+/// Who has answered, so that nobody is waited for twice.
+#[derive(Debug, Default)]
+struct Collectors {
+    /// By destination.
+    known: Vec<(String, bool)>,
+    /// Sessions that were left as they are.
+    left: u64,
+}
+
+impl Collectors {
+    fn answers(&mut self, ship: &ShipOptions) -> bool {
+        let to = ship.destination();
+        if let Some((_, answers)) = self.known.iter().find(|(known, _)| *known == to) {
+            return *answers;
+        }
+        let answers = ship.answers(Duration::from_millis(ANSWER_MS));
+        self.known.push((to, answers));
+        answers
+    }
+
+    /// It has answered, and taken nothing.
+    fn give_up(&mut self, ship: &ShipOptions) {
+        let to = ship.destination();
+        for (known, answers) in &mut self.known {
+            *answers &= *known != to;
         }
     }
 }

@@ -15,8 +15,9 @@ use logdrive_transport::forward::{
 };
 pub use logdrive_transport::forward::{ForwardState, SpoolOptions};
 use logdrive_transport::hello::Format;
-pub use logdrive_transport::upstream::Policy;
+pub use logdrive_transport::upstream::{BreakerOptions, GroupOptions, HealthOptions, MemberOptions, Policy};
 pub use logdrive_transport::{Address, Options as TransportOptions, TlsFiles};
+use logdrive_transport::{Client, TransportError};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -37,12 +38,11 @@ pub(crate) type ShipWatch = ForwardWatch;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShipOptions {
-    /// Where it listens; with several, whichever can be reached. At most 16, with the backups.
-    pub to: Vec<Address>,
-    /// Where others listen, for when none of those can be used. Default: none.
-    pub backups: Vec<Address>,
-    /// Which of several is used. Default: in turn.
-    pub policy: Policy,
+    /// Where it listens; with several, whichever can be reached, by weight, and backups when no other can be. At most 16.
+    pub to: Vec<MemberOptions>,
+    /// Which of several is used, when one is given up for a while, and whether looks at them find out who is ill. Default: in
+    /// turn, never and no.
+    pub group: GroupOptions,
     /// Certificates, limits and times of the connection.
     pub transport: TransportOptions,
     /// The level of zstd, 1 to 19; `None` sends as it is. Default: none.
@@ -59,9 +59,9 @@ impl ShipOptions {
     /// A collector at these addresses, without a spool and without compression.
     pub fn new(to: Vec<Address>) -> Self {
         Self {
-            to,
-            backups: Vec::new(),
-            policy: Policy::default(),
+            to: to.into_iter().map(MemberOptions::new).collect(),
+            // As a forwarder has it by itself.
+            group: ForwardOptions::new(0, EPOCH).group,
             transport: TransportOptions::default(),
             zstd_level: None,
             spool: None,
@@ -71,9 +71,35 @@ impl ShipOptions {
 
     /// Where lines go, for people.
     pub fn destination(&self) -> String {
-        let all = self.to.iter().chain(&self.backups);
-        let all: Vec<String> = all.map(ToString::to_string).collect();
-        all.join(", ")
+        let all = self.to.iter().map(|member| member.address.to_string());
+        all.collect::<Vec<String>>().join(", ")
+    }
+
+    /// Whether what no collector takes can go to disk.
+    pub(crate) fn has_spool(&self) -> bool {
+        self.spool.is_some()
+    }
+
+    /// Whether any collector says hello within this time.
+    pub(crate) fn answers(&self, patience: Duration) -> bool {
+        let end = Instant::now() + patience;
+        self.to.iter().any(|member| {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            let transport = TransportOptions {
+                connect_timeout: left,
+                handshake_timeout: left,
+                response_timeout: left,
+                ..self.transport.clone()
+            };
+            // Whoever refuses a look has answered, too.
+            matches!(
+                Client::connect(&member.address, &transport),
+                Ok(_) | Err(TransportError::Refused { .. })
+            )
+        })
     }
 
     /// One key a line, for the session.
@@ -82,14 +108,22 @@ impl ShipOptions {
         let mut put = |key: &str, value: &str| {
             text.push_str(&format!("{key} = {}\n", value.escape_debug()));
         };
-        for address in &self.to {
-            put("to", &address.to_string());
+        for member in &self.to {
+            put(
+                if member.is_backup { "backup" } else { "to" },
+                &member.address.to_string(),
+            );
+            if member.weight != 1 {
+                put("weight", &member.weight.to_string());
+            }
         }
-        for address in &self.backups {
-            put("backup", &address.to_string());
-        }
-        let policy = Policy::NAMES.iter().find(|(_, policy)| *policy == self.policy);
+        let policy = Policy::NAMES
+            .iter()
+            .find(|(_, policy)| *policy == self.group.policy);
         put("policy", policy.map_or("", |(name, _)| *name));
+        for (key, number) in self.numbers() {
+            put(key, &number.to_string());
+        }
         let tls = &self.transport.tls;
         let files = [
             ("tls_authorities", &tls.authorities),
@@ -123,18 +157,74 @@ impl ShipOptions {
         text
     }
 
+    /// Counts and times as text has them.
+    fn numbers(&self) -> Vec<(&'static str, u64)> {
+        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let (breaker, transport) = (&self.group.breaker, &self.transport);
+        let mut numbers = vec![
+            ("breaker_failures", breaker.failures.into()),
+            ("breaker_open_ms", ms(breaker.open)),
+            ("breaker_probes", breaker.probes.into()),
+            ("breaker_successes", breaker.successes.into()),
+            ("connect_timeout_ms", ms(transport.connect_timeout)),
+            ("response_timeout_ms", ms(transport.response_timeout)),
+            ("idle_timeout_ms", ms(transport.idle_timeout)),
+        ];
+        if let Some(health) = &self.group.health {
+            numbers.extend([
+                ("health_every_ms", ms(health.every)),
+                ("health_failures", health.failures.into()),
+                ("health_successes", health.successes.into()),
+            ]);
+        }
+        numbers
+    }
+
+    /// Takes one of [`ShipOptions::numbers`]; `None` when it is none.
+    fn set_number(&mut self, key: &str, value: &str) -> Option<()> {
+        let value: u64 = value.parse().ok()?;
+        let count = u32::try_from(value);
+        let time = Duration::from_millis(value);
+        let (breaker, transport) = (&mut self.group.breaker, &mut self.transport);
+        match key {
+            "breaker_failures" => breaker.failures = count.ok()?,
+            "breaker_open_ms" => breaker.open = time,
+            "breaker_probes" => breaker.probes = count.ok()?,
+            "breaker_successes" => breaker.successes = count.ok()?,
+            "connect_timeout_ms" => transport.connect_timeout = time,
+            "response_timeout_ms" => transport.response_timeout = time,
+            "idle_timeout_ms" => transport.idle_timeout = time,
+            _ => {
+                let health = self.group.health.get_or_insert_default();
+                match key {
+                    "health_every_ms" => health.every = time,
+                    "health_failures" => health.failures = count.ok()?,
+                    "health_successes" => health.successes = count.ok()?,
+                    _ => return None,
+                }
+            }
+        }
+        Some(())
+    }
+
     /// Reads what [`ShipOptions::to_text`] wrote.
     pub(crate) fn from_text(text: &str) -> Option<Self> {
         let mut options = Self::new(Vec::new());
-        let tls = &mut options.transport.tls;
         let mut spool_bytes = None;
         for line in text.lines() {
             let (key, value) = line.split_once(" = ")?;
             let value = unescaped(value)?;
+            let tls = &mut options.transport.tls;
             match key {
-                "to" => options.to.push(value.parse().ok()?),
-                "backup" => options.backups.push(value.parse().ok()?),
-                "policy" => options.policy = Policy::NAMES.iter().find(|(name, _)| *name == value)?.1,
+                "to" | "backup" => {
+                    let mut member = MemberOptions::new(value.parse().ok()?);
+                    member.is_backup = key == "backup";
+                    options.to.push(member);
+                }
+                "weight" => options.to.last_mut()?.weight = value.parse().ok()?,
+                "policy" => {
+                    options.group.policy = Policy::NAMES.iter().find(|(name, _)| *name == value)?.1;
+                }
                 "tls_authorities" => tls.authorities = Some(PathBuf::from(value)),
                 "tls_certificate" => tls.certificate = Some(PathBuf::from(value)),
                 "tls_key" => tls.key = Some(PathBuf::from(value)),
@@ -144,14 +234,15 @@ impl ShipOptions {
                 "spool" => options.spool = Some(SpoolOptions::new(value)),
                 "spool_bytes" => spool_bytes = Some(value.parse().ok()?),
                 "app" => options.app = Some(value),
-                _ => return None,
+                _ => options.set_number(key, &value)?,
             }
         }
         if let (Some(spool), Some(bytes)) = (&mut options.spool, spool_bytes) {
             spool.bytes_max = bytes;
         }
-        let count = options.to.len() + options.backups.len();
-        (!options.to.is_empty() && count <= SHIP_ADDRESSES_MAX).then_some(options)
+        (1..=SHIP_ADDRESSES_MAX)
+            .contains(&options.to.len())
+            .then_some(options)
     }
 
     fn owner(&self, session: u128, layout: &LayoutOptions, process: &ProcessInfo) -> Owner {
@@ -170,8 +261,8 @@ impl ShipOptions {
         forward.pid = owner.pid;
         forward.format = owner.format;
         forward.zstd_level = self.zstd_level;
-        forward.backups.clone_from(&self.backups);
-        forward.group.policy = self.policy;
+        forward.members.clone_from(&self.to);
+        forward.group.clone_from(&self.group);
         forward.queue_bytes = SHIP_QUEUE_BYTES;
         (transport, forward)
     }
@@ -229,7 +320,7 @@ impl ShipOptions {
         }
         let first = batches.first().map_or(0, |batch| batch.0);
         let (transport, forward) = self.forward(owner, first);
-        let forwarder = Forwarder::start(&self.to, &transport, &forward)?;
+        let forwarder = Forwarder::start(&[], &transport, &forward)?;
         let patience = Duration::from_millis(NO_PROGRESS_MS);
         let failed = || BackendError::NoProgress {
             path: PathBuf::from(self.destination()),
@@ -356,7 +447,7 @@ impl Shipping {
         let (transport, mut forward) = options.forward(&options.owner(session, layout, process), 0);
         forward.spool.clone_from(&options.spool);
         forward.persists = true;
-        let forwarder = Forwarder::start(&options.to, &transport, &forward)?;
+        let forwarder = Forwarder::start(&[], &transport, &forward)?;
         marks.watch(index, forwarder.watch());
         Ok(Self {
             watch: forwarder.watch(),
@@ -457,10 +548,18 @@ mod tests {
         assert_eq!(ShipOptions::from_text(&options.to_text()), Some(options.clone()));
         options.transport.tls.authorities = Some("/keys/\n[ship]\n\"\\.pem".into());
         options.transport.tls.name = Some("logs".to_owned());
-        options
-            .backups
-            .push("tcp://127.0.0.1:1".parse().expect("an address"));
-        options.policy = Policy::ConsistentHash;
+        let mut backup = MemberOptions::new("tcp://127.0.0.1:1".parse().expect("an address"));
+        (backup.is_backup, backup.weight) = (true, 7);
+        options.to.push(backup);
+        options.group.policy = Policy::ConsistentHash;
+        options.group.breaker.failures = 3;
+        options.group.breaker.probes = 2;
+        options.group.health = Some(HealthOptions {
+            every: Duration::from_millis(1500),
+            failures: 4,
+            successes: 5,
+        });
+        options.transport.connect_timeout = Duration::from_millis(250);
         options.transport.insecure = true;
         options.zstd_level = Some(3);
         options.spool = Some(SpoolOptions {
@@ -470,6 +569,8 @@ mod tests {
         options.app = Some(String::new());
         assert_eq!(ShipOptions::from_text(&options.to_text()), Some(options));
         assert_eq!(ShipOptions::from_text(""), None);
+        assert_eq!(ShipOptions::from_text("weight = 2\nto = unix:///x\n"), None);
+        assert_eq!(ShipOptions::from_text("to = unix:///x\nhealth = 2\n"), None);
         assert_eq!(ShipOptions::from_text("to = x\n"), None);
     }
 

@@ -24,6 +24,14 @@ impl ShipOptions {
         match *self {}
     }
 
+    pub(crate) fn has_spool(&self) -> bool {
+        match *self {}
+    }
+
+    pub(crate) fn answers(&self, _: Duration) -> bool {
+        match *self {}
+    }
+
     pub(crate) fn finish(
         &self,
         _: Vec<(Buffer, Place)>,

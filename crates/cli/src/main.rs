@@ -22,6 +22,7 @@ mod instant;
 mod level;
 mod limits;
 mod live;
+mod members;
 mod mute;
 mod output;
 mod paint;

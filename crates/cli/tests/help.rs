@@ -6,8 +6,10 @@ use std::fs;
 use std::path::Path;
 use support::{run, stdout, text};
 
-const COMMANDS: [&str; 16] = [
+const COMMANDS: [&str; 18] = [
     "run",
+    "collect",
+    "send",
     "bench",
     "cat",
     "tail",

@@ -26,6 +26,26 @@ fn command(dir: &Path, options: &[&str], run: &[&str]) -> Command {
     command
 }
 
+/// The same where whoever runs the tests has signals ignored, as shells do for what runs in their background.
+fn heeding(command: &Command) -> Command {
+    let mut heeding = Command::new("env");
+    heeding
+        .arg("--default-signal=HUP,INT,TERM,USR1")
+        .arg(command.get_program())
+        .args(command.get_args())
+        .stdin(Stdio::null())
+        .env_clear()
+        .envs(
+            command
+                .get_envs()
+                .filter_map(|(name, value)| Some((name, value?))),
+        );
+    if let Some(dir) = command.get_current_dir() {
+        heeding.current_dir(dir);
+    }
+    heeding
+}
+
 fn run(dir: &Path, options: &[&str], words: &[&str]) -> Output {
     command(dir, options, words).output().expect("the command runs")
 }
@@ -330,7 +350,7 @@ fn signals_go_on_to_the_command() {
     let dir = tempfile::tempdir().expect("a directory");
     let script = "trap 'echo got USR1; n=1' USR1; trap 'echo got HUP' HUP; trap 'echo got INT' INT;
         trap 'echo got TERM; exit 7' TERM; echo ready; while :; do sleep 0.01; done";
-    let mut child = command(dir.path(), &[], &["sh", "-c", script])
+    let mut child = heeding(&command(dir.path(), &[], &["sh", "-c", script]))
         .spawn()
         .expect("it starts");
     let path = dir.path().join("sh.log");
@@ -367,11 +387,11 @@ fn what_is_left_behind_is_not_waited_for_without_end() {
 #[test]
 fn a_second_interrupt_ends_the_wait_for_what_is_left_behind() {
     let dir = tempfile::tempdir().expect("a directory");
-    let mut child = command(
+    let mut child = heeding(&command(
         dir.path(),
         &["--wait-output", "1h"],
         &["sh", "-c", "sleep 600 & echo $!"],
-    )
+    ))
     .spawn()
     .expect("it starts");
     let path = dir.path().join("sh.log");

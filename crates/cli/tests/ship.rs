@@ -3,14 +3,18 @@
 
 mod support;
 
+use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use support::VICTIM_DIR;
-use support::agent::{Agent, place, socket, until as wait};
+use support::agent::{Agent, ONE_FILE, configure, log_of, place, socket, until as wait};
 use support::collector::{World, cycles};
 
 const TO: &str = "LOGDRIVE_CLI_TEST_TO";
@@ -297,4 +301,172 @@ fn an_agent_ships_the_records_of_its_processes() {
             "{order}"
         );
     }
+}
+
+#[test]
+fn a_reload_opens_a_new_collector_and_tells_what_waits_for_the_next_start() {
+    let world = World::new();
+    let (collector, address) = world.collect(&world.address(), &[]);
+    let dir = place(ONE_FILE);
+    let agent = Agent::start(dir.path());
+    let at = socket(dir.path());
+    let mut program = Program::start(&world, &[(AGENT, at.to_str().expect("text"))]);
+    program.does("log 0 1000");
+    assert_eq!(program.does("flush"), "done true");
+    let ship = |more: &str| {
+        let more = format!(
+            "{ONE_FILE}[[ship]]\nname = \"central\"\nflush_every = \"5ms\"\n{more}[[ship.to]]\naddress = \"{address}\"\n"
+        );
+        configure(dir.path(), &more);
+        agent.signal(Signal::SIGHUP);
+    };
+    let told = |what: &str, words: &str| {
+        wait(what, || log_of(dir.path(), "shop").contains(words).then_some(()));
+    };
+    let reread = || {
+        let said = log_of(dir.path(), "shop");
+        said.matches("the configuration was read again").count()
+    };
+    ship("");
+    wait("it is read", || (reread() == 1).then_some(()));
+    program.does("log 1000 2000");
+    assert_eq!(program.does("flush"), "done true");
+    let ids = || -> Vec<u64> {
+        let ids = orders(&world)
+            .into_iter()
+            .map(|order| order["id"].as_u64().expect("a number"));
+        ids.collect()
+    };
+    assert_eq!(ids(), (1000..2000).collect::<Vec<u64>>(), "from the reload on");
+    // The level holds at once, the circuit breaker and the weight from the next start on.
+    ship("level = \"error\"\nbreaker_failures = 7\n");
+    wait("it is read", || (reread() == 2).then_some(()));
+    told("what waits", "breaker_failures");
+    program.does("log 2000 3000");
+    assert_eq!(program.does("flush"), "done true");
+    assert_eq!(ids().len(), 1000, "none of these is an error");
+    // One that is wrong changes nothing.
+    ship("brekaer_failures = 7\n");
+    told("the refusal", "the configuration stays as it was");
+    ship("");
+    wait("it is read", || (reread() == 3).then_some(()));
+    program.does("log 3000 4000");
+    assert_eq!(program.does("flush"), "done true");
+    program.end();
+    agent.end();
+    collector.end();
+    let mut found = ids();
+    found.sort_unstable();
+    assert_eq!(found, (1000..2000).chain(3000..4000).collect::<Vec<u64>>());
+}
+
+#[test]
+fn a_reload_sends_to_another_collector_and_a_recovery_does_too() {
+    let (first, second) = (World::new(), World::new());
+    let (of_first, one) = first.collect(&first.address(), &[]);
+    let (of_second, two) = second.collect(&second.address(), &[]);
+    let ship = |to: &str| {
+        let (name, every) = ("central", "5ms");
+        format!("{ONE_FILE}[[ship]]\nname = \"{name}\"\nflush_every = \"{every}\"\nto = [\"{to}\"]\n")
+    };
+    let dir = place(&ship(&one));
+    let agent = Agent::start(dir.path());
+    let at = socket(dir.path());
+    let mut program = Program::start(&first, &[(AGENT, at.to_str().expect("text"))]);
+    program.does("log 0 3000");
+    assert_eq!(program.does("flush"), "done true");
+    configure(dir.path(), &ship(&two));
+    agent.signal(Signal::SIGHUP);
+    wait("it is read", || {
+        let said = log_of(dir.path(), "shop");
+        said.contains("the configuration was read again").then_some(())
+    });
+    program.does("log 3000 6000");
+    assert_eq!(program.does("flush"), "done true");
+    let ids = |world: &World| -> Vec<u64> {
+        let id = |order: Value| order["id"].as_u64().expect("a number");
+        orders(world).into_iter().map(id).collect()
+    };
+    wait("the other one has it", || {
+        (ids(&second).last() == Some(&5999)).then_some(())
+    });
+    // The first one is not needed any more, by nobody.
+    of_first.end();
+    assert_eq!(ids(&first), (0..3000).collect::<Vec<u64>>());
+    of_second.end();
+    program.does("log 6000 7000");
+    agent.kill();
+    program.does("log 7000 8000");
+    let (of_second, _) = second.collect(&second.address(), &[]);
+    let agent = Agent::start(dir.path());
+    assert_eq!(program.does("flush"), "done true");
+    program.end();
+    agent.end();
+    of_second.end();
+    let mut found = ids(&second);
+    found.sort_unstable();
+    assert_eq!(
+        found,
+        (3000..8000).collect::<Vec<u64>>(),
+        "each once, by the recovery as well"
+    );
+}
+
+/// Accepts all and says nothing; counts who has come.
+fn silent(path: &Path) -> Arc<AtomicUsize> {
+    let listener = UnixListener::bind(path).expect("a socket");
+    let count = Arc::new(AtomicUsize::new(0));
+    let theirs = Arc::clone(&count);
+    std::thread::spawn(move || {
+        let mut held = Vec::new();
+        for stream in listener.incoming().map_while(Result::ok) {
+            theirs.fetch_add(1, Ordering::SeqCst);
+            held.push(stream);
+        }
+    });
+    count
+}
+
+#[test]
+fn a_start_asks_a_collector_that_does_not_answer_once_for_all_dead_sessions() {
+    let world = World::new();
+    let away = world.path("away.sock");
+    let to = format!("unix://{}", away.display());
+    let mut next = 0;
+    // At once, so that none of them recovers another.
+    let mut programs: Vec<Program> = (0..4).map(|_| Program::start(&world, &[(TO, &to)])).collect();
+    for program in &mut programs {
+        program.does(&format!("log {next} {}", next + 100));
+        next += 100;
+    }
+    programs.into_iter().for_each(Program::kill);
+    let asked = silent(&away);
+    let (collector, address) = world.collect(&world.address(), &[]);
+    let mut program = Program::start(&world, &[(TO, &address)]);
+    assert_eq!(asked.load(Ordering::SeqCst), 1, "it has started, and has asked");
+    program.does("log 1000 1010");
+    assert_eq!(program.does("deliver"), "done true");
+    program.end();
+    let notice = "4 sessions of earlier processes wait for a collector that does not answer";
+    assert!(world.raw().iter().any(|line| line.contains(notice)), "it is told");
+    let told: Vec<Value> = orders(&world);
+    assert_eq!(told.len(), 10);
+    // The next start finds somebody there.
+    std::fs::remove_file(&away).expect("a socket");
+    collector.end();
+    let (collector, _) = world.collect(&to, &[]);
+    let mut program = Program::start(&world, &[(TO, &to)]);
+    assert_eq!(program.does("deliver"), "done true");
+    program.end();
+    collector.end();
+    let mut ids: Vec<u64> = orders(&world)
+        .iter()
+        .map(|order| order["id"].as_u64().expect("a number"))
+        .collect();
+    ids.sort_unstable();
+    assert_eq!(
+        ids,
+        (0..next).chain(1000..1010).collect::<Vec<u64>>(),
+        "each once"
+    );
 }

@@ -50,7 +50,9 @@ pub use builder::{Builder, Clock, Guard, builder, init};
 pub use keep::Keep;
 pub use logdrive_backend::file::{Compress, Every, FileOptions, Storage};
 #[cfg(all(feature = "ship", target_os = "linux"))]
-pub use logdrive_backend::ship::{ForwardState, ShipOptions};
+pub use logdrive_backend::ship::{
+    BreakerOptions, ForwardState, GroupOptions, HealthOptions, MemberOptions, Policy, ShipOptions,
+};
 pub use logdrive_backend::{
     BackendError, Filter, FilterError, Memory, Overflow, Recovered, SinkDrop, SinkOptions, SinkStats, Stats,
     Stopped, Sync, Target, recover,

@@ -2,6 +2,8 @@
 
 use logdrive_backend::file::{Compress, Every, FileOptions};
 use logdrive_backend::layout::{LayoutOptions, Style};
+#[cfg(all(feature = "ship", target_os = "linux"))]
+use logdrive_backend::ship::MemberOptions;
 use logdrive_backend::{Overflow, SinkOptions, Sync, Target};
 use logdrive_wire::Level;
 use std::path::PathBuf;
@@ -190,7 +192,8 @@ impl Console {
     }
 }
 
-/// A collector, `logdrive collect`, to which records are sent: with the feature `ship`, and over TLS with `ship-tls`.
+/// A collector, `logdrive collect`, to which records are sent: with the feature `ship`, over TLS with `ship-tls` and over
+/// QUIC with `ship-quic`.
 ///
 /// Each record is in the collector's log once, whatever is restarted, cut or killed on the way. While no collector takes
 /// records they wait in the sink's buffers, 8 MiB, and in a spool on disk where there is one; then [`Ship::overflow`] says
@@ -211,11 +214,11 @@ pub struct Ship {
 
 #[cfg(all(feature = "ship", target_os = "linux"))]
 impl Ship {
-    /// A collector at an address: `unix:///PATH`, `shm:///PATH`, `tcp://HOST:PORT`, `tls://HOST:PORT`. Lines are JSON, so that
-    /// fields keep their types, unless [`Ship::layout`] says otherwise.
+    /// A collector at an address: `unix:///PATH`, `shm:///PATH`, `tcp://HOST:PORT`, `tls://HOST:PORT`, `quic://HOST:PORT`. Lines
+    /// are JSON, so that fields keep their types, unless [`Ship::layout`] says otherwise.
     ///
     /// # Errors
-    /// When it is no address.
+    /// When it is no address. One that this build cannot use, or that carries no records, is an error of the logger's start.
     pub fn to(address: &str) -> Result<Self, logdrive_transport::TransportError> {
         let options = logdrive_backend::ship::ShipOptions::new(vec![address.parse()?]);
         let mut sink = SinkOptions::new(Target::Ship(Box::new(options.clone())));
@@ -228,8 +231,28 @@ impl Ship {
     /// # Errors
     /// When it is no address.
     pub fn or(mut self, address: &str) -> Result<Self, logdrive_transport::TransportError> {
-        self.options.to.push(address.parse()?);
+        self.options.to.push(MemberOptions::new(address.parse()?));
         Ok(self)
+    }
+
+    /// A collector for when none of the others can be used. With [`Ship::look_every`] records go back to the others once one
+    /// of them is well again; without, they stay there as long as it takes them.
+    ///
+    /// # Errors
+    /// When it is no address.
+    pub fn backup(mut self, address: &str) -> Result<Self, logdrive_transport::TransportError> {
+        let mut member = MemberOptions::new(address.parse()?);
+        member.is_backup = true;
+        self.options.to.push(member);
+        Ok(self)
+    }
+
+    /// Looks at all collectors this often, so that one that is ill is not tried. Default: not at all.
+    #[must_use]
+    pub fn look_every(mut self, time: Duration) -> Self {
+        let health = self.options.group.health.get_or_insert_default();
+        health.every = time.max(Duration::from_millis(1));
+        self
     }
 
     /// Keeps records in this directory while no collector takes them, 1 GiB at most. It belongs to one sink of one process,
@@ -263,7 +286,20 @@ impl Ship {
         self
     }
 
-    /// Everything else: the size of the spool, times and limits of connections.
+    /// Everything else: the size of the spool, times and limits of connections, weights, how one of several is chosen, and
+    /// when one is given up for a while.
+    ///
+    /// ```
+    /// use logdrive::{Policy, Ship};
+    /// use std::time::Duration;
+    /// let sink = Ship::to("unix:///run/one.sock")?.or("unix:///run/two.sock")?.with(|options| {
+    ///     options.group.policy = Policy::WeightedRandom;
+    ///     options.to[1].weight = 3;
+    ///     options.group.breaker.failures = 5;
+    ///     options.transport.connect_timeout = Duration::from_secs(1);
+    /// });
+    /// # Ok::<(), logdrive::ShipError>(())
+    /// ```
     #[must_use]
     pub fn with(mut self, change: impl FnOnce(&mut logdrive_backend::ship::ShipOptions)) -> Self {
         change(&mut self.options);

@@ -670,7 +670,10 @@ fn output_buffers(session: &Session) {
     );
     assert_eq!(word(header.offset("buffer_bytes")), BUFFER_BYTES_MIN as u64);
     assert_eq!(
-        (half(header.offset("config_bytes")), half(header.offset("config_start"))),
+        (
+            half(header.offset("config_bytes")),
+            half(header.offset("config_start"))
+        ),
         (7, 0)
     );
     assert_eq!(word(header.offset("epoch")), 4);
@@ -678,7 +681,10 @@ fn output_buffers(session: &Session) {
     let bytes = std::fs::read(session.path().join("drain")).unwrap();
     let half = |at: u64| u32::from_le_bytes(bytes[at as usize..at as usize + 4].try_into().unwrap());
     assert_eq!(
-        (half(header.offset("config_bytes")), half(header.offset("config_start"))),
+        (
+            half(header.offset("config_bytes")),
+            half(header.offset("config_start"))
+        ),
         (14, 7)
     );
     let sink = Drawing::of("session.md", "Sink `s`");

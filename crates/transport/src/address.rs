@@ -141,9 +141,11 @@ impl FromStr for Address {
             text: text.to_owned(),
             why,
         };
-        let (scheme, rest) = text
-            .split_once("://")
-            .ok_or_else(|| wrong("it begins with one of shm://, unix://, tcp://, tls://, quic://, udp://"))?;
+        let unknown = || wrong("it begins with one of shm://, unix://, tcp://, tls://, quic://, udp://");
+        let (scheme, rest) = text.split_once("://").ok_or_else(unknown)?;
+        if !Self::SCHEMES.contains(&scheme) {
+            return Err(unknown());
+        }
         if scheme == "shm" || scheme == "unix" {
             if !rest.starts_with('/') {
                 return Err(wrong(
@@ -163,12 +165,7 @@ impl FromStr for Address {
             "tcp" => Self::Tcp(place),
             "tls" => Self::Tls(place),
             "quic" => Self::Quic(place),
-            "udp" => Self::Udp(place),
-            _ => {
-                return Err(wrong(
-                    "it begins with one of shm://, unix://, tcp://, tls://, quic://, udp://",
-                ));
-            }
+            _ => Self::Udp(place),
         })
     }
 }
@@ -222,6 +219,22 @@ mod tests {
                 error.contains("stands behind") || error.contains("begins with"),
                 "{error}"
             );
+        }
+    }
+
+    #[test]
+    fn an_unknown_scheme_is_told_with_those_that_there_are() {
+        for text in [
+            "ftp://logs",
+            "ftp:///run/x",
+            "TCP://127.0.0.1:1",
+            "127.0.0.1:7140",
+        ] {
+            let error = text.parse::<Address>().expect_err(text).to_string();
+            let all = Address::SCHEMES
+                .iter()
+                .all(|scheme| error.contains(&format!("{scheme}://")));
+            assert!(all, "{error}");
         }
     }
 

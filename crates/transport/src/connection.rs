@@ -75,7 +75,16 @@ impl Connection {
 
     /// Connects and exchanges hellos.
     pub(crate) fn greet(address: &Address, options: &Options) -> Result<(Self, Hello), TransportError> {
-        Self::open(address, options)?.greeted(options)
+        Self::greet_with(address, options, 0)
+    }
+
+    /// As [`Connection::greet`], with further flags of the hello.
+    pub(crate) fn greet_with(
+        address: &Address,
+        options: &Options,
+        flags: u8,
+    ) -> Result<(Self, Hello), TransportError> {
+        Self::open(address, options)?.greeted(options, flags)
     }
 
     /// See [`Link::direct_bytes`].
@@ -93,12 +102,13 @@ impl Connection {
         let link = self.link.another().map_err(|cause| self.lost(cause))?;
         let options = Options::clone(&self.options);
         let stream = Self::on(link, self.address.clone(), &options);
-        Ok(stream.greeted(&options)?.0)
+        Ok(stream.greeted(&options, 0)?.0)
     }
 
-    fn greeted(self, options: &Options) -> Result<(Self, Hello), TransportError> {
+    fn greeted(self, options: &Options, flags: u8) -> Result<(Self, Hello), TransportError> {
         let mut connection = self;
-        let hello = connection.hello(Role::Client, options);
+        let mut hello = connection.hello(Role::Client, options);
+        hello.flags |= flags;
         connection.send(Header::new(Kind::Hello, 0), &hello.encode())?;
         let spin = std::mem::take(&mut connection.spin);
         let frame = connection.next(options.handshake_timeout)?;
@@ -225,12 +235,23 @@ impl Connection {
 
     /// A goodbye that came says more than a broken pipe.
     fn why_lost(&mut self, cause: io::Error) -> TransportError {
-        if self.take_in().is_ok()
-            && let Err(refused) = self.next(Duration::ZERO)
-        {
-            return refused;
+        // What is there besides was sent before it.
+        while self.take_in().is_ok() {
+            match self.next(Duration::ZERO) {
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(refused) => return refused,
+            }
         }
         self.lost(cause)
+    }
+
+    /// An error with a goodbye in its place, where one came.
+    pub(crate) fn explained(&mut self, error: TransportError) -> TransportError {
+        match error {
+            TransportError::Lost { cause, .. } => self.why_lost(cause),
+            other => other,
+        }
     }
 
     fn timeout(&self, what: &'static str) -> TransportError {
@@ -352,6 +373,11 @@ impl Connection {
                 return Ok(None);
             }
         }
+    }
+
+    /// See [`Link::abandon`].
+    pub(crate) fn abandon(&mut self) {
+        self.link.abandon();
     }
 
     /// Says goodbye, as well as it can be said.

@@ -25,6 +25,15 @@ pub enum TransportError {
         /// The address.
         address: String,
     },
+    /// The transport carries messages one way, and nothing else.
+    #[error(
+        "{address} carries messages one way: records and requests want answers in order, so use unix://, shm://, tcp://, \
+         tls:// or quic://"
+    )]
+    OneWay {
+        /// The address.
+        address: String,
+    },
     /// This build leaves the transport out.
     #[error("this build has no {scheme}://; build it with the feature `{scheme}`")]
     NotBuilt {

@@ -34,7 +34,9 @@ pub enum Format {
 pub const HELLO_ACKS: u8 = 1;
 /// Leaves the payload out of checksums: both ends are on one host, or the transport checks.
 pub const HELLO_UNCHECKED: u8 = 2;
-const HELLO_FLAGS: u8 = HELLO_ACKS | HELLO_UNCHECKED;
+/// Of a shipper: what lies before its next record may be kept by another server.
+pub const HELLO_ELSEWHERE: u8 = 4;
+const HELLO_FLAGS: u8 = HELLO_ACKS | HELLO_UNCHECKED | HELLO_ELSEWHERE;
 
 /// The first frame in each direction.
 #[derive(Debug, Clone, PartialEq, Eq)]

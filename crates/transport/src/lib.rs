@@ -1,8 +1,9 @@
 //! Transport of Logdrive: frames and sessions between processes and hosts.
 //!
 //! Two users: Logdrive's own batches of records, which arrive once ([`session::Shipper`], [`session::Intake`]), and
-//! messages of any program, one way ([`Sender`]) or as requests with responses ([`Client`]). What listens is the same
-//! for both: [`serve`] gives what comes to a [`session::Service`]. `spec/frame.md` draws the bytes.
+//! messages of any program, one way ([`Sender`]) or as requests with responses ([`Client`]), to one address or to any of
+//! several ([`upstream::Upstream`]). What listens is the same for all: [`serve`] gives what comes to a [`session::Service`].
+//! `spec/frame.md` draws the bytes.
 //!
 //! ```
 //! use logdrive_transport::session::{Answer, Peer, Service};

@@ -82,6 +82,10 @@ pub struct Options {
     pub pending_bytes_max: usize,
     /// Bytes of one frame that are accepted. Default and most: 1 MiB.
     pub frame_bytes_max: usize,
+    /// Bytes that a batch may have when it is decompressed. Default and most: 8 MiB.
+    pub decompressed_bytes_max: usize,
+    /// Bytes that a peer may have under way before we have acknowledged any. Default: 8 MiB.
+    pub credit_bytes: u64,
 }
 
 impl Default for Options {
@@ -107,6 +111,8 @@ impl Default for Options {
             connections_max: limits::CONNECTIONS_MAX,
             pending_bytes_max: limits::PENDING_BYTES_MAX,
             frame_bytes_max: limits::FRAME_BYTES_MAX,
+            decompressed_bytes_max: limits::DECOMPRESSED_BYTES_MAX,
+            credit_bytes: limits::CREDIT_BYTES,
         }
     }
 }

@@ -371,9 +371,14 @@ pub(crate) fn connect(
     };
     let handle = runtime.handle().clone();
     let (done, ended) = oneshot::channel();
+    // Quinn has things to say, too: what a thread may not log, the one that works for it may not either.
+    let is_denied = logdrive_ring::local::is_denied();
     let thread = std::thread::Builder::new()
         .name("logdrive-quic".to_owned())
         .spawn(move || {
+            if is_denied {
+                logdrive_ring::local::deny_thread();
+            }
             runtime.block_on(async {
                 // Its sender is gone only when all streams are.
                 let _ = ended.await;
@@ -558,6 +563,11 @@ impl Link for QuicLink {
 
     fn is_certified(&self) -> bool {
         true
+    }
+
+    fn abandon(&mut self) {
+        let code = VarInt::from_u32(Reason::Ending as u32);
+        self.engine.connection.close(code, b"given up");
     }
 
     fn has_streams(&self) -> bool {

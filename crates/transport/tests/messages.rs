@@ -197,6 +197,40 @@ fn requests_are_answered_one_by_one_and_many_at_once() {
 }
 
 #[test]
+fn delivered_messages_are_acknowledged_over_every_transport_that_can() {
+    let world = World::new();
+    for address in world.addresses() {
+        let recorder = Arc::new(Recorder::default());
+        let server = world.serve(&address, Threads::default(), recorder.clone());
+        let connected = Client::connect(&server.addresses()[0], &world.client);
+        if address.scheme() == "udp" {
+            let error = connected.expect_err("no way back");
+            assert!(matches!(error, TransportError::OneWay { .. }), "{error}");
+            continue;
+        }
+        let mut client = connected.expect("connected");
+        let mut next = 0;
+        for count in [1, 500, 5_000] {
+            let message = |number: u64| {
+                let mut message = number.to_le_bytes().to_vec();
+                message.resize(8 + number as usize % 90, number as u8);
+                message
+            };
+            let messages: Vec<Vec<u8>> = (next..next + count).map(message).collect();
+            client.deliver(&messages).expect("taken");
+            next += count;
+            assert_eq!(recorder.seen.lock().expect("no panic").next, next, "{address}");
+            // Requests go on between them.
+            assert_eq!(client.call(b"ab").expect("answered"), b"ba");
+        }
+        client.submit(b"x").expect("sent");
+        let error = client.deliver(&[b"y"]).expect_err("an answer is under way");
+        assert!(error.to_string().contains("complete them first"), "{error}");
+        assert_eq!(client.complete().expect("answered").result, Ok(&b"x"[..]));
+    }
+}
+
+#[test]
 fn a_server_that_stops_says_so() {
     let world = World::new();
     for address in world.addresses() {

@@ -93,3 +93,24 @@ pub const ZSTD_LEVEL: RangeInclusive<u64> = 1..=19;
 
 /// Bytes of a spool: a segment is 8 MiB.
 pub const SPOOL_BYTES: RangeInclusive<u64> = 16 << 20..=1 << 46;
+
+/// Failures in a row that open a circuit breaker.
+pub const BREAKER_FAILURES: RangeInclusive<u64> = 1..=1_000;
+
+/// How long it stays open: shorter is none, and after an hour somebody has looked at it.
+pub const BREAKER_OPEN: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(3600);
+
+/// Probes, and results in a row, of breakers and looks.
+pub const BREAKER_COUNT: RangeInclusive<u64> = 1..=100;
+
+/// Pause between two looks at a collector: each is a connection with a handshake.
+pub const HEALTH_EVERY: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3600);
+
+/// How long a connection may take to be made: longer than the kernel tries by itself it never does.
+pub const CONNECT_TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(120);
+
+/// How long an acknowledgement may take: below, a collector that writes to a busy disk is cut off.
+pub const RESPONSE_TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(600);
+
+/// How long a connection to a collector may be silent.
+pub const SHIP_IDLE_TIMEOUT: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);

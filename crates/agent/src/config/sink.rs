@@ -4,7 +4,7 @@ use super::Process;
 use logdrive_backend::file::{Compress, FileOptions};
 use logdrive_backend::layout::Style;
 use logdrive_backend::limits::BUFFERS_PER_SINK;
-use logdrive_backend::ship::ShipOptions;
+use logdrive_backend::ship::{MemberOptions, ShipOptions};
 use logdrive_backend::{SinkOptions, Target};
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,15 @@ pub const PLACEHOLDERS: [(&str, &str); 3] = [
 ];
 
 /// The keys of a sink that a reload changes at once. All others belong to what is open, and hold from the next start on.
-pub const TUNED_KEYS: [&str; 5] = ["layout", "level", "overflow", "flush_every", "flush_level"];
+pub const TUNED_KEYS: [&str; 7] = [
+    "layout",
+    "level",
+    "overflow",
+    "flush_every",
+    "flush_level",
+    "to",
+    "backup",
+];
 
 /// A sink with a name. The path of a file may have [`PLACEHOLDERS`] in it: then it is a file for each text that they
 /// stand for.
@@ -91,6 +99,9 @@ impl SinkConfig {
         tuned.options.overflow = new.options.overflow;
         tuned.options.flush_every = new.options.flush_every;
         tuned.options.flush_level = new.options.flush_level;
+        if let (Target::Ship(ship), Target::Ship(new)) = (&mut tuned.options.target, &new.options.target) {
+            ship.to.clone_from(&new.to);
+        }
         tuned
     }
 
@@ -192,12 +203,50 @@ fn changed_file_keys(own: &FileOptions, new: &FileOptions) -> Vec<&'static str> 
         .collect()
 }
 
+/// The main members, or the backups.
+fn members(ship: &ShipOptions, is_backup: bool) -> Vec<&MemberOptions> {
+    let all = ship.to.iter();
+    all.filter(|member| member.is_backup == is_backup).collect()
+}
+
 fn changed_ship_keys(own: &ShipOptions, new: &ShipOptions) -> Vec<&'static str> {
     let (own_tls, new_tls) = (&own.transport.tls, &new.transport.tls);
+    let (own_breaker, new_breaker) = (&own.group.breaker, &new.group.breaker);
+    let looks = |ship: &ShipOptions| ship.group.health;
+    let judged = |ship: &ShipOptions| {
+        let health = ship.group.health.unwrap_or_default();
+        (health.failures, health.successes)
+    };
+    let (own_judged, new_judged) = (judged(own), judged(new));
     let differences = [
-        ("to", own.to != new.to),
-        ("backup", own.backups != new.backups),
-        ("policy", own.policy != new.policy),
+        ("to", members(own, false) != members(new, false)),
+        ("backup", members(own, true) != members(new, true)),
+        ("policy", own.group.policy != new.group.policy),
+        ("breaker_failures", own_breaker.failures != new_breaker.failures),
+        ("breaker_open", own_breaker.open != new_breaker.open),
+        ("breaker_probes", own_breaker.probes != new_breaker.probes),
+        (
+            "breaker_successes",
+            own_breaker.successes != new_breaker.successes,
+        ),
+        (
+            "health_every",
+            looks(own).map(|health| health.every) != looks(new).map(|health| health.every),
+        ),
+        ("health_failures", own_judged.0 != new_judged.0),
+        ("health_successes", own_judged.1 != new_judged.1),
+        (
+            "connect_timeout",
+            own.transport.connect_timeout != new.transport.connect_timeout,
+        ),
+        (
+            "response_timeout",
+            own.transport.response_timeout != new.transport.response_timeout,
+        ),
+        (
+            "idle_timeout",
+            own.transport.idle_timeout != new.transport.idle_timeout,
+        ),
         ("zstd", own.zstd_level != new.zstd_level),
         ("spool", own.spool != new.spool),
         ("tls_authorities", own_tls.authorities != new_tls.authorities),

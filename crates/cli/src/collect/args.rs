@@ -1,6 +1,6 @@
 //! What can be said about `logdrive collect` on the command line.
 
-use super::address;
+use super::record_address;
 use crate::config::units::{read_duration, read_size};
 use clap::Args;
 use logdrive_transport::Address;
@@ -29,12 +29,13 @@ Exit status: 0 all is well, 1 something failed, 2 the command line is wrong.";
 /// Take records of other processes and hosts, and write each once
 ///
 /// Listens where it is told, and only on this machine unless TLS or --insecure is given. Writes what `logdrive send` and
-/// shipping sinks bring, with the sender's host, process and session as fields of each record.
+/// shipping sinks bring, with the sender's host, process and session as fields of each record. A field of these names that a
+/// JSON record has itself gets a number: host becomes host_1.
 #[derive(Debug, Args)]
 #[command(after_long_help = COLLECT_EXAMPLES)]
 pub(crate) struct CollectArgs {
-    /// Where to listen: unix:///PATH, shm:///PATH, tcp://HOST:PORT, tls://HOST:PORT; may be given several times
-    #[arg(short, long, value_name = "ADDRESS", value_parser = address)]
+    /// Where to listen: unix:///PATH, shm:///PATH, tcp://, tls:// or quic://HOST:PORT; may be given several times
+    #[arg(short, long, value_name = "ADDRESS", value_parser = record_address)]
     pub(crate) listen: Vec<Address>,
     /// The directory for log and ledger
     #[arg(short, long, value_name = "DIR")]

@@ -2,14 +2,20 @@
 //! at once, each with its line, its key and what is allowed.
 
 use super::CollectArgs;
-use super::values::{Wrong, addresses, bytes, flag, number, parsed, read_keys, size, text, time};
+use super::values::{
+    Wrong, addresses, bytes, bytes_within, flag, is_off, number, parsed, read_keys, size, text, time,
+    time_within, word,
+};
 use crate::config::problem::Problem;
 use crate::error::CliError;
 use crate::paint::ColorChoice;
-use logdrive_backend::file::{Compress, FileOptions};
+use logdrive_agent::config::limits::{KEEP_AGE, ROTATE_EVERY};
+use logdrive_backend::file::{Compress, Every, FileOptions};
+use logdrive_transport::limits::{DECOMPRESSED_BYTES_MAX, FRAME_BYTES_MAX, HELLO_BYTES_MAX};
 use logdrive_transport::{Address, Options};
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::time::Duration;
 use toml::Spanned;
 use toml::de::DeValue;
 
@@ -27,7 +33,7 @@ pub(super) struct CollectConfig {
 pub(super) const COMMENTED: &str = "\
 # Configuration of `logdrive collect`. A key with # before it shows its default; the command line comes before the file.
 
-# Where to listen. Only this machine's own addresses, unless it is tls:// or insecure = true.
+# Where to listen. Only this machine's own addresses, unless it is tls:// or quic://, or insecure = true.
 listen = [\"unix:///run/logdrive/collect.sock\"]
 
 # The directory for collected.log and its ledger.
@@ -39,10 +45,18 @@ out = \"/var/log/logdrive\"
 # Start a new file before the log would grow beyond this; sizes have units: \"64 MiB\".
 #rotate_bytes = \"1 GiB\"
 
-# Keep at most so many older files, compressed with zstd; 1 to 9999.
-#keep_files = 16
+# Start a new file after this time: \"hourly\", \"daily\", a time of at least \"1m\", or \"off\".
+#rotate_every = \"off\"
 
-# Files in PEM for tls://: the authority whose clients may come, and this server's own certificate and key.
+# Keep at most so many older files, 1 to 9999; none whose last record is older than this; and at most so many bytes of them.
+#keep_files = 16
+#keep_age = \"off\"
+#keep_bytes = \"off\"
+
+# How older files are compressed: zstd, gzip or none.
+#compress = \"zstd\"
+
+# Files in PEM for tls:// and quic://: the authority whose clients may come, and this server's own certificate and key.
 #tls_authorities = \"/etc/logdrive/authority.pem\"
 #tls_certificate = \"/etc/logdrive/server.pem\"
 #tls_key = \"/etc/logdrive/server.key\"
@@ -59,6 +73,11 @@ out = \"/var/log/logdrive\"
 # Bytes of partial frames and answers of all connections together.
 #pending_bytes = \"128 MiB\"
 
+# Bytes that one sender may have under way before any of them are acknowledged, and of a batch after decompression, 1 MiB to
+# 8 MiB.
+#peer_bytes = \"8 MiB\"
+#decompressed_bytes = \"8 MiB\"
+
 # Bytes of one frame, compressed; 1 KiB to 1 MiB.
 #frame_bytes = \"1 MiB\"
 
@@ -68,14 +87,21 @@ out = \"/var/log/logdrive\"
 
 # Threads that wait for sockets; 1 to 64.
 #pollers = 1
+
+# How long such a thread looks before it sleeps, at most \"1s\". Costs a processor while it does, and answers sooner.
+#spin = \"0s\"
 ";
 
-const KEYS: [&str; 16] = [
+const KEYS: [&str; 23] = [
     "listen",
     "out",
     "sync",
     "rotate_bytes",
+    "rotate_every",
     "keep_files",
+    "keep_age",
+    "keep_bytes",
+    "compress",
     "tls_authorities",
     "tls_certificate",
     "tls_key",
@@ -83,10 +109,13 @@ const KEYS: [&str; 16] = [
     "insecure",
     "connections",
     "pending_bytes",
+    "peer_bytes",
+    "decompressed_bytes",
     "frame_bytes",
     "idle",
     "handshake",
     "pollers",
+    "spin",
 ];
 
 /// What is asked for. `None` when it is wrong, or was only to be printed, which has been done.
@@ -116,7 +145,11 @@ struct Given {
     out: Option<PathBuf>,
     sync: bool,
     rotate_bytes: Option<u64>,
+    rotate_every: Option<Every>,
     keep_files: Option<u32>,
+    keep_age: Option<Duration>,
+    keep_bytes: Option<u64>,
+    compress: Option<Compress>,
     pollers: Option<usize>,
     options: Options,
 }
@@ -155,8 +188,11 @@ impl Given {
         let out = self.out.ok_or(CliError::NowhereToCollect)?;
         let mut file = FileOptions::new(out.join("collected.log"));
         file.rotate_bytes = Some(self.rotate_bytes.unwrap_or(1 << 30));
+        file.rotate_every = self.rotate_every;
         file.keep_files = Some(self.keep_files.unwrap_or(16));
-        file.compress = Compress::Zstd;
+        file.keep_age = self.keep_age;
+        file.keep_bytes = self.keep_bytes;
+        file.compress = self.compress.unwrap_or(Compress::Zstd);
         Ok(CollectConfig {
             listen: self.listen,
             file,
@@ -164,6 +200,20 @@ impl Given {
             pollers: self.pollers.unwrap_or(1),
             options: self.options,
         })
+    }
+}
+
+/// `None`: by size alone.
+fn every(value: &Spanned<DeValue<'_>>) -> Result<Option<Every>, Wrong> {
+    const ALLOWED: &str = "\"hourly\", \"daily\", a time from \"1m\", or \"off\"";
+    match value.get_ref().as_str() {
+        Some("off") => Ok(None),
+        Some("hourly") => Ok(Some(Every::Hourly)),
+        Some("daily") => Ok(Some(Every::Daily)),
+        _ => {
+            let found = time_within(value, &ROTATE_EVERY, ALLOWED)?;
+            Ok(Some(Every::Seconds(found.as_secs())))
+        }
     }
 }
 
@@ -182,7 +232,22 @@ impl Given {
             "out" => self.out = Some(text(value)?.into()),
             "sync" => self.sync = flag(value)?,
             "rotate_bytes" => self.rotate_bytes = Some(size(value)?),
+            "rotate_every" => self.rotate_every = every(value)?,
             "keep_files" => self.keep_files = Some(number(value, 1..=9_999, "1 to 9999")? as u32),
+            "keep_age" if is_off(value) => self.keep_age = None,
+            "keep_age" => {
+                self.keep_age = Some(time_within(value, &KEEP_AGE, "a time from \"1m\", or \"off\"")?)
+            }
+            "keep_bytes" if is_off(value) => self.keep_bytes = None,
+            "keep_bytes" => self.keep_bytes = Some(size(value)?),
+            "compress" => {
+                let words = [
+                    ("zstd", Compress::Zstd),
+                    ("gzip", Compress::Gzip),
+                    ("none", Compress::None),
+                ];
+                self.compress = Some(word(value, &words, "\"zstd\", \"gzip\" or \"none\"")?);
+            }
             "tls_authorities" => options.tls.authorities = Some(text(value)?.into()),
             "tls_certificate" => options.tls.certificate = Some(text(value)?.into()),
             "tls_key" => options.tls.key = Some(text(value)?.into()),
@@ -190,9 +255,21 @@ impl Given {
             "insecure" => options.insecure = flag(value)?,
             "connections" => options.connections_max = number(value, 1..=1_000_000, "1 to 1000000")?,
             "pending_bytes" => options.pending_bytes_max = bytes(value)?,
-            "frame_bytes" => options.frame_bytes_max = bytes(value)?.clamp(1_024, 1 << 20),
+            "peer_bytes" => options.credit_bytes = size(value)?,
+            "decompressed_bytes" => {
+                let range = FRAME_BYTES_MAX..=DECOMPRESSED_BYTES_MAX;
+                options.decompressed_bytes_max = bytes_within(value, &range, "\"1 MiB\" to \"8 MiB\"")?;
+            }
+            "frame_bytes" => {
+                let range = HELLO_BYTES_MAX..=FRAME_BYTES_MAX;
+                options.frame_bytes_max = bytes_within(value, &range, "\"1 KiB\" to \"1 MiB\"")?;
+            }
             "idle" => options.idle_timeout = time(value)?,
             "handshake" => options.handshake_timeout = time(value)?,
+            "spin" => {
+                let range = Duration::ZERO..=Duration::from_secs(1);
+                options.spin = time_within(value, &range, "a time to \"1s\"")?;
+            }
             _ => self.pollers = Some(number(value, 1..=64, "1 to 64")?),
         }
         Ok(())
@@ -225,10 +302,10 @@ mod tests {
 
     #[test]
     fn mistakes_are_told_with_their_line_and_what_is_allowed() {
-        let text =
-            "listen = [\"ftp://x\"]\nout = 7\nidel = \"1s\"\nsync = 1\nconnections = 0\nidle = \"soon\"\n";
+        let text = "listen = [\"ftp://x\"]\nout = 7\nidel = \"1s\"\nsync = 1\nconnections = 0\nidle = \"soon\"\n\
+                    rotate_every = \"1s\"\ncompress = \"rar\"\nspin = \"2s\"\ndecompressed_bytes = \"9 MiB\"\n";
         let problems = parse(text).expect_err("all wrong");
-        assert_eq!(problems.len(), 6);
+        assert_eq!(problems.len(), 10);
         let shown =
             crate::config::problem::report(&problems, "c.toml", text, crate::paint::Paint { on: false });
         for (line, key) in [
@@ -238,11 +315,18 @@ mod tests {
             (4, "sync"),
             (5, "connections"),
             (6, "idle"),
+            (7, "a time from \"1m\""),
+            (8, "\"zstd\", \"gzip\" or \"none\""),
+            (9, "2s is out of bounds"),
+            (10, "\"1 MiB\" to \"8 MiB\""),
         ] {
             assert!(shown.contains(&format!("c.toml:{line}:")), "{shown}");
             assert!(shown.contains(key), "{shown}");
         }
         assert!(shown.contains("idle was probably meant"), "{shown}");
+        assert!(shown.contains("it begins with one of shm://"), "{shown}");
+        let udp = parse("listen = [\"udp://127.0.0.1:1\"]").expect_err("no records");
+        assert!(udp[0].found.contains("carries messages only"), "{udp:?}");
         assert!(parse("listen = [").is_err());
     }
 }

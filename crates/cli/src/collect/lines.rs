@@ -1,14 +1,22 @@
 //! What a sender's lines become: the same lines with its host, process and session as fields, on one line each
-//! whatever is in them.
+//! whatever is in them. In JSON each key stands once: a record's own `host` becomes `host_1`, as in the layouts.
 
-use crate::escape::{put_json, put_safe};
+use crate::escape::{Writing, plain as unescaped, put_json, put_safe};
 use logdrive_transport::hello::{Format, Hello};
-use memchr::memchr;
+use memchr::{memchr, memmem};
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::ops::Range;
+
+/// The keys of the fields; the last two stand there for senders that are one process.
+const KEYS: [&str; 4] = ["host", "session", "process", "pid"];
 
 /// The fields of one sender, ready to be put behind its lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fields {
     is_json: bool,
+    /// Their keys.
+    keys: &'static [&'static str],
     bytes: Vec<u8>,
 }
 
@@ -26,10 +34,18 @@ impl Fields {
             (false, true) => format!(" host={host} session={session:032x}"),
             (false, false) => format!(" host={host} process={app} pid={pid} session={session:032x}"),
         };
+        let count = if hello.app.is_empty() { 2 } else { 4 };
         Self {
             is_json,
+            keys: KEYS.get(..count).unwrap_or(&KEYS),
             bytes: text.into_bytes(),
         }
+    }
+
+    /// Whether a record may have one of the keys itself; one may also be written with escapes.
+    fn may_clash(&self, lines: &[u8]) -> bool {
+        let quoted = |key: &&str| memmem::find(lines, format!("\"{key}\"").as_bytes()).is_some();
+        self.is_json && (self.keys.iter().any(quoted) || memmem::find(lines, b"\\u").is_some())
     }
 
     /// Appends the lines behind the first `skip`. Gives how many lines there were in all; bytes behind the last line
@@ -37,6 +53,7 @@ impl Fields {
     pub(super) fn put(&self, lines: &[u8], skip: u32, out: &mut Vec<u8>) -> u32 {
         // One look at all of them, because hardly any have something to escape.
         let is_plain = !lines.iter().any(|byte| is_suspect(*byte));
+        let clashes = self.may_clash(lines);
         let mut count = 0;
         let mut rest = lines;
         while !rest.is_empty() {
@@ -46,16 +63,16 @@ impl Fields {
             };
             rest = behind;
             if count >= skip {
-                self.put_line(line, is_plain, out);
+                self.put_line(line, is_plain, clashes, out);
             }
             count += 1;
         }
         count
     }
 
-    fn put_line(&self, line: &[u8], is_plain: bool, out: &mut Vec<u8>) {
+    fn put_line(&self, line: &[u8], is_plain: bool, clashes: bool, out: &mut Vec<u8>) {
         if self.is_json {
-            self.put_object(line, is_plain, out);
+            self.put_object(line, is_plain, clashes, out);
         } else if is_plain {
             out.extend_from_slice(line);
         } else {
@@ -66,7 +83,7 @@ impl Fields {
     }
 
     /// Without the brace at its end, which the fields bring; what is no object becomes one.
-    fn put_object(&self, line: &[u8], is_plain: bool, out: &mut Vec<u8>) {
+    fn put_object(&self, line: &[u8], is_plain: bool, clashes: bool, out: &mut Vec<u8>) {
         let inside = line
             .strip_prefix(b"{")
             .and_then(|line| line.trim_ascii_end().strip_suffix(b"}"));
@@ -78,7 +95,10 @@ impl Fields {
         match inside.filter(|_| is_plain) {
             Some(inside) if !inside.trim_ascii().is_empty() => {
                 out.push(b'{');
-                out.extend_from_slice(inside);
+                match clashes {
+                    true => self.put_renamed(inside, out),
+                    false => out.extend_from_slice(inside),
+                }
                 out.push(b',');
             }
             Some(_) => out.push(b'{'),
@@ -89,6 +109,76 @@ impl Fields {
             }
         }
     }
+}
+
+impl Fields {
+    /// The members of an object; those that have a key of the fields get a number behind it that nobody has.
+    fn put_renamed(&self, inside: &[u8], out: &mut Vec<u8>) {
+        let found = keys_of(inside);
+        let is_ours = |name: &[u8]| self.keys.iter().any(|key| key.as_bytes() == name);
+        if !found.iter().any(|(_, name)| is_ours(name)) {
+            return out.extend_from_slice(inside);
+        }
+        let mut taken: HashSet<Vec<u8>> = found.iter().map(|(_, name)| name.to_vec()).collect();
+        let mut numbers = [0_u32; KEYS.len()];
+        let mut from = 0;
+        for (place, name) in &found {
+            let ours = self.keys.iter().zip(&mut numbers);
+            let Some((key, number)) = ours.into_iter().find(|(key, _)| key.as_bytes() == name.as_ref())
+            else {
+                continue;
+            };
+            let fresh = loop {
+                *number += 1;
+                let fresh = format!("{key}_{number}").into_bytes();
+                if taken.insert(fresh.clone()) {
+                    break fresh;
+                }
+            };
+            out.extend_from_slice(inside.get(from..place.start).unwrap_or(&[]));
+            out.extend_from_slice(&fresh);
+            from = place.end;
+        }
+        out.extend_from_slice(inside.get(from..).unwrap_or(&[]));
+    }
+}
+
+/// The keys of an object that stands here without its braces: where they stand, without their quotes, and what they say.
+fn keys_of(inside: &[u8]) -> Vec<(Range<usize>, Cow<'_, [u8]>)> {
+    let mut keys = Vec::new();
+    let (mut at, mut depth, mut is_key) = (0, 0_usize, true);
+    while let Some(byte) = inside.get(at) {
+        at += 1;
+        match byte {
+            b'"' => {
+                let end = string_end(inside, at);
+                if depth == 0 && is_key {
+                    let written = inside.get(at..end).unwrap_or(&[]);
+                    keys.push((at..end, unescaped(written, Writing::Json)));
+                    is_key = false;
+                }
+                at = end + 1;
+            }
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            b',' => is_key |= depth == 0,
+            _ => {}
+        }
+    }
+    keys
+}
+
+/// Where the quote stands that ends a string; the end of all where there is none.
+fn string_end(bytes: &[u8], start: usize) -> usize {
+    let mut at = start;
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'"' => return at,
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+    bytes.len()
 }
 
 /// Controls but line breaks and tabs, and what begins the characters that could reorder a line.
@@ -134,6 +224,51 @@ mod tests {
             lines[0]
         );
         assert!(lines[1].starts_with("three host="));
+    }
+
+    #[test]
+    fn no_key_stands_twice() {
+        let put = |line: &str| {
+            let mut out = Vec::new();
+            fields(Format::Json).put(format!("{line}\n").as_bytes(), 0, &mut out);
+            String::from_utf8(out).expect("text")
+        };
+        for (line, expected) in [
+            (r#"{"host":"x","a":1}"#, r#"{"host_1":"x","a":1,"host":"a_b_","#),
+            (
+                r#"{"pid":1,"pid_1":2,"pid":3}"#,
+                r#"{"pid_2":1,"pid_1":2,"pid_3":3,"host""#,
+            ),
+            (
+                r#"{"\u0068ost":1, "pr\u006fcess" : 2}"#,
+                r#"{"host_1":1, "process_1" : 2,"host""#,
+            ),
+            (
+                r#"{"a":{"host":1},"b":["pid",{"pid":2}]}"#,
+                r#"{"a":{"host":1},"b":["pid",{"pid":2}],"host""#,
+            ),
+            (
+                r#"{"a":"\"session\":{","session":1}"#,
+                r#"{"a":"\"session\":{","session_1":1,"host""#,
+            ),
+            (r#"{"a":"\\","host":1}"#, r#"{"a":"\\","host_1":1,"host""#),
+        ] {
+            let found = put(line);
+            assert!(found.starts_with(expected), "{line}: {found}");
+            let value: serde_json::Value = serde_json::from_str(&found).expect("JSON");
+            assert_eq!((&value["host"], &value["pid"]), (&"a_b_".into(), &7.into()));
+            let inside = found
+                .trim_end()
+                .strip_prefix('{')
+                .and_then(|line| line.strip_suffix('}'));
+            let keys = keys_of(inside.expect("an object").as_bytes());
+            let unique: HashSet<&[u8]> = keys.iter().map(|(_, name)| name.as_ref()).collect();
+            assert_eq!(unique.len(), keys.len(), "{found}");
+        }
+        // What is no JSON at all does no harm.
+        for line in ["{\"host", "{\"host\"}", "{\"host\\", "{]}\"pid\"}", "{\"pid\":}"] {
+            assert!(put(line).contains("\"host\":\"a_b_\""), "{line}");
+        }
     }
 
     #[test]

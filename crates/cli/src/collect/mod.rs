@@ -10,6 +10,7 @@ pub(crate) mod values;
 pub(crate) use args::CollectArgs;
 
 use crate::error::CliError;
+use crate::members::carries_no_records;
 use crate::paint::{ColorChoice, Style};
 use crate::signals::Signals;
 use logdrive_transport::hello::Reason;
@@ -116,8 +117,10 @@ fn watch(signals: &Signals, server: &Listening, store: &Store, color: ColorChoic
 
 /// Connections that ended for a reason that is somebody's fault.
 fn refusals(stats: &Stats) -> u64 {
-    let fine = [Reason::Done, Reason::Ending].map(|reason| stats.ended_for(reason));
-    stats.ended.iter().sum::<u64>() - fine.iter().sum::<u64>()
+    // Of those that were lost nobody knows whose fault it is: they were cut, or killed.
+    let fine = [Reason::Done, Reason::Ending, Reason::Lost].map(|reason| stats.ended_for(reason));
+    let refused = stats.ended.iter().sum::<u64>();
+    refused.saturating_sub(fine.iter().sum())
 }
 
 fn report(stats: &Stats, counts: &Counts, json: bool) -> Result<(), CliError> {
@@ -158,6 +161,15 @@ fn say(color: ColorChoice, what: &str, text: &str) {
     let what = color.for_stderr().the(Style::Good, &title);
     // A service whose standard error is closed runs on; the log has what matters.
     let _ = writeln!(io::stderr(), "{what} {text}");
+}
+
+/// Reads an address that records go to or come from.
+pub(crate) fn record_address(text: &str) -> Result<Address, String> {
+    let address = address(text)?;
+    match carries_no_records(&address) {
+        Some(why) => Err(why),
+        None => Ok(address),
+    }
 }
 
 /// Reads an address of the command line.

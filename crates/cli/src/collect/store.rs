@@ -5,7 +5,8 @@ use super::ledger::{Entry, Ledger};
 use super::lines::Fields;
 use crate::error::CliError;
 use logdrive_backend::file::{Disk, FileError, LogFile};
-use logdrive_transport::hello::{Reason, Role};
+use logdrive_transport::frame::{FrameError, Messages};
+use logdrive_transport::hello::{HELLO_ELSEWHERE, Reason, Role};
 use logdrive_transport::limits::SESSIONS_MAX;
 use logdrive_transport::session::{Intake, Peer, Service, Verdict};
 use std::collections::HashMap;
@@ -290,11 +291,14 @@ impl Inner {
 
 impl Service for Store {
     fn hello(&self, peer: &Peer) -> Result<Intake, Reason> {
-        let hello = peer
-            .hello
-            .as_ref()
-            .filter(|hello| hello.role == Role::Shipper && hello.session != 0);
-        let hello = hello.ok_or(Reason::Unexpected)?;
+        let hello = peer.hello.as_ref().ok_or(Reason::Unexpected)?;
+        if hello.role == Role::Client {
+            // It looks whether we live, and may do nothing else.
+            return Ok(Intake::default());
+        }
+        if hello.session == 0 {
+            return Err(Reason::Unexpected);
+        }
         let mut inner = self.lock();
         let is_new = !inner.sessions.contains_key(&hello.session);
         if is_new && inner.sessions.len() >= SESSIONS_MAX && !inner.make_room() {
@@ -305,7 +309,8 @@ impl Service for Store {
         if !intake.greet(hello.epoch, hello.next) {
             return Err(Reason::Superseded);
         }
-        if before.epoch == intake.epoch && before.next != 0 {
+        let is_elsewhere = hello.flags & HELLO_ELSEWHERE != 0;
+        if before.epoch == intake.epoch && before.next != 0 && !is_elsewhere {
             // What it has given up, by its own count.
             inner.counts.lost += intake.next - before.next;
         }
@@ -315,6 +320,14 @@ impl Service for Store {
         }
         inner.fields.insert(peer.id, Fields::of(hello));
         Ok(intake)
+    }
+
+    fn batch(&self, _: &Peer, _: u16, _: Messages<'_>) -> Result<(), FrameError> {
+        // Messages are kept nowhere, which whoever sends them has to hear.
+        Err(FrameError::Unknown {
+            field: "messages, to a collector",
+            found: 0,
+        })
     }
 
     fn records(&self, peer: &Peer, first: u64, count: u32, lines: &[u8]) -> Result<u64, Reason> {

@@ -1,15 +1,18 @@
 //! Configurations with a flat list of keys: a file in TOML, of which all that is wrong is told at once, each with its line,
 //! its key and what is allowed.
 
+use super::record_address;
 use crate::config::problem::{Problem, report};
-use crate::config::units::{read_duration, read_size};
+use crate::config::units::{duration_text, read_duration, read_size, size_text};
 use crate::error::CliError;
 use crate::limits::CONFIG_BYTES_MAX;
+use crate::members;
 use crate::paint::ColorChoice;
 use crate::similar::most_similar;
 use logdrive_transport::Address;
+use logdrive_transport::upstream::MemberOptions;
 use std::io::{self, Read, Write};
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::path::Path;
 use std::time::Duration;
 use toml::Spanned;
@@ -122,6 +125,22 @@ pub(crate) fn bytes(value: &Spanned<DeValue<'_>>) -> Result<usize, Wrong> {
     usize::try_from(found).or_else(|_| wrong(value, "this is too much", "what fits into memory"))
 }
 
+pub(crate) fn bytes_within(
+    value: &Spanned<DeValue<'_>>,
+    range: &RangeInclusive<usize>,
+    allowed: &'static str,
+) -> Result<usize, Wrong> {
+    match bytes(value) {
+        Ok(found) if range.contains(&found) => Ok(found),
+        Ok(found) => wrong(
+            value,
+            format!("{} is out of bounds", size_text(found as u64)),
+            allowed,
+        ),
+        Err((span, found, _)) => Err((span, found, allowed)),
+    }
+}
+
 pub(crate) fn time(value: &Spanned<DeValue<'_>>) -> Result<Duration, Wrong> {
     const ALLOWED: &str = "a time with its unit between quotes, such as \"30s\"";
     match value.get_ref() {
@@ -132,7 +151,7 @@ pub(crate) fn time(value: &Spanned<DeValue<'_>>) -> Result<Duration, Wrong> {
 
 pub(crate) fn number(
     value: &Spanned<DeValue<'_>>,
-    range: std::ops::RangeInclusive<usize>,
+    range: RangeInclusive<usize>,
     allowed: &'static str,
 ) -> Result<usize, Wrong> {
     let DeValue::Integer(found) = value.get_ref() else {
@@ -149,12 +168,38 @@ pub(crate) fn addresses(value: &Spanned<DeValue<'_>>) -> Result<Vec<Address>, Wr
     let DeValue::Array(all) = value.get_ref() else {
         return wrong(value, "this is no list", ALLOWED);
     };
-    let one = |value: &Spanned<DeValue<'_>>| {
-        text(value)?
-            .parse::<Address>()
-            .or_else(|error| wrong(value, error.to_string(), ALLOWED))
+    let one = |value: &Spanned<DeValue<'_>>| match record_address(&text(value)?) {
+        Ok(address) => Ok(address),
+        Err(why) => wrong(value, why, ALLOWED),
     };
     all.iter().map(one).collect()
+}
+
+/// Members of an upstream.
+pub(crate) fn members(value: &Spanned<DeValue<'_>>, is_backup: bool) -> Result<Vec<MemberOptions>, Wrong> {
+    let read = members::read(value, is_backup);
+    read.map_err(|(span, found)| (span, found, members::ALLOWED))
+}
+
+pub(crate) fn is_off(value: &Spanned<DeValue<'_>>) -> bool {
+    value.get_ref().as_str() == Some("off")
+}
+
+/// A time within bounds.
+pub(crate) fn time_within(
+    value: &Spanned<DeValue<'_>>,
+    range: &RangeInclusive<Duration>,
+    allowed: &'static str,
+) -> Result<Duration, Wrong> {
+    match time(value) {
+        Ok(found) if range.contains(&found) => Ok(found),
+        Ok(found) => wrong(
+            value,
+            format!("{} is out of bounds", duration_text(found)),
+            allowed,
+        ),
+        Err((span, found, _)) => Err((span, found, allowed)),
+    }
 }
 
 /// One of these words.

@@ -104,8 +104,8 @@ pub(crate) enum Kind {
     },
     /// Where metrics are served.
     Metrics,
-    /// Addresses of collectors.
-    Addresses,
+    /// Collectors: addresses, some with weights and roles.
+    Members,
     /// Names of sinks.
     Sinks,
     /// Places of callsites.
@@ -186,9 +186,9 @@ impl Kind {
             Self::Metrics => {
                 "an address and port such as \"127.0.0.1:9187\", or \"unix:\" and an absolute path".to_owned()
             }
-            Self::Addresses => format!(
-                "1 to {SHIP_ADDRESSES_MAX} addresses such as [\"tls://logs.example.org:7140\"]; also \"unix:///PATH\", \
-                 \"shm:///PATH\" and \"tcp://HOST:PORT\""
+            Self::Members => format!(
+                "{}; at most {SHIP_ADDRESSES_MAX} of them",
+                crate::members::ALLOWED
             ),
             Self::Sinks => "names of sinks, such as [\"main\"]".to_owned(),
             Self::Callsites => {

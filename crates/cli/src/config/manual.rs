@@ -10,7 +10,7 @@ use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
 pub(crate) const NAME: &str = "logdrive.toml";
 
 /// Examples: what people want most often.
-const EXAMPLES: [(&str, &str); 4] = [
+const EXAMPLES: [(&str, &str); 5] = [
     (
         "Errors of all applications in one more file",
         "[[sink]]\nname = \"main\"\npath = \"/var/log/logdrive/{app}.log\"\n\n\
@@ -31,6 +31,14 @@ const EXAMPLES: [(&str, &str); 4] = [
         "[[sink]]\nname = \"main\"\npath = \"/var/log/logdrive/{app}.log\"\nlevel = \"info\"\n\n\
          [[level]]\nrules = \"debug\"\n\n\
          [[recorder]]\nlevel = \"debug\"\nbefore = \"30s\"",
+    ),
+    (
+        "Two collectors by weight, and one that is used while neither is well",
+        "[[ship]]\nname = \"central\"\npolicy = \"weighted_random\"\nhealth_every = \"5s\"\nbreaker_failures = 3\n\
+         spool = \"/var/spool/logdrive/central\"\ntls_authorities = \"/etc/logdrive/authority.pem\"\n\n\
+         [[ship.to]]\naddress = \"quic://one.example.org:7140\"\nweight = 3\n\n\
+         [[ship.to]]\naddress = \"tls://two.example.org:7140\"\n\n\
+         [[ship.to]]\naddress = \"tls://spare.example.org:7140\"\nbackup = true",
     ),
     (
         "A user who may not fill the disk",

@@ -16,7 +16,8 @@ use logdrive_agent::config::{
 };
 use logdrive_backend::file::{Compress, Every, FileOptions};
 use logdrive_backend::layout::{LayoutOptions, Style};
-use logdrive_backend::ship::{Policy, ShipOptions, SpoolOptions, TlsFiles};
+use logdrive_backend::limits::SHIP_ADDRESSES_MAX;
+use logdrive_backend::ship::{HealthOptions, MemberOptions, Policy, ShipOptions, SpoolOptions, TlsFiles};
 use logdrive_backend::{Overflow, SinkOptions, Sync, Target};
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};
@@ -326,17 +327,13 @@ fn read_sink(reader: &mut Reader<'_>) -> SinkConfig {
 
 fn read_ship(reader: &mut Reader<'_>) -> SinkConfig {
     let name = reader.text("name").unwrap_or_default();
-    let to = match reader.value("to") {
-        Some(Value::Addresses(to)) => to,
-        _ => Vec::new(),
-    };
-    let mut ship = ShipOptions::new(to);
-    if let Some(Value::Addresses(backups)) = reader.value("backup") {
-        ship.backups = backups;
+    let mut ship = ShipOptions::new(Vec::new());
+    for (key, is_backup) in [("to", false), ("backup", true)] {
+        if let Some(Value::Members(members)) = reader.value(key) {
+            add_members(reader, key, &mut ship.to, members, is_backup);
+        }
     }
-    let policy = reader.word("policy");
-    let known = Policy::NAMES.iter().find(|(name, _)| *name == policy);
-    ship.policy = known.map(|(_, policy)| *policy).unwrap_or_default();
+    read_group(reader, &mut ship);
     ship.transport.insecure = reader.flag("insecure");
     ship.transport.tls = TlsFiles {
         authorities: reader.path("tls_authorities"),
@@ -372,23 +369,82 @@ fn read_ship(reader: &mut Reader<'_>) -> SinkConfig {
     sink
 }
 
+/// Adds the members of a key to those of the one before it.
+fn add_members(
+    reader: &mut Reader<'_>,
+    key: &str,
+    all: &mut Vec<MemberOptions>,
+    members: Vec<MemberOptions>,
+    is_backup: bool,
+) {
+    for mut member in members {
+        member.is_backup |= is_backup;
+        if all.iter().any(|other| other.address == member.address) {
+            let found = format!("{} stands in `to` as well", member.address);
+            reader.wrong(reader.places.problem(key, found).help("take one of them out"));
+        }
+        all.push(member);
+    }
+    if all.len() > SHIP_ADDRESSES_MAX {
+        let found = format!("these are {} addresses, with the others", all.len());
+        let problem = reader.places.problem(key, found);
+        reader.wrong(problem.allowed(format!("at most {SHIP_ADDRESSES_MAX} in `to` and `backup`")));
+    }
+}
+
+/// Which of several is used, when one is given up, how they are looked at, and how long anything may take.
+fn read_group(reader: &mut Reader<'_>, ship: &mut ShipOptions) {
+    let policy = reader.word("policy");
+    let known = Policy::NAMES.iter().find(|(name, _)| *name == policy);
+    ship.group.policy = known.map(|(_, policy)| *policy).unwrap_or_default();
+    let breaker = &mut ship.group.breaker;
+    // Off is never.
+    breaker.failures = reader.small_number("breaker_failures").unwrap_or(u32::MAX);
+    breaker.open = reader.time("breaker_open").unwrap_or(breaker.open);
+    breaker.probes = reader.small_number("breaker_probes").unwrap_or(breaker.probes);
+    breaker.successes = reader
+        .small_number("breaker_successes")
+        .unwrap_or(breaker.successes);
+    let mut health = HealthOptions::default();
+    health.failures = reader.small_number("health_failures").unwrap_or(health.failures);
+    health.successes = reader
+        .small_number("health_successes")
+        .unwrap_or(health.successes);
+    ship.group.health = reader
+        .time("health_every")
+        .map(|every| HealthOptions { every, ..health });
+    let transport = &mut ship.transport;
+    for (key, time) in [
+        ("connect_timeout", &mut transport.connect_timeout),
+        ("response_timeout", &mut transport.response_timeout),
+        ("idle_timeout", &mut transport.idle_timeout),
+    ] {
+        *time = reader.time(key).unwrap_or(*time);
+    }
+}
+
 /// What is needed for an address, and what nobody should do unknowingly. Names of hosts are not looked up.
 fn check_ship(reader: &mut Reader<'_>, ship: &ShipOptions) {
     let is_here = |host: &str| match host.parse::<std::net::IpAddr>() {
         Ok(address) => address.is_loopback(),
         Err(_) => host == "localhost",
     };
-    for address in ship.to.iter().chain(&ship.backups) {
+    for member in &ship.to {
+        let address = &member.address;
+        let key = match reader.places.has("backup") && member.is_backup {
+            true => "backup",
+            false => "to",
+        };
         let host = address.place().map_or("localhost", |place| place.host.as_str());
         if !address.is_encrypted() && !is_here(host) && !ship.transport.insecure {
             let found = format!("{address} is another machine, and nothing hides what is sent");
-            let help = "use tls://, or add insecure = true";
-            reader.wrong(reader.places.problem("to", found).help(help));
+            let help = "use tls:// or quic://, or add insecure = true";
+            reader.wrong(reader.places.problem(key, found).help(help));
         }
         if address.is_encrypted() && !reader.places.has("tls_authorities") {
             let found = format!("{address} needs the key `tls_authorities`");
             let help = "add a line such as tls_authorities = \"/etc/logdrive/authority.pem\"";
-            reader.wrong(reader.places.problem("to", found).help(help));
+            reader.wrong(reader.places.problem(key, found).help(help));
         }
     }
     let pair = ["tls_certificate", "tls_key"].map(|key| reader.places.has(key));

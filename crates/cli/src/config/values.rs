@@ -4,6 +4,7 @@ use super::context::Context;
 use super::keys::{Kind, one_of};
 use super::units::{duration_text, read_duration, read_mode, read_size, size_text};
 use crate::limits::FOUND_CHARACTERS_MAX;
+use crate::members;
 use crate::similar::most_similar;
 use logdrive_agent::config::limits::{
     LEVEL_RULES_MAX, MODULE_BYTES_MAX, NAME_BYTES_MAX, RULES_BYTES_MAX, SINKS_MAX, TRIGGERS_MAX,
@@ -11,7 +12,7 @@ use logdrive_agent::config::limits::{
 use logdrive_agent::config::{Account, AppPattern, LevelRule, Metrics, PLACEHOLDERS, Who};
 use logdrive_backend::control::{Action, Selector, read_selector};
 use logdrive_backend::limits::SHIP_ADDRESSES_MAX;
-use logdrive_transport::Address;
+use logdrive_transport::upstream::MemberOptions;
 use logdrive_wire::Level;
 use std::ops::{Range, RangeInclusive};
 use std::path::PathBuf;
@@ -43,7 +44,7 @@ pub(crate) enum Value {
     Flag(bool),
     Mode(u32),
     Metrics(Metrics),
-    Addresses(Vec<Address>),
+    Members(Vec<MemberOptions>),
     /// Names, each with its place.
     Names(Vec<(String, Range<usize>)>),
     Selectors(Vec<Selector>),
@@ -119,7 +120,7 @@ pub(crate) fn read(kind: &Kind, given: &Given<'_>, context: &dyn Context) -> Rea
             .ok_or_else(|| is_no(value, "truth value")),
         Kind::Mode { most, least } => read_permissions(value, *most, *least).map(Value::Mode),
         Kind::Metrics => read_metrics(value).map(Value::Metrics),
-        Kind::Addresses => read_addresses(given).map(Value::Addresses),
+        Kind::Members => read_members(given).map(Value::Members),
         Kind::Sinks => read_names(given, SINKS_MAX).map(Value::Names),
         Kind::Callsites => read_selectors(given).map(Value::Selectors),
         Kind::Rules => read_rules(value).map(Value::Rules),
@@ -182,32 +183,15 @@ fn read_text(value: &DeValue<'_>, bytes_max: usize) -> Read<String> {
     Ok(text.to_owned())
 }
 
-fn read_addresses(given: &Given<'_>) -> Read<Vec<Address>> {
-    let value = given.get_ref();
-    let Some(all) = value.as_array() else {
-        return Err(is_no(value, "list").help("put brackets around it"));
-    };
-    if !(1..=SHIP_ADDRESSES_MAX).contains(&all.len()) {
-        return Err(Wrong::new(format!("these are {} addresses", all.len())));
+fn read_members(given: &Given<'_>) -> Read<Vec<MemberOptions>> {
+    let members = members::read(given, false).map_err(|(span, found)| Wrong {
+        span: Some(span),
+        ..Wrong::new(found)
+    })?;
+    match (1..=SHIP_ADDRESSES_MAX).contains(&members.len()) {
+        true => Ok(members),
+        false => Err(Wrong::new(format!("these are {} addresses", members.len()))),
     }
-    let one = |given: &Given<'_>| {
-        let wrong = |mut wrong: Wrong| {
-            wrong.span = Some(given.span());
-            wrong
-        };
-        let text = string(given.get_ref()).map_err(wrong)?;
-        let address: Address = text
-            .parse()
-            .map_err(|error: logdrive_transport::TransportError| wrong(Wrong::new(error.to_string())))?;
-        match address.scheme() {
-            "quic" | "udp" => Err(wrong(Wrong::new(format!(
-                "{} carries no records: they want acknowledgements in order",
-                quoted(text)
-            )))),
-            _ => Ok(address),
-        }
-    };
-    all.iter().map(one).collect()
 }
 
 fn read_name(value: &DeValue<'_>) -> Read<String> {

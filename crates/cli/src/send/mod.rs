@@ -4,18 +4,22 @@ mod config;
 mod follow;
 mod state;
 
-use crate::collect::address;
+use crate::collect::record_address;
+use crate::config::units::{duration_text, read_duration};
 use crate::error::CliError;
 use crate::paint::{ColorChoice, Style};
 use crate::signals::Signals;
 use clap::{Args, ValueEnum};
+use config::{Aim, SendConfig};
 use follow::{Follow, Input};
+use logdrive_agent::config::limits::{CONNECT_TIMEOUT, HEALTH_EVERY, RESPONSE_TIMEOUT};
 use logdrive_transport::forward::{ForwardOptions, ForwardState, Forwarder, SpoolOptions, new_session};
 use logdrive_transport::hello::Format;
 use logdrive_transport::upstream::Policy;
 use logdrive_transport::{Address, Options, TlsFiles};
 use state::State;
 use std::io::{self, IsTerminal, Write};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -28,6 +32,9 @@ Examples:
                                               and what comes, through rotations, until it is told to end
   logdrive send --config send.toml --follow app.log
                                               as a file says; --print-config shows all keys
+  logdrive send app.log --to quic://one.example.org:7140 --backup tls://two.example.org:7140 \\
+      --health-every 5s --tls-ca authority.pem --tls-cert client.pem --tls-key client.key
+                                              over QUIC, and to another collector while the first is away
   make 2>&1 | logdrive send - --app make --to unix:///run/logdrive/collect.sock
   logdrive send - --spool /var/spool/logdrive --to tls://logs.example.org:7140 --tls-ca authority.pem
                                               keeps what comes on disk while the collector is away
@@ -52,22 +59,32 @@ pub(crate) enum Look {
 ///
 /// Each line becomes a record there, with this host, the program's name and a session as fields. Files are followed
 /// through rotation with --follow. While the collector is away a file waits where it is, and standard input in the spool.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(after_long_help = SEND_EXAMPLES)]
 pub(crate) struct SendArgs {
     /// The file, or - for standard input
     #[arg(value_name = "FILE", default_value = "-")]
     pub(crate) file: PathBuf,
-    /// Where the collector listens; with several, whichever can be reached
-    #[arg(short, long, value_name = "ADDRESS", value_parser = address)]
+    /// Where the collector listens; with several, whichever can be reached. Weights are for --config
+    #[arg(short, long, value_name = "ADDRESS", value_parser = record_address)]
     pub(crate) to: Vec<Address>,
     /// Where another collector listens, for when none of the others can be used; may be given several times
-    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    #[arg(long, value_name = "ADDRESS", value_parser = record_address)]
     pub(crate) backup: Vec<Address>,
     /// Which one is used where there are several; it stays as long as it takes records [default:
     /// round_robin]
     #[arg(long, value_name = "POLICY", value_parser = policy)]
     pub(crate) policy: Option<Policy>,
+    /// How often to look whether each is well, such as 5s: one that is ill is not tried, and what goes to a backup goes back
+    /// to one that is well again [default: never]
+    #[arg(long, value_name = "TIME", value_parser = |text: &str| within(text, &HEALTH_EVERY))]
+    pub(crate) health_every: Option<Duration>,
+    /// How long a connection may take to be made [default: 5s]
+    #[arg(long, value_name = "TIME", value_parser = |text: &str| within(text, &CONNECT_TIMEOUT))]
+    pub(crate) connect_timeout: Option<Duration>,
+    /// How long an acknowledgement may take before another connection is made [default: 10s]
+    #[arg(long, value_name = "TIME", value_parser = |text: &str| within(text, &RESPONSE_TIMEOUT))]
+    pub(crate) response_timeout: Option<Duration>,
     /// A configuration file in TOML; the command line comes before it
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -116,6 +133,18 @@ pub(crate) struct SendArgs {
     pub(crate) insecure: bool,
 }
 
+fn within(text: &str, range: &RangeInclusive<Duration>) -> Result<Duration, String> {
+    let found = read_duration(text)?;
+    match range.contains(&found) {
+        true => Ok(found),
+        false => Err(format!(
+            "allowed: {} to {}",
+            duration_text(*range.start()),
+            duration_text(*range.end())
+        )),
+    }
+}
+
 fn policy(text: &str) -> Result<Policy, String> {
     let found = Policy::NAMES.iter().find(|(name, _)| *name == text);
     let names = Policy::NAMES.map(|(name, _)| name).join(", ");
@@ -131,7 +160,7 @@ const TURN: Duration = Duration::from_millis(100);
 
 /// Sends until the end of the input, or until it is told to end. `false` when something was not acknowledged.
 pub(crate) fn run(args: &SendArgs, color: ColorChoice) -> Result<bool, CliError> {
-    let Some(args) = config::configuration(args, color)? else {
+    let Some(SendConfig { args, aim }) = config::configuration(args, color)? else {
         return Ok(false);
     };
     let args = &args;
@@ -166,11 +195,11 @@ pub(crate) fn run(args: &SendArgs, color: ColorChoice) -> Result<bool, CliError>
         Look::Json => Format::Json,
     };
     forward.zstd_level = args.zstd;
-    forward.backups.clone_from(&args.backup);
-    forward.group.policy = args.policy.unwrap_or_default();
+    forward.members.clone_from(&aim.members);
+    forward.group.clone_from(&aim.group);
     // Of a file nothing is kept twice.
     forward.spool = args.spool.as_ref().filter(|_| is_stdin).map(SpoolOptions::new);
-    let forwarder = Forwarder::start(&args.to, &options(args), &forward)?;
+    let forwarder = Forwarder::start(&[], &options(args, &aim), &forward)?;
     let mut input = match is_stdin {
         true => Input::stdin(),
         false => Input::File(Box::new(Follow::open(&args.file, state.as_ref(), args.follow)?)),
@@ -197,7 +226,7 @@ pub(crate) fn run(args: &SendArgs, color: ColorChoice) -> Result<bool, CliError>
     report(args, &end, forward.next)
 }
 
-fn options(args: &SendArgs) -> Options {
+fn options(args: &SendArgs, aim: &Aim) -> Options {
     let file_name = args
         .file
         .file_stem()
@@ -210,6 +239,9 @@ fn options(args: &SendArgs) -> Options {
     };
     Options {
         app,
+        connect_timeout: aim.connect_timeout,
+        response_timeout: aim.response_timeout,
+        idle_timeout: aim.idle_timeout,
         insecure: args.insecure,
         tls: TlsFiles {
             authorities: args.tls_ca.clone(),

@@ -72,8 +72,12 @@ impl Agent {
         Self { child }
     }
 
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id().cast_signed()), signal).expect("it can be told");
+    }
+
     pub(crate) fn end(mut self) {
-        kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGTERM).expect("it can be told");
+        self.signal(Signal::SIGTERM);
         assert!(self.child.wait().expect("it ends").success());
     }
 

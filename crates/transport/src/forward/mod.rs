@@ -1,12 +1,15 @@
 //! Forwarding: records of one session to whoever keeps them, at least once, and once in what is kept.
 
+mod health;
+mod options;
 mod owner;
 mod runner;
 mod spool;
 mod supply;
 
+pub use options::ForwardOptions;
 pub use owner::Owner;
-pub use runner::{ForwardOptions, ForwardState, ForwardWatch, Forwarder, Refusal};
+pub use runner::{ForwardState, ForwardWatch, Forwarder, Refusal};
 pub use spool::{Spool, SpoolDirectory, SpoolOptions, SpooledBatch};
 
 /// A session's number that nobody else has.

@@ -1,15 +1,16 @@
 //! The thread that forwards: connects, says what is new, sends, hears what is kept, and spools while nobody listens.
 
-use super::spool::SpoolOptions;
+use super::health::Health;
+use super::options::{ForwardOptions, check_member, group_of};
 use super::supply::Supply;
 use crate::TransportError;
 use crate::address::Address;
 use crate::connection::Connection;
-use crate::hello::{Format, HELLO_ACKS, Reason, Role};
-use crate::limits::{OUTBOX_BYTES_MAX, RETRY_MS};
+use crate::hello::{HELLO_ACKS, HELLO_ELSEWHERE, Reason, Role};
+use crate::limits::RETRY_MS;
 use crate::options::Options;
 use crate::session::{Shipper, compress};
-use crate::upstream::{BreakerOptions, Group, GroupOptions, MemberId, MemberOptions};
+use crate::upstream::{Group, MemberId, MemberOptions, MemberState};
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -18,61 +19,6 @@ use std::time::{Duration, Instant};
 
 /// How long the thread listens for acknowledgements before it looks for new batches.
 const LISTEN: Duration = Duration::from_millis(2);
-
-/// What is forwarded, and how.
-#[derive(Debug, Clone)]
-pub struct ForwardOptions {
-    /// Whose records: a number of its own, kept over restarts where records are sent again after them.
-    pub session: u128,
-    /// Rises when the numbering begins anew.
-    pub epoch: u64,
-    /// The number of the first record.
-    pub next: u64,
-    /// How records look.
-    pub format: Format,
-    /// The process that they come from. Default: this one.
-    pub pid: u32,
-    /// The level of zstd; `None` sends as it is. Default: none.
-    pub zstd_level: Option<i32>,
-    /// Bytes in memory that nobody keeps yet, at most. Default: 16 MiB.
-    pub queue_bytes: usize,
-    /// Where batches go while nobody takes them; without it they wait in memory. What earlier sessions left there is
-    /// sent first, as theirs. The session must be a new one then.
-    pub spool: Option<SpoolOptions>,
-    /// Addresses for when none of the others can be used. Default: none.
-    pub backups: Vec<Address>,
-    /// Which address is used where there are several. Its circuit breaker never opens by default: pauses between attempts
-    /// grow as it is. Default: in turn.
-    pub group: GroupOptions,
-    /// Tries again also where a failure does not pass by itself, such as a certificate that is refused: for programs that
-    /// run on whatever happens to their logs. Default: no, it ends.
-    pub persists: bool,
-}
-
-impl ForwardOptions {
-    /// Lines of text of a new session.
-    pub fn new(session: u128, epoch: u64) -> Self {
-        Self {
-            session,
-            epoch,
-            next: 0,
-            format: Format::Text,
-            pid: std::process::id(),
-            zstd_level: None,
-            queue_bytes: OUTBOX_BYTES_MAX,
-            spool: None,
-            backups: Vec::new(),
-            group: GroupOptions {
-                breaker: BreakerOptions {
-                    failures: u32::MAX,
-                    ..BreakerOptions::default()
-                },
-                ..GroupOptions::default()
-            },
-            persists: false,
-        }
-    }
-}
 
 /// How it stands.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -121,6 +67,10 @@ struct Inner {
     next: u64,
     state: ForwardState,
     ends: bool,
+    /// Whom records may go to.
+    members: Vec<MemberOptions>,
+    /// The thread has not heard of these yet.
+    are_new: bool,
     /// When the thread gives up what is not acknowledged.
     patience: Option<Instant>,
 }
@@ -163,17 +113,7 @@ impl Forwarder {
         forward: &ForwardOptions,
     ) -> Result<Self, TransportError> {
         options.check()?;
-        let mut group = Group::new("collectors", forward.group.clone());
-        for (address, is_backup) in addresses
-            .iter()
-            .map(|address| (address, false))
-            .chain(forward.backups.iter().map(|address| (address, true)))
-        {
-            address.check(options.insecure)?;
-            let mut member = MemberOptions::new(address.clone());
-            member.is_backup = is_backup;
-            group.add(member)?;
-        }
+        let group = group_of(addresses, options, forward)?;
         let supply = Supply::open(forward, &options.app)?;
         let first = supply.own_first;
         let state = ForwardState {
@@ -188,6 +128,8 @@ impl Forwarder {
             next: first,
             state,
             ends: false,
+            members: group.members().map(|member| member.options).collect(),
+            are_new: false,
             patience: None,
         };
         let shared = Arc::new(Shared {
@@ -196,7 +138,10 @@ impl Forwarder {
             progress: Condvar::new(),
             queue_bytes: forward.queue_bytes,
         });
-        let runner = Runner::new(group, options, forward, supply, &shared);
+        let mut runner = Runner::new(group, options, forward, supply, &shared);
+        if let Some(health) = forward.group.health {
+            runner.health = Some(Health::start(&runner.group, health, options)?);
+        }
         let thread = std::thread::Builder::new()
             .name("logdrive-forward".to_owned())
             .spawn(move || runner.run())
@@ -325,6 +270,20 @@ impl ForwardWatch {
         (!failure.is_empty()).then(|| failure.clone())
     }
 
+    /// Whom records may go to.
+    pub fn members(&self) -> Vec<MemberOptions> {
+        self.0.lock().members.clone()
+    }
+
+    /// Sends to these from now on. A connection to one that is not among them ends when all that was sent there is
+    /// acknowledged. Those that may not be used are left out, which [`ForwardState::failure`] tells.
+    pub fn set_members(&self, members: Vec<MemberOptions>) {
+        let mut inner = self.0.lock();
+        (inner.members, inner.are_new) = (members, true);
+        drop(inner);
+        self.0.work.notify_all();
+    }
+
     /// See [`Forwarder::wait_acknowledged`].
     pub fn wait_acknowledged(&self, next: u64, patience: Duration) -> bool {
         let lacks = |inner: &Inner| inner.state.acknowledged < next || inner.state.sessions_left > 0;
@@ -342,6 +301,12 @@ struct Runner {
     tried: Vec<MemberId>,
     /// Whom the connection goes to, and whether it has said hello.
     member: Option<(MemberId, bool)>,
+    /// Looks at members, where that is asked for.
+    health: Option<Health>,
+    /// The connection is not to go on: it ends when all is acknowledged.
+    leaves: bool,
+    /// Others may have what lies before the records that are sent.
+    is_elsewhere: bool,
     options: Options,
     zstd_level: Option<i32>,
     persists: bool,
@@ -371,10 +336,14 @@ impl Runner {
         shared: &Arc<Shared>,
     ) -> Self {
         let now = Instant::now();
+        let is_elsewhere = group.members().count() > 1;
         Self {
             group,
             tried: Vec::new(),
             member: None,
+            health: None,
+            leaves: false,
+            is_elsewhere,
             options: options.clone(),
             zstd_level: forward.zstd_level,
             persists: forward.persists,
@@ -398,7 +367,10 @@ impl Runner {
     }
 
     fn run(mut self) {
+        // What carries the log must not write to it: not even what a library beneath has to say.
+        logdrive_ring::local::deny_thread();
         while !self.is_finished() {
+            self.look_around();
             if self.connection.is_none() && Instant::now() >= self.retry_at {
                 self.connect();
             }
@@ -423,6 +395,7 @@ impl Runner {
         }
         self.report();
         self.supply.close();
+        self.health = None;
         let mut inner = self.shared.lock();
         inner.state.is_over = true;
         inner.state.is_connected = false;
@@ -437,6 +410,82 @@ impl Runner {
         inner.ends && (is_done || inner.patience.is_some_and(|end| Instant::now() >= end))
     }
 
+    /// Hears of other members and of what looks have found. Where the connection is not to go on, no new batches go there,
+    /// and when all that did are acknowledged it ends.
+    fn look_around(&mut self) {
+        let mut inner = self.shared.lock();
+        if std::mem::take(&mut inner.are_new) {
+            let members = inner.members.clone();
+            drop(inner);
+            self.regroup(members);
+        } else {
+            drop(inner);
+        }
+        if let Some(health) = &mut self.health {
+            for (id, is_well) in health.news() {
+                self.group.looked(id, is_well);
+            }
+        }
+        let is_removed = |id: MemberId| self.group.address(id).is_none();
+        self.leaves = self
+            .member
+            .is_some_and(|(id, is_met)| is_met && (is_removed(id) || self.goes_back(id)));
+        if self.leaves && self.shipper.is_settled() {
+            self.leave();
+        }
+    }
+
+    /// Whether a member is a backup, and a main member is known to be well.
+    fn goes_back(&self, id: MemberId) -> bool {
+        let Some(health) = &self.health else {
+            return false;
+        };
+        let is_backup = |member: &MemberState| member.id == id && member.options.is_backup;
+        let is_main = |member: &MemberState| {
+            !member.options.is_backup && member.options.weight > 0 && health.is_surely_well(member.id)
+        };
+        self.group.members().any(|member| is_backup(&member))
+            && self.group.members().any(|member| is_main(&member))
+    }
+
+    /// Others take the members' place; those that stay keep their past.
+    fn regroup(&mut self, members: Vec<MemberOptions>) {
+        let before: Vec<Address> = self
+            .group
+            .members()
+            .map(|member| member.options.address)
+            .collect();
+        for address in before {
+            if members.iter().all(|member| member.address != address) {
+                self.group.remove(&address);
+            }
+        }
+        for member in members {
+            let added = check_member(&member, &self.options).and_then(|()| self.group.add(member));
+            if let Err(error) = added {
+                self.shared.lock().state.failure = error.to_string();
+            }
+        }
+        self.is_elsewhere = true;
+        self.tried.clear();
+        self.retry_at = Instant::now();
+        if let (Some(_), Some(options)) = (&self.health, self.group.options().health) {
+            // Without a thread nobody is found ill, which is as it was before.
+            self.health = Health::start(&self.group, options, &self.options).ok();
+        }
+    }
+
+    /// Ends the connection in order, for another one.
+    fn leave(&mut self) {
+        if let Some(mut connection) = self.connection.take() {
+            connection.part();
+        }
+        self.shipper.apart();
+        (self.member, self.leaves) = (None, false);
+        self.tried.clear();
+        self.retry_at = Instant::now();
+    }
+
     fn connect(&mut self) {
         let Some((id, address)) = self.choose() else {
             self.retry_at = Instant::now() + Duration::from_millis(RETRY_MS.0);
@@ -447,6 +496,9 @@ impl Runner {
             let mut hello = connection.hello(Role::Shipper, &self.options);
             self.supply.owner().introduce(&mut hello);
             hello.flags |= HELLO_ACKS;
+            if self.is_elsewhere {
+                hello.flags |= HELLO_ELSEWHERE;
+            }
             let frame = self.shipper.connected(self.now_ns(), hello);
             connection.send_parts(&mut [IoSlice::new(&frame)])?;
             Ok(connection)
@@ -478,12 +530,17 @@ impl Runner {
 
     /// Notes a failure, and when to try again. `false`: it cannot pass.
     fn fail(&mut self, error: &TransportError) -> bool {
-        self.connection = None;
+        if let Some(mut connection) = self.connection.take() {
+            connection.abandon();
+        }
         self.shipper.apart();
         if let Some((id, _)) = self.member.take() {
             let now_ns = self.now_ns();
             self.group.failed(id, &error.to_string(), now_ns);
             self.tried.push(id);
+            if let Some(health) = &mut self.health {
+                health.doubt(id);
+            }
         }
         self.retry_at = Instant::now() + Duration::from_millis(self.retry_ms);
         self.retry_ms = (self.retry_ms * 2).min(RETRY_MS.1);
@@ -495,6 +552,9 @@ impl Runner {
     fn take_batches(&mut self) -> Result<(), TransportError> {
         if !self.shipper.is_open() || !self.supply.is_own() {
             self.spool_all()?;
+        }
+        if self.leaves {
+            return Ok(());
         }
         self.supply.read_into(&mut self.shipper)?;
         if !self.supply.is_read() {
@@ -677,7 +737,8 @@ impl Runner {
                 takes && self.supply.has_spool(),
             ),
         };
-        let sleeps = |inner: &mut Inner| (!with_queue || inner.queue.is_empty()) && !inner.ends;
+        let sleeps =
+            |inner: &mut Inner| (!with_queue || inner.queue.is_empty()) && !inner.ends && !inner.are_new;
         // The loop looks at everything again.
         let _ = self.shared.work.wait_timeout_while(inner, patience, sleeps);
     }

@@ -1,7 +1,7 @@
 //! Where the batches come from that are sent next: what earlier sessions left in the spool, the own spool, or memory.
 
+use super::options::ForwardOptions;
 use super::owner::Owner;
-use super::runner::ForwardOptions;
 use super::spool::{Spool, SpoolDirectory};
 use crate::TransportError;
 use crate::hello::{Hello, Role};

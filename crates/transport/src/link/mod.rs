@@ -107,6 +107,9 @@ pub(crate) trait Link: Send {
         Ok(())
     }
 
+    /// The connection has failed: nothing of it is waited for any more.
+    fn abandon(&mut self) {}
+
     /// Whether the link has streams of its own, which [`Link::another`] opens.
     fn has_streams(&self) -> bool {
         false
@@ -170,6 +173,12 @@ pub(crate) fn connect(address: &Address, options: &Options) -> Result<Box<dyn Li
         Address::Tls(place) => Box::new(tls::connect(address, place, options)?),
         #[cfg(feature = "quic")]
         Address::Quic(place) => Box::new(crate::quic::connect(address, place, options)?),
+        Address::Udp(_) => {
+            return Err(TransportError::OneWay {
+                address: address.to_string(),
+            });
+        }
+        #[allow(unreachable_patterns, reason = "some builds have all transports")]
         other => {
             return Err(TransportError::NotBuilt {
                 scheme: other.scheme(),

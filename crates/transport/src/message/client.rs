@@ -4,6 +4,7 @@ use crate::TransportError;
 use crate::address::Address;
 use crate::connection::Connection;
 use crate::frame::{FLAG_FAILED, HEADER_BYTES, Header, Kind};
+use crate::hello::HELLO_ACKS;
 use crate::limits::REQUESTS_MAX;
 use crate::link::millis;
 use crate::options::Options;
@@ -50,6 +51,10 @@ pub struct Client {
     connection: Connection,
     next: u64,
     waiting: usize,
+    /// The number of the next message that goes one way.
+    told: u64,
+    /// All before this one have been taken.
+    acknowledged: u64,
     out: Vec<u8>,
     batch_bytes: usize,
     frame_bytes_max: usize,
@@ -71,11 +76,13 @@ impl Client {
     /// # Errors
     /// When nobody answers there, or will not serve us.
     pub fn connect(address: &Address, options: &Options) -> Result<Self, TransportError> {
-        let (connection, hello) = Connection::greet(address, options)?;
+        let (connection, hello) = Connection::greet_with(address, options, HELLO_ACKS)?;
         Ok(Self {
             connection,
             next: 1,
             waiting: 0,
+            told: 0,
+            acknowledged: 0,
             out: Vec::new(),
             batch_bytes: options.batch_bytes,
             frame_bytes_max: hello.frame_bytes_max as usize,
@@ -182,6 +189,93 @@ impl Client {
         let sent = self.connection.send_parts(&mut [IoSlice::new(&self.out)]);
         self.out.clear();
         sent
+    }
+
+    /// Sends messages one way, and blocks until the service at the other end has taken all of them. They travel in batches
+    /// that are acknowledged together: the more at once, the less each costs. Where the connection is lost, those of an
+    /// unknown part have been taken.
+    ///
+    /// ```
+    /// # use logdrive_transport::session::{Peer, Service};
+    /// # use logdrive_transport::{Address, Client, Options, Threads, serve};
+    /// # use std::sync::{Arc, atomic::{AtomicU64, Ordering}};
+    /// # #[derive(Default)]
+    /// # struct Count(AtomicU64);
+    /// # impl Service for Count {
+    /// #     fn message(&self, _: &Peer, _: u16, _: &[u8]) { self.0.fetch_add(1, Ordering::Relaxed); }
+    /// # }
+    /// # fn main() -> Result<(), logdrive_transport::TransportError> {
+    /// # let (options, count) = (Options::default(), Arc::new(Count::default()));
+    /// # let anywhere: Address = "tcp://127.0.0.1:0".parse()?;
+    /// # let server = serve(&[anywhere], &options, Threads::default(), count.clone())?;
+    /// let mut client = Client::connect(&server.addresses()[0], &options)?;
+    /// client.deliver(&["AAPL 189.25", "MSFT 415.10"])?;
+    /// # assert_eq!(count.0.load(Ordering::Relaxed), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// When one of them is too long, requests are under way, the connection is lost or the other end takes too long. After
+    /// the last two the client is of no more use.
+    pub fn deliver<M: AsRef<[u8]>>(&mut self, messages: &[M]) -> Result<(), TransportError> {
+        if self.waiting > 0 {
+            // Their responses would come between.
+            return Err(TransportError::Option {
+                option: "requests under way",
+                found: self.waiting.to_string(),
+                allowed: "none while messages are delivered: complete them first",
+            });
+        }
+        let frame_bytes = self.frame_bytes_max.min(crate::limits::FRAME_BYTES_MAX);
+        let bytes_max = frame_bytes - HEADER_BYTES - 4;
+        let lengths = messages.iter().map(|message| message.as_ref().len());
+        if let Some(bytes) = lengths.max().filter(|bytes| *bytes > bytes_max) {
+            return Err(TransportError::TooLong { bytes, bytes_max });
+        }
+        let (mut payload, mut count) = (Vec::new(), 0);
+        for message in messages {
+            let message = message.as_ref();
+            if count > 0 && payload.len() + 4 + message.len() > self.batch_bytes.min(bytes_max + 4) {
+                self.send_messages(&payload, count)?;
+                (count, payload) = (0, Vec::new());
+            }
+            payload.extend_from_slice(&(message.len() as u32).to_le_bytes());
+            payload.extend_from_slice(message);
+            count += 1;
+        }
+        if count > 0 {
+            self.send_messages(&payload, count)?;
+        }
+        self.wait_told()
+    }
+
+    fn send_messages(&mut self, payload: &[u8], count: u32) -> Result<(), TransportError> {
+        let mut header = Header::new(Kind::Batch, self.told);
+        header.count = count;
+        self.told += u64::from(count);
+        let sent = self.connection.send(header, payload);
+        sent.map_err(|error| self.connection.explained(error))
+    }
+
+    /// Waits until all messages so far are acknowledged.
+    fn wait_told(&mut self) -> Result<(), TransportError> {
+        let timeout = self.response_timeout;
+        let mut acknowledged = self.acknowledged;
+        while acknowledged < self.told {
+            let Some(frame) = self.connection.next(timeout)? else {
+                return Err(TransportError::Timeout {
+                    address: self.connection.address.clone(),
+                    what: "acknowledge",
+                    ms: millis(timeout),
+                });
+            };
+            if frame.header.kind == Kind::Ack {
+                acknowledged = acknowledged.max(frame.header.sequence);
+            }
+        }
+        self.acknowledged = acknowledged;
+        Ok(())
     }
 
     /// Requests without a response so far.

@@ -115,7 +115,8 @@ impl Shared {
         if is_safe && self.options.checksum == Checksum::Auto {
             hello.flags |= HELLO_UNCHECKED;
         }
-        Server::new(peer, hello)
+        hello.credit_bytes = self.options.credit_bytes;
+        Server::new(peer, hello).decompressing(self.options.decompressed_bytes_max)
     }
 
     pub(crate) fn stats(&self) -> Stats {

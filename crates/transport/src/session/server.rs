@@ -4,7 +4,7 @@ use super::Intake;
 use crate::frame::{
     FLAG_ACK, FLAG_FAILED, FLAG_ZSTD, Frame, FrameError, HEADER_BYTES, Header, Kind, Messages, next_frame,
 };
-use crate::hello::{HELLO_UNCHECKED, Hello, Reason, Role, decode_goodbye, encode_goodbye};
+use crate::hello::{HELLO_ACKS, HELLO_UNCHECKED, Hello, Reason, Role, decode_goodbye, encode_goodbye};
 use crate::limits::{DECOMPRESSED_BYTES_MAX, FRAME_BYTES_MAX, HELLO_BYTES_MAX, REPLY_BYTES_MAX};
 use crate::session::Verdict;
 
@@ -174,11 +174,14 @@ pub struct Server {
     alignment: usize,
     checked: bool,
     lossy: bool,
+    /// The peer wants to hear which messages have been taken.
+    acks: bool,
     intake: Intake,
-    /// The number of the message that is wanted next, where messages may be lost.
+    /// The number of the message that is wanted next, where messages may be lost or are acknowledged.
     seen: u64,
     ack_due: bool,
     scratch: Vec<u8>,
+    decompressed_bytes_max: usize,
 }
 
 impl Server {
@@ -191,11 +194,19 @@ impl Server {
             hello,
             alignment: 1,
             lossy: false,
+            acks: false,
             intake: Intake::default(),
             seen: 0,
             ack_due: false,
             scratch: Vec::new(),
+            decompressed_bytes_max: DECOMPRESSED_BYTES_MAX,
         }
+    }
+
+    /// Batches may have so many bytes when they are decompressed, 8 MiB at most.
+    pub fn decompressing(mut self, bytes_max: usize) -> Self {
+        self.decompressed_bytes_max = bytes_max.min(DECOMPRESSED_BYTES_MAX);
+        self
     }
 
     /// Frames begin at multiples of this, as in a ring.
@@ -364,6 +375,7 @@ impl Server {
         self.checked = (self.hello.flags & hello.flags & HELLO_UNCHECKED) == 0;
         self.hello.session = hello.session;
         self.hello.epoch = hello.epoch;
+        self.acks = hello.role == Role::Client && hello.flags & HELLO_ACKS != 0;
         self.peer.hello = Some(hello);
         self.intake = match service.hello(&self.peer) {
             Ok(intake) => intake,
@@ -417,11 +429,18 @@ impl Server {
             self.seen = header.sequence.saturating_add(header.count.into());
         }
         if header.flags & FLAG_ZSTD == 0 {
-            return Ok(service.batch(&self.peer, header.stream, Messages::new(payload, header.count))?);
+            service.batch(&self.peer, header.stream, Messages::new(payload, header.count))?;
+        } else {
+            decompress_within(payload, self.decompressed_bytes_max, &mut self.scratch)?;
+            let messages = Messages::new(&self.scratch, header.count);
+            service.batch(&self.peer, header.stream, messages)?;
         }
-        decompress(payload, &mut self.scratch)?;
-        let messages = Messages::new(&self.scratch, header.count);
-        Ok(service.batch(&self.peer, header.stream, messages)?)
+        if self.acks && !self.lossy {
+            // Behind the service, so that what it refused is not acknowledged.
+            self.ack_due = true;
+            self.seen = header.sequence.saturating_add(header.count.into());
+        }
+        Ok(())
     }
 
     fn take_records(&mut self, header: Header, payload: &[u8], service: &dyn Service) -> Result<(), Reason> {
@@ -438,7 +457,7 @@ impl Server {
         let lines = if header.flags & FLAG_ZSTD == 0 {
             payload
         } else {
-            decompress(payload, &mut self.scratch)?;
+            decompress_within(payload, self.decompressed_bytes_max, &mut self.scratch)?;
             &self.scratch
         };
         self.intake.next = service.records(&self.peer, header.sequence, header.count, lines)?;
@@ -449,9 +468,13 @@ impl Server {
 
 /// The payload of a compressed batch: the length in four bytes, then a zstd frame.
 pub(crate) fn decompress(payload: &[u8], out: &mut Vec<u8>) -> Result<(), Reason> {
+    decompress_within(payload, DECOMPRESSED_BYTES_MAX, out)
+}
+
+fn decompress_within(payload: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> Result<(), Reason> {
     let (length, frame) = payload.split_first_chunk::<4>().ok_or(Reason::Malformed)?;
     let length = u32::from_le_bytes(*length) as usize;
-    if length > DECOMPRESSED_BYTES_MAX {
+    if length > bytes_max {
         return Err(Reason::TooLarge);
     }
     out.resize(length, 0);

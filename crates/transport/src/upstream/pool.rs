@@ -1,12 +1,14 @@
 //! Connections to the members of a group, and the thread that looks after them.
 
 use super::group::{Group, GroupOptions, MemberId, MemberOptions, MemberState};
+use super::one_way::UsedLane;
 use crate::TransportError;
 use crate::address::Address;
 use crate::limits::UPSTREAM_TICK_MS;
-use crate::message::Client;
+use crate::message::{Client, Sender};
 use crate::options::Options;
 use std::collections::HashMap;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -35,6 +37,17 @@ impl Default for UpstreamOptions {
     }
 }
 
+/// What is done with a connection.
+type Act<'a> = dyn FnMut(&mut Client) -> Result<(), TransportError> + 'a;
+
+/// Whether the connection is as good as before: it went well, or the fault is not the member's.
+fn is_answer(result: &Result<(), TransportError>) -> bool {
+    matches!(
+        result,
+        Ok(()) | Err(TransportError::Failed(_) | TransportError::TooLong { .. })
+    )
+}
+
 #[derive(Debug)]
 struct Idle {
     client: Client,
@@ -42,24 +55,29 @@ struct Idle {
 }
 
 #[derive(Debug)]
-struct Inner {
-    group: Group,
+pub(super) struct Inner {
+    pub(super) group: Group,
     idle: HashMap<MemberId, Vec<Idle>>,
+    /// What goes one way: a sender for each member that is used so.
+    pub(super) lanes: HashMap<MemberId, UsedLane>,
     looked: HashMap<MemberId, Instant>,
     ends: bool,
 }
 
 #[derive(Debug)]
-struct Shared {
+pub(super) struct Shared {
     inner: Mutex<Inner>,
     /// A connection has become free, a member has come, or it ends.
     changed: Condvar,
-    transport: Options,
-    options: UpstreamOptions,
+    pub(super) transport: Options,
+    pub(super) options: UpstreamOptions,
+    /// Messages that went one way and are lost with their connection.
+    pub(super) lost: Arc<AtomicU64>,
     began: Instant,
 }
 
-/// A named group of addresses that answer the same requests. Any number of threads may use it at once.
+/// A named group of addresses that do the same: answer requests ([`Upstream::call`]), take messages one way with an
+/// acknowledgement ([`Upstream::deliver`]) or without one ([`Upstream::send`]). Any number of threads may use it at once.
 ///
 /// ```no_run
 /// use logdrive_transport::Options;
@@ -71,21 +89,24 @@ struct Shared {
 /// }
 /// let mut reply = Vec::new();
 /// upstream.call(0, b"EUR", &mut reply)?;
+/// upstream.deliver(0, &["EUR 1.0870"])?;
+/// upstream.send(0, b"EUR 1.0871")?;
+/// upstream.flush()?;
 /// # Ok::<(), logdrive_transport::TransportError>(())
 /// ```
 #[derive(Debug)]
 pub struct Upstream {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
         // Whoever panicked has left whole lists.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn now_ns(&self) -> u64 {
+    pub(super) fn now_ns(&self) -> u64 {
         u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
@@ -101,22 +122,37 @@ impl Shared {
             if let Some(found) = inner.take_idle(key, self.now_ns(), tried) {
                 return Ok(found);
             }
-            let is_full = inner.group.members().any(|member| {
-                member.connections >= self.options.group.connections_max && !tried.contains(&member.id)
-            });
-            let left = end.saturating_duration_since(Instant::now());
-            if !is_full || left.is_zero() || inner.ends {
-                return Err(TransportError::NoMember {
-                    last: inner.why_not(is_full),
-                });
-            }
-            let waited = self.changed.wait_timeout(inner, left);
-            inner = waited.unwrap_or_else(PoisonError::into_inner).0;
+            inner = self.wait_for_room(inner, tried, end)?;
         }
     }
 
+    /// Waits until a connection is given back, where members have as many as they may.
+    pub(super) fn wait_for_room<'a>(
+        &'a self,
+        inner: MutexGuard<'a, Inner>,
+        tried: &[MemberId],
+        end: Instant,
+    ) -> Result<MutexGuard<'a, Inner>, TransportError> {
+        let is_full = inner.group.members().any(|member| {
+            member.connections >= self.options.group.connections_max && !tried.contains(&member.id)
+        });
+        let left = end.saturating_duration_since(Instant::now());
+        if !is_full || left.is_zero() || inner.ends {
+            return Err(TransportError::NoMember {
+                last: inner.why_not(is_full),
+            });
+        }
+        let waited = self.changed.wait_timeout(inner, left);
+        Ok(waited.unwrap_or_else(PoisonError::into_inner).0)
+    }
+
+    /// Tells those who wait that there may be room.
+    pub(super) fn tell_room(&self) {
+        self.changed.notify_all();
+    }
+
     /// A connection has served, or is gone.
-    fn give_back(&self, id: MemberId, client: Option<Client>) {
+    pub(super) fn give_back(&self, id: MemberId, client: Option<Client>) {
         let mut inner = self.lock();
         match client.filter(|_| inner.group.address(id).is_some() && !inner.ends) {
             Some(client) => inner.idle.entry(id).or_default().push(Idle {
@@ -140,49 +176,54 @@ impl Shared {
         }
     }
 
-    fn call_once(
+    /// Does something with a connection to a member, and puts it back where it can be used again.
+    fn once(
         &self,
         id: MemberId,
         address: &Address,
         idle: Option<Client>,
-        body: &[u8],
-        reply: &mut Vec<u8>,
+        act: &mut Act<'_>,
     ) -> Result<(), TransportError> {
         let was_idle = idle.is_some();
         let mut client = match idle {
             Some(client) => client,
             None => self.connect(id, address)?,
         };
-        let result = client.call(body).map(|found| reply.extend_from_slice(found));
-        match result {
+        let mut result = act(&mut client);
+        if was_idle && matches!(result, Err(TransportError::Lost { .. })) {
             // One that had been closed while nobody looked says nothing about the member.
-            Err(TransportError::Lost { .. }) if was_idle => {
-                drop(client);
-                let fresh = self.connect(id, address)?;
-                self.call_with(id, fresh, body, reply)
-            }
-            Err(error) if !matches!(error, TransportError::Failed(_)) => {
-                self.give_back(id, None);
-                Err(error)
-            }
-            result => {
-                self.give_back(id, Some(client));
-                result
-            }
+            drop(client);
+            client = self.connect(id, address)?;
+            result = act(&mut client);
         }
+        self.give_back(id, is_answer(&result).then_some(client));
+        result
     }
 
-    fn call_with(
-        &self,
-        id: MemberId,
-        mut client: Client,
-        body: &[u8],
-        reply: &mut Vec<u8>,
-    ) -> Result<(), TransportError> {
-        let result = client.call(body).map(|found| reply.extend_from_slice(found));
-        let is_sound = matches!(result, Ok(()) | Err(TransportError::Failed(_)));
-        self.give_back(id, is_sound.then_some(client));
-        result
+    /// Does something with a member; where it cannot be reached, or is lost, or takes too long, with another one.
+    fn attempt(&self, key: u64, act: &mut Act<'_>) -> Result<(), TransportError> {
+        let mut tried = Vec::new();
+        loop {
+            let (id, address, idle) = self.take(key, &tried)?;
+            let result = self.once(id, &address, idle, act);
+            if is_answer(&result) {
+                self.lock().group.succeeded(id);
+                return result;
+            }
+            let now_ns = self.now_ns();
+            if let Err(TransportError::OneWay { .. }) = result {
+                // Nobody was asked: the member is as good as before for what it can do.
+                self.lock().group.withdrawn(id);
+                return result;
+            }
+            if let Err(error) = &result {
+                self.lock().group.failed(id, &error.to_string(), now_ns);
+            }
+            tried.push(id);
+            if tried.len() > self.options.retries as usize {
+                return result;
+            }
+        }
     }
 
     /// Looks at members, closes what is idle, connects ahead.
@@ -191,10 +232,12 @@ impl Shared {
         let mut inner = self.lock();
         let now = Instant::now();
         inner.close_idle(now, self.options.idle_timeout);
+        let silent = inner.silent_lanes(now, self.options.idle_timeout);
         let members: Vec<MemberState> = inner.group.members().collect();
         for member in members {
             let idle = inner.idle.get(&member.id).map_or(0, Vec::len);
             let is_short = idle < self.options.connections_ahead
+                && !matches!(member.options.address, Address::Udp(_))
                 && member.is_healthy
                 && member.connections < self.options.group.connections_max
                 && matches!(member.breaker, super::BreakerState::Closed { failures: 0 });
@@ -209,8 +252,11 @@ impl Shared {
             }
         }
         drop(inner);
+        // They send what they have, without holding anybody up.
+        drop(silent);
+        self.tell_room();
         for (id, address, keeps, is_look) in due {
-            let made = Client::connect(&address, &self.transport);
+            let made = look_at(&address, &self.transport);
             let mut inner = self.lock();
             if is_look {
                 inner.group.looked(id, made.is_ok());
@@ -221,9 +267,21 @@ impl Shared {
                 inner.group.failed(id, &error.to_string(), self.now_ns());
             }
             drop(inner);
-            self.give_back(id, made.ok().filter(|_| keeps));
+            self.give_back(id, made.ok().flatten().filter(|_| keeps));
         }
     }
+}
+
+/// Connects, which is all that a look takes. Datagrams have no connection to be kept.
+fn look_at(address: &Address, transport: &Options) -> Result<Option<Client>, TransportError> {
+    if let Address::Udp(_) = address {
+        let at_once = Options {
+            linger: Duration::ZERO,
+            ..transport.clone()
+        };
+        return Sender::connect(address, &at_once).map(|_| None);
+    }
+    Client::connect(address, transport).map(Some)
 }
 
 impl Inner {
@@ -234,20 +292,9 @@ impl Inner {
         tried: &[MemberId],
     ) -> Option<(MemberId, Address, Option<Client>)> {
         // One that is free needs no further connection, so that the limit is not asked.
-        let free: Vec<MemberId> = self
-            .idle
-            .iter()
-            .filter(|(_, idle)| !idle.is_empty())
-            .map(|(id, _)| *id)
-            .collect();
-        for id in &free {
-            self.group.connected(*id, false);
-        }
-        let picked = self.group.pick(key, now_ns, tried);
-        for id in &free {
-            self.group.connected(*id, true);
-        }
-        let id = picked?;
+        let idle = self.idle.iter().filter(|(_, idle)| !idle.is_empty());
+        let free: Vec<MemberId> = idle.map(|(id, _)| *id).collect();
+        let id = self.pick_beside(&free, key, now_ns, tried)?;
         let client = self.idle.get_mut(&id).and_then(Vec::pop).map(|idle| idle.client);
         if client.is_none() {
             self.group.connected(id, true);
@@ -256,7 +303,37 @@ impl Inner {
         Some((id, address, client))
     }
 
-    fn why_not(&self, is_full: bool) -> String {
+    /// Chooses among the members with these as if each of them had a connection less.
+    pub(super) fn pick_beside(
+        &mut self,
+        free: &[MemberId],
+        key: u64,
+        now_ns: u64,
+        tried: &[MemberId],
+    ) -> Option<MemberId> {
+        for id in free {
+            self.group.connected(*id, false);
+        }
+        let picked = self.group.pick(key, now_ns, tried);
+        for id in free {
+            self.group.connected(*id, true);
+        }
+        picked
+    }
+
+    /// Closes a connection of a member that nobody uses now, to make room for another. Dropping it says goodbye.
+    pub(super) fn take_free(&mut self, id: MemberId) -> Option<Client> {
+        let idle = self.idle.get_mut(&id).and_then(Vec::pop)?;
+        self.group.connected(id, false);
+        Some(idle.client)
+    }
+
+    pub(super) fn idle_members(&self) -> impl Iterator<Item = MemberId> {
+        let idle = self.idle.iter().filter(|(_, idle)| !idle.is_empty());
+        idle.map(|(id, _)| *id)
+    }
+
+    pub(super) fn why_not(&self, is_full: bool) -> String {
         if is_full {
             return "all connections were in use for too long".to_owned();
         }
@@ -296,12 +373,14 @@ impl Upstream {
             inner: Mutex::new(Inner {
                 group: Group::new(name, options.group.clone()),
                 idle: HashMap::new(),
+                lanes: HashMap::new(),
                 looked: HashMap::new(),
                 ends: false,
             }),
             changed: Condvar::new(),
             transport: transport.clone(),
             options,
+            lost: Arc::default(),
             began: Instant::now(),
         });
         let own = Arc::clone(&shared);
@@ -346,7 +425,7 @@ impl Upstream {
             return false;
         };
         inner.looked.remove(&id);
-        let gone = inner.idle.remove(&id);
+        let gone = (inner.idle.remove(&id), inner.lanes.remove(&id));
         drop(inner);
         // They say goodbye without holding anybody up.
         drop(gone);
@@ -369,31 +448,21 @@ impl Upstream {
     /// # Errors
     /// When no member could answer, or the service said that it failed.
     pub fn call(&self, key: u64, body: &[u8], reply: &mut Vec<u8>) -> Result<(), TransportError> {
-        let mut tried = Vec::new();
         let start = reply.len();
-        loop {
-            let (id, address, idle) = self.shared.take(key, &tried)?;
+        self.shared.attempt(key, &mut |client| {
             reply.truncate(start);
-            let result = self.shared.call_once(id, &address, idle, body, reply);
-            let error = match result {
-                Ok(()) => {
-                    self.shared.lock().group.succeeded(id);
-                    return Ok(());
-                }
-                // It has answered.
-                Err(error @ (TransportError::Failed(_) | TransportError::TooLong { .. })) => {
-                    self.shared.lock().group.succeeded(id);
-                    return Err(error);
-                }
-                Err(error) => error,
-            };
-            let now_ns = self.shared.now_ns();
-            self.shared.lock().group.failed(id, &error.to_string(), now_ns);
-            tried.push(id);
-            if tried.len() > self.shared.options.retries as usize {
-                return Err(error);
-            }
-        }
+            reply.extend_from_slice(client.call(body)?);
+            Ok(())
+        })
+    }
+
+    /// Sends messages one way to one member, and blocks until its service has taken all of them; see [`Client::deliver`].
+    /// Where that fails all of them go to another one, which may have them twice then, in all.
+    ///
+    /// # Errors
+    /// When no member has acknowledged them, or one of them is too long.
+    pub fn deliver<M: AsRef<[u8]>>(&self, key: u64, messages: &[M]) -> Result<(), TransportError> {
+        self.shared.attempt(key, &mut |client| client.deliver(messages))
     }
 }
 

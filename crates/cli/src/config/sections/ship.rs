@@ -4,7 +4,8 @@ use super::super::keys::{Kind, Section, Word};
 use super::sink::{OVERFLOWS, PATH_BYTES_MAX};
 use super::{key, required, unset};
 use logdrive_agent::config::limits::{
-    BUFFERS, FLUSH_EVERY, NAME_BYTES_MAX, SINKS_MAX, SPOOL_BYTES, ZSTD_LEVEL,
+    BREAKER_COUNT, BREAKER_FAILURES, BREAKER_OPEN, BUFFERS, CONNECT_TIMEOUT, FLUSH_EVERY, HEALTH_EVERY,
+    NAME_BYTES_MAX, RESPONSE_TIMEOUT, SHIP_IDLE_TIMEOUT, SINKS_MAX, SPOOL_BYTES, ZSTD_LEVEL,
 };
 
 const LAYOUTS: &[Word] = &[
@@ -34,29 +35,92 @@ pub(super) const SHIP: Section = Section {
         "Collectors (`logdrive collect`) that records are sent to. Each is a sink that routes may name. A record is in the \
          collector's log once, whatever is restarted, cut or killed on the way: what the collector has not acknowledged \
          stays in the agent's buffers or in the spool, and is sent again.",
-        "A reload opens new ones, and changes `layout`, `level`, `overflow`, `flush_every` and `flush_level` of open ones; \
-         all else of them holds from the next start on.",
+        "A reload opens new ones, and changes `to`, `backup`, `layout`, `level`, `overflow`, `flush_every` and `flush_level` \
+         of open ones; all else of them holds from the next start on.",
     ],
     keys: &[
         required("name", Kind::Name, "\"central\"", "Its name, for routes."),
         required(
             "to",
-            Kind::Addresses,
+            Kind::Members,
             "[\"tls://logs.example.org:7140\"]",
-            "Where it listens; with several, whichever can be reached, in turn.",
+            "Where it listens; with several, whichever can be reached. One that is a table may have a weight and may be a \
+             backup, and tables [[ship.to]] say the same as a list.",
         ),
         unset(
             "backup",
-            Kind::Addresses,
+            Kind::Members,
             "there are none",
             "[\"tls://spare.example.org:7140\"]",
-            "Collectors that are used while none of the others can be.",
+            "Collectors that are used while none of the others can be. With `health_every`, records go back to the others \
+             once one of them is well again.",
         ),
         key(
             "policy",
             Kind::Word(POLICIES),
             "\"round_robin\"",
             "Which one is used where there are several. It stays as long as it takes records.",
+        ),
+        key(
+            "breaker_failures",
+            Kind::CountOrOff(BREAKER_FAILURES),
+            "\"off\"",
+            "After so many failures in a row a collector is not tried for the time of `breaker_open`. Off, it is tried again \
+             and again, with growing pauses.",
+        ),
+        key(
+            "breaker_open",
+            Kind::Time(BREAKER_OPEN),
+            "\"5s\"",
+            "How long it is left alone then.",
+        ),
+        key(
+            "breaker_probes",
+            Kind::Count(BREAKER_COUNT),
+            "1",
+            "How many may try it at once when that time is over.",
+        ),
+        key(
+            "breaker_successes",
+            Kind::Count(BREAKER_COUNT),
+            "1",
+            "How many of those have to succeed before all is as it was.",
+        ),
+        key(
+            "health_every",
+            Kind::TimeOrOff(HEALTH_EVERY),
+            "\"off\"",
+            "How often a thread connects to each collector to see whether it is well. One that is ill is not tried.",
+        ),
+        key(
+            "health_failures",
+            Kind::Count(BREAKER_COUNT),
+            "2",
+            "So many looks in vain, in a row, make it ill.",
+        ),
+        key(
+            "health_successes",
+            Kind::Count(BREAKER_COUNT),
+            "2",
+            "So many good ones, in a row, make it well again.",
+        ),
+        key(
+            "connect_timeout",
+            Kind::Time(CONNECT_TIMEOUT),
+            "\"5s\"",
+            "How long a connection may take to be made.",
+        ),
+        key(
+            "response_timeout",
+            Kind::Time(RESPONSE_TIMEOUT),
+            "\"10s\"",
+            "How long an acknowledgement may take before the collector is taken for dead, and another one is tried.",
+        ),
+        key(
+            "idle_timeout",
+            Kind::Time(SHIP_IDLE_TIMEOUT),
+            "\"30s\"",
+            "A collector that nothing was heard of for a third of this time is asked whether it lives.",
         ),
         key("layout", Kind::Word(LAYOUTS), "\"json\"", "How a line looks."),
         key(
@@ -111,7 +175,7 @@ pub(super) const SHIP: Section = Section {
         unset(
             "tls_authorities",
             Kind::Path(PATH_BYTES_MAX),
-            "no authority, which tls:// needs",
+            "no authority, which tls:// and quic:// need",
             "\"/etc/logdrive/authority.pem\"",
             "Certificates, in PEM, of the authorities that the collector's certificate must come from.",
         ),

@@ -1,0 +1,130 @@
+//! What is forwarded, and how, and the group of those that it may go to.
+
+use super::spool::SpoolOptions;
+use crate::TransportError;
+use crate::address::Address;
+use crate::hello::Format;
+use crate::limits::OUTBOX_BYTES_MAX;
+use crate::options::Options;
+use crate::upstream::{BreakerOptions, Group, GroupOptions, MemberOptions};
+
+/// What is forwarded, and how.
+#[derive(Debug, Clone)]
+pub struct ForwardOptions {
+    /// Whose records: a number of its own, kept over restarts where records are sent again after them.
+    pub session: u128,
+    /// Rises when the numbering begins anew.
+    pub epoch: u64,
+    /// The number of the first record.
+    pub next: u64,
+    /// How records look.
+    pub format: Format,
+    /// The process that they come from. Default: this one.
+    pub pid: u32,
+    /// The level of zstd; `None` sends as it is. Default: none.
+    pub zstd_level: Option<i32>,
+    /// Bytes in memory that nobody keeps yet, at most. Default: 16 MiB.
+    pub queue_bytes: usize,
+    /// Where batches go while nobody takes them; without it they wait in memory. What earlier sessions left there is
+    /// sent first, as theirs. The session must be a new one then.
+    pub spool: Option<SpoolOptions>,
+    /// Further addresses, with weights and roles of their own. Default: none.
+    pub members: Vec<MemberOptions>,
+    /// Which address is used where there are several. Its circuit breaker never opens by default: pauses between attempts
+    /// grow as it is. With looks at members ([`GroupOptions::health`]) one that is ill is not tried, and records go back from
+    /// a backup to a main member that is found well again. Default: in turn, without looks.
+    pub group: GroupOptions,
+    /// Tries again also where a failure does not pass by itself, such as a certificate that is refused: for programs that
+    /// run on whatever happens to their logs. Default: no, it ends.
+    pub persists: bool,
+}
+
+impl ForwardOptions {
+    /// Lines of text of a new session.
+    pub fn new(session: u128, epoch: u64) -> Self {
+        Self {
+            session,
+            epoch,
+            next: 0,
+            format: Format::Text,
+            pid: std::process::id(),
+            zstd_level: None,
+            queue_bytes: OUTBOX_BYTES_MAX,
+            spool: None,
+            members: Vec::new(),
+            group: GroupOptions {
+                breaker: BreakerOptions {
+                    failures: u32::MAX,
+                    ..BreakerOptions::default()
+                },
+                ..GroupOptions::default()
+            },
+            persists: false,
+        }
+    }
+}
+
+/// All that records may be sent to.
+pub(super) fn group_of(
+    addresses: &[Address],
+    options: &Options,
+    forward: &ForwardOptions,
+) -> Result<Group, TransportError> {
+    let mut policy = forward.group.clone();
+    if policy.seed == 0 {
+        // Each session chooses by itself: with the same chance all would go to the same.
+        policy.seed = forward.session as u64;
+    }
+    let mut group = Group::new("collectors", policy);
+    let plain = addresses.iter().cloned().map(MemberOptions::new);
+    for member in plain.chain(forward.members.iter().cloned()) {
+        check_member(&member, options)?;
+        group.add(member)?;
+    }
+    Ok(group)
+}
+
+/// Whether records may be sent to a member.
+pub(super) fn check_member(member: &MemberOptions, options: &Options) -> Result<(), TransportError> {
+    if let Address::Udp(_) = member.address {
+        return Err(TransportError::OneWay {
+            address: member.address.to_string(),
+        });
+    }
+    member.address.check(options.insecure)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Forwarder;
+    use super::*;
+    use crate::upstream::Policy;
+
+    fn member(text: &str, weight: u32) -> MemberOptions {
+        let mut member = MemberOptions::new(text.parse().expect("an address"));
+        member.weight = weight;
+        member
+    }
+
+    #[test]
+    fn sessions_choose_by_weight_each_for_itself() {
+        let mut of_first = 0;
+        for session in 1..=4_000 {
+            let mut forward = ForwardOptions::new(session, 1);
+            forward.group.policy = Policy::WeightedRandom;
+            forward.members = vec![member("unix:///a", 3), member("unix:///b", 1)];
+            let mut group = group_of(&[], &Options::default(), &forward).expect("sound");
+            let id = group.pick(session as u64, 0, &[]).expect("one");
+            of_first += u32::from(group.address(id).is_some_and(|to| to.to_string() == "unix:///a"));
+        }
+        assert!((2_850..3_150).contains(&of_first), "{of_first} of 4000");
+    }
+
+    #[test]
+    fn what_carries_no_records_is_refused() {
+        let mut forward = ForwardOptions::new(1, 1);
+        forward.members = vec![member("udp://127.0.0.1:1", 1)];
+        let error = Forwarder::start(&[], &Options::default(), &forward).expect_err("one way");
+        assert!(matches!(error, TransportError::OneWay { .. }), "{error}");
+    }
+}

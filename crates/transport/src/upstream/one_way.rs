@@ -1,0 +1,245 @@
+//! Messages one way and without acknowledgement through a group: a sender for each member, which all threads share.
+
+use super::group::MemberId;
+use super::pool::{Inner, Shared, Upstream};
+use crate::TransportError;
+use crate::address::Address;
+use crate::message::{Client, Sender};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// A member's sender, with whoever counts what is lost with it.
+#[derive(Debug)]
+pub(super) struct Lane {
+    sender: Sender,
+    /// Relaxed: a count that orders nothing.
+    lost: Arc<AtomicU64>,
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        // What it has collected goes now, or is lost and counted with the rest.
+        let _ = self.sender.flush();
+        self.lost.fetch_add(self.sender.lost(), Ordering::Relaxed);
+    }
+}
+
+/// A lane in its list.
+#[derive(Debug)]
+pub(super) struct UsedLane {
+    lane: Arc<Lane>,
+    used: Instant,
+}
+
+/// Who is sent to now.
+enum Picked {
+    /// Its sender is there.
+    Open(MemberId, Arc<Lane>),
+    /// It has none yet; what had to go for it says goodbye when it is dropped.
+    New(MemberId, Address, Option<Box<Client>>),
+}
+
+impl Inner {
+    fn pick_lane(&mut self, key: u64, now_ns: u64, tried: &[MemberId]) -> Option<Picked> {
+        let mut free: Vec<MemberId> = self.lanes.keys().copied().collect();
+        free.extend(self.idle_members().filter(|id| !self.lanes.contains_key(id)));
+        let id = self.pick_beside(&free, key, now_ns, tried)?;
+        if let Some(used) = self.lanes.get_mut(&id) {
+            used.used = Instant::now();
+            let lane = Arc::clone(&used.lane);
+            // Handed over is all that is ever known; what fails later is told then.
+            self.group.succeeded(id);
+            return Some(Picked::Open(id, lane));
+        }
+        let address = self.group.address(id)?.clone();
+        let connections_max = self.group.options().connections_max;
+        let is_full = self
+            .group
+            .members()
+            .any(|member| member.id == id && member.connections >= connections_max);
+        let gone = if is_full {
+            self.take_free(id).map(Box::new)
+        } else {
+            None
+        };
+        self.group.connected(id, true);
+        Some(Picked::New(id, address, gone))
+    }
+
+    /// Takes out the lanes that nobody has used for so long, for the caller to drop.
+    pub(super) fn silent_lanes(&mut self, now: Instant, idle_timeout: Duration) -> Vec<Arc<Lane>> {
+        let silent: Vec<MemberId> = self
+            .lanes
+            .iter()
+            .filter(|(_, used)| now.saturating_duration_since(used.used) >= idle_timeout)
+            .map(|(id, _)| *id)
+            .collect();
+        let lanes = silent.into_iter().filter_map(|id| {
+            self.group.connected(id, false);
+            self.lanes.remove(&id)
+        });
+        lanes.map(|used| used.lane).collect()
+    }
+}
+
+impl Shared {
+    /// A member and its sender, and whether that was there already.
+    fn lane(&self, key: u64, tried: &[MemberId]) -> Result<(MemberId, bool, LaneOr), TransportError> {
+        let end = Instant::now() + self.transport.response_timeout;
+        let mut inner = self.lock();
+        let picked = loop {
+            match inner.pick_lane(key, self.now_ns(), tried) {
+                Some(picked) => break picked,
+                None => inner = self.wait_for_room(inner, tried, end)?,
+            }
+        };
+        drop(inner);
+        let (id, address) = match picked {
+            Picked::Open(id, lane) => return Ok((id, true, Ok(lane))),
+            Picked::New(id, address, gone) => {
+                drop(gone);
+                (id, address)
+            }
+        };
+        let made = Sender::connect(&address, &self.transport);
+        let lane = match made {
+            Ok(sender) => Arc::new(Lane {
+                sender,
+                lost: Arc::clone(&self.lost),
+            }),
+            Err(error) => {
+                self.give_back(id, None);
+                return Ok((id, false, Err(error)));
+            }
+        };
+        let mut inner = self.lock();
+        inner.group.succeeded(id);
+        let is_member = inner.group.address(id).is_some();
+        let is_first = !inner.lanes.contains_key(&id);
+        if is_member && is_first {
+            let used = UsedLane {
+                lane: Arc::clone(&lane),
+                used: Instant::now(),
+            };
+            inner.lanes.insert(id, used);
+        } else {
+            // Another thread was faster, or the member has gone: this one is used once.
+            inner.group.connected(id, false);
+            self.tell_room();
+        }
+        Ok((id, false, Ok(lane)))
+    }
+
+    /// A member's sender has failed: whoever comes next connects anew.
+    fn lane_failed(&self, id: MemberId, lane: &Arc<Lane>, counts: bool, error: &TransportError) {
+        let mut inner = self.lock();
+        let is_listed = inner
+            .lanes
+            .get(&id)
+            .is_some_and(|used| Arc::ptr_eq(&used.lane, lane));
+        let gone = if is_listed { inner.lanes.remove(&id) } else { None };
+        if gone.is_some() {
+            inner.group.connected(id, false);
+        }
+        if counts {
+            inner.group.failed(id, &error.to_string(), self.now_ns());
+        }
+        drop(inner);
+        drop(gone);
+        self.tell_room();
+    }
+}
+
+type LaneOr = Result<Arc<Lane>, TransportError>;
+
+/// Pushes messages, and takes those that were pushed off the list.
+fn push_all<M: AsRef<[u8]>>(lane: &Lane, rest: &mut &[M]) -> Result<(), TransportError> {
+    let mut batch = lane.sender.batch();
+    while let Some((message, others)) = rest.split_first() {
+        batch.push(message.as_ref())?;
+        *rest = others;
+    }
+    Ok(())
+}
+
+impl Upstream {
+    /// Sends one message one way to a member, with those that others send; nobody says whether it has come. It is with the
+    /// system at the latest when `linger` has passed, as with [`Sender::send`]. Blocks while a connection is made, and while
+    /// the member does not read.
+    ///
+    /// # Errors
+    /// When it is too long, or no member takes it.
+    pub fn send(&self, key: u64, message: &[u8]) -> Result<(), TransportError> {
+        self.send_all(key, &[message])
+    }
+
+    /// As [`Upstream::send`], many messages to one member: cheaper for each. Where its connection is lost, those that are
+    /// left go to another one.
+    ///
+    /// # Errors
+    /// As [`Upstream::send`]; those before the one that failed have been handed over.
+    pub fn send_all<M: AsRef<[u8]>>(&self, key: u64, messages: &[M]) -> Result<(), TransportError> {
+        let mut rest = messages;
+        let mut tried = Vec::new();
+        let mut was_stale = false;
+        loop {
+            let (id, was_there, lane) = self.shared.lane(key, &tried)?;
+            let error = match lane {
+                Ok(lane) => match push_all(&lane, &mut rest) {
+                    Ok(()) => return Ok(()),
+                    Err(error @ TransportError::TooLong { .. }) => return Err(error),
+                    Err(error) => {
+                        // One that was lost while nobody looked says nothing about the member, the first time.
+                        let is_stale = was_there && !was_stale;
+                        self.shared.lane_failed(id, &lane, !is_stale, &error);
+                        if is_stale {
+                            was_stale = true;
+                            continue;
+                        }
+                        error
+                    }
+                },
+                Err(error) => {
+                    let now_ns = self.shared.now_ns();
+                    self.shared.lock().group.failed(id, &error.to_string(), now_ns);
+                    error
+                }
+            };
+            tried.push(id);
+            if tried.len() > self.shared.options.retries as usize {
+                return Err(error);
+            }
+        }
+    }
+
+    /// Sends what [`Upstream::send`] has collected, and waits until the system has taken it.
+    ///
+    /// # Errors
+    /// When a connection is lost, and with it what it had collected; the others have sent theirs.
+    pub fn flush(&self) -> Result<(), TransportError> {
+        let inner = self.shared.lock();
+        let lanes = inner.lanes.iter().map(|(id, used)| (*id, Arc::clone(&used.lane)));
+        let lanes: Vec<(MemberId, Arc<Lane>)> = lanes.collect();
+        drop(inner);
+        let mut result = Ok(());
+        for (id, lane) in lanes {
+            if let Err(error) = lane.sender.flush() {
+                self.shared.lane_failed(id, &lane, true, &error);
+                result = Err(error);
+            }
+        }
+        result
+    }
+
+    /// Messages that [`Upstream::send`] has taken and that are lost with their connections, as far as this end knows: what
+    /// the system had taken may be lost as well. [`Upstream::deliver`] is for those that must arrive.
+    pub fn lost(&self) -> u64 {
+        let inner = self.shared.lock();
+        let lanes: Vec<Arc<Lane>> = inner.lanes.values().map(|used| Arc::clone(&used.lane)).collect();
+        drop(inner);
+        // Those that have gone have added theirs.
+        let open: u64 = lanes.iter().map(|lane| lane.sender.lost()).sum();
+        self.shared.lost.load(Ordering::Relaxed) + open
+    }
+}
