@@ -3,7 +3,7 @@
 
 use logdrive_ring::channel::{Channel, Received, into_files};
 use logdrive_ring::{
-    AgentLine, FullPolicy, Producer, RING_HEADER_BYTES, RawMemory, Session, SessionMemory, control,
+    Admission, AgentLine, FullPolicy, Producer, RING_HEADER_BYTES, RawMemory, Session, SessionMemory, control,
 };
 use logdrive_wire::agent::{Hello, Message, Welcome};
 use logdrive_wire::kind::FieldKind;
@@ -24,6 +24,8 @@ const SESSION_MUTATIONS: u64 = 50_000;
 const ROUND: u64 = 128;
 /// The agent looks within this time, unless what was written keeps it from taking anything.
 const LOOK_PATIENCE: Duration = Duration::from_millis(50);
+/// Rounds that the agent does not look at before the session is left: nothing can be taken of its rings.
+const UNSEEN_ROUNDS: u32 = 2;
 /// Between two looks at whether the agent has looked.
 const LOOK_PAUSE: Duration = Duration::from_micros(100);
 const RINGS: u32 = 4;
@@ -273,7 +275,8 @@ impl Victim {
     /// Logs and rewrites in turn, each time until the agent has looked, or until no ring is read any more.
     fn rewrite(&mut self, random: &mut Random, mutations: u64) -> Done {
         let mut done = Done::default();
-        while done.seen < mutations && !self.living().is_empty() {
+        let mut unseen = 0;
+        while done.seen < mutations && unseen < UNSEEN_ROUNDS && self.has_living() {
             self.log(random);
             let round = ROUND.min(mutations - done.seen);
             for _ in 0..round {
@@ -282,21 +285,19 @@ impl Victim {
             if self.is_looked_at() {
                 done.seen += round;
                 done.looks += 1;
+                unseen = 0;
             } else {
                 done.unseen += round;
+                unseen += 1;
             }
         }
         done
     }
 
-    /// The rings that the agent reads.
-    fn living(&self) -> Vec<usize> {
+    /// Whether the agent reads one of the rings.
+    fn has_living(&self) -> bool {
         let lives = |ring: &RawMemory| (ring.word((RING_BYTES + STATE) as usize) as u32) < QUARANTINED;
-        let rings = self.rings.iter().enumerate();
-        rings
-            .filter(|(_, ring)| lives(ring))
-            .map(|(number, _)| number)
-            .collect()
+        self.rings.iter().any(lives)
     }
 
     /// How far the agent is in each ring, and which ones it reads.
@@ -337,9 +338,17 @@ impl Victim {
                 for eight in record[16..].chunks_exact_mut(8) {
                     eight.copy_from_slice(&random.value(length).to_le_bytes());
                 }
-                producer.push(&record[..length as usize], false, FullPolicy::Drop);
-                let end = self.rings[number].word((RING_BYTES + COMMITTED) as usize);
-                self.recent.push((number, end.wrapping_sub(length), length));
+                let record = &record[..length as usize];
+                let mut push = || producer.push(record, false, FullPolicy::Drop);
+                // Drops that are counted, as far as anybody can tell, and that nobody here tells of.
+                let admission = match push() {
+                    Admission::GapDue => push(),
+                    admission => admission,
+                };
+                if admission == Admission::Granted {
+                    let end = self.rings[number].word((RING_BYTES + COMMITTED) as usize);
+                    self.recent.push((number, end.wrapping_sub(length), length));
+                }
             }
         }
     }
