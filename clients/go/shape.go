@@ -99,7 +99,12 @@ func (l *Logger) Put(shape *Shape, numbers []uint64, texts ...string) bool {
 		text++
 	}
 	*(*uint64)(at) = 0
-	c.seal(producer, record, at, site.entry.ID)
+	length := (uint64(uintptr(at)-uintptr(record)) + 7) &^ 7
+	if c.hasCounter {
+		producer.Seal(record, length, site.entry.ID)
+	} else {
+		producer.SealAt(record, length, site.entry.ID, c.ticks())
+	}
 	ring.Unpin(shard)
 	return true
 }

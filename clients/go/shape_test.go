@@ -18,9 +18,11 @@ var filled = NewShape(LevelInfo, "order filled", Int64("id", 0), String("side", 
 func TestShapesWriteWhatCallsWrite(t *testing.T) {
 	logger, path := started(t, nil)
 	of := logger.With(String("request", "r1"), Int("n", 3)).WithGroup("g")
-	sides := []string{"", "b", "buy", "sell", "buy-limit", strings.Repeat("s", 16), strings.Repeat("t", 40), strings.Repeat("u", 70)}
-	for at, side := range append(sides, sides...) {
-		id := int64(at) - 5
+	// Texts of all lengths that are copied in one way or another.
+	const longest = 130
+	text := strings.Repeat("0123456789abcdefghijklmnopqrstuvwxyz", 4)
+	for at := range longest {
+		id, side := int64(at)-5, text[at%7:][:at]
 		of.Put(filled, []uint64{uint64(id), math.Float64bits(9.5), uint64(at % 2), uint64(int32(-at))}, side, "raw")
 		of.Info("order filled", Int64("id", id), String("side", side), Float64("price", 9.5), Bool("last", at%2 == 1),
 			Int32("lot", int32(-at)), Bytes("raw", []byte("raw")))
@@ -29,14 +31,15 @@ func TestShapesWriteWhatCallsWrite(t *testing.T) {
 		t.Errorf("%d callsites", callsites)
 	}
 	found := closed(t, logger, path)
-	if len(found) != 4*len(sides) {
+	if len(found) != 2*longest {
 		t.Fatalf("%d lines:\n%s", len(found), strings.Join(found, "\n"))
 	}
-	for at := 0; at < len(found); at += 2 {
-		_, put, _ := strings.Cut(found[at], " order filled ")
-		_, called, _ := strings.Cut(found[at+1], " order filled ")
-		if put == "" || put != called || !strings.Contains(found[at], "shape_test.go:2") {
-			t.Errorf("a shape wrote\n%s\nand a call\n%s", found[at], found[at+1])
+	for at, line := range found {
+		number := at / 2
+		want := fmt.Sprintf(" order filled request=r1 n=3 g.id=%d g.side=%s g.price=9.5 g.last=%v g.lot=%d g.raw=raw",
+			number-5, text[number%7:][:number], number%2 == 1, -number)
+		if !strings.HasSuffix(strings.Replace(line, `side=""`, "side=", 1), want) || !strings.Contains(line, "shape_test.go:2") {
+			t.Errorf("%s, expected %s", line, want)
 		}
 	}
 }

@@ -75,12 +75,23 @@ func (l *Logger) logAt(pc uintptr, level wire.Level, message string, fields []Fi
 			return l.logOther(pc, level, message, fields)
 		}
 		left -= field.num
-		putBytes(unsafe.Add(at, 4), field.ptr, uintptr(field.num))
-		at = unsafe.Add(at, field.num+4)
+		at = unsafe.Add(at, 4)
+		if field.num-8 <= 16-8 {
+			*(*uint64)(at) = *(*uint64)(field.ptr)
+			*(*uint64)(unsafe.Add(at, field.num-8)) = *(*uint64)(unsafe.Add(field.ptr, field.num-8))
+		} else {
+			putBytes(at, field.ptr, uintptr(field.num))
+		}
+		at = unsafe.Add(at, field.num)
 	}
 	// The padding. A ring has an eighth of its bytes behind its limit, so that these are nobody's.
 	*(*uint64)(at) = 0
-	c.seal(producer, record, at, site.entry.ID)
+	length := (uint64(uintptr(at)-uintptr(record)) + 7) &^ 7
+	if c.hasCounter {
+		producer.Seal(record, length, site.entry.ID)
+	} else {
+		producer.SealAt(record, length, site.entry.ID, c.ticks())
+	}
 	ring.Unpin(shard)
 	return true
 }
@@ -146,19 +157,10 @@ func (c *core) try(site *site, context *fieldContext, fields []Field) tried {
 	}
 	end, tried := site.put(at, room-fixed, fields)
 	if tried == wrote {
-		c.seal(producer, record, end, site.entry.ID)
+		length := (uint64(uintptr(end)-uintptr(record)) + 7) &^ 7
+		producer.SealAt(record, length, site.entry.ID, c.ticks())
 	}
 	return tried
-}
-
-// seal ends a record whose values lie between its header and end.
-func (c *core) seal(producer *ring.Producer, record, end unsafe.Pointer, id uint32) {
-	length := (uint64(uintptr(end)-uintptr(record)) + 7) &^ 7
-	if c.hasCounter {
-		producer.Seal(record, length, id)
-		return
-	}
-	producer.SealAt(record, length, id, c.ticks())
 }
 
 // ticks is the time of a record.
