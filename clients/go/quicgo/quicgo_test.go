@@ -250,9 +250,16 @@ func TestEventsAllocateNothing(t *testing.T) {
 	defer logger.Close()
 	trace := New(logger).ForConnection(context.Background(), true, quic.ConnectionIDFromBytes([]byte{1, 2, 3, 4}))
 	recorder := trace.AddProducer()
+	if level1RTT == 0 {
+		t.Error("the number of 1-RTT's level is not found")
+	}
+	short := qlog.PacketHeader{PacketType: qlog.PacketType1RTT}
 	for name, event := range map[string]qlogwriter.Event{
-		"stream":  qlog.PacketSent{Frames: []qlog.Frame{{Frame: &qlog.StreamFrame{StreamID: 4, Length: 1200}}}},
-		"ack":     qlog.PacketReceived{Frames: []qlog.Frame{{Frame: &qlog.AckFrame{AckRanges: []qlog.AckRange{{Smallest: 1, Largest: 9}}}}}},
+		"typed":   qlog.PacketSent{Frames: []qlog.Frame{{Frame: &qlog.StreamFrame{StreamID: 4, Length: 1200}}}},
+		"stream":  qlog.PacketSent{Header: short, Frames: []qlog.Frame{{Frame: &qlog.StreamFrame{StreamID: 4, Length: 1200}}}},
+		"last":    qlog.PacketReceived{Header: short, Frames: []qlog.Frame{{Frame: &qlog.StreamFrame{StreamID: 4, Fin: true}}}},
+		"set":     qlog.TimerUpdated{Type: qlog.TimerEventTypeSet, TimerType: "pto", EncLevel: level1RTT, Time: time.Now()},
+		"ack":     qlog.PacketReceived{Header: short, Frames: []qlog.Frame{{Frame: &qlog.AckFrame{AckRanges: []qlog.AckRange{{Smallest: 1, Largest: 9}}}}}},
 		"several": qlog.PacketSent{Frames: []qlog.Frame{{Frame: &qlog.PingFrame{}}, {Frame: &qlog.MaxDataFrame{MaximumData: 7}}}},
 		"metrics": qlog.MetricsUpdated{SmoothedRTT: time.Millisecond},
 		"timer":   qlog.TimerUpdated{Time: time.Now()},
@@ -267,5 +274,25 @@ func TestEventsAllocateNothing(t *testing.T) {
 		if allocs := testing.AllocsPerRun(500, func() { recorder.RecordEvent(event) }); allocs != 0 {
 			t.Errorf("%s: %v allocations", name, allocs)
 		}
+	}
+}
+
+// BenchmarkPacketSent is the event of which there are the most.
+func BenchmarkPacketSent(b *testing.B) {
+	dir := b.TempDir()
+	b.Setenv("LOGDRIVE", "")
+	b.Setenv("LOGDRIVE_AGENT", "off")
+	logger, err := logdrive.Start(logdrive.Options{App: "quic test", Path: filepath.Join(dir, "quic.log"), RunDir: filepath.Join(dir, "run"),
+		Level: "debug", Bin: program(b), Full: logdrive.FullBlock})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer logger.Close()
+	recorder := New(logger).ForConnection(context.Background(), true, quic.ConnectionIDFromBytes([]byte{1, 2, 3, 4, 5, 6, 7, 8})).AddProducer()
+	var event qlogwriter.Event = qlog.PacketSent{Header: qlog.PacketHeader{PacketType: qlog.PacketType1RTT},
+		Frames: []qlog.Frame{{Frame: &qlog.StreamFrame{StreamID: 4, Length: 1200}}}}
+	b.ReportAllocs()
+	for b.Loop() {
+		recorder.RecordEvent(event)
 	}
 }
