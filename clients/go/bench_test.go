@@ -60,3 +60,18 @@ func BenchmarkSlogLogAttrs(b *testing.B) {
 			slog.Int("lot", 3), slog.String("side", "buy-limit"))
 	}
 }
+
+func BenchmarkPutBursts(b *testing.B) {
+	logger, _ := started(b, func(o *Options) { o.Full = FullBlock; o.RingBytes = 8 << 20 })
+	defer logger.Close()
+	shape := NewShape(LevelInfo, "order filled", Uint64("id", 0), Float64("price", 0), Int32("lot", 0), String("side", ""))
+	b.ReportAllocs()
+	for at := range b.N {
+		if at%20000 == 0 {
+			b.StopTimer()
+			logger.Flush()
+			b.StartTimer()
+		}
+		logger.Put(shape, []uint64{uint64(at), 9, 3}, "buy-limit")
+	}
+}

@@ -30,7 +30,8 @@
 // There is one ring for each P, so that a call needs no lock: while it writes, its goroutine stays where it is, as in
 // sync.Pool. Callsites are told apart by the program counter, and registered with their first call. A field is a value
 // on the stack; a call allocates nothing, but for [Any] of what is no basic type, [Group], errors whose text is made
-// anew, and messages that differ from call to call.
+// anew, and messages that differ from call to call. What writes the same record by the million makes a [Shape] of it, whose
+// keys are not looked at again; see [Logger.Put].
 //
 // # Goroutines
 //

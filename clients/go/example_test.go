@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -60,6 +61,16 @@ func ExampleLogger_With() {
 	request.Warn("slow", logdrive.Duration("took", 1500*time.Millisecond))
 	show()
 	// Output: level=warn msg="slow" request=r7 took=1.5s
+}
+
+func ExampleLogger_Put() {
+	// Made once, beside the code that writes it by the million.
+	filled := logdrive.NewShape(logdrive.LevelInfo, "order filled", logdrive.Int64("id", 0), logdrive.String("side", ""),
+		logdrive.Float64("price", 0))
+	log, show := exampleLog()
+	log.Put(filled, []uint64{7, math.Float64bits(9.5)}, "buy")
+	show()
+	// Output: level=info msg="order filled" id=7 side=buy price=9.5
 }
 
 func ExampleLogger_Slog() {

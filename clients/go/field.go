@@ -128,7 +128,24 @@ func Duration(key string, value time.Duration) Field {
 
 // Time is a field with a time, shown in UTC.
 func Time(key string, value time.Time) Field {
+	if seconds := value.Unix(); seconds <= -timeSecondsMax || seconds >= timeSecondsMax {
+		return distant(key, value)
+	}
 	return number(key, kindTime, uint64(value.UnixNano()))
+}
+
+// timeSecondsMax is how far from 1970 a time is whose nanoseconds have no room in 64 bits: 292 years.
+const timeSecondsMax = math.MaxInt64 / 1_000_000_000
+
+// distant is Time for what lies centuries ahead or behind, such as the zero of time.Time. It is made by the call.
+//
+//go:noinline
+func distant(key string, value time.Time) Field {
+	text := "0001-01-01T00:00:00Z"
+	if !value.IsZero() {
+		text = value.UTC().Format(time.RFC3339Nano)
+	}
+	return pointer(key, wire.Display, unsafe.Pointer(unsafe.StringData(text)), uint64(len(text)))
 }
 
 // Err is a field named "error" with what the error says. It is asked by the call, and only where the record is kept.

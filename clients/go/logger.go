@@ -20,35 +20,35 @@ type Logger struct {
 //
 //go:noinline
 func (l *Logger) Trace(message string, fields ...Field) {
-	l.logAt(placed(callerPC()), wire.LevelTrace, message, fields)
+	l.logAt(here, wire.LevelTrace, message, fields)
 }
 
 // Debug writes a record for whoever looks for a fault.
 //
 //go:noinline
 func (l *Logger) Debug(message string, fields ...Field) {
-	l.logAt(placed(callerPC()), wire.LevelDebug, message, fields)
+	l.logAt(here, wire.LevelDebug, message, fields)
 }
 
 // Info writes a record of what goes as it should.
 //
 //go:noinline
 func (l *Logger) Info(message string, fields ...Field) {
-	l.logAt(placed(callerPC()), wire.LevelInfo, message, fields)
+	l.logAt(here, wire.LevelInfo, message, fields)
 }
 
 // Warn writes a record of what somebody should know.
 //
 //go:noinline
 func (l *Logger) Warn(message string, fields ...Field) {
-	l.logAt(placed(callerPC()), wire.LevelWarn, message, fields)
+	l.logAt(here, wire.LevelWarn, message, fields)
 }
 
 // Error writes a record of what has failed.
 //
 //go:noinline
 func (l *Logger) Error(message string, fields ...Field) {
-	l.logAt(placed(callerPC()), wire.LevelError, message, fields)
+	l.logAt(here, wire.LevelError, message, fields)
 }
 
 // Fatal writes a record of what ends the program, waits until it is with the kernel, and exits with status 1. Deferred
@@ -56,7 +56,7 @@ func (l *Logger) Error(message string, fields ...Field) {
 //
 //go:noinline
 func (l *Logger) Fatal(message string, fields ...Field) {
-	l.logAt(placed(callerPC()), wire.LevelFatal, message, fields)
+	l.logAt(here, wire.LevelFatal, message, fields)
 	l.core.flush(false)
 	os.Exit(1)
 }
@@ -65,7 +65,7 @@ func (l *Logger) Fatal(message string, fields ...Field) {
 //
 //go:noinline
 func (l *Logger) Log(level Level, message string, fields ...Field) {
-	l.logAt(placed(callerPC()), wire.Level(min(level, LevelFatal)), message, fields)
+	l.logAt(here, wire.Level(min(level, LevelFatal)), message, fields)
 }
 
 // LogAt writes a record of a callsite that the caller tells by a program counter of its own, as runtime.Callers gives

@@ -3,6 +3,7 @@ package logdrive
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -41,6 +42,25 @@ func TestRecordsReachTheLog(t *testing.T) {
 	for at, pattern := range want {
 		if !regexp.MustCompile(`^` + pattern + `$`).MatchString(without(found[at])) {
 			t.Errorf("line %d\n got %s\nwant %s", at, without(found[at]), pattern)
+		}
+	}
+}
+
+func TestTimesOfOtherCenturiesAreShown(t *testing.T) {
+	logger, path := started(t, nil)
+	var deadline time.Time
+	for _, when := range []time.Time{deadline, time.Date(1066, 10, 14, 9, 0, 0, 5, time.UTC), time.Date(9999, 1, 2, 3, 4, 5, 0, time.UTC),
+		time.Unix(0, math.MaxInt64), time.Unix(0, math.MinInt64)} {
+		logger.Info("due", Time("at", when), Any("any", when))
+		logger.Slog().Info("due", "at", when, "any", when)
+	}
+	found := closed(t, logger, path)
+	for at, want := range []string{"0001-01-01T00:00:00Z", "1066-10-14T09:00:00.000000005Z", "9999-01-02T03:04:05Z",
+		"2262-04-11T23:47:16.854775807Z", "1677-09-21T00:12:43.145224192Z"} {
+		for _, line := range found[2*at : 2*at+2] {
+			if !strings.HasSuffix(line, " due at="+want+" any="+want) {
+				t.Errorf("%s, expected %s", line, want)
+			}
 		}
 	}
 }

@@ -9,7 +9,7 @@ import "github.com/logdrive/logdrive/clients/go/internal/wire"
 //go:noinline
 func Trace(message string, fields ...Field) {
 	if logger := std.Load(); logger != nil {
-		logger.logAt(placed(callerPC()), wire.LevelTrace, message, fields)
+		logger.logAt(here, wire.LevelTrace, message, fields)
 	}
 }
 
@@ -18,7 +18,7 @@ func Trace(message string, fields ...Field) {
 //go:noinline
 func Debug(message string, fields ...Field) {
 	if logger := std.Load(); logger != nil {
-		logger.logAt(placed(callerPC()), wire.LevelDebug, message, fields)
+		logger.logAt(here, wire.LevelDebug, message, fields)
 	}
 }
 
@@ -27,7 +27,7 @@ func Debug(message string, fields ...Field) {
 //go:noinline
 func Info(message string, fields ...Field) {
 	if logger := std.Load(); logger != nil {
-		logger.logAt(placed(callerPC()), wire.LevelInfo, message, fields)
+		logger.logAt(here, wire.LevelInfo, message, fields)
 	}
 }
 
@@ -36,7 +36,7 @@ func Info(message string, fields ...Field) {
 //go:noinline
 func Warn(message string, fields ...Field) {
 	if logger := std.Load(); logger != nil {
-		logger.logAt(placed(callerPC()), wire.LevelWarn, message, fields)
+		logger.logAt(here, wire.LevelWarn, message, fields)
 	}
 }
 
@@ -45,6 +45,6 @@ func Warn(message string, fields ...Field) {
 //go:noinline
 func Error(message string, fields ...Field) {
 	if logger := std.Load(); logger != nil {
-		logger.logAt(placed(callerPC()), wire.LevelError, message, fields)
+		logger.logAt(here, wire.LevelError, message, fields)
 	}
 }

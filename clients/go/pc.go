@@ -9,25 +9,25 @@ import "runtime"
 // frames out in another way costs time and not truth.
 var pcIsKnown = tryCallerPC()
 
-// placed is a program counter that callerPC has told to the function that calls this, or what is true where that cannot be
-// believed.
-func placed(pc uintptr) uintptr {
+// placed is a program counter that callerPC or calledFrom has told to the function that calls this, or what is true where
+// that cannot be believed; skip as in runtime.Callers.
+func placed(pc uintptr, skip int) uintptr {
 	if pcIsKnown {
 		return pc
 	}
-	return walkPC(4)
+	return walkPC(skip)
 }
 
 //go:noinline
 func tryCallerPC() bool {
-	var fast, slow uintptr
-	probePC(&fast, &slow)
-	return fast != 0 && fast == slow
+	var near, far, slow uintptr
+	probePC(&near, &far, &slow)
+	return near != 0 && near == slow && far != 0 && far == walkPC(3)
 }
 
 //go:noinline
-func probePC(fast, slow *uintptr) {
-	*fast = callerPC()
+func probePC(near, far, slow *uintptr) {
+	*near, *far = callerPC(), calledFrom()
 	*slow = walkPC(3)
 }
 

@@ -8,3 +8,10 @@ TEXT ·callerPC(SB), NOSPLIT|NOFRAME, $0-8
 	MOVQ	8(BP), AX
 	MOVQ	AX, ret+0(FP)
 	RET
+
+// func calledFrom() uintptr
+TEXT ·calledFrom(SB), NOSPLIT|NOFRAME, $0-8
+	MOVQ	(BP), AX
+	MOVQ	8(AX), AX
+	MOVQ	AX, ret+0(FP)
+	RET

@@ -6,3 +6,8 @@ package logdrive
 //
 //go:noescape
 func callerPC() uintptr
+
+// calledFrom is the same for the function that called that one.
+//
+//go:noescape
+func calledFrom() uintptr

@@ -3,3 +3,5 @@
 package logdrive
 
 func callerPC() uintptr { return 0 }
+
+func calledFrom() uintptr { return 0 }

@@ -12,7 +12,7 @@ import (
 
 // tally is what the shards have counted of a sampled callsite and not yet told the session.
 type tally struct {
-	groups [ring.Shards / tallyGroup]atomic.Pointer[[tallyGroup]tallied]
+	groups [ring.Shards/tallyGroup + 1]atomic.Pointer[[tallyGroup]tallied]
 }
 
 // tallyGroup is how many shards get their memory together: most machines have no more.
@@ -79,16 +79,16 @@ func (s *site) tally() *tally {
 	return s.sampled.Load()
 }
 
-// pinTally gives the calling goroutine a shard until ring.Unpin, and what that has counted of the site.
+// pinTally gives the calling goroutine a shard until ring.Release, and what that has counted of the site.
 func (s *site) pinTally() (int, *tallied) {
 	tally := s.tally()
 	for {
-		shard := ring.Pin()
+		shard := ring.Hold()
 		place := &tally.groups[shard/tallyGroup]
 		if group := place.Load(); group != nil {
 			return shard, &group[shard%tallyGroup]
 		}
-		ring.Unpin(shard)
+		ring.Release(shard)
 		place.CompareAndSwap(nil, new([tallyGroup]tallied))
 	}
 }
@@ -107,7 +107,7 @@ func (s *site) passEvery(every uint32) bool {
 	}
 	own.left--
 	untold := s.count1(own, passes)
-	ring.Unpin(shard)
+	ring.Release(shard)
 	if untold != 0 {
 		s.entry.Counts.AddSampledOut(uint64(untold))
 	}
@@ -125,7 +125,7 @@ func (s *site) count1(own *tallied, passes bool) uint32 {
 func (s *site) leaveOut() {
 	shard, own := s.pinTally()
 	untold := s.count1(own, false)
-	ring.Unpin(shard)
+	ring.Release(shard)
 	if untold != 0 {
 		s.entry.Counts.AddSampledOut(uint64(untold))
 	}

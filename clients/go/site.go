@@ -30,6 +30,8 @@ type site struct {
 	shape   *ring.Described
 	encoded wire.Callsite
 	next    atomic.Pointer[site]
+	// shaped is the shape whose records Put writes here; nil for a site that no shape has come to.
+	shaped  atomic.Pointer[Shape]
 	sampled atomic.Pointer[tally]
 	twinned sync.Mutex
 	twin    *site
@@ -132,6 +134,17 @@ func (s *site) means(level wire.Level, message string, fields []Field) bool {
 	return unsafe.StringData(message) == unsafe.StringData(s.message) || message == s.message
 }
 
+// isSame says whether the fields of a call are those of this site, and their keys the same bytes.
+func (s *site) isSame(fields []Field) bool {
+	expected := s.fields[:len(fields)]
+	for at := range fields {
+		if fields[at].tag != expected[at].tag || fields[at].name != expected[at].name {
+			return false
+		}
+	}
+	return true
+}
+
 // match says whether the fields of a call are those of this site.
 func (s *site) match(fields []Field) bool {
 	for at := range fields {
@@ -207,6 +220,10 @@ func (s *site) putAlike(at unsafe.Pointer, left uint64, fields []Field) (unsafe.
 // putBytes copies a text; short ones without a call, as a front and a back that may overlap.
 func putBytes(to, from unsafe.Pointer, count uintptr) {
 	switch {
+	case count-4 <= 8-4:
+		*(*uint32)(to) = *(*uint32)(from)
+		*(*uint32)(unsafe.Add(to, count-4)) = *(*uint32)(unsafe.Add(from, count-4))
+		return
 	case count-8 <= 16-8:
 		*(*uint64)(to) = *(*uint64)(from)
 		*(*uint64)(unsafe.Add(to, count-8)) = *(*uint64)(unsafe.Add(from, count-8))

@@ -73,17 +73,37 @@ func (h *Handler) Handle(ctx gocontext.Context, record slog.Record) error {
 		return h.handleAny(ctx, record)
 	}
 	var room [basicMax]Field
-	count, basic := 0, true
-	record.Attrs(func(attr slog.Attr) bool {
-		basic = room[count].setBasic(attr.Key, &attr.Value)
-		count++
-		return basic
-	})
+	count, basic := readAttrs(&record, &room)
 	if !basic {
 		return h.handleAny(ctx, record)
 	}
 	h.logger.logAt(record.PC, levelOf(record.Level), record.Message, room[:count])
 	return nil
+}
+
+// readAttrs makes fields of a record's attributes, if all of them are numbers and texts.
+func readAttrs(record *slog.Record, room *[basicMax]Field) (count int, basic bool) {
+	attrs, ok := slogLayout.attrs(record)
+	if !ok {
+		return askAttrs(record, room)
+	}
+	for ; count < min(len(attrs), basicMax); count++ {
+		if !slogLayout.read(&attrs[count], &room[count]) {
+			return 0, false
+		}
+	}
+	return count, true
+}
+
+// askAttrs is readAttrs without looking into package slog.
+func askAttrs(record *slog.Record, room *[basicMax]Field) (count int, basic bool) {
+	basic = true
+	record.Attrs(func(attr slog.Attr) bool {
+		basic = room[count].setBasic(attr.Key, &attr.Value)
+		count++
+		return basic
+	})
+	return count, basic
 }
 
 // handleAny writes a record of whatever attributes, made on a scratch.

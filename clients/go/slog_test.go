@@ -157,7 +157,9 @@ func TestCallsAllocateNothing(t *testing.T) {
 		"slog": func() {
 			shown.LogAttrs(ctx, slog.LevelInfo, "m", slog.Int("id", 7), slog.Float64("p", 9.5), slog.String("s", "t"), slog.Bool("b", true))
 		},
-		"line": func() { _, _ = writer.Write(line) },
+		"line":    func() { _, _ = writer.Write(line) },
+		"put":     func() { logger.Put(filled, []uint64{7, 9, 1, 3}, "buy", "raw") },
+		"put few": func() { logger.Put(filled, []uint64{7, 9, 1}, "buy") },
 	} {
 		call()
 		if allocs := testing.AllocsPerRun(1000, call); allocs != 0 {

@@ -10,8 +10,97 @@ import (
 	"github.com/logdrive/logdrive/clients/go/internal/wire"
 )
 
-// logAt is the way of every record: find the callsite, look whether it is on, write.
+// here stands for the program counter of whoever called the method that calls logAt: no program counter is so large.
+const here = ^uintptr(0)
+
+// logAt is the way of every record: find the callsite, look whether it is on, write into the ring of this P. It compares
+// the fields with those of the site while it writes them: what turns out to be another call's is not committed, and so
+// never was there. It is one function, because each call in it costs as much as a field; whatever is not as it mostly is
+// goes to logOther.
+//
+//go:noinline
 func (l *Logger) logAt(pc uintptr, level wire.Level, message string, fields []Field) bool {
+	if pc == here {
+		pc = placed(calledFrom(), 5)
+	}
+	c, context := l.core, l.context
+	site := c.sites.find(pc ^ context.seed)
+	if site == nil || !site.means(level, message, fields) {
+		return l.logOther(pc, level, message, fields)
+	}
+	if word := site.entry.Control.Word(); word != ring.On {
+		if word == ring.Off && site.isSame(fields) {
+			return false
+		}
+		return l.logOther(pc, level, message, fields)
+	}
+	shard := ring.Pin()
+	producer := c.session.Shard(shard)
+	if producer == nil {
+		ring.Unpin(shard)
+		return l.logOther(pc, level, message, fields)
+	}
+	record, room := producer.Room()
+	fixed := site.head + uint64(len(context.values))
+	if room < fixed {
+		ring.Unpin(shard)
+		return l.logOther(pc, level, message, fields)
+	}
+	at := unsafe.Add(record, wire.HeaderBytes)
+	if bytes := uintptr(len(context.values)); bytes != 0 {
+		putBytes(at, unsafe.Pointer(unsafe.SliceData(context.values)), bytes)
+		at = unsafe.Add(at, bytes)
+	}
+	left := room - fixed
+	expected := site.fields[:len(fields)]
+	for index := range fields {
+		field, known := &fields[index], &expected[index]
+		if field.tag != known.tag || field.name != known.name {
+			ring.Unpin(shard)
+			return l.logOther(pc, level, message, fields)
+		}
+		if known.bytes == 8 {
+			*(*uint64)(at) = field.num
+			at = unsafe.Add(at, 8)
+			continue
+		}
+		// As many bytes as it has, and of a text its length; what is more is written over by what comes next.
+		*(*uint32)(at) = uint32(field.num)
+		if known.bytes != textual {
+			at = unsafe.Add(at, known.bytes)
+			continue
+		}
+		if field.num > left {
+			ring.Unpin(shard)
+			return l.logOther(pc, level, message, fields)
+		}
+		left -= field.num
+		at = unsafe.Add(at, 4)
+		if field.num-8 <= 16-8 {
+			*(*uint64)(at) = *(*uint64)(field.ptr)
+			*(*uint64)(unsafe.Add(at, field.num-8)) = *(*uint64)(unsafe.Add(field.ptr, field.num-8))
+		} else {
+			putBytes(at, field.ptr, uintptr(field.num))
+		}
+		at = unsafe.Add(at, field.num)
+	}
+	// The padding. A ring has an eighth of its bytes behind its limit, so that these are nobody's.
+	*(*uint64)(at) = 0
+	length := (uint64(uintptr(at)-uintptr(record)) + 7) &^ 7
+	if c.hasCounter {
+		producer.Seal(record, length, site.entry.ID)
+	} else {
+		producer.SealAt(record, length, site.entry.ID, c.ticks())
+	}
+	ring.Unpin(shard)
+	return true
+}
+
+// logOther is logAt for a call that is not the first of its place, or whose keys lie elsewhere than those of the first, and
+// for one that is off or sampled or has no room.
+//
+//go:noinline
+func (l *Logger) logOther(pc uintptr, level wire.Level, message string, fields []Field) bool {
 	c, context := l.core, l.context
 	for site := c.sites.find(pc ^ context.seed); site != nil; site = site.next.Load() {
 		if !site.means(level, message, fields) {
@@ -48,43 +137,30 @@ const (
 	noRoom
 )
 
-// try writes a record of a site that is on into the ring of this P. It compares the fields with those of the site while it
-// writes them: what turns out to be another call's is not committed, and so never was there.
+// try writes a record of a site that is on into the ring of this P, as logAt does.
 func (c *core) try(site *site, context *fieldContext, fields []Field) tried {
 	shard := ring.Pin()
+	defer ring.Unpin(shard)
 	producer := c.session.Shard(shard)
 	if producer == nil {
-		ring.Unpin(shard)
 		return noRoom
 	}
 	record, room := producer.Room()
-	if room < site.head+uint64(len(context.values)) {
-		ring.Unpin(shard)
+	fixed := site.head + uint64(len(context.values))
+	if room < fixed {
 		return noRoom
 	}
-	left := room - site.head - uint64(len(context.values))
 	at := unsafe.Add(record, wire.HeaderBytes)
-	if bytes := len(context.values); bytes != 0 {
-		copy(unsafe.Slice((*byte)(at), bytes), context.values)
+	if bytes := uintptr(len(context.values)); bytes != 0 {
+		putBytes(at, unsafe.Pointer(unsafe.SliceData(context.values)), bytes)
 		at = unsafe.Add(at, bytes)
 	}
-	// A ring has an eighth of its bytes behind its limit, so that what put writes there is nobody's.
-	end, tried := site.put(at, left, fields)
-	if tried != wrote {
-		ring.Unpin(shard)
-		return tried
+	end, tried := site.put(at, room-fixed, fields)
+	if tried == wrote {
+		length := (uint64(uintptr(end)-uintptr(record)) + 7) &^ 7
+		producer.SealAt(record, length, site.entry.ID, c.ticks())
 	}
-	length := (uint64(uintptr(end)-uintptr(record)) + 7) &^ 7
-	*(*uint64)(record) = length | uint64(site.entry.ID)<<32
-	ticks := (*uint64)(unsafe.Add(record, 8))
-	if c.hasCounter {
-		*ticks = ring.Counter()
-	} else {
-		*ticks = c.ticks()
-	}
-	producer.Commit(length)
-	ring.Unpin(shard)
-	return wrote
+	return tried
 }
 
 // ticks is the time of a record.
@@ -140,10 +216,10 @@ func (c *core) admit(site *site, length uint64, fill func(*ring.Producer)) bool 
 	urgent := site.level.IsUrgent()
 	parked, told := false, false
 	for {
-		shard := ring.Pin()
+		shard := ring.Hold()
 		producer := c.session.Shard(shard)
 		if producer == nil {
-			ring.Unpin(shard)
+			ring.Release(shard)
 			if err := c.session.Attach(shard); err != nil {
 				c.session.CountDrop(ring.DropNoRing)
 				site.entry.Counts.AddDropped(1)
@@ -167,20 +243,20 @@ func (c *core) admit(site *site, length uint64, fill func(*ring.Producer)) bool 
 		switch admission {
 		case ring.Granted:
 			fill(producer)
-			ring.Unpin(shard)
+			ring.Release(shard)
 			return true
 		case ring.GapDue:
 			producer.WriteGaps(wire.GapValues, c.ticks)
-			ring.Unpin(shard)
+			ring.Release(shard)
 			told = true
 			continue
 		case ring.Dropped:
-			ring.Unpin(shard)
+			ring.Release(shard)
 			site.entry.Counts.AddDropped(1)
 			return false
 		}
 		full := producer.Ring()
-		ring.Unpin(shard)
+		ring.Release(shard)
 		most := ring.WaitMax
 		if c.policy == ring.PolicyBlock {
 			most = ring.BlockRecheck

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"unsafe"
 
+	"github.com/logdrive/logdrive/clients/go/internal/ring"
 	"github.com/logdrive/logdrive/clients/go/internal/wire"
 )
 
@@ -39,11 +40,7 @@ func (w *Writer) Write(text []byte) (int, error) {
 	for len(text) > 0 {
 		end := bytes.IndexByte(text, '\n')
 		if end < 0 {
-			w.partial = append(w.partial, text...)
-			if len(w.partial) >= lineBytesMax {
-				w.line(w.partial)
-				w.partial = w.partial[:0]
-			}
+			w.keep(text)
 			break
 		}
 		line := text[:end]
@@ -56,6 +53,18 @@ func (w *Writer) Write(text []byte) (int, error) {
 		text = text[end+1:]
 	}
 	return written, nil
+}
+
+// keep takes the front of a line.
+func (w *Writer) keep(text []byte) {
+	for len(text) > 0 {
+		taken := min(len(text), lineBytesMax-len(w.partial))
+		w.partial = append(w.partial, text[:taken]...)
+		if text = text[taken:]; len(w.partial) == lineBytesMax {
+			w.line(w.partial)
+			w.partial = w.partial[:0]
+		}
+	}
 }
 
 // Close makes a record of a line whose end never came.
@@ -127,7 +136,7 @@ func (c *core) registerLine(context *fieldContext, level wire.Level) bool {
 	described := wire.Callsite{Level: level, Target: context.target, Message: fmt.Sprintf("{%d}", len(context.fields))}
 	described.Fields = append(append(described.Fields, context.fields...), wire.Field{Kind: wire.Str, Argument: true})
 	if !c.enter(made, described) {
-		c.session.CountDrop(0)
+		c.session.CountDrop(ring.DropNoCallsite)
 		return false
 	}
 	table.add(made)

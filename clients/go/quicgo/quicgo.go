@@ -4,7 +4,9 @@
 //	tracer := quicgo.New(log)
 //	config := &quic.Config{Tracer: tracer.ForConnection}
 //
-// Records have the level debug, the event's name as their message, and the connection and its side as fields. Each kind
+// Records have the level debug, the event's name as their message, and the front of the connection's ID and its side as
+// fields; connection_started has the whole ID. A packet without a type is one of 1-RTT, metrics tell their times and
+// the window when these have changed, and a timer without an event has been set for 1-RTT packets. Each kind
 // of event has callsites of its own, so that `logdrive level`, `mute` and `sample` reach them from outside while the
 // program runs; [Tracer.SampleEvent] does it from inside.
 package quicgo
@@ -64,15 +66,45 @@ func (t *Tracer) ForConnection(_ context.Context, isClient bool, id quic.Connect
 	if every := t.every.Load(); every > 1 && (counted.Add(1)-1)%every != 0 {
 		return nil
 	}
-	logger := t.logger.With(logdrive.String("conn", id.String()), logdrive.String("side", side))
-	return &trace{tracer: t, logger: logger}
+	whole := id.String()
+	logger := t.logger.With(logdrive.String("conn", whole[:min(len(whole), 2*connBytes)]), logdrive.String("side", side))
+	return &trace{tracer: t, logger: logger, id: whole}
 }
+
+// connBytes is how much of its connection's ID each record has: enough to tell connections apart. IDs have up to 20 bytes.
+const connBytes = 6
 
 // trace is one connection.
 type trace struct {
 	tracer *Tracer
 	logger *logdrive.Logger
+	id     string
 	counts [eventKinds]atomic.Uint32
+	window told
+}
+
+// window is what the congestion controller has measured, and what it allows.
+type window [5]int64
+
+// told is the window that the last record told. One goroutine at a time records metrics; where several do, a record may
+// tell what has been told, and none is torn.
+type told [5]atomic.Int64
+
+func (t *told) is(now *window) bool {
+	for at := range t {
+		if t[at].Load() != now[at] {
+			return false
+		}
+	}
+	return true
+}
+
+func (t *told) keep(now *window) {
+	for at := range t {
+		if t[at].Load() != now[at] {
+			t[at].Store(now[at])
+		}
+	}
 }
 
 // AddProducer is for quic-go.

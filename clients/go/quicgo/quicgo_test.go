@@ -130,7 +130,7 @@ func TestATransferLeavesItsEventsInTheLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{" connection_started conn=", " packet_sent conn=", " packet_received conn=", " metrics_updated conn=",
-		" stream=2 offset=", " ack_from=", " frames=", " side=client ", " side=server ", " connection_started conn=",
+		" stream=2 offset=", " ack_from=", " frames=", " fin=true", " side=client ", " side=server ", " connection_started conn=",
 		" parameters_set conn=", " recovery_parameters_set conn=", " quic-go events.go:"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("no line has %q", want)
@@ -141,6 +141,37 @@ func TestATransferLeavesItsEventsInTheLog(t *testing.T) {
 	}
 	if strings.Contains(string(text), "records dropped") {
 		t.Error("events were lost")
+	}
+}
+
+// TestMetricsTellWhatHasChanged records metrics as quic-go does with every packet: most of them are those before.
+func TestMetricsTellWhatHasChanged(t *testing.T) {
+	logger, path := started(t)
+	recorder := New(logger).ForConnection(context.Background(), true, quic.ConnectionIDFromBytes([]byte{1, 2, 3, 4})).AddProducer()
+	now := qlog.MetricsUpdated{MinRTT: 1, SmoothedRTT: 2, LatestRTT: 3, RTTVariance: 4, CongestionWindow: 5, BytesInFlight: 6, PacketsInFlight: 7}
+	for range 2 {
+		recorder.RecordEvent(now)
+		now.BytesInFlight++
+	}
+	now.LatestRTT = 9
+	recorder.RecordEvent(now)
+	if err := logger.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text, _ := os.ReadFile(path)
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	want := []string{
+		" metrics_updated conn=01020304 side=client min_rtt_ns=1 smoothed_rtt_ns=2 latest_rtt_ns=3 rtt_variance_ns=4 congestion_window=5 bytes_in_flight=6 packets_in_flight=7",
+		" metrics_updated conn=01020304 side=client bytes_in_flight=7 packets_in_flight=7",
+		" metrics_updated conn=01020304 side=client min_rtt_ns=1 smoothed_rtt_ns=2 latest_rtt_ns=9 rtt_variance_ns=4 congestion_window=5 bytes_in_flight=8 packets_in_flight=7",
+	}
+	if len(lines) != len(want) {
+		t.Fatalf("%s", text)
+	}
+	for at := range want {
+		if !strings.HasSuffix(lines[at], want[at]) {
+			t.Errorf("%s, expected %s", lines[at], want[at])
+		}
 	}
 }
 
@@ -219,9 +250,16 @@ func TestEventsAllocateNothing(t *testing.T) {
 	defer logger.Close()
 	trace := New(logger).ForConnection(context.Background(), true, quic.ConnectionIDFromBytes([]byte{1, 2, 3, 4}))
 	recorder := trace.AddProducer()
+	if level1RTT == 0 {
+		t.Error("the number of 1-RTT's level is not found")
+	}
+	short := qlog.PacketHeader{PacketType: qlog.PacketType1RTT}
 	for name, event := range map[string]qlogwriter.Event{
-		"stream":  qlog.PacketSent{Frames: []qlog.Frame{{Frame: &qlog.StreamFrame{StreamID: 4, Length: 1200}}}},
-		"ack":     qlog.PacketReceived{Frames: []qlog.Frame{{Frame: &qlog.AckFrame{AckRanges: []qlog.AckRange{{Smallest: 1, Largest: 9}}}}}},
+		"typed":   qlog.PacketSent{Frames: []qlog.Frame{{Frame: &qlog.StreamFrame{StreamID: 4, Length: 1200}}}},
+		"stream":  qlog.PacketSent{Header: short, Frames: []qlog.Frame{{Frame: &qlog.StreamFrame{StreamID: 4, Length: 1200}}}},
+		"last":    qlog.PacketReceived{Header: short, Frames: []qlog.Frame{{Frame: &qlog.StreamFrame{StreamID: 4, Fin: true}}}},
+		"set":     qlog.TimerUpdated{Type: qlog.TimerEventTypeSet, TimerType: "pto", EncLevel: level1RTT, Time: time.Now()},
+		"ack":     qlog.PacketReceived{Header: short, Frames: []qlog.Frame{{Frame: &qlog.AckFrame{AckRanges: []qlog.AckRange{{Smallest: 1, Largest: 9}}}}}},
 		"several": qlog.PacketSent{Frames: []qlog.Frame{{Frame: &qlog.PingFrame{}}, {Frame: &qlog.MaxDataFrame{MaximumData: 7}}}},
 		"metrics": qlog.MetricsUpdated{SmoothedRTT: time.Millisecond},
 		"timer":   qlog.TimerUpdated{Time: time.Now()},
@@ -236,5 +274,25 @@ func TestEventsAllocateNothing(t *testing.T) {
 		if allocs := testing.AllocsPerRun(500, func() { recorder.RecordEvent(event) }); allocs != 0 {
 			t.Errorf("%s: %v allocations", name, allocs)
 		}
+	}
+}
+
+// BenchmarkPacketSent is the event of which there are the most.
+func BenchmarkPacketSent(b *testing.B) {
+	dir := b.TempDir()
+	b.Setenv("LOGDRIVE", "")
+	b.Setenv("LOGDRIVE_AGENT", "off")
+	logger, err := logdrive.Start(logdrive.Options{App: "quic test", Path: filepath.Join(dir, "quic.log"), RunDir: filepath.Join(dir, "run"),
+		Level: "debug", Bin: program(b), Full: logdrive.FullBlock})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer logger.Close()
+	recorder := New(logger).ForConnection(context.Background(), true, quic.ConnectionIDFromBytes([]byte{1, 2, 3, 4, 5, 6, 7, 8})).AddProducer()
+	var event qlogwriter.Event = qlog.PacketSent{Header: qlog.PacketHeader{PacketType: qlog.PacketType1RTT},
+		Frames: []qlog.Frame{{Frame: &qlog.StreamFrame{StreamID: 4, Length: 1200}}}}
+	b.ReportAllocs()
+	for b.Loop() {
+		recorder.RecordEvent(event)
 	}
 }

@@ -18,9 +18,9 @@ import (
 func (r recorder) rare(event qlogwriter.Event) {
 	switch e := event.(type) {
 	case qlog.StartedConnection:
-		r.tuple("connection_started", "", e.Local, e.Remote)
+		r.tuple("connection_started", logdrive.String("id", r.id), e.Local, e.Remote)
 	case qlog.TupleAssigned:
-		r.tuple("tuple_assigned", e.TupleID, e.Local, e.Remote)
+		r.tuple("tuple_assigned", logdrive.String("tuple", e.TupleID), e.Local, e.Remote)
 	case qlog.ConnectionClosed:
 		code := int64(-1)
 		if e.ConnectionError != nil {
@@ -81,14 +81,14 @@ func (r recorder) rare(event qlogwriter.Event) {
 }
 
 // tuple writes an event about the two ends of a path.
-func (r recorder) tuple(name, id string, local, remote qlog.TupleEndpointInfo) {
+func (r recorder) tuple(name string, of logdrive.Field, local, remote qlog.TupleEndpointInfo) {
 	buffer := buffers.Get().(*buffer)
 	defer buffers.Put(buffer)
 	text := appendAddress(buffer.text[:0], local)
 	split := len(text)
 	text = appendAddress(text, remote)
 	buffer.text = text
-	r.logger.Debug(name, logdrive.String("tuple", id), logdrive.Bytes("local", text[:split]), logdrive.Bytes("remote", text[split:]))
+	r.logger.Debug(name, of, logdrive.Bytes("local", text[:split]), logdrive.Bytes("remote", text[split:]))
 }
 
 func appendAddress(to []byte, tuple qlog.TupleEndpointInfo) []byte {

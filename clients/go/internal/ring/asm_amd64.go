@@ -9,6 +9,9 @@ func counter() uint64
 func publish(header unsafe.Pointer, position, records uint64)
 
 //go:noescape
+func seal(p *Producer, record unsafe.Pointer, length uint64, id uint32)
+
+//go:noescape
 func cpuid(leaf uint32) (eax, edx uint32)
 
 // detectClock says which clock the session has: the time-stamp counter, where it runs at a constant rate in all

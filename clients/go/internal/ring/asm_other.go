@@ -15,4 +15,8 @@ func publish(header unsafe.Pointer, position, records uint64) {
 	atomic.StoreUint64(word64(header, headerRecords), records)
 }
 
+func seal(p *Producer, record unsafe.Pointer, length uint64, id uint32) {
+	p.SealAt(record, length, id, counter())
+}
+
 func detectClock() ClockSource { return ClockMonotonic }

@@ -2,7 +2,10 @@
 
 package ring
 
-import _ "unsafe" // for go:linkname
+import (
+	"sync"
+	_ "unsafe" // for go:linkname
+)
 
 // Pinned goroutines are not preempted and stay on their P, so that what belongs to the P is theirs alone: the rings of
 // this package, as the caches of sync.Pool. The runtime keeps these two names for packages that link to them (see
@@ -14,8 +17,31 @@ func procPin() int
 //go:linkname procUnpin runtime.procUnpin
 func procUnpin()
 
-// Pin gives the calling goroutine a shard until Unpin. In between it must not block, and not run foreign code.
-func Pin() int { return procPin() & (Shards - 1) }
+// Pin gives the calling goroutine the shard of its P until Unpin. In between it must not block, and not run foreign code.
+// Where there are more Ps than shards, the number may be none of a shard; then [Session.Shard] has nothing, and Hold has.
+func Pin() int { return procPin() }
 
 // Unpin gives the shard back.
 func Unpin(int) { procUnpin() }
+
+// last guards the shard of all Ps that have none of their own.
+var last sync.Mutex
+
+// Hold is as Pin, and always gives a shard.
+func Hold() int {
+	if shard := procPin(); shard < Shards {
+		return shard
+	}
+	procUnpin()
+	last.Lock()
+	return Shards
+}
+
+// Release gives a shard of Hold back.
+func Release(shard int) {
+	if shard == Shards {
+		last.Unlock()
+		return
+	}
+	procUnpin()
+}

@@ -40,3 +40,9 @@ func Pin() int {
 
 // Unpin gives the shard back.
 func Unpin(shard int) { shardLocks[shard].Unlock() }
+
+// Hold is as Pin.
+func Hold() int { return Pin() }
+
+// Release is as Unpin.
+func Release(shard int) { Unpin(shard) }

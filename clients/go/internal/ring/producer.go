@@ -72,6 +72,21 @@ func (p *Producer) Space() unsafe.Pointer {
 	return unsafe.Add(p.data, p.position&p.mask)
 }
 
+// prefetchBytes is how far ahead of a record its successors' cache lines are asked for.
+const prefetchBytes = 1024
+
+// Seal writes the header of the record that has been put into Space, with the time of the processor's counter, and makes
+// it visible. For whoever has asked HasCounter.
+func (p *Producer) Seal(record unsafe.Pointer, length uint64, id uint32) { seal(p, record, length, id) }
+
+// SealAt is Seal with a time that the caller has.
+func (p *Producer) SealAt(record unsafe.Pointer, length uint64, id uint32, ticks uint64) {
+	*(*uint32)(record) = uint32(length)
+	*(*uint32)(unsafe.Add(record, 4)) = id
+	*(*uint64)(unsafe.Add(record, 8)) = ticks
+	p.Commit(length)
+}
+
 // Commit makes a record visible. From here on it survives SIGKILL.
 func (p *Producer) Commit(length uint64) {
 	p.position += length

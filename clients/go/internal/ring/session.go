@@ -34,7 +34,7 @@ const (
 	flagDone         = 1
 )
 
-// Shards is the number of places for rings: as many as the Ps that Go may have.
+// Shards is the number of Ps that have a ring of their own; further ones share one.
 const Shards = 1024
 
 // Options say how a session is made.
@@ -69,7 +69,7 @@ type Session struct {
 	ringsLock sync.Mutex
 	rings     []*Ring
 
-	shards [Shards]atomic.Pointer[Producer]
+	shards [Shards + 1]atomic.Pointer[Producer]
 }
 
 // home is where the memory of a session comes from.
@@ -275,14 +275,18 @@ func (s *Session) AddDisabled(calls uint64) {
 func (s *Session) NotePanic() { atomic.AddUint32(word32(s.header, sessionPanics), 1) }
 
 // Shard is the producer of a shard; nil before its first call. The caller has the shard.
-func (s *Session) Shard(shard int) *Producer { return s.shards[shard&(Shards-1)].Load() }
+func (s *Session) Shard(shard int) *Producer {
+	if uint(shard) > Shards {
+		return nil
+	}
+	return s.shards[shard].Load()
+}
 
 // Attach gives a shard its ring. The caller does not have the shard: a ring takes some milliseconds to make, because
 // all of its pages are touched now rather than later.
 func (s *Session) Attach(shard int) error {
 	s.ringsLock.Lock()
 	defer s.ringsLock.Unlock()
-	shard &= Shards - 1
 	if s.shards[shard].Load() != nil {
 		return nil
 	}
