@@ -1,12 +1,13 @@
 //! The front of a line, up to its first value, kept for the next line with the same one.
 //!
-//! Records of one callsite and one thread within a second begin alike but for nine digits: time, level, thread, module,
+//! Records of one callsite and one thread within a second begin alike but for some digits: time, level, thread, module,
 //! file. So the front is copied in wide blocks and the digits are written over it, which is a fifth of the work.
 
 use super::Thread;
 use super::pen::{put, room};
+use super::plan::Steps;
 use super::thread::{ThreadWords, thread_words};
-use super::time::put_nanos;
+use super::time::Digits;
 
 /// Bytes of the longest front that is kept, and of the part that is always copied: most are no longer.
 const HEAD_BYTES: usize = 160;
@@ -14,9 +15,6 @@ const USUAL_BYTES: usize = 96;
 
 /// Fronts that are kept: some threads and callsites take turns.
 const HEADS: usize = 32;
-
-/// Bytes from the first of the digits to behind the byte that follows them.
-const DIGITS_BYTES: usize = 10;
 
 /// The fronts of lines that were written lately.
 #[derive(Debug)]
@@ -38,6 +36,7 @@ struct Head {
     length: usize,
     /// Where the digits begin.
     digits_at: usize,
+    digits: Digits,
     text: [u8; HEAD_BYTES],
 }
 
@@ -49,6 +48,7 @@ const NONE: Head = Head {
     },
     length: 0,
     digits_at: 0,
+    digits: Digits::Nine,
     text: [0; HEAD_BYTES],
 };
 
@@ -63,11 +63,15 @@ impl Default for HeadsKept {
 impl HeadKey {
     /// `None` where the thread's name is too long to be compared at once.
     #[inline(always)]
-    pub(super) fn of(steps: u64, second_ns: u64, thread: &Thread<'_>) -> Option<Self> {
+    pub(super) fn of(steps: &Steps, second_ns: u64, thread: &Thread<'_>) -> Option<Self> {
+        let thread = match steps.by_thread_id {
+            true => ThreadWords::of_id(thread.id),
+            false => thread_words(thread)?,
+        };
         Some(Self {
-            steps,
+            steps: steps.number,
             second_ns,
-            thread: thread_words(thread)?,
+            thread,
         })
     }
 
@@ -99,20 +103,26 @@ impl HeadsKept {
         } else {
             place[..USUAL_BYTES].copy_from_slice(&head.text[..USUAL_BYTES]);
         }
-        let digits = room::<DIGITS_BYTES>(place, head.digits_at)?;
-        put_nanos(digits, nanos);
+        head.digits.put(place, head.digits_at, nanos)?;
         Some(at + head.length)
     }
 
     /// Keeps a front that was written just now.
     #[inline(never)]
-    pub(super) fn keep(&mut self, key: HeadKey, thread_id: u64, text: &[u8], digits_at: usize) {
-        let fits = text.len() <= HEAD_BYTES && digits_at + DIGITS_BYTES <= text.len();
+    pub(super) fn keep(
+        &mut self,
+        key: HeadKey,
+        thread_id: u64,
+        text: &[u8],
+        (digits_at, digits): (usize, Digits),
+    ) {
+        let fits = text.len() <= HEAD_BYTES && digits_at + digits.bytes() <= text.len();
         if let Some(head) = self.heads.get_mut(key.place(thread_id)).filter(|_| fits) {
             put(&mut head.text, 0, text);
             head.key = key;
             head.length = text.len();
             head.digits_at = digits_at;
+            head.digits = digits;
         }
     }
 }
@@ -202,7 +212,11 @@ mod tests {
             "a name of 21 letters.",
         ];
         let pattern = Style::Pattern("{thread} {time} {level} {time} {message}".into());
-        for style in [Style::Text, Style::Json, Style::Logfmt, Style::Glog, pattern] {
+        let glogs = [Style::Glog, Style::GlogRaw];
+        for style in [Style::Text, Style::Json, Style::Logfmt, pattern]
+            .into_iter()
+            .chain(glogs)
+        {
             check(&style, &names, &mut state);
         }
     }

@@ -123,6 +123,8 @@ pub(super) struct Steps {
     pub(super) steps: Vec<Step>,
     /// How many steps make the front of a line, that shows time and thread only; 0 where no time leads.
     pub(super) head: usize,
+    /// Whether the front shows the thread's id, and not its name.
+    pub(super) by_thread_id: bool,
     /// The steps behind the front, whose last constant text belongs to it.
     pub(super) body: Vec<Step>,
     /// What is longer than a step holds.
@@ -143,8 +145,8 @@ impl Steps {
     /// Tells the front, with one time in it and nothing of the payload, from the rest.
     fn split(&mut self) {
         let vars = || self.steps.iter().map(|step| step.var);
-        let is_time = |var: &Var| matches!(var, Var::Iso);
-        let until_value = vars().take_while(|var| is_time(var) || matches!(var, Var::Thread(_)));
+        let is_time = |var: &Var| var.time().is_some();
+        let until_value = vars().take_while(|var| var.is_of_head());
         let second_time = vars().enumerate().filter(|(_, var)| is_time(var)).nth(1);
         let head = until_value
             .count()
@@ -152,6 +154,13 @@ impl Steps {
         if !vars().take(head).any(|var| is_time(&var)) {
             return;
         }
+        let shows_name = vars().take(head).any(|var| matches!(var, Var::Thread(_)));
+        let shows_id = vars().take(head).any(|var| var == Var::ThreadIdPadded);
+        if shows_name && shows_id {
+            // No key of a front is for both.
+            return;
+        }
+        self.by_thread_id = shows_id;
         self.head = head;
         self.body = self.steps.get(head..).unwrap_or_default().to_vec();
         if let Some(first) = self.body.first_mut() {
@@ -191,7 +200,7 @@ impl Steps {
         };
         matches!(
             self.rares.get(usize::from(index)),
-            Some(Rare::Time(_) | Rare::ThreadId | Rare::ThreadBare | Rare::ThreadIdPadded)
+            Some(Rare::Time(_) | Rare::ThreadId | Rare::ThreadBare)
         )
     }
 }
@@ -226,7 +235,11 @@ pub(super) enum Var {
     /// Nothing: the text stands at the end.
     End,
     Iso,
+    /// The time as glog has it.
+    Glog,
     Thread(Escape),
+    /// The thread's id with least width 5, as glog has it.
+    ThreadIdPadded,
     /// Text of any kind, always present.
     Str(Form),
     U64,
@@ -235,6 +248,8 @@ pub(super) enum Var {
     I32,
     /// `{:.N}`
     F64Fixed(u8),
+    /// `{:g}`
+    F64General,
     /// Spans, message and fields of a dynamic record, taken apart once. Only in the body.
     Event,
     PadBegin,
@@ -244,6 +259,22 @@ pub(super) enum Var {
     Rare(u16),
 }
 
+impl Var {
+    /// The form of a time that has its own digits at one place.
+    pub(super) fn time(self) -> Option<TimeForm> {
+        match self {
+            Self::Iso => Some(TimeForm::Iso),
+            Self::Glog => Some(TimeForm::Glog),
+            _ => None,
+        }
+    }
+
+    /// Whether it shows time or thread, as the front of a line does.
+    pub(super) fn is_of_head(self) -> bool {
+        self.time().is_some() || matches!(self, Self::Thread(_) | Self::ThreadIdPadded)
+    }
+}
+
 /// A variable part that is done out of line.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Rare {
@@ -251,8 +282,6 @@ pub(super) enum Rare {
     ThreadId,
     /// The thread's name as a logfmt value.
     ThreadBare,
-    /// The thread's id with least width 5, as glog has it.
-    ThreadIdPadded,
     Value(FieldKind, Form),
     /// A placeholder with a spec: index into `shows`.
     Show(u16),

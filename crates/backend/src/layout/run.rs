@@ -7,13 +7,13 @@ use logdrive_wire::{Kind, Value};
 
 use super::escape::{Bare, Escape, put_bare, put_escaped, put_message_text};
 use super::head::HeadKey;
-use super::number::{put_fixed, put_i64, put_u64, put_u64_right};
+use super::number::{put_fixed, put_general, put_i64, put_u64, put_u64_right};
 use super::pattern::Pad;
 use super::payload::{Malformed, Spot, cursor_at, skip, take, take_blob, take_presence};
 use super::pen::{OVERFLOW, put};
 use super::plan::{Plan, Rare, Show, Step, Steps, Var};
-use super::spec::{Resolved, count_chars, front, render};
-use super::time::{ISO_DIGITS_AT, TimeForm};
+use super::spec::{Resolved, count_chars, front, general_text, render};
+use super::time::{Digits, TimeForm};
 use super::value::{Form, put_payload, put_text, put_value};
 use super::{Layout, Line};
 
@@ -111,7 +111,9 @@ impl Layout {
             match step.var {
                 Var::End => {}
                 Var::Iso => at = self.clock.put(bytes, at, nanos, TimeForm::Iso),
+                Var::Glog => at = self.clock.put(bytes, at, nanos, TimeForm::Glog),
                 Var::Thread(escape) => at = self.thread.put(bytes, at, &line.thread, escape),
+                Var::ThreadIdPadded => at = put_u64_right(bytes, at, line.thread.id, 5),
                 Var::Str(Form::Argument(Escape::Text)) => {
                     at = put_message_text(bytes, at, take_blob(payload, &mut offset)?)
                 }
@@ -136,6 +138,10 @@ impl Layout {
                     let value = f64::from_le_bytes(take(payload, &mut offset)?);
                     at = put_f64_fixed(bytes, at, value, decimals);
                 }
+                Var::F64General => {
+                    let value = f64::from_le_bytes(take(payload, &mut offset)?);
+                    at = put_f64_general(bytes, at, value);
+                }
                 Var::Event if at > bytes.len() => return Ok(OVERFLOW),
                 Var::Event => at = super::dynamic::put_event(&mut self.spans, plan, payload, bytes, at)?,
                 Var::PadBegin => padded = at,
@@ -156,7 +162,7 @@ impl Layout {
     /// Writes the front of a line, up to its first value.
     #[inline(always)]
     fn put_head(&mut self, steps: &Steps, line: &Line<'_>, nanos: u32, bytes: &mut [u8], at: usize) -> usize {
-        let key = HeadKey::of(steps.number, self.clock.second_ns(), &line.thread);
+        let key = HeadKey::of(steps, self.clock.second_ns(), &line.thread);
         let kept = key.and_then(|key| self.heads.put(&key, line.thread.id, bytes, at, nanos));
         match kept {
             Some(end) => end,
@@ -174,21 +180,26 @@ impl Layout {
         bytes: &mut [u8],
         start: usize,
     ) -> usize {
-        let (mut at, mut digits_at) = (start, 0);
+        let (mut at, mut digits) = (start, (0, Digits::Nine));
         for (number, step) in steps.steps.iter().take(steps.head + 1).enumerate() {
             at = step.put_text(bytes, at, &steps.text);
-            match step.var {
-                _ if number == steps.head => {}
-                Var::Iso => {
-                    digits_at = at.wrapping_sub(start) + ISO_DIGITS_AT;
-                    at = self.clock.put_iso(bytes, at, nanos);
+            if number == steps.head {
+                break;
+            }
+            if let Some(form) = step.var.time() {
+                if let Some((offset, form)) = Digits::of(form) {
+                    digits = (at.wrapping_sub(start) + offset, form);
                 }
+                at = self.clock.put(bytes, at, nanos, form);
+            }
+            match step.var {
                 Var::Thread(escape) => at = self.thread.put(bytes, at, &line.thread, escape),
+                Var::ThreadIdPadded => at = put_u64_right(bytes, at, line.thread.id, 5),
                 _ => {}
             }
         }
         if let (Some(key), Some(text)) = (key, bytes.get(start..at)) {
-            self.heads.keep(key, line.thread.id, text, digits_at);
+            self.heads.keep(key, line.thread.id, text, digits);
         }
         at
     }
@@ -265,7 +276,6 @@ impl Layout {
             Rare::ThreadId => put_u64(bytes, at, line.thread.id),
             Rare::ThreadBare if line.thread.name.is_empty() => put_u64(bytes, at, line.thread.id),
             Rare::ThreadBare => put_bare(bytes, at, line.thread.name.as_bytes(), Bare::Logfmt),
-            Rare::ThreadIdPadded => put_u64_right(bytes, at, line.thread.id, 5),
             Rare::AllFields => super::dynamic::put_all_fields(plan, payload, steps.lenient, bytes, at)?,
             Rare::SpansAndMessage | Rare::Spans | Rare::Message | Rare::SpansField | Rare::Fields => {
                 super::dynamic::put_part(&mut self.spans, plan, rare, payload, steps.lenient, bytes, at)?
@@ -322,6 +332,15 @@ fn put_f64_fixed(bytes: &mut [u8], at: usize, value: f64, decimals: u8) -> usize
     match put_fixed(bytes, at, value, usize::from(decimals)) {
         Some(end) => end,
         None => put_f64_fixed_std(bytes, at, value, decimals),
+    }
+}
+
+/// `%g` of C.
+#[inline(never)]
+fn put_f64_general(bytes: &mut [u8], at: usize, value: f64) -> usize {
+    match put_general(bytes, at, value) {
+        Some(end) => end,
+        None => put(bytes, at, &general_text(value)),
     }
 }
 

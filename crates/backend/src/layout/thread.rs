@@ -12,6 +12,11 @@ pub(super) struct ThreadWords(usize, u64, u64);
 impl ThreadWords {
     /// Never equal to those of a thread that has a name.
     pub(super) const NONE: Self = Self(0, 0, 0);
+
+    /// Those of a thread of which only the id is shown.
+    pub(super) fn of_id(id: u64) -> Self {
+        Self(0, id, 0)
+    }
 }
 
 /// All that a line shows of the thread, unless its name is longer than names are.

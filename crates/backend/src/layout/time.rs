@@ -263,17 +263,68 @@ static THREE_DIGITS: [[u8; 4]; 1024] = {
 };
 
 /// Where the nine digits of the nanoseconds begin in what [`Clock::put_iso`] writes.
-pub(super) const ISO_DIGITS_AT: usize = 20;
+const ISO_DIGITS_AT: usize = 20;
+
+/// Where the six digits begin in glog's form.
+const GLOG_DIGITS_AT: usize = 18;
+
+/// What of a time is not the same for the whole second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Digits {
+    /// Nanoseconds.
+    Nine,
+    /// Microseconds.
+    Six,
+}
+
+impl Digits {
+    /// Where they begin in a form that has nothing else of the kind.
+    pub(super) fn of(form: TimeForm) -> Option<(usize, Self)> {
+        match form {
+            TimeForm::Iso => Some((ISO_DIGITS_AT, Self::Nine)),
+            TimeForm::Glog => Some((GLOG_DIGITS_AT, Self::Six)),
+            _ => None,
+        }
+    }
+
+    /// Bytes from the first of them to behind the byte that follows on them.
+    pub(super) fn bytes(self) -> usize {
+        match self {
+            Self::Nine => 10,
+            Self::Six => 7,
+        }
+    }
+
+    /// Writes them, and leaves the byte behind them as it is. `None` where there is no room.
+    #[inline(always)]
+    pub(super) fn put(self, bytes: &mut [u8], at: usize, nanos: u32) -> Option<()> {
+        match self {
+            Self::Nine => put_nanos(room::<10>(bytes, at)?, nanos),
+            Self::Six => put_micros(room::<7>(bytes, at)?, nanos),
+        }
+        Some(())
+    }
+}
 
 /// Writes nine digits and leaves the byte behind them as it is.
 #[inline(always)]
-pub(super) fn put_nanos(place: &mut [u8; 10], nanos: u32) {
+fn put_nanos(place: &mut [u8; 10], nanos: u32) {
     let (millis, micros) = (nanos / 1_000_000, nanos / 1_000);
     let [a, b, c, _] = *three_digits(nanos - micros * 1_000);
     let last = [a, b, c, place[9]];
     place[..4].copy_from_slice(three_digits(millis));
     place[3..7].copy_from_slice(three_digits(micros - millis * 1_000));
     place[6..].copy_from_slice(&last);
+}
+
+/// The same for the six digits of the microseconds.
+#[inline(always)]
+fn put_micros(place: &mut [u8; 7], nanos: u32) {
+    let (millis, micros) = (nanos / 1_000_000, nanos / 1_000);
+    let [a, b, c, _] = *three_digits(micros - millis * 1_000);
+    let last = [a, b, c, place[6]];
+    place[..4].copy_from_slice(three_digits(millis));
+    place[3..].copy_from_slice(&last);
 }
 
 #[inline(always)]
