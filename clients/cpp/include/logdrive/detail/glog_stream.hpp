@@ -187,7 +187,7 @@ protected:
         const size_t bytes = size_t(end_ - near_);
         ld::store(end_, uint64_t(0));
         if (LOGDRIVE_UNLIKELY(ld::write_padded(entry->id, near_, bytes) == ld::Wrote::slowly)) write_slowly(usual);
-        if (LOGDRIVE_UNLIKELY(site_->severity != GLOG_INFO)) known_state->count(site_->severity);
+        if (LOGDRIVE_UNLIKELY(site_->severity != GLOG_INFO)) state().count(site_->severity);
     }
 
 private:
