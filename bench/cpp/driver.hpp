@@ -179,6 +179,7 @@ template <class S> void hang(S &subject, const Args &args) {
     const double tick_ns = ns_per_tick();
     const auto start = Steady::now();
     std::vector<std::vector<uint64_t>> times(THREADS);
+    std::vector<uint64_t> worst(THREADS), worst_at_ms(THREADS);
     std::vector<std::thread> threads;
     for (unsigned thread = 0; thread < THREADS; ++thread)
         threads.emplace_back([&, thread] {
@@ -190,6 +191,7 @@ template <class S> void hang(S &subject, const Args &args) {
                     const uint64_t before = ticks();
                     subject.line("producer " + std::to_string(thread) + " logs at a steady rate, come what may");
                     own.push_back(ticks() - before);
+                    if (own.back() > worst[thread]) worst[thread] = own.back(), worst_at_ms[thread] = ms;
                 }
                 if (Steady::now() > start + std::chrono::milliseconds(length_ms)) break;
             }
@@ -198,7 +200,12 @@ template <class S> void hang(S &subject, const Args &args) {
     const uint64_t dropped = subject.finish();
     std::vector<uint64_t> all;
     for (const auto &own : times) all.insert(all.end(), own.begin(), own.end());
+    uint64_t first = 0;
+    for (const auto &own : times) first = std::max(first, own.empty() ? 0 : own.front());
+    const auto worst_thread = std::max_element(worst.begin(), worst.end()) - worst.begin();
     report("calls", double(all.size()));
+    report("first_call_ms", double(first) * tick_ns / 1e6);
+    report("worst_at_ms", double(worst_at_ms[size_t(worst_thread)]));
     report("p50_call_us", quantile(all, 0.5) * tick_ns / 1e3);
     report("p99_call_us", quantile(all, 0.99) * tick_ns / 1e3);
     report("p999_call_us", quantile(all, 0.999) * tick_ns / 1e3);

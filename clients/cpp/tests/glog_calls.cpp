@@ -7,7 +7,9 @@
 #include <complex>
 #include <iomanip>
 #include <limits>
+#include <cstring>
 #include <map>
+#include <memory>
 #include <set>
 #include <stdexcept>
 #include <string_view>
@@ -147,6 +149,106 @@ void conditions() {
     LOG(INFO) << *CHECK_NOTNULL(&copy);
 }
 
+// The same statement with texts that the compiler knows in one copy of the function, or in the other, or in none.
+inline void inlined(const char *text, bool condition) {
+    LOG(INFO) << "inlined " << text << (condition ? " yes" : " not") << (condition ? '+' : '-') << text[0];
+}
+
+void constants(bool truth) {
+    inlined("first", true);
+    inlined("second", false);
+    inlined(text("third").c_str(), truth);
+    for (const char *name : {"a", "b"}) inlined(name, truth);
+    LOG(INFO) << "braces {} {0} }{" << 1 << "{" << 2 << "}";
+    LOG(INFO) << "not UTF-8: \xff " << 1 << " \xc3(" << ' ' << 2;
+    LOG(INFO) << "" << "" << 1 << "";
+    LOG(INFO) << "only a constant";
+    LOG(INFO) << 'c';
+    LOG(INFO) << "a break as a character" << '\n';
+    LOG(INFO) << "a break in a text" << text(" \n");
+    LOG(INFO) << "two breaks in a text" << text(" \n\n");
+    LOG(INFO) << "a break and nothing" << text("\n") << "";
+    LOG(INFO) << "a break and nothing\n" << text("") << std::string();
+    LOG(INFO) << text("a break \n") << std::string() << text("");
+    LOG(INFO) << text("ends with a zero ") << std::string(1, '\0') << std::string("\0", 1);
+    LOG(INFO) << text("");
+    LOG(INFO) << 1.5f << ' ' << 0.1f << ' ' << 16777216.0f << ' ' << 1e-10f;
+    char changing[8] = "one";
+    LOG(INFO) << changing << ' ' << strcpy(changing, "two") << ' ' << changing;
+    for (int i = 0; i < 3; ++i) {
+        const char own[3] = {char('x' + i), 'y', 0};
+        LOG(INFO) << own << char('0' + i) << "|" << truth;
+    }
+    LOG(INFO) << 1 << "a" << 2 << "b" << 3 << "c" << 4 << "d" << 5 << "e" << 6 << "f" << 7 << "g" << 8 << "h" << 9 << "i" << 10
+              << "j" << 11 << "k" << 12.5 << 'l' << true << "m" << text("n") << short(3) << "o\n";
+    LOG(INFO) << text("long ") << std::string(700, 'z') << 1 << text(" behind ") << std::string(400, '!') << 2.5;
+}
+
+struct Owner {
+    explicit Owner(std::string *given) : string(CHECK_NOTNULL(given)), owned(CHECK_NOTNULL(std::make_unique<int>(7))) {}
+    std::string *string;
+    std::unique_ptr<int> owned;
+};
+
+#define SOME_SEVERITY WARNING
+// Names that stand behind the usual macros, which programs use by themselves.
+void names() {
+    COMPACT_GOOGLE_LOG_INFO.stream() << "compact " << 1;
+    COMPACT_GOOGLE_LOG_WARNING.stream() << "compact " << Point{1, 2};
+    GOOGLE_LOG_ERROR(5).stream() << "counted " << google::COUNTER << ' ' << google::COUNTER;
+    std::string copy;
+    LOG_TO_STRING_WARNING(&copy).stream() << "to a string " << 1;
+    LOG(INFO) << "the string: " << copy;
+    LOG_TO_STRING(INFO, nullptr) << "to no string";
+    LOG_STRING(WARNING, nullptr) << "to no vector";
+    errno = ENOENT;
+    GOOGLE_PLOG(WARNING, 0).stream() << "perror";
+    errno = EPERM;
+    google::ErrnoLogMessage("made/up.cc", 12, google::GLOG_ERROR, 0, &google::LogMessage::SendToLog).stream() << "by hand";
+    google::LogMessage("made/up.cc", 13, google::GLOG_WARNING, 3, &google::LogMessage::SendToLog).stream()
+        << "by hand " << google::COUNTER;
+    for (int i = 0; i < 3; ++i) {
+        LOG_EVERY_N(SOME_SEVERITY, 2) << "a severity by another name " << i;
+        VLOG_IF_EVERY_N(1, i > 0, 2) << "verbose if every";
+        DLOG_EVERY_N(INFO, 2) << "debug every " << i;
+    }
+    LOG_IF(SOME_SEVERITY, true) << "a severity by another name";
+    VLOG_IF(1, true) << "verbose if";
+    DVLOG(1) << "debug verbose";
+    if (VLOG_IS_ON(0)) LOG(INFO) << "verbose 0 is on";
+    std::string given = "given";
+    const Owner owner(&given);
+    LOG(INFO) << *owner.string << *owner.owned << *DCHECK_NOTNULL(&given);
+    (given.empty() ? LOG(INFO) : LOG(WARNING)) << "either " << 1;
+    switch (given.size()) case 5: LOG(INFO) << "in a switch";
+    [[maybe_unused]] google::LogSeverity severity = google::GLOG_INFO;
+    LOG(INFO) << google::GetLogSeverityName(google::GLOG_ERROR) << ' ' << google::LogSeverityNames[google::GLOG_FATAL] << ' '
+              << google::NUM_SEVERITIES << ' ' << google::StrError(EACCES);
+    char error[8];
+    const int failed = google::posix_strerror_r(ENOENT, error, sizeof error);
+    LOG(INFO) << failed << ' ' << error;
+    google::base::CheckOpMessageBuilder builder("a == b");
+    *builder.ForVar1() << 1;
+    *builder.ForVar2() << 2;
+    const std::unique_ptr<std::string> built(builder.NewString());
+    LOG(INFO) << *built;
+    LOG(INFO) << google::GetLoggingDirectories().empty() << google::IsGoogleLoggingInitialized() << fLI::FLAGS_v
+              << fLB::FLAGS_logtostderr;
+    LOG_ASSERT(failed == 0 || failed != 0) << "never";
+    CHECK_BOUND(1, error) << "never";
+    CHECK_INDEX(1, error);
+    CHECK_STRCASEEQ("a", "A");
+    CHECK_STRNE("a", "b");
+    CHECK_STRCASENE("a", "b");
+    CHECK_DOUBLE_EQ(1.5, 1.5);
+    CHECK_GE(2, 1) << "never";
+    CHECK_LT(1u, 2u);
+    CHECK_ERR(0);
+    PCHECK(true);
+    DCHECK_GT(2, 1) << "never";
+    DCHECK_STREQ("a", "a");
+}
+
 void verbose() {
     VLOG(1) << "not shown";
     FLAGS_v = 2;
@@ -181,7 +283,8 @@ void sinks() {
     LOG(INFO) << "below the least level";
     LOG(WARNING) << "not below";
     FLAGS_minloglevel = 0;
-    LOG(INFO) << google::LogMessage::num_messages(google::INFO) - google::LogMessage::num_messages(google::INFO);
+    LOG(INFO) << (google::LogMessage::num_messages(google::INFO) > 40) << ' '
+              << google::LogMessage::num_messages(google::WARNING) << ' ' << google::LogMessage::num_messages(google::ERROR);
 }
 
 }  // namespace
@@ -194,6 +297,8 @@ int main(int argc, char **argv) {
     streams();
     odd();
     conditions();
+    constants(argc > 0);
+    names();
     verbose();
     sinks();
     google::SetLogSymlink(google::INFO, "other_link");

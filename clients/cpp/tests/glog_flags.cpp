@@ -3,6 +3,7 @@
 #include <logdrive/glog.h>
 
 #include <atomic>
+#include <sys/wait.h>
 #include <thread>
 
 namespace {
@@ -68,6 +69,80 @@ void changes(const check::Dir &dir) {
     EXPECT_TEXT(std::to_string(next), std::to_string(logged));
 }
 
+void own_prefix(std::ostream &out, const google::LogMessageInfo &info, void *data) {
+    out << '[' << info.severity << ' ' << info.filename << ' ' << (info.line_number > 0) << (info.thread_id == getpid())
+        << (info.time.year() > 100) << ' ' << *static_cast<std::string *>(data) << ']';
+}
+
+// A prefix of the program's own, in front of values, streams and messages; lines without any; and without the year.
+void prefixes(const check::Dir &dir) {
+    std::string data = "data";
+    google::InitGoogleLogging("prefixed", own_prefix, &data);
+    // No call has to wait for the start.
+    EXPECT(logdrive_is_running() == 1);
+    for (int i = 0; i < 2; ++i) LOG(INFO) << "value " << i << "\nand more";
+    LOG(WARNING) << std::hex << 255;
+    LOG_AT_LEVEL(google::ERROR) << "error";
+    google::FlushLogFiles(google::INFO);
+    const auto lines = [&] {
+        std::string text;
+        for (const std::string &line : check::lines(check::read(dir / "prefixed.INFO")))
+            if (line.find(": ") == std::string::npos) text += line + ";";
+        return text;
+    };
+    std::string expected = "[INFO glog_flags.cpp 111 data] value 0;and more;[INFO glog_flags.cpp 111 data] value 1;and more;"
+                           "[WARNING glog_flags.cpp 111 data] ff;[ERROR glog_flags.cpp 111 data] error;";
+    EXPECT_TEXT(lines(), expected);
+    google::ShutdownGoogleLogging();
+    FLAGS_log_prefix = false;
+    google::InitGoogleLogging("prefixed");
+    LOG(INFO) << "none\nat all " << 1;
+    google::FlushLogFiles(google::INFO);
+    EXPECT_TEXT(lines(), expected + "none;at all 1;");
+    google::ShutdownGoogleLogging();
+    google::InitGoogleLogging("short", nullptr);
+    FLAGS_log_prefix = true;
+    FLAGS_log_year_in_prefix = false;
+    LOG(INFO) << "short\nlines";
+    google::FlushLogFiles(google::INFO);
+    const std::vector<std::string> found = check::lines(check::read(dir / "short.INFO"));
+    EXPECT(found.size() > 2);
+    if (found.size() > 2) {
+        EXPECT_TEXT(found.back(), "lines");
+        const std::string &line = found[found.size() - 2];
+        EXPECT(line[0] == 'I' && line[5] == ' ' && line[8] == ':' && line.find(" glog_flags.cpp:") != std::string::npos);
+    }
+}
+
+// As daemon(3) does, between InitGoogleLogging and the first statement: the parent ends without any destructors.
+int daemon_life(const std::string &dir) {
+    FLAGS_log_dir = dir;
+    FLAGS_logdrive_run_dir = dir + "/run";
+    google::InitGoogleLogging("daemon");
+    const pid_t child = fork();
+    if (child != 0) {
+        int status = 0;
+        waitpid(child, &status, 0);
+        _exit(status == 0 ? 0 : 7);
+    }
+    LOG(INFO) << "a daemon of number " << getpid();
+    exit(0);
+}
+
+// The files are the daemon's, and nothing is left of its parent.
+void check_daemon(const char *program) {
+    check::Dir dir;
+    EXPECT_TEXT(std::to_string(std::system((std::string(program) + " daemon " + dir.path()).c_str())), "0");
+    size_t found = 0;
+    for (const auto &entry : std::filesystem::directory_iterator(dir.path())) {
+        if (!entry.is_regular_file() || entry.is_symlink()) continue;
+        const std::string name = entry.path().filename().string();
+        found += check::read(entry.path()).find("] a daemon of number " + name.substr(name.rfind('.') + 1) + "\n") != std::string::npos;
+    }
+    EXPECT_TEXT(std::to_string(found), "1");
+    EXPECT(std::filesystem::is_empty(dir / "run"));
+}
+
 }  // namespace
 
 int main(int argc, char **argv) {
@@ -75,9 +150,18 @@ int main(int argc, char **argv) {
         // The environment is read before main: once more, with one.
         setenv("GLOG_v", "4", 1);
         setenv("GLOG_stderrthreshold", "3", 1);
-        return WEXITSTATUS(std::system((std::string(argv[0]) + " again").c_str()));
+        const int failed = std::system((std::string(argv[0]) + " again").c_str());
+        return WEXITSTATUS(failed != 0 ? failed : std::system((std::string(argv[0]) + " prefixes").c_str()));
     }
+    if (argc == 3) return daemon_life(argv[2]);
     check::Dir dir;
+    if (std::string(argv[1]) == "prefixes") {
+        FLAGS_log_dir = dir.path();
+        FLAGS_logdrive_run_dir = dir / "run";
+        prefixes(dir);
+        check_daemon(argv[0]);
+        return check::result();
+    }
     EXPECT(FLAGS_v == 4 && FLAGS_stderrthreshold == 3);
     FLAGS_v = 0;
     FLAGS_log_dir = dir.path();

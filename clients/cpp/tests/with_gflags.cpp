@@ -24,6 +24,17 @@ int main(int argc, char **argv) {
     google::InitGoogleLogging("gflagged");
     LOG(INFO) << "below";
     LOG(WARNING) << "above " << VLOG_IS_ON(2);
+    // What gflags sets while the program runs is known at once, also by statements that were reached before.
+    for (int level = 3; level < 6; ++level) {
+        EXPECT(VLOG_IS_ON(level) == (level == 2));
+        gflags::SetCommandLineOption("v", std::to_string(level).c_str());
+        EXPECT(VLOG_IS_ON(level) && !VLOG_IS_ON(level + 1));
+        gflags::SetCommandLineOption("v", "2");
+    }
+    gflags::SetCommandLineOption("vmodule", "with_gf*=7");
+    EXPECT(VLOG_IS_ON(7) && !VLOG_IS_ON(8));
+    gflags::SetCommandLineOption("minloglevel", "2");
+    LOG(WARNING) << "below now";
     google::ShutdownGoogleLogging();
     EXPECT(check::lines(check::read(dir / "gflagged.INFO")).size() == 4 + 1);
     return check::result();

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include <logdrive/detail/glog_check.hpp>
+#include <logdrive/detail/glog_compat.hpp>
 #include <logdrive/detail/glog_control.hpp>
 #include <logdrive/detail/glog_gflags.hpp>
 #include <logdrive/detail/glog_stream.hpp>
@@ -39,44 +40,61 @@
 #define GOOGLE_PREDICT_TRUE(x) (__builtin_expect(!!(x), 1))
 #endif
 
+namespace google {
+inline namespace logdrive_glog {
 #ifdef NDEBUG
 #define DFATAL_LEVEL ERROR
 #define IF_DEBUG_MODE(x)
+enum { DEBUG_MODE = 0 };
 #else
 #define DFATAL_LEVEL FATAL
 #define IF_DEBUG_MODE(x) x
+enum { DEBUG_MODE = 1 };
 #endif
+}  // namespace logdrive_glog
+}  // namespace google
 
 // A statement's static, and the temporary that takes its values.
 #define LOGDRIVE_GLOG_SITE_(severity)                                                                               \
     __extension__({                                                                                                 \
-        static ::google::logdrive_glog::internal::StreamSite logdrive_site_ = {__FILE__, __LINE__, severity, {}, {}};   \
+        static ::google::logdrive_glog::internal::StreamSite logdrive_site_ = {__FILE__, __LINE__, severity, {}, {}}; \
         &logdrive_site_;                                                                                            \
     })
 #define LOGDRIVE_GLOG_BEGIN_(severity, counter) \
-    ::google::logdrive_glog::internal::begin(LOGDRIVE_GLOG_SITE_(::google::logdrive_glog::GLOG_##severity), counter)
-#define LOGDRIVE_GLOG_MESSAGE_(severity) \
-    ::google::logdrive_glog::LogMessage(__FILE__, __LINE__, ::google::logdrive_glog::GLOG_##severity)
+    ::google::logdrive_glog::internal::Stream(LOGDRIVE_GLOG_SITE_(::google::logdrive_glog::GLOG_##severity), counter)
+#define LOGDRIVE_GLOG_MESSAGE_(severity, ...) \
+    ::google::logdrive_glog::LogMessage(__FILE__, __LINE__, ::google::logdrive_glog::GLOG_##severity, __VA_ARGS__)
+#define LOGDRIVE_GLOG_TO_LOG_(counter) counter, &::google::logdrive_glog::LogMessage::SendToLog
+#define LOGDRIVE_GLOG_TO_SYSLOG_(counter) counter, &::google::logdrive_glog::LogMessage::SendToSyslogAndLog
 
+// As with glog, LOG(X) is COMPACT_GOOGLE_LOG_X.stream(), and so on: programs use them by these names, and add their own.
 #if GOOGLE_STRIP_LOG == 0
 #define COMPACT_GOOGLE_LOG_INFO LOGDRIVE_GLOG_BEGIN_(INFO, 0)
+#define LOG_TO_STRING_INFO(message) LOGDRIVE_GLOG_MESSAGE_(INFO, message)
 #else
-#define COMPACT_GOOGLE_LOG_INFO ::google::logdrive_glog::NullStream().stream()
+#define COMPACT_GOOGLE_LOG_INFO ::google::logdrive_glog::NullStream()
+#define LOG_TO_STRING_INFO(message) ::google::logdrive_glog::NullStream()
 #endif
 #if GOOGLE_STRIP_LOG <= 1
 #define COMPACT_GOOGLE_LOG_WARNING LOGDRIVE_GLOG_BEGIN_(WARNING, 0)
+#define LOG_TO_STRING_WARNING(message) LOGDRIVE_GLOG_MESSAGE_(WARNING, message)
 #else
-#define COMPACT_GOOGLE_LOG_WARNING ::google::logdrive_glog::NullStream().stream()
+#define COMPACT_GOOGLE_LOG_WARNING ::google::logdrive_glog::NullStream()
+#define LOG_TO_STRING_WARNING(message) ::google::logdrive_glog::NullStream()
 #endif
 #if GOOGLE_STRIP_LOG <= 2
 #define COMPACT_GOOGLE_LOG_ERROR LOGDRIVE_GLOG_BEGIN_(ERROR, 0)
+#define LOG_TO_STRING_ERROR(message) LOGDRIVE_GLOG_MESSAGE_(ERROR, message)
 #else
-#define COMPACT_GOOGLE_LOG_ERROR ::google::logdrive_glog::NullStream().stream()
+#define COMPACT_GOOGLE_LOG_ERROR ::google::logdrive_glog::NullStream()
+#define LOG_TO_STRING_ERROR(message) ::google::logdrive_glog::NullStream()
 #endif
 #if GOOGLE_STRIP_LOG <= 3
-#define COMPACT_GOOGLE_LOG_FATAL ::google::logdrive_glog::LogMessageFatal(__FILE__, __LINE__).stream()
+#define COMPACT_GOOGLE_LOG_FATAL ::google::logdrive_glog::LogMessageFatal(__FILE__, __LINE__)
+#define LOG_TO_STRING_FATAL(message) LOGDRIVE_GLOG_MESSAGE_(FATAL, message)
 #else
-#define COMPACT_GOOGLE_LOG_FATAL ::google::logdrive_glog::NullStreamFatal().stream()
+#define COMPACT_GOOGLE_LOG_FATAL ::google::logdrive_glog::NullStreamFatal()
+#define LOG_TO_STRING_FATAL(message) ::google::logdrive_glog::NullStreamFatal()
 #endif
 
 #if defined(NDEBUG) && !defined(DCHECK_ALWAYS_ON)
@@ -86,47 +104,52 @@
 #endif
 #if !DCHECK_IS_ON()
 #define COMPACT_GOOGLE_LOG_DFATAL COMPACT_GOOGLE_LOG_ERROR
+#define GLOG_DFATAL GLOG_ERROR
 #else
-#define COMPACT_GOOGLE_LOG_DFATAL LOGDRIVE_GLOG_MESSAGE_(FATAL).stream()
+#define COMPACT_GOOGLE_LOG_DFATAL \
+    ::google::logdrive_glog::LogMessage(__FILE__, __LINE__, ::google::logdrive_glog::GLOG_FATAL)
 #define GLOG_DFATAL GLOG_FATAL
 #endif
-#if !DCHECK_IS_ON()
-#define GLOG_DFATAL GLOG_ERROR
+
+#define GOOGLE_LOG_INFO(counter) LOGDRIVE_GLOG_BEGIN_(INFO, counter)
+#define GOOGLE_LOG_WARNING(counter) LOGDRIVE_GLOG_BEGIN_(WARNING, counter)
+#define GOOGLE_LOG_ERROR(counter) LOGDRIVE_GLOG_BEGIN_(ERROR, counter)
+#define GOOGLE_LOG_FATAL(counter) LOGDRIVE_GLOG_MESSAGE_(FATAL, LOGDRIVE_GLOG_TO_LOG_(counter))
+#define GOOGLE_LOG_DFATAL(counter) LOGDRIVE_GLOG_MESSAGE_(DFATAL, LOGDRIVE_GLOG_TO_LOG_(counter))
+#define SYSLOG_INFO(counter) LOGDRIVE_GLOG_MESSAGE_(INFO, LOGDRIVE_GLOG_TO_SYSLOG_(counter))
+#define SYSLOG_WARNING(counter) LOGDRIVE_GLOG_MESSAGE_(WARNING, LOGDRIVE_GLOG_TO_SYSLOG_(counter))
+#define SYSLOG_ERROR(counter) LOGDRIVE_GLOG_MESSAGE_(ERROR, LOGDRIVE_GLOG_TO_SYSLOG_(counter))
+#define SYSLOG_FATAL(counter) LOGDRIVE_GLOG_MESSAGE_(FATAL, LOGDRIVE_GLOG_TO_SYSLOG_(counter))
+#define SYSLOG_DFATAL(counter) LOGDRIVE_GLOG_MESSAGE_(DFATAL, LOGDRIVE_GLOG_TO_SYSLOG_(counter))
+#ifdef GLOG_NO_ABBREVIATED_SEVERITIES
+// For systems whose headers define ERROR to be 0.
+#define COMPACT_GOOGLE_LOG_0 COMPACT_GOOGLE_LOG_ERROR
+#define GOOGLE_LOG_0(counter) GOOGLE_LOG_ERROR(counter)
+#define SYSLOG_0(counter) SYSLOG_ERROR(counter)
+#define LOG_TO_STRING_0(message) LOG_TO_STRING_ERROR(message)
+#define GLOG_0 GLOG_ERROR
 #endif
 
-#define LOG(severity) COMPACT_GOOGLE_LOG_##severity
-#define LOG_IF(severity, condition) \
-    static_cast<void>(0), !(condition) ? (void)0 : ::google::logdrive_glog::LogMessageVoidify() & LOG(severity)
+#define LOG(severity) COMPACT_GOOGLE_LOG_##severity.stream()
+#define SYSLOG(severity) SYSLOG_##severity(0).stream()
 #define LOG_AT_LEVEL(severity) ::google::logdrive_glog::LogMessage(__FILE__, __LINE__, severity).stream()
 
-#define SYSLOG(severity)                                                                                         \
-    ::google::logdrive_glog::LogMessage(__FILE__, __LINE__, ::google::logdrive_glog::GLOG_##severity, 0,         \
-                                        &::google::logdrive_glog::LogMessage::SendToSyslogAndLog)                \
-        .stream()
+#define LOG_TO_SINK(sink, severity) \
+    LOGDRIVE_GLOG_MESSAGE_(severity, static_cast<::google::logdrive_glog::LogSink *>(sink), true).stream()
+#define LOG_TO_SINK_BUT_NOT_TO_LOGFILE(sink, severity) \
+    LOGDRIVE_GLOG_MESSAGE_(severity, static_cast<::google::logdrive_glog::LogSink *>(sink), false).stream()
+#define LOG_TO_STRING(severity, message) LOG_TO_STRING_##severity(static_cast<std::string *>(message)).stream()
+#define LOG_STRING(severity, outvec) LOG_TO_STRING_##severity(static_cast<std::vector<std::string> *>(outvec)).stream()
+
+#define LOG_IF(severity, condition) \
+    static_cast<void>(0), !(condition) ? (void)0 : ::google::logdrive_glog::LogMessageVoidify() & LOG(severity)
 #define SYSLOG_IF(severity, condition) \
     static_cast<void>(0), !(condition) ? (void)0 : ::google::logdrive_glog::LogMessageVoidify() & SYSLOG(severity)
 
-#define LOG_TO_SINK(sink, severity)                                                                      \
-    ::google::logdrive_glog::LogMessage(__FILE__, __LINE__, ::google::logdrive_glog::GLOG_##severity,    \
-                                        static_cast<::google::logdrive_glog::LogSink *>(sink), true)     \
-        .stream()
-#define LOG_TO_SINK_BUT_NOT_TO_LOGFILE(sink, severity)                                                   \
-    ::google::logdrive_glog::LogMessage(__FILE__, __LINE__, ::google::logdrive_glog::GLOG_##severity,    \
-                                        static_cast<::google::logdrive_glog::LogSink *>(sink), false)    \
-        .stream()
-#define LOG_TO_STRING(severity, message)                                                                 \
-    ::google::logdrive_glog::LogMessage(__FILE__, __LINE__, ::google::logdrive_glog::GLOG_##severity,    \
-                                        static_cast<std::string *>(message))                             \
-        .stream()
-#define LOG_STRING(severity, outvec)                                                                     \
-    ::google::logdrive_glog::LogMessage(__FILE__, __LINE__, ::google::logdrive_glog::GLOG_##severity,    \
-                                        static_cast<std::vector<std::string> *>(outvec))                 \
-        .stream()
-
-#define PLOG(severity)                                                                                       \
-    ::google::logdrive_glog::ErrnoLogMessage(__FILE__, __LINE__, ::google::logdrive_glog::GLOG_##severity, 0, \
-                                             &::google::logdrive_glog::LogMessage::SendToLog)                \
-        .stream()
+#define GOOGLE_PLOG(severity, counter)                                                                    \
+    ::google::logdrive_glog::ErrnoLogMessage(__FILE__, __LINE__, ::google::logdrive_glog::GLOG_##severity, \
+                                             LOGDRIVE_GLOG_TO_LOG_(counter))
+#define PLOG(severity) GOOGLE_PLOG(severity, 0).stream()
 #define PLOG_IF(severity, condition) \
     static_cast<void>(0), !(condition) ? (void)0 : ::google::logdrive_glog::LogMessageVoidify() & PLOG(severity)
 #define PCHECK(condition) PLOG_IF(FATAL, GOOGLE_PREDICT_BRANCH_NOT_TAKEN(!(condition))) << "Check failed: " #condition " "
@@ -197,26 +220,12 @@
     if (LOG_OCCURRENCES.every_seconds(seconds)) LOG(severity)
 #define PLOG_EVERY_N(severity, n) \
     LOGDRIVE_GLOG_COUNTER_;       \
-    if (LOG_OCCURRENCES.every(n)) \
-    ::google::logdrive_glog::ErrnoLogMessage(__FILE__, __LINE__, ::google::logdrive_glog::GLOG_##severity,             \
-                                             LOG_OCCURRENCES.count(), &::google::logdrive_glog::LogMessage::SendToLog) \
-        .stream()
+    if (LOG_OCCURRENCES.every(n)) GOOGLE_PLOG(severity, LOG_OCCURRENCES.count()).stream()
 #define SYSLOG_EVERY_N(severity, n) \
     LOGDRIVE_GLOG_COUNTER_;         \
-    if (LOG_OCCURRENCES.every(n))   \
-    ::google::logdrive_glog::LogMessage(__FILE__, __LINE__, ::google::logdrive_glog::GLOG_##severity,      \
-                                        LOG_OCCURRENCES.count(),                                           \
-                                        &::google::logdrive_glog::LogMessage::SendToSyslogAndLog)          \
-        .stream()
-#define LOGDRIVE_GLOG_COUNTED_(severity) LOGDRIVE_GLOG_COUNTED_##severity
-#define LOGDRIVE_GLOG_COUNTED_INFO LOGDRIVE_GLOG_BEGIN_(INFO, LOG_OCCURRENCES.count())
-#define LOGDRIVE_GLOG_COUNTED_WARNING LOGDRIVE_GLOG_BEGIN_(WARNING, LOG_OCCURRENCES.count())
-#define LOGDRIVE_GLOG_COUNTED_ERROR LOGDRIVE_GLOG_BEGIN_(ERROR, LOG_OCCURRENCES.count())
-#define LOGDRIVE_GLOG_COUNTED_FATAL                                                                              \
-    ::google::logdrive_glog::LogMessage(__FILE__, __LINE__, ::google::logdrive_glog::GLOG_FATAL,                 \
-                                        LOG_OCCURRENCES.count(), &::google::logdrive_glog::LogMessage::SendToLog) \
-        .stream()
-#define LOGDRIVE_GLOG_COUNTED_DFATAL COMPACT_GOOGLE_LOG_DFATAL
+    if (LOG_OCCURRENCES.every(n)) LOGDRIVE_GLOG_SYSLOG_COUNTED_(severity)
+#define LOGDRIVE_GLOG_COUNTED_(severity) GOOGLE_LOG_##severity(LOG_OCCURRENCES.count()).stream()
+#define LOGDRIVE_GLOG_SYSLOG_COUNTED_(severity) SYSLOG_##severity(LOG_OCCURRENCES.count()).stream()
 
 #define VLOG_IS_ON(verboselevel)                                         \
     __extension__({                                                      \

@@ -261,10 +261,10 @@ impl Compiler<'_> {
                 kind: Kind::F64,
                 optional: false,
             },
-            Some(decimals),
-        ) = (kind, fixed_decimals(spec))
+            Some(var),
+        ) = (kind, float_var(spec))
         {
-            self.steps.field(index, Var::F64Fixed(decimals));
+            self.steps.field(index, var);
         } else {
             let spec = *spec;
             self.steps.show(index, Show { kind, spec, escape });
@@ -339,7 +339,7 @@ impl Compiler<'_> {
             Item::Pid => &pid,
             Item::App => &process.app,
             Item::Host => &process.host,
-            Item::Thread | Item::ThreadId | Item::Message | Item::Fields | Item::Spans => {
+            Item::Thread | Item::ThreadId | Item::Message | Item::RawMessage | Item::Fields | Item::Spans => {
                 return self.variable_item(item, pad);
             }
         };
@@ -357,6 +357,7 @@ impl Compiler<'_> {
             Item::Thread => self.steps.var(Var::Thread(Escape::Text)),
             Item::ThreadId => self.steps.rare(Rare::ThreadId),
             Item::Message => self.message(Escape::Text),
+            Item::RawMessage => self.message(Escape::Raw),
             Item::Fields => self.fields(),
             Item::Spans if *self.body == Body::Dynamic => self.steps.rare(Rare::Spans),
             _ => {}
@@ -381,6 +382,18 @@ fn padded(text: &str, pad: Option<Pad>) -> String {
     };
     let fill = |count: usize| pad.fill.to_string().repeat(count);
     format!("{}{kept}{}", fill(before), fill(missing - before))
+}
+
+/// The step for a float with a frequent spec.
+fn float_var(spec: &Spec) -> Option<Var> {
+    let general = Spec {
+        form: SpecForm::General,
+        ..Spec::default()
+    };
+    match *spec == general {
+        true => Some(Var::F64General),
+        false => fixed_decimals(spec).map(Var::F64Fixed),
+    }
 }
 
 /// The decimals of a spec that asks for nothing else, `{:.2}` or `{:f}`.

@@ -247,6 +247,29 @@ pub(super) fn put_fixed_here(bytes: &mut [u8], at: usize, value: f64, decimals: 
     Some(put_scaled_short(bytes, at, scaled as u32, decimals))
 }
 
+/// Where a number has one digit more in front of the point than below.
+const DECADES: [f64; 9] = [1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2, 1e3, 1e4, 1e5];
+
+/// Writes a float with six digits that count, as `%g` of C does, where that takes no exponent; else `None`, and then nothing
+/// was written that counts.
+#[inline(always)]
+pub(super) fn put_general(bytes: &mut [u8], at: usize, value: f64) -> Option<usize> {
+    let magnitude = value.abs();
+    if magnitude != 0.0 && !(1e-4..999_999.5).contains(&magnitude) {
+        return None;
+    }
+    // What is rounded up to the next decade has zeros behind it, which go.
+    let decades = DECADES.iter().filter(|&&decade| magnitude >= decade).count();
+    let decimals = if magnitude == 0.0 { 0 } else { 9 - decades };
+    let end = put_fixed(bytes, at, value, decimals)?;
+    let Some(text) = bytes.get(at..end).filter(|_| decimals > 0) else {
+        return Some(end);
+    };
+    let zeros = text.iter().rev().take_while(|&&digit| digit == b'0').count();
+    let point = usize::from(text.get(text.len() - zeros - 1) == Some(&b'.'));
+    Some(end - zeros - point)
+}
+
 /// `product / 2^shift`, rounded half to even; `product` is below 2^63.
 #[inline(always)]
 fn round_shift_64(product: u64, shift: u32) -> u64 {
@@ -392,6 +415,7 @@ pub(super) fn put_wide_int<I: itoa::Integer>(bytes: &mut [u8], at: usize, value:
 
 #[cfg(test)]
 mod tests {
+    use super::super::spec::general_text;
     use super::*;
 
     fn text(write: impl Fn(&mut [u8]) -> usize) -> String {
@@ -405,6 +429,43 @@ mod tests {
         *state ^= *state >> 7;
         *state ^= *state << 17;
         *state
+    }
+
+    #[test]
+    fn the_short_way_to_the_general_form_leads_where_the_long_one_does() {
+        let mut state = 0x0dd5_ca1e_5eed_f00d;
+        let mut values = vec![
+            0.0,
+            -0.0,
+            999_999.5,
+            999_999.499_999,
+            9.999_995,
+            9.999_994_9,
+            0.000_1,
+            0.000_099_999_95,
+        ];
+        for decade in DECADES {
+            let steps = |bits: u64| [bits - 1, bits, bits + 1].map(f64::from_bits);
+            values.extend(steps(decade.to_bits()).map(|value| -value));
+            values.extend(
+                [0.25, 0.5, 1.5, 2.5, 9.999_999, 1.000_000_5, 1.000_001_5].map(|value| value * decade),
+            );
+        }
+        values
+            .extend((0..100_000).map(|_| {
+                (random(&mut state) >> 44) as f64 / [1.0, 4.0, 100.0, 1e6, 1e9][state as usize % 5]
+            }));
+        values.extend((0..100_000).map(|_| f64::from_bits(random(&mut state))));
+        let mut short = 0;
+        for value in values {
+            let mut bytes = [b'#'; 64];
+            if let Some(end) = put_general(&mut bytes, 3, value) {
+                short += 1;
+                let text = String::from_utf8_lossy(&bytes[3..end]);
+                assert_eq!(text, String::from_utf8_lossy(&general_text(value)), "{value:e}");
+            }
+        }
+        assert!(short > 80_000, "{short}");
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub enum Style {
     /// | `{thread}`, `{thread_id}` | the thread's name, or its id if it has none; its id |
     /// | `{target}`, `{module}` | the target, or the module where none was given; the module |
     /// | `{file}`, `{path}`, `{line}` | `main.rs`, `src/main.rs`, `42` |
-    /// | `{message}` | the message |
+    /// | `{message}`, `{raw_message}` | the message; the same with nothing escaped, as with [`GlogRaw`](Self::GlogRaw) |
     /// | `{fields}` | ` key=value` for each field that the message does not show; takes the place of one space before it |
     /// | `{spans}` | `outer{key=value}:inner: `, or nothing |
     /// | `{pid}`, `{app}`, `{host}` | the process |

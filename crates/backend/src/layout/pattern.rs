@@ -32,6 +32,7 @@ pub(super) enum Item {
     Path,
     Line,
     Message,
+    RawMessage,
     Fields,
     Spans,
     Pid,
@@ -48,7 +49,7 @@ pub(super) struct Pad {
     pub(super) most: usize,
 }
 
-const ITEMS: [(&str, Item); 14] = [
+const ITEMS: [(&str, Item); 15] = [
     ("level", Item::Level),
     ("thread", Item::Thread),
     ("thread_id", Item::ThreadId),
@@ -58,6 +59,7 @@ const ITEMS: [(&str, Item); 14] = [
     ("path", Item::Path),
     ("line", Item::Line),
     ("message", Item::Message),
+    ("raw_message", Item::RawMessage),
     ("fields", Item::Fields),
     ("spans", Item::Spans),
     ("pid", Item::Pid),
@@ -95,7 +97,7 @@ pub(super) fn parse(pattern: &str) -> Result<Vec<Part>, LayoutError> {
     if !literal.is_empty() {
         parts.push(Part::Literal(literal));
     }
-    for repeated in [Item::Message, Item::Fields] {
+    for repeated in [Item::Message, Item::RawMessage, Item::Fields] {
         let count = parts
             .iter()
             .filter(|part| matches!(part, Part::Item(item, _) if *item == repeated))

@@ -259,6 +259,8 @@ pub(super) enum Var {
     I32,
     /// `{:.N}`
     F64Fixed(u8),
+    /// `{:g}`
+    F64General,
     /// Spans, message and fields of a dynamic record, taken apart once. Only in the body.
     Event,
     PadBegin,

@@ -7,13 +7,13 @@ use logdrive_wire::{Kind, Value};
 
 use super::escape::{Bare, Escape, put_bare, put_escaped, put_message_text};
 use super::head::{HEAD_BYTES, Head, HeadKey};
-use super::number::{put_fixed, put_i64, put_u64, put_u64_right};
+use super::number::{put_fixed, put_general, put_i64, put_u64, put_u64_right};
 use super::pattern::Pad;
 use super::payload::{Malformed, Spot, cursor_at, skip, take, take_blob, take_presence};
 use super::pen::{OVERFLOW, put};
 use super::plan::{Plan, Rare, Show, Step, Steps, Var};
 use super::quick::{put_quick, put_quick_here};
-use super::spec::{Resolved, count_chars, front, render};
+use super::spec::{Resolved, count_chars, front, general_text, render};
 use super::time::{Digits, TimeForm};
 use super::value::{Form, put_payload, put_text, put_value};
 use super::{Layout, Line};
@@ -146,6 +146,10 @@ impl Layout {
                 Var::F64Fixed(decimals) => {
                     let value = f64::from_le_bytes(take(payload, &mut offset)?);
                     at = put_f64_fixed(bytes, at, value, decimals);
+                }
+                Var::F64General => {
+                    let value = f64::from_le_bytes(take(payload, &mut offset)?);
+                    at = put_f64_general(bytes, at, value);
                 }
                 Var::Event if at > bytes.len() => return Ok(OVERFLOW),
                 Var::Event => at = super::dynamic::put_event(&mut self.spans, plan, payload, bytes, at)?,
@@ -391,6 +395,15 @@ fn put_f64_fixed(bytes: &mut [u8], at: usize, value: f64, decimals: u8) -> usize
     match put_fixed(bytes, at, value, usize::from(decimals)) {
         Some(end) => end,
         None => put_f64_fixed_std(bytes, at, value, decimals),
+    }
+}
+
+/// `%g` of C.
+#[inline(never)]
+fn put_f64_general(bytes: &mut [u8], at: usize, value: f64) -> usize {
+    match put_general(bytes, at, value) {
+        Some(end) => end,
+        None => put(bytes, at, &general_text(value)),
     }
 }
 

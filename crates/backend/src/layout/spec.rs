@@ -248,6 +248,22 @@ render_float!(
 );
 render_float!(render_f64, f64);
 
+/// `{:g}` of a float.
+pub(super) fn general_text(value: f64) -> Vec<u8> {
+    let spec = Spec {
+        form: Form::General,
+        ..Spec::default()
+    };
+    let resolved = Resolved {
+        spec: &spec,
+        width: None,
+        precision: None,
+    };
+    let mut text = Vec::new();
+    render_f64(&mut text, value, resolved);
+    text
+}
+
 /// `%g` of C: at most `digits` digits that count, with an exponent where that is below -4 or has no room among them.
 fn general(text: &mut Vec<u8>, value: f64, digits: usize) {
     if value.is_infinite() {

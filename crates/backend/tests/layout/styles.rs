@@ -252,6 +252,17 @@ fn patterns_show_what_they_name() {
 }
 
 #[test]
+fn a_raw_message_is_shown_as_it_is() {
+    let site = site("two\nlines {0} é", &[field("text", Kind::Str, true)]);
+    let payload = Payload::default().blob(b"\x1b[1m\\\xff");
+    let mut layout = layout(pattern("{level:1} {raw_message}|{message}").into());
+    let plan = layout.compile(&site);
+    let (_, bytes) = write(&mut layout, &plan, &record(&payload.0));
+    let expected = b"I two\nlines \x1b[1m\\\xff \xc3\xa9|two\\nlines \\x1b[1m\\\\\\xff \xc3\xa9\n";
+    assert_eq!(String::from_utf8_lossy(&bytes), String::from_utf8_lossy(expected));
+}
+
+#[test]
 fn colours_are_around_the_level_and_the_place_only() {
     let (site, payload) = order();
     let options = LayoutOptions {

@@ -15,19 +15,55 @@ inline void pin_module(void *code) {
     // The program itself has no such name, and stays anyway.
     if (void *module = dlopen(found.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE)) dlclose(module);
 }
+
+// A program that goes on in a child, such as a daemon, before it has logged anything: neither has a logger then, and the one
+// that logs starts its own.
+inline void before_fork() {
+    State &shared = state();
+    pthread_mutex_lock(&shared.sinks_mutex);
+    pthread_mutex_lock(&shared.mutex);
+    if (!shared.waiting) return;
+    logdrive_stop();
+    shared.running = shared.waiting = false;
+    changed(shared);
+}
+inline void after_fork() {
+    pthread_mutex_unlock(&state().mutex);
+    pthread_mutex_unlock(&state().sinks_mutex);
+}
+// The child's thread has another number, so that it cannot give back what its parent has locked.
+inline void after_fork_in_child() { state().make_locks(); }
+
+inline void watch_forks(State &shared) {
+    if (shared.watches_forks) return;
+    shared.watches_forks = true;
+    pin_module(reinterpret_cast<void *>(&before_fork));
+    pthread_atfork(before_fork, after_fork, after_fork_in_child);
+}
 }  // namespace internal
 
 // The name of the program: files are named by it. Starts logging to files; before, all goes to standard error.
 inline void InitGoogleLogging(const char *argv0) {
+    const int kept = errno;
     internal::State &state = internal::state();
-    internal::Lock lock(state.mutex);
     if (state.adopt != nullptr) state.adopt();
+    internal::Lock lock(state.mutex);
+    internal::watch_forks(state);
     state.program = internal::base_name(argv0);
     state.initialised = true;
     if (state.starter == nullptr) internal::pin_module(reinterpret_cast<void *>(&internal::start_now));
     state.starter = &internal::start_now;
-    if (state.running) internal::start_now(state);
+    if (!state.running) state.waiting = true;
+    internal::start_now(state);
     internal::changed(state);
+    errno = kept;
+}
+// Lines begin with what `prefix_callback` puts, at the call and in its thread; each statement then costs what a stream costs.
+inline void InitGoogleLogging(const char *argv0, CustomPrefixCallback prefix_callback, void *prefix_callback_data = nullptr) {
+    internal::State &state = internal::state();
+    state.prefix_data = prefix_callback_data;
+    __atomic_store_n(&state.prefix, prefix_callback, __ATOMIC_RELEASE);
+    InitGoogleLogging(argv0);
 }
 
 inline bool IsGoogleLoggingInitialized() { return internal::state().initialised; }
@@ -39,7 +75,7 @@ inline void ShutdownGoogleLogging() {
     state.initialised = false;
     state.told_early = true;
     if (state.running) logdrive_stop();
-    state.running = false;
+    state.running = state.waiting = false;
     internal::changed(state);
 }
 
@@ -98,7 +134,14 @@ inline void RemoveLogSink(LogSink *destination) {
     internal::changed(state);
 }
 
-inline std::vector<std::string> GetLoggingDirectories() { return {internal::directory(internal::state())}; }
+// Where files go without a destination of their own. Made anew by TestOnly_ClearLoggingDirectoriesList().
+inline const std::vector<std::string> &GetLoggingDirectories() {
+    internal::State &state = internal::state();
+    internal::Lock lock(state.mutex);
+    if (state.directories.empty()) state.directories.push_back(internal::directory(state));
+    return state.directories;
+}
+inline void TestOnly_ClearLoggingDirectoriesList() { internal::state().directories.clear(); }
 inline void GetExistingTempDirectories(std::vector<std::string> *list) { *list = GetLoggingDirectories(); }
 
 inline void ReprintFatalMessage() {

@@ -107,6 +107,20 @@ inline void adopt_options() {
     });
 }
 
+// gflags asks these before it changes a flag, and then writes the same value: what depends on the flag knows it at once.
+inline bool take_verbosity(const char *, int32 level) {
+    state().v = level;
+    return true;
+}
+inline bool take_least_severity(const char *, int32 severity) {
+    state().minloglevel = severity;
+    return true;
+}
+inline bool take_vmodule(const char *, const std::string &patterns) {
+    state().vmodule = patterns;
+    return true;
+}
+
 // Makes the flags options of the command line. Parse it before InitGoogleLogging.
 inline bool own_options() {
     each_option([](auto *value, const char *name, const char *help) {
@@ -115,6 +129,10 @@ inline bool own_options() {
         using Value = std::remove_pointer_t<decltype(value)>;
         ::GFLAGS_NAMESPACE::FlagRegisterer(name, help, "logdrive/glog.h", value, new Value(*value));
     });
+    // Nothing happens for a flag that is somebody else's.
+    ::GFLAGS_NAMESPACE::RegisterFlagValidator(&FLAGS_v, &take_verbosity);
+    ::GFLAGS_NAMESPACE::RegisterFlagValidator(&FLAGS_minloglevel, &take_least_severity);
+    ::GFLAGS_NAMESPACE::RegisterFlagValidator(static_cast<std::string *>(&FLAGS_vmodule), &take_vmodule);
     pin_module(reinterpret_cast<void *>(&adopt_options));
     state().adopt = &adopt_options;
     return true;

@@ -75,6 +75,19 @@ public:
     }
 };
 
+// What a prefix of the program's own is made of.
+struct LogMessageInfo {
+    LogMessageInfo(const char *const severity_, const char *const filename_, const int &line_number_, const int &thread_id_,
+                   const LogMessageTime &time_)
+        : severity(severity_), filename(filename_), line_number(line_number_), thread_id(thread_id_), time(time_) {}
+
+    const char *const severity;
+    const char *const filename;
+    const int &line_number;
+    const int &thread_id;
+    const LogMessageTime &time;
+};
+
 namespace internal LOGDRIVE_HIDDEN {
 
 inline const char *base_name(const char *file) {
@@ -86,12 +99,34 @@ inline constexpr uint8_t MESSAGE_KINDS[] = {::logdrive::detail::DISPLAY};
 inline constexpr const char *MESSAGE_UNITS[] = {""};
 inline constexpr uint8_t RECORD_LEVELS[NUM_SEVERITIES] = {2, 3, 4, 5};
 
-// A record of a statement whose severity or place is known at the call only.
+// The front of a line that the program makes itself.
+LOGDRIVE_COLD inline void put_prefix(const State &shared, ::logdrive::Out &out, const char *file, int line, int severity) {
+    ::logdrive::OutBuffer<std::streambuf> buffer(out);
+    std::ostream stream(&buffer);
+    const LogMessageTime time;
+    const int thread_id = int(syscall(SYS_gettid));
+    const LogMessageInfo info(LogSeverityNames[severity], base_name(file), line, thread_id, time);
+    shared.prefix(stream, info, shared.prefix_data);
+    stream << ' ';
+}
+
+// A record of a statement that is rendered at the call.
 inline void write_message(const char *file, int line, int severity, const char *text, size_t length) {
+    ::logdrive::Out whole;
+    const State &shared = state();
+    if (LOGDRIVE_UNLIKELY(shared.has_prefix())) {
+        put_prefix(shared, whole, file, line, severity);
+        whole.append(text, length);
+        text = whole.data();
+        length = whole.size();
+    }
     const ::logdrive::detail::Meta meta = {
-        file, "", "", "{}", nullptr, MESSAGE_KINDS, MESSAGE_UNITS, uint32_t(line < 0 ? 0 : line), 1, RECORD_LEVELS[severity]};
+        file, "", "", "", nullptr, MESSAGE_KINDS, MESSAGE_UNITS, uint32_t(line < 0 ? 0 : line), 1, RECORD_LEVELS[severity]};
     ::logdrive::detail::Site site;
-    const logdrive_site *known = site.known(meta, ::logdrive::detail::describe_shown);
+    const auto describe = [](::logdrive::detail::Description &out, const ::logdrive::detail::Meta &of) {
+        ::logdrive::detail::describe_shown(out, of, "{}", 2);
+    };
+    const logdrive_site *known = site.known(meta, describe);
     if (known == nullptr || !logdrive_admit(known)) return;
     using Text = ::logdrive::detail::Blob<::logdrive::detail::DISPLAY>;
     ::logdrive::detail::write_slowly<Text>(known, length + 4, Text{text, ::logdrive::detail::blob_length(length)});
@@ -181,15 +216,24 @@ public:
     std::ostream &stream() { return stream_; }
     int preserved_errno() const { return errno_; }
     const LogMessageTime &getLogMessageTime() const { return time_; }
+    // INFO is not counted by its statements: it is what the running log has beyond the others.
     static int64 num_messages(int severity) {
-        return __atomic_load_n(&internal::state().messages[severity], __ATOMIC_RELAXED);
+        const internal::State &state = internal::state();
+        if (severity != GLOG_INFO) return state.counted(severity);
+        logdrive_stats_t stats = {};
+        logdrive_stats(&stats);
+        const int64 others = state.counted(GLOG_WARNING) + state.counted(GLOG_ERROR) + state.counted(GLOG_FATAL);
+        return int64(stats.committed) > others ? int64(stats.committed) - others : 0;
     }
 
     void Flush() {
         if (done_) return;
         done_ = true;
         const int kept = errno;
-        if (severity_ >= internal::state().least_severity()) (this->*send_)();
+        if (severity_ >= internal::state().least_severity()) {
+            (this->*send_)();
+            internal::state().count(severity_);
+        }
         errno = kept;
         if (severity_ == GLOG_FATAL) end();
         errno = errno_;
@@ -198,7 +242,6 @@ public:
     void SendToLog() {
         internal::State &state = internal::state();
         internal::start_if_needed(state);
-        __atomic_fetch_add(&state.messages[severity_], 1, __ATOMIC_RELAXED);
         state.note_logged(severity_);
         if (state.has_sinks()) internal::send_to_sinks(file_, line_, severity_, time_, text(), length());
         internal::write_message(file_, line_, severity_, text(), length());

@@ -5,6 +5,7 @@
 
 #include <logdrive/detail/site.hpp>
 #include <errno.h>
+#include <iosfwd>
 #include <new>
 #include <pthread.h>
 #include <pwd.h>
@@ -17,6 +18,15 @@
 
 #ifndef GLOG_EXPORT
 #define GLOG_EXPORT
+#endif
+#ifndef GLOG_NO_EXPORT
+#define GLOG_NO_EXPORT
+#endif
+#ifndef GLOG_DEPRECATED
+#define GLOG_DEPRECATED __attribute__((deprecated))
+#endif
+#if defined(__linux__) && !defined(GLOG_OS_LINUX)
+#define GLOG_OS_LINUX
 #endif
 
 // An inline namespace of its own: none of the names is one of the real libglog's, so that both can be in one process.
@@ -42,6 +52,8 @@ constexpr const char *const LogSeverityNames[NUM_SEVERITIES] = {"INFO", "WARNING
 inline const char *GetLogSeverityName(LogSeverity severity) { return LogSeverityNames[severity]; }
 
 class LogSink;
+struct LogMessageInfo;
+typedef void (*CustomPrefixCallback)(std::ostream &s, const LogMessageInfo &l, void *data);
 
 typedef void (*logging_fail_func_t)() __attribute__((noreturn));
 
@@ -81,11 +93,32 @@ struct VModule {
     int32 *level;
 };
 
-// The verbose level of a source file's statements, by the file's name without directory and ending. It is kept for ever:
-// statements point to it.
-struct FileLevel {
-    const int32 *level;
-    std::string name;
+// Every level is below that of a statement whose file is not known yet, so that it looks.
+inline constexpr int32 NOT_KNOWN_YET = 0x7fffffff;
+
+// A VLOG statement, which has a copy of its file's level. Off, it costs a load and a comparison.
+struct VSite {
+    int32 level = NOT_KNOWN_YET;
+    const char *file = nullptr;
+    VSite *next = nullptr;
+
+    LOGDRIVE_ALWAYS bool is_on(const char *in_file, int verbose) {
+        const int32 known = __atomic_load_n(&level, __ATOMIC_RELAXED);
+        if (LOGDRIVE_LIKELY(known < verbose)) return false;
+        return known != NOT_KNOWN_YET || find(in_file, verbose);
+    }
+    __attribute__((cold)) bool find(const char *in_file, int verbose);
+};
+
+// The VLOG statements of one module that were reached. A module that is unloaded takes its own out of the list.
+struct VSites {
+    VSite *first = nullptr;
+    VSites *next = nullptr;
+
+    VSites();
+    ~VSites();
+    VSites(const VSites &) = delete;
+    VSites &operator=(const VSites &) = delete;
 };
 
 class Lock {
@@ -116,6 +149,10 @@ struct State {
     pthread_mutex_t sinks_mutex;
     bool initialised = false;
     bool running = false;
+    // Started by InitGoogleLogging, so that no call waits for the start; and nothing was logged yet. What changes until
+    // then is looked at with the first call.
+    bool waiting = false;
+    bool watches_forks = false;
     // Starts the logger from the flags, once InitGoogleLogging has been called. Most files of a program only log: they
     // need not compile it.
     void (*starter)(State &) = nullptr;
@@ -130,12 +167,16 @@ struct State {
     bool chosen[NUM_SEVERITIES] = {}, linked[NUM_SEVERITIES] = {};
     // What the running logger was started with, and the part of file names that stays for the process.
     std::string started_with, name_time;
+    std::vector<std::string> directories;
     std::vector<VModule> vmodules;
     std::string vmodules_of;
-    std::vector<FileLevel *> file_levels;
-    // Of `sinks_mutex`; their number can be read without it.
+    VSites *vsites = nullptr;
+    // Of `sinks_mutex`; whether there are any can be read without it.
     std::vector<LogSink *> sinks;
     size_t sink_count = 0;
+    // Makes the front of a line, in the thread that logs.
+    CustomPrefixCallback prefix = nullptr;
+    void *prefix_data = nullptr;
     int64 messages[NUM_SEVERITIES] = {};
     // Whether a statement of this severity has been reached, so that files may be open.
     bool logged[NUM_SEVERITIES] = {};
@@ -148,17 +189,24 @@ struct State {
     char fatal_message[256] = {};
 
     bool has_sinks() const { return __atomic_load_n(&sink_count, __ATOMIC_ACQUIRE) != 0; }
+    bool has_prefix() const { return __atomic_load_n(&prefix, __ATOMIC_ACQUIRE) != nullptr && log_prefix.value; }
     int32 least_severity() const { return __atomic_load_n(&minloglevel.value, __ATOMIC_RELAXED); }
+    void count(int severity) { __atomic_fetch_add(&messages[severity], 1, __ATOMIC_RELAXED); }
+    int64 counted(int severity) const { return __atomic_load_n(&messages[severity], __ATOMIC_RELAXED); }
     void note_logged(int severity) { __atomic_store_n(&logged[severity], true, __ATOMIC_RELAXED); }
 
     State() {
+        make_locks();
+        read_environment();
+    }
+
+    void make_locks() {
         pthread_mutexattr_t recursive;
         pthread_mutexattr_init(&recursive);
         pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
         pthread_mutex_init(&mutex, &recursive);
         pthread_mutex_init(&sinks_mutex, &recursive);
         pthread_mutexattr_destroy(&recursive);
-        read_environment();
     }
 
     // The environment sets the defaults of flags, as with glog.
@@ -206,7 +254,8 @@ LOGDRIVE_COLD inline State *find_state() {
         alignas(16) char state[sizeof(State)];
     };
     char name[48];
-    snprintf(name, sizeof name, "google::logdrive_glog %zu", sizeof(State));
+    // The number rises when what lies there changes.
+    snprintf(name, sizeof name, "google::logdrive_glog 2 %zu", sizeof(State));
     Area *area = static_cast<Area *>(logdrive_shared(name, sizeof(Area)));
     if (area == nullptr) abort();
     uint32_t expected = 0;
@@ -231,10 +280,11 @@ __attribute__((const, noinline)) inline State &state_of_flags() { return state()
 // What the calls read, made of the flags.
 inline void changed(State &state) {
     Lock lock(state.mutex);
-    const bool thinks = !state.running || state.minloglevel.value > 0 || state.has_sinks();
+    const bool listened = state.has_sinks() || state.has_prefix();
+    const bool thinks = !state.running || state.waiting || state.minloglevel.value > 0 || listened;
     __atomic_store_n(&state.thinks, uint32_t(thinks), __ATOMIC_RELEASE);
-    if (!state.file_levels.empty()) read_vmodule(state);
-    if (state.running) restart_if_changed(state);
+    read_vmodule(state);
+    if (state.running && !state.waiting) restart_if_changed(state);
 }
 
 inline std::string host_name() {
@@ -355,9 +405,11 @@ inline void fill(Settings &settings, State &state) {
     if (!state.logdrive_run_dir.empty()) settings.set("run_dir", state.logdrive_run_dir);
     if (!state.logdrive_ring_bytes.empty()) settings.set("ring_bytes", state.logdrive_ring_bytes);
     settings.set("note_signals", "no");
-    std::string layout = state.log_prefix.value ? "glog-raw" : "pattern {message}{fields}";
-    if (state.log_prefix.value && !state.log_year_in_prefix.value)
-        layout = "pattern {level:1}{time:%m%d %H:%M:%S.%6f} {thread_id:>5} {file}:{line}] {message}{fields}";
+    // A prefix of the program's own is a part of the message.
+    const bool has_prefix = state.log_prefix.value && state.prefix == nullptr;
+    std::string layout = has_prefix ? "glog-raw" : "pattern {raw_message}";
+    if (has_prefix && !state.log_year_in_prefix.value)
+        layout = "pattern {level:1}{time:%m%d %H:%M:%S.%6f} {thread_id:>5} {file}:{line}] {raw_message}";
     if (!state.log_utc_time.value) layout.insert(0, "local ");
     const int to_stderr = state.stderrthreshold.value;
     if (!state.initialised || state.logtostderr.value) {
@@ -409,7 +461,12 @@ inline void restart_if_changed(State &state) {
 
 // With the first call; and again after ShutdownGoogleLogging.
 LOGDRIVE_COLD inline void start_if_needed(State &state) {
+    if (__atomic_load_n(&state.thinks, __ATOMIC_ACQUIRE) == 0) return;
     Lock lock(state.mutex);
+    if (state.waiting) {
+        state.waiting = false;
+        return changed(state);
+    }
     if (state.running) return;
     if (!state.initialised && !state.told_early && !state.logtostderr.value) {
         state.told_early = true;
@@ -444,15 +501,29 @@ inline const int32 *level_of(State &state, const std::string &name) {
     return &state.v.value;
 }
 
-inline void refresh_file_levels(State &state) {
-    for (FileLevel *file : state.file_levels)
-        __atomic_store_n(&file->level, level_of(state, file->name), __ATOMIC_RELEASE);
+// A file's statements go by its name without directory and ending.
+inline std::string module_of(const char *file) {
+    const char *slash = strrchr(file, '/');
+    const char *begin = slash == nullptr ? file : slash + 1;
+    const char *dot = strchr(begin, '.');
+    const char *end = dot == nullptr ? begin + strlen(begin) : dot;
+    if (end - begin > 4 && memcmp(end - 4, "-inl", 4) == 0) end -= 4;
+    return std::string(begin, end);
 }
 
-// Reads --vmodule where it has changed. Levels are kept for ever: files point to them.
+inline void refresh_level(State &state, VSite &site) {
+    __atomic_store_n(&site.level, *level_of(state, module_of(site.file)), __ATOMIC_RELAXED);
+}
+
+inline void refresh_levels(State &state) {
+    for (VSites *module = state.vsites; module != nullptr; module = module->next)
+        for (VSite *site = module->first; site != nullptr; site = site->next) refresh_level(state, *site);
+}
+
+// Reads --vmodule where it has changed, and gives each statement its level.
 inline void read_vmodule(State &state) {
     Lock lock(state.mutex);
-    if (state.vmodules_of == state.vmodule) return;
+    if (state.vmodules_of == state.vmodule) return refresh_levels(state);
     state.vmodules_of = state.vmodule;
     std::vector<VModule> fresh;
     const char *at = state.vmodules_of.c_str();
@@ -465,51 +536,38 @@ inline void read_vmodule(State &state) {
     // What SetVLOGLevel has added stays behind.
     fresh.insert(fresh.end(), state.vmodules.begin(), state.vmodules.end());
     state.vmodules.swap(fresh);
-    refresh_file_levels(state);
+    refresh_levels(state);
 }
 
-inline const FileLevel *file_level(State &state, const char *file) {
-    const char *slash = strrchr(file, '/');
-    const char *begin = slash == nullptr ? file : slash + 1;
-    const char *dot = strchr(begin, '.');
-    const char *end = dot == nullptr ? begin + strlen(begin) : dot;
-    if (end - begin > 4 && memcmp(end - 4, "-inl", 4) == 0) end -= 4;
-    const std::string name(begin, end);
-    read_vmodule(state);
-    for (const FileLevel *known : state.file_levels)
-        if (known->name == name) return known;
-    state.file_levels.push_back(new FileLevel{level_of(state, name), name});
-    return state.file_levels.back();
+inline VSites::VSites() {
+    State &shared = state();
+    Lock lock(shared.mutex);
+    next = shared.vsites;
+    shared.vsites = this;
 }
-
-// Every level is below that of a statement whose file is not known yet, so that it looks.
-inline constexpr int32 NOT_KNOWN_YET = 0x7fffffff;
-inline constexpr const int32 *not_known_yet = &NOT_KNOWN_YET;
-
-// A VLOG statement. Off, it costs three loads and a comparison.
-struct VSite {
-    // What FileLevel begins with.
-    const int32 *const *level = &not_known_yet;
-
-    LOGDRIVE_ALWAYS bool is_on(const char *file, int verbose) {
-        const int32 *const *file_level = __atomic_load_n(&level, __ATOMIC_ACQUIRE);
-        if (LOGDRIVE_LIKELY(value(file_level) < verbose)) return false;
-        return find(file) >= verbose;
-    }
-
-    static int value(const int32 *const *file_level) {
-        return __atomic_load_n(__atomic_load_n(file_level, __ATOMIC_ACQUIRE), __ATOMIC_RELAXED);
-    }
-
-    LOGDRIVE_COLD int find(const char *file) {
-        if (__atomic_load_n(&level, __ATOMIC_ACQUIRE) == &not_known_yet) {
-            State &shared = state();
-            Lock lock(shared.mutex);
-            __atomic_store_n(&level, &file_level(shared, file)->level, __ATOMIC_RELEASE);
+inline VSites::~VSites() {
+    State &shared = state();
+    Lock lock(shared.mutex);
+    for (VSites **at = &shared.vsites; *at != nullptr; at = &(*at)->next)
+        if (*at == this) {
+            *at = next;
+            break;
         }
-        return value(__atomic_load_n(&level, __ATOMIC_ACQUIRE));
+}
+
+LOGDRIVE_COLD inline bool VSite::find(const char *in_file, int verbose) {
+    State &shared = state();
+    Lock lock(shared.mutex);
+    static VSites sites;
+    if (file == nullptr) {
+        file = in_file;
+        next = sites.first;
+        sites.first = this;
+        read_vmodule(shared);
+        refresh_level(shared, *this);
     }
-};
+    return level >= verbose;
+}
 
 }  // namespace internal
 
@@ -526,7 +584,7 @@ inline int SetVLOGLevel(const char *module_pattern, int log_level) {
             __atomic_store_n(module.level, log_level, __ATOMIC_RELAXED);
         }
     if (!is_known) state.vmodules.push_back({module_pattern, new int32(log_level)});
-    internal::refresh_file_levels(state);
+    internal::refresh_levels(state);
     return before;
 }
 

@@ -41,6 +41,10 @@ public:
     }
     void append(const char *text) noexcept { append(text, strlen(text)); }
     void append(char one) noexcept { append(&one, 1); }
+    // Takes this character away where it is the last one.
+    void trim(char one) noexcept {
+        if (size_ > 0 && data_[size_ - 1] == one) --size_;
+    }
 
     // As printf.
     __attribute__((format(printf, 2, 3))) void print(const char *format, ...) noexcept {

@@ -147,6 +147,28 @@ LOGDRIVE_ALWAYS uint8_t *copy(uint8_t *at, const void *from_, size_t length) noe
     return at + length;
 }
 
+// Whole words, most of the time a few of them.
+LOGDRIVE_ALWAYS void copy_words(uint8_t *at, const uint8_t *from, size_t bytes) noexcept {
+    if (LOGDRIVE_UNLIKELY(bytes > 256)) {
+        memcpy(at, from, bytes);
+        return;
+    }
+    for (; bytes >= 32; bytes -= 32, at += 32, from += 32) {
+        unsigned char first[16], second[16];
+        memcpy(first, from, 16);
+        memcpy(second, from + 16, 16);
+        memcpy(at, first, 16);
+        memcpy(at + 16, second, 16);
+        // Not a call of memcpy().
+        __asm__("" : "+r"(at));
+    }
+    if ((bytes & 16) != 0) {
+        memcpy(at, from, 16);
+        at += 16, from += 16;
+    }
+    if ((bytes & 8) != 0) memcpy(at, from, 8);
+}
+
 // The drain has read the lines ahead since they were written last: they have to come back from its core.
 LOGDRIVE_ALWAYS void prefetch(const Place &place, uint64_t position) noexcept {
     const uint8_t *ahead = place.data + ((position + 1024) & place.mask);
@@ -169,10 +191,11 @@ LOGDRIVE_COLD inline Wrote drop_reentrant(const Place &place) noexcept {
     return Wrote::dropped;
 }
 
-// Writes a record of so many bytes of values; `fill` puts them at the address it is given, exactly.
-template <class Fill> LOGDRIVE_ALWAYS Wrote write_record(uint32_t id, size_t bytes, const Fill &fill) noexcept {
+// Writes a record of so many bytes, header and padding included. `front` gets the address of the record before its header
+// is written, `fill` that of the values.
+template <class Front, class Fill>
+LOGDRIVE_ALWAYS Wrote write_whole(uint32_t id, size_t length, const Front &front, const Fill &fill) noexcept {
     Place *place = place_slot().place;
-    const size_t length = (HEADER_BYTES + bytes + 7) & ~size_t(7);
     if (LOGDRIVE_UNLIKELY(place == nullptr)) return Wrote::slowly;
     if (LOGDRIVE_UNLIKELY(place->busy)) return drop_reentrant(*place);
     __atomic_store_n(&place->busy, uint8_t(1), __ATOMIC_RELAXED);
@@ -186,7 +209,7 @@ template <class Fill> LOGDRIVE_ALWAYS Wrote write_record(uint32_t id, size_t byt
     uint8_t *const at = place->data + (position & place->mask);
     prefetch(*place, position);
     const uint64_t ticks = ticks_of(*place);
-    store(at + length - 8, uint64_t(0));
+    front(at);
     store(at, uint64_t(length) | uint64_t(id) << 32);
     store(at + 8, ticks);
     fill(at + HEADER_BYTES);
@@ -199,6 +222,22 @@ template <class Fill> LOGDRIVE_ALWAYS Wrote write_record(uint32_t id, size_t byt
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     __atomic_store_n(&place->busy, uint8_t(0), __ATOMIC_RELAXED);
     return Wrote::committed;
+}
+
+LOGDRIVE_ALWAYS size_t record_length(size_t bytes) noexcept { return (HEADER_BYTES + bytes + 7) & ~size_t(7); }
+
+// Writes a record of so many bytes of values; `fill` puts them at the address it is given, exactly.
+template <class Fill> LOGDRIVE_ALWAYS Wrote write_record(uint32_t id, size_t bytes, const Fill &fill) noexcept {
+    const size_t length = record_length(bytes);
+    return write_whole(id, length, [length](uint8_t *at) LOGDRIVE_LAMBDA { store(at + length - 8, uint64_t(0)); }, fill);
+}
+
+// The same with values that are encoded already, and have eight zeros behind them.
+LOGDRIVE_ALWAYS Wrote write_padded(uint32_t id, const uint8_t *values, size_t bytes) noexcept {
+    const size_t length = record_length(bytes);
+    return write_whole(
+        id, length, [](uint8_t *) LOGDRIVE_LAMBDA {},
+        [=](uint8_t *at) LOGDRIVE_LAMBDA { copy_words(at, values, length - HEADER_BYTES); });
 }
 
 }  // namespace detail

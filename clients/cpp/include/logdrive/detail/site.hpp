@@ -143,10 +143,10 @@ inline void describe(Description &out, const Meta &meta) noexcept {
     for (size_t i = 0; i < meta.count; ++i) describe_field(out, meta, i, shown[i]);
 }
 
-// A callsite whose message shows all values, one behind the other, as a stream does.
-inline void describe_shown(Description &out, const Meta &meta) noexcept {
+// A callsite whose message shows all values, and whose fields have no names.
+inline void describe_shown(Description &out, const Meta &meta, const char *message, size_t length) noexcept {
     describe_place(out, meta);
-    out.text(meta.format, strlen(meta.format), MESSAGE_BYTES_MAX);
+    out.text(message, length, MESSAGE_BYTES_MAX);
     for (size_t i = 0; i < meta.count; ++i) {
         out.byte(meta.kinds[i]);
         out.byte(1);
