@@ -677,16 +677,6 @@ fn output_buffers(session: &Session) {
         (7, 0)
     );
     assert_eq!(word(header.offset("epoch")), 4);
-    buffers.replace_config(b"[sink]\n[sink]\n").expect("room");
-    let bytes = std::fs::read(session.path().join("drain")).unwrap();
-    let half = |at: u64| u32::from_le_bytes(bytes[at as usize..at as usize + 4].try_into().unwrap());
-    assert_eq!(
-        (
-            half(header.offset("config_bytes")),
-            half(header.offset("config_start"))
-        ),
-        (14, 7)
-    );
     let sink = Drawing::of("session.md", "Sink `s`");
     sink.assert_whole(256);
     let of_sink = |field| word(4096 + 256 + sink.offset(field));
@@ -717,4 +707,17 @@ fn output_buffers(session: &Session) {
     let word = |at: u64| u64::from_le_bytes(bytes[at as usize..at as usize + 8].try_into().unwrap());
     let of_sink = |field| word(4096 + 256 + sink.offset(field));
     assert_eq!((of_sink("written_records"), of_sink("written_bytes")), (2, 3));
+    replaced_config(session, &header);
+}
+
+/// A text that is replaced lies behind the one before.
+fn replaced_config(session: &Session, header: &Drawing) {
+    session
+        .buffers()
+        .replace_config(b"[sink]\n[sink]\n")
+        .expect("room");
+    let bytes = std::fs::read(session.path().join("drain")).unwrap();
+    let of_header = |field| number_at(&bytes, header.offset(field), 4);
+    assert_eq!((of_header("config_bytes"), of_header("config_start")), (14, 7));
+    assert_eq!(&bytes[24_576 + 7..24_576 + 21], b"[sink]\n[sink]\n");
 }
