@@ -91,7 +91,7 @@ template <class S> void glog(S &subject, const Args &args) {
 
 inline const char *const CUSTOMERS[] = {"acme-ltd",     "globex-42",     "initech-uk",     "umbrella-de",
                                         "soylent-corp", "hooli-limited", "stark-industry", "wayne-holdings7"};
-template <class S> inline void call(S &subject, uint64_t number) {
+template <class S> __attribute__((always_inline)) inline void call(S &subject, uint64_t number) {
     subject.four(number, double(number) * 0.25, int(number), CUSTOMERS[number % 8]);
 }
 inline uint64_t hidden(uint64_t value) {

@@ -128,13 +128,7 @@ impl Layout {
                 }
                 Var::Str(form) => at = put_text(bytes, at, take_blob(payload, &mut offset)?, form),
                 Var::U64 => at = put_u64(bytes, at, u64::from_le_bytes(take(payload, &mut offset)?)),
-                Var::U32 => {
-                    at = put_u64(
-                        bytes,
-                        at,
-                        u64::from(u32::from_le_bytes(take(payload, &mut offset)?)),
-                    )
-                }
+                Var::U32 => at = put_u64(bytes, at, take_u32(payload, &mut offset)?),
                 Var::I64 => at = put_i64(bytes, at, i64::from_le_bytes(take(payload, &mut offset)?)),
                 Var::I32 => {
                     at = put_i64(
@@ -144,13 +138,9 @@ impl Layout {
                     )
                 }
                 Var::F64Fixed(decimals) => {
-                    let value = f64::from_le_bytes(take(payload, &mut offset)?);
-                    at = put_f64_fixed(bytes, at, value, decimals);
+                    at = put_f64_fixed(bytes, at, take_f64(payload, &mut offset)?, decimals);
                 }
-                Var::F64General => {
-                    let value = f64::from_le_bytes(take(payload, &mut offset)?);
-                    at = put_f64_general(bytes, at, value);
-                }
+                Var::F64General => at = put_f64_general(bytes, at, take_f64(payload, &mut offset)?),
                 Var::Event if at > bytes.len() => return Ok(OVERFLOW),
                 Var::Event => at = super::dynamic::put_event(&mut self.spans, plan, payload, bytes, at)?,
                 Var::PadBegin => padded = at,
@@ -388,6 +378,16 @@ impl Layout {
         };
         Ok(Some(number.min(PAD_MAX as u64) as usize))
     }
+}
+
+#[inline(always)]
+fn take_u32(payload: &[u8], offset: &mut usize) -> Result<u64, Malformed> {
+    Ok(u64::from(u32::from_le_bytes(take(payload, offset)?)))
+}
+
+#[inline(always)]
+fn take_f64(payload: &[u8], offset: &mut usize) -> Result<f64, Malformed> {
+    Ok(f64::from_le_bytes(take(payload, offset)?))
 }
 
 #[inline(never)]
