@@ -83,14 +83,13 @@ pub fn serve(plan: &Plan, mouth: &Mouth) -> io::Result<()> {
             readers.push(tokio::spawn(async move {
                 let mut bytes = 0_u64;
                 let mut chunks = vec![Bytes::new(); 32];
-                while let Ok((count, is_open)) = stream.receive_vectored(&mut chunks).await {
-                    bytes += chunks[..count]
-                        .iter()
-                        .map(|chunk| chunk.len() as u64)
-                        .sum::<u64>();
-                    if !is_open {
-                        break;
-                    }
+                // The end is known before its last chunks have been taken.
+                while let Ok((count, is_open)) = stream.receive_vectored(&mut chunks).await
+                    && (is_open || count > 0)
+                {
+                    // Only empty places are filled.
+                    let taken = chunks[..count].iter_mut().map(std::mem::take);
+                    bytes += taken.map(|chunk| chunk.len() as u64).sum::<u64>();
                 }
                 bytes
             }));
