@@ -14,7 +14,7 @@ const MIRI_SKIPPED: [&str; 6] = ["channel", "keep_file", "memory_file", "observe
 const MIRI_MARKS: [&str; 4] = ["not(miri)", "cfg(miri)", "cfg!(miri)", "cfg_attr(miri, ignore"];
 /// Seconds for each fuzz target when none are given.
 const FUZZ_SECONDS: u64 = 60;
-/// Mutations of a hostile process when none are given: a quarter of a minute.
+/// Mutations of a hostile process when none are given: a minute or two on two free cores.
 const HOSTILE_MUTATIONS: u64 = 10_000_000;
 /// The Arm target that Logdrive supports.
 pub(crate) const ARM: &str = "aarch64-unknown-linux-gnu";

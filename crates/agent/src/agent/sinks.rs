@@ -42,7 +42,7 @@ impl UseOfSinks {
             return false;
         }
         self.looked_at = Some(now);
-        let has_work = !self.idle_since.is_empty() || !self.lacking.is_empty();
+        let has_work = !(self.idle_since.is_empty() && self.closing.is_empty() && self.lacking.is_empty());
         std::mem::take(&mut self.has_changed) || has_work
     }
 
@@ -300,5 +300,10 @@ mod tests {
         assert!(!uses.is_due(start + 2 * pause));
         uses.idle_since.insert(key("a"), start);
         assert!(uses.is_due(start + 3 * pause), "a file is to be closed");
+        uses.idle_since.clear();
+        uses.closing.insert(key("a"), 1);
+        assert!(uses.is_due(start + 4 * pause), "what it had is to be given back");
+        uses.closing.clear();
+        assert!(!uses.is_due(start + 5 * pause));
     }
 }
