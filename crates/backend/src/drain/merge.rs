@@ -169,19 +169,19 @@ impl Drain {
 
     /// Keeps account of records that went to this sink only.
     fn count_runs(&mut self, feed: usize, sink: usize, taken: u64, late: u64) {
-        if taken == 0 {
-            return;
-        }
         for (other, outlet) in self.outlets.iter_mut().enumerate() {
             if other != sink {
                 outlet.leave_out(taken);
             }
         }
+        // Records that count for nobody, such as those of gaps, have callsites, too.
         if let Some(Some(feed)) = self.feeds.get_mut(feed) {
             feed.note_taken();
         }
-        // Relaxed: a statistic.
-        self.counts.late.fetch_add(late, Ordering::Relaxed);
+        if late > 0 {
+            // Relaxed: a statistic.
+            self.counts.late.fetch_add(late, Ordering::Relaxed);
+        }
     }
 
     /// The sink with the lowest level, and from which level on others take records, too. `None` where levels are not all
