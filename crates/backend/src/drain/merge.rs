@@ -172,9 +172,6 @@ impl Drain {
 
     /// Keeps account of records that went to this sink only.
     fn count_runs(&mut self, feed: usize, only: Only, taken: u64, late: u64) {
-        if taken == 0 {
-            return;
-        }
         let reason = match only.routed {
             Some(_) => SinkDrop::Elsewhere,
             None => SinkDrop::Level,
@@ -184,11 +181,14 @@ impl Drain {
                 outlet.leave_out(taken, reason);
             }
         }
+        // Records that count for nobody, such as those of gaps, have callsites, too.
         if let Some(Some(feed)) = self.feeds.get_mut(feed) {
             feed.note_taken();
         }
-        // Relaxed: a statistic.
-        self.counts.late.fetch_add(late, Ordering::Relaxed);
+        if late > 0 {
+            // Relaxed: a statistic.
+            self.counts.late.fetch_add(late, Ordering::Relaxed);
+        }
     }
 
     /// Takes what a run stops at, or any record where there are several sinks, or those that are kept in memory up to a
