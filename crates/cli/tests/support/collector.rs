@@ -128,7 +128,11 @@ impl World {
         names.dedup_by(|later, earlier| later.with_extension("") == *earlier);
         let mut lines = Vec::new();
         for name in names {
-            let mut bytes = std::fs::read(&name).expect("read");
+            let mut bytes = match std::fs::read(&name) {
+                // It was compressed meanwhile, and has another name.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => return self.raw(),
+                found => found.expect("read"),
+            };
             if name.extension().is_some_and(|end| end == "zst") {
                 bytes = zstd::decode_all(bytes.as_slice()).expect("sound");
             }
