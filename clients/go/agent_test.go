@@ -1,6 +1,7 @@
 package logdrive
 
 import (
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,7 +26,9 @@ func startAgent(t *testing.T, bin, dir string) *exec.Cmd {
 	}
 	deadline := time.Now().Add(30 * time.Second)
 	for {
-		if _, err := os.Stat(filepath.Join(dir, "a.sock")); err == nil {
+		// The socket is there before it is listened at.
+		if conn, err := net.Dial("unixpacket", filepath.Join(dir, "a.sock")); err == nil {
+			_ = conn.Close()
 			return command
 		}
 		if time.Now().After(deadline) {

@@ -124,7 +124,15 @@ impl World {
             .map(|entry| entry.expect("read").path())
             .filter(|path| path.extension().is_some_and(|end| end == "log" || end == "zst"))
             .collect();
-        names.sort();
+        // Of one second there may be more than nine, whose numbers are not in the order of text.
+        names.sort_by_cached_key(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let parts = name.split('.').map(|part| match part.parse::<u32>() {
+                Ok(number) => format!("{number:010}"),
+                Err(_) => part.to_owned(),
+            });
+            parts.collect::<Vec<_>>()
+        });
         names.dedup_by(|later, earlier| later.with_extension("") == *earlier);
         let mut lines = Vec::new();
         for name in names {
