@@ -25,9 +25,9 @@ use std::time::{Duration, Instant};
 mod housekeeping;
 mod members;
 mod merge;
+mod only_sink;
 mod rations;
 mod recorder;
-mod runs;
 
 use merge::Turns;
 use recorder::Dumping;

@@ -1,7 +1,7 @@
 //! The merge: whose record comes next, and how far one ring's records may be taken before another ring's have to be.
 
 use super::Drain;
-use super::runs::Only;
+use super::only_sink::Only;
 use crate::outlet::SinkDrop;
 use crate::reader::{NO_RECORD, ReadError, Reader};
 use crate::run::{Run, Times};
