@@ -147,6 +147,17 @@ fn dispatch(all: &[String]) -> Outcome {
             "`{name}` is not a command of the workshop"
         )));
     };
+    // The workloads' own help says more.
+    if let [word] = rest
+        && matches!(word.as_str(), "--help" | "-h")
+        && entry.name != "bench"
+    {
+        println!(
+            "{}\n\nUsage: cargo xtask {}\nExample: {}",
+            entry.about, entry.usage, entry.example
+        );
+        return Ok(());
+    }
     (entry.run)(rest)
 }
 
