@@ -52,8 +52,13 @@ impl CaseResult {
     /// The summary of a metric, if any round measured it.
     #[must_use]
     pub fn summary(&self, metric: &str) -> Option<Summary> {
-        let values: Vec<f64> = self.runs.iter().filter_map(|run| run.value(metric)).collect();
-        Summary::of(&values)
+        Summary::of(&self.values(metric))
+    }
+
+    /// What each round measured of a metric, in the order of the rounds.
+    #[must_use]
+    pub fn values(&self, metric: &str) -> Vec<f64> {
+        self.runs.iter().filter_map(|run| run.value(metric)).collect()
     }
 }
 

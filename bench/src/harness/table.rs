@@ -3,7 +3,7 @@
 use console::{Alignment, Style, measure_text_width, pad_str};
 
 use super::case::{Case, Ratio, Workload};
-use super::report::CaseResult;
+use super::report::{CaseResult, Summary};
 
 const COLUMN_GAP: &str = "  ";
 
@@ -105,17 +105,34 @@ fn row(
     cells
 }
 
-/// The result's median over that of the floor: of the floor's case with the
-/// same parameters where there is one, else of its first.
+/// The result over the floor: over the floor's case that shares most
+/// parameters with it. Rounds are compared one by one, and the median of
+/// that counts: on a shared machine one round can be half as fast as the next.
 fn ratio_to_floor(ratio: Ratio, results: &[CaseResult], result: &CaseResult) -> Option<f64> {
-    let own = result.summary(ratio.metric)?.median;
-    let is_floor = |case: &Case| case.subject == ratio.floor;
-    let floor = results
+    let shared = |case: &Case| {
+        let own = &result.case.params;
+        case.params
+            .iter()
+            .filter(|(name, value)| own.get(*name) == Some(value))
+            .count()
+    };
+    let mut floors: Vec<&CaseResult> = results
         .iter()
-        .find(|other| is_floor(&other.case) && other.case.params == result.case.params)
-        .or_else(|| results.iter().find(|other| is_floor(&other.case)))?;
-    let floor = floor.summary(ratio.metric)?.median;
-    (floor != 0.0).then(|| own / floor)
+        .filter(|other| other.case.subject == ratio.floor)
+        .collect();
+    // Stable, so that the first of equals stays in front.
+    floors.sort_by_key(|floor| std::cmp::Reverse(shared(&floor.case)));
+    let (own, floor) = (result.values(ratio.metric), floors.first()?.values(ratio.metric));
+    let over = |own: f64, floor: f64| (floor != 0.0).then(|| own / floor);
+    if own.len() != floor.len() {
+        return over(Summary::of(&own)?.median, Summary::of(&floor)?.median);
+    }
+    let rounds: Vec<f64> = own
+        .iter()
+        .zip(&floor)
+        .filter_map(|(own, floor)| over(*own, *floor))
+        .collect();
+    Summary::of(&rounds).map(|rounds| rounds.median)
 }
 
 fn aligned_row(row: &[String], widths: &[usize], text_columns: usize) -> String {
@@ -217,6 +234,39 @@ mod tests {
         ];
         let table = render(&Fixed, &results, false);
         assert!(table.lines().nth(3).unwrap().ends_with("2.00"), "{table}");
+    }
+
+    #[test]
+    fn the_floor_that_shares_most_parameters_stands_in_for_the_same_ones() {
+        let floor = |stack, value| {
+            result(
+                Case::new("write").param("level", "off").param("stack", stack),
+                value,
+            )
+        };
+        let results = [
+            floor("quinn", 1.0),
+            floor("quic-go", 2.0),
+            result(
+                Case::new("x").param("level", "debug").param("stack", "quic-go"),
+                4.0,
+            ),
+        ];
+        let table = render(&Fixed, &results, false);
+        assert!(table.lines().nth(3).unwrap().ends_with("2.00"), "{table}");
+    }
+
+    #[test]
+    fn rounds_are_compared_one_by_one() {
+        let rounds = |subject, values: [f64; 3]| CaseResult {
+            case: Case::new(subject),
+            runs: values
+                .map(|value| Samples::default().with("wall_s", value))
+                .to_vec(),
+        };
+        let results = [rounds("write", [1.0, 4.0, 1.0]), rounds("x", [2.0, 8.0, 3.0])];
+        let table = render(&Fixed, &results, false);
+        assert!(table.lines().nth(2).unwrap().ends_with("2.00"), "{table}");
     }
 
     #[test]
