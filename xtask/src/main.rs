@@ -91,7 +91,7 @@ const ENTRIES: &[Entry] = &[
     },
     Entry {
         name: "hostile",
-        usage: "hostile [--mutations N] [--plain]",
+        usage: "hostile [--mutations N] [--seed S] [--plain]",
         about: "a process rewrites its session while an agent drains it (nightly, for its address sanitizer)",
         example: "cargo xtask hostile --mutations 100_000_000",
         run: lab::hostile,
