@@ -92,6 +92,10 @@ func (c *core) start(options *Options) error {
 		return err
 	}
 	why = append(why, err)
+	if options.Level == "" {
+		// A terminal is no place for what costs nothing in a ring.
+		c.filter.Store(&filter{all: LevelInfo})
+	}
 	c.text = newTextLog(options.Fallback, c)
 	c.state.Store(stateText)
 	c.text.say(errors.Join(why...))

@@ -120,9 +120,25 @@ func crashCycle(t *testing.T, bin, how string, cycle int) {
 			_ = command.Process.Kill()
 		}
 	}
-	_ = command.Wait() // It was killed, or has ended with a status that says so.
 	finish(t, bin, run)
+	_ = command.Wait() // Only now: until its parent has asked, every kernel says how a process ended.
 	checkCrash(t, path, said)
+	checkEnd(t, path, how)
+}
+
+// checkEnd looks for the record that tells how the program ended, where its sidecar lived to see it.
+func checkEnd(t *testing.T, path, how string) {
+	t.Helper()
+	word, ok := map[string]string{
+		"kill": " was ended by signal 9", "panic": " exited with status 2, ", "exit": " exited with status 1, ",
+	}[how]
+	if !ok {
+		return
+	}
+	text, err := os.ReadFile(path)
+	if err != nil || strings.Count(string(text), word) != 1 {
+		t.Fatalf("the log does not say once %q: %v", word, err)
+	}
 }
 
 // killSidecar kills the child of a process.

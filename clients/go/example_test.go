@@ -20,14 +20,7 @@ func exampleLog() (*logdrive.Logger, func()) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	bin := ""
-	for _, profile := range []string{"debug", "release"} {
-		if found, err := filepath.Abs("../../target/" + profile + "/logdrive"); err == nil {
-			if _, err := os.Stat(found); err == nil {
-				bin = found
-			}
-		}
-	}
+	bin := logdrive.Built()
 	path := filepath.Join(dir, "shop.log")
 	options := logdrive.Options{App: "shop", Path: path, RunDir: filepath.Join(dir, "run"), Bin: bin, Format: logdrive.Logfmt, Fallback: os.Stdout}
 	logger, err := logdrive.Start(options)
@@ -50,7 +43,7 @@ func exampleLog() (*logdrive.Logger, func()) {
 func Example() {
 	log, show := exampleLog()
 	log.Info("order filled", logdrive.Int64("id", 7), logdrive.Float64("price", 9.5))
-	log.Debug("not shown: the level is info")
+	log.Trace("not shown: the level is debug")
 	show()
 	// Output: level=info msg="order filled" id=7 price=9.5
 }

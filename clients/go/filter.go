@@ -48,7 +48,7 @@ type target struct {
 
 // parseFilter reads directives such as "info,example.com/shop/net=trace".
 func parseFilter(text string) (*filter, error) {
-	parsed := &filter{all: LevelInfo}
+	parsed := &filter{all: LevelDebug}
 	for _, directive := range strings.Split(text, ",") {
 		directive = strings.TrimSpace(directive)
 		if directive == "" {

@@ -264,11 +264,26 @@ func TestLevelsDecideWhatIsOn(t *testing.T) {
 	}
 }
 
+func TestDebugIsOnUnlessSaidOtherwise(t *testing.T) {
+	t.Setenv("LOGDRIVE", "")
+	logger, path := started(t, func(o *Options) { o.Level = "" })
+	logger.Debug("debug")
+	logger.Trace("trace")
+	if found := closed(t, logger, path); len(found) != 1 || !strings.HasSuffix(found[0], " debug") {
+		t.Fatal(found)
+	}
+}
+
 func TestAnErrorOfTheLogEndsTheStart(t *testing.T) {
 	dir := t.TempDir()
-	_, err := Start(Options{App: "x", Path: filepath.Join(dir, "file", "x.log"), RunDir: filepath.Join(dir, "run"), Bin: program(t)})
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	logger, err := Start(Options{App: "x", Path: filepath.Join(file, "x.log"), RunDir: filepath.Join(dir, "run"), Bin: program(t)})
 	if err == nil {
-		t.Skip("the directory was made")
+		logger.Close()
+		t.Fatal("a log below a file was opened")
 	}
 }
 

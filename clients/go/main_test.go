@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // program is the binary that drains: LOGDRIVE_BIN, or what cargo has built in this workspace, or the one in PATH.
@@ -14,18 +15,29 @@ func program(t testing.TB) string {
 	if bin := os.Getenv("LOGDRIVE_BIN"); bin != "" {
 		return bin
 	}
-	for _, profile := range []string{"release", "debug"} {
-		if bin, err := filepath.Abs(filepath.Join("..", "..", "target", profile, "logdrive")); err == nil {
-			if _, err := os.Stat(bin); err == nil {
-				return bin
-			}
-		}
+	if bin := built(); bin != "" {
+		return bin
 	}
 	bin, err := exec.LookPath("logdrive")
 	if err != nil {
 		t.Skip("the program logdrive is missing: cargo build -p logdrive-cli")
 	}
 	return bin
+}
+
+// built is the program as it was built last, if it was.
+func built() string {
+	last, at := "", time.Time{}
+	for _, profile := range []string{"release", "debug"} {
+		bin, err := filepath.Abs(filepath.Join("..", "..", "target", profile, "logdrive"))
+		if err != nil {
+			continue
+		}
+		if info, err := os.Stat(bin); err == nil && info.ModTime().After(at) {
+			last, at = bin, info.ModTime()
+		}
+	}
+	return last
 }
 
 // started is a logger of its own, with its log.

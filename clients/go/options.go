@@ -54,7 +54,7 @@ type Options struct {
 	// Format is how lines look. Default: Text.
 	Format Format
 	// Level is what is on, such as "info,example.com/shop/net=trace"; the environment variable LOGDRIVE goes before it.
-	// Default: info.
+	// Default: debug; info where records go to Fallback.
 	Level string
 	// Full is what a call does when its ring is full. Default: FullWait.
 	Full Full

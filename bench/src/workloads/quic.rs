@@ -34,9 +34,10 @@ const OURS: [(&str, &str); 3] = [
 
 /// Subjects with quic-go, their level, how many connections share the bytes, and the part of the bytes that they send in
 /// a time that a person waits: what is as slow as a terminal sends less.
-const GO: [(&str, &str, u64, u64); 8] = [
+const GO: [(&str, &str, u64, u64); 9] = [
     ("none", "off", 1, 1),
     ("empty-tracer", "debug", 1, 1),
+    ("empty-tracer-one-end", "debug", 1, 1),
     ("logdrive", "debug", 1, 1),
     ("logdrive-one-end", "debug", 1, 1),
     ("none", "off", 16, 1),

@@ -16,7 +16,7 @@ use crate::source::{Dead, Source};
 use crate::stats::Stats;
 use crate::writer::Message;
 use logdrive_ring::clock::unix_ns;
-use logdrive_ring::{Buffer, Buffers, Journal, Place, RingError, SessionView, file_part, find_sessions};
+use logdrive_ring::{Buffer, Buffers, Exit, Journal, Place, RingError, SessionView, file_part, find_sessions};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -170,7 +170,7 @@ fn recover_with(
     let buffers = view.buffers()?;
     let (rings, broken) = view.rings();
     let stats = Stats::of_view(&view);
-    let end = how_it_ended(&view, &stats);
+    let end = how_it_ended(&view, &stats, None);
     let mut sinks = sinks_from_text(&String::from_utf8_lossy(&buffers.config()));
     sinks.resize_with(buffers.sink_count(), RecoverableSink::default);
     if let (Some(into), Some(first)) = (into, sinks.first_mut()) {
@@ -377,11 +377,17 @@ fn finish_writes(
     Ok(rest)
 }
 
-pub(crate) fn how_it_ended(view: &SessionView, stats: &Stats) -> String {
+/// In words, with what it leaves. `exit` is the kernel's word, which goes before what the process has noted itself.
+pub(crate) fn how_it_ended(view: &SessionView, stats: &Stats, exit: Option<Exit>) -> String {
     let header = view.header();
-    let how = match header.noted_signal() {
-        Some((signal, thread, _)) => format!("ended by signal {signal} in thread {thread}"),
-        None => "ended without a word (SIGKILL, power or out of memory)".to_owned(),
+    let how = match (exit, header.noted_signal()) {
+        (Some(Exit::Status(status)), _) => format!("exited with status {status}, without goodbye"),
+        (Some(Exit::Signal(signal)), Some((noted, thread, _))) if noted == signal => {
+            format!("was ended by signal {signal} in thread {thread}")
+        }
+        (Some(Exit::Signal(signal)), _) => format!("was ended by signal {signal}"),
+        (None, Some((signal, thread, _))) => format!("was ended by signal {signal} in thread {thread}"),
+        (None, None) => "ended without a word (SIGKILL, power or out of memory)".to_owned(),
     };
     let panics = match header.panics() {
         0 => String::new(),

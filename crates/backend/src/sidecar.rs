@@ -14,13 +14,22 @@ use crate::recover::{adopt_sink, how_it_ended, recover_app};
 use crate::source::Source;
 use crate::stats::Stats;
 use crate::writer::Message;
-use logdrive_ring::HelpedSession;
+use logdrive_ring::{Exit, HelpedSession, exit_of};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 use std::time::Duration;
+
+/// A descriptor of the session's process, which lives: it holds the session's lock.
+fn process_of(session: &HelpedSession) -> Option<OwnedFd> {
+    let pid = i32::try_from(session.header().pid()).ok().and_then(Pid::from_raw)?;
+    let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+    session.is_alive().then_some(process)
+}
 
 /// How a session is helped.
 #[derive(Debug, Clone, Copy, Default)]
@@ -35,6 +44,8 @@ pub struct SidecarOptions {
 #[derive(Debug)]
 pub struct Sidecar {
     session: Arc<HelpedSession>,
+    /// Of the process, where it could be had: tells how it ended.
+    process: Option<OwnedFd>,
     marks: Arc<Marks>,
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Drain>,
@@ -49,6 +60,7 @@ impl Sidecar {
     /// When somebody else drains the session, it is damaged, a log cannot be opened, or a thread cannot be started.
     pub fn start(path: &Path, options: &SidecarOptions) -> Result<Self, BackendError> {
         let session = Arc::new(HelpedSession::open(path)?);
+        let process = process_of(&session);
         let buffers = session.buffers()?;
         let mut sinks = sinks_from_text(&String::from_utf8_lossy(&buffers.config()));
         sinks.resize_with(buffers.sink_count(), RecoverableSink::default);
@@ -57,7 +69,7 @@ impl Sidecar {
         if let Some(run_dir) = path.parent() {
             recover_app(&[run_dir.to_owned()], &app, &marks);
         }
-        let process = ProcessInfo {
+        let info = ProcessInfo {
             pid: session.header().pid(),
             ..process_info(&app)
         };
@@ -70,7 +82,7 @@ impl Sidecar {
                 &buffers,
                 &storage,
                 &marks,
-                &process,
+                &info,
                 options.overflow,
                 &mut sequence,
             )?;
@@ -100,6 +112,7 @@ impl Sidecar {
             })?;
         Ok(Self {
             session,
+            process,
             marks,
             stop,
             thread,
@@ -110,6 +123,11 @@ impl Sidecar {
     /// Whether the process lives.
     pub fn is_alive(&self) -> bool {
         self.session.is_alive()
+    }
+
+    /// How the process ended, where the kernel still says it.
+    fn exit(&self) -> Option<Exit> {
+        exit_of(self.process.as_ref()?.as_fd(), self.session.header().pid())
     }
 
     /// Waits until all that was committed before is with the kernel (C1), or on disk (C2). Ends early with `false` when
@@ -140,7 +158,7 @@ impl Sidecar {
         let no_progress = Duration::from_millis(NO_PROGRESS_MS);
         let end = (!in_order).then(|| {
             let view = self.session.view();
-            how_it_ended(view, &Stats::of_view(view))
+            how_it_ended(view, &Stats::of_view(view), self.exit())
         });
         if !self.reach_mark() {
             self.marks.abandon();

@@ -127,16 +127,21 @@ const PIDFD_INFO_EXIT: u64 = 1 << 3;
 /// How a process ended that is no child of ours: from its descriptor where the kernel (6.15) keeps that for us, else
 /// from `/proc` as long as its parent has not fetched it. `None` where neither says it.
 pub fn exit_of(process: BorrowedFd<'_>, pid: u32) -> Option<Exit> {
+    // Again where its parent fetched it between the two looks.
+    exit_from_descriptor(process)
+        .or_else(|| exit_of_zombie(process, pid))
+        .or_else(|| exit_from_descriptor(process))
+}
+
+fn exit_from_descriptor(process: BorrowedFd<'_>) -> Option<Exit> {
     let mut info = PidfdInfo {
         mask: PIDFD_INFO_EXIT,
         ..PidfdInfo::default()
     };
     // SAFETY: the structure is 64 bytes, as the number of the request says, and any bytes are valid for it.
     let code = unsafe { libc::ioctl(process.as_raw_fd(), PIDFD_GET_INFO as _, &mut info) };
-    if code == 0 && info.mask & PIDFD_INFO_EXIT != 0 {
-        return Some(Exit::from_wait(info.exit_code.cast_unsigned()));
-    }
-    exit_of_zombie(process, pid)
+    (code == 0 && info.mask & PIDFD_INFO_EXIT != 0)
+        .then(|| Exit::from_wait(info.exit_code.cast_unsigned()))
 }
 
 /// `/proc/PID/stat` of a process that has ended and was not waited for ends with its exit code.
