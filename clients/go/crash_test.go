@@ -137,7 +137,7 @@ func checkEnd(t *testing.T, path, how string) {
 	}
 	text, err := os.ReadFile(path)
 	if err != nil || strings.Count(string(text), word) != 1 {
-		t.Fatalf("the log does not say once %q: %v", word, err)
+		t.Fatalf("the log does not say once %q (%v), but ends with\n%s", word, err, text[max(0, len(text)-600):])
 	}
 }
 

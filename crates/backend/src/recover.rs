@@ -16,7 +16,9 @@ use crate::source::{Dead, Source};
 use crate::stats::Stats;
 use crate::writer::Message;
 use logdrive_ring::clock::unix_ns;
-use logdrive_ring::{Buffer, Buffers, Exit, Journal, Place, RingError, SessionView, file_part, find_sessions};
+use logdrive_ring::{
+    Buffer, Buffers, Exit, Journal, Place, RingError, SessionView, file_part, find_sessions,
+};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

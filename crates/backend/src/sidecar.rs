@@ -15,6 +15,7 @@ use crate::source::Source;
 use crate::stats::Stats;
 use crate::writer::Message;
 use logdrive_ring::{Exit, HelpedSession, exit_of};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -24,9 +25,14 @@ use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+/// How long a process may take to end whose files have been closed.
+const EXIT_WAIT: Duration = Duration::from_secs(1);
+
 /// A descriptor of the session's process, which lives: it holds the session's lock.
 fn process_of(session: &HelpedSession) -> Option<OwnedFd> {
-    let pid = i32::try_from(session.header().pid()).ok().and_then(Pid::from_raw)?;
+    let pid = i32::try_from(session.header().pid())
+        .ok()
+        .and_then(Pid::from_raw)?;
     let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
     session.is_alive().then_some(process)
 }
@@ -125,9 +131,17 @@ impl Sidecar {
         self.session.is_alive()
     }
 
-    /// How the process ended, where the kernel still says it.
+    /// How the process ended, where the kernel says it: it does so a moment after it has closed the process's files,
+    /// which is when the session's lock was free.
     fn exit(&self) -> Option<Exit> {
-        exit_of(self.process.as_ref()?.as_fd(), self.session.header().pid())
+        let process = self.process.as_ref()?.as_fd();
+        let wait = Timespec::try_from(EXIT_WAIT).ok();
+        // Where that fails, there is nothing to be learned below.
+        let _ = poll(
+            &mut [PollFd::from_borrowed_fd(process, PollFlags::IN)],
+            wait.as_ref(),
+        );
+        exit_of(process, self.session.header().pid())
     }
 
     /// Waits until all that was committed before is with the kernel (C1), or on disk (C2). Ends early with `false` when

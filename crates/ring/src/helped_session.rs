@@ -100,7 +100,7 @@ impl HelpedSession {
         // Relaxed: only the drain looks for rings.
         let seen = self.seen.load(Ordering::Relaxed);
         if count > seen {
-            let (found, _) = self.view.rings_from(seen);
+            let (found, _) = self.view.rings_in(seen..count);
             self.seen.store(count, Ordering::Relaxed);
             self.lock().extend(found);
         }

@@ -140,8 +140,7 @@ fn exit_from_descriptor(process: BorrowedFd<'_>) -> Option<Exit> {
     };
     // SAFETY: the structure is 64 bytes, as the number of the request says, and any bytes are valid for it.
     let code = unsafe { libc::ioctl(process.as_raw_fd(), PIDFD_GET_INFO as _, &mut info) };
-    (code == 0 && info.mask & PIDFD_INFO_EXIT != 0)
-        .then(|| Exit::from_wait(info.exit_code.cast_unsigned()))
+    (code == 0 && info.mask & PIDFD_INFO_EXIT != 0).then(|| Exit::from_wait(info.exit_code.cast_unsigned()))
 }
 
 /// `/proc/PID/stat` of a process that has ended and was not waited for ends with its exit code.

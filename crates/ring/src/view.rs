@@ -15,6 +15,7 @@ use crate::session_header::{SESSION_BYTES, SessionHeader};
 use crate::session_memory::SessionMemory;
 use crate::{RingError, sys};
 use std::fs::{self, File};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -258,24 +259,28 @@ impl SessionView {
 
     /// The rings; those that cannot be opened are left out and counted.
     pub fn rings(&self) -> (Vec<Arc<Ring>>, Vec<RingError>) {
-        self.rings_from(0)
+        self.rings_in(0..self.ring_total())
     }
 
-    /// As [`SessionView::rings`], without those of lower numbers.
-    pub fn rings_from(&self, first: u32) -> (Vec<Arc<Ring>>, Vec<RingError>) {
+    /// As [`SessionView::rings`], those with these numbers only. A process that lives makes rings all the time: whoever
+    /// looks again and again gives the end itself, which is where it goes on.
+    pub fn rings_in(&self, numbers: Range<u32>) -> (Vec<Arc<Ring>>, Vec<RingError>) {
         let mut rings = Vec::new();
         let mut broken = Vec::new();
         #[cfg(any(target_os = "linux", target_os = "android"))]
         if let Some(shown) = &self.shown {
-            for (index, file) in shown.rings.iter().enumerate().skip(first as usize) {
-                match Ring::open_sealed(file, index as u32) {
+            for (index, file) in (0..)
+                .zip(&shown.rings)
+                .filter(|(index, _)| numbers.contains(index))
+            {
+                match Ring::open_sealed(file, index) {
                     Ok(ring) => rings.push(Arc::new(ring)),
                     Err(error) => broken.push(error),
                 }
             }
             return (rings, broken);
         }
-        for index in first..self.ring_total() {
+        for index in numbers.start..numbers.end.min(self.ring_total()) {
             let path = self.path.join(files::ring_name(index));
             match open_existing(&path).and_then(|file| Ring::open(&file, &path, index)) {
                 Ok(ring) => rings.push(Arc::new(ring)),

@@ -46,6 +46,32 @@ fn a_session_reads_back_what_was_registered_and_goes_when_removed() {
     std::fs::remove_dir(dir).unwrap();
 }
 
+/// A process makes rings while its sidecar looks for them: the sidecar drains each once.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_ring_that_is_made_during_a_look_is_found_once() {
+    const RINGS: usize = 400;
+    let (options, dir) = options("made during a look");
+    let (session, _) = Session::create(&options).unwrap();
+    let helped = HelpedSession::open(session.path()).unwrap();
+    let found = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let producers: Vec<_> = (0..RINGS).map(|_| session.acquire("t").unwrap()).collect();
+            drop(producers);
+        });
+        let mut found: Vec<u32> = Vec::new();
+        while found.len() < RINGS {
+            let fresh = helped.rings_from(found.len());
+            found.extend(fresh.iter().map(|ring| ring.index()));
+        }
+        found
+    });
+    assert!(found.into_iter().eq(0..RINGS as u32), "in order, and none twice");
+    drop(helped);
+    session.remove().unwrap();
+    std::fs::remove_dir(dir).unwrap();
+}
+
 #[test]
 fn the_reserved_eighth_is_for_urgent_records() {
     let (ring, _file) = Ring::unnamed(1 << 16).unwrap();

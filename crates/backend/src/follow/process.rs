@@ -63,7 +63,7 @@ impl Process {
         if count <= self.rings_known {
             return;
         }
-        let (rings, broken) = self.view.rings_from(self.rings_known);
+        let (rings, broken) = self.view.rings_in(self.rings_known..count);
         self.rings_known = count;
         self.rings
             .extend(rings.into_iter().map(|ring| Watched::new(ring, from)));
