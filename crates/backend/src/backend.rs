@@ -110,6 +110,8 @@ pub struct Backend {
     pub(crate) counts: Arc<DrainCounts>,
     stop: Arc<AtomicBool>,
     thread: Mutex<Option<JoinHandle<Drain>>>,
+    /// Touches the memory of the flight recorder, once.
+    touching: Mutex<Option<JoinHandle<()>>>,
     /// The ways to the I/O threads, in the order of the sinks; none where one is closed and its place is free.
     pub(crate) writers: Mutex<Vec<Option<Sender<Message>>>>,
     pub(crate) orders: Sender<Order>,
@@ -205,6 +207,7 @@ impl Backend {
             session: Arc::clone(session),
             marks: Arc::clone(marks),
             counts,
+            touching: Mutex::new(touch_keep(session, &stop)),
             stop,
             thread: Mutex::new(Some(thread)),
             writers: Mutex::new(writers),
@@ -306,6 +309,15 @@ impl Backend {
         // SYNC(stop)
         self.stop.store(true, Ordering::Release);
         self.session.bell().ring();
+        let touching = self
+            .touching
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(touching) = touching {
+            // It does nothing that could fail.
+            let _ = touching.join();
+        }
         let Ok(mut drain) = thread.join() else {
             return Stopped::LeftForRecovery;
         };
@@ -322,6 +334,22 @@ impl Backend {
             Err(_) => Stopped::LeftForRecovery,
         }
     }
+}
+
+/// Has the memory of the flight recorder touched by a thread of its own: a virtual machine may take tens of milliseconds to
+/// find some of it, in which the drain would stand still. Without the thread it does.
+fn touch_keep(session: &Arc<Session>, stop: &Arc<AtomicBool>) -> Option<JoinHandle<()>> {
+    session.keep()?;
+    let (session, stop) = (Arc::clone(session), Arc::clone(stop));
+    let thread = std::thread::Builder::new().name("logdrive-touch".to_owned());
+    let touch = move || {
+        logdrive_ring::local::deny_thread();
+        logdrive_ring::signals::block_in_thread();
+        if let Some(keep) = session.keep() {
+            keep.touch(&stop);
+        }
+    };
+    thread.spawn(touch).ok()
 }
 
 pub(crate) fn make_session(options: &BackendOptions, marks: &Marks) -> Result<Arc<Session>, BackendError> {
