@@ -19,7 +19,7 @@ use crate::source::Source;
 use crate::stats::Stats;
 use crate::writer::{Late, Message, Output, Writer};
 use logdrive_ring::clock::unix_ns;
-use logdrive_ring::{Buffer, Buffers, Place, Session, SessionOptions, control, default_run_dir};
+use logdrive_ring::{Buffer, Buffers, KeepToucher, Place, Session, SessionOptions, control, default_run_dir};
 use logdrive_wire::Level;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -180,16 +180,17 @@ impl Backend {
         let counts = Arc::new(DrainCounts::start());
         let stop = Arc::new(AtomicBool::new(false));
         let (orders, inbox) = channel();
+        let file = options.keep.as_ref().and_then(|_| session.take_keep());
+        let touching = file.as_ref().and_then(|file| touch_keep(file.toucher(), &stop));
+        let keep = options.keep.clone().zip(file);
+        let keep = keep.map(|(options, file)| Keep::new(Memory::shared(file), options));
         let drain = Drain::new(DrainParts {
             source: Source::Live(Arc::clone(session)),
             buffers: Arc::clone(session.buffers()),
             outlets,
             orders: Some(inbox),
             router,
-            keep: options.keep.as_ref().and_then(|keep| {
-                let memory = Memory::shared(session.take_keep()?);
-                Some(Keep::new(memory, keep.clone()))
-            }),
+            keep,
             marks: Arc::clone(marks),
             counts: Arc::clone(&counts),
             stop: Arc::clone(&stop),
@@ -207,7 +208,7 @@ impl Backend {
             session: Arc::clone(session),
             marks: Arc::clone(marks),
             counts,
-            touching: Mutex::new(touch_keep(session, &stop)),
+            touching: Mutex::new(touching),
             stop,
             thread: Mutex::new(Some(thread)),
             writers: Mutex::new(writers),
@@ -338,16 +339,13 @@ impl Backend {
 
 /// Has the memory of the flight recorder touched by a thread of its own: a virtual machine may take tens of milliseconds to
 /// find some of it, in which the drain would stand still. Without the thread it does.
-fn touch_keep(session: &Arc<Session>, stop: &Arc<AtomicBool>) -> Option<JoinHandle<()>> {
-    session.keep()?;
-    let (session, stop) = (Arc::clone(session), Arc::clone(stop));
+fn touch_keep(memory: KeepToucher, stop: &Arc<AtomicBool>) -> Option<JoinHandle<()>> {
+    let stop = Arc::clone(stop);
     let thread = std::thread::Builder::new().name("logdrive-touch".to_owned());
     let touch = move || {
         logdrive_ring::local::deny_thread();
         logdrive_ring::signals::block_in_thread();
-        if let Some(keep) = session.keep() {
-            keep.touch(&stop);
-        }
+        memory.touch(&stop);
     };
     thread.spawn(touch).ok()
 }

@@ -10,6 +10,7 @@ use crate::{RingError, sys};
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering, fence};
 use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 
 /// `LDKEEP` and the format's version.
 const MAGIC: u64 = u64::from_le_bytes(*b"LDKEEP\x01\x00");
@@ -64,8 +65,32 @@ const _: () = {
 /// The shared memory of a flight recorder.
 #[derive(Debug)]
 pub struct KeepFile {
-    mapping: sys::Mapping,
+    mapping: Arc<sys::Mapping>,
     bytes: usize,
+}
+
+/// The memory of a flight recorder whose pages are still to be found.
+#[derive(Debug)]
+pub struct KeepToucher {
+    mapping: Arc<sys::Mapping>,
+    bytes: usize,
+}
+
+impl KeepToucher {
+    /// Has the system find a page for all of the memory, which can take it a third of a second: whoever writes there later
+    /// does not wait for it. Until `stop` is set; blocks, and is for a thread that nobody waits for.
+    pub fn touch(&self, stop: &AtomicBool) {
+        for at in (0..self.bytes).step_by(TOUCH_BYTES) {
+            // Relaxed: looked at again and again.
+            if stop.load(Ordering::Relaxed) {
+                return;
+            }
+            // SAFETY: the byte lies inside of the data area. The drain may write there, so it is read as an atomic, and
+            // what it holds means nothing.
+            let byte = unsafe { &*self.mapping.base().add(HEADER_BYTES + at).cast::<AtomicU8>() };
+            core::hint::black_box(byte.load(Ordering::Relaxed));
+        }
+    }
 }
 
 /// Which positions count. Positions count bytes from the start of the session; position `p` lies at `p` modulo the
@@ -150,7 +175,10 @@ impl KeepFile {
     fn map(file: &File, path: &Path, bytes: usize) -> Result<Self, RingError> {
         let mapping = sys::Mapping::plain(file, 0, HEADER_BYTES + bytes)
             .map_err(|cause| RingError::io("map", path, cause))?;
-        Ok(Self { mapping, bytes })
+        Ok(Self {
+            mapping: Arc::new(mapping),
+            bytes,
+        })
     }
 
     /// Bytes of all chunks.
@@ -199,18 +227,11 @@ impl KeepFile {
         }
     }
 
-    /// Has the system find a page for all of the memory, which can take it a third of a second: whoever writes there later
-    /// does not wait for it. Until `stop` is set; blocks, and is for a thread that nobody waits for.
-    pub fn touch(&self, stop: &AtomicBool) {
-        for at in (0..self.bytes).step_by(TOUCH_BYTES) {
-            // Relaxed: looked at again and again.
-            if stop.load(Ordering::Relaxed) {
-                return;
-            }
-            // SAFETY: the byte lies inside of the data area. The drain may write there, so it is read as an atomic, and
-            // what it holds means nothing.
-            let byte = unsafe { &*self.mapping.base().add(HEADER_BYTES + at).cast::<AtomicU8>() };
-            core::hint::black_box(byte.load(Ordering::Relaxed));
+    /// The same memory, for a thread that touches it.
+    pub fn toucher(&self) -> KeepToucher {
+        KeepToucher {
+            mapping: Arc::clone(&self.mapping),
+            bytes: self.bytes,
         }
     }
 

@@ -551,6 +551,10 @@ impl Drain {
 
     /// Writes all that a dead process has kept: the number of records. Stops where a sink takes nothing.
     pub(crate) fn dump_dead(&mut self, because: &str) -> u64 {
+        // Where its rings held nothing more, no callsite has said yet which sinks it goes to.
+        if let Some(Some(feed)) = self.feeds.get_mut(0) {
+            feed.load_sites(&self.outlets, self.router.as_ref(), self.recorder.as_deref());
+        }
         let Some(keep) = self.keep(0) else { return 0 };
         let wanted = Wanted {
             span: keep.options.before,
