@@ -2,7 +2,7 @@
 //!
 //! Each row is one thing that is asked for. Where it is asked in comparison, both are measured in turn within the row,
 //! and `compared` is their difference or their quotient, as `asked` says. `wrong` counts what must not be: lines that are
-//! lost, or stand before an earlier one.
+//! lost, or stand before an earlier one; of these there are `late` ones, by `latest_us` at most.
 
 mod calls;
 mod control;
@@ -19,6 +19,8 @@ const METRICS: &[Metric] = &[
     Metric::new("base", "as the row's unit", 3),
     Metric::new("compared", "difference or quotient", 3),
     Metric::new("wrong", "lines", 0),
+    Metric::new("late", "lines", 0),
+    Metric::new("latest_us", "us", 1),
 ];
 
 /// What is asked for: subject, how much, in which unit.

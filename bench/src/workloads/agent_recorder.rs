@@ -21,6 +21,7 @@ const QUICK_MS: u64 = 5_000;
 const METRICS: &[Metric] = &[
     Metric::new("records_per_s", "records/s", 0),
     Metric::new("dropped", "records", 0),
+    Metric::new("stall_ms", "ms", 1),
     Metric::new("cpu_per_s", "cores", 2),
     Metric::new("log_bytes", "bytes", 0),
     Metric::new("peak_rss_mib", "MiB", 1),
@@ -97,10 +98,11 @@ fn measure(job: &Job, path: &Path) -> Result<Samples> {
     let threads = job.number("threads").max(1);
     let (start, cpu_before_s) = (Instant::now(), cpu_s());
     let until = start + Duration::from_millis(job.number("ms"));
-    std::thread::scope(|scope| {
+    let stall = std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| produce(job.number("rate") / threads, until));
         }
+        worst_stall(until)
     });
     logdrive::flush();
     let (took_s, took_cpu_s) = (start.elapsed().as_secs_f64(), cpu_s() - cpu_before_s);
@@ -123,6 +125,7 @@ fn measure(job: &Job, path: &Path) -> Result<Samples> {
     Ok(Samples::default()
         .with("records_per_s", before.keep.kept as f64 / took_s)
         .with("dropped", stats.dropped_calls() as f64)
+        .with("stall_ms", stall.as_secs_f64() * 1e3)
         .with("cpu_per_s", took_cpu_s / took_s)
         .with("log_bytes", log_bytes as f64)
         .with("peak_rss_mib", peak_rss_mib())
@@ -130,6 +133,21 @@ fn measure(job: &Job, path: &Path) -> Result<Samples> {
         .with("dump_records", stats.keep.written as f64)
         .with("dump_mib", dump_bytes as f64 / f64::from(1 << 20))
         .with("dump_lost", held.saturating_sub(stats.keep.written) as f64))
+}
+
+/// By how much a thread that sleeps a millisecond at a time was late, at most: so long at least the machine can keep any
+/// thread waiting, that of the recorder, too. A call waits 10 ms for room, then it drops.
+fn worst_stall(until: Instant) -> Duration {
+    let nap = Duration::from_millis(1);
+    let mut worst = Duration::ZERO;
+    loop {
+        let before = Instant::now();
+        if before >= until {
+            return worst;
+        }
+        std::thread::sleep(nap);
+        worst = worst.max(before.elapsed().saturating_sub(nap));
+    }
 }
 
 /// Logs records of the size that programs log, so many a second; 0 for as many as go.

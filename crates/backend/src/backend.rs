@@ -19,7 +19,7 @@ use crate::source::Source;
 use crate::stats::Stats;
 use crate::writer::{Late, Message, Output, Writer};
 use logdrive_ring::clock::unix_ns;
-use logdrive_ring::{Buffer, Buffers, Place, Session, SessionOptions, control, default_run_dir};
+use logdrive_ring::{Buffer, Buffers, KeepToucher, Place, Session, SessionOptions, control, default_run_dir};
 use logdrive_wire::Level;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -110,6 +110,8 @@ pub struct Backend {
     pub(crate) counts: Arc<DrainCounts>,
     stop: Arc<AtomicBool>,
     thread: Mutex<Option<JoinHandle<Drain>>>,
+    /// Touches the memory of the flight recorder, once.
+    touching: Mutex<Option<JoinHandle<()>>>,
     /// The ways to the I/O threads, in the order of the sinks; none where one is closed and its place is free.
     pub(crate) writers: Mutex<Vec<Option<Sender<Message>>>>,
     pub(crate) orders: Sender<Order>,
@@ -178,16 +180,17 @@ impl Backend {
         let counts = Arc::new(DrainCounts::start());
         let stop = Arc::new(AtomicBool::new(false));
         let (orders, inbox) = channel();
+        let file = options.keep.as_ref().and_then(|_| session.take_keep());
+        let touching = file.as_ref().and_then(|file| touch_keep(file.toucher(), &stop));
+        let keep = options.keep.clone().zip(file);
+        let keep = keep.map(|(options, file)| Keep::new(Memory::shared(file), options));
         let drain = Drain::new(DrainParts {
             source: Source::Live(Arc::clone(session)),
             buffers: Arc::clone(session.buffers()),
             outlets,
             orders: Some(inbox),
             router,
-            keep: options.keep.as_ref().and_then(|keep| {
-                let memory = Memory::shared(session.take_keep()?);
-                Some(Keep::new(memory, keep.clone()))
-            }),
+            keep,
             marks: Arc::clone(marks),
             counts: Arc::clone(&counts),
             stop: Arc::clone(&stop),
@@ -205,6 +208,7 @@ impl Backend {
             session: Arc::clone(session),
             marks: Arc::clone(marks),
             counts,
+            touching: Mutex::new(touching),
             stop,
             thread: Mutex::new(Some(thread)),
             writers: Mutex::new(writers),
@@ -306,6 +310,15 @@ impl Backend {
         // SYNC(stop)
         self.stop.store(true, Ordering::Release);
         self.session.bell().ring();
+        let touching = self
+            .touching
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(touching) = touching {
+            // It does nothing that could fail.
+            let _ = touching.join();
+        }
         let Ok(mut drain) = thread.join() else {
             return Stopped::LeftForRecovery;
         };
@@ -322,6 +335,19 @@ impl Backend {
             Err(_) => Stopped::LeftForRecovery,
         }
     }
+}
+
+/// Has the memory of the flight recorder touched by a thread of its own: a virtual machine may take tens of milliseconds to
+/// find some of it, in which the drain would stand still. Without the thread it does.
+fn touch_keep(memory: KeepToucher, stop: &Arc<AtomicBool>) -> Option<JoinHandle<()>> {
+    let stop = Arc::clone(stop);
+    let thread = std::thread::Builder::new().name("logdrive-touch".to_owned());
+    let touch = move || {
+        logdrive_ring::local::deny_thread();
+        logdrive_ring::signals::block_in_thread();
+        memory.touch(&stop);
+    };
+    thread.spawn(touch).ok()
 }
 
 pub(crate) fn make_session(options: &BackendOptions, marks: &Marks) -> Result<Arc<Session>, BackendError> {

@@ -589,7 +589,7 @@ impl Drain {
             self.renew_coarse_clock();
         }
         if let Some(calibrator) = self.calibrator.as_mut()
-            && calibrator.renew()
+            && calibrator.renew(self.newest_ticks)
         {
             self.calibration = calibrator.current();
             for feed in self.feeds.iter().flatten() {

@@ -10,6 +10,7 @@ use crate::run::Site;
 use crate::source::Source;
 use logdrive_ring::{DropReason, Ring, tally};
 use logdrive_wire::{Callsite, Level};
+use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 
@@ -58,7 +59,7 @@ pub(crate) struct Feed {
     /// Its rations, by their slots; none for the process's own session.
     pub(crate) rations: Vec<usize>,
     /// Records whose callsites have not been told of them.
-    took_untold: bool,
+    took_untold: Cell<bool>,
     /// Records of unknown callsites since the last look at drops.
     unknown: u64,
 }
@@ -78,7 +79,7 @@ impl Feed {
             keep: None,
             wish: None,
             rations: Vec::new(),
-            took_untold: false,
+            took_untold: Cell::new(false),
             unknown: 0,
         }
     }
@@ -182,13 +183,13 @@ impl Feed {
     }
 
     /// Records were taken.
-    pub(crate) fn note_taken(&mut self) {
-        self.took_untold = true;
+    pub(crate) fn note_taken(&self) {
+        self.took_untold.set(true);
     }
 
     /// Tells the counts of callsites to everybody.
     fn tell_counts(&mut self) {
-        if !std::mem::take(&mut self.took_untold) {
+        if !self.took_untold.take() {
             return;
         }
         for (id, site) in self.sites.iter().enumerate() {

@@ -17,8 +17,9 @@ pub const WINDOW_BYTES: usize = 128 * 1024;
 /// Bytes copied out of a ring at a time: they are still in the first-level cache when they are parsed.
 pub const COPY_BYTES: usize = 16 * 1024;
 
-/// Windows kept for rings that become busy again.
-pub const SPARE_WINDOWS_MAX: usize = 16;
+/// Windows kept for rings that become busy again: as many as there are rings in some programs at work. What was touched of
+/// one is mostly [`COPY_BYTES`].
+pub const SPARE_WINDOWS_MAX: usize = 64;
 
 /// Shortest pause between two passes, in nanoseconds: the producers' cache lines are left alone that long.
 pub const PAUSE_NS_MIN: u64 = 50_000;

@@ -1,6 +1,7 @@
 //! The drain's side of one sink: it lays lines out in the current buffer and hands full buffers to the I/O thread.
 
 use crate::layout::{Layout, Line, Out, Outcome, Plan, ProcessInfo};
+use crate::limits::PAUSE_BUSY_NS_MAX;
 use crate::options::Overflow;
 use crate::reader::{ReadError, Reader};
 use crate::run::{Run, Site};
@@ -80,6 +81,8 @@ pub(crate) struct Outlet {
     out: Sender<Message>,
     filled_since: Option<Instant>,
     flush_now: bool,
+    /// The fill is due, and stays because the I/O thread is behind.
+    held_back: bool,
     dropped_untold: u64,
     changed: bool,
     /// Nothing is for it any more: it only keeps its place.
@@ -131,6 +134,7 @@ impl Outlet {
             out: parts.out,
             filled_since: None,
             flush_now: false,
+            held_back: false,
             dropped_untold: 0,
             changed: false,
             closed: false,
@@ -333,25 +337,41 @@ impl Outlet {
         }
     }
 
-    /// Whether the fill has waited long enough, or a record asked for it.
-    pub(crate) fn wants_flush(&self, now: Instant) -> bool {
-        self.has_fill()
-            && (self.flush_now
-                || self
-                    .filled_since
-                    .is_some_and(|since| now - since >= self.flush_every))
+    /// Whether the fill has waited long enough, or a record asked for it, and the I/O thread keeps up. Where it does not,
+    /// the fill would only wait behind others, and nearly empty buffers would be all there are: then it goes on growing.
+    pub(crate) fn wants_flush(&mut self, now: Instant) -> bool {
+        let is_due = |since: Instant| now - since >= self.flush_every;
+        let is_wanted = self.has_fill() && (self.flush_now || self.filled_since.is_some_and(is_due));
+        self.held_back = is_wanted && self.is_behind();
+        is_wanted && !self.held_back
     }
 
-    /// When the fill is due, if there is one.
+    /// Whether half of the buffers are on their way; for a flush that a record asked for, all but the current one and one
+    /// more, which takes what comes behind it.
+    fn is_behind(&mut self) -> bool {
+        self.spare.extend(self.back.try_iter());
+        let idle = self.spare.len() + usize::from(self.current.is_some());
+        let on_their_way = self.buffer_count.saturating_sub(idle);
+        match self.flush_now {
+            true => on_their_way > 0 && self.spare.len() < 2,
+            false => on_their_way * 2 >= self.buffer_count,
+        }
+    }
+
+    /// When the fill is due, if there is one, or when to look again whether it can go.
     pub(crate) fn due_in(&self, now: Instant) -> Option<Duration> {
         let since = self.filled_since.filter(|_| self.has_fill())?;
-        Some(self.flush_every.saturating_sub(now - since))
+        Some(match self.held_back {
+            true => Duration::from_nanos(PAUSE_BUSY_NS_MAX),
+            false => self.flush_every.saturating_sub(now - since),
+        })
     }
 
     /// Gives the committed fill to the I/O thread.
     pub(crate) fn hand_over(&mut self) {
         debug_assert!(!self.changed, "only a committed fill may be written");
         self.filled_since = None;
+        self.held_back = false;
         let sync = std::mem::take(&mut self.flush_now);
         if let Some(mut buffer) = self.current.take_if(|buffer| buffer.length() > 0) {
             buffer.mark_ready();
@@ -477,7 +497,7 @@ fn take_alike(
     out: &mut Out<'_>,
     records: &mut u64,
 ) -> Result<(), ReadError> {
-    let Some(alike) = layout.alike(plan, &reader.line(run.calibration)) else {
+    let Some(mut alike) = layout.alike(plan, &reader.line(run.calibration)) else {
         return Ok(());
     };
     // All that changes with each record is in variables of this function.
@@ -507,7 +527,7 @@ fn take_alike(
                 thread: *thread,
                 payload,
             };
-            let end = layout.put_behind(&alike, plan, &line, bytes, at);
+            let end = layout.put_behind(&mut alike, plan, &line, bytes, at);
             let fits = end <= room;
             if fits {
                 at = end;

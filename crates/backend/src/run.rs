@@ -53,6 +53,27 @@ pub(crate) struct Run<'a> {
     pub(crate) is_enough: bool,
 }
 
+impl<'a> Run<'a> {
+    /// One of nothing so far.
+    pub(crate) fn new(sites: &'a [Option<Site>], calibration: &'a Calibration, newest_ticks: u64) -> Self {
+        Self {
+            sites,
+            calibration,
+            below: None,
+            routed: None,
+            until: 0,
+            times: Times {
+                newest_ticks,
+                late: 0,
+            },
+            counted: 0,
+            file_bytes: 0,
+            trigger: None,
+            is_enough: false,
+        }
+    }
+}
+
 /// Keeps account of the order of times.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Times {

@@ -84,7 +84,7 @@ pub(crate) enum CliError {
     )]
     NoDump { app: String, pid: u32 },
     #[error(
-        "callsite {id} is another statement in each of the {processes} processes: name one process by its id, or the \
+        "callsite {id} may be another statement in each of the {processes} processes: name one process by its id, or the \
          statement by file:line"
     )]
     NumberOfMany { id: u32, processes: usize },

@@ -96,6 +96,47 @@ fn a_hanging_disk_stalls_nobody_and_every_drop_is_counted() {
 }
 
 #[test]
+fn lines_that_come_one_by_one_do_not_use_up_the_buffers_of_a_disk_that_hangs() {
+    let _turn = turn();
+    let dir = tempfile::tempdir().unwrap();
+    let storage = Arc::new(Faulty::new());
+    let memory = Memory::new(1 << 20);
+    // Whatever is in a buffer is due at every pass of the drain.
+    let guard = builder(dir.path())
+        .flush_every(Duration::ZERO)
+        .file(File::new(dir.path().join("a.log")))
+        .memory(&memory)
+        .storage(storage.clone())
+        .init()
+        .unwrap();
+    storage.fail(Operation::WriteAt, 0, 1, Fault::Hang);
+    logdrive::info!("the write of this one hangs");
+    storage.wait_until_hanging(1);
+    // Far more than there are buffers, each in a pass of its own: it is with the memory before the next one comes.
+    let mut calls = 1;
+    for number in 0..60 {
+        match number % 3 {
+            0 => logdrive::error!("number {}", number),
+            _ => logdrive::info!("number {}", number),
+        }
+        calls += 1;
+        wait_until("the memory has the line", || memory.lines().len() == calls);
+    }
+    let hanging = logdrive::stats().unwrap();
+    assert_eq!(hanging.sinks[0].counts.written_records, 0);
+    assert_eq!(hanging.sinks[0].dropped(), 0, "{hanging:#?}");
+    storage.clear();
+    let (stopped, stats) = guard.stop().unwrap();
+    assert_eq!(stopped, Stopped::Complete);
+    assert_sums(&stats, calls as u64);
+    assert_eq!(stats.sinks[0].counts.written_records, calls as u64);
+    let text = std::fs::read_to_string(dir.path().join("a.log")).unwrap();
+    assert_eq!(text.lines().count(), calls);
+    let numbers = text.lines().filter_map(|line| line.split("number ").nth(1));
+    assert!(numbers.eq((0..60).map(|number| number.to_string())), "{text}");
+}
+
+#[test]
 fn a_full_disk_is_counted_told_once_and_got_over() {
     let _turn = turn();
     let dir = tempfile::tempdir().unwrap();

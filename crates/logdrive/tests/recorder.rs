@@ -255,6 +255,8 @@ fn records_go_on_while_what_was_kept_is_written() {
 }
 
 const CHILD_DIR: &str = "LOGDRIVE_TEST_RECORDER_DIR";
+/// A file of that directory: the child's rings are to be empty when it is killed.
+const EMPTY_RINGS: &str = "empty-rings";
 
 /// The process that is killed; does nothing when it runs as a test.
 #[test]
@@ -270,6 +272,9 @@ fn child_that_keeps_and_waits_to_be_killed() {
     logdrive::flush();
     for number in 1_000..1_200 {
         logdrive::debug!("kept before the kill {}", number);
+    }
+    if dir.join(EMPTY_RINGS).exists() {
+        logdrive::flush();
     }
     std::fs::write(dir.join("ready"), "").unwrap();
     loop {
@@ -301,12 +306,23 @@ fn killed_session(dir: &Path) -> PathBuf {
 #[test]
 fn after_sigkill_recovery_writes_what_was_kept_once() {
     let dir = tempfile::tempdir().unwrap();
-    let session = killed_session(dir.path());
-    assert_eq!(count(&lines(&log_of(dir.path())), "kept before"), 0);
+    what_was_kept_is_recovered_once(dir.path());
+}
+
+#[test]
+fn after_sigkill_recovery_writes_what_was_kept_once_also_where_no_ring_holds_more() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join(EMPTY_RINGS), "").unwrap();
+    what_was_kept_is_recovered_once(dir.path());
+}
+
+fn what_was_kept_is_recovered_once(dir: &Path) {
+    let session = killed_session(dir);
+    assert_eq!(count(&lines(&log_of(dir)), "kept before"), 0);
     let recovered = logdrive::recover(&session, None).unwrap();
     assert_eq!(recovered.kept, 1_200, "{recovered:?}");
     assert!(recovered.damage.is_empty(), "{recovered:?}");
-    let found = lines(&log_of(dir.path()));
+    let found = lines(&log_of(dir));
     for number in 0..1_200 {
         let end = format!("kept before the kill {number}");
         assert_eq!(

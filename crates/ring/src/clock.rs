@@ -120,11 +120,11 @@ impl Calibration {
         self.base_unix_ns.wrapping_add_signed(ns as i64)
     }
 
-    /// The anchor for the next second, from a new reading of both clocks.
+    /// The anchor for the next second, from a new reading of both clocks. `told_ticks` is the newest time that was given out
+    /// so far: what lies behind it goes on from there, and nothing that is told later gets an earlier time.
     #[must_use]
-    pub fn next(&self, rate_q32: u64, ticks: u64, unix_ns: u64) -> Self {
-        let predicted = self.unix_ns(ticks);
-        let error = unix_ns.wrapping_sub(predicted).cast_signed();
+    pub fn next(&self, rate_q32: u64, ticks: u64, unix_ns: u64, told_ticks: u64) -> Self {
+        let error = unix_ns.wrapping_sub(self.unix_ns(ticks)).cast_signed();
         if error.unsigned_abs() > STEP_NS.unsigned_abs() {
             return Self {
                 base_ticks: ticks,
@@ -134,9 +134,14 @@ impl Calibration {
         }
         // A second of ticks is 2^32 * 1e9 / rate; the error is spread over it.
         let slewed = i128::from(rate_q32) + i128::from(rate_q32) * i128::from(error) / 1_000_000_000;
+        // An anchor that stayed where nothing is told would turn the rate's error into hours'.
+        let base_ticks = match told_ticks > self.base_ticks {
+            true => told_ticks.min(ticks),
+            false => ticks,
+        };
         Self {
-            base_ticks: ticks,
-            base_unix_ns: predicted,
+            base_ticks,
+            base_unix_ns: self.unix_ns(base_ticks),
             ns_per_tick_q32: slewed.max(0) as u64,
         }
     }
@@ -189,8 +194,8 @@ impl Calibrator {
         self.current
     }
 
-    /// Renews the anchor when a second is over; `true` when it changed.
-    pub fn renew(&mut self) -> bool {
+    /// Renews the anchor when a second is over; `true` when it changed. `told_ticks` as for [`Calibration::next`].
+    pub fn renew(&mut self, told_ticks: u64) -> bool {
         let now = monotonic_ns();
         if now.saturating_sub(self.last_monotonic_ns) < RENEW_NS {
             return false;
@@ -198,7 +203,7 @@ impl Calibrator {
         self.last_monotonic_ns = now;
         let rate = self.rate_q32();
         let (ticks, unix) = pair(self.source, unix_ns);
-        self.current = self.current.next(rate, ticks, unix);
+        self.current = self.current.next(rate, ticks, unix, told_ticks);
         true
     }
 
@@ -241,11 +246,33 @@ mod tests {
             base_unix_ns: 1_000_000_000,
             ns_per_tick_q32: 1 << 32,
         };
-        let new = old.next(1 << 32, 1_000_000_000, 2_000_000_000 - 5_000);
+        let new = old.next(1 << 32, 1_000_000_000, 2_000_000_000 - 5_000, 0);
         assert_eq!(new.unix_ns(1_000_000_000), old.unix_ns(1_000_000_000));
         assert!(new.unix_ns(1_000_000_001) >= old.unix_ns(1_000_000_000));
         let caught_up = new.unix_ns(2_000_000_000).abs_diff(3_000_000_000 - 5_000);
         assert!(caught_up <= 2, "{caught_up}");
+    }
+
+    #[test]
+    fn what_is_told_behind_a_new_anchor_is_never_earlier_than_what_was_told_before() {
+        let old = Calibration {
+            base_ticks: 7,
+            base_unix_ns: 1_000_000_000,
+            ns_per_tick_q32: 1 << 32,
+        };
+        let now = 1_000_000_000;
+        // The clock was slow, or fast, and records of the last 60 ms are still to be told.
+        for unix_ns in [2_009_000_000, 1_991_000_000] {
+            let told = now - 60_000_000;
+            let new = old.next(1 << 32, now, unix_ns, told);
+            assert_eq!(new.unix_ns(told), old.unix_ns(told));
+            assert!(new.unix_ns(told + 1) >= old.unix_ns(told));
+            assert!(new.unix_ns(now).abs_diff(old.unix_ns(now)) < 1_000_000);
+        }
+        // Where nothing was told, and where a time of the future was, the anchor is of this moment.
+        for told in [0, 7, u64::MAX] {
+            assert_eq!(old.next(1 << 32, now, 2_000_000_000, told).base_ticks, now);
+        }
     }
 
     #[test]
@@ -255,7 +282,7 @@ mod tests {
             base_unix_ns: 1_000_000_000,
             ns_per_tick_q32: 1 << 32,
         };
-        let new = old.next(1 << 32, 1_000_000_000, 90_000_000_000);
+        let new = old.next(1 << 32, 1_000_000_000, 90_000_000_000, 0);
         assert_eq!(new.unix_ns(1_000_000_000), 90_000_000_000);
     }
 

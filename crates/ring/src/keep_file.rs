@@ -7,9 +7,10 @@
 
 use crate::limits::KEEP_BYTES_MAX;
 use crate::{RingError, sys};
-use core::sync::atomic::{AtomicU64, Ordering, fence};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering, fence};
 use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 
 /// `LDKEEP` and the format's version.
 const MAGIC: u64 = u64::from_le_bytes(*b"LDKEEP\x01\x00");
@@ -21,6 +22,9 @@ pub const CHUNK_BYTES: usize = 256 * 1024;
 
 /// Chunks of a memory, at least: one is filled and one is written down while two keep.
 const CHUNKS_MIN: usize = 4;
+
+/// Bytes of a page, at least.
+const TOUCH_BYTES: usize = 4096;
 
 #[repr(C)]
 struct Header {
@@ -61,8 +65,32 @@ const _: () = {
 /// The shared memory of a flight recorder.
 #[derive(Debug)]
 pub struct KeepFile {
-    mapping: sys::Mapping,
+    mapping: Arc<sys::Mapping>,
     bytes: usize,
+}
+
+/// The memory of a flight recorder whose pages are still to be found.
+#[derive(Debug)]
+pub struct KeepToucher {
+    mapping: Arc<sys::Mapping>,
+    bytes: usize,
+}
+
+impl KeepToucher {
+    /// Has the system find a page for all of the memory, which can take it a third of a second: whoever writes there later
+    /// does not wait for it. Until `stop` is set; blocks, and is for a thread that nobody waits for.
+    pub fn touch(&self, stop: &AtomicBool) {
+        for at in (0..self.bytes).step_by(TOUCH_BYTES) {
+            // Relaxed: looked at again and again.
+            if stop.load(Ordering::Relaxed) {
+                return;
+            }
+            // SAFETY: the byte lies inside of the data area. The drain may write there, so it is read as an atomic, and
+            // what it holds means nothing.
+            let byte = unsafe { &*self.mapping.base().add(HEADER_BYTES + at).cast::<AtomicU8>() };
+            core::hint::black_box(byte.load(Ordering::Relaxed));
+        }
+    }
 }
 
 /// Which positions count. Positions count bytes from the start of the session; position `p` lies at `p` modulo the
@@ -147,7 +175,10 @@ impl KeepFile {
     fn map(file: &File, path: &Path, bytes: usize) -> Result<Self, RingError> {
         let mapping = sys::Mapping::plain(file, 0, HEADER_BYTES + bytes)
             .map_err(|cause| RingError::io("map", path, cause))?;
-        Ok(Self { mapping, bytes })
+        Ok(Self {
+            mapping: Arc::new(mapping),
+            bytes,
+        })
     }
 
     /// Bytes of all chunks.
@@ -161,13 +192,24 @@ impl KeepFile {
     /// When the bytes go beyond the chunk of the position.
     #[inline]
     pub fn write(&mut self, position: u64, bytes: &[u8]) {
+        self.write_both(position, bytes, &[]);
+    }
+
+    /// Writes one thing and another behind it at a position. For the one drain of the session.
+    ///
+    /// # Panics
+    /// When the bytes go beyond the chunk of the position.
+    #[inline]
+    pub fn write_both(&mut self, position: u64, first: &[u8], second: &[u8]) {
         let at = (position % self.bytes as u64) as usize;
-        assert!(bytes.len() <= self.bytes - at, "bytes inside of a chunk");
+        let length = first.len().saturating_add(second.len());
+        assert!(length <= self.bytes - at, "bytes inside of a chunk");
         // SAFETY: `[at, at + length)` lies inside of the data area, which is mapped behind the header. Other processes
         // may read or write there at the same time; no reference to the bytes exists.
         unsafe {
             let to = self.mapping.base().add(HEADER_BYTES + at);
-            core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
+            core::ptr::copy_nonoverlapping(first.as_ptr(), to, first.len());
+            core::ptr::copy_nonoverlapping(second.as_ptr(), to.add(first.len()), second.len());
         }
     }
 
@@ -182,6 +224,14 @@ impl KeepFile {
         unsafe {
             let from = self.mapping.base().add(HEADER_BYTES + at);
             core::ptr::copy_nonoverlapping(from.cast_const(), out.as_mut_ptr(), out.len());
+        }
+    }
+
+    /// The same memory, for a thread that touches it.
+    pub fn toucher(&self) -> KeepToucher {
+        KeepToucher {
+            mapping: Arc::clone(&self.mapping),
+            bytes: self.bytes,
         }
     }
 

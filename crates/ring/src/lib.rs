@@ -87,7 +87,7 @@ pub use files::{default_run_dir, file_part};
 pub use helped_session::HelpedSession;
 pub use in_place::InPlace;
 #[cfg(not(loom))]
-pub use keep_file::{CHUNK_BYTES, KeepCounts, KeepFile, KeepPositions};
+pub use keep_file::{CHUNK_BYTES, KeepCounts, KeepFile, KeepPositions, KeepToucher};
 #[cfg(not(loom))]
 pub use leaked::Leaked;
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]

@@ -33,11 +33,11 @@ pub(super) fn eight_processes(scale: Scale) -> Result<Samples> {
     let lines = scale.pick(FULL_LINES, QUICK_LINES);
     let log = runs::scratch_dir()?.join(format!("agent-{}.log", std::process::id()));
     let (mut many, mut one) = (Vec::new(), Vec::new());
-    let mut wrong = 0;
-    let run = |processes: u64, wrong: &mut u64| -> Result<f64> {
+    let mut wrong = Wrong::default();
+    let run = |processes: u64, wrong: &mut Wrong| -> Result<f64> {
         warm::blank(&log, lines * LINE_BYTES_MAX)?;
         let seconds = load(&log, processes, lines)?;
-        *wrong += check(&log, lines)?;
+        check(&log, lines, wrong)?;
         Ok(lines as f64 / 1e6 / seconds)
     };
     for _ in 0..PAIRS {
@@ -50,7 +50,9 @@ pub(super) fn eight_processes(scale: Scale) -> Result<Samples> {
         .with("measured", measured)
         .with("base", base)
         .with("compared", measured / base)
-        .with("wrong", wrong as f64))
+        .with("wrong", (wrong.lost + wrong.late) as f64)
+        .with("late", wrong.late as f64)
+        .with("latest_us", wrong.latest_ns as f64 / 1e3))
 }
 
 /// Seconds from the word to start until all that was logged is with the kernel.
@@ -71,12 +73,22 @@ fn load(log: &Path, processes: u64, lines: u64) -> Result<f64> {
     Ok(seconds)
 }
 
-/// Lines that are missing, or are older than one before them.
-fn check(log: &Path, lines: u64) -> Result<u64> {
+/// What must not be.
+#[derive(Default)]
+struct Wrong {
+    /// Lines that are missing, or there twice.
+    lost: u64,
+    /// Lines that are older than one before them: their thread was stopped between reading its clock and its commit.
+    late: u64,
+    /// By how much, at most.
+    latest_ns: u64,
+}
+
+/// Counts what is wrong with a log.
+fn check(log: &Path, lines: u64, wrong: &mut Wrong) -> Result<()> {
     let file = std::fs::File::open(log).map_err(BenchError::io("read", log))?;
     let mut reader = BufReader::with_capacity(1 << 20, file);
-    let (mut found, mut late) = (0, 0);
-    let (mut line, mut newest) = (Vec::new(), Vec::new());
+    let (mut line, mut found, mut newest_ns) = (Vec::new(), 0, 0);
     loop {
         line.clear();
         let read = reader.read_until(b'\n', &mut line);
@@ -88,16 +100,25 @@ fn check(log: &Path, lines: u64) -> Result<u64> {
             continue;
         }
         found += 1;
-        // A time of fixed length is at the front.
-        let time = line.split(|byte| *byte == b' ').next().unwrap_or_default();
-        if time < newest.as_slice() {
-            late += 1;
-        } else {
-            newest.clear();
-            newest.extend_from_slice(time);
-        }
+        let time_ns = time_of_day_ns(&line);
+        wrong.late += u64::from(time_ns < newest_ns);
+        wrong.latest_ns = wrong.latest_ns.max(newest_ns.saturating_sub(time_ns));
+        newest_ns = newest_ns.max(time_ns);
     }
-    Ok(late + (lines - lines % (PROCESSES * THREADS)).abs_diff(found))
+    wrong.lost += (lines - lines % (PROCESSES * THREADS)).abs_diff(found);
+    Ok(())
+}
+
+/// The digits of the time at a line's front, `2026-11-21T12:34:56.123456789Z`, but for the date.
+fn time_of_day_ns(line: &[u8]) -> u64 {
+    let number = |from: usize, digits: usize| {
+        let digits = line.get(from..from + digits).unwrap_or_default();
+        digits.iter().fold(0, |number, digit| {
+            number * 10 + u64::from(digit.wrapping_sub(b'0'))
+        })
+    };
+    let seconds = (number(11, 2) * 60 + number(14, 2)) * 60 + number(17, 2);
+    seconds * 1_000_000_000 + number(20, 9)
 }
 
 /// A program that logs one line and waits.

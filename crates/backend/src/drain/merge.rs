@@ -1,7 +1,8 @@
 //! The merge: whose record comes next, and how far one ring's records may be taken before another ring's have to be.
 
-use super::Drain;
 use super::only_sink::Only;
+use super::{Drain, site_of};
+use crate::feed::Feed;
 use crate::outlet::SinkDrop;
 use crate::reader::{NO_RECORD, ReadError, Reader};
 use crate::run::{Run, Times};
@@ -27,7 +28,7 @@ impl Turns {
 
     /// The ring that comes first, and up to which time its records come before those of all others.
     #[inline]
-    fn first(&self, bound: u64) -> Option<(usize, u64)> {
+    pub(super) fn first(&self, bound: u64) -> Option<(usize, u64)> {
         match self.heads.as_slice() {
             [.., (until, _), (_, index)] => Some((*index, *until)),
             [(_, index)] => Some((*index, bound)),
@@ -37,7 +38,7 @@ impl Turns {
 
     /// The first ring begins with a record of another time now.
     #[inline]
-    fn renew(&mut self, ticks: u64, bound: u64) {
+    pub(super) fn renew(&mut self, ticks: u64, bound: u64) {
         if ticks > bound || ticks == NO_RECORD {
             self.heads.pop();
             return;
@@ -77,10 +78,15 @@ impl Drain {
         turns.fill(&self.readers, bound);
         loop {
             took += self.take_runs(&mut turns, bound);
-            let Some((index, until)) = turns.first(bound) else {
+            let kept = self.keep_runs(&mut turns, bound);
+            took += kept;
+            let Some((index, _)) = turns.first(bound) else {
                 break;
             };
-            took += self.take_one(index, until);
+            if kept > 0 {
+                continue;
+            }
+            took += self.take_one(index);
             turns.renew(self.readers[index].head.time_ticks, bound);
         }
         self.turns = turns;
@@ -106,39 +112,35 @@ impl Drain {
         }
     }
 
-    /// The same for rings of one session.
+    /// The same for rings of one session, and of further ones whose records go the same way.
     fn take_some_runs(&mut self, turns: &mut Turns, bound: u64, counted: &mut u64) -> Stop {
         let Some((first, _)) = turns.first(bound).filter(|(index, _)| self.has_plenty(*index)) else {
             return Stop::Other;
         };
-        let number = self.readers[first].feed;
-        let (Some(only), Some(Some(feed))) = (self.only_sink(first), self.feeds.get(number)) else {
+        let mut number = self.readers[first].feed;
+        let (Some(only), Some(Some(mut feed))) =
+            (self.only_sink(first), self.feeds.get(number).map(Option::as_ref))
+        else {
             return Stop::Other;
         };
+        let is_alone = self.outlets.len() == 1;
         let Some(outlet) = self.outlets.get_mut(only.number) else {
             return Stop::Other;
         };
-        let mut run = Run {
-            sites: &feed.sites,
-            calibration: &self.calibration,
-            below: only.below,
-            routed: only.routed,
-            until: 0,
-            times: Times {
-                newest_ticks: self.newest_ticks,
-                late: 0,
-            },
-            counted: 0,
-            file_bytes: 0,
-            trigger: None,
-            is_enough: false,
-        };
+        let mut run = Run::new(&feed.sites, &self.calibration, self.newest_ticks);
+        (run.below, run.routed) = (only.below, only.routed);
         let mut stop = Stop::Other;
         while let Some((index, until)) = turns.first(bound) {
             let reader = &mut self.readers[index];
             if reader.feed != number {
-                stop = Stop::Again;
-                break;
+                // Where processes log at the same time, their rings take turns record by record.
+                let Some(next) = same_way(&self.feeds, reader, feed, only, is_alone) else {
+                    stop = Stop::Again;
+                    break;
+                };
+                feed.note_taken();
+                (number, feed) = (reader.feed, next);
+                run.sites = &feed.sites;
             }
             run.until = until;
             if let Err(error) = outlet.take_run(reader, &mut run) {
@@ -158,12 +160,14 @@ impl Drain {
                 break;
             }
         }
+        // Records that count for nobody, such as those of gaps, have callsites, too.
+        feed.note_taken();
         let (taken, trigger) = (run.counted, run.trigger);
         let Times { newest_ticks, late } = run.times;
         self.rations.spend(&feed.rations, taken, run.file_bytes);
         self.newest_ticks = newest_ticks;
         *counted += taken;
-        self.count_runs(number, only, taken, late);
+        self.count_runs(only, taken, late);
         if let Some(id) = trigger {
             self.note_trigger(number, id);
         }
@@ -171,7 +175,7 @@ impl Drain {
     }
 
     /// Keeps account of records that went to this sink only.
-    fn count_runs(&mut self, feed: usize, only: Only, taken: u64, late: u64) {
+    fn count_runs(&mut self, only: Only, taken: u64, late: u64) {
         let reason = match only.routed {
             Some(_) => SinkDrop::Elsewhere,
             None => SinkDrop::Level,
@@ -181,46 +185,35 @@ impl Drain {
                 outlet.leave_out(taken, reason);
             }
         }
-        // Records that count for nobody, such as those of gaps, have callsites, too.
-        if let Some(Some(feed)) = self.feeds.get_mut(feed) {
-            feed.note_taken();
-        }
         if late > 0 {
             // Relaxed: a statistic.
             self.counts.late.fetch_add(late, Ordering::Relaxed);
         }
     }
 
-    /// Takes what a run stops at, or any record where there are several sinks, or those that are kept in memory up to a
-    /// time. The number of those that count.
-    fn take_one(&mut self, index: usize, until: u64) -> u64 {
-        let mut counted = 0;
+    /// Takes what a run stops at, or any record where there are several sinks; how many that count.
+    fn take_one(&mut self, index: usize) -> u64 {
+        // Whose callsite was read just now may be one that a run takes, or that is kept.
+        if self.load_missing(index) {
+            return 0;
+        }
         let number = self.readers[index].feed;
-        let result = match self.keep_run(index, until, &mut counted) {
-            // Whose callsite was read just now may be one that a run takes.
-            Ok(has_kept) if has_kept || self.load_missing(index) => Ok(()),
-            Ok(_) => {
-                let head = self.readers[index].head;
-                self.emit(index);
-                counted += u64::from(head.callsite_id != 0);
-                if head.time_ticks < self.newest_ticks {
-                    // Relaxed: a statistic.
-                    self.counts.late.fetch_add(1, Ordering::Relaxed);
-                }
-                self.newest_ticks = self.newest_ticks.max(head.time_ticks);
-                let advanced = self.readers[index].advance();
-                self.note_trigger(number, head.callsite_id as usize);
-                advanced
-            }
-            Err(error) => Err(error),
-        };
-        if let Err(error) = result {
+        let head = self.readers[index].head;
+        self.emit(index);
+        if head.time_ticks < self.newest_ticks {
+            // Relaxed: a statistic.
+            self.counts.late.fetch_add(1, Ordering::Relaxed);
+        }
+        self.newest_ticks = self.newest_ticks.max(head.time_ticks);
+        let advanced = self.readers[index].advance();
+        self.note_trigger(number, head.callsite_id as usize);
+        if let Err(error) = advanced {
             self.quarantine(index, &error);
         }
-        if let Some(Some(feed)) = self.feeds.get_mut(number) {
+        if let Some(Some(feed)) = self.feeds.get(number) {
             feed.note_taken();
         }
-        counted
+        u64::from(head.callsite_id != 0)
     }
 
     /// Reads the callsite of the record at a ring's front, where it has not been read; whether there it is.
@@ -236,6 +229,21 @@ impl Drain {
         feed.load_sites(&self.outlets, self.router.as_ref(), self.recorder.as_deref());
         feed.sites.get(id).is_some_and(Option::is_some)
     }
+}
+
+/// The session of a ring, where its first record goes to the one sink that those of another session go to, and neither
+/// has rations to keep account of.
+fn same_way<'a>(
+    feeds: &'a [Option<Feed>],
+    reader: &Reader,
+    before: &Feed,
+    only: Only,
+    is_alone: bool,
+) -> Option<&'a Feed> {
+    let feed = feeds.get(reader.feed)?.as_ref()?;
+    let site = site_of(feeds, reader.feed, reader.head.callsite_id as usize)?;
+    let is_same = is_alone || only.routed == Some(site.routed);
+    (is_same && feed.rations.is_empty() && before.rations.is_empty()).then_some(feed)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! What is written of a memory is written in slices between passes, and only while the sinks have buffers to spare, so
 //! that neither rings nor records of the moment wait for it.
 
+use super::merge::Turns;
 use super::{Drain, site_of};
 use crate::feed::Feed;
 use crate::inside::Inside;
@@ -13,7 +14,8 @@ use crate::layout::{Line, Thread};
 use crate::limits::{DUMP_SLICE_RECORDS, KEEP_ROOM_TRIES, NO_PROGRESS_MS};
 use crate::marks::{DumpAnswer, Marks};
 use crate::outlet::{SinkDrop, Staged};
-use crate::reader::ReadError;
+use crate::reader::{NO_RECORD, ReadError, Reader};
+use crate::run::{Site, Times};
 use logdrive_ring::clock::monotonic_ns;
 use logdrive_wire::Level;
 use std::sync::atomic::Ordering;
@@ -51,94 +53,117 @@ pub(super) enum Dumping {
     Waits,
 }
 
-/// What became of records that may be kept.
-struct KeptRun {
-    records: u64,
-    no_room: bool,
+/// Why [`Drain::keep_some`] ended.
+enum KeepStop {
+    /// The first record is none that is kept.
+    Other,
+    /// Nothing is in the way of more of them.
+    Again,
+    /// So much was taken that it is given back to its producer now.
+    Enough,
+    /// The memory is full of what is on its way to the log.
+    NoRoom,
     /// The callsite of the last record has what is kept written.
-    trigger: Option<usize>,
-    result: Result<(), ReadError>,
+    Trigger(usize),
+    /// A ring broke a rule.
+    Broken(usize, ReadError),
 }
 
 impl Drain {
-    /// Keeps records of one ring up to a time, and stops at one that a sink takes; whether it has kept any.
-    pub(super) fn keep_run(
-        &mut self,
-        index: usize,
-        until: u64,
-        counted: &mut u64,
-    ) -> Result<bool, ReadError> {
-        let number = self.readers[index].feed;
-        let mut has_kept = false;
-        for _ in 0..KEEP_ROOM_TRIES {
-            let run = self.keep_some(index, until);
-            *counted += run.records;
-            has_kept |= run.records > 0;
-            run.result?;
-            if let Some(id) = run.trigger {
-                self.note_trigger(number, id);
+    /// Keeps records in the order of their times, up to one that a sink takes; how many.
+    pub(super) fn keep_runs(&mut self, turns: &mut Turns, bound: u64) -> u64 {
+        let mut kept = 0;
+        let mut tries = 0;
+        while let Some((index, _)) = turns.first(bound) {
+            let number = self.readers[index].feed;
+            let (records, stop) = self.keep_some(turns, bound);
+            kept += records;
+            match stop {
+                KeepStop::Other => break,
+                KeepStop::Again => {}
+                KeepStop::Enough => self.commit(),
+                KeepStop::Trigger(id) => self.note_trigger(number, id),
+                KeepStop::NoRoom => {
+                    tries = if records > 0 { 1 } else { tries + 1 };
+                    if tries > KEEP_ROOM_TRIES {
+                        break;
+                    }
+                    self.make_room_to_keep(number);
+                }
+                KeepStop::Broken(index, error) => {
+                    self.quarantine(index, &error);
+                    turns.renew(NO_RECORD, bound);
+                }
             }
-            if !run.no_room {
-                break;
-            }
-            self.make_room_to_keep(number);
         }
-        Ok(has_kept)
+        kept
     }
 
-    fn keep_some(&mut self, index: usize, until: u64) -> KeptRun {
-        let mut run = KeptRun {
-            records: 0,
-            no_room: false,
-            trigger: None,
-            result: Ok(()),
+    /// The same for rings of one session, and records of one route; how many, and why no more.
+    fn keep_some(&mut self, turns: &mut Turns, bound: u64) -> (u64, KeepStop) {
+        let Some((first, _)) = turns.first(bound) else {
+            return (0, KeepStop::Other);
         };
-        let reader = &mut self.readers[index];
-        let Some(Some(Feed {
+        let number = self.readers[first].feed;
+        let Some(Some(feed)) = self.feeds.get_mut(number) else {
+            return (0, KeepStop::Other);
+        };
+        let (sites, Some(keep)) = (&feed.sites, &mut feed.keep) else {
+            return (0, KeepStop::Other);
+        };
+        let mut run = KeepRun {
             sites,
-            keep: Some(keep),
-            ..
-        })) = self.feeds.get_mut(reader.feed)
-        else {
-            return run;
+            memory: &mut keep.memory,
+            until: 0,
+            times: Times {
+                newest_ticks: self.newest_ticks,
+                late: 0,
+            },
+            routed: None,
+            records: 0,
         };
-        let mut routed = 0;
-        while reader.head.time_ticks <= until && run.result.is_ok() && run.trigger.is_none() {
-            let id = reader.head.callsite_id as usize;
-            let Some(Some(site)) = sites.get(id) else { break };
-            if !site.keeps || (run.records > 0 && site.routed != routed) {
+        let mut stop = KeepStop::Other;
+        while let Some((index, until)) = turns.first(bound) {
+            let reader = &mut self.readers[index];
+            if reader.feed != number {
+                stop = KeepStop::Again;
                 break;
             }
-            if !keep.memory.push(
-                &reader.head,
-                reader.thread_id,
-                &reader.thread_name,
-                reader.payload(),
-            ) {
-                run.no_room = true;
+            run.until = until;
+            let stopped = run.take(reader, index);
+            let ticks = reader.head.time_ticks;
+            if stopped.is_some() || ticks <= until {
+                stop = stopped.unwrap_or(stop);
+                if ticks > until && !matches!(stop, KeepStop::Broken(..)) {
+                    turns.renew(ticks, bound);
+                }
                 break;
             }
-            routed = site.routed;
-            site.counts.add(0);
-            run.records += 1;
-            run.trigger = site.trigger.is_some().then_some(id);
-            if reader.head.time_ticks < self.newest_ticks {
-                // Relaxed: a statistic.
-                self.counts.late.fetch_add(1, Ordering::Relaxed);
-            }
-            self.newest_ticks = self.newest_ticks.max(reader.head.time_ticks);
-            run.result = reader.advance();
+            turns.renew(ticks, bound);
         }
-        if run.records > 0 {
-            for number in 0..self.outlets.len() {
-                let reason = match routed >> number & 1 {
-                    1 => SinkDrop::Level,
-                    _ => SinkDrop::Elsewhere,
-                };
-                self.buffers.count_dropped(number, reason as usize, run.records);
-            }
+        let (records, routed, times) = (run.records, run.routed.unwrap_or(0), run.times);
+        self.newest_ticks = times.newest_ticks;
+        self.count_kept(number, records, routed, times.late);
+        (records, stop)
+    }
+
+    /// Keeps account of records that no sink takes.
+    fn count_kept(&mut self, feed: usize, records: u64, routed: u32, late: u64) {
+        if records == 0 {
+            return;
         }
-        run
+        for number in 0..self.outlets.len() {
+            let reason = match routed >> number & 1 {
+                1 => SinkDrop::Level,
+                _ => SinkDrop::Elsewhere,
+            };
+            self.buffers.count_dropped(number, reason as usize, records);
+        }
+        if let Some(Some(feed)) = self.feeds.get(feed) {
+            feed.note_taken();
+        }
+        // Relaxed: a statistic.
+        self.counts.late.fetch_add(late, Ordering::Relaxed);
     }
 
     /// The memory is full of what is on its way to the log.
@@ -526,6 +551,10 @@ impl Drain {
 
     /// Writes all that a dead process has kept: the number of records. Stops where a sink takes nothing.
     pub(crate) fn dump_dead(&mut self, because: &str) -> u64 {
+        // Where its rings held nothing more, no callsite has said yet which sinks it goes to.
+        if let Some(Some(feed)) = self.feeds.get_mut(0) {
+            feed.load_sites(&self.outlets, self.router.as_ref(), self.recorder.as_deref());
+        }
         let Some(keep) = self.keep(0) else { return 0 };
         let wanted = Wanted {
             span: keep.options.before,
@@ -601,6 +630,53 @@ impl Drain {
         {
             keep.memory.committed();
         }
+    }
+}
+
+/// Records of one session and one route, on their way to its memory.
+struct KeepRun<'a> {
+    sites: &'a [Option<Site>],
+    memory: &'a mut Memory,
+    /// Ticks of the last record that may be taken.
+    until: u64,
+    times: Times,
+    /// The sinks that the records have as their route.
+    routed: Option<u32>,
+    records: u64,
+}
+
+impl KeepRun<'_> {
+    /// Keeps records of one ring up to the time; `None` where the next one is beyond it, or is not kept.
+    fn take(&mut self, reader: &mut Reader, index: usize) -> Option<KeepStop> {
+        while reader.head.time_ticks <= self.until {
+            let id = reader.head.callsite_id as usize;
+            let site = self.sites.get(id)?.as_ref().filter(|site| site.keeps)?;
+            if *self.routed.get_or_insert(site.routed) != site.routed {
+                return Some(KeepStop::Again);
+            }
+            let (head, payload) = (&reader.head, reader.payload());
+            if !self
+                .memory
+                .push(head, reader.thread_id, &reader.thread_name, payload)
+            {
+                return Some(KeepStop::NoRoom);
+            }
+            site.counts.add(0);
+            self.records += 1;
+            self.times.took(reader.head.time_ticks);
+            if !reader.advance_in_window()
+                && let Err(error) = reader.look()
+            {
+                return Some(KeepStop::Broken(index, error));
+            }
+            if site.trigger.is_some() {
+                return Some(KeepStop::Trigger(id));
+            }
+            if reader.has_enough() {
+                return Some(KeepStop::Enough);
+            }
+        }
+        None
     }
 }
 

@@ -41,11 +41,19 @@ impl Store {
 
     #[inline]
     fn write(&mut self, position: u64, from: &[u8]) {
+        self.write_both(position, from, &[]);
+    }
+
+    /// One thing, and another behind it.
+    #[inline]
+    fn write_both(&mut self, position: u64, first: &[u8], second: &[u8]) {
         match self {
-            Self::Shared(file) => file.write(position, from),
+            Self::Shared(file) => file.write_both(position, first, second),
             Self::Private(bytes) => {
                 let at = (position % bytes.len() as u64) as usize;
-                bytes[at..at + from.len()].copy_from_slice(from);
+                let (to, rest) = bytes[at..].split_at_mut(first.len());
+                to.copy_from_slice(first);
+                rest[..second.len()].copy_from_slice(second);
             }
         }
     }
@@ -296,8 +304,7 @@ impl Memory {
             thread,
             header.time_ticks,
         );
-        self.store.write(last.end(), &entry);
-        self.store.write(last.end() + HEADER_BYTES as u64, payload);
+        self.store.write_both(last.end(), &entry, payload);
         last.length += length;
         last.count(header.time_ticks);
         self.positions.head = last.end();

@@ -15,10 +15,13 @@ pub(crate) struct Alike {
     form: Form,
     tail: [u8; WIDE],
     tail_bytes: usize,
-    /// The time that the front shows.
+    /// The time that the front was made for.
     unix_ns: u64,
     /// Whether the digits of another time of its second can be written over it.
     is_of_second: bool,
+    /// The time whose digits stand in the front, where that is known, and the time of the last line.
+    shown_ns: Option<u64>,
+    last_ns: u64,
 }
 
 /// Nanoseconds of a second.
@@ -69,6 +72,8 @@ impl Layout {
             tail_bytes: tail.1,
             unix_ns: line.unix_ns,
             is_of_second,
+            shown_ns: None,
+            last_ns: 0,
         })
     }
 
@@ -96,7 +101,7 @@ impl Layout {
     #[inline(always)]
     pub(crate) fn put_behind(
         &mut self,
-        alike: &Alike,
+        alike: &mut Alike,
         plan: &Plan,
         line: &Line<'_>,
         bytes: &mut [u8],
@@ -113,7 +118,7 @@ impl Alike {
     /// Writes the line with this text and time, and returns the offset behind it: past the buffer's end when it does not
     /// fit, or the time needs another front, and then nothing is written that counts.
     #[inline(always)]
-    pub(crate) fn put(&self, text: &[u8], unix_ns: u64, bytes: &mut [u8], at: usize) -> usize {
+    pub(crate) fn put(&mut self, text: &[u8], unix_ns: u64, bytes: &mut [u8], at: usize) -> usize {
         let Some((at, _)) = self.put_front(bytes, at, unix_ns) else {
             return OVERFLOW;
         };
@@ -125,8 +130,10 @@ impl Alike {
     }
 
     /// Writes the front with the digits of a time of its second. Returns the offset behind it, and the nanoseconds.
+    ///
+    /// Lines that were read at once have one time: from the third on its digits stand in the front already.
     #[inline(always)]
-    fn put_front(&self, bytes: &mut [u8], at: usize, unix_ns: u64) -> Option<(usize, u32)> {
+    fn put_front(&mut self, bytes: &mut [u8], at: usize, unix_ns: u64) -> Option<(usize, u32)> {
         if !self.is_of_second {
             let (_, end) = self.head.copy(bytes, at)?;
             return (unix_ns == self.unix_ns).then_some((end, 0));
@@ -135,8 +142,16 @@ impl Alike {
         if nanos >= SECOND_NS {
             return None;
         }
-        let end = self.head.put(bytes, at, nanos as u32)?;
-        Some((end, nanos as u32))
+        let nanos = nanos as u32;
+        if self.shown_ns == Some(unix_ns) {
+            let (_, end) = self.head.copy(bytes, at)?;
+            return Some((end, nanos));
+        }
+        if std::mem::replace(&mut self.last_ns, unix_ns) == unix_ns {
+            self.head.show(nanos);
+            self.shown_ns = Some(unix_ns);
+        }
+        Some((self.head.put(bytes, at, nanos)?, nanos))
     }
 }
 
@@ -205,7 +220,7 @@ mod tests {
                     thread,
                     payload: &payload,
                 };
-                let alike = layout.alike(&plan, &line).expect("a front");
+                let mut alike = layout.alike(&plan, &line).expect("a front");
                 let mut out = Out::new(&mut bytes);
                 assert_eq!(layout.line(&plan, &line, &mut out), Outcome::Done);
                 let expected = out.as_bytes().to_vec();
@@ -215,19 +230,22 @@ mod tests {
                 assert_eq!(found, [&expected[..], &expected].concat(), "{style:?}");
                 let mut small = vec![0; expected.len() - 1];
                 assert!(alike.put(text, unix_ns, &mut small, 0) > small.len());
-                check_other_times(&mut layout, &plan, &line, &alike, text);
+                check_other_times(&mut layout, &plan, &line, &mut alike, text);
             }
         }
     }
 
     /// Lines of other times are as they would be without the front, or refused; those of the second are not.
-    fn check_other_times(layout: &mut Layout, plan: &Plan, line: &Line<'_>, alike: &Alike, text: &[u8]) {
+    fn check_other_times(layout: &mut Layout, plan: &Plan, line: &Line<'_>, alike: &mut Alike, text: &[u8]) {
         let second = line.unix_ns / SECOND_NS * SECOND_NS;
         for unix_ns in [
             second - 1,
             second,
             second + 7,
+            second + 7,
+            second + 7,
             second + SECOND_NS - 1,
+            second + 7,
             second + SECOND_NS,
             u64::MAX,
         ] {
@@ -274,7 +292,7 @@ mod tests {
                     thread: Thread { name: "w\t1", id: 4 },
                     payload,
                 };
-                let alike = layout
+                let mut alike = layout
                     .alike(&plan, &line(second + 5, &payload[..]))
                     .expect("a front");
                 for (round, nanos) in [5, 0, 999_999_999, 1_000_000_000, 123_456_789]
@@ -285,7 +303,7 @@ mod tests {
                     for payload in [&payload[..], &payload[..3 + 4 * round]] {
                         let line = line(second + nanos, payload);
                         let (mut bytes, mut expected) = ([0; 1024], [0; 1024]);
-                        let end = layout.put_behind(&alike, &plan, &line, &mut bytes, 0);
+                        let end = layout.put_behind(&mut alike, &plan, &line, &mut bytes, 0);
                         let is_put = end <= bytes.len();
                         let mut fresh =
                             Layout::new(style.clone().into(), ProcessInfo::default()).expect("a layout");

@@ -136,6 +136,13 @@ impl Head {
         Some(end)
     }
 
+    /// Has the digits of these nanoseconds in it from now on.
+    pub(super) fn show(&mut self, nanos: u32) {
+        if let Some(place) = room::<DIGITS_BYTES>(&mut self.text, self.digits.at) {
+            put_fraction(place, nanos, self.digits.count);
+        }
+    }
+
     /// When the second of this front began.
     pub(super) fn second_ns(&self) -> u64 {
         self.key.second_ns
