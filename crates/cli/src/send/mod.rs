@@ -202,30 +202,7 @@ pub(crate) fn run(args: &SendArgs, color: ColorChoice) -> Result<bool, CliError>
         Some(path) => State::load(path)?,
         None => None,
     };
-    let fresh = match &state {
-        Some(_) => None,
-        None => Some((
-            new_session().map_err(|cause| CliError::Random { cause })?,
-            unix_ns(),
-        )),
-    };
-    let mut forward = match (&state, fresh) {
-        (Some(state), _) => ForwardOptions::new(state.session, state.epoch),
-        (None, fresh) => {
-            let (session, epoch) = fresh.unwrap_or((1, 1));
-            ForwardOptions::new(session, epoch)
-        }
-    };
-    forward.next = state.as_ref().map_or(0, |state| state.number);
-    forward.format = match args.format.unwrap_or_default() {
-        Look::Text => Format::Text,
-        Look::Json => Format::Json,
-    };
-    forward.zstd_level = args.zstd;
-    forward.members.clone_from(&aim.members);
-    forward.group.clone_from(&aim.group);
-    // Of a file nothing is kept twice.
-    forward.spool = args.spool.as_ref().filter(|_| is_stdin).map(SpoolOptions::new);
+    let forward = forward_options(args, &aim, state.as_ref())?;
     let forwarder = Forwarder::start(&[], &options(args, &aim), &forward)?;
     let mut input = match is_stdin {
         true => Input::stdin(),
@@ -257,6 +234,29 @@ pub(crate) fn run(args: &SendArgs, color: ColorChoice) -> Result<bool, CliError>
     let end = forwarder.stop(patience);
     keeper.note(end.acknowledged)?;
     report(args, &end, forward.next)
+}
+
+/// What is forwarded, and how: a file goes on under the numbers of its state.
+fn forward_options(args: &SendArgs, aim: &Aim, state: Option<&State>) -> Result<ForwardOptions, CliError> {
+    let mut forward = match state {
+        Some(state) => ForwardOptions::new(state.session, state.epoch),
+        None => {
+            let session = new_session().map_err(|cause| CliError::Random { cause })?;
+            ForwardOptions::new(session, unix_ns())
+        }
+    };
+    forward.next = state.map_or(0, |state| state.number);
+    forward.format = match args.format.unwrap_or_default() {
+        Look::Text => Format::Text,
+        Look::Json => Format::Json,
+    };
+    forward.zstd_level = args.zstd;
+    forward.members.clone_from(&aim.members);
+    forward.group.clone_from(&aim.group);
+    // Of a file nothing is kept twice.
+    let is_stdin = args.file.as_os_str() == "-";
+    forward.spool = args.spool.as_ref().filter(|_| is_stdin).map(SpoolOptions::new);
+    Ok(forward)
 }
 
 fn options(args: &SendArgs, aim: &Aim) -> Options {
