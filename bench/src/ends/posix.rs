@@ -1,7 +1,7 @@
 //! POSIX message queues: one there, one back.
 
 use super::plan::{Mouth, Plan, Walk, stamp, template};
-use nix::mqueue::{MQ_OFlag, MqAttr, MqdT, mq_open, mq_receive, mq_send, mq_unlink};
+use nix::mqueue::{MQ_OFlag, MqAttr, MqdT, mq_close, mq_open, mq_receive, mq_send, mq_unlink};
 use nix::sys::stat::Mode;
 use std::io;
 
@@ -17,6 +17,14 @@ fn open(name: &str, bytes: usize) -> io::Result<MqdT> {
         Mode::S_IRUSR | Mode::S_IWUSR,
         Some(&attributes),
     )?)
+}
+
+/// A queue counts among those of its user until nobody has it open, whatever its name has become.
+fn close(queues: impl IntoIterator<Item = MqdT>) {
+    for queue in queues {
+        // It was open.
+        let _ = mq_close(queue);
+    }
 }
 
 fn names(plan: &Plan) -> [String; 2] {
@@ -51,6 +59,7 @@ pub fn serve(plan: &Plan, mouth: &Mouth) -> io::Result<()> {
         mq_send(&back, &reply, 1)?;
     }
     mouth.wait_for_end();
+    close([there, back]);
     // They go with the namespace otherwise.
     let _ = mq_unlink(there_name.as_str());
     let _ = mq_unlink(back_name.as_str());
@@ -65,6 +74,7 @@ pub fn send(plan: &Plan, _: &str) -> io::Result<()> {
         stamp(&mut message, number);
         mq_send(&there, &message, 1)?;
     }
+    close([there]);
     Ok(())
 }
 
@@ -81,5 +91,6 @@ pub fn echo(plan: &Plan, _: &str) -> io::Result<()> {
         mq_send(&there, &message, 1)?;
         mq_receive(&back, &mut reply, &mut priority)?;
     }
+    close([there, back]);
     Ok(())
 }

@@ -10,7 +10,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// Weights: more than any group of machines differs in.
-const WEIGHT_MAX: u32 = 1_000;
+pub(crate) const WEIGHT_MAX: u32 = 1_000;
 
 /// Keys of a member.
 const KEYS: [&str; 3] = ["address", "weight", "backup"];

@@ -209,6 +209,65 @@ fn records_go_over_quic_once_whatever_becomes_of_the_collector() {
     collector.end();
 }
 
+#[test]
+fn who_runs_a_sender_chooses_where_records_go_while_it_runs() {
+    let (one, two, sender) = (Place::new(), Place::new(), World::new());
+    let (of_one, mut of_two) = (one.start(), two.start());
+    let (path, _) = file_of(&sender);
+    let config = sender.path("send.toml");
+    let say = |to: [&Place; 2]| {
+        let [first, second] = to.map(Place::address);
+        let text = format!("policy = \"manual\"\nto = [\"{first}\", \"{second}\"]\n");
+        std::fs::write(&config, text).expect("written");
+    };
+    say([&one, &two]);
+    write_lines(&path, 0, 500);
+    let mut command = logdrive();
+    command
+        .args(["send", "--follow", "--json", "--config"])
+        .args([&config, &path])
+        .env("XDG_STATE_HOME", sender.path("state"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    let running = Running(command.spawn().expect("it starts"));
+    until("the first has it", || one.lines().len() == 500);
+    let read_again = || {
+        let pid = rustix::process::Pid::from_child(&running.0);
+        rustix::process::kill_process(pid, rustix::process::Signal::HUP).expect("it runs");
+    };
+    // What is wrong changes nothing.
+    std::fs::write(&config, "to = 7\n").expect("written");
+    read_again();
+    write_lines(&path, 500, 600);
+    until("the first has that, too", || one.lines().len() == 600);
+    say([&two, &one]);
+    read_again();
+    let mut count = 600;
+    until("the other one is used", || {
+        write_lines(&path, count, count + 10);
+        count += 10;
+        std::thread::park_timeout(std::time::Duration::from_millis(10));
+        !two.lines().is_empty()
+    });
+    let before = one.lines().len();
+    write_lines(&path, count, count + 500);
+    count += 500;
+    until("all is there", || all_of(&[&one, &two]).len() == count);
+    // No other is used while it is away.
+    of_two.kill();
+    write_lines(&path, count, count + 100);
+    count += 100;
+    let _of_two = two.start();
+    until("it has what came meanwhile", || {
+        all_of(&[&one, &two]).len() == count
+    });
+    assert_eq!(one.lines().len(), before);
+    let sent = json(&running.end());
+    assert_eq!(sent["missing"], 0, "{sent}");
+    of_one.end();
+}
+
 #[track_caller]
 fn refused(args: &[&str], words: &str) {
     let output = logdrive().args(args).output().expect("it ran");
@@ -233,6 +292,10 @@ fn what_carries_no_records_is_refused_with_the_reason() {
     refused(
         &["send", "-", "--to", "tcp://127.0.0.1:1", "--health-every", "1ms"],
         "allowed: 100ms to 1h",
+    );
+    refused(
+        &["send", "-", "--to", "tcp://127.0.0.1:1,weight=0"],
+        "`0` is no weight: allowed are 1 to 1000",
     );
 }
 

@@ -4,7 +4,7 @@ use crate::TransportError;
 use crate::address::Address;
 use crate::frame::{Frame, HEADER_BYTES, Header, Kind, next_frame};
 use crate::hello::{HELLO_UNCHECKED, Hello, Role, decode_goodbye};
-use crate::limits::{FRAME_BYTES_MAX, READ_BYTES, SOCKET_BUFFER_BYTES};
+use crate::limits::{BUSY_SPIN_US, BUSY_WAIT_US, FRAME_BYTES_MAX, READ_BYTES, SOCKET_BUFFER_BYTES};
 use crate::link::{Link, connect, millis};
 use crate::options::{Checksum, Options};
 use logdrive_ring::{InPlace, PipeWriter};
@@ -20,6 +20,10 @@ pub(crate) struct Connection {
     pub(crate) checked: bool,
     pub(crate) alignment: usize,
     spin: Duration,
+    /// Several answers are due.
+    pub(crate) is_busy: bool,
+    /// The last wait was short.
+    looks: bool,
     patience: Duration,
     inbox: Vec<u8>,
     start: usize,
@@ -53,6 +57,8 @@ impl Connection {
             address,
             options: Box::new(options.clone()),
             spin: options.spin,
+            is_busy: false,
+            looks: true,
             patience: options.response_timeout,
             inbox: Vec::new(),
             start: 0,
@@ -418,9 +424,19 @@ impl Connection {
 
     fn wait_for_frame(&mut self, patience: Duration) -> Result<Option<usize>, TransportError> {
         let start = Instant::now();
+        let found = self.wait_since(start, patience);
+        self.looks = start.elapsed() < Duration::from_micros(BUSY_WAIT_US);
+        found
+    }
+
+    fn wait_since(&mut self, start: Instant, patience: Duration) -> Result<Option<usize>, TransportError> {
+        let spin = match self.is_busy && self.looks {
+            true => self.spin.max(Duration::from_micros(BUSY_SPIN_US)),
+            false => self.spin,
+        };
         loop {
             self.make_room();
-            let spins = !self.link.spins() && start.elapsed() < self.spin;
+            let spins = !self.link.spins() && start.elapsed() < spin;
             let space = self.inbox.get_mut(self.end..).unwrap_or(&mut []);
             let got = if spins || patience.is_zero() {
                 self.link.try_receive(space)
@@ -439,7 +455,11 @@ impl Connection {
                     if patience.is_zero() {
                         return Ok(None);
                     }
-                    std::hint::spin_loop();
+                    match self.is_busy {
+                        // Whoever is to answer may have been put on this processor.
+                        true => std::thread::yield_now(),
+                        false => std::hint::spin_loop(),
+                    }
                 }
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => return Ok(None),
                 Err(cause) => return Err(self.lost(cause)),

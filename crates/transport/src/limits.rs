@@ -25,6 +25,17 @@ pub const CREDIT_BYTES: u64 = 8 << 20;
 /// Bytes that a server reads at once; a poller has one such buffer for all its connections.
 pub const READ_BYTES: usize = 256 * 1024;
 
+/// Bytes of answers, and of requests, that are sent although more are at hand: the other end has something to do with them
+/// meanwhile, and neither sleeps while the other works.
+pub const PIECE_BYTES: usize = 32 * 1024;
+
+/// How long an end looks before it sleeps while several requests are under way: about what it costs here to be woken, which
+/// is more than the processor's time that it takes.
+pub const BUSY_SPIN_US: u64 = 50;
+
+/// A wait that was longer than this says that looking is of no use for the next one.
+pub const BUSY_WAIT_US: u64 = 200;
+
 /// Bytes that wait for a peer that does not read, before we stop reading from it.
 pub const WAITING_BYTES_MAX: usize = 4 << 20;
 

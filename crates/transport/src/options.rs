@@ -42,9 +42,11 @@ pub struct TlsFiles {
 pub struct Options {
     /// A message waits at most this long for others to go with it; 0 sends each at once. Default: 200 µs.
     pub linger: Duration,
-    /// A batch is sent when it has so many bytes. Default: 64 KiB.
+    /// A batch has so many bytes at most, and is sent then; smaller ones than by default go together over `unix://`, `tcp://`
+    /// and `tls://`, as many as come before one has waited for `linger`. Default: 64 KiB.
     pub batch_bytes: usize,
-    /// How long an end that waits looks before it sleeps. Costs a processor while it does. Default: 0.
+    /// How long an end that waits looks before it sleeps. Costs a processor while it does. Default: 0; while several requests
+    /// of a connection are under way and answers come quickly, both ends look for 50 µs all the same.
     pub spin: Duration,
     /// Which payloads are covered by a checksum. Default: those that leave the machine unprotected.
     pub checksum: Checksum,

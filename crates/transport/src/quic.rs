@@ -3,29 +3,31 @@
 //! Quinn lives in tokio, so this module has a runtime: one for each listener, and one for each connection made. What
 //! crosses between a caller's thread and the runtime are whole buffers, which are not copied.
 
+mod accept;
+
+pub(crate) use accept::Endpoint;
+
 use crate::TransportError;
 use crate::address::{Address, Place};
 use crate::hello::Reason;
 use crate::limits::{CREDIT_BYTES, READ_BYTES};
 use crate::link::{Link, millis, tls};
 use crate::options::Options;
-use crate::serve::Shared;
-use crate::session::Server;
 use bytes::Bytes;
 use quinn::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
-use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{AckFrequencyConfig, RecvStream, SendStream, TokioRuntime, TransportConfig, VarInt};
 use rustix::net::sockopt;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::runtime::{Builder, Handle, Runtime};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 
 /// How often tasks look whether the server stops.
@@ -34,8 +36,11 @@ const LOOK: Duration = Duration::from_millis(100);
 const STREAMS_MAX: u32 = 256;
 /// Packets that a receiver may take before it says so.
 const ACK_EVERY: u32 = 20;
-/// Buffers on their way to the runtime.
-const BUFFERS_MAX: usize = 16;
+/// Bytes of all streams on their way to the runtime, which takes all of a stream's at once: so the caller and the runtime wake
+/// each other seldom.
+const QUEUED_BYTES_MAX: usize = 1 << 20;
+/// Bytes of buffers that a connection keeps for its next batches.
+const SPARE_BYTES_MAX: usize = 4 << 20;
 /// How long the end of a connection waits for the other end to have all of it.
 const PARTING: Duration = Duration::from_secs(5);
 
@@ -105,181 +110,36 @@ fn runtime() -> io::Result<Runtime> {
     Builder::new_current_thread().enable_all().build()
 }
 
-/// A listener.
-pub(crate) struct Endpoint {
-    runtime: Runtime,
-    endpoint: quinn::Endpoint,
-}
-
-impl Endpoint {
-    pub(crate) fn bind(place: &Place, options: &Options) -> Result<Self, BindError> {
-        let tls = tls::server_config(&options.tls).map_err(BindError::Other)?;
-        let crypto =
-            QuicServerConfig::try_from(tls).map_err(|error| BindError::Io(io::Error::other(error)))?;
-        let mut config = quinn::ServerConfig::with_crypto(Arc::new(crypto));
-        config.transport_config(Arc::new(transport(options)));
-        config.max_incoming(1_024);
-        let address = place.resolve().map_err(BindError::Io)?.first().copied();
-        let address = address.ok_or_else(|| BindError::Io(io::ErrorKind::AddrNotAvailable.into()))?;
-        let runtime = runtime().map_err(BindError::Io)?;
-        let guard = runtime.enter();
-        let endpoint = self::endpoint(address, Some(config), options).map_err(BindError::Io)?;
-        drop(guard);
-        Ok(Self { runtime, endpoint })
-    }
-
-    pub(crate) fn place(&self) -> Option<Place> {
-        self.endpoint.local_addr().ok().map(Place::from)
-    }
-
-    /// Runs until the server stops.
-    pub(crate) fn run(self, shared: &Arc<Shared>) {
-        let Self { runtime, endpoint } = self;
-        runtime.block_on(async {
-            while !shared.stops() {
-                let Ok(Some(incoming)) = timeout(LOOK, endpoint.accept()).await else {
-                    continue;
-                };
-                // A forged address gets nothing before it has answered, once there is a crowd.
-                if !incoming.remote_address_validated() && endpoint.open_connections() > 1_024 {
-                    // One that was asked to come again does.
-                    let _ = incoming.retry();
-                    continue;
-                }
-                tokio::spawn(converse(incoming, Arc::clone(shared)));
-            }
-            // The tasks of streams look at the same flag, and say goodbye.
-            tokio::time::sleep(LOOK + LOOK / 2).await;
-            endpoint.close(VarInt::from_u32(Reason::Ending as u32), b"ending");
-            // Whoever is gone is not waited for.
-            let _ = timeout(LOOK, endpoint.wait_idle()).await;
-        });
-    }
-}
-
-async fn converse(incoming: quinn::Incoming, shared: Arc<Shared>) {
-    let address = incoming.remote_address();
-    let Ok(Ok(connection)) = timeout(shared.options.handshake_timeout, async { incoming.await }).await else {
-        return shared.count(Reason::Forbidden);
-    };
-    let is_certified = connection.peer_identity().is_some();
-    while let Ok((send, recv)) = connection.accept_bi().await {
-        let Some(mut peer) = shared.admit(format!("quic://{address}"), None) else {
-            return;
-        };
-        peer.is_certified = is_certified;
-        let server = shared.session(peer, true);
-        tokio::spawn(serve(send, recv, server, Arc::clone(&shared)));
-    }
-    // A client whose certificate is refused finds out after its own handshake is done.
-    if let Some(quinn::ConnectionError::TransportError(_)) = connection.close_reason() {
-        shared.count(Reason::Forbidden);
-    }
-}
-
-async fn serve(mut send: SendStream, mut recv: RecvStream, mut server: Server, shared: Arc<Shared>) {
-    let mut is_met = false;
-    let end = talk(&mut send, &mut recv, &mut server, &shared, &mut is_met).await;
-    let (Ok(reason) | Err(reason)) = end;
-    if end.is_err() {
-        let mut out = Vec::new();
-        server.part(reason, &mut out);
-        // Whoever is gone needs no goodbye.
-        let _ = timeout(LOOK, send.write_all(&out)).await;
-    }
-    // The same holds for the end of the stream.
-    let _ = send.finish();
-    shared.leave(reason, !is_met);
-    if is_met {
-        shared.service.left(&server.peer, reason);
-    }
-}
-
-/// `Ok`: nothing is left to be said; `Err`: a goodbye is.
-async fn talk(
-    send: &mut SendStream,
-    recv: &mut RecvStream,
-    server: &mut Server,
-    shared: &Shared,
-    is_met: &mut bool,
-) -> Result<Reason, Reason> {
-    let mut input = vec![0; READ_BYTES];
-    let (mut start, mut end) = (0, 0);
-    let mut out = Vec::new();
-    let mut heard = Instant::now();
-    loop {
-        if shared.stops() {
-            return Err(Reason::Ending);
-        }
-        let space = input.get_mut(end..).unwrap_or(&mut []);
-        let length = match timeout(LOOK, recv.read(space)).await {
-            Ok(Ok(Some(length))) => length,
-            Ok(Ok(None) | Err(_)) => return Ok(Reason::Lost),
-            Err(_) => {
-                let (limit, reason) = match is_met {
-                    true => (shared.options.idle_timeout, Reason::Idle),
-                    false => (shared.options.handshake_timeout, Reason::Handshake),
-                };
-                if heard.elapsed() >= limit {
-                    return Err(reason);
-                }
-                continue;
-            }
-        };
-        heard = Instant::now();
-        shared.bytes.fetch_add(length as u64, Ordering::Relaxed);
-        end += length;
-        let fed = server.feed(
-            input.get(start..end).unwrap_or(&[]),
-            shared.service.as_ref(),
-            &mut out,
-            None,
-        );
-        start += fed.used_bytes;
-        if !*is_met && server.is_open() {
-            *is_met = true;
-            shared.met();
-        }
-        if !out.is_empty() {
-            let bytes = Bytes::from(std::mem::take(&mut out));
-            match timeout(shared.options.idle_timeout, send.write_chunk(bytes)).await {
-                Ok(Ok(())) => {}
-                Ok(Err(_)) => return Ok(fed.ends.unwrap_or(Reason::Lost)),
-                Err(_) => return Ok(fed.ends.unwrap_or(Reason::Idle)),
-            }
-        }
-        if let Some(reason) = fed.ends {
-            // Its goodbye has been sent.
-            return Ok(reason);
-        }
-        if start == end {
-            (start, end) = (0, 0);
-        } else if input.len() - end < READ_BYTES / 2 {
-            input.copy_within(start..end, 0);
-            (start, end) = (0, end - start);
-            if input.len() - end < READ_BYTES / 2 {
-                // A frame is 1 MiB at most, which the session has checked by then.
-                input.resize(input.len() * 2, 0);
-            }
-        }
-    }
-}
-
 /// What the runtime and the caller's thread share.
 #[derive(Default)]
 struct Meeting {
     incoming: VecDeque<Bytes>,
     incoming_bytes: usize,
     has_ended: bool,
+    outgoing: Vec<Bytes>,
+    outgoing_bytes: usize,
+    /// The caller sends no more.
+    is_done: bool,
+    /// Nothing can be sent any more.
+    is_broken: bool,
     /// The stream's task has nothing left to do.
     has_finished: bool,
     failure: Option<io::Error>,
+}
+
+impl Meeting {
+    /// Each of so many streams has its share of the room, and one buffer at least.
+    fn has_room(&self, streams: usize) -> bool {
+        self.is_broken || self.outgoing_bytes < QUEUED_BYTES_MAX / streams.max(1)
+    }
 }
 
 #[derive(Default)]
 struct Room {
     meeting: Mutex<Meeting>,
     changed: Condvar,
+    /// The runtime has something to send.
+    wanted: Notify,
 }
 
 impl Room {
@@ -299,6 +159,39 @@ impl Room {
         is_full
     }
 
+    /// Brings a buffer to the runtime; the caller has seen that there is room.
+    fn send(&self, mut meeting: MutexGuard<'_, Meeting>, bytes: Bytes) {
+        let is_first = meeting.outgoing.is_empty();
+        meeting.outgoing_bytes += bytes.len();
+        meeting.outgoing.push(bytes);
+        drop(meeting);
+        if is_first {
+            self.wanted.notify_one();
+        }
+    }
+
+    /// All that is to be sent, and whether the caller is done.
+    fn take_outgoing(&self) -> (Vec<Bytes>, bool) {
+        let mut meeting = self.lock();
+        meeting.outgoing_bytes = 0;
+        (std::mem::take(&mut meeting.outgoing), meeting.is_done)
+    }
+
+    /// All that is to be sent, once there is something; `None`: the caller is done.
+    async fn take(&self) -> Option<Vec<Bytes>> {
+        loop {
+            let (bytes, is_done) = self.take_outgoing();
+            if !bytes.is_empty() {
+                self.changed.notify_all();
+                return Some(bytes);
+            }
+            if is_done {
+                return None;
+            }
+            self.wanted.notified().await;
+        }
+    }
+
     fn fail(&self, error: io::Error) {
         let mut meeting = self.lock();
         meeting.has_ended = true;
@@ -313,6 +206,9 @@ struct Engine {
     handle: Handle,
     connection: quinn::Connection,
     connect_timeout: Duration,
+    /// Relaxed: a hint for how much each may queue.
+    streams: AtomicUsize,
+    spare: Arc<Spare>,
     done: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -328,10 +224,59 @@ impl Drop for Engine {
     }
 }
 
+/// Buffers that have been sent and acknowledged, for the next batches: memory that is in the cache, and in the process.
+#[derive(Default)]
+struct Spare(Mutex<SpareBuffers>);
+
+#[derive(Default)]
+struct SpareBuffers {
+    buffers: Vec<Vec<u8>>,
+    bytes: usize,
+}
+
+impl Spare {
+    fn lock(&self) -> MutexGuard<'_, SpareBuffers> {
+        // Whole buffers go in and out.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self, capacity: usize) -> Vec<u8> {
+        let mut spare = self.lock();
+        let found = spare.buffers.pop();
+        spare.bytes -= found.as_ref().map_or(0, Vec::capacity);
+        drop(spare);
+        let found = found.filter(|found| found.capacity() >= capacity);
+        found.unwrap_or_else(|| Vec::with_capacity(capacity))
+    }
+}
+
+/// A buffer that comes back when nobody needs its bytes any more.
+struct Owned {
+    bytes: Vec<u8>,
+    spare: Arc<Spare>,
+}
+
+impl AsRef<[u8]> for Owned {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        bytes.clear();
+        let mut spare = self.spare.lock();
+        if spare.bytes + bytes.capacity() <= SPARE_BYTES_MAX {
+            spare.bytes += bytes.capacity();
+            spare.buffers.push(bytes);
+        }
+    }
+}
+
 /// One stream.
 pub(crate) struct QuicLink {
     room: Arc<Room>,
-    out: Option<mpsc::Sender<Bytes>>,
     front: Bytes,
     engine: Arc<Engine>,
 }
@@ -351,9 +296,9 @@ pub(crate) fn connect(
     let mut config = quinn::ClientConfig::new(Arc::new(crypto));
     let mut transport = transport(options);
     transport.keep_alive_interval(Some(options.idle_timeout / 3));
-    config.transport_config(Arc::new(transport));
     let peer = place.resolve().map_err(failed)?.first().copied();
     let peer = peer.ok_or_else(|| failed(io::ErrorKind::AddrNotAvailable.into()))?;
+    config.transport_config(Arc::new(transport));
     let name = options.tls.name.clone().unwrap_or_else(|| place.host.clone());
     let runtime = runtime().map_err(failed)?;
     // The time limit is made within the runtime, whose clock it uses.
@@ -392,6 +337,8 @@ pub(crate) fn connect(
         handle,
         connection,
         connect_timeout: options.connect_timeout,
+        streams: AtomicUsize::new(0),
+        spare: Arc::default(),
         done: Some(done),
         thread: Some(thread),
     };
@@ -418,12 +365,7 @@ async fn open(
 }
 
 /// Carries buffers between the stream and the caller until the caller is done and the other end has all.
-async fn carry(
-    mut send: SendStream,
-    mut recv: RecvStream,
-    mut outgoing: mpsc::Receiver<Bytes>,
-    room: Arc<Room>,
-) {
+async fn carry(mut send: SendStream, mut recv: RecvStream, room: Arc<Room>) {
     let theirs = Arc::clone(&room);
     let reader = tokio::spawn(async move {
         loop {
@@ -439,12 +381,12 @@ async fn carry(
             }
         }
     });
-    while let Some(bytes) = outgoing.recv().await {
-        if let Err(error) = send.write_chunk(bytes).await {
+    while let Some(mut bytes) = room.take().await {
+        if let Err(error) = send.write_all_chunks(&mut bytes).await {
+            room.lock().is_broken = true;
             room.fail(io::Error::new(io::ErrorKind::ConnectionReset, error));
             break;
         }
-        room.changed.notify_all();
     }
     // A stream that was reset has nothing left to finish.
     let _ = send.finish();
@@ -462,20 +404,20 @@ impl QuicLink {
             .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
             .map_err(|error| io::Error::new(io::ErrorKind::ConnectionReset, error))?;
         let room = Arc::new(Room::default());
-        let (out, outgoing) = mpsc::channel(BUFFERS_MAX);
-        engine
-            .handle
-            .spawn(carry(send, recv, outgoing, Arc::clone(&room)));
+        engine.handle.spawn(carry(send, recv, Arc::clone(&room)));
+        engine.streams.fetch_add(1, Ordering::Relaxed);
         Ok(Self {
             room,
-            out: Some(out),
             front: Bytes::new(),
             engine: Arc::clone(engine),
         })
     }
 
-    fn gone(&self) -> io::Error {
-        let mut meeting = self.room.lock();
+    fn streams(&self) -> usize {
+        self.engine.streams.load(Ordering::Relaxed)
+    }
+
+    fn gone(meeting: &mut Meeting) -> io::Error {
         let kind = meeting
             .failure
             .as_ref()
@@ -489,29 +431,39 @@ impl QuicLink {
 
 impl Link for QuicLink {
     fn try_send(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        let Some(out) = &self.out else {
-            return Err(io::ErrorKind::BrokenPipe.into());
-        };
-        let permit = match out.try_reserve() {
-            Ok(permit) => permit,
-            Err(mpsc::error::TrySendError::Full(())) => return Err(io::ErrorKind::WouldBlock.into()),
-            Err(mpsc::error::TrySendError::Closed(())) => return Err(self.gone()),
-        };
+        let mut meeting = self.room.lock();
+        if meeting.is_broken {
+            return Err(Self::gone(&mut meeting));
+        }
+        if !meeting.has_room(self.streams()) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
         let mut bytes = Vec::with_capacity(parts.iter().map(|part| part.len()).sum());
         parts.iter().for_each(|part| bytes.extend_from_slice(part));
         let length = bytes.len();
-        permit.send(Bytes::from(bytes));
+        self.room.send(meeting, Bytes::from(bytes));
         Ok(length)
     }
 
-    fn send_buffer(&mut self, buffer: &mut Vec<u8>, _: Duration) -> io::Result<()> {
-        let Some(out) = &self.out else {
-            return Err(io::ErrorKind::BrokenPipe.into());
+    fn send_buffer(&mut self, buffer: &mut Vec<u8>, patience: Duration) -> io::Result<()> {
+        let streams = self.streams();
+        let is_full = |meeting: &mut Meeting| !meeting.has_room(streams);
+        let meeting = self.room.lock();
+        let waited = self.room.changed.wait_timeout_while(meeting, patience, is_full);
+        let (mut meeting, over) = waited.unwrap_or_else(PoisonError::into_inner);
+        if meeting.is_broken {
+            return Err(Self::gone(&mut meeting));
+        }
+        if over.timed_out() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let fresh = self.engine.spare.take(buffer.capacity());
+        let owned = Owned {
+            bytes: std::mem::replace(buffer, fresh),
+            spare: Arc::clone(&self.engine.spare),
         };
-        let fresh = Vec::with_capacity(buffer.capacity());
-        // The connection's own idle time bounds the wait.
-        out.blocking_send(Bytes::from(std::mem::replace(buffer, fresh)))
-            .map_err(|_| self.gone())
+        self.room.send(meeting, Bytes::from_owner(owned));
+        Ok(())
     }
 
     fn try_receive(&mut self, space: &mut [u8]) -> io::Result<usize> {
@@ -538,15 +490,10 @@ impl Link for QuicLink {
         if !self.front.is_empty() {
             return Ok(true);
         }
-        let out = self.out.clone();
-        let has_room = || for_room && out.as_ref().is_some_and(|out| out.capacity() > 0);
+        let streams = self.streams();
         let meeting = self.room.lock();
-        let waits = |meeting: &mut Meeting| meeting.incoming.is_empty() && !meeting.has_ended && !has_room();
-        // Room is made without the lock, so that a wake may be missed: then a short time limit helps.
-        let patience = if for_room {
-            patience.min(Duration::from_millis(5))
-        } else {
-            patience
+        let waits = |meeting: &mut Meeting| {
+            meeting.incoming.is_empty() && !meeting.has_ended && !(for_room && meeting.has_room(streams))
         };
         let waited = self.room.changed.wait_timeout_while(meeting, patience, waits);
         let over = waited.unwrap_or_else(PoisonError::into_inner).1;
@@ -581,8 +528,10 @@ impl Link for QuicLink {
 
 impl Drop for QuicLink {
     fn drop(&mut self) {
-        self.out = None;
-        let meeting = self.room.lock();
+        let mut meeting = self.room.lock();
+        meeting.is_done = true;
+        self.engine.streams.fetch_sub(1, Ordering::Relaxed);
+        self.room.wanted.notify_one();
         // Bounded by the time limits of the task, but for a runtime that has ended.
         let waited = self
             .room

@@ -169,7 +169,11 @@ fn requests_are_answered_one_by_one_and_many_at_once() {
             continue;
         }
         for pool in [0, 2] {
-            let threads = Threads { pollers: 2, pool };
+            let threads = Threads {
+                pollers: 2,
+                pool,
+                ..Threads::default()
+            };
             let server = world.serve(&address, threads, Arc::new(Recorder::default()));
             let mut client = Client::connect(&server.addresses()[0], &world.client).expect("connected");
             assert_eq!(client.call(b"abc").expect("answered"), b"cba");

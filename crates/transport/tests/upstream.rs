@@ -163,7 +163,10 @@ fn members_come_and_go_and_are_chosen_while_it_runs() {
 fn connections_are_made_ahead_and_never_more_than_allowed() {
     let world = World::new();
     let service = Arc::new(Named("one".to_owned(), Some(Barrier::new(2))));
-    let threads = Threads { pollers: 1, pool: 8 };
+    let threads = Threads {
+        pool: 8,
+        ..Threads::default()
+    };
     let server = serve(&[world.address("one")], &Options::default(), threads, service).expect("it listens");
     let options = UpstreamOptions {
         group: GroupOptions {

@@ -127,6 +127,14 @@ pub(crate) struct TransportArgs {
         help_heading = "Options of both ends"
     )]
     pub(crate) pollers: usize,
+    /// Threads for connections of unix and tcp that talk alone
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 2,
+        help_heading = "Options of both ends"
+    )]
+    pub(crate) talkers: usize,
     /// Let plain TCP and UDP leave this machine
     #[arg(long, help_heading = "Options of both ends")]
     pub(crate) insecure: bool,

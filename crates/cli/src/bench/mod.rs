@@ -53,6 +53,7 @@ fn threads(args: &TransportArgs) -> Threads {
     Threads {
         pollers: args.pollers,
         pool: args.pool,
+        talkers: args.talkers,
     }
 }
 

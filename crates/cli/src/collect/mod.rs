@@ -54,7 +54,7 @@ pub(crate) fn run(args: &CollectArgs, color: ColorChoice) -> Result<bool, CliErr
     let store = Arc::new(Store::open(&config)?);
     let threads = Threads {
         pollers: config.pollers,
-        pool: 0,
+        ..Threads::default()
     };
     let server = serve(&config.listen, &config.options, threads, store.clone())?;
     for address in server.addresses() {

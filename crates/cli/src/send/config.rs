@@ -10,9 +10,9 @@ use crate::paint::ColorChoice;
 use logdrive_agent::config::limits::{
     BREAKER_OPEN, CONNECT_TIMEOUT, HEALTH_EVERY, RESPONSE_TIMEOUT, SHIP_IDLE_TIMEOUT,
 };
+use logdrive_transport::Options;
 use logdrive_transport::forward::ForwardOptions;
 use logdrive_transport::upstream::{GroupOptions, HealthOptions, MemberOptions, Policy};
-use logdrive_transport::{Address, Options};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -31,7 +31,8 @@ to = [\"tls://logs.example.org:7140\"]
 #backup = []
 
 # Which one is used where there are several: round_robin, weighted_random, consistent_hash (by the session) or manual (the
-# first). It stays as long as it takes records.
+# first of `to`). It stays as long as it takes records. HUP has a sender read `to` and `backup` again: with manual, whoever
+# stands first then is used from then on.
 #policy = \"round_robin\"
 
 # After so many failures in a row one is left alone for a time; then so many may try at once, and so many have to succeed.
@@ -252,16 +253,14 @@ impl Given {
     /// The arguments come first.
     fn behind(self, mut args: SendArgs) -> SendConfig {
         let mut aim = self.aim;
-        let named = |given: &[Address], is_backup: bool, file: Vec<MemberOptions>| {
+        let named = |given: &[MemberOptions], is_backup: bool, file: Vec<MemberOptions>| {
             if given.is_empty() {
                 return file;
             }
-            let named = given.iter().cloned().map(|address| {
-                let mut member = MemberOptions::new(address);
-                member.is_backup = is_backup;
-                member
-            });
-            named.collect()
+            let given = given.iter().cloned();
+            given
+                .map(|member| MemberOptions { is_backup, ..member })
+                .collect()
         };
         aim.members = named(&args.to, false, self.to);
         aim.members.extend(named(&args.backup, true, self.backup));
@@ -340,7 +339,7 @@ mod tests {
         );
         assert_eq!(config.aim.connect_timeout, Duration::from_millis(300));
         let named = SendArgs {
-            to: vec!["unix:///c".parse().expect("an address")],
+            to: vec![MemberOptions::new("unix:///c".parse().expect("an address"))],
             connect_timeout: Some(Duration::from_secs(9)),
             ..SendArgs::default()
         };

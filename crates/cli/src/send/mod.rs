@@ -7,16 +7,20 @@ mod state;
 use crate::collect::record_address;
 use crate::config::units::{duration_text, read_duration};
 use crate::error::CliError;
+use crate::members::WEIGHT_MAX;
 use crate::paint::{ColorChoice, Style};
 use crate::signals::Signals;
 use clap::{Args, ValueEnum};
 use config::{Aim, SendConfig};
 use follow::{Follow, Input};
 use logdrive_agent::config::limits::{CONNECT_TIMEOUT, HEALTH_EVERY, RESPONSE_TIMEOUT};
-use logdrive_transport::forward::{ForwardOptions, ForwardState, Forwarder, SpoolOptions, new_session};
+use logdrive_transport::forward::{
+    ForwardOptions, ForwardState, ForwardWatch, Forwarder, SpoolOptions, new_session,
+};
 use logdrive_transport::hello::Format;
-use logdrive_transport::upstream::Policy;
-use logdrive_transport::{Address, Options, TlsFiles};
+use logdrive_transport::upstream::{MemberOptions, Policy};
+use logdrive_transport::{Options, TlsFiles};
+use nix::sys::signal::Signal;
 use state::State;
 use std::io::{self, IsTerminal, Write};
 use std::ops::RangeInclusive;
@@ -31,7 +35,8 @@ Examples:
       --tls-ca authority.pem --tls-cert client.pem --tls-key client.key
                                               and what comes, through rotations, until it is told to end
   logdrive send --config send.toml --follow app.log
-                                              as a file says; --print-config shows all keys
+                                              as a file says; --print-config shows all keys. After a change of its
+                                              addresses, HUP has the sender read it again
   logdrive send app.log --to quic://one.example.org:7140 --backup tls://two.example.org:7140 \\
       --health-every 5s --tls-ca authority.pem --tls-cert client.pem --tls-key client.key
                                               over QUIC, and to another collector while the first is away
@@ -43,6 +48,8 @@ Of a file it remembers how far the collector has acknowledged it (--state), so t
 each line is in the collector's log once. Lines of standard input that were not acknowledged are lost with a killed
 sender, unless they are in a spool.
 
+Signals: HUP reads --config again, for other addresses, and for another first one with the policy manual; without --config
+it ends as INT and TERM do: what was read is sent, and its acknowledgement waited for.
 Exit status: 0 all was acknowledged, 1 something was not, 2 the command line is wrong.";
 
 /// How lines look.
@@ -65,14 +72,15 @@ pub(crate) struct SendArgs {
     /// The file, or - for standard input
     #[arg(value_name = "FILE", default_value = "-")]
     pub(crate) file: PathBuf,
-    /// Where the collector listens; with several, whichever can be reached. Weights are for --config
-    #[arg(short, long, value_name = "ADDRESS", value_parser = record_address)]
-    pub(crate) to: Vec<Address>,
+    /// Where the collector listens; with several, whichever can be reached, each as often as its weight says: ADDRESS, or
+    /// ADDRESS,weight=N
+    #[arg(short, long, value_name = "ADDRESS", value_parser = record_member)]
+    pub(crate) to: Vec<MemberOptions>,
     /// Where another collector listens, for when none of the others can be used; may be given several times
-    #[arg(long, value_name = "ADDRESS", value_parser = record_address)]
-    pub(crate) backup: Vec<Address>,
-    /// Which one is used where there are several; it stays as long as it takes records [default:
-    /// round_robin]
+    #[arg(long, value_name = "ADDRESS", value_parser = record_member)]
+    pub(crate) backup: Vec<MemberOptions>,
+    /// Which one is used where there are several: round_robin, weighted_random, consistent_hash (by the session) or manual
+    /// (the first); it stays as long as it takes records [default: round_robin]
     #[arg(long, value_name = "POLICY", value_parser = policy)]
     pub(crate) policy: Option<Policy>,
     /// How often to look whether each is well, such as 5s: one that is ill is not tried, and what goes to a backup goes back
@@ -145,6 +153,24 @@ fn within(text: &str, range: &RangeInclusive<Duration>) -> Result<Duration, Stri
     }
 }
 
+/// Reads an address with its weight.
+fn record_member(text: &str) -> Result<MemberOptions, String> {
+    let (address, weight) = match text.rsplit_once(",weight=") {
+        Some((address, weight)) => (address, Some(weight)),
+        None => (text, None),
+    };
+    let mut member = MemberOptions::new(record_address(address)?);
+    if let Some(weight) = weight {
+        let found = weight
+            .parse()
+            .ok()
+            .filter(|found| (1..=WEIGHT_MAX).contains(found));
+        member.weight =
+            found.ok_or_else(|| format!("`{weight}` is no weight: allowed are 1 to {WEIGHT_MAX}"))?;
+    }
+    Ok(member)
+}
+
 fn policy(text: &str) -> Result<Policy, String> {
     let found = Policy::NAMES.iter().find(|(name, _)| *name == text);
     let names = Policy::NAMES.map(|(name, _)| name).join(", ");
@@ -160,7 +186,8 @@ const TURN: Duration = Duration::from_millis(100);
 
 /// Sends until the end of the input, or until it is told to end. `false` when something was not acknowledged.
 pub(crate) fn run(args: &SendArgs, color: ColorChoice) -> Result<bool, CliError> {
-    let Some(SendConfig { args, aim }) = config::configuration(args, color)? else {
+    let named = args;
+    let Some(SendConfig { args, aim }) = config::configuration(named, color)? else {
         return Ok(false);
     };
     let args = &args;
@@ -175,30 +202,7 @@ pub(crate) fn run(args: &SendArgs, color: ColorChoice) -> Result<bool, CliError>
         Some(path) => State::load(path)?,
         None => None,
     };
-    let fresh = match &state {
-        Some(_) => None,
-        None => Some((
-            new_session().map_err(|cause| CliError::Random { cause })?,
-            unix_ns(),
-        )),
-    };
-    let mut forward = match (&state, fresh) {
-        (Some(state), _) => ForwardOptions::new(state.session, state.epoch),
-        (None, fresh) => {
-            let (session, epoch) = fresh.unwrap_or((1, 1));
-            ForwardOptions::new(session, epoch)
-        }
-    };
-    forward.next = state.as_ref().map_or(0, |state| state.number);
-    forward.format = match args.format.unwrap_or_default() {
-        Look::Text => Format::Text,
-        Look::Json => Format::Json,
-    };
-    forward.zstd_level = args.zstd;
-    forward.members.clone_from(&aim.members);
-    forward.group.clone_from(&aim.group);
-    // Of a file nothing is kept twice.
-    forward.spool = args.spool.as_ref().filter(|_| is_stdin).map(SpoolOptions::new);
+    let forward = forward_options(args, &aim, state.as_ref())?;
     let forwarder = Forwarder::start(&[], &options(args, &aim), &forward)?;
     let mut input = match is_stdin {
         true => Input::stdin(),
@@ -219,11 +223,40 @@ pub(crate) fn run(args: &SendArgs, color: ColorChoice) -> Result<bool, CliError>
         keeper.state.mark = input.mark();
         keeper.state.save(path)?;
     }
-    pump(args, color, &signals, &forwarder, &mut input, &mut keeper)?;
+    let orders = Orders {
+        signals,
+        named,
+        color,
+        watch: forwarder.watch(),
+    };
+    pump(args, &orders, &forwarder, &mut input, &mut keeper)?;
     let patience = args.patience.unwrap_or(Duration::from_secs(30));
     let end = forwarder.stop(patience);
     keeper.note(end.acknowledged)?;
     report(args, &end, forward.next)
+}
+
+/// What is forwarded, and how: a file goes on under the numbers of its state.
+fn forward_options(args: &SendArgs, aim: &Aim, state: Option<&State>) -> Result<ForwardOptions, CliError> {
+    let mut forward = match state {
+        Some(state) => ForwardOptions::new(state.session, state.epoch),
+        None => {
+            let session = new_session().map_err(|cause| CliError::Random { cause })?;
+            ForwardOptions::new(session, unix_ns())
+        }
+    };
+    forward.next = state.map_or(0, |state| state.number);
+    forward.format = match args.format.unwrap_or_default() {
+        Look::Text => Format::Text,
+        Look::Json => Format::Json,
+    };
+    forward.zstd_level = args.zstd;
+    forward.members.clone_from(&aim.members);
+    forward.group.clone_from(&aim.group);
+    // Of a file nothing is kept twice.
+    let is_stdin = args.file.as_os_str() == "-";
+    forward.spool = args.spool.as_ref().filter(|_| is_stdin).map(SpoolOptions::new);
+    Ok(forward)
 }
 
 fn options(args: &SendArgs, aim: &Aim) -> Options {
@@ -282,10 +315,65 @@ impl Keeper {
     }
 }
 
+/// What whoever runs it wants while it runs.
+struct Orders<'a> {
+    signals: Signals,
+    /// The command line, which comes before the file.
+    named: &'a SendArgs,
+    color: ColorChoice,
+    watch: ForwardWatch,
+}
+
+impl Orders<'_> {
+    /// Whether it is to end. Reads the configuration again where that is wanted.
+    fn end(&self, patience: Duration) -> bool {
+        match self.signals.wait(patience) {
+            None => false,
+            Some(Signal::SIGHUP) if self.named.config.is_some() => {
+                self.reload();
+                false
+            }
+            Some(_) => true,
+        }
+    }
+
+    fn reload(&self) {
+        let paint = self.color.for_stderr();
+        // Where it cannot be said, records still go where they went.
+        let _ = match config::configuration(self.named, self.color) {
+            Ok(Some(found)) => {
+                let places: Vec<String> = found
+                    .aim
+                    .members
+                    .iter()
+                    .map(|one| one.address.to_string())
+                    .collect();
+                self.watch.set_members(found.aim.members);
+                let title = paint.the(Style::Good, "note:");
+                writeln!(
+                    io::stderr(),
+                    "{title} records go to {} from now on",
+                    places.join(", ")
+                )
+            }
+            // What is wrong has been told, with its line.
+            Ok(None) => writeln!(
+                io::stderr(),
+                "{} the file is not used: records go where they went",
+                paint.the(Style::Doubt, "note:")
+            ),
+            Err(error) => writeln!(
+                io::stderr(),
+                "{} {error}; records go where they went",
+                paint.the(Style::Doubt, "note:")
+            ),
+        };
+    }
+}
+
 fn pump(
     args: &SendArgs,
-    color: ColorChoice,
-    signals: &Signals,
+    orders: &Orders<'_>,
     forwarder: &Forwarder,
     input: &mut Input,
     keeper: &mut Keeper,
@@ -295,7 +383,7 @@ fn pump(
     let mut failure = String::new();
     let is_live = !args.json && io::stderr().is_terminal();
     loop {
-        let ends = signals.wait(Duration::ZERO).is_some();
+        let ends = orders.end(Duration::ZERO);
         lines.clear();
         let count = input.read(&mut lines, BATCH_BYTES, ends)?;
         if count > 0 {
@@ -306,7 +394,7 @@ fn pump(
                     Err(refusal) => batch = refusal.0,
                 }
                 keeper.note(forwarder.state().acknowledged)?;
-                if forwarder.state().is_over || signals.wait(Duration::ZERO).is_some() {
+                if forwarder.state().is_over || orders.end(Duration::ZERO) {
                     break None;
                 }
             };
@@ -317,7 +405,7 @@ fn pump(
             noted = Instant::now();
             let state = forwarder.state();
             keeper.note(state.acknowledged)?;
-            tell(color, is_live, &state, &mut failure);
+            tell(orders.color, is_live, &state, &mut failure);
             if state.is_over {
                 return Ok(());
             }
@@ -325,7 +413,7 @@ fn pump(
         if ends || (count == 0 && !input.goes_on()) {
             return Ok(());
         }
-        if count == 0 && signals.wait(input.pause()).is_some() {
+        if count == 0 && orders.end(input.pause()) {
             return Ok(());
         }
     }

@@ -30,7 +30,8 @@ pub struct ForwardOptions {
     pub spool: Option<SpoolOptions>,
     /// Further addresses, with weights and roles of their own. Default: none.
     pub members: Vec<MemberOptions>,
-    /// Which address is used where there are several. Its circuit breaker never opens by default: pauses between attempts
+    /// Which address is used where there are several; with [`Policy::Manual`](crate::upstream::Policy::Manual) the first that
+    /// is no backup. Its circuit breaker never opens by default: pauses between attempts
     /// grow as it is. With looks at members ([`GroupOptions::health`]) one that is ill is not tried, and records go back from
     /// a backup to a main member that is found well again. Default: in turn, without looks.
     pub group: GroupOptions,
@@ -77,11 +78,20 @@ pub(super) fn group_of(
     }
     let mut group = Group::new("collectors", policy);
     let plain = addresses.iter().cloned().map(MemberOptions::new);
-    for member in plain.chain(forward.members.iter().cloned()) {
-        check_member(&member, options)?;
-        group.add(member)?;
+    let members: Vec<MemberOptions> = plain.chain(forward.members.iter().cloned()).collect();
+    for member in &members {
+        check_member(member, options)?;
+        group.add(member.clone())?;
     }
+    choose_first(&mut group, &members);
     Ok(group)
+}
+
+/// Where one is chosen by hand, that is the first that is no backup.
+pub(super) fn choose_first(group: &mut Group, members: &[MemberOptions]) {
+    if let Some(first) = members.iter().find(|member| !member.is_backup) {
+        group.choose(&first.address);
+    }
 }
 
 /// Whether records may be sent to a member.

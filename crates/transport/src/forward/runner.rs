@@ -1,7 +1,7 @@
 //! The thread that forwards: connects, says what is new, sends, hears what is kept, and spools while nobody listens.
 
 use super::health::Health;
-use super::options::{ForwardOptions, check_member, group_of};
+use super::options::{ForwardOptions, check_member, choose_first, group_of};
 use super::supply::Supply;
 use crate::TransportError;
 use crate::address::Address;
@@ -10,7 +10,7 @@ use crate::hello::{HELLO_ACKS, HELLO_ELSEWHERE, Reason, Role};
 use crate::limits::RETRY_MS;
 use crate::options::Options;
 use crate::session::{Shipper, compress};
-use crate::upstream::{Group, MemberId, MemberOptions, MemberState};
+use crate::upstream::{Group, MemberId, MemberOptions, MemberState, Policy};
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -276,7 +276,8 @@ impl ForwardWatch {
     }
 
     /// Sends to these from now on. A connection to one that is not among them ends when all that was sent there is
-    /// acknowledged. Those that may not be used are left out, which [`ForwardState::failure`] tells.
+    /// acknowledged; with [`Policy::Manual`] also one to any but the first that is no backup. Those that may not be used are
+    /// left out, which [`ForwardState::failure`] tells.
     pub fn set_members(&self, members: Vec<MemberOptions>) {
         let mut inner = self.0.lock();
         (inner.members, inner.are_new) = (members, true);
@@ -305,6 +306,8 @@ struct Runner {
     health: Option<Health>,
     /// The connection is not to go on: it ends when all is acknowledged.
     leaves: bool,
+    /// Somebody has chosen another member by hand since the connection was made.
+    is_rechosen: bool,
     /// Others may have what lies before the records that are sent.
     is_elsewhere: bool,
     options: Options,
@@ -343,6 +346,7 @@ impl Runner {
             member: None,
             health: None,
             leaves: false,
+            is_rechosen: false,
             is_elsewhere,
             options: options.clone(),
             zstd_level: forward.zstd_level,
@@ -427,9 +431,10 @@ impl Runner {
             }
         }
         let is_removed = |id: MemberId| self.group.address(id).is_none();
+        let is_deposed = |id: MemberId| self.is_rechosen && self.group.chosen() != Some(id);
         self.leaves = self
             .member
-            .is_some_and(|(id, is_met)| is_met && (is_removed(id) || self.goes_back(id)));
+            .is_some_and(|(id, is_met)| is_met && (is_removed(id) || is_deposed(id) || self.goes_back(id)));
         if self.leaves && self.shipper.is_settled() {
             self.leave();
         }
@@ -460,11 +465,16 @@ impl Runner {
                 self.group.remove(&address);
             }
         }
-        for member in members {
-            let added = check_member(&member, &self.options).and_then(|()| self.group.add(member));
+        for member in &members {
+            let added = check_member(member, &self.options).and_then(|()| self.group.add(member.clone()));
             if let Err(error) = added {
                 self.shared.lock().state.failure = error.to_string();
             }
+        }
+        let chosen = self.group.chosen();
+        choose_first(&mut self.group, &members);
+        if self.group.options().policy == Policy::Manual && self.group.chosen() != chosen {
+            self.is_rechosen = true;
         }
         self.is_elsewhere = true;
         self.tried.clear();
@@ -492,6 +502,7 @@ impl Runner {
             return;
         };
         self.member = Some((id, false));
+        self.is_rechosen = false;
         let made = Connection::open(&address, &self.options).and_then(|mut connection| {
             let mut hello = connection.hello(Role::Shipper, &self.options);
             self.supply.owner().introduce(&mut hello);

@@ -74,6 +74,11 @@ pub(crate) trait Link: Send {
         }
     }
 
+    /// Whether [`Link::receive`] is one system call.
+    fn receives_at_once(&self) -> bool {
+        false
+    }
+
     /// Sends all of a buffer, which comes back empty: one that takes it as it is gives another.
     ///
     /// # Errors

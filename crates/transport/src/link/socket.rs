@@ -209,6 +209,10 @@ impl Link for SocketLink {
         }
     }
 
+    fn receives_at_once(&self) -> bool {
+        true
+    }
+
     fn wait(&mut self, for_room: bool, patience: Duration) -> io::Result<bool> {
         wait_for(self.socket.as_fd(), for_room, patience)
     }

@@ -236,8 +236,13 @@ fn missing(option: &'static str, allowed: &'static str) -> TransportError {
     }
 }
 
+/// What encrypts. AES of 128 bits comes first: it takes ten rounds where that of 256 takes fourteen, and nobody breaks either.
 fn provider() -> Arc<rustls::crypto::CryptoProvider> {
-    Arc::new(rustls::crypto::ring::default_provider())
+    let mut provider = rustls::crypto::ring::default_provider();
+    let is_first =
+        |suite: &rustls::SupportedCipherSuite| suite.suite() == rustls::CipherSuite::TLS13_AES_128_GCM_SHA256;
+    provider.cipher_suites.sort_by_key(|suite| !is_first(suite));
+    Arc::new(provider)
 }
 
 /// What connects: knows the authority, and shows its own certificate where there is one.

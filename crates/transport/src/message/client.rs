@@ -5,7 +5,7 @@ use crate::address::Address;
 use crate::connection::Connection;
 use crate::frame::{FLAG_FAILED, HEADER_BYTES, Header, Kind};
 use crate::hello::HELLO_ACKS;
-use crate::limits::REQUESTS_MAX;
+use crate::limits::{PIECE_BYTES, REQUESTS_MAX};
 use crate::link::millis;
 use crate::options::Options;
 use logdrive_ring::InPlace;
@@ -231,7 +231,7 @@ impl Client {
         header.put(&[body], self.connection.checked, &mut self.out);
         self.out
             .resize(self.out.len().next_multiple_of(self.connection.alignment), 0);
-        if self.out.len() >= self.batch_bytes {
+        if self.out.len() >= self.batch_bytes.min(PIECE_BYTES) {
             self.flush()?;
         }
         Ok(())
@@ -359,6 +359,7 @@ impl Client {
             self.flush()?;
         }
         let timeout = self.response_timeout;
+        self.connection.is_busy = self.waiting > 1;
         loop {
             let found = self.connection.next(timeout)?.map(|frame| frame.header.kind);
             match found {

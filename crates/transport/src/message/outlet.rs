@@ -52,6 +52,11 @@ impl Outlet {
         }
     }
 
+    /// Whether several frames may go in one system call, and small ones be kept for that.
+    pub(crate) fn gathers(&self) -> bool {
+        matches!(self, Self::Stream(connection) if connection.alignment == 1)
+    }
+
     /// Opens a stream where the link has its own; elsewhere the frames' header says which they belong to.
     pub(crate) fn open(&mut self, stream: u16) -> Result<(), TransportError> {
         if let Self::Streams(first, others) = self

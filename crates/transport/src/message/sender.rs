@@ -4,7 +4,7 @@ use super::outlet::Outlet;
 use crate::TransportError;
 use crate::address::Address;
 use crate::frame::{HEADER_BYTES, Header, Kind};
-use crate::limits::STREAMS_MAX;
+use crate::limits::{BATCH_BYTES, STREAMS_MAX};
 use crate::options::Options;
 use crate::session::Reserved;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -66,8 +66,12 @@ struct Shared {
 #[derive(Debug)]
 struct Lane {
     stream: u16,
-    /// Room for the header, then messages.
+    /// Frames that are done and wait for others; then room for a header, then messages.
     batch: Vec<u8>,
+    /// Where that header is to be.
+    frame: usize,
+    /// Messages of the frames before it.
+    gathered: u64,
     count: u32,
     /// Up to here messages are collected without a look at anything else; 0 while a failure waits to be told.
     limit_bytes: usize,
@@ -87,6 +91,8 @@ struct Core {
     next: u64,
     lost: u64,
     batch_bytes: usize,
+    /// Small frames of a single stream wait for each other up to so many bytes, where that spares system calls; 0 does not.
+    gather_bytes: usize,
     message_bytes_max: usize,
     /// Messages of so many bytes go by themselves; 0 where nothing may wait for others.
     direct_bytes: usize,
@@ -115,7 +121,9 @@ impl Sender {
             true => 0,
             false => outlet.direct_bytes(),
         };
+        let gathers = batch_bytes < BATCH_BYTES && !options.linger.is_zero() && outlet.gathers();
         let core = Core {
+            gather_bytes: if gathers { BATCH_BYTES } else { 0 },
             flushes_cheaply: outlet.flushes_cheaply(),
             outlet,
             lanes: vec![Lane::new(0, batch_bytes, direct_bytes)],
@@ -245,6 +253,8 @@ impl Lane {
         Self {
             stream,
             batch: vec![0; HEADER_BYTES],
+            frame: 0,
+            gathered: 0,
             count: 0,
             limit_bytes: batch_bytes,
             direct_bytes,
@@ -267,11 +277,41 @@ impl Lane {
         true
     }
 
-    fn begin(&mut self) {
+    fn begin(&mut self, batch_bytes: usize) {
         self.batch.clear();
-        self.batch.resize(HEADER_BYTES, 0);
         self.count = 0;
+        self.begin_frame(batch_bytes);
+        self.gathered = 0;
         self.generation = self.generation.wrapping_add(1);
+    }
+
+    /// Another frame behind those that are done.
+    fn begin_frame(&mut self, batch_bytes: usize) {
+        self.frame = self.batch.len();
+        self.batch.resize(self.frame + HEADER_BYTES, 0);
+        self.gathered += u64::from(std::mem::take(&mut self.count));
+        self.limit_bytes = self.frame + batch_bytes;
+    }
+
+    /// Whether there is anything to send.
+    fn waits(&self) -> bool {
+        self.count > 0 || self.frame > 0
+    }
+
+    /// Makes the header of the frame that is done; without messages there is none.
+    fn seal(&mut self, first: u64, is_checked: bool) {
+        if self.count == 0 {
+            return self.batch.truncate(self.frame);
+        }
+        let mut header = Header::new(Kind::Batch, first);
+        header.count = self.count;
+        header.stream = self.stream;
+        let payload = self.batch.get(self.frame + HEADER_BYTES..).unwrap_or(&[]);
+        let head = header.seal(&[payload], is_checked);
+        let place = self.batch.get_mut(self.frame..);
+        if let Some(place) = place.and_then(|frame| frame.first_chunk_mut::<HEADER_BYTES>()) {
+            *place = head;
+        }
     }
 }
 
@@ -288,6 +328,11 @@ impl Core {
             });
         }
         self.take_failure()?;
+        // Numbers of several streams go out as they are given.
+        self.gather_bytes = 0;
+        for index in 0..self.lanes.len() {
+            self.close_batch(index, false)?;
+        }
         self.outlet.open(stream)?;
         self.lanes
             .push(Lane::new(stream, self.batch_bytes, self.direct_bytes));
@@ -296,7 +341,7 @@ impl Core {
 
     /// Whether messages wait for others.
     fn waits(&self) -> bool {
-        self.lanes.iter().any(|lane| lane.count > 0) || self.outlet.waits()
+        self.lanes.iter().any(Lane::waits) || self.outlet.waits()
     }
 
     /// Notes which batches there are, so that the next look finds those that are still there.
@@ -341,7 +386,7 @@ impl Core {
         self.failure.take().map_or(Ok(()), |failure| {
             self.lanes
                 .iter_mut()
-                .for_each(|lane| lane.limit_bytes = batch_bytes);
+                .for_each(|lane| lane.limit_bytes = lane.frame + batch_bytes);
             Err(failure)
         })
     }
@@ -360,10 +405,15 @@ impl Core {
             return Ok(());
         };
         if message.len() < self.direct_bytes && message.len() + 4 + HEADER_BYTES <= self.batch_bytes {
-            lane.batch.reserve_exact(self.batch_bytes + 8 - HEADER_BYTES);
+            if lane.frame == 0 {
+                let bytes = self.batch_bytes.max(self.gather_bytes);
+                lane.batch.reserve_exact(bytes + 8 - HEADER_BYTES);
+            }
             return self.push(index, message);
         }
         let stream = lane.stream;
+        // What was gathered goes before it.
+        self.close_batch(index, false)?;
         self.send_alone(stream, message)
     }
 
@@ -420,23 +470,20 @@ impl Core {
 
     /// Gives the batch to the outlet, which may wait for more, and with `more` is told that others follow.
     fn close_batch(&mut self, index: usize, more: bool) -> Result<(), TransportError> {
-        let Some(lane) = self.lanes.get_mut(index).filter(|lane| lane.count > 0) else {
+        let Some(lane) = self.lanes.get_mut(index).filter(|lane| lane.waits()) else {
             return Ok(());
         };
-        let mut header = Header::new(Kind::Batch, self.next);
-        header.count = lane.count;
-        header.stream = lane.stream;
-        let payload = lane.batch.get(HEADER_BYTES..).unwrap_or(&[]);
-        let head = header.seal(&[payload], self.outlet.is_checked());
-        if let Some(place) = lane.batch.first_chunk_mut::<HEADER_BYTES>() {
-            *place = head;
-        }
+        lane.seal(self.next, self.outlet.is_checked());
         self.next += u64::from(lane.count);
+        if more && lane.batch.len() + self.batch_bytes <= self.gather_bytes {
+            lane.begin_frame(self.batch_bytes);
+            return Ok(());
+        }
         let sent = self.outlet.send(lane.stream, &mut lane.batch, self.next, more);
         if sent.is_err() {
-            self.lost += u64::from(lane.count);
+            self.lost += lane.gathered + u64::from(lane.count);
         }
-        lane.begin();
+        lane.begin(self.batch_bytes);
         if self.lanes.len() == 1 {
             // Only written under the lock.
             self.beat.store(

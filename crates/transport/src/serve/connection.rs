@@ -2,17 +2,23 @@
 
 use super::Shared;
 use crate::hello::Reason;
-use crate::limits::{FRAME_BYTES_MAX, READ_BYTES, WAITING_BYTES_MAX};
+use crate::limits::{BUSY_SPIN_US, FRAME_BYTES_MAX, PIECE_BYTES, READ_BYTES, WAITING_BYTES_MAX};
 use crate::link::Link;
 use crate::session::{Job, Server};
 use std::io::{self, IoSlice};
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Partial frames up to here are moved to the poller's buffer; longer ones grow where they are.
 const MOVED_BYTES_MAX: usize = 64 * 1024;
 /// Reads of one connection before the others get their turn.
 const READS_MAX: usize = 8;
+
+/// How long a connection whose requests come in numbers is looked at before its thread sleeps.
+const BUSY_SPIN: Duration = Duration::from_micros(BUSY_SPIN_US);
+
+/// The length of what was there before, what the link said, and whether all of it lies in the buffer.
+type Received = (usize, io::Result<usize>, bool);
 
 /// A connection.
 pub(crate) struct Accepted {
@@ -31,6 +37,8 @@ pub(crate) struct Accepted {
     /// It ends for this reason as soon as the output is sent.
     pub(crate) ends: Option<Reason>,
     pub(crate) is_met: bool,
+    /// Several frames came at once, and others soon behind them.
+    is_busy: bool,
 }
 
 /// Bytes of which one poller has one set.
@@ -47,7 +55,8 @@ impl Buffer {
 }
 
 impl Accepted {
-    pub(crate) fn new(link: Box<dyn Link>, server: Server, now: Instant) -> Self {
+    pub(crate) fn new(link: Box<dyn Link>, mut server: Server, now: Instant) -> Self {
+        server.pausing(PIECE_BYTES);
         Self {
             link,
             server,
@@ -60,12 +69,18 @@ impl Accepted {
             counted_bytes: 0,
             ends: None,
             is_met: false,
+            is_busy: false,
         }
     }
 
     /// Whether the peer does not take what we send, so that we take nothing from it.
     pub(crate) fn is_clogged(&self) -> bool {
         self.out.len() - self.out_start > WAITING_BYTES_MAX
+    }
+
+    /// Whether a thread can wait for it alone: it has said hello, owes nothing, and its link waits in one system call.
+    pub(crate) fn talks_simply(&self) -> bool {
+        self.is_met && self.ends.is_none() && !self.has_output() && self.link.receives_at_once()
     }
 
     /// Whether there is something to send.
@@ -86,21 +101,7 @@ impl Accepted {
             if self.is_clogged() || self.ends.is_some() {
                 return Ok(false);
             }
-            let is_moved = self.input.len() <= MOVED_BYTES_MAX;
-            let (held, got, room) = if is_moved {
-                let held = self.input.len();
-                let (front, space) = buffer.bytes.split_at_mut(held);
-                front.copy_from_slice(&self.input);
-                let space = space.get_mut(..READ_BYTES).unwrap_or(&mut []);
-                (held, self.link.try_receive(space), READ_BYTES)
-            } else {
-                let held = self.input.len();
-                self.input.resize(held + READ_BYTES.min(FRAME_BYTES_MAX), 0);
-                let space = self.input.get_mut(held..).unwrap_or(&mut []);
-                let got = self.link.try_receive(space);
-                self.input.truncate(held + *got.as_ref().unwrap_or(&0));
-                (held, got, READ_BYTES)
-            };
+            let (held, got, is_moved) = self.take_in(buffer, None);
             let length = match got {
                 Ok(0) => return Err(Reason::Lost),
                 Ok(length) => length,
@@ -111,11 +112,70 @@ impl Accepted {
             self.heard = now;
             shared.bytes.fetch_add(length as u64, Ordering::Relaxed);
             self.feed(buffer, held + length, is_moved, shared, &mut jobs)?;
-            if length < room && !self.link.holds_bytes_back() {
+            if length < READ_BYTES && !self.link.holds_bytes_back() {
                 return Ok(false);
             }
         }
         Ok(true)
+    }
+
+    /// Waits for bytes, in one system call where the link can, and feeds them. `false`: none came in time.
+    pub(crate) fn hear(
+        &mut self,
+        buffer: &mut Buffer,
+        shared: &Shared,
+        patience: Duration,
+    ) -> Result<bool, Reason> {
+        let (held, got, is_moved) = match self.look(buffer) {
+            Some(found) => found,
+            None => self.take_in(buffer, Some(patience)),
+        };
+        let length = match got {
+            Ok(0) => return Err(Reason::Lost),
+            Ok(length) => length,
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => return Ok(false),
+            Err(_) => return Err(Reason::Lost),
+        };
+        self.heard = Instant::now();
+        shared.bytes.fetch_add(length as u64, Ordering::Relaxed);
+        self.feed(buffer, held + length, is_moved, shared, &mut None)?;
+        Ok(true)
+    }
+
+    /// While several requests are under way the next ones are due at any time: looks for a while before it sleeps.
+    fn look(&mut self, buffer: &mut Buffer) -> Option<Received> {
+        // The rest of a long frame comes without it.
+        let looks = self.is_busy && self.input.len() <= MOVED_BYTES_MAX;
+        let start = looks.then(Instant::now)?;
+        while start.elapsed() < BUSY_SPIN {
+            let found = self.take_in(buffer, None);
+            match &found.1 {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::yield_now(),
+                _ => return Some(found),
+            }
+        }
+        self.is_busy = false;
+        None
+    }
+
+    /// Receives once, behind the front of a frame that is there already.
+    fn take_in(&mut self, buffer: &mut Buffer, patience: Option<Duration>) -> Received {
+        let receive = |link: &mut dyn Link, space: &mut [u8]| match patience {
+            Some(patience) => link.receive(space, patience),
+            None => link.try_receive(space),
+        };
+        let held = self.input.len();
+        if held <= MOVED_BYTES_MAX {
+            let (front, space) = buffer.bytes.split_at_mut(held);
+            front.copy_from_slice(&self.input);
+            let space = space.get_mut(..READ_BYTES).unwrap_or(&mut []);
+            return (held, receive(self.link.as_mut(), space), true);
+        }
+        self.input.resize(held + READ_BYTES.min(FRAME_BYTES_MAX), 0);
+        let space = self.input.get_mut(held..).unwrap_or(&mut []);
+        let got = receive(self.link.as_mut(), space);
+        self.input.truncate(held + *got.as_ref().unwrap_or(&0));
+        (held, got, false)
     }
 
     fn feed(
@@ -129,17 +189,30 @@ impl Accepted {
         if !self.is_met {
             self.server.peer.is_certified = self.link.is_certified();
         }
-        let service = shared.service.as_ref();
-        let bytes = if is_moved {
-            buffer.bytes.get(..length).unwrap_or(&[])
-        } else {
-            &self.input
+        let mut used = 0;
+        let ends = loop {
+            let bytes = if is_moved {
+                buffer.bytes.get(used..length).unwrap_or(&[])
+            } else {
+                self.input.get(used..).unwrap_or(&[])
+            };
+            let service = shared.service.as_ref();
+            let fed = self
+                .server
+                .feed(bytes, service, &mut self.out, jobs.as_deref_mut());
+            used += fed.used_bytes;
+            self.is_busy |= fed.frames > 1;
+            if !fed.is_full || fed.ends.is_some() {
+                break fed.ends;
+            }
+            if used < length && !self.write(shared)? {
+                // Later, all at once.
+                self.server.pausing(usize::MAX);
+            }
         };
-        let fed = self
-            .server
-            .feed(bytes, service, &mut self.out, jobs.as_deref_mut());
+        self.server.pausing(PIECE_BYTES);
         if is_moved {
-            let rest = buffer.bytes.get(fed.used_bytes..length).unwrap_or(&[]);
+            let rest = buffer.bytes.get(used..length).unwrap_or(&[]);
             if rest.is_empty() {
                 self.input = Vec::new();
             } else {
@@ -147,13 +220,13 @@ impl Accepted {
                 self.input.extend_from_slice(rest);
             }
         } else {
-            self.input.drain(..fed.used_bytes);
+            self.input.drain(..used);
         }
         if !self.is_met && self.server.is_open() {
             self.is_met = true;
             shared.met();
         }
-        if let Some(reason) = fed.ends {
+        if let Some(reason) = ends {
             self.ends = Some(reason);
         }
         self.settle(shared)
@@ -231,6 +304,14 @@ impl Accepted {
             self.server.part(reason, &mut self.out);
         }
         let _ = self.write(shared);
+    }
+
+    /// Ends it: says why, unless the peer knows.
+    pub(crate) fn end(&mut self, reason: Reason, shared: &Shared) {
+        if !matches!(reason, Reason::Done | Reason::Lost) {
+            self.part(reason, shared);
+        }
+        self.leave(reason, shared);
     }
 
     /// It is over: gives back what it counted.

@@ -2,6 +2,7 @@
 
 use super::poller::{Door, Dress, Hook, Poller};
 use super::pool::Pool;
+use super::talks::Talks;
 use super::{Shared, Stats, thread};
 use crate::TransportError;
 use crate::address::Address;
@@ -21,8 +22,8 @@ use std::time::Duration;
 /// ```
 /// use logdrive_transport::Threads;
 /// // Handlers that block, for instance on a disk, hold nobody else up on a pool.
-/// let threads = Threads { pollers: 1, pool: 4 };
-/// assert_eq!(Threads::default(), Threads { pollers: 1, pool: 0 });
+/// let threads = Threads { pool: 4, ..Threads::default() };
+/// assert_eq!(Threads::default(), Threads { pollers: 1, pool: 0, talkers: 2 });
 /// # let _ = threads;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,11 +33,18 @@ pub struct Threads {
     /// Threads that answer requests; with 0 a poller answers at once, which is fastest where no handler blocks.
     /// Default: 0.
     pub pool: usize,
+    /// Threads that a poller gives connections of `unix://` and `tcp://` to while one of them is all that talks: a request
+    /// and its response then cost no look at the others. Not with a pool, nor where pollers spin. Default: 2.
+    pub talkers: usize,
 }
 
 impl Default for Threads {
     fn default() -> Self {
-        Self { pollers: 1, pool: 0 }
+        Self {
+            pollers: 1,
+            pool: 0,
+            talkers: 2,
+        }
     }
 }
 
@@ -47,6 +55,7 @@ pub struct Listening {
     addresses: Vec<Address>,
     hooks: Vec<Hook>,
     pool: Option<Arc<Pool>>,
+    talks: Option<Arc<Talks>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -80,6 +89,7 @@ pub fn serve(
         addresses: Vec::new(),
         hooks: Vec::new(),
         pool: None,
+        talks: None,
         threads: Vec::new(),
     };
     let mut doors = Vec::new();
@@ -200,6 +210,11 @@ impl Listening {
             self.pool = Some(pool);
             self.threads.extend(handles);
         }
+        // A poller that spins leaves a socket alone for longer between two looks, which measures better.
+        let spins = !self.shared.options.spin.is_zero();
+        if threads.talkers > 0 && threads.pool == 0 && !spins {
+            self.talks = Some(Talks::new(threads.talkers, Arc::clone(&self.shared)));
+        }
         let count = threads.pollers.max(1);
         for _ in 0..count {
             self.hooks
@@ -209,7 +224,9 @@ impl Listening {
         for index in 0..count {
             let doors = doors.take().unwrap_or_default();
             let (shared, hooks, pool) = (Arc::clone(&self.shared), self.hooks.clone(), self.pool.clone());
-            let poller = Poller::new(shared, index, hooks, doors, pool).map_err(system("make a poller"))?;
+            let talks = self.talks.clone();
+            let poller =
+                Poller::new(shared, index, hooks, doors, pool, talks).map_err(system("make a poller"))?;
             self.spawn(&format!("logdrive-poll-{index}"), move || poller.run())?;
         }
         Ok(())
@@ -238,6 +255,9 @@ impl Listening {
         self.hooks.iter().for_each(Hook::wake);
         if let Some(pool) = &self.pool {
             pool.end();
+        }
+        if let Some(talks) = &self.talks {
+            talks.end();
         }
         for thread in self.threads.drain(..) {
             // A thread that panicked has said so itself.

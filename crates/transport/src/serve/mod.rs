@@ -5,6 +5,7 @@ mod listening;
 mod poller;
 mod pool;
 mod stats;
+mod talks;
 mod thread;
 #[cfg(feature = "udp")]
 mod udp;

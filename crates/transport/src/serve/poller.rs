@@ -3,6 +3,7 @@
 use super::Shared;
 use super::connection::{Accepted, Buffer};
 use super::pool::{Pool, Work};
+use super::talks::Talks;
 use crate::hello::Reason;
 use crate::limits::EVENTS_MAX;
 use crate::link::{Link, StreamListener, timespec};
@@ -14,7 +15,7 @@ use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The data of the waker's event; listeners come below it, connections count from 0.
@@ -29,16 +30,28 @@ const PARTING: Duration = Duration::from_millis(500);
 /// Looks at the connection that spoke last, between two at all of them, while a poller spins.
 const LOOKS_MAX: usize = 32;
 
+/// Events in a row that are one connection's and nobody else's, from where on it gets a thread of its own: enough that one
+/// which only says hello and asks a few things does not.
+const ALONE: u32 = 32;
+
 /// How other threads reach a poller.
 #[derive(Clone)]
 pub(crate) struct Hook {
     waker: Arc<OwnedFd>,
-    arrivals: Arc<Mutex<Vec<Arrival>>>,
+    arrivals: Arc<Mutex<Arrivals>>,
+}
+
+/// What has come and was not taken.
+#[derive(Default)]
+struct Arrivals {
+    waiting: Vec<Arrival>,
+    /// The poller has ended.
+    is_closed: bool,
 }
 
 /// What comes from other threads.
 pub(crate) enum Arrival {
-    /// A connection that another poller has accepted.
+    /// A connection that another poller has accepted, or that a thread of its own gives back.
     Connection(Box<Accepted>),
     /// The response of a pool's thread.
     Response {
@@ -58,12 +71,21 @@ impl Hook {
         })
     }
 
-    pub(crate) fn send(&self, arrival: Arrival) {
-        self.arrivals
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(arrival);
+    fn lock(&self) -> MutexGuard<'_, Arrivals> {
+        // Whole arrivals go in and out.
+        self.arrivals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Brings something to the poller; gives it back when that has ended.
+    pub(crate) fn send(&self, arrival: Arrival) -> Option<Arrival> {
+        let mut arrivals = self.lock();
+        if arrivals.is_closed {
+            return Some(arrival);
+        }
+        arrivals.waiting.push(arrival);
+        drop(arrivals);
         self.wake();
+        None
     }
 
     pub(crate) fn wake(&self) {
@@ -101,12 +123,16 @@ pub(crate) struct Poller {
     buffer: Buffer,
     jobs: Vec<Job>,
     pool: Option<Arc<Pool>>,
+    /// Threads for connections that talk much.
+    talks: Option<Arc<Talks>>,
     shared: Arc<Shared>,
     swept: Instant,
     /// Connections that may have more to read.
     unread: Vec<usize>,
     /// The connection that spoke last.
     last: u64,
+    /// How often in a row it was the only one.
+    alone: u32,
     /// Connections in the order in which they came, until a sweep finds that they have said hello.
     strangers: VecDeque<u64>,
 }
@@ -118,6 +144,7 @@ impl Poller {
         hooks: Vec<Hook>,
         doors: Vec<Door>,
         pool: Option<Arc<Pool>>,
+        talks: Option<Arc<Talks>>,
     ) -> io::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let hook = hooks.get(index).cloned().map_or_else(Hook::new, Ok)?;
@@ -137,10 +164,12 @@ impl Poller {
             buffer: Buffer::new(),
             jobs: Vec::new(),
             pool,
+            talks,
             shared,
             swept: Instant::now(),
             unread: Vec::new(),
             last: WAKER,
+            alone: 0,
             strangers: VecDeque::new(),
         })
     }
@@ -174,14 +203,60 @@ impl Poller {
             for index in std::mem::take(&mut self.unread) {
                 self.turn_of(index, EventFlags::IN, now);
             }
+            let last = self.last;
             for event in &events {
                 self.take(event, now);
             }
+            self.leave_alone(last, events.len());
             if now - self.swept >= SWEEP {
                 self.sweep(now);
             }
         }
         self.stop();
+    }
+
+    /// Counts how often the connection that spoke last is the only one that does, and gives one that talks much a thread of
+    /// its own.
+    fn leave_alone(&mut self, before: u64, events: usize) {
+        match events {
+            // The time was over.
+            0 => return,
+            1 if self.last == before => self.alone += 1,
+            _ => self.alone = 0,
+        }
+        let Some(talks) = self.talks.clone().filter(|_| self.alone >= ALONE) else {
+            return;
+        };
+        self.alone = 0;
+        let Some(index) = self.index_of(self.last) else {
+            return;
+        };
+        let may_go = self.unread.is_empty()
+            && self
+                .accepted(index)
+                .is_some_and(|accepted| accepted.talks_simply());
+        if !may_go || !talks.reserve() {
+            return;
+        }
+        if let Some(accepted) = self.take_out(index)
+            && let Err(accepted) = talks.push(accepted, self.hook.clone())
+        {
+            self.adopt(accepted, Instant::now());
+        }
+    }
+
+    /// Takes a connection from the place where events find it.
+    fn take_out(&mut self, index: usize) -> Option<Box<Accepted>> {
+        let slot = self.slots.get_mut(index)?;
+        let accepted = slot.accepted.take()?;
+        slot.generation = slot.generation.wrapping_add(1) & 0x7fff_ffff;
+        if let Some(descriptor) = accepted.link.descriptor() {
+            // Closing it does the same.
+            let _ = epoll::delete(&self.epoll, descriptor);
+        }
+        self.free.push(index);
+        self.unread.retain(|other| *other != index);
+        Some(accepted)
     }
 
     /// Looks whether the connection that spoke last goes on: a receive of its own costs less than asking for all of them
@@ -229,11 +304,10 @@ impl Poller {
         let mut count = [0; 8];
         // An empty counter is no harm.
         let _ = rustix::io::read(&*self.hook.waker, &mut count);
-        let arrivals =
-            std::mem::take(&mut *self.hook.arrivals.lock().unwrap_or_else(PoisonError::into_inner));
+        let arrivals = std::mem::take(&mut self.hook.lock().waiting);
         for arrival in arrivals {
             match arrival {
-                Arrival::Connection(accepted) => self.adopt(accepted),
+                Arrival::Connection(accepted) => self.adopt(accepted, now),
                 Arrival::Response {
                     token,
                     stream,
@@ -284,9 +358,13 @@ impl Poller {
                     self.turn = (self.turn + 1) % self.hooks.len().max(1);
                     match self.hooks.get(self.turn) {
                         Some(hook) if !Arc::ptr_eq(&hook.waker, &self.hook.waker) => {
-                            hook.send(Arrival::Connection(accepted));
+                            if let Some(Arrival::Connection(mut accepted)) =
+                                hook.send(Arrival::Connection(accepted))
+                            {
+                                accepted.end(Reason::Ending, &self.shared);
+                            }
                         }
-                        _ => self.adopt(accepted),
+                        _ => self.adopt(accepted, now),
                     }
                 }
                 Err(_) => self.shared.leave(Reason::Memory, true),
@@ -306,7 +384,7 @@ impl Poller {
         }
     }
 
-    fn adopt(&mut self, mut accepted: Box<Accepted>) {
+    fn adopt(&mut self, mut accepted: Box<Accepted>, now: Instant) {
         let index = self.free.pop().unwrap_or(self.slots.len());
         if index == self.slots.len() {
             self.slots.push(Slot {
@@ -328,10 +406,16 @@ impl Poller {
             self.free.push(index);
             return;
         }
-        self.strangers.push_back(token);
+        if !accepted.is_met {
+            self.strangers.push_back(token);
+        }
+        let has_output = accepted.has_output();
         if let Some(slot) = self.slots.get_mut(index) {
             slot.accepted = Some(accepted);
             slot.interest = interest;
+        }
+        if has_output {
+            self.turn_of(index, EventFlags::OUT, now);
         }
     }
 
@@ -395,23 +479,9 @@ impl Poller {
     }
 
     fn remove(&mut self, index: usize, reason: Reason) {
-        let Some(slot) = self.slots.get_mut(index) else {
-            return;
-        };
-        let Some(mut accepted) = slot.accepted.take() else {
-            return;
-        };
-        slot.generation = slot.generation.wrapping_add(1) & 0x7fff_ffff;
-        if !matches!(reason, Reason::Done | Reason::Lost) {
-            accepted.part(reason, &self.shared);
+        if let Some(mut accepted) = self.take_out(index) {
+            accepted.end(reason, &self.shared);
         }
-        if let Some(descriptor) = accepted.link.descriptor() {
-            // Closing it does the same.
-            let _ = epoll::delete(&self.epoll, descriptor);
-        }
-        accepted.leave(reason, &self.shared);
-        self.free.push(index);
-        self.unread.retain(|other| *other != index);
     }
 
     /// Ends what has been silent for too long.
@@ -458,6 +528,16 @@ impl Poller {
     /// Takes what has come already, sends what is left, and says goodbye.
     fn stop(&mut self) {
         let end = Instant::now() + PARTING;
+        self.take_arrivals(Instant::now());
+        let mut arrivals = self.hook.lock();
+        arrivals.is_closed = true;
+        let late = std::mem::take(&mut arrivals.waiting);
+        drop(arrivals);
+        for arrival in late {
+            if let Arrival::Connection(mut accepted) = arrival {
+                accepted.end(Reason::Ending, &self.shared);
+            }
+        }
         for index in 0..self.slots.len() {
             self.turn_of(index, EventFlags::IN, Instant::now());
             let Some(accepted) = self.accepted(index) else {

@@ -84,7 +84,8 @@ impl Pool {
             let mut reply = Vec::new();
             let job = work.job;
             let result = service.request(&work.peer, job.stream, &job.body, &mut Answer::new(&mut reply));
-            work.hook.send(Arrival::Response {
+            // A poller that has ended has nobody left who waits for it.
+            let _ = work.hook.send(Arrival::Response {
                 token: work.token,
                 stream: job.stream,
                 sequence: job.sequence,

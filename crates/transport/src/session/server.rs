@@ -197,6 +197,10 @@ pub struct Fed {
     pub used_bytes: usize,
     /// Why the connection ends, once the output is sent.
     pub ends: Option<Reason>,
+    /// Whole frames that were taken.
+    pub frames: usize,
+    /// The output is worth sending: the rest may be given again behind that.
+    pub is_full: bool,
 }
 
 /// A batch whose messages are handed over as they come, because nothing has to be checked at its end.
@@ -228,6 +232,7 @@ pub struct Server {
     ack_due: bool,
     scratch: Vec<u8>,
     decompressed_bytes_max: usize,
+    output_bytes: usize,
 }
 
 impl Server {
@@ -247,7 +252,13 @@ impl Server {
             ack_due: false,
             scratch: Vec::new(),
             decompressed_bytes_max: DECOMPRESSED_BYTES_MAX,
+            output_bytes: usize::MAX,
         }
+    }
+
+    /// Takes no further frame once there is so much output, so that the peer has something to go on with.
+    pub fn pausing(&mut self, output_bytes: usize) {
+        self.output_bytes = output_bytes;
     }
 
     /// Batches may have so many bytes when they are decompressed, 8 MiB at most.
@@ -308,8 +319,13 @@ impl Server {
                         break Ok(());
                     }
                     fed.used_bytes += length;
+                    fed.frames += 1;
                     if let Err(reason) = self.take(&frame, service, out, &mut jobs) {
                         break Err(reason);
+                    }
+                    if out.len() >= self.output_bytes {
+                        fed.is_full = true;
+                        break Ok(());
                     }
                 }
                 // Datagrams are filled up with zeros, and one that was damaged is as good as lost.

@@ -267,7 +267,7 @@ impl World {
                 self.stream_there.extend(packet);
             }
             let mut out = Vec::new();
-            let Fed { used_bytes, ends } = server.feed(&self.stream_there, &self.disk, &mut out, None);
+            let Fed { used_bytes, ends, .. } = server.feed(&self.stream_there, &self.disk, &mut out, None);
             self.stream_there.drain(..used_bytes);
             server.put_ack(&mut out);
             self.back.send(&out, self.now, self.weather, &mut self.random);

@@ -209,12 +209,18 @@ impl Group {
         Some(self.members.remove(index).state.id)
     }
 
-    /// With [`Policy::Manual`]: uses this member from now on. `false` when there is none with this address.
+    /// With [`Policy::Manual`]: uses this member from now on, and backups while it cannot be used. `false` when there is none
+    /// with this address.
     pub fn choose(&mut self, address: &Address) -> bool {
         let found = |member: &&Member| member.state.options.address == *address;
         let id = self.members.iter().find(found).map(|member| member.state.id);
         self.chosen = id.or(self.chosen);
         id.is_some()
+    }
+
+    /// Who was chosen, by [`Group::choose`].
+    pub fn chosen(&self) -> Option<MemberId> {
+        self.chosen
     }
 
     fn member(&mut self, id: MemberId) -> Option<&mut Member> {
@@ -251,6 +257,11 @@ impl Group {
     fn pick_of(&mut self, is_backup: bool, key: u64, now_ns: u64, except: &[MemberId]) -> Option<usize> {
         let (policy, chosen) = (self.options.policy, self.chosen);
         let connections_max = self.options.connections_max;
+        let replaces_chosen = is_backup
+            && self
+                .members
+                .iter()
+                .any(|member| Some(member.state.id) == chosen && !member.state.options.is_backup);
         let mut places = Vec::new();
         let mut candidates = Vec::new();
         for (index, member) in self.members.iter_mut().enumerate() {
@@ -260,7 +271,9 @@ impl Group {
                 && state.is_healthy
                 && state.connections < connections_max
                 && !except.contains(&state.id)
-                && (policy != Policy::Manual || chosen.is_none_or(|chosen| chosen == state.id))
+                && (policy != Policy::Manual
+                    || replaces_chosen
+                    || chosen.is_none_or(|chosen| chosen == state.id))
                 && member.breaker.lets_pass(now_ns);
             if may {
                 places.push(index);
@@ -470,6 +483,15 @@ mod tests {
         group.failed(ids[1], "gone", 0);
         group.failed(ids[1], "gone", 0);
         assert_eq!(group.pick(0, 0, &[]), None);
+        let mut backup = MemberOptions::new(address(9));
+        backup.is_backup = true;
+        let backup = group.add(backup).expect("room");
+        assert_eq!(group.pick(0, 0, &[]), Some(backup), "in its place");
+        assert!(group.choose(&address(1)));
+        assert_eq!(group.pick(0, 0, &[]), Some(ids[0]));
+        assert!(group.choose(&address(9)));
+        assert_eq!(group.pick(0, 0, &[]), Some(backup), "a backup may be chosen, too");
+        assert_eq!(group.pick(0, 0, &[backup]), None);
     }
 
     #[test]

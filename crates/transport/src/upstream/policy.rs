@@ -11,7 +11,7 @@ pub enum Policy {
     /// The same member for the same key, as long as it can be used; when members come or go, only the keys move that have
     /// to (weighted rendezvous hashing).
     ConsistentHash,
-    /// The one that was chosen, and no other.
+    /// The one that was chosen, and no other but backups.
     Manual,
 }
 

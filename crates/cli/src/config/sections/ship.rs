@@ -25,7 +25,10 @@ const POLICIES: &[Word] = &[
         "consistent_hash",
         "by the session, so that the same is found again",
     ),
-    ("manual", "the first, and no other but the backups"),
+    (
+        "manual",
+        "the first, and no other but the backups; another one comes first, and a reload changes over to it",
+    ),
 ];
 
 pub(super) const SHIP: Section = Section {

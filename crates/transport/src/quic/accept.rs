@@ -1,0 +1,237 @@
+//! The end of `quic://` that listens: connections, and their streams, each of which is fed as a connection of its own.
+
+use super::{BindError, LOOK, runtime, transport};
+use crate::address::Place;
+use crate::hello::Reason;
+use crate::link::tls;
+use crate::options::Options;
+use crate::serve::Shared;
+use crate::session::{Fed, Server};
+use bytes::Bytes;
+use quinn::crypto::rustls::QuicServerConfig;
+use quinn::{RecvStream, SendStream, VarInt};
+use std::cell::RefCell;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+use tokio::runtime::Runtime;
+use tokio::time::timeout;
+
+/// Pieces that are taken at once: as many datagrams as the kernel joins.
+const CHUNKS: usize = 64;
+/// Fronts of frames up to here are put together with what comes in the common space; longer ones grow where they are.
+const MOVED_BYTES_MAX: usize = 16 * 1024;
+
+/// A listener.
+pub(crate) struct Endpoint {
+    runtime: Runtime,
+    endpoint: quinn::Endpoint,
+}
+
+impl Endpoint {
+    pub(crate) fn bind(place: &Place, options: &Options) -> Result<Self, BindError> {
+        let tls = tls::server_config(&options.tls).map_err(BindError::Other)?;
+        let crypto =
+            QuicServerConfig::try_from(tls).map_err(|error| BindError::Io(io::Error::other(error)))?;
+        let mut config = quinn::ServerConfig::with_crypto(Arc::new(crypto));
+        config.transport_config(Arc::new(transport(options)));
+        config.max_incoming(1_024);
+        let address = place.resolve().map_err(BindError::Io)?.first().copied();
+        let address = address.ok_or_else(|| BindError::Io(io::ErrorKind::AddrNotAvailable.into()))?;
+        let runtime = runtime().map_err(BindError::Io)?;
+        let guard = runtime.enter();
+        let endpoint = super::endpoint(address, Some(config), options).map_err(BindError::Io)?;
+        drop(guard);
+        Ok(Self { runtime, endpoint })
+    }
+
+    pub(crate) fn place(&self) -> Option<Place> {
+        self.endpoint.local_addr().ok().map(Place::from)
+    }
+
+    /// Runs until the server stops.
+    pub(crate) fn run(self, shared: &Arc<Shared>) {
+        let Self { runtime, endpoint } = self;
+        runtime.block_on(async {
+            while !shared.stops() {
+                let Ok(Some(incoming)) = timeout(LOOK, endpoint.accept()).await else {
+                    continue;
+                };
+                // A forged address gets nothing before it has answered, once there is a crowd.
+                if !incoming.remote_address_validated() && endpoint.open_connections() > 1_024 {
+                    // One that was asked to come again does.
+                    let _ = incoming.retry();
+                    continue;
+                }
+                tokio::spawn(converse(incoming, Arc::clone(shared)));
+            }
+            // The tasks of streams look at the same flag, and say goodbye.
+            tokio::time::sleep(LOOK + LOOK / 2).await;
+            endpoint.close(VarInt::from_u32(Reason::Ending as u32), b"ending");
+            // Whoever is gone is not waited for.
+            let _ = timeout(LOOK, endpoint.wait_idle()).await;
+        });
+    }
+}
+
+async fn converse(incoming: quinn::Incoming, shared: Arc<Shared>) {
+    let address = incoming.remote_address();
+    let Ok(Ok(connection)) = timeout(shared.options.handshake_timeout, async { incoming.await }).await else {
+        return shared.count(Reason::Forbidden);
+    };
+    let is_certified = connection.peer_identity().is_some();
+    while let Ok((send, recv)) = connection.accept_bi().await {
+        let Some(mut peer) = shared.admit(format!("quic://{address}"), None) else {
+            return;
+        };
+        peer.is_certified = is_certified;
+        let server = shared.session(peer, true);
+        tokio::spawn(serve(send, recv, server, Arc::clone(&shared)));
+    }
+    // A client whose certificate is refused finds out after its own handshake is done.
+    if let Some(quinn::ConnectionError::TransportError(_)) = connection.close_reason() {
+        shared.count(Reason::Forbidden);
+    }
+}
+
+async fn serve(mut send: SendStream, mut recv: RecvStream, mut server: Server, shared: Arc<Shared>) {
+    let mut is_met = false;
+    let end = talk(&mut send, &mut recv, &mut server, &shared, &mut is_met).await;
+    let (Ok(reason) | Err(reason)) = end;
+    if end.is_err() {
+        let mut out = Vec::new();
+        server.part(reason, &mut out);
+        // Whoever is gone needs no goodbye.
+        let _ = timeout(LOOK, send.write_all(&out)).await;
+    }
+    // The same holds for the end of the stream.
+    let _ = send.finish();
+    shared.leave(reason, !is_met);
+    if is_met {
+        shared.service.left(&server.peer, reason);
+    }
+}
+
+/// `Ok`: nothing is left to be said; `Err`: a goodbye is.
+async fn talk(
+    send: &mut SendStream,
+    recv: &mut RecvStream,
+    server: &mut Server,
+    shared: &Shared,
+    is_met: &mut bool,
+) -> Result<Reason, Reason> {
+    let mut held = Held {
+        bytes: Vec::new(),
+        counted_bytes: 0,
+        shared,
+    };
+    let mut chunks = vec![Bytes::new(); CHUNKS];
+    let mut out = Vec::new();
+    let mut heard = Instant::now();
+    loop {
+        if shared.stops() {
+            return Err(Reason::Ending);
+        }
+        let came = match timeout(LOOK, recv.read_chunks(&mut chunks)).await {
+            Ok(Ok(Some(count))) => chunks.get_mut(..count).unwrap_or(&mut []),
+            Ok(Ok(None) | Err(_)) => return Ok(Reason::Lost),
+            Err(_) => {
+                let (limit, reason) = match is_met {
+                    true => (shared.options.idle_timeout, Reason::Idle),
+                    false => (shared.options.handshake_timeout, Reason::Handshake),
+                };
+                if heard.elapsed() >= limit {
+                    return Err(reason);
+                }
+                continue;
+            }
+        };
+        heard = Instant::now();
+        let fed = held.feed(came, server, &mut out)?;
+        if !*is_met && server.is_open() {
+            *is_met = true;
+            shared.met();
+        }
+        if !out.is_empty() {
+            let bytes = Bytes::from(std::mem::take(&mut out));
+            match timeout(shared.options.idle_timeout, send.write_chunk(bytes)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) => return Ok(fed.ends.unwrap_or(Reason::Lost)),
+                Err(_) => return Ok(fed.ends.unwrap_or(Reason::Idle)),
+            }
+        }
+        if let Some(reason) = fed.ends {
+            // Its goodbye has been sent.
+            return Ok(reason);
+        }
+    }
+}
+
+thread_local! {
+    /// Where what came is put together, of all streams of a thread in turn: it stays in the cache.
+    static SPACE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The front of a frame that has not come whole, which counts in the memory of all connections.
+struct Held<'a> {
+    bytes: Vec<u8>,
+    counted_bytes: usize,
+    shared: &'a Shared,
+}
+
+impl Held<'_> {
+    /// Feeds what has come, and keeps what is left.
+    fn feed(&mut self, came: &mut [Bytes], server: &mut Server, out: &mut Vec<u8>) -> Result<Fed, Reason> {
+        let service = self.shared.service.as_ref();
+        let length: usize = came.iter().map(Bytes::len).sum();
+        self.shared.bytes.fetch_add(length as u64, Ordering::Relaxed);
+        let fed = if self.bytes.len() > MOVED_BYTES_MAX {
+            came.iter().for_each(|chunk| self.bytes.extend_from_slice(chunk));
+            let fed = server.feed(&self.bytes, service, out, None);
+            self.bytes.drain(..fed.used_bytes);
+            fed
+        } else {
+            SPACE.with_borrow_mut(|space| {
+                space.clear();
+                space.extend_from_slice(&self.bytes);
+                came.iter().for_each(|chunk| space.extend_from_slice(chunk));
+                let fed = server.feed(space, service, out, None);
+                let rest = space.get(fed.used_bytes..).unwrap_or(&[]);
+                self.bytes.clear();
+                self.bytes.extend_from_slice(rest);
+                fed
+            })
+        };
+        // Each holds a whole datagram.
+        came.fill(Bytes::new());
+        if self.bytes.is_empty() {
+            self.bytes = Vec::new();
+        }
+        self.settle()?;
+        Ok(fed)
+    }
+
+    fn settle(&mut self) -> Result<(), Reason> {
+        let (bytes, before) = (self.bytes.capacity(), self.counted_bytes);
+        self.counted_bytes = bytes;
+        let pending = &self.shared.pending_bytes;
+        if bytes <= before {
+            pending.fetch_sub(before - bytes, Ordering::Relaxed);
+            return Ok(());
+        }
+        let all = pending.fetch_add(bytes - before, Ordering::Relaxed) + (bytes - before);
+        match all > self.shared.options.pending_bytes_max {
+            true => Err(Reason::Memory),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.bytes = Vec::new();
+        // It gets smaller, which cannot be too much.
+        let _ = self.settle();
+    }
+}
