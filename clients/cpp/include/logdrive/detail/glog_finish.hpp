@@ -53,10 +53,7 @@ LOGDRIVE_GLOG_FN_ bool is_constant(const char *text) noexcept {
     return dl_iterate_phdr(look_at_module, const_cast<char *>(text)) == 1;
 }
 
-LOGDRIVE_GLOG_FN_ bool thinks() noexcept {
-    const State *state = __atomic_load_n(&known_state, __ATOMIC_ACQUIRE);
-    return state == nullptr || __atomic_load_n(&state->thinks, __ATOMIC_RELAXED) != 0;
-}
+LOGDRIVE_GLOG_FN_ bool thinks() noexcept { return __atomic_load_n(&this_module.thinks, __ATOMIC_RELAXED) != 0; }
 
 LOGDRIVE_GLOG_FN_ unsigned count(uint64_t shape) noexcept {
     unsigned count = 0;

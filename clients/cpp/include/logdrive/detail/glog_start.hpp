@@ -62,6 +62,28 @@ LOGDRIVE_GLOG_FN_ void State::read_environment() {
         if (const char *found = getenv(text.name)) text.flag.assign(found);
 }
 
+// Has this module's word kept like the state's, until the module is unloaded. Its calls after that, in destructors of other
+// statics, look at the state themselves.
+struct ModuleInList {
+    ModuleInList() {
+        State &shared = *this_module.state;
+        Lock lock(shared.mutex);
+        this_module.next = shared.modules;
+        shared.modules = &this_module;
+        __atomic_store_n(&this_module.thinks, shared.thinks, __ATOMIC_RELAXED);
+    }
+    ~ModuleInList() {
+        State &shared = *this_module.state;
+        Lock lock(shared.mutex);
+        for (Module **at = &shared.modules; *at != nullptr; at = &(*at)->next)
+            if (*at == &this_module) {
+                *at = this_module.next;
+                break;
+            }
+        __atomic_store_n(&this_module.thinks, 1u, __ATOMIC_RELAXED);
+    }
+};
+
 LOGDRIVE_GLOG_FN_ State *find_state() {
     // The first word says how far it is: 0 nobody, 1 somebody makes it, 2 made.
     struct Area {
@@ -80,7 +102,8 @@ LOGDRIVE_GLOG_FN_ State *find_state() {
     }
     while (__atomic_load_n(&area->made, __ATOMIC_ACQUIRE) != 2) usleep(100);
     State *state = reinterpret_cast<State *>(area->state);
-    __atomic_store_n(&known_state, state, __ATOMIC_RELEASE);
+    __atomic_store_n(&this_module.state, state, __ATOMIC_RELEASE);
+    static ModuleInList in_list;
     return state;
 }
 
@@ -91,6 +114,8 @@ LOGDRIVE_GLOG_FN_ void refresh_thinks(State &state) {
     const bool listened = state.has_sinks() || state.has_prefix();
     const bool thinks = !state.running || state.waiting || state.minloglevel.value > 0 || listened;
     __atomic_store_n(&state.thinks, uint32_t(thinks), __ATOMIC_RELEASE);
+    for (Module *module = state.modules; module != nullptr; module = module->next)
+        __atomic_store_n(&module->thinks, uint32_t(thinks), __ATOMIC_RELAXED);
 }
 
 // Something that the flags say is another now.

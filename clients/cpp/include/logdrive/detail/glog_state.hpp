@@ -132,6 +132,16 @@ struct VSites {
     VSites &operator=(const VSites &) = delete;
 };
 
+// What a module has of its own, so that a call need not look further.
+struct Module {
+    // Whether a call has more to do than to write its record: a copy of the state's word.
+    uint32_t thinks = 1;
+    // The state, once it is known.
+    State *state = nullptr;
+    Module *next = nullptr;
+};
+inline Module this_module;
+
 class Lock {
 public:
     explicit Lock(pthread_mutex_t &mutex) : mutex_(mutex) { pthread_mutex_lock(&mutex_); }
@@ -144,8 +154,9 @@ private:
 };
 
 struct State {
-    // Whether a call has more to do than to write its record: read by every call.
+    // Whether a call has more to do than to write its record. Each module has a copy, which its calls read.
     uint32_t thinks = 1;
+    Module *modules = nullptr;
     Flag<int32> v{0};
     Flag<int32> minloglevel{0};
     Flag<bool> logtostderr{false}, alsologtostderr{false}, colorlogtostderr{false}, logtostdout{false},
@@ -213,11 +224,8 @@ struct State {
     void read_environment();
 };
 
-// The state of this module, once it is known.
-inline State *known_state = nullptr;
-
 inline State &state() {
-    State *state = __atomic_load_n(&known_state, __ATOMIC_ACQUIRE);
+    State *state = __atomic_load_n(&this_module.state, __ATOMIC_ACQUIRE);
     return LOGDRIVE_LIKELY(state != nullptr) ? *state : *find_state();
 }
 

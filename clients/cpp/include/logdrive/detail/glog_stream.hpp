@@ -60,8 +60,8 @@ struct Variant {
     }
 };
 
-// A statement of the program. Its other shapes are kept for ever.
-struct StreamSite {
+// A statement of the program, in one cache line. Its other shapes are kept for ever.
+struct alignas(64) StreamSite {
     const char *file;
     int line;
     int severity;
