@@ -231,7 +231,12 @@ fn flags(subject: &str) -> Vec<String> {
     let include = |dir: &str| format!("-I{}", PathBuf::from(&client).join(dir).display());
     match subject {
         "logdrive-cpp" => vec![include("include")],
-        "logdrive-cpp-glog" => vec![include("glog-include"), include("include")],
+        // As its package has it, too.
+        "logdrive-cpp-glog" => vec![
+            include("glog-include"),
+            include("include"),
+            "-DLOGDRIVE_GLOG_LIBRARY".to_owned(),
+        ],
         "spdlog" => package_flags("spdlog"),
         "glog" => package_flags("libglog"),
         _ => Vec::new(),

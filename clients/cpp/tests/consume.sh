@@ -77,3 +77,5 @@ else
 fi
 $cxx -std=c++17 -I"$source/include" "$work/main.cpp" -o "$work/by_hand" "$libdir/liblogdrive_c.a" -pthread -ldl -lm
 try "$work/by_hand" "plain compiler, static"
+$cxx -std=c++17 -I"$source/glog-include" -I"$source/include" "$work/glog.cpp" -o "$work/glog_by_hand" "$libdir/liblogdrive_c.a" -pthread -ldl -lm
+try "$work/glog_by_hand" "plain compiler, glog without its library"

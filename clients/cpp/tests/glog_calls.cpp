@@ -85,6 +85,12 @@ void odd() {
     LOG(INFO) << i << i << i << i << i << i << i << i << i << i << i << i << i << i << i << i << i << i << i << i << i << i
               << ' ' << 1.5 << ' ' << text("many") << ' ' << std::string("values") << 2.5f << '\n';
     LOG(INFO) << nested(1) << " outside " << nested(2) << text(" temporary ") << nested(3);
+    LOG(INFO) << text("a break before a stream\n") << Point{1, 2} << '\n';
+    LOG(INFO) << std::string(900, 'f') << "\n" << std::string(900, 'g') << '\n' << text("") << std::string(1, '\n');
+    LOG(INFO) << std::string(900, 'h') + "\n";
+    LOG(INFO) << 1 << 2 << 3 << 4 << 5 << 6 << 7 << 8 << 9 << 10 << 11 << 12 << 13 << 14 << 15 << 16 << 17 << 18 << 19 << 20
+              << true << -3 << 4u << 2.5 << 1.5f << 'c' << "text" << text(" text") << 18446744073709551615ull << Point{3, 4}
+              << "behind";
     LOG(INFO) << std::string(3000, 'x') << 1 << std::string(5000, 'y') << 2;
     for (const bool throws : {false, true, false, true}) {
         try {
@@ -207,6 +213,8 @@ void names() {
     google::ErrnoLogMessage("made/up.cc", 12, google::GLOG_ERROR, 0, &google::LogMessage::SendToLog).stream() << "by hand";
     google::LogMessage("made/up.cc", 13, google::GLOG_WARNING, 3, &google::LogMessage::SendToLog).stream()
         << "by hand " << google::COUNTER;
+    google::LogMessage("made/up.cc", google::LogMessage::kNoLogPrefix, google::GLOG_WARNING).stream() << "no prefix " << 1;
+    google::LogMessage("made/up.cc", google::LogMessage::kNoLogPrefix).stream() << "no prefix either";
     for (int i = 0; i < 3; ++i) {
         LOG_EVERY_N(SOME_SEVERITY, 2) << "a severity by another name " << i;
         VLOG_IF_EVERY_N(1, i > 0, 2) << "verbose if every";
@@ -256,6 +264,12 @@ void verbose() {
     VLOG(3) << "not shown";
     LOG(INFO) << VLOG_IS_ON(2) << VLOG_IS_ON(3);
     LOG(INFO) << google::SetVLOGLevel("other*", 5);
+    google::SiteFlag own = {nullptr, nullptr, 0, nullptr}, other = own;
+    google::int32 fallback = 1;
+    LOG(INFO) << google::InitVLOG3__(&other, &fallback, "made/other_file.cc", 5)
+              << google::InitVLOG3__(&other, &fallback, "made/other_file.cc", 6)
+              << google::InitVLOG3__(&own, &fallback, "made/up.cc", 1) << google::InitVLOG3__(&own, &fallback, "made/up.cc", 2)
+              << (other.level != nullptr ? *other.level : -1);
     for (int i = 0; i < 5; ++i) {
         VLOG_EVERY_N(1, 2) << "verbose every " << google::COUNTER;
     }

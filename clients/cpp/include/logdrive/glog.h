@@ -21,11 +21,16 @@
 #include <sys/types.h>
 #include <vector>
 
-#include <logdrive/detail/glog_check.hpp>
-#include <logdrive/detail/glog_compat.hpp>
-#include <logdrive/detail/glog_control.hpp>
-#include <logdrive/detail/glog_gflags.hpp>
+#include <logdrive/detail/glog_state.hpp>
+#include <logdrive/detail/glog_message.hpp>
 #include <logdrive/detail/glog_stream.hpp>
+#include <logdrive/detail/glog_check.hpp>
+#include <logdrive/detail/glog_control.hpp>
+#include <logdrive/detail/glog_compat.hpp>
+#include <logdrive/detail/glog_gflags.hpp>
+#if !defined(LOGDRIVE_GLOG_LIBRARY)
+#include <logdrive/detail/glog_library.hpp>
+#endif
 
 #ifndef GOOGLE_STRIP_LOG
 #define GOOGLE_STRIP_LOG 0

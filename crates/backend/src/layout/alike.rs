@@ -3,7 +3,7 @@
 
 use super::escape::{Escape, put_message_text};
 use super::head::{HEAD_BYTES, Head};
-use super::pen::{OVERFLOW, WIDE, put_block};
+use super::pen::{OVERFLOW, WIDE, put, put_block};
 use super::plan::{Plan, Steps, Var};
 use super::value::{Form, put_text};
 use super::{Layout, Line};
@@ -124,6 +124,7 @@ impl Alike {
         };
         let at = match self.form {
             Form::Argument(Escape::Text) => put_message_text(bytes, at, text),
+            Form::Argument(Escape::Raw) => put(bytes, at, text),
             form => put_text(bytes, at, text, form),
         };
         put_block(bytes, at, &self.tail, self.tail_bytes)

@@ -116,6 +116,9 @@ pub(super) struct Compiler<'a> {
     pub(super) steps: Builder,
 }
 
+/// The line of a callsite whose lines have no front in the style of glog: glog's `kNoLogPrefix`, which is -1.
+const NO_FRONT: u32 = u32::MAX;
+
 const DIM: &str = "\x1b[2m";
 const PLAIN: &str = "\x1b[0m";
 
@@ -176,6 +179,10 @@ impl Compiler<'_> {
     /// `I20261121 12:34:56.123456   417 file.cc:42] message key=value`
     fn glog(&mut self, escape: Escape) {
         let site = self.site;
+        if escape == Escape::Raw && site.line == NO_FRONT {
+            self.message(escape);
+            return self.fields();
+        }
         self.level(letter_of(site.level));
         self.steps.rare(Rare::Time(TimeForm::Glog));
         self.steps.raw(" ");

@@ -23,7 +23,8 @@ pub enum Style {
     /// As Google's glog writes since 0.6.
     Glog,
     /// The same to the byte: a message with line breaks has several lines, and nothing in it is escaped. Whoever can put
-    /// text into a message can forge lines and move the cursor of a terminal.
+    /// text into a message can forge lines and move the cursor of a terminal. A callsite of line `u32::MAX`, which is glog's
+    /// `kNoLogPrefix`, has nothing in front of its message.
     GlogRaw,
     /// One JSON object a line.
     Json,

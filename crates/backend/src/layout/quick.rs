@@ -1,13 +1,13 @@
 //! What stands behind the front of a line, for the plans that most lines have: short constant texts, and integers, floats
-//! with a fixed number of decimals and texts between them.
+//! with a fixed number of decimals or of digits that count, and texts between them.
 //!
 //! Such a body is laid out in a piece of the buffer whose size the compiler knows, so that a write is checked by one
 //! comparison, and the loop has few cases, so that its state stays in registers. Whatever is not usual is left to the
 //! loop that can do all.
 
 use super::escape::{Escape, put_message_text};
-use super::number::{put_fixed, put_fixed_here, put_i64_here, put_u64_here};
-use super::pen::{WIDE, room};
+use super::number::{put_fixed, put_fixed_here, put_general, put_i64_here, put_u64_here};
+use super::pen::{WIDE, put, room};
 use super::plan::{Step, Var};
 use super::value::{Form, put_text};
 
@@ -19,7 +19,7 @@ pub(super) fn is_quick(body: &[Step]) -> bool {
     let is_usual = |var| {
         matches!(
             var,
-            Var::U64 | Var::U32 | Var::I64 | Var::I32 | Var::F64Fixed(_) | Var::Str(_)
+            Var::U64 | Var::U32 | Var::I64 | Var::I32 | Var::F64Fixed(_) | Var::F64General | Var::Str(_)
         )
     };
     match body {
@@ -61,10 +61,17 @@ pub(super) fn put_quick_here(body: &[Step], payload: &[u8], bytes: &mut [u8], st
                     None => put_fixed_other(place, at, value, decimals)?,
                 };
             }
+            Var::F64General => at = put_general_here(place, at, f64::from_le_bytes(next(&mut rest)?))?,
             _ => return None,
         }
     }
     None
+}
+
+/// A float whose text has an exponent, or is none of digits, is not usual.
+#[inline(never)]
+fn put_general_here(place: &mut [u8; BODY_BYTES], at: usize, value: f64) -> Option<usize> {
+    put_general(place, at, value).filter(|end| *end <= BODY_BYTES)
 }
 
 #[inline(never)]
@@ -86,6 +93,7 @@ fn put_next_text(place: &mut [u8; BODY_BYTES], at: usize, rest: &mut &[u8], form
     *rest = behind;
     let end = match form {
         Form::Argument(Escape::Text) => put_message_text(place, at, text),
+        Form::Argument(Escape::Raw) => put(place, at, text),
         form => put_text(place, at, text, form),
     };
     // What does not fit here may fit the buffer.
@@ -137,16 +145,18 @@ mod tests {
             let kind = kinds[random(state, 7).min(random(state, 7)) as usize];
             let argument = random(state, 4) > 0;
             let is_fixed = kind == Kind::F64 && argument && random(state, 4) > 0;
-            is_usual &= kind != Kind::Bool && (kind != Kind::F64 || is_fixed);
+            let is_general = kind == Kind::F64 && argument && !is_fixed && random(state, 2) > 0;
+            is_usual &= kind != Kind::Bool && (kind != Kind::F64 || is_fixed || is_general);
             if argument {
                 let text = "a constant text with \u{e9} and more than a block of it"
                     .chars()
                     .take(random(state, 40) as usize);
                 site.message.extend(text);
                 let decimals = random(state, 8);
-                site.message += &match is_fixed {
-                    true => format!("{{{index}:.{decimals}}}"),
-                    false => format!("{{{index}}}"),
+                site.message += &match (is_fixed, is_general) {
+                    (true, _) => format!("{{{index}:.{decimals}}}"),
+                    (_, true) => format!("{{{index}:g}}"),
+                    _ => format!("{{{index}}}"),
                 };
             }
             site.fields.push(Field {
@@ -209,7 +219,14 @@ mod tests {
         let mut state = 0x9001c;
         let (mut quick, mut refused) = (0, 0);
         for round in 0..4_000 {
-            let style = [Style::Text, Style::Glog, Style::Json, Style::Logfmt][round % 4].clone();
+            let styles = [
+                Style::Text,
+                Style::Glog,
+                Style::GlogRaw,
+                Style::Json,
+                Style::Logfmt,
+            ];
+            let style = styles[round % styles.len()].clone();
             let mut layout = Layout::new(style.into(), ProcessInfo::default()).expect("a layout");
             let (site, is_usual) = site(&mut state);
             let plan = layout.compile(&site);

@@ -111,6 +111,20 @@ fn glog_looks_as_its_readers_expect() {
 }
 
 #[test]
+fn a_callsite_of_the_last_line_has_no_front_where_lines_are_those_of_glog_to_the_byte() {
+    let (mut site, payload) = order();
+    site.line = u32::MAX;
+    assert_eq!(
+        line(Style::GlogRaw, &site, &payload),
+        r#"order 7 at 12.35 side="buy now" left=-3"#
+    );
+    assert_eq!(
+        line(Style::Glog, &site, &payload),
+        r#"I20261121 12:34:56.123456    93 session.rs:4294967295] order 7 at 12.35 side="buy now" left=-3"#
+    );
+}
+
+#[test]
 fn json_has_typed_fields() {
     let (site, payload) = order();
     assert_eq!(

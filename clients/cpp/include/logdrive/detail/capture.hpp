@@ -41,11 +41,6 @@ template <uint8_t KIND, class N> struct Number {
     LOGDRIVE_ALWAYS uint8_t *put(uint8_t *at) const noexcept { return store(at, value); }
 };
 
-// Texts longer than any record are cut later; this keeps their length in 32 bits.
-LOGDRIVE_ALWAYS uint32_t blob_length(size_t length) noexcept {
-    return length > RECORD_BYTES_MAX ? uint32_t(RECORD_BYTES_MAX) : uint32_t(length);
-}
-
 template <uint8_t KIND> struct Blob {
     static constexpr uint8_t kind = KIND;
     static constexpr const char *unit = NO_UNIT;

@@ -1,4 +1,5 @@
 // What stands behind CHECK_EQ and its like: the values of a check that failed, as text.
+#include <logdrive/glog.h>
 #ifndef LOGDRIVE_DETAIL_GLOG_CHECK_HPP
 #define LOGDRIVE_DETAIL_GLOG_CHECK_HPP
 

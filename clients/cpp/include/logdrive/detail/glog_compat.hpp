@@ -1,56 +1,33 @@
 // Names of glog's header that programs use now and then: helpers, and parts of glog's insides that stand in its interface.
+#include <logdrive/glog.h>
 #ifndef LOGDRIVE_DETAIL_GLOG_COMPAT_HPP
 #define LOGDRIVE_DETAIL_GLOG_COMPAT_HPP
 
 #include <logdrive/detail/glog_check.hpp>
 #include <logdrive/detail/glog_control.hpp>
-#include <fcntl.h>
 
 namespace google {
 inline namespace logdrive_glog {
 
 typedef std::string _Check_string;
 
-// strerror_r() as POSIX has it, whichever the C library has: 0, or an error and an empty text.
-inline int posix_strerror_r(int err, char *buf, size_t len) {
-    if (buf == nullptr || len == 0) return -1;
-    const std::string text = StrError(err);
-    const size_t length = text.size() < len ? text.size() : len - 1;
-    memcpy(buf, text.data(), length);
-    buf[length] = 0;
-    return 0;
-}
+// Who has a VLOG_IS_ON of its own keeps the level of a file in these.
+struct SiteFlag {
+    int32 *level;
+    const char *base_name;
+    size_t base_len;
+    SiteFlag *next;
+};
+// Whether a file's messages of this level are shown. Where a pattern of --vmodule names the file, the level that it gives is
+// kept in `site_flag`, so that the next time nobody has to be asked; else `site_default` counts.
+LOGDRIVE_GLOG_FN_ bool InitVLOG3__(SiteFlag *site_flag, int32 *site_default, const char *fname, int32 verbose_level);
 
-namespace internal LOGDRIVE_HIDDEN {
-inline void tell_of_truncation(const char *path) {
-    ErrnoLogMessage(__FILE__, __LINE__, GLOG_ERROR, 0, &LogMessage::SendToLog).stream() << "Unable to truncate " << path;
-}
-}  // namespace internal
+// strerror_r() as POSIX has it, whichever the C library has: 0, or an error and an empty text.
+LOGDRIVE_GLOG_FN_ int posix_strerror_r(int err, char *buf, size_t len);
 
 // Keeps the last `keep` bytes of a file that is longer than `limit`. Links are followed in /proc/self/fd only.
-inline void TruncateLogFile(const char *path, uint64 limit, uint64 keep) {
-    const bool is_descriptor = strncmp(path, "/proc/self/fd/", 14) == 0;
-    const int file = open(path, O_RDWR | O_CLOEXEC | (is_descriptor ? 0 : O_NOFOLLOW));
-    struct stat found;
-    if (file == -1) {
-        // The kernel refuses to write into a file beyond its limit.
-        if (errno == EFBIG && truncate(path, 0) != 0) internal::tell_of_truncation(path);
-        return;
-    }
-    if (fstat(file, &found) == 0 && S_ISREG(found.st_mode) && uint64(found.st_size) > limit && uint64(found.st_size) > keep) {
-        off_t from = found.st_size - off_t(keep), to = 0;
-        char block[8192];
-        for (ssize_t length; (length = pread(file, block, sizeof block, from)) > 0; from += length, to += length)
-            if (pwrite(file, block, size_t(length), to) != length) break;
-        if (ftruncate(file, to) != 0) internal::tell_of_truncation(path);
-    }
-    close(file);
-}
-inline void TruncateStdoutStderr() {
-    const uint64 limit = uint64(internal::state().max_log_size.value) << 20;
-    TruncateLogFile("/proc/self/fd/1", limit, 1 << 20);
-    TruncateLogFile("/proc/self/fd/2", limit, 1 << 20);
-}
+LOGDRIVE_GLOG_FN_ void TruncateLogFile(const char *path, uint64 limit, uint64 keep);
+LOGDRIVE_GLOG_FN_ void TruncateStdoutStderr();
 
 namespace base {
 namespace internal {

@@ -1,6 +1,7 @@
 // The facade's flags beside gflags: DECLARE_bool(logtostderr) and its like, which programs have for glog's own variables, and
 // the command line, with -DLOGDRIVE_GLOG_GFLAGS for the files of the program that include the facade (the CMake target
 // logdrive::glog_gflags and the package logdrive-glog-gflags have it) or with LOGDRIVE_GLOG_DEFINE_GFLAGS() in one file.
+#include <logdrive/glog.h>
 #ifndef LOGDRIVE_DETAIL_GLOG_GFLAGS_HPP
 #define LOGDRIVE_DETAIL_GLOG_GFLAGS_HPP
 

@@ -5,6 +5,9 @@
 
 #include <logdrive/glog.h>
 #include <stdarg.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <time.h>
 
 namespace google {
 inline namespace logdrive_glog {

@@ -1,23 +1,26 @@
 // The stack of the calling thread as glog prints it, and the handler for signals that end a program.
+#include <logdrive/glog.h>
 #ifndef LOGDRIVE_DETAIL_GLOG_STACK_HPP
 #define LOGDRIVE_DETAIL_GLOG_STACK_HPP
 
-#include <logdrive/detail/glog_state.hpp>
 #include <cxxabi.h>
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <ucontext.h>
+#include <unistd.h>
 
 namespace google {
 inline namespace logdrive_glog {
 namespace internal LOGDRIVE_HIDDEN {
 
-using Writer = void (*)(const char *, size_t);
-
-inline void write_to_stderr(const char *text, size_t length) {
+LOGDRIVE_GLOG_FN_ void write_to_stderr(const char *text, size_t length) {
     while (length > 0) {
         const ssize_t written = ::write(STDERR_FILENO, text, length);
         if (written < 0 && errno == EINTR) continue;
@@ -28,7 +31,7 @@ inline void write_to_stderr(const char *text, size_t length) {
 }
 
 // `    @     0x55d0c0c8a1b2  main`
-inline void print_frame(const char *front, void *address, Writer writer) {
+LOGDRIVE_GLOG_FN_ void print_frame(const char *front, void *address, Writer writer) {
     Dl_info found;
     char line[1024];
     const char *name = "(unknown)";
@@ -44,7 +47,7 @@ inline void print_frame(const char *front, void *address, Writer writer) {
     free(readable);
 }
 
-inline void __attribute__((noinline)) print_stack(int skip, Writer writer) {
+__attribute__((noinline)) LOGDRIVE_GLOG_FN_ void print_stack(int skip, Writer writer) {
     void *frames[32];
     const int depth = backtrace(frames, 32);
     for (int i = skip; i < depth; ++i) print_frame("    ", frames[i], writer);
@@ -61,18 +64,18 @@ inline constexpr FatalSignal FATAL_SIGNALS[] = {{SIGSEGV, "SIGSEGV"}, {SIGILL, "
 constexpr int RESCUE_MS = 2000;
 
 // Has the log flushed by another thread: this one may hold any lock.
-inline void rescue_log(int descriptor) {
+LOGDRIVE_GLOG_FN_ void rescue_log(int descriptor) {
     const char one = 1;
     struct pollfd wait = {descriptor, POLLIN, 0};
     if (descriptor >= 0 && ::write(descriptor, &one, 1) == 1) poll(&wait, 1, RESCUE_MS);
 }
 
-inline void write_dump(const char *text, size_t length) {
+LOGDRIVE_GLOG_FN_ void write_dump(const char *text, size_t length) {
     Writer writer = state().failure_writer;
     (writer != nullptr ? writer : write_to_stderr)(text, length);
 }
 
-inline void print_signal(int number, const siginfo_t *info) {
+LOGDRIVE_GLOG_FN_ void print_signal(int number, const siginfo_t *info) {
     char line[256];
     const char *name = "signal";
     for (const FatalSignal &known : FATAL_SIGNALS)
@@ -84,7 +87,7 @@ inline void print_signal(int number, const siginfo_t *info) {
     write_dump(line, size_t(length));
 }
 
-inline void *program_counter(void *context) {
+LOGDRIVE_GLOG_FN_ void *program_counter(void *context) {
     const ucontext_t *found = static_cast<const ucontext_t *>(context);
 #if defined(__x86_64__)
     return reinterpret_cast<void *>(found->uc_mcontext.gregs[16]);
@@ -95,13 +98,13 @@ inline void *program_counter(void *context) {
 #endif
 }
 
-inline uint32_t &handling_thread() {
+LOGDRIVE_GLOG_FN_ uint32_t &handling_thread() {
     static uint32_t thread = 0;
     return thread;
 }
 
 // Dumps signal and stack, has the log brought to the kernel, and lets the signal take its course.
-inline void failure_handler(int number, siginfo_t *info, void *context) {
+LOGDRIVE_GLOG_FN_ void failure_handler(int number, siginfo_t *info, void *context) {
     const uint32_t self = uint32_t(syscall(SYS_gettid));
     uint32_t expected = 0;
     if (!__atomic_compare_exchange_n(&handling_thread(), &expected, self, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
@@ -126,7 +129,7 @@ inline void failure_handler(int number, siginfo_t *info, void *context) {
 
 }  // namespace internal
 
-inline void InstallFailureSignalHandler() {
+LOGDRIVE_GLOG_FN_ void InstallFailureSignalHandler() {
     internal::State &state = internal::state();
     internal::Lock lock(state.mutex);
     // What the handler needs is made ready now: its first use allocates.
@@ -142,13 +145,13 @@ inline void InstallFailureSignalHandler() {
     state.failure_handler = true;
 }
 
-inline void InstallFailureWriter(void (*writer)(const char *data, size_t size)) {
+LOGDRIVE_GLOG_FN_ void InstallFailureWriter(void (*writer)(const char *data, size_t size)) {
     internal::state().failure_writer = writer;
 }
-inline void InstallFailureFunction(logging_fail_func_t fail) { internal::state().fail = fail; }
+LOGDRIVE_GLOG_FN_ void InstallFailureFunction(logging_fail_func_t fail) { internal::state().fail = fail; }
 
 namespace glog_internal_namespace_ {
-inline bool IsFailureSignalHandlerInstalled() { return internal::state().failure_handler; }
+LOGDRIVE_GLOG_FN_ bool IsFailureSignalHandlerInstalled() { return internal::state().failure_handler; }
 }  // namespace glog_internal_namespace_
 
 }  // namespace logdrive_glog

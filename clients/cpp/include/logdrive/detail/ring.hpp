@@ -87,6 +87,17 @@ struct NoSite {
 inline constexpr Entry no_entry = {UNREGISTERED, 0};
 inline constexpr NoSite no_site = {&no_entry};
 
+// What a statement knows of its callsite. Constant-initialised, so that it can be used before any other static.
+struct SiteWord {
+    const void *site = &no_site;
+
+    LOGDRIVE_ALWAYS const Entry *entry() const noexcept {
+        // The first word of what the library keeps is the address of the entry. SYNC(control)
+        const void *known = __atomic_load_n(&site, __ATOMIC_ACQUIRE);
+        return __atomic_load_n(static_cast<const Entry *const *>(known), __ATOMIC_ACQUIRE);
+    }
+};
+
 LOGDRIVE_ALWAYS uint64_t monotonic_ns() noexcept {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -169,14 +180,17 @@ LOGDRIVE_ALWAYS void copy_words(uint8_t *at, const uint8_t *from, size_t bytes) 
     if ((bytes & 8) != 0) memcpy(at, from, 8);
 }
 
-// The drain has read the lines ahead since they were written last: they have to come back from its core.
-LOGDRIVE_ALWAYS void prefetch(const Place &place, uint64_t position) noexcept {
+// The drain has read the lines ahead since they were written last: they have to come back from its core. As many as the
+// record takes.
+LOGDRIVE_ALWAYS void prefetch(const Place &place, uint64_t position, size_t length) noexcept {
     const uint8_t *ahead = place.data + ((position + 1024) & place.mask);
+    for (size_t line = 0; line == 0 || line + 64 <= length; line += 64) {
 #if defined(__x86_64__)
-    __asm__ __volatile__("prefetchw %0" : : "m"(*ahead));
+        __asm__ __volatile__("prefetchw %0" : : "m"(ahead[line]));
 #else
-    __builtin_prefetch(ahead, 1);
+        __builtin_prefetch(ahead + line, 1);
 #endif
+    }
 }
 
 // What became of a record on the fast way.
@@ -207,7 +221,7 @@ LOGDRIVE_ALWAYS Wrote write_whole(uint32_t id, size_t length, const Front &front
         return Wrote::slowly;
     }
     uint8_t *const at = place->data + (position & place->mask);
-    prefetch(*place, position);
+    prefetch(*place, position, length);
     const uint64_t ticks = ticks_of(*place);
     front(at);
     store(at, uint64_t(length) | uint64_t(id) << 32);
@@ -222,6 +236,11 @@ LOGDRIVE_ALWAYS Wrote write_whole(uint32_t id, size_t length, const Front &front
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     __atomic_store_n(&place->busy, uint8_t(0), __ATOMIC_RELAXED);
     return Wrote::committed;
+}
+
+// Texts longer than any record are cut later; this keeps their length in 32 bits.
+LOGDRIVE_ALWAYS uint32_t blob_length(size_t length) noexcept {
+    return length > RECORD_BYTES_MAX ? uint32_t(RECORD_BYTES_MAX) : uint32_t(length);
 }
 
 LOGDRIVE_ALWAYS size_t record_length(size_t bytes) noexcept { return (HEADER_BYTES + bytes + 7) & ~size_t(7); }

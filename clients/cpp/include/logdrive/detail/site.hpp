@@ -158,16 +158,19 @@ inline void describe_shown(Description &out, const Meta &meta, const char *messa
 using Ticket = uint32_t;
 constexpr Ticket SLOWLY = 0xffffffff;
 
-// Constant-initialised, so that it can be used before any other static.
-struct Site {
-    const void *site = &no_site;
-
-    LOGDRIVE_ALWAYS const Entry *entry() const noexcept {
-        // The first word of what the library keeps is the address of the entry. SYNC(control)
-        const void *known = __atomic_load_n(&site, __ATOMIC_ACQUIRE);
-        return __atomic_load_n(static_cast<const Entry *const *>(known), __ATOMIC_ACQUIRE);
+// The library's callsite, registered with what `describe` puts.
+template <class Describe> const logdrive_site *known(SiteWord &site, const Meta &meta, const Describe &describe) noexcept {
+    const void *kept = __atomic_load_n(&site.site, __ATOMIC_ACQUIRE);
+    if (kept == &no_site) {
+        Description description;
+        describe(description, meta);
+        kept = logdrive_callsite(description.data(), description.size());
+        if (kept != nullptr) __atomic_store_n(&site.site, kept, __ATOMIC_RELEASE);
     }
+    return static_cast<const logdrive_site *>(kept);
+}
 
+struct Site : SiteWord {
     LOGDRIVE_ALWAYS Ticket ticket(const Meta &meta) noexcept {
         const Entry *found = entry();
         const uint32_t control = __atomic_load_n(&found->control, __ATOMIC_RELAXED);
@@ -179,22 +182,10 @@ struct Site {
     // Registers the callsite; samples.
     LOGDRIVE_COLD Ticket ticket_slowly(const Meta &meta) noexcept {
         const int kept_errno = errno;
-        const logdrive_site *kept = known(meta, describe);
+        const logdrive_site *kept = known(*this, meta, describe);
         const Ticket ticket = kept != nullptr && logdrive_admit(kept) ? SLOWLY : 0;
         errno = kept_errno;
         return ticket;
-    }
-
-    // The library's callsite, registered with what `describe` puts.
-    template <class Describe> const logdrive_site *known(const Meta &meta, const Describe &describe) noexcept {
-        const void *kept = __atomic_load_n(&site, __ATOMIC_ACQUIRE);
-        if (kept == &no_site) {
-            Description description;
-            describe(description, meta);
-            kept = logdrive_callsite(description.data(), description.size());
-            if (kept != nullptr) __atomic_store_n(&site, kept, __ATOMIC_RELEASE);
-        }
-        return static_cast<const logdrive_site *>(kept);
     }
 };
 

@@ -1,0 +1,354 @@
+// The end of a statement: its record goes into the ring, and with the first one its callsite to the library. For
+// glog_stream.hpp.
+#include <logdrive/glog.h>
+#ifndef LOGDRIVE_DETAIL_GLOG_FINISH_HPP
+#define LOGDRIVE_DETAIL_GLOG_FINISH_HPP
+
+#include <logdrive/detail/site.hpp>
+#include <errno.h>
+#include <link.h>
+#include <new>
+#include <stdio.h>
+
+namespace google {
+inline namespace logdrive_glog {
+namespace internal LOGDRIVE_HIDDEN {
+
+constexpr uint8_t KINDS[] = {0, 0, ld::STR, ld::I32, ld::U32, ld::I64, ld::U64, ld::F64};
+
+// Callsites of one statement.
+constexpr unsigned VARIANTS_MAX = 16;
+
+// Whether a text can stand in a callsite's message.
+LOGDRIVE_GLOG_FN_ bool is_utf8(const char *text, const char *end) noexcept {
+    while (text != end) {
+        const unsigned char first = static_cast<unsigned char>(*text++);
+        if (first < 0x80) continue;
+        const int more = first >= 0xf0 ? 3 : first >= 0xe0 ? 2 : 1;
+        uint32_t code = first & (0x3fu >> more);
+        for (int i = 0; i < more; ++i, ++text) {
+            if (text == end || (*text & 0xc0) != 0x80) return false;
+            code = code << 6 | (*text & 0x3fu);
+        }
+        const uint32_t least = more == 1 ? 0x80 : more == 2 ? 0x800 : 0x10000;
+        if (first < 0xc0 || first >= 0xf8 || code < least || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff))
+            return false;
+    }
+    return true;
+}
+
+// Whether an address lies in memory of a module that nobody writes to: 1, and 2 where it is written to.
+LOGDRIVE_GLOG_FN_ int look_at_module(struct dl_phdr_info *module, size_t, void *text) {
+    for (unsigned i = 0; i < module->dlpi_phnum; ++i) {
+        const ElfW(Phdr) &part = module->dlpi_phdr[i];
+        const uintptr_t begin = module->dlpi_addr + part.p_vaddr;
+        if (part.p_type == PT_LOAD && reinterpret_cast<uintptr_t>(text) - begin < part.p_memsz)
+            return (part.p_flags & PF_W) == 0 ? 1 : 2;
+    }
+    return 0;
+}
+
+// Whether a text that the compiler knew is the same for ever: it may also have seen what a variable held just then.
+LOGDRIVE_GLOG_FN_ bool is_constant(const char *text) noexcept {
+    return dl_iterate_phdr(look_at_module, const_cast<char *>(text)) == 1;
+}
+
+LOGDRIVE_GLOG_FN_ bool thinks() noexcept { return __atomic_load_n(&this_module.thinks, __ATOMIC_RELAXED) != 0; }
+
+LOGDRIVE_GLOG_FN_ unsigned count(uint64_t shape) noexcept {
+    unsigned count = 0;
+    for (; shape != EMPTY; shape >>= ITEM_BITS) ++count;
+    return count;
+}
+
+// A text among the values: its length and its bytes, or its length with this bit and the address of its bytes.
+constexpr uint32_t FAR = 0x80000000;
+struct Text {
+    uint32_t length;
+    bool is_far;
+    const char *bytes;
+
+    explicit Text(const uint8_t *at) noexcept {
+        memcpy(&length, at, sizeof length);
+        is_far = (length & FAR) != 0;
+        length &= ~FAR;
+        bytes = reinterpret_cast<const char *>(at) + sizeof length;
+        if (is_far) memcpy(&bytes, at + sizeof length, sizeof bytes);
+    }
+};
+// What a value takes among the others.
+LOGDRIVE_GLOG_FN_ size_t size_of(uint64_t item, const uint8_t *at) noexcept {
+    if (item == item_literal) return 0;
+    if (item == item_int32 || item == item_uint32) return 4;
+    if (item != item_text) return 8;
+    const Text text(at);
+    return 4 + (text.is_far ? sizeof text.bytes : text.length);
+}
+
+// Constant text for a message, whose braces are doubled; whether it is UTF-8.
+LOGDRIVE_GLOG_FN_ bool append_constant(::logdrive::Out &format, const char *text) noexcept {
+    const char *at = text;
+    for (; *at != 0; ++at) {
+        if (*at == '{' || *at == '}') format.append(*at);
+        format.append(*at);
+    }
+    return is_utf8(text, at);
+}
+
+// Values behind the last that a record has room for, in the way of streams.
+LOGDRIVE_GLOG_FN_ Stream &&Stream::full(Item, double value) noexcept {
+    if (::logdrive::Out *const out = tail()) out->print("%g", value);
+    return static_cast<Stream &&>(*this);
+}
+LOGDRIVE_GLOG_FN_ Stream &&Stream::full(Item item, int64_t value) noexcept {
+    const bool is_unsigned = item == item_uint64 || item == item_uint32;
+    if (::logdrive::Out *const out = tail()) out->print(is_unsigned ? "%llu" : "%lld", static_cast<long long>(value));
+    return static_cast<Stream &&>(*this);
+}
+LOGDRIVE_GLOG_FN_ Stream &&Stream::full(const char *text, size_t length) noexcept {
+    if (::logdrive::Out *const out = tail()) out->append(text, length);
+    return static_cast<Stream &&>(*this);
+}
+LOGDRIVE_GLOG_FN_ ::logdrive::Out *Stream::tail() noexcept {
+    if (rare() != nullptr && rare_->tail == nullptr) rare_->tail = &rare_->own;
+    return rare_ != nullptr ? rare_->tail : nullptr;
+}
+// Where there is no memory for a long text, it is empty.
+LOGDRIVE_GLOG_FN_ Stream &&Stream::text(const char *text, size_t length_) noexcept {
+    if (LOGDRIVE_UNLIKELY(is_full())) return full(text, length_);
+    put_text(text, length_);
+    return static_cast<Stream &&>(*this);
+}
+LOGDRIVE_GLOG_FN_ void Stream::put_text(const char *text, size_t length_) noexcept {
+    uint32_t length = ld::blob_length(length_);
+    shape_ = shape_ << ITEM_BITS | item_text;
+    if (LOGDRIVE_UNLIKELY(used_ + 4 + length + RESERVED_BYTES > NEAR_BYTES)) {
+        if (put_far(text, length)) return;
+        length = 0;
+    }
+    used_ = uint32_t(ld::copy(ld::store(near_ + used_, length), text, length) - near_);
+}
+// A text that has memory of its own.
+LOGDRIVE_GLOG_FN_ bool Stream::put_far(const char *text, uint32_t length) noexcept {
+    char *const bytes = rare() != nullptr ? static_cast<char *>(malloc(length)) : nullptr;
+    if (bytes == nullptr) return false;
+    memcpy(bytes, text, length);
+    used_ = uint32_t(ld::store(ld::store(near_ + used_, length | FAR), bytes) - near_);
+    return true;
+}
+LOGDRIVE_GLOG_FN_ Stream &&Stream::pointed(const char *text) noexcept {
+    return text == nullptr ? this->text("(null)", 6) : this->text(text, strlen(text));
+}
+LOGDRIVE_GLOG_FN_ Stream &&Stream::character(char value) noexcept { return text(&value, 1); }
+// An address, in the way of streams.
+LOGDRIVE_GLOG_FN_ Stream &&Stream::address(const void *address) noexcept {
+    char shown[20];
+    const int length = snprintf(shown, sizeof shown, address == nullptr ? "0" : "%p", address);
+    return text(shown, size_t(length));
+}
+// A stream behind what there is.
+LOGDRIVE_GLOG_FN_ std::ostream &Stream::opened() {
+    if (rare_ == nullptr) rare_ = new Rare;
+    if (rare_->stream != nullptr) return *rare_->stream;
+    LogMessage::LogStream *const stream = new LogMessage::LogStream(counter_);
+    rare_->stream = stream;
+    if (rare_->tail != nullptr) stream->write(rare_->tail->data(), std::streamsize(rare_->tail->size()));
+    rare_->tail = &stream->out();
+    return *stream;
+}
+
+LOGDRIVE_GLOG_FN_ void Stream::finish() {
+    const bool may_end_with_break = (shape_ & ITEM_MASK) == item_text && (near_[used_ - 1] == '\n' || near_[used_ - 1] == 0);
+    if (LOGDRIVE_UNLIKELY(may_end_with_break) && rare_ == nullptr) trim();
+    const Variant &usual = site_->usual;
+    // SYNC(control): the shape is set before the callsite is known.
+    const ld::Entry *entry = usual.site.entry();
+    const uint32_t control = __atomic_load_n(&entry->control, __ATOMIC_RELAXED);
+    if (LOGDRIVE_UNLIKELY(!usual.is(shape_, literals()) || control != ld::ON || rare_ != nullptr || thinks()))
+        return finish_slowly();
+    ld::store(near_ + used_, uint64_t(0));
+    if (LOGDRIVE_UNLIKELY(ld::write_padded(entry->id, near_, used_) == ld::Wrote::slowly)) {
+        const int kept = errno;
+        ld::write_encoded(__atomic_load_n(&usual.site.site, __ATOMIC_ACQUIRE), near_, used_);
+        errno = kept;
+    }
+    if (LOGDRIVE_UNLIKELY(site_->severity != GLOG_INFO)) state().count(site_->severity);
+}
+
+// What tells constant texts from others.
+LOGDRIVE_GLOG_FN_ uint64_t Stream::literals() const noexcept {
+    uint64_t literals = 0;
+    for (uint32_t i = 0; i < constants_; ++i) literals = literals * 3 + reinterpret_cast<uintptr_t>(texts_[i]);
+    return literals;
+}
+
+// Calls `use` with each item's kind, where its value is, and its text where it is a constant one.
+template <class Use> void Stream::each(const Use &use) noexcept {
+    const uint8_t *at = near_;
+    const char *const *constant = texts_;
+    for (unsigned left = count(shape_); left-- > 0;) {
+        const uint64_t item = shape_ >> (ITEM_BITS * left) & ITEM_MASK;
+        const size_t size = size_of(item, at);
+        use(item, at, item == item_literal ? *constant++ : nullptr);
+        at += size;
+    }
+}
+
+// A line break at the end is not the message's: where a text ends the statement, and others behind it are empty.
+LOGDRIVE_GLOG_FN_ void Stream::trim() noexcept {
+    uint8_t *last = nullptr;
+    const char *constant = nullptr;
+    each([&](uint64_t item, const uint8_t *at, const char *text) {
+        if (item == item_text && Text(at).length == 0) return;
+        last = item == item_text ? const_cast<uint8_t *>(at) : nullptr;
+        constant = text;
+    });
+    if (constant != nullptr && constant[strlen(constant) - 1] == '\n' && rare() != nullptr) rare_->is_rendered = true;
+    if (last == nullptr) return;
+    const Text text(last);
+    if (text.bytes[text.length - 1] != '\n') return;
+    ld::store(last, (text.length - 1) | (text.is_far ? FAR : 0));
+    if (text.is_far) return;
+    memmove(last + 4 + text.length - 1, last + 4 + text.length, size_t(near_ + used_ - last) - 4 - text.length);
+    --used_;
+}
+
+LOGDRIVE_GLOG_FN_ Rare *Stream::rare() noexcept {
+    if (rare_ == nullptr) rare_ = new (std::nothrow) Rare;
+    return rare_;
+}
+
+// The values as the library wants them: one behind the other.
+LOGDRIVE_GLOG_FN_ void Stream::write_values(const logdrive_site *site) noexcept {
+    if (rare_ == nullptr) return ld::write_encoded(site, near_, used_);
+    ld::Description values;
+    each([&](uint64_t item, const uint8_t *at, const char *) {
+        if (item != item_text) return values.put(at, size_of(item, at));
+        const Text text(at);
+        values.put(&text.length, sizeof text.length);
+        values.put(text.bytes, text.length);
+    });
+    ld::write_encoded(site, values.data(), values.size());
+}
+
+// The first call, and all that is not as usual: the level is off or sampled, a sink listens, a stream, another shape.
+LOGDRIVE_GLOG_FN_ void Stream::finish_slowly() {
+    const int kept = errno;
+    State &shared = state();
+    if (rare_ != nullptr) end_stream();
+    if (!thinks() || think(shared)) {
+        shared.note_logged(site_->severity);
+        shared.count(site_->severity);
+        const bool is_rendered = shared.has_prefix() || (rare_ != nullptr && rare_->is_rendered);
+        Variant *const variant = is_rendered ? nullptr : find_variant();
+        const logdrive_site *known = variant != nullptr ? registered(*variant) : nullptr;
+        if (known == nullptr) write_rendered();
+        else if (logdrive_admit(known)) write_values(known);
+    }
+    if (rare_ != nullptr)
+        each([](uint64_t item, const uint8_t *at, const char *) {
+            if (item == item_text && Text(at).is_far) free(const_cast<char *>(Text(at).bytes));
+        });
+    delete rare_;
+    errno = kept;
+}
+
+// What stands behind the values is one text more, and only behind it is the end of the message.
+LOGDRIVE_GLOG_FN_ void Stream::end_stream() noexcept {
+    if (rare_->tail != nullptr) put_text(rare_->tail->data(), rare_->tail->size());
+    trim();
+}
+
+// Whether the call goes on: minloglevel, the start, sinks.
+LOGDRIVE_GLOG_FN_ bool Stream::think(State &shared) {
+    if (site_->severity < shared.least_severity()) return false;
+    start_if_needed(shared);
+    if (!shared.has_sinks()) return true;
+    ::logdrive::Out text;
+    show(text);
+    shared.sender(site_->file, site_->line, site_->severity, text.data(), text.size());
+    return true;
+}
+
+LOGDRIVE_GLOG_FN_ void Stream::write_rendered() noexcept {
+    ::logdrive::Out text;
+    show(text);
+    write_message(site_->file, site_->line, site_->severity, text.data(), text.size());
+}
+
+// The statement's callsite of this shape; null where there are too many. Two threads may make the same one at once,
+// which is one for the library.
+LOGDRIVE_GLOG_FN_ Variant *Stream::find_variant() noexcept {
+    Variant &usual = site_->usual;
+    uint32_t unclaimed = 0;
+    if (__atomic_compare_exchange_n(&usual.claimed, &unclaimed, 1u, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+        usual.set(shape_, literals());
+        return &usual;
+    }
+    if (usual.is(shape_, literals())) return &usual;
+    // SYNC(others): a variant is whole before it is in the list.
+    Variant *first = __atomic_load_n(&site_->others, __ATOMIC_ACQUIRE);
+    for (Variant *other = first; other != nullptr; other = other->next)
+        if (other->is(shape_, literals())) return other;
+    if (first != nullptr && first->number >= VARIANTS_MAX) return nullptr;
+    Variant *const fresh = new (std::nothrow) Variant;
+    if (fresh == nullptr) return nullptr;
+    fresh->set(shape_, literals());
+    do {
+        fresh->next = first;
+        fresh->number = first == nullptr ? 1 : first->number + 1;
+    } while (!__atomic_compare_exchange_n(&site_->others, &first, fresh, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
+    return fresh;
+}
+
+// The callsite, whose message has constant texts and `{}`; floating-point numbers are shown as streams do, `{:g}`. Null
+// where a message cannot be such.
+LOGDRIVE_GLOG_FN_ const logdrive_site *Stream::registered(Variant &variant) noexcept {
+    const void *known = __atomic_load_n(&variant.site.site, __ATOMIC_ACQUIRE);
+    if (known != &ld::no_site) return static_cast<const logdrive_site *>(known);
+    ::logdrive::Out format;
+    uint8_t kinds[ITEMS_MAX + 1];
+    uint8_t count = 0;
+    bool fits = true;
+    each([&](uint64_t item, const uint8_t *, const char *text) {
+        if (item == item_literal) fits = is_constant(text) && append_constant(format, text) && fits;
+        else kinds[count++] = KINDS[item], format.append(item == item_real ? "{:g}" : "{}");
+    });
+    const bool ends_with_constant = shape_ != EMPTY && (shape_ & ITEM_MASK) == item_literal;
+    const size_t length = format.size() - (ends_with_constant && format.data()[format.size() - 1] == '\n');
+    if (!fits || length > ld::MESSAGE_BYTES_MAX) return nullptr;
+    const ld::Meta meta = {site_->file, "", "", "", nullptr, kinds, nullptr, uint32_t(site_->line), count,
+                           RECORD_LEVELS[site_->severity]};
+    const auto describe = [&](ld::Description &out, const ld::Meta &of) {
+        ld::describe_shown(out, of, format.data(), length);
+    };
+    return ld::known(variant.site, meta, describe);
+}
+
+// The message as a stream would have it.
+LOGDRIVE_GLOG_FN_ void Stream::show(::logdrive::Out &out) noexcept {
+    each([&](uint64_t item, const uint8_t *at, const char *text) {
+        uint32_t half;
+        uint64_t word;
+        double real;
+        memcpy(&half, at, sizeof half);
+        memcpy(&word, at, sizeof word);
+        memcpy(&real, at, sizeof real);
+        switch (item) {
+        case item_literal: out.append(text); break;
+        case item_text: out.append(Text(at).bytes, Text(at).length); break;
+        case item_int32: out.print("%d", int32_t(half)); break;
+        case item_uint32: out.print("%u", half); break;
+        case item_int64: out.print("%lld", static_cast<long long>(word)); break;
+        case item_uint64: out.print("%llu", static_cast<unsigned long long>(word)); break;
+        default: out.print("%g", real);
+        }
+    });
+    if ((shape_ & ITEM_MASK) == item_literal || (rare_ != nullptr && rare_->is_rendered)) out.trim('\n');
+}
+
+}  // namespace internal
+}  // namespace logdrive_glog
+}  // namespace google
+
+#endif

@@ -1,0 +1,6 @@
+// The library logdrive_glog: what of the glog facade is not in the way of a call, compiled once. Each module of a program
+// that links it has its own copy, whose names no other module sees.
+#ifndef LOGDRIVE_GLOG_LIBRARY
+#define LOGDRIVE_GLOG_LIBRARY
+#endif
+#include <logdrive/detail/glog_library.hpp>
