@@ -56,7 +56,10 @@ fn a_ring_that_is_made_during_a_look_is_found_by_the_next_one() {
     let _producers = [session.acquire("a").unwrap(), session.acquire("b").unwrap()];
     let view = SessionView::open(session.path()).unwrap();
     let numbers = |range| -> Vec<u32> { view.rings_in(range).0.iter().map(|ring| ring.index()).collect() };
-    assert_eq!((numbers(0..1), numbers(1..2), numbers(2..9)), (vec![0], vec![1], vec![]));
+    assert_eq!(
+        (numbers(0..1), numbers(1..2), numbers(2..9)),
+        (vec![0], vec![1], vec![])
+    );
     let helped = HelpedSession::open(session.path()).unwrap();
     assert_eq!((helped.rings_from(0).len(), helped.rings_from(2).len()), (2, 0));
     drop((view, helped));
