@@ -9,13 +9,15 @@ use crate::lab::{self, ARM, add_target};
 use crate::paint;
 use crate::shell::{self, CLIPPY, CMAKE, CROSS_CC, CXX, Call, Failure, Outcome, RUSTFMT, Tool};
 use crate::steps::{End, StepOutcome, Steps};
-use crate::{run, suite, tidy, vectors};
+use crate::{go, run, suite, tidy, vectors};
 use std::path::Path;
 
 /// Kill-and-recover cycles that every change has to pass.
 const CRASH_CYCLES: &str = "1000";
 /// The same of programs in C++.
 const CPP_CRASH_CYCLES: &str = "1000";
+/// The same of programs in Go, which panic and exit in between.
+const GO_CRASH_CYCLES: &str = "1000";
 /// Agents and programs that are killed in turn; about a minute.
 const AGENT_CRASH_CYCLES: &str = "200";
 /// Workloads that are tried in their short form; with the subjects, where all of them take minutes.
@@ -104,6 +106,12 @@ const STEPS: &[Step] = &[
         about: "programs in C++ killed at random moments, nothing lost",
         repeat: "target/cpp/tests/crash 1000",
         work: cpp_crash,
+    },
+    Step {
+        name: "go-crash",
+        about: "programs in Go ended in every way, nothing lost, nothing twice",
+        repeat: "cd clients/go && go test -run TestACrashLosesNothing . -crash-cycles 1000",
+        work: |root| go::crash(root, GO_CRASH_CYCLES),
     },
     Step {
         name: "agent-crash",

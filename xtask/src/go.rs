@@ -37,6 +37,23 @@ pub(crate) fn test(root: &Path) -> StepOutcome {
     Ok(End::Passed)
 }
 
+/// Ends programs in Go in every way, so many times, and looks at their logs.
+pub(crate) fn crash(root: &Path, cycles: &str) -> StepOutcome {
+    if !GO.present() {
+        return Ok(End::LeftOut(format!("Go: {}", GO.missing())));
+    }
+    Call::cargo()
+        .words("build --release --package logdrive-cli")
+        .dir(root)
+        .run()?;
+    Call::new("go")
+        .words("test -count=1 -timeout 30m -run TestACrashLosesNothing . -crash-cycles")
+        .arg(cycles)
+        .dir(root.join(MODULES[0]))
+        .run()?;
+    Ok(End::Passed)
+}
+
 /// Builds the subjects in Go in `target/go-bench`, and the program that drains, for a workload that has any. A machine
 /// without Go measures without them, and says so.
 pub(crate) fn build_subjects(args: &[String]) -> Outcome {
