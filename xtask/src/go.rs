@@ -49,7 +49,7 @@ pub(crate) fn crash(root: &Path, cycles: &str) -> StepOutcome {
     Call::new("go")
         .words("test -count=1 -timeout 30m -run TestACrashLosesNothing . -crash-cycles")
         .arg(cycles)
-        .dir(root.join(MODULES[0]))
+        .dir(&root.join(MODULES[0]))
         .run()?;
     Ok(End::Passed)
 }
