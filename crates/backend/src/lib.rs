@@ -11,6 +11,7 @@ mod callsite_counts;
 pub mod console;
 pub mod control;
 mod drain;
+mod ended;
 mod error;
 mod feed;
 pub mod file;

@@ -2,6 +2,7 @@
 
 use crate::backend::{END_LEVEL, open, process_info, replay, start_sink};
 use crate::drain::{Drain, DrainCounts, DrainParts};
+use crate::ended::how_it_ended;
 use crate::error::BackendError;
 use crate::file::{Disk, FileOptions, Placement, Storage, rewrite};
 use crate::keep::memory::Memory;
@@ -16,9 +17,7 @@ use crate::source::{Dead, Source};
 use crate::stats::Stats;
 use crate::writer::Message;
 use logdrive_ring::clock::unix_ns;
-use logdrive_ring::{
-    Buffer, Buffers, Exit, Journal, Place, RingError, SessionView, file_part, find_sessions,
-};
+use logdrive_ring::{Buffer, Buffers, Journal, Place, RingError, SessionView, file_part, find_sessions};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -377,29 +376,4 @@ fn finish_writes(
         buffer.mark_written();
     }
     Ok(rest)
-}
-
-/// In words, with what it leaves. `exit` is the kernel's word, which goes before what the process has noted itself.
-pub(crate) fn how_it_ended(view: &SessionView, stats: &Stats, exit: Option<Exit>) -> String {
-    let header = view.header();
-    let how = match (exit, header.noted_signal()) {
-        (Some(Exit::Status(status)), _) => format!("exited with status {status}, without goodbye"),
-        (Some(Exit::Signal(signal)), Some((noted, thread, _))) if noted == signal => {
-            format!("was ended by signal {signal} in thread {thread}")
-        }
-        (Some(Exit::Signal(signal)), _) => format!("was ended by signal {signal}"),
-        (None, Some((signal, thread, _))) => format!("was ended by signal {signal} in thread {thread}"),
-        (None, None) => "ended without a word (SIGKILL, power or out of memory)".to_owned(),
-    };
-    let panics = match header.panics() {
-        0 => String::new(),
-        count => format!(", after {count} panics"),
-    };
-    format!(
-        "process {} of {} {how}{panics}; {} records were recovered, {} calls had been dropped",
-        header.pid(),
-        header.app(),
-        stats.pending(),
-        stats.dropped_calls()
-    )
 }

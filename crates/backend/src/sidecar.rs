@@ -4,38 +4,24 @@
 
 use crate::backend::{END_LEVEL, Stopped, process_info};
 use crate::drain::{Drain, DrainCounts, DrainParts};
+use crate::ended::{Process, how_it_ended};
 use crate::error::BackendError;
 use crate::file::{Disk, Storage};
 use crate::layout::ProcessInfo;
 use crate::limits::NO_PROGRESS_MS;
 use crate::marks::{Marks, Waited};
 use crate::options::{Overflow, RecoverableSink, sinks_from_text};
-use crate::recover::{adopt_sink, how_it_ended, recover_app};
+use crate::recover::{adopt_sink, recover_app};
 use crate::source::Source;
 use crate::stats::Stats;
 use crate::writer::Message;
-use logdrive_ring::{Exit, HelpedSession, exit_of};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use std::os::fd::{AsFd, OwnedFd};
+use logdrive_ring::HelpedSession;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 use std::time::Duration;
-
-/// How long a process may take to end whose files have been closed.
-const EXIT_WAIT: Duration = Duration::from_secs(1);
-
-/// A descriptor of the session's process, which lives: it holds the session's lock.
-fn process_of(session: &HelpedSession) -> Option<OwnedFd> {
-    let pid = i32::try_from(session.header().pid())
-        .ok()
-        .and_then(Pid::from_raw)?;
-    let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
-    session.is_alive().then_some(process)
-}
 
 /// How a session is helped.
 #[derive(Debug, Clone, Copy, Default)]
@@ -51,7 +37,7 @@ pub struct SidecarOptions {
 pub struct Sidecar {
     session: Arc<HelpedSession>,
     /// Of the process, where it could be had: tells how it ended.
-    process: Option<OwnedFd>,
+    process: Option<Process>,
     marks: Arc<Marks>,
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Drain>,
@@ -66,7 +52,8 @@ impl Sidecar {
     /// When somebody else drains the session, it is damaged, a log cannot be opened, or a thread cannot be started.
     pub fn start(path: &Path, options: &SidecarOptions) -> Result<Self, BackendError> {
         let session = Arc::new(HelpedSession::open(path)?);
-        let process = process_of(&session);
+        // It lives, which its lock shows, so that the number is still its own.
+        let process = Process::of(session.header().pid()).filter(|_| session.is_alive());
         let buffers = session.buffers()?;
         let mut sinks = sinks_from_text(&String::from_utf8_lossy(&buffers.config()));
         sinks.resize_with(buffers.sink_count(), RecoverableSink::default);
@@ -131,19 +118,6 @@ impl Sidecar {
         self.session.is_alive()
     }
 
-    /// How the process ended, where the kernel says it: it does so a moment after it has closed the process's files,
-    /// which is when the session's lock was free.
-    fn exit(&self) -> Option<Exit> {
-        let process = self.process.as_ref()?.as_fd();
-        let wait = Timespec::try_from(EXIT_WAIT).ok();
-        // Where that fails, there is nothing to be learned below.
-        let _ = poll(
-            &mut [PollFd::from_borrowed_fd(process, PollFlags::IN)],
-            wait.as_ref(),
-        );
-        exit_of(process, self.session.header().pid())
-    }
-
     /// Waits until all that was committed before is with the kernel (C1), or on disk (C2). Ends early with `false` when
     /// nothing moves for five seconds.
     pub fn flush(&self, durable: bool) -> bool {
@@ -172,7 +146,11 @@ impl Sidecar {
         let no_progress = Duration::from_millis(NO_PROGRESS_MS);
         let end = (!in_order).then(|| {
             let view = self.session.view();
-            how_it_ended(view, &Stats::of_view(view), self.exit())
+            how_it_ended(
+                view,
+                &Stats::of_view(view),
+                self.process.as_ref().and_then(Process::exit),
+            )
         });
         if !self.reach_mark() {
             self.marks.abandon();
