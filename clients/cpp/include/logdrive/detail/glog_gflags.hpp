@@ -122,6 +122,14 @@ inline bool take_vmodule(const char *, const std::string &patterns) {
     return true;
 }
 
+// gflags complains on standard error about a flag that it knows under another address: one of a real glog's.
+template <class Value, class Take>
+void watch_option(const char *name, Value *value, Take *take) {
+    ::GFLAGS_NAMESPACE::CommandLineFlagInfo known;
+    if (!::GFLAGS_NAMESPACE::GetCommandLineFlagInfo(name, &known) || known.flag_ptr != value) return;
+    ::GFLAGS_NAMESPACE::RegisterFlagValidator(value, take);
+}
+
 // Makes the flags options of the command line. Parse it before InitGoogleLogging.
 inline bool own_options() {
     each_option([](auto *value, const char *name, const char *help) {
@@ -130,10 +138,9 @@ inline bool own_options() {
         using Value = std::remove_pointer_t<decltype(value)>;
         ::GFLAGS_NAMESPACE::FlagRegisterer(name, help, "logdrive/glog.h", value, new Value(*value));
     });
-    // Nothing happens for a flag that is somebody else's.
-    ::GFLAGS_NAMESPACE::RegisterFlagValidator(&FLAGS_v, &take_verbosity);
-    ::GFLAGS_NAMESPACE::RegisterFlagValidator(&FLAGS_minloglevel, &take_least_severity);
-    ::GFLAGS_NAMESPACE::RegisterFlagValidator(static_cast<std::string *>(&FLAGS_vmodule), &take_vmodule);
+    watch_option("v", &FLAGS_v, &take_verbosity);
+    watch_option("minloglevel", &FLAGS_minloglevel, &take_least_severity);
+    watch_option("vmodule", static_cast<std::string *>(&FLAGS_vmodule), &take_vmodule);
     pin_module(reinterpret_cast<void *>(&adopt_options));
     state().adopt = &adopt_options;
     return true;
