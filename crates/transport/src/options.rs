@@ -1,6 +1,7 @@
 //! What a user chooses about connections. The same for all transports; each says what it leaves out.
 
 use crate::TransportError;
+use crate::hello::Reason;
 use crate::limits;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -120,6 +121,14 @@ impl Default for Options {
 }
 
 impl Options {
+    /// How long a peer may be silent, before it has said hello and after, and the reason why it goes then.
+    pub(crate) fn silence(&self, is_met: bool) -> (Duration, Reason) {
+        match is_met {
+            true => (self.idle_timeout, Reason::Idle),
+            false => (self.handshake_timeout, Reason::Handshake),
+        }
+    }
+
     /// Checks that the numbers are within their bounds.
     ///
     /// # Errors

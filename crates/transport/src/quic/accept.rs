@@ -137,10 +137,7 @@ async fn talk(
             Ok(Ok(Some(count))) => chunks.get_mut(..count).unwrap_or(&mut []),
             Ok(Ok(None) | Err(_)) => return Ok(Reason::Lost),
             Err(_) => {
-                let (limit, reason) = match is_met {
-                    true => (shared.options.idle_timeout, Reason::Idle),
-                    false => (shared.options.handshake_timeout, Reason::Handshake),
-                };
+                let (limit, reason) = shared.options.silence(*is_met);
                 if heard.elapsed() >= limit {
                     return Err(reason);
                 }

@@ -88,10 +88,7 @@ fn talk(
             Ok(None) => return Ok(Reason::Lost),
             Ok(Some(fed)) => fed,
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                let (limit, reason) = match is_met {
-                    true => (shared.options.idle_timeout, Reason::Idle),
-                    false => (shared.options.handshake_timeout, Reason::Handshake),
-                };
+                let (limit, reason) = shared.options.silence(*is_met);
                 if heard.elapsed() >= limit {
                     return Err(reason);
                 }
