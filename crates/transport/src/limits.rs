@@ -45,6 +45,12 @@ pub const CONNECTIONS_MAX: usize = 16 * 1024;
 /// Bytes of partial frames and answers of all connections of a server together.
 pub const PENDING_BYTES_MAX: usize = 128 << 20;
 
+/// Frames up to here, which is twice what senders collect by default, are read even while memory is scarce.
+pub const LONG_BYTES: usize = 128 * 1024;
+
+/// Bytes that a server reads at once while memory is scarce: what a connection then holds before it is asked to wait.
+pub const SCARCE_READ_BYTES: usize = 16 * 1024;
+
 /// Events that a poller takes from the kernel at once.
 pub const EVENTS_MAX: usize = 256;
 

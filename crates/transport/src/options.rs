@@ -61,7 +61,8 @@ pub struct Options {
     pub connect_timeout: Duration,
     /// How long an answer may take. Default: 10 s.
     pub response_timeout: Duration,
-    /// How long a peer may be silent before a server ends its connection. Default: 30 s.
+    /// How long a peer may be silent, and how long a frame may take to come whole, before a server ends the connection.
+    /// Default: 30 s.
     pub idle_timeout: Duration,
     /// How long a peer may take for its hello. Default: 5 s.
     pub handshake_timeout: Duration,
@@ -81,7 +82,9 @@ pub struct Options {
     pub app: String,
     /// Connections of a server at once. Default: 16,384.
     pub connections_max: usize,
-    /// Bytes of partial frames and answers of all connections of a server together. Default: 128 MiB.
+    /// Bytes of partial frames and answers of all connections of a server together. Frames of over 128 KiB use half of them at
+    /// most and wait unread for their turn; while more than half is taken, a frame has a second to come whole. Default:
+    /// 128 MiB.
     pub pending_bytes_max: usize,
     /// Bytes of one frame that are accepted. Default and most: 1 MiB.
     pub frame_bytes_max: usize,

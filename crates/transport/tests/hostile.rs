@@ -408,6 +408,73 @@ fn a_flood_of_strangers_leaves_room_for_who_says_hello() {
     drop(flood);
 }
 
+/// Says hello, and sends the front of a request of 1 MiB.
+fn greedy(world: &World, server: &Listening, front_bytes: usize) -> UnixStream {
+    let mut socket = world.raw(server);
+    let mut bytes = hello();
+    let start = bytes.len();
+    Header::new(Kind::Request, 1).put(&[&vec![7; (1 << 20) - HEADER_BYTES]], false, &mut bytes);
+    socket.set_nonblocking(true).expect("a socket");
+    // As much as is taken.
+    let _ = socket.write(&bytes[..start + front_bytes]);
+    socket
+}
+
+#[test]
+fn fronts_of_long_frames_cost_nobody_else_the_connection() {
+    let mut world = World::new();
+    world.server.pending_bytes_max = 4 << 20;
+    let addresses = ["unix", "tcp", "tls", "quic"].map(|scheme| world.address(scheme));
+    let server =
+        serve(&addresses, &world.server, Threads::default(), world.host.clone()).expect("it listens");
+    let mut healthy: Vec<Client> = server
+        .addresses()
+        .iter()
+        .map(|address| Client::connect(address, &world.client).expect("connected"))
+        .collect();
+    for client in &mut healthy {
+        assert_eq!(client.call(b"first").expect("answered"), b"first");
+    }
+    let mut flood: Vec<UnixStream> = (0..64).map(|_| greedy(&world, &server, 100_000)).collect();
+    let end = Instant::now() + PATIENCE;
+    // Each has been thrown out once, and has come again.
+    while server.stats().ended_for(Reason::Memory) < 64 {
+        assert!(Instant::now() < end, "{:?}", server.stats());
+        for socket in &mut flood {
+            let is_over = socket
+                .write(b"more")
+                .is_err_and(|error| error.kind() != std::io::ErrorKind::WouldBlock);
+            if is_over {
+                *socket = greedy(&world, &server, 100_000);
+            }
+        }
+        for client in &mut healthy {
+            assert_eq!(client.call(&[3; 60_000]).expect("answered"), [3; 60_000]);
+        }
+    }
+}
+
+#[test]
+fn a_long_frame_waits_until_there_is_memory_for_it() {
+    let mut world = World::new();
+    // Of half of which one frame has its memory at a time.
+    world.server.pending_bytes_max = 3 << 20;
+    let server = world.serve("unix");
+    let holding: Vec<UnixStream> = (0..4).map(|_| greedy(&world, &server, 100_000)).collect();
+    wait_for(&server, "the fronts have come", |stats| stats.bytes > 4 * 16_384);
+    let before = server.stats().bytes;
+    let (address, options) = (server.addresses()[0].clone(), world.client.clone());
+    let caller = std::thread::spawn(move || {
+        let mut client = Client::connect(&address, &options).expect("connected");
+        client.call(&[5; 1_000_000]).map(<[u8]>::len)
+    });
+    wait_for(&server, "its front has come", |stats| {
+        stats.bytes > before + 1_000
+    });
+    drop(holding);
+    assert_eq!(caller.join().expect("no panic").expect("answered"), 1_000_000);
+}
+
 #[test]
 fn who_is_silent_is_told_so() {
     let mut world = World::new();

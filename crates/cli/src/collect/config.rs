@@ -70,7 +70,8 @@ out = \"/var/log/logdrive\"
 # Connections at once; 1 to 1000000. Each costs some KiB.
 #connections = 16384
 
-# Bytes of partial frames and answers of all connections together.
+# Bytes of partial frames and answers of all connections together. While more than half is taken, long frames wait, and who
+# takes over a second for one is sent away.
 #pending_bytes = \"128 MiB\"
 
 # Bytes that one sender may have under way before any of them are acknowledged, and of a batch after decompression, 1 MiB to

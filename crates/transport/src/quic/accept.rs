@@ -5,7 +5,7 @@ use crate::address::Place;
 use crate::hello::Reason;
 use crate::link::tls;
 use crate::options::Options;
-use crate::serve::Shared;
+use crate::serve::{Share, Shared};
 use crate::session::{Fed, Server};
 use bytes::Bytes;
 use quinn::crypto::rustls::QuicServerConfig;
@@ -123,7 +123,8 @@ async fn talk(
 ) -> Result<Reason, Reason> {
     let mut held = Held {
         bytes: Vec::new(),
-        counted_bytes: 0,
+        memory: Share::default(),
+        begun: Instant::now(),
         shared,
     };
     let mut chunks = vec![Bytes::new(); CHUNKS];
@@ -133,6 +134,11 @@ async fn talk(
         if shared.stops() {
             return Err(Reason::Ending);
         }
+        if !held.has_memory(server) {
+            tokio::time::sleep(LOOK).await;
+            held.in_time()?;
+            continue;
+        }
         let came = match timeout(LOOK, recv.read_chunks(&mut chunks)).await {
             Ok(Ok(Some(count))) => chunks.get_mut(..count).unwrap_or(&mut []),
             Ok(Ok(None) | Err(_)) => return Ok(Reason::Lost),
@@ -141,11 +147,13 @@ async fn talk(
                 if heard.elapsed() >= limit {
                     return Err(reason);
                 }
+                held.in_time()?;
                 continue;
             }
         };
         heard = Instant::now();
         let fed = held.feed(came, server, &mut out)?;
+        held.in_time()?;
         if !*is_met && server.is_open() {
             *is_met = true;
             shared.met();
@@ -173,7 +181,9 @@ thread_local! {
 /// The front of a frame that has not come whole, which counts in the memory of all connections.
 struct Held<'a> {
     bytes: Vec<u8>,
-    counted_bytes: usize,
+    memory: Share,
+    /// When it began to come.
+    begun: Instant,
     shared: &'a Shared,
 }
 
@@ -183,6 +193,7 @@ impl Held<'_> {
         let service = self.shared.service.as_ref();
         let length: usize = came.iter().map(Bytes::len).sum();
         self.shared.bytes.fetch_add(length as u64, Ordering::Relaxed);
+        let is_front = self.bytes.is_empty();
         let fed = if self.bytes.len() > MOVED_BYTES_MAX {
             came.iter().for_each(|chunk| self.bytes.extend_from_slice(chunk));
             let fed = server.feed(&self.bytes, service, out, None);
@@ -202,33 +213,51 @@ impl Held<'_> {
         };
         // Each holds a whole datagram.
         came.fill(Bytes::new());
+        if fed.used_bytes > 0 || is_front {
+            self.begun = Instant::now();
+        }
         if self.bytes.is_empty() {
             self.bytes = Vec::new();
         }
-        self.settle()?;
+        self.settle(server.has_delivered())?;
         Ok(fed)
     }
 
-    fn settle(&mut self) -> Result<(), Reason> {
-        let (bytes, before) = (self.bytes.capacity(), self.counted_bytes);
-        self.counted_bytes = bytes;
-        let pending = &self.shared.pending_bytes;
-        if bytes <= before {
-            pending.fetch_sub(before - bytes, Ordering::Relaxed);
-            return Ok(());
-        }
-        let all = pending.fetch_add(bytes - before, Ordering::Relaxed) + (bytes - before);
-        match all > self.shared.options.pending_bytes_max {
-            true => Err(Reason::Memory),
+    /// The stream ends if it holds memory for too long.
+    fn in_time(&self) -> Result<(), Reason> {
+        let (patience, reason) = self.shared.memory.patience();
+        match !self.bytes.is_empty() && self.begun.elapsed() >= patience {
+            true => Err(reason),
             false => Ok(()),
         }
+    }
+
+    /// Whether what comes next may be read: the rest of a long frame waits until there is memory for all of it.
+    fn has_memory(&mut self, server: &Server) -> bool {
+        let held = self.bytes.len();
+        if held == 0 {
+            return true;
+        }
+        let whole = server.needed_bytes(&self.bytes);
+        let is_granted = self
+            .shared
+            .memory
+            .grant(&mut self.memory, whole, self.bytes.capacity());
+        if is_granted && whole > MOVED_BYTES_MAX {
+            self.bytes.reserve_exact(whole.saturating_sub(held));
+        }
+        is_granted
+    }
+
+    fn settle(&mut self, has_delivered: bool) -> Result<(), Reason> {
+        self.shared
+            .memory
+            .count(&mut self.memory, self.bytes.capacity(), has_delivered)
     }
 }
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        self.bytes = Vec::new();
-        // It gets smaller, which cannot be too much.
-        let _ = self.settle();
+        self.shared.memory.give_back(&mut self.memory);
     }
 }

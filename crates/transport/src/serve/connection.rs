@@ -1,8 +1,8 @@
 //! One accepted connection on a poller: its bytes that wait, in both directions.
 
-use super::Shared;
+use super::{Share, Shared};
 use crate::hello::Reason;
-use crate::limits::{BUSY_SPIN_US, FRAME_BYTES_MAX, PIECE_BYTES, READ_BYTES, WAITING_BYTES_MAX};
+use crate::limits::{BUSY_SPIN_US, LONG_BYTES, PIECE_BYTES, READ_BYTES, WAITING_BYTES_MAX};
 use crate::link::Link;
 use crate::session::{Job, Server};
 use std::io::{self, IoSlice};
@@ -33,7 +33,13 @@ pub(crate) struct Accepted {
     pub(crate) since: Instant,
     pub(crate) jobs_waiting: usize,
     /// What of it is counted in the memory of all connections.
-    counted_bytes: usize,
+    memory: Share,
+    /// The rest of a long frame is not read before there is memory for it.
+    pub(crate) is_waiting: bool,
+    /// When the frame that has not come whole began to come.
+    begun: Instant,
+    /// When the peer took something of what is left to be sent.
+    stuck: Option<Instant>,
     /// It ends for this reason as soon as the output is sent.
     pub(crate) ends: Option<Reason>,
     pub(crate) is_met: bool,
@@ -66,7 +72,10 @@ impl Accepted {
             heard: now,
             since: now,
             jobs_waiting: 0,
-            counted_bytes: 0,
+            memory: Share::default(),
+            is_waiting: false,
+            begun: now,
+            stuck: None,
             ends: None,
             is_met: false,
             is_busy: false,
@@ -74,8 +83,38 @@ impl Accepted {
     }
 
     /// Whether the peer does not take what we send, so that we take nothing from it.
-    pub(crate) fn is_clogged(&self) -> bool {
-        self.out.len() - self.out_start > WAITING_BYTES_MAX
+    pub(crate) fn is_clogged(&self, shared: &Shared) -> bool {
+        let most = match shared.memory.is_scarce() {
+            true => LONG_BYTES,
+            false => WAITING_BYTES_MAX,
+        };
+        self.out.len() - self.out_start > most
+    }
+
+    /// Why it ends, if it holds memory for too long: for a frame that does not come whole, for answers that are not taken.
+    pub(crate) fn is_late(&self, shared: &Shared, now: Instant) -> Option<Reason> {
+        let (patience, reason) = shared.memory.patience();
+        let is_over = |since: Instant| now.saturating_duration_since(since) >= patience;
+        let is_partial = !self.input.is_empty() && is_over(self.begun);
+        let is_stuck = reason == Reason::Memory && self.stuck.is_some_and(is_over);
+        (is_partial || is_stuck).then_some(reason)
+    }
+
+    /// Whether what comes next may be read: the rest of a long frame waits until there is memory for all of it.
+    fn has_memory(&mut self, shared: &Shared) -> bool {
+        let held = self.input.len();
+        if held == 0 {
+            self.is_waiting = false;
+            return true;
+        }
+        let whole = self.server.needed_bytes(&self.input);
+        self.is_waiting = !shared
+            .memory
+            .grant(&mut self.memory, whole, self.input.capacity());
+        if !self.is_waiting && whole > MOVED_BYTES_MAX {
+            self.input.reserve_exact(whole.saturating_sub(held));
+        }
+        !self.is_waiting
     }
 
     /// Whether a thread can wait for it alone: it has said hello, owes nothing, and its link waits in one system call.
@@ -98,10 +137,11 @@ impl Accepted {
     ) -> Result<bool, Reason> {
         for _ in 0..READS_MAX {
             // After a goodbye nothing is read: not even that the connection has been closed meanwhile.
-            if self.is_clogged() || self.ends.is_some() {
+            if self.is_clogged(shared) || self.ends.is_some() || !self.has_memory(shared) {
                 return Ok(false);
             }
-            let (held, got, is_moved) = self.take_in(buffer, None);
+            let space_bytes = shared.memory.read_bytes(READ_BYTES);
+            let (held, got, is_moved) = self.take_in(buffer, space_bytes, None);
             let length = match got {
                 Ok(0) => return Err(Reason::Lost),
                 Ok(length) => length,
@@ -112,7 +152,7 @@ impl Accepted {
             self.heard = now;
             shared.bytes.fetch_add(length as u64, Ordering::Relaxed);
             self.feed(buffer, held + length, is_moved, shared, &mut jobs)?;
-            if length < READ_BYTES && !self.link.holds_bytes_back() {
+            if length < space_bytes && !self.link.holds_bytes_back() {
                 return Ok(false);
             }
         }
@@ -126,9 +166,13 @@ impl Accepted {
         shared: &Shared,
         patience: Duration,
     ) -> Result<bool, Reason> {
-        let (held, got, is_moved) = match self.look(buffer) {
+        if !self.has_memory(shared) {
+            return Ok(false);
+        }
+        let space_bytes = shared.memory.read_bytes(READ_BYTES);
+        let (held, got, is_moved) = match self.look(buffer, space_bytes) {
             Some(found) => found,
-            None => self.take_in(buffer, Some(patience)),
+            None => self.take_in(buffer, space_bytes, Some(patience)),
         };
         let length = match got {
             Ok(0) => return Err(Reason::Lost),
@@ -143,12 +187,12 @@ impl Accepted {
     }
 
     /// While several requests are under way the next ones are due at any time: looks for a while before it sleeps.
-    fn look(&mut self, buffer: &mut Buffer) -> Option<Received> {
+    fn look(&mut self, buffer: &mut Buffer, space_bytes: usize) -> Option<Received> {
         // The rest of a long frame comes without it.
         let looks = self.is_busy && self.input.len() <= MOVED_BYTES_MAX;
         let start = looks.then(Instant::now)?;
         while start.elapsed() < BUSY_SPIN {
-            let found = self.take_in(buffer, None);
+            let found = self.take_in(buffer, space_bytes, None);
             match &found.1 {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::yield_now(),
                 _ => return Some(found),
@@ -159,7 +203,7 @@ impl Accepted {
     }
 
     /// Receives once, behind the front of a frame that is there already.
-    fn take_in(&mut self, buffer: &mut Buffer, patience: Option<Duration>) -> Received {
+    fn take_in(&mut self, buffer: &mut Buffer, space_bytes: usize, patience: Option<Duration>) -> Received {
         let receive = |link: &mut dyn Link, space: &mut [u8]| match patience {
             Some(patience) => link.receive(space, patience),
             None => link.try_receive(space),
@@ -168,10 +212,12 @@ impl Accepted {
         if held <= MOVED_BYTES_MAX {
             let (front, space) = buffer.bytes.split_at_mut(held);
             front.copy_from_slice(&self.input);
-            let space = space.get_mut(..READ_BYTES).unwrap_or(&mut []);
+            let space = space.get_mut(..space_bytes).unwrap_or(&mut []);
             return (held, receive(self.link.as_mut(), space), true);
         }
-        self.input.resize(held + READ_BYTES.min(FRAME_BYTES_MAX), 0);
+        // To the end of the frame, and no further: what follows goes through the buffer again.
+        let room = self.input.capacity() - held;
+        self.input.resize(held + room.clamp(1, space_bytes), 0);
         let space = self.input.get_mut(held..).unwrap_or(&mut []);
         let got = receive(self.link.as_mut(), space);
         self.input.truncate(held + *got.as_ref().unwrap_or(&0));
@@ -211,16 +257,21 @@ impl Accepted {
             }
         };
         self.server.pausing(PIECE_BYTES);
-        if is_moved {
-            let rest = buffer.bytes.get(used..length).unwrap_or(&[]);
-            if rest.is_empty() {
-                self.input = Vec::new();
-            } else {
-                self.input.clear();
-                self.input.extend_from_slice(rest);
-            }
+        if used > 0 || self.input.is_empty() {
+            self.begun = self.heard;
+        }
+        let rest = if is_moved {
+            buffer.bytes.get(used..length).unwrap_or(&[])
         } else {
             self.input.drain(..used);
+            &[]
+        };
+        if is_moved {
+            self.input.clear();
+            self.input.extend_from_slice(rest);
+        }
+        if self.input.is_empty() {
+            self.input = Vec::new();
         }
         if !self.is_met && self.server.is_open() {
             self.is_met = true;
@@ -235,24 +286,9 @@ impl Accepted {
     /// Counts the memory of this connection among that of all.
     fn settle(&mut self, shared: &Shared) -> Result<(), Reason> {
         let bytes = self.input.capacity() + self.out.capacity();
-        if bytes == self.counted_bytes {
-            return Ok(());
-        }
-        let all = if bytes > self.counted_bytes {
-            let more = bytes - self.counted_bytes;
-            shared.pending_bytes.fetch_add(more, Ordering::Relaxed) + more
-        } else {
-            shared
-                .pending_bytes
-                .fetch_sub(self.counted_bytes - bytes, Ordering::Relaxed);
-            0
-        };
-        let grew = bytes > self.counted_bytes;
-        self.counted_bytes = bytes;
-        if grew && all > shared.options.pending_bytes_max {
-            return Err(Reason::Memory);
-        }
-        Ok(())
+        shared
+            .memory
+            .count(&mut self.memory, bytes, self.server.has_delivered())
     }
 
     /// A response of a pool's thread.
@@ -265,15 +301,20 @@ impl Accepted {
     pub(crate) fn write(&mut self, shared: &Shared) -> Result<bool, Reason> {
         while let Some(rest) = self.out.get(self.out_start..).filter(|rest| !rest.is_empty()) {
             match self.link.try_send(&[IoSlice::new(rest)]) {
-                Ok(sent) => self.out_start += sent,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Ok(sent) => {
+                    self.out_start += sent;
+                    self.stuck = None;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.stuck.get_or_insert_with(Instant::now);
+                    return Ok(false);
+                }
                 Err(_) => return Err(self.gone()),
             }
         }
         self.out_start = 0;
         self.out.clear();
-        let is_scarce = shared.pending_bytes.load(Ordering::Relaxed) > shared.options.pending_bytes_max / 2;
-        if is_scarce && self.out.capacity() > MOVED_BYTES_MAX {
+        if shared.memory.is_scarce() && self.out.capacity() > MOVED_BYTES_MAX {
             self.out = Vec::new();
         }
         self.settle(shared)?;
@@ -316,10 +357,7 @@ impl Accepted {
 
     /// It is over: gives back what it counted.
     pub(crate) fn leave(&mut self, reason: Reason, shared: &Shared) {
-        shared
-            .pending_bytes
-            .fetch_sub(self.counted_bytes, Ordering::Relaxed);
-        self.counted_bytes = 0;
+        shared.memory.give_back(&mut self.memory);
         shared.leave(reason, !self.is_met);
         if self.is_met {
             shared.service.left(&self.server.peer, reason);

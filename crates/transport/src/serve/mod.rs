@@ -2,6 +2,7 @@
 
 mod connection;
 mod listening;
+mod memory;
 mod poller;
 mod pool;
 mod stats;
@@ -11,5 +12,6 @@ mod thread;
 mod udp;
 
 pub use listening::{Listening, Threads, serve};
+pub(crate) use memory::Share;
 pub(crate) use stats::Shared;
 pub use stats::Stats;

@@ -462,7 +462,7 @@ impl Poller {
             return Err(reason);
         }
         let mut interest = EventFlags::empty();
-        if !accepted.is_clogged() && accepted.ends.is_none() {
+        if !accepted.is_clogged(&self.shared) && !accepted.is_waiting && accepted.ends.is_none() {
             interest |= EventFlags::IN;
         }
         if accepted.has_output() {
@@ -503,12 +503,18 @@ impl Poller {
                 match accepted.is_met {
                     false if silent >= handshake => Some((index, Reason::Handshake)),
                     true if silent >= idle && accepted.jobs_waiting == 0 => Some((index, Reason::Idle)),
-                    _ => None,
+                    _ => Some((index, accepted.is_late(&self.shared, now)?)),
                 }
             })
             .collect();
         for (index, reason) in late {
             self.remove(index, reason);
+        }
+        for index in 0..self.slots.len() {
+            // There may be room now.
+            if self.accepted(index).is_some_and(|accepted| accepted.is_waiting) {
+                self.turn_of(index, EventFlags::IN, now);
+            }
         }
         for slot in &mut self.slots {
             if let Some(accepted) = slot.accepted.as_deref_mut()

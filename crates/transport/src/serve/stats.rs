@@ -1,10 +1,11 @@
 //! What all threads of a server share, and what it counts.
 
+use super::memory::Memory;
 use crate::hello::{HELLO_UNCHECKED, Hello, Reason, Role};
 use crate::options::{Checksum, Options};
 use crate::session::{Peer, Server, Service};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// What a server has counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +32,7 @@ pub(crate) struct Shared {
     pub(crate) service: Arc<dyn Service>,
     pub(crate) options: Options,
     pub(crate) stops: AtomicBool,
-    pub(crate) pending_bytes: AtomicUsize,
+    pub(crate) memory: Memory,
     pub(crate) bytes: AtomicU64,
     current: AtomicU64,
     accepted: AtomicU64,
@@ -44,9 +45,9 @@ impl Shared {
     pub(crate) fn new(service: Arc<dyn Service>, options: Options) -> Self {
         Self {
             service,
+            memory: Memory::new(&options),
             options,
             stops: AtomicBool::new(false),
-            pending_bytes: AtomicUsize::new(0),
             bytes: AtomicU64::new(0),
             current: AtomicU64::new(0),
             accepted: AtomicU64::new(0),

@@ -155,7 +155,7 @@ fn talk(accepted: &mut Accepted, buffer: &mut Buffer, shared: &Shared) -> After 
             }
             // The peer may be waiting for us to read before it does.
             let has_turned = accepted.link.wait(true, LOOK);
-            if accepted.is_clogged() || accepted.ends.is_some() || !matches!(has_turned, Ok(true)) {
+            if accepted.is_clogged(shared) || accepted.ends.is_some() || !matches!(has_turned, Ok(true)) {
                 return After::Back;
             }
             if let Err(reason) = accepted.read(buffer, shared, Instant::now(), None) {

@@ -10,7 +10,7 @@ use crate::hello::{HELLO_ACKS, HELLO_UNCHECKED, Hello, Reason, Role, decode_good
 use crate::limits::{DECOMPRESSED_BYTES_MAX, FRAME_BYTES_MAX, HELLO_BYTES_MAX, REPLY_BYTES_MAX};
 use crate::session::Verdict;
 use logdrive_ring::InPlace;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 /// Who is at the other end.
 #[derive(Debug, Clone)]
@@ -176,6 +176,11 @@ impl Extend<u8> for Answer<'_> {
     }
 }
 
+thread_local! {
+    /// Where batches are decompressed: of a thread, not of a connection, of which there are many.
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
 /// What is said instead of a reply that the peer does not accept.
 pub(super) const TOO_LONG: &str = "the reply is longer than what is accepted";
 
@@ -227,10 +232,11 @@ pub struct Server {
     intake: Intake,
     /// A batch of messages that has come in part.
     begun: Option<Begun>,
+    /// A request or a batch has come whole.
+    has_delivered: bool,
     /// The number of the message that is wanted next, where messages may be lost or are acknowledged.
     seen: u64,
     ack_due: bool,
-    scratch: Vec<u8>,
     decompressed_bytes_max: usize,
     output_bytes: usize,
 }
@@ -248,9 +254,9 @@ impl Server {
             acks: false,
             intake: Intake::default(),
             begun: None,
+            has_delivered: false,
             seen: 0,
             ack_due: false,
-            scratch: Vec::new(),
             decompressed_bytes_max: DECOMPRESSED_BYTES_MAX,
             output_bytes: usize::MAX,
         }
@@ -287,6 +293,24 @@ impl Server {
     /// Whether the peer has said hello.
     pub fn is_open(&self) -> bool {
         self.peer.hello.is_some()
+    }
+
+    /// Whether a request or a batch of the peer has come whole.
+    pub(crate) fn has_delivered(&self) -> bool {
+        self.has_delivered
+    }
+
+    /// How long what has begun at this front has to get before any of it can be used.
+    pub(crate) fn needed_bytes(&self, front: &[u8]) -> usize {
+        match (self.begun, front.first_chunk::<4>()) {
+            (None, _) => self.frame_bytes(InPlace::from(front)),
+            (Some(begun), Some(length)) => {
+                let message = u32::from_le_bytes(*length) as usize;
+                // What is longer than its batch is found out when it is fed.
+                message.saturating_add(4).min(begun.left_bytes)
+            }
+            (Some(_), None) => 4,
+        }
     }
 
     /// Takes the whole frames at the front of `input`. Appends what is to be sent. With `jobs`, requests go there
@@ -373,6 +397,7 @@ impl Server {
     fn go_on(&mut self, begun: Begun, rest: &[u8], service: &dyn Service) -> Result<(), FrameError> {
         if let Some(all) = rest.get(..begun.left_bytes) {
             self.begun = None;
+            self.has_delivered = true;
             return service.batch(&self.peer, begun.stream, Messages::new(all, begun.left));
         }
         if rest.is_empty() {
@@ -473,14 +498,17 @@ impl Server {
             };
         }
         match header.kind {
-            Kind::Request => match jobs {
-                Some(jobs) => jobs.push(Job {
-                    stream: header.stream,
-                    sequence: header.sequence,
-                    body: payload.to_vec(),
-                }),
-                None => self.answer(header, payload, service, out),
-            },
+            Kind::Request => {
+                self.has_delivered = true;
+                match jobs {
+                    Some(jobs) => jobs.push(Job {
+                        stream: header.stream,
+                        sequence: header.sequence,
+                        body: payload.to_vec(),
+                    }),
+                    None => self.answer(header, payload, service, out),
+                }
+            }
             Kind::Batch if header.flags & FLAG_ACK != 0 => self.take_records(header, payload, service)?,
             Kind::Batch => self.take_messages(header, payload, service)?,
             Kind::Gap => service.gap(&self.peer, crate::hello::decode_number(payload)?),
@@ -564,10 +592,12 @@ impl Server {
         if header.flags & FLAG_ZSTD == 0 {
             service.batch(&self.peer, header.stream, Messages::new(payload, header.count))?;
         } else {
-            decompress_within(payload, self.decompressed_bytes_max, &mut self.scratch)?;
-            let messages = Messages::new(&self.scratch, header.count);
-            service.batch(&self.peer, header.stream, messages)?;
+            self.decompressed(payload, |lines| {
+                let messages = Messages::new(lines, header.count);
+                Ok(service.batch(&self.peer, header.stream, messages)?)
+            })?;
         }
+        self.has_delivered = true;
         if self.acks && !self.lossy {
             // Behind the service, so that what it refused is not acknowledged.
             self.ack_due = true;
@@ -587,15 +617,25 @@ impl Server {
             Verdict::Ahead => return Err(Reason::Unexpected),
             Verdict::New { .. } => {}
         }
-        let lines = if header.flags & FLAG_ZSTD == 0 {
-            payload
-        } else {
-            decompress_within(payload, self.decompressed_bytes_max, &mut self.scratch)?;
-            &self.scratch
+        let keep = |lines: &[u8]| service.records(&self.peer, header.sequence, header.count, lines);
+        self.intake.next = match header.flags & FLAG_ZSTD {
+            0 => keep(payload)?,
+            _ => self.decompressed(payload, keep)?,
         };
-        self.intake.next = service.records(&self.peer, header.sequence, header.count, lines)?;
+        self.has_delivered = true;
         self.ack_due = true;
         Ok(())
+    }
+
+    fn decompressed<T>(
+        &self,
+        payload: &[u8],
+        take: impl FnOnce(&[u8]) -> Result<T, Reason>,
+    ) -> Result<T, Reason> {
+        SCRATCH.with_borrow_mut(|scratch| {
+            decompress_within(payload, self.decompressed_bytes_max, scratch)?;
+            take(scratch)
+        })
     }
 }
 

@@ -1,0 +1,148 @@
+//! Memory that connections hold for frames that have not come whole and for answers that were not taken: one account for all.
+//!
+//! Who is slow, or hostile, must not cost those their connection who are not. So half of the memory is for whoever comes first;
+//! of the other half nothing goes to a long frame, which waits unread until there is room for the whole of it, nor the last
+//! part to a peer that has not delivered anything yet. And while more than half is taken, nobody has it for long.
+
+use crate::hello::Reason;
+use crate::limits::{LONG_BYTES, SCARCE_READ_BYTES};
+use crate::options::Options;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// How long a frame may take to come whole, and an answer to be taken, while memory is scarce.
+pub(crate) const SCARCE: Duration = Duration::from_secs(1);
+
+/// The account. Relaxed throughout: numbers that no other memory depends on.
+pub(crate) struct Memory {
+    bytes: AtomicUsize,
+    bytes_max: usize,
+    idle_timeout: Duration,
+}
+
+/// What one connection holds. Each gives its own back.
+#[derive(Debug, Default)]
+pub(crate) struct Share {
+    bytes: usize,
+}
+
+impl Memory {
+    pub(crate) fn new(options: &Options) -> Self {
+        Self {
+            bytes: AtomicUsize::new(0),
+            bytes_max: options.pending_bytes_max,
+            idle_timeout: options.idle_timeout,
+        }
+    }
+
+    /// More than half is taken.
+    pub(crate) fn is_scarce(&self) -> bool {
+        self.bytes.load(Ordering::Relaxed) > self.bytes_max / 2
+    }
+
+    /// Bytes to read at once, of these.
+    pub(crate) fn read_bytes(&self, most: usize) -> usize {
+        match self.is_scarce() {
+            true => most.min(SCARCE_READ_BYTES),
+            false => most,
+        }
+    }
+
+    /// How long a frame may take to come whole, and an answer to be taken, and why the connection ends then.
+    pub(crate) fn patience(&self) -> (Duration, Reason) {
+        match self.is_scarce() {
+            true => (SCARCE.min(self.idle_timeout), Reason::Memory),
+            false => (self.idle_timeout, Reason::Idle),
+        }
+    }
+
+    /// Takes what a frame of `whole_bytes` needs beyond `there_bytes`. `false`: it is to wait.
+    pub(crate) fn grant(&self, share: &mut Share, whole_bytes: usize, there_bytes: usize) -> bool {
+        if whole_bytes <= LONG_BYTES.max(there_bytes) {
+            return true;
+        }
+        let more = whole_bytes - there_bytes;
+        let within = |all: usize| all.checked_add(more).filter(|all| *all <= self.bytes_max / 2);
+        let is_granted = self
+            .bytes
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, within)
+            .is_ok();
+        if is_granted {
+            share.bytes += more;
+        }
+        is_granted
+    }
+
+    /// Counts what a connection holds now.
+    pub(crate) fn count(&self, share: &mut Share, bytes: usize, has_delivered: bool) -> Result<(), Reason> {
+        let before = std::mem::replace(&mut share.bytes, bytes);
+        if bytes == before {
+            return Ok(());
+        }
+        if bytes < before {
+            self.bytes.fetch_sub(before - bytes, Ordering::Relaxed);
+            return Ok(());
+        }
+        let all = self.bytes.fetch_add(bytes - before, Ordering::Relaxed) + (bytes - before);
+        let most = match has_delivered {
+            true => self.bytes_max,
+            false => self.bytes_max / 4 * 3,
+        };
+        match all > most {
+            true => Err(Reason::Memory),
+            false => Ok(()),
+        }
+    }
+
+    /// The connection is over.
+    pub(crate) fn give_back(&self, share: &mut Share) {
+        self.bytes
+            .fetch_sub(std::mem::take(&mut share.bytes), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_frames_get_half_and_strangers_three_quarters() {
+        let options = Options {
+            pending_bytes_max: 4 << 20,
+            ..Options::default()
+        };
+        let memory = Memory::new(&options);
+        let mut long: [Share; 3] = Default::default();
+        assert!(memory.grant(&mut long[0], 1 << 20, 0));
+        assert!(memory.grant(&mut long[1], 1 << 20, 0));
+        assert!(!memory.grant(&mut long[2], 1 << 20, 0), "half is taken");
+        assert!(
+            memory.grant(&mut long[2], LONG_BYTES, 0),
+            "a short one needs no leave"
+        );
+        assert!(
+            memory.grant(&mut long[1], 1 << 20, 1 << 20),
+            "it has what it needs"
+        );
+        assert!(!memory.is_scarce());
+
+        let (mut stranger, mut known) = (Share::default(), Share::default());
+        assert_eq!(memory.count(&mut stranger, 1 << 20, false), Ok(()));
+        assert!(memory.is_scarce());
+        assert_eq!(memory.patience(), (SCARCE, Reason::Memory));
+        assert_eq!(memory.read_bytes(1 << 20), SCARCE_READ_BYTES);
+        assert_eq!(
+            memory.count(&mut stranger, (1 << 20) + 1, false),
+            Err(Reason::Memory)
+        );
+        memory.give_back(&mut stranger);
+        assert_eq!(memory.count(&mut known, 2 << 20, true), Ok(()));
+        assert_eq!(memory.count(&mut known, (2 << 20) + 1, true), Err(Reason::Memory));
+
+        memory.give_back(&mut known);
+        memory.give_back(&mut long[0]);
+        assert_eq!(memory.count(&mut long[1], 10, false), Ok(()));
+        memory.give_back(&mut long[1]);
+        assert_eq!(memory.bytes.load(Ordering::Relaxed), 0);
+    }
+}
