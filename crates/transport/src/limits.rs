@@ -45,10 +45,11 @@ pub const CONNECTIONS_MAX: usize = 16 * 1024;
 /// Bytes of partial frames and answers of all connections of a server together.
 pub const PENDING_BYTES_MAX: usize = 128 << 20;
 
-/// Frames up to here, which is twice what senders collect by default, are read even while memory is scarce.
-pub const LONG_BYTES: usize = 128 * 1024;
+/// Frames up to here, which is a batch of records as sinks and `logdrive send` make it, are read even while memory is scarce.
+pub const LONG_BYTES: usize = 320 * 1024;
 
-/// Bytes that a server reads at once while memory is scarce: what a connection then holds before it is asked to wait.
+/// Bytes that a server reads at once while memory is scarce, of a peer that has not delivered anything: what it makes us hold
+/// before it waits.
 pub const SCARCE_READ_BYTES: usize = 16 * 1024;
 
 /// Events that a poller takes from the kernel at once.

@@ -82,7 +82,7 @@ pub struct Options {
     pub app: String,
     /// Connections of a server at once. Default: 16,384.
     pub connections_max: usize,
-    /// Bytes of partial frames and answers of all connections of a server together. Frames of over 128 KiB use half of them at
+    /// Bytes of partial frames and answers of all connections of a server together. Frames of over 320 KiB use half of them at
     /// most and wait unread for their turn; while more than half is taken, a frame has a second to come whole. Default:
     /// 128 MiB.
     pub pending_bytes_max: usize,

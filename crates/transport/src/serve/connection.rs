@@ -140,7 +140,7 @@ impl Accepted {
             if self.is_clogged(shared) || self.ends.is_some() || !self.has_memory(shared) {
                 return Ok(false);
             }
-            let space_bytes = shared.memory.read_bytes(READ_BYTES);
+            let space_bytes = shared.memory.read_bytes(self.server.has_delivered());
             let (held, got, is_moved) = self.take_in(buffer, space_bytes, None);
             let length = match got {
                 Ok(0) => return Err(Reason::Lost),
@@ -169,7 +169,7 @@ impl Accepted {
         if !self.has_memory(shared) {
             return Ok(false);
         }
-        let space_bytes = shared.memory.read_bytes(READ_BYTES);
+        let space_bytes = shared.memory.read_bytes(self.server.has_delivered());
         let (held, got, is_moved) = match self.look(buffer, space_bytes) {
             Some(found) => found,
             None => self.take_in(buffer, space_bytes, Some(patience)),

@@ -5,7 +5,7 @@
 //! part to a peer that has not delivered anything yet. And while more than half is taken, nobody has it for long.
 
 use crate::hello::Reason;
-use crate::limits::{LONG_BYTES, SCARCE_READ_BYTES};
+use crate::limits::{LONG_BYTES, READ_BYTES, SCARCE_READ_BYTES};
 use crate::options::Options;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -40,11 +40,11 @@ impl Memory {
         self.bytes.load(Ordering::Relaxed) > self.bytes_max / 2
     }
 
-    /// Bytes to read at once, of these.
-    pub(crate) fn read_bytes(&self, most: usize) -> usize {
-        match self.is_scarce() {
-            true => most.min(SCARCE_READ_BYTES),
-            false => most,
+    /// Bytes to read at once.
+    pub(crate) fn read_bytes(&self, has_delivered: bool) -> usize {
+        match !has_delivered && self.is_scarce() {
+            true => SCARCE_READ_BYTES,
+            false => READ_BYTES,
         }
     }
 
@@ -130,7 +130,8 @@ mod tests {
         assert_eq!(memory.count(&mut stranger, 1 << 20, false), Ok(()));
         assert!(memory.is_scarce());
         assert_eq!(memory.patience(), (SCARCE, Reason::Memory));
-        assert_eq!(memory.read_bytes(1 << 20), SCARCE_READ_BYTES);
+        assert_eq!(memory.read_bytes(false), SCARCE_READ_BYTES);
+        assert_eq!(memory.read_bytes(true), READ_BYTES);
         assert_eq!(
             memory.count(&mut stranger, (1 << 20) + 1, false),
             Err(Reason::Memory)
