@@ -27,8 +27,8 @@ Examples:
   LOGDRIVE_AGENT=/run/logdrive/agent.sock ./shop
                                           a program that logs through the agent
 
-Signals: HUP reads the configuration again and opens all files anew; a file that is wrong changes nothing. TERM and INT
-write what was taken, and end; processes go on, and wait for the next agent.";
+Signals: HUP reads the configuration again and opens all files anew; a file that is wrong changes
+nothing. TERM and INT write what was taken, and end; processes go on, and wait for the next agent.";
 
 /// Drain the logs of many processes, in one place
 ///

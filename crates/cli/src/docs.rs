@@ -132,4 +132,17 @@ mod tests {
     fn the_description_of_the_command_line_is_sound() {
         Cli::command().debug_assert();
     }
+
+    /// Longer ones are broken in the middle of what they show.
+    #[test]
+    fn examples_fit_into_the_width_of_the_help() {
+        fn check(command: &clap::Command) {
+            let text = command.get_after_long_help().map(ToString::to_string);
+            for line in text.iter().flat_map(|text| text.lines()) {
+                assert!(line.chars().count() <= 100, "{}: {line}", command.get_name());
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&Cli::command());
+    }
 }

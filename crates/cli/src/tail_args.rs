@@ -62,9 +62,9 @@ Examples:
   logdrive tail shop --wait                  from the first record of the next start on
   logdrive tail shop -n 100 --no-follow      a look at the end of its logs
 
-Ctrl-C ends it with status 0. Where more than one process is followed, lines name it: app[pid]/thread.
-A statement whose level is off logs nothing that could be shown: logdrive level shop net=trace
-switches it on in the running program.
+Ctrl-C ends it with status 0. Where more than one process is followed, lines name it:
+app[pid]/thread. A statement whose level is off logs nothing that could be shown:
+logdrive level shop net=trace switches it on in the running program.
 
 Exit status: 0 all is well; 1 there is no such program, or it could not be followed; 2 the command
 line is wrong.";

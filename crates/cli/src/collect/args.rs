@@ -15,13 +15,14 @@ Examples:
                                               an authority, a server's and a client's certificate
   logdrive collect --out logs --listen tls://0.0.0.0:7140 --tls-ca keys/authority.pem \\
       --tls-cert keys/server.pem --tls-key keys/server.key
-                                              records of other machines, from those with a certificate
+                                              those of other machines that have a certificate
   logdrive collect --config collect.toml      as a file says; --print-config shows all keys
   logdrive send app.log --to unix:///run/user/1000/collect.sock
                                               the other end
 
-A record is acknowledged when it is with the kernel (C1), with --sync when it is on disk (C2). Senders send again what was
-not acknowledged, and the ledger beside the log says what is in it already, so that each record is there once.
+A record is acknowledged when it is with the kernel (C1), with --sync when it is on disk (C2).
+Senders send again what was not acknowledged, and the ledger beside the log says what is in it
+already, so that each record is there once.
 
 Signals: HUP opens the log anew. TERM and INT take what has come, and end.
 Exit status: 0 all is well, 1 something failed, 2 the command line is wrong.";

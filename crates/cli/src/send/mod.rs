@@ -33,23 +33,25 @@ Examples:
                                               what is in the file, and end
   logdrive send --follow app.log --to tls://logs.example.org:7140 \\
       --tls-ca authority.pem --tls-cert client.pem --tls-key client.key
-                                              and what comes, through rotations, until it is told to end
+                                              and what comes, through rotations, until told to end
   logdrive send --config send.toml --follow app.log
-                                              as a file says; --print-config shows all keys. After a change of its
-                                              addresses, HUP has the sender read it again
+                                              as a file says; --print-config shows all keys. After a
+                                              change of its addresses, HUP has it read again
   logdrive send app.log --to quic://one.example.org:7140 --backup tls://two.example.org:7140 \\
       --health-every 5s --tls-ca authority.pem --tls-cert client.pem --tls-key client.key
-                                              over QUIC, and to another collector while the first is away
+                                              over QUIC, and to another one while the first is away
   make 2>&1 | logdrive send - --app make --to unix:///run/logdrive/collect.sock
-  logdrive send - --spool /var/spool/logdrive --to tls://logs.example.org:7140 --tls-ca authority.pem
+  logdrive send - --spool /var/spool/logdrive --to tls://logs.example.org:7140 \\
+      --tls-ca authority.pem
                                               keeps what comes on disk while the collector is away
 
-Of a file it remembers how far the collector has acknowledged it (--state), so that it goes on there after any end, and
-each line is in the collector's log once. Lines of standard input that were not acknowledged are lost with a killed
-sender, unless they are in a spool.
+Of a file it remembers how far the collector has acknowledged it (--state), so that it goes on
+there after any end, and each line is in the collector's log once. Lines of standard input that were
+not acknowledged are lost with a killed sender, unless they are in a spool.
 
-Signals: HUP reads --config again, for other addresses, and for another first one with the policy manual; without --config
-it ends as INT and TERM do: what was read is sent, and its acknowledgement waited for.
+Signals: HUP reads --config again, for other addresses, and for another first one with the policy
+manual; without --config it ends as INT and TERM do: what was read is sent, and its acknowledgement
+waited for.
 Exit status: 0 all was acknowledged, 1 something was not, 2 the command line is wrong.";
 
 /// How lines look.
