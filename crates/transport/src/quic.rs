@@ -34,6 +34,8 @@ use tokio::time::timeout;
 const LOOK: Duration = Duration::from_millis(100);
 /// Streams of one connection.
 const STREAMS_MAX: u32 = 256;
+/// Bytes that may be under way on a connection.
+const WINDOW_BYTES: VarInt = VarInt::from_u32(4 * CREDIT_BYTES as u32);
 /// Packets that a receiver may take before it says so.
 const ACK_EVERY: u32 = 20;
 /// Bytes of all streams on their way to the runtime, which takes all of a stream's at once: so the caller and the runtime wake
@@ -55,7 +57,7 @@ fn transport(options: &Options) -> TransportConfig {
     config.max_concurrent_bidi_streams(VarInt::from_u32(STREAMS_MAX));
     config.max_concurrent_uni_streams(VarInt::from_u32(0));
     config.stream_receive_window(VarInt::from_u32(CREDIT_BYTES as u32));
-    config.receive_window(VarInt::from_u32(4 * CREDIT_BYTES as u32));
+    config.receive_window(WINDOW_BYTES);
     config.send_window(4 * CREDIT_BYTES);
     config.datagram_receive_buffer_size(None);
     config.congestion_controller_factory(congestion(options));

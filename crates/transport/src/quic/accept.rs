@@ -1,6 +1,6 @@
 //! The end of `quic://` that listens: connections, and their streams, each of which is fed as a connection of its own.
 
-use super::{BindError, LOOK, runtime, transport};
+use super::{BindError, LOOK, WINDOW_BYTES, runtime, transport};
 use crate::address::Place;
 use crate::hello::Reason;
 use crate::link::tls;
@@ -23,6 +23,9 @@ const CHUNKS: usize = 64;
 /// Fronts of frames up to here are put together with what comes in the common space; longer ones grow where they are.
 const MOVED_BYTES_MAX: usize = 16 * 1024;
 
+/// Bytes of a connection that has not delivered anything, which quinn may hold for us: a frame and what is behind it.
+const STRANGER_WINDOW_BYTES: u32 = 5 << 18;
+
 /// A listener.
 pub(crate) struct Endpoint {
     runtime: Runtime,
@@ -35,7 +38,9 @@ impl Endpoint {
         let crypto =
             QuicServerConfig::try_from(tls).map_err(|error| BindError::Io(io::Error::other(error)))?;
         let mut config = quinn::ServerConfig::with_crypto(Arc::new(crypto));
-        config.transport_config(Arc::new(transport(options)));
+        let mut transport = transport(options);
+        transport.receive_window(VarInt::from_u32(STRANGER_WINDOW_BYTES));
+        config.transport_config(Arc::new(transport));
         config.max_incoming(1_024);
         let address = place.resolve().map_err(BindError::Io)?.first().copied();
         let address = address.ok_or_else(|| BindError::Io(io::ErrorKind::AddrNotAvailable.into()))?;
@@ -87,7 +92,12 @@ async fn converse(incoming: quinn::Incoming, shared: Arc<Shared>) {
         };
         peer.is_certified = is_certified;
         let server = shared.session(peer, true);
-        tokio::spawn(serve(send, recv, server, Arc::clone(&shared)));
+        tokio::spawn(serve(
+            connection.clone(),
+            (send, recv),
+            server,
+            Arc::clone(&shared),
+        ));
     }
     // A client whose certificate is refused finds out after its own handshake is done.
     if let Some(quinn::ConnectionError::TransportError(_)) = connection.close_reason() {
@@ -95,9 +105,15 @@ async fn converse(incoming: quinn::Incoming, shared: Arc<Shared>) {
     }
 }
 
-async fn serve(mut send: SendStream, mut recv: RecvStream, mut server: Server, shared: Arc<Shared>) {
+async fn serve(
+    connection: quinn::Connection,
+    (mut send, mut recv): (SendStream, RecvStream),
+    mut server: Server,
+    shared: Arc<Shared>,
+) {
     let mut is_met = false;
-    let end = talk(&mut send, &mut recv, &mut server, &shared, &mut is_met).await;
+    let streams = (&mut send, &mut recv);
+    let end = talk(&connection, streams, &mut server, &shared, &mut is_met).await;
     let (Ok(reason) | Err(reason)) = end;
     if end.is_err() {
         let mut out = Vec::new();
@@ -115,8 +131,8 @@ async fn serve(mut send: SendStream, mut recv: RecvStream, mut server: Server, s
 
 /// `Ok`: nothing is left to be said; `Err`: a goodbye is.
 async fn talk(
-    send: &mut SendStream,
-    recv: &mut RecvStream,
+    connection: &quinn::Connection,
+    (send, recv): (&mut SendStream, &mut RecvStream),
     server: &mut Server,
     shared: &Shared,
     is_met: &mut bool,
@@ -127,6 +143,7 @@ async fn talk(
         begun: Instant::now(),
         shared,
     };
+    let mut is_wide = false;
     let mut chunks = vec![Bytes::new(); CHUNKS];
     let mut out = Vec::new();
     let mut heard = Instant::now();
@@ -154,6 +171,10 @@ async fn talk(
         heard = Instant::now();
         let fed = held.feed(came, server, &mut out)?;
         held.in_time()?;
+        if !is_wide && server.has_delivered() {
+            is_wide = true;
+            connection.set_receive_window(WINDOW_BYTES);
+        }
         if !*is_met && server.is_open() {
             *is_met = true;
             shared.met();
