@@ -5,6 +5,7 @@
 
 mod accept;
 mod depot;
+mod outgate;
 
 pub(crate) use accept::Endpoint;
 
@@ -16,9 +17,12 @@ use crate::link::{Link, millis, tls};
 use crate::options::Options;
 use bytes::Bytes;
 use depot::Depot;
+use outgate::Joining;
 use quinn::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
 use quinn::crypto::rustls::QuicClientConfig;
-use quinn::{AckFrequencyConfig, RecvStream, SendStream, TokioRuntime, TransportConfig, VarInt};
+use quinn::{
+    AckFrequencyConfig, RecvStream, Runtime as _, SendStream, TokioRuntime, TransportConfig, VarInt,
+};
 use rustix::net::sockopt;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -98,7 +102,8 @@ fn endpoint(
     options: &Options,
 ) -> io::Result<quinn::Endpoint> {
     let socket = socket(address, options)?;
-    quinn::Endpoint::new(
+    let socket = Joining::around(TokioRuntime.wrap_udp_socket(socket)?);
+    quinn::Endpoint::new_with_abstract_socket(
         quinn::EndpointConfig::default(),
         server,
         socket,
