@@ -273,7 +273,12 @@ mod tests {
         };
         // Whole ones, one with a short end, one that stands alone, and whole ones at the end with nothing behind them.
         let pieces = [10, 10, 10, 10, 10].map(|count| count * SEGMENT_BYTES);
-        let pieces = [&pieces[..], &[4 * SEGMENT_BYTES + 5, 700], &pieces[..2]].concat();
+        let pieces = [
+            &pieces[..],
+            &[4 * SEGMENT_BYTES + 5, 2 * SEGMENT_BYTES, 700],
+            &pieces[..2],
+        ]
+        .concat();
         let pieces: Vec<Vec<u8>> = pieces
             .iter()
             .enumerate()
