@@ -99,6 +99,11 @@ impl Connection {
         self.link.direct_bytes()
     }
 
+    /// See [`Link::is_behind`].
+    pub(crate) fn is_behind(&self) -> bool {
+        self.link.is_behind()
+    }
+
     /// Whether [`Connection::another`] opens streams.
     pub(crate) fn has_streams(&self) -> bool {
         self.link.has_streams()

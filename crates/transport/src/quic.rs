@@ -4,6 +4,8 @@
 //! crosses between a caller's thread and the runtime are whole buffers, which are not copied.
 
 mod accept;
+mod depot;
+mod outgate;
 
 pub(crate) use accept::Endpoint;
 
@@ -14,9 +16,13 @@ use crate::limits::{CREDIT_BYTES, READ_BYTES};
 use crate::link::{Link, millis, tls};
 use crate::options::Options;
 use bytes::Bytes;
+use depot::Depot;
+use outgate::Joining;
 use quinn::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
 use quinn::crypto::rustls::QuicClientConfig;
-use quinn::{AckFrequencyConfig, RecvStream, SendStream, TokioRuntime, TransportConfig, VarInt};
+use quinn::{
+    AckFrequencyConfig, RecvStream, Runtime as _, SendStream, TokioRuntime, TransportConfig, VarInt,
+};
 use rustix::net::sockopt;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -41,8 +47,6 @@ const ACK_EVERY: u32 = 20;
 /// Bytes of all streams on their way to the runtime, which takes all of a stream's at once: so the caller and the runtime wake
 /// each other seldom.
 const QUEUED_BYTES_MAX: usize = 1 << 20;
-/// Bytes of buffers that a connection keeps for its next batches.
-const SPARE_BYTES_MAX: usize = 4 << 20;
 /// How long the end of a connection waits for the other end to have all of it.
 const PARTING: Duration = Duration::from_secs(5);
 
@@ -100,7 +104,8 @@ fn endpoint(
     options: &Options,
 ) -> io::Result<quinn::Endpoint> {
     let socket = socket(address, options)?;
-    quinn::Endpoint::new(
+    let socket = Joining::around(TokioRuntime.wrap_udp_socket(socket)?);
+    quinn::Endpoint::new_with_abstract_socket(
         quinn::EndpointConfig::default(),
         server,
         socket,
@@ -136,8 +141,8 @@ impl Meeting {
     }
 }
 
-#[derive(Default)]
 struct Room {
+    depot: Arc<Depot>,
     meeting: Mutex<Meeting>,
     changed: Condvar,
     /// The runtime has something to send.
@@ -145,6 +150,15 @@ struct Room {
 }
 
 impl Room {
+    fn new(depot: Arc<Depot>) -> Arc<Self> {
+        Arc::new(Self {
+            depot,
+            meeting: Mutex::default(),
+            changed: Condvar::new(),
+            wanted: Notify::new(),
+        })
+    }
+
     fn lock(&self) -> MutexGuard<'_, Meeting> {
         // Whole buffers go in and out.
         self.meeting.lock().unwrap_or_else(PoisonError::into_inner)
@@ -200,6 +214,7 @@ impl Room {
         meeting.failure.get_or_insert(error);
         drop(meeting);
         self.changed.notify_all();
+        self.depot.wake();
     }
 }
 
@@ -210,7 +225,7 @@ struct Engine {
     connect_timeout: Duration,
     /// Relaxed: a hint for how much each may queue.
     streams: AtomicUsize,
-    spare: Arc<Spare>,
+    depot: Arc<Depot>,
     done: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -222,56 +237,6 @@ impl Drop for Engine {
         if let Some(thread) = self.thread.take() {
             // It does not panic; if it did, it has said so itself.
             let _ = thread.join();
-        }
-    }
-}
-
-/// Buffers that have been sent and acknowledged, for the next batches: memory that is in the cache, and in the process.
-#[derive(Default)]
-struct Spare(Mutex<SpareBuffers>);
-
-#[derive(Default)]
-struct SpareBuffers {
-    buffers: Vec<Vec<u8>>,
-    bytes: usize,
-}
-
-impl Spare {
-    fn lock(&self) -> MutexGuard<'_, SpareBuffers> {
-        // Whole buffers go in and out.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn take(&self, capacity: usize) -> Vec<u8> {
-        let mut spare = self.lock();
-        let found = spare.buffers.pop();
-        spare.bytes -= found.as_ref().map_or(0, Vec::capacity);
-        drop(spare);
-        let found = found.filter(|found| found.capacity() >= capacity);
-        found.unwrap_or_else(|| Vec::with_capacity(capacity))
-    }
-}
-
-/// A buffer that comes back when nobody needs its bytes any more.
-struct Owned {
-    bytes: Vec<u8>,
-    spare: Arc<Spare>,
-}
-
-impl AsRef<[u8]> for Owned {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
-impl Drop for Owned {
-    fn drop(&mut self) {
-        let mut bytes = std::mem::take(&mut self.bytes);
-        bytes.clear();
-        let mut spare = self.spare.lock();
-        if spare.bytes + bytes.capacity() <= SPARE_BYTES_MAX {
-            spare.bytes += bytes.capacity();
-            spare.buffers.push(bytes);
         }
     }
 }
@@ -340,7 +305,7 @@ pub(crate) fn connect(
         connection,
         connect_timeout: options.connect_timeout,
         streams: AtomicUsize::new(0),
-        spare: Arc::default(),
+        depot: Depot::new(),
         done: Some(done),
         thread: Some(thread),
     };
@@ -367,7 +332,7 @@ async fn open(
 }
 
 /// Carries buffers between the stream and the caller until the caller is done and the other end has all.
-async fn carry(mut send: SendStream, mut recv: RecvStream, room: Arc<Room>) {
+async fn carry(mut send: SendStream, mut recv: RecvStream, room: Arc<Room>, connection: quinn::Connection) {
     let theirs = Arc::clone(&room);
     let reader = tokio::spawn(async move {
         loop {
@@ -384,6 +349,7 @@ async fn carry(mut send: SendStream, mut recv: RecvStream, room: Arc<Room>) {
         }
     });
     while let Some(mut bytes) = room.take().await {
+        room.depot.measure(connection.stats().path.min_rtt);
         if let Err(error) = send.write_all_chunks(&mut bytes).await {
             room.lock().is_broken = true;
             room.fail(io::Error::new(io::ErrorKind::ConnectionReset, error));
@@ -405,8 +371,9 @@ impl QuicLink {
         let (send, recv) = opened
             .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
             .map_err(|error| io::Error::new(io::ErrorKind::ConnectionReset, error))?;
-        let room = Arc::new(Room::default());
-        engine.handle.spawn(carry(send, recv, Arc::clone(&room)));
+        let room = Room::new(Arc::clone(&engine.depot));
+        let carried = carry(send, recv, Arc::clone(&room), engine.connection.clone());
+        engine.handle.spawn(carried);
         engine.streams.fetch_add(1, Ordering::Relaxed);
         Ok(Self {
             room,
@@ -448,22 +415,15 @@ impl Link for QuicLink {
     }
 
     fn send_buffer(&mut self, buffer: &mut Vec<u8>, patience: Duration) -> io::Result<()> {
-        let streams = self.streams();
-        let is_full = |meeting: &mut Meeting| !meeting.has_room(streams);
-        let meeting = self.room.lock();
-        let waited = self.room.changed.wait_timeout_while(meeting, patience, is_full);
-        let (mut meeting, over) = waited.unwrap_or_else(PoisonError::into_inner);
-        if meeting.is_broken {
+        let room = &self.room;
+        let has_ended = || room.lock().has_ended;
+        let owned = room.depot.exchange(buffer, self.streams(), patience, has_ended);
+        let owned = owned.ok_or(io::ErrorKind::TimedOut)?;
+        let mut meeting = room.lock();
+        // Whoever has ended its half takes no more.
+        if meeting.has_ended {
             return Err(Self::gone(&mut meeting));
         }
-        if over.timed_out() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        let fresh = self.engine.spare.take(buffer.capacity());
-        let owned = Owned {
-            bytes: std::mem::replace(buffer, fresh),
-            spare: Arc::clone(&self.engine.spare),
-        };
         self.room.send(meeting, Bytes::from_owner(owned));
         Ok(())
     }
@@ -517,6 +477,10 @@ impl Link for QuicLink {
     fn abandon(&mut self) {
         let code = VarInt::from_u32(Reason::Ending as u32);
         self.engine.connection.close(code, b"given up");
+    }
+
+    fn is_behind(&self) -> bool {
+        self.engine.depot.is_behind()
     }
 
     fn has_streams(&self) -> bool {

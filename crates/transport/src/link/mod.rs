@@ -121,6 +121,11 @@ pub(crate) trait Link: Send {
         false
     }
 
+    /// Whether what is sent now waits here for what was sent before, so that it is no later for having been collected first.
+    fn is_behind(&self) -> bool {
+        false
+    }
+
     /// Another stream of the same connection.
     ///
     /// # Errors

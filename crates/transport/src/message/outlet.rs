@@ -90,6 +90,11 @@ impl Outlet {
         }
     }
 
+    /// Whether a frame that is sent now waits for those before it.
+    pub(crate) fn is_behind(&self) -> bool {
+        matches!(self, Self::Streams(first, _) if first.is_behind())
+    }
+
     /// Sends a frame of a stream that ends before the message with number `next`. With `more`, others follow soon.
     pub(crate) fn send(
         &mut self,

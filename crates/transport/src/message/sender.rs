@@ -12,6 +12,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 
+/// What is sent now by a sender that is behind gets nowhere for so long: what was sent before takes that time.
+const BEHIND: Duration = Duration::from_micros(500);
+
 /// Sends messages that want no response.
 ///
 /// A message is with the kernel, or in shared memory, at the latest when `linger` has passed since [`Sender::send`]. A
@@ -222,9 +225,12 @@ impl Shared {
         let mut beat = None;
         while !self.ends.load(Ordering::Relaxed) {
             let now = Some(self.beat.load(Ordering::Relaxed));
+            let mut pause = self.linger / 2;
             if now == beat {
                 let mut core = self.lock();
-                if core.waits() {
+                if core.outlet.is_behind() {
+                    pause = pause.max(BEHIND);
+                } else if core.waits() {
                     if let Err(error) = core.flush_late() {
                         core.fail(error);
                     }
@@ -237,7 +243,7 @@ impl Shared {
                 core.see();
             }
             beat = now;
-            std::thread::park_timeout(self.linger / 2);
+            std::thread::park_timeout(pause);
         }
     }
 

@@ -1,0 +1,314 @@
+//! A socket that joins what quinn sends in pieces of ten datagrams: the kernel takes up to 64 at once, and each call costs.
+
+use quinn::udp::{EcnCodepoint, RecvMeta, Transmit};
+use quinn::{AsyncUdpSocket, UdpPoller};
+use std::fmt::Debug;
+use std::io::{self, IoSliceMut};
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, Waker};
+
+/// Datagrams that are sent at once: fewer than the kernel's 64, and of less than 64 KiB together.
+const SEGMENTS_MAX: usize = 40;
+/// Bytes of a datagram that can be cut: the bound of UDP over IPv4.
+const BYTES_MAX: usize = 65_507;
+
+/// A socket that joins.
+#[derive(Debug)]
+pub(super) struct Joining {
+    inner: Arc<dyn AsyncUdpSocket>,
+    held: Mutex<Held>,
+}
+
+/// What waits for more of its kind, which comes in the same turn of the runtime or not at all.
+#[derive(Debug, Default)]
+struct Held {
+    bytes: Vec<u8>,
+    head: Option<Head>,
+    /// Nothing can be joined to it: its last datagram is a short one.
+    is_closed: bool,
+    /// More has come since the last look.
+    grew: bool,
+    /// Who sends it when nothing more comes.
+    sweeper: Option<Waker>,
+}
+
+/// What datagrams have in common that are sent at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Head {
+    destination: SocketAddr,
+    ecn: Option<EcnCodepoint>,
+    segment_bytes: usize,
+    src_ip: Option<IpAddr>,
+}
+
+impl Held {
+    /// Sends what is held.
+    fn flush(&mut self, socket: &dyn AsyncUdpSocket) -> io::Result<()> {
+        let Some(head) = self.head else {
+            return Ok(());
+        };
+        let transmit = Transmit {
+            destination: head.destination,
+            ecn: head.ecn,
+            contents: &self.bytes,
+            segment_size: (self.bytes.len() > head.segment_bytes).then_some(head.segment_bytes),
+            src_ip: head.src_ip,
+        };
+        let sent = socket.try_send(&transmit);
+        if sent
+            .as_ref()
+            .is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+        {
+            return sent;
+        }
+        self.head = None;
+        self.bytes.clear();
+        self.is_closed = false;
+        sent
+    }
+}
+
+impl Joining {
+    /// Around a socket; within a runtime, which gets a task that ends with the socket.
+    pub(super) fn around(inner: Arc<dyn AsyncUdpSocket>) -> Arc<Self> {
+        let socket = Arc::new(Self {
+            inner,
+            held: Mutex::default(),
+        });
+        let poller = Arc::clone(&socket.inner).create_io_poller();
+        tokio::spawn(Sweeper {
+            socket: Arc::downgrade(&socket),
+            poller,
+        });
+        socket
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Held> {
+        // Whole datagrams go in and out.
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Joining {
+    fn drop(&mut self) {
+        let mut held = self.lock();
+        let sweeper = held.sweeper.take();
+        // What is lost here was lost on the way.
+        let _ = held.flush(self.inner.as_ref());
+        drop(held);
+        sweeper.iter().for_each(Waker::wake_by_ref);
+    }
+}
+
+impl AsyncUdpSocket for Joining {
+    fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
+        Arc::clone(&self.inner).create_io_poller()
+    }
+
+    fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
+        let mut held = self.lock();
+        let length = transmit.contents.len();
+        let Some(segment_bytes) = transmit
+            .segment_size
+            .filter(|_| self.inner.max_transmit_segments() > 1)
+        else {
+            held.flush(self.inner.as_ref())?;
+            return self.inner.try_send(transmit);
+        };
+        let head = Head {
+            destination: transmit.destination,
+            ecn: transmit.ecn,
+            segment_bytes,
+            src_ip: transmit.src_ip,
+        };
+        let bytes_max = BYTES_MAX.min(segment_bytes * SEGMENTS_MAX);
+        let is_other = held.head.is_some_and(|other| other != head);
+        if is_other || held.is_closed || held.bytes.len() + length > bytes_max {
+            held.flush(self.inner.as_ref())?;
+        }
+        held.head = Some(head);
+        held.bytes.extend_from_slice(transmit.contents);
+        held.grew = true;
+        held.is_closed = !length.is_multiple_of(segment_bytes);
+        if held.is_closed || held.bytes.len() + length > bytes_max {
+            return match held.flush(self.inner.as_ref()) {
+                // It is held, and goes later.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    held.sweeper.iter().for_each(Waker::wake_by_ref);
+                    Ok(())
+                }
+                sent => sent,
+            };
+        }
+        held.sweeper.iter().for_each(Waker::wake_by_ref);
+        Ok(())
+    }
+
+    fn poll_recv(
+        &self,
+        cx: &mut Context<'_>,
+        bufs: &mut [IoSliceMut<'_>],
+        meta: &mut [RecvMeta],
+    ) -> Poll<io::Result<usize>> {
+        self.inner.poll_recv(cx, bufs, meta)
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.inner.local_addr()
+    }
+
+    fn max_transmit_segments(&self) -> usize {
+        self.inner.max_transmit_segments()
+    }
+
+    fn max_receive_segments(&self) -> usize {
+        self.inner.max_receive_segments()
+    }
+
+    fn may_fragment(&self) -> bool {
+        self.inner.may_fragment()
+    }
+}
+
+/// Sends what nothing more has come for since its last turn.
+struct Sweeper {
+    socket: Weak<Joining>,
+    poller: Pin<Box<dyn UdpPoller>>,
+}
+
+impl Future for Sweeper {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(socket) = self.socket.upgrade() else {
+            return Poll::Ready(());
+        };
+        let mut held = socket.lock();
+        if held
+            .sweeper
+            .as_ref()
+            .is_none_or(|waker| !waker.will_wake(cx.waker()))
+        {
+            held.sweeper = Some(cx.waker().clone());
+        }
+        if held.head.is_none() {
+            return Poll::Pending;
+        }
+        if std::mem::take(&mut held.grew) {
+            // Whoever sent it may have more in its next turn.
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        loop {
+            match held.flush(socket.inner.as_ref()) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                // Others than that are like a loss on the way.
+                _ => return Poll::Pending,
+            }
+            match self.poller.as_mut().poll_writable(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(_)) => return Poll::Pending,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quinn::{Runtime as _, TokioRuntime};
+    use std::net::UdpSocket;
+    use std::time::Duration;
+
+    const SEGMENT_BYTES: usize = 1_200;
+
+    fn receiver() -> (UdpSocket, SocketAddr) {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        socket
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .expect("a time limit");
+        let address = socket.local_addr().expect("an address");
+        (socket, address)
+    }
+
+    async fn send(socket: &Joining, destination: SocketAddr, contents: &[u8]) {
+        let transmit = Transmit {
+            destination,
+            ecn: None,
+            contents,
+            segment_size: (contents.len() > SEGMENT_BYTES).then_some(SEGMENT_BYTES),
+            src_ip: None,
+        };
+        while let Err(error) = socket.try_send(&transmit) {
+            assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+            tokio::task::yield_now().await;
+        }
+    }
+
+    fn came(socket: &UdpSocket, bytes: usize) -> Vec<Vec<u8>> {
+        let mut all = Vec::new();
+        while all.iter().map(Vec::len).sum::<usize>() < bytes {
+            let mut datagram = [0; 2 * SEGMENT_BYTES];
+            let length = socket.recv(&mut datagram).expect("what was sent");
+            all.push(datagram[..length].to_vec());
+        }
+        all
+    }
+
+    #[test]
+    fn joined_datagrams_come_apart_in_order_and_none_waits_for_more() {
+        let (one, one_at) = receiver();
+        let (other, other_at) = receiver();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let bytes = |length: usize, seed: usize| -> Vec<u8> {
+            (0..length)
+                .map(|at| ((at / SEGMENT_BYTES) * 7 + seed) as u8)
+                .collect()
+        };
+        // Whole ones, one with a short end, one that stands alone, and whole ones at the end with nothing behind them.
+        let pieces = [10, 10, 10, 10, 10].map(|count| count * SEGMENT_BYTES);
+        let pieces = [
+            &pieces[..],
+            &[4 * SEGMENT_BYTES + 5, 2 * SEGMENT_BYTES, 700],
+            &pieces[..2],
+        ]
+        .concat();
+        let pieces: Vec<Vec<u8>> = pieces
+            .iter()
+            .enumerate()
+            .map(|(seed, length)| bytes(*length, seed))
+            .collect();
+        let wanted: Vec<Vec<u8>> = pieces
+            .iter()
+            .flat_map(|piece| piece.chunks(SEGMENT_BYTES).map(<[u8]>::to_vec))
+            .collect();
+        let length: usize = pieces.iter().map(Vec::len).sum();
+        let aside = bytes(3 * SEGMENT_BYTES, 200);
+        runtime.block_on(async {
+            let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+            let socket = Joining::around(TokioRuntime.wrap_udp_socket(socket).expect("a wrapped socket"));
+            for (number, piece) in pieces.iter().enumerate() {
+                send(&socket, one_at, piece).await;
+                if number == 1 {
+                    send(&socket, other_at, &aside).await;
+                }
+            }
+            // The last ones are held until the runtime has another turn; then nothing more is needed.
+            let gone = async {
+                while socket.lock().head.is_some() {
+                    tokio::task::yield_now().await;
+                }
+            };
+            let gone = tokio::time::timeout(Duration::from_secs(20), gone).await;
+            assert!(gone.is_ok(), "nobody sends what is held");
+            assert_eq!(came(&one, length), wanted);
+            assert_eq!(came(&other, aside.len()).concat(), aside);
+        });
+    }
+}
