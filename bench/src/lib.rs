@@ -8,6 +8,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod command;
 pub mod ends;
 pub mod error;
 pub mod harness;

@@ -12,7 +12,7 @@ mod many;
 pub use many::serve_role;
 
 use crate::harness::{Case, Job, Metric, Ratio, Samples, Scale, Workload};
-use crate::{BenchError, Result};
+use crate::{BenchError, Result, command};
 
 const METRICS: &[Metric] = &[
     Metric::new("measured", "as the row's unit", 3),
@@ -78,7 +78,7 @@ impl Workload for Agent {
         _cases: &mut Vec<Case>,
         _run: &dyn Fn(&Case) -> Result<Samples>,
     ) -> Result<()> {
-        control::build_command()
+        command::build()
     }
 
     fn measure(&self, job: &Job) -> Result<Samples> {

@@ -10,6 +10,7 @@ pub mod glog;
 pub mod hang;
 pub mod net;
 pub mod quic;
+pub mod ship;
 pub mod uds;
 
 use crate::harness::Workload;
@@ -20,6 +21,7 @@ pub static ALL: &[&dyn Workload] = &[
     &callsite::Callsite,
     &uds::Uds,
     &net::Net,
+    &ship::Ship,
     &compile::Compile,
     &quic::QuicTransfer,
     &hang::Hang,

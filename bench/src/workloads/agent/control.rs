@@ -10,7 +10,7 @@
 
 use std::cell::Cell;
 use std::hint::black_box;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ use super::alone;
 use crate::harness::{Samples, Scale};
 use crate::probe::{TickLength, ticks};
 use crate::subjects::logdrive::{start, stop};
-use crate::{BenchError, Result};
+use crate::{BenchError, Result, command};
 
 /// The application's name in the session.
 const APP: &str = "bench-control";
@@ -51,28 +51,6 @@ pub(super) fn measure(subject: &str, scale: Scale) -> Result<Samples> {
     let value = live_control(subject, scale);
     stop(guard)?;
     value.map(alone)
-}
-
-/// The command as people use it, built as this program was. Beside it, so that a run never takes another version.
-pub(super) fn build_command() -> Result<()> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(&cargo)
-        .args(["build", "--quiet", "--release", "--package", "logdrive-cli"])
-        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))
-        .status()
-        .map_err(BenchError::io("run", Path::new(&cargo)))?;
-    if status.success() && command_path()?.exists() {
-        return Ok(());
-    }
-    Err(BenchError::Usage(
-        "the command `logdrive` cannot be built; try `cargo build --release --package logdrive-cli`"
-            .to_owned(),
-    ))
-}
-
-fn command_path() -> Result<PathBuf> {
-    let own = std::env::current_exe().map_err(BenchError::io("find", Path::new("this program")))?;
-    Ok(own.with_file_name("logdrive"))
 }
 
 fn live_control(subject: &str, scale: Scale) -> Result<f64> {
@@ -110,7 +88,7 @@ fn longest(scale: Scale, board: &ControlView, change: impl Fn() -> Result<f64>) 
 
 /// From before the start of a process to the moment when all statements log, in milliseconds.
 fn change_by_command(session: &Path) -> Result<f64> {
-    let path = command_path()?;
+    let path = command::path()?;
     let begin = Instant::now();
     let mut command = Command::new(&path)
         .arg("level")

@@ -12,13 +12,14 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 
-/// What is sent now by a sender that is behind gets nowhere for so long: what was sent before takes that time.
-const BEHIND: Duration = Duration::from_micros(500);
+/// How long a sender that is behind waits between two looks: what it sent before takes as long, and of many streams that are
+/// used in turn each has to fill a batch meanwhile.
+const BEHIND: Duration = Duration::from_millis(5);
 
 /// Sends messages that want no response.
 ///
-/// A message is with the kernel, or in shared memory, at the latest when `linger` has passed since [`Sender::send`]. A
-/// failure is told by the next call; what was collected then is lost, and [`Sender::lost`] counts it. Any thread may use
+/// A message is with the kernel, or in shared memory, at the latest when `linger` has passed since [`Sender::send`]; over
+/// `quic://`, while much of what was sent before is still under way, when 10 ms have. A failure is told by the next call; what was collected then is lost, and [`Sender::lost`] counts it. Any thread may use
 /// it; calls block while the other end does not read, at most for the response timeout.
 ///
 /// ```
@@ -230,7 +231,8 @@ impl Shared {
                 let mut core = self.lock();
                 if core.outlet.is_behind() {
                     pause = pause.max(BEHIND);
-                } else if core.waits() {
+                }
+                if core.waits() {
                     if let Err(error) = core.flush_late() {
                         core.fail(error);
                     }
