@@ -485,6 +485,7 @@ impl Connection {
         let payload = crate::hello::encode_goodbye(crate::hello::Reason::Done, "");
         // Whoever is gone needs no goodbye.
         let _ = self.send(Header::new(Kind::Goodbye, 0), &payload);
+        self.link.finish();
     }
 }
 

@@ -31,7 +31,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
@@ -125,8 +125,8 @@ struct Meeting {
     has_ended: bool,
     outgoing: Vec<Bytes>,
     outgoing_bytes: usize,
-    /// The caller sends no more.
-    is_done: bool,
+    /// The caller sends no more, and waits so long for the other end to have all of it.
+    waits_until: Option<Instant>,
     /// Nothing can be sent any more.
     is_broken: bool,
     /// The stream's task has nothing left to do.
@@ -190,7 +190,10 @@ impl Room {
     fn take_outgoing(&self) -> (Vec<Bytes>, bool) {
         let mut meeting = self.lock();
         meeting.outgoing_bytes = 0;
-        (std::mem::take(&mut meeting.outgoing), meeting.is_done)
+        (
+            std::mem::take(&mut meeting.outgoing),
+            meeting.waits_until.is_some(),
+        )
     }
 
     /// All that is to be sent, once there is something; `None`: the caller is done.
@@ -479,6 +482,15 @@ impl Link for QuicLink {
         self.engine.connection.close(code, b"given up");
     }
 
+    fn finish(&mut self) {
+        let mut meeting = self.room.lock();
+        meeting
+            .waits_until
+            .get_or_insert_with(|| Instant::now() + PARTING + LOOK);
+        drop(meeting);
+        self.room.wanted.notify_one();
+    }
+
     fn is_behind(&self) -> bool {
         self.engine.depot.is_behind()
     }
@@ -494,15 +506,18 @@ impl Link for QuicLink {
 
 impl Drop for QuicLink {
     fn drop(&mut self) {
-        let mut meeting = self.room.lock();
-        meeting.is_done = true;
+        self.finish();
         self.engine.streams.fetch_sub(1, Ordering::Relaxed);
-        self.room.wanted.notify_one();
+        let meeting = self.room.lock();
+        let until = meeting.waits_until;
+        let left = until.map_or(Duration::ZERO, |until| {
+            until.saturating_duration_since(Instant::now())
+        });
         // Bounded by the time limits of the task, but for a runtime that has ended.
         let waited = self
             .room
             .changed
-            .wait_timeout_while(meeting, PARTING + LOOK, |meeting| !meeting.has_finished);
+            .wait_timeout_while(meeting, left, |meeting| !meeting.has_finished);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 }

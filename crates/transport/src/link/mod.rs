@@ -116,6 +116,9 @@ pub(crate) trait Link: Send {
     /// The connection has failed: nothing of it is waited for any more.
     fn abandon(&mut self) {}
 
+    /// Nothing more will be sent. What has been is waited for when the link is dropped; of several links, of all at once.
+    fn finish(&mut self) {}
+
     /// Whether the link has streams of its own, which [`Link::another`] opens.
     fn has_streams(&self) -> bool {
         false

@@ -175,9 +175,9 @@ impl Outlet {
             Self::Stream(connection) => connection.part(),
             Self::Streams(first, others) => {
                 others.iter_mut().for_each(|(_, connection)| connection.part());
+                first.part();
                 // Streams end by themselves: the connection does when the last one has.
                 others.clear();
-                first.part();
             }
             #[cfg(feature = "udp")]
             Self::Datagrams(datagrams) => datagrams.part(next),
