@@ -49,6 +49,8 @@ const ACK_EVERY: u32 = 20;
 const QUEUED_BYTES_MAX: usize = 1 << 20;
 /// How long the end of a connection waits for the other end to have all of it.
 const PARTING: Duration = Duration::from_secs(5);
+/// How long the goodbye of a connection gets to be sent. Quinn would stay for three of its timeouts, to say it again.
+const GOODBYE: Duration = Duration::from_millis(5);
 
 /// Why an endpoint cannot listen.
 pub(crate) enum BindError {
@@ -298,8 +300,8 @@ pub(crate) fn connect(
                 // Its sender is gone only when all streams are.
                 let _ = ended.await;
                 endpoint.close(VarInt::from_u32(0), b"done");
-                // What is lost of the goodbye, the idle time replaces.
-                let _ = timeout(PARTING, endpoint.wait_idle()).await;
+                // The streams have said theirs. What is lost of the goodbye, the idle time replaces.
+                let _ = timeout(GOODBYE, endpoint.wait_idle()).await;
             });
         })
         .map_err(failed)?;
