@@ -52,7 +52,7 @@ impl Fields {
     /// break are one more.
     pub(super) fn put(&self, lines: &[u8], skip: u32, out: &mut Vec<u8>) -> u32 {
         // One look at all of them, because hardly any have something to escape.
-        let is_plain = !lines.iter().any(|byte| is_suspect(*byte));
+        let is_plain = !has_suspects(lines);
         let clashes = self.may_clash(lines);
         let mut count = 0;
         let mut rest = lines;
@@ -184,6 +184,12 @@ fn string_end(bytes: &[u8], start: usize) -> usize {
 /// Controls but line breaks and tabs, and what begins the characters that could reorder a line.
 fn is_suspect(byte: u8) -> bool {
     (byte < 0x20 && byte != b'\n' && byte != b'\t') || byte == 0x7f || byte >= 0x80
+}
+
+/// Looks at many bytes at once, whatever each of them is, for which there are instructions.
+fn has_suspects(lines: &[u8]) -> bool {
+    let among = |bytes: &[u8]| bytes.iter().fold(false, |found, byte| found | is_suspect(*byte));
+    lines.chunks(512).any(among)
 }
 
 /// A name as it may stand in a line: what is not in the list becomes `_`.
