@@ -29,7 +29,7 @@ const SMOKE: [(&str, Option<&str>); 8] = [
     ("fprintf", None),
     ("hang", Some("none,logdrive")),
     ("agent", None),
-    ("ship", Some("logdrive")),
+    ("ship", Some("unix,tls")),
 ];
 /// Targets on which the front end has to compile although it does its full work on Linux only.
 const OTHER_UNIXES: [&str; 2] = ["x86_64-unknown-freebsd", "x86_64-apple-darwin"];

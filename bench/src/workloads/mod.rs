@@ -10,7 +10,6 @@ pub mod glog;
 pub mod hang;
 pub mod net;
 pub mod quic;
-pub mod ship;
 pub mod uds;
 
 use crate::harness::Workload;
@@ -21,7 +20,6 @@ pub static ALL: &[&dyn Workload] = &[
     &callsite::Callsite,
     &uds::Uds,
     &net::Net,
-    &ship::Ship,
     &compile::Compile,
     &quic::QuicTransfer,
     &hang::Hang,
