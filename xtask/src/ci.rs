@@ -21,7 +21,7 @@ const GO_CRASH_CYCLES: &str = "1000";
 /// Agents and programs that are killed in turn; about a minute.
 const AGENT_CRASH_CYCLES: &str = "200";
 /// Workloads that are tried in their short form; with the subjects, where all of them take minutes.
-const SMOKE: [(&str, Option<&str>); 8] = [
+const SMOKE: [(&str, Option<&str>); 7] = [
     ("glog", None),
     ("callsite", Some("clock,logdrive,logdrive-tracing,logdrive-log")),
     ("compile", None),
@@ -29,7 +29,6 @@ const SMOKE: [(&str, Option<&str>); 8] = [
     ("fprintf", None),
     ("hang", Some("none,logdrive")),
     ("agent", None),
-    ("ship", Some("unix,tls")),
 ];
 /// Targets on which the front end has to compile although it does its full work on Linux only.
 const OTHER_UNIXES: [&str; 2] = ["x86_64-unknown-freebsd", "x86_64-apple-darwin"];
