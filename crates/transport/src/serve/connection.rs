@@ -38,7 +38,7 @@ pub(crate) struct Accepted {
     pub(crate) is_waiting: bool,
     /// When the frame that has not come whole began to come.
     begun: Instant,
-    /// When the peer took something of what is left to be sent.
+    /// Since when the peer has taken nothing of what is left to be sent.
     stuck: Option<Instant>,
     /// It ends for this reason as soon as the output is sent.
     pub(crate) ends: Option<Reason>,

@@ -17,6 +17,8 @@ pub(crate) const SCARCE: Duration = Duration::from_secs(1);
 pub(crate) struct Memory {
     bytes: AtomicUsize,
     bytes_max: usize,
+    /// Up to here long frames begin: half, or one of them where half is less.
+    long_bytes_max: usize,
     idle_timeout: Duration,
 }
 
@@ -31,6 +33,7 @@ impl Memory {
         Self {
             bytes: AtomicUsize::new(0),
             bytes_max: options.pending_bytes_max,
+            long_bytes_max: (options.pending_bytes_max / 2).max(options.frame_bytes_max),
             idle_timeout: options.idle_timeout,
         }
     }
@@ -62,7 +65,7 @@ impl Memory {
             return true;
         }
         let more = whole_bytes - there_bytes;
-        let within = |all: usize| all.checked_add(more).filter(|all| *all <= self.bytes_max / 2);
+        let within = |all: usize| all.checked_add(more).filter(|all| *all <= self.long_bytes_max);
         let is_granted = self
             .bytes
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, within)
@@ -104,6 +107,18 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn where_there_is_little_a_long_frame_still_begins() {
+        let options = Options {
+            pending_bytes_max: 1 << 20,
+            ..Options::default()
+        };
+        let memory = Memory::new(&options);
+        let mut long: [Share; 2] = Default::default();
+        assert!(memory.grant(&mut long[0], 1 << 20, 0));
+        assert!(!memory.grant(&mut long[1], 1 << 20, 0));
+    }
 
     #[test]
     fn long_frames_get_half_and_strangers_three_quarters() {
