@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use logdrive_backend::file::FileOptions;
+use logdrive_drain::file::FileOptions;
 
 fuzz_target!(|text: &str| {
     if let Ok(options) = FileOptions::from_text(text) {
@@ -10,6 +10,6 @@ fuzz_target!(|text: &str| {
         assert_eq!(again, options);
     }
     // The sinks of a session hold such texts; whatever cannot be read becomes a sink without a file.
-    let sinks = logdrive_backend::sinks_from_text(text);
+    let sinks = logdrive_drain::sinks_from_text(text);
     assert!(sinks.len() <= text.len());
 });

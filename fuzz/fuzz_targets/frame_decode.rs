@@ -3,8 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use logdrive_transport::frame::{FLAG_CHECKED, Header, Messages, next_frame};
-use logdrive_transport::hello::{Hello, decode_goodbye, decode_number};
+use logdrive_ship::frame::{FLAG_CHECKED, Header, Messages, next_frame};
+use logdrive_ship::hello::{Hello, decode_goodbye, decode_number};
 
 fuzz_target!(|data: &[u8]| {
     if let Ok(Some(frame)) = next_frame(data, 1 << 20) {

@@ -3,9 +3,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use logdrive_transport::frame::{Header, Kind};
-use logdrive_transport::hello::{HELLO_ACKS, Hello, Reason, Role};
-use logdrive_transport::session::{Answer, Intake, Peer, Server, Service};
+use logdrive_ship::frame::{Header, Kind};
+use logdrive_ship::hello::{HELLO_ACKS, Hello, Reason, Role};
+use logdrive_ship::session::{Answer, Intake, Peer, Server, Service};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Keeps what is new, and checks that each number is new once.

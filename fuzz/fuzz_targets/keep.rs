@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use logdrive_backend::file::FileOptions;
+use logdrive_drain::file::FileOptions;
 use logdrive_ring::{BUFFER_BYTES_MIN, Calibration, KeepPositions, Session, SessionOptions, control};
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -31,7 +31,7 @@ fuzz_target!(|data: &[u8]| {
     let mut options = FileOptions::new(&log);
     options.trust_directory = true;
     // A session that is refused stays as it was; that is no fault.
-    let _ = logdrive_backend::recover(&dir, Some(&options));
+    let _ = logdrive_drain::recover(&dir, Some(&options));
     if let Ok(text) = fs::read(&log) {
         assert!(
             text.is_empty() || text.last() == Some(&b'\n'),
@@ -112,7 +112,7 @@ fn make_session(run_dir: &Path) {
     })
     .expect("a session can be made");
     for _ in 0..2 {
-        let site = logdrive_backend::gap_callsite();
+        let site = logdrive_drain::gap_callsite();
         session
             .register(&site.encode().expect("it keeps the limits"), control::ON)
             .expect("there is room");

@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use logdrive_backend::layout::{Layout, LayoutOptions, Line, Out, Outcome, ProcessInfo, Style, Thread};
+use logdrive_drain::layout::{Layout, LayoutOptions, Line, Out, Outcome, ProcessInfo, Style, Thread};
 use logdrive_wire::Callsite;
 
 fuzz_target!(|data: &[u8]| {
@@ -67,7 +67,7 @@ fn run(options: LayoutOptions, site: &Callsite, line: &Line<'_>, small: usize) {
 
 fn line_of<'a>(
     layout: &mut Layout,
-    plan: &logdrive_backend::layout::Plan,
+    plan: &logdrive_drain::layout::Plan,
     line: &Line<'_>,
     bytes: &'a mut [u8],
 ) -> Option<&'a [u8]> {

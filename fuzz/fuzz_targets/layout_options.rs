@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use logdrive_backend::layout::{Layout, LayoutOptions, ProcessInfo};
+use logdrive_drain::layout::{Layout, LayoutOptions, ProcessInfo};
 
 fuzz_target!(|text: &str| {
     let Ok(options) = LayoutOptions::from_text(text) else {

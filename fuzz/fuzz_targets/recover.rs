@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use logdrive_backend::file::FileOptions;
+use logdrive_drain::file::FileOptions;
 use logdrive_ring::{
     BUFFER_BYTES_MIN, Calibration, Consumer, FullPolicy, Producer, Session, SessionOptions, control,
 };
@@ -30,7 +30,7 @@ fuzz_target!(|data: &[u8]| {
     let mut options = FileOptions::new(&log);
     options.trust_directory = true;
     // A session that is refused stays as it was; that is no fault.
-    let _ = logdrive_backend::recover(&dir, Some(&options));
+    let _ = logdrive_drain::recover(&dir, Some(&options));
     if let Ok(text) = fs::read(&log) {
         assert!(
             text.is_empty() || text.last() == Some(&b'\n'),
@@ -104,7 +104,7 @@ fn make_session(run_dir: &Path) {
         keep_bytes: 0,
     })
     .expect("a session can be made");
-    for site in [logdrive_backend::gap_callsite(), static_site(), dynamic_site()] {
+    for site in [logdrive_drain::gap_callsite(), static_site(), dynamic_site()] {
         session
             .register(&site.encode().expect("it keeps the limits"), control::ON)
             .expect("there is room");

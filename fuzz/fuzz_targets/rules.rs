@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use logdrive_backend::control::{
+use logdrive_drain::control::{
     Action, RulesFile, Selector, describe_rule, describe_selector, put_rule, read_action_directive,
     read_selector, switch_of,
 };
@@ -51,7 +51,7 @@ fuzz_target!(|data: &[u8]| {
     let Ok((_, found)) = rules.read() else { return };
     for (number, rule) in found.iter().enumerate() {
         assert!(!describe_rule(rule).is_empty());
-        let callsite = logdrive_backend::gap_callsite();
+        let callsite = logdrive_drain::gap_callsite();
         let _ = switch_of(&found, number as u32 + 1, &callsite, control::ON, control::OFF, 1);
     }
     let lock = rules.lock().expect("nobody else has it");

@@ -219,7 +219,7 @@ pub(crate) fn aarch64(args: &[String]) -> Outcome {
         )
         .args(["test", "--target", ARM, "--no-fail-fast"])
         .words("--package logdrive-wire --package logdrive-ring")
-        .words("--package logdrive-backend --package logdrive")
+        .words("--package logdrive-drain --package logdrive")
         .args(filter)
         .words("--")
         .args(passed_on)

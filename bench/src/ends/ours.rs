@@ -1,10 +1,10 @@
 //! Logdrive's own transports, through their public interface.
 
 use super::plan::{Mouth, Plan, Source, Walk, stamp, template};
-use logdrive_transport::frame::{FrameError, Messages};
-use logdrive_transport::hello::Reason;
-use logdrive_transport::session::{Answer, InPlace, Peer, Reserved, Service};
-use logdrive_transport::{
+use logdrive_ship::frame::{FrameError, Messages};
+use logdrive_ship::hello::Reason;
+use logdrive_ship::session::{Answer, InPlace, Peer, Reserved, Service};
+use logdrive_ship::{
     Address, Client, Options, Sender, Threads, TlsFiles, TransportError, make_certificates, serve as listen,
 };
 use std::io;

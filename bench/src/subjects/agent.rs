@@ -10,8 +10,8 @@ use std::sync::mpsc::{Receiver, channel};
 
 use logdrive_agent::Agent;
 use logdrive_agent::config::{AgentConfig, Places, Route, SinkConfig};
-use logdrive_backend::file::{Disk, FileOptions, Storage};
-use logdrive_backend::{Overflow, SinkOptions, Stopped, Target};
+use logdrive_drain::file::{Disk, FileOptions, Storage};
+use logdrive_drain::{Overflow, SinkOptions, Stopped, Target};
 
 use super::in_place::InPlace;
 use crate::{BenchError, Result, warm};

@@ -11,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use logdrive_backend::file::{Disk, Open, Stat, Storage, Taken};
+use logdrive_drain::file::{Disk, Open, Stat, Storage, Taken};
 
 /// The real disk, with one file that seems to be empty at first.
 #[derive(Debug)]

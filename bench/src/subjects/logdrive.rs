@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use logdrive::{Clock, Full as Policy, Guard, Overflow, Stats};
-use logdrive_backend::control::{Action, ControlView, Selector, change, put_rule};
-use logdrive_backend::file::{Fault, Faulty, Operation};
+use logdrive_drain::control::{Action, ControlView, Selector, change, put_rule};
+use logdrive_drain::file::{Fault, Faulty, Operation};
 
 use super::agent::AgentProcess;
 use super::in_place::InPlace;

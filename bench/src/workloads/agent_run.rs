@@ -15,9 +15,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use logdrive_agent::run::{DestinationOptions, How, RunOptions, run};
-use logdrive_backend::file::FileOptions;
-use logdrive_backend::layout::{LayoutOptions, Style};
-use logdrive_backend::{BackendOptions, Overflow, SinkOptions, Stopped, Target};
+use logdrive_drain::file::FileOptions;
+use logdrive_drain::layout::{LayoutOptions, Style};
+use logdrive_drain::{BackendOptions, Overflow, SinkOptions, Stopped, Target};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 

@@ -114,7 +114,7 @@ impl Client {
         &self.path
     }
 
-    /// The sinks that records of a session go to, as [`logdrive_backend::sinks_from_text`] reads them. With `written`, waits
+    /// The sinks that records of a session go to, as [`logdrive_drain::sinks_from_text`] reads them. With `written`, waits
     /// until all that was committed before is with the kernel.
     ///
     /// # Errors

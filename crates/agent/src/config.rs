@@ -277,7 +277,7 @@ mod tests {
         assert_eq!(config.sinks_for(&SHOP, "x", Level::Trace), [0]);
         assert!(config.notes().is_empty());
         let options = config.sinks[0].options_for(&SHOP);
-        let logdrive_backend::Target::File(file) = options.target else {
+        let logdrive_drain::Target::File(file) = options.target else {
             panic!("{options:?}");
         };
         // Also that this program was built with what the default asks for.

@@ -2,7 +2,7 @@
 //! by a reload where nobody else has changed them.
 
 use crate::config::{LevelRule, Process, level_of};
-use logdrive_backend::control::{self, Rule, kind_of};
+use logdrive_drain::control::{self, Rule, kind_of};
 use logdrive_ring::{RingError, SharedSession};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;

@@ -7,7 +7,7 @@ use crate::limits::{METRICS_BACKLOG, METRICS_FRESH_MS, METRICS_MS_MAX, METRICS_R
 use crate::place::Listener;
 use crate::routes::Routes;
 use crate::server::ServerCounts;
-use logdrive_backend::{SessionNumbers, Stats, StatsSource, metrics};
+use logdrive_drain::{SessionNumbers, Stats, StatsSource, metrics};
 use logdrive_ring::SharedSession;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{SocketFlags, SocketType, accept_with, listen};

@@ -3,8 +3,8 @@
 use crate::config::SinkConfig;
 use crate::error::AgentError;
 use crate::place::PlaceLock;
-use logdrive_backend::Target;
-use logdrive_backend::file::FileOptions;
+use logdrive_drain::Target;
+use logdrive_drain::file::FileOptions;
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
@@ -85,7 +85,7 @@ impl Outputs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use logdrive_backend::SinkOptions;
+    use logdrive_drain::SinkOptions;
 
     fn file(path: impl Into<std::path::PathBuf>) -> SinkOptions {
         SinkOptions::new(Target::File(FileOptions::new(path)))

@@ -3,7 +3,7 @@
 use crate::config::{Limits, Quota};
 use crate::limits::SPENT_BYTES_MAX;
 use crate::routes::process_of;
-use logdrive_backend::{Member, Ration, Rationing};
+use logdrive_drain::{Member, Ration, Rationing};
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -3,7 +3,7 @@
 use crate::config::{Process, Recorder, keep_bytes_of};
 use crate::routes::{Routes, process_of};
 use crate::server::End;
-use logdrive_backend::{KeepOptions, Kept, Member};
+use logdrive_drain::{KeepOptions, Kept, Member};
 use logdrive_ring::SharedSession;
 use logdrive_wire::{Callsite, Level};
 
@@ -17,7 +17,7 @@ fn before(recorders: &[Recorder], process: &Process<'_>) -> Option<std::time::Du
     own.map(|recorder| recorder.before).max()
 }
 
-impl logdrive_backend::Recorder for Recorders {
+impl logdrive_drain::Recorder for Recorders {
     fn keeping(&self, member: &Member) -> Option<KeepOptions> {
         let sinks = self.0.lock();
         let (recorders, process) = (&sinks.config.recorders, process_of(member));

@@ -1,7 +1,7 @@
 //! Which open sink is which: routes and recorders name sinks of the configuration, each of which may be several files.
 
 use crate::config::{AgentConfig, Process, SinkConfig};
-use logdrive_backend::{Member, SinkOptions, Target};
+use logdrive_drain::{Member, SinkOptions, Target};
 use logdrive_wire::{Callsite, Level};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

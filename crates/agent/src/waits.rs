@@ -6,7 +6,7 @@
 use crate::limits::WAIT_NO_PROGRESS_MS;
 use crate::routes::LACKING;
 use crate::server::{Asker, Server};
-use logdrive_backend::{Backend, DumpAnswer};
+use logdrive_drain::{Backend, DumpAnswer};
 use logdrive_ring::SharedSession;
 use logdrive_wire::agent::{Refused, RefusedCode};
 use std::collections::BTreeMap;

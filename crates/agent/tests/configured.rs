@@ -6,7 +6,7 @@ mod programs;
 use logdrive_agent::config::{
     AgentConfig, AppPattern, LevelRule, Metrics, Quota, Recorder, Route, SinkConfig, UserLimit, Who,
 };
-use logdrive_backend::Target;
+use logdrive_drain::Target;
 use logdrive_wire::Level;
 use programs::{Program, Service, config, log_of, plays};
 use std::io::{Read, Write};
@@ -79,7 +79,7 @@ fn what_somebody_has_said_about_levels_stays_through_a_reload() {
     if plays(play) {
         return;
     }
-    use logdrive_backend::control::{self, Action, Selector};
+    use logdrive_drain::control::{self, Action, Selector};
     let keep = tempfile::tempdir().expect("a directory");
     let mut config = config(keep.path());
     config.levels = vec![level("error")];
@@ -423,7 +423,7 @@ fn a_reload_changes_the_level_and_layout_of_an_open_sink() {
     let mut program = Program::start(NAME, keep.path());
     program.does("quiet");
     config.sinks[0].options.min_level = Level::Error;
-    config.sinks[0].options.layout = logdrive_backend::layout::Style::Json.into();
+    config.sinks[0].options.layout = logdrive_drain::layout::Style::Json.into();
     config.sinks[0].buffers = 2;
     let later = service.reload(config).expect("a good configuration");
     assert_eq!(later, ["sink \"main\" has another layout, level, buffers"]);
@@ -478,7 +478,7 @@ fn beside_a_full_disk(test: &str, buffers: u32) {
     if let Target::File(file) = &mut full.options.target {
         file.trust_directory = true;
         (file.rotate_bytes, file.keep_files) = (None, None);
-        file.compress = logdrive_backend::file::Compress::None;
+        file.compress = logdrive_drain::file::Compress::None;
     }
     config.sinks.push(full);
     config.routes = vec![Route::to_all(&config.sinks)];

@@ -4,7 +4,7 @@ mod support;
 
 use logdrive_agent::Agent;
 use logdrive_agent::config::{AgentConfig, AppPattern, Places, Route, SinkConfig};
-use logdrive_backend::file::{Disk, Fault, Faulty, Open, Operation, Stat, Storage, Taken};
+use logdrive_drain::file::{Disk, Fault, Faulty, Open, Operation, Stat, Storage, Taken};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;

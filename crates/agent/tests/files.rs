@@ -147,7 +147,7 @@ fn what_a_killed_agent_leaves_of_closed_and_open_files_is_recovered_into_them() 
     let session = drain("drain");
     let view = logdrive_ring::SessionView::open(session.parent().expect("its directory")).expect("a session");
     let text = String::from_utf8(view.buffers().expect("buffers").config()).expect("text");
-    let sinks = logdrive_backend::sinks_from_text(&text);
+    let sinks = logdrive_drain::sinks_from_text(&text);
     let files: Vec<PathBuf> = sinks
         .into_iter()
         .filter_map(|sink| Some(sink.file?.path))

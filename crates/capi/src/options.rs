@@ -3,7 +3,7 @@
 use logdrive::{
     Clock, Compress, Every, File, FileOptions, Full, IntoSink, Overflow, SinkOptions, Sync, Target,
 };
-use logdrive_backend::layout::LayoutOptions;
+use logdrive_drain::layout::LayoutOptions;
 use logdrive_wire::Level;
 use std::path::PathBuf;
 use std::time::Duration;

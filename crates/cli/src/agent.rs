@@ -10,7 +10,7 @@ use crate::sessions::safe;
 use clap::Args;
 use logdrive_agent::config::{AgentConfig, Places};
 use logdrive_agent::{Agent, Client, KeeperCommand, StartError};
-use logdrive_backend::Stopped;
+use logdrive_drain::Stopped;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use std::io::{self, Write};

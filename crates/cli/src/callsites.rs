@@ -8,7 +8,7 @@ use crate::paint::{ColorChoice, Paint, Style};
 use crate::ps::{put_json, tell};
 use crate::sessions::safe;
 use crate::table::{Side, Table, bytes_text, count_text};
-use logdrive_backend::control::{Action, Rule, Switchboard, is_off, selects};
+use logdrive_drain::control::{Action, Rule, Switchboard, is_off, selects};
 use logdrive_ring::CallsiteTotals;
 use logdrive_ring::control::{ControlEntry, EVERY, KeyField, KeyedLimit, PER_KEY, PER_SECOND};
 use logdrive_ring::limits::CALLSITES_MAX;

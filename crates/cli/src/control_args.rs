@@ -2,7 +2,7 @@
 
 use crate::args::{AgentAt, RunDirArgs};
 use clap::{ArgGroup, Args, ValueEnum};
-use logdrive_backend::control::{Action, Selector, read_action_directive, read_selector};
+use logdrive_drain::control::{Action, Selector, read_action_directive, read_selector};
 
 /// Whom a command of live control is about.
 #[derive(Debug, Args)]

@@ -6,7 +6,7 @@
 
 use crate::error::CliError;
 use clap::Args;
-use logdrive_backend::{Overflow, Sidecar, SidecarOptions, Stopped};
+use logdrive_drain::{Overflow, Sidecar, SidecarOptions, Stopped};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

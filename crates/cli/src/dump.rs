@@ -11,7 +11,7 @@ use crate::output::Output;
 use crate::ps::{put_json, tell};
 use crate::table::count_text;
 use logdrive_agent::{AgentError, Client};
-use logdrive_backend::sinks_from_text;
+use logdrive_drain::sinks_from_text;
 use logdrive_ring::{KeepFile, SessionView};
 use serde::Serialize;
 use std::io::Write;

@@ -1,7 +1,7 @@
 //! What can go wrong, told as: what happened, to what, and what to do next.
 
 use logdrive_agent::AgentError;
-use logdrive_backend::BackendError;
+use logdrive_drain::BackendError;
 use logdrive_ring::RingError;
 use std::io;
 use std::path::PathBuf;
@@ -46,12 +46,10 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Transport {
         #[from]
-        cause: logdrive_transport::TransportError,
+        cause: logdrive_ship::TransportError,
     },
     #[error("{cause}")]
-    Log {
-        cause: logdrive_backend::file::FileError,
-    },
+    Log { cause: logdrive_drain::file::FileError },
     #[error("no address to listen at: name one, such as --listen unix:///run/user/1000/collect.sock")]
     NothingToListen,
     #[error("no directory for the log: name one with --out DIR")]

@@ -25,7 +25,7 @@ pub(crate) fn plain(written: &[u8], writing: Writing) -> Cow<'_, [u8]> {
         return Cow::Borrowed(written);
     }
     match writing {
-        Writing::Text | Writing::Quoted => Cow::Owned(logdrive_backend::layout::unescape(written)),
+        Writing::Text | Writing::Quoted => Cow::Owned(logdrive_drain::layout::unescape(written)),
         Writing::Json => plain_json(written),
         Writing::Verbatim | Writing::JsonValue => Cow::Borrowed(written),
     }

@@ -9,7 +9,7 @@ use crate::paint::{ColorChoice, Style};
 use crate::ps::{put_json, tell};
 use crate::sessions::safe;
 use crate::table::{Side, Table};
-use logdrive_backend::control::{Rule, Switchboard, describe_action, describe_selector, selects};
+use logdrive_drain::control::{Rule, Switchboard, describe_action, describe_selector, selects};
 use serde::Serialize;
 use std::io::Write;
 use std::path::Path;

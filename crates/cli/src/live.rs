@@ -8,7 +8,7 @@ use crate::ps::{put_json, tell};
 use crate::sessions::safe;
 use crate::similar::most_similar;
 use logdrive_agent::AgentError;
-use logdrive_backend::control::{
+use logdrive_drain::control::{
     Action, ControlView, Rule, Selector, Switchboard, change, describe_rule, describe_selector, put_rule,
     selects, twins,
 };
@@ -278,9 +278,9 @@ impl Edit<'_> {
                 0
             }
             Edit::Remove(action, selectors) => {
-                let kind = logdrive_backend::control::kind_of(action);
+                let kind = logdrive_drain::control::kind_of(action);
                 rules.retain(|rule| {
-                    logdrive_backend::control::kind_of(&rule.action) != kind
+                    logdrive_drain::control::kind_of(&rule.action) != kind
                         || !selectors.contains(&rule.selector)
                 });
                 before - rules.len()

@@ -3,8 +3,8 @@
 //! `[[ship.to]]` say the same.
 
 use crate::similar::most_similar;
-use logdrive_transport::Address;
-use logdrive_transport::upstream::MemberOptions;
+use logdrive_ship::Address;
+use logdrive_ship::upstream::MemberOptions;
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -61,7 +61,7 @@ pub(crate) fn read(given: &Spanned<DeValue<'_>>, is_backup: bool) -> Result<Vec<
 fn plain(text: &str, span: Range<usize>, is_backup: bool) -> Result<MemberOptions, Wrong> {
     let address: Address = text
         .parse()
-        .map_err(|error: logdrive_transport::TransportError| (span.clone(), error.to_string()))?;
+        .map_err(|error: logdrive_ship::TransportError| (span.clone(), error.to_string()))?;
     if let Some(why) = carries_no_records(&address) {
         return Err((span, why));
     }

@@ -3,7 +3,7 @@
 use crate::control_args::MuteArgs;
 use crate::error::CliError;
 use crate::live::{Edit, change_all};
-use logdrive_backend::control::Action;
+use logdrive_drain::control::Action;
 
 /// Runs the command.
 pub(crate) fn run(args: &MuteArgs) -> Result<bool, CliError> {

@@ -1,7 +1,7 @@
 //! Colours: when they are wanted, and which mean what.
 
 use clap::ValueEnum;
-use logdrive_backend::console::Console;
+use logdrive_drain::console::Console;
 use logdrive_wire::Level;
 use std::fmt;
 

@@ -10,7 +10,7 @@ use crate::sessions::{dirs_text, find_all, run_dirs, safe};
 use logdrive_agent::config::Places as AgentPlaces;
 use logdrive_agent::run::private_sockets;
 use logdrive_agent::{AgentError, Client};
-use logdrive_backend::{RecoverableSink, sinks_from_text};
+use logdrive_drain::{RecoverableSink, sinks_from_text};
 use logdrive_ring::{Found, SessionView};
 use logdrive_wire::agent::SessionEntry;
 use std::io;

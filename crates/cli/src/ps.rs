@@ -112,11 +112,11 @@ fn dropped(session: &Session) -> u64 {
 }
 
 /// Records that a sink should have written and did not.
-fn lost_by_sink(sink: &logdrive_backend::SinkStats) -> u64 {
+fn lost_by_sink(sink: &logdrive_drain::SinkStats) -> u64 {
     let below_level = sink
         .counts
         .dropped
-        .get(logdrive_backend::SinkDrop::Level as usize)
+        .get(logdrive_drain::SinkDrop::Level as usize)
         .copied()
         .unwrap_or(0);
     sink.dropped() - below_level

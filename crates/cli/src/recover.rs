@@ -7,8 +7,8 @@ use crate::paint::{ColorChoice, Paint, Style};
 use crate::ps::{put_json, tell};
 use crate::sessions::{Session, State, dirs_text, find, recover_command, run_dirs, safe, select};
 use crate::table::{Side, Table, count_text};
-use logdrive_backend::file::FileOptions;
-use logdrive_backend::{BackendError, Recovered};
+use logdrive_drain::file::FileOptions;
+use logdrive_drain::{BackendError, Recovered};
 use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -85,7 +85,7 @@ fn wanted(sessions: Vec<Session>, by_name: bool) -> Result<Vec<Session>, CliErro
 }
 
 fn recover(session: &Session, into: Option<&FileOptions>) -> Result<Recovered, CliError> {
-    logdrive_backend::recover(&session.path, into).map_err(|cause| match cause {
+    logdrive_drain::recover(&session.path, into).map_err(|cause| match cause {
         BackendError::NoFile => CliError::NowhereToRecover {
             app: session.app.clone(),
             pid: session.pid,

@@ -3,7 +3,7 @@
 use crate::control_args::SampleArgs;
 use crate::error::CliError;
 use crate::live::{Edit, Live, change_all};
-use logdrive_backend::control::{Action, can_be_key, selects};
+use logdrive_drain::control::{Action, can_be_key, selects};
 use std::collections::BTreeSet;
 
 /// Runs the command.

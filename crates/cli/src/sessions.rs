@@ -7,7 +7,7 @@ use crate::instant::now_unix_ns;
 use crate::places::{Located, Places, absolute};
 use crate::similar::most_similar;
 use logdrive_agent::AgentError;
-use logdrive_backend::{RecoverableSink, Stats, sinks_from_text};
+use logdrive_drain::{RecoverableSink, Stats, sinks_from_text};
 pub(crate) use logdrive_ring::Found;
 use logdrive_ring::{RingError, SessionView, default_run_dir, find_sessions};
 use logdrive_wire::agent::{RefusedCode, SessionEntry};

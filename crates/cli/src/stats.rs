@@ -9,7 +9,7 @@ use crate::places::Places;
 use crate::ps::{put_json, state_cell, tell};
 use crate::sessions::{Session, State, find_everywhere, safe, select};
 use crate::table::{bytes_text, count_text};
-use logdrive_backend::{RecoverableSink, SessionNumbers, SinkStats, metrics};
+use logdrive_drain::{RecoverableSink, SessionNumbers, SinkStats, metrics};
 use logdrive_ring::DropReason;
 use serde::Serialize;
 use std::collections::BTreeMap;

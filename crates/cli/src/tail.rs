@@ -1,6 +1,6 @@
 //! `logdrive tail`: what programs log, as it comes, all processes on one time line.
 //!
-//! Records come from the rings, which are observed (`logdrive_backend::follow`). What was logged before comes from the
+//! Records come from the rings, which are observed (`logdrive_drain::follow`). What was logged before comes from the
 //! log files. Both meet at one moment: the follower begins first, then the files are read once they have everything up
 //! to that moment, which takes the time between two flushes of the log, 200 ms by default.
 
@@ -15,8 +15,8 @@ use crate::places::{Located, Places, absolute};
 use crate::ps::tell;
 use crate::sessions::{find_everywhere, safe, select};
 use crate::tail_args::TailArgs;
-use logdrive_backend::follow::{Follow, FollowOptions, Followed, From, Looked};
-use logdrive_backend::layout::{LayoutOptions, Style as LayoutStyle};
+use logdrive_drain::follow::{Follow, FollowOptions, Followed, From, Looked};
+use logdrive_drain::layout::{LayoutOptions, Style as LayoutStyle};
 use logdrive_wire::Level;
 use past::Pasts;
 use std::collections::BTreeMap;

@@ -3,8 +3,8 @@
 
 mod support;
 
-use logdrive_transport::frame::{FLAG_ACK, FLAG_ZSTD, HEADER_BYTES, Header, Kind, next_frame};
-use logdrive_transport::hello::{HELLO_ACKS, HELLO_UNCHECKED, Hello, Reason, Role, decode_goodbye};
+use logdrive_ship::frame::{FLAG_ACK, FLAG_ZSTD, HEADER_BYTES, Header, Kind, next_frame};
+use logdrive_ship::hello::{HELLO_ACKS, HELLO_UNCHECKED, Hello, Reason, Role, decode_goodbye};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;

@@ -207,7 +207,7 @@ fn bytes_that_are_no_text_come_back_out_of_the_log() {
     let log = read(&dir.path().join("sh.log"));
     let (_, shown) = log.split_once(" sh stdout ").expect("the line");
     let shown = shown.lines().next().expect("the line");
-    assert_eq!(logdrive_backend::layout::unescape(shown.as_bytes()), bytes);
+    assert_eq!(logdrive_drain::layout::unescape(shown.as_bytes()), bytes);
 }
 
 #[test]

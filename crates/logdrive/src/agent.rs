@@ -8,7 +8,7 @@ mod thread;
 use crate::runtime::Config;
 use limits::{CONNECT_MS, LOOK_MS, NO_PROGRESS_MS, RINGS_AT_START, SPILLED_BUFFERS, WELCOME_MS};
 use line::{Line, What, say, say_wish, wish_of};
-use logdrive_backend::{Stats, Stopped, gap_callsite};
+use logdrive_drain::{Stats, Stopped, gap_callsite};
 use logdrive_ring::channel::{Channel, Received, into_files};
 use logdrive_ring::{
     AgentLine, FullPolicy, RingError, Session, SessionMemory, SessionOptions, control, local,

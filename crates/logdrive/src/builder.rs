@@ -3,8 +3,8 @@
 use crate::keep::Keep;
 use crate::runtime::{self, Config, InitError};
 use crate::sinks::{Console, File, IntoSink};
-use logdrive_backend::file::FileOptions;
-use logdrive_backend::{BackendOptions, Filter, Memory, Overflow, SinkOptions, Stats, Stopped, Target};
+use logdrive_drain::file::FileOptions;
+use logdrive_drain::{BackendOptions, Filter, Memory, Overflow, SinkOptions, Stats, Stopped, Target};
 use logdrive_ring::FullPolicy;
 use logdrive_wire::Level;
 use std::path::PathBuf;
@@ -99,7 +99,7 @@ pub struct Builder {
     note_signals: bool,
     count_disabled: bool,
     recover: bool,
-    storage: Option<std::sync::Arc<dyn logdrive_backend::file::Storage>>,
+    storage: Option<std::sync::Arc<dyn logdrive_drain::file::Storage>>,
 }
 
 impl Builder {
@@ -231,7 +231,7 @@ impl Builder {
     }
 
     /// The file system that files are written through; for tests that make it fail.
-    pub fn storage(mut self, storage: std::sync::Arc<dyn logdrive_backend::file::Storage>) -> Self {
+    pub fn storage(mut self, storage: std::sync::Arc<dyn logdrive_drain::file::Storage>) -> Self {
         self.storage = Some(storage);
         self
     }

@@ -17,7 +17,7 @@ pub(crate) use table::{Table, hash_words};
 use crate::site::write_slowly;
 use crate::{runtime, sampling};
 use limits::SCRATCH_BYTES;
-use logdrive_backend::control::SAMPLE_FIELD;
+use logdrive_drain::control::SAMPLE_FIELD;
 use logdrive_ring::control::{ControlRef, KeyField, KeyedLimit};
 use logdrive_ring::limits::RECORD_BYTES_SURE;
 use logdrive_ring::{Put, local};

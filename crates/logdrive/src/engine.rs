@@ -1,7 +1,7 @@
 //! What drains the session of this process: a backend of its own, or an agent.
 
 use crate::runtime::Config;
-use logdrive_backend::{Backend, BackendError, Stats, Stopped};
+use logdrive_drain::{Backend, BackendError, Stats, Stopped};
 use logdrive_ring::Session;
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ impl Engine {
     }
 
     #[cfg(all(feature = "ship", target_os = "linux"))]
-    pub(crate) fn shipping(&self) -> Vec<(usize, logdrive_backend::ship::ForwardState)> {
+    pub(crate) fn shipping(&self) -> Vec<(usize, logdrive_drain::ship::ForwardState)> {
         match self {
             Self::Own(backend) => backend.shipping(),
             #[cfg(any(target_os = "linux", target_os = "android"))]

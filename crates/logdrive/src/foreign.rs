@@ -9,7 +9,7 @@ use crate::capture::cut::{equal_part, kept};
 use crate::capture::limits::CUT_MARK;
 use crate::site::{drop_call, write_slowly};
 use crate::{runtime, sampling};
-use logdrive_backend::control::is_off;
+use logdrive_drain::control::is_off;
 use logdrive_ring::control::{ControlEntry, ControlRef, KeyField, ON, UNREGISTERED};
 use logdrive_ring::{DropReason, Leaked, local};
 use logdrive_wire::kind::FieldKind;

@@ -1,7 +1,7 @@
 //! The flight recorder as a program describes it.
 
-use logdrive_backend::KeepOptions;
-use logdrive_backend::control::{DirectiveError, read_selector};
+use logdrive_drain::KeepOptions;
+use logdrive_drain::control::{DirectiveError, read_selector};
 use logdrive_wire::Level;
 use std::time::Duration;
 

@@ -48,18 +48,18 @@ pub mod tracing;
 
 pub use builder::{Builder, Clock, Guard, builder, init};
 pub use keep::Keep;
-pub use logdrive_backend::file::{Compress, Every, FileOptions, Storage};
+pub use logdrive_drain::file::{Compress, Every, FileOptions, Storage};
 #[cfg(all(feature = "ship", target_os = "linux"))]
-pub use logdrive_backend::ship::{
+pub use logdrive_drain::ship::{
     BreakerOptions, ForwardState, GroupOptions, HealthOptions, MemberOptions, Policy, ShipOptions,
 };
-pub use logdrive_backend::{
+pub use logdrive_drain::{
     BackendError, Filter, FilterError, Memory, Overflow, Recovered, SinkDrop, SinkOptions, SinkStats, Stats,
     Stopped, Sync, Target, recover,
 };
 pub use logdrive_ring::{DropReason, FullPolicy as Full};
 #[cfg(all(feature = "ship", target_os = "linux"))]
-pub use logdrive_transport::TransportError as ShipError;
+pub use logdrive_ship::TransportError as ShipError;
 pub use logdrive_wire::Level;
 pub use runtime::InitError;
 #[cfg(all(feature = "ship", target_os = "linux"))]

@@ -4,8 +4,8 @@
 
 use crate::engine::Engine;
 use crate::site::Meta;
-use logdrive_backend::control::{Rule, SAMPLE_FIELD, switch_of, twins};
-use logdrive_backend::{BackendError, BackendOptions, Filter, Stats, Stopped};
+use logdrive_drain::control::{Rule, SAMPLE_FIELD, switch_of, twins};
+use logdrive_drain::{BackendError, BackendOptions, Filter, Stats, Stopped};
 use logdrive_ring::clock::{monotonic_ns, unix_ns};
 use logdrive_ring::control::{
     ControlEntry, ControlRef, OFF, OFF_COUNTED, ON, UNREGISTERED, settle, unbind_all,
@@ -106,7 +106,7 @@ pub enum InitError {
     Running,
     /// A statement that [`crate::Keep::trigger_at`] names.
     #[error("what has kept records written: {0}")]
-    Trigger(#[from] logdrive_backend::control::DirectiveError),
+    Trigger(#[from] logdrive_drain::control::DirectiveError),
     /// `LOGDRIVE`, or the builder's filter.
     #[error(transparent)]
     Filter(#[from] crate::FilterError),
@@ -274,7 +274,7 @@ pub(crate) fn deliver(patience: std::time::Duration) -> bool {
 }
 
 #[cfg(all(feature = "ship", target_os = "linux"))]
-pub(crate) fn shipping() -> Vec<(usize, logdrive_backend::ship::ForwardState)> {
+pub(crate) fn shipping() -> Vec<(usize, logdrive_drain::ship::ForwardState)> {
     let backend = RUNTIME.value().and_then(Runtime::backend);
     backend.map(|backend| backend.shipping()).unwrap_or_default()
 }
@@ -436,7 +436,7 @@ pub(crate) fn allows(target: &str, level: Level) -> Option<bool> {
     }
     let by_rules = match levels.rules.as_slice() {
         [] => None,
-        rules => logdrive_backend::control::allowed_by_rules(rules, target, level, unix_ns()),
+        rules => logdrive_drain::control::allowed_by_rules(rules, target, level, unix_ns()),
     };
     Some(by_rules.unwrap_or_else(|| levels.filter.allows(target, level)))
 }

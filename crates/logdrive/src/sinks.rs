@@ -1,10 +1,10 @@
 //! The sinks as a program describes them.
 
-use logdrive_backend::file::{Compress, Every, FileOptions};
-use logdrive_backend::layout::{LayoutOptions, Style};
+use logdrive_drain::file::{Compress, Every, FileOptions};
+use logdrive_drain::layout::{LayoutOptions, Style};
 #[cfg(all(feature = "ship", target_os = "linux"))]
-use logdrive_backend::ship::MemberOptions;
-use logdrive_backend::{Overflow, SinkOptions, Sync, Target};
+use logdrive_drain::ship::MemberOptions;
+use logdrive_drain::{Overflow, SinkOptions, Sync, Target};
 use logdrive_wire::Level;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -208,7 +208,7 @@ impl Console {
 #[cfg(all(feature = "ship", target_os = "linux"))]
 #[derive(Debug, Clone)]
 pub struct Ship {
-    options: logdrive_backend::ship::ShipOptions,
+    options: logdrive_drain::ship::ShipOptions,
     sink: SinkOptions,
 }
 
@@ -219,8 +219,8 @@ impl Ship {
     ///
     /// # Errors
     /// When it is no address. One that this build cannot use, or that carries no records, is an error of the logger's start.
-    pub fn to(address: &str) -> Result<Self, logdrive_transport::TransportError> {
-        let options = logdrive_backend::ship::ShipOptions::new(vec![address.parse()?]);
+    pub fn to(address: &str) -> Result<Self, logdrive_ship::TransportError> {
+        let options = logdrive_drain::ship::ShipOptions::new(vec![address.parse()?]);
         let mut sink = SinkOptions::new(Target::Ship(Box::new(options.clone())));
         sink.layout = Style::Json.into();
         Ok(Self { options, sink })
@@ -230,7 +230,7 @@ impl Ship {
     ///
     /// # Errors
     /// When it is no address.
-    pub fn or(mut self, address: &str) -> Result<Self, logdrive_transport::TransportError> {
+    pub fn or(mut self, address: &str) -> Result<Self, logdrive_ship::TransportError> {
         self.options.to.push(MemberOptions::new(address.parse()?));
         Ok(self)
     }
@@ -240,7 +240,7 @@ impl Ship {
     ///
     /// # Errors
     /// When it is no address.
-    pub fn backup(mut self, address: &str) -> Result<Self, logdrive_transport::TransportError> {
+    pub fn backup(mut self, address: &str) -> Result<Self, logdrive_ship::TransportError> {
         let mut member = MemberOptions::new(address.parse()?);
         member.is_backup = true;
         self.options.to.push(member);
@@ -259,7 +259,7 @@ impl Ship {
     /// and what it holds is sent at the next start.
     #[must_use]
     pub fn spool(mut self, directory: impl Into<PathBuf>) -> Self {
-        self.options.spool = Some(logdrive_backend::ship::SpoolOptions::new(directory));
+        self.options.spool = Some(logdrive_drain::ship::SpoolOptions::new(directory));
         self
     }
 
@@ -301,7 +301,7 @@ impl Ship {
     /// # Ok::<(), logdrive::ShipError>(())
     /// ```
     #[must_use]
-    pub fn with(mut self, change: impl FnOnce(&mut logdrive_backend::ship::ShipOptions)) -> Self {
+    pub fn with(mut self, change: impl FnOnce(&mut logdrive_drain::ship::ShipOptions)) -> Self {
         change(&mut self.options);
         self
     }

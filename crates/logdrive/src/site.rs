@@ -3,7 +3,7 @@
 use crate::capture::limits::{KEYED_BYTES_MAX, KEYED_BYTES_USUAL};
 use crate::capture::{Fields, Kinds, Shortened};
 use crate::{runtime, sampling};
-use logdrive_backend::control::is_off;
+use logdrive_drain::control::is_off;
 use logdrive_ring::control::{ControlEntry, ControlRef, KeyField, OFF, ON, UNREGISTERED};
 use logdrive_ring::limits::RECORD_BYTES_SURE;
 use logdrive_ring::local::{self, Wrote};

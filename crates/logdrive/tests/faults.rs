@@ -3,7 +3,7 @@
 //! A process has one logger, so the tests take turns.
 
 use logdrive::{File, Full, Level, Memory, Overflow, Stats, Stopped};
-use logdrive_backend::file::{Fault, Faulty, Operation};
+use logdrive_drain::file::{Fault, Faulty, Operation};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use logdrive::{Guard, Layout, Memory, SinkOptions, Stats, Target};
-use logdrive_backend::control::{
+use logdrive_drain::control::{
     Action, ControlView, Selector, Switchboard, change, put_rule, read_action_directive, read_selector,
 };
 use logdrive_ring::CallsiteTotals;

@@ -5,9 +5,7 @@
 #![forbid(unsafe_code)]
 
 use logdrive::{Layout, Memory, SinkOptions, Target};
-use logdrive_backend::control::{
-    Action, ControlView, change, put_rule, read_action_directive, read_selector,
-};
+use logdrive_drain::control::{Action, ControlView, change, put_rule, read_action_directive, read_selector};
 use tracing_subscriber::layer::SubscriberExt;
 
 fn set(action: Action, selector: &str) {

@@ -9,8 +9,8 @@ const FLOORS: &[(&str, u8)] = &[
     ("logdrive-wire", 0),
     ("logdrive-ring", 0),
     ("logdrive-store", 1),
-    ("logdrive-transport", 1),
-    ("logdrive-backend", 2),
+    ("logdrive-ship", 1),
+    ("logdrive-drain", 2),
     ("logdrive-agent", 2),
     ("logdrive-macros", 3),
     ("logdrive", 3),
@@ -22,7 +22,7 @@ const FLOORS: &[(&str, u8)] = &[
 const SIDEWAYS: &[(&str, &str)] = &[
     ("logdrive", "logdrive-macros"),
     ("logdrive-capi", "logdrive"),
-    ("logdrive-agent", "logdrive-backend"),
+    ("logdrive-agent", "logdrive-drain"),
 ];
 /// Packages that may use all others and that none may use.
 const WORKSHOP: &[&str] = &["xtask", "logdrive-bench", "logdrive-sim", "logdrive-fuzz"];
@@ -119,13 +119,13 @@ mod tests {
     fn arrows_up_and_sideways_are_found() {
         assert!(found("logdrive-wire", &["serde", "logdrive-ring"])[0].starts_with("c/Cargo.toml:3: "));
         assert_eq!(found("logdrive-ring", &["logdrive-wire"]).len(), 1);
-        assert_eq!(found("logdrive-backend", &["logdrive"]).len(), 1);
+        assert_eq!(found("logdrive-drain", &["logdrive"]).len(), 1);
         assert_eq!(found("logdrive-cli", &["logdrive-bench"]).len(), 1);
     }
 
     #[test]
     fn arrows_down_and_listed_ones_pass() {
-        assert!(found("logdrive", &["logdrive-backend", "logdrive-macros", "libc"]).is_empty());
+        assert!(found("logdrive", &["logdrive-drain", "logdrive-macros", "libc"]).is_empty());
         assert!(found("logdrive-bench", &["logdrive", "logdrive-cli"]).is_empty());
     }
 

@@ -136,8 +136,8 @@ mod tests {
     use super::*;
     use crate::tidy::{assert_finds, assert_passes, findings_of};
 
-    const LIST: &str = "# A\n## Where `unsafe` is\n- `crates/ring`: all\n- `crates/backend/src/sys.rs`: `libc::pwrite` on `/dev/x`\n## B\n- `c/d`\n";
-    const SYS: (&str, &str) = ("crates/backend/src/sys.rs", "fn a() { unsafe { b() } }\n");
+    const LIST: &str = "# A\n## Where `unsafe` is\n- `crates/ring`: all\n- `crates/drain/src/sys.rs`: `libc::pwrite` on `/dev/x`\n## B\n- `c/d`\n";
+    const SYS: (&str, &str) = ("crates/drain/src/sys.rs", "fn a() { unsafe { b() } }\n");
     const RING: (&str, &str) = ("crates/ring/src/lib.rs", "fn a() { unsafe { b() } }\n");
 
     #[test]
@@ -156,13 +156,13 @@ mod tests {
         assert_finds(
             "unsafe",
             &[(PAGE, LIST), RING],
-            "ARCHITECTURE.md:4: `crates/backend/src/sys.rs` does not exist",
+            "ARCHITECTURE.md:4: `crates/drain/src/sys.rs` does not exist",
         );
-        let safe = ("crates/backend/src/sys.rs", "fn a() {}\n");
+        let safe = ("crates/drain/src/sys.rs", "fn a() {}\n");
         assert_finds(
             "unsafe",
             &[(PAGE, LIST), RING, safe],
-            "ARCHITECTURE.md:4: `crates/backend/src/sys.rs` holds no",
+            "ARCHITECTURE.md:4: `crates/drain/src/sys.rs` holds no",
         );
         assert_finds("unsafe", &[(PAGE, "# A\n")], "ARCHITECTURE.md:1: nothing says");
         assert_finds("unsafe", &[], "ARCHITECTURE.md:1: the page is missing");
@@ -180,10 +180,10 @@ mod tests {
             SYS,
             RING,
             ("crates/wire/src/lib.rs", "//! X.\n"),
-            ("crates/backend/src/lib.rs", "//! X.\n#![deny(unsafe_code)]\n"),
+            ("crates/drain/src/lib.rs", "//! X.\n#![deny(unsafe_code)]\n"),
             ("crates/cli/src/lib.rs", "//! X.\n#![forbid(unsafe_code)]\n"),
         ]);
-        tree.packages = ["crates/wire", "crates/backend", "crates/cli", "crates/ring"]
+        tree.packages = ["crates/wire", "crates/drain", "crates/cli", "crates/ring"]
             .map(package)
             .into();
         let found = findings_of("unsafe", &tree);

@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use logdrive::{SinkOptions, Target};
-use logdrive_backend::control::{Action, ControlView, Selector, change, put_rule};
+use logdrive_drain::control::{Action, ControlView, Selector, change, put_rule};
 
 use super::alone;
 use crate::harness::{Samples, Scale};

@@ -4,7 +4,7 @@ use super::{Agent, describe};
 use crate::config::Process;
 use crate::server::{Asker, Request};
 use crate::waits::{Dumped, Who};
-use logdrive_backend::{SinkOptions, sinks_to_text};
+use logdrive_drain::{SinkOptions, sinks_to_text};
 use logdrive_ring::{Peer, SharedSession};
 use logdrive_wire::agent::{Refused, RefusedCode};
 use std::sync::Arc;

@@ -6,7 +6,7 @@ use super::{Agent, StartError};
 use crate::config::{Process, SinkConfig};
 use crate::limits::{SINK_CLOSING_MS, SINK_IDLE_MS, SINK_LOOK_MS, TROUBLES_MAX};
 use crate::routes::{OTHERS, SinkKey, key_of};
-use logdrive_backend::Target;
+use logdrive_drain::Target;
 use logdrive_ring::SharedSession;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -6,7 +6,7 @@
 use super::json::Object;
 use super::lines::{Line, Piece};
 use super::{ansi, level};
-use logdrive_backend::control::{SAMPLE_FIELD, switch_of};
+use logdrive_drain::control::{SAMPLE_FIELD, switch_of};
 use logdrive_ring::clock::{ticks_of, unix_ns};
 use logdrive_ring::control::{ControlEntry, EVERY, OFF, OFF_COUNTED, ON, PER_SECOND, settle};
 use logdrive_ring::local::{self, Clock, Wrote};

@@ -2,8 +2,8 @@
 
 use super::route::module_covers;
 use super::{Process, Who};
-use logdrive_backend::control::{Action, DirectiveError, Selector, read_action_directive, selects};
-use logdrive_backend::is_below;
+use logdrive_drain::control::{Action, DirectiveError, Selector, read_action_directive, selects};
+use logdrive_drain::is_below;
 use logdrive_wire::{Callsite, Level};
 use std::time::Duration;
 
@@ -90,7 +90,7 @@ impl Default for Recorder {
 /// use logdrive_agent::config::{LevelRule, Who};
 /// let rule = LevelRule::new(Who::anyone(), "info,net::quic=trace")?;
 /// assert_eq!(rule.rules.len(), 2);
-/// # Ok::<(), logdrive_backend::control::DirectiveError>(())
+/// # Ok::<(), logdrive_drain::control::DirectiveError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LevelRule {
@@ -126,7 +126,7 @@ mod tests {
             level,
             line,
             file: "src/net.rs".into(),
-            ..logdrive_backend::gap_callsite()
+            ..logdrive_drain::gap_callsite()
         }
     }
 

@@ -1,7 +1,7 @@
 //! Routes: which records go to which sinks.
 
 use super::{Process, SinkConfig, Who};
-use logdrive_backend::is_below;
+use logdrive_drain::is_below;
 use logdrive_wire::Level;
 
 /// Sends the records that match to sinks. Routes are tried in their order, and the first that matches decides, unless

@@ -1,11 +1,11 @@
 //! One sink, and the files that it becomes for each process.
 
 use super::Process;
-use logdrive_backend::file::{Compress, FileOptions};
-use logdrive_backend::layout::Style;
-use logdrive_backend::limits::BUFFERS_PER_SINK;
-use logdrive_backend::ship::{MemberOptions, ShipOptions};
-use logdrive_backend::{SinkOptions, Target};
+use logdrive_drain::file::{Compress, FileOptions};
+use logdrive_drain::layout::Style;
+use logdrive_drain::limits::BUFFERS_PER_SINK;
+use logdrive_drain::ship::{MemberOptions, ShipOptions};
+use logdrive_drain::{SinkOptions, Target};
 use std::path::{Path, PathBuf};
 
 /// What a path of a sink may have in it, and what it stands for.
@@ -34,7 +34,7 @@ pub const TUNED_KEYS: [&str; 7] = [
 ///
 /// ```
 /// use logdrive_agent::config::{Process, SinkConfig};
-/// use logdrive_backend::Target;
+/// use logdrive_drain::Target;
 ///
 /// let sink = SinkConfig::file("main", "/var/log/logdrive/{uid}/{app}.log");
 /// let options = sink.options_for(&Process { app: "shop/../x", pid: 417, uid: 1000 });

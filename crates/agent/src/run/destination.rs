@@ -2,7 +2,7 @@
 
 use super::private::Private;
 use crate::capture::stream::Patience;
-use logdrive_backend::{Backend, BackendError, BackendOptions, Stats, Stopped};
+use logdrive_drain::{Backend, BackendError, BackendOptions, Stats, Stopped};
 use logdrive_ring::control::OFF_COUNTED;
 use logdrive_ring::{Session, local};
 use logdrive_wire::Level;

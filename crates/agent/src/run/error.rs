@@ -1,6 +1,6 @@
 //! Why a command could not be run, and what its exit status says then.
 
-use logdrive_backend::BackendError;
+use logdrive_drain::BackendError;
 use std::io;
 use std::path::PathBuf;
 

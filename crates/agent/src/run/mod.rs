@@ -21,7 +21,7 @@ pub use private::private_sockets;
 
 use crate::capture::stream::StreamEnd;
 use destination::Destination;
-use logdrive_backend::{Stats, Stopped};
+use logdrive_drain::{Stats, Stopped};
 use logdrive_ring::FullPolicy;
 use logdrive_wire::Level;
 use signals::Signals;
@@ -32,7 +32,7 @@ use std::time::Duration;
 ///
 /// ```
 /// use logdrive_agent::run::{DestinationOptions, RunOptions};
-/// use logdrive_backend::BackendOptions;
+/// use logdrive_drain::BackendOptions;
 /// let destination = DestinationOptions::Embedded(BackendOptions::new("make"));
 /// let options = RunOptions::new("make", vec!["all".into()], destination);
 /// assert_eq!((options.name.as_str(), options.tee), ("make", false));

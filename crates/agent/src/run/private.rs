@@ -12,7 +12,7 @@ use crate::limits::{TURN_MS, WAIT_TURN_MS};
 use crate::place::PlaceLock;
 use crate::server::{Asker, Event, Request, Server, ServerOptions, refused};
 use crate::waits::{Dumped, Waits, Who};
-use logdrive_backend::{Backend, BackendError, BackendOptions};
+use logdrive_drain::{Backend, BackendError, BackendOptions};
 use logdrive_ring::channel::Channel;
 use logdrive_ring::{Peer, SharedSession};
 use logdrive_wire::Level;

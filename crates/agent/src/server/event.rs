@@ -1,6 +1,6 @@
 //! What a server tells its owner, the drain.
 
-use logdrive_backend::KeepOptions;
+use logdrive_drain::KeepOptions;
 use logdrive_ring::{Exit, Peer, SharedSession};
 use nix::sys::signal::Signal;
 use std::sync::Arc;

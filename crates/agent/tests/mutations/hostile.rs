@@ -429,7 +429,7 @@ fn callsites() -> Vec<Callsite> {
     };
     let kinds = [Kind::U64, Kind::I64, Kind::F64, Kind::Str, Kind::Bool];
     let mut sites = vec![
-        logdrive_backend::gap_callsite(),
+        logdrive_drain::gap_callsite(),
         site("plain", Vec::new()),
         site("text {0}", all(&[Kind::Str], true)),
         site("wide {0:>40} {1:+08x}", all(&[Kind::Str, Kind::U64], true)),

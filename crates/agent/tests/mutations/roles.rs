@@ -2,8 +2,8 @@
 
 use logdrive_agent::Agent;
 use logdrive_agent::config::{AgentConfig, Places};
-use logdrive_backend::Target;
-use logdrive_backend::file::Compress;
+use logdrive_drain::Target;
+use logdrive_drain::file::Compress;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};

@@ -4,7 +4,7 @@
 
 use logdrive_agent::Agent;
 use logdrive_agent::config::{AgentConfig, Places};
-use logdrive_backend::Stats;
+use logdrive_drain::Stats;
 use logdrive_ring::SharedSession;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;

@@ -3,7 +3,7 @@
 use crate::collect::address;
 use crate::config::units::{read_duration, read_size};
 use clap::{Args, Subcommand, ValueEnum};
-use logdrive_transport::Address;
+use logdrive_ship::Address;
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -2,9 +2,9 @@
 
 use super::args::TransportArgs;
 use crate::error::CliError;
-use logdrive_transport::frame::{FrameError, Messages};
-use logdrive_transport::session::{Answer, Peer, Service};
-use logdrive_transport::{Address, Client, Options, Sender, TransportError};
+use logdrive_ship::frame::{FrameError, Messages};
+use logdrive_ship::session::{Answer, Peer, Service};
+use logdrive_ship::{Address, Client, Options, Sender, TransportError};
 use nix::sys::signal::Signal;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};

@@ -10,7 +10,7 @@ use crate::error::CliError;
 use crate::paint::{ColorChoice, Style};
 use crate::signals::Signals;
 use crate::table::{Side, Table, count_text};
-use logdrive_transport::{Address, Options, Threads, TlsFiles, TransportError, make_certificates, serve};
+use logdrive_ship::{Address, Options, Threads, TlsFiles, TransportError, make_certificates, serve};
 use measure::{Figures, Listener};
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -3,7 +3,7 @@
 use super::record_address;
 use crate::config::units::{read_duration, read_size};
 use clap::Args;
-use logdrive_transport::Address;
+use logdrive_ship::Address;
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -5,8 +5,8 @@
 //! its bytes lie. A torn end is cut off. When it has grown it is written anew, with one entry for each session.
 
 use crate::error::CliError;
-use logdrive_backend::file::Placement;
-use logdrive_transport::session::Intake;
+use logdrive_drain::file::Placement;
+use logdrive_ship::session::Intake;
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -75,7 +75,7 @@ impl Entry {
 
 /// Never 0, so that zeros are no entry.
 fn checksum(bytes: &[u8]) -> u64 {
-    u64::from(logdrive_transport::frame::checksum(bytes)) | 1 << 63
+    u64::from(logdrive_ship::frame::checksum(bytes)) | 1 << 63
 }
 
 /// The open ledger.

@@ -2,7 +2,7 @@
 //! whatever is in them. In JSON each key stands once: a record's own `host` becomes `host_1`, as in the layouts.
 
 use crate::escape::{Writing, plain as unescaped, put_json, put_safe};
-use logdrive_transport::hello::{Format, Hello};
+use logdrive_ship::hello::{Format, Hello};
 use memchr::{memchr, memmem};
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -205,7 +205,7 @@ fn plain(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use logdrive_transport::hello::Role;
+    use logdrive_ship::hello::Role;
 
     fn fields(format: Format) -> Fields {
         let mut hello = Hello::new(Role::Shipper);

@@ -13,8 +13,8 @@ use crate::error::CliError;
 use crate::members::carries_no_records;
 use crate::paint::{ColorChoice, Style};
 use crate::signals::Signals;
-use logdrive_transport::hello::Reason;
-use logdrive_transport::{Address, Listening, Stats, Threads, make_certificates, serve};
+use logdrive_ship::hello::Reason;
+use logdrive_ship::{Address, Listening, Stats, Threads, make_certificates, serve};
 use nix::sys::signal::Signal;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -175,5 +175,5 @@ pub(crate) fn record_address(text: &str) -> Result<Address, String> {
 /// Reads an address of the command line.
 pub(crate) fn address(text: &str) -> Result<Address, String> {
     text.parse()
-        .map_err(|error: logdrive_transport::TransportError| error.to_string())
+        .map_err(|error: logdrive_ship::TransportError| error.to_string())
 }

@@ -5,8 +5,8 @@ use super::context::Context;
 use super::parse::Placed;
 use super::reader::{Findings, Places};
 use logdrive_agent::config::{AgentConfig, Metrics, SinkConfig};
-use logdrive_backend::Target;
-use logdrive_backend::file::FileOptions;
+use logdrive_drain::Target;
+use logdrive_drain::file::FileOptions;
 use std::path::{Path, PathBuf};
 
 /// Permissions by which everybody, or the group too, may write.

@@ -5,7 +5,7 @@
 
 use super::units::{duration_text, size_text};
 use logdrive_agent::config::PLACEHOLDERS;
-use logdrive_backend::limits::SHIP_ADDRESSES_MAX;
+use logdrive_drain::limits::SHIP_ADDRESSES_MAX;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 

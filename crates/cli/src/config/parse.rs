@@ -14,11 +14,11 @@ use logdrive_agent::config::{
     AgentConfig, AppLimit, AppPattern, LevelRule, Limits, Metrics, Quota, Recorder, Route, SinkConfig,
     UserLimit,
 };
-use logdrive_backend::file::{Compress, Every, FileOptions};
-use logdrive_backend::layout::{LayoutOptions, Style};
-use logdrive_backend::limits::SHIP_ADDRESSES_MAX;
-use logdrive_backend::ship::{HealthOptions, MemberOptions, Policy, ShipOptions, SpoolOptions, TlsFiles};
-use logdrive_backend::{Overflow, SinkOptions, Sync, Target};
+use logdrive_drain::file::{Compress, Every, FileOptions};
+use logdrive_drain::layout::{LayoutOptions, Style};
+use logdrive_drain::limits::SHIP_ADDRESSES_MAX;
+use logdrive_drain::ship::{HealthOptions, MemberOptions, Policy, ShipOptions, SpoolOptions, TlsFiles};
+use logdrive_drain::{Overflow, SinkOptions, Sync, Target};
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 

@@ -4,10 +4,10 @@ use super::units::{duration_text, size_text};
 use crate::paint::{Paint, Style as Look};
 use crate::table::{Side, Table};
 use logdrive_agent::config::{AgentConfig, Quota, Recorder, Route, SinkConfig};
-use logdrive_backend::control::describe_rule;
-use logdrive_backend::file::{Compress, Every, FileOptions};
-use logdrive_backend::layout::{LayoutOptions, Style};
-use logdrive_backend::{Overflow, Target};
+use logdrive_drain::control::describe_rule;
+use logdrive_drain::file::{Compress, Every, FileOptions};
+use logdrive_drain::layout::{LayoutOptions, Style};
+use logdrive_drain::{Overflow, Target};
 use logdrive_wire::Level;
 use std::fmt::Write;
 
@@ -235,7 +235,7 @@ fn levels(config: &AgentConfig) -> Table {
     let mut table = Table::new([("LEVELS OF", Side::Left), ("RULES", Side::Left)]);
     for rule in &config.levels {
         let rules = rule.rules.iter().map(|(action, selector)| {
-            describe_rule(&logdrive_backend::control::Rule {
+            describe_rule(&logdrive_drain::control::Rule {
                 made_unix_ns: 0,
                 until_unix_ns: 0,
                 action: action.clone(),

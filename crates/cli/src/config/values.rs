@@ -10,9 +10,9 @@ use logdrive_agent::config::limits::{
     LEVEL_RULES_MAX, MODULE_BYTES_MAX, NAME_BYTES_MAX, RULES_BYTES_MAX, SINKS_MAX, TRIGGERS_MAX,
 };
 use logdrive_agent::config::{Account, AppPattern, LevelRule, Metrics, PLACEHOLDERS, Who};
-use logdrive_backend::control::{Action, Selector, read_selector};
-use logdrive_backend::limits::SHIP_ADDRESSES_MAX;
-use logdrive_transport::upstream::MemberOptions;
+use logdrive_drain::control::{Action, Selector, read_selector};
+use logdrive_drain::limits::SHIP_ADDRESSES_MAX;
+use logdrive_ship::upstream::MemberOptions;
 use logdrive_wire::Level;
 use std::ops::{Range, RangeInclusive};
 use std::path::PathBuf;

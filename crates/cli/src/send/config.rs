@@ -10,9 +10,9 @@ use crate::paint::ColorChoice;
 use logdrive_agent::config::limits::{
     BREAKER_OPEN, CONNECT_TIMEOUT, HEALTH_EVERY, RESPONSE_TIMEOUT, SHIP_IDLE_TIMEOUT,
 };
-use logdrive_transport::Options;
-use logdrive_transport::forward::ForwardOptions;
-use logdrive_transport::upstream::{GroupOptions, HealthOptions, MemberOptions, Policy};
+use logdrive_ship::Options;
+use logdrive_ship::forward::ForwardOptions;
+use logdrive_ship::upstream::{GroupOptions, HealthOptions, MemberOptions, Policy};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;

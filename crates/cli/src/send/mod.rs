@@ -14,12 +14,12 @@ use clap::{Args, ValueEnum};
 use config::{Aim, SendConfig};
 use follow::{Follow, Input};
 use logdrive_agent::config::limits::{CONNECT_TIMEOUT, HEALTH_EVERY, RESPONSE_TIMEOUT};
-use logdrive_transport::forward::{
+use logdrive_ship::forward::{
     ForwardOptions, ForwardState, ForwardWatch, Forwarder, SpoolOptions, new_session,
 };
-use logdrive_transport::hello::Format;
-use logdrive_transport::upstream::{MemberOptions, Policy};
-use logdrive_transport::{Options, TlsFiles};
+use logdrive_ship::hello::Format;
+use logdrive_ship::upstream::{MemberOptions, Policy};
+use logdrive_ship::{Options, TlsFiles};
 use nix::sys::signal::Signal;
 use state::State;
 use std::io::{self, IsTerminal, Write};

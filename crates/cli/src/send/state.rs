@@ -34,7 +34,7 @@ pub(super) fn default_path(file: &Path) -> Result<PathBuf, CliError> {
         path: file.to_owned(),
         cause,
     })?;
-    let name = logdrive_backend::file::safe_name(&absolute.display().to_string());
+    let name = logdrive_drain::file::safe_name(&absolute.display().to_string());
     Ok(state.join("logdrive/send").join(name))
 }
 

@@ -3,8 +3,8 @@
 use super::sample::{Life, Process, Site, Sites, Via};
 use crate::callsites::{state_of, with_twin};
 use crate::sessions::safe;
-use logdrive_backend::control::{RulesFile, Switchboard, twins};
-use logdrive_backend::{SinkDrop, SinkStats, Stats, sinks_from_text};
+use logdrive_drain::control::{RulesFile, Switchboard, twins};
+use logdrive_drain::{SinkDrop, SinkStats, Stats, sinks_from_text};
 use logdrive_ring::control::ControlEntry;
 use logdrive_ring::{CallsiteTotals, Consumer, CountsView, Ring, RingError, SessionView};
 use logdrive_wire::Callsite;

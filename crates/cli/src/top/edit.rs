@@ -1,7 +1,7 @@
 //! Changes of rules that keys make: what they are, how they are told, and how they are made in a session.
 
 use crate::instant::age_text;
-use logdrive_backend::control::{
+use logdrive_drain::control::{
     Action, Rule, RuleKind, Selector, Switchboard, change, describe_action, describe_selector, kind_of,
     put_rule,
 };

@@ -7,7 +7,7 @@ use super::limits::{HISTORY, INPUT_CHARACTERS_MAX, INTERVAL_NS_MAX, INTERVAL_NS_
 use super::rates::{ProcessRow, SiteRow, of_processes, of_sites};
 use super::sample::{Life, Sample, Sites};
 use crate::control_args::SortBy;
-use logdrive_backend::control::{Action, Rule, RuleKind, Selector};
+use logdrive_drain::control::{Action, Rule, RuleKind, Selector};
 use std::cmp::Ordering;
 use std::collections::{HashMap, VecDeque};
 

@@ -2,7 +2,7 @@
 //!
 //! Nothing in here looks at a session; see [`super::source`].
 
-use logdrive_backend::control::Rule;
+use logdrive_drain::control::Rule;
 use logdrive_ring::CallsiteTotals;
 use logdrive_wire::Callsite;
 

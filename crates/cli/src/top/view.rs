@@ -12,7 +12,7 @@ use crate::instant::age_text;
 use crate::paint::Style;
 use crate::table::{bytes_text, count_text};
 use clap::ValueEnum;
-use logdrive_backend::control::describe_selector;
+use logdrive_drain::control::describe_selector;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};

@@ -3,8 +3,8 @@
 use super::limits::RINGS_AGAIN_MS;
 use super::policy_code;
 use crate::runtime::Config;
-use logdrive_backend::KeepOptions;
-use logdrive_backend::control::describe_selector;
+use logdrive_drain::KeepOptions;
+use logdrive_drain::control::describe_selector;
 use logdrive_ring::AgentLine;
 use logdrive_ring::channel::Channel;
 use logdrive_ring::clock::monotonic_ns;

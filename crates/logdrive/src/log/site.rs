@@ -8,7 +8,7 @@ use crate::dynamic::limits::{CONSTANT_MESSAGE_BYTES_MAX, LOG_PLACES, LOG_SITES_M
 use crate::dynamic::{Table, hash_words};
 use crate::{runtime, sampling};
 use log::Record;
-use logdrive_backend::control::is_off;
+use logdrive_drain::control::is_off;
 use logdrive_ring::control::{ControlEntry, ControlRef, OFF, ON, UNREGISTERED};
 use logdrive_ring::local;
 use logdrive_wire::{Callsite, Level};

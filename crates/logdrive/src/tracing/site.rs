@@ -5,7 +5,7 @@ use super::visit::find_constant;
 use crate::dynamic::limits::TRACING_SITES;
 use crate::dynamic::{Table, hash_address, hash_words};
 use crate::{runtime, sampling};
-use logdrive_backend::control::is_off;
+use logdrive_drain::control::is_off;
 use logdrive_ring::control::{ControlEntry, ControlRef, OFF, OFF_COUNTED, ON, UNREGISTERED};
 use logdrive_ring::local;
 use logdrive_wire::kind::FieldKind;

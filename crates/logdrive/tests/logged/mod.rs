@@ -4,7 +4,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use logdrive::{Full, Memory, SinkOptions, Target};
-use logdrive_backend::layout::{LayoutOptions, Style, unescape};
+use logdrive_drain::layout::{LayoutOptions, Style, unescape};
 
 /// One record as a sink shows it.
 #[derive(Debug, Clone)]

@@ -7,7 +7,7 @@ use logdrive_agent::config::limits::{
 };
 
 /// Bytes of a pattern and of a header, as the layouts and files have them.
-const PATTERN_BYTES_MAX: usize = logdrive_backend::layout::limits::PATTERN_BYTES_MAX;
+const PATTERN_BYTES_MAX: usize = logdrive_drain::layout::limits::PATTERN_BYTES_MAX;
 const HEADER_BYTES_MAX: usize = 4096;
 /// Bytes of a path that is used as it is.
 pub(super) const PATH_BYTES_MAX: usize = 4000;

@@ -1,0 +1,60 @@
+//! What can go wrong when logging starts or a session is recovered.
+
+use crate::file::FileError;
+use crate::layout::LayoutError;
+use logdrive_ring::RingError;
+use std::io;
+
+/// Why the backend could not start, or a session could not be recovered.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BackendError {
+    /// The session's shared memory.
+    #[error(transparent)]
+    Ring(#[from] RingError),
+    /// A log file.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A layout.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    /// A thread could not be started.
+    #[error("cannot start the thread {name}: {cause}; raise the limit of processes, or end some")]
+    Thread {
+        /// Its name.
+        name: &'static str,
+        /// What the system said.
+        cause: io::Error,
+    },
+    /// A target that took no bytes for five seconds.
+    #[error("{path} takes no bytes; the session is left as it is: try again when the disk answers")]
+    NoProgress {
+        /// The target.
+        path: std::path::PathBuf,
+    },
+    /// Another sink than there are places for.
+    #[error("there are places for {limit} sinks and no more: let several applications share one")]
+    SinkPlaces {
+        /// The places.
+        limit: usize,
+    },
+    /// Another session than a follower takes.
+    #[error("{limit} sessions are followed and no more: name the ones that matter")]
+    TooManyFollowed {
+        /// The most.
+        limit: usize,
+    },
+    /// A collector, or the spool for it, cannot be used.
+    #[cfg(all(feature = "ship", target_os = "linux"))]
+    #[error(transparent)]
+    Ship(#[from] logdrive_ship::TransportError),
+    /// The system gives no random bytes.
+    #[error("no number can be had for what is sent: {cause}")]
+    Random {
+        /// What the system said.
+        cause: io::Error,
+    },
+    /// A session that has no file to be recovered into.
+    #[error("the session logged to no file: name one to recover it into, or remove the session")]
+    NoFile,
+}

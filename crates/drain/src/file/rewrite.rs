@@ -1,0 +1,240 @@
+//! Recovery of a chunk whose writer was killed: the same bytes to the same place again, wherever the
+//! file is by now. Nothing that others have written since is ever overwritten, and lines that stand
+//! in the file already are not written twice.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::error::{Doing, FileError};
+use super::home::Home;
+use super::limits::{COMPARE_BLOCK_BYTES, LISTED_MAX};
+use super::log_file::{LogFile, Placement};
+use super::notices::Notices;
+use super::options::FileOptions;
+use super::storage::{Held, Kind, Open, Reader, Storage, Writer};
+
+/// Where the bytes of a recovered chunk are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rewrite {
+    /// All stood in their place.
+    AlreadyThere {
+        /// The file, perhaps a rotated one.
+        path: PathBuf,
+    },
+    /// The rest was written in its place.
+    InPlace {
+        /// The file, perhaps a rotated one.
+        path: PathBuf,
+        /// How many bytes were missing.
+        written_bytes: u64,
+    },
+    /// They could not be written in place, and stand at the end of the log instead.
+    Appended {
+        /// The file that took them.
+        path: PathBuf,
+        /// Whole lines that the old place holds and that were therefore not appended.
+        skipped_bytes: u64,
+        /// How many bytes were appended.
+        written_bytes: u64,
+        /// Why not in place.
+        why: NotInPlace,
+    },
+}
+
+/// Why a chunk could not be written in its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NotInPlace {
+    /// The file was removed or compressed. Lines that were written before the kill may stand in the
+    /// compressed file too.
+    FileGone,
+    /// Another process has written behind the place, or the file was truncated.
+    Changed,
+    /// Another process has the file open as its own.
+    InUse,
+    /// A pipe or a device has no places. Lines that it took before the kill are written again.
+    Stream,
+}
+
+/// Writes a chunk again after a kill. May be repeated. Chunks of one file have to be given in the
+/// order of their offsets, and before this process opens the log itself.
+///
+/// ```
+/// use logdrive_drain::file::{rewrite, Disk, FileOptions, LogFile, Rewrite};
+/// use std::sync::Arc;
+///
+/// let dir = tempfile::tempdir()?;
+/// let options = FileOptions::new(dir.path().join("a.log"));
+/// let mut file = LogFile::open(&options, Arc::new(Disk), 0)?;
+/// let placement = file.place(6, 0)?;
+/// drop(file); // killed here
+/// let done = rewrite(&options, Arc::new(Disk), placement, b"hello\n", 0)?;
+/// assert!(matches!(done, Rewrite::InPlace { written_bytes: 6, .. }));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn rewrite(
+    options: &FileOptions,
+    storage: Arc<dyn Storage>,
+    placement: Placement,
+    bytes: &[u8],
+    now_unix_ns: u64,
+) -> Result<Rewrite, FileError> {
+    let home = Home::open(options, storage.clone(), Notices::default())?;
+    let (skip_bytes, why) = match find(&home, placement)? {
+        Found::Stream => (0, NotInPlace::Stream),
+        Found::Nowhere => (0, NotInPlace::FileGone),
+        Found::File { file, name } => {
+            let path = home.path_of(&name);
+            let ours = home.lock(&file, &path)?;
+            let file = Held::new(file);
+            let there = compare(&home, &file, &path, placement.offset, bytes)?;
+            if there.same_bytes == bytes.len() {
+                return Ok(Rewrite::AlreadyThere { path });
+            }
+            if ours && there.ends_there {
+                let rest = &bytes[there.same_bytes..];
+                let offset = placement.offset + there.same_bytes as u64;
+                Writer {
+                    storage: storage.as_ref(),
+                    file: &file,
+                    offset,
+                }
+                .write_all(rest)
+                .map_err(|cause| FileError::io(Doing::Write, &path, cause))?;
+                return Ok(Rewrite::InPlace {
+                    path,
+                    written_bytes: rest.len() as u64,
+                });
+            }
+            let why = if ours {
+                NotInPlace::Changed
+            } else {
+                NotInPlace::InUse
+            };
+            (lines_bytes(&bytes[..there.same_bytes]), why)
+        }
+    };
+    let (path, written_bytes) = append(options, storage, &bytes[skip_bytes..], now_unix_ns)?;
+    Ok(Rewrite::Appended {
+        path,
+        skipped_bytes: skip_bytes as u64,
+        written_bytes,
+        why,
+    })
+}
+
+/// The file of a placement.
+enum Found {
+    File { file: File, name: String },
+    Stream,
+    Nowhere,
+}
+
+/// Looks for the file under every name that a file of this log may have.
+fn find(home: &Home, placement: Placement) -> Result<Found, FileError> {
+    let names = &home.names;
+    let list = |cause| FileError::io(Doing::List, &names.dir, cause);
+    let wanted = |name: &std::ffi::OsStr| names.may_hold_placements(name);
+    let mut found = home.storage.list(&home.dir, &wanted, LISTED_MAX).map_err(list)?;
+    // The configured name first: mostly it is that.
+    found.sort_by_key(|name| name.as_bytes() != names.active().as_bytes());
+    for name in found.iter().filter_map(|name| name.to_str()) {
+        let path = home.path_of(name);
+        let stat = match home.storage.stat(&home.dir, name.as_ref()) {
+            Ok(stat) => stat,
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => continue,
+            Err(cause) => return Err(FileError::io(Doing::Inspect, path, cause)),
+        };
+        if matches!(stat.kind, Kind::Fifo | Kind::CharDevice) && name == names.active() {
+            return Ok(Found::Stream);
+        }
+        if stat.kind != Kind::Regular || (stat.dev, stat.ino) != (placement.dev, placement.ino) {
+            continue;
+        }
+        let file = match home.storage.open(&home.dir, name, Open::Existing) {
+            Ok(file) => file,
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => continue,
+            Err(cause) => return Err(FileError::io(Doing::Open, path, cause)),
+        };
+        if home.stat_file(&file, name)?.same_file(&stat) {
+            return Ok(Found::File {
+                file,
+                name: name.to_owned(),
+            });
+        }
+    }
+    Ok(Found::Nowhere)
+}
+
+/// What a file holds at the place of a chunk.
+struct There {
+    /// So many bytes are those of the chunk.
+    same_bytes: usize,
+    /// The file ends right behind them.
+    ends_there: bool,
+}
+
+/// Compares a file with a chunk.
+fn compare(
+    home: &Home,
+    file: &File,
+    path: &std::path::Path,
+    offset: u64,
+    bytes: &[u8],
+) -> Result<There, FileError> {
+    let read = |cause| FileError::io(Doing::Read, path, cause);
+    let mut reader = Reader {
+        storage: home.storage.as_ref(),
+        file,
+        offset,
+    };
+    let mut block = vec![0; COMPARE_BLOCK_BYTES];
+    let mut same_bytes = 0;
+    for part in bytes.chunks(COMPARE_BLOCK_BYTES) {
+        let filled = reader.fill(&mut block[..part.len()]).map_err(read)?;
+        let same = part
+            .iter()
+            .zip(&block[..filled])
+            .take_while(|(a, b)| a == b)
+            .count();
+        same_bytes += same;
+        if same < part.len() {
+            break;
+        }
+    }
+    let stat = home.storage.stat_file(file).map_err(read)?;
+    Ok(There {
+        same_bytes,
+        ends_there: stat.bytes == offset + same_bytes as u64,
+    })
+}
+
+/// Length of the whole lines at the start of `bytes`.
+fn lines_bytes(bytes: &[u8]) -> usize {
+    bytes
+        .iter()
+        .rposition(|byte| *byte == b'\n')
+        .map_or(0, |last| last + 1)
+}
+
+/// Appends to the log as its owner, or beside it when it has another.
+fn append(
+    options: &FileOptions,
+    storage: Arc<dyn Storage>,
+    bytes: &[u8],
+    now_unix_ns: u64,
+) -> Result<(PathBuf, u64), FileError> {
+    let mut log = LogFile::open_untidied(options, storage, now_unix_ns)?;
+    let len_bytes = bytes.len() as u64;
+    let placement = log.place(len_bytes, now_unix_ns)?;
+    if let Err(failed) = log.write_at(placement, 0, bytes) {
+        // All or nothing, so that the caller can try again without writing a line twice. That the
+        // cut fails too adds nothing to the first error.
+        let _ = log.abandon(placement, 0);
+        return Err(failed.cause);
+    }
+    Ok((log.path(), len_bytes))
+}

@@ -1,0 +1,238 @@
+//! The flight recorder: records that no sink takes are kept in memory, in binary, and written when something happens.
+//!
+//! [`memory`] holds the records; this file says which are kept and what has them written. `drain/recorder.rs` does the
+//! work at the drain.
+
+use crate::control::selects;
+use crate::feed::Member;
+use crate::limits::DUMP_PAUSE;
+use logdrive_ring::KeepCounts;
+use logdrive_ring::rules::Selector;
+use logdrive_wire::{Callsite, Level};
+use memory::Memory;
+use std::time::Duration;
+
+pub(crate) mod memory;
+
+/// What a process keeps in memory of the records that are below the level of all its sinks, and when they are written.
+///
+/// ```
+/// use logdrive_drain::KeepOptions;
+/// let keep = KeepOptions::new(64 << 20);
+/// assert_eq!(keep.trigger_level, Some(logdrive_wire::Level::Error));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeepOptions {
+    /// Bytes of memory; the oldest records make room. Rounded up to 256 KiB, 1 MiB at least.
+    pub bytes: u64,
+    /// A record of this level or above has what is kept written. Default: error.
+    pub trigger_level: Option<Level>,
+    /// So does a record of one of these callsites.
+    pub trigger_callsites: Vec<Selector>,
+    /// Whether recovery writes what a killed process kept. Default: yes.
+    pub on_crash: bool,
+    /// Only what is not older than this is written, and the rest forgotten; `None` for all.
+    pub before: Option<Duration>,
+    /// Between two dumps that records trigger lies at least this time: then it is a storm, of which the beginning tells
+    /// the most. Default: 10 seconds.
+    pub pause: Duration,
+}
+
+impl KeepOptions {
+    /// So many bytes, written when an error occurs, all that there is.
+    pub fn new(bytes: u64) -> Self {
+        Self {
+            bytes,
+            trigger_level: Some(Level::Error),
+            trigger_callsites: Vec::new(),
+            on_crash: true,
+            before: None,
+            pause: DUMP_PAUSE,
+        }
+    }
+
+    fn kept(&self, id: u32, callsite: &Callsite) -> Kept {
+        let is_above = self.trigger_level.is_some_and(|level| callsite.level >= level);
+        let mut selectors = self.trigger_callsites.iter();
+        Kept {
+            keep: true,
+            triggers: is_above || selectors.any(|selector| selects(selector, id, callsite)),
+            sinks: u32::MAX,
+        }
+    }
+
+    /// What a recoverer needs of it, for the front of the session's configuration.
+    pub(crate) fn to_text(&self) -> String {
+        let mut text = format!("[keep]\non_crash = {}\n", self.on_crash);
+        if let Some(before) = self.before {
+            text.push_str(&format!("before_ns = {}\n", before.as_nanos()));
+        }
+        text
+    }
+
+    /// Reads what [`KeepOptions::to_text`] wrote. Without it, everything is kept until it is written after a crash.
+    pub(crate) fn from_text(config: &str) -> Self {
+        let head = config.split("[sink]\n").next().unwrap_or("");
+        let value = |key: &str| {
+            head.lines()
+                .find_map(|line| line.strip_prefix(key)?.strip_prefix(" = "))
+        };
+        Self {
+            trigger_level: None,
+            on_crash: value("on_crash") != Some("false"),
+            before: value("before_ns")
+                .and_then(|text| text.parse().ok())
+                .map(Duration::from_nanos),
+            ..Self::new(0)
+        }
+    }
+}
+
+/// What a flight recorder does with the records of a callsite.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Kept {
+    /// Keeps those that no sink takes.
+    pub keep: bool,
+    /// A record has what is kept written.
+    pub triggers: bool,
+    /// The sinks to which they are written then, whatever their level: bit 0 for the first.
+    pub sinks: u32,
+}
+
+/// The flight recorders of the processes that an agent drains.
+pub trait Recorder: Send {
+    /// How a process keeps records, if at all; of the options, the triggers are not looked at.
+    fn keeping(&self, member: &Member) -> Option<KeepOptions>;
+
+    /// What becomes of the records of a callsite. The answer holds for all of them.
+    fn kept(&self, member: &Member, id: u32, callsite: &Callsite) -> Kept;
+}
+
+/// A request to write what is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    /// So far back; `None` for all.
+    pub(crate) span: Option<Duration>,
+    /// What the log gives as the reason.
+    pub(crate) because: String,
+    /// Who has asked for it.
+    pub(crate) by: Askers,
+}
+
+/// Who has asked for a dump, for the answer.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Askers {
+    /// The number of a request in the session's file.
+    pub(crate) request: Option<u64>,
+    /// Numbers of dumps, see [`crate::marks::Marks::next_dump`].
+    pub(crate) dumps: Vec<u64>,
+}
+
+impl Askers {
+    /// Nobody: a record, or a crash, is the reason.
+    pub(crate) fn is_nobody(&self) -> bool {
+        self.request.is_none() && self.dumps.is_empty()
+    }
+}
+
+/// A dump that goes on.
+#[derive(Debug, Default)]
+pub(crate) struct Dump {
+    /// Those that it answers.
+    pub(crate) by: Askers,
+    pub(crate) written: u64,
+    pub(crate) lost: u64,
+    /// Sinks that have taken nothing for too long, and get nothing more.
+    pub(crate) stuck: u32,
+    /// Since when no sink has had room.
+    pub(crate) waiting_since_ns: Option<u64>,
+}
+
+/// The flight recorder of one process.
+#[derive(Debug)]
+pub(crate) struct Keep {
+    pub(crate) memory: Memory,
+    pub(crate) options: KeepOptions,
+    /// Its process has wished for it, of whoever drains the session.
+    pub(crate) is_wish: bool,
+    /// The sinks that dumps go to.
+    pub(crate) sinks: u32,
+    pub(crate) wanted: Option<Wanted>,
+    pub(crate) dump: Option<Dump>,
+    /// The last request of the session's file that was seen.
+    pub(crate) request_seen: u64,
+    /// A request that is done when a mark is reached: its number, the records, and the mark.
+    pub(crate) answer: Option<(u64, u64, u64)>,
+    /// No record triggers before that.
+    pub(crate) paused_until_ns: u64,
+}
+
+impl Keep {
+    pub(crate) fn new(memory: Memory, options: KeepOptions) -> Self {
+        let request_seen = memory.file().map_or(0, |file| file.requested().0);
+        Self {
+            memory,
+            options,
+            is_wish: false,
+            sinks: 0,
+            wanted: None,
+            dump: None,
+            request_seen,
+            answer: None,
+            paused_until_ns: 0,
+        }
+    }
+
+    /// As its process wishes, in the memory of its agent.
+    pub(crate) fn wished(options: KeepOptions) -> Self {
+        Self {
+            is_wish: true,
+            ..Self::new(Memory::private(options.bytes), options)
+        }
+    }
+
+    /// What becomes of the records of a callsite of this process.
+    pub(crate) fn kept(&self, id: u32, callsite: &Callsite) -> Kept {
+        self.options.kept(id, callsite)
+    }
+
+    /// Whether something has to be done soon.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.wanted.is_some() || self.dump.is_some()
+    }
+
+    /// Looks whether a tool has asked for a dump.
+    pub(crate) fn poll(&mut self) {
+        let Some(file) = self.memory.file() else { return };
+        let (request, span_ns) = file.requested();
+        if request != self.request_seen && self.wanted.is_none() {
+            self.request_seen = request;
+            self.wanted = Some(Wanted {
+                span: (span_ns > 0).then(|| Duration::from_nanos(span_ns)),
+                because: "of a command".to_owned(),
+                by: Askers {
+                    request: Some(request),
+                    dumps: Vec::new(),
+                },
+            });
+        }
+    }
+}
+
+/// Statistics of a flight recorder, for [`crate::Stats`].
+pub(crate) fn counts_of(file: Option<&logdrive_ring::KeepFile>) -> KeepCounts {
+    file.map(logdrive_ring::KeepFile::counts).unwrap_or_default()
+}
+
+/// `18,204`
+pub(crate) fn with_commas(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}

@@ -1,0 +1,273 @@
+//! What a user chooses about a layout, and its one-line form.
+
+use core::fmt;
+
+use super::escape::{Escape, escaped, unescape};
+use super::limits::{OPTIONS_BYTES_MAX, PATTERN_BYTES_MAX};
+use super::plan::FieldStyle;
+use super::{LayoutError, pattern};
+
+/// How a line looks. See [the module](super) for a line of each.
+///
+/// ```
+/// use logdrive_drain::layout::{LayoutOptions, Style};
+/// let style = Style::Pattern("{time:%H:%M:%S.%3f} {level:1} {message}{fields}".into());
+/// assert!(LayoutOptions::from(style).to_text().starts_with("pattern {time"));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Style {
+    /// Time, level, thread, module, place, message and fields, for people.
+    #[default]
+    Text,
+    /// As Google's glog writes since 0.6.
+    Glog,
+    /// The same to the byte: a message with line breaks has several lines, and nothing in it is escaped. Whoever can put
+    /// text into a message can forge lines and move the cursor of a terminal. A callsite of line `u32::MAX`, which is glog's
+    /// `kNoLogPrefix`, has nothing in front of its message.
+    GlogRaw,
+    /// One JSON object a line.
+    Json,
+    /// `key=value` pairs.
+    Logfmt,
+    /// A pattern of one's own: literal text and items in braces.
+    ///
+    /// | item | shows |
+    /// |---|---|
+    /// | `{time}` | `2026-11-21T12:34:56.123456789Z`; also `{time:iso}`, `{time:unix}`, `{time:unix_ms}`, `{time:unix_ns}` |
+    /// | `{time:%H:%M:%S.%3f}` | a date of one's own: `%Y %m %d %j %H %M %S %a %b %z %:z %s %F %T %f %3f %6f %9f %%` |
+    /// | `{level}`, `{level:1}` | `INFO`, `I` |
+    /// | `{thread}`, `{thread_id}` | the thread's name, or its id if it has none; its id |
+    /// | `{target}`, `{module}` | the target, or the module where none was given; the module |
+    /// | `{file}`, `{path}`, `{line}` | `main.rs`, `src/main.rs`, `42` |
+    /// | `{message}`, `{raw_message}` | the message; the same with nothing escaped, as with [`GlogRaw`](Self::GlogRaw) |
+    /// | `{fields}` | ` key=value` for each field that the message does not show; takes the place of one space before it |
+    /// | `{spans}` | `outer{key=value}:inner: `, or nothing |
+    /// | `{pid}`, `{app}`, `{host}` | the process |
+    ///
+    /// All but the time take `[[fill]align][width][.most]` as in `std::fmt`, such as `{thread:>12.12}`. `{{` and `}}` are
+    /// braces.
+    Pattern(String),
+}
+
+impl Style {
+    /// How fields are written.
+    pub(super) fn field_style(&self) -> FieldStyle {
+        match self {
+            Self::Text | Self::Glog | Self::GlogRaw | Self::Pattern(_) => FieldStyle::Text,
+            Self::Json => FieldStyle::Json,
+            Self::Logfmt => FieldStyle::Logfmt,
+        }
+    }
+}
+
+/// What a user chooses about a layout.
+///
+/// ```
+/// use logdrive_drain::layout::{LayoutOptions, Style};
+/// let options = LayoutOptions { style: Style::Text, local_time: false, color: true };
+/// assert_eq!(options.to_text(), "text color");
+/// assert_eq!(LayoutOptions::from_text("text color"), Ok(options));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LayoutOptions {
+    /// How a line looks.
+    pub style: Style,
+    /// Local time instead of UTC; needs the feature `local-time`.
+    pub local_time: bool,
+    /// Whether the level is coloured for a terminal; JSON and logfmt ignore it.
+    pub color: bool,
+}
+
+impl From<Style> for LayoutOptions {
+    /// UTC and no colours.
+    fn from(style: Style) -> Self {
+        Self {
+            style,
+            local_time: false,
+            color: false,
+        }
+    }
+}
+
+impl LayoutOptions {
+    /// As glog does it: with local time, where the feature `local-time` is there.
+    pub fn glog() -> Self {
+        Self {
+            style: Style::Glog,
+            local_time: cfg!(feature = "local-time"),
+            color: false,
+        }
+    }
+
+    /// The options as one line, for a session's header or a configuration: `json`, `text local color`,
+    /// `local pattern {time} {message}`. A pattern comes last and is escaped, so that it stays one line.
+    pub fn to_text(&self) -> String {
+        let mut flags = Vec::new();
+        if self.local_time {
+            flags.push("local");
+        }
+        if self.color {
+            flags.push("color");
+        }
+        let style = match &self.style {
+            Style::Text => "text",
+            Style::Glog => "glog",
+            Style::GlogRaw => "glog-raw",
+            Style::Json => "json",
+            Style::Logfmt => "logfmt",
+            Style::Pattern(pattern) => {
+                let pattern = escaped(pattern.as_bytes(), Escape::Text);
+                flags.extend(["pattern", core::str::from_utf8(&pattern).unwrap_or("")]);
+                return flags.join(" ");
+            }
+        };
+        flags.insert(0, style);
+        flags.join(" ")
+    }
+
+    /// Reads what [`to_text`](Self::to_text) writes. The words may stand in any order, but behind `pattern` all is
+    /// pattern. A pattern is checked here as well.
+    ///
+    /// # Errors
+    /// When a word is unknown, no style or two are named, the text is too long, or the pattern cannot be read.
+    pub fn from_text(text: &str) -> Result<Self, LayoutError> {
+        if text.len() > OPTIONS_BYTES_MAX {
+            return Err(LayoutError::TooLong {
+                what: "layout",
+                limit: OPTIONS_BYTES_MAX,
+            });
+        }
+        let (mut style, mut local_time, mut color) = (None, false, false);
+        let mut rest = text;
+        while !rest.is_empty() {
+            let (word, after) = rest.split_once(' ').unwrap_or((rest, ""));
+            rest = after;
+            let named = match word {
+                "" => continue,
+                "local" => {
+                    local_time = true;
+                    continue;
+                }
+                "color" => {
+                    color = true;
+                    continue;
+                }
+                "text" => Style::Text,
+                "glog" => Style::Glog,
+                "glog-raw" => Style::GlogRaw,
+                "json" => Style::Json,
+                "logfmt" => Style::Logfmt,
+                "pattern" => Style::Pattern(read_pattern(core::mem::take(&mut rest))?),
+                _ => return Err(LayoutError::UnknownWord { word: shorten(word) }),
+            };
+            if style.replace(named).is_some() {
+                return Err(LayoutError::StyleCount);
+            }
+        }
+        Ok(Self {
+            style: style.ok_or(LayoutError::StyleCount)?,
+            local_time,
+            color,
+        })
+    }
+}
+
+fn read_pattern(text: &str) -> Result<String, LayoutError> {
+    let plain = unescape(text.as_bytes());
+    let pattern = String::from_utf8(plain).map_err(|_| LayoutError::Pattern {
+        offset: 0,
+        what: "it is not valid utf-8".into(),
+    })?;
+    check_pattern_length(&pattern)?;
+    pattern::parse(&pattern)?;
+    Ok(pattern)
+}
+
+pub(super) fn check_pattern_length(pattern: &str) -> Result<(), LayoutError> {
+    if pattern.len() > PATTERN_BYTES_MAX {
+        return Err(LayoutError::TooLong {
+            what: "pattern",
+            limit: PATTERN_BYTES_MAX,
+        });
+    }
+    Ok(())
+}
+
+/// Foreign text for an error message: short, and on one line.
+pub(super) fn shorten(text: &str) -> String {
+    let front: String = text.chars().take(40).collect();
+    String::from_utf8(escaped(front.as_bytes(), Escape::Text)).unwrap_or_default()
+}
+
+impl fmt::Display for LayoutOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.to_text())
+    }
+}
+
+impl core::str::FromStr for LayoutOptions {
+    type Err = LayoutError;
+
+    fn from_str(text: &str) -> Result<Self, LayoutError> {
+        Self::from_text(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_read_back_from_their_line() {
+        let patterns = [
+            "{time} {level} {message}",
+            "local text\\ {{}} {message:>10}",
+            "",
+            "é\t{app}",
+        ];
+        let mut styles = vec![
+            Style::Text,
+            Style::Glog,
+            Style::GlogRaw,
+            Style::Json,
+            Style::Logfmt,
+        ];
+        styles.extend(patterns.map(|pattern| Style::Pattern(pattern.into())));
+        for style in styles {
+            for flags in 0..4 {
+                let options = LayoutOptions {
+                    style: style.clone(),
+                    local_time: flags & 1 != 0,
+                    color: flags & 2 != 0,
+                };
+                let text = options.to_text();
+                assert!(!text.contains(char::is_control), "{text:?}");
+                assert_eq!(LayoutOptions::from_text(&text), Ok(options), "{text}");
+            }
+        }
+        assert_eq!(
+            LayoutOptions::from_text("color text local").unwrap().to_text(),
+            "text local color"
+        );
+    }
+
+    #[test]
+    fn wrong_options_say_what_is_allowed() {
+        let error = |text: &str| LayoutOptions::from_text(text).unwrap_err().to_string();
+        assert_eq!(
+            error("xml"),
+            "unknown word \"xml\" in a layout: use text, glog, json, logfmt or pattern, and local or color"
+        );
+        assert_eq!(
+            error(""),
+            "a layout names one style: text, glog, json, logfmt or pattern"
+        );
+        assert_eq!(error("text json"), error("local"));
+        assert!(error("pattern {nope}").contains("{time}"));
+        assert!(error(&"x".repeat(9_999)).contains("at most"));
+        assert!(error(&format!("pattern {}", "x".repeat(PATTERN_BYTES_MAX + 1))).contains("at most"));
+        assert!(error("pattern \\xff").contains("utf-8"));
+        assert!(error("a\u{1b}\n").contains(r"a\x1b\n"));
+    }
+}

@@ -1,0 +1,592 @@
+//! The sink that sends its lines to a collector, at least once, and once in what the collector keeps.
+//!
+//! A buffer gets the number of its first line before anything of it is sent, noted in shared memory as its place: session
+//! and number. It is given back when the collector has acknowledged all of it (C3), or the spool has it. So a process that
+//! is killed leaves its unacknowledged buffers to whoever recovers it, who sends them again under the same numbers, and
+//! the collector leaves out what it has.
+
+use crate::error::BackendError;
+use crate::layout::{LayoutOptions, ProcessInfo, Style};
+use crate::limits::{NO_PROGRESS_MS, SHIP_ADDRESSES_MAX, SHIP_BATCH_BYTES, SHIP_LOOK_MS, SHIP_QUEUE_BYTES};
+use crate::marks::Marks;
+use logdrive_ring::{Buffer, Place};
+use logdrive_ship::forward::{ForwardOptions, ForwardWatch, Forwarder, Owner, SpoolDirectory, new_session};
+pub use logdrive_ship::forward::{ForwardState, SpoolOptions};
+use logdrive_ship::hello::Format;
+pub use logdrive_ship::upstream::{BreakerOptions, GroupOptions, HealthOptions, MemberOptions, Policy};
+pub use logdrive_ship::{Address, Options as TransportOptions, TlsFiles};
+use logdrive_ship::{Client, TransportError};
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// The epoch of a sink's numbers: each start has a session of its own, so that there is one.
+const EPOCH: u64 = 1;
+
+pub(crate) type ShipWatch = ForwardWatch;
+
+/// A collector, and how to reach it.
+///
+/// ```
+/// use logdrive_drain::ship::ShipOptions;
+/// let ship = ShipOptions::new(vec!["unix:///run/logdrive/collect.sock".parse()?]);
+/// assert_eq!(ship.destination(), "unix:///run/logdrive/collect.sock");
+/// # Ok::<(), logdrive_ship::TransportError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShipOptions {
+    /// Where it listens; with several, whichever can be reached, by weight, and backups when no other can be. At most 16.
+    pub to: Vec<MemberOptions>,
+    /// Which of several is used, when one is given up for a while, and whether looks at them find out who is ill. Default: in
+    /// turn, never and no.
+    pub group: GroupOptions,
+    /// Certificates, limits and times of the connection.
+    pub transport: TransportOptions,
+    /// The level of zstd, 1 to 19; `None` sends as it is. Default: none.
+    pub zstd_level: Option<i32>,
+    /// Where records go while no collector takes them; one directory for each sink. Without it they wait in the sink's
+    /// buffers. Default: none.
+    pub spool: Option<SpoolOptions>,
+    /// The program's name that the collector puts into each line; empty where lines name their process themselves, as an
+    /// agent's do. Default: the application's.
+    pub app: Option<String>,
+}
+
+impl ShipOptions {
+    /// A collector at these addresses, without a spool and without compression.
+    pub fn new(to: Vec<Address>) -> Self {
+        Self {
+            to: to.into_iter().map(MemberOptions::new).collect(),
+            // As a forwarder has it by itself.
+            group: ForwardOptions::new(0, EPOCH).group,
+            transport: TransportOptions::default(),
+            zstd_level: None,
+            spool: None,
+            app: None,
+        }
+    }
+
+    /// Where lines go, for people.
+    pub fn destination(&self) -> String {
+        let all = self.to.iter().map(|member| member.address.to_string());
+        all.collect::<Vec<String>>().join(", ")
+    }
+
+    /// Whether what no collector takes can go to disk.
+    pub(crate) fn has_spool(&self) -> bool {
+        self.spool.is_some()
+    }
+
+    /// Whether any collector says hello within this time.
+    pub(crate) fn answers(&self, patience: Duration) -> bool {
+        let end = Instant::now() + patience;
+        self.to.iter().any(|member| {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            let transport = TransportOptions {
+                connect_timeout: left,
+                handshake_timeout: left,
+                response_timeout: left,
+                ..self.transport.clone()
+            };
+            // Whoever refuses a look has answered, too.
+            matches!(
+                Client::connect(&member.address, &transport),
+                Ok(_) | Err(TransportError::Refused { .. })
+            )
+        })
+    }
+
+    /// One key a line, for the session.
+    pub(crate) fn to_text(&self) -> String {
+        let mut text = String::new();
+        let mut put = |key: &str, value: &str| {
+            text.push_str(&format!("{key} = {}\n", value.escape_debug()));
+        };
+        for member in &self.to {
+            put(
+                if member.is_backup { "backup" } else { "to" },
+                &member.address.to_string(),
+            );
+            if member.weight != 1 {
+                put("weight", &member.weight.to_string());
+            }
+        }
+        let policy = Policy::NAMES
+            .iter()
+            .find(|(_, policy)| *policy == self.group.policy);
+        put("policy", policy.map_or("", |(name, _)| *name));
+        for (key, number) in self.numbers() {
+            put(key, &number.to_string());
+        }
+        let tls = &self.transport.tls;
+        let files = [
+            ("tls_authorities", &tls.authorities),
+            ("tls_certificate", &tls.certificate),
+            ("tls_key", &tls.key),
+        ];
+        for (key, path) in files {
+            if let Some(path) = path {
+                // Another process has another working directory.
+                let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+                put(key, &path.to_string_lossy());
+            }
+        }
+        if let Some(name) = &tls.name {
+            put("tls_name", name);
+        }
+        if self.transport.insecure {
+            put("insecure", "true");
+        }
+        if let Some(level) = self.zstd_level {
+            put("zstd", &level.to_string());
+        }
+        if let Some(spool) = &self.spool {
+            let path = std::path::absolute(&spool.directory).unwrap_or_else(|_| spool.directory.clone());
+            put("spool", &path.to_string_lossy());
+            put("spool_bytes", &spool.bytes_max.to_string());
+        }
+        if let Some(app) = &self.app {
+            put("app", app);
+        }
+        text
+    }
+
+    /// Counts and times as text has them.
+    fn numbers(&self) -> Vec<(&'static str, u64)> {
+        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let (breaker, transport) = (&self.group.breaker, &self.transport);
+        let mut numbers = vec![
+            ("breaker_failures", breaker.failures.into()),
+            ("breaker_open_ms", ms(breaker.open)),
+            ("breaker_probes", breaker.probes.into()),
+            ("breaker_successes", breaker.successes.into()),
+            ("connect_timeout_ms", ms(transport.connect_timeout)),
+            ("response_timeout_ms", ms(transport.response_timeout)),
+            ("idle_timeout_ms", ms(transport.idle_timeout)),
+        ];
+        if let Some(health) = &self.group.health {
+            numbers.extend([
+                ("health_every_ms", ms(health.every)),
+                ("health_failures", health.failures.into()),
+                ("health_successes", health.successes.into()),
+            ]);
+        }
+        numbers
+    }
+
+    /// Takes one of [`ShipOptions::numbers`]; `None` when it is none.
+    fn set_number(&mut self, key: &str, value: &str) -> Option<()> {
+        let value: u64 = value.parse().ok()?;
+        let count = u32::try_from(value);
+        let time = Duration::from_millis(value);
+        let (breaker, transport) = (&mut self.group.breaker, &mut self.transport);
+        match key {
+            "breaker_failures" => breaker.failures = count.ok()?,
+            "breaker_open_ms" => breaker.open = time,
+            "breaker_probes" => breaker.probes = count.ok()?,
+            "breaker_successes" => breaker.successes = count.ok()?,
+            "connect_timeout_ms" => transport.connect_timeout = time,
+            "response_timeout_ms" => transport.response_timeout = time,
+            "idle_timeout_ms" => transport.idle_timeout = time,
+            _ => {
+                let health = self.group.health.get_or_insert_default();
+                match key {
+                    "health_every_ms" => health.every = time,
+                    "health_failures" => health.failures = count.ok()?,
+                    "health_successes" => health.successes = count.ok()?,
+                    _ => return None,
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// Reads what [`ShipOptions::to_text`] wrote.
+    pub(crate) fn from_text(text: &str) -> Option<Self> {
+        let mut options = Self::new(Vec::new());
+        let mut spool_bytes = None;
+        for line in text.lines() {
+            let (key, value) = line.split_once(" = ")?;
+            let value = unescaped(value)?;
+            let tls = &mut options.transport.tls;
+            match key {
+                "to" | "backup" => {
+                    let mut member = MemberOptions::new(value.parse().ok()?);
+                    member.is_backup = key == "backup";
+                    options.to.push(member);
+                }
+                "weight" => options.to.last_mut()?.weight = value.parse().ok()?,
+                "policy" => {
+                    options.group.policy = Policy::NAMES.iter().find(|(name, _)| *name == value)?.1;
+                }
+                "tls_authorities" => tls.authorities = Some(PathBuf::from(value)),
+                "tls_certificate" => tls.certificate = Some(PathBuf::from(value)),
+                "tls_key" => tls.key = Some(PathBuf::from(value)),
+                "tls_name" => tls.name = Some(value),
+                "insecure" => options.transport.insecure = true,
+                "zstd" => options.zstd_level = Some(value.parse().ok()?),
+                "spool" => options.spool = Some(SpoolOptions::new(value)),
+                "spool_bytes" => spool_bytes = Some(value.parse().ok()?),
+                "app" => options.app = Some(value),
+                _ => options.set_number(key, &value)?,
+            }
+        }
+        if let (Some(spool), Some(bytes)) = (&mut options.spool, spool_bytes) {
+            spool.bytes_max = bytes;
+        }
+        (1..=SHIP_ADDRESSES_MAX)
+            .contains(&options.to.len())
+            .then_some(options)
+    }
+
+    fn owner(&self, session: u128, layout: &LayoutOptions, process: &ProcessInfo) -> Owner {
+        let mut owner = Owner::new(session, EPOCH);
+        owner.format = format_of(layout);
+        owner.pid = process.pid;
+        owner.app = self.app.clone().unwrap_or_else(|| process.app.clone());
+        owner
+    }
+
+    fn forward(&self, owner: &Owner, next: u64) -> (TransportOptions, ForwardOptions) {
+        let mut transport = self.transport.clone();
+        transport.app.clone_from(&owner.app);
+        let mut forward = ForwardOptions::new(owner.session, owner.epoch);
+        forward.next = next;
+        forward.pid = owner.pid;
+        forward.format = owner.format;
+        forward.zstd_level = self.zstd_level;
+        forward.members.clone_from(&self.to);
+        forward.group.clone_from(&self.group);
+        forward.queue_bytes = SHIP_QUEUE_BYTES;
+        (transport, forward)
+    }
+
+    /// Sends the buffers of a dead process again that it had begun to send, under their numbers, or puts them into the spool.
+    /// Gives back the others.
+    pub(crate) fn finish(
+        &self,
+        unwritten: Vec<(Buffer, Place)>,
+        layout: &LayoutOptions,
+        process: &ProcessInfo,
+    ) -> Result<Vec<(Buffer, Place)>, BackendError> {
+        let mut rest = Vec::new();
+        let mut begun: Vec<(Buffer, Place)> = Vec::new();
+        for (buffer, place) in unwritten {
+            match place.ino {
+                0 => rest.push((buffer, place)),
+                _ => begun.push((buffer, place)),
+            }
+        }
+        while !begun.is_empty() {
+            let (session, first) = session_of(&begun);
+            let mut next = first;
+            let mut group = Vec::new();
+            while let Some((buffer, place)) = begun.first() {
+                let is_next = (place.dev, place.ino) == halves(session) && place.offset == next;
+                if !is_next && !group.is_empty() {
+                    break;
+                }
+                next = place.offset.saturating_add(lines_in(buffer.bytes()));
+                group.push(begun.remove(0));
+            }
+            self.send_again(&self.owner(session, layout, process), &group, next)?;
+            for (mut buffer, _) in group {
+                buffer.mark_written();
+            }
+        }
+        Ok(rest)
+    }
+
+    fn send_again(&self, owner: &Owner, group: &[(Buffer, Place)], end: u64) -> Result<(), BackendError> {
+        let batches: Vec<(u64, u32, &[u8])> = group
+            .iter()
+            .flat_map(|(buffer, place)| {
+                let mut first = place.offset;
+                batches_of(buffer.bytes()).map(move |(count, lines)| {
+                    let batch = (first, count, lines);
+                    first = first.saturating_add(count.into());
+                    batch
+                })
+            })
+            .collect();
+        if let Some(spool) = &self.spool {
+            return Ok(SpoolDirectory::open(spool)?.put_back(owner, &batches)?);
+        }
+        let first = batches.first().map_or(0, |batch| batch.0);
+        let (transport, forward) = self.forward(owner, first);
+        let forwarder = Forwarder::start(&[], &transport, &forward)?;
+        let patience = Duration::from_millis(NO_PROGRESS_MS);
+        let failed = || BackendError::NoProgress {
+            path: PathBuf::from(self.destination()),
+        };
+        for (_, count, lines) in &batches {
+            forwarder
+                .push(*count, lines.to_vec(), patience)
+                .map_err(|_| failed())?;
+        }
+        // As long as anything moves.
+        let mut ends = batches.iter().map(|(first, ..)| *first).chain([end]);
+        match ends.all(|number| forwarder.wait_acknowledged(number, patience)) {
+            true => Ok(()),
+            false => Err(failed()),
+        }
+    }
+}
+
+fn unescaped(value: &str) -> Option<String> {
+    let mut text = String::new();
+    let mut rest = value.chars();
+    while let Some(c) = rest.next() {
+        if c != '\\' {
+            text.push(c);
+            continue;
+        }
+        text.push(match rest.next()? {
+            'n' => '\n',
+            'r' => '\r',
+            't' => '\t',
+            '0' => '\0',
+            'u' => {
+                let code: String = rest.by_ref().skip(1).take_while(|c| *c != '}').collect();
+                char::from_u32(u32::from_str_radix(&code, 16).ok()?)?
+            }
+            other => other,
+        });
+    }
+    Some(text)
+}
+
+fn format_of(layout: &LayoutOptions) -> Format {
+    match layout.style {
+        Style::Json => Format::Json,
+        _ => Format::Text,
+    }
+}
+
+/// A session as the numbers of a place; the second is never 0.
+fn halves(session: u128) -> (u64, u64) {
+    ((session >> 64) as u64, session as u64)
+}
+
+fn session_of(begun: &[(Buffer, Place)]) -> (u128, u64) {
+    let place = begun.first().map(|(_, place)| *place).unwrap_or_default();
+    (u128::from(place.dev) << 64 | u128::from(place.ino), place.offset)
+}
+
+/// Line breaks, eight bytes at a time.
+fn lines_in(bytes: &[u8]) -> u64 {
+    memchr::memchr_iter(b'\n', bytes).count() as u64
+}
+
+/// Lines as batches.
+fn batches_of(mut bytes: &[u8]) -> impl Iterator<Item = (u32, &[u8])> {
+    std::iter::from_fn(move || {
+        if bytes.is_empty() {
+            return None;
+        }
+        let most = bytes.get(..SHIP_BATCH_BYTES.min(bytes.len())).unwrap_or(bytes);
+        let end = match memchr::memrchr(b'\n', most) {
+            Some(at) => at + 1,
+            // A line that is longer than a batch is one of its own.
+            None => memchr::memchr(b'\n', bytes).map_or(bytes.len(), |at| at + 1),
+        };
+        let (batch, rest) = bytes.split_at_checked(end)?;
+        bytes = rest;
+        Some((lines_in(batch) as u32, batch))
+    })
+}
+
+/// What has become of what was sent.
+#[derive(Debug)]
+pub(crate) enum Done {
+    /// All of it is kept elsewhere.
+    Buffer(Buffer),
+    /// All before the mark is.
+    Mark(u64),
+}
+
+/// What has changed.
+#[derive(Debug)]
+pub(crate) struct News {
+    pub(crate) is_failing: bool,
+    pub(crate) text: String,
+}
+
+/// A sink that sends.
+#[derive(Debug)]
+pub(crate) struct Shipping {
+    forwarder: Forwarder,
+    watch: ForwardWatch,
+    session: u128,
+    next: u64,
+    /// What waits until everything before its number is kept elsewhere.
+    waiting: VecDeque<(u64, Done)>,
+    has_spool: bool,
+    destination: String,
+    is_failing: bool,
+    /// When something moved last: then it is looked at often.
+    moved: Cell<Instant>,
+}
+
+impl Shipping {
+    pub(crate) fn start(
+        options: &ShipOptions,
+        layout: &LayoutOptions,
+        process: &ProcessInfo,
+        index: usize,
+        marks: &Marks,
+    ) -> Result<Self, BackendError> {
+        // An odd number: a place with 0 has no offsets.
+        let session = new_session().map_err(|cause| BackendError::Random { cause })? | 1;
+        let (transport, mut forward) = options.forward(&options.owner(session, layout, process), 0);
+        forward.spool.clone_from(&options.spool);
+        forward.persists = true;
+        let forwarder = Forwarder::start(&[], &transport, &forward)?;
+        marks.watch(index, forwarder.watch());
+        Ok(Self {
+            watch: forwarder.watch(),
+            forwarder,
+            session,
+            next: 0,
+            waiting: VecDeque::new(),
+            has_spool: options.spool.is_some(),
+            destination: options.destination(),
+            is_failing: false,
+            moved: Cell::new(Instant::now()),
+        })
+    }
+
+    /// Takes a buffer, whose place is noted before anything of it is sent.
+    pub(crate) fn send(&mut self, mut buffer: Buffer) {
+        let (dev, ino) = halves(self.session);
+        let offset = self.next;
+        buffer.mark_writing(Place { dev, ino, offset });
+        for (count, lines) in batches_of(buffer.bytes()) {
+            // All buffers of a sink fit into the queue, so that this does not wait, and does not fail.
+            // Where its thread has ended after all, the buffer stays marked, for whoever recovers the session.
+            let _ = self.forwarder.push(count, lines.to_vec(), Duration::MAX);
+            self.next += u64::from(count);
+        }
+        self.waiting.push_back((self.next, Done::Buffer(buffer)));
+        self.moved.set(Instant::now());
+    }
+
+    /// Everything so far comes before the mark.
+    pub(crate) fn mark(&mut self, mark: u64) {
+        self.waiting.push_back((self.next, Done::Mark(mark)));
+        self.moved.set(Instant::now());
+    }
+
+    /// The next of what is kept elsewhere by now.
+    pub(crate) fn done(&mut self) -> Option<Done> {
+        let (number, _) = self.waiting.front()?;
+        if *number > self.watch.secured() {
+            return None;
+        }
+        self.moved.set(Instant::now());
+        self.waiting.pop_front().map(|(_, done)| done)
+    }
+
+    /// That nobody takes records, or that somebody does again.
+    pub(crate) fn news(&mut self) -> Option<News> {
+        let failure = self.watch.failure();
+        if self.is_failing != failure.is_none() {
+            return None;
+        }
+        self.is_failing = failure.is_some();
+        let text = match failure {
+            None => format!("the collector at {} takes records again", self.destination),
+            Some(why) if self.has_spool => {
+                format!("{why}; records go to the spool until a collector takes them")
+            }
+            Some(why) => format!("{why}; records wait until a collector takes them"),
+        };
+        Some(News {
+            is_failing: self.is_failing,
+            text,
+        })
+    }
+
+    /// When to look at what is kept elsewhere; `None` when nothing waits.
+    pub(crate) fn look_in(&self) -> Option<Duration> {
+        if self.waiting.is_empty() {
+            return None;
+        }
+        let quiet_ms = u64::try_from(self.moved.get().elapsed().as_millis() / 8).unwrap_or(u64::MAX);
+        Some(Duration::from_millis(
+            quiet_ms.clamp(SHIP_LOOK_MS.0, SHIP_LOOK_MS.1),
+        ))
+    }
+
+    /// Whether nothing waits.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Ends. What waits still stays marked in shared memory.
+    pub(crate) fn close(self) {
+        self.forwarder.stop(Duration::ZERO);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_read_back_from_their_text() {
+        let mut options = ShipOptions::new(vec![
+            "unix:///run/a b.sock".parse().expect("an address"),
+            "tls://logs.example.org:7140".parse().expect("an address"),
+        ]);
+        assert_eq!(ShipOptions::from_text(&options.to_text()), Some(options.clone()));
+        options.transport.tls.authorities = Some("/keys/\n[ship]\n\"\\.pem".into());
+        options.transport.tls.name = Some("logs".to_owned());
+        let mut backup = MemberOptions::new("tcp://127.0.0.1:1".parse().expect("an address"));
+        (backup.is_backup, backup.weight) = (true, 7);
+        options.to.push(backup);
+        options.group.policy = Policy::ConsistentHash;
+        options.group.breaker.failures = 3;
+        options.group.breaker.probes = 2;
+        options.group.health = Some(HealthOptions {
+            every: Duration::from_millis(1500),
+            failures: 4,
+            successes: 5,
+        });
+        options.transport.connect_timeout = Duration::from_millis(250);
+        options.transport.insecure = true;
+        options.zstd_level = Some(3);
+        options.spool = Some(SpoolOptions {
+            directory: "/var/spool/x".into(),
+            bytes_max: 7,
+        });
+        options.app = Some(String::new());
+        assert_eq!(ShipOptions::from_text(&options.to_text()), Some(options));
+        assert_eq!(ShipOptions::from_text(""), None);
+        assert_eq!(ShipOptions::from_text("weight = 2\nto = unix:///x\n"), None);
+        assert_eq!(ShipOptions::from_text("to = unix:///x\nhealth = 2\n"), None);
+        assert_eq!(ShipOptions::from_text("to = x\n"), None);
+    }
+
+    #[test]
+    fn batches_are_whole_lines_in_order() {
+        let mut text = Vec::new();
+        for number in 0..40_000 {
+            text.extend_from_slice(format!("line {number}\n").as_bytes());
+        }
+        text.extend(vec![b'x'; SHIP_BATCH_BYTES * 2]);
+        text.push(b'\n');
+        text.extend_from_slice(b"end\n");
+        let batches: Vec<(u32, &[u8])> = batches_of(&text).collect();
+        assert!(batches.len() > 3);
+        let joined: Vec<u8> = batches.iter().flat_map(|(_, lines)| lines.to_vec()).collect();
+        assert_eq!(joined, text);
+        let count: u64 = batches.iter().map(|(count, _)| u64::from(*count)).sum();
+        assert_eq!(count, 40_002);
+        assert!(batches.iter().all(|(_, lines)| lines.ends_with(b"\n")));
+    }
+}

@@ -1,0 +1,251 @@
+//! Addresses: one form for all transports, `SCHEME://WHERE`.
+
+use crate::TransportError;
+use std::fmt;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// Where somebody listens.
+///
+/// ```
+/// use logdrive_ship::Address;
+/// let address: Address = "tls://logs.example.org:7140".parse().unwrap();
+/// assert_eq!(address.to_string(), "tls://logs.example.org:7140");
+/// assert!("ftp://x".parse::<Address>().is_err());
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Address {
+    /// Rings in shared memory, agreed upon over a Unix socket at this path.
+    Shm(PathBuf),
+    /// A Unix stream socket at this path.
+    Unix(PathBuf),
+    /// TCP.
+    Tcp(Place),
+    /// TCP with TLS 1.3.
+    Tls(Place),
+    /// QUIC.
+    Quic(Place),
+    /// UDP, plain.
+    Udp(Place),
+}
+
+/// A host, by name or number, and a port.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// The name or number; an IPv6 number without its brackets.
+    pub host: String,
+    /// The port; 0 listens at a free one.
+    pub port: u16,
+}
+
+impl Place {
+    /// All addresses of the host. May ask the network and block as long as the system's resolver does.
+    ///
+    /// # Errors
+    /// When the name is not known.
+    pub fn resolve(&self) -> std::io::Result<Vec<SocketAddr>> {
+        Ok((self.host.as_str(), self.port).to_socket_addrs()?.collect())
+    }
+
+    /// Whether every address of the host is this machine's own loopback.
+    pub fn is_loopback(&self) -> bool {
+        self.resolve()
+            .is_ok_and(|all| !all.is_empty() && all.iter().all(|one| one.ip().is_loopback()))
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
+        }
+    }
+}
+
+impl From<SocketAddr> for Place {
+    fn from(address: SocketAddr) -> Self {
+        Self {
+            host: address.ip().to_string(),
+            port: address.port(),
+        }
+    }
+}
+
+impl Address {
+    /// The schemes.
+    pub const SCHEMES: [&'static str; 6] = ["shm", "unix", "tcp", "tls", "quic", "udp"];
+
+    /// The scheme.
+    pub fn scheme(&self) -> &'static str {
+        match self {
+            Self::Shm(_) => "shm",
+            Self::Unix(_) => "unix",
+            Self::Tcp(_) => "tcp",
+            Self::Tls(_) => "tls",
+            Self::Quic(_) => "quic",
+            Self::Udp(_) => "udp",
+        }
+    }
+
+    /// The host and port, of those that have one.
+    pub fn place(&self) -> Option<&Place> {
+        match self {
+            Self::Shm(_) | Self::Unix(_) => None,
+            Self::Tcp(place) | Self::Tls(place) | Self::Quic(place) | Self::Udp(place) => Some(place),
+        }
+    }
+
+    /// Whether what is sent there stays on this machine.
+    pub fn is_local(&self) -> bool {
+        self.place().is_none_or(Place::is_loopback)
+    }
+
+    /// Whether what is sent there is encrypted.
+    pub fn is_encrypted(&self) -> bool {
+        matches!(self, Self::Tls(_) | Self::Quic(_))
+    }
+
+    /// Refuses what nobody should do unknowingly: plain bytes to or from another machine.
+    ///
+    /// # Errors
+    /// When the address is off this machine, not encrypted, and `insecure` is not set.
+    pub fn check(&self, insecure: bool) -> Result<(), TransportError> {
+        if insecure || self.is_encrypted() || self.is_local() {
+            return Ok(());
+        }
+        Err(TransportError::Insecure {
+            address: self.to_string(),
+        })
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://", self.scheme())?;
+        match self {
+            Self::Shm(path) | Self::Unix(path) => write!(f, "{}", path.display()),
+            Self::Tcp(place) | Self::Tls(place) | Self::Quic(place) | Self::Udp(place) => place.fmt(f),
+        }
+    }
+}
+
+impl FromStr for Address {
+    type Err = TransportError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = |why| TransportError::Address {
+            text: text.to_owned(),
+            why,
+        };
+        let unknown = || wrong("it begins with one of shm://, unix://, tcp://, tls://, quic://, udp://");
+        let (scheme, rest) = text.split_once("://").ok_or_else(unknown)?;
+        if !Self::SCHEMES.contains(&scheme) {
+            return Err(unknown());
+        }
+        if scheme == "shm" || scheme == "unix" {
+            if !rest.starts_with('/') {
+                return Err(wrong(
+                    "an absolute path stands behind it, such as unix:///run/logdrive/collect.sock",
+                ));
+            }
+            let path = PathBuf::from(rest);
+            return Ok(if scheme == "shm" {
+                Self::Shm(path)
+            } else {
+                Self::Unix(path)
+            });
+        }
+        let place = place_of(rest)
+            .ok_or_else(|| wrong("HOST:PORT stands behind it, such as tcp://127.0.0.1:7140"))?;
+        Ok(match scheme {
+            "tcp" => Self::Tcp(place),
+            "tls" => Self::Tls(place),
+            "quic" => Self::Quic(place),
+            _ => Self::Udp(place),
+        })
+    }
+}
+
+fn place_of(text: &str) -> Option<Place> {
+    let (host, port) = text.rsplit_once(':')?;
+    let host = match host.strip_prefix('[') {
+        Some(rest) => rest.strip_suffix(']')?,
+        None if host.contains(':') => return None,
+        None => host,
+    };
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '%');
+    if host.is_empty() || host.len() > crate::limits::NAME_BYTES_MAX || !host.chars().all(plain) {
+        return None;
+    }
+    Some(Place {
+        host: host.to_owned(),
+        port: port.parse().ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_read_back_and_mistakes_are_told() {
+        for text in [
+            "shm:///run/a.sock",
+            "unix:///run/a b.sock",
+            "tcp://127.0.0.1:0",
+            "udp://[::1]:99",
+            "quic://a-b.c:1",
+        ] {
+            assert_eq!(text.parse::<Address>().expect(text).to_string(), text);
+        }
+        for text in [
+            "",
+            "unix://",
+            "unix://a",
+            "tcp://",
+            "tcp://a",
+            "tcp://:1",
+            "tcp://a:65536",
+            "tcp://::1:1",
+            "x://a:1",
+            "tcp://a b:1",
+        ] {
+            let error = text.parse::<Address>().expect_err(text).to_string();
+            assert!(
+                error.contains("stands behind") || error.contains("begins with"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_unknown_scheme_is_told_with_those_that_there_are() {
+        for text in [
+            "ftp://logs",
+            "ftp:///run/x",
+            "TCP://127.0.0.1:1",
+            "127.0.0.1:7140",
+        ] {
+            let error = text.parse::<Address>().expect_err(text).to_string();
+            let all = Address::SCHEMES
+                .iter()
+                .all(|scheme| error.contains(&format!("{scheme}://")));
+            assert!(all, "{error}");
+        }
+    }
+
+    #[test]
+    fn plain_bytes_leave_the_machine_only_when_told_so() {
+        let off: Address = "tcp://192.0.2.1:7140".parse().expect("an address");
+        assert!(off.check(false).is_err());
+        assert!(off.check(true).is_ok());
+        let on: Address = "udp://127.0.0.1:7140".parse().expect("an address");
+        assert!(on.check(false).is_ok());
+        let tls: Address = "tls://192.0.2.1:7140".parse().expect("an address");
+        assert!(tls.check(false).is_ok());
+    }
+}

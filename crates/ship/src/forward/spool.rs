@@ -1,0 +1,682 @@
+//! The spool: batches on disk while nobody takes them, in order, each with its checksum. What is in it survives a
+//! SIGKILL; a torn end is cut off when it is opened.
+//!
+//! A directory for each session that has something in it, with a file `owner`, which says whose records they are, and
+//! segments `spool-NUMBER`, named after the first record in them. A segment is removed when all of it is acknowledged.
+//! A session is never continued by another process: what it left is sent under its own numbers, before anything new.
+
+use super::owner::Owner;
+use crate::TransportError;
+use crate::limits::{
+    DECOMPRESSED_BYTES_MAX, FRAME_BYTES_MAX, SPOOL_BYTES_MAX, SPOOL_SEGMENT_BYTES, SPOOL_SESSIONS_MAX,
+};
+use rustix::fs::{FlockOperation, flock};
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Bytes before the payload of a batch: length, checksum, first number, count, flags.
+const HEAD_BYTES: usize = 4 + 4 + 8 + 4 + 4;
+/// Bytes of a batch that are read back.
+const BATCH_BYTES_MAX: usize = if FRAME_BYTES_MAX > DECOMPRESSED_BYTES_MAX {
+    FRAME_BYTES_MAX
+} else {
+    DECOMPRESSED_BYTES_MAX
+};
+/// The file that says whose a spool is.
+const OWNER: &str = "owner";
+
+/// Where a spool is and how large it may grow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpoolOptions {
+    /// Its directory, made with mode 0700 where it is missing.
+    pub directory: PathBuf,
+    /// Bytes on disk at most. Default: 1 GiB.
+    pub bytes_max: u64,
+}
+
+impl SpoolOptions {
+    /// A spool of the default size.
+    pub fn new(directory: impl Into<PathBuf>) -> Self {
+        Self {
+            directory: directory.into(),
+            bytes_max: SPOOL_BYTES_MAX,
+        }
+    }
+}
+
+/// A batch that was read back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpooledBatch {
+    /// The number of its first record.
+    pub first: u64,
+    /// Its records.
+    pub count: u32,
+    /// Whether the payload is compressed.
+    pub compressed: bool,
+    /// Its bytes.
+    pub payload: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Segment {
+    path: PathBuf,
+    file: File,
+    first: u64,
+    /// The number behind its last record.
+    end: u64,
+    bytes: u64,
+}
+
+/// A directory of spools, which belongs to whoever has it open.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use logdrive_ship::forward::{Owner, SpoolDirectory, SpoolOptions};
+/// let directory = tempfile::tempdir()?;
+/// let options = SpoolOptions::new(directory.path().join("spool"));
+/// let spools = SpoolDirectory::open(&options)?;
+/// let mut spool = spools.begin(Owner::new(7, 1))?;
+/// assert!(spool.append(0, 2, false, b"one\ntwo\n")?);
+/// drop((spool, spools));
+/// let mut left = SpoolDirectory::open(&options)?.left()?;
+/// assert_eq!((left[0].owner().session, left[0].next_number()), (7, 2));
+/// assert_eq!(left[0].read()?.unwrap().payload, b"one\ntwo\n");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct SpoolDirectory {
+    options: SpoolOptions,
+    /// Held as long as the value lives.
+    _lock: File,
+}
+
+impl SpoolDirectory {
+    /// Opens a directory, which is made with mode 0700 where it is missing.
+    ///
+    /// # Errors
+    /// When it cannot be made or locked: another process has it.
+    pub fn open(options: &SpoolOptions) -> Result<Self, TransportError> {
+        make_directory(&options.directory)?;
+        let lock_path = options.directory.join("lock");
+        let lock = private()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&lock_path)
+            .map_err(at("open", &lock_path))?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
+            rustix::io::Errno::WOULDBLOCK => TransportError::SpoolTaken {
+                directory: options.directory.clone(),
+            },
+            error => at("lock", &lock_path)(error.into()),
+        })?;
+        Ok(Self {
+            options: options.clone(),
+            _lock: lock,
+        })
+    }
+
+    /// What earlier sessions left, the oldest first. Those that are empty are removed.
+    ///
+    /// # Errors
+    /// When the directory cannot be read.
+    pub fn left(&self) -> Result<Vec<Spool>, TransportError> {
+        let directory = &self.options.directory;
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(directory).map_err(at("read", directory))? {
+            let path = entry.map_err(at("read", directory))?.path();
+            let is_directory = path.symlink_metadata().is_ok_and(|found| found.is_dir());
+            if is_directory && found.len() < SPOOL_SESSIONS_MAX {
+                found.push(path);
+            }
+        }
+        // Their names begin with the time of their first batch.
+        found.sort();
+        let mut spools = Vec::new();
+        for path in found {
+            let Some(owner) = Owner::load(&path.join(OWNER))? else {
+                // Killed before it had written anything.
+                let _ = std::fs::remove_dir(&path);
+                continue;
+            };
+            let spool = Spool::new(path, owner, self.options.bytes_max);
+            for part in spool.load()? {
+                match part.bytes {
+                    0 => part.remove(),
+                    _ => spools.push(part),
+                }
+            }
+        }
+        Ok(spools)
+    }
+
+    /// A spool for a session, which has none here; nothing is made before the first batch.
+    ///
+    /// # Errors
+    /// When the clock or the directory cannot be read.
+    pub fn begin(&self, owner: Owner) -> Result<Spool, TransportError> {
+        let since = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap_or_default();
+        let name = format!("{:020}-{:032x}", since.as_nanos(), owner.session);
+        let path = self.options.directory.join(name);
+        Ok(Spool::new(path, owner, self.options.bytes_max))
+    }
+
+    /// Puts batches of a session that has ended behind what it left: numbers, counts and lines, in order. Those that are
+    /// there already are left out.
+    ///
+    /// # Errors
+    /// When they cannot be written, or do not fit.
+    pub fn put_back(&self, owner: &Owner, batches: &[(u64, u32, &[u8])]) -> Result<(), TransportError> {
+        let all = self.left()?;
+        let bytes: u64 = all.iter().map(Spool::bytes).sum();
+        let own = all
+            .into_iter()
+            .rfind(|spool| (spool.owner.session, spool.owner.epoch) == (owner.session, owner.epoch));
+        let mut spool = match own {
+            Some(spool) => spool,
+            None => self.begin(owner.clone())?,
+        };
+        spool.bytes_max = self.options.bytes_max.saturating_sub(bytes - spool.bytes);
+        for (first, count, lines) in batches {
+            if first.saturating_add((*count).into()) <= spool.next {
+                continue;
+            }
+            if *first > spool.next {
+                // What lies between was acknowledged, and so was all before it.
+                spool.release(spool.next)?;
+            }
+            if !spool.append(*first, *count, false, lines)? {
+                return Err(TransportError::SpoolFull {
+                    directory: self.options.directory.clone(),
+                    bytes_max: self.options.bytes_max,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The batches of one session on disk.
+#[derive(Debug)]
+pub struct Spool {
+    path: PathBuf,
+    owner: Owner,
+    is_made: bool,
+    bytes_max: u64,
+    segments: VecDeque<Segment>,
+    bytes: u64,
+    next: u64,
+    /// Which segment is read, and where in it.
+    reading: (usize, u64),
+    scratch: Vec<u8>,
+    failure: Option<String>,
+}
+
+impl Spool {
+    fn new(path: PathBuf, owner: Owner, bytes_max: u64) -> Self {
+        Self {
+            is_made: false,
+            path,
+            owner,
+            bytes_max,
+            segments: VecDeque::new(),
+            bytes: 0,
+            next: 0,
+            reading: (0, 0),
+            scratch: Vec::new(),
+            failure: None,
+        }
+    }
+
+    /// Whose records these are.
+    pub fn owner(&self) -> &Owner {
+        &self.owner
+    }
+
+    /// The number behind the last record; 0 in a new spool.
+    pub fn next_number(&self) -> u64 {
+        self.next
+    }
+
+    /// The number of the first record that is still there.
+    pub fn first_number(&self) -> u64 {
+        self.segments.front().map_or(self.next, |segment| segment.first)
+    }
+
+    /// Bytes on disk.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Changes how many bytes it may have.
+    pub fn set_bytes_max(&mut self, bytes_max: u64) {
+        self.bytes_max = bytes_max;
+    }
+
+    /// Why the last batch could not be written, if it could not for another reason than the limit of its bytes.
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+
+    /// Whether all of it has been read.
+    pub fn is_read(&self) -> bool {
+        let (index, offset) = self.reading;
+        match self.segments.get(index) {
+            None => true,
+            Some(segment) => offset >= segment.bytes && index + 1 >= self.segments.len(),
+        }
+    }
+
+    /// Removes its directory, which is empty.
+    pub fn remove(self) {
+        if !self.is_made || !self.segments.is_empty() {
+            return;
+        }
+        // There may be another part behind a gap. What stays is found, and removed, at the next start.
+        let others = std::fs::read_dir(&self.path).map_or(0, |all| {
+            all.flatten().filter(|one| one.file_name() != OWNER).count()
+        });
+        if others == 0 {
+            let _ = std::fs::remove_file(self.path.join(OWNER));
+            let _ = std::fs::remove_dir(&self.path);
+        }
+    }
+
+    /// Finds the segments. Where some are missing or damaged in between, what comes behind is a part of its own.
+    fn load(mut self) -> Result<Vec<Self>, TransportError> {
+        self.is_made = true;
+        let mut found: Vec<(u64, PathBuf)> = Vec::new();
+        for entry in std::fs::read_dir(&self.path).map_err(at("read", &self.path))? {
+            let path = entry.map_err(at("read", &self.path))?.path();
+            let name = path
+                .file_name()
+                .and_then(|name| name.to_str())
+                .unwrap_or_default();
+            if let Some(first) = name.strip_prefix("spool-").and_then(|number| number.parse().ok()) {
+                found.push((first, path));
+            }
+        }
+        found.sort();
+        let mut parts = Vec::new();
+        for (first, path) in found {
+            let file = private()
+                .read(true)
+                .write(true)
+                .open(&path)
+                .map_err(at("open", &path))?;
+            let mut segment = Segment {
+                path,
+                file,
+                first,
+                end: first,
+                bytes: 0,
+            };
+            self.measure(&mut segment)?;
+            if segment.bytes == 0 || first < self.next {
+                std::fs::remove_file(&segment.path).map_err(at("remove", &segment.path))?;
+                continue;
+            }
+            if first > self.next && !self.segments.is_empty() {
+                let mut rest = Self::new(self.path.clone(), self.owner.clone(), self.bytes_max);
+                rest.is_made = true;
+                parts.push(std::mem::replace(&mut self, rest));
+            }
+            self.next = segment.end;
+            self.bytes += segment.bytes;
+            self.segments.push_back(segment);
+        }
+        parts.push(self);
+        Ok(parts)
+    }
+
+    /// Finds the end of what is sound, and cuts off what is behind it.
+    fn measure(&mut self, segment: &mut Segment) -> Result<(), TransportError> {
+        let length = segment
+            .file
+            .metadata()
+            .map_err(at("look at", &segment.path))?
+            .len();
+        while segment.bytes < length {
+            match read_at(segment, segment.bytes, &mut self.scratch) {
+                Some(batch) if batch.first == segment.end => {
+                    segment.end = batch.first.saturating_add(batch.count.into());
+                    segment.bytes += (HEAD_BYTES + batch.payload.len()) as u64;
+                }
+                _ => {
+                    segment
+                        .file
+                        .set_len(segment.bytes)
+                        .map_err(at("cut", &segment.path))?;
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a batch. `false`: it is full, or it cannot be written, which [`Spool::failure`] tells; what was written of it
+    /// is cut off.
+    ///
+    /// # Errors
+    /// When a batch is longer than what is read back.
+    pub fn append(
+        &mut self,
+        first: u64,
+        count: u32,
+        compressed: bool,
+        payload: &[u8],
+    ) -> Result<bool, TransportError> {
+        let length = (HEAD_BYTES + payload.len()) as u64;
+        if payload.len() > BATCH_BYTES_MAX {
+            return Err(TransportError::TooLong {
+                bytes: payload.len(),
+                bytes_max: BATCH_BYTES_MAX,
+            });
+        }
+        if self.bytes + length > self.bytes_max {
+            return Ok(false);
+        }
+        match self.write(first, count, compressed, payload) {
+            Ok(()) => {
+                self.failure = None;
+                Ok(true)
+            }
+            Err(error) => {
+                self.failure = Some(error.to_string());
+                Ok(false)
+            }
+        }
+    }
+
+    fn write(
+        &mut self,
+        first: u64,
+        count: u32,
+        compressed: bool,
+        payload: &[u8],
+    ) -> Result<(), TransportError> {
+        let length = (HEAD_BYTES + payload.len()) as u64;
+        let is_new = self
+            .segments
+            .back()
+            .is_none_or(|last| last.end != first || last.bytes + length > SPOOL_SEGMENT_BYTES);
+        if is_new {
+            self.begin(first)?;
+        }
+        self.scratch.clear();
+        self.scratch
+            .extend_from_slice(&(payload.len() as u32).to_le_bytes());
+        self.scratch.extend_from_slice(&[0; 4]);
+        self.scratch.extend_from_slice(&first.to_le_bytes());
+        self.scratch.extend_from_slice(&count.to_le_bytes());
+        self.scratch
+            .extend_from_slice(&u32::from(compressed).to_le_bytes());
+        self.scratch.extend_from_slice(payload);
+        let crc = crc32c::crc32c(self.scratch.get(8..).unwrap_or(&[])).to_le_bytes();
+        if let Some(place) = self.scratch.get_mut(4..8) {
+            place.copy_from_slice(&crc);
+        }
+        let Some(segment) = self.segments.back_mut() else {
+            return Ok(());
+        };
+        if let Err(cause) = segment.file.write_all_at(&self.scratch, segment.bytes) {
+            // Where even that fails, the checksum tells it at the next start.
+            let _ = segment.file.set_len(segment.bytes);
+            return Err(at("write", &segment.path)(cause));
+        }
+        segment.bytes += length;
+        segment.end = first.saturating_add(count.into());
+        self.next = segment.end;
+        self.bytes += length;
+        Ok(())
+    }
+
+    fn begin(&mut self, first: u64) -> Result<(), TransportError> {
+        if !self.is_made {
+            make_directory(&self.path)?;
+            self.owner.save(&self.path.join(OWNER))?;
+            self.is_made = true;
+        }
+        if let Some(last) = self.segments.pop_back_if(|last| last.bytes == 0) {
+            // Made, and never written.
+            let _ = std::fs::remove_file(&last.path);
+        }
+        let path = self.path.join(format!("spool-{first:020}"));
+        let file = private()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(&path)
+            .map_err(at("make", &path))?;
+        self.segments.push_back(Segment {
+            path,
+            file,
+            first,
+            end: first,
+            bytes: 0,
+        });
+        Ok(())
+    }
+
+    /// The next batch that has not been read; `None` when all has been.
+    ///
+    /// # Errors
+    /// When it cannot be read, or its checksum does not fit.
+    pub fn read(&mut self) -> Result<Option<SpooledBatch>, TransportError> {
+        loop {
+            let (index, offset) = self.reading;
+            let Some(segment) = self.segments.get(index) else {
+                return Ok(None);
+            };
+            if offset >= segment.bytes {
+                if index + 1 >= self.segments.len() {
+                    return Ok(None);
+                }
+                self.reading = (index + 1, 0);
+                continue;
+            }
+            let Some(batch) = read_at(segment, offset, &mut self.scratch) else {
+                let broken = io::Error::new(io::ErrorKind::InvalidData, "a batch is not what was written");
+                return Err(at("read", &segment.path)(broken));
+            };
+            self.reading.1 += (HEAD_BYTES + batch.payload.len()) as u64;
+            return Ok(Some(batch));
+        }
+    }
+
+    /// Reads from the first batch again.
+    pub fn rewind(&mut self) {
+        self.reading = (0, 0);
+    }
+
+    /// Everything before this number is kept elsewhere: its segments are removed.
+    ///
+    /// # Errors
+    /// When a file cannot be removed.
+    pub fn release(&mut self, next: u64) -> Result<(), TransportError> {
+        while let Some(segment) = self.segments.front().filter(|segment| segment.end <= next) {
+            std::fs::remove_file(&segment.path).map_err(at("remove", &segment.path))?;
+            self.bytes -= segment.bytes;
+            self.segments.pop_front();
+            self.reading = match self.reading {
+                (0, _) => (0, 0),
+                (index, offset) => (index - 1, offset),
+            };
+        }
+        Ok(())
+    }
+}
+
+fn read_at(segment: &Segment, offset: u64, scratch: &mut Vec<u8>) -> Option<SpooledBatch> {
+    let mut head = [0; HEAD_BYTES];
+    segment.file.read_exact_at(&mut head, offset).ok()?;
+    let [l0, l1, l2, l3, k0, k1, k2, k3, rest @ ..] = head;
+    let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
+    if length > BATCH_BYTES_MAX {
+        return None;
+    }
+    scratch.resize(length, 0);
+    segment
+        .file
+        .read_exact_at(scratch, offset + HEAD_BYTES as u64)
+        .ok()?;
+    let crc = crc32c::crc32c_append(crc32c::crc32c(&rest), scratch);
+    if crc != u32::from_le_bytes([k0, k1, k2, k3]) {
+        return None;
+    }
+    let [f0, f1, f2, f3, f4, f5, f6, f7, c0, c1, c2, c3, flags, ..] = rest;
+    Some(SpooledBatch {
+        first: u64::from_le_bytes([f0, f1, f2, f3, f4, f5, f6, f7]),
+        count: u32::from_le_bytes([c0, c1, c2, c3]),
+        compressed: flags & 1 != 0,
+        payload: scratch.clone(),
+    })
+}
+
+pub(super) fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options
+        .mode(0o600)
+        .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32);
+    options
+}
+
+fn make_directory(path: &Path) -> Result<(), TransportError> {
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(at("make", path))
+}
+
+pub(super) fn at(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> TransportError {
+    let path = path.to_owned();
+    move |cause| TransportError::File { doing, path, cause }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options() -> (tempfile::TempDir, SpoolOptions) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let options = SpoolOptions::new(directory.path().join("spool"));
+        (directory, options)
+    }
+
+    fn fresh(options: &SpoolOptions) -> (SpoolDirectory, Spool) {
+        let directory = SpoolDirectory::open(options).expect("a directory");
+        let spool = directory.begin(Owner::new(1, 1)).expect("a spool");
+        (directory, spool)
+    }
+
+    fn left(options: &SpoolOptions) -> Vec<Spool> {
+        SpoolDirectory::open(options)
+            .expect("a directory")
+            .left()
+            .expect("read")
+    }
+
+    #[test]
+    fn a_torn_end_is_cut_off_at_every_byte() {
+        let (_directory, options) = options();
+        let (directory, mut spool) = fresh(&options);
+        assert!(spool.append(0, 1, false, b"first\n").expect("written"));
+        assert!(spool.append(1, 2, true, b"second\nthird\n").expect("written"));
+        let path = spool.segments[0].path.clone();
+        let owner = spool.path.join(OWNER);
+        drop((directory, spool));
+        let (whole, owned) = (
+            std::fs::read(&path).expect("there"),
+            std::fs::read(&owner).expect("there"),
+        );
+        let first_bytes = HEAD_BYTES + 6;
+        for length in 0..whole.len() {
+            std::fs::create_dir_all(path.parent().expect("a directory")).expect("made");
+            std::fs::write(&owner, &owned).expect("written");
+            std::fs::write(&path, &whole[..length]).expect("written");
+            let mut found = left(&options);
+            let expected = u64::from(length >= first_bytes);
+            assert_eq!(found.len() as u64, expected, "{length} bytes");
+            if let Some(spool) = found.first_mut() {
+                assert_eq!(spool.next_number(), 1);
+                let batch = spool.read().expect("sound").expect("one");
+                assert_eq!(batch.payload, b"first\n");
+                assert_eq!(spool.read().expect("sound"), None);
+            } else {
+                assert!(!owner.exists(), "an empty spool is removed");
+            }
+        }
+    }
+
+    #[test]
+    fn segments_go_when_they_are_acknowledged() {
+        let (_directory, mut options) = options();
+        options.bytes_max = 3 * SPOOL_SEGMENT_BYTES;
+        let (directory, mut spool) = fresh(&options);
+        let payload = vec![b'x'; 1 << 20];
+        let mut number = 0;
+        while spool.append(number, 1, false, &payload).expect("written") {
+            number += 1;
+        }
+        assert!((20..24).contains(&number), "{number} fit");
+        assert!(SpoolDirectory::open(&options).is_err(), "it has an owner");
+        spool.release(10).expect("removed");
+        assert!(spool.first_number() <= 10 && spool.bytes() < options.bytes_max);
+        let mut read = spool.first_number();
+        while let Some(batch) = spool.read().expect("sound") {
+            assert_eq!(batch.first, read);
+            read += 1;
+        }
+        assert_eq!(read, number);
+        spool.release(number).expect("removed");
+        assert_eq!(spool.bytes(), 0);
+        spool.remove();
+        drop(directory);
+        assert!(left(&options).is_empty());
+    }
+
+    #[test]
+    fn a_damaged_middle_costs_what_is_damaged_and_nothing_behind_it() {
+        let (_directory, options) = options();
+        let (directory, mut spool) = fresh(&options);
+        let payload = vec![b'x'; 3 << 20];
+        for number in 0..6 {
+            assert!(spool.append(number, 1, false, &payload).expect("written"));
+        }
+        let path = spool.segments[1].path.clone();
+        let first = spool.segments[1].first;
+        drop((directory, spool));
+        let file = OpenOptions::new().write(true).open(&path).expect("there");
+        file.write_all_at(b"!", 100).expect("written");
+        let found = left(&options);
+        let numbers: Vec<(u64, u64)> = found
+            .iter()
+            .map(|part| (part.first_number(), part.next_number()))
+            .collect();
+        assert_eq!(numbers, [(0, first), (first + 2, 6)]);
+    }
+
+    #[test]
+    fn what_is_put_back_stands_behind_what_was_left() {
+        let (_directory, options) = options();
+        let (directory, mut spool) = fresh(&options);
+        assert!(spool.append(4, 2, false, b"4\n5\n").expect("written"));
+        drop(spool);
+        let owner = Owner::new(1, 1);
+        let batches: [(u64, u32, &[u8]); 2] = [(4, 2, b"4\n5\n"), (6, 1, b"6\n")];
+        directory.put_back(&owner, &batches).expect("put back");
+        let found = directory.left().expect("read");
+        assert_eq!((found[0].first_number(), found[0].next_number()), (4, 7));
+        directory.put_back(&owner, &[(9, 1, b"9\n")]).expect("put back");
+        let found = directory.left().expect("read");
+        assert_eq!((found[0].first_number(), found[0].next_number()), (9, 10));
+    }
+}

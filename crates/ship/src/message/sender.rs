@@ -1,0 +1,579 @@
+//! Messages one way: collected into batches, which go when they are full or a message has waited long enough.
+
+use super::outlet::Outlet;
+use crate::TransportError;
+use crate::address::Address;
+use crate::frame::{HEADER_BYTES, Header, Kind};
+use crate::limits::{BATCH_BYTES, STREAMS_MAX};
+use crate::options::Options;
+use crate::session::Reserved;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{JoinHandle, Thread};
+use std::time::Duration;
+
+/// How long a sender that is behind waits between two looks: what it sent before takes as long, and of many streams that are
+/// used in turn each has to fill a batch meanwhile.
+const BEHIND: Duration = Duration::from_millis(5);
+
+/// Sends messages that want no response.
+///
+/// A message is with the kernel, or in shared memory, at the latest when `linger` has passed since [`Sender::send`]; over
+/// `quic://`, while much of what was sent before is still under way, when 10 ms have. A failure is told by the next call; what was collected then is lost, and [`Sender::lost`] counts it. Any thread may use
+/// it; calls block while the other end does not read, at most for the response timeout.
+///
+/// ```
+/// use logdrive_ship::session::{Peer, Service};
+/// use logdrive_ship::{Address, Options, Sender, Threads, serve};
+/// # use std::sync::{Arc, mpsc};
+/// struct Quotes(mpsc::Sender<Vec<u8>>);
+/// impl Service for Quotes {
+///     fn message(&self, _: &Peer, stream: u16, message: &[u8]) {
+///         let _ = self.0.send([&[stream as u8], message].concat());
+///     }
+/// }
+/// # fn main() -> Result<(), logdrive_ship::TransportError> {
+/// let (quotes, came) = mpsc::channel();
+/// let options = Options::default();
+/// let anywhere: Address = "tcp://127.0.0.1:0".parse()?;
+/// let server = serve(&[anywhere], &options, Threads::default(), Arc::new(Quotes(quotes)))?;
+/// let sender = Sender::connect(&server.addresses()[0], &options)?;
+/// sender.send(b"AAPL 189.25")?;
+/// sender.batch_on(1)?.push(b"MSFT 415.10")?;
+/// sender.flush()?;
+/// assert_eq!(came.recv().unwrap(), b"\x00AAPL 189.25");
+/// assert_eq!(came.recv().unwrap(), b"\x01MSFT 415.10");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Sender {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    core: Mutex<Core>,
+    linger: Duration,
+    /// Rises with each batch of a sender with one stream. While it does, nothing is late, and the lingering thread leaves
+    /// the lock to those who push. Relaxed: a hint; a stale one makes the thread look.
+    beat: Arc<AtomicU64>,
+    /// The lingering thread sleeps until somebody begins a batch. Relaxed: written under the lock.
+    sleeps: AtomicBool,
+    /// Relaxed: the thread is woken after it is set.
+    ends: AtomicBool,
+    lingerer: OnceLock<Thread>,
+}
+
+/// What one stream has collected.
+#[derive(Debug)]
+struct Lane {
+    stream: u16,
+    /// Frames that are done and wait for others; then room for a header, then messages.
+    batch: Vec<u8>,
+    /// Where that header is to be.
+    frame: usize,
+    /// Messages of the frames before it.
+    gathered: u64,
+    count: u32,
+    /// Up to here messages are collected without a look at anything else; 0 while a failure waits to be told.
+    limit_bytes: usize,
+    /// Messages of so many bytes go by themselves.
+    direct_bytes: usize,
+    /// Rises with each batch that is sent.
+    generation: u64,
+    /// The generation that the lingering thread has seen with messages in it.
+    seen: u64,
+}
+
+#[derive(Debug)]
+struct Core {
+    outlet: Outlet,
+    /// One for each stream that was used; the first is stream 0.
+    lanes: Vec<Lane>,
+    next: u64,
+    lost: u64,
+    batch_bytes: usize,
+    /// Small frames of a single stream wait for each other up to so many bytes, where that spares system calls; 0 does not.
+    gather_bytes: usize,
+    message_bytes_max: usize,
+    /// Messages of so many bytes go by themselves; 0 where nothing may wait for others.
+    direct_bytes: usize,
+    flushes_cheaply: bool,
+    failure: Option<TransportError>,
+    beat: Arc<AtomicU64>,
+}
+
+/// The right to push messages, held for as long as it lives: other threads of the same sender wait.
+#[derive(Debug)]
+pub struct Batch<'a> {
+    core: MutexGuard<'a, Core>,
+    lane: usize,
+    shared: &'a Shared,
+}
+
+impl Sender {
+    /// Connects. Blocks until the other end has said hello. Starts a thread where messages may linger.
+    ///
+    /// # Errors
+    /// When nobody answers there, or will not serve us.
+    pub fn connect(address: &Address, options: &Options) -> Result<Self, TransportError> {
+        let (outlet, frame_bytes) = Outlet::connect(address, options)?;
+        let batch_bytes = options.batch_bytes.min(frame_bytes);
+        let direct_bytes = match options.linger.is_zero() {
+            true => 0,
+            false => outlet.direct_bytes(),
+        };
+        let gathers = batch_bytes < BATCH_BYTES && !options.linger.is_zero() && outlet.gathers();
+        let core = Core {
+            gather_bytes: if gathers { BATCH_BYTES } else { 0 },
+            flushes_cheaply: outlet.flushes_cheaply(),
+            outlet,
+            lanes: vec![Lane::new(0, batch_bytes, direct_bytes)],
+            next: 0,
+            lost: 0,
+            batch_bytes,
+            message_bytes_max: frame_bytes - HEADER_BYTES - 4,
+            direct_bytes,
+            failure: None,
+            beat: Arc::default(),
+        };
+        let shared = Arc::new(Shared {
+            beat: Arc::clone(&core.beat),
+            core: Mutex::new(core),
+            linger: options.linger,
+            sleeps: AtomicBool::new(false),
+            ends: AtomicBool::new(false),
+            lingerer: OnceLock::new(),
+        });
+        let thread = match options.linger.is_zero() {
+            true => None,
+            false => Some(start_linger(&shared)?),
+        };
+        Ok(Self { shared, thread })
+    }
+
+    /// Sends one message, with those that others send.
+    ///
+    /// # Errors
+    /// When it is too long, or the connection is lost: by this or an earlier message.
+    pub fn send(&self, message: &[u8]) -> Result<(), TransportError> {
+        self.batch().push(message)
+    }
+
+    /// Locks the sender for many messages: cheaper for each than [`Sender::send`].
+    pub fn batch(&self) -> Batch<'_> {
+        Batch {
+            core: self.shared.lock(),
+            lane: 0,
+            shared: &self.shared,
+        }
+    }
+
+    /// As [`Sender::batch`], for messages of a stream of the connection. Messages of one stream arrive in order, and one
+    /// stream's say nothing about another's: over `quic://` a packet that is lost holds up only the streams that had a
+    /// part in it. The first use of a stream costs `batch_bytes` of memory, and over QUIC a round trip.
+    ///
+    /// # Errors
+    /// When the stream cannot be opened, or is above [`STREAMS_MAX`](crate::limits::STREAMS_MAX).
+    pub fn batch_on(&self, stream: u16) -> Result<Batch<'_>, TransportError> {
+        let mut core = self.shared.lock();
+        let lane = core.lane_of(stream)?;
+        Ok(Batch {
+            core,
+            lane,
+            shared: &self.shared,
+        })
+    }
+
+    /// Sends what has been collected, and waits until the system has taken it.
+    ///
+    /// # Errors
+    /// When the connection is lost.
+    pub fn flush(&self) -> Result<(), TransportError> {
+        self.shared.lock().flush()
+    }
+
+    /// Messages that were taken and are lost with the connection.
+    pub fn lost(&self) -> u64 {
+        self.shared.lock().lost
+    }
+}
+
+fn start_linger(shared: &Arc<Shared>) -> Result<JoinHandle<()>, TransportError> {
+    let theirs = Arc::clone(shared);
+    let thread = std::thread::Builder::new()
+        .name("logdrive-linger".to_owned())
+        .spawn(move || theirs.linger())
+        .map_err(|cause| TransportError::System {
+            doing: "start a thread",
+            cause,
+        })?;
+    // It is the first; nobody has the sender yet.
+    let _ = shared.lingerer.set(thread.thread().clone());
+    Ok(thread)
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Core> {
+        // A thread that panicked while it pushed left at most an unfinished message behind the last counted one.
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends batches that have waited for one period. Looks twice in the time that a message may wait.
+    fn linger(&self) {
+        let mut beat = None;
+        while !self.ends.load(Ordering::Relaxed) {
+            let now = Some(self.beat.load(Ordering::Relaxed));
+            let mut pause = self.linger / 2;
+            if now == beat {
+                let mut core = self.lock();
+                if core.outlet.is_behind() {
+                    pause = pause.max(BEHIND);
+                }
+                if core.waits() {
+                    if let Err(error) = core.flush_late() {
+                        core.fail(error);
+                    }
+                } else {
+                    self.sleeps.store(true, Ordering::Relaxed);
+                    drop(core);
+                    std::thread::park();
+                    core = self.lock();
+                }
+                core.see();
+            }
+            beat = now;
+            std::thread::park_timeout(pause);
+        }
+    }
+
+    fn wake(&self) {
+        if let Some(thread) = self.lingerer.get() {
+            thread.unpark();
+        }
+    }
+}
+
+impl Lane {
+    fn new(stream: u16, batch_bytes: usize, direct_bytes: usize) -> Self {
+        Self {
+            stream,
+            batch: vec![0; HEADER_BYTES],
+            frame: 0,
+            gathered: 0,
+            count: 0,
+            limit_bytes: batch_bytes,
+            direct_bytes,
+            generation: 1,
+            seen: 0,
+        }
+    }
+
+    /// Takes a message if that needs nothing but a copy.
+    #[inline(always)]
+    fn put(&mut self, message: &[u8]) -> bool {
+        let room = self.limit_bytes.saturating_sub(self.batch.len());
+        if message.len() >= self.direct_bytes || message.len() + 4 > room {
+            return false;
+        }
+        self.batch
+            .extend_from_slice(&(message.len() as u32).to_le_bytes());
+        self.batch.extend_from_slice(message);
+        self.count += 1;
+        true
+    }
+
+    fn begin(&mut self, batch_bytes: usize) {
+        self.batch.clear();
+        self.count = 0;
+        self.begin_frame(batch_bytes);
+        self.gathered = 0;
+        self.generation = self.generation.wrapping_add(1);
+    }
+
+    /// Another frame behind those that are done.
+    fn begin_frame(&mut self, batch_bytes: usize) {
+        self.frame = self.batch.len();
+        self.batch.resize(self.frame + HEADER_BYTES, 0);
+        self.gathered += u64::from(std::mem::take(&mut self.count));
+        self.limit_bytes = self.frame + batch_bytes;
+    }
+
+    /// Whether there is anything to send.
+    fn waits(&self) -> bool {
+        self.count > 0 || self.frame > 0
+    }
+
+    /// Makes the header of the frame that is done; without messages there is none.
+    fn seal(&mut self, first: u64, is_checked: bool) {
+        if self.count == 0 {
+            return self.batch.truncate(self.frame);
+        }
+        let mut header = Header::new(Kind::Batch, first);
+        header.count = self.count;
+        header.stream = self.stream;
+        let payload = self.batch.get(self.frame + HEADER_BYTES..).unwrap_or(&[]);
+        let head = header.seal(&[payload], is_checked);
+        let place = self.batch.get_mut(self.frame..);
+        if let Some(place) = place.and_then(|frame| frame.first_chunk_mut::<HEADER_BYTES>()) {
+            *place = head;
+        }
+    }
+}
+
+impl Core {
+    fn lane_of(&mut self, stream: u16) -> Result<usize, TransportError> {
+        if let Some(found) = self.lanes.iter().position(|lane| lane.stream == stream) {
+            return Ok(found);
+        }
+        if usize::from(stream) >= STREAMS_MAX {
+            return Err(TransportError::Option {
+                option: "stream",
+                found: stream.to_string(),
+                allowed: "0 to 255",
+            });
+        }
+        self.take_failure()?;
+        // Numbers of several streams go out as they are given.
+        self.gather_bytes = 0;
+        for index in 0..self.lanes.len() {
+            self.close_batch(index, false)?;
+        }
+        self.outlet.open(stream)?;
+        self.lanes
+            .push(Lane::new(stream, self.batch_bytes, self.direct_bytes));
+        Ok(self.lanes.len() - 1)
+    }
+
+    /// Whether messages wait for others.
+    fn waits(&self) -> bool {
+        self.lanes.iter().any(Lane::waits) || self.outlet.waits()
+    }
+
+    /// Notes which batches there are, so that the next look finds those that are still there.
+    fn see(&mut self) {
+        for lane in &mut self.lanes {
+            lane.seen = lane.generation;
+        }
+    }
+
+    /// Sends what has been there at the last look.
+    fn flush_late(&mut self) -> Result<(), TransportError> {
+        let mut late = false;
+        for index in 0..self.lanes.len() {
+            let is_late = self
+                .lanes
+                .get(index)
+                .is_some_and(|lane| lane.seen == lane.generation);
+            if is_late {
+                self.close_batch(index, false)?;
+                late = true;
+            }
+        }
+        if late { self.outlet.flush() } else { Ok(()) }
+    }
+
+    #[inline(always)]
+    fn push(&mut self, index: usize, message: &[u8]) -> Result<(), TransportError> {
+        if self.lanes.get_mut(index).is_some_and(|lane| lane.put(message)) {
+            return Ok(());
+        }
+        self.push_slow(index, message)
+    }
+
+    /// Keeps a failure for the next call.
+    fn fail(&mut self, error: TransportError) {
+        self.failure.get_or_insert(error);
+        self.lanes.iter_mut().for_each(|lane| lane.limit_bytes = 0);
+    }
+
+    fn take_failure(&mut self) -> Result<(), TransportError> {
+        let batch_bytes = self.batch_bytes;
+        self.failure.take().map_or(Ok(()), |failure| {
+            self.lanes
+                .iter_mut()
+                .for_each(|lane| lane.limit_bytes = lane.frame + batch_bytes);
+            Err(failure)
+        })
+    }
+
+    #[cold]
+    fn push_slow(&mut self, index: usize, message: &[u8]) -> Result<(), TransportError> {
+        self.take_failure()?;
+        if message.len() > self.message_bytes_max {
+            return Err(TransportError::TooLong {
+                bytes: message.len(),
+                bytes_max: self.message_bytes_max,
+            });
+        }
+        self.close_batch(index, self.direct_bytes > 0)?;
+        let Some(lane) = self.lanes.get_mut(index) else {
+            return Ok(());
+        };
+        if message.len() < self.direct_bytes && message.len() + 4 + HEADER_BYTES <= self.batch_bytes {
+            if lane.frame == 0 {
+                let bytes = self.batch_bytes.max(self.gather_bytes);
+                lane.batch.reserve_exact(bytes + 8 - HEADER_BYTES);
+            }
+            return self.push(index, message);
+        }
+        let stream = lane.stream;
+        // What was gathered goes before it.
+        self.close_batch(index, false)?;
+        self.send_alone(stream, message)
+    }
+
+    /// Without a copy.
+    fn send_alone(&mut self, stream: u16, message: &[u8]) -> Result<(), TransportError> {
+        let length = (message.len() as u32).to_le_bytes();
+        let mut header = Header::new(Kind::Batch, self.next);
+        header.count = 1;
+        header.stream = stream;
+        let mut head = [0; HEADER_BYTES + 4];
+        let sealed = header.seal(&[&length, message], self.outlet.is_checked());
+        head[..HEADER_BYTES].copy_from_slice(&sealed);
+        head[HEADER_BYTES..].copy_from_slice(&length);
+        self.next += 1;
+        // Where nothing may linger, nothing is held.
+        let more = self.direct_bytes > 0;
+        let sent = self.outlet.send_alone(stream, &head, message, self.next, more);
+        self.lost += u64::from(sent.is_err());
+        sent
+    }
+
+    /// A message that is written into the ring that it is read from, where there is one.
+    fn push_in_place(
+        &mut self,
+        index: usize,
+        write: impl FnOnce(&mut Reserved<'_>),
+    ) -> Result<(), TransportError> {
+        self.take_failure()?;
+        let bytes_max = self.message_bytes_max;
+        let stream = self.lanes.get(index).map_or(0, |lane| lane.stream);
+        // What was collected before goes before.
+        self.close_batch(index, false)?;
+        let writer = self.outlet.writer();
+        let mut space = writer.map_or_else(Reserved::new, Reserved::begin::<{ HEADER_BYTES + 4 }>);
+        write(&mut space);
+        let bytes = space.len();
+        if bytes > bytes_max {
+            return Err(TransportError::TooLong { bytes, bytes_max });
+        }
+        let mut header = Header::new(Kind::Batch, self.next);
+        header.count = 1;
+        header.stream = stream;
+        let mut head = [0; HEADER_BYTES + 4];
+        head[..HEADER_BYTES].copy_from_slice(&header.seal_plain(4 + bytes));
+        head[HEADER_BYTES..].copy_from_slice(&(bytes as u32).to_le_bytes());
+        match space.finish(&head) {
+            Some(message) => self.push(index, &message),
+            None => {
+                self.next += 1;
+                Ok(())
+            }
+        }
+    }
+
+    /// Gives the batch to the outlet, which may wait for more, and with `more` is told that others follow.
+    fn close_batch(&mut self, index: usize, more: bool) -> Result<(), TransportError> {
+        let Some(lane) = self.lanes.get_mut(index).filter(|lane| lane.waits()) else {
+            return Ok(());
+        };
+        lane.seal(self.next, self.outlet.is_checked());
+        self.next += u64::from(lane.count);
+        if more && lane.batch.len() + self.batch_bytes <= self.gather_bytes {
+            lane.begin_frame(self.batch_bytes);
+            return Ok(());
+        }
+        let sent = self.outlet.send(lane.stream, &mut lane.batch, self.next, more);
+        if sent.is_err() {
+            self.lost += lane.gathered + u64::from(lane.count);
+        }
+        lane.begin(self.batch_bytes);
+        if self.lanes.len() == 1 {
+            // Only written under the lock.
+            self.beat.store(
+                self.beat.load(Ordering::Relaxed).wrapping_add(1),
+                Ordering::Relaxed,
+            );
+        }
+        sent
+    }
+
+    fn flush(&mut self) -> Result<(), TransportError> {
+        self.take_failure()?;
+        for index in 0..self.lanes.len() {
+            self.close_batch(index, false)?;
+        }
+        self.outlet.flush()
+    }
+}
+
+impl Batch<'_> {
+    /// As [`Sender::send`].
+    ///
+    /// # Errors
+    /// As [`Sender::send`].
+    #[inline]
+    pub fn push(&mut self, message: &[u8]) -> Result<(), TransportError> {
+        let lane = self.lane;
+        self.core.push(lane, message)
+    }
+
+    /// As [`Batch::push`], of a message that `write` makes: over `shm://` it writes straight into the memory from which the
+    /// message is read, which spares a copy. For large messages: each goes by itself. `write` is called once.
+    ///
+    /// ```no_run
+    /// # use logdrive_ship::{Options, Sender, TransportError};
+    /// # fn main() -> Result<(), TransportError> {
+    /// let sender = Sender::connect(&"shm:///run/camera.sock".parse()?, &Options::default())?;
+    /// # let (header, pixels) = ([0; 16], [0; 10_000]);
+    /// sender.batch().push_in_place(|space| {
+    ///     space.extend_from_slice(&header);
+    ///     space.extend_from_slice(&pixels);
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Sender::send`].
+    pub fn push_in_place(&mut self, write: impl FnOnce(&mut Reserved<'_>)) -> Result<(), TransportError> {
+        let lane = self.lane;
+        self.core.push_in_place(lane, write)
+    }
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        if self.core.flushes_cheaply
+            && let Err(error) = self.core.outlet.flush()
+        {
+            self.core.fail(error);
+        }
+        let sleeps = &self.shared.sleeps;
+        if sleeps.load(Ordering::Relaxed) && self.core.waits() {
+            sleeps.store(false, Ordering::Relaxed);
+            self.shared.wake();
+        }
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        let mut core = self.shared.lock();
+        // There is nobody left to be told.
+        let _ = core.flush();
+        let next = core.next;
+        core.outlet.part(next);
+        drop(core);
+        self.shared.ends.store(true, Ordering::Relaxed);
+        self.shared.wake();
+        if let Some(thread) = self.thread.take() {
+            // It does not panic; if it did, it has said so itself.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! What a user chooses about connections. The same for all transports; each says what it leaves out.
+
+use crate::TransportError;
+use crate::hello::Reason;
+use crate::limits;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Whether payloads are covered by the frames' checksum. Headers always are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Checksum {
+    /// Where bytes leave the machine without TLS or QUIC, which check them better.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+}
+
+/// Files with keys and certificates, in PEM.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TlsFiles {
+    /// Certificates of the authorities that the other end's certificate must come from.
+    pub authorities: Option<PathBuf>,
+    /// Our own certificate, with those between it and its authority.
+    pub certificate: Option<PathBuf>,
+    /// Its key.
+    pub key: Option<PathBuf>,
+    /// The name that the other end's certificate must bear; by default the host of the address.
+    pub name: Option<String>,
+    /// As a server: also serve peers without a certificate. Default: no.
+    pub anyone: bool,
+}
+
+/// Options of one end.
+///
+/// ```
+/// use logdrive_ship::Options;
+/// let options = Options::default();
+/// assert_eq!(options.linger.as_micros(), 200);
+/// assert!(!options.insecure);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// A message waits at most this long for others to go with it; 0 sends each at once. Default: 200 µs.
+    pub linger: Duration,
+    /// A batch has so many bytes at most, and is sent then; smaller ones than by default go together over `unix://`, `tcp://`
+    /// and `tls://`, as many as come before one has waited for `linger`. Default: 64 KiB.
+    pub batch_bytes: usize,
+    /// How long an end that waits looks before it sleeps. Costs a processor while it does. Default: 0; while several requests
+    /// of a connection are under way and answers come quickly, both ends look for 50 µs all the same.
+    pub spin: Duration,
+    /// Which payloads are covered by a checksum. Default: those that leave the machine unprotected.
+    pub checksum: Checksum,
+    /// Congestion control: for TCP by its kernel name, by default the system's, and `cubic` within
+    /// this machine; for QUIC `cubic`, which is the default,
+    /// `bbr` or `reno`.
+    pub congestion: Option<String>,
+    /// Bytes of the kernel's buffers that are asked for. Default: 4 MiB; the system may give less.
+    pub socket_buffer_bytes: usize,
+    /// How long a connection may take to be made. Default: 5 s.
+    pub connect_timeout: Duration,
+    /// How long an answer may take. Default: 10 s.
+    pub response_timeout: Duration,
+    /// How long a peer may be silent, and how long a frame may take to come whole, before a server ends the connection.
+    /// Default: 30 s.
+    pub idle_timeout: Duration,
+    /// How long a peer may take for its hello. Default: 5 s.
+    pub handshake_timeout: Duration,
+    /// Lets plain TCP and UDP leave the machine. Default: no.
+    pub insecure: bool,
+    /// Keys and certificates, for `tls://` and `quic://`.
+    pub tls: TlsFiles,
+    /// Bytes of a datagram, for `udp://`. Default: 1,432, which pass every usual network.
+    pub datagram_bytes: usize,
+    /// Whether the kernel may cut and join datagrams in bulk (GSO, GRO). Default: yes.
+    pub offload: bool,
+    /// Bytes of a ring of `shm://`; a power of two from 64 KiB. Default: 1 MiB.
+    pub ring_bytes: usize,
+    /// The name of this host in the hello.
+    pub host: String,
+    /// The name of this program in the hello.
+    pub app: String,
+    /// Connections of a server at once. Default: 16,384.
+    pub connections_max: usize,
+    /// Bytes of partial frames and answers of all connections of a server together. Frames of over 320 KiB use half of them at
+    /// most and wait unread for their turn; while more than half is taken, a frame has a second to come whole. Default:
+    /// 128 MiB.
+    pub pending_bytes_max: usize,
+    /// Bytes of one frame that are accepted. Default and most: 1 MiB.
+    pub frame_bytes_max: usize,
+    /// Bytes that a batch may have when it is decompressed. Default and most: 8 MiB.
+    pub decompressed_bytes_max: usize,
+    /// Bytes that a peer may have under way before we have acknowledged any. Default: 8 MiB.
+    pub credit_bytes: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            linger: Duration::from_micros(200),
+            batch_bytes: limits::BATCH_BYTES,
+            spin: Duration::ZERO,
+            checksum: Checksum::Auto,
+            congestion: None,
+            socket_buffer_bytes: limits::SOCKET_BUFFER_BYTES,
+            connect_timeout: Duration::from_millis(limits::CONNECT_MS),
+            response_timeout: Duration::from_millis(limits::RESPONSE_MS),
+            idle_timeout: Duration::from_millis(limits::IDLE_MS),
+            handshake_timeout: Duration::from_millis(limits::HANDSHAKE_MS),
+            insecure: false,
+            tls: TlsFiles::default(),
+            datagram_bytes: limits::DATAGRAM_BYTES,
+            offload: true,
+            ring_bytes: limits::SHM_RING_BYTES,
+            host: host_name(),
+            app: program_name(),
+            connections_max: limits::CONNECTIONS_MAX,
+            pending_bytes_max: limits::PENDING_BYTES_MAX,
+            frame_bytes_max: limits::FRAME_BYTES_MAX,
+            decompressed_bytes_max: limits::DECOMPRESSED_BYTES_MAX,
+            credit_bytes: limits::CREDIT_BYTES,
+        }
+    }
+}
+
+impl Options {
+    /// How long a peer may be silent, before it has said hello and after, and the reason why it goes then.
+    pub(crate) fn silence(&self, is_met: bool) -> (Duration, Reason) {
+        match is_met {
+            true => (self.idle_timeout, Reason::Idle),
+            false => (self.handshake_timeout, Reason::Handshake),
+        }
+    }
+
+    /// Checks that the numbers are within their bounds.
+    ///
+    /// # Errors
+    /// For the first one that is not.
+    pub fn check(&self) -> Result<(), TransportError> {
+        let bounds: [(&'static str, usize, usize, usize, &'static str); 3] = [
+            (
+                "batch_bytes",
+                self.batch_bytes,
+                64,
+                limits::FRAME_BYTES_MAX,
+                "64 bytes to 1 MiB",
+            ),
+            (
+                "datagram_bytes",
+                self.datagram_bytes,
+                256,
+                limits::DATAGRAM_BYTES_MAX,
+                "256 to 65507",
+            ),
+            (
+                "frame_bytes_max",
+                self.frame_bytes_max,
+                limits::HELLO_BYTES_MAX,
+                limits::FRAME_BYTES_MAX,
+                "1 KiB to 1 MiB",
+            ),
+        ];
+        for (option, found, least, most, allowed) in bounds {
+            if !(least..=most).contains(&found) {
+                return Err(TransportError::Option {
+                    option,
+                    found: found.to_string(),
+                    allowed,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The name of this host; empty when it has none that is text.
+pub fn host_name() -> String {
+    let name = rustix::system::uname();
+    name.nodename().to_str().unwrap_or_default().to_owned()
+}
+
+fn program_name() -> String {
+    let path = std::env::args_os().next().map(PathBuf::from);
+    path.and_then(|path| Some(path.file_name()?.to_str()?.to_owned()))
+        .unwrap_or_default()
+}

@@ -1,0 +1,235 @@
+//! Frames that are taken where they lie in a ring: messages and requests are handed over without a copy, and replies are
+//! written straight into the other ring.
+//!
+//! The peer can change a byte between two looks at it. So a header, and each length, is copied, checked, and then only the
+//! copy is used; a service gets [`InPlace`], which gives copies only. What keeps no rule here ends the connection, as it
+//! does where the bytes are copied first.
+
+use super::server::{Fed, Server, Service, TOO_LONG};
+use crate::frame::{FrameError, HEADER_BYTES, Header, Kind};
+use crate::hello::Reason;
+use logdrive_ring::{Draft, InPlace, PipeWriter};
+
+/// Bytes that are written where they will be read: in the ring, as long as there is room. For a reply to a request that
+/// lies in a ring, and for a message, see [`Batch::push_in_place`](crate::Batch::push_in_place).
+///
+/// ```
+/// use logdrive_ship::session::{InPlace, Reserved};
+/// let mut reply = Reserved::new();
+/// reply.extend_from_slice(b"as ");
+/// reply.extend_in_place(InPlace::from(&b"asked"[..]));
+/// assert_eq!(reply.len(), 8);
+/// ```
+#[derive(Debug, Default)]
+pub struct Reserved<'a> {
+    draft: Option<Draft<'a>>,
+    /// Bytes in front of the draft's, for a header.
+    head_bytes: usize,
+    /// All of them, once they are more than the ring takes at the moment.
+    spill: Vec<u8>,
+}
+
+impl<'a> Reserved<'a> {
+    /// Bytes that are in no ring.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Begins behind room for a header; in no ring when that has no room.
+    pub(crate) fn begin<const HEAD: usize>(writer: &'a mut PipeWriter) -> Self {
+        let bytes_max = writer.piece_bytes_max();
+        let mut draft = writer.draft(bytes_max);
+        let has_room = draft.as_mut().is_some_and(|draft| draft.extend(&[0; HEAD]));
+        Self {
+            draft: draft.filter(|_| has_room),
+            head_bytes: HEAD,
+            spill: Vec::new(),
+        }
+    }
+
+    /// Appends bytes. Allocates where the ring has no room.
+    #[inline]
+    pub fn extend_from_slice(&mut self, bytes: &[u8]) {
+        self.extend_in_place(InPlace::from(bytes));
+    }
+
+    /// As [`Reserved::extend_from_slice`], of bytes that lie in a ring.
+    #[inline]
+    pub fn extend_in_place(&mut self, bytes: InPlace<'_>) {
+        let is_in = self
+            .draft
+            .as_mut()
+            .is_some_and(|draft| draft.extend_in_place(bytes));
+        if !is_in {
+            self.spill_over(bytes);
+        }
+    }
+
+    #[cold]
+    fn spill_over(&mut self, bytes: InPlace<'_>) {
+        if let Some(draft) = self.draft.take() {
+            let all = draft.in_place();
+            let written = all.slice(self.head_bytes, all.len().saturating_sub(self.head_bytes));
+            written.unwrap_or(all).append_to(&mut self.spill);
+        }
+        bytes.append_to(&mut self.spill);
+    }
+
+    /// How many there are so far.
+    pub fn len(&self) -> usize {
+        match &self.draft {
+            Some(draft) => draft.in_place().len().saturating_sub(self.head_bytes),
+            None => self.spill.len(),
+        }
+    }
+
+    /// Whether nothing has been appended.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Makes what lies in a ring visible behind this header, and gives none; or gives the bytes that lie in no ring.
+    pub(crate) fn finish(mut self, head: &[u8]) -> Option<Vec<u8>> {
+        match self.draft.take() {
+            Some(mut draft) => {
+                draft.put(0, head);
+                draft.commit();
+                None
+            }
+            None => Some(self.spill),
+        }
+    }
+}
+
+impl Server {
+    /// Takes whole plain frames at the front of a ring until it has used so many bytes. It uses none of a frame that
+    /// has to be copied first: one that has not come whole, has a checksum, is compressed or is acknowledged, a hello, a goodbye, records.
+    /// Replies go into `writer`, or behind `out` where there is no room.
+    pub(crate) fn feed_in_place(
+        &mut self,
+        ring: InPlace<'_>,
+        enough_bytes: usize,
+        service: &dyn Service,
+        writer: &mut PipeWriter,
+        out: &mut Vec<u8>,
+    ) -> Fed {
+        let mut fed = Fed::default();
+        while fed.used_bytes < enough_bytes && self.is_open() {
+            let rest = ring.slice(fed.used_bytes, ring.len() - fed.used_bytes);
+            match rest.map_or(Ok(0), |rest| self.take_in_place(rest, service, writer, out)) {
+                Ok(0) => break,
+                Ok(used) => fed.used_bytes += used,
+                Err(error) => {
+                    let reason = Reason::from(error);
+                    self.part(reason, out);
+                    fed.ends = Some(reason);
+                    break;
+                }
+            }
+        }
+        fed
+    }
+
+    /// Bytes of the frame at this front with what fills it up, or of a header when that has not come.
+    pub(crate) fn frame_bytes(&self, front: InPlace<'_>) -> usize {
+        let head = front.array::<HEADER_BYTES>(0);
+        // What is no header is found out when it is fed.
+        let header = head.and_then(|head| Header::decode(&head, self.frame_bytes_max).ok());
+        let whole = header.map_or(HEADER_BYTES, |header| header.length_bytes as usize);
+        whole.next_multiple_of(self.alignment)
+    }
+
+    fn take_in_place(
+        &mut self,
+        rest: InPlace<'_>,
+        service: &dyn Service,
+        writer: &mut PipeWriter,
+        out: &mut Vec<u8>,
+    ) -> Result<usize, FrameError> {
+        let Some(head) = rest.array::<HEADER_BYTES>(0) else {
+            return Ok(0);
+        };
+        let header = Header::decode(&head, self.frame_bytes_max)?;
+        let length = (header.length_bytes as usize).next_multiple_of(self.alignment);
+        let is_plain = header.flags == 0
+            && match header.kind {
+                // What is acknowledged is so in one place.
+                Kind::Batch => !self.acks,
+                kind => kind == Kind::Request,
+            };
+        if !is_plain || length > rest.len() {
+            return Ok(0);
+        }
+        // The next frame's header, and with it the end of this one.
+        rest.prefetch(length);
+        header.verify(&head, &[])?;
+        let Some(payload) = rest.slice(HEADER_BYTES, header.payload_bytes()) else {
+            return Ok(0);
+        };
+        match header.kind {
+            Kind::Batch => self.walk_in_place(header, payload, service)?,
+            _ => self.answer_in_place(header, payload, service, writer, out),
+        }
+        Ok(length)
+    }
+
+    fn walk_in_place(
+        &self,
+        header: Header,
+        payload: InPlace<'_>,
+        service: &dyn Service,
+    ) -> Result<(), FrameError> {
+        let mut at = 0;
+        let cut = |at: usize, needed: usize| FrameError::Truncated {
+            offset: at,
+            needed,
+            left: payload.len() - at,
+        };
+        for _ in 0..header.count {
+            let length = payload.array::<4>(at).ok_or_else(|| cut(at, 4))?;
+            let length = u32::from_le_bytes(length) as usize;
+            at += 4;
+            let message = payload.slice(at, length).ok_or_else(|| cut(at, length))?;
+            at += length;
+            service.message_in_place(&self.peer, header.stream, message);
+        }
+        match payload.len() - at {
+            0 => Ok(()),
+            left => Err(FrameError::Limit {
+                field: "bytes behind the last message",
+                found: left as u64,
+                allowed: 0,
+            }),
+        }
+    }
+
+    fn answer_in_place(
+        &self,
+        header: Header,
+        body: InPlace<'_>,
+        service: &dyn Service,
+        writer: &mut PipeWriter,
+        out: &mut Vec<u8>,
+    ) {
+        let mut reply = match self.checked {
+            // A checksum is made of bytes that nobody changes meanwhile.
+            true => Reserved::new(),
+            false => Reserved::begin::<HEADER_BYTES>(writer),
+        };
+        let result = service.request_in_place(&self.peer, header.stream, body, &mut reply);
+        let words = match result {
+            Ok(()) if reply.len() > self.reply_bytes_max() => TOO_LONG.to_owned(),
+            Ok(()) => {
+                let mut response = Header::new(Kind::Response, header.sequence);
+                response.stream = header.stream;
+                let head = response.seal_plain(reply.len());
+                if let Some(bytes) = reply.finish(&head) {
+                    self.respond(header.stream, header.sequence, Ok(&bytes), out);
+                }
+                return;
+            }
+            Err(words) => words,
+        };
+        self.respond(header.stream, header.sequence, Err(&words), out);
+    }
+}

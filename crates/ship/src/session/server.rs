@@ -1,0 +1,670 @@
+//! The accepting end of a connection: says hello, hands messages, requests and records to a service, and answers.
+
+use super::Intake;
+use super::in_place::Reserved;
+use crate::frame::{
+    FLAG_ACK, FLAG_FAILED, FLAG_ZSTD, Frame, FrameError, HEADER_BYTES, Header, Kind, Messages, Over,
+    next_frame,
+};
+use crate::hello::{HELLO_ACKS, HELLO_UNCHECKED, Hello, Reason, Role, decode_goodbye, encode_goodbye};
+use crate::limits::{DECOMPRESSED_BYTES_MAX, FRAME_BYTES_MAX, HELLO_BYTES_MAX, REPLY_BYTES_MAX};
+use crate::session::Verdict;
+use logdrive_ring::InPlace;
+use std::cell::{Cell, RefCell};
+
+/// Who is at the other end.
+#[derive(Debug, Clone)]
+pub struct Peer {
+    /// A number of its own among the connections of a server.
+    pub id: u64,
+    /// Its address, for people.
+    pub address: String,
+    /// The user, where the kernel vouches for it.
+    pub uid: Option<u32>,
+    /// Whether it has shown a certificate of our authority.
+    pub is_certified: bool,
+    /// What it said; `None` before it has.
+    pub hello: Option<Hello>,
+}
+
+/// What a server does with what comes. Called on a poller's thread, or, for requests, on a pool's where the server is
+/// told so; calls for one connection come in order.
+pub trait Service: Send + Sync {
+    /// A peer has said hello. Gives where the numbering of its records stands.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    fn hello(&self, peer: &Peer) -> Result<Intake, Reason> {
+        match peer.hello.as_ref() {
+            Some(hello) if hello.role == Role::Client => Ok(Intake::default()),
+            _ => Err(Reason::Unexpected),
+        }
+    }
+
+    /// One message.
+    fn message(&self, peer: &Peer, stream: u16, message: &[u8]) {
+        let _ = (peer, stream, message);
+    }
+
+    /// The messages of a batch, in order. Of a long batch they come in several calls, as its bytes do.
+    ///
+    /// # Errors
+    /// When the batch is malformed; the connection ends.
+    fn batch(&self, peer: &Peer, stream: u16, mut messages: Messages<'_>) -> Result<(), FrameError> {
+        while let Some(message) = messages.next_message()? {
+            self.message(peer, stream, message);
+        }
+        Ok(())
+    }
+
+    /// Answers a request: appends the reply.
+    ///
+    /// # Errors
+    /// What the one who asked is told instead.
+    fn request(&self, peer: &Peer, stream: u16, body: &[u8], reply: &mut Answer<'_>) -> Result<(), String> {
+        let _ = (peer, stream, body, reply);
+        Err("nobody answers requests here".to_owned())
+    }
+
+    /// Whether messages and requests of `shm://` are handed over where the peer has written them, which spares a copy:
+    /// then [`Service::message_in_place`] and [`Service::request_in_place`] are called instead of the others, for frames
+    /// that lie whole in the ring. Default: no.
+    fn reads_in_place(&self) -> bool {
+        false
+    }
+
+    /// One message that lies in the ring. It is released after the call, and the peer can change it until then: decide
+    /// by copies.
+    fn message_in_place(&self, peer: &Peer, stream: u16, message: InPlace<'_>) {
+        self.message(peer, stream, &message.to_vec());
+    }
+
+    /// Answers a request that lies in the ring; the reply is written into the other ring. As for
+    /// [`Service::message_in_place`].
+    ///
+    /// # Errors
+    /// What the one who asked is told instead.
+    fn request_in_place(
+        &self,
+        peer: &Peer,
+        stream: u16,
+        body: InPlace<'_>,
+        reply: &mut Reserved<'_>,
+    ) -> Result<(), String> {
+        let mut bytes = Vec::new();
+        self.request(peer, stream, &body.to_vec(), &mut Answer::new(&mut bytes))?;
+        reply.extend_from_slice(&bytes);
+        Ok(())
+    }
+
+    /// Records of a shipper: `count` lines, the first with number `first`. Gives the number that is wanted next, which
+    /// acknowledges all before it.
+    ///
+    /// # Errors
+    /// Why they cannot be kept; the connection ends.
+    fn records(&self, peer: &Peer, first: u64, count: u32, lines: &[u8]) -> Result<u64, Reason> {
+        let _ = (peer, first, count, lines);
+        Err(Reason::Unexpected)
+    }
+
+    /// The sender has lost so many records or messages, and says so.
+    fn gap(&self, peer: &Peer, lost: u64) {
+        let _ = (peer, lost);
+    }
+
+    /// The connection has ended.
+    fn left(&self, peer: &Peer, reason: Reason) {
+        let _ = (peer, reason);
+    }
+}
+
+/// Where a service puts its reply: bytes that are appended, as to a `Vec<u8>` of its own.
+///
+/// ```
+/// use logdrive_ship::session::Answer;
+/// use std::io::Write;
+/// let mut bytes = b"what stands there already".to_vec();
+/// let mut reply = Answer::new(&mut bytes);
+/// reply.extend_from_slice(b"4");
+/// write!(reply, "{}", 2).unwrap();
+/// assert_eq!(reply.as_slice(), b"42");
+/// ```
+#[derive(Debug)]
+pub struct Answer<'a> {
+    out: &'a mut Vec<u8>,
+    start: usize,
+}
+
+impl<'a> Answer<'a> {
+    /// Appends behind what is there.
+    pub fn new(out: &'a mut Vec<u8>) -> Self {
+        let start = out.len();
+        Self { out, start }
+    }
+
+    /// Appends bytes. Allocates when there is no room.
+    #[inline]
+    pub fn extend_from_slice(&mut self, bytes: &[u8]) {
+        self.out.extend_from_slice(bytes);
+    }
+
+    /// The reply so far.
+    pub fn as_slice(&self) -> &[u8] {
+        self.out.get(self.start..).unwrap_or(&[])
+    }
+
+    /// Begins again.
+    pub fn clear(&mut self) {
+        self.out.truncate(self.start);
+    }
+}
+
+impl std::io::Write for Answer<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Extend<u8> for Answer<'_> {
+    fn extend<T: IntoIterator<Item = u8>>(&mut self, bytes: T) {
+        self.out.extend(bytes);
+    }
+}
+
+thread_local! {
+    /// Where batches are decompressed: of a thread, not of a connection, of which there are many.
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// What is said instead of a reply that the peer does not accept.
+pub(super) const TOO_LONG: &str = "the reply is longer than what is accepted";
+
+/// A request for a thread of a pool.
+#[derive(Debug)]
+pub struct Job {
+    /// The request's stream.
+    pub stream: u16,
+    /// The request's number.
+    pub sequence: u64,
+    /// Its bytes.
+    pub body: Vec<u8>,
+}
+
+/// What became of bytes.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Fed {
+    /// Bytes that are done with; the rest has to be given again with what comes behind it.
+    pub used_bytes: usize,
+    /// Why the connection ends, once the output is sent.
+    pub ends: Option<Reason>,
+    /// Whole frames that were taken.
+    pub frames: usize,
+    /// The output is worth sending: the rest may be given again behind that.
+    pub is_full: bool,
+}
+
+/// A batch whose messages are handed over as they come, because nothing has to be checked at its end.
+#[derive(Debug, Clone, Copy)]
+struct Begun {
+    stream: u16,
+    /// What is still to come of its payload, and how many messages that is.
+    left_bytes: usize,
+    left: u32,
+}
+
+/// The state of one accepted connection.
+#[derive(Debug)]
+pub struct Server {
+    /// Who is at the other end.
+    pub peer: Peer,
+    hello: Hello,
+    pub(super) frame_bytes_max: usize,
+    pub(super) alignment: usize,
+    pub(super) checked: bool,
+    lossy: bool,
+    /// The peer wants to hear which messages have been taken.
+    pub(super) acks: bool,
+    intake: Intake,
+    /// A batch of messages that has come in part.
+    begun: Option<Begun>,
+    /// A request or a batch has come whole.
+    has_delivered: bool,
+    /// The number of the message that is wanted next, where messages may be lost or are acknowledged.
+    seen: u64,
+    ack_due: bool,
+    decompressed_bytes_max: usize,
+    output_bytes: usize,
+}
+
+impl Server {
+    /// A connection that has been accepted; answers with this hello.
+    pub fn new(peer: Peer, hello: Hello) -> Self {
+        Self {
+            peer,
+            frame_bytes_max: HELLO_BYTES_MAX,
+            checked: hello.flags & HELLO_UNCHECKED == 0,
+            hello,
+            alignment: 1,
+            lossy: false,
+            acks: false,
+            intake: Intake::default(),
+            begun: None,
+            has_delivered: false,
+            seen: 0,
+            ack_due: false,
+            decompressed_bytes_max: DECOMPRESSED_BYTES_MAX,
+            output_bytes: usize::MAX,
+        }
+    }
+
+    /// Takes no further frame once there is so much output, so that the peer has something to go on with.
+    pub fn pausing(&mut self, output_bytes: usize) {
+        self.output_bytes = output_bytes;
+    }
+
+    /// Batches may have so many bytes when they are decompressed, 8 MiB at most.
+    pub fn decompressing(mut self, bytes_max: usize) -> Self {
+        self.decompressed_bytes_max = bytes_max.min(DECOMPRESSED_BYTES_MAX);
+        self
+    }
+
+    /// Frames begin at multiples of this, as in a ring.
+    pub fn aligned(mut self, alignment: usize) -> Self {
+        self.alignment = alignment.max(1);
+        self
+    }
+
+    /// Frames may be lost or come twice.
+    pub fn lossy(mut self) -> Self {
+        self.lossy = true;
+        self
+    }
+
+    /// How many bytes the peer may have under way.
+    pub fn set_window(&mut self, bytes: u64) {
+        self.hello.credit_bytes = bytes;
+    }
+
+    /// Whether the peer has said hello.
+    pub fn is_open(&self) -> bool {
+        self.peer.hello.is_some()
+    }
+
+    /// Whether a request or a batch of the peer has come whole.
+    pub(crate) fn has_delivered(&self) -> bool {
+        self.has_delivered
+    }
+
+    /// How long what has begun at this front has to get before any of it can be used.
+    pub(crate) fn needed_bytes(&self, front: &[u8]) -> usize {
+        match (self.begun, front.first_chunk::<4>()) {
+            (None, _) => self.frame_bytes(InPlace::from(front)),
+            (Some(begun), Some(length)) => {
+                let message = u32::from_le_bytes(*length) as usize;
+                // What is longer than its batch is found out when it is fed.
+                message.saturating_add(4).min(begun.left_bytes)
+            }
+            (Some(_), None) => 4,
+        }
+    }
+
+    /// Takes the whole frames at the front of `input`. Appends what is to be sent. With `jobs`, requests go there
+    /// instead of to the service.
+    pub fn feed(
+        &mut self,
+        input: &[u8],
+        service: &dyn Service,
+        out: &mut Vec<u8>,
+        mut jobs: Option<&mut Vec<Job>>,
+    ) -> Fed {
+        let mut fed = Fed::default();
+        let result = loop {
+            let rest = input.get(fed.used_bytes..).unwrap_or(&[]);
+            if let Some(begun) = self.begun {
+                match self.go_on(begun, rest, service) {
+                    Ok(()) if self.begun.is_some() => {
+                        fed.used_bytes += begun.left_bytes - self.begun.map_or(0, |begun| begun.left_bytes);
+                        break Ok(());
+                    }
+                    Ok(()) => fed.used_bytes += begun.left_bytes,
+                    Err(error) => break Err(error.into()),
+                }
+                continue;
+            }
+            match next_frame(rest, self.frame_bytes_max) {
+                Ok(Some(frame)) => {
+                    let length = (frame.header.length_bytes as usize).next_multiple_of(self.alignment);
+                    if length > rest.len() {
+                        break Ok(());
+                    }
+                    fed.used_bytes += length;
+                    fed.frames += 1;
+                    if let Err(reason) = self.take(&frame, service, out, &mut jobs) {
+                        break Err(reason);
+                    }
+                    if out.len() >= self.output_bytes {
+                        fed.is_full = true;
+                        break Ok(());
+                    }
+                }
+                // Datagrams are filled up with zeros, and one that was damaged is as good as lost.
+                Err(_) if self.lossy => break Ok(()),
+                Ok(None) => match self.begin(rest) {
+                    Ok(true) => fed.used_bytes += HEADER_BYTES,
+                    Ok(false) => break Ok(()),
+                    Err(error) => break Err(error.into()),
+                },
+                Err(error) => break Err(Reason::from(error)),
+            }
+        };
+        if !self.lossy {
+            self.put_ack(out);
+        }
+        if let Err(reason) = result {
+            self.part(reason, out);
+            fed.ends = Some(reason);
+        }
+        fed
+    }
+
+    /// Whether a frame that has not come whole is a batch whose messages can be handed over as they come: over a stream,
+    /// without a checksum of the payload, and not compressed. Nobody then keeps the whole of it.
+    fn begin(&mut self, front: &[u8]) -> Result<bool, FrameError> {
+        let Some(head) = front.first_chunk::<HEADER_BYTES>() else {
+            return Ok(false);
+        };
+        let header = Header::decode(head, self.frame_bytes_max)?;
+        let is_plain = header.kind == Kind::Batch && header.flags == 0;
+        // What is acknowledged is so as a whole.
+        if !is_plain || self.lossy || self.acks || self.alignment > 1 || !self.is_open() {
+            return Ok(false);
+        }
+        header.verify(head, &[])?;
+        self.begun = Some(Begun {
+            stream: header.stream,
+            left_bytes: header.payload_bytes(),
+            left: header.count,
+        });
+        Ok(true)
+    }
+
+    /// Hands over what has come of a batch.
+    fn go_on(&mut self, begun: Begun, rest: &[u8], service: &dyn Service) -> Result<(), FrameError> {
+        if let Some(all) = rest.get(..begun.left_bytes) {
+            self.begun = None;
+            self.has_delivered = true;
+            return service.batch(&self.peer, begun.stream, Messages::new(all, begun.left));
+        }
+        if rest.is_empty() {
+            return Ok(());
+        }
+        let unknown = Over {
+            bytes: usize::MAX,
+            messages: 0,
+        };
+        let over = Cell::new(unknown);
+        let messages = Messages::begun(rest, begun.left, &over);
+        service.batch(&self.peer, begun.stream, messages.clone())?;
+        if over.get() == unknown {
+            // A service that did not look at all of them.
+            over.set(Over {
+                bytes: 0,
+                messages: 0,
+            });
+            let mut messages = messages;
+            while messages.next_message()?.is_some() {}
+        }
+        let over = over.get();
+        self.begun = Some(Begun {
+            left_bytes: begun.left_bytes - (rest.len() - over.bytes),
+            left: over.messages,
+            ..begun
+        });
+        Ok(())
+    }
+
+    /// Acknowledges what came since the last time; over datagrams the caller says when.
+    pub fn put_ack(&mut self, out: &mut Vec<u8>) {
+        if std::mem::take(&mut self.ack_due) {
+            let next = self.intake.next.max(self.seen);
+            self.put(Header::new(Kind::Ack, next), &[], out);
+        }
+    }
+
+    /// Says goodbye.
+    pub fn part(&self, reason: Reason, out: &mut Vec<u8>) {
+        self.put(
+            Header::new(Kind::Goodbye, 0),
+            &[&encode_goodbye(reason, reason.name())],
+            out,
+        );
+    }
+
+    /// Appends the response to a request.
+    pub fn respond(&self, stream: u16, sequence: u64, result: Result<&[u8], &str>, out: &mut Vec<u8>) {
+        let mut header = Header::new(Kind::Response, sequence);
+        header.stream = stream;
+        let payload = match result {
+            Ok(reply) if reply.len() <= self.reply_bytes_max() => reply,
+            Ok(_) => {
+                header.flags = FLAG_FAILED;
+                TOO_LONG.as_bytes()
+            }
+            Err(words) => {
+                header.flags = FLAG_FAILED;
+                words.as_bytes()
+            }
+        };
+        self.put(header, &[payload], out);
+    }
+
+    pub(super) fn reply_bytes_max(&self) -> usize {
+        REPLY_BYTES_MAX.min(self.peer_frame_bytes()) - HEADER_BYTES
+    }
+
+    fn peer_frame_bytes(&self) -> usize {
+        let said = self
+            .peer
+            .hello
+            .as_ref()
+            .map_or(FRAME_BYTES_MAX, |hello| hello.frame_bytes_max as usize);
+        said.clamp(HELLO_BYTES_MAX, FRAME_BYTES_MAX)
+    }
+
+    fn put(&self, header: Header, payload: &[&[u8]], out: &mut Vec<u8>) {
+        header.put(payload, self.checked, out);
+        out.resize(out.len().next_multiple_of(self.alignment), 0);
+    }
+
+    #[inline]
+    fn take(
+        &mut self,
+        frame: &Frame<'_>,
+        service: &dyn Service,
+        out: &mut Vec<u8>,
+        jobs: &mut Option<&mut Vec<Job>>,
+    ) -> Result<(), Reason> {
+        let Frame { header, payload } = *frame;
+        if !self.is_open() {
+            return match header.kind {
+                Kind::Hello => self.greet(payload, service, out),
+                Kind::Goodbye => Err(decode_goodbye(payload)?.0),
+                _ => Err(Reason::Unexpected),
+            };
+        }
+        match header.kind {
+            Kind::Request => {
+                self.has_delivered = true;
+                match jobs {
+                    Some(jobs) => jobs.push(Job {
+                        stream: header.stream,
+                        sequence: header.sequence,
+                        body: payload.to_vec(),
+                    }),
+                    None => self.answer(header, payload, service, out),
+                }
+            }
+            Kind::Batch if header.flags & FLAG_ACK != 0 => self.take_records(header, payload, service)?,
+            Kind::Batch => self.take_messages(header, payload, service)?,
+            Kind::Gap => service.gap(&self.peer, crate::hello::decode_number(payload)?),
+            Kind::Goodbye => {
+                if self.lossy && header.sequence > self.seen {
+                    // What was sent last and never came.
+                    service.gap(&self.peer, header.sequence - self.seen);
+                    self.seen = header.sequence;
+                }
+                return Err(decode_goodbye(payload)?.0);
+            }
+            // Asked again because our answer was lost.
+            Kind::Hello if self.lossy => self.say_hello(out),
+            _ => return Err(Reason::Unexpected),
+        }
+        Ok(())
+    }
+
+    fn greet(&mut self, payload: &[u8], service: &dyn Service, out: &mut Vec<u8>) -> Result<(), Reason> {
+        let hello = Hello::decode(payload)?;
+        if hello.role == Role::Server {
+            return Err(Reason::Unexpected);
+        }
+        // Only what both leave out is left out.
+        self.checked = (self.hello.flags & hello.flags & HELLO_UNCHECKED) == 0;
+        self.hello.session = hello.session;
+        self.hello.epoch = hello.epoch;
+        self.acks = hello.role == Role::Client && hello.flags & HELLO_ACKS != 0;
+        self.peer.hello = Some(hello);
+        self.intake = match service.hello(&self.peer) {
+            Ok(intake) => intake,
+            Err(reason) => {
+                self.peer.hello = None;
+                return Err(reason);
+            }
+        };
+        self.frame_bytes_max = (self.hello.frame_bytes_max as usize).min(FRAME_BYTES_MAX);
+        self.say_hello(out);
+        Ok(())
+    }
+
+    fn say_hello(&mut self, out: &mut Vec<u8>) {
+        self.hello.next = self.intake.next;
+        self.put(Header::new(Kind::Hello, 0), &[&self.hello.encode()], out);
+    }
+
+    /// The reply is laid out where it is sent from, behind room for its header.
+    fn answer(&mut self, header: Header, body: &[u8], service: &dyn Service, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(&[0; HEADER_BYTES]);
+        let result = service.request(&self.peer, header.stream, body, &mut Answer::new(out));
+        let reply = out.get(start + HEADER_BYTES..).unwrap_or(&[]);
+        let is_short = reply.len() <= self.reply_bytes_max();
+        if let (Ok(()), true) = (&result, is_short) {
+            let mut response = Header::new(Kind::Response, header.sequence);
+            response.stream = header.stream;
+            let sealed = response.seal(&[reply], self.checked);
+            if let Some(place) = out.get_mut(start..).and_then(|frame| frame.first_chunk_mut()) {
+                *place = sealed;
+            }
+            return out.resize(out.len().next_multiple_of(self.alignment), 0);
+        }
+        out.truncate(start);
+        let words = result.err();
+        let words = words.as_deref().unwrap_or(TOO_LONG);
+        self.respond(header.stream, header.sequence, Err(words), out);
+    }
+
+    fn take_messages(&mut self, header: Header, payload: &[u8], service: &dyn Service) -> Result<(), Reason> {
+        if self.lossy {
+            self.ack_due = true;
+            if header.sequence < self.seen {
+                // Twice, or late: its place has been counted as a gap.
+                return Ok(());
+            }
+            if header.sequence > self.seen {
+                service.gap(&self.peer, header.sequence - self.seen);
+            }
+            self.seen = header.sequence.saturating_add(header.count.into());
+        }
+        if header.flags & FLAG_ZSTD == 0 {
+            service.batch(&self.peer, header.stream, Messages::new(payload, header.count))?;
+        } else {
+            self.decompressed(payload, |lines| {
+                let messages = Messages::new(lines, header.count);
+                Ok(service.batch(&self.peer, header.stream, messages)?)
+            })?;
+        }
+        self.has_delivered = true;
+        if self.acks && !self.lossy {
+            // Behind the service, so that what it refused is not acknowledged.
+            self.ack_due = true;
+            self.seen = header.sequence.saturating_add(header.count.into());
+        }
+        Ok(())
+    }
+
+    fn take_records(&mut self, header: Header, payload: &[u8], service: &dyn Service) -> Result<(), Reason> {
+        match self.intake.judge(header.sequence, header.count) {
+            Verdict::Duplicate => {
+                self.ack_due = true;
+                return Ok(());
+            }
+            // Over a stream this cannot be; over datagrams one before it was lost, or is late.
+            Verdict::Ahead if self.lossy => return Ok(()),
+            Verdict::Ahead => return Err(Reason::Unexpected),
+            Verdict::New { .. } => {}
+        }
+        let keep = |lines: &[u8]| service.records(&self.peer, header.sequence, header.count, lines);
+        self.intake.next = match header.flags & FLAG_ZSTD {
+            0 => keep(payload)?,
+            _ => self.decompressed(payload, keep)?,
+        };
+        self.has_delivered = true;
+        self.ack_due = true;
+        Ok(())
+    }
+
+    fn decompressed<T>(
+        &self,
+        payload: &[u8],
+        take: impl FnOnce(&[u8]) -> Result<T, Reason>,
+    ) -> Result<T, Reason> {
+        SCRATCH.with_borrow_mut(|scratch| {
+            decompress_within(payload, self.decompressed_bytes_max, scratch)?;
+            take(scratch)
+        })
+    }
+}
+
+/// The payload of a compressed batch: the length in four bytes, then a zstd frame.
+pub(crate) fn decompress(payload: &[u8], out: &mut Vec<u8>) -> Result<(), Reason> {
+    decompress_within(payload, DECOMPRESSED_BYTES_MAX, out)
+}
+
+fn decompress_within(payload: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> Result<(), Reason> {
+    let (length, frame) = payload.split_first_chunk::<4>().ok_or(Reason::Malformed)?;
+    let length = u32::from_le_bytes(*length) as usize;
+    if length > bytes_max {
+        return Err(Reason::TooLarge);
+    }
+    out.resize(length, 0);
+    // Into a slice of the length that was said: a bomb fails when the slice is full.
+    match zstd::bulk::decompress_to_buffer(frame, out.as_mut_slice()) {
+        Ok(found) if found == length => Ok(()),
+        _ => Err(Reason::Malformed),
+    }
+}
+
+/// Makes the payload of a compressed batch; `None` when it would not be shorter.
+pub fn compress(lines: &[u8], level: i32) -> Option<Vec<u8>> {
+    let bound = zstd::zstd_safe::compress_bound(lines.len());
+    let mut out = vec![0; 4 + bound];
+    let (head, body) = out.split_at_mut(4);
+    head.copy_from_slice(&u32::try_from(lines.len()).ok()?.to_le_bytes());
+    let length = zstd::bulk::compress_to_buffer(lines, body, level).ok()?;
+    out.truncate(4 + length);
+    (out.len() < lines.len()).then_some(out)
+}

@@ -1,0 +1,457 @@
+//! The sending end of records: keeps each batch until it is acknowledged, and sends what is missing after a reconnect.
+
+use crate::frame::{FLAG_ACK, FLAG_ZSTD, Frame, HEADER_BYTES, Header, Kind};
+use crate::hello::{HELLO_UNCHECKED, Hello, Reason, decode_goodbye, decode_number};
+use crate::limits::{FRAME_BYTES_MAX, RESEND_NS};
+use std::collections::VecDeque;
+
+/// Records that are sent together.
+#[derive(Debug, Clone)]
+struct Batch {
+    first: u64,
+    count: u32,
+    compressed: bool,
+    payload: Vec<u8>,
+}
+
+impl Batch {
+    fn end(&self) -> u64 {
+        self.first.saturating_add(u64::from(self.count))
+    }
+
+    fn bytes(&self) -> u64 {
+        (self.payload.len() + HEADER_BYTES) as u64
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// No connection.
+    Apart,
+    /// Hello is said, and not answered.
+    Greeting { since_ns: u64 },
+    /// Batches may go.
+    Open,
+}
+
+/// The queue is full: what was pushed is given back.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Full(pub Vec<u8>);
+
+/// A frame to send.
+#[derive(Debug)]
+pub struct Outgoing<'a> {
+    /// Its header.
+    pub header: [u8; HEADER_BYTES],
+    /// What comes behind it.
+    pub payload: &'a [u8],
+    /// Whether nothing else is under way.
+    pub is_first: bool,
+}
+
+/// What became of records.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ShipperCounts {
+    /// Records that were pushed.
+    pub pushed: u64,
+    /// Records that the other end keeps.
+    pub acknowledged: u64,
+    /// Records that were given up, by [`Shipper::drop_oldest`].
+    pub dropped: u64,
+    /// Batches that were sent more than once.
+    pub resent_batches: u64,
+}
+
+/// Sends the records of one session, at least once, in order.
+///
+/// ```
+/// use logdrive_ship::hello::{Hello, Role};
+/// use logdrive_ship::session::Shipper;
+/// let mut shipper = Shipper::new(Hello::new(Role::Shipper), 1 << 20, false);
+/// assert_eq!(shipper.push(2, b"one\ntwo\n".to_vec(), false), Ok(0));
+/// assert_eq!(shipper.next_number(), 2);
+/// ```
+#[derive(Debug)]
+pub struct Shipper {
+    hello: Hello,
+    state: State,
+    queue: VecDeque<Batch>,
+    held_bytes: usize,
+    bytes_max: usize,
+    /// How many batches at the front of the queue are under way.
+    sent: usize,
+    /// How many of those were sent before on another connection or before a resend.
+    sent_before: u64,
+    under_way_bytes: u64,
+    window_bytes: u64,
+    peer_frame_bytes: usize,
+    next: u64,
+    acked: u64,
+    lossy: bool,
+    progress_ns: u64,
+    counts: ShipperCounts,
+}
+
+impl Shipper {
+    /// A shipper that says this hello, whose `next` is the number of its first record. Holds at most `bytes_max` of
+    /// payloads. Over a transport that may lose frames (`lossy`) it sends again what is not acknowledged in time.
+    pub fn new(hello: Hello, bytes_max: usize, lossy: bool) -> Self {
+        let next = hello.next;
+        Self {
+            hello,
+            state: State::Apart,
+            queue: VecDeque::new(),
+            held_bytes: 0,
+            bytes_max,
+            sent: 0,
+            sent_before: 0,
+            under_way_bytes: 0,
+            window_bytes: 0,
+            peer_frame_bytes: FRAME_BYTES_MAX,
+            next,
+            acked: next,
+            lossy,
+            progress_ns: 0,
+            counts: ShipperCounts::default(),
+        }
+    }
+
+    /// Takes a batch and gives its first number.
+    ///
+    /// # Errors
+    /// When there is no room for it; the batch is given back.
+    pub fn push(&mut self, count: u32, payload: Vec<u8>, compressed: bool) -> Result<u64, Full> {
+        if !self.has_room(payload.len()) {
+            return Err(Full(payload));
+        }
+        let first = self.next;
+        self.next = first.saturating_add(u64::from(count));
+        self.counts.pushed += u64::from(count);
+        if self.next <= self.acked {
+            self.counts.acknowledged += u64::from(count);
+            return Ok(first);
+        }
+        self.held_bytes += payload.len();
+        self.queue.push_back(Batch {
+            first,
+            count,
+            compressed,
+            payload,
+        });
+        if self.is_open() {
+            self.fit(self.queue.len() - 1);
+        }
+        Ok(first)
+    }
+
+    /// Cuts batches from this place on that are longer than what the other end accepts.
+    fn fit(&mut self, from: usize) {
+        let bytes_max = self.peer_frame_bytes as u64;
+        if self.queue.range(from..).all(|batch| batch.bytes() <= bytes_max) {
+            return;
+        }
+        let payload_max = self.peer_frame_bytes.saturating_sub(HEADER_BYTES);
+        for batch in self.queue.split_off(from) {
+            if batch.bytes() <= bytes_max {
+                self.queue.push_back(batch);
+                continue;
+            }
+            self.held_bytes -= batch.payload.len();
+            for part in cut(batch, payload_max) {
+                self.held_bytes += part.payload.len();
+                self.queue.push_back(part);
+            }
+        }
+    }
+
+    /// Whether what comes next is longer than what the other end accepts, and cannot be cut.
+    pub fn is_stuck(&self) -> bool {
+        let next = self.queue.get(self.sent).filter(|_| self.is_open());
+        next.is_some_and(|batch| batch.bytes() > self.peer_frame_bytes as u64)
+    }
+
+    /// The header of a frame without records, which is acknowledged like any: to learn whether the other end lives.
+    pub fn question(&self) -> [u8; HEADER_BYTES] {
+        let mut header = Header::new(Kind::Batch, self.acked);
+        header.flags = FLAG_ACK;
+        header.seal(&[], true)
+    }
+
+    /// The number of the next record that is pushed.
+    pub fn next_number(&self) -> u64 {
+        self.next
+    }
+
+    /// All records before this number are kept by the other end.
+    pub fn acknowledged(&self) -> u64 {
+        self.acked
+    }
+
+    /// Bytes that wait or are under way.
+    pub fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
+    /// Whether nothing waits for an acknowledgement.
+    pub fn is_settled(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Whether batches may go now.
+    pub fn is_open(&self) -> bool {
+        self.state == State::Open
+    }
+
+    /// What became of records.
+    pub fn counts(&self) -> ShipperCounts {
+        self.counts
+    }
+
+    /// Whether a batch of this length would be taken.
+    pub fn has_room(&self, bytes: usize) -> bool {
+        self.queue.is_empty() || self.held_bytes + bytes <= self.bytes_max
+    }
+
+    /// The batches that nobody keeps yet: number, count, whether compressed, payload.
+    pub fn unacknowledged(&self) -> impl Iterator<Item = (u64, u32, bool, &[u8])> {
+        let parts = |batch: &'_ Batch| (batch.first, batch.count, batch.compressed);
+        self.queue.iter().map(move |batch| {
+            let (first, count, compressed) = parts(batch);
+            (first, count, compressed, batch.payload.as_slice())
+        })
+    }
+
+    /// A connection is there. Gives the frame to send first, with this hello's names and limits.
+    pub fn connected(&mut self, now_ns: u64, hello: Hello) -> Vec<u8> {
+        self.hello = hello;
+        self.apart();
+        self.state = State::Greeting { since_ns: now_ns };
+        self.hello_frame()
+    }
+
+    fn hello_frame(&mut self) -> Vec<u8> {
+        self.hello.next = self.queue.front().map_or(self.next, |batch| batch.first);
+        let mut out = Vec::new();
+        Header::new(Kind::Hello, 0).put(&[&self.hello.encode()], true, &mut out);
+        out
+    }
+
+    /// The connection has ended: what was under way waits again.
+    pub fn apart(&mut self) {
+        self.state = State::Apart;
+        self.send_again();
+    }
+
+    fn send_again(&mut self) {
+        self.sent_before = self
+            .sent_before
+            .max(self.queue.get(self.sent.wrapping_sub(1)).map_or(0, Batch::end));
+        self.sent = 0;
+        self.under_way_bytes = 0;
+    }
+
+    /// Takes a frame that came.
+    ///
+    /// # Errors
+    /// When it ends the connection; the reason says whether another attempt is worth it.
+    pub fn receive(&mut self, frame: &Frame<'_>, now_ns: u64) -> Result<(), Reason> {
+        match frame.header.kind {
+            Kind::Hello => self.answered(&Hello::decode(frame.payload)?, now_ns),
+            Kind::Ack if self.is_open() => self.acknowledge(frame.header.sequence, now_ns),
+            Kind::Credit if self.is_open() => {
+                self.window_bytes = decode_number(frame.payload)?;
+                Ok(())
+            }
+            // A datagram of an earlier connection.
+            Kind::Ack | Kind::Credit => Ok(()),
+            Kind::Goodbye => Err(decode_goodbye(frame.payload)?.0),
+            _ => Err(Reason::Unexpected),
+        }
+    }
+
+    fn answered(&mut self, hello: &Hello, now_ns: u64) -> Result<(), Reason> {
+        match self.state {
+            State::Greeting { .. } => {}
+            // An answer that came twice.
+            State::Open if self.lossy => return Ok(()),
+            _ => return Err(Reason::Unexpected),
+        }
+        if hello.epoch != self.hello.epoch || hello.session != self.hello.session {
+            return Err(Reason::Superseded);
+        }
+        self.state = State::Open;
+        self.window_bytes = hello.credit_bytes;
+        self.peer_frame_bytes = (hello.frame_bytes_max as usize).min(FRAME_BYTES_MAX);
+        self.fit(0);
+        if hello.next > self.next {
+            // We were killed before we heard of it: what is pushed up to there is kept already.
+            self.acked = hello.next;
+            return self.acknowledge(self.next, now_ns);
+        }
+        self.acknowledge(hello.next, now_ns)
+    }
+
+    fn acknowledge(&mut self, next: u64, now_ns: u64) -> Result<(), Reason> {
+        if next > self.next {
+            // It has records of this session that we have not sent.
+            return Err(Reason::Superseded);
+        }
+        if next > self.acked {
+            self.counts.acknowledged += next - self.acked;
+            self.acked = next;
+            self.progress_ns = now_ns;
+        }
+        while let Some(batch) = self.queue.pop_front_if(|batch| batch.end() <= next) {
+            self.held_bytes -= batch.payload.len();
+            if self.sent > 0 {
+                self.sent -= 1;
+                self.under_way_bytes = self.under_way_bytes.saturating_sub(batch.bytes());
+            }
+        }
+        Ok(())
+    }
+
+    /// The next frame that may be sent now, if there is one. It counts as sent.
+    pub fn poll(&mut self, now_ns: u64) -> Option<Outgoing<'_>> {
+        if self.state != State::Open {
+            return None;
+        }
+        if self.lossy && self.sent > 0 && now_ns >= self.progress_ns.saturating_add(RESEND_NS) {
+            self.send_again();
+        }
+        let bytes = self.queue.get(self.sent)?.bytes();
+        let is_too_much = self.under_way_bytes > 0 && self.under_way_bytes + bytes > self.window_bytes;
+        if is_too_much || bytes > self.peer_frame_bytes as u64 {
+            return None;
+        }
+        if self.sent == 0 {
+            self.progress_ns = now_ns;
+        }
+        self.under_way_bytes += bytes;
+        self.sent += 1;
+        let batch = self.queue.get(self.sent - 1)?;
+        if batch.first < self.sent_before {
+            self.counts.resent_batches += 1;
+        }
+        let mut header = Header::new(Kind::Batch, batch.first);
+        header.count = batch.count;
+        header.flags = FLAG_ACK | if batch.compressed { FLAG_ZSTD } else { 0 };
+        let checked = self.hello.flags & HELLO_UNCHECKED == 0;
+        Some(Outgoing {
+            is_first: self.sent == 1,
+            header: header.seal(&[&batch.payload], checked),
+            payload: &batch.payload,
+        })
+    }
+
+    /// Over a transport that may lose: the hello again, when it was not answered in time.
+    pub fn greet_again(&mut self, now_ns: u64) -> Option<Vec<u8>> {
+        let State::Greeting { since_ns } = self.state else {
+            return None;
+        };
+        if !self.lossy || now_ns < since_ns.saturating_add(RESEND_NS) {
+            return None;
+        }
+        self.state = State::Greeting { since_ns: now_ns };
+        Some(self.hello_frame())
+    }
+
+    /// When [`Shipper::poll`] or [`Shipper::greet_again`] has something to do without a frame that comes.
+    pub fn deadline_ns(&self) -> Option<u64> {
+        match self.state {
+            State::Greeting { since_ns } if self.lossy => Some(since_ns.saturating_add(RESEND_NS)),
+            State::Open if self.lossy && self.sent > 0 => Some(self.progress_ns.saturating_add(RESEND_NS)),
+            _ => None,
+        }
+    }
+
+    /// Gives the oldest batch up that is not under way, and counts its records. `None` when there is none.
+    ///
+    /// Only apart: what a hello has promised has to come.
+    pub fn drop_oldest(&mut self) -> Option<u32> {
+        if self.state != State::Apart {
+            return None;
+        }
+        let batch = self.queue.pop_front()?;
+        self.held_bytes -= batch.payload.len();
+        self.counts.dropped += u64::from(batch.count);
+        self.acked = self.acked.max(batch.end());
+        Some(batch.count)
+    }
+}
+
+/// The lines of a batch as batches whose payloads are no longer than this, where lines allow that.
+fn cut(batch: Batch, payload_max: usize) -> Vec<Batch> {
+    let mut lines = Vec::new();
+    let lines = match batch.compressed {
+        true if super::decompress(&batch.payload, &mut lines).is_ok() => &lines,
+        true => return vec![batch],
+        false => &batch.payload,
+    };
+    let mut parts = Vec::new();
+    let (mut first, mut start, mut end, mut count) = (batch.first, 0, 0, 0u32);
+    let mut part = |first: u64, count: u32, bytes: &[u8]| {
+        parts.push(Batch {
+            first,
+            count,
+            compressed: false,
+            payload: bytes.to_vec(),
+        });
+    };
+    for line in lines.split_inclusive(|byte| *byte == b'\n') {
+        if count > 0 && end - start + line.len() > payload_max {
+            part(first, count, lines.get(start..end).unwrap_or(&[]));
+            (first, start, count) = (first + u64::from(count), end, 0);
+        }
+        end += line.len();
+        count += 1;
+    }
+    part(first, count, lines.get(start..end).unwrap_or(&[]));
+    let is_whole = parts.last().is_some_and(|last| last.end() == batch.end());
+    if is_whole { parts } else { vec![batch] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hello::Role;
+
+    fn answer(frame_bytes_max: u32) -> Vec<u8> {
+        let mut hello = Hello::new(Role::Server);
+        hello.frame_bytes_max = frame_bytes_max;
+        let mut out = Vec::new();
+        Header::new(Kind::Hello, 0).put(&[&hello.encode()], true, &mut out);
+        out
+    }
+
+    #[test]
+    fn batches_are_cut_to_what_the_other_end_accepts() {
+        // Hardly any of it can be compressed away.
+        let line = |n: u64| format!("{:016x}\n", n.wrapping_mul(0x9E37_79B9_7F4A_7C15)).into_bytes();
+        let lines: Vec<u8> = (0..200).flat_map(line).collect();
+        let mut shipper = Shipper::new(Hello::new(Role::Shipper), 1 << 20, false);
+        shipper.push(200, lines.clone(), false).expect("room");
+        let packed = super::super::compress(&lines, 1).expect("shorter");
+        assert!(packed.len() > 1024);
+        shipper.connected(0, Hello::new(Role::Shipper));
+        let bytes = answer(1024);
+        let frame = crate::frame::next_frame(&bytes, 1024)
+            .expect("sound")
+            .expect("whole");
+        shipper.receive(&frame, 0).expect("fine");
+        shipper.push(200, packed, true).expect("room");
+        let (mut next, mut sent) = (0, Vec::new());
+        while let Some(out) = shipper.poll(0) {
+            assert!(out.payload.len() + HEADER_BYTES <= 1024);
+            let header = Header::decode(&out.header, 1024).expect("sound");
+            assert_eq!(header.sequence, next);
+            next += u64::from(header.count);
+            sent.extend_from_slice(out.payload);
+        }
+        assert_eq!(next, 400);
+        assert_eq!(sent, [lines.clone(), lines].concat());
+        assert!(!shipper.is_stuck());
+        shipper.push(1, vec![b'x'; 2000], false).expect("room");
+        assert!(shipper.is_stuck());
+    }
+}

@@ -1,0 +1,478 @@
+//! Connections to the members of a group, and the thread that looks after them.
+
+use super::group::{Group, GroupOptions, MemberId, MemberOptions, MemberState};
+use super::one_way::UsedLane;
+use crate::TransportError;
+use crate::address::Address;
+use crate::limits::UPSTREAM_TICK_MS;
+use crate::message::{Client, Sender};
+use crate::options::Options;
+use std::collections::HashMap;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How an upstream is used. Times of connections are those of [`Options`]: `connect_timeout`, `response_timeout`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UpstreamOptions {
+    /// How members are chosen.
+    pub group: GroupOptions,
+    /// Connections to each member that are made ahead. Default: 0.
+    pub connections_ahead: usize,
+    /// A connection that nobody has used for so long is closed. Default: 20 s, less than a server waits.
+    pub idle_timeout: Duration,
+    /// How often another member is tried. What is tried again may have been done already. Default: 1.
+    pub retries: u32,
+}
+
+impl Default for UpstreamOptions {
+    fn default() -> Self {
+        Self {
+            group: GroupOptions::default(),
+            connections_ahead: 0,
+            idle_timeout: Duration::from_secs(20),
+            retries: 1,
+        }
+    }
+}
+
+/// What is done with a connection.
+type Act<'a> = dyn FnMut(&mut Client) -> Result<(), TransportError> + 'a;
+
+/// Whether the connection is as good as before: it went well, or the fault is not the member's.
+fn is_answer(result: &Result<(), TransportError>) -> bool {
+    matches!(
+        result,
+        Ok(()) | Err(TransportError::Failed(_) | TransportError::TooLong { .. })
+    )
+}
+
+#[derive(Debug)]
+struct Idle {
+    client: Client,
+    since: Instant,
+}
+
+#[derive(Debug)]
+pub(super) struct Inner {
+    pub(super) group: Group,
+    idle: HashMap<MemberId, Vec<Idle>>,
+    /// What goes one way: a sender for each member that is used so.
+    pub(super) lanes: HashMap<MemberId, UsedLane>,
+    looked: HashMap<MemberId, Instant>,
+    ends: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    inner: Mutex<Inner>,
+    /// A connection has become free, a member has come, or it ends.
+    changed: Condvar,
+    pub(super) transport: Options,
+    pub(super) options: UpstreamOptions,
+    /// Messages that went one way and are lost with their connection.
+    pub(super) lost: Arc<AtomicU64>,
+    began: Instant,
+}
+
+/// A named group of addresses that do the same: answer requests ([`Upstream::call`]), take messages one way with an
+/// acknowledgement ([`Upstream::deliver`]) or without one ([`Upstream::send`]). Any number of threads may use it at once.
+///
+/// ```no_run
+/// use logdrive_ship::Options;
+/// use logdrive_ship::upstream::{MemberOptions, Upstream, UpstreamOptions};
+/// let members = ["tcp://127.0.0.1:7140", "tcp://127.0.0.1:7141"];
+/// let upstream = Upstream::start("rates", UpstreamOptions::default(), &Options::default())?;
+/// for member in members {
+///     upstream.add(MemberOptions::new(member.parse()?))?;
+/// }
+/// let mut reply = Vec::new();
+/// upstream.call(0, b"EUR", &mut reply)?;
+/// upstream.deliver(0, &["EUR 1.0870"])?;
+/// upstream.send(0, b"EUR 1.0871")?;
+/// upstream.flush()?;
+/// # Ok::<(), logdrive_ship::TransportError>(())
+/// ```
+#[derive(Debug)]
+pub struct Upstream {
+    pub(super) shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Shared {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
+        // Whoever panicked has left whole lists.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn now_ns(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Whose turn it is, and a connection that is free. Waits while all members have as many connections as they may.
+    fn take(
+        &self,
+        key: u64,
+        tried: &[MemberId],
+    ) -> Result<(MemberId, Address, Option<Client>), TransportError> {
+        let end = Instant::now() + self.transport.response_timeout;
+        let mut inner = self.lock();
+        loop {
+            if let Some(found) = inner.take_idle(key, self.now_ns(), tried) {
+                return Ok(found);
+            }
+            inner = self.wait_for_room(inner, tried, end)?;
+        }
+    }
+
+    /// Waits until a connection is given back, where members have as many as they may.
+    pub(super) fn wait_for_room<'a>(
+        &'a self,
+        inner: MutexGuard<'a, Inner>,
+        tried: &[MemberId],
+        end: Instant,
+    ) -> Result<MutexGuard<'a, Inner>, TransportError> {
+        let is_full = inner.group.members().any(|member| {
+            member.connections >= self.options.group.connections_max && !tried.contains(&member.id)
+        });
+        let left = end.saturating_duration_since(Instant::now());
+        if !is_full || left.is_zero() || inner.ends {
+            return Err(TransportError::NoMember {
+                last: inner.why_not(is_full),
+            });
+        }
+        let waited = self.changed.wait_timeout(inner, left);
+        Ok(waited.unwrap_or_else(PoisonError::into_inner).0)
+    }
+
+    /// Tells those who wait that there may be room.
+    pub(super) fn tell_room(&self) {
+        self.changed.notify_all();
+    }
+
+    /// A connection has served, or is gone.
+    pub(super) fn give_back(&self, id: MemberId, client: Option<Client>) {
+        let mut inner = self.lock();
+        match client.filter(|_| inner.group.address(id).is_some() && !inner.ends) {
+            Some(client) => inner.idle.entry(id).or_default().push(Idle {
+                client,
+                since: Instant::now(),
+            }),
+            None => inner.group.connected(id, false),
+        }
+        drop(inner);
+        // One of those who wait is the thread that looks after all, which this does not concern.
+        self.changed.notify_all();
+    }
+
+    fn connect(&self, id: MemberId, address: &Address) -> Result<Client, TransportError> {
+        match Client::connect(address, &self.transport) {
+            Ok(client) => Ok(client),
+            Err(error) => {
+                self.give_back(id, None);
+                Err(error)
+            }
+        }
+    }
+
+    /// Does something with a connection to a member, and puts it back where it can be used again.
+    fn once(
+        &self,
+        id: MemberId,
+        address: &Address,
+        idle: Option<Client>,
+        act: &mut Act<'_>,
+    ) -> Result<(), TransportError> {
+        let was_idle = idle.is_some();
+        let mut client = match idle {
+            Some(client) => client,
+            None => self.connect(id, address)?,
+        };
+        let mut result = act(&mut client);
+        if was_idle && matches!(result, Err(TransportError::Lost { .. })) {
+            // One that had been closed while nobody looked says nothing about the member.
+            drop(client);
+            client = self.connect(id, address)?;
+            result = act(&mut client);
+        }
+        self.give_back(id, is_answer(&result).then_some(client));
+        result
+    }
+
+    /// Does something with a member; where it cannot be reached, or is lost, or takes too long, with another one.
+    fn attempt(&self, key: u64, act: &mut Act<'_>) -> Result<(), TransportError> {
+        let mut tried = Vec::new();
+        loop {
+            let (id, address, idle) = self.take(key, &tried)?;
+            let result = self.once(id, &address, idle, act);
+            if is_answer(&result) {
+                self.lock().group.succeeded(id);
+                return result;
+            }
+            let now_ns = self.now_ns();
+            if let Err(TransportError::OneWay { .. }) = result {
+                // Nobody was asked: the member is as good as before for what it can do.
+                self.lock().group.withdrawn(id);
+                return result;
+            }
+            if let Err(error) = &result {
+                self.lock().group.failed(id, &error.to_string(), now_ns);
+            }
+            tried.push(id);
+            if tried.len() > self.options.retries as usize {
+                return result;
+            }
+        }
+    }
+
+    /// Looks at members, closes what is idle, connects ahead.
+    fn look_after(&self) {
+        let mut due = Vec::new();
+        let mut inner = self.lock();
+        let now = Instant::now();
+        inner.close_idle(now, self.options.idle_timeout);
+        let silent = inner.silent_lanes(now, self.options.idle_timeout);
+        let members: Vec<MemberState> = inner.group.members().collect();
+        for member in members {
+            let idle = inner.idle.get(&member.id).map_or(0, Vec::len);
+            let is_short = idle < self.options.connections_ahead
+                && !matches!(member.options.address, Address::Udp(_))
+                && member.is_healthy
+                && member.connections < self.options.group.connections_max
+                && matches!(member.breaker, super::BreakerState::Closed { failures: 0 });
+            let is_unseen = self.options.group.health.is_some_and(|health| {
+                let looked = inner.looked.get(&member.id);
+                looked.is_none_or(|at| now.duration_since(*at) >= health.every)
+            });
+            if is_short || is_unseen {
+                inner.looked.insert(member.id, now);
+                inner.group.connected(member.id, true);
+                due.push((member.id, member.options.address, is_short, is_unseen));
+            }
+        }
+        drop(inner);
+        // They send what they have, without holding anybody up.
+        drop(silent);
+        self.tell_room();
+        for (id, address, keeps, is_look) in due {
+            let made = look_at(&address, &self.transport);
+            let mut inner = self.lock();
+            if is_look {
+                inner.group.looked(id, made.is_ok());
+            }
+            if let Err(error) = &made
+                && !is_look
+            {
+                inner.group.failed(id, &error.to_string(), self.now_ns());
+            }
+            drop(inner);
+            self.give_back(id, made.ok().flatten().filter(|_| keeps));
+        }
+    }
+}
+
+/// Connects, which is all that a look takes. Datagrams have no connection to be kept.
+fn look_at(address: &Address, transport: &Options) -> Result<Option<Client>, TransportError> {
+    if let Address::Udp(_) = address {
+        let at_once = Options {
+            linger: Duration::ZERO,
+            ..transport.clone()
+        };
+        return Sender::connect(address, &at_once).map(|_| None);
+    }
+    Client::connect(address, transport).map(Some)
+}
+
+impl Inner {
+    fn take_idle(
+        &mut self,
+        key: u64,
+        now_ns: u64,
+        tried: &[MemberId],
+    ) -> Option<(MemberId, Address, Option<Client>)> {
+        // One that is free needs no further connection, so that the limit is not asked.
+        let idle = self.idle.iter().filter(|(_, idle)| !idle.is_empty());
+        let free: Vec<MemberId> = idle.map(|(id, _)| *id).collect();
+        let id = self.pick_beside(&free, key, now_ns, tried)?;
+        let client = self.idle.get_mut(&id).and_then(Vec::pop).map(|idle| idle.client);
+        if client.is_none() {
+            self.group.connected(id, true);
+        }
+        let address = self.group.address(id)?.clone();
+        Some((id, address, client))
+    }
+
+    /// Chooses among the members with these as if each of them had a connection less.
+    pub(super) fn pick_beside(
+        &mut self,
+        free: &[MemberId],
+        key: u64,
+        now_ns: u64,
+        tried: &[MemberId],
+    ) -> Option<MemberId> {
+        for id in free {
+            self.group.connected(*id, false);
+        }
+        let picked = self.group.pick(key, now_ns, tried);
+        for id in free {
+            self.group.connected(*id, true);
+        }
+        picked
+    }
+
+    /// Closes a connection of a member that nobody uses now, to make room for another. Dropping it says goodbye.
+    pub(super) fn take_free(&mut self, id: MemberId) -> Option<Client> {
+        let idle = self.idle.get_mut(&id).and_then(Vec::pop)?;
+        self.group.connected(id, false);
+        Some(idle.client)
+    }
+
+    pub(super) fn idle_members(&self) -> impl Iterator<Item = MemberId> {
+        let idle = self.idle.iter().filter(|(_, idle)| !idle.is_empty());
+        idle.map(|(id, _)| *id)
+    }
+
+    pub(super) fn why_not(&self, is_full: bool) -> String {
+        if is_full {
+            return "all connections were in use for too long".to_owned();
+        }
+        let mut members = self.group.members().peekable();
+        if members.peek().is_none() {
+            return format!("{} has no members", self.group.name());
+        }
+        let told = members.filter(|member| !member.failure.is_empty());
+        let last = told.map(|member| member.failure).last();
+        last.unwrap_or_else(|| "all members are given up for a while".to_owned())
+    }
+
+    fn close_idle(&mut self, now: Instant, idle_timeout: Duration) {
+        let group = &mut self.group;
+        for (id, idle) in &mut self.idle {
+            let is_gone = group.address(*id).is_none();
+            idle.retain(|one| {
+                let stays = !is_gone && now.duration_since(one.since) < idle_timeout;
+                if !stays {
+                    group.connected(*id, false);
+                }
+                stays
+            });
+        }
+        self.idle.retain(|_, idle| !idle.is_empty());
+    }
+}
+
+impl Upstream {
+    /// Starts one without members, with a thread that looks after them.
+    ///
+    /// # Errors
+    /// When an option is out of bounds, or the thread cannot be started.
+    pub fn start(name: &str, options: UpstreamOptions, transport: &Options) -> Result<Self, TransportError> {
+        transport.check()?;
+        let shared = Arc::new(Shared {
+            inner: Mutex::new(Inner {
+                group: Group::new(name, options.group.clone()),
+                idle: HashMap::new(),
+                lanes: HashMap::new(),
+                looked: HashMap::new(),
+                ends: false,
+            }),
+            changed: Condvar::new(),
+            transport: transport.clone(),
+            options,
+            lost: Arc::default(),
+            began: Instant::now(),
+        });
+        let own = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name("logdrive-upstream".to_owned())
+            .spawn(move || {
+                let tick = Duration::from_millis(UPSTREAM_TICK_MS);
+                loop {
+                    own.look_after();
+                    let inner = own.lock();
+                    let waited = own.changed.wait_timeout_while(inner, tick, |inner| !inner.ends);
+                    if waited.unwrap_or_else(PoisonError::into_inner).0.ends {
+                        return;
+                    }
+                }
+            })
+            .map_err(|cause| TransportError::System {
+                doing: "start a thread",
+                cause,
+            })?;
+        Ok(Self {
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    /// Adds a member, or changes the one with this address, while it runs.
+    ///
+    /// # Errors
+    /// When it may not be used, or there are too many.
+    pub fn add(&self, member: MemberOptions) -> Result<(), TransportError> {
+        member.address.check(self.shared.transport.insecure)?;
+        self.shared.lock().group.add(member)?;
+        self.shared.changed.notify_all();
+        Ok(())
+    }
+
+    /// Removes a member while it runs; requests that are under way there are answered. `false` when there is none.
+    pub fn remove(&self, address: &Address) -> bool {
+        let mut inner = self.shared.lock();
+        let Some(id) = inner.group.remove(address) else {
+            return false;
+        };
+        inner.looked.remove(&id);
+        let gone = (inner.idle.remove(&id), inner.lanes.remove(&id));
+        drop(inner);
+        // They say goodbye without holding anybody up.
+        drop(gone);
+        true
+    }
+
+    /// See [`Group::choose`].
+    pub fn choose(&self, address: &Address) -> bool {
+        self.shared.lock().group.choose(address)
+    }
+
+    /// How the members stand.
+    pub fn members(&self) -> Vec<MemberState> {
+        self.shared.lock().group.members().collect()
+    }
+
+    /// Asks a member, and appends its answer. Blocks until it is there; where a member cannot be reached, or is lost, or takes
+    /// too long, another one is asked.
+    ///
+    /// # Errors
+    /// When no member could answer, or the service said that it failed.
+    pub fn call(&self, key: u64, body: &[u8], reply: &mut Vec<u8>) -> Result<(), TransportError> {
+        let start = reply.len();
+        self.shared.attempt(key, &mut |client| {
+            reply.truncate(start);
+            reply.extend_from_slice(client.call(body)?);
+            Ok(())
+        })
+    }
+
+    /// Sends messages one way to one member, and blocks until its service has taken all of them; see [`Client::deliver`].
+    /// Where that fails all of them go to another one, which may have them twice then, in all.
+    ///
+    /// # Errors
+    /// When no member has acknowledged them, or one of them is too long.
+    pub fn deliver<M: AsRef<[u8]>>(&self, key: u64, messages: &[M]) -> Result<(), TransportError> {
+        self.shared.attempt(key, &mut |client| client.deliver(messages))
+    }
+}
+
+impl Drop for Upstream {
+    fn drop(&mut self) {
+        self.shared.lock().ends = true;
+        self.shared.changed.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // It does not panic; if it did, it has said so itself.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Upstreams over real servers: members that die, come back, come and go; limits, connections made ahead, looks.
+
+use logdrive_ship::session::{Answer, Intake, Peer, Service};
+use logdrive_ship::upstream::{
+    BreakerOptions, BreakerState, GroupOptions, HealthOptions, MemberOptions, Policy, Upstream,
+    UpstreamOptions,
+};
+use logdrive_ship::{Address, Listening, Options, Threads, TransportError, serve};
+use std::sync::{Arc, Barrier};
+use std::time::{Duration, Instant};
+
+/// Answers with its name.
+struct Named(String, Option<Barrier>);
+
+impl Service for Named {
+    fn hello(&self, _: &Peer) -> Result<Intake, logdrive_ship::hello::Reason> {
+        Ok(Intake::default())
+    }
+
+    fn request(&self, _: &Peer, _: u16, body: &[u8], reply: &mut Answer<'_>) -> Result<(), String> {
+        if let Some(barrier) = &self.1 {
+            barrier.wait();
+        }
+        if body == b"fail" {
+            return Err("as asked".to_owned());
+        }
+        reply.extend_from_slice(self.0.as_bytes());
+        Ok(())
+    }
+}
+
+struct World {
+    directory: tempfile::TempDir,
+}
+
+impl World {
+    fn new() -> Self {
+        Self {
+            directory: tempfile::tempdir().expect("a directory"),
+        }
+    }
+
+    fn address(&self, name: &str) -> Address {
+        let path = self.directory.path().join(name);
+        format!("unix://{}", path.display()).parse().expect("an address")
+    }
+
+    fn serve(&self, name: &str) -> Listening {
+        let service = Arc::new(Named(name.to_owned(), None));
+        serve(
+            &[self.address(name)],
+            &Options::default(),
+            Threads::default(),
+            service,
+        )
+        .expect("it listens")
+    }
+
+    fn upstream(&self, options: UpstreamOptions, names: &[&str]) -> Upstream {
+        let upstream = Upstream::start("names", options, &Options::default()).expect("it starts");
+        for name in names {
+            upstream
+                .add(MemberOptions::new(self.address(name)))
+                .expect("a member");
+        }
+        upstream
+    }
+}
+
+fn ask(upstream: &Upstream, key: u64) -> Result<String, TransportError> {
+    let mut reply = Vec::new();
+    upstream.call(key, b"who", &mut reply)?;
+    Ok(String::from_utf8(reply).expect("text"))
+}
+
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !holds() {
+        assert!(Instant::now() < end, "in vain: {what}");
+        std::thread::park_timeout(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_member_that_dies_is_replaced_by_another_and_used_again_when_it_is_back() {
+    let world = World::new();
+    let (one, _two) = (world.serve("one"), world.serve("two"));
+    let options = UpstreamOptions {
+        group: GroupOptions {
+            breaker: BreakerOptions {
+                failures: 1,
+                open: Duration::from_millis(50),
+                ..BreakerOptions::default()
+            },
+            ..GroupOptions::default()
+        },
+        ..UpstreamOptions::default()
+    };
+    let upstream = world.upstream(options, &["one", "two"]);
+    let mut found: Vec<String> = (0..4).map(|_| ask(&upstream, 0).expect("answered")).collect();
+    found.sort();
+    assert_eq!(found, ["one", "one", "two", "two"]);
+    one.stop();
+    for _ in 0..6 {
+        assert_eq!(ask(&upstream, 0).expect("the other answers"), "two");
+    }
+    let state = &upstream.members()[0];
+    assert!(
+        state.failed > 0 && state.opened > 0 && !state.failure.is_empty(),
+        "{state:?}"
+    );
+    let _one = world.serve("one");
+    until("it is used again", || {
+        ask(&upstream, 0).expect("answered") == "one"
+    });
+    assert_eq!(
+        upstream.members()[0].breaker,
+        BreakerState::Closed { failures: 0 }
+    );
+}
+
+#[test]
+fn a_service_that_fails_is_no_member_that_fails() {
+    let world = World::new();
+    let _one = world.serve("one");
+    let upstream = world.upstream(UpstreamOptions::default(), &["one"]);
+    for _ in 0..10 {
+        let error = upstream.call(0, b"fail", &mut Vec::new()).expect_err("it fails");
+        assert_eq!(error.to_string(), "the request failed: as asked");
+    }
+    assert_eq!(upstream.members()[0].failed, 0);
+}
+
+#[test]
+fn members_come_and_go_and_are_chosen_while_it_runs() {
+    let world = World::new();
+    let (_one, _two) = (world.serve("one"), world.serve("two"));
+    let options = UpstreamOptions {
+        group: GroupOptions {
+            policy: Policy::Manual,
+            ..GroupOptions::default()
+        },
+        ..UpstreamOptions::default()
+    };
+    let upstream = world.upstream(options, &[]);
+    let error = ask(&upstream, 0).expect_err("nobody").to_string();
+    assert!(error.contains("no members"), "{error}");
+    for name in ["one", "two"] {
+        upstream
+            .add(MemberOptions::new(world.address(name)))
+            .expect("a member");
+    }
+    assert_eq!(ask(&upstream, 0).expect("answered"), "one");
+    assert!(upstream.choose(&world.address("two")));
+    assert_eq!(ask(&upstream, 0).expect("answered"), "two");
+    assert!(upstream.remove(&world.address("two")) && !upstream.remove(&world.address("two")));
+    assert!(ask(&upstream, 0).is_err(), "manual means no other");
+    assert!(upstream.choose(&world.address("one")));
+    assert_eq!(ask(&upstream, 0).expect("answered"), "one");
+}
+
+#[test]
+fn connections_are_made_ahead_and_never_more_than_allowed() {
+    let world = World::new();
+    let service = Arc::new(Named("one".to_owned(), Some(Barrier::new(2))));
+    let threads = Threads {
+        pool: 8,
+        ..Threads::default()
+    };
+    let server = serve(&[world.address("one")], &Options::default(), threads, service).expect("it listens");
+    let options = UpstreamOptions {
+        group: GroupOptions {
+            connections_max: 2,
+            ..GroupOptions::default()
+        },
+        connections_ahead: 2,
+        ..UpstreamOptions::default()
+    };
+    let upstream = world.upstream(options, &["one"]);
+    until("both are made", || server.stats().connections == 2);
+    std::thread::scope(|scope| {
+        // The service answers two at once only: with one connection this would not end.
+        for _ in 0..8 {
+            scope.spawn(|| ask(&upstream, 0).expect("answered"));
+        }
+    });
+    assert_eq!(
+        (server.stats().accepted, upstream.members()[0].connections),
+        (2, 2)
+    );
+}
+
+#[test]
+fn looks_find_out_who_is_ill_before_anybody_asks() {
+    let world = World::new();
+    let one = world.serve("one");
+    let options = UpstreamOptions {
+        group: GroupOptions {
+            health: Some(HealthOptions {
+                every: Duration::from_millis(1),
+                failures: 1,
+                successes: 1,
+            }),
+            ..GroupOptions::default()
+        },
+        ..UpstreamOptions::default()
+    };
+    let upstream = world.upstream(options, &["one"]);
+    one.stop();
+    until("it is found ill", || !upstream.members()[0].is_healthy);
+    assert!(ask(&upstream, 0).is_err());
+    assert_eq!(upstream.members()[0].failed, 0, "nobody was sent there");
+    let _one = world.serve("one");
+    until("it is found well", || upstream.members()[0].is_healthy);
+    assert_eq!(ask(&upstream, 0).expect("answered"), "one");
+}
