@@ -101,7 +101,7 @@ private:
     }
     Admission drop(int reason) {
         header_[ld::DROPPED / 8 + size_t(reason)] += 1;
-        header_[ld::UNANNOUNCED / 8 + size_t(reason)] += 1;
+        header_[ld::UNREPORTED / 8 + size_t(reason)] += 1;
         place_.limit = 0;
         return Admission::dropped;
     }
@@ -111,14 +111,14 @@ private:
         const uint64_t room = free_bytes() > capacity / 8 ? free_bytes() - capacity / 8 : 0;
         place_.limit = place_.position + std::min(room, capacity / 2);
         for (size_t reason = 0; reason < LOGDRIVE_DROP_COUNT; ++reason)
-            if (word(ld::UNANNOUNCED + 8 * reason) != 0) return Admission::gap;
+            if (word(ld::UNREPORTED + 8 * reason) != 0) return Admission::gap;
         return Admission::granted;
     }
     void tell_gaps() {
         uint64_t counts[LOGDRIVE_DROP_COUNT];
         for (size_t reason = 0; reason < LOGDRIVE_DROP_COUNT; ++reason) {
-            counts[reason] = word(ld::UNANNOUNCED + 8 * reason);
-            header_[ld::UNANNOUNCED / 8 + reason] = 0;
+            counts[reason] = word(ld::UNREPORTED + 8 * reason);
+            header_[ld::UNREPORTED / 8 + reason] = 0;
         }
         for (size_t reason = 0; reason < LOGDRIVE_DROP_COUNT; ++reason) {
             if (counts[reason] == 0) continue;
@@ -130,10 +130,10 @@ private:
             } else {
                 if (!admitted) {
                     header_[ld::DROPPED / 8 + LOGDRIVE_DROP_FULL] += 1;
-                    header_[ld::UNANNOUNCED / 8 + LOGDRIVE_DROP_FULL] += 1;
+                    header_[ld::UNREPORTED / 8 + LOGDRIVE_DROP_FULL] += 1;
                     place_.limit = 0;
                 }
-                header_[ld::UNANNOUNCED / 8 + reason] += counts[reason];
+                header_[ld::UNREPORTED / 8 + reason] += counts[reason];
             }
         }
     }

@@ -338,7 +338,7 @@ void rings(const json::Value &file) {
         expect(ring.word(ld::RECORDS) == one["records"].unsigned_number(), name, "another number of records");
         for (size_t reason = 0; reason < LOGDRIVE_DROP_COUNT; ++reason) {
             expect(ring.word(ld::DROPPED + 8 * reason) == one["dropped"][model::REASONS[reason].name].unsigned_number(), name, "other drops");
-            expect(ring.word(ld::UNANNOUNCED + 8 * reason) == one["unannounced"][model::REASONS[reason].name].unsigned_number(), name,
+            expect(ring.word(ld::UNREPORTED + 8 * reason) == one["unreported"][model::REASONS[reason].name].unsigned_number(), name,
                    "other drops are untold");
         }
     });

@@ -445,10 +445,10 @@ pub unsafe extern "C" fn logdrive_write(site: *const ForeignSite, values: *const
     guarded_or(0, || c_int::from(LOGGER.through_changes(|| site.write(values))))
 }
 
-/// The calling thread's place, see `logdrive_ring::local::place`. Valid until the thread ends.
+/// The calling thread's place, see `logdrive_ring::local::thread_state`. Valid until the thread ends.
 #[unsafe(no_mangle)]
 pub extern "C" fn logdrive_place() -> *mut c_void {
-    logdrive_ring::local::place().cast()
+    logdrive_ring::local::thread_state().cast()
 }
 
 /// Memory that all modules of the process share by this name; null when it is too large, or had another size before.

@@ -204,14 +204,14 @@ fn rows_of(session: &Live, before: &Totals, now: &Totals) -> Result<Vec<Row>, Cl
         .map_or(Vec::new(), |(_, rules)| rules);
     let rows = session.callsites()?.into_iter().filter_map(|(id, callsite)| {
         let entry = session.board.entry(id)?;
-        let with_twin = |totals: &Totals| {
+        let with_sampled_variant = |totals: &Totals| {
             sum(
                 totals.totals(id),
-                totals.totals(entry.twin()),
-                entry.twin() != 0 && entry.twin() != id,
+                totals.totals(entry.sampled_variant()),
+                entry.sampled_variant() != 0 && entry.sampled_variant() != id,
             )
         };
-        let (before, now) = (with_twin(before), with_twin(now));
+        let (before, now) = (with_sampled_variant(before), with_sampled_variant(now));
         let rate = |before: u64, now: u64| now.saturating_sub(before) as f64 / seconds;
         let (state, by_rule) = state_of(entry, &callsite, &rules);
         Some(Row {
@@ -239,26 +239,26 @@ fn rows_of(session: &Live, before: &Totals, now: &Totals) -> Result<Vec<Row>, Cl
 }
 
 /// A callsite and the one under which its kept records go.
-fn sum(own: CallsiteTotals, twin: CallsiteTotals, has_twin: bool) -> CallsiteTotals {
-    if !has_twin {
+fn sum(own: CallsiteTotals, sampled_variant: CallsiteTotals, has_sampled_variant: bool) -> CallsiteTotals {
+    if !has_sampled_variant {
         return own;
     }
     CallsiteTotals {
-        records: own.records.saturating_add(twin.records),
-        bytes: own.bytes.saturating_add(twin.bytes),
+        records: own.records.saturating_add(sampled_variant.records),
+        bytes: own.bytes.saturating_add(sampled_variant.bytes),
         ..own
     }
 }
 
 /// What was counted for a callsite and the one under which its kept records go.
-pub(crate) fn with_twin(board: &dyn Switchboard, id: u32, twin: u32) -> CallsiteTotals {
-    let has_twin = twin != 0 && twin != id;
-    let of_twin = if has_twin {
-        board.totals(twin)
+pub(crate) fn with_sampled_variant(board: &dyn Switchboard, id: u32, sampled_variant: u32) -> CallsiteTotals {
+    let has_sampled_variant = sampled_variant != 0 && sampled_variant != id;
+    let of_twin = if has_sampled_variant {
+        board.totals(sampled_variant)
     } else {
         CallsiteTotals::default()
     };
-    sum(board.totals(id), of_twin, has_twin)
+    sum(board.totals(id), of_twin, has_sampled_variant)
 }
 
 /// The state in words, and whether a rule made it.

@@ -10,7 +10,7 @@ use crate::similar::most_similar;
 use logdrive_agent::AgentError;
 use logdrive_drain::control::{
     Action, ControlView, Rule, Selector, Switchboard, change, describe_rule, describe_selector, put_rule,
-    selects, twins,
+    sampled_variants, selects,
 };
 use logdrive_wire::Callsite;
 use serde::Serialize;
@@ -36,10 +36,10 @@ impl Live {
     /// The callsites that the program's own statements are, with their numbers.
     pub(crate) fn callsites(&self) -> Result<Vec<(u32, Callsite)>, CliError> {
         let table = self.board.table().map_err(|cause| self.cannot(cause))?;
-        let twins = twins(&self.board, &table);
+        let sampled_variants = sampled_variants(&self.board, &table);
         Ok(table
             .iter()
-            .filter(|(id, _)| *id != 0 && !twins.contains(id))
+            .filter(|(id, _)| *id != 0 && !sampled_variants.contains(id))
             .filter_map(|(id, bytes)| Some((*id, Callsite::decode(bytes).ok()?)))
             .collect())
     }

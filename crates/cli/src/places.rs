@@ -11,7 +11,7 @@ use logdrive_agent::config::Places as AgentPlaces;
 use logdrive_agent::run::private_sockets;
 use logdrive_agent::{AgentError, Client};
 use logdrive_drain::{RecoverableSink, sinks_from_text};
-use logdrive_ring::{Found, SessionView};
+use logdrive_ring::{FoundSession, SessionView};
 use logdrive_wire::agent::SessionEntry;
 use std::io;
 use std::os::unix::fs::FileTypeExt;
@@ -48,8 +48,8 @@ impl Located {
     }
 }
 
-impl From<Found> for Located {
-    fn from(found: Found) -> Self {
+impl From<FoundSession> for Located {
+    fn from(found: FoundSession) -> Self {
         Self {
             path: found.path,
             holder: found.holder,

@@ -8,7 +8,7 @@ use crate::places::{Located, Places, absolute};
 use crate::similar::most_similar;
 use logdrive_agent::AgentError;
 use logdrive_drain::{RecoverableSink, Stats, sinks_from_text};
-pub(crate) use logdrive_ring::Found;
+pub(crate) use logdrive_ring::FoundSession;
 use logdrive_ring::{RingError, SessionView, default_run_dir, find_sessions};
 use logdrive_wire::agent::{RefusedCode, SessionEntry};
 use std::path::{Path, PathBuf};
@@ -51,7 +51,7 @@ pub(crate) struct Session {
 
 impl Session {
     /// Looks at a session; `None` when it has gone, because its process has just ended well.
-    fn read(found: Found) -> Option<Self> {
+    fn read(found: FoundSession) -> Option<Self> {
         let located = Located::from(found);
         match SessionView::open(&located.path) {
             Ok(view) => {
@@ -186,7 +186,7 @@ pub(crate) fn find(dirs: &[PathBuf]) -> Result<Vec<Session>, CliError> {
 pub(crate) fn find_everywhere(places: &mut Places) -> Result<Vec<Session>, CliError> {
     let found = places.find()?.into_iter();
     let read = |located: Located| match located.entry {
-        None => Session::read(Found {
+        None => Session::read(FoundSession {
             path: located.path,
             holder: located.holder,
         }),
@@ -196,7 +196,7 @@ pub(crate) fn find_everywhere(places: &mut Places) -> Result<Vec<Session>, CliEr
 }
 
 /// Where the sessions of these directories are, and who holds them; nothing more is read.
-pub(crate) fn find_all(dirs: &[PathBuf]) -> Result<Vec<Found>, CliError> {
+pub(crate) fn find_all(dirs: &[PathBuf]) -> Result<Vec<FoundSession>, CliError> {
     let mut found = Vec::new();
     for dir in dirs {
         match find_sessions(dir) {

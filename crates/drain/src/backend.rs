@@ -19,7 +19,9 @@ use crate::source::Source;
 use crate::stats::Stats;
 use crate::writer::{Late, Message, Output, Writer};
 use logdrive_ring::clock::unix_ns;
-use logdrive_ring::{Buffer, Buffers, KeepToucher, Place, Session, SessionOptions, control, default_run_dir};
+use logdrive_ring::{
+    Buffer, Buffers, FileLocation, KeepToucher, Session, SessionOptions, control, default_run_dir,
+};
 use logdrive_wire::Level;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -165,7 +167,7 @@ impl Backend {
         let gap = gap_callsite().encode().unwrap_or_default();
         session.register(&gap, control::ON)?;
         for _ in 0..crate::limits::SPARE_RINGS {
-            session.stock(crate::limits::SPARE_RINGS)?;
+            session.make_spare_ring(crate::limits::SPARE_RINGS)?;
         }
         let process = process_info(&options.app);
         let mut outlets = Vec::new();
@@ -235,7 +237,7 @@ impl Backend {
     /// with `false` when nothing moves for five seconds.
     pub fn flush(&self) -> bool {
         let mark = self.marks.request();
-        self.session.bell().ring();
+        self.session.waker().wake();
         self.marks.wait_for(mark, Duration::from_millis(NO_PROGRESS_MS)) == Waited::Reached
     }
 
@@ -303,13 +305,13 @@ impl Backend {
         };
         let no_progress = Duration::from_millis(NO_PROGRESS_MS);
         let mark = self.marks.request();
-        self.session.bell().ring();
+        self.session.waker().wake();
         if self.marks.wait_for(mark, no_progress) == Waited::NoProgress {
             self.marks.abandon();
         }
         // SYNC(stop)
         self.stop.store(true, Ordering::Release);
-        self.session.bell().ring();
+        self.session.waker().wake();
         let touching = self
             .touching
             .lock()
@@ -459,7 +461,7 @@ pub(crate) fn start_sink(
 }
 
 /// Hands buffers that a dead process left unwritten to a sink, in their order, and waits for them.
-pub(crate) fn replay(outlet: &Outlet, unwritten: Vec<(Buffer, Place)>) {
+pub(crate) fn replay(outlet: &Outlet, unwritten: Vec<(Buffer, FileLocation)>) {
     for (mut buffer, _) in unwritten {
         buffer.mark_ready();
         outlet.send(Message::Write { buffer, sync: false });

@@ -296,10 +296,13 @@ fn key_of(callsite: &Callsite, field: &str) -> Option<KeyField> {
 pub fn apply(board: &dyn Switchboard, rules: &[Rule], now_unix_ns: u64) -> Result<usize, RingError> {
     let off = board.rules().off_control();
     let table = board.table()?;
-    let twins = twins(board, &table);
+    let sampled_variants = sampled_variants(board, &table);
     let mut changed = 0;
     for (id, bytes) in &table {
-        let Some(entry) = board.entry(*id).filter(|_| *id != 0 && !twins.contains(id)) else {
+        let Some(entry) = board
+            .entry(*id)
+            .filter(|_| *id != 0 && !sampled_variants.contains(id))
+        else {
             continue;
         };
         let Ok(callsite) = Callsite::decode(bytes) else {
@@ -312,13 +315,13 @@ pub fn apply(board: &dyn Switchboard, rules: &[Rule], now_unix_ns: u64) -> Resul
 }
 
 /// Numbers of callsites that only stand for kept records of others.
-pub fn twins(board: &dyn Switchboard, table: &[(u32, Vec<u8>)]) -> BTreeSet<u32> {
+pub fn sampled_variants(board: &dyn Switchboard, table: &[(u32, Vec<u8>)]) -> BTreeSet<u32> {
     table
         .iter()
-        .filter_map(|(id, _)| Some((*id, board.entry(*id)?.twin())))
+        .filter_map(|(id, _)| Some((*id, board.entry(*id)?.sampled_variant())))
         // A callsite that is its own can have none.
-        .filter(|(id, twin)| *twin != 0 && twin != id)
-        .map(|(_, twin)| twin)
+        .filter(|(id, sampled_variant)| *sampled_variant != 0 && sampled_variant != id)
+        .map(|(_, sampled_variant)| sampled_variant)
         .collect()
 }
 

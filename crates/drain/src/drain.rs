@@ -632,10 +632,10 @@ impl Drain {
         };
         if took == 0 {
             // Where this fails, the thread that needs the ring finds out by itself and counts it.
-            let _ = session.stock(SPARE_RINGS);
+            let _ = session.make_spare_ring(SPARE_RINGS);
         }
         self.set_asleep(true);
-        session.bell().sleep(pause.as_nanos() as u64);
+        session.waker().sleep(pause.as_nanos() as u64);
         self.set_asleep(false);
     }
 

@@ -8,7 +8,7 @@ use crate::limits::UNKNOWN_LINES_MAX;
 use crate::outlet::Outlet;
 use crate::run::Site;
 use crate::source::Source;
-use logdrive_ring::{DropReason, Ring, tally};
+use logdrive_ring::{DropReason, Ring, thread_counts};
 use logdrive_wire::{Callsite, Level};
 use std::cell::Cell;
 use std::fmt;
@@ -210,7 +210,7 @@ impl Feed {
         };
         // Only the threads of this process can be asked for what they have not told.
         let tell: &dyn Fn() = match self.source {
-            Source::Live(_) => &tally::tell_all,
+            Source::Live(_) => &thread_counts::report_all,
             _ => &|| {},
         };
         let mut notices = self.keeper.tick(board, now_ns, tell);

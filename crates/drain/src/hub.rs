@@ -284,7 +284,7 @@ impl Backend {
     /// Asks for a flush without waiting for it: a mark for [`Backend::has_reached`].
     pub fn request_flush(&self) -> u64 {
         let mark = self.marks.request();
-        self.session.bell().ring();
+        self.session.waker().wake();
         mark
     }
 
@@ -319,12 +319,12 @@ impl Backend {
 
     /// Wakes the drain: a process needs it.
     pub fn wake(&self) {
-        self.session.bell().ring();
+        self.session.waker().wake();
     }
 
     pub(crate) fn order(&self, order: Order) {
         // A drain that has ended drains nothing more.
         let _ = self.orders.send(order);
-        self.session.bell().ring();
+        self.session.waker().wake();
     }
 }

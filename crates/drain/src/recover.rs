@@ -17,7 +17,9 @@ use crate::source::{Dead, Source};
 use crate::stats::Stats;
 use crate::writer::Message;
 use logdrive_ring::clock::unix_ns;
-use logdrive_ring::{Buffer, Buffers, Journal, Place, RingError, SessionView, file_part, find_sessions};
+use logdrive_ring::{
+    Buffer, Buffers, FileLocation, Journal, RingError, SessionView, file_part, find_sessions,
+};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -66,7 +68,7 @@ pub(crate) fn recover_app(run_dirs: &[PathBuf], app: &str, marks: &Marks) {
             // A sidecar of its own finishes a session whose process has just ended.
             Ok(_) | Err(BackendError::NoFile | BackendError::Ring(RingError::Alive { .. })) => {}
             // It died while it started; nothing was in it, and now it is gone.
-            Err(BackendError::Ring(error)) if error.is_unmade() => {}
+            Err(BackendError::Ring(error)) if error.is_incomplete() => {}
             Err(error) => {
                 if let BackendError::NoProgress { .. } = error {
                     needed.iter().for_each(|ship| collectors.give_up(ship));
@@ -330,7 +332,7 @@ pub(crate) fn adopt_sink(
             // What was about to be sent has no place in a file.
             let placed = unwritten.into_iter();
             let unwritten = placed.map(|(buffer, place)| match shipped {
-                Some(_) => (buffer, Place::default()),
+                Some(_) => (buffer, FileLocation::default()),
                 None => (buffer, place),
             });
             let rest = finish_writes(file, unwritten.collect(), storage)?;
@@ -357,9 +359,9 @@ pub(crate) fn adopt_sink(
 /// what has to be appended, and puts finished buffers back empty.
 fn finish_writes(
     file: &FileOptions,
-    unwritten: Vec<(Buffer, Place)>,
+    unwritten: Vec<(Buffer, FileLocation)>,
     storage: &Arc<dyn Storage>,
-) -> Result<Vec<(Buffer, Place)>, BackendError> {
+) -> Result<Vec<(Buffer, FileLocation)>, BackendError> {
     let mut rest = Vec::new();
     for (mut buffer, place) in unwritten {
         if place.ino == 0 {

@@ -9,7 +9,7 @@ use crate::error::BackendError;
 use crate::layout::{LayoutOptions, ProcessInfo, Style};
 use crate::limits::{NO_PROGRESS_MS, SHIP_ADDRESSES_MAX, SHIP_BATCH_BYTES, SHIP_LOOK_MS, SHIP_QUEUE_BYTES};
 use crate::marks::Marks;
-use logdrive_ring::{Buffer, Place};
+use logdrive_ring::{Buffer, FileLocation};
 use logdrive_ship::forward::{ForwardOptions, ForwardWatch, Forwarder, Owner, SpoolDirectory, new_session};
 pub use logdrive_ship::forward::{ForwardState, SpoolOptions};
 use logdrive_ship::hello::Format;
@@ -269,12 +269,12 @@ impl ShipOptions {
     /// Gives back the others.
     pub(crate) fn finish(
         &self,
-        unwritten: Vec<(Buffer, Place)>,
+        unwritten: Vec<(Buffer, FileLocation)>,
         layout: &LayoutOptions,
         process: &ProcessInfo,
-    ) -> Result<Vec<(Buffer, Place)>, BackendError> {
+    ) -> Result<Vec<(Buffer, FileLocation)>, BackendError> {
         let mut rest = Vec::new();
-        let mut begun: Vec<(Buffer, Place)> = Vec::new();
+        let mut begun: Vec<(Buffer, FileLocation)> = Vec::new();
         for (buffer, place) in unwritten {
             match place.ino {
                 0 => rest.push((buffer, place)),
@@ -301,7 +301,12 @@ impl ShipOptions {
         Ok(rest)
     }
 
-    fn send_again(&self, owner: &Owner, group: &[(Buffer, Place)], end: u64) -> Result<(), BackendError> {
+    fn send_again(
+        &self,
+        owner: &Owner,
+        group: &[(Buffer, FileLocation)],
+        end: u64,
+    ) -> Result<(), BackendError> {
         let batches: Vec<(u64, u32, &[u8])> = group
             .iter()
             .flat_map(|(buffer, place)| {
@@ -372,7 +377,7 @@ fn halves(session: u128) -> (u64, u64) {
     ((session >> 64) as u64, session as u64)
 }
 
-fn session_of(begun: &[(Buffer, Place)]) -> (u128, u64) {
+fn session_of(begun: &[(Buffer, FileLocation)]) -> (u128, u64) {
     let place = begun.first().map(|(_, place)| *place).unwrap_or_default();
     (u128::from(place.dev) << 64 | u128::from(place.ino), place.offset)
 }
@@ -464,7 +469,7 @@ impl Shipping {
     pub(crate) fn send(&mut self, mut buffer: Buffer) {
         let (dev, ino) = halves(self.session);
         let offset = self.next;
-        buffer.mark_writing(Place { dev, ino, offset });
+        buffer.mark_writing(FileLocation { dev, ino, offset });
         for (count, lines) in batches_of(buffer.bytes()) {
             // All buffers of a sink fit into the queue, so that this does not wait, and does not fail.
             // Where its thread has ended after all, the buffer stays marked, for whoever recovers the session.

@@ -3,7 +3,7 @@
 use crate::error::BackendError;
 use crate::layout::{LayoutOptions, ProcessInfo};
 use crate::marks::Marks;
-use logdrive_ring::{Buffer, Place};
+use logdrive_ring::{Buffer, FileLocation};
 use std::time::Duration;
 
 /// A collector: none without the feature `ship`.
@@ -34,10 +34,10 @@ impl ShipOptions {
 
     pub(crate) fn finish(
         &self,
-        _: Vec<(Buffer, Place)>,
+        _: Vec<(Buffer, FileLocation)>,
         _: &LayoutOptions,
         _: &ProcessInfo,
-    ) -> Result<Vec<(Buffer, Place)>, BackendError> {
+    ) -> Result<Vec<(Buffer, FileLocation)>, BackendError> {
         match *self {}
     }
 }

@@ -7,7 +7,7 @@ use crate::keep::counts_of;
 use crate::outlet::SinkDrop;
 use logdrive_ring::{
     Buffers, Consumer, DropReason, KeepCounts, Ring, Session, SessionHeader, SessionView, SharedSession,
-    SinkCounts, tally,
+    SinkCounts, thread_counts,
 };
 use logdrive_wire::{RecordHeader, record::HEADER_BYTES};
 use std::sync::Arc;
@@ -91,7 +91,7 @@ impl Stats {
 
     pub(crate) fn of_live(session: &Arc<Session>, counts: &DrainCounts) -> Self {
         let mut stats = Self::gather(session.header(), &session.rings_from(0), Some(session.buffers()));
-        tally::tell_all();
+        thread_counts::report_all();
         stats.sampled_out = session.counters().sampled_out();
         stats.late = counts.late.load(Ordering::Relaxed);
         stats.malformed = counts.malformed.load(Ordering::Relaxed);
@@ -103,7 +103,7 @@ impl Stats {
     /// The statistics of this process's session where an agent drains it: what the sinks did with it is the agent's to tell.
     pub fn of_joined(session: &Arc<Session>) -> Self {
         let mut stats = Self::gather(session.header(), &session.rings_from(0), Some(session.buffers()));
-        tally::tell_all();
+        thread_counts::report_all();
         stats.sampled_out = session.counters().sampled_out();
         stats
     }

@@ -9,7 +9,7 @@ use crate::options::Sync;
 use crate::outlet::SinkDrop;
 use crate::ship::{Done, ShipOptions, Shipping};
 use logdrive_ring::clock::unix_ns;
-use logdrive_ring::{Buffer, Buffers, Place};
+use logdrive_ring::{Buffer, Buffers, FileLocation};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
@@ -332,7 +332,7 @@ fn write_once(
         Some(placed) => placed,
         None => (file.place(buffer.length() as u64, unix_ns())?, 0),
     };
-    buffer.mark_writing(Place {
+    buffer.mark_writing(FileLocation {
         dev: placement.dev,
         ino: placement.ino,
         offset: placement.offset,

@@ -11,7 +11,7 @@ use line::{Line, What, say, say_wish, wish_of};
 use logdrive_drain::{Stats, Stopped, gap_callsite};
 use logdrive_ring::channel::{Channel, Received, into_files};
 use logdrive_ring::{
-    AgentLine, FullPolicy, RingError, Session, SessionMemory, SessionOptions, control, local,
+    AgentConnection, FullPolicy, RingError, Session, SessionMemory, SessionOptions, control, local,
 };
 use logdrive_wire::WireError;
 use logdrive_wire::agent::{Hello, Message, Welcome};
@@ -68,7 +68,7 @@ impl Link {
             memory,
             rings,
             usize::try_from(welcome.ring_bytes).unwrap_or(0),
-            Arc::clone(&line) as Arc<dyn AgentLine>,
+            Arc::clone(&line) as Arc<dyn AgentConnection>,
         )?);
         let gap = gap_callsite().encode().unwrap_or_default();
         session.register(&gap, control::ON)?;

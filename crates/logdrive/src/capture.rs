@@ -10,7 +10,7 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::ops::Deref;
 
-use logdrive_ring::Put;
+use logdrive_ring::RecordWriter;
 use logdrive_wire::Kind;
 use logdrive_wire::limits::FIELDS_MAX;
 
@@ -38,7 +38,7 @@ pub trait Field: sealed::Sealed {
     fn size_bytes(&self) -> usize;
 
     /// Writes the value as `spec/record.md` says.
-    fn write(&self, out: &mut Put<'_>);
+    fn write(&self, out: &mut RecordWriter<'_>);
 
     /// The value in a form that lies in registers.
     type View<'a>: Field + Copy
@@ -63,7 +63,7 @@ pub trait Field: sealed::Sealed {
 
     /// Like [`Field::write`], with text and byte strings cut to `limit_bytes`.
     #[inline]
-    fn write_cut(&self, out: &mut Put<'_>, limit_bytes: usize) {
+    fn write_cut(&self, out: &mut RecordWriter<'_>, limit_bytes: usize) {
         let _ = limit_bytes;
         self.write(out);
     }
@@ -79,7 +79,7 @@ pub trait Fields: sealed::Sealed {
     fn size_bytes(&self) -> usize;
 
     /// Writes the values one behind the other.
-    fn write(&self, out: &mut Put<'_>);
+    fn write(&self, out: &mut RecordWriter<'_>);
 
     /// What [`Fields::view`] makes.
     type View<'a>: Fields + Copy
@@ -97,7 +97,7 @@ pub trait Fields: sealed::Sealed {
     fn cut_size_bytes(&self, limit_bytes: usize) -> usize;
 
     /// Like [`Fields::write`], with every text and byte string cut to `limit_bytes`.
-    fn write_cut(&self, out: &mut Put<'_>, limit_bytes: usize);
+    fn write_cut(&self, out: &mut RecordWriter<'_>, limit_bytes: usize);
 }
 
 /// The lengths of a call's texts and byte strings; no allocation, since even the cold path runs in a log call.
@@ -140,7 +140,7 @@ macro_rules! fields_of_tuple {
             }
 
             #[inline(always)]
-            fn write(&self, out: &mut Put<'_>) {
+            fn write(&self, out: &mut RecordWriter<'_>) {
                 $(self.$index.write(out);)+
             }
 
@@ -159,7 +159,7 @@ macro_rules! fields_of_tuple {
                 0 $(+ self.$index.cut_size_bytes(limit_bytes))+
             }
 
-            fn write_cut(&self, out: &mut Put<'_>, limit_bytes: usize) {
+            fn write_cut(&self, out: &mut RecordWriter<'_>, limit_bytes: usize) {
                 $(self.$index.write_cut(out, limit_bytes);)+
             }
         }
@@ -192,7 +192,7 @@ impl Fields for () {
     }
 
     #[inline(always)]
-    fn write(&self, _: &mut Put<'_>) {}
+    fn write(&self, _: &mut RecordWriter<'_>) {}
 
     type View<'a> = ();
 
@@ -205,7 +205,7 @@ impl Fields for () {
         0
     }
 
-    fn write_cut(&self, _: &mut Put<'_>, _: usize) {}
+    fn write_cut(&self, _: &mut RecordWriter<'_>, _: usize) {}
 }
 
 /// The values of a call that has more than one tuple takes.
@@ -239,7 +239,7 @@ impl<A: Fields, B: Fields> Fields for Cons<A, B> {
     }
 
     #[inline]
-    fn write(&self, out: &mut Put<'_>) {
+    fn write(&self, out: &mut RecordWriter<'_>) {
         self.0.write(out);
         self.1.write(out);
     }
@@ -263,7 +263,7 @@ impl<A: Fields, B: Fields> Fields for Cons<A, B> {
         self.0.cut_size_bytes(limit_bytes) + self.1.cut_size_bytes(limit_bytes)
     }
 
-    fn write_cut(&self, out: &mut Put<'_>, limit_bytes: usize) {
+    fn write_cut(&self, out: &mut RecordWriter<'_>, limit_bytes: usize) {
         self.0.write_cut(out, limit_bytes);
         self.1.write_cut(out, limit_bytes);
     }

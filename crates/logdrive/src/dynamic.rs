@@ -20,7 +20,7 @@ use limits::SCRATCH_BYTES;
 use logdrive_drain::control::SAMPLE_FIELD;
 use logdrive_ring::control::{ControlRef, KeyField, KeyedLimit};
 use logdrive_ring::limits::RECORD_BYTES_SURE;
-use logdrive_ring::{Put, local};
+use logdrive_ring::{RecordWriter, local};
 use logdrive_wire::record::{HEADER_BYTES, align_up};
 use logdrive_wire::value::DynamicFields;
 use logdrive_wire::{Kind, Named, Value};
@@ -90,7 +90,7 @@ fn commit_long(head: Head, scope: &[u8], values: &[u8], cut: bool, again: &dyn F
     let scope = if fits { scope } else { &[] };
     let length = length_of(scope, values);
     let wrote = local::write(head.id, length, head.urgent, |put| fill(put, scope, values));
-    let fill = |put: &mut Put<'_>| fill(put, scope, values);
+    let fill = |put: &mut RecordWriter<'_>| fill(put, scope, values);
     if write_slowly(head.control, wrote, length, head.urgent, &fill, again) && (cut || !fits) {
         local::count_cut();
     }
@@ -151,7 +151,7 @@ fn length_of(scope: &[u8], values: &[u8]) -> usize {
 }
 
 #[inline(always)]
-fn fill(put: &mut Put<'_>, scope: &[u8], values: &[u8]) {
+fn fill(put: &mut RecordWriter<'_>, scope: &[u8], values: &[u8]) {
     if !scope.is_empty() {
         put.u8(Kind::Scope.code());
         // Spans stand alone: the index means nothing.

@@ -1,5 +1,5 @@
 //! Callsites of front ends in other languages. Such a front end encodes its callsites and values by `spec/record.md`
-//! and writes records into the thread's ring by itself (`logdrive_ring::local::place`). What it cannot do there comes
+//! and writes records into the thread's ring by itself (`logdrive_ring::local::thread_state`). What it cannot do there comes
 //! here, with the values encoded: the first call, a full ring, samples, records that are too long.
 //!
 //! Callsites are copied and kept for ever, so that it does not matter where the caller's own description lies, or
@@ -11,7 +11,7 @@ use crate::site::{drop_call, write_slowly};
 use crate::{runtime, sampling};
 use logdrive_drain::control::is_off;
 use logdrive_ring::control::{ControlEntry, ControlRef, KeyField, ON, UNREGISTERED};
-use logdrive_ring::{DropReason, Leaked, local};
+use logdrive_ring::{DropReason, StaticCell, local};
 use logdrive_wire::kind::FieldKind;
 use logdrive_wire::record::{HEADER_BYTES, align_up};
 use logdrive_wire::{Callsite, Cursor, Kind, Value};
@@ -31,8 +31,8 @@ pub struct ForeignSite {
 
 type Sites = HashMap<Box<[u8]>, &'static ForeignSite>;
 
-/// Leaked with its lock, because the child of a `fork` may find that locked for ever; the child begins anew.
-static SITES: Leaked<Mutex<Sites>> = Leaked::none();
+/// StaticCell with its lock, because the child of a `fork` may find that locked for ever; the child begins anew.
+static SITES: StaticCell<Mutex<Sites>> = StaticCell::empty();
 
 /// Forgets the list of callsites, whose lock may be held by a thread that this process has not. The callsites stay.
 pub fn after_fork() {
@@ -126,11 +126,11 @@ impl ForeignSite {
     }
 
     fn put(&'static self, entry: &'static ControlEntry, marked: u32, values: &[u8]) -> bool {
-        let twin = sampling::is_one_of_many(marked)
-            .then(|| self.twin(entry))
+        let sampled_variant = sampling::is_one_of_many(marked)
+            .then(|| self.sampled_variant(entry))
             .flatten();
-        let id = twin.unwrap_or(sampling::number(marked));
-        let one_of = twin.map(|_| sampling::one_of(entry).to_le_bytes());
+        let id = sampled_variant.unwrap_or(sampling::number(marked));
+        let one_of = sampled_variant.map(|_| sampling::one_of(entry).to_le_bytes());
         let mark: &[u8] = one_of.as_ref().map_or(&[], |mark| mark);
         let length = |values: &[u8]| align_up(HEADER_BYTES + values.len() + mark.len());
         let longest = runtime::record_bytes_max();
@@ -147,7 +147,7 @@ impl ForeignSite {
             return false;
         }
         let urgent = self.callsite.level.is_urgent();
-        let fill = |put: &mut logdrive_ring::Put<'_>| {
+        let fill = |put: &mut logdrive_ring::RecordWriter<'_>| {
             put.bytes(values);
             put.bytes(mark);
         };
@@ -164,11 +164,11 @@ impl ForeignSite {
         self.callsite.fields.iter().map(|field| field.kind).collect()
     }
 
-    fn twin(&'static self, entry: &'static ControlEntry) -> Option<u32> {
-        match entry.twin() {
+    fn sampled_variant(&'static self, entry: &'static ControlEntry) -> Option<u32> {
+        match entry.sampled_variant() {
             0 => runtime::register_twin_with(entry, &|| self.callsite.clone()),
             own if own == entry.id() => None,
-            twin => Some(sampling::number(twin)),
+            sampled_variant => Some(sampling::number(sampled_variant)),
         }
     }
 
@@ -182,7 +182,7 @@ impl ForeignSite {
             return None;
         }
         if has_mark {
-            self.twin(entry)
+            self.sampled_variant(entry)
         } else {
             Some(sampling::number(entry.id()))
         }

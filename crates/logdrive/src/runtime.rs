@@ -4,7 +4,7 @@
 
 use crate::engine::Engine;
 use crate::site::Meta;
-use logdrive_drain::control::{Rule, SAMPLE_FIELD, switch_of, twins};
+use logdrive_drain::control::{Rule, SAMPLE_FIELD, sampled_variants, switch_of};
 use logdrive_drain::{BackendError, BackendOptions, Filter, Stats, Stopped};
 use logdrive_ring::clock::{monotonic_ns, unix_ns};
 use logdrive_ring::control::{
@@ -12,7 +12,7 @@ use logdrive_ring::control::{
 };
 use logdrive_ring::local::{self, Clock, Wrote};
 use logdrive_ring::{
-    CallsiteCounters, CallsiteCounts, ClockSource, DropReason, FullPolicy, Leaked, Session, signals,
+    CallsiteCounters, CallsiteCounts, ClockSource, DropReason, FullPolicy, Session, StaticCell, signals,
 };
 use logdrive_wire::kind::FieldKind;
 use logdrive_wire::limits::RECORD_BYTES_MAX;
@@ -36,7 +36,7 @@ pub(crate) struct Config {
     pub(crate) count_disabled: bool,
 }
 
-/// The logger while it runs. Leaked, so that reading it takes no lock; its backend goes when it is stopped.
+/// The logger while it runs. StaticCell, so that reading it takes no lock; its backend goes when it is stopped.
 #[derive(Debug)]
 struct Runtime {
     backend: Mutex<Option<Arc<Engine>>>,
@@ -83,8 +83,8 @@ impl Levels {
     }
 }
 
-static RUNTIME: Leaked<Runtime> = Leaked::none();
-static CONFIG: Leaked<Config> = Leaked::none();
+static RUNTIME: StaticCell<Runtime> = StaticCell::empty();
+static CONFIG: StaticCell<Config> = StaticCell::empty();
 static FORKED: AtomicBool = AtomicBool::new(false);
 static STARTING: Mutex<()> = Mutex::new(());
 /// Calls before the start, after the end, and from threads that cannot be given a ring while nothing runs.
@@ -333,8 +333,12 @@ pub(crate) fn set_filter(filter: Filter) -> bool {
     levels.filter = filter;
     let session = backend.session();
     let (callsites, _) = session.callsites_from(0);
-    let twins = twins(&**session, &callsites);
-    for (id, bytes) in callsites.iter().skip(1).filter(|(id, _)| !twins.contains(id)) {
+    let sampled_variants = sampled_variants(&**session, &callsites);
+    for (id, bytes) in callsites
+        .iter()
+        .skip(1)
+        .filter(|(id, _)| !sampled_variants.contains(id))
+    {
         if let (Ok(callsite), Some(entry)) = (Callsite::decode(bytes), session.control(*id)) {
             entry.set_base(runtime.base(&levels.filter, &callsite));
             levels.settle(session, entry, &callsite);
@@ -382,9 +386,9 @@ pub(crate) fn register_twin_with(
     runtime.counters.of_entry(entry)?;
     // Keeps other threads from making the same.
     let _levels = runtime.levels();
-    match entry.twin() {
+    match entry.sampled_variant() {
         0 => {}
-        twin => return (twin != entry.id()).then_some(twin),
+        sampled_variant => return (sampled_variant != entry.id()).then_some(sampled_variant),
     }
     let mut callsite = callsite();
     callsite.fields.push(Field {
@@ -392,9 +396,9 @@ pub(crate) fn register_twin_with(
         kind: FieldKind::plain(Kind::U64),
         argument: false,
     });
-    let twin = enter(backend.session(), &callsite, OFF).map(ControlEntry::id);
-    entry.set_twin(twin.unwrap_or(entry.id()));
-    twin
+    let sampled_variant = enter(backend.session(), &callsite, OFF).map(ControlEntry::id);
+    entry.set_sampled_variant(sampled_variant.unwrap_or(entry.id()));
+    sampled_variant
 }
 
 fn describe(meta: &Meta, kinds: &[u8]) -> Callsite {

@@ -1,6 +1,6 @@
 //! What becomes of a call whose control word is neither on nor off: it is counted, or one of a sample.
 //!
-//! A call that is left out costs some nanoseconds, because its thread counts it for itself (`logdrive_ring::tally`).
+//! A call that is left out costs some nanoseconds, because its thread counts it for itself (`logdrive_ring::thread_counts`).
 //! A call that passes is written like any other, but that the record says of how many calls it is one, where it is one
 //! of every so many. Where each value of a field has a limit of its own, the call goes on until its values are known.
 
@@ -10,7 +10,7 @@ use logdrive_ring::control::{
     ControlEntry, EVERY, KeyField, KeyedLimit, OFF, OFF_COUNTED, PER_KEY, PER_SECOND,
 };
 use logdrive_ring::limits::CALLSITES_MAX;
-use logdrive_ring::{local, tally};
+use logdrive_ring::{local, thread_counts};
 use logdrive_wire::Value;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -56,8 +56,8 @@ pub(crate) fn admit(entry: &'static ControlEntry) -> Option<u32> {
 #[inline(never)]
 pub(crate) fn is_left_out(entry: &'static ControlEntry) -> bool {
     match entry.control() {
-        EVERY => tally::leave_out_of_many(entry),
-        PER_SECOND => tally::leave_out_of_second(entry),
+        EVERY => thread_counts::leave_out_of_many(entry),
+        PER_SECOND => thread_counts::leave_out_of_second(entry),
         _ => false,
     }
 }
@@ -66,8 +66,10 @@ pub(crate) fn is_left_out(entry: &'static ControlEntry) -> bool {
 #[inline(never)]
 pub(crate) fn admit_with_thought(entry: &'static ControlEntry) -> Option<u32> {
     match entry.control() {
-        EVERY => tally::pass_every(entry, runtime::counts_of).then(|| number(entry.id()) | ONE_OF_MANY),
-        PER_SECOND => tally::pass_budget(entry, runtime::counts_of).then(|| number(entry.id())),
+        EVERY => {
+            thread_counts::pass_every(entry, runtime::counts_of).then(|| number(entry.id()) | ONE_OF_MANY)
+        }
+        PER_SECOND => thread_counts::pass_budget(entry, runtime::counts_of).then(|| number(entry.id())),
         PER_KEY => Some(number(entry.id()) | KEYED),
         OFF | OFF_COUNTED => {
             local::count_disabled();
@@ -95,9 +97,9 @@ pub(crate) fn pass_key(entry: &'static ControlEntry, value: Option<&Value<'_>>) 
     let limit = KeyedLimit::of(entry.parameter()).per_second;
     let passes = KEYS.pass(hasher.finish(), limit, monotonic_ns() / 1_000_000_000);
     if passes {
-        tally::tell_of(entry);
+        thread_counts::report_of(entry);
     } else {
-        tally::count_sampled_out(entry, runtime::counts_of);
+        thread_counts::count_sampled_out(entry, runtime::counts_of);
     }
     passes
 }

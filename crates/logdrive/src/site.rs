@@ -7,7 +7,7 @@ use logdrive_drain::control::is_off;
 use logdrive_ring::control::{ControlEntry, ControlRef, KeyField, OFF, ON, UNREGISTERED};
 use logdrive_ring::limits::RECORD_BYTES_SURE;
 use logdrive_ring::local::{self, Wrote};
-use logdrive_ring::{DropReason, Put, tally};
+use logdrive_ring::{DropReason, RecordWriter, thread_counts};
 use logdrive_wire::kind::FieldKind;
 use logdrive_wire::record::{HEADER_BYTES, align_up};
 use logdrive_wire::{Cursor, Level, Value};
@@ -133,13 +133,13 @@ impl Site {
         if sampling::is_keyed(ticket.id) && !key_passes(entry, kinds, values) {
             return;
         }
-        let twin = sampling::is_one_of_many(ticket.id)
-            .then(|| self.twin(entry, kinds))
+        let sampled_variant = sampling::is_one_of_many(ticket.id)
+            .then(|| self.sampled_variant(entry, kinds))
             .flatten();
         let record = Marked {
             site: self,
-            id: twin.unwrap_or(sampling::number(ticket.id)),
-            one_of: twin.map(|_| sampling::one_of(entry)),
+            id: sampled_variant.unwrap_or(sampling::number(ticket.id)),
+            one_of: sampled_variant.map(|_| sampling::one_of(entry)),
             urgent,
             kinds,
         };
@@ -158,11 +158,11 @@ impl Site {
 
     /// The number of the callsite under which records go that say of how many calls they are one. `None` where there
     /// is no room for such a callsite, or none may be made now.
-    fn twin(&'static self, entry: &'static ControlEntry, kinds: &'static [u8]) -> Option<u32> {
-        match entry.twin() {
+    fn sampled_variant(&'static self, entry: &'static ControlEntry, kinds: &'static [u8]) -> Option<u32> {
+        match entry.sampled_variant() {
             0 => runtime::register_twin(entry, self.meta, kinds),
             own if own == entry.id() => None,
-            twin => Some(sampling::number(twin)),
+            sampled_variant => Some(sampling::number(sampled_variant)),
         }
     }
 
@@ -180,11 +180,11 @@ impl Site {
         if !has_mark {
             return Some(sampling::number(entry.id()));
         }
-        let twin = self.twin(entry, kinds);
-        if twin.is_none() {
+        let sampled_variant = self.sampled_variant(entry, kinds);
+        if sampled_variant.is_none() {
             drop_call(&self.control, DropReason::Other);
         }
-        twin
+        sampled_variant
     }
 }
 
@@ -209,7 +209,7 @@ impl Marked {
     /// Whether the record is committed.
     fn write(&self, values: &impl Fields) -> bool {
         let length = self.length(values);
-        let fill = |put: &mut Put<'_>| {
+        let fill = |put: &mut RecordWriter<'_>| {
             values.write(put);
             if let Some(calls) = self.one_of {
                 put.u64(calls);
@@ -240,7 +240,7 @@ fn key_passes_in<const BYTES: usize>(
     let mut key = None;
     // Numbers alone may be more; then all records have one key together.
     if let Some(bytes) = bytes.get_mut(..values.size_bytes()) {
-        values.write(&mut Put::new(bytes));
+        values.write(&mut RecordWriter::new(bytes));
         key = value_at(sampling::key_of(entry), kinds, bytes);
     }
     sampling::pass_key(entry, key.as_ref())
@@ -262,7 +262,7 @@ fn value_at<'a>(key: KeyField, kinds: &[u8], bytes: &'a [u8]) -> Option<Value<'a
 
 /// Counts a call of a callsite that came to nothing.
 pub(crate) fn drop_call(control: &'static ControlRef, reason: DropReason) {
-    tally::count_dropped(control.entry(), runtime::counts_of);
+    thread_counts::count_dropped(control.entry(), runtime::counts_of);
     runtime::count_drop(reason);
 }
 
@@ -275,7 +275,7 @@ pub(crate) fn write_slowly(
     mut wrote: Wrote,
     length: usize,
     urgent: bool,
-    fill: &dyn Fn(&mut Put<'_>),
+    fill: &dyn Fn(&mut RecordWriter<'_>),
     again: &dyn Fn() -> Option<u32>,
 ) -> bool {
     // A ring to get, then a gap to tell, then the record: more than that means that the session changes under us.
@@ -284,7 +284,7 @@ pub(crate) fn write_slowly(
             Wrote::Committed => return true,
             Wrote::Dropped => {
                 // The ring has counted it.
-                tally::count_dropped(control.entry(), runtime::counts_of);
+                thread_counts::count_dropped(control.entry(), runtime::counts_of);
                 return false;
             }
             Wrote::GapDue => runtime::tell_gap(),
@@ -300,7 +300,7 @@ pub(crate) fn write_slowly(
     }
     match wrote {
         Wrote::Committed => {}
-        Wrote::Dropped => tally::count_dropped(control.entry(), runtime::counts_of),
+        Wrote::Dropped => thread_counts::count_dropped(control.entry(), runtime::counts_of),
         Wrote::NoRing | Wrote::GapDue => drop_call(control, DropReason::Other),
     }
     wrote == Wrote::Committed

@@ -116,7 +116,7 @@ const WRITING: u32 = 3;
 
 /// Where a buffer's bytes go: a file by device and inode, and the offset in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Place {
+pub struct FileLocation {
     /// Device number of the file.
     pub dev: u64,
     /// Inode number of the file; 0 for a destination that has no offsets.
@@ -430,7 +430,7 @@ impl Buffers {
 
     /// What a dead process left of one sink: its unwritten buffers in order, then its empty ones. Afterwards all
     /// of the sink's descriptors say what these values say.
-    pub fn adopt(self: &Arc<Self>, sink: usize) -> (Vec<(Buffer, Place)>, Vec<Buffer>) {
+    pub fn adopt(self: &Arc<Self>, sink: usize) -> (Vec<(Buffer, FileLocation)>, Vec<Buffer>) {
         let epoch = self.epoch();
         for cell in &self.sink(sink).fill {
             // A note for an epoch that was never published; the next epoch will have the same number.
@@ -460,7 +460,7 @@ impl Buffers {
             let place = if writing {
                 descriptor.place()
             } else {
-                Place::default()
+                FileLocation::default()
             };
             let sequence = descriptor.sequence.load(Ordering::Relaxed);
             let mut buffer = Buffer {
@@ -626,8 +626,8 @@ impl Buffers {
 }
 
 impl Descriptor {
-    fn place(&self) -> Place {
-        Place {
+    fn place(&self) -> FileLocation {
+        FileLocation {
             dev: self.dev.load(Ordering::Relaxed),
             ino: self.ino.load(Ordering::Relaxed),
             offset: self.offset.load(Ordering::Relaxed),
@@ -692,7 +692,7 @@ impl Buffer {
     }
 
     /// The I/O thread is about to write it there; a recoverer will write the same bytes to the same place.
-    pub fn mark_writing(&mut self, place: Place) {
+    pub fn mark_writing(&mut self, place: FileLocation) {
         let descriptor = self.descriptor();
         descriptor.dev.store(place.dev, Ordering::Relaxed);
         descriptor.ino.store(place.ino, Ordering::Relaxed);

@@ -47,7 +47,7 @@ impl Channel {
     ///
     /// # Errors
     /// When nobody listens there, or nobody accepted in time (`WouldBlock`).
-    pub fn connect(path: &Path, patience: Duration) -> io::Result<Self> {
+    pub fn connect(path: &Path, timeout: Duration) -> io::Result<Self> {
         let address = SocketAddrUnix::new(path)?;
         let socket = socket_with(
             AddressFamily::UNIX,
@@ -59,7 +59,7 @@ impl Channel {
         set_socket_timeout(
             &socket,
             Timeout::Send,
-            Some(patience.max(Duration::from_millis(1))),
+            Some(timeout.max(Duration::from_millis(1))),
         )?;
         connect(&socket, &address)?;
         set_socket_timeout(&socket, Timeout::Send, None)?;
@@ -72,9 +72,9 @@ impl Channel {
     ///
     /// # Errors
     /// When nobody answers in time, or the agent is somebody else's.
-    pub fn connect_to_agent(path: &Path, patience: Duration) -> Result<Self, RingError> {
+    pub fn connect_to_agent(path: &Path, timeout: Duration) -> Result<Self, RingError> {
         let io = |cause| RingError::io("connect to", path, cause);
-        let channel = Self::connect(path, patience).map_err(io)?;
+        let channel = Self::connect(path, timeout).map_err(io)?;
         let uid = channel.peer().map_err(io)?.uid;
         if uid == 0 || uid == crate::sys::user_id() {
             return Ok(channel);
@@ -167,22 +167,22 @@ impl Channel {
     ///
     /// # Errors
     /// When the system cannot wait; an interruption counts as time over.
-    pub fn wait(&self, patience: Duration) -> io::Result<bool> {
-        self.wait_for(PollFlags::IN, patience)
+    pub fn wait(&self, timeout: Duration) -> io::Result<bool> {
+        self.wait_for(PollFlags::IN, timeout)
     }
 
     /// Waits until there is room to send, or the other end has closed; `false` when the time is over.
     ///
     /// # Errors
     /// As [`Channel::wait`].
-    pub fn wait_for_room(&self, patience: Duration) -> io::Result<bool> {
-        self.wait_for(PollFlags::OUT, patience)
+    pub fn wait_for_room(&self, timeout: Duration) -> io::Result<bool> {
+        self.wait_for(PollFlags::OUT, timeout)
     }
 
-    fn wait_for(&self, flags: PollFlags, patience: Duration) -> io::Result<bool> {
+    fn wait_for(&self, flags: PollFlags, timeout: Duration) -> io::Result<bool> {
         let time = Timespec {
-            tv_sec: patience.as_secs().min(i32::MAX as u64) as _,
-            tv_nsec: patience.subsec_nanos().into(),
+            tv_sec: timeout.as_secs().min(i32::MAX as u64) as _,
+            tv_nsec: timeout.subsec_nanos().into(),
         };
         match poll(&mut [PollFd::new(&self.socket, flags)], Some(&time)) {
             Ok(ready) => Ok(ready > 0),

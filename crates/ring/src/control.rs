@@ -35,7 +35,7 @@ pub struct ControlEntry {
     /// Calls that may pass before the next refill.
     budget: AtomicU32,
     /// The callsite under which kept records of a sample go, 0 as long as there is none.
-    twin: AtomicU32,
+    sampled_variant: AtomicU32,
     unused: AtomicU32,
 }
 
@@ -44,7 +44,7 @@ const _: () = {
     assert!(size_of::<ControlEntry>() == ENTRY_BYTES);
     assert!(offset_of!(ControlEntry, parameter) == 8);
     assert!(offset_of!(ControlEntry, base) == 16);
-    assert!(offset_of!(ControlEntry, twin) == 24);
+    assert!(offset_of!(ControlEntry, sampled_variant) == 24);
 };
 
 /// What a callsite does: its control word with all that belongs to it.
@@ -139,7 +139,7 @@ impl ControlEntry {
             parameter: AtomicU64::new(0),
             base: AtomicU32::new(control),
             budget: AtomicU32::new(0),
-            twin: AtomicU32::new(0),
+            sampled_variant: AtomicU32::new(0),
             unused: AtomicU32::new(0),
         }
     }
@@ -246,14 +246,14 @@ impl ControlEntry {
 
     /// The callsite under which kept records of a sample go; 0 as long as there is none.
     #[inline]
-    pub fn twin(&self) -> u32 {
+    pub fn sampled_variant(&self) -> u32 {
         // Relaxed: a number by itself; the drain looks it up in the table, and a wrong one is an unknown callsite.
-        self.twin.load(Ordering::Relaxed)
+        self.sampled_variant.load(Ordering::Relaxed)
     }
 
     /// Notes under which callsite kept records go.
-    pub fn set_twin(&self, id: u32) {
-        self.twin.store(id, Ordering::Relaxed);
+    pub fn set_sampled_variant(&self, id: u32) {
+        self.sampled_variant.store(id, Ordering::Relaxed);
     }
 }
 

@@ -91,7 +91,7 @@ pub enum RingError {
 
 impl RingError {
     /// Whether it says that a session was never made to its end: its process was killed in the middle of that.
-    pub fn is_unmade(&self) -> bool {
+    pub fn is_incomplete(&self) -> bool {
         matches!(
             self,
             Self::Damaged {

@@ -1,6 +1,6 @@
 //! The files of sessions: directories that nobody else may write to, names, locks, and the list of sessions.
 
-use crate::{Leaked, RingError, limits::CALLSITES_MAX, sys};
+use crate::{RingError, StaticCell, limits::CALLSITES_MAX, sys};
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -45,7 +45,7 @@ struct Held {
 /// opened once, and whoever opens or closes a session file at all does so with this list locked: then nobody has a
 /// second descriptor of a file that another thread is about to hold. Behind a pointer because the child of a `fork`,
 /// which holds none of them, may find the list locked for ever.
-static HELD: Leaked<Mutex<Vec<Held>>> = Leaked::none();
+static HELD: StaticCell<Mutex<Vec<Held>>> = StaticCell::empty();
 
 fn held_files() -> MutexGuard<'static, Vec<Held>> {
     static FORK_IS_NOTED: AtomicBool = AtomicBool::new(false);

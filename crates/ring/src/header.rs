@@ -63,7 +63,7 @@ pub struct RingHeader {
     // Line 2: the producer, for every record that it drops.
     pub(crate) dropped: [AtomicU64; DropReason::COUNT],
     // Line 3: dropped records that no gap record has told yet; producer and drain take from it.
-    pub(crate) unannounced: [AtomicU64; DropReason::COUNT],
+    pub(crate) unreported: [AtomicU64; DropReason::COUNT],
     // Line 4: the consumer.
     pub(crate) consumed: AtomicU64,
     pub(crate) line4: AtomicU64,
@@ -88,7 +88,7 @@ const _: () = {
     assert!(offset_of!(RingHeader, committed) == 64);
     assert!(offset_of!(RingHeader, records) == 72);
     assert!(offset_of!(RingHeader, dropped) == 128);
-    assert!(offset_of!(RingHeader, unannounced) == 192);
+    assert!(offset_of!(RingHeader, unreported) == 192);
     assert!(offset_of!(RingHeader, consumed) == 256);
     assert!(offset_of!(RingHeader, drained) == 272);
     assert!(offset_of!(RingHeader, waiting) == 320);
@@ -210,22 +210,22 @@ impl RingHeader {
     }
 
     /// Takes the drops that no gap record has told yet. Each drop is handed out once.
-    pub fn take_unannounced(&self) -> [u64; DropReason::COUNT] {
+    pub fn take_unreported(&self) -> [u64; DropReason::COUNT] {
         core::array::from_fn(|reason| {
             // Relaxed: the counter is its own data; the swap makes sure that only one side takes it.
-            if self.unannounced[reason].load(Ordering::Relaxed) == 0 {
+            if self.unreported[reason].load(Ordering::Relaxed) == 0 {
                 0
             } else {
-                self.unannounced[reason].swap(0, Ordering::Relaxed)
+                self.unreported[reason].swap(0, Ordering::Relaxed)
             }
         })
     }
 
     /// Gives drops back that could not be told.
-    pub fn return_unannounced(&self, counts: &[u64; DropReason::COUNT]) {
-        for (word, count) in self.unannounced.iter().zip(counts) {
+    pub fn return_unreported(&self, counts: &[u64; DropReason::COUNT]) {
+        for (word, count) in self.unreported.iter().zip(counts) {
             if *count != 0 {
-                // Relaxed: as in `take_unannounced`.
+                // Relaxed: as in `take_unreported`.
                 word.fetch_add(*count, Ordering::Relaxed);
             }
         }
@@ -234,7 +234,7 @@ impl RingHeader {
     pub(crate) fn count_drop(&self, reason: DropReason) {
         // Relaxed: counters; atomic additions because a signal handler may interrupt its own thread here.
         self.dropped[reason as usize].fetch_add(1, Ordering::Relaxed);
-        self.unannounced[reason as usize].fetch_add(1, Ordering::Relaxed);
+        self.unreported[reason as usize].fetch_add(1, Ordering::Relaxed);
     }
 }
 

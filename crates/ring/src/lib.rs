@@ -8,7 +8,6 @@
 // A model has no system below it, so that most of the crate has no use there.
 #![cfg_attr(loom, allow(dead_code, unused_imports))]
 
-mod bell;
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
 pub mod channel;
 pub mod clock;
@@ -25,10 +24,11 @@ mod no_agent;
 #[cfg(not(loom))]
 mod pipe;
 mod producer;
-mod put;
+mod record_writer;
 mod ring;
 mod sync;
 mod sys;
+mod waker;
 
 #[cfg(not(loom))]
 mod buffers;
@@ -37,17 +37,15 @@ mod counts;
 #[cfg(not(loom))]
 mod files;
 #[cfg(not(loom))]
+mod follower;
+#[cfg(not(loom))]
 mod helped_session;
 #[cfg(not(loom))]
 mod keep_file;
 #[cfg(not(loom))]
-mod leaked;
-#[cfg(not(loom))]
 pub mod local;
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
 mod memory_file;
-#[cfg(not(loom))]
-mod observer;
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
 mod peer;
 #[cfg(not(loom))]
@@ -65,15 +63,16 @@ mod shared_session;
 #[cfg(not(loom))]
 pub mod signals;
 #[cfg(not(loom))]
-pub mod tally;
+mod static_cell;
+#[cfg(not(loom))]
+pub mod thread_counts;
 #[cfg(not(loom))]
 mod view;
 
 #[cfg(not(loom))]
-pub use bell::AgentLine;
-#[cfg(not(loom))]
 pub use buffers::{
-    BUFFER_BYTES_MIN, BUFFERS_MAX, Buffer, Buffers, CONFIG_BYTES_MAX, Journal, Place, SINKS_MAX, SinkCounts,
+    BUFFER_BYTES_MIN, BUFFERS_MAX, Buffer, Buffers, CONFIG_BYTES_MAX, FileLocation, Journal, SINKS_MAX,
+    SinkCounts,
 };
 pub use clock::{Calibration, Calibrator, ClockSource};
 pub use consumer::Consumer;
@@ -84,28 +83,26 @@ pub use error::RingError;
 #[cfg(not(loom))]
 pub use files::{default_run_dir, file_part};
 #[cfg(not(loom))]
+pub use follower::{FollowerRead, RingFollower};
+#[cfg(not(loom))]
 pub use helped_session::HelpedSession;
 pub use in_place::InPlace;
 #[cfg(not(loom))]
 pub use keep_file::{CHUNK_BYTES, KeepCounts, KeepFile, KeepPositions, KeepToucher};
-#[cfg(not(loom))]
-pub use leaked::Leaked;
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
 pub use memory_file::{MemoryId, is_memory_file};
 #[cfg(all(not(any(target_os = "linux", target_os = "android")), not(loom)))]
 pub use no_agent::{Peer, SharedSession};
-#[cfg(not(loom))]
-pub use observer::{Observer, Sight};
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
 pub use peer::{Exit, Peer, exit_of, is_privileged};
 #[cfg(not(loom))]
-pub use pipe::{Draft, PipeWriter};
+pub use pipe::{PipeWriter, Reservation};
 pub use producer::{Admission, Producer};
-pub use put::Put;
 #[cfg(not(loom))]
 #[doc(hidden)]
 pub use raw::RawMemory;
-pub use ring::{DrainBell, RING_HEADER_BYTES, Ring, RingHeader, RingState, capacity_for, record_bytes_max};
+pub use record_writer::RecordWriter;
+pub use ring::{DrainWaker, RING_HEADER_BYTES, Ring, RingHeader, RingState, capacity_for, record_bytes_max};
 #[cfg(not(loom))]
 pub use session::{Session, SessionOptions};
 #[cfg(not(loom))]
@@ -114,10 +111,14 @@ pub use session_header::SessionHeader;
 pub use session_memory::SessionMemory;
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
 pub use shared_session::{SharedOptions, SharedSession};
+#[cfg(not(loom))]
+pub use static_cell::StaticCell;
 #[cfg(loom)]
 pub use sync::{ENDS, WEAKENED};
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
 pub use sys::close_inherited;
 pub use sys::user_id;
 #[cfg(not(loom))]
-pub use view::{Found, SessionView, find_sessions};
+pub use view::{FoundSession, SessionView, find_sessions};
+#[cfg(not(loom))]
+pub use waker::AgentConnection;

@@ -75,10 +75,10 @@ pub const SETTLE_ROUNDS_MAX: usize = 100;
 
 /// Sampled callsites that a thread has counts of its own for. Further ones push each other out, at some ten
 /// nanoseconds a time.
-pub const TALLY_SLOTS: usize = 64;
+pub const THREAD_COUNTS_SLOTS: usize = 64;
 
 /// Calls that a thread counts for itself before it tells the session of them.
-pub const TALLY_UNTOLD_MAX: u32 = 256;
+pub const UNREPORTED_CALLS_MAX: u32 = 256;
 
 /// Free rings below which a process asks its agent for more.
 pub const AGENT_RINGS_SPARE: usize = 2;

@@ -1,16 +1,16 @@
-//! The calling thread's place: its producer, its reentrancy flag, its count of disabled calls.
+//! The calling thread's state: its producer, its reentrancy flag, its count of disabled calls.
 //!
-//! The place is a thread-local without a destructor, so that the hot path reaches it by one address. A second
-//! thread-local with a destructor gives the ring back when the thread ends. All places are listed, so that the end
+//! The state is a thread-local without a destructor, so that the hot path reaches it by one address. A second
+//! thread-local with a destructor gives the ring back when the thread ends. All states are listed, so that the end
 //! of a session can send every thread to its slow path.
 #![allow(unsafe_code)]
 
 use crate::clock::{counter_ticks, monotonic_ns};
 use crate::drop_reason::{DropReason, FullPolicy};
 use crate::producer::{Admission, Hot, Producer};
-use crate::put::Put;
+use crate::record_writer::RecordWriter;
 use crate::sys;
-use crate::tally::{self, Tally};
+use crate::thread_counts::{self, ThreadCounts};
 use core::cell::{Cell, UnsafeCell};
 use core::mem::{ManuallyDrop, offset_of};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence, fence};
@@ -29,7 +29,7 @@ pub enum Wrote {
     GapDue,
 }
 
-/// Where a thread's times come from. A code of 8 bytes, then the address of the word, see [`place`].
+/// Where a thread's times come from. A code of 8 bytes, then the address of the word, see [`thread_state`].
 #[derive(Debug, Clone, Copy)]
 #[repr(C, u64)]
 pub enum Clock {
@@ -59,7 +59,7 @@ struct Local {
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(offset_of!(Local, producer) + size_of::<Hot>() == 64);
 
-// What front ends in other languages rely on, see `place`.
+// What front ends in other languages rely on, see `thread_state`.
 #[cfg(target_pointer_width = "64")]
 const _: () = {
     assert!(offset_of!(Local, busy) == 0);
@@ -88,36 +88,41 @@ thread_local! {
     static OWNER: Owner = Owner::list();
 }
 
-/// The calling thread's place. `LocalKey::with` is a call of its own where its closure is large; with this one, which
+/// The calling thread's state. `LocalKey::with` is a call of its own where its closure is large; with this one, which
 /// only takes the address, the address is all that is left.
 #[inline(always)]
 fn with_local<T>(work: impl FnOnce(&Local) -> T) -> T {
-    let place = LOCAL.with(core::ptr::from_ref);
-    // SAFETY: the place lives as long as the thread, without a destructor, and `work` ends before its thread does.
-    work(unsafe { &*place })
+    let state = LOCAL.with(core::ptr::from_ref);
+    // SAFETY: the state lives as long as the thread, without a destructor, and `work` ends before its thread does.
+    work(unsafe { &*state })
 }
 
-/// Rises when a session starts or ends; a place of an older generation has to attach anew.
+/// Rises when a session starts or ends; a state of an older generation has to attach anew.
 static GENERATION: AtomicU32 = AtomicU32::new(1);
 /// Whether a drain is at work.
 static RUNNING: AtomicU32 = AtomicU32::new(0);
 /// Disabled calls of threads that have ended.
 static DISABLED_BY_ENDED_THREADS: AtomicU64 = AtomicU64::new(0);
 
-/// The list of all places. Behind a pointer because the child of a `fork` may find it locked for ever.
-static PLACES: AtomicPtr<Mutex<Vec<Place>>> = AtomicPtr::new(core::ptr::null_mut());
+/// The list of all states. Behind a pointer because the child of a `fork` may find it locked for ever.
+static THREAD_STATES: AtomicPtr<Mutex<Vec<ThreadState>>> = AtomicPtr::new(core::ptr::null_mut());
 
 #[derive(PartialEq, Clone, Copy)]
-struct Place(*const Local, *const Tally);
-// SAFETY: a place is listed only while its thread lives, and others touch nothing of it but its atomics.
-unsafe impl Send for Place {}
+struct ThreadState(*const Local, *const ThreadCounts);
+// SAFETY: a state is listed only while its thread lives, and others touch nothing of it but its atomics.
+unsafe impl Send for ThreadState {}
 
-fn places() -> &'static Mutex<Vec<Place>> {
-    // SYNC(places): the list is initialised before its address is published.
-    let mut list = PLACES.load(Ordering::Acquire);
+fn thread_states() -> &'static Mutex<Vec<ThreadState>> {
+    // SYNC(thread states): the list is initialised before its address is published.
+    let mut list = THREAD_STATES.load(Ordering::Acquire);
     if list.is_null() {
         let fresh = Box::into_raw(Box::default());
-        match PLACES.compare_exchange(core::ptr::null_mut(), fresh, Ordering::AcqRel, Ordering::Acquire) {
+        match THREAD_STATES.compare_exchange(
+            core::ptr::null_mut(),
+            fresh,
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        ) {
             Ok(_) => list = fresh,
             Err(other) => {
                 // SAFETY: `fresh` came from a box and was not published.
@@ -131,32 +136,32 @@ fn places() -> &'static Mutex<Vec<Place>> {
 }
 
 /// Gives the thread's ring back at the thread's end.
-struct Owner(Place);
+struct Owner(ThreadState);
 
 impl Owner {
     fn list() -> Self {
-        let place = LOCAL.with(|local| Place(local, tally::place()));
-        places()
+        let state = LOCAL.with(|local| ThreadState(local, thread_counts::address()));
+        thread_states()
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .push(place);
-        Owner(place)
+            .push(state);
+        Owner(state)
     }
 }
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        places()
+        thread_states()
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .retain(|place| *place != self.0);
+            .retain(|state| *state != self.0);
         LOCAL.with(|local| {
             // Relaxed: statistics.
             let disabled = local.disabled.swap(u64::MAX, Ordering::Relaxed).wrapping_add(1);
             DISABLED_BY_ENDED_THREADS.fetch_add(disabled, Ordering::Relaxed);
             detach(local);
         });
-        // SAFETY: the place is the calling thread's own.
+        // SAFETY: the state is the calling thread's own.
         unsafe { &*self.0.1 }.close();
     }
 }
@@ -166,7 +171,12 @@ impl Drop for Owner {
 /// `fill` writes the values behind the header. Never blocks unless the ring is full and its policy parks; never
 /// allocates; makes no system call but that park.
 #[inline(always)]
-pub fn write(callsite_id: u32, length: usize, urgent: bool, fill: impl FnOnce(&mut Put<'_>)) -> Wrote {
+pub fn write(
+    callsite_id: u32,
+    length: usize,
+    urgent: bool,
+    fill: impl FnOnce(&mut RecordWriter<'_>),
+) -> Wrote {
     write_as::<true>(callsite_id, length, urgent, fill)
 }
 
@@ -175,7 +185,7 @@ pub fn write_uncounted(
     callsite_id: u32,
     length: usize,
     urgent: bool,
-    fill: impl FnOnce(&mut Put<'_>),
+    fill: impl FnOnce(&mut RecordWriter<'_>),
 ) -> Wrote {
     write_as::<false>(callsite_id, length, urgent, fill)
 }
@@ -185,17 +195,17 @@ fn write_as<const COUNTED: bool>(
     callsite_id: u32,
     length: usize,
     urgent: bool,
-    fill: impl FnOnce(&mut Put<'_>),
+    fill: impl FnOnce(&mut RecordWriter<'_>),
 ) -> Wrote {
     // No closure around the body: it would be a call of its own, with its captures on the stack.
-    let place = LOCAL.with(core::ptr::from_ref);
-    // SAFETY: the place lives as long as the thread, without a destructor, and the reference ends with this call.
-    let local = unsafe { &*place };
+    let state = LOCAL.with(core::ptr::from_ref);
+    // SAFETY: the state lives as long as the thread, without a destructor, and the reference ends with this call.
+    let local = unsafe { &*state };
     if local.busy.replace(true) {
         return reentrant(local);
     }
     compiler_fence(Ordering::SeqCst);
-    // SAFETY: the place is this thread's, and only `attach` and `detach` put another producer there, which the busy flag
+    // SAFETY: the state is this thread's, and only `attach` and `detach` put another producer there, which the busy flag
     // turns away. What changes meanwhile are cells of this thread and one atomic.
     let producer = unsafe { &*local.producer.get() };
     if !producer.hot.fits(length) {
@@ -272,7 +282,7 @@ pub fn count_reentrant() -> bool {
 
 /// Takes the drops of the calling thread that no gap record has told yet.
 pub fn take_gap() -> [u64; DropReason::COUNT] {
-    with_producer(|producer| producer.ring().map(|ring| ring.header().take_unannounced()))
+    with_producer(|producer| producer.ring().map(|ring| ring.header().take_unreported()))
         .flatten()
         .unwrap_or_default()
 }
@@ -282,7 +292,7 @@ pub fn return_gap(counts: &[u64; DropReason::COUNT]) {
     with_producer(|producer| {
         producer
             .ring()
-            .map(|ring| ring.header().return_unannounced(counts))
+            .map(|ring| ring.header().return_unreported(counts))
     });
 }
 
@@ -321,7 +331,7 @@ fn put_producer(producer: Producer, policy: FullPolicy, clock: Clock, generation
         if local.busy.replace(true) {
             return false;
         }
-        // SAFETY: the place is this thread's, and the busy flag keeps all its other users out.
+        // SAFETY: the state is this thread's, and the busy flag keeps all its other users out.
         drop(unsafe { Producer::replace(local.producer.get().cast(), producer) });
         local.policy.set(policy);
         local.clock.set(clock);
@@ -342,7 +352,7 @@ pub fn is_ending() -> bool {
     OWNER.try_with(|_| ()).is_err()
 }
 
-/// The address of the calling thread's place, for a front end in another language, which writes records as
+/// The address of the calling thread's state, for a front end in another language, which writes records as
 /// [`write()`] does. It is valid until the thread ends. On systems with 64 bits it begins with these words:
 ///
 /// | offset | bytes | what |
@@ -357,7 +367,7 @@ pub fn is_ending() -> bool {
 /// | 56 | 8 | address of the ring's header |
 ///
 /// Whatever does not fit below the limit goes through this crate.
-pub fn place() -> *mut u8 {
+pub fn thread_state() -> *mut u8 {
     LOCAL.with(|local| core::ptr::from_ref(local).cast_mut().cast())
 }
 
@@ -380,7 +390,7 @@ fn detach(local: &Local) {
     if local.busy.replace(true) {
         return;
     }
-    // SAFETY: the place is this thread's, and the busy flag keeps all its other users out.
+    // SAFETY: the state is this thread's, and the busy flag keeps all its other users out.
     drop(unsafe { Producer::replace(local.producer.get().cast(), Producer::detached()) });
     local.busy.set(false);
 }
@@ -415,11 +425,11 @@ fn first_disabled() {
 
 /// Calls that their level switched off, in all threads since the start of the program.
 pub fn disabled_calls() -> u64 {
-    let list = places().lock().unwrap_or_else(PoisonError::into_inner);
+    let list = thread_states().lock().unwrap_or_else(PoisonError::into_inner);
     // Relaxed: statistics.
-    let living = list.iter().fold(0u64, |sum, place| {
-        // SAFETY: listed places live: their threads take themselves off the list, under its lock, before they end.
-        let count = unsafe { &(*place.0).disabled }.load(Ordering::Relaxed);
+    let living = list.iter().fold(0u64, |sum, state| {
+        // SAFETY: listed states live: their threads take themselves off the list, under its lock, before they end.
+        let count = unsafe { &(*state.0).disabled }.load(Ordering::Relaxed);
         sum.wrapping_add(count.wrapping_add(1))
     });
     living.wrapping_add(DISABLED_BY_ENDED_THREADS.load(Ordering::Relaxed))
@@ -431,10 +441,14 @@ pub(crate) fn list_thread() -> bool {
 }
 
 /// The counters of all listed threads.
-pub(crate) fn for_each_tally(work: impl Fn(&Tally)) {
-    for place in places().lock().unwrap_or_else(PoisonError::into_inner).iter() {
-        // SAFETY: listed places live, see `disabled_calls`, and all in a tally is atomic.
-        work(unsafe { &*place.1 });
+pub(crate) fn for_each_thread_counts(work: impl Fn(&ThreadCounts)) {
+    for state in thread_states()
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .iter()
+    {
+        // SAFETY: listed states live, see `disabled_calls`, and all in its counts is atomic.
+        work(unsafe { &*state.1 });
     }
 }
 
@@ -456,10 +470,14 @@ pub fn end_generation() {
     // SYNC(generation)
     GENERATION.fetch_add(1, Ordering::SeqCst);
     fence(Ordering::SeqCst);
-    for place in places().lock().unwrap_or_else(PoisonError::into_inner).iter() {
-        // SAFETY: listed places live, see `disabled_calls`; `limit` is atomic, and reading its address through the
+    for state in thread_states()
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .iter()
+    {
+        // SAFETY: listed states live, see `disabled_calls`; `limit` is atomic, and reading its address through the
         // cell makes no reference to the rest of the producer.
-        let producer = unsafe { (*place.0).producer.get() }.cast::<Producer>();
+        let producer = unsafe { (*state.0).producer.get() }.cast::<Producer>();
         // SAFETY: as above; a field address only.
         let limit = unsafe { &(*producer).hot.limit };
         limit.store(0, Ordering::Relaxed);
@@ -482,8 +500,8 @@ extern "C" fn in_child() {
     RUNNING.store(0, Ordering::SeqCst);
     DISABLED_BY_ENDED_THREADS.store(0, Ordering::Relaxed);
     // The list may be locked by a thread that does not exist here; the child starts a list of its own.
-    // SYNC(places)
-    PLACES.store(core::ptr::null_mut(), Ordering::SeqCst);
+    // SYNC(thread states)
+    THREAD_STATES.store(core::ptr::null_mut(), Ordering::SeqCst);
     with_local(|local| {
         // SAFETY: the child has this thread only. If it forked inside of a log call, that call's producer is left
         // detached, so its commit is not made.
@@ -491,14 +509,14 @@ extern "C" fn in_child() {
         local.busy.set(false);
         local.disabled.store(u64::MAX, Ordering::Relaxed);
     });
-    // SAFETY: the place is the calling thread's own.
-    unsafe { &*tally::place() }.forget();
+    // SAFETY: the state is the calling thread's own.
+    unsafe { &*thread_counts::address() }.forget();
     // Where the thread was listed before, it is listed in the new list, too; a new owner lists itself.
-    let place = OWNER.try_with(|owner| owner.0);
-    if let Ok(place) = place {
-        let mut list = places().lock().unwrap_or_else(PoisonError::into_inner);
-        if !list.contains(&place) {
-            list.push(place);
+    let state = OWNER.try_with(|owner| owner.0);
+    if let Ok(state) = state {
+        let mut list = thread_states().lock().unwrap_or_else(PoisonError::into_inner);
+        if !list.contains(&state) {
+            list.push(state);
         }
     }
     if let Some(handler) = AFTER_FORK.get() {

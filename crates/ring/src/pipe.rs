@@ -92,16 +92,16 @@ impl PipeWriter {
     /// let (ring, _file) = Ring::unnamed(1 << 16)?;
     /// let ring = std::sync::Arc::new(ring);
     /// let mut writer = PipeWriter::new(ring.clone());
-    /// let mut draft = writer.draft(100).expect("an empty ring");
-    /// assert!(draft.extend(b"....ring"));
-    /// assert!(draft.put(0, b"in a"));
-    /// draft.commit();
+    /// let mut reservation = writer.reserve(100).expect("an empty ring");
+    /// assert!(reservation.extend(b"....ring"));
+    /// assert!(reservation.put(0, b"in a"));
+    /// reservation.commit();
     /// let consumer = Consumer::new(ring);
     /// assert_eq!(consumer.in_place()?.to_vec(), b"in aring");
     /// # Ok(())
     /// # }
     /// ```
-    pub fn draft(&mut self, bytes_max: usize) -> Option<Draft<'_>> {
+    pub fn reserve(&mut self, bytes_max: usize) -> Option<Reservation<'_>> {
         let room = bytes_max.next_multiple_of(8);
         if room > self.ring()?.record_bytes_max() || room > self.free_bytes() {
             return None;
@@ -112,7 +112,7 @@ impl PipeWriter {
         if !fits && self.producer.admit(room, true, FullPolicy::Drop, &|| true) != Admission::Granted {
             return None;
         }
-        Some(Draft {
+        Some(Reservation {
             writer: self,
             room,
             length: 0,
@@ -151,16 +151,16 @@ impl PipeWriter {
     }
 }
 
-/// Bytes that are being written into a ring, see [`PipeWriter::draft`]. Without [`Draft::commit`] nobody sees them.
+/// Bytes that are being written into a ring, see [`PipeWriter::reservation`]. Without [`Reservation::commit`] nobody sees them.
 #[derive(Debug)]
-pub struct Draft<'a> {
+pub struct Reservation<'a> {
     writer: &'a mut PipeWriter,
     /// A multiple of 8; so many bytes are the writer's to write from its position on.
     room: usize,
     length: usize,
 }
 
-impl Draft<'_> {
+impl Reservation<'_> {
     fn start(&self) -> *mut u8 {
         let hot = &self.writer.producer.hot;
         // SAFETY: an offset below the capacity, inside of the data area.
@@ -173,7 +173,7 @@ impl Draft<'_> {
         self.extend_in_place(InPlace::from(bytes))
     }
 
-    /// As [`Draft::extend`], of bytes that lie in a ring themselves.
+    /// As [`Reservation::extend`], of bytes that lie in a ring themselves.
     #[inline]
     pub fn extend_in_place(&mut self, bytes: InPlace<'_>) -> bool {
         if bytes.len() > self.room - self.length {
@@ -234,15 +234,15 @@ impl Consumer {
     ///
     /// # Errors
     /// As [`Consumer::pending_bytes`].
-    pub fn sleep(&self, patience: Duration) -> Result<(), RingError> {
+    pub fn sleep(&self, timeout: Duration) -> Result<(), RingError> {
         let word = &self.ring().header().reader_asleep;
         // Relaxed: ordered by the fence.
         word.store(1, Ordering::Relaxed);
         // SYNC(doorbell)
         fence(Ordering::SeqCst);
         if self.pending_bytes()? == 0 && self.ring().header().state() != RingState::Quarantined {
-            let patience_ns = u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);
-            sys::futex_wait(word, 1, patience_ns);
+            let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+            sys::futex_wait(word, 1, timeout_ns);
         }
         // Relaxed: a wake in vain is all that a stale word can cause.
         word.store(0, Ordering::Relaxed);
@@ -316,19 +316,19 @@ mod tests {
         let mut writer = PipeWriter::new(ring.clone());
         let mut consumer = Consumer::new(ring);
         let most = writer.piece_bytes_max();
-        assert!(writer.draft(most + 1).is_none());
+        assert!(writer.reserve(most + 1).is_none());
         // Over the end of the ring many times, with a wrong length of each kind.
         for number in 0..1_000_usize {
             let length = number % most;
             let bytes = vec![number as u8; length];
-            let mut draft = writer.draft(length).expect("the ring is empty");
-            assert!(draft.extend(&bytes[..length / 2]));
-            assert!(draft.extend_in_place(InPlace::from(&bytes[length / 2..])));
-            assert!(!draft.extend(&[0; 8]), "no more than was asked for");
-            assert_eq!(draft.put(0, &[1, 2]), length >= 2);
-            assert!(!draft.put(length, &[1]));
+            let mut reservation = writer.reserve(length).expect("the ring is empty");
+            assert!(reservation.extend(&bytes[..length / 2]));
+            assert!(reservation.extend_in_place(InPlace::from(&bytes[length / 2..])));
+            assert!(!reservation.extend(&[0; 8]), "no more than was asked for");
+            assert_eq!(reservation.put(0, &[1, 2]), length >= 2);
+            assert!(!reservation.put(length, &[1]));
             assert_eq!(consumer.pending_bytes().expect("sound"), 0);
-            draft.commit();
+            reservation.commit();
             let found = consumer.in_place().expect("sound");
             assert_eq!(found.len(), length.next_multiple_of(8));
             let mut expected = bytes;
@@ -340,20 +340,20 @@ mod tests {
             let length = found.len();
             consumer.release(length);
         }
-        let mut drafts = 0;
-        while let Some(mut draft) = writer.draft(most) {
-            draft.extend(&[7; 64]);
-            draft.commit();
-            drafts += 1;
+        let mut reservations = 0;
+        while let Some(mut reservation) = writer.reserve(most) {
+            reservation.extend(&[7; 64]);
+            reservation.commit();
+            reservations += 1;
         }
         assert_eq!(
-            drafts,
+            reservations,
             ((1 << 16) - most) / 64 + 1,
             "until no room is left for a whole one"
         );
         // One that is not committed leaves nothing.
         consumer.release(most);
-        assert!(writer.draft(most).expect("room").extend(&[9; 100]));
+        assert!(writer.reserve(most).expect("room").extend(&[9; 100]));
         assert!(!consumer.in_place().expect("sound").to_vec().contains(&9));
     }
 }

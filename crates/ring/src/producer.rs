@@ -7,7 +7,7 @@
 
 use crate::drop_reason::{DropReason, FullPolicy};
 use crate::limits::{BLOCK_RECHECK_MS, RECORD_BYTES_SURE, WAIT_MS_MAX};
-use crate::put::Put;
+use crate::record_writer::RecordWriter;
 use crate::ring::{Ring, RingState};
 use crate::sync::{AtomicU64, Ordering, fence, is_kept, labelled};
 use crate::sys;
@@ -23,7 +23,7 @@ pub struct Producer {
 }
 
 /// What the hot path reads: kept together so that it is one cache line of the thread's own. In this order, because front
-/// ends in other languages write through it as well, see [`crate::local::place`].
+/// ends in other languages write through it as well, see [`crate::local::thread_state`].
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Hot {
@@ -78,11 +78,11 @@ impl Hot {
     /// # Safety
     /// A ring must be attached, and `length` bytes must have been admitted.
     #[inline(always)]
-    pub(crate) unsafe fn space(&self, length: usize) -> Put<'_> {
+    pub(crate) unsafe fn space(&self, length: usize) -> RecordWriter<'_> {
         self.prefetch();
         // SAFETY: the data area is mapped twice in a row, so `length` bytes from any offset below the capacity are
         // ours to write: the admission says that the consumer has released them.
-        unsafe { Put::raw(self.data.add((self.position.get() & self.mask) as usize), length) }
+        unsafe { RecordWriter::raw(self.data.add((self.position.get() & self.mask) as usize), length) }
     }
 
     /// Asks for the cache line that some of the next records will need. The drain has read it since we wrote it last,
@@ -234,7 +234,7 @@ impl Producer {
         }
         // Relaxed: our own word; who resets it from elsewhere raises a generation that we look at afterwards.
         self.hot.limit.store(end.new_limit(), Ordering::Relaxed);
-        if ring.has_unannounced() {
+        if ring.has_unreported() {
             Admission::GapDue
         } else {
             Admission::Granted

@@ -1,8 +1,8 @@
 //! A ring in memory: its mapping and header, and the hand-over between threads.
 #![allow(unsafe_code)]
 
-pub use crate::bell::DrainBell;
 pub use crate::header::{RING_HEADER_BYTES, RingHeader, RingState};
+pub use crate::waker::DrainWaker;
 
 #[cfg(not(loom))]
 use crate::header::capacity_of;
@@ -26,7 +26,7 @@ pub struct Ring {
     /// Whether a producer of this process has the ring, whatever the shared header says.
     held: AtomicU32,
     /// What wakes the drain, where this process writes the ring.
-    drain_bell: Option<&'static DrainBell>,
+    drain_waker: Option<&'static DrainWaker>,
 }
 
 /// Rounds a wish to a capacity that the format allows.
@@ -52,10 +52,10 @@ impl Ring {
         path: &Path,
         capacity_bytes: usize,
         index: u32,
-        bell: Option<&'static DrainBell>,
+        waker: Option<&'static DrainWaker>,
     ) -> Result<Self, RingError> {
         let mut ring = Self::map(file, path, capacity_bytes, index, true)?;
-        ring.drain_bell = bell;
+        ring.drain_waker = waker;
         ring.header().format(capacity_bytes);
         Ok(ring)
     }
@@ -90,7 +90,7 @@ impl Ring {
             index,
             overloaded: AtomicU32::new(0),
             held: AtomicU32::new(0),
-            drain_bell: None,
+            drain_waker: None,
         })
     }
 
@@ -143,12 +143,12 @@ impl Ring {
     }
 
     /// Opens a ring that an agent made, for the end that writes: touches every page now, and wakes the drain with this
-    /// bell. Its file has been checked.
+    /// waker. Its file has been checked.
     #[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
     pub(crate) fn open_for_producer(
         file: &File,
         index: u32,
-        bell: &'static DrainBell,
+        waker: &'static DrainWaker,
     ) -> Result<Self, RingError> {
         let path = Path::new("ring of an agent");
         let bytes = file
@@ -158,7 +158,7 @@ impl Ring {
         let capacity_bytes = capacity_of(bytes)?;
         let mut ring = Self::map(file, path, capacity_bytes, index, true)?;
         ring.header().check(capacity_bytes)?;
-        ring.drain_bell = Some(bell);
+        ring.drain_waker = Some(waker);
         Ok(ring)
     }
 
@@ -189,7 +189,7 @@ impl Ring {
             index: 0,
             overloaded: AtomicU32::new(0),
             held: AtomicU32::new(0),
-            drain_bell: None,
+            drain_waker: None,
         };
         ring.header().format(capacity_bytes);
         ring
@@ -274,17 +274,17 @@ impl Ring {
         self.overloaded.store(u32::from(on), Ordering::Relaxed);
     }
 
-    pub(crate) fn has_unannounced(&self) -> bool {
+    pub(crate) fn has_unreported(&self) -> bool {
         // Relaxed: counters of this thread; the drain may take them first, which is as good.
         self.header()
-            .unannounced
+            .unreported
             .iter()
             .any(|count| count.load(Ordering::Relaxed) != 0)
     }
 
     pub(crate) fn wake_drain(&self) {
-        if let Some(bell) = self.drain_bell {
-            bell.ring();
+        if let Some(waker) = self.drain_waker {
+            waker.wake();
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::limits::{
     CALLSITES_MAX, ENDED_RINGS_MAX, FREE_RING_LOOK_US, FREE_RING_LOOKS, RESERVE_STEP_BYTES, RINGS_MAX,
     TABLE_BYTES_MAX,
 };
-use crate::ring::{DrainBell, Ring, RingState};
+use crate::ring::{DrainWaker, Ring, RingState};
 use crate::rules::RulesFile;
 use crate::session_header::{SESSION_BYTES, SessionHeader};
 use crate::{FullPolicy, Producer, RingError, sys};
@@ -63,7 +63,7 @@ pub struct Session {
     buffers: Arc<Buffers>,
     keep: Option<Keep>,
     ring_bytes: usize,
-    bell: &'static DrainBell,
+    waker: &'static DrainWaker,
 }
 
 /// The memory of a flight recorder: one view for the drain, which alone writes records, and one for everybody else.
@@ -252,10 +252,10 @@ impl Session {
 
     fn from_parts(home: Home, parts: Parts, ring_bytes: usize) -> Self {
         let counters = CallsiteCounters::new(parts.control.mapping, parts.counts.mapping);
-        let bell = match &home {
-            Home::Directory(_) => DrainBell::new(),
+        let waker = match &home {
+            Home::Directory(_) => DrainWaker::new(),
             #[cfg(any(target_os = "linux", target_os = "android"))]
-            Home::Agent(agent) => agent.bell(parts.header),
+            Home::Agent(agent) => agent.waker(parts.header),
         };
         Self {
             home,
@@ -274,7 +274,7 @@ impl Session {
             buffers: Arc::new(parts.buffers),
             keep: parts.keep,
             ring_bytes: crate::ring::capacity_for(ring_bytes),
-            bell: Box::leak(Box::new(bell)),
+            waker: Box::leak(Box::new(waker)),
         }
     }
 
@@ -314,8 +314,8 @@ impl Session {
     }
 
     /// The word on which the drain sleeps.
-    pub fn bell(&self) -> &'static DrainBell {
-        self.bell
+    pub fn waker(&self) -> &'static DrainWaker {
+        self.waker
     }
 
     /// What is counted for each callsite.
@@ -480,7 +480,7 @@ impl Session {
             if !ended(&self.lock_rings()) {
                 return None;
             }
-            self.bell.ring();
+            self.waker.wake();
             std::thread::sleep(std::time::Duration::from_micros(FREE_RING_LOOK_US));
             if let Some(ring) = self.take_free() {
                 return Some(ring);
@@ -493,7 +493,7 @@ impl Session {
     ///
     /// # Errors
     /// As [`Session::acquire`].
-    pub fn stock(&self, spare: usize) -> Result<(), RingError> {
+    pub fn make_spare_ring(&self, spare: usize) -> Result<(), RingError> {
         match &self.home {
             Home::Directory(dir) => {
                 if self.lock_rings().free.len() < spare {
@@ -524,7 +524,7 @@ impl Session {
             &path,
             self.ring_bytes,
             index as u32,
-            Some(self.bell),
+            Some(self.waker),
         )?);
         let mut rings = self.lock_rings();
         rings.all.push(Arc::clone(&ring));

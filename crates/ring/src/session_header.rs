@@ -233,19 +233,19 @@ impl SessionHeader {
 
     /// The drain, in another process, says whether it sleeps.
     pub fn set_drain_asleep(&self, asleep: bool) {
-        // SYNC(bell): whoever sees the 1 has work that the drain sees after its wake.
+        // SYNC(wake): whoever sees the 1 has work that the drain sees after its wake.
         self.drain_asleep.store(u32::from(asleep), Ordering::SeqCst);
     }
 
     /// Whether the drain sleeps; of several callers one is told so, and wakes it.
     pub fn take_drain_asleep(&self) -> bool {
-        // SYNC(bell)
+        // SYNC(wake)
         self.drain_asleep.load(Ordering::SeqCst) == 1 && self.drain_asleep.swap(0, Ordering::SeqCst) == 1
     }
 
     /// Sleeps on the word that says so, until a producer takes it away and wakes us; at most this long.
     pub(crate) fn sleep(&self, timeout_ns: u64) {
-        // SYNC(bell): whoever sees the 1 has work that we shall see after its wake.
+        // SYNC(wake): whoever sees the 1 has work that we shall see after its wake.
         self.set_drain_asleep(true);
         sys::futex_wait(&self.drain_asleep, 1, timeout_ns);
         // Relaxed: only a hint for the next one who would wake us.

@@ -2,8 +2,8 @@
 #![allow(unsafe_code)]
 
 use crate::clock::unix_ns;
-use crate::leaked::Leaked;
 use crate::session_header::SessionHeader;
+use crate::static_cell::StaticCell;
 use crate::sys;
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::cell::UnsafeCell;
@@ -18,7 +18,7 @@ const FATAL: [libc::c_int; 6] = [
     libc::SIGSYS,
 ];
 
-static HEADER: Leaked<&'static SessionHeader> = Leaked::none();
+static HEADER: StaticCell<&'static SessionHeader> = StaticCell::empty();
 static INSTALLED: AtomicU32 = AtomicU32::new(0);
 
 /// The actions that were in force before ours.

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 /// A session in a run directory.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct FoundSession {
     /// Its directory.
     pub path: PathBuf,
     /// The process that holds it; `None` when that process is dead.
@@ -32,7 +32,7 @@ pub struct Found {
 ///
 /// # Errors
 /// When the directory is not safe or cannot be listed.
-pub fn find_sessions(run_dir: &Path) -> Result<Vec<Found>, RingError> {
+pub fn find_sessions(run_dir: &Path) -> Result<Vec<FoundSession>, RingError> {
     if !run_dir.exists() {
         return Ok(Vec::new());
     }
@@ -42,7 +42,7 @@ pub fn find_sessions(run_dir: &Path) -> Result<Vec<Found>, RingError> {
     for path in list.filter_map(|entry| entry.ok().map(|entry| entry.path())) {
         // A directory without a session file is being made or removed right now.
         let Some(holder) = holder_of(&path) else { continue };
-        found.push(Found { path, holder });
+        found.push(FoundSession { path, holder });
     }
     found.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(found)
@@ -98,7 +98,7 @@ impl SessionView {
     pub fn adopt(path: &Path) -> Result<Self, RingError> {
         let dir = SessionDir::adopt(path)?;
         let view = dir.with_file(|file| Self::with_file(path, file));
-        if view.as_ref().is_err_and(RingError::is_unmade) {
+        if view.as_ref().is_err_and(RingError::is_incomplete) {
             // Its process died while it made the session: there is nothing in it.
             dir.remove()?;
         }

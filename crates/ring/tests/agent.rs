@@ -18,12 +18,12 @@ struct Line {
     away: AtomicBool,
 }
 
-impl AgentLine for Line {
-    fn ring_bell(&self) {
+impl AgentConnection for Line {
+    fn wake_drain(&self) {
         self.bells.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn want_rings(&self, count: u32) {
+    fn request_rings(&self, count: u32) {
         self.wanted.fetch_add(count, Ordering::SeqCst);
     }
 
@@ -67,7 +67,7 @@ fn joined(rings: usize) -> (SharedSession, Session, Arc<Line>) {
         memory,
         rings_of(&shared, 0),
         shared.ring_bytes(),
-        Arc::clone(&line) as Arc<dyn AgentLine>,
+        Arc::clone(&line) as Arc<dyn AgentConnection>,
     );
     (shared, session.expect("joined"), line)
 }
@@ -165,15 +165,15 @@ fn rings_are_asked_for_ahead_and_a_thread_without_one_waits_but_a_moment() {
 #[test]
 fn the_bell_rings_once_for_each_sleep() {
     let (shared, session, line) = joined(1);
-    session.bell().ring();
+    session.waker().wake();
     assert_eq!(line.bells.load(Ordering::SeqCst), 0);
     shared.set_asleep(true);
-    session.bell().ring();
-    session.bell().ring();
+    session.waker().wake();
+    session.waker().wake();
     assert_eq!(line.bells.load(Ordering::SeqCst), 1);
     shared.set_asleep(true);
     shared.set_asleep(false);
-    session.bell().ring();
+    session.waker().wake();
     assert_eq!(line.bells.load(Ordering::SeqCst), 1);
 }
 

@@ -80,7 +80,7 @@ fn the_reserved_eighth_is_for_urgent_records() {
     let mut urgent = 0;
     while producer.push(&[0; 64], true, FullPolicy::Drop) == Admission::GapDue {
         // The gap is told by whoever can write; here the record itself is pushed again.
-        ring.header().take_unannounced();
+        ring.header().take_unreported();
         assert_eq!(
             producer.push(&[0; 64], true, FullPolicy::Drop),
             Admission::Granted
@@ -113,7 +113,7 @@ fn wait_parks_once_per_episode_and_then_drops_at_once() {
         producer.push(&[0; 1024], false, FullPolicy::Wait),
         Admission::GapDue
     );
-    assert_eq!(ring.header().take_unannounced()[0], 100_001);
+    assert_eq!(ring.header().take_unreported()[0], 100_001);
     assert_eq!(
         producer.push(&[0; 1024], false, FullPolicy::Wait),
         Admission::Granted

@@ -6,7 +6,7 @@ use logdrive_ring::control::Switch;
 use logdrive_ring::local::{self, Clock, Wrote};
 use logdrive_ring::rules::{Action, Rule, Selector};
 use logdrive_ring::{
-    BUFFER_BYTES_MIN, Calibration, Consumer, DropReason, FullPolicy, Place, Producer, Ring, RingError,
+    BUFFER_BYTES_MIN, Calibration, Consumer, DropReason, FileLocation, FullPolicy, Producer, Ring, RingError,
     Session, SessionOptions, SessionView, control,
 };
 use serde_json::Value as Json;
@@ -184,8 +184,8 @@ fn run_sequence(case: &Json, name: &str) {
     let expected = |counts: &Json| DropReason::ALL.map(|reason| counts.get(reason.name()).map_or(0, number));
     assert_eq!(ring.header().dropped(), expected(&case["dropped"]), "{name}");
     assert_eq!(
-        ring.header().take_unannounced(),
-        expected(&case["unannounced"]),
+        ring.header().take_unreported(),
+        expected(&case["unreported"]),
         "{name}"
     );
 }
@@ -409,8 +409,8 @@ fn the_ring_of_the_spec_is_the_ring_of_the_code() {
     assert_eq!(header.records_cut(), 6);
     put(&file, at("dropped") + 8, 7);
     assert_eq!(header.dropped()[1], 7);
-    put(&file, at("unannounced") + 16, 8);
-    assert_eq!(header.take_unannounced()[2], 8);
+    put(&file, at("unreported") + 16, 8);
+    assert_eq!(header.take_unreported()[2], 8);
     put(&file, at("consumed"), 64);
     put(&file, at("committed"), 96);
     let consumer = Consumer::new(Arc::clone(&ring));
@@ -573,7 +573,7 @@ fn live_control(session: &Session) {
         control: control::PER_SECOND,
         parameter: 41,
     });
-    entry.set_twin(42);
+    entry.set_sampled_variant(42);
     let drawing = Drawing::of("session.md", "## File `control`");
     let bytes = std::fs::read(session.path().join("control")).unwrap();
     let of_entry = |field| number_at(&bytes, 32 + drawing.offset(field), 4);
@@ -581,7 +581,7 @@ fn live_control(session: &Session) {
         (of_entry("control"), of_entry("parameter"), of_entry("budget")),
         (4, 41, 41)
     );
-    assert_eq!((of_entry("base"), of_entry("twin")), (0, 42));
+    assert_eq!((of_entry("base"), of_entry("sampled_variant")), (0, 42));
 
     let drawing = Drawing::of("session.md", "## File `counts`");
     drawing.assert_whole(32);
@@ -649,7 +649,7 @@ fn output_buffers(session: &Session) {
     buffers.note_fill(1, &buffer, 4);
     buffers.publish(4);
     buffer.mark_ready();
-    buffer.mark_writing(Place {
+    buffer.mark_writing(FileLocation {
         dev: 21,
         ino: 22,
         offset: 23,

@@ -161,7 +161,7 @@ func runSequence(t *testing.T, c object) {
 	names := []string{"full", "too_large", "reentrant", "no_ring", "closed", "backend", "no_callsite", "other"}
 	dropped, untold := ring.Dropped(), ring.TakeUntold()
 	for reason, name := range names {
-		for list, found := range map[string]uint64{"dropped": dropped[reason], "unannounced": untold[reason]} {
+		for list, found := range map[string]uint64{"dropped": dropped[reason], "unreported": untold[reason]} {
 			want := uint64(0)
 			if value, ok := c[list].(object)[name]; ok {
 				want = number(value)

@@ -11,7 +11,8 @@ use logdrive_ring::clock::{ticks_of, unix_ns};
 use logdrive_ring::control::{ControlEntry, EVERY, OFF, OFF_COUNTED, ON, PER_SECOND, settle};
 use logdrive_ring::local::{self, Clock, Wrote};
 use logdrive_ring::{
-    CallsiteCounters, CallsiteCounts, ClockSource, DropReason, FullPolicy, Put, RingError, Session, tally,
+    CallsiteCounters, CallsiteCounts, ClockSource, DropReason, FullPolicy, RecordWriter, RingError, Session,
+    thread_counts,
 };
 use logdrive_wire::kind::FieldKind;
 use logdrive_wire::record::{HEADER_BYTES, align_up};
@@ -229,7 +230,7 @@ impl Recorder {
         shape: Shape,
         text: &[u8],
         more_bytes: usize,
-        more: impl Fn(&mut Put<'_>),
+        more: impl Fn(&mut RecordWriter<'_>),
     ) {
         self.write(level, shape, LENGTH_BYTES + text.len() + more_bytes, |put| {
             // A piece is shorter than 64 KiB.
@@ -240,7 +241,7 @@ impl Recorder {
     }
 
     #[inline]
-    fn write(&mut self, level: Level, shape: Shape, bytes: usize, fill: impl Fn(&mut Put<'_>)) {
+    fn write(&mut self, level: Level, shape: Shape, bytes: usize, fill: impl Fn(&mut RecordWriter<'_>)) {
         let Some(entry) = self.entry(level, shape) else {
             return;
         };
@@ -261,31 +262,33 @@ impl Recorder {
         level: Level,
         shape: Shape,
         bytes: usize,
-        fill: &dyn Fn(&mut Put<'_>),
+        fill: &dyn Fn(&mut RecordWriter<'_>),
     ) {
         let control = entry.control();
         let one_of = entry.parameter().max(1);
         match control {
-            PER_SECOND if !tally::pass_budget(entry, counts_of) => return,
-            EVERY if !tally::pass_every(entry, counts_of) => return,
+            PER_SECOND if !thread_counts::pass_budget(entry, counts_of) => return,
+            EVERY if !thread_counts::pass_every(entry, counts_of) => return,
             _ => {}
         }
-        let twin = if control == EVERY {
-            self.twin(entry, level, shape)
+        let sampled_variant = if control == EVERY {
+            self.sampled_variant(entry, level, shape)
         } else {
             None
         };
-        match (twin, shape) {
+        match (sampled_variant, shape) {
             (None, _) => self.put(entry.id(), level, bytes, fill),
-            (Some(twin), Shape::Object) => self.put(twin, level, bytes + NAMED_SAMPLE_BYTES, |put| {
-                fill(put);
-                put.u8(Kind::U64.code());
-                put.u8(INLINE_KEY);
-                put.bytes(&(SAMPLE_FIELD.len() as u16).to_le_bytes());
-                put.bytes(SAMPLE_FIELD.as_bytes());
-                put.u64(one_of);
-            }),
-            (Some(twin), _) => self.put(twin, level, bytes + 8, |put| {
+            (Some(sampled_variant), Shape::Object) => {
+                self.put(sampled_variant, level, bytes + NAMED_SAMPLE_BYTES, |put| {
+                    fill(put);
+                    put.u8(Kind::U64.code());
+                    put.u8(INLINE_KEY);
+                    put.bytes(&(SAMPLE_FIELD.len() as u16).to_le_bytes());
+                    put.bytes(SAMPLE_FIELD.as_bytes());
+                    put.u64(one_of);
+                })
+            }
+            (Some(sampled_variant), _) => self.put(sampled_variant, level, bytes + 8, |put| {
                 fill(put);
                 put.u64(one_of);
             }),
@@ -293,10 +296,10 @@ impl Recorder {
     }
 
     /// The callsite under which kept lines go, which say of how many they are one; `None` where there is no room for it.
-    fn twin(&self, entry: &'static ControlEntry, level: Level, shape: Shape) -> Option<u32> {
-        match entry.twin() {
+    fn sampled_variant(&self, entry: &'static ControlEntry, level: Level, shape: Shape) -> Option<u32> {
+        match entry.sampled_variant() {
             0 => {}
-            twin => return (twin != entry.id()).then_some(twin),
+            sampled_variant => return (sampled_variant != entry.id()).then_some(sampled_variant),
         }
         let mut callsite = callsite(self.target, level, shape);
         if shape != Shape::Object {
@@ -307,13 +310,13 @@ impl Recorder {
             });
         }
         let bytes = callsite.encode().ok()?;
-        let twin = self.session.register(&bytes, OFF).ok().map(ControlEntry::id);
-        entry.set_twin(twin.unwrap_or(entry.id()));
-        twin
+        let sampled_variant = self.session.register(&bytes, OFF).ok().map(ControlEntry::id);
+        entry.set_sampled_variant(sampled_variant.unwrap_or(entry.id()));
+        sampled_variant
     }
 
     #[inline]
-    fn put(&self, id: u32, level: Level, bytes: usize, fill: impl Fn(&mut Put<'_>)) {
+    fn put(&self, id: u32, level: Level, bytes: usize, fill: impl Fn(&mut RecordWriter<'_>)) {
         let length = align_up(HEADER_BYTES + bytes);
         let wrote = local::write(id, length, level.is_urgent(), &fill);
         if wrote != Wrote::Committed {
@@ -328,7 +331,7 @@ impl Recorder {
         id: u32,
         length: usize,
         level: Level,
-        fill: &dyn Fn(&mut Put<'_>),
+        fill: &dyn Fn(&mut RecordWriter<'_>),
     ) {
         if wrote == Wrote::GapDue {
             tell_gap();
@@ -351,7 +354,7 @@ impl Recorder {
     }
 
     /// Writes a record that comes once: its callsite is registered for it.
-    pub fn once(&mut self, callsite: &Callsite, bytes: usize, fill: impl Fn(&mut Put<'_>)) {
+    pub fn once(&mut self, callsite: &Callsite, bytes: usize, fill: impl Fn(&mut RecordWriter<'_>)) {
         // Relaxed: as in `begin`.
         self.time.store(ticks_of(self.clock), Ordering::Relaxed);
         let entry = self.enter(callsite, callsite.level >= self.options.min_level);

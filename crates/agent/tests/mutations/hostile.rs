@@ -3,7 +3,8 @@
 
 use logdrive_ring::channel::{Channel, Received, into_files};
 use logdrive_ring::{
-    Admission, AgentLine, FullPolicy, Producer, RING_HEADER_BYTES, RawMemory, Session, SessionMemory, control,
+    Admission, AgentConnection, FullPolicy, Producer, RING_HEADER_BYTES, RawMemory, Session, SessionMemory,
+    control,
 };
 use logdrive_wire::agent::{Hello, Message, Welcome};
 use logdrive_wire::kind::FieldKind;
@@ -118,10 +119,10 @@ impl Random {
 #[derive(Debug)]
 struct Silent;
 
-impl AgentLine for Silent {
-    fn ring_bell(&self) {}
+impl AgentConnection for Silent {
+    fn wake_drain(&self) {}
 
-    fn want_rings(&self, _count: u32) {}
+    fn request_rings(&self, _count: u32) {}
 
     fn is_connected(&self) -> bool {
         true

@@ -8,7 +8,7 @@ use logdrive_agent::config::Limits;
 use logdrive_agent::server::{Event, ServerCounts};
 use logdrive_agent::{Server, ServerOptions};
 use logdrive_ring::channel::{Channel, Received, into_files};
-use logdrive_ring::{AgentLine, SharedSession};
+use logdrive_ring::{AgentConnection, SharedSession};
 use logdrive_wire::agent::{Hello, Message, Refused, Welcome};
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -238,10 +238,10 @@ pub(crate) fn file(descriptor: impl Into<OwnedFd>) -> File {
 #[derive(Debug)]
 pub(crate) struct Silent;
 
-impl AgentLine for Silent {
-    fn ring_bell(&self) {}
+impl AgentConnection for Silent {
+    fn wake_drain(&self) {}
 
-    fn want_rings(&self, _count: u32) {}
+    fn request_rings(&self, _count: u32) {}
 
     fn is_connected(&self) -> bool {
         true

@@ -1,9 +1,9 @@
 //! A session that is watched: its numbers, its callsites and its rules, wherever its memory comes from.
 
 use super::sample::{Life, Process, Site, Sites, Via};
-use crate::callsites::{state_of, with_twin};
+use crate::callsites::{state_of, with_sampled_variant};
 use crate::sessions::safe;
-use logdrive_drain::control::{RulesFile, Switchboard, twins};
+use logdrive_drain::control::{RulesFile, Switchboard, sampled_variants};
 use logdrive_drain::{SinkDrop, SinkStats, Stats, sinks_from_text};
 use logdrive_ring::control::ControlEntry;
 use logdrive_ring::{CallsiteTotals, Consumer, CountsView, Ring, RingError, SessionView};
@@ -124,8 +124,10 @@ impl Board {
     pub(super) fn sites(&self, key: &str, at_ns: u64) -> Result<Sites, RingError> {
         let rules = self.rules.read().map_or(Vec::new(), |(_, rules)| rules);
         let table = self.table()?;
-        let twins = twins(self, &table);
-        let own = table.iter().filter(|(id, _)| *id != 0 && !twins.contains(id));
+        let sampled_variants = sampled_variants(self, &table);
+        let own = table
+            .iter()
+            .filter(|(id, _)| *id != 0 && !sampled_variants.contains(id));
         let sites = own.filter_map(|(id, bytes)| {
             let callsite = Callsite::decode(bytes).ok()?;
             let entry = self.entry(*id)?;
@@ -134,7 +136,7 @@ impl Board {
                 id: *id,
                 state,
                 by_rule,
-                totals: with_twin(self, *id, entry.twin()),
+                totals: with_sampled_variant(self, *id, entry.sampled_variant()),
                 callsite,
             })
         });

@@ -76,7 +76,7 @@ impl Drain {
             let idle =
                 reader.head.time_ticks == NO_RECORD && reader.consumer.pending_bytes().unwrap_or(0) == 0;
             if all || idle || reader.quarantined {
-                add(&mut counts, &reader.ring().header().take_unannounced());
+                add(&mut counts, &reader.ring().header().take_unreported());
             }
         }
         let whose = feed

@@ -1,7 +1,7 @@
 //! One ring that is followed: what was copied out of it and not taken yet.
 
 use crate::limits::{FOLLOWED_LOOK_BYTES_MAX, FOLLOWED_RING_HELD_BYTES_MAX};
-use logdrive_ring::{Calibration, Observer, Ring, RingError, Sight};
+use logdrive_ring::{Calibration, FollowerRead, Ring, RingError, RingFollower};
 use logdrive_wire::{RecordHeader, WireError, record::HEADER_BYTES};
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ const GAP: u32 = 0;
 /// A ring, with records that were copied and checked as far as their borders go.
 #[derive(Debug)]
 pub(super) struct Watched {
-    observer: Observer,
+    follower: RingFollower,
     bytes: Vec<u8>,
     /// Where the record at the front begins.
     start: usize,
@@ -53,19 +53,19 @@ impl std::convert::From<WireError> for Broken {
 
 impl Watched {
     pub(super) fn new(ring: Arc<Ring>, from: super::From) -> Self {
-        let newest = Observer::newest(Arc::clone(&ring));
+        let newest = RingFollower::newest(Arc::clone(&ring));
         let records = ring.header().records();
-        let observer = match from {
+        let follower = match from {
             super::From::Newest => newest,
-            super::From::Oldest => Observer::oldest(ring),
+            super::From::Oldest => RingFollower::oldest(ring),
         };
         let mut watched = Self {
             bytes: Vec::new(),
             start: 0,
             whole: 0,
             front: None,
-            thread_id: observer.ring().header().thread_id(),
-            thread_name: observer.ring().header().thread_name(),
+            thread_id: follower.ring().header().thread_id(),
+            thread_name: follower.ring().header().thread_name(),
             records_before: records,
             records_seen: 0,
             missed: 0,
@@ -76,11 +76,11 @@ impl Watched {
                 ns_per_tick_q32: 0,
             },
             latest_ticks: 0,
-            observer,
+            follower,
         };
         if from == super::From::Oldest {
             // How many records lie before the oldest is not known, and those behind it are found by the first look.
-            watched.records_before = if watched.observer.position() == 0 {
+            watched.records_before = if watched.follower.position() == 0 {
                 0
             } else {
                 u64::MAX
@@ -101,8 +101,8 @@ impl Watched {
             return Ok((0, 0));
         }
         // Read before the position: a record that is counted in between is seen later, and never counted as missed.
-        let records = self.observer.ring().header().records();
-        let pending = self.observer.pending_bytes()?;
+        let records = self.follower.ring().header().records();
+        let pending = self.follower.pending_bytes()?;
         if pending == 0 {
             if self.missed > 0 {
                 self.account(records);
@@ -112,19 +112,19 @@ impl Watched {
         if self.start == self.bytes.len() {
             self.refresh_thread();
         }
-        let capacity = self.observer.ring().capacity_bytes() as u64;
+        let capacity = self.follower.ring().capacity_bytes() as u64;
         let share = (pending.min(capacity) * 256 / capacity.max(1)) as u32;
         let room = room
             .min(FOLLOWED_RING_HELD_BYTES_MAX.saturating_sub(self.held_bytes()))
             .min(FOLLOWED_LOOK_BYTES_MAX);
         self.move_down();
-        let copied = match self.observer.look(room, &mut self.bytes)? {
-            Sight::Nothing => 0,
-            Sight::Bytes(bytes) => bytes,
-            Sight::Lost(_) => {
+        let copied = match self.follower.look(room, &mut self.bytes)? {
+            FollowerRead::Nothing => 0,
+            FollowerRead::Bytes(bytes) => bytes,
+            FollowerRead::Overwritten(_) => {
                 // The rest of a record that was copied in part does not come.
                 self.bytes.truncate(self.whole);
-                self.account(self.observer.ring().header().records());
+                self.account(self.follower.ring().header().records());
                 0
             }
         };
@@ -154,7 +154,7 @@ impl Watched {
 
     /// Another thread may have taken the ring over while it was empty.
     fn refresh_thread(&mut self) {
-        let header = self.observer.ring().header();
+        let header = self.follower.ring().header();
         let id = header.thread_id();
         if id != self.thread_id {
             self.thread_id = id;
@@ -227,7 +227,7 @@ impl Watched {
 
     /// Whether everything that was committed is taken.
     pub(super) fn is_taken(&self) -> bool {
-        self.given_up || (self.front.is_none() && matches!(self.observer.pending_bytes(), Ok(0)))
+        self.given_up || (self.front.is_none() && matches!(self.follower.pending_bytes(), Ok(0)))
     }
 
     /// Records that were overwritten before they were seen.

@@ -5,7 +5,7 @@ use super::policy_code;
 use crate::runtime::Config;
 use logdrive_drain::KeepOptions;
 use logdrive_drain::control::describe_selector;
-use logdrive_ring::AgentLine;
+use logdrive_ring::AgentConnection;
 use logdrive_ring::channel::Channel;
 use logdrive_ring::clock::monotonic_ns;
 use logdrive_wire::agent::{Keep, Message, Welcome};
@@ -284,13 +284,13 @@ impl Line {
     }
 }
 
-impl AgentLine for Line {
-    fn ring_bell(&self) {
+impl AgentConnection for Line {
+    fn wake_drain(&self) {
         // A bell that is lost costs the drain's longest sleep.
         let _ = say(&self.channel, &Message::Bell, &[]);
     }
 
-    fn want_rings(&self, count: u32) {
+    fn request_rings(&self, count: u32) {
         let now = now_ms();
         // Relaxed: of several threads one asks; the word itself is all there is.
         let until = self.rings_asked_until_ms.load(Ordering::Relaxed);

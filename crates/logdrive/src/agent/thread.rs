@@ -5,7 +5,7 @@ use super::line::{Line, say, say_wish};
 use super::{JoinError, hear, no_answer};
 use logdrive_ring::channel::{Channel, Received, into_files};
 use logdrive_ring::clock::monotonic_ns;
-use logdrive_ring::{AgentLine, Session, local, signals, tally};
+use logdrive_ring::{AgentConnection, Session, local, signals, thread_counts};
 use logdrive_wire::agent::{Adopt, Message};
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -105,7 +105,7 @@ impl Keeper {
             return;
         }
         self.keep_at = now + Duration::from_millis(KEEP_MS);
-        tally::tell_all();
+        thread_counts::report_all();
         let disabled = local::disabled_calls().saturating_sub(self.disabled_before);
         self.session.header().store_disabled(disabled);
         if self.line.is_connected() && self.ring_count() > self.shown {

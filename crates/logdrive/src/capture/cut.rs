@@ -1,6 +1,6 @@
 //! The cold path of records that would be too long: which texts and byte strings are cut, and to what length.
 
-use logdrive_ring::Put;
+use logdrive_ring::RecordWriter;
 
 use super::limits::CUT_MARK;
 use super::{BlobLengths, Fields, sealed};
@@ -47,7 +47,7 @@ impl<V: Fields> Fields for Shortened<'_, V> {
         self.values.cut_size_bytes(self.limit_bytes)
     }
 
-    fn write(&self, out: &mut Put<'_>) {
+    fn write(&self, out: &mut RecordWriter<'_>) {
         self.values.write_cut(out, self.limit_bytes);
     }
 
@@ -68,7 +68,7 @@ impl<V: Fields> Fields for Shortened<'_, V> {
         self.values.cut_size_bytes(limit_bytes.min(self.limit_bytes))
     }
 
-    fn write_cut(&self, out: &mut Put<'_>, limit_bytes: usize) {
+    fn write_cut(&self, out: &mut RecordWriter<'_>, limit_bytes: usize) {
         self.values.write_cut(out, limit_bytes.min(self.limit_bytes));
     }
 }

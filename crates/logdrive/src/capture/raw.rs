@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use logdrive_ring::Put;
+use logdrive_ring::RecordWriter;
 use logdrive_wire::Kind;
 use logdrive_wire::limits::RECORD_BYTES_MAX;
 
@@ -68,7 +68,7 @@ macro_rules! numbers {
             }
 
             #[inline(always)]
-            fn write(&self, out: &mut Put<'_>) {
+            fn write(&self, out: &mut RecordWriter<'_>) {
                 let $value = *self;
                 out.$put($bits);
             }
@@ -151,7 +151,7 @@ impl Field for Pointer {
     }
 
     #[inline(always)]
-    fn write(&self, out: &mut Put<'_>) {
+    fn write(&self, out: &mut RecordWriter<'_>) {
         out.u64(self.0);
     }
 
@@ -214,7 +214,7 @@ impl<const KIND: u8> Field for Blob<'_, KIND> {
     }
 
     #[inline(always)]
-    fn write(&self, out: &mut Put<'_>) {
+    fn write(&self, out: &mut RecordWriter<'_>) {
         out.u32(self.bytes.len() as u32);
         out.bytes(self.bytes);
     }
@@ -230,7 +230,7 @@ impl<const KIND: u8> Field for Blob<'_, KIND> {
     }
 
     /// A string longer than any record counts as one that is just too long, so that a sum of lengths cannot wrap
-    /// around and seem to fit. It also gives the compiler the bounds by which it drops the checks of [`Put`].
+    /// around and seem to fit. It also gives the compiler the bounds by which it drops the checks of [`RecordWriter`].
     #[inline(always)]
     fn blob_bytes(&self) -> usize {
         self.bytes.len().min(RECORD_BYTES_MAX)
@@ -241,7 +241,7 @@ impl<const KIND: u8> Field for Blob<'_, KIND> {
         4 + length + if has_mark { CUT_MARK.len() } else { 0 }
     }
 
-    fn write_cut(&self, out: &mut Put<'_>, limit_bytes: usize) {
+    fn write_cut(&self, out: &mut RecordWriter<'_>, limit_bytes: usize) {
         let (length, has_mark) = kept(self.bytes, Self::IS_TEXT, limit_bytes);
         let mark = if has_mark { CUT_MARK } else { "" };
         out.u32((length + mark.len()) as u32);
@@ -341,7 +341,7 @@ impl<F: Field> Field for Maybe<F> {
     }
 
     #[inline(always)]
-    fn write(&self, out: &mut Put<'_>) {
+    fn write(&self, out: &mut RecordWriter<'_>) {
         out.u8(u8::from(self.0.is_some()));
         if let Some(value) = &self.0 {
             value.write(out);
@@ -359,7 +359,7 @@ impl<F: Field> Field for Maybe<F> {
             .map_or(0, |value| value.cut_size_bytes(limit_bytes))
     }
 
-    fn write_cut(&self, out: &mut Put<'_>, limit_bytes: usize) {
+    fn write_cut(&self, out: &mut RecordWriter<'_>, limit_bytes: usize) {
         out.u8(u8::from(self.0.is_some()));
         if let Some(value) = &self.0 {
             value.write_cut(out, limit_bytes);

@@ -7,7 +7,7 @@
 use core::cell::RefCell;
 use core::fmt::{self, Write};
 
-use logdrive_ring::Put;
+use logdrive_ring::RecordWriter;
 
 use super::limits::{POOL_STRING_BYTES, POOL_STRINGS_MAX, RENDERED_BYTES_MAX};
 use super::raw::Blob;
@@ -57,7 +57,7 @@ impl<const KIND: u8> Field for Rendered<KIND> {
     }
 
     #[inline(always)]
-    fn write(&self, out: &mut Put<'_>) {
+    fn write(&self, out: &mut RecordWriter<'_>) {
         self.blob().write(out);
     }
 
@@ -76,7 +76,7 @@ impl<const KIND: u8> Field for Rendered<KIND> {
         self.blob().cut_size_bytes(limit_bytes)
     }
 
-    fn write_cut(&self, out: &mut Put<'_>, limit_bytes: usize) {
+    fn write_cut(&self, out: &mut RecordWriter<'_>, limit_bytes: usize) {
         self.blob().write_cut(out, limit_bytes);
     }
 }

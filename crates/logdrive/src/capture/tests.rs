@@ -13,7 +13,7 @@ use super::*;
 
 fn written<V: Fields>(values: &V) -> Vec<u8> {
     let mut bytes = vec![0xee; values.size_bytes()];
-    let mut put = Put::new(&mut bytes);
+    let mut put = RecordWriter::new(&mut bytes);
     values.write(&mut put);
     assert_eq!(put.left(), 0, "the size is exact");
     bytes

@@ -185,7 +185,7 @@ fn mark(id: u64, belongs: bool) {
         }
         entry => Some(entry.id()),
     };
-    let fill = |put: &mut logdrive_ring::Put<'_>| {
+    let fill = |put: &mut logdrive_ring::RecordWriter<'_>| {
         put.u64(id);
         put.u64(u64::from(belongs));
     };

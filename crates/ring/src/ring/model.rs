@@ -1,7 +1,7 @@
 //! A ring for the model checker: the same header with loom's atomics, and a data area whose every access loom
 //! watches.
 
-use super::{DrainBell, Ring};
+use super::{DrainWaker, Ring};
 use crate::drop_reason::DropReason;
 use crate::header::{DrainedCell, RingHeader};
 use crate::sync::{AtomicU32, AtomicU64};
@@ -32,7 +32,7 @@ impl Ring {
             records: AtomicU64::new(0),
             line1: words(),
             dropped: words::<{ DropReason::COUNT }>(),
-            unannounced: words::<{ DropReason::COUNT }>(),
+            unreported: words::<{ DropReason::COUNT }>(),
             consumed: AtomicU64::new(0),
             line4: AtomicU64::new(0),
             drained: core::array::from_fn(|_| DrainedCell {
@@ -57,7 +57,7 @@ impl Ring {
             index: 0,
             overloaded: AtomicU32::new(0),
             held: AtomicU32::new(0),
-            drain_bell: None::<&'static DrainBell>,
+            drain_waker: None::<&'static DrainWaker>,
         }
     }
 

@@ -2,7 +2,6 @@
 //! descriptors are kept, to be shown to the next agent.
 
 use super::{Growing, Home, Parts, Session};
-use crate::bell::{AgentLine, DrainBell};
 use crate::buffers::{BUFFER_BYTES_MIN, Buffers};
 use crate::clock::{ClockSource, monotonic_ns};
 use crate::limits::{
@@ -13,6 +12,7 @@ use crate::ring::{Ring, RingState};
 use crate::rules::RulesFile;
 use crate::session_header::SessionHeader;
 use crate::session_memory::{SessionMemory, twice};
+use crate::waker::{AgentConnection, DrainWaker};
 use crate::{RingError, sys};
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 pub(super) struct AgentHome {
     socket: PathBuf,
     memory: SessionMemory,
-    line: Arc<dyn AgentLine>,
+    line: Arc<dyn AgentConnection>,
     /// The files of the rings, in the order of the rings.
     files: Mutex<Vec<(MemoryId, File)>>,
     /// A ring has come; beside the lock of the session's rings.
@@ -40,8 +40,8 @@ impl AgentHome {
         &self.socket
     }
 
-    pub(super) fn bell(&self, header: &'static SessionHeader) -> DrainBell {
-        DrainBell::of_agent(header, Arc::clone(&self.line))
+    pub(super) fn waker(&self, header: &'static SessionHeader) -> DrainWaker {
+        DrainWaker::of_agent(header, Arc::clone(&self.line))
     }
 
     pub(super) fn memory(&self) -> &SessionMemory {
@@ -102,7 +102,7 @@ impl Session {
         memory: SessionMemory,
         rings: Vec<File>,
         ring_bytes: usize,
-        line: Arc<dyn AgentLine>,
+        line: Arc<dyn AgentConnection>,
     ) -> Result<Self, RingError> {
         let parts = Parts::of_agent(&memory)?;
         let home = Home::Agent(AgentHome {
@@ -136,7 +136,7 @@ impl Session {
             // Outside of the lock: this takes some milliseconds. Rings come through one thread, and the number is only a
             // name.
             let index = self.lock_rings().all.len();
-            let ring = Arc::new(Ring::open_for_producer(&file, index as u32, self.bell)?);
+            let ring = Arc::new(Ring::open_for_producer(&file, index as u32, self.waker)?);
             self.enter(agent, ring, id, file)?;
         }
         Ok(())
@@ -183,7 +183,7 @@ impl Session {
     pub(super) fn ask_ahead(&self, agent: &AgentHome) {
         let free = self.lock_rings().all.iter().filter(|ring| is_free(ring)).count();
         if free < AGENT_RINGS_SPARE && agent.line.is_connected() {
-            agent.line.want_rings(AGENT_RINGS_ASKED);
+            agent.line.request_rings(AGENT_RINGS_ASKED);
         }
     }
 
@@ -205,7 +205,7 @@ impl Session {
             if !agent.line.is_connected() {
                 return self.make_own_ring(agent);
             }
-            agent.line.want_rings(AGENT_RINGS_ASKED);
+            agent.line.request_rings(AGENT_RINGS_ASKED);
             if let Some(ring) = self.take_freed_by_agent() {
                 return Ok(ring);
             }
@@ -239,7 +239,7 @@ impl Session {
             Path::new("ring"),
             self.ring_bytes,
             index,
-            Some(self.bell),
+            Some(self.waker),
         )?);
         ring.hold();
         self.enter(agent, Arc::clone(&ring), id, file)?;

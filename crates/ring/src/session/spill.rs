@@ -24,7 +24,7 @@ impl Session {
         let is_pending = |ring: &std::sync::Arc<Ring>| {
             let pending = Consumer::new(std::sync::Arc::clone(ring)).pending_bytes();
             // What a damaged ring holds is for the recoverer to say.
-            pending.is_err() || pending.is_ok_and(|bytes| bytes > 0) || ring.has_unannounced()
+            pending.is_err() || pending.is_ok_and(|bytes| bytes > 0) || ring.has_unreported()
         };
         rings.iter().any(is_pending) || self.header.dropped().iter().any(|count| *count > 0)
     }

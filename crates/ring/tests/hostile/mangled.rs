@@ -2,7 +2,7 @@
 //! test beside it and by the fuzz target `session`.
 
 use logdrive_ring::{
-    BUFFER_BYTES_MIN, Buffers, Calibration, Consumer, FullPolicy, Place, Producer, Ring, Session,
+    BUFFER_BYTES_MIN, Buffers, Calibration, Consumer, FileLocation, FullPolicy, Producer, Ring, Session,
     SessionOptions, SessionView, control,
 };
 use std::fs::{self, File, OpenOptions};
@@ -250,7 +250,7 @@ fn fill_buffers(buffers: &Arc<Buffers>) {
         buffers.note_fill(sink, &filling, 2);
         ready.mark_ready();
         writing.mark_ready();
-        writing.mark_writing(Place {
+        writing.mark_writing(FileLocation {
             dev: 1,
             ino: 2,
             offset: 3,
@@ -410,8 +410,8 @@ pub(crate) fn read_ring(ring: &Arc<Ring>, epoch: u64, seen: &mut Seen) {
         ring.header().records_cut(),
         ring.header().dropped(),
     );
-    let untold = ring.header().take_unannounced();
-    ring.header().return_unannounced(&untold);
+    let untold = ring.header().take_unreported();
+    ring.header().return_unreported(&untold);
     let _ = Consumer::new(Arc::clone(ring)).pending_bytes();
     let mut consumer = Consumer::adopt(Arc::clone(ring), epoch);
     let Ok(pending) = consumer.pending_bytes() else {

@@ -8,7 +8,7 @@
 use super::server::{Fed, Server, Service, TOO_LONG};
 use crate::frame::{FrameError, HEADER_BYTES, Header, Kind};
 use crate::hello::Reason;
-use logdrive_ring::{Draft, InPlace, PipeWriter};
+use logdrive_ring::{InPlace, PipeWriter, Reservation};
 
 /// Bytes that are written where they will be read: in the ring, as long as there is room. For a reply to a request that
 /// lies in a ring, and for a message, see [`Batch::push_in_place`](crate::Batch::push_in_place).
@@ -22,8 +22,8 @@ use logdrive_ring::{Draft, InPlace, PipeWriter};
 /// ```
 #[derive(Debug, Default)]
 pub struct Reserved<'a> {
-    draft: Option<Draft<'a>>,
-    /// Bytes in front of the draft's, for a header.
+    reservation: Option<Reservation<'a>>,
+    /// Bytes in front of the reservation's, for a header.
     head_bytes: usize,
     /// All of them, once they are more than the ring takes at the moment.
     spill: Vec<u8>,
@@ -38,10 +38,12 @@ impl<'a> Reserved<'a> {
     /// Begins behind room for a header; in no ring when that has no room.
     pub(crate) fn begin<const HEAD: usize>(writer: &'a mut PipeWriter) -> Self {
         let bytes_max = writer.piece_bytes_max();
-        let mut draft = writer.draft(bytes_max);
-        let has_room = draft.as_mut().is_some_and(|draft| draft.extend(&[0; HEAD]));
+        let mut reservation = writer.reserve(bytes_max);
+        let has_room = reservation
+            .as_mut()
+            .is_some_and(|reservation| reservation.extend(&[0; HEAD]));
         Self {
-            draft: draft.filter(|_| has_room),
+            reservation: reservation.filter(|_| has_room),
             head_bytes: HEAD,
             spill: Vec::new(),
         }
@@ -57,9 +59,9 @@ impl<'a> Reserved<'a> {
     #[inline]
     pub fn extend_in_place(&mut self, bytes: InPlace<'_>) {
         let is_in = self
-            .draft
+            .reservation
             .as_mut()
-            .is_some_and(|draft| draft.extend_in_place(bytes));
+            .is_some_and(|reservation| reservation.extend_in_place(bytes));
         if !is_in {
             self.spill_over(bytes);
         }
@@ -67,8 +69,8 @@ impl<'a> Reserved<'a> {
 
     #[cold]
     fn spill_over(&mut self, bytes: InPlace<'_>) {
-        if let Some(draft) = self.draft.take() {
-            let all = draft.in_place();
+        if let Some(reservation) = self.reservation.take() {
+            let all = reservation.in_place();
             let written = all.slice(self.head_bytes, all.len().saturating_sub(self.head_bytes));
             written.unwrap_or(all).append_to(&mut self.spill);
         }
@@ -77,8 +79,8 @@ impl<'a> Reserved<'a> {
 
     /// How many there are so far.
     pub fn len(&self) -> usize {
-        match &self.draft {
-            Some(draft) => draft.in_place().len().saturating_sub(self.head_bytes),
+        match &self.reservation {
+            Some(reservation) => reservation.in_place().len().saturating_sub(self.head_bytes),
             None => self.spill.len(),
         }
     }
@@ -90,10 +92,10 @@ impl<'a> Reserved<'a> {
 
     /// Makes what lies in a ring visible behind this header, and gives none; or gives the bytes that lie in no ring.
     pub(crate) fn finish(mut self, head: &[u8]) -> Option<Vec<u8>> {
-        match self.draft.take() {
-            Some(mut draft) => {
-                draft.put(0, head);
-                draft.commit();
+        match self.reservation.take() {
+            Some(mut reservation) => {
+                reservation.put(0, head);
+                reservation.commit();
                 None
             }
             None => Some(self.spill),

@@ -56,7 +56,7 @@ static_assert(__builtin_offsetof(Place, header) == 56, "as in logdrive.h");
 constexpr size_t COMMITTED = 64;
 constexpr size_t RECORDS = 72;
 constexpr size_t DROPPED = 128;
-constexpr size_t UNANNOUNCED = 192;
+constexpr size_t UNREPORTED = 192;
 
 // spec/record.md.
 constexpr size_t HEADER_BYTES = 16;
@@ -199,7 +199,7 @@ enum class Wrote { committed, dropped, slowly };
 LOGDRIVE_COLD inline Wrote drop_reentrant(const Place &place) noexcept {
     if (place.header == nullptr) return Wrote::slowly;
     uint64_t *dropped = reinterpret_cast<uint64_t *>(place.header + DROPPED) + LOGDRIVE_DROP_REENTRANT;
-    uint64_t *untold = reinterpret_cast<uint64_t *>(place.header + UNANNOUNCED) + LOGDRIVE_DROP_REENTRANT;
+    uint64_t *untold = reinterpret_cast<uint64_t *>(place.header + UNREPORTED) + LOGDRIVE_DROP_REENTRANT;
     __atomic_fetch_add(dropped, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(untold, 1, __ATOMIC_RELAXED);
     return Wrote::dropped;

@@ -4,7 +4,7 @@
 use logdrive_ring::control::{ControlEntry, EVERY, PER_SECOND, Switch};
 use logdrive_ring::{
     BUFFER_BYTES_MIN, CallsiteCounters, CallsiteCounts, CallsiteTotals, Session, SessionOptions, control,
-    tally,
+    thread_counts,
 };
 use std::path::PathBuf;
 use std::sync::{Barrier, Mutex, MutexGuard, OnceLock};
@@ -20,9 +20,9 @@ static COUNTERS: OnceLock<&'static CallsiteCounters> = OnceLock::new();
 fn shared() -> MutexGuard<'static, Shared> {
     static SHARED: OnceLock<Mutex<Shared>> = OnceLock::new();
     let make = || {
-        let dir = std::env::temp_dir().join(format!("logdrive-tally-test-{}", std::process::id()));
+        let dir = std::env::temp_dir().join(format!("logdrive-thread_counts-test-{}", std::process::id()));
         let options = SessionOptions {
-            app: "tally".to_owned(),
+            app: "thread_counts".to_owned(),
             run_dirs: vec![dir.clone()],
             ring_bytes: 1 << 16,
             config: Vec::new(),
@@ -64,11 +64,11 @@ fn in_thread(calls: usize, entry: &'static ControlEntry, pass: fn(&'static Contr
 }
 
 fn every(entry: &'static ControlEntry) -> bool {
-    tally::pass_every(entry, counts_of)
+    thread_counts::pass_every(entry, counts_of)
 }
 
 fn budget(entry: &'static ControlEntry) -> bool {
-    tally::pass_budget(entry, counts_of)
+    thread_counts::pass_budget(entry, counts_of)
 }
 
 #[test]
@@ -144,16 +144,16 @@ fn others_may_tell_for_a_thread_that_lives() {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             (0..100).for_each(|_| assert!(!budget(entry)));
-            tally::count_dropped(entry, counts_of);
+            thread_counts::count_dropped(entry, counts_of);
             counted.wait();
             told.wait();
             (0..100).for_each(|_| assert!(!budget(entry)));
         });
         counted.wait();
         assert_eq!(totals(entry).sampled_out, 0);
-        tally::tell_all();
+        thread_counts::report_all();
         assert_eq!((totals(entry).sampled_out, totals(entry).dropped), (100, 1));
-        tally::tell_all();
+        thread_counts::report_all();
         assert_eq!((totals(entry).sampled_out, totals(entry).dropped), (100, 1));
         told.wait();
         // A scope does not wait for what a thread does at its very end; a join does.
@@ -174,11 +174,11 @@ fn telling_at_the_same_time_adds_up() {
             .collect();
         scope.spawn(move || {
             while threads.iter().any(|thread| !thread.is_finished()) {
-                tally::tell_all();
+                thread_counts::report_all();
             }
         });
     });
-    tally::tell_all();
+    thread_counts::report_all();
     assert_eq!(totals(entry).sampled_out, 3 * CALLS as u64);
 }
 

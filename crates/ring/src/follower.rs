@@ -1,12 +1,12 @@
 //! Looking at a ring without being its consumer: for tools that follow a log live, in any process, without help by the
 //! program that writes and unnoticed by it.
 //!
-//! An observer stores nothing in shared memory, so nobody waits for it, and what it has not seen when the producer
+//! A follower stores nothing in shared memory, so nobody waits for it, and what it has not seen when the producer
 //! comes round is lost to it. It copies bytes out and looks afterwards whether they can have been overwritten
 //! meanwhile. Three things make that safe:
 //!
 //! - **Borders.** Records can only be told apart from a place where one begins. Such places are 0 as long as nothing
-//!   was overwritten, `consumed`, and `committed`. After a loss the observer goes on at the newest, `committed`.
+//!   was overwritten, `consumed`, and `committed`. After a loss the follower goes on at the newest, `committed`.
 //! - **What is checked.** The producer writes at `committed`, behind what it has committed, one record at a time. So
 //!   bytes from `start` on are as they were if `committed`, loaded *after* the copy, is at most the capacity less the
 //!   longest record ahead of `start`.
@@ -17,7 +17,7 @@
 //!   a few kilobytes at most and is kept as a distance, [`STORES_AHEAD_BYTES`], because a fence in the producer would
 //!   cost every call. On x86-64 stores are seen in their order.
 //!
-//! A producer that breaks the rules can make an observer read anything, so its reader checks what it gets, as the
+//! A producer that breaks the rules can make a follower read anything, so its reader checks what it gets, as the
 //! drain does.
 #![allow(unsafe_code)]
 
@@ -31,43 +31,43 @@ use std::sync::Arc;
 /// hundred stores of at most 64 bytes; this is more than twice that, and a quarter of the smallest ring.
 const STORES_AHEAD_BYTES: usize = 16 * 1024;
 
-/// What an observer saw.
+/// What a follower saw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
-pub enum Sight {
+pub enum FollowerRead {
     /// Nothing new was committed.
     Nothing,
     /// So many bytes were copied. They go on where the last ones ended, which need not be the end of a record.
     Bytes(usize),
     /// The producer was faster: so many bytes were overwritten, or may have been. What is seen next begins at a border,
     /// and the rest of a record that was copied in part will not come.
-    Lost(u64),
+    Overwritten(u64),
 }
 
-/// Watches one ring. See `crates/ring/src/observer.rs` for why what it copies is whole.
+/// Watches one ring. See `crates/ring/src/follower.rs` for why what it copies is whole.
 ///
 /// ```
 /// # fn main() -> Result<(), logdrive_ring::RingError> {
-/// use logdrive_ring::{FullPolicy, Observer, Producer, Ring, Sight};
+/// use logdrive_ring::{FullPolicy, RingFollower, Producer, Ring, FollowerRead};
 /// let (ring, _file) = Ring::unnamed(1 << 16)?;
 /// let ring = std::sync::Arc::new(ring);
-/// let mut observer = Observer::newest(ring.clone());
+/// let mut follower = RingFollower::newest(ring.clone());
 /// let mut producer = Producer::attach(ring, "main");
 /// producer.push(&[7; 32], false, FullPolicy::Drop);
 /// let mut bytes = Vec::new();
-/// assert_eq!(observer.look(1 << 20, &mut bytes)?, Sight::Bytes(32));
+/// assert_eq!(follower.look(1 << 20, &mut bytes)?, FollowerRead::Bytes(32));
 /// assert_eq!(bytes, [7; 32]);
-/// assert_eq!(observer.look(1 << 20, &mut bytes)?, Sight::Nothing);
+/// assert_eq!(follower.look(1 << 20, &mut bytes)?, FollowerRead::Nothing);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct Observer {
+pub struct RingFollower {
     ring: Arc<Ring>,
     position: u64,
 }
 
-impl Observer {
+impl RingFollower {
     /// Begins at the newest record: what is committed from now on is seen.
     pub fn newest(ring: Arc<Ring>) -> Self {
         // SYNC(commit)
@@ -78,17 +78,17 @@ impl Observer {
     /// Begins as far back as records can be told apart: with the first record of the ring where nothing was
     /// overwritten yet, else with those that its consumer has not released.
     pub fn oldest(ring: Arc<Ring>) -> Self {
-        let mut observer = Self::newest(ring);
-        let newest = observer.position;
-        let safe = observer.safe_bytes();
+        let mut follower = Self::newest(ring);
+        let newest = follower.position;
+        let safe = follower.safe_bytes();
         // Relaxed: a border whatever its age, because bytes from there on are checked when they are copied.
-        let consumed = observer.ring.header().consumed.load(Ordering::Relaxed);
+        let consumed = follower.ring.header().consumed.load(Ordering::Relaxed);
         if newest <= safe {
-            observer.position = 0;
+            follower.position = 0;
         } else if consumed.is_multiple_of(8) && newest.wrapping_sub(consumed) <= safe {
-            observer.position = consumed;
+            follower.position = consumed;
         }
-        observer
+        follower
     }
 
     /// The ring.
@@ -135,16 +135,16 @@ impl Observer {
     ///
     /// # Errors
     /// As [`pending_bytes`](Self::pending_bytes).
-    pub fn look(&mut self, bytes_max: usize, out: &mut Vec<u8>) -> Result<Sight, RingError> {
+    pub fn look(&mut self, bytes_max: usize, out: &mut Vec<u8>) -> Result<FollowerRead, RingError> {
         let safe = self.safe_bytes();
         let pending = self.pending_bytes()?;
         if pending > safe {
-            return Ok(self.lose(pending));
+            return Ok(self.skip(pending));
         }
         // No more than one ring, because `safe` is less.
         let length = (pending as usize).min(bytes_max) & !7;
         if length == 0 {
-            return Ok(Sight::Nothing);
+            return Ok(FollowerRead::Nothing);
         }
         let kept = out.len();
         self.copy(length, out);
@@ -154,15 +154,15 @@ impl Observer {
         let ahead = self.ahead(self.ring.header().committed.load(Ordering::Relaxed));
         if !matches!(ahead, Ok(ahead) if ahead <= safe) {
             out.truncate(kept);
-            return ahead.map(|ahead| self.lose(ahead));
+            return ahead.map(|ahead| self.skip(ahead));
         }
         self.position = self.position.wrapping_add(length as u64);
-        Ok(Sight::Bytes(length))
+        Ok(FollowerRead::Bytes(length))
     }
 
-    fn lose(&mut self, ahead: u64) -> Sight {
+    fn skip(&mut self, ahead: u64) -> FollowerRead {
         self.position = self.position.wrapping_add(ahead);
-        Sight::Lost(ahead)
+        FollowerRead::Overwritten(ahead)
     }
 
     /// Copies a multiple of 8 bytes, less than a ring long, from the position on.
@@ -259,15 +259,15 @@ mod tests {
     #[test]
     fn records_are_whole_or_lost_however_often_the_producer_laps() {
         let ring = ring();
-        let mut observer = Observer::oldest(ring.clone());
+        let mut follower = RingFollower::oldest(ring.clone());
         let mut busy = Busy::from(&ring, 0);
         // One lap at least, whatever the machine's threads do.
         for _ in 0..5_000 {
             busy.push();
         }
         let mut bytes = Vec::new();
-        let mut lost = match observer.look(usize::MAX, &mut bytes) {
-            Ok(Sight::Lost(lost)) => lost,
+        let mut lost = match follower.look(usize::MAX, &mut bytes) {
+            Ok(FollowerRead::Overwritten(lost)) => lost,
             other => panic!("the ring was lapped, and seen was {other:?}"),
         };
         let next = busy.next;
@@ -283,10 +283,10 @@ mod tests {
         });
         let (mut newest, mut seen_bytes, mut seen_records) = (None, 0, 0);
         let mut look = |bytes: &mut Vec<u8>, most| {
-            match observer.look(most, bytes).expect("positions hold") {
-                Sight::Nothing => return false,
-                Sight::Bytes(length) => seen_bytes += length as u64,
-                Sight::Lost(length) => {
+            match follower.look(most, bytes).expect("positions hold") {
+                FollowerRead::Nothing => return false,
+                FollowerRead::Bytes(length) => seen_bytes += length as u64,
+                FollowerRead::Overwritten(length) => {
                     // What there is of a record has no end.
                     bytes.clear();
                     lost += length;
@@ -311,8 +311,8 @@ mod tests {
             seen_records >= 50 && newest == Some(first_quiet + 49),
             "{seen_records} {newest:?}"
         );
-        assert_eq!(seen_bytes + lost, observer.position());
-        assert_eq!(observer.pending_bytes().expect("positions hold"), 0);
+        assert_eq!(seen_bytes + lost, follower.position());
+        assert_eq!(follower.pending_bytes().expect("positions hold"), 0);
     }
 
     #[test]
@@ -323,28 +323,28 @@ mod tests {
             busy.push();
         }
         let (mut bytes, mut newest) = (Vec::new(), None);
-        let mut observer = Observer::oldest(ring.clone());
+        let mut follower = RingFollower::oldest(ring.clone());
         assert!(matches!(
-            observer.look(usize::MAX, &mut bytes),
-            Ok(Sight::Bytes(_))
+            follower.look(usize::MAX, &mut bytes),
+            Ok(FollowerRead::Bytes(_))
         ));
         assert_eq!(take_records(&mut bytes, &mut newest), 20);
         // Once it was overwritten only what waits for the drain can be told apart.
         for _ in 0..5_000 {
             busy.push();
         }
-        let mut observer = Observer::oldest(ring.clone());
+        let mut follower = RingFollower::oldest(ring.clone());
         assert_eq!(
-            observer.look(usize::MAX, &mut bytes).expect("positions hold"),
-            Sight::Nothing
+            follower.look(usize::MAX, &mut bytes).expect("positions hold"),
+            FollowerRead::Nothing
         );
         for _ in 0..3 {
             busy.producer.push(&record(9), true, FullPolicy::Drop);
         }
-        let mut observer = Observer::oldest(ring);
+        let mut follower = RingFollower::oldest(ring);
         assert!(matches!(
-            observer.look(usize::MAX, &mut bytes),
-            Ok(Sight::Bytes(_))
+            follower.look(usize::MAX, &mut bytes),
+            Ok(FollowerRead::Bytes(_))
         ));
         assert_eq!(bytes, record(9).repeat(3));
     }
@@ -354,16 +354,16 @@ mod tests {
         let ring = ring();
         let header = ring.header();
         header.committed.store(800, Ordering::Relaxed);
-        let mut observer = Observer::newest(ring.clone());
+        let mut follower = RingFollower::newest(ring.clone());
         let mut bytes = Vec::new();
         for committed in [792, 0, 804, u64::MAX, u64::MAX - 7] {
             header.committed.store(committed, Ordering::Relaxed);
-            assert!(observer.look(usize::MAX, &mut bytes).is_err(), "{committed}");
+            assert!(follower.look(usize::MAX, &mut bytes).is_err(), "{committed}");
         }
         header.consumed.store(u64::MAX, Ordering::Relaxed);
         for committed in [800, 1 << 20, 1 << 40, 804] {
             header.committed.store(committed, Ordering::Relaxed);
-            let mut oldest = Observer::oldest(ring.clone());
+            let mut oldest = RingFollower::oldest(ring.clone());
             // Whatever it is, it is bounded by the ring.
             let _ = oldest.look(usize::MAX, &mut bytes);
             assert!(bytes.len() <= 1 << 16);

@@ -4,33 +4,33 @@
 //! table of counters, found by the address of the callsite's control entry, and tells the session of them when a call
 //! passes, after 256 calls, and when it ends; and whoever wants to know them all can tell for all threads.
 //!
-//! Both sides may tell of the same counter. What was told is exchanged as a whole, so the parts always add up to what
-//! was counted; one part may be negative, and one that is told while the counter changes hands may go to the wrong
+//! Both sides may tell of the same counter. What was reported is exchanged as a whole, so the parts always add up to what
+//! was counted; one part may be negative, and one that is reported while the counter changes hands may go to the wrong
 //! callsite. A signal handler that interrupts a count may cost one.
 #![allow(unsafe_code)]
 
 use crate::clock::counter_ticks;
 use crate::control::ControlEntry;
 use crate::counts::CallsiteCounts;
-use crate::limits::{TALLY_SLOTS, TALLY_UNTOLD_MAX};
+use crate::limits::{THREAD_COUNTS_SLOTS, UNREPORTED_CALLS_MAX};
 use crate::local;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 /// Finds the counts that belong to a control entry.
 pub type CountsOf = fn(&'static ControlEntry) -> Option<&'static CallsiteCounts>;
 
-/// A count of the thread's own, and how much of it has been told.
+/// A count of the thread's own, and how much of it has been reported.
 #[derive(Debug)]
 struct Count {
     so_far: AtomicU32,
-    told: AtomicU32,
+    reported: AtomicU32,
 }
 
 impl Count {
     const fn new() -> Self {
         Self {
             so_far: AtomicU32::new(0),
-            told: AtomicU32::new(0),
+            reported: AtomicU32::new(0),
         }
     }
 
@@ -40,24 +40,24 @@ impl Count {
         // Relaxed, and not one atomic step: only this thread counts.
         let so_far = self.so_far.load(Ordering::Relaxed).wrapping_add(1);
         self.so_far.store(so_far, Ordering::Relaxed);
-        so_far.is_multiple_of(TALLY_UNTOLD_MAX)
+        so_far.is_multiple_of(UNREPORTED_CALLS_MAX)
     }
 
-    /// What has not been told, which is told herewith. It may be negative where another thread has told more.
+    /// What has not been reported, which is reported herewith. It may be negative where another thread has reported more.
     #[inline]
-    fn take_untold(&self) -> u64 {
+    fn take_unreported(&self) -> u64 {
         // Relaxed: each exchange takes the place of another, so that all parts together are what was counted.
         let so_far = self.so_far.load(Ordering::Relaxed);
-        if so_far == self.told.load(Ordering::Relaxed) {
+        if so_far == self.reported.load(Ordering::Relaxed) {
             return 0;
         }
-        let told = self.told.swap(so_far, Ordering::Relaxed);
-        i64::from(so_far.wrapping_sub(told).cast_signed()).cast_unsigned()
+        let reported = self.reported.swap(so_far, Ordering::Relaxed);
+        i64::from(so_far.wrapping_sub(reported).cast_signed()).cast_unsigned()
     }
 
-    /// What is untold belongs to somebody else.
+    /// What is unreported belongs to somebody else.
     fn forget(&self) {
-        self.told
+        self.reported
             .store(self.so_far.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 }
@@ -68,7 +68,7 @@ impl Count {
 struct Slot {
     /// Whose they are; null for nobody's.
     entry: AtomicPtr<ControlEntry>,
-    /// Where they are told; null for nowhere.
+    /// Where they are reported; null for nowhere.
     counts: AtomicPtr<CallsiteCounts>,
     sampled_out: Count,
     /// Calls may be left out without a thought until so many have been.
@@ -104,14 +104,14 @@ impl Slot {
     #[inline(always)]
     fn count_sampled_out(&self) {
         if self.sampled_out.add_one() {
-            self.tell();
+            self.report();
         }
     }
 
     /// Tells the session what it does not know yet.
     #[inline]
-    fn tell(&self) {
-        let (sampled_out, dropped) = (self.sampled_out.take_untold(), self.dropped.take_untold());
+    fn report(&self) {
+        let (sampled_out, dropped) = (self.sampled_out.take_unreported(), self.dropped.take_unreported());
         if sampled_out | dropped != 0 {
             self.add(sampled_out, dropped);
         }
@@ -134,7 +134,7 @@ impl Slot {
 
     /// From now on these are the counters of another callsite.
     fn take_over(&self, entry: &'static ControlEntry, counts: Option<&'static CallsiteCounts>) {
-        self.tell();
+        self.report();
         let counts = counts.map_or(core::ptr::null(), core::ptr::from_ref);
         // Relaxed: another thread that tells meanwhile takes the old counts or the new ones, which both live for ever.
         self.counts.store(counts.cast_mut(), Ordering::Relaxed);
@@ -147,16 +147,16 @@ impl Slot {
 
 /// The counters of one thread.
 #[derive(Debug)]
-pub(crate) struct Tally {
-    slots: [Slot; TALLY_SLOTS],
+pub(crate) struct ThreadCounts {
+    slots: [Slot; THREAD_COUNTS_SLOTS],
     /// The state of the thread's random numbers; 0 before the first.
     random: AtomicU64,
 }
 
 thread_local! {
-    static TALLY: Tally = const {
-        Tally {
-            slots: [const { Slot::new() }; TALLY_SLOTS],
+    static THREAD_COUNTS: ThreadCounts = const {
+        ThreadCounts {
+            slots: [const { Slot::new() }; THREAD_COUNTS_SLOTS],
             random: AtomicU64::new(0),
         }
     };
@@ -164,23 +164,23 @@ thread_local! {
 
 /// The calling thread's counters.
 #[inline(always)]
-fn own<'a>() -> &'a Tally {
+fn own<'a>() -> &'a ThreadCounts {
     // SAFETY: the place lives as long as the thread, without a destructor, and no caller below keeps the reference.
-    unsafe { &*place() }
+    unsafe { &*address() }
 }
 
 /// Where the calling thread's counters are.
 #[inline(always)]
-pub(crate) fn place() -> *const Tally {
-    TALLY.with(core::ptr::from_ref)
+pub(crate) fn address() -> *const ThreadCounts {
+    THREAD_COUNTS.with(core::ptr::from_ref)
 }
 
-impl Tally {
+impl ThreadCounts {
     #[inline(always)]
     fn slot(&self, entry: &ControlEntry) -> &Slot {
         // Callsites that were registered one behind the other have places one behind the other.
         let number = core::ptr::from_ref(entry).addr() / size_of::<ControlEntry>();
-        &self.slots[number % TALLY_SLOTS]
+        &self.slots[number % THREAD_COUNTS_SLOTS]
     }
 
     /// The counters of a callsite that has none in this thread; `None` in a thread that is ending, or within a log
@@ -212,19 +212,19 @@ impl Tally {
     }
 
     /// Tells all counters. Other threads may do so for a thread that lives.
-    pub(crate) fn tell(&self) {
-        self.slots.iter().for_each(Slot::tell);
+    pub(crate) fn report(&self) {
+        self.slots.iter().for_each(Slot::report);
     }
 
-    /// The thread ends: it is told, and nothing is counted here any more.
+    /// The thread ends: it is reported, and nothing is counted here any more.
     pub(crate) fn close(&self) {
-        self.tell();
+        self.report();
         for slot in &self.slots {
             slot.entry.store(core::ptr::null_mut(), Ordering::Relaxed);
         }
     }
 
-    /// In the child of a `fork`: what was counted is the parent's, and so is where it is told.
+    /// In the child of a `fork`: what was counted is the parent's, and so is where it is reported.
     pub(crate) fn forget(&self) {
         for slot in &self.slots {
             slot.sampled_out.forget();
@@ -265,7 +265,8 @@ pub fn leave_out_of_second(entry: &'static ControlEntry) -> bool {
     let slot = own().slot(entry);
     // Relaxed: as above.
     let so_far = slot.sampled_out.so_far.load(Ordering::Relaxed).wrapping_add(1);
-    let is_left_out = !entry.has_budget() && slot.is_of(entry) && !so_far.is_multiple_of(TALLY_UNTOLD_MAX);
+    let is_left_out =
+        !entry.has_budget() && slot.is_of(entry) && !so_far.is_multiple_of(UNREPORTED_CALLS_MAX);
     if is_left_out {
         slot.sampled_out.so_far.store(so_far, Ordering::Relaxed);
     }
@@ -275,20 +276,20 @@ pub fn leave_out_of_second(entry: &'static ControlEntry) -> bool {
 #[cold]
 #[inline(never)]
 fn pass_with_thought(entry: &'static ControlEntry, counts_of: CountsOf) -> bool {
-    let tally = own();
+    let thread_counts = own();
     let calls = u32::try_from(entry.parameter()).unwrap_or(u32::MAX);
-    let slot = Some(tally.slot(entry)).filter(|slot| slot.is_of(entry));
-    let Some(slot) = slot.or_else(|| tally.make(entry, counts_of)) else {
-        let passes = entry.take_budget() || tally.random_below(calls) == 0;
+    let slot = Some(thread_counts.slot(entry)).filter(|slot| slot.is_of(entry));
+    let Some(slot) = slot.or_else(|| thread_counts.make(entry, counts_of)) else {
+        let passes = entry.take_budget() || thread_counts.random_below(calls) == 0;
         return passes || count_elsewhere(entry, counts_of);
     };
-    slot.tell();
+    slot.report();
     let left = if slot.calls.load(Ordering::Relaxed) != calls {
         slot.calls.store(calls, Ordering::Relaxed);
         if entry.take_budget() {
             0
         } else {
-            tally.random_below(calls)
+            thread_counts.random_below(calls)
         }
     } else {
         slot.left.load(Ordering::Relaxed)
@@ -297,7 +298,7 @@ fn pass_with_thought(entry: &'static ControlEntry, counts_of: CountsOf) -> bool 
     // This call is the one that passes, or the first of those that are left out.
     let left = if passes { calls.saturating_sub(1) } else { left };
     let so_far = slot.sampled_out.so_far.load(Ordering::Relaxed);
-    let next = left.min(TALLY_UNTOLD_MAX);
+    let next = left.min(UNREPORTED_CALLS_MAX);
     slot.stop.store(so_far.wrapping_add(next), Ordering::Relaxed);
     slot.left.store(left - next, Ordering::Relaxed);
     if !passes {
@@ -313,7 +314,7 @@ fn pass_with_thought(entry: &'static ControlEntry, counts_of: CountsOf) -> bool 
 pub fn pass_budget(entry: &'static ControlEntry, counts_of: CountsOf) -> bool {
     let passes = entry.take_budget();
     if passes {
-        tell_of(entry);
+        report_of(entry);
     } else {
         count_sampled_out(entry, counts_of);
     }
@@ -353,7 +354,7 @@ pub fn count_dropped(entry: &'static ControlEntry, counts_of: CountsOf) {
         own().make(entry, counts_of)
     };
     match slot {
-        Some(slot) if slot.dropped.add_one() => slot.tell(),
+        Some(slot) if slot.dropped.add_one() => slot.report(),
         Some(_) => {}
         None => {
             if let Some(counts) = counts_of(entry) {
@@ -365,14 +366,14 @@ pub fn count_dropped(entry: &'static ControlEntry, counts_of: CountsOf) {
 
 /// Tells what the calling thread has counted for a callsite.
 #[inline]
-pub fn tell_of(entry: &'static ControlEntry) {
+pub fn report_of(entry: &'static ControlEntry) {
     let slot = own().slot(entry);
     if slot.is_of(entry) {
-        slot.tell();
+        slot.report();
     }
 }
 
 /// Tells what all threads have counted.
-pub fn tell_all() {
-    local::for_each_tally(Tally::tell);
+pub fn report_all() {
+    local::for_each_thread_counts(ThreadCounts::report);
 }

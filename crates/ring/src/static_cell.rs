@@ -7,8 +7,8 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 /// A pointer to a leaked value, or to none.
 ///
 /// ```
-/// use logdrive_ring::Leaked;
-/// static NAME: Leaked<String> = Leaked::none();
+/// use logdrive_ring::StaticCell;
+/// static NAME: StaticCell<String> = StaticCell::empty();
 /// assert!(NAME.value().is_none());
 /// assert_eq!(NAME.value_or(|| "first".to_owned()), "first");
 /// assert_eq!(NAME.value_or(|| "second".to_owned()), "first");
@@ -18,11 +18,11 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 /// assert!(NAME.value().is_none());
 /// ```
 #[derive(Debug)]
-pub struct Leaked<T: 'static>(AtomicPtr<T>);
+pub struct StaticCell<T: 'static>(AtomicPtr<T>);
 
-impl<T: Send + Sync + 'static> Leaked<T> {
+impl<T: Send + Sync + 'static> StaticCell<T> {
     /// No value.
-    pub const fn none() -> Self {
+    pub const fn empty() -> Self {
         Self(AtomicPtr::new(core::ptr::null_mut()))
     }
 

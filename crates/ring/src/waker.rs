@@ -11,12 +11,12 @@ use std::sync::Arc;
 
 /// What a session whose drain is in an agent asks of its connection. Threads that log call it: nothing here may wait.
 #[cfg(not(loom))]
-pub trait AgentLine: Send + Sync + core::fmt::Debug {
+pub trait AgentConnection: Send + Sync + core::fmt::Debug {
     /// Wakes the agent's drain.
-    fn ring_bell(&self);
+    fn wake_drain(&self);
 
     /// Asks for so many rings, unless that was done and is not answered.
-    fn want_rings(&self, count: u32);
+    fn request_rings(&self, count: u32);
 
     /// Whether the agent is there, as far as is known.
     fn is_connected(&self) -> bool;
@@ -29,14 +29,14 @@ pub trait AgentLine: Send + Sync + core::fmt::Debug {
 
 /// Wakes a drain that sleeps.
 #[derive(Debug)]
-pub struct DrainBell {
+pub struct DrainWaker {
     word: AtomicU32,
     #[cfg(not(loom))]
-    agent: Option<(&'static SessionHeader, Arc<dyn AgentLine>)>,
+    agent: Option<(&'static SessionHeader, Arc<dyn AgentConnection>)>,
 }
 
-impl DrainBell {
-    /// The bell of a drain in this process, which is awake.
+impl DrainWaker {
+    /// The waker of a drain in this process, which is awake.
     #[cfg(not(loom))]
     pub const fn new() -> Self {
         Self {
@@ -45,9 +45,9 @@ impl DrainBell {
         }
     }
 
-    /// The bell of a drain in an agent.
+    /// The waker of a drain in an agent.
     #[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
-    pub(crate) fn of_agent(header: &'static SessionHeader, line: Arc<dyn AgentLine>) -> Self {
+    pub(crate) fn of_agent(header: &'static SessionHeader, line: Arc<dyn AgentConnection>) -> Self {
         Self {
             word: AtomicU32::new(0),
             agent: Some((header, line)),
@@ -56,7 +56,7 @@ impl DrainBell {
 
     /// Sleeps until somebody rings, at most this long. The caller looks for work again afterwards.
     pub fn sleep(&self, timeout_ns: u64) {
-        // SYNC(bell): whoever sees the 1 has work that we shall see after its wake.
+        // SYNC(wake): whoever sees the 1 has work that we shall see after its wake.
         self.word.store(1, Ordering::SeqCst);
         sys::futex_wait(&self.word, 1, timeout_ns);
         // Relaxed: only a hint for the next ringer.
@@ -64,15 +64,15 @@ impl DrainBell {
     }
 
     /// Wakes the drain if it sleeps. Costs a load otherwise.
-    pub fn ring(&self) {
+    pub fn wake(&self) {
         #[cfg(not(loom))]
         if let Some((header, line)) = &self.agent {
             if header.take_drain_asleep() {
-                line.ring_bell();
+                line.wake_drain();
             }
             return;
         }
-        // SYNC(bell)
+        // SYNC(wake)
         if self.word.load(Ordering::SeqCst) == 1 && self.word.swap(0, Ordering::SeqCst) == 1 {
             sys::futex_wake(&self.word);
         }
@@ -80,7 +80,7 @@ impl DrainBell {
 }
 
 #[cfg(not(loom))]
-impl Default for DrainBell {
+impl Default for DrainWaker {
     fn default() -> Self {
         Self::new()
     }

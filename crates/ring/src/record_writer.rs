@@ -8,7 +8,7 @@ use core::marker::PhantomData;
 /// A write that does not fit into the rest of the reservation is left out together with all that follow; the
 /// caller reserves what its values need, so that this never happens in a correct program.
 #[derive(Debug)]
-pub struct Put<'a> {
+pub struct RecordWriter<'a> {
     at: *mut u8,
     end: *mut u8,
     space: PhantomData<&'a mut [u8]>,
@@ -24,7 +24,7 @@ macro_rules! put_number {
     )*};
 }
 
-impl<'a> Put<'a> {
+impl<'a> RecordWriter<'a> {
     /// Writes into a slice.
     #[inline(always)]
     pub fn new(space: &'a mut [u8]) -> Self {
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn values_follow_each_other_in_little_endian() {
         let mut space = [0xeeu8; 64];
-        let mut put = Put::new(&mut space);
+        let mut put = RecordWriter::new(&mut space);
         put.u8(1);
         put.u16(2);
         put.u32(3);
@@ -161,7 +161,7 @@ mod tests {
         let source: Vec<u8> = (0..100).collect();
         for length in 0..100 {
             let mut space = [0xeeu8; 101];
-            Put::new(&mut space[..length]).bytes(&source[..length]);
+            RecordWriter::new(&mut space[..length]).bytes(&source[..length]);
             assert_eq!(space[..length], source[..length]);
             assert!(space[length..].iter().all(|byte| *byte == 0xee));
         }
