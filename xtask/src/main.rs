@@ -10,6 +10,7 @@ mod ci;
 mod cpp;
 mod go;
 mod lab;
+mod lines;
 mod metadata;
 mod paint;
 mod rivals;
@@ -74,6 +75,13 @@ const ENTRIES: &[Entry] = &[
         about: "the project's own rules: shape, names, floors, unsafe, links, pages",
         example: "cargo xtask tidy",
         run: tidy::run,
+    },
+    Entry {
+        name: "lines",
+        usage: "lines [--circles] [--types] [--json]",
+        about: "figures of each crate: lines, public items, doc comments, circles of imports",
+        example: "cargo xtask lines --circles",
+        run: lines::run,
     },
     Entry {
         name: "vectors",
@@ -156,6 +164,9 @@ fn dispatch(all: &[String]) -> Outcome {
             "{}\n\nUsage: cargo xtask {}\nExample: {}",
             entry.about, entry.usage, entry.example
         );
+        if entry.name == "lines" {
+            println!("\n{}", lines::RULE);
+        }
         return Ok(());
     }
     (entry.run)(rest)

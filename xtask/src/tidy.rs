@@ -5,13 +5,16 @@
 //! line may claim an exception with a reason, `tidy: allow(RULE): reason` in a comment above it; an
 //! exception without a reason, or one that is no longer needed, is a finding too.
 
+mod figures;
 mod floors;
 mod lexer;
 mod links;
+mod modules;
 mod orderings;
 mod pages;
 mod rust;
 mod source;
+mod structs;
 mod testing;
 mod text;
 mod unsafety;
@@ -19,8 +22,10 @@ mod unsafety;
 use crate::metadata::{self, Package};
 use crate::paint;
 use crate::shell::{self, Call, Failure, Outcome};
+pub(crate) use figures::{Circle, Figures};
+use modules::Crates;
 pub(crate) use source::Source;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
 
@@ -161,7 +166,8 @@ const RULES: &[Rule] = &[
 pub(crate) struct Tree {
     files: Vec<Source>,
     paths: BTreeSet<String>,
-    /// Files that are compiled for tests only although they lie beside the others.
+    crates: Crates,
+    /// Files that are compiled for tests only, wherever they lie.
     test_files: BTreeSet<String>,
     packages: Vec<Package>,
     lock_is_tracked: bool,
@@ -189,8 +195,10 @@ impl Tree {
             files.push(Source::new(&path, &String::from_utf8(bytes).unwrap_or_default()));
             present.insert(path);
         }
+        let crates = Crates::read(&files);
         Ok(Tree {
-            test_files: testing::test_files(&files),
+            test_files: test_files(&files, &crates),
+            crates,
             files,
             paths: present,
             packages: metadata::packages(root)?,
@@ -200,6 +208,30 @@ impl Tree {
 
     pub(crate) fn files(&self) -> &[Source] {
         &self.files
+    }
+
+    /// Path of the file at `index`, relative to the workspace.
+    pub(crate) fn path(&self, index: usize) -> &str {
+        &self.files[index].path
+    }
+
+    /// Figures of each crate, by its folder.
+    pub(crate) fn figures(&self) -> BTreeMap<String, Figures> {
+        figures::by_crate(&self.files, &self.crates)
+    }
+
+    /// Circles of imports inside the crates.
+    pub(crate) fn circles(&self) -> Vec<Circle> {
+        figures::circles(&self.files, &self.crates)
+    }
+
+    /// Structs and enums with more fields or methods than are allowed.
+    pub(crate) fn large_types(&self) -> structs::Sizes {
+        figures::large_types(&self.files, &self.crates)
+    }
+
+    pub(crate) fn package_count(&self) -> usize {
+        self.packages.len()
     }
 
     fn rust(&self) -> impl Iterator<Item = &Source> {
@@ -227,14 +259,22 @@ impl Tree {
     fn of(files: &[(&str, &str)]) -> Tree {
         let paths = files.iter().map(|(path, _)| (*path).to_owned()).collect();
         let files: Vec<Source> = files.iter().map(|(path, text)| Source::new(path, text)).collect();
+        let crates = Crates::read(&files);
         Tree {
-            test_files: testing::test_files(&files),
+            test_files: test_files(&files, &crates),
+            crates,
             files,
             paths,
             packages: Vec::new(),
             lock_is_tracked: true,
         }
     }
+}
+
+/// Paths of the files that only tests compile.
+fn test_files(files: &[Source], crates: &Crates) -> BTreeSet<String> {
+    let tests = crates.test_files().into_iter().filter(|(_, is_test)| *is_test);
+    tests.map(|(file, _)| files[file].path.clone()).collect()
 }
 
 /// Paths that git tracks or would add, and whether `Cargo.lock` is among the tracked ones.

@@ -2,7 +2,7 @@
 //! comment beside it, and both ends of a pair carry the same one.
 
 use super::lexer::Token;
-use super::source::test_lines;
+use super::source::{is_in, test_lines};
 use super::testing::is_test_file;
 use super::{Report, Source, Tree};
 use std::collections::BTreeMap;
@@ -69,7 +69,7 @@ fn strong_lines(file: &Source) -> Vec<u32> {
         } else {
             in_use && !token.is(";")
         };
-        if !in_use && is_strong(&code, at) && !tests.iter().any(|range| range.contains(&token.line)) {
+        if !in_use && is_strong(&code, at) && !is_in(&tests, token.line) {
             lines.push(token.line);
         }
     }

@@ -2,7 +2,7 @@
 //! the purity of `wire`.
 
 use super::lexer::Kind;
-use super::source::{functions as functions_of, test_lines};
+use super::source::{functions as functions_of, is_in, test_lines};
 use super::testing::is_test_file;
 use super::{Report, Source, Tree};
 
@@ -134,7 +134,7 @@ pub(super) fn prints(tree: &Tree, report: &mut Report) {
     for file in tree.rust().filter(|file| is_product(tree, file, &LIBRARIES)) {
         let tests = test_lines(&file.code());
         for (line, name) in calls(file, &PRINTS) {
-            if !tests.iter().any(|range| range.contains(&line)) {
+            if !is_in(&tests, line) {
                 let advice = "return an error, count it, or make it a record";
                 report.add(file, line, format!("a library calls `{name}!`"), advice);
             }
@@ -151,7 +151,7 @@ pub(super) fn pure(tree: &Tree, report: &mut Report) {
             let of_std = in_path && at >= 3 && code[at - 3].is("std");
             let clock = token.is("Instant") || token.is("SystemTime");
             let impure = IMPURE.iter().any(|name| token.is(name)) && (of_std || clock);
-            if impure && !tests.iter().any(|range| range.contains(&token.line)) {
+            if impure && !is_in(&tests, token.line) {
                 let what = format!("`wire` uses `{}`", token.text);
                 report.add(
                     file,

@@ -188,36 +188,69 @@ pub(crate) fn test_lines(code: &[Token<'_>]) -> Vec<RangeInclusive<u32>> {
             continue;
         }
         let end = closing(code, at + 1);
-        if cfg_wants_test(&code[at + 4..end])
-            && let Some(open) = body_start(code, end + 1)
-        {
-            ranges.push(code[at].line..=code[closing(code, open)].line);
+        if cfg_wants_test(&code[at + 4..end]) {
+            ranges.push(code[at].line..=code[item_end(code, end + 1)].last_line());
         }
     }
     ranges
 }
 
-/// Names of the modules that stand in files of their own and are compiled for tests only.
-pub(crate) fn test_modules<'a>(code: &[Token<'a>]) -> Vec<&'a str> {
-    let mut names = Vec::new();
-    for at in 0..code.len() {
-        if !is_attribute(code, at, "cfg") {
-            continue;
-        }
-        let end = closing(code, at + 1);
-        let after = &code[end + 1..];
-        let module = after
-            .iter()
-            .position(|token| token.is("mod"))
-            .filter(|&at| at < 4);
-        if cfg_wants_test(&code[at + 4..end])
-            && let Some([name, mark]) = module.and_then(|at| after.get(at + 1..at + 3))
-            && mark.is(";")
-        {
-            names.push(name.text);
-        }
+/// Whether `line` lies in one of the ranges.
+pub(crate) fn is_in(ranges: &[RangeInclusive<u32>], line: u32) -> bool {
+    ranges.iter().any(|range| range.contains(&line))
+}
+
+/// Index of the last token of the item, field or statement at `from`, attributes in front included.
+fn item_end(code: &[Token<'_>], from: usize) -> usize {
+    const ITEMS: [&str; 16] = [
+        "fn",
+        "struct",
+        "enum",
+        "impl",
+        "trait",
+        "mod",
+        "use",
+        "const",
+        "static",
+        "type",
+        "unsafe",
+        "async",
+        "extern",
+        "let",
+        "union",
+        "macro_rules",
+    ];
+    let mut at = from;
+    while code.get(at).is_some_and(|token| token.is("#")) {
+        at = closing(code, at + 1) + 1;
     }
-    names
+    let mut first = at;
+    if code.get(at).is_some_and(|token| token.is("pub")) {
+        let scoped = code.get(at + 1).is_some_and(|token| token.is("("));
+        first = if scoped { closing(code, at + 1) + 1 } else { at + 1 };
+    }
+    let is_item = code
+        .get(first)
+        .is_some_and(|token| ITEMS.iter().any(|word| token.is(word)));
+    let is_let = code
+        .get(first)
+        .is_some_and(|token| token.is("let") || token.is("use"));
+    while let Some(token) = code.get(at) {
+        if token.is("(") || token.is("[") || token.is("{") {
+            let is_body = token.is("{") && !is_let;
+            at = closing(code, at);
+            let goes_on = code.get(at + 1).is_some_and(|next| next.is(",") || next.is(";"));
+            if is_body {
+                return if goes_on && !is_item { at + 1 } else { at };
+            }
+        } else if token.is(";") || token.is(",") && !is_item {
+            return at;
+        } else if token.is("}") || token.is(")") {
+            break;
+        }
+        at += 1;
+    }
+    at.saturating_sub(1).min(code.len().saturating_sub(1))
 }
 
 /// Whether `#[NAME` stands at `at`, followed by a parenthesis.
@@ -334,8 +367,7 @@ mod tests {
         let text = "#[cfg(not(any(test, x)))]\nmod a {\n}\n#[cfg(all(test, unix))]\nmod b {\n}\n#[cfg(test)]\nmod c;\n";
         let source = Source::new("a.rs", text);
         let code = source.code();
-        assert_eq!(test_lines(&code), [4..=6]);
-        assert_eq!(test_modules(&code), ["c"]);
+        assert_eq!(test_lines(&code), [4..=6, 7..=8]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Rules about tests: none ignored, none that sleeps, none without an assertion.
 
 use super::lexer::{Kind, Token};
-use super::source::{Function, functions, test_lines, test_modules};
+use super::source::{Function, functions, is_in, test_lines};
 use super::{Report, Source, Tree};
 use std::collections::BTreeSet;
 
@@ -16,29 +16,14 @@ const JUDGES: [&str; 7] = [
     "verify",
 ];
 
-/// Whether the whole file is test code: it lies under `tests/`, or a `mod` under `cfg(test)` names it.
+/// Whether the whole file is test code: it lies under `tests/`, or only tests compile it.
 pub(super) fn is_test_file(tree: &Tree, file: &Source) -> bool {
-    file.path.starts_with("tests/") || file.path.contains("/tests/") || tree.test_files.contains(&file.path)
+    lies_under_tests(&file.path) || tree.test_files.contains(&file.path)
 }
 
-/// Paths where the modules that are compiled for tests only may lie.
-pub(super) fn test_files(files: &[Source]) -> BTreeSet<String> {
-    let mut paths = BTreeSet::new();
-    for file in files.iter().filter(|file| file.is_rust()) {
-        let dir = file
-            .path
-            .rsplit_once('/')
-            .map_or(String::new(), |(dir, _)| format!("{dir}/"));
-        // `mod.rs`, `lib.rs` and `main.rs` keep their modules beside them, others in a folder of their name.
-        let own = match file.stem() {
-            "mod" | "lib" | "main" => dir,
-            stem => format!("{dir}{stem}/"),
-        };
-        for name in test_modules(&file.code()) {
-            paths.extend([format!("{own}{name}.rs"), format!("{own}{name}/mod.rs")]);
-        }
-    }
-    paths
+/// Whether a folder `tests` stands in the path.
+pub(super) fn lies_under_tests(path: &str) -> bool {
+    path.starts_with("tests/") || path.contains("/tests/")
 }
 
 pub(super) fn ignored(tree: &Tree, report: &mut Report) {
@@ -82,7 +67,7 @@ pub(super) fn sleeps(tree: &Tree, report: &mut Report) {
             .filter(|pair| pair[0].is("sleep") && pair[1].is("("))
         {
             let line = pair[0].line;
-            if whole || tests.iter().any(|range| range.contains(&line)) {
+            if whole || is_in(&tests, line) {
                 let advice = "pass time in, or wait on a condition with a deadline";
                 report.add(file, line, "a test sleeps", advice);
             }

@@ -1,0 +1,172 @@
+//! `cargo xtask lines`: figures that show whether the project grows or shrinks, of each crate and of all.
+
+use crate::args::Args;
+use crate::shell::{self, Outcome};
+use crate::tidy::{Circle, Figures, Tree};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// What the columns count.
+pub(crate) const RULE: &str = "\
+lines       lines of Rust files that git tracks
+production  lines that hold code, without blanks, comments, and what only tests compile: files below
+            tests/, modules and items under `#[cfg(test)]` or `#[cfg(loom)]`; the workshop (bench, fuzz,
+            xtask) and examples count
+public      items with a plain `pub` outside of tests
+docs        doc comments; a run of lines is one
+asking      those that open with What, How, Where, Who or Whose
+circles     groups of files of one crate of which each imports each other, by whatever way, outside of
+            tests; a module may use the modules below it, and a re-export (`pub use`) is an import
+            only where the file uses the name itself
+tied        files in circles
+large       structs and enums with more than 15 fields, or more than 30 methods over all `impl` blocks
+            without those of traits";
+
+/// Prints the figures, with `--circles` what ties each circle, with `--types` the types that are too large.
+pub(crate) fn run(args: &[String]) -> Outcome {
+    let mut own = Args::new(args);
+    let as_json = own.switch("--json");
+    let with_circles = own.switch("--circles");
+    let with_types = own.switch("--types");
+    own.end()?;
+    let tree = Tree::read(&shell::root()?)?;
+    let figures = tree.figures();
+    let mut all = Figures::default();
+    figures
+        .values()
+        .for_each(|figures_of_one| all.add(figures_of_one));
+    let circles = tree.circles();
+    let packages = tree.package_count();
+    if as_json {
+        println!("{}", document(&figures, &all, &circles, packages, &tree));
+        return Ok(());
+    }
+    print!("{}", table(&figures, &all));
+    println!("\nmembers of the workspace: {packages}");
+    if with_circles {
+        for circle in &circles {
+            println!("\n{}", described(circle, &tree));
+        }
+    }
+    if with_types {
+        println!();
+        for ((file, name), size) in tree.large_types() {
+            let (path, line) = (tree.path(file), size.line);
+            println!(
+                "{path}:{line}: {name}: {} fields, {} methods",
+                size.fields, size.methods
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The figures as a table, one row a crate.
+fn table(figures: &BTreeMap<String, Figures>, all: &Figures) -> String {
+    let head = [
+        "lines",
+        "production",
+        "public",
+        "docs",
+        "asking",
+        "circles",
+        "tied",
+        "large",
+    ];
+    let mut text = format!("{:17}", "crate");
+    for name in head {
+        text.push_str(&format!("{name:>11}"));
+    }
+    text.push('\n');
+    for (name, figures) in figures
+        .iter()
+        .map(|(name, f)| (name.as_str(), f))
+        .chain([("all", all)])
+    {
+        let asking = format!("{} {:>4.1}%", figures.asking, share(figures));
+        text.push_str(&format!(
+            "{name:17}{:>11}{:>11}{:>11}{:>11}{asking:>12}{:>11}{:>11}{:>11}\n",
+            figures.lines,
+            figures.production,
+            figures.public_items,
+            figures.docs,
+            figures.circles,
+            figures.files_in_circles,
+            figures.large_types,
+        ));
+    }
+    text
+}
+
+/// Percentage of doc comments that open with a question word.
+fn share(figures: &Figures) -> f64 {
+    100.0 * figures.asking as f64 / figures.docs.max(1) as f64
+}
+
+fn row(figures: &Figures) -> Value {
+    json!({
+        "lines": figures.lines,
+        "production": figures.production,
+        "public_items": figures.public_items,
+        "docs": figures.docs,
+        "asking": figures.asking,
+        "asking_percent": share(figures),
+        "circles": figures.circles,
+        "files_in_circles": figures.files_in_circles,
+        "large_types": figures.large_types,
+    })
+}
+
+fn document(
+    figures: &BTreeMap<String, Figures>,
+    all: &Figures,
+    circles: &[Circle],
+    packages: usize,
+    tree: &Tree,
+) -> Value {
+    let crates: serde_json::Map<String, Value> = figures
+        .iter()
+        .map(|(name, figures)| (name.clone(), row(figures)))
+        .collect();
+    let circles: Vec<Value> = circles
+        .iter()
+        .map(|circle| {
+            let files: Vec<&str> = circle.files.iter().map(|file| tree.path(*file)).collect();
+            json!(files)
+        })
+        .collect();
+    json!({"all": row(all), "crates": crates, "circles": circles, "members": packages})
+}
+
+/// The files of a circle, and below each the files that it imports from, with the names.
+fn described(circle: &Circle, tree: &Tree) -> String {
+    let mut lines = Vec::new();
+    for file in &circle.files {
+        lines.push(tree.path(*file).to_owned());
+        let mut names: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for link in circle.links.iter().filter(|link| link.from == *file) {
+            names.entry(tree.path(link.to)).or_default().push(&link.name);
+        }
+        for (to, names) in names {
+            lines.push(format!("    {to}: {}", names.join(", ")));
+        }
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_shows_the_share_of_asking_comments() {
+        let figures = Figures {
+            docs: 200,
+            asking: 3,
+            ..Figures::default()
+        };
+        let text = table(&BTreeMap::new(), &figures);
+        assert!(text.contains("3  1.5%"), "{text}");
+        assert_eq!(row(&figures)["asking_percent"], json!(1.5));
+    }
+}
