@@ -19,25 +19,25 @@ import (
 	"github.com/logdrive/logdrive/clients/go/internal/wire"
 )
 
-// agent is this process's side of an agent: the session comes from there, and is drained there. A goroutine looks after
-// the connection, and finds an agent again when it has gone. spec/agent.md has the messages and the rules.
+// agent is the connection of this process to its agent, which makes and drains the session. A goroutine reads from the
+// connection, and reconnects when the agent is gone. spec/agent.md has the messages and the rules.
 type agent struct {
 	socket  string
 	session *ring.Session
 	policy  uint32
 	flags   uint32
 
-	lock     sync.Mutex
-	line     *net.UnixConn // nil while the agent is away
-	number   uint64
-	journal  uint64
-	shown    int
-	marks    map[uint64]*mark
-	nextMark uint64
-	saidBye  bool
-	ended    bool
-	done     chan bool
-	wake     chan struct{}
+	lock       sync.Mutex
+	conn       *net.UnixConn // nil while disconnected
+	number     uint64
+	journal    uint64
+	ringsSent  int
+	tickets    map[uint64]*flushTicket
+	nextTicket uint64
+	byeSent    bool
+	ended      bool
+	done       chan bool
+	wake       chan struct{}
 }
 
 const (
@@ -45,52 +45,52 @@ const (
 	agentWelcomeBack = 5 * time.Second
 	agentRetryMin    = 10 * time.Millisecond
 	agentRetryMax    = time.Second
-	// agentRingsShown is how many rings come with one message.
-	agentRingsShown = 100
+	// agentRingsPerMessage is the number of rings that one message carries at most.
+	agentRingsPerMessage = 100
 )
 
-// agentWelcome is how long the start of a program waits for an agent's answer. Tests wait longer: they want the agent.
+// agentWelcome is the timeout of the agent's answer to hello. Tests raise it.
 var agentWelcome = 400 * time.Millisecond
 
-// joinAgent gets a session from the agent. It waits half a second at most.
+// joinAgent gets a session from the agent. It blocks at most half a second.
 func (c *core) joinAgent(options *Options) error {
 	a := &agent{
-		socket: options.Agent, policy: uint32(options.Full.policy()), marks: map[uint64]*mark{},
+		socket: options.Agent, policy: uint32(options.Full.policy()), tickets: map[uint64]*flushTicket{},
 		done: make(chan bool, 1), wake: make(chan struct{}, 1),
 	}
 	if options.CoarseClock {
 		a.flags = 1
 	}
-	line, err := a.connect()
+	conn, err := a.connect()
 	if err != nil {
 		return err
 	}
 	hello := wire.AgentMessage{
 		Kind: wire.AgentHello, RingBytes: uint64(ring.CapacityFor(options.RingBytes)), Policy: a.policy, Flags: a.flags,
-		RingCount: uint32(min(runtime.GOMAXPROCS(0), agentRingsShown)), App: agentName(options.App),
+		RingCount: uint32(min(runtime.GOMAXPROCS(0), agentRingsPerMessage)), App: agentName(options.App),
 	}
-	answer, files, err := a.ask(line, &hello, nil, agentWelcome)
+	answer, files, err := a.ask(conn, &hello, nil, agentWelcome)
 	if err == nil && answer.Kind != wire.AgentWelcome {
-		err = fmt.Errorf("the agent at %s has answered something else than was asked", a.socket)
+		err = fmt.Errorf("the agent at %s sent an unexpected answer", a.socket)
 	}
 	if err == nil {
-		a.session, err = ring.Join(a.socket, files, answer.RingBytes, a.nudge, a.nudge)
+		a.session, err = ring.Join(a.socket, files, answer.RingBytes, a.wakeWriter, a.wakeWriter)
 	}
 	if err == nil {
 		err = c.use(a.session, options)
 	}
 	if err != nil {
-		_ = line.Close()
+		_ = conn.Close()
 		return err
 	}
-	a.line, a.number, a.journal, a.shown = line, answer.Session, answer.Journal, int(answer.RingCount)
+	a.conn, a.number, a.journal, a.ringsSent = conn, answer.Session, answer.Journal, int(answer.RingCount)
 	c.drain = a
-	go a.attend(line)
-	go a.serve()
+	go a.readLoop(conn)
+	go a.writeLoop()
 	return nil
 }
 
-// agentName is an application's name as messages take it.
+// agentName replaces what a message does not allow in an application's name.
 func agentName(app string) string {
 	clean := strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r < 0xa0 {
@@ -104,15 +104,15 @@ func agentName(app string) string {
 	return clean
 }
 
-// connect reaches an agent that may be believed: it runs as root, as this user, or as the owner of the socket's
-// directory where nobody else writes.
+// connect connects to an agent that is trusted: it runs as root, as this user, or as the owner of the socket's
+// directory, if nobody else may write there.
 func (a *agent) connect() (*net.UnixConn, error) {
 	made, err := net.DialTimeout("unixpacket", a.socket, agentConnect)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the agent: %w", err)
 	}
-	line := made.(*net.UnixConn)
-	raw, err := line.SyscallConn()
+	conn := made.(*net.UnixConn)
+	raw, err := conn.SyscallConn()
 	var peer *syscall.Ucred
 	if err == nil {
 		problem := raw.Control(func(fd uintptr) {
@@ -121,13 +121,13 @@ func (a *agent) connect() (*net.UnixConn, error) {
 		err = errors.Join(err, problem)
 	}
 	if err == nil && peer.Uid != 0 && peer.Uid != uint32(os.Geteuid()) && !ownsAlone(filepath.Dir(a.socket), peer.Uid) {
-		err = fmt.Errorf("the agent at %s belongs to user %d, who may not be believed", a.socket, peer.Uid)
+		err = fmt.Errorf("the agent at %s runs as user %d, which is not trusted", a.socket, peer.Uid)
 	}
 	if err != nil {
-		_ = line.Close()
+		_ = conn.Close()
 		return nil, err
 	}
-	return line, nil
+	return conn, nil
 }
 
 func ownsAlone(dir string, uid uint32) bool {
@@ -140,13 +140,13 @@ func ownsAlone(dir string, uid uint32) bool {
 }
 
 // ask sends a message and waits for its answer.
-func (a *agent) ask(line *net.UnixConn, message *wire.AgentMessage, files []*os.File, patience time.Duration) (wire.AgentMessage, []*os.File, error) {
-	if err := send(line, message, files); err != nil {
+func (a *agent) ask(conn *net.UnixConn, message *wire.AgentMessage, files []*os.File, timeout time.Duration) (wire.AgentMessage, []*os.File, error) {
+	if err := send(conn, message, files); err != nil {
 		return wire.AgentMessage{}, nil, fmt.Errorf("send to the agent: %w", err)
 	}
-	_ = line.SetReadDeadline(time.Now().Add(patience)) // A connection without deadlines is none of a socket.
-	defer func() { _ = line.SetReadDeadline(time.Time{}) }()
-	answer, got, err := receive(line, make([]byte, wire.AgentBytesMax))
+	_ = conn.SetReadDeadline(time.Now().Add(timeout)) // Sockets always take deadlines.
+	defer func() { _ = conn.SetReadDeadline(time.Time{}) }()
+	answer, got, err := receive(conn, make([]byte, wire.AgentBytesMax))
 	if err != nil {
 		return answer, got, fmt.Errorf("the agent at %s: %w", a.socket, err)
 	}
@@ -156,7 +156,7 @@ func (a *agent) ask(line *net.UnixConn, message *wire.AgentMessage, files []*os.
 	return answer, got, nil
 }
 
-func send(line *net.UnixConn, message *wire.AgentMessage, files []*os.File) error {
+func send(conn *net.UnixConn, message *wire.AgentMessage, files []*os.File) error {
 	var rights []byte
 	if len(files) > 0 {
 		fds := make([]int, len(files))
@@ -165,31 +165,31 @@ func send(line *net.UnixConn, message *wire.AgentMessage, files []*os.File) erro
 		}
 		rights = syscall.UnixRights(fds...)
 	}
-	_, _, err := line.WriteMsgUnix(message.Encode(), rights, nil)
+	_, _, err := conn.WriteMsgUnix(message.Encode(), rights, nil)
 	runtime.KeepAlive(files)
 	return err
 }
 
 // receive reads one packet with its descriptors, which are close-on-exec.
-func receive(line *net.UnixConn, room []byte) (wire.AgentMessage, []*os.File, error) {
+func receive(conn *net.UnixConn, room []byte) (wire.AgentMessage, []*os.File, error) {
 	rights := make([]byte, syscall.CmsgSpace(4*253))
-	count, rightsCount, flags, _, err := line.ReadMsgUnix(room, rights)
+	count, rightsCount, flags, _, err := conn.ReadMsgUnix(room, rights)
 	if err != nil {
 		return wire.AgentMessage{}, nil, err
 	}
 	files, err := filesOf(rights[:rightsCount])
 	if err == nil && count == 0 {
-		err = errors.New("has closed the connection")
+		err = errors.New("closed the connection")
 	}
 	if err == nil && flags&(syscall.MSG_TRUNC|syscall.MSG_CTRUNC) != 0 {
-		err = errors.New("has sent more than this process can take; it may have too many files open")
+		err = errors.New("sent more descriptors than this process can take; it may have too many files open")
 	}
 	var message wire.AgentMessage
 	if err == nil {
 		message, err = wire.DecodeAgent(room[:count])
 	}
 	if err == nil && message.Descriptors() != len(files) {
-		err = errors.New("has sent other descriptors than it says")
+		err = errors.New("sent another number of descriptors than its message says")
 	}
 	if err != nil {
 		closeAll(files)
@@ -218,26 +218,25 @@ func filesOf(rights []byte) ([]*os.File, error) {
 
 func closeAll(files []*os.File) {
 	for _, file := range files {
-		_ = file.Close() // It was not wanted.
+		_ = file.Close() // Not used; an error changes nothing.
 	}
 }
 
-// nudge lets the serving goroutine look whether there is something to say: the bell, or rings. It never waits: it is
-// called by goroutines that log.
-func (a *agent) nudge() {
+// wakeWriter makes writeLoop send the bell and new rings. It never blocks: goroutines that log call it.
+func (a *agent) wakeWriter() {
 	select {
 	case a.wake <- struct{}{}:
-	default: // It will look anyway.
+	default: // It is awake already.
 	}
 }
 
-// serve sends what the goroutines that log want to have sent.
-func (a *agent) serve() {
+// writeLoop sends new rings and the bell for goroutines that log.
+func (a *agent) writeLoop() {
 	for range a.wake {
 		a.lock.Lock()
 		ended := a.ended
-		a.showRings()
-		a.say(&wire.AgentMessage{Kind: wire.AgentBell}, nil)
+		a.sendRings()
+		a.sendIfConnected(&wire.AgentMessage{Kind: wire.AgentBell}, nil)
 		a.lock.Unlock()
 		if ended {
 			return
@@ -245,40 +244,40 @@ func (a *agent) serve() {
 	}
 }
 
-// showRings shows rings that were made here; called with the lock.
-func (a *agent) showRings() {
-	_, rings := a.session.Shown()
-	for a.line != nil && a.shown < len(rings) {
-		count := min(len(rings)-a.shown, agentRingsShown)
-		a.say(&wire.AgentMessage{Kind: wire.AgentRings, First: uint32(a.shown), Count: uint32(count)}, rings[a.shown:a.shown+count])
-		a.shown += count
+// sendRings sends rings that were made here. Called with the lock.
+func (a *agent) sendRings() {
+	_, rings := a.session.Descriptors()
+	for a.conn != nil && a.ringsSent < len(rings) {
+		count := min(len(rings)-a.ringsSent, agentRingsPerMessage)
+		a.sendIfConnected(&wire.AgentMessage{Kind: wire.AgentRings, First: uint32(a.ringsSent), Count: uint32(count)}, rings[a.ringsSent:a.ringsSent+count])
+		a.ringsSent += count
 	}
 }
 
-// say sends a message where there is an agent; called with the lock. What does not reach it is said to the next one.
-func (a *agent) say(message *wire.AgentMessage, files []*os.File) {
-	if a.line != nil {
-		if err := send(a.line, message, files); err != nil {
-			_ = a.line.Close() // The goroutine that reads finds that out, and connects anew.
+// sendIfConnected sends a message unless disconnected. Called with the lock. adopt repeats what was not delivered.
+func (a *agent) sendIfConnected(message *wire.AgentMessage, files []*os.File) {
+	if a.conn != nil {
+		if err := send(a.conn, message, files); err != nil {
+			_ = a.conn.Close() // readLoop notices, and reconnects.
 		}
 	}
 }
 
-// attend reads what the agent says, and finds another one when it has gone.
-func (a *agent) attend(line *net.UnixConn) {
+// readLoop handles messages of the agent, and reconnects when it is gone.
+func (a *agent) readLoop(conn *net.UnixConn) {
 	room := make([]byte, wire.AgentBytesMax)
 	pause := agentRetryMin
 	for {
-		for line != nil {
-			message, files, err := receive(line, room)
-			if err != nil || !a.hear(&message, files) {
-				_ = line.Close()
+		for conn != nil {
+			message, files, err := receive(conn, room)
+			if err != nil || !a.handleMessage(&message, files) {
+				_ = conn.Close()
 				break
 			}
 			pause = agentRetryMin
 		}
 		a.lock.Lock()
-		a.line = nil
+		a.conn = nil
 		ended := a.ended
 		a.lock.Unlock()
 		if ended {
@@ -286,12 +285,12 @@ func (a *agent) attend(line *net.UnixConn) {
 		}
 		time.Sleep(pause + time.Duration(rand.Int64N(int64(pause/2))) - pause/4)
 		pause = min(2*pause, agentRetryMax)
-		line = a.adopt()
+		conn = a.adopt()
 	}
 }
 
-// hear acts on a message; false where the agent says what it should not.
-func (a *agent) hear(message *wire.AgentMessage, files []*os.File) bool {
+// handleMessage acts on a message. It returns false when the message is not allowed here.
+func (a *agent) handleMessage(message *wire.AgentMessage, files []*os.File) bool {
 	a.lock.Lock()
 	defer a.lock.Unlock()
 	switch message.Kind {
@@ -300,16 +299,16 @@ func (a *agent) hear(message *wire.AgentMessage, files []*os.File) bool {
 			closeAll(files)
 			return false
 		}
-		a.shown += len(files)
+		a.ringsSent += len(files)
 	case wire.AgentFlushed:
-		if mark := a.marks[message.Mark]; mark != nil {
-			delete(a.marks, message.Mark)
-			mark.reached <- message.Yes
+		if ticket := a.tickets[message.Mark]; ticket != nil {
+			delete(a.tickets, message.Mark)
+			ticket.reached <- message.Yes
 		}
 	case wire.AgentDone:
 		select {
 		case a.done <- message.Yes:
-		default: // It was said before.
+		default: // A duplicate.
 		}
 	default:
 		return false
@@ -317,78 +316,78 @@ func (a *agent) hear(message *wire.AgentMessage, files []*os.File) bool {
 	return true
 }
 
-// adopt connects anew and shows the session; nil where that did not work.
+// adopt reconnects and hands over the session; nil when that failed.
 func (a *agent) adopt() *net.UnixConn {
-	line, err := a.connect()
+	conn, err := a.connect()
 	if err != nil {
 		return nil
 	}
-	parts, rings := a.session.Shown()
-	first := rings[:min(len(rings), agentRingsShown)]
+	parts, rings := a.session.Descriptors()
+	first := rings[:min(len(rings), agentRingsPerMessage)]
 	message := wire.AgentMessage{
 		Kind: wire.AgentAdopt, Session: a.number, Journal: a.journal, RingBytes: a.session.RingBytes(),
 		RingTotal: uint32(len(rings)), RingCount: uint32(len(first)), Policy: a.policy, Flags: a.flags,
 	}
-	if err = send(line, &message, append(append([]*os.File(nil), parts...), first...)); err == nil {
-		for shown := len(first); err == nil && shown < len(rings); shown += agentRingsShown {
-			count := min(len(rings)-shown, agentRingsShown)
-			rest := wire.AgentMessage{Kind: wire.AgentRings, First: uint32(shown), Count: uint32(count)}
-			err = send(line, &rest, rings[shown:shown+count])
+	if err = send(conn, &message, append(append([]*os.File(nil), parts...), first...)); err == nil {
+		for ringsSent := len(first); err == nil && ringsSent < len(rings); ringsSent += agentRingsPerMessage {
+			count := min(len(rings)-ringsSent, agentRingsPerMessage)
+			rest := wire.AgentMessage{Kind: wire.AgentRings, First: uint32(ringsSent), Count: uint32(count)}
+			err = send(conn, &rest, rings[ringsSent:ringsSent+count])
 		}
 	}
 	var answer wire.AgentMessage
 	if err == nil {
-		_ = line.SetReadDeadline(time.Now().Add(agentWelcomeBack)) // As in ask.
-		answer, _, err = receive(line, make([]byte, wire.AgentBytesMax))
-		_ = line.SetReadDeadline(time.Time{})
+		_ = conn.SetReadDeadline(time.Now().Add(agentWelcomeBack)) // As in ask.
+		answer, _, err = receive(conn, make([]byte, wire.AgentBytesMax))
+		_ = conn.SetReadDeadline(time.Time{})
 	}
 	if err != nil || answer.Kind != wire.AgentWelcomeBack {
-		_ = line.Close()
+		_ = conn.Close()
 		return nil
 	}
 	a.lock.Lock()
 	defer a.lock.Unlock()
-	a.line, a.number, a.journal, a.shown = line, answer.Session, answer.Journal, len(rings)
-	for number, mark := range a.marks {
-		a.say(&wire.AgentMessage{Kind: wire.AgentFlush, Mark: number, Durable: mark.durable}, nil)
+	a.conn, a.number, a.journal, a.ringsSent = conn, answer.Session, answer.Journal, len(rings)
+	for number, ticket := range a.tickets {
+		a.sendIfConnected(&wire.AgentMessage{Kind: wire.AgentFlush, Mark: number, Durable: ticket.durable}, nil)
 	}
-	if a.saidBye {
-		a.say(&wire.AgentMessage{Kind: wire.AgentBye}, nil)
+	if a.byeSent {
+		a.sendIfConnected(&wire.AgentMessage{Kind: wire.AgentBye}, nil)
 	}
-	return line
+	return conn
 }
 
 func (a *agent) flush(durable bool) error {
-	wanted := &mark{durable: durable, reached: make(chan bool, 1)}
+	wanted := &flushTicket{durable: durable, reached: make(chan bool, 1)}
 	a.lock.Lock()
-	a.nextMark++
-	number := a.nextMark
-	a.marks[number] = wanted
-	a.say(&wire.AgentMessage{Kind: wire.AgentFlush, Mark: number, Durable: durable}, nil)
+	a.nextTicket++
+	number := a.nextTicket
+	a.tickets[number] = wanted
+	a.sendIfConnected(&wire.AgentMessage{Kind: wire.AgentFlush, Mark: number, Durable: durable}, nil)
 	a.lock.Unlock()
 	if await(a.session, wanted.reached) {
 		return nil
 	}
 	a.lock.Lock()
-	delete(a.marks, number)
+	delete(a.tickets, number)
 	a.lock.Unlock()
 	return errNotWritten
 }
 
 func (a *agent) stop() error {
 	a.lock.Lock()
-	a.showRings()
-	a.saidBye = true
-	a.say(&wire.AgentMessage{Kind: wire.AgentBye}, nil)
+	a.sendRings()
+	a.byeSent = true
+	a.sendIfConnected(&wire.AgentMessage{Kind: wire.AgentBye}, nil)
 	a.lock.Unlock()
 	complete := await(a.session, a.done)
 	a.lock.Lock()
 	a.ended = true
-	if a.line != nil {
-		_ = a.line.Close() // Everything has been said.
+	if a.conn != nil {
+		_ = a.conn.Close() // Nothing more is sent.
 	}
 	a.lock.Unlock()
-	a.nudge()
+	a.wakeWriter()
 	if !complete {
 		return errNotWritten
 	}

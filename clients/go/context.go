@@ -7,14 +7,13 @@ import (
 	"github.com/logdrive/logdrive/clients/go/internal/wire"
 )
 
-// fieldContext is what a logger adds to each of its records: fields that With gave, whose bytes are ready, and the name of
-// the group that further fields lie in. Contexts of equal names and kinds share their callsites, so that a logger for
-// each request does not fill the table.
+// fieldContext holds the encoded fields of With, and the group of further fields, which a logger adds to each record.
+// Contexts of equal names and kinds share their callsites, so that a logger for each request does not fill the table.
 type fieldContext struct {
-	// seed tells the callsites of one list of names from those of another.
+	// seed separates the callsites of one list of names from those of another.
 	seed   uintptr
 	prefix string
-	// target stands in the place of the package, where it is given.
+	// target replaces the package, if set.
 	target string
 	fields []wire.Field
 	values []byte
@@ -28,14 +27,14 @@ var seeds = struct {
 	of map[string]uintptr
 }{of: map[string]uintptr{}}
 
-// contextsMax bounds the lists of names that are told apart. Further ones are one, and their records bring their keys
-// along.
+// contextsMax bounds the lists of names with seeds of their own. Further lists share one, and their records carry their
+// keys.
 const contextsMax = 16384
 
-// crowded is the seed of all lists of names that are too many.
+// crowded is the seed of all lists of names beyond contextsMax.
 const crowded = 0x5bd1_e995
 
-// seedOf is the seed of a list of names.
+// seedOf returns the seed of a list of names.
 func seedOf(target, prefix string, fields []wire.Field) uintptr {
 	var name strings.Builder
 	name.WriteString(target)
@@ -60,7 +59,7 @@ func seedOf(target, prefix string, fields []wire.Field) uintptr {
 	return seed
 }
 
-// with is a context with more fields; they are copied now.
+// with returns a context with more fields, which are copied.
 func (c *fieldContext) with(fields []Field) *fieldContext {
 	if len(fields) == 0 {
 		return c
@@ -94,7 +93,7 @@ func (c *fieldContext) with(fields []Field) *fieldContext {
 // contextBytesMax bounds what a context adds to each record. A field that does not fit is left out.
 const contextBytesMax = 4096
 
-// group is a context whose further fields lie in a group.
+// group returns a context whose further fields lie in a group.
 func (c *fieldContext) group(name string) *fieldContext {
 	if name == "" {
 		return c
@@ -105,7 +104,7 @@ func (c *fieldContext) group(name string) *fieldContext {
 	return &made
 }
 
-// aim is a context with another target.
+// aim returns a context with another target.
 func (c *fieldContext) aim(target string) *fieldContext {
 	made := *c
 	made.target = cleanName(strings.Clone(target))
@@ -113,7 +112,7 @@ func (c *fieldContext) aim(target string) *fieldContext {
 	return &made
 }
 
-// value is a plain field as the format has it.
+// value converts a plain field to a value of the record format.
 func (f *Field) value() wire.Value {
 	value := wire.Value{Kind: f.kind(), Present: true}
 	if f.kind().HasLength() {

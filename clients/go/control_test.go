@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// told runs the program with what a person would type while this process logs.
-func told(t *testing.T, bin string, args ...string) {
+// runCommand runs the program as a person would, while this process logs.
+func runCommand(t *testing.T, bin string, args ...string) {
 	t.Helper()
 	if text, err := exec.Command(bin, args...).CombinedOutput(); err != nil {
 		t.Fatalf("logdrive %s: %v\n%s", strings.Join(args, " "), err, text)
@@ -59,14 +59,14 @@ func checkLiveControl(t *testing.T, bin string, logger *Logger, path string, pla
 		}
 	}
 	debug("before")
-	told(t, bin, append([]string{"level"}, append(place, "debug")...)...)
+	runCommand(t, bin, append([]string{"level"}, append(place, "debug")...)...)
 	debug("during")
-	told(t, bin, append([]string{"level", "--reset"}, place...)...)
+	runCommand(t, bin, append([]string{"level", "--reset"}, place...)...)
 	debug("after")
 	often()
-	told(t, bin, append([]string{"sample", "--callsite", "all", "--every", "10"}, place...)...)
+	runCommand(t, bin, append([]string{"sample", "--callsite", "all", "--every", "10"}, place...)...)
 	often()
-	told(t, bin, append([]string{"sample", "--callsite", "all", "--off"}, place...)...)
+	runCommand(t, bin, append([]string{"sample", "--callsite", "all", "--off"}, place...)...)
 	often()
 	if err := logger.Close(); err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func checkLiveControl(t *testing.T, bin string, logger *Logger, path string, pla
 	}
 	stats := logger.Stats()
 	if sum := stats.Records + stats.DroppedCalls() + stats.SampledOut; sum != all-2 {
-		t.Errorf("%+v: %d calls are told of, %d were made with their level on", stats, sum, all-2)
+		t.Errorf("%+v: %d calls are reported, %d were made with their level on", stats, sum, all-2)
 	}
 }
 
@@ -93,7 +93,7 @@ func TestSampledCallsAreCountedByAllWhoMakeThem(t *testing.T) {
 	logger, path := started(t, func(o *Options) { o.Full = FullBlock })
 	say := func(at int) { logger.Info("shared", Int("at", at)) }
 	say(-1)
-	told(t, program(t), "sample", "--run-dir", filepath.Dir(logger.core.session.Path()), "--callsite", "all", "--every", "7", fmt.Sprint(os.Getpid()))
+	runCommand(t, program(t), "sample", "--run-dir", filepath.Dir(logger.core.session.Path()), "--callsite", "all", "--every", "7", fmt.Sprint(os.Getpid()))
 	const goroutines, each = 8, 999
 	var group sync.WaitGroup
 	for range goroutines {

@@ -9,48 +9,48 @@ import (
 	"github.com/logdrive/logdrive/clients/go/internal/ring"
 )
 
-// What a core does with calls.
+// States of a core.
 const (
 	stateRunning int32 = iota
-	// stateText: there is nobody who drains; records go to slog.TextHandler.
+	// stateText: there is no drain; records go to slog.TextHandler.
 	stateText
-	// stateClosed: calls are counted, and that is all.
+	// stateClosed: calls are only counted.
 	stateClosed
 )
 
-// core is what all loggers of one session share.
+// core is the state that all loggers of one session share.
 type core struct {
 	sites   siteTable
 	session *ring.Session
-	// coarse is the word of the coarse clock; nil for the machine's own. hasCounter says that this is a counter of the
-	// processor and nothing else.
+	// coarse is the word of the coarse clock; nil for the machine's clock. hasCounter is set when that is the
+	// processor's counter.
 	coarse     *uint64
 	hasCounter bool
 	recordMax  int
 	policy     ring.Policy
 	state      atomic.Int32
-	// given says that the drain is given up: nobody makes room any more.
-	given   atomic.Bool
-	filter  atomic.Pointer[filter]
-	late    atomic.Uint64
-	drain   drain
-	text    *textLog
-	closing sync.Mutex
+	// abandoned is set when no drain is left: nobody makes room any more.
+	abandoned atomic.Bool
+	filter    atomic.Pointer[filter]
+	late      atomic.Uint64
+	drain     drain
+	text      *textLog
+	closing   sync.Mutex
 }
 
-// drain is who takes records out of the rings: a sidecar or an agent, in another process.
+// drain is the process that takes records out of the rings: a sidecar or an agent.
 type drain interface {
-	// flush waits until all is with the kernel, or on disk.
+	// flush waits until the kernel has all records, or, if durable, the disk.
 	flush(durable bool) error
-	// stop says that nothing more comes, and waits until all is with the kernel.
+	// stop ends the session and waits until the kernel has all records.
 	stop() error
 }
 
-// Start makes a session and finds somebody to drain it: the agent whose socket is given or in LOGDRIVE_AGENT, or else
-// the program `logdrive`, as a sidecar. Where there is neither, that is said once, and records go to [Options.Fallback]
-// through [log/slog.TextHandler].
+// Start creates a session and a drain for it: the agent whose socket is in the options or in LOGDRIVE_AGENT, or else the
+// program `logdrive` as a sidecar. Without either it reports that once, and writes records to [Options.Fallback] through
+// [log/slog.TextHandler]. It waits for the agent at most half a second, and for the sidecar at most a minute.
 //
-// An error means that the options make no sense, or that the log cannot be opened; there is no logger then.
+// It returns an error when the options are invalid or the log cannot be opened.
 func Start(options Options) (*Logger, error) {
 	options, err := options.filled()
 	if err != nil {
@@ -69,40 +69,40 @@ func Start(options Options) (*Logger, error) {
 	return &Logger{core: c, context: root}, nil
 }
 
-// errNoDrain says that there is nobody to drain a session.
+// errNoDrain is returned when neither an agent nor a sidecar can drain the session.
 var errNoDrain = errors.New("no drain")
 
 func (c *core) start(options *Options) error {
-	var why []error
+	var problems []error
 	if options.Agent != "" {
 		err := c.joinAgent(options)
 		if err == nil {
 			return nil
 		}
-		why = append(why, err)
+		problems = append(problems, err)
 	}
 	err := c.startSidecar(options)
 	switch {
 	case err == nil:
-		for _, problem := range why {
+		for _, problem := range problems {
 			c.notice("%v; the program drains itself", problem)
 		}
 		return nil
 	case !errors.Is(err, errNoDrain):
 		return err
 	}
-	why = append(why, err)
+	problems = append(problems, err)
 	if options.Level == "" {
-		// A terminal is no place for what costs nothing in a ring.
+		// Debug records are cheap in a ring, but not on a terminal.
 		c.filter.Store(&filter{all: LevelInfo})
 	}
 	c.text = newTextLog(options.Fallback, c)
 	c.state.Store(stateText)
-	c.text.say(errors.Join(why...))
+	c.text.reportOnce(errors.Join(problems...))
 	return nil
 }
 
-// use takes a session, and registers callsite 0.
+// use makes the session that of this core, and registers callsite 0.
 func (c *core) use(session *ring.Session, options *Options) error {
 	gap := gapCallsite()
 	if _, err := session.Register(gap, ring.On); err != nil {
@@ -117,13 +117,13 @@ func (c *core) use(session *ring.Session, options *Options) error {
 	return nil
 }
 
-// notice leaves a line about the logger itself in the log.
+// notice writes a line about the logger itself to the log.
 func (c *core) notice(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if c.state.Load() != stateRunning || c.session == nil {
 		return
 	}
-	// From a goroutine of its own, because a notice may come from the middle of a registration.
+	// In a goroutine of its own: the caller may hold the lock of a registration.
 	go func() {
 		logger := &Logger{core: c, context: root}
 		logger.logAt(0, noticeLevel, text, nil)
@@ -173,9 +173,9 @@ func (c *core) close() error {
 		c.state.Store(stateClosed)
 		return nil
 	}
-	c.tellTallies()
+	c.reportTallies()
 	c.state.Store(stateClosed)
-	// Calls do not find their callsites any more, and come to the slow path, which looks at the state.
+	// With an empty table, calls take the slow path, which checks the state.
 	c.sites.slots.Store(newSlots(2))
 	c.session.EndRings()
 	return c.drain.stop()
@@ -186,7 +186,7 @@ func (c *core) stats() Stats {
 	if c.session == nil {
 		return stats
 	}
-	c.tellTallies()
+	c.reportTallies()
 	c.sites.lock.Lock()
 	for _, site := range c.sites.all {
 		stats.SampledOut += site.entry.Counts.SampledOut()
@@ -204,8 +204,7 @@ func (c *core) stats() Stats {
 	return stats
 }
 
-// NotePanic is for a deferred call at the top of a goroutine: a panic that passes is logged with its stack as an error,
-// and goes on its way.
+// NotePanic logs a panic with its stack as an error, and panics again. Defer it at the top of a goroutine.
 //
 //	defer log.NotePanic()
 func (l *Logger) NotePanic() {
@@ -217,14 +216,14 @@ func (l *Logger) NotePanic() {
 		l.core.session.NotePanic()
 	}
 	l.Error("panic", Any("cause", cause), String("stack", string(stack())))
-	// The session outlives the process, so that nothing has to be waited for.
+	// No wait: the session outlives the process.
 	panic(cause)
 }
 
 var std atomic.Pointer[Logger]
 
-// Init is as [Start], for a program with one log: App.log in the working directory. The package's functions use it from
-// then on.
+// Init calls [Start] for a program with one log, App.log in the working directory, and makes the logger that of the
+// package's functions.
 func Init(app string) (*Logger, error) {
 	logger, err := Start(Options{App: app})
 	if err != nil {
@@ -234,8 +233,8 @@ func Init(app string) (*Logger, error) {
 	return logger, nil
 }
 
-// SetDefault makes a logger that of the package's functions.
+// SetDefault sets the logger of the package's functions.
 func SetDefault(logger *Logger) { std.Store(logger) }
 
-// Default is the logger of the package's functions; nil before Init and SetDefault.
+// Default returns the logger of the package's functions; nil before Init and SetDefault.
 func Default() *Logger { return std.Load() }

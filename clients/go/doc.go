@@ -18,7 +18,7 @@
 // module starts `logdrive` as its sidecar, from LOGDRIVE_BIN, [Options.Bin] or PATH. The sidecar outlives the program, so
 // that a crash loses nothing that a call had written. Where both are killed at once, the session stays in
 // /dev/shm/logdrive-UID, and the next start of the program or `logdrive recover` brings it into the log. Where there is
-// no such program, that is said once, and records go to standard error through [log/slog.TextHandler].
+// no such program, the package reports that once, and writes records to standard error through [log/slog.TextHandler].
 //
 // # Package slog, package log
 //
@@ -28,7 +28,7 @@
 // # What a call costs
 //
 // There is one ring for each P, so that a call needs no lock: while it writes, its goroutine stays where it is, as in
-// sync.Pool. Callsites are told apart by the program counter, and registered with their first call. A field is a value
+// sync.Pool. Callsites are identified by the program counter, and registered by their first call. A field is a value
 // on the stack; a call allocates nothing, but for [Any] of what is no basic type, [Group], errors whose text is made
 // anew, and messages that differ from call to call. What writes the same record by the million makes a [Shape] of it, whose
 // keys are not looked at again; see [Logger.Put].

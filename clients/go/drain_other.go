@@ -7,7 +7,7 @@ import (
 	"runtime"
 )
 
-// joinAgent and startSidecar find nobody: records go to slog as text.
+// joinAgent and startSidecar fail here, so that records go to slog as text.
 
 func (c *core) joinAgent(*Options) error {
 	return fmt.Errorf("%w: agents are for Linux, and this is %s", errNoDrain, runtime.GOOS)

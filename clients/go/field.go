@@ -13,7 +13,7 @@ import (
 // into the ring as it is: numbers stay numbers.
 type Field struct {
 	name unsafe.Pointer // of the key's bytes
-	tag  uint64         // the key's length, and above it the kind: one compare tells whether both are those of a callsite
+	tag  uint64         // the key's length, and above it the kind: one compare checks both against a callsite
 	ptr  unsafe.Pointer // of a text, of bytes, or the second word of an interface
 	num  uint64         // the number, the length of a text, or the first word of an interface
 }
@@ -103,7 +103,7 @@ func Float64(key string, value float64) Field {
 	return number(key, wire.F64, math.Float64bits(value))
 }
 
-// Rune is a field with a character. What is no character is shown as U+FFFD.
+// Rune is a field with a character. Invalid code points become U+FFFD.
 func Rune(key string, value rune) Field {
 	if value < 0 || value > 0x10ffff || value >= 0xd800 && value < 0xe000 {
 		value = 0xfffd
@@ -111,7 +111,7 @@ func Rune(key string, value rune) Field {
 	return number(key, wire.Char, uint64(value))
 }
 
-// String is a field with a text. What a record has no room for is cut, and counted.
+// String is a field with a text. A text that does not fit the record is cut, and counted in [Stats].Cut.
 func String(key, value string) Field {
 	return pointer(key, wire.Str, unsafe.Pointer(unsafe.StringData(value)), uint64(len(value)))
 }
@@ -148,10 +148,10 @@ func distant(key string, value time.Time) Field {
 	return pointer(key, wire.Display, unsafe.Pointer(unsafe.StringData(text)), uint64(len(text)))
 }
 
-// Err is a field named "error" with what the error says. It is asked by the call, and only where the record is kept.
+// Err is a field named "error" with the error's text. The call renders it, and only if the record is kept.
 func Err(err error) Field { return NamedErr("error", err) }
 
-// NamedErr is as [Err], with a name.
+// NamedErr is [Err] with a key.
 func NamedErr(key string, err error) Field {
 	if err == nil {
 		return number(key, wire.None, 0)
@@ -160,7 +160,7 @@ func NamedErr(key string, err error) Field {
 	return pointer(key, kindError, words[1], uint64(uintptr(words[0])))
 }
 
-// Stringer is a field with what the value's String says. It is asked by the call, and only where the record is kept.
+// Stringer is a field with the result of the value's String method. The call renders it, and only if the record is kept.
 func Stringer(key string, value fmt.Stringer) Field {
 	if value == nil {
 		return number(key, wire.None, 0)

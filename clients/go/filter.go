@@ -9,8 +9,8 @@ import (
 	"github.com/logdrive/logdrive/clients/go/internal/wire"
 )
 
-// Level says how important a record is. Warn and above may use the last eighth of a ring, which a flood of debug
-// records cannot take from them.
+// Level is the severity of a record. Warn and above may use the reserved last eighth of a ring, so that a flood of debug
+// records never crowds them out.
 type Level uint8
 
 // The levels, as in all of Logdrive.
@@ -26,7 +26,7 @@ const (
 
 var levelNames = [...]string{"trace", "debug", "info", "warn", "error", "fatal"}
 
-// String is the level's name.
+// String returns the level's name.
 func (l Level) String() string {
 	if int(l) < len(levelNames) {
 		return levelNames[l]
@@ -34,8 +34,8 @@ func (l Level) String() string {
 	return "off"
 }
 
-// filter says which callsites are on, before anybody changes that from outside: a level for all, and others for
-// packages.
+// filter is the process's own choice of levels: one for all callsites, and others for packages. Rules of live control
+// take precedence.
 type filter struct {
 	all     Level
 	targets []target // the longest name first
@@ -83,7 +83,7 @@ func levelNamed(name string) (Level, bool) {
 	return levelOff, strings.EqualFold(name, "off")
 }
 
-// base is the control word of a callsite.
+// base returns the control word that the filter gives a callsite.
 func (f *filter) base(callsite *wire.Callsite) uint32 {
 	name := callsite.Target
 	if name == "" {
@@ -102,7 +102,7 @@ func (f *filter) base(callsite *wire.Callsite) uint32 {
 	return ring.Off
 }
 
-// lowest is the lowest level that some callsite may have.
+// lowest returns the lowest level that is on for some callsite.
 func (f *filter) lowest() Level {
 	lowest := f.all
 	for _, target := range f.targets {

@@ -16,43 +16,43 @@ type Logger struct {
 	context *fieldContext
 }
 
-// Trace writes a record for the closest look.
+// Trace writes a record of level trace: the finest detail.
 //
 //go:noinline
 func (l *Logger) Trace(message string, fields ...Field) {
 	l.logAt(here, wire.LevelTrace, message, fields)
 }
 
-// Debug writes a record for whoever looks for a fault.
+// Debug writes a record of level debug: detail for finding a fault.
 //
 //go:noinline
 func (l *Logger) Debug(message string, fields ...Field) {
 	l.logAt(here, wire.LevelDebug, message, fields)
 }
 
-// Info writes a record of what goes as it should.
+// Info writes a record of level info: normal operation.
 //
 //go:noinline
 func (l *Logger) Info(message string, fields ...Field) {
 	l.logAt(here, wire.LevelInfo, message, fields)
 }
 
-// Warn writes a record of what somebody should know.
+// Warn writes a record of level warn: something that a person should look at. It may use the reserved eighth of a ring.
 //
 //go:noinline
 func (l *Logger) Warn(message string, fields ...Field) {
 	l.logAt(here, wire.LevelWarn, message, fields)
 }
 
-// Error writes a record of what has failed.
+// Error writes a record of level error: an operation failed. It may use the reserved eighth of a ring.
 //
 //go:noinline
 func (l *Logger) Error(message string, fields ...Field) {
 	l.logAt(here, wire.LevelError, message, fields)
 }
 
-// Fatal writes a record of what ends the program, waits until it is with the kernel, and exits with status 1. Deferred
-// functions do not run.
+// Fatal writes a record of level fatal, waits until the kernel has it, and exits with status 1. Deferred functions do
+// not run.
 //
 //go:noinline
 func (l *Logger) Fatal(message string, fields ...Field) {
@@ -68,46 +68,46 @@ func (l *Logger) Log(level Level, message string, fields ...Field) {
 	l.logAt(here, wire.Level(min(level, LevelFatal)), message, fields)
 }
 
-// LogAt writes a record of a callsite that the caller tells by a program counter of its own, as runtime.Callers gives
-// it: for packages that wrap a logger. 0 is a callsite that nobody knows.
+// LogAt writes a record whose callsite is the given program counter, as runtime.Callers returns it: for packages that
+// wrap a logger. 0 stands for an unknown callsite.
 func (l *Logger) LogAt(pc uintptr, level Level, message string, fields ...Field) {
 	l.logAt(pc, wire.Level(min(level, LevelFatal)), message, fields)
 }
 
-// With is a logger whose records bear these fields, too. Their values are made ready now.
+// With returns a logger that adds these fields to its records. Their values are encoded now; this allocates.
 func (l *Logger) With(fields ...Field) *Logger {
 	return &Logger{core: l.core, context: l.context.with(fields)}
 }
 
-// WithGroup is a logger the keys of whose further fields become "name.key".
+// WithGroup returns a logger that writes the keys of further fields as "name.key".
 func (l *Logger) WithGroup(name string) *Logger {
 	return &Logger{core: l.core, context: l.context.group(name)}
 }
 
-// WithTarget is a logger whose records bear this name in the place of the package that logs: in lines, and for whoever
-// says which records are wanted ("info,quic-go=debug", `logdrive level`).
+// WithTarget returns a logger whose records carry this name instead of that of the package that logs: in lines, and in
+// filters ("info,quic-go=debug", `logdrive level`).
 func (l *Logger) WithTarget(target string) *Logger {
 	return &Logger{core: l.core, context: l.context.aim(target)}
 }
 
-// Enabled says whether a record of this level may be written somewhere. Of one callsite the call itself knows better,
-// and costs as little.
+// Enabled reports whether a record of this level may be written by some callsite. The call itself makes the exact
+// decision, and costs as little.
 func (l *Logger) Enabled(level Level) bool { return l.core.enabled(level) }
 
-// Flush waits until all that was written before is with the kernel. It ends early, with an error, when nothing moves
-// for five seconds.
+// Flush waits until the kernel has all records written before. It returns an error when the drain makes no progress for
+// five seconds.
 func (l *Logger) Flush() error { return l.core.flush(false) }
 
-// Sync is as Flush, and makes files durable.
+// Sync does what Flush does, and waits until the files are on disk (fsync).
 func (l *Logger) Sync() error { return l.core.flush(true) }
 
-// Close writes what is left and ends the session. Call it once, at the end of main; records that come later are counted
-// and lost. Without it the session is finished by its sidecar or agent, or stays for `logdrive recover`.
+// Close writes the remaining records and ends the session. Call it once, at the end of main; later records are counted
+// and lost. Without it the sidecar or agent finishes the session, or it stays for `logdrive recover`.
 func (l *Logger) Close() error { return l.core.close() }
 
-// SetLevel takes other directives for what is on, such as "info,example.com/shop/net=trace". What `logdrive level` says
-// from outside goes before it.
+// SetLevel replaces the level directives, such as "info,example.com/shop/net=trace". Rules set by `logdrive level` take
+// precedence.
 func (l *Logger) SetLevel(directives string) error { return l.core.setLevel(directives) }
 
-// Stats are the numbers of the session.
+// Stats returns the counts of the session.
 func (l *Logger) Stats() Stats { return l.core.stats() }

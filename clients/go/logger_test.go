@@ -193,7 +193,7 @@ func TestDropsAreCountedAndTold(t *testing.T) {
 		t.Fatalf("%d written and %d dropped of %d", stats.Records, stats.DroppedCalls(), calls)
 	}
 	found := closed(t, logger, path)
-	written, told := 0, 0
+	written, reported := 0, 0
 	for _, line := range found {
 		var count int
 		if strings.Contains(line, " flood ") {
@@ -201,12 +201,12 @@ func TestDropsAreCountedAndTold(t *testing.T) {
 		} else if _, rest, ok := strings.Cut(line, "logdrive"); ok {
 			if at := strings.Index(rest, " records dropped: ring full"); at >= 0 {
 				fmt.Sscanf(rest[strings.LastIndexByte(rest[:at], ' ')+1:], "%d", &count)
-				told += count
+				reported += count
 			}
 		}
 	}
-	if uint64(written) != stats.Records || uint64(told) != stats.DroppedCalls() {
-		t.Fatalf("%d lines of %d records, %d drops told of %d", written, stats.Records, told, stats.DroppedCalls())
+	if uint64(written) != stats.Records || uint64(reported) != stats.DroppedCalls() {
+		t.Fatalf("%d lines of %d records, %d drops reported of %d", written, stats.Records, reported, stats.DroppedCalls())
 	}
 }
 
@@ -372,7 +372,7 @@ func TestWarningsHaveRoomWhenAFloodHasNone(t *testing.T) {
 				t.Errorf("%+v before the warnings, %+v behind them", before, after)
 			}
 			if sum := after.Records + after.DroppedCalls(); sum != calls+warnings+1 {
-				t.Errorf("%d calls are told of, %d were made", sum, calls+warnings+1)
+				t.Errorf("%d calls are reported, %d were made", sum, calls+warnings+1)
 			}
 			found := closed(t, logger, path)
 			if urgent := strings.Count(strings.Join(found, "\n"), " urgent at="); urgent != warnings {

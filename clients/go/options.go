@@ -11,7 +11,7 @@ import (
 	"github.com/logdrive/logdrive/clients/go/internal/ring"
 )
 
-// Full says what a call does when its ring is full.
+// Full is the policy of a call when its ring is full.
 type Full uint8
 
 const (
@@ -20,7 +20,7 @@ const (
 	FullWait Full = iota
 	// FullDrop drops the call, and counts it.
 	FullDrop
-	// FullBlock waits as long as anybody drains: for benchmarks and batch jobs, in which nothing may be lost.
+	// FullBlock waits without limit while a drain exists: for benchmarks and batch jobs in which nothing may be lost.
 	FullBlock
 )
 
@@ -34,7 +34,7 @@ func (f Full) policy() ring.Policy {
 	return ring.PolicyWait
 }
 
-// Format says how lines look.
+// Format is the layout of lines.
 type Format string
 
 // The formats.
@@ -45,23 +45,23 @@ const (
 	Glog   Format = "glog"
 )
 
-// Options say how logging is started. Only App has to be set.
+// Options configure Start. All are optional.
 type Options struct {
-	// App is the application's name, by which sessions and the log are called.
+	// App is the application's name, which names sessions and the log. Default: the name of the executable.
 	App string
 	// Path is the log file. Default: App.log in the working directory.
 	Path string
-	// Format is how lines look. Default: Text.
+	// Format is the layout of lines. Default: Text.
 	Format Format
-	// Level is what is on, such as "info,example.com/shop/net=trace"; the environment variable LOGDRIVE goes before it.
-	// Default: debug; info where records go to Fallback.
+	// Level holds level directives, such as "info,example.com/shop/net=trace". The environment variable LOGDRIVE takes
+	// precedence. Default: debug; info when records go to Fallback.
 	Level string
-	// Full is what a call does when its ring is full. Default: FullWait.
+	// Full is the policy of a call when its ring is full. Default: FullWait.
 	Full Full
 	// RingBytes is the size of each ring; there is one for each P that logs. Default: 1 MiB.
 	RingBytes int
-	// CoarseClock takes times from a word that the drain renews every millisecond, in place of the processor's counter:
-	// cheaper, and less precise.
+	// CoarseClock takes times from a word that the drain updates every millisecond, instead of the processor's counter:
+	// cheaper and less precise. Default: false.
 	CoarseClock bool
 	// RotateBytes begins a new file before one grows beyond this. Default: never.
 	RotateBytes int64
@@ -71,17 +71,17 @@ type Options struct {
 	Compress bool
 	// RunDir is where the session lives. Default: /dev/shm/logdrive-UID, then .logdrive beside the log.
 	RunDir string
-	// Agent is the socket of an agent that drains the session. The environment variable LOGDRIVE_AGENT goes before it;
-	// when that is "off", there is none.
+	// Agent is the socket of an agent that drains the session. The environment variable LOGDRIVE_AGENT takes precedence;
+	// "off" there means no agent. Default: none.
 	Agent string
-	// Bin is the program `logdrive`, which drains the session where there is no agent. The environment variable
-	// LOGDRIVE_BIN goes before it. Default: the one in PATH.
+	// Bin is the program `logdrive`, which drains the session when there is no agent. The environment variable
+	// LOGDRIVE_BIN takes precedence. Default: the one in PATH.
 	Bin string
-	// Fallback is where text goes when there is neither an agent nor the program. Default: standard error.
+	// Fallback receives text when there is neither an agent nor the program. Default: standard error.
 	Fallback io.Writer
 }
 
-// filled gives the options their defaults, and what the environment says.
+// filled applies the environment and the defaults.
 func (o Options) filled() (Options, error) {
 	if o.App == "" {
 		o.App = filepath.Base(os.Args[0])
@@ -145,7 +145,7 @@ func (o *Options) config() string {
 	return text.String()
 }
 
-// escapePath writes what is not printable as \xNN, and a backslash twice.
+// escapePath writes unprintable bytes as \xNN and doubles backslashes.
 func escapePath(path string) string {
 	var text strings.Builder
 	for at := range len(path) {
@@ -161,10 +161,10 @@ func escapePath(path string) string {
 	return text.String()
 }
 
-// noProgress is how long Flush and Close go on when nothing moves.
+// noProgress is the timeout of Flush and Close without progress of the drain.
 const noProgress = 5 * time.Second
 
-// Stats are the numbers of a session, since it began.
+// Stats are the counts of a session since its start.
 type Stats struct {
 	// Records is how many records were written.
 	Records uint64

@@ -2,15 +2,15 @@ package logdrive
 
 import "runtime"
 
-// A callsite is told from others by the program counter behind its call. runtime.Callers finds it in some 100 ns, the
-// chain of frame pointers in two loads, as the runtime's own tracer does it.
+// A callsite is identified by the program counter behind its call. runtime.Callers finds it in some 100 ns, the chain of
+// frame pointers in two loads, as the runtime's own tracer does it.
 
-// pcIsKnown says whether callerPC tells what runtime.Callers tells. It is tried once, so that a compiler that lays
-// frames out in another way costs time and not truth.
+// pcIsKnown reports whether callerPC agrees with runtime.Callers. It is checked once, so that a compiler with another
+// frame layout costs time and not correctness.
 var pcIsKnown = tryCallerPC()
 
-// placed is a program counter that callerPC or calledFrom has told to the function that calls this, or what is true where
-// that cannot be believed; skip as in runtime.Callers.
+// placed returns the given program counter of callerPC or calledFrom, or where those do not work that of runtime.Callers;
+// skip as there.
 func placed(pc uintptr, skip int) uintptr {
 	if pcIsKnown {
 		return pc
@@ -31,7 +31,7 @@ func probePC(near, far, slow *uintptr) {
 	*slow = walkPC(3)
 }
 
-// walkPC is the slow way; skip as in runtime.Callers.
+// walkPC asks runtime.Callers, which is slow; skip as there.
 //
 //go:noinline
 func walkPC(skip int) uintptr {

@@ -34,7 +34,7 @@ func (s *scratch) free() {
 	}
 }
 
-// isPlain says whether a field is written as it is.
+// isPlain reports whether a field is written as it is.
 func (f *Field) isPlain() bool { return f.kind() <= wire.Message }
 
 func arePlain(fields []Field) bool {
@@ -87,7 +87,7 @@ func (s *scratch) show(key string, text []byte) {
 	s.fields = append(s.fields, number(key, wire.Display, 0))
 }
 
-// appendShown asks a value what it says. Its code is foreign: where it panics, that is said, as fmt does it.
+// appendShown renders a value. Its code is foreign: a panic is rendered as fmt does it.
 func appendShown(to []byte, field *Field) (shown []byte) {
 	defer func() {
 		if cause := recover(); cause != nil {

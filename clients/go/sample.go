@@ -10,27 +10,27 @@ import (
 	"github.com/logdrive/logdrive/clients/go/internal/wire"
 )
 
-// tally is what the shards have counted of a sampled callsite and not yet told the session.
+// tally is the count of a sampled callsite by shard, as far as it is not in the session yet.
 type tally struct {
-	groups [ring.Shards/tallyGroup + 1]atomic.Pointer[[tallyGroup]tallied]
+	groups [ring.Shards/tallyGroup + 1]atomic.Pointer[[tallyGroup]shardTally]
 }
 
-// tallyGroup is how many shards get their memory together: most machines have no more.
+// tallyGroup is the number of shards that are allocated together: most machines have no more.
 const tallyGroup = 16
 
-// tallied belongs to whoever has the shard.
-type tallied struct {
-	// left is how many calls come before the next one that passes; until is the parameter that it was made of.
+// shardTally is the part of one shard. The holder of the shard writes it.
+type shardTally struct {
+	// left is the number of calls before the next one that passes; of is the parameter that it was made from.
 	left, of uint32
-	// untold is added to by whoever has the shard, and taken by anybody.
-	untold atomic.Uint32
-	_      [52]byte
+	// unreported is increased by the holder of the shard, and taken by any goroutine.
+	unreported atomic.Uint32
+	_          [52]byte
 }
 
-// untoldMax is how many calls a shard counts for itself: what a kill may leave uncounted.
-const untoldMax = 256
+// unreportedMax is the number of calls that a shard counts for itself, which is also what a kill may leave uncounted.
+const unreportedMax = 256
 
-// logSampled decides whether a call passes whose control word is neither on nor off, and writes it.
+// logSampled decides whether a call of a sampled callsite passes, and writes it.
 func (l *Logger) logSampled(site *site, fields []Field) bool {
 	c := l.core
 	word := site.entry.Control.Word()
@@ -38,12 +38,12 @@ func (l *Logger) logSampled(site *site, fields []Field) bool {
 		return false
 	}
 	if word == ring.Every {
-		return l.logTwin(site, fields)
+		return l.logSampledVariant(site, fields)
 	}
 	return c.write(site, l.context, fields)
 }
 
-// passes says whether a call goes on, and counts it if not.
+// passes reports whether a call passes its control word, and counts it if not.
 func (c *core) passes(site *site, word uint32, fields []Field) bool {
 	control := site.entry.Control
 	switch word {
@@ -58,14 +58,14 @@ func (c *core) passes(site *site, word uint32, fields []Field) bool {
 		if control.TakeBudget() {
 			return true
 		}
-		site.leaveOut()
+		site.countSampledOut()
 		return false
 	case ring.PerKey:
 		parameter := control.Parameter()
 		if keys.pass(site.hashKey(parameter, fields), uint32(parameter), uint64(time.Now().Unix())) {
 			return true
 		}
-		site.leaveOut()
+		site.countSampledOut()
 		return false
 	}
 	return true
@@ -79,8 +79,8 @@ func (s *site) tally() *tally {
 	return s.sampled.Load()
 }
 
-// pinTally gives the calling goroutine a shard until ring.Release, and what that has counted of the site.
-func (s *site) pinTally() (int, *tallied) {
+// pinTally holds a shard until ring.Release, and returns its tally of the site.
+func (s *site) pinTally() (int, *shardTally) {
 	tally := s.tally()
 	for {
 		shard := ring.Hold()
@@ -89,12 +89,12 @@ func (s *site) pinTally() (int, *tallied) {
 			return shard, &group[shard%tallyGroup]
 		}
 		ring.Release(shard)
-		place.CompareAndSwap(nil, new([tallyGroup]tallied))
+		place.CompareAndSwap(nil, new([tallyGroup]shardTally))
 	}
 }
 
-// passEvery lets one call of so many pass. The first one of the process passes at once; each shard begins at a random
-// place of its own count, so that kept calls times the number are an estimate without bias.
+// passEvery lets one call of every pass. The first call of the process passes at once; each shard starts at a random
+// point of its count, so that kept calls times every is an unbiased estimate.
 func (s *site) passEvery(every uint32) bool {
 	first := s.entry.Control.TakeBudget()
 	shard, own := s.pinTally()
@@ -106,33 +106,33 @@ func (s *site) passEvery(every uint32) bool {
 		own.left = every
 	}
 	own.left--
-	untold := s.count1(own, passes)
+	unreported := s.countCall(own, passes)
 	ring.Release(shard)
-	if untold != 0 {
-		s.entry.Counts.AddSampledOut(uint64(untold))
+	if unreported != 0 {
+		s.entry.Counts.AddSampledOut(uint64(unreported))
 	}
 	return passes
 }
 
-// count1 counts a call that is left out; what is to be told now.
-func (s *site) count1(own *tallied, passes bool) uint32 {
-	if !passes && own.untold.Add(1) < untoldMax || passes && own.untold.Load() == 0 {
+// countCall counts a call that is sampled out, and returns the count to report now.
+func (s *site) countCall(own *shardTally, passes bool) uint32 {
+	if !passes && own.unreported.Add(1) < unreportedMax || passes && own.unreported.Load() == 0 {
 		return 0
 	}
-	return own.untold.Swap(0)
+	return own.unreported.Swap(0)
 }
 
-func (s *site) leaveOut() {
+func (s *site) countSampledOut() {
 	shard, own := s.pinTally()
-	untold := s.count1(own, false)
+	unreported := s.countCall(own, false)
 	ring.Release(shard)
-	if untold != 0 {
-		s.entry.Counts.AddSampledOut(uint64(untold))
+	if unreported != 0 {
+		s.entry.Counts.AddSampledOut(uint64(unreported))
 	}
 }
 
-// tellTallies tells what all shards have counted.
-func (c *core) tellTallies() {
+// reportTallies moves the counts of all shards to the session.
+func (c *core) reportTallies() {
 	c.sites.lock.Lock()
 	all := c.sites.all
 	c.sites.lock.Unlock()
@@ -147,37 +147,37 @@ func (c *core) tellTallies() {
 				continue
 			}
 			for shard := range group {
-				if untold := site.count1(&group[shard], true); untold != 0 {
-					site.entry.Counts.AddSampledOut(uint64(untold))
+				if unreported := site.countCall(&group[shard], true); unreported != 0 {
+					site.entry.Counts.AddSampledOut(uint64(unreported))
 				}
 			}
 		}
 	}
 }
 
-// sampleField says in a kept record of how many calls it is one.
+// sampleField is the field of a kept record with the sampling rate: one of so many calls.
 const sampleField = "sample_every"
 
-// logTwin writes a kept record of a sample, which says of how many calls it is one.
-func (l *Logger) logTwin(original *site, fields []Field) bool {
+// logSampledVariant writes a kept record of a sample, with its sampling rate.
+func (l *Logger) logSampledVariant(original *site, fields []Field) bool {
 	c := l.core
-	twin := c.twinOf(original)
-	if twin == nil {
+	variant := c.sampledVariantOf(original)
+	if variant == nil {
 		return c.write(original, l.context, fields)
 	}
 	var room [16]Field
 	all := append(append(room[:0], fields...), Uint64(sampleField, max(1, original.entry.Control.Parameter())))
-	return c.write(twin, l.context, all)
+	return c.write(variant, l.context, all)
 }
 
-// twinOf is the callsite under which kept records of a sample go; nil where there can be none.
-func (c *core) twinOf(original *site) *site {
-	original.twinned.Lock()
-	defer original.twinned.Unlock()
-	if original.twin != nil {
-		return original.twin
+// sampledVariantOf returns the callsite of kept records of a sample; nil where there can be none.
+func (c *core) sampledVariantOf(original *site) *site {
+	original.variantLock.Lock()
+	defer original.variantLock.Unlock()
+	if original.variant != nil {
+		return original.variant
 	}
-	number := original.entry.Control.Twin()
+	number := original.entry.Control.SampledVariant()
 	if number == original.entry.ID {
 		return nil
 	}
@@ -188,23 +188,23 @@ func (c *core) twinOf(original *site) *site {
 		var entry ring.Entry
 		// Off, and bound to no call: tools leave it out.
 		if entry, err = c.session.Register(bytes, ring.Off); err == nil {
-			twin := &site{context: original.context, level: original.level, message: original.message, entry: entry}
+			variant := &site{context: original.context, level: original.level, message: original.message, entry: entry}
 			sampled := Uint64(sampleField, 0)
-			twin.fields = append(append([]known(nil), original.fields...), knownOf(&sampled, 8))
-			twin.count, twin.head = len(twin.fields), original.head+8
-			original.entry.Control.SetTwin(entry.ID)
-			original.twin = twin
-			return twin
+			variant.fields = append(append([]known(nil), original.fields...), knownOf(&sampled, 8))
+			variant.count, variant.head = len(variant.fields), original.head+8
+			original.entry.Control.SetSampledVariant(entry.ID)
+			original.variant = variant
+			return variant
 		}
 	}
-	original.entry.Control.SetTwin(original.entry.ID)
+	original.entry.Control.SetSampledVariant(original.entry.ID)
 	return nil
 }
 
-// hashSeed makes the hashes of keys this process's own.
+// hashSeed is random for each process, so that nobody can choose colliding keys.
 var hashSeed = maphash.MakeSeed()
 
-// hashKey is the hash of the value that is the key of a keyed limit. Records without the field have one key together.
+// hashKey hashes the value that is the key of a keyed limit. Records without the field share one key.
 func (s *site) hashKey(parameter uint64, fields []Field) uint64 {
 	high := uint32(parameter >> 32)
 	var hash maphash.Hash
@@ -239,8 +239,8 @@ func (s *site) hashKey(parameter uint64, fields []Field) uint64 {
 	return hash.Sum64()
 }
 
-// keys are the keys that have passed in this second, of all callsites: each place is a word of 24 bits of the key's
-// hash, 20 bits of the second, and 20 bits of calls in it. So many keys are told apart; further ones share places.
+// keys counts calls by key in the current second, for all callsites. Each slot is a word: 24 bits of the key's hash, 20
+// bits of the second, 20 bits of calls. Keys beyond the number of slots share slots.
 var keys keyTable
 
 type keyTable struct{ places [4096]atomic.Uint64 }
@@ -250,7 +250,7 @@ const (
 	keyPart   = 1<<20 - 1
 )
 
-// pass says whether another call of a key passes in this second.
+// pass reports whether another call of a key passes in this second.
 func (t *keyTable) pass(hash uint64, limit uint32, second uint64) bool {
 	key, second := hash>>40, second&keyPart
 	most := min(uint64(limit), keyPart)

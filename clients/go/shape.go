@@ -44,7 +44,7 @@ func NewShape(level Level, message string, keys ...Field) *Shape {
 
 // Put writes a record of a shape, whose numbers and texts come in the order of its fields. Numbers are signed as Go
 // converts them, floating-point ones are the bits that package math gives, and truth values are 0 and 1. Where there are
-// too few of them, the rest is zero and empty; where there are too many, the rest is left out. It says whether there is a
+// too few of them, the rest is zero and empty; where there are too many, the rest is left out. It reports whether there is a
 // record: the shape may be off here, or sampled, or its ring full.
 //
 //	log.Put(filled, []uint64{uint64(id)}, side)
@@ -128,7 +128,7 @@ func (l *Logger) putSlow(pc uintptr, shape *Shape, numbers []uint64, texts []str
 	}
 	written := l.logAt(pc, shape.level, shape.message, made.fields)
 	c := l.core
-	if site := c.sites.find(pc ^ l.context.seed); site != nil && site.means(shape.level, shape.message, made.fields) && site.match(made.fields) {
+	if site := c.sites.find(pc ^ l.context.seed); site != nil && site.couldMatch(shape.level, shape.message, made.fields) && site.match(made.fields) {
 		site.shaped.CompareAndSwap(nil, shape)
 	}
 	return written

@@ -16,9 +16,9 @@ import (
 	"github.com/logdrive/logdrive/clients/go/internal/ring"
 )
 
-// sidecar is the program `logdrive drain`, which drains the session from a process of its own: it reads the rings from
-// the session's files, and what we say from its standard input. When that ends, we are dead, and it finishes the
-// session. When the sidecar dies, another one goes on where it stopped.
+// sidecar is the program `logdrive drain`, which drains the session from a process of its own. It reads the rings from
+// the session's files and commands from its standard input. The end of that input means that this process is dead; then
+// it finishes the session. When the sidecar dies, another one continues.
 //
 //	to it:    flush NUMBER DURABLE    bye
 //	from it:  ready    error TEXT    flushed NUMBER REACHED    done COMPLETE
@@ -28,43 +28,43 @@ type sidecar struct {
 	program string
 	args    []string
 
-	lock     sync.Mutex
-	input    io.WriteCloser
-	marks    map[uint64]*mark
-	nextMark uint64
-	saidBye  bool
-	done     chan bool
-	// ended is closed when no sidecar runs any more, and none will.
+	lock       sync.Mutex
+	input      io.WriteCloser
+	tickets    map[uint64]*flushTicket
+	nextTicket uint64
+	byeSent    bool
+	done       chan bool
+	// ended is closed when no sidecar runs, and none will be started.
 	ended chan struct{}
 }
 
-// running is a sidecar at work: its process, and what it says.
+// running is the process of a sidecar and its output.
 type running struct {
 	command *exec.Cmd
 	lines   *bufio.Scanner
 }
 
-type mark struct {
+// flushTicket is a flush that a caller waits for.
+type flushTicket struct {
 	durable bool
 	reached chan bool
 }
 
 const (
-	// sidecarReady is how long a sidecar may take to open the log and say that it is ready: it recovers what earlier
-	// processes left first.
+	// sidecarReady is the timeout of a sidecar's start: it recovers the sessions of earlier processes first.
 	sidecarReady = 60 * time.Second
-	// sidecarRestarts is how often a sidecar is started anew that ends before it is ready.
+	// sidecarRestarts is the number of restarts without progress before the sidecar is given up.
 	sidecarRestarts = 8
 	sidecarPauseMin = 10 * time.Millisecond
 	sidecarPauseMax = time.Second
-	// sidecarWords bounds what is kept of what a sidecar says when it fails.
+	// sidecarWords bounds the standard error that is kept of a sidecar that fails.
 	sidecarWords = 4096
-	// sidecarEnd is how long Close waits for a sidecar that has finished to be gone.
+	// sidecarEnd is the timeout of Close for the exit of a sidecar that has finished.
 	sidecarEnd = time.Second
 )
 
-// startSidecar makes a session in the run directory and starts its sidecar. The error is errNoDrain where there is no
-// program, or no place for a session.
+// startSidecar creates a session in the run directory and starts its sidecar. The error is errNoDrain when there is no
+// program or no usable run directory.
 func (c *core) startSidecar(options *Options) error {
 	program, err := findProgram(options.Bin)
 	if err != nil {
@@ -79,7 +79,7 @@ func (c *core) startSidecar(options *Options) error {
 	if err := c.use(session, options); err != nil {
 		return err
 	}
-	s := &sidecar{session: session, core: c, program: program, marks: map[uint64]*mark{}, done: make(chan bool, 1), ended: make(chan struct{})}
+	s := &sidecar{session: session, core: c, program: program, tickets: map[uint64]*flushTicket{}, done: make(chan bool, 1), ended: make(chan struct{})}
 	s.args = []string{"drain", session.Path()}
 	if options.CoarseClock {
 		s.args = append(s.args, "--coarse")
@@ -89,7 +89,7 @@ func (c *core) startSidecar(options *Options) error {
 	}
 	first, err := s.run()
 	if err != nil {
-		_ = session.Remove() // It holds nothing yet; the error that ended the start is the one to tell.
+		_ = session.Remove() // The session is empty; the first error is the one to return.
 		return err
 	}
 	c.drain = s
@@ -115,9 +115,9 @@ func findProgram(given string) (string, error) {
 func (s *sidecar) run() (*running, error) {
 	command := exec.Command(s.program, s.args...)
 	command.Dir = "/"
-	// Keys of the terminal are for the program, and the sidecar ends when it has nothing left to do.
+	// Signals of the terminal are for the program; the sidecar ends by itself.
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	words := &firstWords{}
+	words := &stderrHead{}
 	command.Stderr = words
 	input, err := command.StdinPipe()
 	if err != nil {
@@ -142,39 +142,39 @@ func (s *sidecar) run() (*running, error) {
 			s.lock.Lock()
 			s.input = input
 			s.lock.Unlock()
-			// What it says is read to its end first; see watch.
+			// watch reads the output to its end before it waits for the process.
 			return &running{command, lines}, nil
 		}
 		_ = input.Close()
-		_ = command.Wait() // It has said why.
+		_ = command.Wait() // Its output says why it ended.
 		if text, ok := strings.CutPrefix(line, "error "); ok {
 			return nil, errors.New(text)
 		}
 		return nil, fmt.Errorf("%w: %s drains no session; is it of another version? %s", errNoDrain, s.program, words)
 	case <-time.After(sidecarReady):
-		_ = command.Process.Kill() // Its end is waited for below.
+		_ = command.Process.Kill() // Waited for below.
 		_ = command.Wait()
 		return nil, fmt.Errorf("%w: %s is not ready after %v", errNoDrain, s.program, sidecarReady)
 	}
 }
 
-// watch reads what the sidecar says, and starts another one when it ends before its time.
+// watch handles the sidecar's replies, and starts another one when it ends too early.
 func (s *sidecar) watch(now *running) {
 	defer close(s.ended)
 	pause, failures := sidecarPauseMin, 0
 	for {
 		if now != nil {
 			for now.lines.Scan() {
-				s.hear(now.lines.Text())
+				s.handleReply(now.lines.Text())
 				pause, failures = sidecarPauseMin, 0
 			}
-			_ = now.command.Wait() // How it ended is told by what it said before.
+			_ = now.command.Wait() // Its output said how it ended.
 		}
 		s.lock.Lock()
-		saidBye := s.saidBye
+		byeSent := s.byeSent
 		s.input = nil
 		s.lock.Unlock()
-		if saidBye || failures == sidecarRestarts {
+		if byeSent || failures == sidecarRestarts {
 			s.giveUp()
 			return
 		}
@@ -186,59 +186,59 @@ func (s *sidecar) watch(now *running) {
 			now = nil
 			continue
 		}
-		s.sayAgain()
+		s.resendCommands()
 	}
 }
 
-func (s *sidecar) hear(line string) {
+func (s *sidecar) handleReply(line string) {
 	var number, yes uint64
 	if _, err := fmt.Sscanf(line, "flushed %d %d", &number, &yes); err == nil {
 		s.lock.Lock()
-		mark := s.marks[number]
-		delete(s.marks, number)
+		ticket := s.tickets[number]
+		delete(s.tickets, number)
 		s.lock.Unlock()
-		if mark != nil {
-			mark.reached <- yes == 1
+		if ticket != nil {
+			ticket.reached <- yes == 1
 		}
 		return
 	}
 	if _, err := fmt.Sscanf(line, "done %d", &yes); err == nil {
 		select {
 		case s.done <- yes == 1:
-		default: // It was said before.
+		default: // A duplicate.
 		}
 	}
 }
 
-// giveUp tells everybody who waits that nobody drains any more. What is in the session stays there for a recoverer.
+// giveUp fails all waiting flushes. The session keeps its records for recovery.
 func (s *sidecar) giveUp() {
-	s.core.given.Store(true)
+	s.core.abandoned.Store(true)
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	for number, mark := range s.marks {
-		mark.reached <- false
-		delete(s.marks, number)
+	for number, ticket := range s.tickets {
+		ticket.reached <- false
+		delete(s.tickets, number)
 	}
 	select {
 	case s.done <- false:
-	default: // It has said how it ended.
+	default: // It has reported its end.
 	}
 }
 
-// sayAgain tells a new sidecar what the one before was told and has not answered.
-func (s *sidecar) sayAgain() {
+// resendCommands repeats commands that the previous sidecar has not answered.
+func (s *sidecar) resendCommands() {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	for number, mark := range s.marks {
-		s.say("flush %d %d\n", number, oneIf(mark.durable))
+	for number, ticket := range s.tickets {
+		s.writeCommand("flush %d %d\n", number, oneIf(ticket.durable))
 	}
-	if s.saidBye {
-		s.say("bye\n")
+	if s.byeSent {
+		s.writeCommand("bye\n")
 	}
 }
 
-// say writes to the sidecar; called with the lock. What does not reach it is said again to the next one.
-func (s *sidecar) say(format string, args ...any) {
+// writeCommand writes to the sidecar. Called with the lock. Commands without an answer are repeated to the next one.
+func (s *sidecar) writeCommand(format string, args ...any) {
 	if s.input != nil {
 		_, _ = fmt.Fprintf(s.input, format, args...)
 	}
@@ -251,31 +251,31 @@ func oneIf(yes bool) int {
 	return 0
 }
 
-var errNotWritten = errors.New("the log takes no more bytes; what is left is in the session, for `logdrive recover`")
+var errNotWritten = errors.New("the log takes no more bytes; the rest stays in the session, for `logdrive recover`")
 
 func (s *sidecar) flush(durable bool) error {
-	wanted := &mark{durable: durable, reached: make(chan bool, 1)}
+	wanted := &flushTicket{durable: durable, reached: make(chan bool, 1)}
 	s.lock.Lock()
-	if s.core.given.Load() || s.saidBye {
+	if s.core.abandoned.Load() || s.byeSent {
 		s.lock.Unlock()
 		return errNotWritten
 	}
-	s.nextMark++
-	number := s.nextMark
-	s.marks[number] = wanted
-	s.say("flush %d %d\n", number, oneIf(durable))
+	s.nextTicket++
+	number := s.nextTicket
+	s.tickets[number] = wanted
+	s.writeCommand("flush %d %d\n", number, oneIf(durable))
 	s.lock.Unlock()
 	s.session.Bell().Ring()
 	if !await(s.session, wanted.reached) {
 		s.lock.Lock()
-		delete(s.marks, number)
+		delete(s.tickets, number)
 		s.lock.Unlock()
 		return errNotWritten
 	}
 	return nil
 }
 
-// await waits for an answer as long as records are taken, and some seconds more.
+// await waits for an answer as long as the drain makes progress, and some seconds more.
 func await(session *ring.Session, answer chan bool) bool {
 	progress := session.NewProgress()
 	tick := time.NewTicker(noProgress / 10)
@@ -285,7 +285,7 @@ func await(session *ring.Session, answer chan bool) bool {
 		case yes := <-answer:
 			return yes
 		case <-tick.C:
-			// The drain itself gives up after five seconds without progress, and says so.
+			// The drain itself gives up after five seconds without progress, and reports it.
 			if progress.Stalled() > 2*noProgress {
 				return false
 			}
@@ -295,14 +295,14 @@ func await(session *ring.Session, answer chan bool) bool {
 
 func (s *sidecar) stop() error {
 	s.lock.Lock()
-	s.saidBye = true
-	s.say("bye\n")
+	s.byeSent = true
+	s.writeCommand("bye\n")
 	s.lock.Unlock()
 	s.session.Bell().Ring()
 	complete := await(s.session, s.done)
 	s.lock.Lock()
 	if s.input != nil {
-		_ = s.input.Close() // The sidecar ends by itself.
+		_ = s.input.Close() // The sidecar then ends by itself.
 	}
 	s.lock.Unlock()
 	if !complete {
@@ -310,25 +310,25 @@ func (s *sidecar) stop() error {
 	}
 	select {
 	case <-s.ended:
-	case <-time.After(sidecarEnd): // It has finished all the same.
+	case <-time.After(sidecarEnd): // It has finished its work.
 	}
 	return s.session.Remove()
 }
 
-// firstWords keeps the beginning of what is written to it.
-type firstWords struct {
+// stderrHead keeps the first sidecarWords bytes written to it.
+type stderrHead struct {
 	lock sync.Mutex
 	text []byte
 }
 
-func (w *firstWords) Write(text []byte) (int, error) {
+func (w *stderrHead) Write(text []byte) (int, error) {
 	w.lock.Lock()
 	defer w.lock.Unlock()
 	w.text = append(w.text, text[:min(len(text), sidecarWords-len(w.text))]...)
 	return len(text), nil
 }
 
-func (w *firstWords) String() string {
+func (w *stderrHead) String() string {
 	w.lock.Lock()
 	defer w.lock.Unlock()
 	return strings.Join(strings.Fields(string(w.text)), " ")

@@ -11,8 +11,7 @@ import (
 	"github.com/logdrive/logdrive/clients/go/internal/wire"
 )
 
-// site is a callsite as a call sees it: what was registered for one program counter, one context, one message and one
-// list of fields.
+// site is the callsite of one program counter, one context, one message and one list of fields.
 type site struct {
 	key     uintptr
 	context *fieldContext
@@ -23,18 +22,18 @@ type site struct {
 	// matches.
 	fields []known
 	count  int
-	// head is the length of all that does not depend on the values: header, numbers, and lengths of texts. What the
-	// context of a call adds comes on top: contexts of the same names share their sites, and have values of their own.
+	// head is the length of the header, the numbers and the lengths of texts. The bytes of the context come on top:
+	// contexts of equal names share their sites, and have values of their own.
 	head    uint64
 	entry   ring.Entry
 	shape   *ring.Described
 	encoded wire.Callsite
 	next    atomic.Pointer[site]
-	// shaped is the shape whose records Put writes here; nil for a site that no shape has come to.
-	shaped  atomic.Pointer[Shape]
-	sampled atomic.Pointer[tally]
-	twinned sync.Mutex
-	twin    *site
+	// shaped is the shape whose records Put writes here; nil for a site that no shape uses.
+	shaped      atomic.Pointer[Shape]
+	sampled     atomic.Pointer[tally]
+	variantLock sync.Mutex
+	variant     *site
 }
 
 // known is a field of a callsite: its key and kind as the call gave them, and how many bytes its value has.
@@ -46,7 +45,7 @@ type known struct {
 
 func knownOf(field *Field, bytes uint8) known { return known{field.name, field.tag, bytes} }
 
-// is says whether a field has this key and this kind. Keys are mostly constants, which are the same bytes then.
+// is reports whether a field has this key and this kind. Keys are mostly constants, so their addresses are equal.
 func (k *known) is(field *Field) bool {
 	return field.tag == k.tag && (field.name == k.name || k.hasKey(field.key()))
 }
@@ -59,7 +58,7 @@ func (k *known) hasKey(key string) bool {
 // textual stands in known.bytes for a value with a length of its own.
 const textual = 0xff
 
-// siteTable finds sites by program counter and context. It is read without a lock; whoever adds to it has one.
+// siteTable finds sites by program counter and context. Readers take no lock; add needs the lock.
 type siteTable struct {
 	slots atomic.Pointer[slots]
 	lock  sync.Mutex
@@ -81,7 +80,7 @@ func spread(key uintptr) uintptr {
 	return uintptr(mixed >> 32)
 }
 
-// find is the first site of a key, or nil.
+// find returns the first site of a key, or nil.
 func (t *siteTable) find(key uintptr) *site {
 	slots := t.slots.Load()
 	for at := spread(key); ; at++ {
@@ -126,16 +125,16 @@ func (s *slots) put(site *site) {
 	}
 }
 
-// means says whether a call may be one of this site, but for the keys and kinds of its fields.
-func (s *site) means(level wire.Level, message string, fields []Field) bool {
+// couldMatch reports whether level, message and number of fields are those of this site. Keys and kinds are not compared.
+func (s *site) couldMatch(level wire.Level, message string, fields []Field) bool {
 	if len(fields) != s.count || level != s.level || len(message) != len(s.message) {
 		return false
 	}
 	return unsafe.StringData(message) == unsafe.StringData(s.message) || message == s.message
 }
 
-// isSame says whether the fields of a call are those of this site, and their keys the same bytes.
-func (s *site) isSame(fields []Field) bool {
+// hasSameKeys reports whether the fields of a call are those of this site, with keys at the same addresses.
+func (s *site) hasSameKeys(fields []Field) bool {
 	expected := s.fields[:len(fields)]
 	for at := range fields {
 		if fields[at].tag != expected[at].tag || fields[at].name != expected[at].name {
@@ -145,7 +144,7 @@ func (s *site) isSame(fields []Field) bool {
 	return true
 }
 
-// match says whether the fields of a call are those of this site.
+// match reports whether the fields of a call are those of this site.
 func (s *site) match(fields []Field) bool {
 	for at := range fields {
 		if !s.fields[at].is(&fields[at]) {
@@ -155,7 +154,7 @@ func (s *site) match(fields []Field) bool {
 	return true
 }
 
-// recordBytes is how long the record of a call is that matches.
+// recordBytes returns the length of the record of a matching call.
 func (s *site) recordBytes(context *fieldContext, fields []Field) uint64 {
 	length := s.head + uint64(len(context.values))
 	for at := range fields {
@@ -166,9 +165,9 @@ func (s *site) recordBytes(context *fieldContext, fields []Field) uint64 {
 	return (length + 7) &^ 7
 }
 
-// put writes the values of a call, whose texts may have so many bytes, and compares their keys and kinds with those of the
-// site on the way. The place behind them is nil where that ended early; then the bytes that were written mean nothing.
-// Up to seven bytes behind the values are written, too.
+// put writes the values of a call, with at most left bytes of texts, and compares keys and kinds with those of the site
+// on the way. It returns the address behind the values, or nil when it stopped early; then the bytes written are void.
+// It writes up to seven bytes behind the values.
 func (s *site) put(at unsafe.Pointer, left uint64, fields []Field) (unsafe.Pointer, tried) {
 	begin, most := at, left
 	expected := s.fields[:len(fields)]
@@ -178,8 +177,8 @@ func (s *site) put(at unsafe.Pointer, left uint64, fields []Field) (unsafe.Point
 			return nil, differs
 		}
 		if field.name != known.name {
-			// A call in the loop would cost all others their registers.
-			return s.putAlike(begin, most, fields)
+			// A function call inside the loop would spill the registers of every iteration.
+			return s.putRenamed(begin, most, fields)
 		}
 		switch known.bytes {
 		case 8:
@@ -194,7 +193,7 @@ func (s *site) put(at unsafe.Pointer, left uint64, fields []Field) (unsafe.Point
 			putBytes(unsafe.Add(at, 4), field.ptr, uintptr(field.num))
 			at = unsafe.Add(at, field.num+4)
 		default:
-			// As many bytes as it has; what is more is written over by what comes next.
+			// Writes the value's bytes; the next value overwrites the excess.
 			*(*uint32)(at) = uint32(field.num)
 			at = unsafe.Add(at, known.bytes)
 		}
@@ -204,8 +203,8 @@ func (s *site) put(at unsafe.Pointer, left uint64, fields []Field) (unsafe.Point
 	return at, wrote
 }
 
-// putAlike is put for a call whose keys lie elsewhere, which may be the same all the same.
-func (s *site) putAlike(at unsafe.Pointer, left uint64, fields []Field) (unsafe.Pointer, tried) {
+// putRenamed is put for a call whose keys lie at other addresses and may be equal.
+func (s *site) putRenamed(at unsafe.Pointer, left uint64, fields []Field) (unsafe.Pointer, tried) {
 	if !s.match(fields) {
 		return nil, differs
 	}
@@ -217,7 +216,7 @@ func (s *site) putAlike(at unsafe.Pointer, left uint64, fields []Field) (unsafe.
 	return s.put(at, left, renamed)
 }
 
-// putBytes copies a text; short ones without a call, as a front and a back that may overlap.
+// putBytes copies a text. Short texts are copied as two words that may overlap, without a function call.
 func putBytes(to, from unsafe.Pointer, count uintptr) {
 	switch {
 	case count-4 <= 8-4:
@@ -241,10 +240,10 @@ func putBytes(to, from unsafe.Pointer, count uintptr) {
 }
 
 // variantsMax is how many lists of fields and messages a program counter may have before its further records bring
-// their keys and messages along: a message that is made anew for every call must not fill the table.
+// their keys and messages along: a message that is built anew for every call must not fill the table.
 const variantsMax = 16
 
-// register makes the site of a call. Its fields are plain, or mark groups.
+// register adds the site of a call to the table. Its fields are plain, or open and close groups.
 func (c *core) register(pc uintptr, context *fieldContext, level wire.Level, message string, fields []Field) *site {
 	table := &c.sites
 	table.lock.Lock()
@@ -255,7 +254,7 @@ func (c *core) register(pc uintptr, context *fieldContext, level wire.Level, mes
 		if variants++; site.dynamic && site.level == level {
 			return site
 		}
-		if site.means(level, message, fields) && site.match(fields) {
+		if site.couldMatch(level, message, fields) && site.match(fields) {
 			return site
 		}
 	}
@@ -278,7 +277,7 @@ func (c *core) register(pc uintptr, context *fieldContext, level wire.Level, mes
 	return made
 }
 
-// take notes the fields of a call, with the names that groups give them.
+// take stores the fields of a call under their full names, with the prefixes of groups.
 func (s *site) take(fields []Field, context *fieldContext, described *wire.Callsite) {
 	s.head = wire.HeaderBytes
 	prefix := context.prefix
@@ -307,7 +306,7 @@ func (s *site) take(fields []Field, context *fieldContext, described *wire.Calls
 	}
 }
 
-// enter registers a site with the session; nil without a session, and where the table is full.
+// enter registers a site with the session. It returns false when the table is full.
 func (c *core) enter(made *site, described wire.Callsite) bool {
 	bytes, err := described.Encode(nil)
 	if err != nil {
@@ -338,7 +337,7 @@ func describedFor(callsite *wire.Callsite) *ring.Described {
 	return described
 }
 
-// describe says where a program counter is.
+// describe returns file, line and package of a program counter.
 func (c *core) describe(pc uintptr, level wire.Level) wire.Callsite {
 	callsite := wire.Callsite{Level: level}
 	if pc == 0 {
@@ -351,7 +350,7 @@ func (c *core) describe(pc uintptr, level wire.Level) wire.Callsite {
 	return callsite
 }
 
-// shortFile is the last two parts of a path: file names repeat, and a build's directories say nothing to a reader.
+// shortFile returns the last two parts of a path: file names repeat, and the directories of a build are noise.
 func shortFile(path string) string {
 	if last := strings.LastIndexByte(path, '/'); last > 0 {
 		if before := strings.LastIndexByte(path[:last], '/'); before >= 0 {
@@ -361,7 +360,7 @@ func shortFile(path string) string {
 	return path
 }
 
-// packageOf is the package of a function's name, such as example.com/shop/net.(*Conn).Read.
+// packageOf returns the package of a function's name, such as example.com/shop/net.(*Conn).Read.
 func packageOf(function string) string {
 	slash := strings.LastIndexByte(function, '/')
 	if dot := strings.IndexByte(function[slash+1:], '.'); dot >= 0 {
@@ -370,12 +369,12 @@ func packageOf(function string) string {
 	return function
 }
 
-// cleanName is a text that fits where the format wants a name.
+// cleanName cuts a text to the limits of a name: valid UTF-8, at most NameBytesMax.
 func cleanName(name string) string {
 	return ring.CutText(strings.ToValidUTF8(name, "\ufffd"), wire.NameBytesMax)
 }
 
-// escapeTemplate is a message that is shown as it is: braces would be placeholders.
+// escapeTemplate escapes the braces of a message, which would be placeholders otherwise.
 func escapeTemplate(message string) string {
 	message = strings.ToValidUTF8(message, "\ufffd")
 	if !strings.ContainsAny(message, "{}") {
@@ -384,7 +383,7 @@ func escapeTemplate(message string) string {
 	return strings.NewReplacer("{", "{{", "}", "}}").Replace(message)
 }
 
-// fitsCallsite says whether a callsite can describe a call, which the limits of the format decide.
+// fitsCallsite reports whether a callsite can describe a call within the limits of the format.
 func fitsCallsite(message string, fields []Field, context *fieldContext) bool {
 	if len(escapeTemplate(message)) > wire.MessageBytesMax || len(fields)+len(context.fields) > wire.FieldsMax {
 		return false

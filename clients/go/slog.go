@@ -7,7 +7,7 @@ import (
 	"github.com/logdrive/logdrive/clients/go/internal/wire"
 )
 
-// HandlerOptions say what a [Handler] does besides writing.
+// HandlerOptions configure a [Handler]. The zero value is valid.
 type HandlerOptions struct {
 	// ReplaceAttr is as in [slog.HandlerOptions]: it is asked for each attribute that is no group, with the groups that
 	// it lies in, and for the record's level and message. Time and source are the ring's own, and it is not asked for
@@ -30,7 +30,7 @@ type Handler struct {
 
 var _ slog.Handler = (*Handler)(nil)
 
-// NewHandler is a handler of a logger's records, with the logger's fields.
+// NewHandler returns a handler that writes with a logger, with the logger's fields. nil options are the defaults.
 func NewHandler(logger *Logger, options *HandlerOptions) *Handler {
 	handler := &Handler{logger: logger}
 	if options != nil {
@@ -39,7 +39,7 @@ func NewHandler(logger *Logger, options *HandlerOptions) *Handler {
 	return handler
 }
 
-// Slog is a [slog.Logger] that writes with this logger.
+// Slog returns a [slog.Logger] that writes with this logger.
 func (l *Logger) Slog() *slog.Logger { return slog.New(NewHandler(l, nil)) }
 
 // levelOf is our level for one of package slog.
@@ -59,15 +59,15 @@ func levelOf(level slog.Level) wire.Level {
 	return wire.LevelFatal
 }
 
-// Enabled says whether records of a level may be written somewhere; single callsites know better.
+// Enabled reports whether records of a level may be written by some callsite.
 func (h *Handler) Enabled(_ gocontext.Context, level slog.Level) bool {
 	return h.logger.core.enabled(Level(levelOf(level)))
 }
 
-// basicMax is how many numbers and texts a record may have to go the short way.
+// basicMax is the number of attributes up to which a record of numbers and texts takes the fast path.
 const basicMax = 8
 
-// Handle writes a record. It returns no error: what cannot be kept is counted.
+// Handle writes a record. It never returns an error: dropped records are counted.
 func (h *Handler) Handle(ctx gocontext.Context, record slog.Record) error {
 	if record.NumAttrs() > basicMax || h.options.ReplaceAttr != nil || h.options.FromContext != nil || record.Time.IsZero() {
 		return h.handleAny(ctx, record)
@@ -95,7 +95,7 @@ func readAttrs(record *slog.Record, room *[basicMax]Field) (count int, basic boo
 	return count, true
 }
 
-// askAttrs is readAttrs without looking into package slog.
+// askAttrs is readAttrs through the public API of package slog.
 func askAttrs(record *slog.Record, room *[basicMax]Field) (count int, basic bool) {
 	basic = true
 	record.Attrs(func(attr slog.Attr) bool {
@@ -106,7 +106,7 @@ func askAttrs(record *slog.Record, room *[basicMax]Field) (count int, basic bool
 	return count, basic
 }
 
-// handleAny writes a record of whatever attributes, made on a scratch.
+// handleAny writes a record with attributes of any kind, rendered into a scratch buffer.
 func (h *Handler) handleAny(ctx gocontext.Context, record slog.Record) error {
 	made := scratches.Get().(*scratch)
 	defer made.free()
@@ -131,7 +131,7 @@ func (h *Handler) handleAny(ctx gocontext.Context, record slog.Record) error {
 	return nil
 }
 
-// replaceOwn asks for the record's own attributes.
+// replaceOwn calls ReplaceAttr for the record's own level and message.
 func (h *Handler) replaceOwn(message string, level slog.Level) (string, wire.Level) {
 	replaced := h.options.ReplaceAttr(nil, slog.Any(slog.LevelKey, level))
 	if other, ok := replaced.Value.Resolve().Any().(slog.Level); ok {
@@ -163,7 +163,7 @@ func (f *Field) setBasic(key string, value *slog.Value) bool {
 	return true
 }
 
-// add appends an attribute as fields. What is empty is left out, as package slog wants it.
+// add appends an attribute as fields. Empty attributes are left out, as package slog requires.
 func (h *Handler) add(to *scratch, groups []string, attr slog.Attr) {
 	value := attr.Value
 	if value.Kind() == slog.KindLogValuer {
@@ -211,7 +211,7 @@ func fieldOf(key string, value slog.Value) (Field, bool) {
 	return Any(key, held), true
 }
 
-// addGroup appends the attributes of a group; one without a name lends its attributes to what it lies in.
+// addGroup appends the attributes of a group. The attributes of a group without a name belong to the surrounding group.
 func (h *Handler) addGroup(to *scratch, groups []string, key string, attrs []slog.Attr) {
 	if key == "" {
 		for _, attr := range attrs {
@@ -234,7 +234,7 @@ func (h *Handler) addGroup(to *scratch, groups []string, key string, attrs []slo
 	to.fields = append(to.fields, closing)
 }
 
-// WithAttrs is a handler whose records bear these attributes, too. Their values are made ready now.
+// WithAttrs returns a handler that adds these attributes to its records. Their values are encoded now.
 func (h *Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	scratch := scratches.Get().(*scratch)
 	defer scratch.free()
@@ -249,7 +249,7 @@ func (h *Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &made
 }
 
-// WithGroup is a handler whose further attributes lie in a group.
+// WithGroup returns a handler whose further attributes lie in a group.
 func (h *Handler) WithGroup(name string) slog.Handler {
 	if name == "" {
 		return h

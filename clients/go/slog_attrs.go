@@ -9,17 +9,15 @@ import (
 	"github.com/logdrive/logdrive/clients/go/internal/wire"
 )
 
-// Package slog hands attributes out one by one, to a function, and each of them asks twice what it holds: half of what a
-// handler costs that only copies numbers and texts. Where a record's memory is laid out as this file knows it, they are
-// read where they lie. Reflection says where that is, and probes what it means, once; another version of the package costs
-// time and not truth.
+// Package slog hands out attributes one by one to a function, and checks the kind of each twice. That is half of the cost
+// of a handler that copies numbers and texts. If a record has the memory layout that this file expects, its attributes are
+// read in place. Reflection and probes check the layout once, at the start; with another layout the public API is used.
 
 // attrWords is the memory of a [slog.Attr].
 type attrWords struct {
 	key string
 	num uint64
-	// holds is the type of what the value holds, and data refers to that: for numbers a [slog.Kind], and for a text its
-	// bytes.
+	// holds is the type of the value, and data its pointer: to a [slog.Kind] for numbers, to the bytes for a text.
 	holds, data unsafe.Pointer
 }
 

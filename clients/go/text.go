@@ -26,7 +26,7 @@ func gapCallsite() []byte {
 	return bytes
 }
 
-// textLog writes records as text where nobody drains rings.
+// textLog writes records as text when there is no drain.
 type textLog struct {
 	handler slog.Handler
 	core    *core
@@ -38,13 +38,13 @@ func newTextLog(to io.Writer, core *core) *textLog {
 	return &textLog{handler: handler, core: core}
 }
 
-// say tells once why records go here.
-func (t *textLog) say(why error) {
+// reportOnce reports once why records go here.
+func (t *textLog) reportOnce(why error) {
 	text := strings.ReplaceAll(why.Error(), "\n", "; ")
 	record := slog.NewRecord(time.Now(), slog.LevelWarn, "logdrive: records go here as text", 0)
 	record.AddAttrs(slog.String("why", text),
 		slog.String("advice", "install the program logdrive, name it in LOGDRIVE_BIN, or an agent's socket in LOGDRIVE_AGENT"))
-	_ = t.handler.Handle(gocontext.Background(), record) // Where that cannot be written there is nobody to tell.
+	_ = t.handler.Handle(gocontext.Background(), record) // There is no other place to report to.
 }
 
 func (t *textLog) write(l *Logger, pc uintptr, level wire.Level, message string, fields []Field) bool {

@@ -10,13 +10,12 @@ import (
 	"github.com/logdrive/logdrive/clients/go/internal/wire"
 )
 
-// here stands for the program counter of whoever called the method that calls logAt: no program counter is so large.
+// here stands for the program counter of the caller of the method that calls logAt. No real program counter is so large.
 const here = ^uintptr(0)
 
-// logAt is the way of every record: find the callsite, look whether it is on, write into the ring of this P. It compares
-// the fields with those of the site while it writes them: what turns out to be another call's is not committed, and so
-// never was there. It is one function, because each call in it costs as much as a field; whatever is not as it mostly is
-// goes to logOther.
+// logAt is the hot path: find the callsite, check its control word, write into the ring of this P. It compares the fields
+// with those of the site while it writes them; on a mismatch nothing is committed. It is one function because each call
+// in it would cost as much as a field; every uncommon case goes to logOther.
 //
 //go:noinline
 func (l *Logger) logAt(pc uintptr, level wire.Level, message string, fields []Field) bool {
@@ -25,11 +24,11 @@ func (l *Logger) logAt(pc uintptr, level wire.Level, message string, fields []Fi
 	}
 	c, context := l.core, l.context
 	site := c.sites.find(pc ^ context.seed)
-	if site == nil || !site.means(level, message, fields) {
+	if site == nil || !site.couldMatch(level, message, fields) {
 		return l.logOther(pc, level, message, fields)
 	}
 	if word := site.entry.Control.Word(); word != ring.On {
-		if word == ring.Off && site.isSame(fields) {
+		if word == ring.Off && site.hasSameKeys(fields) {
 			return false
 		}
 		return l.logOther(pc, level, message, fields)
@@ -64,7 +63,7 @@ func (l *Logger) logAt(pc uintptr, level wire.Level, message string, fields []Fi
 			at = unsafe.Add(at, 8)
 			continue
 		}
-		// As many bytes as it has, and of a text its length; what is more is written over by what comes next.
+		// Writes the value's bytes, or a text's length; the next value overwrites the excess.
 		*(*uint32)(at) = uint32(field.num)
 		if known.bytes != textual {
 			at = unsafe.Add(at, known.bytes)
@@ -84,7 +83,7 @@ func (l *Logger) logAt(pc uintptr, level wire.Level, message string, fields []Fi
 		}
 		at = unsafe.Add(at, field.num)
 	}
-	// The padding. A ring has an eighth of its bytes behind its limit, so that these are nobody's.
+	// Padding. An eighth of the ring lies behind the limit, so these bytes are free.
 	*(*uint64)(at) = 0
 	length := (uint64(uintptr(at)-uintptr(record)) + 7) &^ 7
 	if c.hasCounter {
@@ -96,14 +95,14 @@ func (l *Logger) logAt(pc uintptr, level wire.Level, message string, fields []Fi
 	return true
 }
 
-// logOther is logAt for a call that is not the first of its place, or whose keys lie elsewhere than those of the first, and
-// for one that is off or sampled or has no room.
+// logOther handles the uncommon cases of logAt: a call that is not the first of its place, keys at other addresses, a
+// callsite that is off or sampled, a ring without room.
 //
 //go:noinline
 func (l *Logger) logOther(pc uintptr, level wire.Level, message string, fields []Field) bool {
 	c, context := l.core, l.context
 	for site := c.sites.find(pc ^ context.seed); site != nil; site = site.next.Load() {
-		if !site.means(level, message, fields) {
+		if !site.couldMatch(level, message, fields) {
 			continue
 		}
 		switch site.entry.Control.Word() {
@@ -126,14 +125,14 @@ func (l *Logger) logOther(pc uintptr, level wire.Level, message string, fields [
 	return l.logSlow(pc, level, message, fields)
 }
 
-// tried is what became of a record.
+// tried is the outcome of try.
 type tried uint8
 
 const (
 	wrote tried = iota
-	// differs: the call is none of the site.
+	// differs: the call belongs to another site.
 	differs
-	// noRoom: the ring does not exist yet, is full, or has drops to tell; or the record is long.
+	// noRoom: the ring does not exist yet, is full, or has drops to report; or the record is long.
 	noRoom
 )
 
@@ -163,7 +162,7 @@ func (c *core) try(site *site, context *fieldContext, fields []Field) tried {
 	return tried
 }
 
-// ticks is the time of a record.
+// ticks reads the session's clock.
 func (c *core) ticks() uint64 {
 	if c.coarse != nil {
 		return atomic.LoadUint64(c.coarse)
@@ -171,7 +170,7 @@ func (c *core) ticks() uint64 {
 	return ring.Ticks()
 }
 
-// write is the way of a record that try has no room for, and of those that are seldom. The call is one of the site.
+// write writes a record that try had no room for. The call matches the site.
 func (c *core) write(site *site, context *fieldContext, fields []Field) bool {
 	length := site.recordBytes(context, fields)
 	if length > uint64(c.recordMax) {
@@ -180,8 +179,8 @@ func (c *core) write(site *site, context *fieldContext, fields []Field) bool {
 	return c.writeMade(site, context, fields, int(length)-wire.HeaderBytes, false)
 }
 
-// writeMade makes the values of a record beside the ring, because a ring that is nearly full has no room for what put writes
-// behind them.
+// writeMade encodes the values into a scratch buffer first: a ring that is nearly full has no room for the bytes that put
+// writes behind the values.
 func (c *core) writeMade(site *site, context *fieldContext, fields []Field, length int, cut bool) bool {
 	scratch := scratches.Get().(*scratch)
 	defer scratch.free()
@@ -192,7 +191,7 @@ func (c *core) writeMade(site *site, context *fieldContext, fields []Field, leng
 	return c.writeValues(site, values, cut)
 }
 
-// writeValues writes a record whose values are ready.
+// writeValues writes a record whose values are encoded already.
 func (c *core) writeValues(site *site, values []byte, cut bool) bool {
 	length := uint64(wire.HeaderBytes+len(values)+7) &^ 7
 	return c.admit(site, length, func(producer *ring.Producer) {
@@ -203,7 +202,7 @@ func (c *core) writeValues(site *site, values []byte, cut bool) bool {
 		*(*uint64)(at) = length | uint64(site.entry.ID)<<32
 		*(*uint64)(unsafe.Add(at, 8)) = c.ticks()
 		if length > wire.HeaderBytes {
-			// The padding; the values go over it.
+			// Padding; the values overwrite it.
 			*(*uint64)(unsafe.Add(at, length-8)) = 0
 		}
 		copy(unsafe.Slice((*byte)(unsafe.Add(at, wire.HeaderBytes)), len(values)), values)
@@ -211,10 +210,10 @@ func (c *core) writeValues(site *site, values []byte, cut bool) bool {
 	})
 }
 
-// admit gets room for a record and has it filled.
+// admit gets room for a record, as the policy says, and calls fill.
 func (c *core) admit(site *site, length uint64, fill func(*ring.Producer)) bool {
 	urgent := site.level.IsUrgent()
-	parked, told := false, false
+	parked, gapsWritten := false, false
 	for {
 		shard := ring.Hold()
 		producer := c.session.Shard(shard)
@@ -230,13 +229,13 @@ func (c *core) admit(site *site, length uint64, fill func(*ring.Producer)) bool 
 		admission := ring.Granted
 		if !producer.Fits(length) {
 			policy := c.policy
-			if c.given.Load() && policy != ring.PolicyDrop {
-				// Nobody drains any more, so nobody would ever make room.
+			if c.abandoned.Load() && policy != ring.PolicyDrop {
+				// Without a drain no room is ever made.
 				policy = ring.PolicyDrop
 			}
 			admission = producer.Admit(length, urgent, policy, parked)
-			if admission == ring.GapDue && told {
-				// What found no room is told later; the record goes before it.
+			if admission == ring.GapDue && gapsWritten {
+				// Gap records that found no room are written later, behind this record.
 				admission = ring.Granted
 			}
 		}
@@ -248,7 +247,7 @@ func (c *core) admit(site *site, length uint64, fill func(*ring.Producer)) bool 
 		case ring.GapDue:
 			producer.WriteGaps(wire.GapValues, c.ticks)
 			ring.Release(shard)
-			told = true
+			gapsWritten = true
 			continue
 		case ring.Dropped:
 			ring.Release(shard)
@@ -266,7 +265,7 @@ func (c *core) admit(site *site, length uint64, fill func(*ring.Producer)) bool 
 	}
 }
 
-// logSlow is the way of a call whose callsite is not known, or whose fields have to be made first.
+// logSlow handles a call whose callsite is not registered, or whose fields have to be rendered first.
 func (l *Logger) logSlow(pc uintptr, level wire.Level, message string, fields []Field) bool {
 	c := l.core
 	switch c.state.Load() {
@@ -301,7 +300,7 @@ func (l *Logger) logSlow(pc uintptr, level wire.Level, message string, fields []
 	return l.logSampled(site, fields)
 }
 
-// isOff says whether a callsite is known to be off, so that nothing has to be made for its records.
+// isOff reports whether a callsite is known to be off, so that nothing has to be rendered for it.
 func (c *core) isOff(pc uintptr, context *fieldContext, level wire.Level, message string) bool {
 	for site := c.sites.find(pc ^ context.seed); site != nil; site = site.next.Load() {
 		if site.level == level && site.message == message && site.entry.Control.Word() == ring.Off {
@@ -311,7 +310,7 @@ func (c *core) isOff(pc uintptr, context *fieldContext, level wire.Level, messag
 	return false
 }
 
-// logDynamic writes a record that brings its message and its keys along.
+// logDynamic writes a record that carries its message and its keys.
 func (l *Logger) logDynamic(site *site, message string, fields []Field) bool {
 	c := l.core
 	switch word := site.entry.Control.Word(); word {

@@ -10,21 +10,21 @@ import (
 	"github.com/logdrive/logdrive/clients/go/internal/wire"
 )
 
-// Writer is an [io.Writer] that makes a record of each line: for the package log, and for anything that prints lines.
-// It is safe for use by many goroutines.
+// Writer is an [io.Writer] that writes each line as a record, for the package log and for code that prints lines. It is
+// safe for concurrent use.
 type Writer struct {
 	logger *Logger
 	level  Level
 	lock   sync.Mutex
-	// partial is the front of a line whose end has not been written.
+	// partial is the beginning of an incomplete line.
 	partial []byte
 }
 
-// lineBytesMax is how long a line may become before it is taken for one without its end.
+// lineBytesMax is the length at which an incomplete line is written as a record.
 const lineBytesMax = wire.RecordBytesMax
 
-// Writer makes records of lines. A line that names a level, such as "[WARN] disk is slow" or "level=error", has it;
-// others have the given one.
+// Writer returns a writer of lines. A line that names a level, such as "[WARN] disk is slow" or "level=error", has that
+// level; others have the given one.
 //
 //	log.SetFlags(0)
 //	log.SetOutput(logger.Writer(logdrive.LevelInfo))
@@ -32,7 +32,7 @@ func (l *Logger) Writer(level Level) *Writer {
 	return &Writer{logger: l, level: min(level, LevelFatal)}
 }
 
-// Write takes lines. The front of a line is kept until its end comes. It never fails: what cannot be kept is counted.
+// Write takes lines, and keeps an incomplete one until its end comes. It never fails: dropped records are counted.
 func (w *Writer) Write(text []byte) (int, error) {
 	written := len(text)
 	w.lock.Lock()
@@ -55,7 +55,7 @@ func (w *Writer) Write(text []byte) (int, error) {
 	return written, nil
 }
 
-// keep takes the front of a line.
+// keep stores the beginning of a line.
 func (w *Writer) keep(text []byte) {
 	for len(text) > 0 {
 		taken := min(len(text), lineBytesMax-len(w.partial))
@@ -67,7 +67,7 @@ func (w *Writer) keep(text []byte) {
 	}
 }
 
-// Close makes a record of a line whose end never came.
+// Close writes an incomplete line as a record.
 func (w *Writer) Close() error {
 	w.lock.Lock()
 	defer w.lock.Unlock()
@@ -91,7 +91,7 @@ func (w *Writer) line(line []byte) {
 	w.logger.logLine(level, fields[:])
 }
 
-// lineKey is where the callsites of lines are found: no program counter is so small.
+// lineKey is the key of the callsites of lines. No program counter is so small.
 const lineKey = 1
 
 // lineMessage stands for the message of lines in the table of sites. The session knows it as a template.
@@ -105,7 +105,7 @@ func (l *Logger) logLine(level Level, fields []Field) {
 		return
 	}
 	for site := c.sites.find(lineKey ^ l.context.seed); site != nil; site = site.next.Load() {
-		if site.means(wire.Level(level), lineMessage, fields) {
+		if site.couldMatch(wire.Level(level), lineMessage, fields) {
 			l.logAt(lineKey, wire.Level(level), lineMessage, fields)
 			return
 		}
@@ -162,15 +162,15 @@ func lineLevel(line []byte) (Level, bool) {
 		}
 		words++
 		level, ok := wordLevel(line[start:at])
-		if ok && (isCapital(line[start:at]) || stands(line, start, at)) {
+		if ok && (isCapital(line[start:at]) || isDelimited(line, start, at)) {
 			return level, true
 		}
 	}
 	return 0, false
 }
 
-// stands says whether a word between these places can be nothing but a level.
-func stands(line []byte, start, end int) bool {
+// isDelimited reports whether brackets, quotes or a colon mark the word as a level.
+func isDelimited(line []byte, start, end int) bool {
 	before, after := byte(' '), byte(' ')
 	if start > 0 {
 		before = line[start-1]

@@ -45,7 +45,7 @@ func (t *Tracer) SampleConnections(every uint64) {
 }
 
 // SampleEvent keeps one in so many of the events of a name, such as "packet_sent", on each connection; 1 keeps all, and
-// 0 none. It holds from the next event on, and says whether there is such an event.
+// 0 none. It takes effect from the next event on, and reports whether there is such an event.
 func (t *Tracer) SampleEvent(name string, every uint32) bool {
 	for kind, known := range eventNames {
 		if known == name {
@@ -80,17 +80,17 @@ type trace struct {
 	logger *logdrive.Logger
 	id     string
 	counts [eventKinds]atomic.Uint32
-	window told
+	window lastWindow
 }
 
 // window is what the congestion controller has measured, and what it allows.
 type window [5]int64
 
-// told is the window that the last record told. One goroutine at a time records metrics; where several do, a record may
-// tell what has been told, and none is torn.
-type told [5]atomic.Int64
+// lastWindow is the window of the last record. One goroutine at a time records metrics; where several do, a value may be
+// recorded twice, and none is torn.
+type lastWindow [5]atomic.Int64
 
-func (t *told) is(now *window) bool {
+func (t *lastWindow) is(now *window) bool {
 	for at := range t {
 		if t[at].Load() != now[at] {
 			return false
@@ -99,7 +99,7 @@ func (t *told) is(now *window) bool {
 	return true
 }
 
-func (t *told) keep(now *window) {
+func (t *lastWindow) keep(now *window) {
 	for at := range t {
 		if t[at].Load() != now[at] {
 			t[at].Store(now[at])
@@ -119,7 +119,7 @@ type recorder struct{ *trace }
 // Close is for quic-go. Nothing is left to be done.
 func (recorder) Close() error { return nil }
 
-// keeps says whether an event is one of those that are kept.
+// keeps reports whether an event is kept by the sampling.
 func (t *trace) keeps(kind eventKind) bool {
 	less := t.tracer.events[kind].Load()
 	switch less {

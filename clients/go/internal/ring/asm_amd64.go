@@ -14,7 +14,7 @@ func seal(p *Producer, record unsafe.Pointer, length uint64, id uint32)
 //go:noescape
 func cpuid(leaf uint32) (eax, edx uint32)
 
-// detectClock says which clock the session has: the time-stamp counter, where it runs at a constant rate in all
+// detectClock chooses the session's clock: the time-stamp counter, where it runs at a constant rate in all
 // states.
 func detectClock() ClockSource {
 	if largest, _ := cpuid(0x8000_0000); largest >= 0x8000_0007 {

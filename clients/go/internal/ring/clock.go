@@ -6,7 +6,7 @@ import (
 	_ "unsafe" // for go:linkname
 )
 
-// ClockSource says where ticks come from; the code is that of the session header.
+// ClockSource is the source of ticks, with its code in the session header.
 type ClockSource uint32
 
 // The sources of spec/session.md.
@@ -33,10 +33,10 @@ func Ticks() uint64 {
 	return counter()
 }
 
-// HasCounter says whether Ticks is Counter.
+// HasCounter reports whether Ticks is Counter.
 func HasCounter() bool { return machineClock != ClockMonotonic }
 
-// Counter is the processor's counter, for whoever has asked HasCounter.
+// Counter is the processor's counter, valid only if HasCounter is true.
 func Counter() uint64 { return counter() }
 
 // MachineClock is the source of Ticks.
@@ -47,7 +47,7 @@ type Calibration struct {
 	BaseTicks, BaseUnixNs, NsPerTickQ32 uint64
 }
 
-// UnixNs is the time of a reading of the clock, in integers as spec/session.md says.
+// UnixNs is the time of a reading of the clock, in integers as in spec/session.md.
 func (c Calibration) UnixNs(ticks uint64) uint64 {
 	delta := int64(ticks - c.BaseTicks)
 	high, low := bits.Mul64(uint64(delta), c.NsPerTickQ32)

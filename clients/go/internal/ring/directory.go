@@ -39,7 +39,7 @@ func newDirectory(runDir, app string) (*directory, error) {
 		}
 		dir := &directory{name: name}
 		if err := dir.lock(); err != nil {
-			_ = dir.remove() // An empty session is of no use to anybody; the first error is the one to tell.
+			_ = dir.remove() // The session is empty; the first error is the one to return.
 			return nil, err
 		}
 		return dir, nil
@@ -90,7 +90,7 @@ func (d *directory) makeFile(name string, bytes, reserved int64) (*os.File, erro
 		err = reserve(file, 0, reserved)
 	}
 	if err != nil {
-		// A file without its blocks would be a SIGBUS in waiting. The error above is the one to tell.
+		// A later write to a file without blocks would be a SIGBUS. The error above is the one to return.
 		_ = file.Close()
 		_ = os.Remove(path)
 		return nil, err
@@ -191,7 +191,7 @@ func (d *directory) makeDrain(options Options) error {
 	if err != nil {
 		return err
 	}
-	defer file.Close() // What is written stays.
+	defer file.Close() // Written data stays.
 	memory, err := mapPlain(file, drainOutput)
 	if err != nil {
 		return err

@@ -1,6 +1,6 @@
 package ring
 
-// DropReason says why a call left no record: the index of its counters.
+// DropReason is the reason why a call left no record, and the index of its counter.
 type DropReason int
 
 // The reasons of spec/ring.md.
@@ -16,7 +16,7 @@ const (
 	DropReasons
 )
 
-// Text is what a gap record says.
+// Text returns the reason as gap records show it.
 func (r DropReason) Text() string {
 	return [DropReasons]string{
 		"ring full", "record too large", "log call interrupted by a signal handler that logs",
@@ -25,7 +25,7 @@ func (r DropReason) Text() string {
 	}[r]
 }
 
-// Policy says what a call does when its ring is full.
+// Policy is the behaviour of a call when its ring is full.
 type Policy uint32
 
 // The policies, with their codes in spec/agent.md.
@@ -34,6 +34,6 @@ const (
 	PolicyDrop Policy = iota
 	// PolicyWait parks at most WaitMax, once in an overload episode.
 	PolicyWait
-	// PolicyBlock waits as long as anybody drains.
+	// PolicyBlock waits without limit while a drain exists.
 	PolicyBlock
 )

@@ -34,14 +34,14 @@ var partBytes = [parts]int64{sessionBytes, CallsitesMax * controlBytes, Callsite
 
 type fileID struct{ dev, ino uint64 }
 
-// joined is a session whose memory came from an agent. All descriptors are kept, to be shown to the next agent.
+// joined is a session whose memory came from an agent. All descriptors are kept, to be sent to the next agent.
 type joined struct {
 	socket string
 	lock   sync.Mutex
 	parts  []*os.File
 	rings  []*os.File
 	known  map[fileID]bool
-	// made tells that a ring was made here, which the agent has to be shown. It does not wait.
+	// made is called when a ring was made here, which the agent has to be sent. It does not block.
 	made func()
 }
 
@@ -139,8 +139,8 @@ func (j *joined) add(file *os.File) {
 	j.lock.Unlock()
 }
 
-// Shown are the descriptors of an agent's session: its parts, and its rings in their order.
-func (s *Session) Shown() (parts, rings []*os.File) {
+// Descriptors returns the descriptors of an agent's session: its parts, and its rings in order.
+func (s *Session) Descriptors() (parts, rings []*os.File) {
 	home, ok := s.home.(*joined)
 	if !ok {
 		return nil, nil
@@ -202,5 +202,5 @@ func memoryFile(name string, bytes int64) (*os.File, error) {
 
 func (j *joined) path() string { return j.socket }
 
-// remove has nothing to remove: the memory goes with the last descriptor.
+// remove does nothing: the memory goes with the last descriptor.
 func (j *joined) remove() error { return nil }

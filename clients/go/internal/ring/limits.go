@@ -27,7 +27,7 @@ const (
 	RecordBytesSure = BytesMin / 8
 	// WaitMax is how long a call with policy Wait parks, once in an overload episode.
 	WaitMax = 10 * time.Millisecond
-	// BlockRecheck is how long a call with policy Block parks before it looks whether anybody drains.
+	// BlockRecheck is how long a call with policy Block parks before it checks that a drain exists.
 	BlockRecheck = 100 * time.Millisecond
 	// RulesFileBytes is the size of the file of rules.
 	RulesFileBytes = 64 << 10

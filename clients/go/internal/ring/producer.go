@@ -28,7 +28,7 @@ type Admission int
 const (
 	// Granted: write.
 	Granted Admission = iota
-	// GapDue: drops have not been told; write gap records first, then ask again.
+	// GapDue: there are unreported drops; write gap records first, then ask again.
 	GapDue
 	// Dropped: no room; the drop is counted.
 	Dropped
@@ -52,13 +52,13 @@ func newProducer(ring *Ring, bell *Bell, name string) *Producer {
 // Ring is what the producer writes.
 func (p *Producer) Ring() *Ring { return p.ring }
 
-// Fits says whether a record can be written without asking anybody. A longer one may be too long for the ring.
+// Fits reports whether a record can be written without reading shared words. A longer one may be too long for the ring.
 func (p *Producer) Fits(length uint64) bool {
 	return length <= RecordBytesSure && p.position+length <= p.limit
 }
 
-// Room is where the next record goes, and how long it may be without asking anybody. Behind a limit above 0 there is
-// always an eighth of the ring that belongs to nobody.
+// Room returns the address of the next record, and the bytes up to the private limit. Behind a limit above 0 an eighth
+// of the ring is always free.
 func (p *Producer) Room() (unsafe.Pointer, uint64) {
 	if p.limit < p.position {
 		return nil, 0
@@ -76,7 +76,7 @@ func (p *Producer) Space() unsafe.Pointer {
 const prefetchBytes = 1024
 
 // Seal writes the header of the record that has been put into Space, with the time of the processor's counter, and makes
-// it visible. For whoever has asked HasCounter.
+// it visible. Only if HasCounter is true.
 func (p *Producer) Seal(record unsafe.Pointer, length uint64, id uint32) { seal(p, record, length, id) }
 
 // SealAt is Seal with a time that the caller has.
@@ -102,11 +102,11 @@ func (p *Producer) CommitGap(length uint64) {
 	publish(p.header, p.position, p.records)
 }
 
-// Admit is the slow path of a reservation, in the steps of spec/ring.md. parked says that the call has waited before.
+// Admit is the slow path of a reservation, in the steps of spec/ring.md. parked is set when the call has waited before.
 func (p *Producer) Admit(length uint64, urgent bool, policy Policy, parked bool) Admission {
 	ring := p.ring
 	if ring.State() == StateQuarantined {
-		// Nobody reads it any more, so nobody would ever make room.
+		// Without a consumer no room is ever made.
 		ring.CountDrop(DropOther)
 		return Dropped
 	}
@@ -146,7 +146,7 @@ func (p *Producer) Admit(length uint64, urgent bool, policy Policy, parked bool)
 	return Granted
 }
 
-// Refuse drops a call for want of room. The next call comes to the slow path, whatever its length, and tells the gap.
+// Refuse drops a call for want of room. The next call of any length takes the slow path and reports the gap.
 func (p *Producer) Refuse() {
 	p.ring.CountDrop(DropFull)
 	p.limit = 0
@@ -194,10 +194,10 @@ func (r *Ring) Park(length uint64, urgent bool, most time.Duration, bell *Bell) 
 	r.parker.gate.open()
 }
 
-// WriteGaps tells the drops of the ring that are untold: a gap record for each reason. What finds no room is given
+// WriteGaps reports the unreported drops of the ring: a gap record for each reason. Counts that find no room are put
 // back.
 func (p *Producer) WriteGaps(encode func(to []byte, count uint64, reason string) []byte, ticks func() uint64) {
-	counts := p.ring.TakeUntold()
+	counts := p.ring.TakeUnreported()
 	var scratch [128]byte
 	for reason, count := range counts {
 		if count == 0 {
@@ -220,5 +220,5 @@ func (p *Producer) WriteGaps(encode func(to []byte, count uint64, reason string)
 	p.ring.returnUntold(counts)
 }
 
-// End gives the ring up: its owner writes nothing more.
+// End gives the ring up: its owner writes no further records.
 func (p *Producer) End() { p.ring.storeState(StateEnded) }

@@ -35,7 +35,7 @@ const (
 // ringMagic is `LDRING` and the format's version.
 const ringMagic = 0x0001_474e_4952_444c
 
-// State says who has a ring.
+// State is the owner of a ring.
 type State uint32
 
 // The states; any other number means quarantined.
@@ -78,7 +78,7 @@ func create(file *os.File, capacity int) (*Ring, error) {
 	return ring, nil
 }
 
-// DamageError says which field of shared memory is not what the format says.
+// DamageError names a field of shared memory that violates the format.
 type DamageError struct {
 	What, Field string
 	Found       uint64
@@ -89,7 +89,7 @@ func (e *DamageError) Error() string {
 	return fmt.Sprintf("%s: %s is %d, expected %s", e.What, e.Field, e.Found, e.Expected)
 }
 
-// open takes a ring that somebody else made: checks the length of its file, then its header.
+// open opens an existing ring: checks the length of its file, then its header.
 func open(file *os.File, populate bool) (*Ring, error) {
 	info, err := file.Stat()
 	if err != nil {
@@ -133,7 +133,7 @@ func (r *Ring) header() unsafe.Pointer {
 	return unsafe.Add(r.memory.base, 2*r.capacity)
 }
 
-// State says who has the ring. SYNC(state)
+// State returns the owner of the ring. SYNC(state)
 func (r *Ring) State() State {
 	return min(State(load32(r.header(), headerState)), StateQuarantined)
 }
@@ -181,8 +181,8 @@ func (r *Ring) hasUntold() bool {
 	return false
 }
 
-// TakeUntold takes the drops that no gap record has told. Each is handed out once.
-func (r *Ring) TakeUntold() (counts [DropReasons]uint64) {
+// TakeUnreported takes the drops that no gap record has told. Each is handed out once.
+func (r *Ring) TakeUnreported() (counts [DropReasons]uint64) {
 	for reason := range counts {
 		word := word64(r.header(), headerUntold+8*uintptr(reason))
 		if atomic.LoadUint64(word) != 0 {

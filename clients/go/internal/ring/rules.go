@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Action is what a rule of live control does.
+// Action is the effect of a rule of live control.
 type Action uint8
 
 // The actions of spec/session.md.
@@ -44,7 +44,7 @@ type rule struct {
 	name, field string
 }
 
-// rulesFile is the file of rules: a header with a sequence, and two tables, of which the sequence says which holds.
+// rulesFile is the file of rules: a header with a sequence, and two tables, of which the sequence selects the valid one.
 type rulesFile struct {
 	file   *os.File
 	memory mapping
@@ -63,7 +63,7 @@ func formatRules(file *os.File) (*rulesFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	// SYNC(rules): stored last; whoever sees it sees an empty file behind it.
+	// SYNC(rules): stored last; a reader that sees it sees an empty file behind it.
 	store64(memory.base, 0, rulesMagic)
 	return &rulesFile{file, memory}, nil
 }
@@ -107,7 +107,7 @@ func damagedRules(field string, found uint64) error {
 	return &DamageError{"table of rules", field, found, "what spec/session.md draws"}
 }
 
-// readRules reads a table; what does not keep to the drawing makes all of it damaged.
+// readRules reads a table. Any violation of the format makes all of it damaged.
 func readRules(table []byte, sequence uint64) ([]rule, error) {
 	if found := binary.LittleEndian.Uint64(table); found != sequence {
 		return nil, damagedRules("sequence", found)
@@ -179,7 +179,7 @@ func fnv1a64(hash uint64, bytes []byte) uint64 {
 	return hash
 }
 
-// Described is what rules look at in a callsite.
+// Described holds the parts of a callsite that rules match.
 type Described struct {
 	Level                uint8
 	Dynamic              bool
@@ -188,8 +188,8 @@ type Described struct {
 	Fields               []string
 }
 
-// Settle makes the control word of a callsite what base and rules say. Whoever stores a word looks afterwards whether
-// what it was made of still holds. SYNC(settle): the stores of sync/atomic are fences on every processor.
+// Settle computes the control word of a callsite from base and rules. After each store it checks that base and rules
+// have not changed meanwhile. SYNC(settle): the stores of sync/atomic are fences on every processor.
 func (s *Session) Settle(entry Entry, callsite *Described) error {
 	var damage error
 	for range settleRoundsMax {
@@ -199,7 +199,7 @@ func (s *Session) Settle(entry Entry, callsite *Described) error {
 		}
 		rules, err := s.rules.read()
 		if err != nil {
-			// Then no rule holds, and the drain says so in the log.
+			// Then no rule holds, and the drain reports it in the log.
 			rules, damage = nil, err
 		}
 		off := load32(s.rules.memory.base, rulesOffControl)
@@ -212,7 +212,7 @@ func (s *Session) Settle(entry Entry, callsite *Described) error {
 	return damage
 }
 
-// SetBase notes what the process's own filter says of a callsite.
+// SetBase stores the control word that the process's own filter gives a callsite.
 func (c Control) SetBase(word uint32) { store32(c.at, controlBase, word) }
 
 // SetOffControl notes which control word callsites have that are off.
@@ -235,7 +235,7 @@ func (c Control) set(word uint32, parameter uint64) {
 	store32(c.at, 0, word)
 }
 
-// switchOf is what rules make of a callsite whose base is given.
+// switchOf returns the control word and parameter that the rules give a callsite.
 func switchOf(rules []rule, id uint32, callsite *Described, base, off uint32, now uint64) (uint32, uint64) {
 	if off != OffCounted {
 		off = Off
@@ -247,7 +247,7 @@ func switchOf(rules []rule, id uint32, callsite *Described, base, off uint32, no
 	sampled := false
 	for at := range rules {
 		rule := &rules[at]
-		if rule.untilUnixNs != 0 && now >= rule.untilUnixNs || !rule.means(id, callsite) {
+		if rule.untilUnixNs != 0 && now >= rule.untilUnixNs || !rule.couldMatch(id, callsite) {
 			continue
 		}
 		switch rule.action {
@@ -278,7 +278,7 @@ func switchOf(rules []rule, id uint32, callsite *Described, base, off uint32, no
 	return On, 0
 }
 
-// rank says how narrow a selector is, and how new its rule.
+// rank orders rules: narrower selectors first, then newer rules.
 type rank struct {
 	kind, length int
 	made         uint64
@@ -302,7 +302,7 @@ func (r *rule) rank() rank {
 	return rank{int(r.selects), len(r.name), r.madeUnixNs}
 }
 
-func (r *rule) means(id uint32, callsite *Described) bool {
+func (r *rule) couldMatch(id uint32, callsite *Described) bool {
 	switch r.selects {
 	case selectAll:
 		return true
@@ -320,7 +320,7 @@ func (r *rule) means(id uint32, callsite *Described) bool {
 	return r.number == id
 }
 
-// IsBelow says whether a module path is another one or lies below it.
+// IsBelow reports whether a module path is another one or lies below it.
 func IsBelow(path, above string) bool {
 	if !strings.HasPrefix(path, above) {
 		return false
@@ -373,5 +373,5 @@ func (s *Session) offControl() *uint32 { return word32(s.rules.memory.base, rule
 // OffControl is the control word of callsites that are off.
 func (s *Session) OffControl() uint32 { return atomic.LoadUint32(s.offControl()) }
 
-// HasRules says whether there ever was a rule.
+// HasRules reports whether a rule was ever set.
 func (s *Session) HasRules() bool { return s.rules.sequence() != 0 }

@@ -37,7 +37,7 @@ const (
 // Shards is the number of Ps that have a ring of their own; further ones share one.
 const Shards = 1024
 
-// Options say how a session is made.
+// Options configure a new session.
 type Options struct {
 	// App is the application's name.
 	App string
@@ -45,13 +45,14 @@ type Options struct {
 	RunDirs []string
 	// RingBytes is the capacity of each ring, rounded up to a power of two.
 	RingBytes int
-	// Config describes the sinks, for the drain and for whoever recovers the session.
+	// Config describes the sinks, for the drain and for recovery.
 	Config string
 	// Sinks is the number of sinks that Config describes.
 	Sinks int
 }
 
-// Session is all that this process shares. What it has mapped stays mapped, because callsites point into it.
+// Session is the shared memory of this process. Its mappings stay until the process ends, because callsites point into
+// them.
 type Session struct {
 	header   unsafe.Pointer
 	control  growing
@@ -78,11 +79,11 @@ type home interface {
 	makeRing(s *Session, index int) (*Ring, error)
 	// path is the session's directory, or the agent's socket.
 	path() string
-	// remove takes the session away: everything has reached the log.
+	// remove deletes the session after all records have reached the log.
 	remove() error
 }
 
-// Create makes a session in the first run directory that can be used, and returns what was wrong with those before it.
+// Create creates a session in the first usable run directory, and returns the errors of those before it.
 func Create(options Options) (*Session, []error, error) {
 	var failed []error
 	for _, runDir := range options.RunDirs {
@@ -109,7 +110,7 @@ func createIn(runDir string, options Options) (*Session, error) {
 	}
 	session, err := dir.fill(options)
 	if err != nil {
-		_ = dir.remove() // What was made so far is of no use to anybody; the first error is the one to tell.
+		_ = dir.remove() // The session is incomplete; the first error is the one to return.
 		return nil, err
 	}
 	return session, nil
@@ -180,7 +181,7 @@ const (
 // Word is the control word, which every call loads.
 func (c Control) Word() uint32 { return atomic.LoadUint32((*uint32)(c.at)) }
 
-// Parameter is what the word needs to know.
+// Parameter is the argument of the control word, such as a sampling rate.
 func (c Control) Parameter() uint64 { return load64(c.at, controlParameter) }
 
 // TakeBudget takes one of the calls that may pass.
@@ -197,13 +198,13 @@ func (c Control) TakeBudget() bool {
 	}
 }
 
-// Twin is the callsite under which kept records of a sample go, 0 as long as there is none.
-func (c Control) Twin() uint32 { return load32(c.at, controlTwin) }
+// SampledVariant is the callsite of kept records of a sample, 0 while there is none.
+func (c Control) SampledVariant() uint32 { return load32(c.at, controlTwin) }
 
-// SetTwin stores it.
-func (c Control) SetTwin(id uint32) { store32(c.at, controlTwin, id) }
+// SetSampledVariant stores it.
+func (c Control) SetSampledVariant(id uint32) { store32(c.at, controlTwin, id) }
 
-// Counts is what is counted for a callsite.
+// Counts holds the counters of a callsite.
 type Counts struct{ at unsafe.Pointer }
 
 // AddDropped counts calls whose record was dropped.
@@ -222,8 +223,8 @@ type Entry struct {
 	Counts  Counts
 }
 
-// Register appends a callsite to the table, with the control word of the process's own filter, and then lets make
-// turn that into what the rules say. It takes a lock: for the first call of a callsite only.
+// Register appends a callsite to the table, with the control word of the process's own filter; rules are applied by
+// Settle. It takes a lock: for the first call of a callsite only.
 func (s *Session) Register(callsite []byte, base uint32) (Entry, error) {
 	s.registering.Lock()
 	defer s.registering.Unlock()
@@ -348,7 +349,7 @@ type Stats struct {
 	Callsites    int
 }
 
-// Stats sums up what the headers say.
+// Stats adds up the counts of the ring headers.
 func (s *Session) Stats() Stats {
 	stats := Stats{Callsites: int(load32(s.header, sessionCallsites)), Disabled: load64(s.header, sessionDisabled)}
 	for _, ring := range s.Rings() {
@@ -366,18 +367,18 @@ func (s *Session) Stats() Stats {
 	return stats
 }
 
-// MarkDone says that everything has reached the log. SYNC(done)
+// MarkDone marks the session as complete: all records have reached the log. SYNC(done)
 func (s *Session) markDone() {
 	atomic.OrUint64(word64(s.header, sessionFlags), flagDone)
 }
 
-// Remove takes the session away: everything has reached the log.
+// Remove deletes the session after all records have reached the log.
 func (s *Session) Remove() error {
 	s.markDone()
 	return s.home.remove()
 }
 
-// Close ends the shards: nobody writes any more. The memory stays mapped, for calls that are late.
+// Close ends the shards: no further records are written. The memory stays mapped for late calls.
 func (s *Session) EndRings() {
 	s.ringsLock.Lock()
 	defer s.ringsLock.Unlock()
@@ -396,19 +397,19 @@ func (s *Session) consumedSum() (sum uint64) {
 	return sum
 }
 
-// Progress says whether the drain still takes records.
+// Progress detects a drain that has stopped taking records.
 type Progress struct {
 	session  *Session
 	consumed uint64
 	since    time.Time
 }
 
-// NewProgress begins now.
+// NewProgress starts the measurement.
 func (s *Session) NewProgress() *Progress {
 	return &Progress{session: s, consumed: s.consumedSum(), since: time.Now()}
 }
 
-// Stalled says for how long nothing has moved.
+// Stalled returns the time since the drain last took a record.
 func (p *Progress) Stalled() time.Duration {
 	if consumed := p.session.consumedSum(); consumed != p.consumed {
 		p.consumed, p.since = consumed, time.Now()
@@ -426,7 +427,7 @@ func formatHeader(header unsafe.Pointer, app string) {
 	store64(header, sessionMagic, sessionMagicWord)
 }
 
-// checkHeader refuses a session header that is not what the format says, naming the field.
+// checkHeader validates a session header. The error names the field.
 func checkHeader(header unsafe.Pointer) error {
 	damaged := func(field string, found uint64, expected string) error {
 		return &DamageError{"session header", field, found, expected}

@@ -57,7 +57,7 @@ func mapRing(file *os.File, capacity uintptr, populate bool) (mapping, error) {
 	}{{base, capacity, 0}, {base + capacity, capacity, 0}, {base + 2*capacity, HeaderBytes, int64(capacity)}}
 	for _, part := range parts {
 		if _, err = mmap(part.at, part.length, flags, fd, part.offset); err != nil {
-			_ = (mapping{pointerAt(base), total}).unmap() // The first error is the one to tell.
+			_ = (mapping{pointerAt(base), total}).unmap() // The first error is the one to return.
 			return mapping{}, fmt.Errorf("map %s: %w", file.Name(), err)
 		}
 	}
@@ -92,15 +92,14 @@ const (
 	futexWake = 1
 )
 
-// futexSleep waits until somebody wakes the word, as long as it has the value, at most so long. Any return is taken for
-// a wake. The word is shared with another process.
+// futexSleep waits until the word is woken, while it has the value, at most so long. Any return counts as a wake. The word is shared with another process.
 func futexSleep(word *uint32, value uint32, most time.Duration) {
 	timeout := syscall.NsecToTimespec(int64(most))
 	_, _, _ = syscall.Syscall6(syscall.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWait,
 		uintptr(value), uintptr(unsafe.Pointer(&timeout)), 0, 0)
 }
 
-// futexRouse wakes whoever sleeps on the word.
+// futexRouse wakes all threads that sleep on the word.
 func futexRouse(word *uint32) {
 	_, _, _ = syscall.RawSyscall6(syscall.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWake, 1<<30, 0, 0, 0)
 }

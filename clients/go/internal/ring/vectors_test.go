@@ -159,9 +159,9 @@ func runSequence(t *testing.T, c object) {
 		t.Errorf("%d records, expected %v", ring.Records(), c["records"])
 	}
 	names := []string{"full", "too_large", "reentrant", "no_ring", "closed", "backend", "no_callsite", "other"}
-	dropped, untold := ring.Dropped(), ring.TakeUntold()
+	dropped, unreported := ring.Dropped(), ring.TakeUnreported()
 	for reason, name := range names {
-		for list, found := range map[string]uint64{"dropped": dropped[reason], "unreported": untold[reason]} {
+		for list, found := range map[string]uint64{"dropped": dropped[reason], "unreported": unreported[reason]} {
 			want := uint64(0)
 			if value, ok := c[list].(object)[name]; ok {
 				want = number(value)

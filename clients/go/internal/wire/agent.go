@@ -6,7 +6,7 @@ import (
 )
 
 // AgentKind is the kind of a message between a process and its agent, as spec/agent.md numbers them. Only those that a
-// process says or hears are here.
+// process sends or receives are here.
 type AgentKind uint16
 
 // The kinds.
@@ -252,7 +252,7 @@ func (r *agentReader) named(session uint64) {
 	}
 }
 
-// isPlain says whether a text has no control characters.
+// isPlain reports whether a text has no control characters.
 func isPlain(text string) bool {
 	for _, r := range text {
 		if r < ' ' || r >= 0x7f && r < 0xa0 || r == utf8.RuneError {

@@ -9,7 +9,7 @@ import (
 type Field struct {
 	Name string
 	Kind Kind
-	// Argument says that the message shows the field.
+	// Argument is set when the message shows the field.
 	Argument bool
 }
 
@@ -33,8 +33,7 @@ func GapCallsite() Callsite {
 	}
 }
 
-// Encode appends the bytes of a callsite. What is longer than the format allows is an error, and so is a text that is
-// not UTF-8.
+// Encode appends the bytes of a callsite. Texts beyond the limits of the format, or not in UTF-8, are errors.
 func (c *Callsite) Encode(to []byte) ([]byte, error) {
 	start := len(to)
 	if c.Level > LevelFatal {

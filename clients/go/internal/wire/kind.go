@@ -1,8 +1,8 @@
 // Package wire holds the bytes of records and callsites, as spec/record.md draws them. It has no I/O and no clock:
-// bytes in, bytes out. What comes from elsewhere is taken for hostile: each length is checked before it is used.
+// bytes in, bytes out. Foreign bytes are hostile: each length is checked before use.
 package wire
 
-// Kind says what the bytes of a value mean. Bit 7 marks an optional.
+// Kind is the type of a value. Bit 7 marks an optional.
 type Kind uint8
 
 // The kinds of spec/record.md.
@@ -43,10 +43,10 @@ var fixedBytes = [Message + 1]int{
 // Base is the kind without the mark of an optional.
 func (k Kind) Base() Kind { return k &^ Optional }
 
-// IsOptional says whether a value of the kind may be absent.
+// IsOptional reports whether a value of the kind may be absent.
 func (k Kind) IsOptional() bool { return k&Optional != 0 }
 
-// HasLength says whether a value begins with a length: texts, bytes and scopes.
+// HasLength reports whether a value begins with a length: texts, bytes and scopes.
 func (k Kind) HasLength() bool {
 	switch k.Base() {
 	case Str, Bytes, Display, Debug, Scope, Message:
@@ -86,5 +86,5 @@ const (
 	LevelFatal
 )
 
-// IsUrgent says whether records of the level may use the last eighth of a ring.
+// IsUrgent reports whether records of the level may use the last eighth of a ring.
 func (l Level) IsUrgent() bool { return l >= LevelWarn }

@@ -38,8 +38,7 @@ func (h Header) Encode(to []byte) []byte {
 	return binary.LittleEndian.AppendUint64(to, h.TimeTicks)
 }
 
-// Value is a value of a record: its kind and its bytes, without a length in front and without the byte that says
-// whether it is present.
+// Value is a value of a record: its kind and its bytes, without a length in front and without the presence byte.
 type Value struct {
 	Kind    Kind
 	Present bool
@@ -119,7 +118,7 @@ func (n Named) Encode(to []byte) []byte {
 	return n.Value.Encode(to)
 }
 
-// DecodeDynamic reads the values of a dynamic record, up to a tag of 0 or the end. What was read before an error is
+// DecodeDynamic reads the values of a dynamic record, up to a tag of 0 or the end. Values read before an error are
 // returned with it.
 func DecodeDynamic(bytes []byte) ([]Named, error) {
 	cursor := NewCursor(bytes)
@@ -152,7 +151,7 @@ func decodeNamed(tag uint8, cursor *Cursor) (Named, error) {
 	}
 	named := Named{Index: int(index)}
 	if index == InlineKey {
-		// As long as its two bytes of length can say.
+		// At most what two bytes of length can express.
 		if named.Key, err = cursor.Text(1<<16 - 1); err != nil {
 			return Named{}, err
 		}
