@@ -1,4 +1,4 @@
-// What is logged stands in the file as expected: every kind of value, formats, names, levels, limits.
+// Lines in the file for every kind of value, formats, names, levels, limits.
 #include "check.hpp"
 #include <logdrive/logdrive.hpp>
 

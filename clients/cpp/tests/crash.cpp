@@ -16,7 +16,7 @@ namespace {
 
 constexpr int THREADS = 3;
 
-// What the threads of a child have noted as done, in memory that outlives it.
+// Progress of a child's threads, in memory that outlives it.
 struct Noted {
     volatile uint64_t next[THREADS];
 };

@@ -1,4 +1,4 @@
-// How programs end: LOG(FATAL), checks that fail, signals. Each is a process of its own, whose log and standard error are
+// Ends of programs: LOG(FATAL), failed checks, signals. Each is a process of its own, whose log and standard error are
 // looked at afterwards.
 #include "check.hpp"
 #include <glog/logging.h>
@@ -40,7 +40,7 @@ void die(const std::string &how) {
 
 struct End {
     const char *how;
-    // What standard error has to hold, and the status: a signal, or an exit code from 1000 on.
+    // Expected standard error, and the status: a signal, or an exit code from 1000 on.
     const char *error;
     int status;
 };

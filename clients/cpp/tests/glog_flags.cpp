@@ -1,4 +1,4 @@
-// What flags, environment and destinations of glog do; --vmodule; threads that log while the options change.
+// Effects of flags, environment and destinations of glog; --vmodule; threads that log while the options change.
 #include "check.hpp"
 #include <logdrive/glog.h>
 

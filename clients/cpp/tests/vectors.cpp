@@ -95,7 +95,7 @@ ld::Int128 wide(const std::string &digits) {
     return ld::Int128(digits[0] == '-' ? -value : value);
 }
 
-// What the headers write for a value of a kind.
+// Bytes that the headers write for a value of a kind.
 std::string encoded(uint8_t code, const json::Value &value) {
     if (code & 0x80) {
         if (value.type == json::Value::null) return written(ld::Maybe<ld::Number<ld::U8, uint8_t>>{false, {0}});
@@ -245,7 +245,7 @@ void callsites(const json::Value &file) {
     report("callsite.json", valid, invalid);
 }
 
-// Whether the compiler's check takes a format for one kind of argument or another.
+// Returns true if the compile-time check accepts a format for a kind of argument.
 bool is_template(const json::Value &one) {
     std::string source = "\"format\"";
     for (const json::Value &name : one["fields"].items) source += ", kv(\"" + name.text + "\", 0)";

@@ -3,7 +3,7 @@
 #include <gflags/gflags.h>
 #include <glog/logging.h>
 
-// What programs write for glog's own variables, and a flag of this one.
+// Declarations that programs write for glog's own variables, and a flag of this program.
 DECLARE_bool(logtostderr);
 DECLARE_int32(v);
 DECLARE_uint32(max_log_size);
@@ -24,7 +24,7 @@ int main(int argc, char **argv) {
     google::InitGoogleLogging("gflagged");
     LOG(INFO) << "below";
     LOG(WARNING) << "above " << VLOG_IS_ON(2);
-    // What gflags sets while the program runs is known at once, also by statements that were reached before.
+    // A flag that gflags sets while the program runs takes effect at once, also in statements that were reached before.
     for (int level = 3; level < 6; ++level) {
         EXPECT(VLOG_IS_ON(level) == (level == 2));
         gflags::SetCommandLineOption("v", std::to_string(level).c_str());

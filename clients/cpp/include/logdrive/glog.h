@@ -1,6 +1,6 @@
 // glog's logging.h on top of Logdrive: the same macros and calls, without its lock and without waiting for the disk.
 // Include <logdrive/glog.h>, or put the directory glog-include in front of the search path and leave <glog/logging.h> as
-// it is. MIGRATION.md says what is the same, what differs, and why.
+// it is. MIGRATION.md lists the differences, with reasons.
 #ifndef LOGDRIVE_GLOG_H
 #define LOGDRIVE_GLOG_H
 // glog's own header, included later, would declare the same macros.

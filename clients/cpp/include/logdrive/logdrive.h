@@ -1,7 +1,7 @@
 /* The C ABI of Logdrive: start, stop, flush, recover, statistics and options of the logger of a process.
  *
- * Functions that return an int give LOGDRIVE_OK or a negative LOGDRIVE_ERROR_*; logdrive_last_error() then says what
- * was wrong and what to do. Texts are UTF-8 that ends with a zero. All functions may be called from any thread, none
+ * Functions that return an int give LOGDRIVE_OK or a negative LOGDRIVE_ERROR_*; logdrive_last_error() then returns what
+ * is wrong and what to do. Texts are UTF-8 that ends with a zero. All functions may be called from any thread, none
  * of them from a signal handler unless it says so.
  *
  *     logdrive_options *options = logdrive_options_new("shop");
@@ -43,7 +43,7 @@ typedef struct logdrive_options logdrive_options;
 /* A callsite that the library keeps. Its first word is the address of its control entry (spec/session.md). */
 typedef struct logdrive_site logdrive_site;
 
-/* Why a call was dropped: the index into `dropped`. */
+/* Reasons of a drop: indices into `dropped`. */
 enum {
     LOGDRIVE_DROP_FULL = 0,
     LOGDRIVE_DROP_TOO_LARGE = 1,
@@ -84,7 +84,7 @@ typedef struct logdrive_sink_stats_t {
 /* The version, as text. */
 const char *logdrive_version(void);
 
-/* What went wrong in this thread's last call that failed; valid until the next one that fails. */
+/* Error message of this thread's last failed call; valid until its next failed call. Never null. */
 const char *logdrive_last_error(void);
 
 /* Options for an application of this name: without a sink, it logs to NAME.log in the working directory. */
@@ -105,7 +105,7 @@ int logdrive_options_add_sink(logdrive_options *options, const char *sink);
  * compress (none, gzip, zstd), newest_link, mode, header, open_late, trust_directory. */
 int logdrive_options_set_sink(logdrive_options *options, const char *key, const char *value);
 
-/* Starts the logger of this process. The options stay the caller's. May take some milliseconds. */
+/* Starts the logger of this process. The caller keeps the options. May block for some milliseconds. */
 int logdrive_start(const logdrive_options *options);
 
 /* Ends the logger, if one runs, and starts another one; log calls in between wait. */
@@ -117,20 +117,21 @@ int logdrive_stop(void);
 /* 1 while a logger runs that was started here, else 0. */
 int logdrive_is_running(void);
 
-/* Waits until everything that was committed before is with the kernel; as long as anything moves. */
+/* Waits until the kernel has all records committed before. Gives up after five seconds without progress
+ * (LOGDRIVE_ERROR_INCOMPLETE). */
 int logdrive_flush(void);
 
-/* As logdrive_flush, then makes all files durable. */
+/* Does what logdrive_flush does, then waits until all files are on disk (fsync). */
 int logdrive_sync(void);
 
-/* Opens all log files anew, after somebody else moved them away. */
+/* Reopens all log files, after another program moved them away. */
 void logdrive_reopen(void);
 
 /* Replaces the filter of the running logger, for all callsites at once. */
 int logdrive_set_filter(const char *filter);
 
-/* Recovers a session that a dead process left, into its own files, or into one where `into` is not null. `records`,
- * where it is not null, gets the number of records that were brought to the log. */
+/* Recovers the session of a dead process into its own files, or into the file `into` if not null. `records`, if not
+ * null, receives the number of recovered records. */
 int logdrive_recover(const char *session, const char *into, uint64_t *records);
 
 /* Fills `out`; takes no lock that a log call needs. LOGDRIVE_ERROR_NOT_RUNNING when there is no logger. */
@@ -140,18 +141,19 @@ int logdrive_sink_stats(uint32_t index, logdrive_sink_stats_t *out);
 /* Copies the directory of the running session, as far as it fits; returns its length, 0 when there is none. */
 size_t logdrive_session_path(char *out, size_t bytes);
 
-/* What a front end needs to write records by itself, as spec/ring.md and spec/record.md say.
+/* Interface for a front end that writes records itself, by spec/ring.md and spec/record.md.
  *
  * A callsite is described by the bytes of spec/record.md, which are copied; null when there is no room for it. */
 const logdrive_site *logdrive_callsite(const uint8_t *description, size_t bytes);
 
-/* Whether a call goes on whose control word is neither 0 nor 1; registers the callsite the first time. */
+/* Returns 1 if a call goes on whose control word is neither 0 nor 1, else 0; registers the callsite on its first call. */
 int logdrive_admit(const logdrive_site *site);
 
-/* Writes a record with these encoded values, the slow way: 1 when it is committed. What is not is counted. */
+/* Writes a record with these encoded values, on the slow path. Returns 1 when it is committed; otherwise the drop is
+ * counted. */
 int logdrive_write(const logdrive_site *site, const uint8_t *values, size_t bytes);
 
-/* The calling thread's place, valid until the thread ends:
+/* State of the calling thread, valid until the thread ends:
  *   0  u8  busy     8  u64 clock    16  u64 *coarse   24  u64 position
  *  32  u64 limit   40  u64 mask     48  u8 *data      56  ring header */
 void *logdrive_place(void);

@@ -11,7 +11,7 @@
 // A call writes typed values into a ring of its thread in shared memory. Threads of the library format them and write the
 // log. The format is checked by the compiler; its grammar is that of fmt and std::format, but for nested braces.
 //
-// What can be logged: integers, floating point, bool, char, pointers, enums, std::string, std::string_view, const char *,
+// Types that can be logged: integers, floating point, bool, char, pointers, enums, std::string, std::string_view, const char *,
 // logdrive::bytes(data, size) and containers of bytes, std::chrono durations and times, std::optional, and any type with
 // an operator<< (include <ostream>) or a specialisation of logdrive::Render; the last two are rendered at the call.
 //
@@ -27,7 +27,7 @@
 namespace logdrive {
 inline namespace v0 {
 
-// What a logger is started with; see logdrive.h for the keys. The first mistake is kept and told by start().
+// Options of a logger; see logdrive.h for the keys. start() returns the first mistake.
 class LOGDRIVE_HIDDEN Options {
 public:
     explicit Options(const char *app) noexcept : options_(logdrive_options_new(app)) { note(options_ != nullptr ? 0 : -1); }
@@ -73,7 +73,7 @@ public:
     Logger(const Logger &) = delete;
     Logger &operator=(const Logger &) = delete;
 
-    // LOGDRIVE_OK, or why no logger was started; error() says it in words.
+    // LOGDRIVE_OK, or the error of the start; error() is its message.
     int code() const noexcept { return code_; }
     explicit operator bool() const noexcept { return code_ == 0; }
     const char *error() const noexcept { return code_ == 0 ? "" : logdrive_last_error(); }
@@ -87,7 +87,7 @@ private:
     return Logger(options.code() != 0 ? options.code() : logdrive_start(options.raw()));
 }
 
-// Waits until everything that was committed before is with the kernel.
+// Waits until the kernel has all records committed before.
 inline bool flush() noexcept { return logdrive_flush() == LOGDRIVE_OK; }
 
 namespace detail LOGDRIVE_HIDDEN {
@@ -128,7 +128,7 @@ struct Counter {
 #define LOGDRIVE_MIN_LEVEL 0
 #endif
 
-// What filters look at besides the level: define it before the include, such as "net::quic".
+// Target of the callsites of this file, which filters match: define it before the include, such as "net::quic".
 #ifndef LOGDRIVE_TARGET
 #define LOGDRIVE_TARGET ""
 #endif

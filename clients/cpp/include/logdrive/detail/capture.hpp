@@ -1,4 +1,4 @@
-// How a value of a call becomes the bytes of a record (spec/record.md): what is known of its type decides the kind; how
+// Encoding of a call's values into the bytes of a record (spec/record.md): the static type decides the kind; how
 // many bytes it takes is known before the ring is touched.
 #ifndef LOGDRIVE_DETAIL_CAPTURE_HPP
 #define LOGDRIVE_DETAIL_CAPTURE_HPP

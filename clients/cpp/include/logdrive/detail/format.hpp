@@ -1,4 +1,4 @@
-// What the compiler checks of a format string: the grammar of spec/record.md, the number of arguments, and whether each
+// Compile-time checks of a format string: the grammar of spec/record.md, the number of arguments, and whether each
 // placeholder's type fits its argument.
 #ifndef LOGDRIVE_DETAIL_FORMAT_HPP
 #define LOGDRIVE_DETAIL_FORMAT_HPP
@@ -82,7 +82,7 @@ constexpr View name_of(View source) {
     return {name, size_t(at - name)};
 }
 
-// Whether a placeholder's type, and what else its spec asks for, fits a kind.
+// Returns true if a placeholder's type and spec fit a kind.
 constexpr bool fits(uint8_t kind, char type, bool has_precision, bool has_sign) {
     kind &= 0x7f;
     const bool is_integer = kind >= I8 && kind <= U128;

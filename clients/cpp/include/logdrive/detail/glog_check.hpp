@@ -1,4 +1,4 @@
-// What stands behind CHECK_EQ and its like: the values of a check that failed, as text.
+// Implementation of CHECK_EQ and the like: the values of a failed check, as text.
 #include <logdrive/glog.h>
 #ifndef LOGDRIVE_DETAIL_GLOG_CHECK_HPP
 #define LOGDRIVE_DETAIL_GLOG_CHECK_HPP

@@ -11,15 +11,15 @@ inline namespace logdrive_glog {
 
 typedef std::string _Check_string;
 
-// Who has a VLOG_IS_ON of its own keeps the level of a file in these.
+// A program with a VLOG_IS_ON of its own keeps the level of a file in these.
 struct SiteFlag {
     int32 *level;
     const char *base_name;
     size_t base_len;
     SiteFlag *next;
 };
-// Whether a file's messages of this level are shown. Where a pattern of --vmodule names the file, the level that it gives is
-// kept in `site_flag`, so that the next time nobody has to be asked; else `site_default` counts.
+// Returns true if a file's messages of this level are on. Where a pattern of --vmodule names the file, the level that it gives is
+// kept in `site_flag`, so that later calls need no lookup; else `site_default` counts.
 LOGDRIVE_GLOG_FN_ bool InitVLOG3__(SiteFlag *site_flag, int32 *site_default, const char *fname, int32 verbose_level);
 
 // strerror_r() as POSIX has it, whichever the C library has: 0, or an error and an empty text.

@@ -37,7 +37,7 @@ inline void SetApplicationFingerprint(const std::string &) {}
 LOGDRIVE_GLOG_FN_ void AddLogSink(LogSink *destination);
 LOGDRIVE_GLOG_FN_ void RemoveLogSink(LogSink *destination);
 
-// Where files go without a destination of their own. Made anew by TestOnly_ClearLoggingDirectoriesList().
+// Directories of files without a destination. Recomputed by TestOnly_ClearLoggingDirectoriesList().
 LOGDRIVE_GLOG_FN_ const std::vector<std::string> &GetLoggingDirectories();
 LOGDRIVE_GLOG_FN_ void TestOnly_ClearLoggingDirectoriesList();
 LOGDRIVE_GLOG_FN_ void GetExistingTempDirectories(std::vector<std::string> *list);

@@ -1,4 +1,4 @@
-// What stands behind the functions of glog_compat.hpp.
+// Implementation of the functions of glog_compat.hpp.
 #include <logdrive/glog.h>
 #ifndef LOGDRIVE_DETAIL_GLOG_FILES_HPP
 #define LOGDRIVE_DETAIL_GLOG_FILES_HPP

@@ -19,7 +19,7 @@ constexpr uint8_t KINDS[] = {0, 0, ld::STR, ld::I32, ld::U32, ld::I64, ld::U64, 
 // Callsites of one statement.
 constexpr unsigned VARIANTS_MAX = 16;
 
-// Whether a text can stand in a callsite's message.
+// Returns true if a text can stand in a callsite's message.
 LOGDRIVE_GLOG_FN_ bool is_utf8(const char *text, const char *end) noexcept {
     while (text != end) {
         const unsigned char first = static_cast<unsigned char>(*text++);
@@ -37,7 +37,7 @@ LOGDRIVE_GLOG_FN_ bool is_utf8(const char *text, const char *end) noexcept {
     return true;
 }
 
-// Whether an address lies in memory of a module that nobody writes to: 1, and 2 where it is written to.
+// Returns 1 if an address lies in read-only memory of a module, 2 if in writable memory of one, else 0.
 LOGDRIVE_GLOG_FN_ int look_at_module(struct dl_phdr_info *module, size_t, void *text) {
     for (unsigned i = 0; i < module->dlpi_phnum; ++i) {
         const ElfW(Phdr) &part = module->dlpi_phdr[i];
@@ -48,7 +48,7 @@ LOGDRIVE_GLOG_FN_ int look_at_module(struct dl_phdr_info *module, size_t, void *
     return 0;
 }
 
-// Whether a text that the compiler knew is the same for ever: it may also have seen what a variable held just then.
+// Returns true if a text that the compiler knew is constant: it may also be the current value of a variable.
 LOGDRIVE_GLOG_FN_ bool is_constant(const char *text) noexcept {
     return dl_iterate_phdr(look_at_module, const_cast<char *>(text)) == 1;
 }
@@ -76,7 +76,7 @@ struct Text {
         if (is_far) memcpy(&bytes, at + sizeof length, sizeof bytes);
     }
 };
-// What a value takes among the others.
+// Size of a value in the record.
 LOGDRIVE_GLOG_FN_ size_t size_of(uint64_t item, const uint8_t *at) noexcept {
     if (item == item_literal) return 0;
     if (item == item_int32 || item == item_uint32) return 4;
@@ -113,7 +113,7 @@ LOGDRIVE_GLOG_FN_ ::logdrive::Out *Stream::tail() noexcept {
     if (rare() != nullptr && rare_->tail == nullptr) rare_->tail = &rare_->own;
     return rare_ != nullptr ? rare_->tail : nullptr;
 }
-// Where there is no memory for a long text, it is empty.
+// Without memory a long text becomes empty.
 LOGDRIVE_GLOG_FN_ Stream &&Stream::text(const char *text, size_t length_) noexcept {
     if (LOGDRIVE_UNLIKELY(is_full())) return full(text, length_);
     put_text(text, length_);
@@ -175,7 +175,7 @@ LOGDRIVE_GLOG_FN_ void Stream::finish() {
     if (LOGDRIVE_UNLIKELY(site_->severity != GLOG_INFO)) state().count(site_->severity);
 }
 
-// What tells constant texts from others.
+// Distinguishes constant texts from others.
 LOGDRIVE_GLOG_FN_ uint64_t Stream::literals() const noexcept {
     uint64_t literals = 0;
     for (uint32_t i = 0; i < constants_; ++i) literals = literals * 3 + reinterpret_cast<uintptr_t>(texts_[i]);
@@ -253,13 +253,13 @@ LOGDRIVE_GLOG_FN_ void Stream::finish_slowly() {
     errno = kept;
 }
 
-// What stands behind the values is one text more, and only behind it is the end of the message.
+// Text behind the values is one more value, in front of the end of the message.
 LOGDRIVE_GLOG_FN_ void Stream::end_stream() noexcept {
     if (rare_->tail != nullptr) put_text(rare_->tail->data(), rare_->tail->size());
     trim();
 }
 
-// Whether the call goes on: minloglevel, the start, sinks.
+// Returns true if the call goes on: checks minloglevel, starts the logger, calls sinks.
 LOGDRIVE_GLOG_FN_ bool Stream::think(State &shared) {
     if (site_->severity < shared.least_severity()) return false;
     start_if_needed(shared);

@@ -99,7 +99,7 @@ template <class N> inline void set_option(N *value, const std::string &text) {
     *value = static_cast<N>(strtoll(text.c_str(), nullptr, 0));
 }
 
-// What the command line has said to a flag of this name that is somebody else's, such as a real glog's in the process.
+// Value that the command line set in a flag of this name that belongs to another library, such as a real glog.
 inline void adopt_options() {
     each_option([](auto *value, const char *name, const char *) {
         ::GFLAGS_NAMESPACE::CommandLineFlagInfo known;

@@ -57,7 +57,7 @@ public:
                                 const char *message, size_t message_len);
 };
 
-// What a prefix of the program's own is made of.
+// Arguments of a custom prefix.
 struct LogMessageInfo {
     LogMessageInfo(const char *const severity_, const char *const filename_, const int &line_number_, const int &thread_id_,
                    const LogMessageTime &time_)
@@ -79,7 +79,7 @@ inline const char *base_name(const char *file) {
 
 inline constexpr uint8_t RECORD_LEVELS[NUM_SEVERITIES] = {2, 3, 4, 5};
 
-// What stands for a line number where a message has no prefix.
+// Line number that marks a message without a prefix.
 constexpr int NO_PREFIX = -1;
 
 // A record of a statement that is rendered at the call.

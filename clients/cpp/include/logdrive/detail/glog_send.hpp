@@ -1,4 +1,4 @@
-// How a message is ended: its time, its sinks, its record, and the end of the program, for glog_message.hpp.
+// End of a message: its time, its sinks, its record, and the end of the program, for glog_message.hpp.
 #include <logdrive/glog.h>
 #ifndef LOGDRIVE_DETAIL_GLOG_SEND_HPP
 #define LOGDRIVE_DETAIL_GLOG_SEND_HPP

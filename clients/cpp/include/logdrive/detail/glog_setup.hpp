@@ -1,4 +1,4 @@
-// What stands behind the functions of glog_control.hpp.
+// Implementation of the functions of glog_control.hpp.
 #include <logdrive/glog.h>
 #ifndef LOGDRIVE_DETAIL_GLOG_SETUP_HPP
 #define LOGDRIVE_DETAIL_GLOG_SETUP_HPP
@@ -66,7 +66,7 @@ LOGDRIVE_GLOG_FN_ void InitGoogleLogging(const char *argv0, CustomPrefixCallback
     state.prefix_data = prefix_callback_data;
     if (state.prefixer == nullptr) internal::pin_module(reinterpret_cast<void *>(&internal::put_prefix));
     state.prefixer = &internal::put_prefix;
-    // What makes it is known before it is wanted.
+    // Set before the first use.
     __atomic_store_n(&state.prefix, prefix_callback, __ATOMIC_RELEASE);
     InitGoogleLogging(argv0);
 }

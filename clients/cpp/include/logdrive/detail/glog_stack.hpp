@@ -60,7 +60,7 @@ struct FatalSignal {
 inline constexpr FatalSignal FATAL_SIGNALS[] = {{SIGSEGV, "SIGSEGV"}, {SIGILL, "SIGILL"},   {SIGFPE, "SIGFPE"},
                                                 {SIGABRT, "SIGABRT"}, {SIGBUS, "SIGBUS"}, {SIGTERM, "SIGTERM"}};
 
-// How long a signal handler waits for the log, in milliseconds.
+// Timeout of a signal handler that waits for the log, in milliseconds.
 constexpr int RESCUE_MS = 2000;
 
 // Has the log flushed by another thread: this one may hold any lock.
@@ -132,7 +132,7 @@ LOGDRIVE_GLOG_FN_ void failure_handler(int number, siginfo_t *info, void *contex
 LOGDRIVE_GLOG_FN_ void InstallFailureSignalHandler() {
     internal::State &state = internal::state();
     internal::Lock lock(state.mutex);
-    // What the handler needs is made ready now: its first use allocates.
+    // Prepared now, because the first use allocates.
     void *frame;
     backtrace(&frame, 1);
     state.rescue = logdrive_rescue_descriptor();

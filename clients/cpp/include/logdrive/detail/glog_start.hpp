@@ -1,4 +1,4 @@
-// How a logger is started from the flags, and what follows from a flag that changes: for glog_state.hpp.
+// Start of the logger from the flags, and the effects of changed flags: for glog_state.hpp.
 #include <logdrive/glog.h>
 #ifndef LOGDRIVE_DETAIL_GLOG_START_HPP
 #define LOGDRIVE_DETAIL_GLOG_START_HPP
@@ -85,7 +85,7 @@ struct ModuleInList {
 };
 
 LOGDRIVE_GLOG_FN_ State *find_state() {
-    // The first word says how far it is: 0 nobody, 1 somebody makes it, 2 made.
+    // The first word is the state of the start: 0 not begun, 1 in progress, 2 done.
     struct Area {
         uint32_t made;
         alignas(16) char state[sizeof(State)];
@@ -109,7 +109,7 @@ LOGDRIVE_GLOG_FN_ State *find_state() {
 
 LOGDRIVE_GLOG_FN_ State &state_of_flags() { return state(); }
 
-// What all calls read, made of the flags.
+// The word that all calls read, computed from the flags.
 LOGDRIVE_GLOG_FN_ void refresh_thinks(State &state) {
     const bool listened = state.has_sinks() || state.has_prefix();
     const bool thinks = !state.running || state.waiting || state.minloglevel.value > 0 || listened;
@@ -118,7 +118,7 @@ LOGDRIVE_GLOG_FN_ void refresh_thinks(State &state) {
         __atomic_store_n(&module->thinks, uint32_t(thinks), __ATOMIC_RELAXED);
 }
 
-// Something that the flags say is another now.
+// Called when a flag has changed.
 LOGDRIVE_GLOG_FN_ void changed(State &state) {
     Lock lock(state.mutex);
     refresh_thinks(state);
@@ -166,7 +166,7 @@ LOGDRIVE_GLOG_FN_ std::string time_text(const State &state, const char *format) 
     return std::string(text, strftime(text, sizeof text, format, &date));
 }
 
-// `PROGRAM.HOST.USER.log.INFO.` or what SetLogDestination said, with time and process behind it.
+// `PROGRAM.HOST.USER.log.INFO.` or the base of SetLogDestination, with time and process behind it.
 LOGDRIVE_GLOG_FN_ std::string file_name(const State &state, int severity) {
     std::string name = state.chosen[severity] ? state.base[severity]
                                               : directory(state) + "/" + program_name(state) + "." + host_name() + "." +
@@ -198,7 +198,7 @@ struct Settings {
         logdrive_options_add_sink(options, target.c_str());
         all += target + "\n";
     }
-    // What changes with the time must not make a difference.
+    // Ignore what changes with time.
     void with(const char *key, const std::string &value, bool counts = true) {
         logdrive_options_set_sink(options, key, value.c_str());
         if (counts) all += std::string(key) + "=" + value + "\n";
@@ -385,7 +385,7 @@ LOGDRIVE_GLOG_FN_ void read_vmodule(State &state) {
         if (comma == nullptr) break;
         at = comma + 1;
     }
-    // What SetVLOGLevel has added stays behind.
+    // Levels added by SetVLOGLevel stay behind.
     fresh.insert(fresh.end(), state.vmodules.begin(), state.vmodules.end());
     state.vmodules.swap(fresh);
     refresh_levels(state);

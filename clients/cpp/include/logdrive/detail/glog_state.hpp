@@ -1,4 +1,4 @@
-// What the glog facade keeps once for a process: flags, destinations, sinks, verbose levels. It lies in memory that all
+// State of the glog facade, one for each process: flags, destinations, sinks, verbose levels. It lies in memory that all
 // modules share, so that a plug-in sets the same flags as the program.
 #include <logdrive/glog.h>
 #ifndef LOGDRIVE_DETAIL_GLOG_STATE_HPP
@@ -63,7 +63,7 @@ typedef void (*logging_fail_func_t)() __attribute__((noreturn));
 namespace internal LOGDRIVE_HIDDEN {
 
 struct State;
-// Something that the flags say is another now.
+// Called when a flag has changed.
 LOGDRIVE_GLOG_FN_ void changed(State &state);
 LOGDRIVE_GLOG_FN_ void restart_if_changed(State &state);
 LOGDRIVE_GLOG_FN_ void read_vmodule(State &state);
@@ -76,7 +76,7 @@ LOGDRIVE_GLOG_FN_ const VModule *pattern_of(const State &state, const std::strin
 LOGDRIVE_GLOG_FN_ std::string module_of(const char *file);
 inline State &state();
 
-// A flag that tells when it is set, so that what depends on it is made anew.
+// A flag with a callback when it is set, so that what depends on it is recomputed.
 template <class T> struct Flag {
     T value;
     operator const T &() const { return value; }
@@ -132,9 +132,9 @@ struct VSites {
     VSites &operator=(const VSites &) = delete;
 };
 
-// What a module has of its own, so that a call need not look further.
+// State of one module, so that a call reads nothing else.
 struct Module {
-    // Whether a call has more to do than to write its record: a copy of the state's word.
+    // True if a call does more than write its record: a copy of the state's word.
     uint32_t thinks = 1;
     // The state, once it is known.
     State *state = nullptr;
@@ -154,7 +154,7 @@ private:
 };
 
 struct State {
-    // Whether a call has more to do than to write its record. Each module has a copy, which its calls read.
+    // True if a call does more than write its record. Each module has a copy, which its calls read.
     uint32_t thinks = 1;
     Module *modules = nullptr;
     Flag<int32> v{0};
@@ -184,10 +184,10 @@ struct State {
     void (*sender)(const char *file, int line, int severity, const char *text, size_t length) = nullptr;
     bool stopped = false;
     std::string program, extension;
-    // As set by SetLogDestination; `chosen` says whether it was.
+    // Set by SetLogDestination; `chosen` is true if it was called.
     std::string base[NUM_SEVERITIES], symlink[NUM_SEVERITIES];
     bool chosen[NUM_SEVERITIES] = {}, linked[NUM_SEVERITIES] = {};
-    // What the running logger was started with, and the part of file names that stays for the process.
+    // Options of the running logger, and the part of file names that is constant for the process.
     std::string started_with, name_time;
     std::vector<std::string> directories;
     std::vector<VModule> vmodules;
@@ -201,7 +201,7 @@ struct State {
     void *prefix_data = nullptr;
     void (*prefixer)(const State &, ::logdrive::Out &out, const char *file, int line, int severity) = nullptr;
     int64 messages[NUM_SEVERITIES] = {};
-    // Whether a statement of this severity has been reached, so that files may be open.
+    // True once a statement of this severity was reached, so that files may be open.
     bool logged[NUM_SEVERITIES] = {};
     logging_fail_func_t fail = nullptr;
     void (*failure_writer)(const char *, size_t) = nullptr;

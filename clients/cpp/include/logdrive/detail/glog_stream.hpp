@@ -2,7 +2,7 @@
 // into the ring. Constant text is no value: it goes into the callsite's message, once. What only a stream can show (types
 // with an operator<<, manipulators) makes the rest of the statement a stream, whose text is the record's last value.
 //
-// A statement is told by its shape: the kinds of its values, three bits each behind a bit that is 1, and the addresses of
+// A statement is identified by its shape: the kinds of its values, three bits each behind a bit that is 1, and the addresses of
 // its constant texts. Where a statement has another shape than at its first call (an exception cut it short, or the
 // compiler knows more of a text in one copy of an inline function than in another), it is another callsite. That a text
 // is constant is looked at once, when the callsite is made.
@@ -23,7 +23,7 @@ namespace internal LOGDRIVE_HIDDEN {
 
 namespace ld = ::logdrive::detail;
 
-// What stands in a statement. No bits are nothing.
+// Kinds of items of a statement. 0 is no item.
 enum Item : uint64_t { item_literal = 1, item_text, item_int32, item_uint32, item_int64, item_uint64, item_real };
 constexpr unsigned ITEM_BITS = 3;
 constexpr uint64_t ITEM_MASK = 7;
@@ -86,7 +86,7 @@ struct IsDataPointer
                                        !std::is_function<std::remove_pointer_t<std::decay_t<T>>>::value &&
                                        !std::is_volatile<std::remove_pointer_t<std::decay_t<T>>>::value> {};
 
-// What few statements need.
+// Rarely used state.
 struct Rare {
     // Text behind the last value; that of the stream, where there is one.
     ::logdrive::Out own;
@@ -109,8 +109,8 @@ constexpr Characters make_characters() {
 }
 inline constexpr Characters CHARACTERS = make_characters();
 
-// What LOG(...) has in front of its stream(): a temporary that lives until the end of its statement, and what the statement
-// has captured. What is put into it by another name than that of the temporary, such as a reference, is streamed.
+// The temporary that LOG(...) creates in front of its stream(). It lives until the end of the statement and holds the
+// captured values. Values put into it through a reference are streamed.
 class Stream {
 public:
     LOGDRIVE_ALWAYS explicit Stream(StreamSite *site, int64 counter = 0) noexcept : site_(site), counter_(counter) {}
@@ -137,7 +137,7 @@ public:
     LOGDRIVE_GLOG_NUMBER_(unsigned long, item_uint64, uint64_t)
     LOGDRIVE_GLOG_NUMBER_(long long, item_int64, int64_t)
     LOGDRIVE_GLOG_NUMBER_(unsigned long long, item_uint64, uint64_t)
-    // As streams do with both.
+    // As a stream does.
     LOGDRIVE_GLOG_NUMBER_(float, item_real, double)
     LOGDRIVE_GLOG_NUMBER_(double, item_real, double)
 #undef LOGDRIVE_GLOG_NUMBER_
@@ -202,7 +202,7 @@ private:
         texts_[constants_++] = text;
         return static_cast<Stream &&>(*this);
     }
-    // Where there is no memory for a long text, it is empty.
+    // Without memory a long text becomes empty.
     Stream &&text(const char *text, size_t length) noexcept;
     Stream &&pointed(const char *text) noexcept;
     Stream &&character(char value) noexcept;

@@ -10,7 +10,7 @@
 namespace logdrive {
 inline namespace v0 {
 
-// Where rendered text goes. Short texts take no memory of their own. At most 64 KiB are kept, which is past any record.
+// Buffer of rendered text. Short texts are not allocated. At most 64 KiB are kept, which is more than any record.
 class Out {
 public:
     Out() noexcept {}
@@ -46,7 +46,7 @@ public:
         if (size_ > 0 && data_[size_ - 1] == one) --size_;
     }
 
-    // As printf.
+    // Formats like printf.
     __attribute__((format(printf, 2, 3))) void print(const char *format, ...) noexcept {
         char text[256];
         __builtin_va_list arguments;
@@ -95,7 +95,7 @@ private:
     Out &out_;
 };
 
-// How a type of the program is shown: specialise it with `static void render(logdrive::Out &, const T &)`.
+// Rendering of a type of the program: specialise it with `static void render(logdrive::Out &, const T &)`.
 template <class T> struct Render;
 
 namespace detail LOGDRIVE_HIDDEN {

@@ -1,6 +1,6 @@
-// The way of a record into the ring of its thread, by the byte layouts of spec/ring.md and spec/session.md: one clock
-// read, plain stores into memory that is mapped twice in a row, and one release store that commits. Everything that is
-// not that goes through logdrive_write().
+// The hot path: writes a record into the ring of its thread, by the byte layouts of spec/ring.md and spec/session.md: one clock
+// read, plain stores into memory that is mapped twice in a row, and one release store that commits. Every
+// other case goes through logdrive_write().
 #ifndef LOGDRIVE_DETAIL_RING_HPP
 #define LOGDRIVE_DETAIL_RING_HPP
 
@@ -15,12 +15,12 @@
 #error "logdrive needs a little-endian system with 64 bits"
 #endif
 
-// Nothing of the insides is shared between modules: each has its own copies, so that a plug-in can be unloaded.
+// Each module has its own copies of these internals, so that a plug-in can be unloaded.
 #define LOGDRIVE_HIDDEN __attribute__((visibility("hidden")))
 #define LOGDRIVE_ALWAYS inline __attribute__((always_inline))
 #define LOGDRIVE_LAMBDA __attribute__((always_inline))
 #define LOGDRIVE_COLD __attribute__((cold, noinline))
-// One copy for all statements, in the way of every call.
+// One copy for all statements; every call reads it.
 #define LOGDRIVE_CALLED inline __attribute__((noinline))
 #define LOGDRIVE_LIKELY(x) __builtin_expect(!!(x), 1)
 #define LOGDRIVE_UNLIKELY(x) __builtin_expect(!!(x), 0)
@@ -36,7 +36,7 @@ struct Entry {
 };
 static_assert(sizeof(Entry) == 8, "the front of a control entry");
 
-// What logdrive_place() gives.
+// The struct behind logdrive_place().
 struct Place {
     uint8_t busy;
     uint8_t unused[7];
@@ -87,7 +87,7 @@ struct NoSite {
 inline constexpr Entry no_entry = {UNREGISTERED, 0};
 inline constexpr NoSite no_site = {&no_entry};
 
-// What a statement knows of its callsite. Constant-initialised, so that it can be used before any other static.
+// State of a statement's callsite. Constant-initialised, so that it can be used before any other static.
 struct SiteWord {
     const void *site = &no_site;
 
@@ -193,7 +193,7 @@ LOGDRIVE_ALWAYS void prefetch(const Place &place, uint64_t position, size_t leng
     }
 }
 
-// What became of a record on the fast way.
+// Outcome of the fast path.
 enum class Wrote { committed, dropped, slowly };
 
 LOGDRIVE_COLD inline Wrote drop_reentrant(const Place &place) noexcept {

@@ -9,7 +9,7 @@ namespace logdrive {
 inline namespace v0 {
 namespace detail LOGDRIVE_HIDDEN {
 
-// What is known of a log statement when the program is compiled.
+// Compile-time description of a log statement.
 struct Meta {
     const char *file;
     const char *module;
@@ -154,7 +154,7 @@ inline void describe_shown(Description &out, const Meta &meta, const char *messa
     }
 }
 
-// What a call has to know of its callsite: 0 when it is off, SLOWLY when the library decides, else its number.
+// Decision for a call: 0 when the callsite is off, SLOWLY when the library decides, else the callsite's id.
 using Ticket = uint32_t;
 constexpr Ticket SLOWLY = 0xffffffff;
 
