@@ -301,8 +301,8 @@ func (a *agent) handleMessage(message *wire.AgentMessage, files []*os.File) bool
 		}
 		a.ringsSent += len(files)
 	case wire.AgentFlushed:
-		if ticket := a.tickets[message.Mark]; ticket != nil {
-			delete(a.tickets, message.Mark)
+		if ticket := a.tickets[message.Ticket]; ticket != nil {
+			delete(a.tickets, message.Ticket)
 			ticket.reached <- message.Yes
 		}
 	case wire.AgentDone:
@@ -349,7 +349,7 @@ func (a *agent) adopt() *net.UnixConn {
 	defer a.lock.Unlock()
 	a.conn, a.number, a.journal, a.ringsSent = conn, answer.Session, answer.Journal, len(rings)
 	for number, ticket := range a.tickets {
-		a.sendIfConnected(&wire.AgentMessage{Kind: wire.AgentFlush, Mark: number, Durable: ticket.durable}, nil)
+		a.sendIfConnected(&wire.AgentMessage{Kind: wire.AgentFlush, Ticket: number, Durable: ticket.durable}, nil)
 	}
 	if a.byeSent {
 		a.sendIfConnected(&wire.AgentMessage{Kind: wire.AgentBye}, nil)
@@ -363,7 +363,7 @@ func (a *agent) flush(durable bool) error {
 	a.nextTicket++
 	number := a.nextTicket
 	a.tickets[number] = wanted
-	a.sendIfConnected(&wire.AgentMessage{Kind: wire.AgentFlush, Mark: number, Durable: durable}, nil)
+	a.sendIfConnected(&wire.AgentMessage{Kind: wire.AgentFlush, Ticket: number, Durable: durable}, nil)
 	a.lock.Unlock()
 	if await(a.session, wanted.reached) {
 		return nil

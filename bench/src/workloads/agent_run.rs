@@ -14,7 +14,7 @@ use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use logdrive_agent::run::{DestinationOptions, How, RunOptions, run};
+use logdrive_agent::supervisor::{CommandOptions, DestinationOptions, ExitReason, run};
 use logdrive_drain::file::FileOptions;
 use logdrive_drain::layout::{LayoutOptions, Style};
 use logdrive_drain::{BackendOptions, Overflow, SinkOptions, Stopped, Target};
@@ -281,11 +281,11 @@ fn keep(words: &[OsString]) -> io::Result<()> {
     backend.storage = Arc::new(InPlace::new(&file)?);
     let program = std::env::current_exe()?;
     let args = vec![PRINT.into(), lines.clone()];
-    let mut options = RunOptions::new(program, args, DestinationOptions::Private(backend));
+    let mut options = CommandOptions::new(program, args, DestinationOptions::PrivateAgent(backend));
     options.name = "print".to_owned();
     options.pty = subject == "logdrive-pty";
     let ended = run(&options).map_err(io::Error::other)?;
-    if (ended.how, ended.stopped) == (How::Exited(0), Stopped::Complete) {
+    if (ended.how, ended.stopped) == (ExitReason::Exited(0), Stopped::Complete) {
         return Ok(());
     }
     Err(io::Error::other(format!("{:?} {:?}", ended.how, ended.stopped)))

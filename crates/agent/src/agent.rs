@@ -3,27 +3,27 @@
 //! Two threads of its own: this one, which talks to processes and tools, and the drain. Neither waits for the other, so
 //! that a sink that hangs keeps no process from joining, and no process keeps a record from being drained.
 
-mod asks;
 mod reload;
-mod sinks;
+mod requests;
+mod sink_files;
 
 use crate::config::AgentConfig;
 use crate::error::AgentError;
+use crate::flight_recorders::{FlightRecorders, after_crash};
+use crate::flush_waiters::{FlushWaiters, Waiter};
 use crate::keeper::KeeperCommand;
-use crate::levels;
+use crate::level_rules;
 use crate::limits::{SINK_PLACES, TURN_MS, WAIT_TURN_MS};
+use crate::log_directories::LogDirectories;
 use crate::metrics::{MetricsServer, Numbers};
-use crate::outputs::Outputs;
-use crate::place::PlaceLock;
-use crate::rationing::Allowances;
-use crate::recorder::{Recorders, after_crash};
-use crate::routes::{NOBODY, Routes, key_of};
-use crate::server::{Asker, Event, Server, ServerOptions};
-use crate::waits::{Waits, Who};
+use crate::path_lock::PathLock;
+use crate::quota::ConfiguredQuotas;
+use crate::routing::{NO_PROCESS, SharedRouting, key_of};
+use crate::server::{Event, Requester, Server, ServerOptions};
 use logdrive_drain::file::{Disk, Storage};
 use logdrive_drain::{Backend, BackendError, BackendOptions, Stats, Stopped};
 use logdrive_ring::SharedSession;
-use sinks::UseOfSinks;
+use sink_files::SinkUse;
 use std::collections::VecDeque;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
@@ -49,23 +49,23 @@ pub struct Agent {
     config: AgentConfig,
     server: Server,
     backend: Backend,
-    routes: Routes,
-    waits: Waits,
+    routing: SharedRouting,
+    flush_waiters: FlushWaiters,
     /// Tools that want the configuration to be read again.
-    reloads: VecDeque<Asker>,
+    reloads: VecDeque<Requester>,
     numbers: Numbers,
     metrics: MetricsServer,
-    /// What threads of the agent have to say in its log.
-    said: (Sender<String>, Receiver<String>),
+    /// Notices of the agent's threads for its log.
+    notices: (Sender<String>, Receiver<String>),
     /// Held as long as the agent lives: one agent per directory.
-    outputs: Outputs,
-    use_of_sinks: UseOfSinks,
-    /// What is wrong, for its owner to tell.
-    troubles: VecDeque<String>,
-    _place: PlaceLock,
+    log_directories: LogDirectories,
+    sink_use: SinkUse,
+    /// Problems that its owner is to report.
+    problems: VecDeque<String>,
+    _run_dir_lock: PathLock,
 }
 
-/// Why an agent does not start.
+/// Error that keeps an agent from starting.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
@@ -81,7 +81,7 @@ impl Agent {
     /// Takes its places, writes what an agent before it had taken and not written, opens the sinks, and listens.
     ///
     /// # Errors
-    /// When another agent has the socket or the directory, a directory is not safe, or a sink cannot be opened.
+    /// Fails when another agent has the socket or the directory, a directory is not safe, or a sink cannot be opened.
     pub fn start(config: AgentConfig) -> Result<Self, StartError> {
         Self::start_on(config, Arc::new(Disk))
     }
@@ -96,12 +96,12 @@ impl Agent {
             let made = DirBuilder::new().recursive(true).mode(0o755).create(parent);
             made.map_err(|cause| AgentError::io("make the directory", parent, cause))?;
         }
-        let place = PlaceLock::take(&config.run_dir)?;
-        let outputs = Outputs::default();
+        let place = PathLock::acquire(&config.run_dir)?;
+        let log_directories = LogDirectories::default();
         config
             .sinks
             .iter()
-            .try_for_each(|sink| outputs.take_known(sink))?;
+            .try_for_each(|sink| log_directories.claim_known(sink))?;
         let fixed: Vec<_> = config
             .sinks
             .iter()
@@ -110,38 +110,38 @@ impl Agent {
         let numbers = fixed
             .iter()
             .enumerate()
-            .map(|(number, sink)| (key_of(sink, &NOBODY), number))
+            .map(|(number, sink)| (key_of(sink, &NO_PROCESS), number))
             .collect();
         let mut options = BackendOptions::new(APP);
         options.run_dir = Some(config.run_dir.clone());
         options.storage = storage;
         options.ring_bytes = logdrive_ring::limits::RING_BYTES_MIN;
-        options.sinks = fixed.iter().map(|sink| sink.options_for(&NOBODY)).collect();
+        options.sinks = fixed.iter().map(|sink| sink.options_for(&NO_PROCESS)).collect();
         options.sink_places = SINK_PLACES.max(config.sinks.len());
         let most_buffers = config.sinks.iter().map(|sink| sink.buffers as usize).max();
         options.buffers_per_sink = most_buffers.unwrap_or(0).max(options.buffers_per_sink);
-        let routes = Routes::new(config.clone(), numbers);
-        let backend = Backend::start_hub(&options, routes.router())?;
-        backend.record(Recorders(routes.clone()));
-        backend.ration(Allowances::new(&config.limits, &config.run_dir));
+        let routing = SharedRouting::new(config.clone(), numbers);
+        let backend = Backend::start_hub(&options, routing.router())?;
+        backend.record(FlightRecorders(routing.clone()));
+        backend.ration(ConfiguredQuotas::new(&config.limits, &config.run_dir));
         let server = Server::open(ServerOptions::of(&config, backend.journal()))?;
-        let numbers = Numbers::new(backend.stats_source(), routes.clone());
+        let numbers = Numbers::new(backend.stats_source(), routing.clone());
         let group = config.group.as_ref().map(|group| group.id);
         let metrics = MetricsServer::start(&config.metrics, config.mode, group, &numbers)?;
         Ok(Self {
             config,
             server,
             backend,
-            routes,
-            waits: Waits::default(),
+            routing,
+            flush_waiters: FlushWaiters::default(),
             reloads: VecDeque::new(),
             numbers,
             metrics,
-            said: channel(),
-            outputs,
-            use_of_sinks: UseOfSinks::default(),
-            troubles: VecDeque::new(),
-            _place: place,
+            notices: channel(),
+            log_directories,
+            sink_use: SinkUse::default(),
+            problems: VecDeque::new(),
+            _run_dir_lock: place,
         })
     }
 
@@ -154,57 +154,63 @@ impl Agent {
 
     /// One turn: waits for peers some milliseconds, and does what they ask for.
     pub fn turn(&mut self) {
-        let timeout = if self.waits.is_urgent() {
+        let timeout = if self.flush_waiters.is_urgent() {
             WAIT_TURN_MS
         } else {
             TURN_MS
         };
         let events = self.server.poll(Instant::now(), Duration::from_millis(timeout));
         for event in events {
-            self.act(event);
+            self.handle_event(event);
         }
-        self.waits.answer(&self.backend, &mut self.server, Instant::now());
-        self.look_at_sinks(Instant::now());
+        self.flush_waiters
+            .answer(&self.backend, &mut self.server, Instant::now());
+        self.check_sinks(Instant::now());
         self.numbers.count(self.server.counts());
-        while let Ok(text) = self.said.1.try_recv() {
+        while let Ok(text) = self.notices.1.try_recv() {
             self.backend.notice(text);
         }
     }
 
-    fn act(&mut self, event: Event) {
+    fn handle_event(&mut self, event: Event) {
         match event {
-            Event::Joined(session) => self.take_in(session),
+            Event::Joined(session) => self.add_session(session),
             Event::Adopted { session, .. } => {
                 // The configuration may be another one than that of the agent before.
                 let levels = self.config.levels.clone();
-                levels::change_all(vec![session.clone()], Vec::new(), levels, self.said.0.clone());
-                self.take_in(session);
+                level_rules::change_running(
+                    vec![session.clone()],
+                    Vec::new(),
+                    levels,
+                    self.notices.0.clone(),
+                );
+                self.add_session(session);
             }
             Event::Bell => self.backend.wake(),
             Event::Flush {
                 session,
-                mark,
+                ticket,
                 durable,
-            } => self.wait(Who::Flush { session, mark }, session, durable),
+            } => self.wait_for_flush(Waiter::Flush { session, ticket }, session, durable),
             Event::Keep { session, keep } => self.backend.keep(session, keep),
             Event::WriteKept {
                 session,
-                mark,
+                ticket,
                 span_ns,
             } => {
                 let sinks = self.sinks_of_number(session);
-                let whose = (session, mark);
-                self.waits
+                let whose = (session, ticket);
+                self.flush_waiters
                     .write_kept(&self.backend, whose, span_ns, sinks, Instant::now());
             }
             Event::Bye { session } => {
-                self.use_of_sinks.look_soon();
+                self.sink_use.mark_changed();
                 self.numbers.leave(session);
                 self.backend.leave(session, None);
-                self.wait(Who::Bye { session }, session, false);
+                self.wait_for_flush(Waiter::Bye { session }, session, false);
             }
             Event::Left { session, end } => {
-                self.use_of_sinks.look_soon();
+                self.sink_use.mark_changed();
                 let text = end.describe(&session);
                 self.numbers.leave(session.id());
                 if let Some((span, because)) = after_crash(&self.config.recorders, &session, end) {
@@ -213,28 +219,32 @@ impl Agent {
                 if end.is_crash(&session) {
                     self.backend.dump_crashed(session.id(), text.clone());
                 }
-                self.waits.end(session.id());
+                self.flush_waiters.leave_session(session.id());
                 self.backend.leave(session.id(), Some(text));
                 let (sinks, session) = (self.sinks_of(&session), session.id());
-                self.waits
-                    .add(Who::Left { session }, sinks, None, false, Instant::now());
+                self.flush_waiters
+                    .add(Waiter::Left { session }, sinks, None, false, Instant::now());
             }
-            Event::Request { asker, peer, request } => self.answer_request(asker, peer, &request),
+            Event::Request {
+                requester,
+                peer,
+                request,
+            } => self.answer_request(requester, peer, &request),
             Event::Notice(text) => self.backend.notice(text),
         }
     }
 
     /// A process has a session here: its sinks, then its records.
-    fn take_in(&mut self, session: Arc<SharedSession>) {
+    fn add_session(&mut self, session: Arc<SharedSession>) {
         self.open_sinks(&session);
         self.numbers.join(&session);
-        self.waits.begin(session.id(), &self.backend);
+        self.flush_waiters.join_session(session.id(), &self.backend);
         self.backend.join(session);
     }
 
-    fn wait(&mut self, who: Who, session: u64, durable: bool) {
+    fn wait_for_flush(&mut self, who: Waiter, session: u64, durable: bool) {
         let sinks = self.sinks_of_number(session);
-        self.waits.add(who, sinks, None, durable, Instant::now());
+        self.flush_waiters.add(who, sinks, None, durable, Instant::now());
     }
 
     /// The socket at which it listens.
@@ -253,8 +263,8 @@ impl Agent {
     }
 
     /// Something that is wrong and that its own logs may not be able to tell, such as a log that cannot be opened; once.
-    pub fn take_trouble(&mut self) -> Option<String> {
-        self.troubles.pop_front()
+    pub fn take_problem(&mut self) -> Option<String> {
+        self.problems.pop_front()
     }
 
     /// The statistics of the agent's sinks.
@@ -273,7 +283,7 @@ impl Agent {
     }
 }
 
-fn describe(stats: &Stats, server: &Server, uses: &UseOfSinks) -> String {
+fn describe(stats: &Stats, server: &Server, uses: &SinkUse) -> String {
     let counts = server.counts();
     let mut text = format!(
         "sessions {}, connections {}, joined {}, adopted {}, refused {}\n",

@@ -1,4 +1,4 @@
-//! What a tool asks an agent: which sessions there are, the memory of one, statistics, a reload.
+//! Client of an agent, for tools: list of sessions, memory of one, statistics, reload.
 
 use crate::error::AgentError;
 use logdrive_ring::channel::{Channel, Received, into_files};
@@ -31,7 +31,7 @@ impl Client {
     /// Connects to the agent that listens at this socket.
     ///
     /// # Errors
-    /// When nobody answers there, or the agent is not to be believed.
+    /// Fails when nobody answers there, or the agent is not to be believed.
     pub fn connect(path: &Path, patience: Duration) -> Result<Self, AgentError> {
         let channel = match Channel::connect_to_agent(path, patience) {
             Ok(channel) => channel,
@@ -54,7 +54,7 @@ impl Client {
     /// The sessions that this user may see, in the order of their numbers.
     ///
     /// # Errors
-    /// When the agent does not answer, or refuses.
+    /// Fails when the agent does not answer, or refuses.
     pub fn sessions(&mut self) -> Result<Vec<SessionEntry>, AgentError> {
         let mut all: Vec<SessionEntry> = Vec::new();
         loop {
@@ -77,7 +77,7 @@ impl Client {
     /// Opens the memory of a session of one's own, or of anybody's for root.
     ///
     /// # Errors
-    /// When there is no such session, it belongs to somebody else, or what comes is not what it should be.
+    /// Fails when there is no such session, it belongs to somebody else, or what comes is not what it should be.
     pub fn open(&mut self, session: u64) -> Result<SessionView, AgentError> {
         let (message, descriptors) = self.ask(&Message::Open { session })?;
         let Message::Session { ring_total, .. } = message else {
@@ -99,12 +99,12 @@ impl Client {
         )?)
     }
 
-    /// How commands name a session that an agent has: its number below the agent's socket. There is no such file.
+    /// Returns the name of a session that an agent has: its number below the agent's socket. There is no such file.
     pub fn session_path(&self, session: u64) -> PathBuf {
         self.path.join(session.to_string())
     }
 
-    /// How long an answer may take from now on.
+    /// Sets the timeout of an answer from now on.
     pub fn set_patience(&mut self, patience: Duration) {
         self.patience = patience;
     }
@@ -118,7 +118,7 @@ impl Client {
     /// until all that was committed before is with the kernel.
     ///
     /// # Errors
-    /// When the agent does not answer, or refuses.
+    /// Fails when the agent does not answer, or refuses.
     pub fn files(&mut self, session: u64, written: bool) -> Result<String, AgentError> {
         self.ask_for_text(&Message::Files { session, written })
     }
@@ -126,7 +126,7 @@ impl Client {
     /// The agent's statistics, as text.
     ///
     /// # Errors
-    /// When the agent does not answer, or refuses.
+    /// Fails when the agent does not answer, or refuses.
     pub fn stats(&mut self) -> Result<String, AgentError> {
         self.ask_for_text(&Message::Stats)
     }
@@ -134,7 +134,7 @@ impl Client {
     /// Lets the agent read its configuration again; what it says to that.
     ///
     /// # Errors
-    /// When the agent does not answer, or refuses: then it goes on with the configuration that it has.
+    /// Fails when the agent does not answer, or refuses: then it goes on with the configuration that it has.
     pub fn reload(&mut self) -> Result<String, AgentError> {
         self.ask_for_text(&Message::Reload)
     }
@@ -143,7 +143,7 @@ impl Client {
     /// that.
     ///
     /// # Errors
-    /// When the agent does not answer, or refuses.
+    /// Fails when the agent does not answer, or refuses.
     pub fn dump(&mut self, app: &str, span: Option<Duration>) -> Result<String, AgentError> {
         let span_ns = span.map_or(0, |span| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX));
         self.ask_for_text(&Message::Dump {

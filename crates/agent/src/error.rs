@@ -1,4 +1,4 @@
-//! Why a server cannot be started, or a tool does not get what it asks for.
+//! Errors between an agent and its peers.
 
 use logdrive_ring::RingError;
 use logdrive_wire::WireError;
@@ -6,7 +6,7 @@ use logdrive_wire::agent::{Refused, RefusedCode};
 use std::io;
 use std::path::PathBuf;
 
-/// What went wrong between an agent and its peers.
+/// Error between an agent and its peers.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AgentError {
@@ -15,7 +15,7 @@ pub enum AgentError {
         "{path} belongs to another agent{}; end that one, or give this one a place of its own",
         pid.map_or_else(String::new, |pid| format!(", process {pid}"))
     )]
-    Held {
+    InUse {
         /// The socket or directory.
         path: PathBuf,
         /// Its holder, where it is known.
@@ -26,17 +26,17 @@ pub enum AgentError {
     Unsafe {
         /// The directory or file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of what is wrong with it.
         what: &'static str,
     },
     /// A system call on a path failed.
     #[error("cannot {action} {path}: {cause}")]
     Io {
-        /// What was tried.
+        /// Operation that failed.
         action: &'static str,
         /// On what.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         #[source]
         cause: io::Error,
     },
@@ -45,7 +45,7 @@ pub enum AgentError {
     NoAgent {
         /// The socket.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         #[source]
         cause: io::Error,
     },
@@ -54,9 +54,9 @@ pub enum AgentError {
     Refused {
         /// Which family of reasons.
         code: RefusedCode,
-        /// What happened.
+        /// Reason of the refusal, for people.
         reason: String,
-        /// What to do.
+        /// Advice on what to do.
         advice: String,
     },
     /// The agent has not answered, or has closed the connection.
@@ -64,7 +64,7 @@ pub enum AgentError {
     NoAnswer {
         /// The socket.
         path: PathBuf,
-        /// What it did.
+        /// Description of what it did.
         what: &'static str,
     },
     /// A message that cannot be read.

@@ -4,14 +4,14 @@
 //! It maps nothing, reads nothing of what it holds, and talks to its agent alone, over a socket in the agent's own
 //! directory. `spec/agent.md` draws the packets.
 
-mod line;
+mod client;
 mod packet;
 
-pub(crate) use line::KeeperLine;
+pub(crate) use client::KeeperClient;
 
 use crate::error::AgentError;
 use crate::limits::{KEEPER_LOOK_MS, KEEPER_ROOM_MS, RINGS_PER_PACKET};
-use crate::place::Listener;
+use crate::path_lock::Listener;
 use logdrive_ring::channel::{Channel, Received};
 use packet::{Kind, Packet};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -28,7 +28,7 @@ use std::time::Duration;
 /// The keeper's socket in the agent's directory.
 pub(crate) const SOCKET: &str = "keeper.sock";
 
-/// How an agent starts its keeper: a program that calls [`keep`] with the path that comes as its last argument.
+/// Command that starts a keeper: a program that calls [`keep`] with the path that comes as its last argument.
 ///
 /// ```
 /// use logdrive_agent::KeeperCommand;
@@ -53,8 +53,8 @@ impl KeeperCommand {
     }
 }
 
-/// What is held of one session.
-struct Kept {
+/// Descriptors of one session.
+struct StoredSession {
     /// As the agent described it.
     packet: Packet,
     descriptors: Vec<OwnedFd>,
@@ -63,7 +63,7 @@ struct Kept {
 /// Holds what an agent shows, until there is nothing to hold and no agent; then returns. Blocks.
 ///
 /// # Errors
-/// When the socket's place is taken or not safe.
+/// Fails when the socket's place is taken or not safe.
 pub fn keep(socket: &Path) -> Result<(), AgentError> {
     // What the agent was started with, such as a lock of its parent's, is not to be held for as long as the keeper lives.
     logdrive_ring::close_inherited();
@@ -86,7 +86,7 @@ struct Keeper {
     /// Device and inode of the socket.
     id: (u64, u64),
     agent: Option<Channel>,
-    sessions: BTreeMap<u64, Kept>,
+    sessions: BTreeMap<u64, StoredSession>,
 }
 
 impl Keeper {
@@ -97,22 +97,22 @@ impl Keeper {
             tv_nsec: (KEEPER_LOOK_MS * 1_000_000) as _,
         };
         // With an agent it waits for as long as it takes.
-        let patience = self.agent.is_none().then_some(&time);
+        let timeout = self.agent.is_none().then_some(&time);
         let mut polled = vec![PollFd::new(&self.listener.socket, PollFlags::IN)];
         if let Some(agent) = &self.agent {
             polled.push(PollFd::new(agent, PollFlags::IN));
         }
-        let ready = poll(&mut polled, patience).unwrap_or(0);
-        let has_come = !polled[0].revents().is_empty();
-        let is_spoken_to = polled.get(1).is_some_and(|agent| !agent.revents().is_empty());
+        let ready = poll(&mut polled, timeout).unwrap_or(0);
+        let has_connection = !polled[0].revents().is_empty();
+        let has_packet = polled.get(1).is_some_and(|agent| !agent.revents().is_empty());
         drop(polled);
-        if is_spoken_to && self.listen().is_err() {
+        if has_packet && self.receive().is_err() {
             self.agent = None;
         }
-        if has_come {
+        if has_connection {
             self.accept();
         }
-        ready > 0 || self.agent.is_some() || (!self.sessions.is_empty() && self.can_be_found())
+        ready > 0 || self.agent.is_some() || (!self.sessions.is_empty() && self.is_reachable())
     }
 
     /// Another agent takes the place of the one before, which has to be dead: there is one for each directory.
@@ -128,13 +128,13 @@ impl Keeper {
         }
     }
 
-    /// Whether the next agent will find the socket.
-    fn can_be_found(&self) -> bool {
+    /// Returns whether the next agent will find the socket.
+    fn is_reachable(&self) -> bool {
         fs::symlink_metadata(&self.socket).is_ok_and(|found| (found.dev(), found.ino()) == self.id)
     }
 
     /// Takes one packet of the agent.
-    fn listen(&mut self) -> io::Result<()> {
+    fn receive(&mut self) -> io::Result<()> {
         let Some(agent) = &self.agent else { return Ok(()) };
         let mut buffer = [0; packet::BYTES + 1];
         let mut descriptors = Vec::new();
@@ -149,11 +149,12 @@ impl Keeper {
         let packet = packet.ok_or(io::ErrorKind::InvalidData)?;
         match packet.kind {
             Kind::Put => {
-                self.sessions.insert(packet.session, Kept { packet, descriptors });
+                self.sessions
+                    .insert(packet.session, StoredSession { packet, descriptors });
             }
             Kind::More => {
-                if let Some(kept) = self.sessions.get_mut(&packet.session) {
-                    kept.descriptors.extend(descriptors);
+                if let Some(stored) = self.sessions.get_mut(&packet.session) {
+                    stored.descriptors.extend(descriptors);
                 }
             }
             Kind::Drop => drop(self.sessions.remove(&packet.session)),
@@ -165,9 +166,9 @@ impl Keeper {
 
     fn list(&self) -> io::Result<()> {
         let Some(agent) = &self.agent else { return Ok(()) };
-        for kept in self.sessions.values() {
-            let mut packet = kept.packet;
-            for part in kept.descriptors.chunks(RINGS_PER_PACKET) {
+        for stored in self.sessions.values() {
+            let mut packet = stored.packet;
+            for part in stored.descriptors.chunks(RINGS_PER_PACKET) {
                 let part: Vec<_> = part.iter().map(AsFd::as_fd).collect();
                 send(agent, &packet, &part)?;
                 packet.kind = Kind::More;

@@ -7,10 +7,10 @@ pub const USER_PART_OF_CONNECTIONS: u32 = 4;
 /// Bytes that wait for one peer: sixteen messages of the largest size. A peer that lets more wait is closed.
 pub const QUEUE_BYTES_MAX: usize = 1 << 20;
 
-/// How long a peer may take nothing of what waits for it, in milliseconds.
+/// Longest time that a peer may take nothing of what waits for it, in milliseconds.
 pub const STUCK_MS_MAX: u64 = 5_000;
 
-/// How long a process that lives may be without a connection, in milliseconds: ten times the longest pause between two
+/// Longest time that a process that lives may be without a connection, in milliseconds: ten times the longest pause between two
 /// tries.
 pub const AWAY_MS_MAX: u64 = 10_000;
 
@@ -35,13 +35,13 @@ pub const RINGS_ASKED_MAX: u32 = 16;
 /// Descriptors that are looked at in one turn.
 pub const READY_PER_TURN: usize = 128;
 
-/// How often times are looked at, in milliseconds.
+/// Interval between two checks of all timers, in milliseconds.
 pub const TIMERS_EVERY_MS: u64 = 100;
 
-/// How long the status of a process that has ended is waited for, in milliseconds: its parent fetches it, or does not.
+/// Longest time that the status of a process that has ended is waited for, in milliseconds: its parent fetches it, or does not.
 pub const EXIT_WAIT_MS: u64 = 200;
 
-/// How long no connection is accepted after the system had no descriptor to spare, in milliseconds.
+/// Time without accepting connections after the system had no descriptor to spare, in milliseconds.
 pub const ACCEPT_PAUSE_MS: u64 = 100;
 
 /// Bytes of one list of sessions; what is behind them is asked for again.
@@ -72,7 +72,7 @@ pub const RINGS_PER_MESSAGE: usize = 128;
 /// Session numbers are below this, so that there is room for a mark beside them.
 pub const SESSION_NUMBER_MAX: u64 = 1 << 60;
 
-/// How long the agent waits for peers in one turn, in milliseconds. Whoever needs it ends the wait.
+/// Longest time that the agent waits for peers in one turn, in milliseconds. Whoever needs it ends the wait.
 pub const TURN_MS: u64 = 100;
 
 /// The same while somebody waits for a flush, in milliseconds.
@@ -81,20 +81,20 @@ pub const WAIT_TURN_MS: u64 = 1;
 /// Descriptors of one packet to or from the keeper; the kernel takes 253.
 pub const RINGS_PER_PACKET: usize = 200;
 
-/// How often a keeper without an agent looks whether anybody can still find it, in milliseconds.
+/// Interval at which a keeper without an agent checks that it can still be found, in milliseconds.
 pub const KEEPER_LOOK_MS: u64 = 500;
 
-/// How long a keeper waits for an agent to take what it has asked for, in milliseconds.
+/// Longest time that a keeper waits for an agent to take what it has asked for, in milliseconds.
 pub const KEEPER_ROOM_MS: u64 = 5_000;
 
-/// How long an agent waits for its keeper to accept, in milliseconds: that takes it microseconds.
+/// Longest time that an agent waits for its keeper to accept, in milliseconds: that takes it microseconds.
 pub const KEEPER_CONNECT_MS: u64 = 100;
 
-/// How long an agent that starts waits for its keeper to start, in milliseconds: that takes some, and processes wait 400 for
+/// Longest time that an agent that starts waits for its keeper to start, in milliseconds: that takes some, and processes wait 400 for
 /// their sessions.
 pub const KEEPER_START_MS: u64 = 250;
 
-/// How long an agent that starts waits for what the keeper of an earlier one holds, in milliseconds.
+/// Longest time that an agent that starts waits for what the keeper of an earlier one holds, in milliseconds.
 pub const KEEPER_LIST_MS: u64 = 5_000;
 
 /// Tries to have a keeper, one after the other, before the log says that there is none: more than a second.
@@ -104,15 +104,15 @@ pub const KEEPER_FAILURES_TOLD: u32 = 6;
 pub const KEEPER_RETRY_MS: (u64, u64) = (20, 5_000);
 
 /// Bytes of the file that says what was written today: as many rations as are remembered.
-pub const SPENT_BYTES_MAX: usize = 1 << 20;
+pub const SPENT_FILE_BYTES_MAX: usize = 1 << 20;
 
 /// Bytes of a request for metrics. Prometheus sends some hundred.
 pub const METRICS_REQUEST_BYTES_MAX: usize = 8 * 1024;
 
-/// How long a peer has for its request and for taking the answer, in milliseconds. One is served at a time.
+/// Longest time that a peer has for its request and for taking the answer, in milliseconds. One is served at a time.
 pub const METRICS_MS_MAX: u64 = 2_000;
 
-/// How long an answer serves for further requests, in milliseconds: so nobody makes the agent count all the time.
+/// Longest time that an answer serves for further requests, in milliseconds: so nobody makes the agent count all the time.
 pub const METRICS_FRESH_MS: u64 = 250;
 
 /// Connections that wait for metrics.
@@ -122,19 +122,19 @@ pub const METRICS_BACKLOG: i32 = 16;
 /// when it is opened. Processes for which there is no place any more share a file.
 pub const SINK_PLACES: usize = crate::config::limits::SINKS_MAX;
 
-/// How long a file that no process writes to any more stays open, in milliseconds: a program that is started again finds it
+/// Longest time that a file that no process writes to any more stays open, in milliseconds: a program that is started again finds it
 /// open, and an application that is gone costs no descriptor and no memory. Without a free place it is closed sooner.
 pub const SINK_IDLE_MS: u64 = 10_000;
 
-/// How often it is looked which files are still written to, in milliseconds.
+/// Interval between two checks of which files are still written to, in milliseconds.
 pub const SINK_LOOK_MS: u64 = 1_000;
 
-/// How long a process that joins waits for a file to close whose place it needs, in milliseconds: closing takes one or two,
+/// Longest time that a process that joins waits for a file to close whose place it needs, in milliseconds: closing takes one or two,
 /// and where a disk hangs, its records go to a file that is shared.
 pub const SINK_CLOSING_MS: u64 = 100;
 
 /// Troubles that wait for the owner of the agent to be told.
-pub const TROUBLES_MAX: usize = 64;
+pub const PROBLEMS_MAX: usize = 64;
 
-/// How long whoever waits for sinks that do not move waits, in milliseconds: as long as a drain of its own would.
+/// Longest time that whoever waits for sinks that do not move waits, in milliseconds: as long as a drain of its own would.
 pub const WAIT_NO_PROGRESS_MS: u64 = logdrive_drain::limits::NO_PROGRESS_MS;

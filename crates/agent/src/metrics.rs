@@ -4,8 +4,8 @@
 use crate::config::Metrics;
 use crate::error::AgentError;
 use crate::limits::{METRICS_BACKLOG, METRICS_FRESH_MS, METRICS_MS_MAX, METRICS_REQUEST_BYTES_MAX};
-use crate::place::Listener;
-use crate::routes::Routes;
+use crate::path_lock::Listener;
+use crate::routing::SharedRouting;
 use crate::server::ServerCounts;
 use logdrive_drain::{SessionNumbers, Stats, StatsSource, metrics};
 use logdrive_ring::SharedSession;
@@ -21,12 +21,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What the numbers are made of; kept up to date by the agent.
+/// Source of the metrics; kept up to date by the agent.
 #[derive(Debug, Clone)]
 pub(crate) struct Numbers {
     shared: Arc<Mutex<Shared>>,
     own: StatsSource,
-    routes: Routes,
+    routing: SharedRouting,
 }
 
 #[derive(Debug, Default)]
@@ -36,11 +36,11 @@ struct Shared {
 }
 
 impl Numbers {
-    pub(crate) fn new(own: StatsSource, routes: Routes) -> Self {
+    pub(crate) fn new(own: StatsSource, routing: SharedRouting) -> Self {
         Self {
             shared: Arc::default(),
             own,
-            routes,
+            routing,
         }
     }
 
@@ -87,14 +87,14 @@ impl Numbers {
             .chain(sessions.iter().map(of_session))
             .collect();
         let mut text = metrics(&all);
-        put_sinks(&mut text, &self.routes);
+        put_sinks(&mut text, &self.routing);
         put_counts(&mut text, &counts);
         text
     }
 }
 
 /// Which number of a sink is which: it names a file no longer than the agent runs.
-fn put_sinks(text: &mut String, routes: &Routes) {
+fn put_sinks(text: &mut String, routing: &SharedRouting) {
     let quoted = |value: &str| {
         value
             .replace('\\', "\\\\")
@@ -106,7 +106,7 @@ fn put_sinks(text: &mut String, routes: &Routes) {
         text,
         "# HELP logdrive_sink_info the name and the path of a sink of the agent\n# TYPE logdrive_sink_info gauge"
     );
-    let sinks = routes.lock();
+    let sinks = routing.lock();
     let own = sinks
         .numbers
         .iter()
@@ -179,7 +179,7 @@ fn put_counts(text: &mut String, counts: &ServerCounts) {
     }
 }
 
-/// Where the server listens.
+/// Listening socket of the server.
 #[derive(Debug)]
 enum Door {
     Tcp(TcpListener),
@@ -279,7 +279,7 @@ impl MetricsServer {
     /// Serves at the place that is configured, if there is one. Permissions and group are those of the agent's socket.
     ///
     /// # Errors
-    /// When the place is taken or not safe, or the thread cannot be started.
+    /// Fails when the place is taken or not safe, or the thread cannot be started.
     pub(crate) fn start(
         place: &Metrics,
         mode: u32,
@@ -306,7 +306,7 @@ impl MetricsServer {
         Ok(server)
     }
 
-    /// Where it serves.
+    /// Returns the address at which it serves.
     pub(crate) fn place(&self) -> &Metrics {
         &self.place
     }
@@ -356,15 +356,15 @@ fn answer(mut peer: Peer, text: &str) -> io::Result<()> {
     let until = Instant::now() + Duration::from_millis(METRICS_MS_MAX);
     let mut request = Vec::new();
     let response = match read_request(&mut peer, &mut request, until)? {
-        Asked::Metrics { with_body } => response("200 OK", text, with_body),
-        Asked::Elsewhere => response("404 Not Found", "metrics are at /metrics\n", true),
-        Asked::Otherwise => response("405 Method Not Allowed", "metrics are read with GET\n", true),
-        Asked::TooMuch => response(
+        Request::Metrics { with_body } => response("200 OK", text, with_body),
+        Request::Elsewhere => response("404 Not Found", "metrics are at /metrics\n", true),
+        Request::Otherwise => response("405 Method Not Allowed", "metrics are read with GET\n", true),
+        Request::TooMuch => response(
             "431 Request Header Fields Too Large",
             "a shorter request, please\n",
             true,
         ),
-        Asked::Nonsense => response("400 Bad Request", "this is no request by HTTP/1\n", true),
+        Request::Nonsense => response("400 Bad Request", "this is no request by HTTP/1\n", true),
     };
     let mut left = response.as_bytes();
     while !left.is_empty() {
@@ -388,7 +388,7 @@ fn patience(until: Instant) -> io::Result<Duration> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asked {
+enum Request {
     Metrics { with_body: bool },
     Elsewhere,
     Otherwise,
@@ -396,43 +396,43 @@ enum Asked {
     Nonsense,
 }
 
-fn read_request(peer: &mut Peer, request: &mut Vec<u8>, until: Instant) -> io::Result<Asked> {
+fn read_request(peer: &mut Peer, request: &mut Vec<u8>, until: Instant) -> io::Result<Request> {
     let mut part = [0; 1024];
     loop {
         if request.windows(4).any(|end| end == b"\r\n\r\n") || request.windows(2).any(|end| end == b"\n\n") {
             return Ok(asked(request));
         }
         if request.len() > METRICS_REQUEST_BYTES_MAX {
-            return Ok(Asked::TooMuch);
+            return Ok(Request::TooMuch);
         }
         peer.set_patience(patience(until)?)?;
         let read = peer.read(&mut part)?;
         if read == 0 {
-            return Ok(Asked::Nonsense);
+            return Ok(Request::Nonsense);
         }
         request.extend_from_slice(part.get(..read).unwrap_or_default());
     }
 }
 
-/// What the first line asks for; what is below it does not matter here.
-fn asked(request: &[u8]) -> Asked {
+/// Reads the first line of a request; what is below it does not matter here.
+fn asked(request: &[u8]) -> Request {
     let line = request.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let line = String::from_utf8_lossy(line);
     let mut words = line.split_ascii_whitespace();
     let (Some(method), Some(path), Some(version), None) =
         (words.next(), words.next(), words.next(), words.next())
     else {
-        return Asked::Nonsense;
+        return Request::Nonsense;
     };
     if !version.starts_with("HTTP/1.") {
-        return Asked::Nonsense;
+        return Request::Nonsense;
     }
     let path = path.split('?').next().unwrap_or_default();
     match (method, path) {
-        ("GET", "/metrics" | "/") => Asked::Metrics { with_body: true },
-        ("HEAD", "/metrics" | "/") => Asked::Metrics { with_body: false },
-        ("GET" | "HEAD", _) => Asked::Elsewhere,
-        _ => Asked::Otherwise,
+        ("GET", "/metrics" | "/") => Request::Metrics { with_body: true },
+        ("HEAD", "/metrics" | "/") => Request::Metrics { with_body: false },
+        ("GET" | "HEAD", _) => Request::Elsewhere,
+        _ => Request::Otherwise,
     }
 }
 
@@ -458,20 +458,20 @@ mod tests {
         for (request, expected) in [
             (
                 "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n",
-                Asked::Metrics { with_body: true },
+                Request::Metrics { with_body: true },
             ),
             (
                 "GET /metrics?x=1 HTTP/1.0\n\n",
-                Asked::Metrics { with_body: true },
+                Request::Metrics { with_body: true },
             ),
-            ("HEAD / HTTP/1.1\r\n\r\n", Asked::Metrics { with_body: false }),
-            ("GET /etc/passwd HTTP/1.1\r\n\r\n", Asked::Elsewhere),
-            ("POST /metrics HTTP/1.1\r\n\r\n", Asked::Otherwise),
-            ("GET /metrics\r\n\r\n", Asked::Nonsense),
-            ("GET /metrics HTTP/2\r\n\r\n", Asked::Nonsense),
-            ("GET / HTTP/1.1 more\r\n\r\n", Asked::Nonsense),
-            ("\r\n\r\n", Asked::Nonsense),
-            ("\u{0}\u{ff}\n\n", Asked::Nonsense),
+            ("HEAD / HTTP/1.1\r\n\r\n", Request::Metrics { with_body: false }),
+            ("GET /etc/passwd HTTP/1.1\r\n\r\n", Request::Elsewhere),
+            ("POST /metrics HTTP/1.1\r\n\r\n", Request::Otherwise),
+            ("GET /metrics\r\n\r\n", Request::Nonsense),
+            ("GET /metrics HTTP/2\r\n\r\n", Request::Nonsense),
+            ("GET / HTTP/1.1 more\r\n\r\n", Request::Nonsense),
+            ("\r\n\r\n", Request::Nonsense),
+            ("\u{0}\u{ff}\n\n", Request::Nonsense),
         ] {
             assert_eq!(asked(request.as_bytes()), expected, "{request:?}");
         }

@@ -4,28 +4,28 @@
 //! The owner, the drain, calls [`Server::poll`] where it would sleep, and acts on the events. Whatever a peer does ends
 //! at its own connection: messages are read whole, checked and bounded, and a peer that is slow, silent or loud is closed.
 
-mod closer;
+mod admission;
 mod connection;
+mod descriptor_closer;
 mod event;
-mod keeping;
-mod kept;
-mod processes;
-mod quota;
+mod process_messages;
 mod ready;
+mod recorder_grant;
+mod restore;
 mod sessions;
-mod tools;
+mod tool_messages;
 
-pub use event::{Asker, End, Event, Request};
+pub use event::{End, Event, Request, Requester};
 
 use crate::config::{AgentConfig, LevelRule, Limits, Recorder};
 use crate::error::AgentError;
-use crate::keeper::KeeperLine;
+use crate::keeper::KeeperClient;
 use crate::limits::{
     ACCEPT_PAUSE_MS, ACCEPTS_PER_TURN, READY_PER_TURN, TIMERS_EVERY_MS, USER_PART_OF_CONNECTIONS,
 };
-use crate::place::Listener;
-use closer::Closer;
-use connection::{Broken, Connection, Role, With};
+use crate::path_lock::Listener;
+use connection::{Attached, Connection, Role, SendError};
+use descriptor_closer::DescriptorCloser;
 use logdrive_ring::channel::Channel;
 use logdrive_ring::{MemoryId, SharedSession};
 use logdrive_wire::agent::{Message, Refused, RefusedCode};
@@ -33,14 +33,14 @@ use ready::{Ready, Source};
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
-use sessions::Held;
+use sessions::ServedSession;
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How a server is started.
+/// Options of a server.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
     /// The path of the socket.
@@ -51,11 +51,11 @@ pub struct ServerOptions {
     pub mode: u32,
     /// Connections at once.
     pub connections: u32,
-    /// How long a connection without a session may say nothing.
+    /// Longest time that a connection without a session may send nothing.
     pub idle_timeout: Duration,
     /// Names the journal of this agent's epochs.
     pub journal: u64,
-    /// What processes may have.
+    /// Limits of processes.
     pub limits: Limits,
     /// The levels that processes begin with.
     pub levels: Vec<LevelRule>,
@@ -80,7 +80,7 @@ impl ServerOptions {
     }
 }
 
-/// What a server has counted since its start.
+/// Counts of a server since its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ServerCounts {
     /// Connections that were taken.
@@ -111,13 +111,13 @@ pub struct Server {
     spare: Option<OwnedFd>,
     connections: HashMap<u64, Connection>,
     next_connection: u64,
-    sessions: BTreeMap<u64, Held>,
+    sessions: BTreeMap<u64, ServedSession>,
     last_session: u64,
     /// Which session each memory file belongs to.
     memory: HashMap<MemoryId, u64>,
-    closer: Closer,
+    descriptor_closer: DescriptorCloser,
     /// Holds what processes and this agent share, should both be killed.
-    keeper: Option<KeeperLine>,
+    keeper: Option<KeeperClient>,
     events: Vec<Event>,
     counts: ServerCounts,
     timers_at: Instant,
@@ -133,7 +133,7 @@ impl Server {
     /// Takes the socket's place and listens there.
     ///
     /// # Errors
-    /// When another agent has the place, others can change its directory, or the system has no descriptors.
+    /// Fails when another agent has the place, others can change its directory, or the system has no descriptors.
     pub fn open(options: ServerOptions) -> Result<Self, AgentError> {
         let listener = Listener::open(&options.socket, options.mode, options.group)?;
         let io = |cause: Errno| AgentError::io("watch", &options.socket, cause);
@@ -150,7 +150,7 @@ impl Server {
             sessions: BTreeMap::new(),
             last_session: 0,
             memory: HashMap::new(),
-            closer: Closer::default(),
+            descriptor_closer: DescriptorCloser::default(),
             keeper: None,
             events: Vec::new(),
             counts: ServerCounts::default(),
@@ -172,13 +172,13 @@ impl Server {
             match source {
                 Source::Listener => self.accept(now),
                 Source::Connection(key) => self.serve(key, flags, now),
-                Source::Process(session) => self.look_at_process(session, now),
+                Source::Process(session) => self.check_process(session, now),
             }
         }
         self.send_rings(now);
         if now >= self.timers_at {
             self.timers_at = now + Duration::from_millis(TIMERS_EVERY_MS);
-            self.look_at_times(now);
+            self.check_timers(now);
         }
         std::mem::take(&mut self.events)
     }
@@ -203,10 +203,10 @@ impl Server {
 
     /// All sessions, in the order of their numbers.
     pub fn sessions(&self) -> impl Iterator<Item = &Arc<SharedSession>> + Clone {
-        self.sessions.values().map(|held| &held.session)
+        self.sessions.values().map(|served| &served.session)
     }
 
-    /// What was counted.
+    /// Returns the counts.
     pub fn counts(&self) -> ServerCounts {
         ServerCounts {
             connections: self.connections.len() as u64,
@@ -219,7 +219,7 @@ impl Server {
         for _ in 0..ACCEPTS_PER_TURN {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             match accept_with(&self.listener.socket, flags) {
-                Ok(socket) => self.take(Channel::new(socket), now),
+                Ok(socket) => self.add_connection(Channel::new(socket), now),
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
                     return self.accept_with_spare(now);
                 }
@@ -241,7 +241,7 @@ impl Server {
         drop(self.spare.take());
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         if let Ok(socket) = accept_with(&self.listener.socket, flags) {
-            self.send_away(
+            self.reject(
                 &Channel::new(socket),
                 refused(
                     RefusedCode::Resources,
@@ -256,7 +256,7 @@ impl Server {
             .set(&self.listener.socket, Source::Listener, EventFlags::empty());
     }
 
-    fn take(&mut self, channel: Channel, now: Instant) {
+    fn add_connection(&mut self, channel: Channel, now: Instant) {
         let Ok(peer) = channel.peer() else {
             return;
         };
@@ -271,7 +271,7 @@ impl Server {
                 self.options.connections
             );
             let advice = "end some processes, or raise `connections` in its configuration";
-            return self.send_away(&channel, refused(RefusedCode::Limit, reason, advice));
+            return self.reject(&channel, refused(RefusedCode::Limit, reason, advice));
         }
         if peer.uid != self.user && of_user.count() >= user_max {
             let reason = format!(
@@ -279,7 +279,7 @@ impl Server {
                 peer.uid
             );
             let advice = "end some processes, or raise `connections` in the agent's configuration";
-            return self.send_away(&channel, refused(RefusedCode::Limit, reason, advice));
+            return self.reject(&channel, refused(RefusedCode::Limit, reason, advice));
         }
         let key = self.next_connection;
         self.next_connection += 1;
@@ -294,7 +294,7 @@ impl Server {
     }
 
     /// Tells a peer that it will not be served.
-    fn send_away(&mut self, channel: &Channel, why: Refused) {
+    fn reject(&mut self, channel: &Channel, why: Refused) {
         self.counts.refused += 1;
         if let Ok(bytes) = Message::Refused(why).encode() {
             // A peer that cannot be told sees the end of the connection.
@@ -303,10 +303,10 @@ impl Server {
     }
 
     /// Sends a message to a connection, and closes it if that fails.
-    fn send(&mut self, key: u64, message: &Message, with: With, now: Instant) {
+    fn send(&mut self, key: u64, message: &Message, with: Attached, now: Instant) {
         if let Some(connection) = self.connections.get_mut(&key) {
             let sent = connection.send(message, with, now);
-            self.settle(key, sent, now);
+            self.update_interest(key, sent, now);
         }
     }
 
@@ -316,15 +316,15 @@ impl Server {
         if let Some(connection) = self.connections.get_mut(&key) {
             connection.ends |= ends;
         }
-        self.send(key, &Message::Refused(why), With::Nothing, now);
+        self.send(key, &Message::Refused(why), Attached::Nothing, now);
     }
 
     /// After something was sent or received: closes what is broken or done, and waits for the right thing otherwise.
-    fn settle(&mut self, key: u64, result: Result<(), Broken>, now: Instant) {
+    fn update_interest(&mut self, key: u64, result: Result<(), SendError>, now: Instant) {
         let Some(connection) = self.connections.get_mut(&key) else {
             return;
         };
-        if result == Err(Broken::Slow) {
+        if result == Err(SendError::Slow) {
             self.counts.closed += 1;
         }
         if result.is_err() || (connection.ends && connection.is_flushed()) {
@@ -345,11 +345,11 @@ impl Server {
         };
         self.ready.remove(&connection.channel);
         if let Role::Process { session } = connection.role {
-            self.lose_connection(session, key, now);
+            self.connection_lost(session, key, now);
         }
     }
 
-    fn look_at_times(&mut self, now: Instant) {
+    fn check_timers(&mut self, now: Instant) {
         if self.accept_at.is_some_and(|at| now >= at) {
             self.accept_at = None;
             self.ready
@@ -370,10 +370,10 @@ impl Server {
             self.close(key, now);
         }
         for key in unmuted {
-            self.settle(key, Ok(()), now);
+            self.update_interest(key, Ok(()), now);
         }
-        self.look_at_sessions(now);
-        self.mend_keeper(now);
+        self.check_sessions(now);
+        self.restore_keeper(now);
     }
 }
 

@@ -180,7 +180,7 @@ fn a_process_whose_file_cannot_be_opened_is_told_so_and_loses_what_is_counted() 
     std::fs::write(&blocked, "in the way").expect("a file");
     let mut program = Program::start(NAME, keep.path());
     assert!(!program.does_and_flushes("many"), "nothing is written");
-    let trouble = service.with(|agent| agent.take_trouble()).expect("it is told");
+    let trouble = service.with(|agent| agent.take_problem()).expect("it is told");
     assert!(
         trouble.contains("logs/program") && trouble.contains("cannot be written so far"),
         "{trouble}"

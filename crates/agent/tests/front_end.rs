@@ -179,7 +179,9 @@ fn a_process_goes_on_with_the_next_agent_and_ends_with_it_in_order() {
         for event in std::mem::take(&mut agent.events) {
             drained.take(&session);
             match event {
-                Event::Flush { session, mark, .. } => agent.server.flushed(session, mark, true, agent.now()),
+                Event::Flush { session, ticket, .. } => {
+                    agent.server.flushed(session, ticket, true, agent.now())
+                }
                 Event::Bye { session } => agent.server.done(session, true, agent.now()),
                 Event::Bell => {}
                 other => panic!("{other:?}"),

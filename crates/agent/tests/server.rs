@@ -1,4 +1,4 @@
-//! The server with peers that keep to the rules: joining, rings, marks, goodbye, ends, adoption, tools.
+//! The server with peers that keep to the rules: joining, rings, tickets, goodbye, ends, adoption, tools.
 
 mod support;
 
@@ -96,20 +96,20 @@ fn rings_come_when_they_are_asked_for_until_the_limit_and_then_words() {
 }
 
 #[test]
-fn marks_come_back_and_goodbye_ends_with_done() {
+fn tickets_come_back_and_goodbye_ends_with_done() {
     let mut agent = Agent::start();
     let (channel, welcome, _files) = agent.hello("shop");
     let flush = Message::Flush {
-        mark: 9,
+        ticket: 9,
         durable: true,
     };
     channel.send(&flush.encode().expect("short"), &[]).expect("sent");
-    let found = agent.event("a mark", |event| match event {
+    let found = agent.event("a ticket", |event| match event {
         Event::Flush {
             session,
-            mark,
+            ticket,
             durable,
-        } => Some((*session, *mark, *durable)),
+        } => Some((*session, *ticket, *durable)),
         _ => None,
     });
     assert_eq!(found, (welcome.session, 9, true));
@@ -117,7 +117,7 @@ fn marks_come_back_and_goodbye_ends_with_done() {
     assert_eq!(
         agent.next(&channel).message(),
         Message::Flushed {
-            mark: 9,
+            ticket: 9,
             reached: true
         }
     );
@@ -314,7 +314,7 @@ fn a_session_of_many_rings_is_shown_in_parts() {
 fn two_agents_do_not_share_a_socket() {
     let agent = Agent::start();
     let error = Server::open(options(&agent.dir)).expect_err("taken");
-    assert!(matches!(error, AgentError::Held { pid: Some(pid), .. } if pid == std::process::id()));
+    assert!(matches!(error, AgentError::InUse { pid: Some(pid), .. } if pid == std::process::id()));
 }
 
 /// Runs a tool in a thread while the agent has its turns; `owner` acts on what reaches the owner.
@@ -394,13 +394,18 @@ fn questions_reach_the_owner_and_answers_of_any_length_the_tool() {
     let mut agent = Agent::start();
     let long = "ü 0123456789\n".repeat(20_000);
     let owner = |server: &mut Server, event: &Event| {
-        let Event::Request { asker, request, peer } = event else {
+        let Event::Request {
+            requester,
+            request,
+            peer,
+        } = event
+        else {
             return;
         };
         assert_eq!(peer.pid, std::process::id());
         match request {
-            Request::Stats => server.answer(*asker, &long, Instant::now()),
-            Request::Reload => server.answer(*asker, "", Instant::now()),
+            Request::Stats => server.answer(*requester, &long, Instant::now()),
+            Request::Reload => server.answer(*requester, "", Instant::now()),
             Request::Dump { app, span_ns } => {
                 assert_eq!((app.as_str(), *span_ns), ("shop", 5_000_000_000));
                 let why = logdrive_wire::agent::Refused {
@@ -408,7 +413,7 @@ fn questions_reach_the_owner_and_answers_of_any_length_the_tool() {
                     reason: "nothing is kept of shop".to_owned(),
                     advice: "configure a recorder".to_owned(),
                 };
-                server.refuse(*asker, why, Instant::now());
+                server.refuse(*requester, why, Instant::now());
             }
             other => panic!("not asked: {other:?}"),
         }

@@ -93,12 +93,12 @@ pub(crate) fn run(args: &AgentArgs, color: ColorChoice) -> Result<bool, CliError
     say(color, "listens", &format!("on {}", agent.socket().display()));
     loop {
         agent.turn();
-        while let Some(text) = agent.take_trouble() {
+        while let Some(text) = agent.take_problem() {
             say(color, "warning", &text);
         }
-        while let Some(asker) = agent.take_reload() {
+        while let Some(requester) = agent.take_reload() {
             let said = reload(&mut agent, args, color);
-            agent.answer_reload(asker, said.as_deref().map_err(String::as_str));
+            agent.answer_reload(requester, said.as_deref().map_err(String::as_str));
         }
         match signals.next() {
             // What came of it has been said.

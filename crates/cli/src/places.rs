@@ -8,7 +8,7 @@ use crate::error::CliError;
 use crate::limits::{AGENT_HURRY_MS, AGENT_PATIENCE_MS};
 use crate::sessions::{dirs_text, find_all, run_dirs, safe};
 use logdrive_agent::config::Places as AgentPlaces;
-use logdrive_agent::run::private_sockets;
+use logdrive_agent::supervisor::private_sockets;
 use logdrive_agent::{AgentError, Client};
 use logdrive_drain::{RecoverableSink, sinks_from_text};
 use logdrive_ring::{FoundSession, SessionView};

@@ -4,7 +4,9 @@ use crate::paint::{ColorChoice, Style};
 use crate::run_args::{Format, Full, RunArgs};
 use crate::table::count_text;
 use logdrive_agent::capture::stream::StreamEnd;
-use logdrive_agent::run::{DestinationOptions, Ended, RunError, RunOptions, name_of, run as run_command};
+use logdrive_agent::supervisor::{
+    CommandError, CommandOptions, CommandOutcome, DestinationOptions, name_of, run as run_command,
+};
 use logdrive_drain::file::{Compress, FileOptions};
 use logdrive_drain::layout::{LayoutOptions, Style as Layout};
 use logdrive_drain::{BackendOptions, Overflow, SinkOptions, Stopped, Target};
@@ -24,7 +26,7 @@ pub(crate) fn run(args: &RunArgs, color: ColorChoice) -> ExitCode {
         }
         Err(error) => {
             tell(&error.to_string(), color);
-            ExitCode::from(RunError::exit_code(&error))
+            ExitCode::from(CommandError::exit_code(&error))
         }
     }
 }
@@ -35,7 +37,7 @@ fn tell(text: &str, color: ColorChoice) {
     let _ = writeln!(std::io::stderr(), "{title} {text}");
 }
 
-fn options(args: &RunArgs) -> RunOptions {
+fn options(args: &RunArgs) -> CommandOptions {
     let mut words = args.command.iter().cloned();
     let program = words.next().unwrap_or_default();
     let name = args.name.clone().unwrap_or_else(|| name_of(&program));
@@ -45,9 +47,9 @@ fn options(args: &RunArgs) -> RunOptions {
     let destination = if args.no_agent {
         DestinationOptions::Embedded(backend)
     } else {
-        DestinationOptions::Private(backend)
+        DestinationOptions::PrivateAgent(backend)
     };
-    let mut options = RunOptions::new(program, words.collect(), destination);
+    let mut options = CommandOptions::new(program, words.collect(), destination);
     options.name = name;
     options.full = match args.full {
         Full::Block => FullPolicy::Block,
@@ -93,7 +95,7 @@ fn sink(args: &RunArgs, name: &str) -> SinkOptions {
 }
 
 /// Says what did not get into the log. The log itself says it too, where it can.
-fn tell_trouble(ended: &Ended, options: &RunOptions, color: ColorChoice) {
+fn tell_trouble(ended: &CommandOutcome, options: &CommandOptions, color: ColorChoice) {
     for (output, end) in &ended.outputs {
         if let StreamEnd::Failed(cause) = end {
             tell(

@@ -119,14 +119,14 @@ impl Link {
     }
 
     fn wait_for(&self, what: What) -> bool {
-        let mark = self.line.want_mark(what);
+        let ticket = self.line.want_ticket(what);
         let mut progress = Progress::new(&self.session);
         loop {
-            if let Some(reached) = self.line.wait_for_mark(mark, Duration::from_millis(LOOK_MS)) {
+            if let Some(reached) = self.line.wait_for_ticket(ticket, Duration::from_millis(LOOK_MS)) {
                 return reached;
             }
             if !progress.goes_on() {
-                self.line.forget_mark(mark);
+                self.line.forget_ticket(ticket);
                 return false;
             }
         }

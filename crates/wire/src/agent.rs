@@ -25,11 +25,11 @@ pub const HEADER_BYTES: usize = 16;
 /// Descriptors of a session before those of its rings: header, control, counts, callsites, rules.
 pub const SESSION_DESCRIPTORS: u32 = 5;
 
-/// What an agent and its peers say to each other.
+/// Message between an agent and a peer.
 ///
 /// ```
 /// use logdrive_wire::agent::Message;
-/// let message = Message::Flush { mark: 7, durable: true };
+/// let message = Message::Flush { ticket: 7, durable: true };
 /// let bytes = message.encode()?;
 /// assert_eq!(Message::decode(&bytes)?, message);
 /// # Ok::<(), logdrive_wire::WireError>(())
@@ -45,16 +45,16 @@ pub enum Message {
     Refused(Refused),
     /// A process asks for rings.
     MoreRings {
-        /// How many, 1 to 16.
+        /// Number of rings, 1 to 16.
         count: u32,
     },
     /// Rings, as descriptors.
     Rings {
         /// The number of the first.
         first: u32,
-        /// How many; 0 when there are no more to be had.
+        /// Number of rings; 0 when there are no more to be had.
         count: u32,
-        /// Why there are no more.
+        /// Reason why there are no more.
         reason: String,
     },
     /// A process shows the session that it has from an earlier agent or connection, with all descriptors.
@@ -74,21 +74,21 @@ pub enum Message {
     Bye,
     /// All is drained.
     Done {
-        /// Whether all of it is with the kernel.
+        /// True if all of it is with the kernel.
         complete: bool,
     },
-    /// Asks for a mark when what was committed before is with the kernel.
+    /// Asks for a ticket when what was committed before is with the kernel.
     Flush {
         /// Chosen by the process.
-        mark: u64,
-        /// Whether it has to be on disk.
+        ticket: u64,
+        /// True if it has to be on disk.
         durable: bool,
     },
     /// The answer to [`Message::Flush`].
     Flushed {
-        /// The mark.
-        mark: u64,
-        /// Whether it could be done.
+        /// The ticket.
+        ticket: u64,
+        /// True if it could be done.
         reached: bool,
     },
     /// Wakes the drain.
@@ -98,8 +98,8 @@ pub enum Message {
     /// A process wants what is kept of it written. The answer is [`Message::Flushed`].
     WriteKept {
         /// Chosen by the process, among those of [`Message::Flush`].
-        mark: u64,
-        /// How far back; 0 for all there is.
+        ticket: u64,
+        /// Nanoseconds to go back; 0 for everything that is kept.
         span_ns: u64,
     },
     /// A tool asks which sessions there are.
@@ -109,7 +109,7 @@ pub enum Message {
     },
     /// Some of the sessions, in the order of their numbers.
     Sessions {
-        /// Whether there are others behind them.
+        /// True if there are others behind them.
         more: bool,
         /// The sessions.
         entries: Vec<SessionEntry>,
@@ -134,7 +134,7 @@ pub enum Message {
     Reload,
     /// A tool asks for what a flight recorder keeps.
     Dump {
-        /// How far back; 0 for all there is.
+        /// Nanoseconds to go back; 0 for everything that is kept.
         span_ns: u64,
         /// Of which application.
         app: String,
@@ -143,19 +143,19 @@ pub enum Message {
     DumpSession {
         /// Of which.
         session: u64,
-        /// How far back; 0 for all there is.
+        /// Nanoseconds to go back; 0 for everything that is kept.
         span_ns: u64,
     },
     /// A tool asks for the sinks that records of a session go to.
     Files {
         /// Of which.
         session: u64,
-        /// Whether the answer waits until what was committed before is with the kernel.
+        /// True if the answer waits until what was committed before is with the kernel.
         written: bool,
     },
     /// Text for a tool.
     Answer {
-        /// Whether there is more behind it.
+        /// True if there is more behind it.
         more: bool,
         /// The text.
         text: String,
@@ -171,9 +171,9 @@ pub struct Hello {
     pub ring_bytes: u64,
     /// Rings to begin with.
     pub ring_count: u32,
-    /// What a call does when its ring is full.
+    /// Policy of a call whose ring is full.
     pub policy: u32,
-    /// Whether the process reads the coarse clock.
+    /// True if the process reads the coarse clock.
     pub coarse: bool,
 }
 
@@ -186,7 +186,7 @@ pub struct Welcome {
     pub journal: u64,
     /// Bytes of each ring.
     pub ring_bytes: u64,
-    /// Where ticks come from, as in the session's header.
+    /// Source of ticks, as in the session's header.
     pub clock_source: u32,
     /// Rings that come with the message.
     pub ring_count: u32,
@@ -207,9 +207,9 @@ pub struct Adopt {
     pub ring_total: u32,
     /// Rings that come with the message; the others follow.
     pub ring_count: u32,
-    /// What a call does when its ring is full.
+    /// Policy of a call whose ring is full.
     pub policy: u32,
-    /// Whether the process reads the coarse clock.
+    /// True if the process reads the coarse clock.
     pub coarse: bool,
 }
 
@@ -218,9 +218,9 @@ pub struct Adopt {
 pub struct Refused {
     /// Which family of reasons; a code of a later version is kept as it is.
     pub code: RefusedCode,
-    /// What happened.
+    /// Reason of the refusal, for people.
     pub reason: String,
-    /// What to do.
+    /// Advice on what to do.
     pub advice: String,
 }
 
@@ -281,7 +281,7 @@ impl RefusedCode {
 pub struct SessionEntry {
     /// Its number.
     pub session: u64,
-    /// When it was made.
+    /// Time at which it was made, in nanoseconds since 1970.
     pub start_unix_ns: u64,
     /// The process.
     pub pid: u32,
@@ -289,13 +289,13 @@ pub struct SessionEntry {
     pub uid: u32,
     /// Its rings.
     pub ring_count: u32,
-    /// Whether its process is connected.
+    /// True if its process is connected.
     pub state: SessionState,
     /// The application's name.
     pub app: String,
 }
 
-/// What an agent knows of a session's process.
+/// State of a session's process, as its agent knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionState {
     /// It is connected.
@@ -394,7 +394,7 @@ impl Message {
     /// The bytes of the message.
     ///
     /// # Errors
-    /// When a text, a count or the whole is beyond its limit.
+    /// Fails when a text, a count or the whole is beyond its limit.
     pub fn encode(&self) -> Result<Vec<u8>, WireError> {
         let descriptors = at_most("descriptors", self.descriptors(), AGENT_DESCRIPTORS_MAX)?;
         let mut out = Out(Vec::with_capacity(64));
@@ -445,8 +445,15 @@ impl Message {
             }
             Self::Bye | Self::Bell | Self::Stats | Self::Reload => {}
             Self::Done { complete } => out.u32(u32::from(*complete)),
-            Self::Flush { mark, durable: flag } | Self::Flushed { mark, reached: flag } => {
-                out.u64(*mark);
+            Self::Flush {
+                ticket,
+                durable: flag,
+            }
+            | Self::Flushed {
+                ticket,
+                reached: flag,
+            } => {
+                out.u64(*ticket);
                 out.u32(u32::from(*flag));
             }
             Self::Keep(keep) => keep.write(out)?,
@@ -458,7 +465,7 @@ impl Message {
     fn body_of_tools(&self, out: &mut Out) -> Result<(), WireError> {
         match self {
             Self::WriteKept {
-                mark: number,
+                ticket: number,
                 span_ns,
             }
             | Self::DumpSession {
@@ -505,7 +512,7 @@ impl Message {
     /// Reads a message, which must be all of `bytes`.
     ///
     /// # Errors
-    /// When it is no message of this version, is cut, or says what the format does not allow.
+    /// Fails when it is no message of this version, is cut, or says what the format does not allow.
     pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
         let mut cursor = Cursor::new(bytes);
         let magic = cursor.u32()?;
@@ -569,17 +576,17 @@ impl Message {
                 complete: flag(cursor, "complete")?,
             },
             10 => Self::Flush {
-                mark: cursor.u64()?,
+                ticket: cursor.u64()?,
                 durable: flag(cursor, "durable")?,
             },
             11 => Self::Flushed {
-                mark: cursor.u64()?,
+                ticket: cursor.u64()?,
                 reached: flag(cursor, "reached")?,
             },
             12 => Self::Bell,
             13 => Self::Keep(Keep::read(cursor)?),
             14 => Self::WriteKept {
-                mark: cursor.u64()?,
+                ticket: cursor.u64()?,
                 span_ns: cursor.u64()?,
             },
             other => Self::read_of_tools(other, cursor)?,
@@ -637,10 +644,10 @@ impl Message {
     }
 }
 
-/// How [`Message::decode`] names a version that it does not know.
+/// Name that [`Message::decode`] gives to a version that it does not know.
 const VERSION_WHAT: &str = "message version";
 
-/// Whether an error of [`Message::decode`] says that the peer speaks another version.
+/// Returns whether an error of [`Message::decode`] says that the peer speaks another version.
 pub fn is_other_version(error: &WireError) -> bool {
     matches!(error, WireError::Unknown { what, .. } if *what == VERSION_WHAT)
 }
@@ -745,7 +752,7 @@ impl SessionEntry {
     }
 }
 
-/// Whether a name may be an application's: 1 to 63 bytes, no control characters.
+/// Returns whether a name may be an application's: 1 to 63 bytes, no control characters.
 pub fn is_app_name(name: &str) -> bool {
     (1..=AGENT_APP_BYTES_MAX).contains(&name.len()) && !name.chars().any(char::is_control)
 }

@@ -123,17 +123,17 @@ fn described(kind: &str, fields: &Json) -> Message {
             complete: yes(f("complete")),
         },
         "flush" => Message::Flush {
-            mark: long(f("mark")),
+            ticket: long(f("ticket")),
             durable: yes(f("durable")),
         },
         "flushed" => Message::Flushed {
-            mark: long(f("mark")),
+            ticket: long(f("ticket")),
             reached: yes(f("reached")),
         },
         "bell" => Message::Bell,
         "keep" => Message::Keep(keep(fields)),
         "write_kept" => Message::WriteKept {
-            mark: long(f("mark")),
+            ticket: long(f("ticket")),
             span_ns: long(f("span_ns")),
         },
         other => described_of_tools(other, fields),

@@ -36,7 +36,7 @@ type AgentMessage struct {
 	Policy, Flags        uint32
 	ClockSource          uint32
 	Code                 uint32
-	Mark                 uint64
+	Ticket               uint64
 	Durable, Yes         bool
 	App, Reason, Advice  string
 }
@@ -111,10 +111,10 @@ func (m *AgentMessage) Encode() []byte {
 	case AgentDone:
 		u32(truth(m.Yes))
 	case AgentFlush:
-		u64(m.Mark)
+		u64(m.Ticket)
 		u32(truth(m.Durable))
 	case AgentFlushed:
-		u64(m.Mark)
+		u64(m.Ticket)
 		u32(truth(m.Yes))
 	}
 	binary.LittleEndian.PutUint32(packet[8:], uint32(len(packet)))
@@ -236,9 +236,9 @@ func (m *AgentMessage) decodeBody(r *agentReader) bool {
 	case AgentDone:
 		m.Yes = r.most(r.u32(), 1, "complete") == 1
 	case AgentFlush:
-		m.Mark, m.Durable = r.u64(), r.most(r.u32(), 1, "durable") == 1
+		m.Ticket, m.Durable = r.u64(), r.most(r.u32(), 1, "durable") == 1
 	case AgentFlushed:
-		m.Mark, m.Yes = r.u64(), r.most(r.u32(), 1, "reached") == 1
+		m.Ticket, m.Yes = r.u64(), r.most(r.u32(), 1, "reached") == 1
 	case AgentBye, AgentBell:
 	default:
 		return false

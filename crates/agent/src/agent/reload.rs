@@ -2,11 +2,11 @@
 
 use super::{Agent, StartError};
 use crate::config::{AgentConfig, Change, SinkConfig};
-use crate::levels;
+use crate::flight_recorders::FlightRecorders;
+use crate::level_rules;
 use crate::metrics::MetricsServer;
-use crate::rationing::Allowances;
-use crate::recorder::Recorders;
-use crate::routes::{NOBODY, key_of, merged};
+use crate::quota::ConfiguredQuotas;
+use crate::routing::{NO_PROCESS, key_of, merged};
 
 impl Agent {
     /// Takes another configuration: routes, levels, recorders, limits, metrics, new sinks, and how lines of open sinks look
@@ -14,7 +14,7 @@ impl Agent {
     /// that are open.
     ///
     /// # Errors
-    /// When a new sink cannot be opened, its directory belongs to another agent, or metrics cannot be served; then nothing
+    /// Fails when a new sink cannot be opened, its directory belongs to another agent, or metrics cannot be served; then nothing
     /// has changed.
     pub fn reload(&mut self, config: AgentConfig) -> Result<Vec<Change>, StartError> {
         let later: Vec<Change> = self
@@ -39,19 +39,19 @@ impl Agent {
         };
         let before = std::mem::replace(&mut self.config, next);
         self.server.adjust(&self.config);
-        self.routes.lock().config = self.config.clone();
+        self.routing.lock().config = self.config.clone();
         self.tune_sinks(&before.sinks);
-        self.use_of_sinks.look_soon();
+        self.sink_use.mark_changed();
         let sessions: Vec<_> = self.server.sessions().cloned().collect();
         for session in &sessions {
             self.open_sinks(session);
         }
-        self.backend.route(self.routes.router());
-        self.backend.record(Recorders(self.routes.clone()));
+        self.backend.route(self.routing.router());
+        self.backend.record(FlightRecorders(self.routing.clone()));
         self.backend
-            .ration(Allowances::new(&self.config.limits, &self.config.run_dir));
+            .ration(ConfiguredQuotas::new(&self.config.limits, &self.config.run_dir));
         let (old, new) = (before.levels, self.config.levels.clone());
-        levels::change_all(sessions, old, new, self.said.0.clone());
+        level_rules::change_running(sessions, old, new, self.notices.0.clone());
         Ok(later)
     }
 
@@ -70,13 +70,13 @@ impl Agent {
         let is_new = |sink: &&SinkConfig| self.config.sinks.iter().all(|other| other.name != sink.name);
         let added: Vec<&SinkConfig> = config.sinks.iter().filter(is_new).collect();
         for sink in added {
-            self.outputs.take_known(sink)?;
-            let key = key_of(sink, &NOBODY);
-            if sink.has_placeholders() || self.routes.lock().numbers.contains_key(&key) {
+            self.log_directories.claim_known(sink)?;
+            let key = key_of(sink, &NO_PROCESS);
+            if sink.has_placeholders() || self.routing.lock().numbers.contains_key(&key) {
                 continue;
             }
-            let number = self.backend.add_sink(&sink.options_for(&NOBODY))?;
-            self.routes.lock().numbers.insert(key, number);
+            let number = self.backend.add_sink(&sink.options_for(&NO_PROCESS))?;
+            self.routing.lock().numbers.insert(key, number);
         }
         Ok(())
     }
@@ -89,8 +89,8 @@ impl Agent {
                 continue;
             }
             let numbers: Vec<usize> = {
-                let routes = self.routes.lock();
-                let own = routes.numbers.iter().filter(|((name, _), _)| *name == sink.name);
+                let routing = self.routing.lock();
+                let own = routing.numbers.iter().filter(|((name, _), _)| *name == sink.name);
                 own.map(|(_, number)| *number).collect()
             };
             for number in numbers {

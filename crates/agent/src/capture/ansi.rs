@@ -1,4 +1,4 @@
-//! What only a terminal understands: control sequences for colours, the cursor and titles.
+//! Control sequences of terminals, for colours, the cursor and titles, and their removal.
 //!
 //! They are taken out of lines by default, because a log is read elsewhere and a colour says nothing that a level does
 //! not say. What is not a whole sequence stays, and layouts escape it.

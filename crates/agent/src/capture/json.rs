@@ -123,7 +123,7 @@ impl Object {
     }
 }
 
-/// Where the best of these keys stands whose value will do.
+/// Position of the best of these keys whose value will do.
 fn first_of(keys: &[&str], pairs: &[Pair<'_>], will_do: impl Fn(&RawValue) -> bool) -> Option<usize> {
     keys.iter().find_map(|wanted| {
         pairs

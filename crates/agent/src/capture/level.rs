@@ -60,7 +60,7 @@ fn of_head(head: &[u8]) -> Option<Level> {
 /// A word that names a level.
 struct Name {
     level: Level,
-    /// Whether it means a level also where nothing but its capitals says so. `NOTE` and `ALERT` do not.
+    /// True if it means a level also where nothing but its capitals says so. `NOTE` and `ALERT` do not.
     plain: bool,
 }
 
@@ -133,7 +133,7 @@ fn trim_start(text: &[u8]) -> &[u8] {
     }
 }
 
-/// How many digits the text begins with; `None` where there is nothing else.
+/// Number of digits that the text begins with; `None` where there is nothing else.
 #[inline]
 fn digits_at(text: &[u8]) -> Option<usize> {
     let mut digits = 0;
@@ -215,7 +215,7 @@ fn first_word(head: &[u8]) -> Option<Level> {
     ends_with_colon(rest).then_some(name.level)
 }
 
-/// Whether what follows a name in capitals leaves no doubt.
+/// Returns whether what follows a name in capitals leaves no doubt.
 fn level_before(name: &Name, rest: &[u8]) -> Option<Level> {
     let clear = match rest {
         [] => name.plain,

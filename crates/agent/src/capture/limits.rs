@@ -40,5 +40,5 @@ pub const HEAD_BYTES_COLOURED: usize = 160;
 /// Fields of a line of JSON; a record may have 255 values, and the message is one.
 pub const JSON_FIELDS_MAX: usize = 250;
 
-/// How often, in milliseconds, a reader whose output never pauses looks whether its command has ended.
-pub const LOOK_MS: u64 = 100;
+/// Interval in milliseconds at which a reader whose output never pauses checks whether its command has ended.
+pub const EVENT_CHECK_MS: u64 = 100;

@@ -11,7 +11,7 @@ use super::limits::{GATHER_BYTES, PIECE_BYTES_MAX, READ_BYTES};
 /// A move of this many bytes costs less than a system call.
 const CHEAP_MOVE_BYTES: usize = 1024;
 
-/// What a piece of text is of its line.
+/// Part that a piece of text is of its line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Piece {
     /// All of it.
@@ -29,9 +29,9 @@ pub enum Piece {
 pub struct Line<'a> {
     /// The bytes, without a line break.
     pub text: &'a [u8],
-    /// What it is of its line.
+    /// Part that the text is of its line.
     pub piece: Piece,
-    /// Whether the escape byte of terminals may stand in it.
+    /// True if the escape byte of terminals may stand in it.
     pub has_escape: bool,
 }
 
@@ -52,17 +52,17 @@ pub struct Line<'a> {
 #[derive(Debug)]
 pub struct Lines {
     buffer: Box<[u8]>,
-    /// Where the text begins that has not been given.
+    /// Start of the text that has not been returned.
     start: usize,
     /// Up to here there is no line break behind `start`.
     scanned: usize,
     /// Behind the last byte that was read.
     end: usize,
-    /// Where the bytes of the last read begin.
+    /// Start of the bytes of the last read.
     read_at: usize,
     /// Pieces of the line at `start` that have been given.
     pieces: u32,
-    /// Whether an escape byte was met between `start` and `scanned`.
+    /// True if an escape byte was met between `start` and `scanned`.
     has_escape: bool,
 }
 
@@ -86,7 +86,7 @@ impl Lines {
         }
     }
 
-    /// Where the next read goes: [`READ_BYTES`] once all lines have been taken.
+    /// Returns the space for the next read: [`READ_BYTES`] once all lines have been taken.
     pub fn space(&mut self) -> &mut [u8] {
         let rest_bytes = self.end - self.start;
         // Mostly the rest is the front of a short line. A long one that comes in small reads is not moved for each.
@@ -111,7 +111,7 @@ impl Lines {
         self.buffer.get(self.read_at..self.end).unwrap_or_default()
     }
 
-    /// Whether there is text of a line that has not ended.
+    /// Returns whether there is text of a line that has not ended.
     pub fn has_rest(&self) -> bool {
         self.start < self.end
     }
@@ -172,7 +172,7 @@ impl Lines {
         Some(self.take(length, piece))
     }
 
-    /// What there is of a line when the stream pauses. Held back is what may still become another thing: a `\r`, and
+    /// Returns the unfinished line when the stream pauses. Held back is what may still become another thing: a `\r`, and
     /// the front of a character.
     pub fn paused(&mut self) -> Option<Line<'_>> {
         let rest = self.buffer.get(self.start..self.end)?;
@@ -183,7 +183,7 @@ impl Lines {
         self.unended(length)
     }
 
-    /// What there is of a line when the stream has ended; to be called until it gives nothing.
+    /// Returns the unfinished line when the stream has ended; to be called until it returns nothing.
     pub fn ended(&mut self) -> Option<Line<'_>> {
         self.unended(self.end - self.start)
     }

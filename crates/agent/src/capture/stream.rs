@@ -4,11 +4,11 @@
 //! and lets the pipe fill: a wake-up for each write of the command would cost both of them more than the copy.
 
 use super::limits::{
-    BUSY_BYTES_PER_US, GATHER_BYTES, GATHER_US_MAX, GATHER_US_MIN, LOOK_MS, PARTIAL_MS, PIPE_BYTES,
+    BUSY_BYTES_PER_US, EVENT_CHECK_MS, GATHER_BYTES, GATHER_US_MAX, GATHER_US_MIN, PARTIAL_MS, PIPE_BYTES,
     READ_BYTES,
 };
+use super::line_writer::LineWriter;
 use super::lines::Lines;
-use super::recorder::Recorder;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
@@ -18,38 +18,38 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a reader goes on when its command has ended and others hold the output open.
+/// Timeouts of a reader whose command has ended while others hold the output open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Patience {
+pub struct OutputTimeout {
     /// So long without any output.
     pub quiet: Duration,
     /// So long in all.
     pub total: Duration,
 }
 
-/// How readers are told of the command. Each bell rings once, for all of them.
+/// Events of the command for its readers. Each is signalled once, for all of them.
 #[derive(Debug)]
-pub struct Bells {
+pub struct CommandEvents {
     ended: OwnedFd,
-    give_up: OwnedFd,
+    abandon: OwnedFd,
 }
 
-impl Bells {
-    /// Bells that have not rung.
+impl CommandEvents {
+    /// CommandEvents that have not rung.
     ///
     /// # Errors
-    /// When the process has too many files open.
+    /// Fails when the process has too many files open.
     pub fn new() -> io::Result<Self> {
         let bell = || eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         Ok(Self {
             ended: bell()?,
-            give_up: bell()?,
+            abandon: bell()?,
         })
     }
 
     /// The command has ended.
-    pub fn ring_ended(&self) {
-        ring(&self.ended);
+    pub fn signal_ended(&self) {
+        notify(&self.ended);
     }
 
     /// Readable once the command has ended.
@@ -58,18 +58,18 @@ impl Bells {
     }
 
     /// Whatever has not come by now is not waited for.
-    pub fn ring_give_up(&self) {
-        ring(&self.give_up);
+    pub fn signal_give_up(&self) {
+        notify(&self.abandon);
     }
 }
 
 /// A bell that has rung too often stays rung, which is all that is wanted. The number that is added means nothing, in
 /// whatever order its bytes are read.
-pub(crate) fn ring(bell: &OwnedFd) {
+pub(crate) fn notify(bell: &OwnedFd) {
     let _ = rustix::io::write(bell, &1u64.to_le_bytes());
 }
 
-/// Why a reader ended.
+/// Reason why a reader ended.
 #[derive(Debug)]
 pub enum StreamEnd {
     /// Everybody has closed the output.
@@ -85,15 +85,15 @@ pub enum StreamEnd {
 /// One output, on its way.
 #[derive(Debug)]
 pub struct Stream {
-    /// Where the command's output comes from. It is read without blocking.
+    /// Source of the command's output. It is read without blocking.
     pub source: OwnedFd,
-    /// Where a copy of the bytes goes.
+    /// Destination of a copy of the bytes.
     pub tee: Option<File>,
-    /// What it is told from outside.
-    pub bells: Arc<Bells>,
-    /// What happens when the command has ended.
-    pub patience: Patience,
-    /// Whether the source is a pipe, which holds enough to be left to itself for a while.
+    /// Events of the command.
+    pub events: Arc<CommandEvents>,
+    /// Timeouts once the command has ended.
+    pub timeout: OutputTimeout,
+    /// True if the source is a pipe, which holds enough to be left to itself for a while.
     pub is_pipe: bool,
 }
 
@@ -104,29 +104,29 @@ impl Stream {
     }
 
     /// Reads until the end.
-    pub fn run(mut self, recorder: &mut Recorder) -> StreamEnd {
+    pub fn run(mut self, writer: &mut LineWriter) -> StreamEnd {
         if let Err(error) = set_nonblocking(self.source.as_fd()) {
             return StreamEnd::Failed(error.into());
         }
         let mut lines = Lines::new();
-        let end = self.read_all(&mut lines, recorder);
+        let end = self.read_all(&mut lines, writer);
         while let Some(line) = lines.ended() {
-            recorder.record(line);
+            writer.record(line);
         }
         end
     }
 
-    fn read_all(&mut self, lines: &mut Lines, recorder: &mut Recorder) -> StreamEnd {
+    fn read_all(&mut self, lines: &mut Lines, writer: &mut LineWriter) -> StreamEnd {
         let mut pace = Pace::new(&self.source);
-        let mut wait = Wait::new(self.patience);
+        let mut wait = Wait::new(self.timeout);
         loop {
             match rustix::io::read(&self.source, lines.space()) {
                 Ok(0) => return StreamEnd::Closed,
                 Ok(bytes) => {
                     lines.filled(bytes);
-                    recorder.begin();
+                    writer.begin();
                     while let Some(line) = lines.next_line() {
-                        recorder.record(line);
+                        writer.record(line);
                     }
                     if let Err(error) = self.copy(lines.last_read()) {
                         return match error.kind() {
@@ -143,7 +143,7 @@ impl Stream {
                 }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => {
-                    if let Some(end) = self.wait(&mut wait, lines, recorder) {
+                    if let Some(end) = self.wait(&mut wait, lines, writer) {
                         return end;
                     }
                 }
@@ -155,31 +155,31 @@ impl Stream {
     }
 
     /// Waits for more. A line that has not ended by then becomes a record.
-    fn wait(&self, wait: &mut Wait, lines: &mut Lines, recorder: &mut Recorder) -> Option<StreamEnd> {
+    fn wait(&self, wait: &mut Wait, lines: &mut Lines, writer: &mut LineWriter) -> Option<StreamEnd> {
         let until = wait.until(lines.has_rest());
-        let heard = match self.poll(wait, until) {
-            Ok(heard) => heard,
+        let ready = match self.poll(wait, until) {
+            Ok(ready) => ready,
             Err(errno) => return Some(StreamEnd::Failed(errno.into())),
         };
-        if !heard.output && lines.has_rest() && wait.is_pause_over() {
-            wait.told_rest = true;
+        if !ready.output && lines.has_rest() && wait.is_pause_over() {
+            wait.has_reported_partial = true;
             if let Some(line) = lines.paused() {
-                recorder.record(line);
+                writer.record(line);
             }
         }
-        let is_over = wait.is_over() && !heard.output;
-        (heard.give_up || is_over).then_some(StreamEnd::LeftOpen)
+        let is_over = wait.is_over() && !ready.output;
+        (ready.abandon || is_over).then_some(StreamEnd::LeftOpen)
     }
 
-    /// Where output comes without a pause, nothing is ever waited for: the bells are listened to now and then.
+    /// Checks the events now and then while output comes without a pause, because nothing is ever waited for then.
     fn look(&self, wait: &mut Wait) -> Option<StreamEnd> {
         match self.poll(wait, Some(Instant::now())) {
-            Ok(heard) => (heard.give_up || wait.is_over()).then_some(StreamEnd::LeftOpen),
+            Ok(ready) => (ready.abandon || wait.is_over()).then_some(StreamEnd::LeftOpen),
             Err(errno) => Some(StreamEnd::Failed(errno.into())),
         }
     }
 
-    fn poll(&self, wait: &mut Wait, until: Option<Instant>) -> Result<Heard, Errno> {
+    fn poll(&self, wait: &mut Wait, until: Option<Instant>) -> Result<Ready, Errno> {
         let timeout = match until {
             Some(until) => {
                 let left = until.saturating_duration_since(Instant::now());
@@ -191,19 +191,19 @@ impl Stream {
         };
         let mut waited = [
             PollFd::new(&self.source, PollFlags::IN),
-            PollFd::new(&self.bells.give_up, PollFlags::IN),
-            PollFd::new(&self.bells.ended, PollFlags::IN),
+            PollFd::new(&self.events.abandon, PollFlags::IN),
+            PollFd::new(&self.events.ended, PollFlags::IN),
         ];
         let count = waited.len() - usize::from(wait.command_ended.is_some());
         match poll(&mut waited[..count], timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(errno),
         }
-        let [output, give_up, ended] = waited.map(|fd| !fd.revents().is_empty());
+        let [output, abandon, ended] = waited.map(|fd| !fd.revents().is_empty());
         if ended {
             wait.command_ended.get_or_insert_with(Instant::now);
         }
-        Ok(Heard { output, give_up })
+        Ok(Ready { output, abandon })
     }
 
     /// Copies bytes on, however slow the other side is.
@@ -227,11 +227,11 @@ impl Stream {
     }
 }
 
-/// What there was when a reader listened.
+/// Readiness of what a reader waits for.
 #[derive(Debug, Clone, Copy)]
-struct Heard {
+struct Ready {
     output: bool,
-    give_up: bool,
+    abandon: bool,
 }
 
 /// Reads of a file or pipe from now on give what there is and never wait.
@@ -242,34 +242,34 @@ pub(crate) fn set_nonblocking(file: BorrowedFd<'_>) -> Result<(), Errno> {
 /// Until when a reader waits for more.
 #[derive(Debug)]
 struct Wait {
-    patience: Patience,
+    timeout: OutputTimeout,
     last_read: Instant,
-    /// When the bells were last listened to.
-    last_look: Instant,
+    /// Time at which the events were last checked.
+    events_checked_at: Instant,
     command_ended: Option<Instant>,
-    /// Whether the rest of a line has been told since the last read.
-    told_rest: bool,
+    /// True if the rest of a line has been told since the last read.
+    has_reported_partial: bool,
 }
 
 impl Wait {
-    fn new(patience: Patience) -> Self {
+    fn new(timeout: OutputTimeout) -> Self {
         let now = Instant::now();
         Self {
-            patience,
+            timeout,
             last_read: now,
-            last_look: now,
+            events_checked_at: now,
             command_ended: None,
-            told_rest: false,
+            has_reported_partial: false,
         }
     }
 
-    /// Output has come. Whether it is time to listen to the bells.
+    /// Output has come. Whether it is time to listen to the events.
     fn came(&mut self) -> bool {
         self.last_read = Instant::now();
-        self.told_rest = false;
-        let is_due = self.last_read - self.last_look >= Duration::from_millis(LOOK_MS);
+        self.has_reported_partial = false;
+        let is_due = self.last_read - self.events_checked_at >= Duration::from_millis(EVENT_CHECK_MS);
         if is_due {
-            self.last_look = self.last_read;
+            self.events_checked_at = self.last_read;
         }
         is_due
     }
@@ -279,13 +279,13 @@ impl Wait {
     }
 
     fn is_pause_over(&self) -> bool {
-        !self.told_rest && Instant::now() >= self.pause_ends()
+        !self.has_reported_partial && Instant::now() >= self.pause_ends()
     }
 
-    fn gives_up(&self) -> Option<Instant> {
+    fn deadline(&self) -> Option<Instant> {
         let ended = self.command_ended?;
-        let quiet = self.last_read.max(ended).checked_add(self.patience.quiet);
-        let total = ended.checked_add(self.patience.total);
+        let quiet = self.last_read.max(ended).checked_add(self.timeout.quiet);
+        let total = ended.checked_add(self.timeout.total);
         // What is too far ahead for a clock never comes.
         match (quiet, total) {
             (Some(quiet), Some(total)) => Some(quiet.min(total)),
@@ -294,12 +294,12 @@ impl Wait {
     }
 
     fn is_over(&self) -> bool {
-        self.gives_up().is_some_and(|end| Instant::now() >= end)
+        self.deadline().is_some_and(|end| Instant::now() >= end)
     }
 
     fn until(&self, has_rest: bool) -> Option<Instant> {
-        let pause = (has_rest && !self.told_rest).then(|| self.pause_ends());
-        match (pause, self.gives_up()) {
+        let pause = (has_rest && !self.has_reported_partial).then(|| self.pause_ends());
+        match (pause, self.deadline()) {
             (Some(pause), Some(end)) => Some(pause.min(end)),
             (pause, end) => pause.or(end),
         }
@@ -312,7 +312,7 @@ struct Pace {
     /// Bytes that are left to gather; 0 where the source is no pipe.
     gather_bytes: u64,
     last_read: Instant,
-    /// How fast output came lately: bytes, and the time they took.
+    /// Rate of recent output: bytes, and the time they took.
     recent_bytes: u64,
     recent_us: u64,
 }

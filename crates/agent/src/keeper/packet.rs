@@ -7,7 +7,7 @@ pub(super) const BYTES: usize = 64;
 const MAGIC: u32 = u32::from_le_bytes(*b"LDKP");
 const VERSION: u16 = 1;
 
-/// What a packet is for.
+/// Purpose of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A session, with the descriptors of its process (if any), its memory and its first rings.

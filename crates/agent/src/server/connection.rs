@@ -16,25 +16,25 @@ pub(super) struct Connection {
     pub(super) channel: Channel,
     pub(super) peer: Peer,
     pub(super) role: Role,
-    /// When the last message of a peer without a session came, or its answer went.
-    pub(super) since: Instant,
+    /// Time at which the last message of a peer without a session came, or its answer went.
+    pub(super) active_at: Instant,
     queue: VecDeque<Outgoing>,
     queued_bytes: usize,
     /// Since when nothing of the queue could be sent.
-    stuck_since: Option<Instant>,
+    blocked_since: Option<Instant>,
     /// Messages in the current second.
     second: Instant,
     messages: u32,
     pub(super) muted_until: Option<Instant>,
     /// Closed as soon as the queue is sent.
     pub(super) ends: bool,
-    /// What epoll waits for.
+    /// Readiness that is waited for.
     pub(super) interest: EventFlags,
-    /// What a process wants kept, until it has its session.
+    /// Flight recorder that a process asks for, until it has its session.
     pub(super) keep: Option<Keep>,
 }
 
-/// What a peer is.
+/// Role of a peer.
 #[derive(Debug)]
 pub(super) enum Role {
     /// It has not said.
@@ -48,7 +48,7 @@ pub(super) enum Role {
     },
     /// It asks.
     Tool {
-        /// Whether the owner has a question of it.
+        /// True if the owner has a question of it.
         waits: bool,
     },
 }
@@ -64,12 +64,12 @@ pub(super) struct Adopting {
 #[derive(Debug)]
 struct Outgoing {
     bytes: Vec<u8>,
-    with: With,
+    with: Attached,
 }
 
 /// Descriptors that travel with a message. They are looked up when it is sent, so that none are kept twice.
 #[derive(Debug, Clone)]
-pub(super) enum With {
+pub(super) enum Attached {
     /// None.
     Nothing,
     /// The session's memory, and so many of its first rings.
@@ -80,7 +80,7 @@ pub(super) enum With {
 
 /// A connection that is to be closed, and why.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Broken {
+pub(super) enum SendError {
     /// The peer has closed it, or the system has.
     Gone,
     /// The peer does not read what it asked for.
@@ -93,10 +93,10 @@ impl Connection {
             channel,
             peer,
             role: Role::New,
-            since: now,
+            active_at: now,
             queue: VecDeque::new(),
             queued_bytes: 0,
-            stuck_since: None,
+            blocked_since: None,
             second: now,
             messages: 0,
             muted_until: None,
@@ -107,45 +107,45 @@ impl Connection {
     }
 
     /// Sends a message, or lets it wait behind others.
-    pub(super) fn send(&mut self, message: &Message, with: With, now: Instant) -> Result<(), Broken> {
+    pub(super) fn send(&mut self, message: &Message, with: Attached, now: Instant) -> Result<(), SendError> {
         // What we say ourselves is within the limits; if it is not, saying nothing would leave the peer waiting.
-        let bytes = message.encode().map_err(|_| Broken::Gone)?;
+        let bytes = message.encode().map_err(|_| SendError::Gone)?;
         self.queued_bytes += bytes.len();
         self.queue.push_back(Outgoing { bytes, with });
         self.flush(now)?;
         if self.queued_bytes > QUEUE_BYTES_MAX {
-            return Err(Broken::Slow);
+            return Err(SendError::Slow);
         }
         Ok(())
     }
 
     /// Sends what waits, as far as the peer takes it.
-    pub(super) fn flush(&mut self, now: Instant) -> Result<(), Broken> {
+    pub(super) fn flush(&mut self, now: Instant) -> Result<(), SendError> {
         while let Some(next) = self.queue.front() {
             match next.send(&self.channel) {
                 Ok(()) => {
                     self.queued_bytes -= next.bytes.len();
                     self.queue.pop_front();
-                    self.stuck_since = None;
-                    self.since = now;
+                    self.blocked_since = None;
+                    self.active_at = now;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.stuck_since.get_or_insert(now);
+                    self.blocked_since.get_or_insert(now);
                     return Ok(());
                 }
-                Err(_) => return Err(Broken::Gone),
+                Err(_) => return Err(SendError::Gone),
             }
         }
         Ok(())
     }
 
-    /// Whether nothing waits to be sent.
+    /// Returns whether nothing waits to be sent.
     pub(super) fn is_flushed(&self) -> bool {
         self.queue.is_empty()
     }
 
     /// Counts a message; `false` when the peer has sent too many in this second.
-    pub(super) fn may_speak(&mut self, now: Instant) -> bool {
+    pub(super) fn count_message(&mut self, now: Instant) -> bool {
         if now.saturating_duration_since(self.second) >= Duration::from_secs(1) {
             self.second = now;
             self.messages = 0;
@@ -154,12 +154,12 @@ impl Connection {
         self.messages <= MESSAGES_PER_SECOND_MAX
     }
 
-    /// When a peer that has sent too many may go on.
+    /// Stops reading from a peer that has sent too many messages, until the second is over.
     pub(super) fn mute(&mut self) {
         self.muted_until = Some(self.second + Duration::from_secs(1));
     }
 
-    /// What epoll is to wait for.
+    /// Returns the readiness to wait for.
     pub(super) fn wanted(&self) -> EventFlags {
         if !self.is_flushed() {
             // Who does not take answers may not ask.
@@ -171,30 +171,30 @@ impl Connection {
         }
     }
 
-    /// Whether a time is over: of a peer that takes nothing, or one without a session that says nothing.
+    /// Returns whether a time is over: of a peer that takes nothing, or one without a session that says nothing.
     pub(super) fn is_overdue(&self, now: Instant, idle: Duration) -> bool {
-        let passed = |since: Instant| now.saturating_duration_since(since);
-        let stuck = self
-            .stuck_since
-            .is_some_and(|since| passed(since) >= Duration::from_millis(STUCK_MS_MAX));
+        let has_passed = |active_at: Instant| now.saturating_duration_since(active_at);
+        let blocked = self
+            .blocked_since
+            .is_some_and(|active_at| has_passed(active_at) >= Duration::from_millis(STUCK_MS_MAX));
         let silent = match &self.role {
-            Role::New | Role::Adopting(_) | Role::Tool { waits: false } => passed(self.since) >= idle,
+            Role::New | Role::Adopting(_) | Role::Tool { waits: false } => has_passed(self.active_at) >= idle,
             Role::Process { .. } | Role::Tool { waits: true } => false,
         };
-        stuck || silent
+        blocked || silent
     }
 }
 
 impl Outgoing {
     fn send(&self, channel: &Channel) -> io::Result<()> {
         match &self.with {
-            With::Nothing => channel.send(&self.bytes, &[]),
-            With::Session(session, rings) => session.with_ring_descriptors(0, *rings, |rings| {
+            Attached::Nothing => channel.send(&self.bytes, &[]),
+            Attached::Session(session, rings) => session.with_ring_descriptors(0, *rings, |rings| {
                 let mut all = session.memory().descriptors().to_vec();
                 all.extend_from_slice(rings);
                 channel.send(&self.bytes, &all)
             }),
-            With::Rings(session, first, count) => {
+            Attached::Rings(session, first, count) => {
                 session.with_ring_descriptors(*first, *count, |rings| channel.send(&self.bytes, rings))
             }
         }
@@ -202,7 +202,11 @@ impl Outgoing {
 }
 
 /// The messages that carry the rings of a session from a number on.
-pub(super) fn rings_messages(session: &Arc<SharedSession>, first: usize, end: usize) -> Vec<(Message, With)> {
+pub(super) fn rings_messages(
+    session: &Arc<SharedSession>,
+    first: usize,
+    end: usize,
+) -> Vec<(Message, Attached)> {
     let mut messages = Vec::new();
     let mut first = first;
     while first < end {
@@ -212,7 +216,7 @@ pub(super) fn rings_messages(session: &Arc<SharedSession>, first: usize, end: us
             count: count as u32,
             reason: String::new(),
         };
-        messages.push((message, With::Rings(Arc::clone(session), first, count)));
+        messages.push((message, Attached::Rings(Arc::clone(session), first, count)));
         first += count;
     }
     messages

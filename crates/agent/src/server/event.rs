@@ -1,4 +1,4 @@
-//! What a server tells its owner, the drain.
+//! Events of a server for its owner, who drains the sessions.
 
 use logdrive_drain::KeepOptions;
 use logdrive_ring::{Exit, Peer, SharedSession};
@@ -26,15 +26,15 @@ pub enum Event {
         /// The session's number.
         session: u64,
         /// Comes back.
-        mark: u64,
-        /// Whether the files have to be on disk.
+        ticket: u64,
+        /// True if the files have to be on disk.
         durable: bool,
     },
     /// The process of a session that comes next, or is here, wants its records kept, within its limits.
     Keep {
         /// The session's number.
         session: u64,
-        /// How.
+        /// Options of the recorder.
         keep: KeepOptions,
     },
     /// The process wants what is kept of it written, and waits for [`super::Server::flushed`].
@@ -42,8 +42,8 @@ pub enum Event {
         /// The session's number.
         session: u64,
         /// Comes back.
-        mark: u64,
-        /// How far back, in nanoseconds; 0 for all there is.
+        ticket: u64,
+        /// Nanoseconds to go back; 0 for everything that is kept.
         span_ns: u64,
     },
     /// The process writes nothing more, and waits for [`super::Server::done`].
@@ -55,16 +55,16 @@ pub enum Event {
     Left {
         /// The session.
         session: Arc<SharedSession>,
-        /// How.
+        /// End of the process.
         end: End,
     },
     /// A tool waits for [`super::Server::answer`] or [`super::Server::refuse`].
     Request {
-        /// Who.
-        asker: Asker,
+        /// Tool that waits for the answer.
+        requester: Requester,
         /// The tool, as the kernel knows it.
         peer: Peer,
-        /// What.
+        /// Request to answer.
         request: Request,
     },
     /// Something to say in the agent's log.
@@ -73,39 +73,39 @@ pub enum Event {
 
 /// A tool that waits for an answer. One that has gone meanwhile gets none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Asker(pub(super) u64);
+pub struct Requester(pub(super) u64);
 
-/// What a tool asks the owner for.
+/// Request of a tool that the owner answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
     /// The agent's statistics, as text. Only root and the agent's user come this far.
     Stats,
     /// To read the configuration again. Only root and the agent's user come this far.
     Reload,
-    /// To write down what a flight recorder keeps. The owner looks whose sessions the asker may see.
+    /// To write down what a flight recorder keeps. The owner looks whose sessions the requester may see.
     Dump {
         /// Of which application.
         app: String,
-        /// How far back, in nanoseconds; 0 for all there is.
+        /// Nanoseconds to go back; 0 for everything that is kept.
         span_ns: u64,
     },
-    /// The same of one session, which the asker may see.
+    /// The same of one session, which the requester may see.
     DumpSession {
         /// Its number.
         session: u64,
-        /// How far back, in nanoseconds; 0 for all there is.
+        /// Nanoseconds to go back; 0 for everything that is kept.
         span_ns: u64,
     },
-    /// The sinks of a session, which the asker may see, as text.
+    /// The sinks of a session, which the requester may see, as text.
     Files {
         /// Its number.
         session: u64,
-        /// Whether to wait until what was committed before is with the kernel.
+        /// True if to wait until what was committed before is with the kernel.
         written: bool,
     },
 }
 
-/// How a session ended.
+/// End of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// The process said goodbye, and was gone before it heard that all is done.
@@ -119,7 +119,7 @@ pub enum End {
 }
 
 impl End {
-    /// Whether the process was ended, and did not end by itself: what its flight recorder keeps may tell why.
+    /// Returns whether the process was ended, and did not end by itself: what its flight recorder keeps may tell why.
     pub fn is_crash(self, session: &SharedSession) -> bool {
         match self {
             Self::Exited(Exit::Signal(_)) => true,

@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-/// Whose descriptor it is.
+/// Owner of a descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Source {
     /// The socket that takes connections.
@@ -64,7 +64,7 @@ impl Ready {
         let _ = epoll::delete(&self.epoll, fd);
     }
 
-    /// What is ready, after at most this long. `epoll` itself knows milliseconds only, on older kernels; so the wait is for
+    /// Waits at most this long, and returns what is ready. `epoll` itself knows milliseconds only, on older kernels; so the wait is for
     /// the set as a whole.
     pub(super) fn wait(&self, timeout: Duration, count: usize) -> Vec<(Source, EventFlags)> {
         let time = Timespec {

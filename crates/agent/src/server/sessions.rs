@@ -1,9 +1,9 @@
 //! The sessions of a server, and how they end.
 
-use super::connection::{Role, With};
+use super::connection::{Attached, Role};
 use super::event::{End, Event};
 use super::ready::Source;
-use super::{Server, quota, refused};
+use super::{Server, admission, refused};
 use crate::config::Process;
 use crate::limits::{AWAY_MS_MAX, EXIT_WAIT_MS, RINGS_PER_TURN, SESSION_NUMBER_MAX};
 use logdrive_ring::clock::unix_ns;
@@ -17,24 +17,24 @@ use std::time::{Duration, Instant};
 
 /// A session and its process.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct ServedSession {
     pub(super) session: Arc<SharedSession>,
     pub(super) connection: Option<u64>,
     /// The process, where the system has descriptors of processes.
     process: Option<OwnedFd>,
     /// Since when it has no connection.
     away_since: Option<Instant>,
-    /// Whether it has said goodbye.
+    /// True if it has said goodbye.
     pub(super) is_ending: bool,
-    /// When its end was seen; its status may still come.
+    /// Time at which its end was seen; its status may still come.
     died_at: Option<Instant>,
     /// Rings that it waits for.
-    pub(super) rings_wanted: u32,
+    pub(super) rings_requested: u32,
     /// Bytes of the flight recorder that it wished for.
     pub(super) keep_bytes: u64,
 }
 
-impl Held {
+impl ServedSession {
     /// One that was kept while there was no agent: its process may come, or be dead.
     pub(super) fn restored(session: Arc<SharedSession>, process: Option<OwnedFd>, now: Instant) -> Self {
         Self {
@@ -44,7 +44,7 @@ impl Held {
             away_since: Some(now),
             is_ending: false,
             died_at: None,
-            rings_wanted: 0,
+            rings_requested: 0,
             keep_bytes: 0,
         }
     }
@@ -65,9 +65,9 @@ impl Held {
 }
 
 impl Server {
-    /// Whether a turn has something to do without any peer.
+    /// Returns whether a turn has something to do without any peer.
     pub(super) fn has_work(&self) -> bool {
-        !self.events.is_empty() || self.sessions.values().any(|held| held.rings_wanted > 0)
+        !self.events.is_empty() || self.sessions.values().any(|served| served.rings_requested > 0)
     }
 
     /// A number for a session: the wanted one if it is free, otherwise one that rises with time.
@@ -94,28 +94,28 @@ impl Server {
             connection.role = Role::Process { session: id };
             connection.peer.process(connection.channel.as_fd()).ok()
         });
-        self.hold(Held {
+        self.insert_session(ServedSession {
             session: Arc::clone(&session),
             connection: Some(key),
             process,
             away_since: None,
             is_ending: false,
             died_at: None,
-            rings_wanted: 0,
+            rings_requested: 0,
             keep_bytes: 0,
         });
-        self.keep_session(id);
+        self.store_session(id);
         Ok(session)
     }
 
     /// Enters a session, and watches its process.
-    pub(super) fn hold(&mut self, held: Held) {
-        let id = held.session.id();
-        if let Some(process) = &held.process {
+    pub(super) fn insert_session(&mut self, served: ServedSession) {
+        let id = served.session.id();
+        if let Some(process) = &served.process {
             // Without it the end of the connection is the end of the process.
             let _ = self.ready.add(process, Source::Process(id), EventFlags::IN);
         }
-        self.sessions.insert(id, held);
+        self.sessions.insert(id, served);
     }
 
     /// Notes whose the files are.
@@ -133,27 +133,27 @@ impl Server {
     }
 
     /// The connection of a session has ended.
-    pub(super) fn lose_connection(&mut self, session: u64, key: u64, now: Instant) {
-        let Some(held) = self.sessions.get_mut(&session) else {
+    pub(super) fn connection_lost(&mut self, session: u64, key: u64, now: Instant) {
+        let Some(served) = self.sessions.get_mut(&session) else {
             return;
         };
-        if held.connection != Some(key) {
+        if served.connection != Some(key) {
             return;
         }
-        held.connection = None;
-        held.rings_wanted = 0;
-        held.away_since = Some(now);
-        if held.process.is_none() {
-            self.leave(session, End::Ended);
+        served.connection = None;
+        served.rings_requested = 0;
+        served.away_since = Some(now);
+        if served.process.is_none() {
+            self.end_session(session, End::Ended);
         }
     }
 
     /// The descriptor of a process has something to say.
-    pub(super) fn look_at_process(&mut self, session: u64, now: Instant) {
-        let Some(held) = self.sessions.get_mut(&session) else {
+    pub(super) fn check_process(&mut self, session: u64, now: Instant) {
+        let Some(served) = self.sessions.get_mut(&session) else {
             return;
         };
-        let Some(process) = &held.process else {
+        let Some(process) = &served.process else {
             return;
         };
         // The event may be that of an earlier session of the same number.
@@ -167,13 +167,13 @@ impl Server {
         if ready == 0 {
             return;
         }
-        let exit = exit_of(process.as_fd(), held.session.peer().pid);
-        let died_at = *held.died_at.get_or_insert(now);
+        let exit = exit_of(process.as_fd(), served.session.peer().pid);
+        let died_at = *served.died_at.get_or_insert(now);
         let waited = now.saturating_duration_since(died_at) >= Duration::from_millis(EXIT_WAIT_MS);
         match exit {
-            _ if held.is_ending => self.leave(session, End::Goodbye),
-            Some(exit) => self.leave(session, End::Exited(exit)),
-            None if is_fetched || waited => self.leave(session, End::Ended),
+            _ if served.is_ending => self.end_session(session, End::Goodbye),
+            Some(exit) => self.end_session(session, End::Exited(exit)),
+            None if is_fetched || waited => self.end_session(session, End::Ended),
             // Its parent has not fetched the status: that it does is an event of its own.
             None => self
                 .ready
@@ -182,56 +182,58 @@ impl Server {
     }
 
     /// Times of sessions: those without a connection, those whose status is awaited.
-    pub(super) fn look_at_sessions(&mut self, now: Instant) {
-        let passed = |since: Option<Instant>, ms: u64| {
-            since.is_some_and(|since| now.saturating_duration_since(since) >= Duration::from_millis(ms))
+    pub(super) fn check_sessions(&mut self, now: Instant) {
+        let has_passed = |active_at: Option<Instant>, ms: u64| {
+            active_at.is_some_and(|active_at| {
+                now.saturating_duration_since(active_at) >= Duration::from_millis(ms)
+            })
         };
         let mut dead = Vec::new();
         let mut away = Vec::new();
-        for (id, held) in &self.sessions {
-            if passed(held.died_at, EXIT_WAIT_MS) {
+        for (id, served) in &self.sessions {
+            if has_passed(served.died_at, EXIT_WAIT_MS) {
                 dead.push(*id);
-            } else if passed(held.away_since, AWAY_MS_MAX) {
+            } else if has_passed(served.away_since, AWAY_MS_MAX) {
                 away.push(*id);
             }
         }
         for session in dead {
-            self.look_at_process(session, now);
+            self.check_process(session, now);
         }
         for session in away {
-            let is_ending = self.sessions.get(&session).is_some_and(|held| held.is_ending);
-            self.leave(session, if is_ending { End::Goodbye } else { End::Vanished });
+            let is_ending = self.sessions.get(&session).is_some_and(|served| served.is_ending);
+            self.end_session(session, if is_ending { End::Goodbye } else { End::Vanished });
         }
     }
 
     /// Forgets a session, and tells the owner.
-    pub(super) fn leave(&mut self, session: u64, end: End) {
-        if let Some(session) = self.forget(session) {
+    pub(super) fn end_session(&mut self, session: u64, end: End) {
+        if let Some(session) = self.remove_session(session) {
             self.events.push(Event::Left { session, end });
         }
     }
 
     /// Forgets a session and closes its connection.
-    pub(super) fn forget(&mut self, session: u64) -> Option<Arc<SharedSession>> {
-        let held = self.sessions.remove(&session)?;
+    pub(super) fn remove_session(&mut self, session: u64) -> Option<Arc<SharedSession>> {
+        let served = self.sessions.remove(&session)?;
         self.memory.retain(|_, owner| *owner != session);
-        if let Some(process) = &held.process {
+        if let Some(process) = &served.process {
             self.ready.remove(process);
         }
-        if let Some(connection) = held.connection.and_then(|key| self.connections.remove(&key)) {
+        if let Some(connection) = served.connection.and_then(|key| self.connections.remove(&key)) {
             self.ready.remove(&connection.channel);
         }
-        Some(held.session)
+        Some(served.session)
     }
 
     /// A session's process is connected (again).
     pub(super) fn reconnect(&mut self, session: u64, key: u64, now: Instant) {
-        let Some(held) = self.sessions.get_mut(&session) else {
+        let Some(served) = self.sessions.get_mut(&session) else {
             return;
         };
-        let earlier = held.connection.replace(key);
-        held.away_since = None;
-        held.rings_wanted = 0;
+        let earlier = served.connection.replace(key);
+        served.away_since = None;
+        served.rings_requested = 0;
         if let Some(connection) = self.connections.get_mut(&key) {
             connection.role = Role::Process { session };
         }
@@ -244,22 +246,25 @@ impl Server {
     pub(super) fn send_rings(&mut self, now: Instant) {
         let mut left = RINGS_PER_TURN;
         while left > 0 {
-            let waiting = self.sessions.iter().find(|(_, held)| held.rings_wanted > 0);
-            let Some((id, held)) = waiting.map(|(id, held)| (*id, held)) else {
+            let waiting = self
+                .sessions
+                .iter()
+                .find(|(_, served)| served.rings_requested > 0);
+            let Some((id, served)) = waiting.map(|(id, served)| (*id, served)) else {
                 return;
             };
-            let count = held.rings_wanted.min(left);
+            let count = served.rings_requested.min(left);
             left -= count;
             self.send_rings_to(id, count, now);
         }
     }
 
     fn send_rings_to(&mut self, id: u64, count: u32, now: Instant) {
-        let Some(held) = self.sessions.get_mut(&id) else {
+        let Some(served) = self.sessions.get_mut(&id) else {
             return;
         };
-        held.rings_wanted -= count.min(held.rings_wanted);
-        let (session, connection) = (Arc::clone(&held.session), held.connection);
+        served.rings_requested -= count.min(served.rings_requested);
+        let (session, connection) = (Arc::clone(&served.session), served.connection);
         let first = session.ring_count();
         let mut why = String::new();
         for _ in 0..count {
@@ -270,11 +275,11 @@ impl Server {
         }
         let made = session.ring_count() - first;
         // Before the process has them.
-        self.keep_session(id);
+        self.store_session(id);
         if made < count as usize
-            && let Some(held) = self.sessions.get_mut(&id)
+            && let Some(served) = self.sessions.get_mut(&id)
         {
-            held.rings_wanted = 0;
+            served.rings_requested = 0;
         }
         let Some(key) = connection else { return };
         let message = |count: usize, reason: String| Message::Rings {
@@ -283,18 +288,18 @@ impl Server {
             reason,
         };
         if made > 0 {
-            let with = With::Rings(Arc::clone(&session), first, made);
+            let with = Attached::Rings(Arc::clone(&session), first, made);
             self.send(key, &message(made, String::new()), with, now);
         }
         if !why.is_empty() {
-            self.send(key, &message(0, why), With::Nothing, now);
+            self.send(key, &message(0, why), Attached::Nothing, now);
         }
     }
 
     /// Makes one more ring of a session, if all limits allow it.
     pub(super) fn add_ring(&mut self, session: &SharedSession) -> Result<(), Refused> {
         let peer = session.peer();
-        let wish = quota::Wish {
+        let request = admission::ResourceRequest {
             process: Process {
                 app: session.app(),
                 pid: peer.pid,
@@ -305,10 +310,10 @@ impl Server {
             rings: 1,
             ring_bytes: session.ring_bytes(),
         };
-        quota::check(
+        admission::check(
             &self.options,
-            self.sessions.values().map(|held| &held.session),
-            &wish,
+            self.sessions.values().map(|served| &served.session),
+            &request,
         )?;
         session.add_ring().map_err(|error| {
             refused(

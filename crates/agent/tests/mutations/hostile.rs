@@ -295,7 +295,7 @@ impl Victim {
         done
     }
 
-    /// Whether the agent reads one of the rings.
+    /// Returns whether the agent reads one of the rings.
     fn has_living(&self) -> bool {
         let lives = |ring: &RawMemory| (ring.word((RING_BYTES + STATE) as usize) as u32) < QUARANTINED;
         self.rings.iter().any(lives)

@@ -8,7 +8,7 @@ use crate::error::CliError;
 use crate::instant::now_unix_ns;
 use crate::sessions::{find_all, run_dirs, safe};
 use crate::top::args::TopArgs;
-use logdrive_agent::run::private_sockets;
+use logdrive_agent::supervisor::private_sockets;
 use logdrive_agent::{AgentError, Client};
 use logdrive_ring::SessionView;
 use logdrive_wire::agent::{SessionEntry, SessionState};

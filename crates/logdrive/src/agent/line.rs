@@ -56,8 +56,8 @@ pub(super) struct State {
     /// The session's number, and the journal of the agent that drains it.
     pub(super) session: u64,
     pub(super) journal: u64,
-    last_mark: u64,
-    marks: BTreeMap<u64, Mark>,
+    last_ticket: u64,
+    tickets: BTreeMap<u64, Ticket>,
     goodbye: bool,
     goodbye_said: bool,
     done: Option<bool>,
@@ -65,13 +65,13 @@ pub(super) struct State {
 }
 
 #[derive(Debug)]
-struct Mark {
+struct Ticket {
     what: What,
     sent: bool,
     reached: Option<bool>,
 }
 
-/// What is to be done before a mark is reached.
+/// What is to be done before a ticket is reached.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum What {
     /// Everything is with the kernel.
@@ -83,11 +83,17 @@ pub(super) enum What {
 }
 
 impl What {
-    fn message(self, mark: u64) -> Message {
+    fn message(self, ticket: u64) -> Message {
         match self {
-            Self::Written => Message::Flush { mark, durable: false },
-            Self::Durable => Message::Flush { mark, durable: true },
-            Self::Kept(span_ns) => Message::WriteKept { mark, span_ns },
+            Self::Written => Message::Flush {
+                ticket,
+                durable: false,
+            },
+            Self::Durable => Message::Flush {
+                ticket,
+                durable: true,
+            },
+            Self::Kept(span_ns) => Message::WriteKept { ticket, span_ns },
         }
     }
 }
@@ -143,7 +149,7 @@ impl Line {
         let mut state = self.state();
         // What was sent and not answered is sent again.
         state.goodbye_said = false;
-        state.marks.values_mut().for_each(|mark| mark.sent = false);
+        state.tickets.values_mut().for_each(|ticket| ticket.sent = false);
         // Relaxed: a hint for threads that want rings; what else hangs on it is behind the lock.
         self.connected.store(connected, Ordering::Relaxed);
         self.rings_refused.store(false, Ordering::Relaxed);
@@ -155,14 +161,14 @@ impl Line {
         self.changed.notify_all();
     }
 
-    /// Sends marks and goodbye as far as there is room; the rest at the next look.
+    /// Sends tickets and goodbye as far as there is room; the rest at the next look.
     fn say_what_waits(&self, state: &mut State) {
         if !self.is_connected() {
             return;
         }
-        for (mark, waiting) in &mut state.marks {
+        for (ticket, waiting) in &mut state.tickets {
             if !waiting.sent {
-                let message = waiting.what.message(*mark);
+                let message = waiting.what.message(*ticket);
                 waiting.sent = say(&self.channel, &message, &[]).is_ok();
             }
         }
@@ -171,27 +177,27 @@ impl Line {
         }
     }
 
-    /// Asks for a mark; returns it.
-    pub(super) fn want_mark(&self, what: What) -> u64 {
+    /// Asks for a ticket; returns it.
+    pub(super) fn want_ticket(&self, what: What) -> u64 {
         let mut state = self.state();
-        state.last_mark += 1;
-        let mark = state.last_mark;
-        let waiting = Mark {
+        state.last_ticket += 1;
+        let ticket = state.last_ticket;
+        let waiting = Ticket {
             what,
             sent: false,
             reached: None,
         };
-        state.marks.insert(mark, waiting);
+        state.tickets.insert(ticket, waiting);
         self.say_what_waits(&mut state);
-        mark
+        ticket
     }
 
-    /// The answer to a mark, within a time. `Some(false)` when there will be none.
-    pub(super) fn wait_for_mark(&self, mark: u64, patience: Duration) -> Option<bool> {
+    /// The answer to a ticket, within a time. `Some(false)` when there will be none.
+    pub(super) fn wait_for_ticket(&self, ticket: u64, patience: Duration) -> Option<bool> {
         let mut state = self.state();
         self.say_what_waits(&mut state);
         let is_answered = |state: &mut State| {
-            let waiting = state.marks.get(&mark);
+            let waiting = state.tickets.get(&ticket);
             state.ended || waiting.is_none_or(|waiting| waiting.reached.is_some())
         };
         if !is_answered(&mut state) {
@@ -202,20 +208,20 @@ impl Line {
         }
         Some(
             state
-                .marks
-                .remove(&mark)
-                .and_then(|mark| mark.reached)
+                .tickets
+                .remove(&ticket)
+                .and_then(|ticket| ticket.reached)
                 .unwrap_or(false),
         )
     }
 
-    /// Nobody waits for the mark any more.
-    pub(super) fn forget_mark(&self, mark: u64) {
-        self.state().marks.remove(&mark);
+    /// Nobody waits for the ticket any more.
+    pub(super) fn forget_ticket(&self, ticket: u64) {
+        self.state().tickets.remove(&ticket);
     }
 
-    pub(super) fn answer_mark(&self, mark: u64, reached: bool) {
-        if let Some(waiting) = self.state().marks.get_mut(&mark) {
+    pub(super) fn answer_ticket(&self, ticket: u64, reached: bool) {
+        if let Some(waiting) = self.state().tickets.get_mut(&ticket) {
             waiting.reached = Some(reached);
         }
         self.changed.notify_all();

@@ -83,7 +83,7 @@ impl Keeper {
                 self.shown = self.ring_count();
                 self.line.answer_rings(came);
             }
-            Ok(Message::Flushed { mark, reached }) => self.line.answer_mark(mark, reached),
+            Ok(Message::Flushed { ticket, reached }) => self.line.answer_ticket(ticket, reached),
             Ok(Message::Done { complete }) => self.line.answer_done(complete),
             // Refused, or something that an agent does not say: begin anew.
             _ => self.lose(),

@@ -1,4 +1,4 @@
-//! What a process wants its agent to keep in memory.
+//! Request of a process for a flight recorder in its agent's memory.
 
 use super::parts::{Out, at_most, flag, text, unknown};
 use crate::limits::{AGENT_KEEP_CALLSITES_MAX, AGENT_TEXT_BYTES_MAX};
@@ -15,7 +15,7 @@ pub struct Keep {
     pub pause_ns: u64,
     /// A record of this level or above has what is kept written; `None` for no level.
     pub trigger_level: Option<Level>,
-    /// Whether what a process kept is written when it was killed.
+    /// True if what a process kept is written when it was killed.
     pub on_crash: bool,
     /// Selectors of callsites whose records have it written, too, as `logdrive level` takes them; 64 at most.
     pub trigger_callsites: Vec<String>,

@@ -1,4 +1,4 @@
-//! What messages are made of: numbers, texts, and the checks that both directions share.
+//! Parts of messages: numbers, texts, and the checks that both directions share.
 
 use super::is_app_name;
 use crate::limits::AGENT_APP_BYTES_MAX;

@@ -36,7 +36,7 @@ fn split(input: &[u8], mut reads: impl FnMut() -> usize, mut pauses: impl FnMut(
     kept
 }
 
-/// What has to come out, written down without any thought of reads.
+/// Lines that have to come out, found without any thought of reads.
 fn model(input: &[u8]) -> Vec<Kept> {
     let mut kept = Vec::new();
     for line in input.split_inclusive(|byte| *byte == b'\n') {

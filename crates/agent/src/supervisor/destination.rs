@@ -1,7 +1,7 @@
-//! Where the records of a command go. Everything else in this module asks only this value.
+//! Destination of a command's records. Everything else in this module asks only this value.
 
-use super::private::Private;
-use crate::capture::stream::Patience;
+use super::private_agent::PrivateAgent;
+use crate::capture::stream::OutputTimeout;
 use logdrive_drain::{Backend, BackendError, BackendOptions, Stats, Stopped};
 use logdrive_ring::control::OFF_COUNTED;
 use logdrive_ring::{Session, local};
@@ -10,10 +10,10 @@ use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// How programs are told where their agent is.
+/// Variable that tells programs the socket of their agent.
 const VARIABLE: &str = "LOGDRIVE_AGENT";
 
-/// What is known before the start.
+/// Options that are known before the start.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum DestinationOptions {
@@ -21,7 +21,7 @@ pub enum DestinationOptions {
     Embedded(BackendOptions),
     /// The same, with a private agent: programs of the command that log with Logdrive find it in their environment, and
     /// their records come into the same log.
-    Private(BackendOptions),
+    PrivateAgent(BackendOptions),
 }
 
 /// A session, and whoever drains it.
@@ -34,7 +34,7 @@ pub(crate) struct Destination {
 #[derive(Debug)]
 enum Drain {
     Embedded(Backend),
-    Private(Private),
+    PrivateAgent(PrivateAgent),
 }
 
 impl Destination {
@@ -42,7 +42,9 @@ impl Destination {
     pub(crate) fn start(options: &DestinationOptions, min_level: Level) -> Result<Self, BackendError> {
         let drain = match options {
             DestinationOptions::Embedded(options) => Drain::Embedded(Backend::start(options)?),
-            DestinationOptions::Private(options) => Drain::Private(Private::start(options, min_level)?),
+            DestinationOptions::PrivateAgent(options) => {
+                Drain::PrivateAgent(PrivateAgent::start(options, min_level)?)
+            }
         };
         // What a rule switches off later is counted as what a level left out from the start.
         drain.backend().session().rules().set_off_control(OFF_COUNTED);
@@ -58,29 +60,29 @@ impl Destination {
         &self.session
     }
 
-    /// What the command finds in its environment, so that its own log calls come here too.
+    /// Variables that the command gets in its environment, so that its own log calls come here too.
     pub(crate) fn environment(&self) -> Vec<(OsString, OsString)> {
         let socket = match &self.drain {
             Drain::Embedded(_) => None,
-            Drain::Private(private) => private.socket(),
+            Drain::PrivateAgent(private) => private.socket(),
         };
         let pair = socket.map(|socket| (VARIABLE.into(), socket.as_os_str().to_owned()));
         pair.into_iter().collect()
     }
 
-    /// Whether all processes that log here are over, so far as they are waited for. To be asked once the command has
+    /// Returns whether all processes that log here are over, so far as they are waited for. To be asked once the command has
     /// ended; the bell rings when it may have become true.
-    pub(crate) fn is_settled(&self, patience: Patience, bell: &Arc<OwnedFd>) -> bool {
+    pub(crate) fn has_finished(&self, timeout: OutputTimeout, bell: &Arc<OwnedFd>) -> bool {
         match &self.drain {
             Drain::Embedded(_) => true,
-            Drain::Private(private) => private.is_settled(patience, bell),
+            Drain::PrivateAgent(private) => private.has_finished(timeout, bell),
         }
     }
 
     /// Processes that log here are not waited for any longer.
-    pub(crate) fn give_up(&self) {
-        if let Drain::Private(private) = &self.drain {
-            private.give_up();
+    pub(crate) fn abandon(&self) {
+        if let Drain::PrivateAgent(private) = &self.drain {
+            private.abandon();
         }
     }
 
@@ -88,7 +90,7 @@ impl Destination {
     pub(crate) fn stop(mut self) -> (Stopped, Stats) {
         local::end_generation();
         local::detach_thread();
-        if let Drain::Private(private) = &mut self.drain {
+        if let Drain::PrivateAgent(private) = &mut self.drain {
             private.end_server();
         }
         let backend = self.drain.backend();
@@ -100,7 +102,7 @@ impl Drain {
     fn backend(&self) -> &Backend {
         match self {
             Self::Embedded(backend) => backend,
-            Self::Private(private) => private.backend(),
+            Self::PrivateAgent(private) => private.backend(),
         }
     }
 }

@@ -1,23 +1,23 @@
 //! The flight recorders of a configuration, as the drain asks for them.
 
 use crate::config::{Process, Recorder, keep_bytes_of};
-use crate::routes::{Routes, process_of};
+use crate::routing::{SharedRouting, process_of};
 use crate::server::End;
 use logdrive_drain::{KeepOptions, Kept, Member};
 use logdrive_ring::SharedSession;
 use logdrive_wire::{Callsite, Level};
 
-/// What the drain asks.
+/// Flight recorders of the processes, for the drain.
 #[derive(Debug)]
-pub(crate) struct Recorders(pub(crate) Routes);
+pub(crate) struct FlightRecorders(pub(crate) SharedRouting);
 
-/// How far back a dump of a process goes that nobody asked for: as the recorder says that goes back the furthest.
+/// Span of a dump of a process that nobody asked for: the longest of its recorders.
 fn before(recorders: &[Recorder], process: &Process<'_>) -> Option<std::time::Duration> {
     let own = recorders.iter().filter(|recorder| recorder.who.matches(process));
     own.map(|recorder| recorder.before).max()
 }
 
-impl logdrive_drain::Recorder for Recorders {
+impl logdrive_drain::Recorder for FlightRecorders {
     fn keeping(&self, member: &Member) -> Option<KeepOptions> {
         let sinks = self.0.lock();
         let (recorders, process) = (&sinks.config.recorders, process_of(member));
@@ -47,7 +47,7 @@ impl logdrive_drain::Recorder for Recorders {
     }
 }
 
-/// Why what is kept of a process is written at its end, if it is: what its recorder says, and the reason for the log.
+/// Returns the span and the reason of the dump at the end of a process, if its recorder wants one.
 pub(crate) fn after_crash(
     recorders: &[Recorder],
     session: &SharedSession,

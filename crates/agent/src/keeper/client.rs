@@ -24,7 +24,7 @@ pub(crate) struct Restored {
     pub(crate) process: Option<OwnedFd>,
 }
 
-/// What the keeper holds of a session, on its way back.
+/// Descriptors of a session, on their way back from the keeper.
 struct Parts {
     packet: Packet,
     descriptors: Vec<OwnedFd>,
@@ -32,27 +32,27 @@ struct Parts {
 
 /// The connection to the keeper. While there is none, sessions are not kept, and the log says so.
 #[derive(Debug)]
-pub(crate) struct KeeperLine {
+pub(crate) struct KeeperClient {
     command: KeeperCommand,
     socket: PathBuf,
     channel: Option<Channel>,
     child: Option<Child>,
     /// Rings that the keeper has of each session.
-    shown: BTreeMap<u64, usize>,
+    stored_rings: BTreeMap<u64, usize>,
     retry_at: Instant,
     failures: u32,
-    /// Whether the log says that there is none.
-    has_told: bool,
+    /// True if the log says that there is none.
+    is_reported: bool,
 }
 
-impl KeeperLine {
+impl KeeperClient {
     /// Looks for the keeper of an earlier agent; starts one where there is none. What it had, and what is wrong with it.
     pub(crate) fn start(
         command: KeeperCommand,
         run_dir: &Path,
         now: Instant,
     ) -> (Self, Vec<Restored>, Vec<String>) {
-        let mut line = Self {
+        let mut client = Self {
             command,
             // The keeper has another working directory.
             socket: std::path::absolute(run_dir)
@@ -60,29 +60,29 @@ impl KeeperLine {
                 .join(SOCKET),
             channel: None,
             child: None,
-            shown: BTreeMap::new(),
+            stored_rings: BTreeMap::new(),
             retry_at: now,
             failures: 0,
-            has_told: false,
+            is_reported: false,
         };
         let (mut restored, mut notices) = (Vec::new(), Vec::new());
-        if line.connect().is_ok() {
-            match line.list() {
+        if client.connect().is_ok() {
+            match client.list() {
                 Ok(parts) => {
                     for part in parts {
-                        line.restore(part, &mut restored, &mut notices);
+                        client.restore(part, &mut restored, &mut notices);
                     }
                 }
                 Err(cause) => {
                     notices.push(format!(
                         "the keeper at {} does not answer: {cause}",
-                        line.socket.display()
+                        client.socket.display()
                     ));
-                    line.channel = None;
+                    client.channel = None;
                 }
             }
         }
-        (line, restored, notices)
+        (client, restored, notices)
     }
 
     fn connect(&mut self) -> io::Result<()> {
@@ -97,9 +97,9 @@ impl KeeperLine {
 
     /// Makes sure that there is a keeper; `true` when it is a new one, which has to be shown everything. Looks at most some
     /// times a second, and waits for nobody.
-    pub(crate) fn mend(&mut self, now: Instant) -> Result<bool, AgentError> {
+    pub(crate) fn reconnect(&mut self, now: Instant) -> Result<bool, AgentError> {
         if self.channel.as_ref().is_some_and(has_hung_up) {
-            self.lose();
+            self.disconnect();
         }
         if self.channel.is_some() || now < self.retry_at {
             return Ok(false);
@@ -109,26 +109,26 @@ impl KeeperLine {
         self.failures = self.failures.saturating_add(1);
         if self.connect().is_ok() {
             self.failures = 0;
-            self.has_told = false;
-            self.shown.clear();
+            self.is_reported = false;
+            self.stored_rings.clear();
             return Ok(true);
         }
         let has_ended = |child: &mut Child| !matches!(child.try_wait(), Ok(None));
         if self.child.as_mut().is_none_or(has_ended) {
             let started = self.spawn();
             if let Err(cause) = started {
-                return self.tell_once(AgentError::io("start", self.command.program.clone(), cause));
+                return self.report_once(AgentError::io("start", self.command.program.clone(), cause));
             }
         }
         if self.failures > KEEPER_FAILURES_TOLD {
             let cause = io::Error::from(io::ErrorKind::TimedOut);
-            return self.tell_once(AgentError::io("reach the keeper at", self.socket.clone(), cause));
+            return self.report_once(AgentError::io("reach the keeper at", self.socket.clone(), cause));
         }
         Ok(false)
     }
 
-    fn tell_once(&mut self, error: AgentError) -> Result<bool, AgentError> {
-        match std::mem::replace(&mut self.has_told, true) {
+    fn report_once(&mut self, error: AgentError) -> Result<bool, AgentError> {
+        match std::mem::replace(&mut self.is_reported, true) {
             true => Ok(false),
             false => Err(error),
         }
@@ -149,14 +149,14 @@ impl KeeperLine {
         Ok(())
     }
 
-    /// As [`KeeperLine::mend`], for an agent that starts: waits a moment, because processes that come at once are to be kept
+    /// As [`KeeperClient::reconnect`], for an agent that starts: waits a moment, because processes that come at once are to be kept
     /// as well, and no longer than they wait for their sessions.
-    pub(crate) fn mend_at_start(&mut self) -> Result<bool, AgentError> {
+    pub(crate) fn connect_at_start(&mut self) -> Result<bool, AgentError> {
         let until = Instant::now() + Duration::from_millis(KEEPER_START_MS);
         while Instant::now() < until {
             self.retry_at = Instant::now();
             self.failures = 0;
-            if self.mend(self.retry_at)? || self.channel.is_some() {
+            if self.reconnect(self.retry_at)? || self.channel.is_some() {
                 return Ok(true);
             }
             std::thread::sleep(Duration::from_millis(1));
@@ -211,28 +211,29 @@ impl KeeperLine {
         match session_of(&packet, descriptors) {
             Ok(found) => {
                 let had = usize::from(packet.has_process) + SessionMemory::PARTS;
-                self.shown.insert(packet.session, rings.saturating_sub(had));
+                self.stored_rings
+                    .insert(packet.session, rings.saturating_sub(had));
                 restored.push(found);
             }
             Err(error) => {
                 notices.push(format!(
-                    "a session of process {} that was kept cannot be read: {error}",
+                    "a session of process {} from the keeper cannot be read: {error}",
                     packet.pid
                 ));
-                self.drop_session(packet.session);
+                self.remove(packet.session);
             }
         }
     }
 
     /// Shows a session, or what has come to it.
-    pub(crate) fn show(&mut self, session: &SharedSession, process: Option<&OwnedFd>) {
+    pub(crate) fn store(&mut self, session: &SharedSession, process: Option<&OwnedFd>) {
         let Some(channel) = &self.channel else { return };
         let count = session.ring_count();
-        let mut shown = self.shown.get(&session.id()).copied();
-        while shown.is_none_or(|shown| shown < count) {
-            let first = shown.unwrap_or(0);
+        let mut stored_rings = self.stored_rings.get(&session.id()).copied();
+        while stored_rings.is_none_or(|stored_rings| stored_rings < count) {
+            let first = stored_rings.unwrap_or(0);
             let sent = session.with_ring_descriptors(first, RINGS_PER_PACKET / 2, |rings| {
-                let is_new = shown.is_none();
+                let is_new = stored_rings.is_none();
                 let mut all: Vec<BorrowedFd<'_>> = Vec::new();
                 if is_new {
                     all.extend(process.map(AsFd::as_fd));
@@ -245,32 +246,32 @@ impl KeeperLine {
                 Ok::<usize, io::Error>(rings.len())
             });
             match sent {
-                Ok(sent) => shown = Some(first + sent),
-                Err(_) => return self.lose(),
+                Ok(sent) => stored_rings = Some(first + sent),
+                Err(_) => return self.disconnect(),
             }
         }
-        self.shown.insert(session.id(), count);
+        self.stored_rings.insert(session.id(), count);
     }
 
     /// The session is over, and all of it is written.
-    pub(crate) fn drop_session(&mut self, session: u64) {
-        self.shown.remove(&session);
+    pub(crate) fn remove(&mut self, session: u64) {
+        self.stored_rings.remove(&session);
         let Some(channel) = &self.channel else { return };
         if channel
             .send(&Packet::of(Kind::Drop, session).encode(), &[])
             .is_err()
         {
-            self.lose();
+            self.disconnect();
         }
     }
 
-    fn lose(&mut self) {
+    fn disconnect(&mut self) {
         self.channel = None;
-        self.shown.clear();
+        self.stored_rings.clear();
     }
 }
 
-/// Whether the keeper has ended. It says nothing that it is not asked for.
+/// Returns whether the keeper has ended. It says nothing that it is not asked for.
 fn has_hung_up(channel: &Channel) -> bool {
     let at_once = Timespec {
         tv_sec: 0,
@@ -299,7 +300,7 @@ fn packet_of(kind: Kind, session: &SharedSession, has_process: bool) -> Packet {
     }
 }
 
-/// A session out of what was kept of it. All is checked as if it came from a stranger.
+/// A session out of its descriptors. All is checked as if it came from a stranger.
 fn session_of(packet: &Packet, mut descriptors: Vec<OwnedFd>) -> Result<Restored, AgentError> {
     let process = (packet.has_process && !descriptors.is_empty()).then(|| descriptors.remove(0));
     let mut files = into_files(descriptors);

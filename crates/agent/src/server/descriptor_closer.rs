@@ -12,7 +12,7 @@ use std::sync::mpsc::{Sender, channel};
 
 /// Takes descriptors to close.
 #[derive(Debug, Default)]
-pub(super) struct Closer {
+pub(super) struct DescriptorCloser {
     users: HashMap<u32, UserCloser>,
 }
 
@@ -23,8 +23,8 @@ struct UserCloser {
     waiting: Arc<AtomicUsize>,
 }
 
-impl Closer {
-    /// Whether descriptors may be received from a user: not as long as closing those that he sent hangs.
+impl DescriptorCloser {
+    /// Returns whether descriptors may be received from a user: not as long as closing those that he sent hangs.
     pub(super) fn has_room(&self, user: u32) -> bool {
         match self.users.get(&user) {
             // Relaxed: a count.
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn many_are_closed_and_a_user_with_too_many_waits_for_them_alone() {
-        let mut closer = Closer::default();
+        let mut closer = DescriptorCloser::default();
         let device = || OwnedFd::from(File::open("/dev/null").expect("a device"));
         closer.close(1, (0..2 * FOREIGN_MAX).map(|_| device()).collect());
         assert!(closer.has_room(2));

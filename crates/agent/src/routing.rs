@@ -11,33 +11,33 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) type SinkKey = (String, PathBuf);
 
 /// For sinks that are the same for all processes.
-pub(crate) const NOBODY: Process<'static> = Process {
+pub(crate) const NO_PROCESS: Process<'static> = Process {
     app: "",
     pid: 0,
     uid: 0,
 };
 
-/// Who has a sink's file together, where there is no place for one of each application or process any more.
-pub(crate) const OTHERS: Process<'static> = Process {
+/// Stands for all processes that share a sink's file, where there is no room for a file of each any more.
+pub(crate) const SHARED_FILE: Process<'static> = Process {
     app: "others",
     pid: 0,
     uid: 0,
 };
 
 /// Among the bits of sinks that are waited for: there is one more, which could not be opened. No sink has a number as high.
-pub(crate) const LACKING: u32 = 1 << 31;
+pub(crate) const SINK_MISSING: u32 = 1 << 31;
 
 /// The sinks that are open, and the configuration that says who gets to them.
 #[derive(Debug)]
-pub(crate) struct Sinks {
+pub(crate) struct RoutingTable {
     pub(crate) config: AgentConfig,
     /// Numbers of the backend's sinks.
     pub(crate) numbers: BTreeMap<SinkKey, usize>,
-    /// Those of them that stand for the file of [`OTHERS`].
+    /// Those of them that stand for the file of [`SHARED_FILE`].
     pub(crate) shared: BTreeSet<SinkKey>,
 }
 
-impl Sinks {
+impl RoutingTable {
     /// The sinks of a callsite of a process, as bits.
     fn route(&self, member: &Member, callsite: &Callsite) -> u32 {
         let process = process_of(member);
@@ -48,7 +48,7 @@ impl Sinks {
     }
 
     /// The sinks that records of a process may go to, by their places in the configuration.
-    pub(crate) fn places_of(&self, process: &Process<'_>) -> Vec<usize> {
+    pub(crate) fn sink_indices(&self, process: &Process<'_>) -> Vec<usize> {
         let mut places = Vec::new();
         let routes = self.config.routes.iter();
         for route in routes.filter(|route| route.who.matches(process)) {
@@ -69,7 +69,7 @@ impl Sinks {
     /// A sink of the configuration as a process has it.
     pub(crate) fn options_for(&self, sink: &SinkConfig, process: &Process<'_>) -> SinkOptions {
         match self.shared.contains(&key_of(sink, process)) {
-            true => sink.options_for(&OTHERS),
+            true => sink.options_for(&SHARED_FILE),
             false => sink.options_for(process),
         }
     }
@@ -83,28 +83,28 @@ impl Sinks {
             .fold(0, |bits, number| bits | 1 << number)
     }
 
-    /// The sinks that records of a process may go to, as bits, with [`LACKING`] where one of them is not open.
-    pub(crate) fn waited_for(&self, process: &Process<'_>) -> u32 {
-        let places = self.places_of(process);
+    /// The sinks that records of a process may go to, as bits, with [`SINK_MISSING`] where one of them is not open.
+    pub(crate) fn flush_sinks(&self, process: &Process<'_>) -> u32 {
+        let places = self.sink_indices(process);
         let sinks = places.iter().filter_map(|place| self.config.sinks.get(*place));
         let is_open = |sink: &SinkConfig| self.numbers.contains_key(&key_of(sink, process));
-        let lacking = if sinks.map(is_open).any(|open| !open) {
-            LACKING
+        let missing = if sinks.map(is_open).any(|open| !open) {
+            SINK_MISSING
         } else {
             0
         };
-        self.bits(process, places) | lacking
+        self.bits(process, places) | missing
     }
 
     /// The files that a process writes to, as keys of sinks with placeholders.
     pub(crate) fn files_of(&self, process: &Process<'_>) -> Vec<SinkKey> {
-        let places = self.places_of(process).into_iter();
+        let places = self.sink_indices(process).into_iter();
         let sinks = places.filter_map(|place| self.config.sinks.get(place));
         let mut files = Vec::new();
         for sink in sinks.filter(|sink| sink.has_placeholders()) {
             let key = key_of(sink, process);
             if self.shared.contains(&key) {
-                files.push(key_of(sink, &OTHERS));
+                files.push(key_of(sink, &SHARED_FILE));
             }
             files.push(key);
         }
@@ -114,23 +114,23 @@ impl Sinks {
 
 /// Shared by the agent and its drain.
 #[derive(Debug, Clone)]
-pub(crate) struct Routes(Arc<Mutex<Sinks>>);
+pub(crate) struct SharedRouting(Arc<Mutex<RoutingTable>>);
 
-impl Routes {
+impl SharedRouting {
     pub(crate) fn new(config: AgentConfig, numbers: BTreeMap<SinkKey, usize>) -> Self {
         let shared = BTreeSet::new();
-        Self(Arc::new(Mutex::new(Sinks {
+        Self(Arc::new(Mutex::new(RoutingTable {
             config,
             numbers,
             shared,
         })))
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Sinks> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, RoutingTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a drain asks for each callsite.
+    /// Returns the function that names the sinks of a callsite.
     pub(crate) fn router(&self) -> impl Fn(&Member, &Callsite) -> u32 + Send + 'static {
         let routes = self.clone();
         move |member, callsite| routes.lock().route(member, callsite)

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 /// The rules for the process of a session.
-fn of<'a>(levels: &'a [LevelRule], session: &SharedSession) -> Option<&'a LevelRule> {
+fn rule_for<'a>(levels: &'a [LevelRule], session: &SharedSession) -> Option<&'a LevelRule> {
     let process = Process {
         app: session.app(),
         pid: session.peer().pid,
@@ -18,8 +18,8 @@ fn of<'a>(levels: &'a [LevelRule], session: &SharedSession) -> Option<&'a LevelR
 }
 
 /// Puts rules into a new session. Before its process has it, so that they hold for its first record.
-pub(crate) fn begin(levels: &[LevelRule], session: &SharedSession) -> Result<(), RingError> {
-    let Some(rule) = of(levels, session) else {
+pub(crate) fn apply_initial(levels: &[LevelRule], session: &SharedSession) -> Result<(), RingError> {
+    let Some(rule) = rule_for(levels, session) else {
         return Ok(());
     };
     change(session, None, Some(rule))
@@ -46,9 +46,9 @@ fn change(
         };
         rules.retain(|rule| !is_ours(rule));
         let kind = |rule: &Rule| (rule.selector.clone(), kind_of(&rule.action));
-        let said: Vec<_> = rules.iter().map(kind).collect();
+        let notices: Vec<_> = rules.iter().map(kind).collect();
         for (action, selector) in new {
-            if !said.contains(&(selector.clone(), kind_of(&action))) {
+            if !notices.contains(&(selector.clone(), kind_of(&action))) {
                 control::put_rule(rules, action, selector, 0, now_unix_ns);
             }
         }
@@ -56,7 +56,7 @@ fn change(
     .map(drop)
 }
 
-/// Whether a session has these rules already, so that it can be left alone.
+/// Returns whether a session has these rules already, so that it can be left alone.
 fn has_all(session: &SharedSession, wanted: &[(control::Action, control::Selector)]) -> bool {
     let Ok((_, rules)) = session.rules().read() else {
         return false;
@@ -69,25 +69,25 @@ fn has_all(session: &SharedSession, wanted: &[(control::Action, control::Selecto
 }
 
 /// Changes the rules of sessions that processes have. In a thread of its own: a process that holds the lock of its rules
-/// keeps nobody else waiting. What does not work is said through `said`.
-pub(crate) fn change_all(
+/// keeps nobody else waiting. What does not work is reported through `notices`.
+pub(crate) fn change_running(
     sessions: Vec<Arc<SharedSession>>,
     old: Vec<LevelRule>,
     new: Vec<LevelRule>,
-    said: Sender<String>,
+    notices: Sender<String>,
 ) {
-    let may_matter =
-        |session: &Arc<SharedSession>| of(&old, session).is_some() || of(&new, session).is_some();
-    let sessions: Vec<_> = sessions.into_iter().filter(may_matter).collect();
+    let is_affected =
+        |session: &Arc<SharedSession>| rule_for(&old, session).is_some() || rule_for(&new, session).is_some();
+    let sessions: Vec<_> = sessions.into_iter().filter(is_affected).collect();
     if sessions.is_empty() {
         return;
     }
-    let failed = said.clone();
+    let failed = notices.clone();
     let work = move || {
         for session in sessions {
-            if let Err(error) = change(&session, of(&old, &session), of(&new, &session)) {
+            if let Err(error) = change(&session, rule_for(&old, &session), rule_for(&new, &session)) {
                 // Whoever listened has ended, and with it the agent.
-                let _ = said.send(format!(
+                let _ = notices.send(format!(
                     "the levels of process {} of {} stay as they are: {error}",
                     session.peer().pid,
                     session.app()

@@ -1,4 +1,4 @@
-//! Whether a process may have a session, or more rings: what it would take, against all limits that it is under.
+//! Admission of sessions and rings: what a process would take, against all limits that it is under.
 
 use super::{ServerOptions, refused};
 use crate::config::{Limits, Process, Quota, Recorder, keep_bytes_of};
@@ -7,7 +7,7 @@ use logdrive_ring::{Ring, SharedSession};
 use logdrive_wire::agent::{Refused, RefusedCode};
 use std::sync::Arc;
 
-/// What some processes take.
+/// Resources that some processes take.
 #[derive(Debug, Clone, Copy, Default)]
 struct Usage {
     processes: u64,
@@ -36,11 +36,11 @@ pub(super) fn memory_bytes(rings: usize, ring_bytes: usize) -> u64 {
     SESSION_BYTES + rings as u64 * Ring::file_bytes(ring_bytes)
 }
 
-/// What is asked for.
+/// Resources that a process asks for.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wish<'a> {
+pub(super) struct ResourceRequest<'a> {
     pub(super) process: Process<'a>,
-    /// Whether it is a new session.
+    /// True if it is a new session.
     pub(super) is_new: bool,
     /// Rings that the process has.
     pub(super) has: usize,
@@ -49,70 +49,76 @@ pub(super) struct Wish<'a> {
     pub(super) ring_bytes: usize,
 }
 
-/// Checks a wish against the limits of the process, its user, its application and all together.
+/// Checks a request against the limits of the process, its user, its application and all together.
 pub(super) fn check<'a>(
     options: &ServerOptions,
     sessions: impl Iterator<Item = &'a Arc<SharedSession>> + Clone,
-    wish: &Wish<'_>,
+    request: &ResourceRequest<'_>,
 ) -> Result<(), Refused> {
     let recorders = options.recorders.as_slice();
-    let keep_bytes = keep_bytes_of(recorders, &wish.process);
-    let allowance = options.limits.of(&wish.process);
+    let keep_bytes = keep_bytes_of(recorders, &request.process);
+    let limits = options.limits.of(&request.process);
     let own = Usage {
         processes: 0,
-        rings: wish.has as u64,
-        memory_bytes: if wish.is_new {
+        rings: request.has as u64,
+        memory_bytes: if request.is_new {
             0
         } else {
-            memory_bytes(wish.has, wish.ring_bytes) + keep_bytes
+            memory_bytes(request.has, request.ring_bytes) + keep_bytes
         },
     };
-    let process = format!("process {}", wish.process.pid);
+    let process = format!("process {}", request.process.pid);
     // Of its own number a process has one.
     let quota = Quota {
         processes: None,
-        ..*allowance.process
+        ..*limits.process
     };
-    within(&quota, own, wish, keep_bytes, &process)?;
-    if let Some(quota) = allowance.user {
-        let of_user = |session: &&Arc<SharedSession>| session.peer().uid == wish.process.uid;
+    within(&quota, own, request, keep_bytes, &process)?;
+    if let Some(quota) = limits.user {
+        let of_user = |session: &&Arc<SharedSession>| session.peer().uid == request.process.uid;
         let usage = Usage::of(recorders, sessions.clone().filter(of_user));
         within(
             quota,
             usage,
-            wish,
+            request,
             keep_bytes,
-            &format!("user {}", wish.process.uid),
+            &format!("user {}", request.process.uid),
         )?;
     }
-    if let Some(quota) = allowance.app {
-        let of_app = |session: &&Arc<SharedSession>| session.app() == wish.process.app;
+    if let Some(quota) = limits.app {
+        let of_app = |session: &&Arc<SharedSession>| session.app() == request.process.app;
         let usage = Usage::of(recorders, sessions.clone().filter(of_app));
         within(
             quota,
             usage,
-            wish,
+            request,
             keep_bytes,
-            &format!("application {}", wish.process.app),
+            &format!("application {}", request.process.app),
         )?;
     }
     within(
-        allowance.total,
+        limits.total,
         Usage::of(recorders, sessions),
-        wish,
+        request,
         keep_bytes,
         "all processes together",
     )
 }
 
-fn within(quota: &Quota, usage: Usage, wish: &Wish<'_>, keep_bytes: u64, whose: &str) -> Result<(), Refused> {
-    let new_bytes = if wish.is_new {
+fn within(
+    quota: &Quota,
+    usage: Usage,
+    request: &ResourceRequest<'_>,
+    keep_bytes: u64,
+    owner: &str,
+) -> Result<(), Refused> {
+    let new_bytes = if request.is_new {
         SESSION_BYTES + keep_bytes
     } else {
         0
     };
-    let bytes = new_bytes + wish.rings as u64 * Ring::file_bytes(wish.ring_bytes);
-    let processes = u64::from(wish.is_new);
+    let bytes = new_bytes + request.rings as u64 * Ring::file_bytes(request.ring_bytes);
+    let processes = u64::from(request.is_new);
     for (what, found, limit) in [
         (
             "processes",
@@ -121,7 +127,7 @@ fn within(quota: &Quota, usage: Usage, wish: &Wish<'_>, keep_bytes: u64, whose: 
         ),
         (
             "rings",
-            usage.rings + wish.rings as u64,
+            usage.rings + request.rings as u64,
             quota.rings.map(u64::from),
         ),
         (
@@ -133,7 +139,7 @@ fn within(quota: &Quota, usage: Usage, wish: &Wish<'_>, keep_bytes: u64, whose: 
         if let Some(limit) = limit.filter(|limit| found > *limit) {
             return Err(refused(
                 RefusedCode::Limit,
-                format!("{whose} may have {limit} {what}, and this would be {found}"),
+                format!("{owner} may have {limit} {what}, and this would be {found}"),
                 "end some, or raise the limit in the agent's configuration",
             ));
         }

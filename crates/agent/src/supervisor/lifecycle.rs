@@ -1,7 +1,7 @@
-//! What is told of the command itself: records of the target `run`.
+//! Records of the command's own start and end, with the target `run`.
 
-use super::How;
-use crate::capture::recorder::Recorder;
+use super::ExitReason;
+use crate::capture::line_writer::LineWriter;
 use crate::capture::stream::StreamEnd;
 use logdrive_wire::kind::FieldKind;
 use logdrive_wire::{Callsite, Field, Kind, Level};
@@ -26,8 +26,8 @@ fn callsite(level: Level, message: &str, field: Option<(&str, Kind)>) -> Callsit
     }
 }
 
-fn tell_text(recorder: &mut Recorder, level: Level, message: &str, name: &str, text: &str) {
-    recorder.once(
+fn record_text(writer: &mut LineWriter, level: Level, message: &str, name: &str, text: &str) {
+    writer.once(
         &callsite(level, message, Some((name, Kind::Str))),
         4 + text.len(),
         |put| {
@@ -38,44 +38,44 @@ fn tell_text(recorder: &mut Recorder, level: Level, message: &str, name: &str, t
 }
 
 /// The command runs. Its arguments are not told: they may hold what only the command should know.
-pub(crate) fn started(recorder: &mut Recorder, pid: u32) {
+pub(crate) fn started(writer: &mut LineWriter, pid: u32) {
     let callsite = callsite(Level::Info, "started as process {0}", Some(("pid", Kind::U32)));
-    recorder.once(&callsite, 4, |put| put.u32(pid));
+    writer.once(&callsite, 4, |put| put.u32(pid));
 }
 
 /// It could not be started.
-pub(crate) fn not_started(recorder: &mut Recorder, why: &str) {
-    tell_text(recorder, Level::Error, "not started: {0}", "error", why);
+pub(crate) fn not_started(writer: &mut LineWriter, why: &str) {
+    record_text(writer, Level::Error, "not started: {0}", "error", why);
 }
 
 /// It has ended.
-pub(crate) fn ended(recorder: &mut Recorder, how: How) {
+pub(crate) fn ended(writer: &mut LineWriter, how: ExitReason) {
     match how {
-        How::Exited(status) => {
+        ExitReason::Exited(status) => {
             let level = if status == 0 { Level::Info } else { Level::Warn };
             let callsite = callsite(level, "exited with {0}", Some(("status", Kind::I32)));
-            recorder.once(&callsite, 4, |put| put.u32(status.cast_unsigned()));
+            writer.once(&callsite, 4, |put| put.u32(status.cast_unsigned()));
         }
-        How::Killed(signal) => {
+        ExitReason::Killed(signal) => {
             let name = super::signals::name_of(signal);
-            tell_text(recorder, Level::Error, "killed by {0}", "signal", &name);
+            record_text(writer, Level::Error, "killed by {0}", "signal", &name);
         }
     }
 }
 
 /// One of its outputs ended in another way than by being closed.
-pub(crate) fn output_ended(recorder: &mut Recorder, output: &str, end: &StreamEnd) {
+pub(crate) fn output_ended(writer: &mut LineWriter, output: &str, end: &StreamEnd) {
     match end {
         StreamEnd::Closed => {}
-        StreamEnd::LeftOpen => tell_text(
-            recorder,
+        StreamEnd::LeftOpen => record_text(
+            writer,
             Level::Warn,
             "{0} is held open by other processes; what they print from now on is not kept",
             "output",
             output,
         ),
-        StreamEnd::NobodyReads => tell_text(
-            recorder,
+        StreamEnd::NobodyReads => record_text(
+            writer,
             Level::Info,
             "nobody reads the copy of {0} any more, so it was closed",
             "output",
@@ -83,7 +83,7 @@ pub(crate) fn output_ended(recorder: &mut Recorder, output: &str, end: &StreamEn
         ),
         StreamEnd::Failed(cause) => {
             let text = format!("{output}: {cause}");
-            tell_text(recorder, Level::Error, "an output was lost: {0}", "output", &text);
+            record_text(writer, Level::Error, "an output was lost: {0}", "output", &text);
         }
     }
 }

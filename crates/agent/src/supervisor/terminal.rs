@@ -1,7 +1,7 @@
 //! The terminal that a command is given with `--pty`, and the one that we stand in ourselves.
 
-use super::limits::{BACKGROUND_LOOK_MS, INPUT_BYTES};
-use crate::capture::stream::Bells;
+use super::limits::{BACKGROUND_CHECK_MS, INPUT_BYTES};
+use crate::capture::stream::CommandEvents;
 use pty_process::blocking::Pts;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -24,9 +24,9 @@ const SIZE: (u16, u16) = (24, 80);
 /// The pseudo terminal of a command, from our side.
 #[derive(Debug)]
 pub(crate) struct Terminal {
-    /// What the command prints can be read here, and what is written here it reads.
+    /// Our end of the terminal: reads what the command prints, and writes what it reads.
     pub(crate) side: Arc<OwnedFd>,
-    /// Whether somebody sits at our own terminal and sees the output.
+    /// True if somebody sits at our own terminal and sees the output.
     is_interactive: bool,
 }
 
@@ -71,10 +71,10 @@ impl Terminal {
     }
 
     /// Passes our standard input on, until it ends or the command does.
-    pub(crate) fn pass_input(&self, bells: &Arc<Bells>) -> io::Result<()> {
+    pub(crate) fn pass_input(&self, events: &Arc<CommandEvents>) -> io::Result<()> {
         let input = Input {
             side: Arc::clone(&self.side),
-            bells: Arc::clone(bells),
+            events: Arc::clone(events),
         };
         std::thread::Builder::new()
             .name("logdrive-input".to_owned())
@@ -150,10 +150,10 @@ impl Drop for RawMode {
 #[derive(Debug)]
 struct Input {
     side: Arc<OwnedFd>,
-    bells: Arc<Bells>,
+    events: Arc<CommandEvents>,
 }
 
-/// Whether the command has ended, or what was waited for has happened.
+/// True if the command has ended, or what was waited for has happened.
 enum Waited {
     Ready,
     CommandEnded,
@@ -169,7 +169,7 @@ impl Input {
                 return Ok(());
             }
             if self.is_in_background() {
-                let pause = Duration::from_millis(BACKGROUND_LOOK_MS);
+                let pause = Duration::from_millis(BACKGROUND_CHECK_MS);
                 if let Waited::CommandEnded = self.wait_for_end(pause)? {
                     return Ok(());
                 }
@@ -224,7 +224,7 @@ impl Input {
         time: Option<Duration>,
     ) -> Result<Waited, Errno> {
         let time: Option<Timespec> = time.and_then(|time| time.try_into().ok());
-        let ended = self.bells.ended();
+        let ended = self.events.ended();
         let mut waited = [PollFd::new(&ended, PollFlags::IN), PollFd::new(&file, what)];
         match poll(&mut waited, time.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}

@@ -21,22 +21,22 @@ use logdrive_wire::{Callsite, Field, Kind, Level};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// How lines become records.
+/// Options for making records of lines.
 #[derive(Debug, Clone)]
 pub struct RecordOptions {
     /// The level of lines that name none.
     pub level: Level,
     /// Lines below this level are left out, and counted as disabled.
     pub min_level: Level,
-    /// Whether lines are looked at for a level and for fields.
+    /// True if lines are looked at for a level and for fields.
     pub parse: bool,
-    /// Whether control sequences for terminals stay in the text.
+    /// True if control sequences for terminals stay in the text.
     pub keep_ansi: bool,
-    /// What happens when the ring is full.
+    /// Policy for a full ring.
     pub full: FullPolicy,
 }
 
-/// What a record says besides its text.
+/// Fields of a record besides its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
     /// A line of text.
@@ -76,7 +76,7 @@ fn counts_of(entry: &'static ControlEntry) -> Option<&'static CallsiteCounts> {
 
 /// Writes the lines of one stream. Used by the thread that made it.
 #[derive(Debug)]
-pub struct Recorder {
+pub struct LineWriter {
     session: Arc<Session>,
     target: &'static str,
     options: RecordOptions,
@@ -90,12 +90,12 @@ pub struct Recorder {
     object: Object,
 }
 
-impl Recorder {
+impl LineWriter {
     /// Gives the calling thread a ring of the session, which it keeps until it ends. The thread goes by `name` in the
     /// log, its lines by `target`.
     ///
     /// # Errors
-    /// When there is no room for another ring.
+    /// Fails when there is no room for another ring.
     pub fn attach(
         session: &Arc<Session>,
         name: &str,
@@ -334,7 +334,7 @@ impl Recorder {
         fill: &dyn Fn(&mut RecordWriter<'_>),
     ) {
         if wrote == Wrote::GapDue {
-            tell_gap();
+            write_gap();
             wrote = local::write(id, length, level.is_urgent(), |put| fill(put));
         }
         match wrote {
@@ -437,7 +437,7 @@ fn callsite(target: &str, level: Level, shape: Shape) -> Callsite {
 }
 
 /// Writes gap records for the drops of the calling thread that have not been told.
-fn tell_gap() {
+fn write_gap() {
     let mut counts = local::take_gap();
     for reason in DropReason::ALL {
         let count = counts[reason as usize];

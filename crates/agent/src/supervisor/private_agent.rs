@@ -4,14 +4,14 @@
 //! It is the same server as the agent's, in a thread of its own, and the same drain. Its socket lies in a directory
 //! beside the sessions of the run directory, which nobody else may enter; it goes with the command.
 
-use super::limits::SETTLING_TURN_MS;
-use crate::capture::stream::{Patience, ring};
+use super::limits::ENDING_TURN_MS;
+use crate::capture::stream::{OutputTimeout, notify};
 use crate::config::Limits;
 use crate::error::AgentError;
+use crate::flush_waiters::{FlushWaiters, PendingDump, Waiter};
 use crate::limits::{TURN_MS, WAIT_TURN_MS};
-use crate::place::PlaceLock;
-use crate::server::{Asker, Event, Request, Server, ServerOptions, refused};
-use crate::waits::{Dumped, Waits, Who};
+use crate::path_lock::PathLock;
+use crate::server::{Event, Request, Requester, Server, ServerOptions, refused};
 use logdrive_drain::{Backend, BackendError, BackendOptions};
 use logdrive_ring::channel::Channel;
 use logdrive_ring::{Peer, SharedSession};
@@ -29,11 +29,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What the directories of private agents are called: `run-4711.agent`.
-const PLACE: (&str, &str) = ("run-", ".agent");
+/// Prefix and suffix of the directories of private agents: `run-4711.agent`.
+const DIRECTORY_NAME: (&str, &str) = ("run-", ".agent");
 
 /// The bits of all sinks.
-const ALL: u32 = !crate::routes::LACKING;
+const ALL: u32 = !crate::routing::SINK_MISSING;
 
 /// The socket in such a directory.
 const SOCKET: &str = "agent.sock";
@@ -43,14 +43,14 @@ const SOCKET_PATH_BYTES_MAX: usize = 107;
 
 /// An agent for one command.
 #[derive(Debug)]
-pub(super) struct Private {
+pub(super) struct PrivateAgent {
     backend: Arc<Backend>,
     shared: Arc<Shared>,
     socket: PathBuf,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread of the agent and that of the command tell each other.
+/// State that the thread of the agent and that of the command share.
 #[derive(Debug, Default)]
 struct Shared {
     /// The agent is to end.
@@ -69,7 +69,7 @@ struct State {
 #[derive(Debug)]
 struct Ending {
     since: Instant,
-    patience: Patience,
+    timeout: OutputTimeout,
     bell: Arc<OwnedFd>,
 }
 
@@ -79,7 +79,7 @@ impl Shared {
     }
 }
 
-impl Private {
+impl PrivateAgent {
     /// Starts the drain, and the agent beside it. Records of processes below the level are left out.
     pub(super) fn start(options: &BackendOptions, min_level: Level) -> Result<Self, BackendError> {
         let route = move |_: &_, callsite: &logdrive_wire::Callsite| {
@@ -96,11 +96,11 @@ impl Private {
         // Without an agent the command runs as well; its programs write their logs themselves, as they do elsewhere.
         match open_server(&backend) {
             Ok((server, socket)) => {
-                let turns = Turns {
+                let turns = AgentLoop {
                     server,
                     backend,
                     shared,
-                    waits: Waits::default(),
+                    flush_waiters: FlushWaiters::default(),
                     committed: 0,
                     moved_at: Instant::now(),
                 };
@@ -127,14 +127,14 @@ impl Private {
         &self.backend
     }
 
-    /// Where it listens; `None` where it could not be started.
+    /// Socket of the agent; `None` where it could not be started.
     pub(super) fn socket(&self) -> Option<&Path> {
         self.thread.as_ref().map(|_| self.socket.as_path())
     }
 
-    /// Whether all processes that had sessions are over, so far as anybody waits for them. To be asked once the command
+    /// Returns whether all processes that had sessions are over, so far as anybody waits for them. To be asked once the command
     /// has ended; the bell rings when it may have become true.
-    pub(super) fn is_settled(&self, patience: Patience, bell: &Arc<OwnedFd>) -> bool {
+    pub(super) fn has_finished(&self, timeout: OutputTimeout, bell: &Arc<OwnedFd>) -> bool {
         if self.thread.is_none() {
             return true;
         }
@@ -142,7 +142,7 @@ impl Private {
         if state.ending.is_none() {
             state.ending = Some(Ending {
                 since: Instant::now(),
-                patience,
+                timeout,
                 bell: Arc::clone(bell),
             });
             drop(state);
@@ -155,7 +155,7 @@ impl Private {
     }
 
     /// Sessions are not waited for any longer.
-    pub(super) fn give_up(&self) {
+    pub(super) fn abandon(&self) {
         self.shared.state().is_over = true;
     }
 
@@ -199,7 +199,11 @@ fn places(run_dir: &Path) -> Vec<(PathBuf, i32)> {
     };
     let place = |path: PathBuf| {
         let name = path.file_name()?.to_str()?;
-        let pid = name.strip_prefix(PLACE.0)?.strip_suffix(PLACE.1)?.parse().ok()?;
+        let pid = name
+            .strip_prefix(DIRECTORY_NAME.0)?
+            .strip_suffix(DIRECTORY_NAME.1)?
+            .parse()
+            .ok()?;
         Some((path, pid))
     };
     list.filter_map(|entry| place(entry.ok()?.path())).collect()
@@ -209,7 +213,7 @@ fn places(run_dir: &Path) -> Vec<(PathBuf, i32)> {
 fn open_server(backend: &Backend) -> Result<(Server, PathBuf), AgentError> {
     let run_dir = backend.session().path().parent().unwrap_or(Path::new("."));
     remove_stale(run_dir);
-    let place = make_place(run_dir)?;
+    let place = make_directory(run_dir)?;
     let socket = place.join(SOCKET);
     let opened = Server::open(ServerOptions {
         socket: socket.clone(),
@@ -230,8 +234,8 @@ fn open_server(backend: &Backend) -> Result<(Server, PathBuf), AgentError> {
 }
 
 /// In the run directory; where its path is too long for a socket, in the directory for temporary files.
-fn make_place(run_dir: &Path) -> Result<PathBuf, AgentError> {
-    let name = format!("{}{}{}", PLACE.0, std::process::id(), PLACE.1);
+fn make_directory(run_dir: &Path) -> Result<PathBuf, AgentError> {
+    let name = format!("{}{}{}", DIRECTORY_NAME.0, std::process::id(), DIRECTORY_NAME.1);
     // The command may have another working directory by the time at which it connects.
     let run_dir = fs::canonicalize(run_dir).map_err(|cause| AgentError::io("find", run_dir, cause))?;
     let mut place = run_dir.join(&name);
@@ -255,32 +259,35 @@ fn remove_stale(run_dir: &Path) {
     for (path, pid) in places(run_dir) {
         let is_dead = Pid::from_raw(pid).is_some_and(|pid| test_kill_process(pid) == Err(Errno::SRCH));
         // In another namespace of processes it may live all the same: then it holds its lock.
-        if is_dead && PlaceLock::take(&path.join(SOCKET)).is_ok() {
+        if is_dead && PathLock::acquire(&path.join(SOCKET)).is_ok() {
             let _ = fs::remove_dir_all(&path);
         }
     }
 }
 
 /// The thread of the agent.
-struct Turns {
+struct AgentLoop {
     server: Server,
     backend: Arc<Backend>,
     shared: Arc<Shared>,
-    waits: Waits,
+    flush_waiters: FlushWaiters,
     /// Records that all sessions had committed at the last look, and when that number changed.
     committed: u64,
     moved_at: Instant,
 }
 
-impl Turns {
+impl AgentLoop {
     fn run(mut self) {
         logdrive_ring::local::deny_thread();
         logdrive_ring::signals::block_in_thread();
         // Relaxed: looked at again and again.
         while !self.shared.stop.load(Ordering::Relaxed) {
-            let timeout_ms = match (!self.waits.is_urgent(), self.shared.state().ending.is_some()) {
+            let timeout_ms = match (
+                !self.flush_waiters.is_urgent(),
+                self.shared.state().ending.is_some(),
+            ) {
                 (false, _) => WAIT_TURN_MS,
-                (true, true) => SETTLING_TURN_MS,
+                (true, true) => ENDING_TURN_MS,
                 (true, false) => TURN_MS,
             };
             for event in self
@@ -289,64 +296,73 @@ impl Turns {
             {
                 self.act(event);
             }
-            self.waits.answer(&self.backend, &mut self.server, Instant::now());
-            self.look_for_end();
+            self.flush_waiters
+                .answer(&self.backend, &mut self.server, Instant::now());
+            self.check_end();
         }
-        self.tell_of_the_left();
+        self.report_remaining();
     }
 
     fn act(&mut self, event: Event) {
         let now = Instant::now();
         match event {
             Event::Joined(session) | Event::Adopted { session, .. } => {
-                self.waits.begin(session.id(), &self.backend);
+                self.flush_waiters.join_session(session.id(), &self.backend);
                 self.backend.join(session);
             }
             Event::Bell => self.backend.wake(),
             Event::Keep { session, keep } => self.backend.keep(session, keep),
             Event::Flush {
                 session,
-                mark,
+                ticket,
                 durable,
             } => self
-                .waits
-                .add(Who::Flush { session, mark }, ALL, None, durable, now),
+                .flush_waiters
+                .add(Waiter::Flush { session, ticket }, ALL, None, durable, now),
             Event::WriteKept {
                 session,
-                mark,
+                ticket,
                 span_ns,
             } => self
-                .waits
-                .write_kept(&self.backend, (session, mark), span_ns, ALL, now),
+                .flush_waiters
+                .write_kept(&self.backend, (session, ticket), span_ns, ALL, now),
             Event::Bye { session } => {
                 self.backend.leave(session, None);
-                self.waits.add(Who::Bye { session }, ALL, None, false, now);
+                self.flush_waiters
+                    .add(Waiter::Bye { session }, ALL, None, false, now);
             }
             Event::Left { session, end } => {
                 let text = end.describe(&session);
                 if end.is_crash(&session) {
                     self.backend.dump_crashed(session.id(), text.clone());
                 }
-                self.waits.end(session.id());
+                self.flush_waiters.leave_session(session.id());
                 self.backend.leave(session.id(), Some(text));
                 // Its end is told before that of the command.
                 let session = session.id();
-                self.waits.add(Who::Left { session }, ALL, None, false, now);
+                self.flush_waiters
+                    .add(Waiter::Left { session }, ALL, None, false, now);
             }
-            Event::Request { asker, peer, request } => self.answer(asker, peer, &request),
+            Event::Request {
+                requester,
+                peer,
+                request,
+            } => self.answer(requester, peer, &request),
             Event::Notice(text) => self.backend.notice(text),
         }
     }
 
-    fn answer(&mut self, asker: Asker, peer: Peer, request: &Request) {
+    fn answer(&mut self, requester: Requester, peer: Peer, request: &Request) {
         let now = Instant::now();
         let (sessions, span_ns) = match request {
             Request::Files { written, .. } => {
                 let config = self.backend.session().buffers().config();
                 let text = String::from_utf8_lossy(&config).into_owned();
                 return match written {
-                    true => self.waits.add(Who::Files { asker, text }, ALL, None, false, now),
-                    false => self.server.answer(asker, &text, now),
+                    true => self
+                        .flush_waiters
+                        .add(Waiter::Files { requester, text }, ALL, None, false, now),
+                    false => self.server.answer(requester, &text, now),
                 };
             }
             Request::Dump { app, span_ns } => (self.server.sessions_of(peer, app), *span_ns),
@@ -360,19 +376,20 @@ impl Turns {
                     "this is the private agent of one command",
                     "ask `logdrive top` or `logdrive ps` instead",
                 );
-                return self.server.refuse(asker, why, now);
+                return self.server.refuse(requester, why, now);
             }
         };
         let of = sessions
             .iter()
-            .map(|session| Dumped::start(&self.backend, session, span_ns));
+            .map(|session| PendingDump::start(&self.backend, session, span_ns));
         let of = of.collect();
-        self.waits.add(Who::Dump { asker, of }, ALL, None, false, now);
+        self.flush_waiters
+            .add(Waiter::Dump { requester, of }, ALL, None, false, now);
     }
 
     /// Once the command has ended: it is over when all its sessions have ended, or those that are left have been quiet
     /// for as long as somebody waits for them.
-    fn look_for_end(&mut self) {
+    fn check_end(&mut self) {
         let mut state = self.shared.state();
         let State { ending, is_over } = &mut *state;
         let Some(ending) = ending else { return };
@@ -388,15 +405,15 @@ impl Turns {
         }
         let quiet = now.saturating_duration_since(self.moved_at.max(ending.since));
         let total = now.saturating_duration_since(ending.since);
-        *is_over |= quiet >= ending.patience.quiet || total >= ending.patience.total;
-        *is_over |= self.server.sessions().next().is_none() && self.waits.is_empty();
+        *is_over |= quiet >= ending.timeout.quiet || total >= ending.timeout.total;
+        *is_over |= self.server.sessions().next().is_none() && self.flush_waiters.is_empty();
         if *is_over {
-            ring(&ending.bell);
+            notify(&ending.bell);
         }
     }
 
     /// Processes that log on: the log says that it is not the place any more where that goes.
-    fn tell_of_the_left(&self) {
+    fn report_remaining(&self) {
         for session in self.server.sessions() {
             self.backend.notice(format!(
                 "process {} of {} goes on; what it logs from now on is not kept here",
@@ -442,10 +459,10 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let long = dir.path().join("x".repeat(120));
         fs::create_dir(&long).expect("a directory");
-        let place = make_place(&long).expect("a place");
+        let place = make_directory(&long).expect("a place");
         assert!(place.join(SOCKET).as_os_str().len() <= SOCKET_PATH_BYTES_MAX);
         fs::remove_dir(&place).expect("it is there, and empty");
-        let short = make_place(dir.path()).expect("a place");
+        let short = make_directory(dir.path()).expect("a place");
         assert!(short.starts_with(fs::canonicalize(dir.path()).expect("its path")));
     }
 }

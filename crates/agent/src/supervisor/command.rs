@@ -1,6 +1,6 @@
 //! The command: looked for before anything is made for it, then started.
 
-use super::error::RunError;
+use super::error::CommandError;
 use rustix::fs::{Access, access};
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -10,7 +10,7 @@ use std::process::Command;
 /// The name of a command: the last part of its path.
 ///
 /// ```
-/// assert_eq!(logdrive_agent::run::name_of("/usr/bin/env".as_ref()), "env");
+/// assert_eq!(logdrive_agent::supervisor::name_of("/usr/bin/env".as_ref()), "env");
 /// ```
 pub fn name_of(program: &OsStr) -> String {
     let path = Path::new(program);
@@ -19,7 +19,7 @@ pub fn name_of(program: &OsStr) -> String {
 
 /// Says early that there is no such program, so that no log is made for it. What the search cannot tell is told by the
 /// start itself.
-pub(crate) fn find(program: &OsStr) -> Result<(), RunError> {
+pub(crate) fn find(program: &OsStr) -> Result<(), CommandError> {
     let path = Path::new(program);
     let has_slash = program.as_encoded_bytes().contains(&b'/');
     if has_slash {
@@ -38,7 +38,7 @@ pub(crate) fn find(program: &OsStr) -> Result<(), RunError> {
     if found { Ok(()) } else { Err(not_found(program)) }
 }
 
-fn not_found(program: &OsStr) -> RunError {
+fn not_found(program: &OsStr) -> CommandError {
     let path = Path::new(program);
     let has_slash = program.as_encoded_bytes().contains(&b'/');
     let hint = if has_slash {
@@ -50,17 +50,17 @@ fn not_found(program: &OsStr) -> RunError {
     } else {
         "it is in no directory of PATH; check the spelling, or give its path".to_owned()
     };
-    RunError::NotFound {
+    CommandError::NotFound {
         program: path.to_owned(),
         hint,
     }
 }
 
-/// What the start of a command gave as an error.
-pub(crate) fn start_error(program: &OsStr, cause: io::Error) -> RunError {
+/// Error for the cause that the start of a command gave.
+pub(crate) fn start_error(program: &OsStr, cause: io::Error) -> CommandError {
     match cause.kind() {
         io::ErrorKind::NotFound => not_found(program),
-        _ => RunError::NotExecutable {
+        _ => CommandError::NotExecutable {
             program: program.into(),
             cause,
         },

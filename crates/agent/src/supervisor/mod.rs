@@ -7,17 +7,17 @@
 mod command;
 mod destination;
 mod error;
-mod events;
+mod lifecycle;
 pub mod limits;
-mod private;
+mod private_agent;
 mod signals;
 mod supervise;
 mod terminal;
 
 pub use command::name_of;
 pub use destination::DestinationOptions;
-pub use error::RunError;
-pub use private::private_sockets;
+pub use error::CommandError;
+pub use private_agent::private_sockets;
 
 use crate::capture::stream::StreamEnd;
 use destination::Destination;
@@ -28,50 +28,50 @@ use signals::Signals;
 use std::ffi::OsString;
 use std::time::Duration;
 
-/// What is run, and how it is kept.
+/// Command to run, and options for its records.
 ///
 /// ```
-/// use logdrive_agent::run::{DestinationOptions, RunOptions};
+/// use logdrive_agent::supervisor::{DestinationOptions, CommandOptions};
 /// use logdrive_drain::BackendOptions;
 /// let destination = DestinationOptions::Embedded(BackendOptions::new("make"));
-/// let options = RunOptions::new("make", vec!["all".into()], destination);
+/// let options = CommandOptions::new("make", vec!["all".into()], destination);
 /// assert_eq!((options.name.as_str(), options.tee), ("make", false));
 /// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct RunOptions {
+pub struct CommandOptions {
     /// The program, by path or by a name that is looked for in `PATH`.
     pub program: OsString,
     /// Its arguments.
     pub args: Vec<OsString>,
     /// The name that lines go by, in the place of a thread. Default: the last part of the program's path.
     pub name: String,
-    /// Where records go.
+    /// Destination of the records.
     pub destination: DestinationOptions,
-    /// What happens when records come faster than they are written. Default: the command is held up.
+    /// Policy for records that come faster than they are written. Default: the command is held up.
     pub full: FullPolicy,
     /// Lines below this level are left out. Default: none.
     pub min_level: Level,
     /// The level of lines on standard error that name none. Default: info, because many programs say everything there.
     pub stderr_level: Level,
-    /// Whether lines are looked at for a level and for fields of JSON. Default: yes.
+    /// True if lines are looked at for a level and for fields of JSON. Default: yes.
     pub parse: bool,
-    /// Whether control sequences for terminals stay in the text. Default: no.
+    /// True if control sequences for terminals stay in the text. Default: no.
     pub keep_ansi: bool,
-    /// Whether the outputs are also copied to our own, byte by byte. Default: no.
+    /// True if the outputs are also copied to our own, byte by byte. Default: no.
     pub tee: bool,
-    /// Whether standard output is left alone. Default: no.
+    /// True if standard output is left alone. Default: no.
     pub stderr_only: bool,
-    /// Whether the command gets a terminal of its own. Both outputs are one then. Default: no.
+    /// True if the command gets a terminal of its own. Both outputs are one then. Default: no.
     pub pty: bool,
-    /// How long processes that the command left behind may print. Default: until they pause for a second, and at most
+    /// Longest time that processes which the command left behind may print. Default: until they pause for a second, and at most
     /// ten.
     pub wait_output: Option<Duration>,
-    /// Whether start and end of the command are records, too. Default: yes.
+    /// True if start and end of the command are records, too. Default: yes.
     pub events: bool,
 }
 
-impl RunOptions {
+impl CommandOptions {
     /// The defaults.
     pub fn new(program: impl Into<OsString>, args: Vec<OsString>, destination: DestinationOptions) -> Self {
         let program = program.into();
@@ -94,16 +94,16 @@ impl RunOptions {
     }
 }
 
-/// How a command ended.
+/// End of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum How {
+pub enum ExitReason {
     /// By itself, with this status.
     Exited(i32),
     /// By the signal of this number.
     Killed(i32),
 }
 
-impl How {
+impl ExitReason {
     /// The status by which a shell tells it.
     pub fn exit_code(self) -> u8 {
         match self {
@@ -121,15 +121,15 @@ impl How {
     }
 }
 
-/// What became of a command.
+/// Outcome of a command.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Ended {
-    /// How it ended.
-    pub how: How,
-    /// How each of its outputs ended, by name.
+pub struct CommandOutcome {
+    /// End of the command.
+    pub how: ExitReason,
+    /// End of each output, by its name.
     pub outputs: Vec<(&'static str, StreamEnd)>,
-    /// Whether all that it printed is in the log.
+    /// True if all that it printed is in the log.
     pub stopped: Stopped,
     /// The numbers of the session.
     pub stats: Stats,
@@ -140,15 +140,15 @@ pub struct Ended {
 /// To be called once, from the first thread, before others are started: signals are held from then on.
 ///
 /// # Errors
-/// When the command cannot be started; nothing of it has run then.
-pub fn run(options: &RunOptions) -> Result<Ended, RunError> {
+/// Fails when the command cannot be started; nothing of it has run then.
+pub fn run(options: &CommandOptions) -> Result<CommandOutcome, CommandError> {
     command::find(&options.program)?;
-    let signals = Signals::hold().map_err(RunError::system("read signals"))?;
+    let signals = Signals::hold().map_err(CommandError::system("read signals"))?;
     let destination = Destination::start(&options.destination, options.min_level)?;
     let outcome = supervise::supervise(options, &signals, &destination);
     let (stopped, stats) = destination.stop();
     let (how, outputs) = outcome?;
-    Ok(Ended {
+    Ok(CommandOutcome {
         how,
         outputs,
         stopped,

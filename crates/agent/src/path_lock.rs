@@ -11,30 +11,30 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// A lock that says that a place belongs to this agent. The kernel gives it up with the process.
+/// A lock that says that a path belongs to this agent. The kernel gives it up with the process.
 #[derive(Debug)]
-pub struct PlaceLock {
+pub struct PathLock {
     _file: File,
 }
 
-impl PlaceLock {
-    /// Takes a place, a directory or a socket; its lock file bears its name and `.lock`.
+impl PathLock {
+    /// Takes a path, a directory or a socket; its lock file bears its name and `.lock`.
     ///
     /// # Errors
-    /// When another agent has it, or the lock file cannot be made.
-    pub fn take(place: &Path) -> Result<Self, AgentError> {
-        let mut path = place.as_os_str().to_owned();
+    /// Fails when another agent has it, or the lock file cannot be made.
+    pub fn acquire(locked: &Path) -> Result<Self, AgentError> {
+        let mut path = locked.as_os_str().to_owned();
         path.push(".lock");
-        Self::take_file(Path::new(&path), place)
+        Self::acquire_file(Path::new(&path), locked)
     }
 
     /// The same with any lock file.
     ///
     /// # Errors
-    /// As [`PlaceLock::take`].
-    pub fn take_file(path: &Path, place: &Path) -> Result<Self, AgentError> {
+    /// As [`PathLock::acquire`].
+    pub fn acquire_file(path: &Path, locked: &Path) -> Result<Self, AgentError> {
         let io = |action, cause: std::io::Error| AgentError::io(action, path, cause);
-        let (mut file, is_ours) = open_lock(path).map_err(|cause| io("open", cause.into()))?;
+        let (mut file, is_writable) = open_lock(path).map_err(|cause| io("open", cause.into()))?;
         if !file.metadata().map_err(|cause| io("look at", cause))?.is_file() {
             return Err(AgentError::Unsafe {
                 path: path.to_owned(),
@@ -44,17 +44,17 @@ impl PlaceLock {
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(rustix::io::Errno::WOULDBLOCK) => {
-                return Err(AgentError::Held {
-                    path: place.to_owned(),
+                return Err(AgentError::InUse {
+                    path: locked.to_owned(),
                     pid: holder(&mut file),
                 });
             }
             Err(cause) => return Err(io("lock", cause.into())),
         }
-        if !is_ours {
+        if !is_writable {
             return Ok(Self { _file: file });
         }
-        // For whoever finds the place taken.
+        // For whoever finds the path taken.
         let note = format!("{}\n", std::process::id());
         let noted = file
             .set_len(0)
@@ -88,7 +88,7 @@ fn holder(file: &mut File) -> Option<u32> {
 /// Checks that only root and this user can change a directory. What is missing is made, readable by all.
 ///
 /// # Errors
-/// When it is a link, belongs to somebody else, or others may write to it.
+/// Fails when it is a link, belongs to somebody else, or others may write to it.
 pub fn safe_directory(path: &Path) -> Result<(), AgentError> {
     let made = DirBuilder::new().recursive(true).mode(0o755).create(path);
     made.map_err(|cause| AgentError::io("make the directory", path, cause))?;
@@ -115,11 +115,11 @@ pub(crate) struct Listener {
     path: PathBuf,
     /// Device and inode of the socket, so that no other one is removed.
     id: (u64, u64),
-    _lock: PlaceLock,
+    _lock: PathLock,
 }
 
 impl Listener {
-    /// Takes the place and listens there, for whole messages or for bytes.
+    /// Takes the path and listens there, for whole messages or for bytes.
     pub(crate) fn open(path: &Path, mode: u32, group: Option<u32>) -> Result<Self, AgentError> {
         Self::open_for(SocketType::SEQPACKET, path, mode, group)
     }
@@ -136,7 +136,7 @@ impl Listener {
             _ => Path::new("."),
         };
         safe_directory(directory)?;
-        let lock = PlaceLock::take(path)?;
+        let lock = PathLock::acquire(path)?;
         remove_stale(path)?;
         let io = |action, cause: std::io::Error| AgentError::io(action, path, cause);
         let rustix = |action| move |cause: rustix::io::Errno| AgentError::io(action, path, cause);

@@ -1,11 +1,11 @@
-//! Who waits until records are with the kernel, and what each is told: that it was done, or that it could not be.
+//! Waiters for flushes: each gets an answer when its records are with the kernel, or when they could not be written.
 //!
-//! Each looks at the sinks of its own records only, so that a disk that hangs under one of them keeps nobody else waiting.
-//! Nobody waits for ever: when none of its sinks has moved for five seconds, it could not be done.
+//! Each depends on the sinks of its own records only, so that a disk that hangs under one of them keeps nobody else waiting.
+//! Nobody waits for ever: when none of its sinks has made progress for five seconds, it could not be done.
 
 use crate::limits::WAIT_NO_PROGRESS_MS;
-use crate::routes::LACKING;
-use crate::server::{Asker, Server};
+use crate::routing::SINK_MISSING;
+use crate::server::{Requester, Server};
 use logdrive_drain::{Backend, DumpAnswer};
 use logdrive_ring::SharedSession;
 use logdrive_wire::agent::{Refused, RefusedCode};
@@ -13,22 +13,25 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-/// Whoever waits.
+/// Owner of a flush.
 #[derive(Debug)]
-pub(crate) enum Who {
-    /// A process, for a mark of its own.
-    Flush { session: u64, mark: u64 },
+pub(crate) enum Waiter {
+    /// A process, for a ticket of its own.
+    Flush { session: u64, ticket: u64 },
     /// A process, to end.
     Bye { session: u64 },
     /// Nobody: the process is gone, and its memory is needed until all is written, however long that takes.
     Left { session: u64 },
     /// A tool, for what is kept of some processes.
-    Dump { asker: Asker, of: Vec<Dumped> },
+    Dump {
+        requester: Requester,
+        of: Vec<PendingDump>,
+    },
     /// A tool, for the sinks that the text names.
-    Files { asker: Asker, text: String },
+    Files { requester: Requester, text: String },
 }
 
-impl Who {
+impl Waiter {
     fn session(&self) -> Option<u64> {
         match self {
             Self::Flush { session, .. } | Self::Bye { session } => Some(*session),
@@ -39,7 +42,7 @@ impl Who {
 
 /// A dump that was asked for.
 #[derive(Debug)]
-pub(crate) struct Dumped {
+pub(crate) struct PendingDump {
     session: u64,
     pid: u32,
     /// Its number at the backend.
@@ -47,7 +50,7 @@ pub(crate) struct Dumped {
     answer: Option<DumpAnswer>,
 }
 
-impl Dumped {
+impl PendingDump {
     /// Begins to write what is kept of the process of a session, so many nanoseconds back or all, because a tool wants it.
     pub(crate) fn start(backend: &Backend, session: &SharedSession, span_ns: u64) -> Self {
         Self {
@@ -59,29 +62,29 @@ impl Dumped {
     }
 }
 
-/// How far back, as a message says it.
+/// Returns the span of a message, where 0 is everything.
 pub(crate) fn span_of(span_ns: u64) -> Option<Duration> {
     (span_ns > 0).then(|| Duration::from_nanos(span_ns))
 }
 
-/// What is waited for.
+/// Flush that somebody waits for.
 #[derive(Debug)]
-struct Waiting {
-    who: Who,
+struct Pending {
+    waiter: Waiter,
     /// The sinks, by their bits.
     sinks: u32,
     /// A dump that has to be laid out first.
     dump: Option<u64>,
     /// `None` until all dumps are laid out.
-    mark: Option<u64>,
-    /// Whether it is to be made durable when it is written.
+    ticket: Option<u64>,
+    /// True if it is to be made durable when it is written.
     sync: bool,
-    moved: u64,
+    progress: u64,
     since: Instant,
 }
 
-impl Waiting {
-    /// Whether all dumps are laid out.
+impl Pending {
+    /// Returns whether all dumps are laid out.
     fn has_dumped(&mut self, backend: &Backend) -> bool {
         if let Some(dump) = self.dump {
             if backend.take_dump(dump).is_none() {
@@ -89,7 +92,7 @@ impl Waiting {
             }
             self.dump = None;
         }
-        let Who::Dump { of, .. } = &mut self.who else {
+        let Waiter::Dump { of, .. } = &mut self.waiter else {
             return true;
         };
         for dumped in of.iter_mut().filter(|dumped| dumped.answer.is_none()) {
@@ -98,24 +101,24 @@ impl Waiting {
         of.iter().all(|dumped| dumped.answer.is_some())
     }
 
-    /// Whether it was done; `None` while it goes on.
-    fn look(&mut self, backend: &Backend, now: Instant) -> Option<bool> {
-        if self.mark.is_none() && self.has_dumped(backend) {
-            self.mark = Some(backend.request_flush());
+    /// Returns whether it was done; `None` while it goes on.
+    fn poll(&mut self, backend: &Backend, now: Instant) -> Option<bool> {
+        if self.ticket.is_none() && self.has_dumped(backend) {
+            self.ticket = Some(backend.request_flush());
         }
-        let reach = backend.reach_of(self.mark.unwrap_or(0), self.sinks);
-        if reach.reached && self.mark.is_some() {
+        let reach = backend.reach_of(self.ticket.unwrap_or(0), self.sinks);
+        if reach.reached && self.ticket.is_some() {
             if !std::mem::take(&mut self.sync) {
                 return Some(true);
             }
             backend.request_sync(self.sinks);
-            self.mark = Some(backend.request_flush());
+            self.ticket = Some(backend.request_flush());
             self.since = now;
         }
-        if reach.moved != self.moved {
-            (self.moved, self.since) = (reach.moved, now);
+        if reach.moved != self.progress {
+            (self.progress, self.since) = (reach.moved, now);
         }
-        if matches!(self.who, Who::Left { .. }) {
+        if matches!(self.waiter, Waiter::Left { .. }) {
             return None;
         }
         let waited = now.saturating_duration_since(self.since);
@@ -123,110 +126,112 @@ impl Waiting {
     }
 }
 
-/// All that wait.
+/// All waiters.
 #[derive(Debug, Default)]
-pub(crate) struct Waits {
-    list: Vec<Waiting>,
-    /// What sinks had lost when a session was last told about it, or when it came.
+pub(crate) struct FlushWaiters {
+    pending: Vec<Pending>,
+    /// Losses of all sinks when a session last got an answer, or when it came.
     lost: BTreeMap<u64, Vec<u64>>,
 }
 
-impl Waits {
-    /// Whether somebody waits for an answer.
+impl FlushWaiters {
+    /// Returns whether somebody waits for an answer.
     pub(crate) fn is_urgent(&self) -> bool {
-        self.list
+        self.pending
             .iter()
-            .any(|waiting| !matches!(waiting.who, Who::Left { .. }))
+            .any(|pending| !matches!(pending.waiter, Waiter::Left { .. }))
     }
 
-    /// Whether nothing is waited for, be it for nobody.
+    /// Returns whether nothing is waited for, be it for nobody.
     pub(crate) fn is_empty(&self) -> bool {
-        self.list.is_empty()
+        self.pending.is_empty()
     }
 
     /// The sinks that somebody waits for, as bits.
     pub(crate) fn sinks(&self) -> u32 {
-        self.list.iter().fold(0, |bits, waiting| bits | waiting.sinks)
+        self.pending.iter().fold(0, |bits, pending| bits | pending.sinks)
     }
 
     /// A session has come: what was lost before is not its own.
-    pub(crate) fn begin(&mut self, session: u64, backend: &Backend) {
+    pub(crate) fn join_session(&mut self, session: u64, backend: &Backend) {
         self.lost.insert(session, backend.lost());
     }
 
     /// A session has gone.
-    pub(crate) fn end(&mut self, session: u64) {
+    pub(crate) fn leave_session(&mut self, session: u64) {
         self.lost.remove(&session);
     }
 
     /// Waits for all that was committed before to be written to these sinks, after a dump where there is one, and to be
     /// durable with `sync`.
-    pub(crate) fn add(&mut self, who: Who, sinks: u32, dump: Option<u64>, sync: bool, now: Instant) {
-        self.list.push(Waiting {
-            who,
+    pub(crate) fn add(&mut self, waiter: Waiter, sinks: u32, dump: Option<u64>, sync: bool, now: Instant) {
+        self.pending.push(Pending {
+            waiter,
             sinks,
             dump,
-            mark: None,
+            ticket: None,
             sync,
-            moved: 0,
+            progress: 0,
             since: now,
         });
     }
 
-    /// A process wants what is kept of it written, so many nanoseconds back or all, and waits for its mark.
+    /// A process wants what is kept of it written, so many nanoseconds back or all, and waits for its ticket.
     pub(crate) fn write_kept(
         &mut self,
         backend: &Backend,
-        (session, mark): (u64, u64),
+        (session, ticket): (u64, u64),
         span_ns: u64,
         sinks: u32,
         now: Instant,
     ) {
         let because = "the program asked for it".to_owned();
         let dump = backend.start_dump(session, span_of(span_ns), because);
-        self.add(Who::Flush { session, mark }, sinks, Some(dump), false, now);
+        self.add(Waiter::Flush { session, ticket }, sinks, Some(dump), false, now);
     }
 
     /// Tells those who need not wait any more what came of it.
     pub(crate) fn answer(&mut self, backend: &Backend, server: &mut Server, now: Instant) {
-        for (who, sinks, done) in self.take_done(backend, now) {
-            match who {
-                Who::Flush { session, mark } => server.flushed(session, mark, done, now),
-                Who::Bye { session } => {
+        for (waiter, sinks, done) in self.take_finished(backend, now) {
+            match waiter {
+                Waiter::Flush { session, ticket } => server.flushed(session, ticket, done, now),
+                Waiter::Bye { session } => {
                     server.done(session, done, now);
-                    self.end(session);
+                    self.leave_session(session);
                     // What could not be written so far is still in memory that somebody has to have.
-                    self.add(Who::Left { session }, sinks, None, false, now);
+                    self.add(Waiter::Left { session }, sinks, None, false, now);
                 }
-                Who::Left { session } => server.release(session),
-                Who::Dump { asker, of } if done => server.answer(asker, &told(&of), now),
-                Who::Files { asker, text } if done => server.answer(asker, &text, now),
-                Who::Dump { asker, .. } | Who::Files { asker, .. } => server.refuse(asker, stuck(), now),
+                Waiter::Left { session } => server.release(session),
+                Waiter::Dump { requester, of } if done => server.answer(requester, &dump_report(&of), now),
+                Waiter::Files { requester, text } if done => server.answer(requester, &text, now),
+                Waiter::Dump { requester, .. } | Waiter::Files { requester, .. } => {
+                    server.refuse(requester, no_progress(), now)
+                }
             }
         }
     }
 
     /// Those that wait no more, each with its sinks and whether it was done.
-    fn take_done(&mut self, backend: &Backend, now: Instant) -> Vec<(Who, u32, bool)> {
+    fn take_finished(&mut self, backend: &Backend, now: Instant) -> Vec<(Waiter, u32, bool)> {
         let mut done = Vec::new();
         let mut at = 0;
-        while let Some(waiting) = self.list.get_mut(at) {
-            let Some(reached) = waiting.look(backend, now) else {
+        while let Some(pending) = self.pending.get_mut(at) {
+            let Some(reached) = pending.poll(backend, now) else {
                 at += 1;
                 continue;
             };
-            let waiting = self.list.remove(at);
-            let whole = waiting
-                .who
+            let pending = self.pending.remove(at);
+            let whole = pending
+                .waiter
                 .session()
-                .is_none_or(|session| !self.has_lost(session, waiting.sinks, backend.lost()));
-            let has_all = waiting.sinks & LACKING == 0;
-            done.push((waiting.who, waiting.sinks, reached && whole && has_all));
+                .is_none_or(|session| !self.has_lost(session, pending.sinks, backend.lost()));
+            let has_all = pending.sinks & SINK_MISSING == 0;
+            done.push((pending.waiter, pending.sinks, reached && whole && has_all));
         }
         done
     }
 
-    /// Whether these sinks have lost something since the session was told the last time; it is told now.
+    /// Returns whether these sinks have lost something since the session was told the last time; it is told now.
     fn has_lost(&mut self, session: u64, sinks: u32, lost: Vec<u64>) -> bool {
         let Some(before) = self.lost.get_mut(&session) else {
             return false;
@@ -241,7 +246,7 @@ impl Waits {
 }
 
 /// `SESSION PID RECORDS` for each session; `-` where nothing is kept.
-fn told(of: &[Dumped]) -> String {
+fn dump_report(of: &[PendingDump]) -> String {
     let mut text = String::new();
     for dumped in of {
         let records = match dumped.answer {
@@ -254,7 +259,7 @@ fn told(of: &[Dumped]) -> String {
     text
 }
 
-fn stuck() -> Refused {
+fn no_progress() -> Refused {
     Refused {
         code: RefusedCode::Resources,
         reason: "the sinks have taken nothing for five seconds".to_owned(),

@@ -1,10 +1,10 @@
-//! What processes say: joining, adopting, rings, marks, goodbye.
+//! Messages of processes: joining, adopting, rings, flushes, goodbye.
 
-use super::connection::{Adopting, Broken, Role, With, rings_messages};
+use super::connection::{Adopting, Attached, Role, SendError, rings_messages};
 use super::event::Event;
-use super::{Server, quota, refused};
+use super::{Server, admission, refused};
 use crate::config::Process;
-use crate::levels;
+use crate::level_rules;
 use crate::limits::{MESSAGES_PER_TURN, RINGS_ASKED_MAX, RINGS_AT_START};
 use logdrive_ring::channel::{Received, into_files};
 use logdrive_ring::{
@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// A message that came, or why there is none to act on.
-enum Came {
+enum Incoming {
     Message(Message, Vec<OwnedFd>),
     Nothing,
     Closed,
@@ -34,7 +34,7 @@ impl Server {
                 return;
             };
             let sent = connection.flush(now);
-            self.settle(key, sent, now);
+            self.update_interest(key, sent, now);
         }
         for _ in 0..MESSAGES_PER_TURN {
             // Who does not take what waits for him, or has been told to go, is not listened to.
@@ -43,10 +43,12 @@ impl Server {
                 break;
             }
             match self.receive(key, now) {
-                Came::Message(message, descriptors) => self.act(key, message, descriptors, now),
-                Came::Nothing => break,
-                Came::Closed => return self.close(key, now),
-                Came::Bad(why) => {
+                Incoming::Message(message, descriptors) => {
+                    self.handle_message(key, message, descriptors, now)
+                }
+                Incoming::Nothing => break,
+                Incoming::Closed => return self.close(key, now),
+                Incoming::Bad(why) => {
                     self.counts.closed += 1;
                     self.refuse_at(key, why, true, now);
                 }
@@ -56,58 +58,58 @@ impl Server {
         if flags.contains(EventFlags::HUP) && !flags.contains(EventFlags::IN) {
             self.close(key, now);
         }
-        self.settle(key, Ok(()), now);
+        self.update_interest(key, Ok(()), now);
     }
 
-    fn receive(&mut self, key: u64, now: Instant) -> Came {
+    fn receive(&mut self, key: u64, now: Instant) -> Incoming {
         let Some(connection) = self.connections.get_mut(&key) else {
-            return Came::Nothing;
+            return Incoming::Nothing;
         };
         let mut descriptors = Vec::new();
         let user = connection.peer.uid;
-        let room = self.closer.has_room(user);
+        let room = self.descriptor_closer.has_room(user);
         let received = connection
             .channel
             .receive(&mut self.buffer, &mut descriptors, room);
         let length = match received {
             Ok(Received::Packet(length)) => length,
             Ok(Received::Closed) => {
-                self.closer.close(user, descriptors);
-                return Came::Closed;
+                self.descriptor_closer.close(user, descriptors);
+                return Incoming::Closed;
             }
             Ok(Received::Cut) => {
-                self.closer.close(user, descriptors);
-                return Came::Bad(refused(
+                self.descriptor_closer.close(user, descriptors);
+                return Incoming::Bad(refused(
                     RefusedCode::Resources,
                     "a message was too long, or the agent has no descriptors left for it",
                     "raise the agent's limit of open files (LimitNOFILE)",
                 ));
             }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
-                return Came::Nothing;
+                return Incoming::Nothing;
             }
-            Err(_) => return Came::Closed,
+            Err(_) => return Incoming::Closed,
         };
-        if !connection.may_speak(now) {
+        if !connection.count_message(now) {
             connection.mute();
         }
         let message = Message::decode(self.buffer.get(..length).unwrap_or_default());
         match message {
             Ok(message) if message.descriptors() as usize == descriptors.len() => {
-                Came::Message(message, descriptors)
+                Incoming::Message(message, descriptors)
             }
             other => {
-                self.closer.close(user, descriptors);
-                Came::Bad(why_bad(other))
+                self.descriptor_closer.close(user, descriptors);
+                Incoming::Bad(refusal_of(other))
             }
         }
     }
 
-    fn act(&mut self, key: u64, message: Message, mut descriptors: Vec<OwnedFd>, now: Instant) {
+    fn handle_message(&mut self, key: u64, message: Message, mut descriptors: Vec<OwnedFd>, now: Instant) {
         let Some(connection) = self.connections.get_mut(&key) else {
             return;
         };
-        connection.since = now;
+        connection.active_at = now;
         let peer = connection.peer;
         let session = match connection.role {
             Role::Process { session } => Some(session),
@@ -124,29 +126,29 @@ impl Server {
                 self.adopt_rings(key, peer, std::mem::take(&mut descriptors), now)
             }
             (Message::Rings { .. }, Some(session)) => {
-                self.take_own_rings(session, peer, std::mem::take(&mut descriptors))
+                self.add_late_rings(session, peer, std::mem::take(&mut descriptors))
             }
             (Message::MoreRings { count }, Some(session)) => {
-                self.want_rings(session, count);
+                self.request_rings(session, count);
                 Ok(())
             }
-            (Message::Flush { mark, durable }, Some(session)) => {
+            (Message::Flush { ticket, durable }, Some(session)) => {
                 self.events.push(Event::Flush {
                     session,
-                    mark,
+                    ticket,
                     durable,
                 });
                 Ok(())
             }
             // Before the session, so that none of its records is taken without it.
-            (Message::Keep(wish), None) if is_new => {
-                connection.keep = Some(wish);
+            (Message::Keep(request), None) if is_new => {
+                connection.keep = Some(request);
                 Ok(())
             }
-            (Message::WriteKept { mark, span_ns }, Some(session)) => {
+            (Message::WriteKept { ticket, span_ns }, Some(session)) => {
                 self.events.push(Event::WriteKept {
                     session,
-                    mark,
+                    ticket,
                     span_ns,
                 });
                 Ok(())
@@ -161,24 +163,24 @@ impl Server {
                 Ok(())
             }
             (message, None) if !is_adopting => self.answer_tool(key, peer, message, now),
-            (message, _) => Err(out_of_turn(&message)),
+            (message, _) => Err(unexpected_message(&message)),
         };
         // Of a message that should have had none.
-        self.closer.close(peer.uid, descriptors);
+        self.descriptor_closer.close(peer.uid, descriptors);
         if let Err(why) = done {
             self.refuse_at(key, why, true, now);
         }
     }
 
-    fn want_rings(&mut self, session: u64, count: u32) {
-        if let Some(held) = self.sessions.get_mut(&session) {
-            held.rings_wanted = (held.rings_wanted + count).min(RINGS_ASKED_MAX);
+    fn request_rings(&mut self, session: u64, count: u32) {
+        if let Some(served) = self.sessions.get_mut(&session) {
+            served.rings_requested = (served.rings_requested + count).min(RINGS_ASKED_MAX);
         }
     }
 
     fn begin_end(&mut self, session: u64) {
-        if let Some(held) = self.sessions.get_mut(&session).filter(|held| !held.is_ending) {
-            held.is_ending = true;
+        if let Some(served) = self.sessions.get_mut(&session).filter(|served| !served.is_ending) {
+            served.is_ending = true;
             self.events.push(Event::Bye { session });
         }
     }
@@ -190,15 +192,15 @@ impl Server {
             pid: peer.pid,
             uid: peer.uid,
         };
-        let wish = quota::Wish {
+        let request = admission::ResourceRequest {
             process,
             is_new: true,
             has: 0,
             rings,
             ring_bytes,
         };
-        quota::check(&self.options, self.sessions(), &wish)?;
-        Ok(quota::rings_max(&self.options.limits, &process))
+        admission::check(&self.options, self.sessions(), &request)?;
+        Ok(admission::rings_max(&self.options.limits, &process))
     }
 
     fn join(&mut self, key: u64, peer: Peer, hello: &Hello, now: Instant) -> Result<(), Refused> {
@@ -218,7 +220,7 @@ impl Server {
             Ok(session)
         });
         let session = session.map_err(no_memory)?;
-        if let Err(error) = levels::begin(&self.options.levels, &session) {
+        if let Err(error) = level_rules::apply_initial(&self.options.levels, &session) {
             self.events.push(Event::Notice(format!(
                 "process {} of {} begins with its own levels: {error}",
                 peer.pid, hello.app
@@ -234,9 +236,9 @@ impl Server {
             ring_count: wanted as u32,
             rings_max: rings_max as u32,
         });
-        self.wish_to_keep(key, &session);
+        self.grant_recorder(key, &session);
         self.events.push(Event::Joined(Arc::clone(&session)));
-        self.send(key, &welcome, With::Session(session, wanted), now);
+        self.send(key, &welcome, Attached::Session(session, wanted), now);
         Ok(())
     }
 
@@ -266,16 +268,16 @@ impl Server {
             coarse: message.coarse,
         };
         let session = SharedSession::adopt(files, options).map_err(bad)?;
-        self.admit_shown(&session, total)?;
+        self.admit_adopted(&session, total)?;
         let adopting = Adopting { message, session };
         if let Some(connection) = self.connections.get_mut(&key) {
             connection.role = Role::Adopting(Box::new(adopting));
         }
-        self.show_rings(key, rings, now)
+        self.add_adopted_rings(key, rings, now)
     }
 
     /// Checks what a session that is shown would take, before any of its rings is mapped.
-    fn admit_shown(&self, shown: &SharedSession, total: usize) -> Result<(), Refused> {
+    fn admit_adopted(&self, shown: &SharedSession, total: usize) -> Result<(), Refused> {
         if !logdrive_wire::agent::is_app_name(shown.app()) {
             return Err(bad_descriptors(
                 "the session's header has no name of an application",
@@ -294,7 +296,7 @@ impl Server {
                 "start the process anew; after a fork, the child has to ask for a session of its own",
             ));
         }
-        let wish = quota::Wish {
+        let request = admission::ResourceRequest {
             process: Process {
                 app: known.app(),
                 pid: peer.pid,
@@ -305,13 +307,13 @@ impl Server {
             rings: total.saturating_sub(known.ring_count()),
             ring_bytes: known.ring_bytes(),
         };
-        quota::check(&self.options, self.sessions(), &wish)
+        admission::check(&self.options, self.sessions(), &request)
     }
 
     /// The session that has the memory of another one.
     fn known(&self, shown: &SharedSession) -> Option<&Arc<SharedSession>> {
         let id = self.memory.get(shown.memory().ids().first()?)?;
-        self.sessions.get(id).map(|held| &held.session)
+        self.sessions.get(id).map(|served| &served.session)
     }
 
     fn adopt_rings(
@@ -325,17 +327,17 @@ impl Server {
             return Err(bad_descriptors("a message of no rings"));
         }
         let rings = self.memory_files(peer, descriptors)?;
-        self.show_rings(key, rings, now)
+        self.add_adopted_rings(key, rings, now)
     }
 
     /// Takes rings that a process made while it had no connection, and that came to it later than its session.
-    fn take_own_rings(&mut self, session: u64, peer: Peer, descriptors: Vec<OwnedFd>) -> Result<(), Refused> {
+    fn add_late_rings(&mut self, session: u64, peer: Peer, descriptors: Vec<OwnedFd>) -> Result<(), Refused> {
         let rings = self.memory_files(peer, descriptors)?;
-        let Some(held) = self.sessions.get(&session) else {
+        let Some(served) = self.sessions.get(&session) else {
             return Ok(());
         };
-        let session = Arc::clone(&held.session);
-        let wish = quota::Wish {
+        let session = Arc::clone(&served.session);
+        let request = admission::ResourceRequest {
             process: Process {
                 app: session.app(),
                 pid: peer.pid,
@@ -346,18 +348,18 @@ impl Server {
             rings: rings.len(),
             ring_bytes: session.ring_bytes(),
         };
-        quota::check(&self.options, self.sessions(), &wish)?;
+        admission::check(&self.options, self.sessions(), &request)?;
         for ring in rings {
             session.take_ring(ring).map_err(bad)?;
             let newest = session.memory_ids().pop();
             self.claim(session.id(), newest.as_slice())?;
         }
-        self.keep_session(session.id());
+        self.store_session(session.id());
         Ok(())
     }
 
     /// Takes rings that a process shows; with the last one, its session.
-    fn show_rings(&mut self, key: u64, rings: Vec<File>, now: Instant) -> Result<(), Refused> {
+    fn add_adopted_rings(&mut self, key: u64, rings: Vec<File>, now: Instant) -> Result<(), Refused> {
         let Some(connection) = self.connections.get_mut(&key) else {
             return Ok(());
         };
@@ -383,24 +385,24 @@ impl Server {
         let Adopting { message, session } = adopting;
         if let Some(known) = self.known(&session) {
             let known = Arc::clone(known);
-            return self.welcome_back(key, &known, &session, now);
+            return self.resume(key, &known, &session, now);
         }
         let rings = session.ring_count();
         let rings_max = self.admit(session.app(), session.peer(), rings, session.ring_bytes())?;
         let number = self.number(Some(message.session));
         let session = self.enter(key, session.renumbered(number, rings_max))?;
         self.counts.adopted += 1;
-        self.wish_to_keep(key, &session);
+        self.grant_recorder(key, &session);
         self.events.push(Event::Adopted {
             session: Arc::clone(&session),
             journal: message.journal,
         });
-        self.say_welcome_back(key, &session, now);
+        self.send_welcome_back(key, &session, now);
         Ok(())
     }
 
     /// The session is here: its connection had broken. It was checked that it is the same one.
-    fn welcome_back(
+    fn resume(
         &mut self,
         key: u64,
         session: &Arc<SharedSession>,
@@ -414,10 +416,10 @@ impl Server {
         new.into_iter()
             .try_for_each(|file| session.take_ring(file))
             .map_err(bad)?;
-        self.keep_session(session.id());
-        self.wish_to_keep(key, session);
+        self.store_session(session.id());
+        self.grant_recorder(key, session);
         self.reconnect(session.id(), key, now);
-        self.say_welcome_back(key, session, now);
+        self.send_welcome_back(key, session, now);
         // Rings that were on their way when the connection broke.
         for (place, id) in had.iter().skip(SessionMemory::PARTS).enumerate() {
             if !has.contains(id) {
@@ -429,14 +431,14 @@ impl Server {
         Ok(())
     }
 
-    fn say_welcome_back(&mut self, key: u64, session: &SharedSession, now: Instant) {
+    fn send_welcome_back(&mut self, key: u64, session: &SharedSession, now: Instant) {
         let message = Message::WelcomeBack {
             session: session.id(),
             journal: self.options.journal,
             ring_total: session.ring_count() as u32,
             rings_max: session.rings_max() as u32,
         };
-        self.send(key, &message, With::Nothing, now);
+        self.send(key, &message, Attached::Nothing, now);
     }
 
     /// Descriptors as files, if all of them are sealed memory; others are closed elsewhere.
@@ -446,16 +448,16 @@ impl Server {
             return Ok(files);
         }
         let all = files.into_iter().map(OwnedFd::from).collect();
-        self.closer.close(peer.uid, all);
+        self.descriptor_closer.close(peer.uid, all);
         Err(bad_descriptors(
             "a descriptor is not that of a sealed memory file",
         ))
     }
 
     /// Everything that was committed before a [`Event::Flush`] is written, or cannot be.
-    pub fn flushed(&mut self, session: u64, mark: u64, reached: bool, now: Instant) {
+    pub fn flushed(&mut self, session: u64, ticket: u64, reached: bool, now: Instant) {
         if let Some(key) = self.connection_of(session) {
-            self.send(key, &Message::Flushed { mark, reached }, With::Nothing, now);
+            self.send(key, &Message::Flushed { ticket, reached }, Attached::Nothing, now);
         }
     }
 
@@ -463,18 +465,18 @@ impl Server {
     /// session.
     pub fn done(&mut self, session: u64, complete: bool, now: Instant) {
         if let Some(key) = self.connection_of(session) {
-            self.send(key, &Message::Done { complete }, With::Nothing, now);
+            self.send(key, &Message::Done { complete }, Attached::Nothing, now);
             // The connection ends by itself when the message is sent; it has no session any more.
-            if let Some(held) = self.sessions.get_mut(&session) {
-                held.connection = None;
+            if let Some(served) = self.sessions.get_mut(&session) {
+                served.connection = None;
             }
             if let Some(connection) = self.connections.get_mut(&key) {
                 connection.role = Role::Tool { waits: false };
                 connection.ends = true;
             }
-            self.settle(key, Ok::<(), Broken>(()), now);
+            self.update_interest(key, Ok::<(), SendError>(()), now);
         }
-        self.forget(session);
+        self.remove_session(session);
     }
 
     fn connection_of(&self, session: u64) -> Option<u64> {
@@ -490,7 +492,7 @@ fn policy(code: u32) -> FullPolicy {
     }
 }
 
-fn why_bad(decoded: Result<Message, logdrive_wire::WireError>) -> Refused {
+fn refusal_of(decoded: Result<Message, logdrive_wire::WireError>) -> Refused {
     match decoded {
         Err(error) if is_other_version(&error) => refused(
             RefusedCode::Version,
@@ -509,7 +511,7 @@ fn why_bad(decoded: Result<Message, logdrive_wire::WireError>) -> Refused {
     }
 }
 
-pub(super) fn out_of_turn(message: &Message) -> Refused {
+pub(super) fn unexpected_message(message: &Message) -> Refused {
     refused(
         RefusedCode::Message,
         format!("{} does not belong here", message.name()),

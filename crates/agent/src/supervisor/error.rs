@@ -1,19 +1,19 @@
-//! Why a command could not be run, and what its exit status says then.
+//! Errors of running a command, and their exit status.
 
 use logdrive_drain::BackendError;
 use std::io;
 use std::path::PathBuf;
 
-/// Why a command could not be run. Nothing of it has run then.
+/// Error that keeps a command from running. Nothing of it has run then.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum RunError {
+pub enum CommandError {
     /// There is no such program.
     #[error("cannot find the command {}: {hint}", program.display())]
     NotFound {
         /// As it was given.
         program: PathBuf,
-        /// What to try.
+        /// Advice on what to try.
         hint: String,
     },
     /// There is one that cannot be executed.
@@ -21,7 +21,7 @@ pub enum RunError {
     NotExecutable {
         /// As it was given.
         program: PathBuf,
-        /// What the system said. Part of the message, hence no `source`.
+        /// Error of the system. Part of the message, hence no `source`.
         cause: io::Error,
     },
     /// The session, the log file or a thread of the backend.
@@ -30,14 +30,14 @@ pub enum RunError {
     /// A pipe, a terminal, a thread or the signals of this process.
     #[error("cannot {what}: {cause}; the limits of processes and open files (`ulimit -a`) may be too low")]
     System {
-        /// What was tried.
+        /// Operation that failed.
         what: &'static str,
-        /// What the system said.
+        /// Error of the system.
         cause: io::Error,
     },
 }
 
-impl RunError {
+impl CommandError {
     pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |cause| Self::System { what, cause }
     }

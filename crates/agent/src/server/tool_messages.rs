@@ -1,8 +1,8 @@
-//! What tools ask: the sessions, the descriptors of one, and questions to the owner.
+//! Messages of tools: list of sessions, descriptors of one, and requests for the owner.
 
-use super::connection::{Role, With, rings_messages};
-use super::event::{Asker, Event, Request};
-use super::processes::out_of_turn;
+use super::connection::{Attached, Role, rings_messages};
+use super::event::{Event, Request, Requester};
+use super::process_messages::unexpected_message;
 use super::{Server, refused};
 use crate::limits::{ANSWER_BYTES_MAX, ANSWER_PART_BYTES, LIST_BYTES_MAX, RINGS_PER_MESSAGE};
 use logdrive_ring::{Peer, SharedSession};
@@ -22,43 +22,43 @@ impl Server {
             return Ok(());
         };
         if matches!(connection.role, Role::Tool { waits: true }) {
-            return Err(out_of_turn(&message));
+            return Err(unexpected_message(&message));
         }
         connection.role = Role::Tool { waits: false };
         match message {
             Message::List { above } => {
                 let list = self.list(peer, above);
-                self.send(key, &list, With::Nothing, now);
+                self.send(key, &list, Attached::Nothing, now);
                 Ok(())
             }
             Message::Open { session } => {
-                if let Err(why) = self.show(key, peer, session, now) {
+                if let Err(why) = self.send_descriptors(key, peer, session, now) {
                     self.refuse_at(key, why, false, now);
                 }
                 Ok(())
             }
             Message::DumpSession { session, span_ns } => {
-                self.ask_of(key, peer, session, Request::DumpSession { session, span_ns }, now)
+                self.forward_for_session(key, peer, session, Request::DumpSession { session, span_ns }, now)
             }
             Message::Files { session, written } => {
-                self.ask_of(key, peer, session, Request::Files { session, written }, now)
+                self.forward_for_session(key, peer, session, Request::Files { session, written }, now)
             }
-            Message::Stats => self.ask_as_owner(key, peer, Request::Stats, now),
-            Message::Reload => self.ask_as_owner(key, peer, Request::Reload, now),
+            Message::Stats => self.forward_if_trusted(key, peer, Request::Stats, now),
+            Message::Reload => self.forward_if_trusted(key, peer, Request::Reload, now),
             Message::Dump { span_ns, app } => {
-                self.ask(key, peer, Request::Dump { app, span_ns });
+                self.forward(key, peer, Request::Dump { app, span_ns });
                 Ok(())
             }
-            other => Err(out_of_turn(&other)),
+            other => Err(unexpected_message(&other)),
         }
     }
 
-    /// Whether a user may see and change the sessions of another one.
-    fn may(&self, peer: Peer, owner: u32) -> bool {
+    /// Returns whether a user may see and change the sessions of another one.
+    fn may_access(&self, peer: Peer, owner: u32) -> bool {
         self.is_trusted(peer) || peer.uid == owner
     }
 
-    /// Whether a peer is root or the agent's own user.
+    /// Returns whether a peer is root or the agent's own user.
     pub fn is_trusted(&self, peer: Peer) -> bool {
         peer.uid == 0 || peer.uid == self.user
     }
@@ -66,9 +66,9 @@ impl Server {
     fn list(&self, peer: Peer, above: u64) -> Message {
         let mut entries = Vec::new();
         let mut bytes = 0;
-        for (id, held) in self.sessions.range(above.saturating_add(1)..) {
-            let session = &held.session;
-            if !self.may(peer, session.peer().uid) {
+        for (id, served) in self.sessions.range(above.saturating_add(1)..) {
+            let session = &served.session;
+            if !self.may_access(peer, session.peer().uid) {
                 continue;
             }
             let entry = SessionEntry {
@@ -77,7 +77,7 @@ impl Server {
                 pid: session.peer().pid,
                 uid: session.peer().uid,
                 ring_count: session.ring_count() as u32,
-                state: held.state(),
+                state: served.state(),
                 app: session.app().to_owned(),
             };
             bytes += entry.wire_bytes();
@@ -90,17 +90,17 @@ impl Server {
     }
 
     /// A session that the peer may see and change.
-    fn seen_by(&self, peer: Peer, id: u64) -> Result<Arc<SharedSession>, Refused> {
-        let held = self.sessions.get(&id).ok_or_else(|| {
+    fn accessible_session(&self, peer: Peer, id: u64) -> Result<Arc<SharedSession>, Refused> {
+        let served = self.sessions.get(&id).ok_or_else(|| {
             refused(
                 RefusedCode::UnknownSession,
                 format!("there is no session {id}"),
                 "`logdrive ps` lists the sessions there are",
             )
         })?;
-        let owner = held.session.peer().uid;
-        if self.may(peer, owner) {
-            return Ok(Arc::clone(&held.session));
+        let owner = served.session.peer().uid;
+        if self.may_access(peer, owner) {
+            return Ok(Arc::clone(&served.session));
         }
         Err(refused(
             RefusedCode::NotAllowed,
@@ -113,17 +113,17 @@ impl Server {
     pub fn sessions_of(&self, peer: Peer, app: &str) -> Vec<Arc<SharedSession>> {
         let of_app = self.sessions().filter(|session| session.app() == app);
         of_app
-            .filter(|session| self.may(peer, session.peer().uid))
+            .filter(|session| self.may_access(peer, session.peer().uid))
             .cloned()
             .collect()
     }
 
     /// The session of a number.
     pub fn session(&self, id: u64) -> Option<&Arc<SharedSession>> {
-        self.sessions.get(&id).map(|held| &held.session)
+        self.sessions.get(&id).map(|served| &served.session)
     }
 
-    fn ask_of(
+    fn forward_for_session(
         &mut self,
         key: u64,
         peer: Peer,
@@ -131,15 +131,15 @@ impl Server {
         request: Request,
         now: Instant,
     ) -> Result<(), Refused> {
-        match self.seen_by(peer, id) {
-            Ok(_) => self.ask(key, peer, request),
+        match self.accessible_session(peer, id) {
+            Ok(_) => self.forward(key, peer, request),
             Err(why) => self.refuse_at(key, why, false, now),
         }
         Ok(())
     }
 
-    fn show(&mut self, key: u64, peer: Peer, id: u64, now: Instant) -> Result<(), Refused> {
-        let session = self.seen_by(peer, id)?;
+    fn send_descriptors(&mut self, key: u64, peer: Peer, id: u64, now: Instant) -> Result<(), Refused> {
+        let session = self.accessible_session(peer, id)?;
         let total = session.ring_count();
         let count = total.min(RINGS_PER_MESSAGE);
         let message = Message::Session {
@@ -147,16 +147,22 @@ impl Server {
             ring_total: total as u32,
             ring_count: count as u32,
         };
-        self.send(key, &message, With::Session(Arc::clone(&session), count), now);
+        self.send(key, &message, Attached::Session(Arc::clone(&session), count), now);
         for (message, with) in rings_messages(&session, count, total) {
             self.send(key, &message, with, now);
         }
         Ok(())
     }
 
-    fn ask_as_owner(&mut self, key: u64, peer: Peer, request: Request, now: Instant) -> Result<(), Refused> {
+    fn forward_if_trusted(
+        &mut self,
+        key: u64,
+        peer: Peer,
+        request: Request,
+        now: Instant,
+    ) -> Result<(), Refused> {
         if self.is_trusted(peer) {
-            self.ask(key, peer, request);
+            self.forward(key, peer, request);
         } else {
             let why = refused(
                 RefusedCode::NotAllowed,
@@ -168,11 +174,11 @@ impl Server {
         Ok(())
     }
 
-    fn ask(&mut self, key: u64, peer: Peer, request: Request) {
+    fn forward(&mut self, key: u64, peer: Peer, request: Request) {
         if let Some(connection) = self.connections.get_mut(&key) {
             connection.role = Role::Tool { waits: true };
             self.events.push(Event::Request {
-                asker: Asker(key),
+                requester: Requester(key),
                 peer,
                 request,
             });
@@ -180,8 +186,8 @@ impl Server {
     }
 
     /// Answers a tool. A text that is too long is cut, and says so.
-    pub fn answer(&mut self, asker: Asker, text: &str, now: Instant) {
-        self.stop_waiting(asker);
+    pub fn answer(&mut self, requester: Requester, text: &str, now: Instant) {
+        self.stop_waiting(requester);
         let mut left = text;
         let mut room = ANSWER_BYTES_MAX;
         loop {
@@ -194,7 +200,12 @@ impl Server {
                 part.to_owned()
             };
             let more = !rest.is_empty() && !is_cut;
-            self.send(asker.0, &Message::Answer { more, text }, With::Nothing, now);
+            self.send(
+                requester.0,
+                &Message::Answer { more, text },
+                Attached::Nothing,
+                now,
+            );
             if !more {
                 return;
             }
@@ -203,14 +214,14 @@ impl Server {
     }
 
     /// Tells a tool that it does not get what it asked for.
-    pub fn refuse(&mut self, asker: Asker, why: Refused, now: Instant) {
-        self.stop_waiting(asker);
+    pub fn refuse(&mut self, requester: Requester, why: Refused, now: Instant) {
+        self.stop_waiting(requester);
         let why = refused(why.code, why.reason, why.advice);
-        self.refuse_at(asker.0, why, false, now);
+        self.refuse_at(requester.0, why, false, now);
     }
 
-    fn stop_waiting(&mut self, asker: Asker) {
-        if let Some(connection) = self.connections.get_mut(&asker.0) {
+    fn stop_waiting(&mut self, requester: Requester) {
+        if let Some(connection) = self.connections.get_mut(&requester.0) {
             connection.role = Role::Tool { waits: false };
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::config::SinkConfig;
 use crate::error::AgentError;
-use crate::place::PlaceLock;
+use crate::path_lock::PathLock;
 use logdrive_drain::Target;
 use logdrive_drain::file::FileOptions;
 use std::fs::{self, DirBuilder};
@@ -14,55 +14,57 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const LOCK: &str = ".logdrive-agent.lock";
 
 /// By device and inode, so that a directory with two names is one.
-type Held = Vec<((u64, u64), PlaceLock)>;
+type Claimed = Vec<((u64, u64), PathLock)>;
 
 /// The directories that this agent has: shared by the agent and those who open its files.
 #[derive(Debug, Default)]
-pub(crate) struct Outputs {
-    held: Arc<Mutex<Held>>,
+pub(crate) struct LogDirectories {
+    claimed: Arc<Mutex<Claimed>>,
 }
 
-impl Outputs {
-    /// For another thread: takes the directory of a file as [`Outputs::take`] does, as long as the agent is there.
-    pub(crate) fn taker(&self, target: Target) -> impl FnMut() -> Result<(), String> + Send + 'static {
-        let held = Arc::downgrade(&self.held);
-        move || match held.upgrade() {
-            Some(held) => Self { held }.take(&target).map_err(|error| error.to_string()),
+impl LogDirectories {
+    /// For another thread: takes the directory of a file as [`LogDirectories::claim_for`] does, as long as the agent is there.
+    pub(crate) fn claimer(&self, target: Target) -> impl FnMut() -> Result<(), String> + Send + 'static {
+        let claimed = Arc::downgrade(&self.claimed);
+        move || match claimed.upgrade() {
+            Some(claimed) => Self { claimed }
+                .claim_for(&target)
+                .map_err(|error| error.to_string()),
             None => Err("the agent ends".to_owned()),
         }
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn claimed(&self) -> MutexGuard<'_, Claimed> {
+        self.claimed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes the directory of a file, which is made if it is missing. A pipe or a device has none.
     ///
     /// # Errors
-    /// When another agent has it, or it cannot be made or locked.
-    pub(crate) fn take(&self, target: &Target) -> Result<(), AgentError> {
+    /// Fails when another agent has it, or it cannot be made or locked.
+    pub(crate) fn claim_for(&self, target: &Target) -> Result<(), AgentError> {
         let Target::File(file) = target else {
             return Ok(());
         };
         let is_device = fs::metadata(&file.path).is_ok_and(|found| !found.is_file());
         match file.path.parent() {
-            Some(dir) if !is_device => self.take_directory(dir, file),
+            Some(dir) if !is_device => self.claim_directory(dir, file),
             _ => Ok(()),
         }
     }
 
     /// The same for a sink that is several files, as far as its directory is known.
-    pub(crate) fn take_known(&self, sink: &SinkConfig) -> Result<(), AgentError> {
+    pub(crate) fn claim_known(&self, sink: &SinkConfig) -> Result<(), AgentError> {
         let Target::File(file) = &sink.options.target else {
             return Ok(());
         };
         match file.path.parent() {
-            Some(dir) if !dir.to_string_lossy().contains('{') => self.take_directory(dir, file),
+            Some(dir) if !dir.to_string_lossy().contains('{') => self.claim_directory(dir, file),
             _ => Ok(()),
         }
     }
 
-    fn take_directory(&self, dir: &Path, file: &FileOptions) -> Result<(), AgentError> {
+    fn claim_directory(&self, dir: &Path, file: &FileOptions) -> Result<(), AgentError> {
         let dir = if dir.as_os_str().is_empty() {
             Path::new(".")
         } else {
@@ -72,12 +74,12 @@ impl Outputs {
         made.map_err(|cause| AgentError::io("make the directory", dir, cause))?;
         let found = fs::metadata(dir).map_err(|cause| AgentError::io("look at", dir, cause))?;
         let id = (found.dev(), found.ino());
-        let mut held = self.held();
-        if held.iter().any(|(held, _)| *held == id) {
+        let mut claimed = self.claimed();
+        if claimed.iter().any(|(claimed, _)| *claimed == id) {
             return Ok(());
         }
-        let lock = PlaceLock::take_file(&dir.join(LOCK), dir)?;
-        held.push((id, lock));
+        let lock = PathLock::acquire_file(&dir.join(LOCK), dir)?;
+        claimed.push((id, lock));
         Ok(())
     }
 }
@@ -95,34 +97,42 @@ mod tests {
     fn a_directory_has_one_agent_under_whatever_name() {
         let keep = tempfile::tempdir().expect("a directory");
         let logs = keep.path().join("deep/logs");
-        let first = Outputs::default();
-        first.take(&file(logs.join("a.log")).target).expect("it is free");
-        first.take(&file(logs.join("b.log")).target).expect("it is ours");
+        let first = LogDirectories::default();
+        first
+            .claim_for(&file(logs.join("a.log")).target)
+            .expect("it is free");
+        first
+            .claim_for(&file(logs.join("b.log")).target)
+            .expect("it is ours");
         let link = keep.path().join("link");
         std::os::unix::fs::symlink(&logs, &link).expect("a link");
-        first.take(&file(link.join("c.log")).target).expect("it is ours");
-        let second = Outputs::default();
+        first
+            .claim_for(&file(link.join("c.log")).target)
+            .expect("it is ours");
+        let second = LogDirectories::default();
         let error = second
-            .take(&file(link.join("c.log")).target)
+            .claim_for(&file(link.join("c.log")).target)
             .expect_err("taken")
             .to_string();
         let expected = format!("another agent, process {}", std::process::id());
         assert!(error.contains(&expected) && error.contains("link"), "{error}");
         let sink = SinkConfig::file("main", logs.join("{app}.log"));
-        assert!(second.take_known(&sink).is_err());
+        assert!(second.claim_known(&sink).is_err());
         let elsewhere = SinkConfig::file("main", logs.join("{app}/x.log"));
         second
-            .take_known(&elsewhere)
+            .claim_known(&elsewhere)
             .expect("its directory is not known yet");
         drop(first);
-        second.take_known(&sink).expect("it is free again");
+        second.claim_known(&sink).expect("it is free again");
     }
 
     #[test]
     fn devices_have_no_directory_to_take() {
-        let outputs = Outputs::default();
-        outputs.take(&file("/dev/full").target).expect("nothing to lock");
-        outputs.take(&Target::Stderr).expect("nothing to lock");
-        assert!(outputs.held().is_empty());
+        let directories = LogDirectories::default();
+        directories
+            .claim_for(&file("/dev/full").target)
+            .expect("nothing to lock");
+        directories.claim_for(&Target::Stderr).expect("nothing to lock");
+        assert!(directories.claimed().is_empty());
     }
 }

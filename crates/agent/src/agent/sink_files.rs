@@ -1,11 +1,11 @@
 //! The files that a process is the first to need, those that nobody needs any more, and the file that processes share when
 //! there are no more places.
 
-use super::asks::process_of;
+use super::requests::process_of;
 use super::{Agent, StartError};
 use crate::config::{Process, SinkConfig};
-use crate::limits::{SINK_CLOSING_MS, SINK_IDLE_MS, SINK_LOOK_MS, TROUBLES_MAX};
-use crate::routes::{OTHERS, SinkKey, key_of};
+use crate::limits::{PROBLEMS_MAX, SINK_CLOSING_MS, SINK_IDLE_MS, SINK_LOOK_MS};
+use crate::routing::{SHARED_FILE, SinkKey, key_of};
 use logdrive_drain::Target;
 use logdrive_ring::SharedSession;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,39 +14,39 @@ use std::time::{Duration, Instant};
 
 /// Which files are written to, and since when others are not.
 #[derive(Debug, Default)]
-pub(super) struct UseOfSinks {
+pub(super) struct SinkUse {
     /// Open files that no process writes to any more.
     idle_since: BTreeMap<SinkKey, Instant>,
     /// Files that are being closed, with their numbers.
     closing: BTreeMap<SinkKey, usize>,
     /// Files that could not be opened at all, which has been told.
-    lacking: BTreeSet<SinkKey>,
-    /// Why those could not be opened at first that are opened late, by their numbers.
+    unopened: BTreeSet<SinkKey>,
+    /// Reasons why files that are opened late could not be opened at first, by their numbers.
     late: BTreeMap<usize, String>,
-    looked_at: Option<Instant>,
+    checked_at: Option<Instant>,
     /// Sessions have come or gone since.
     has_changed: bool,
 }
 
-impl UseOfSinks {
+impl SinkUse {
     /// Sessions or routes have changed.
-    pub(super) fn look_soon(&mut self) {
+    pub(super) fn mark_changed(&mut self) {
         self.has_changed = true;
     }
 
-    /// Whether it is time to look.
+    /// Returns whether it is time to look.
     fn is_due(&mut self, now: Instant) -> bool {
         let pause = Duration::from_millis(SINK_LOOK_MS);
         let is_early = |at: Instant| now.saturating_duration_since(at) < pause;
-        if self.looked_at.is_some_and(is_early) {
+        if self.checked_at.is_some_and(is_early) {
             return false;
         }
-        self.looked_at = Some(now);
-        let has_work = !(self.idle_since.is_empty() && self.closing.is_empty() && self.lacking.is_empty());
+        self.checked_at = Some(now);
+        let has_work = !(self.idle_since.is_empty() && self.closing.is_empty() && self.unopened.is_empty());
         std::mem::take(&mut self.has_changed) || has_work
     }
 
-    /// Why a sink was not opened when it was asked for.
+    /// Returns the reason why a sink was not opened when it was asked for.
     pub(super) fn why_late(&self, number: usize) -> Option<&str> {
         self.late.get(&number).map(String::as_str)
     }
@@ -74,29 +74,29 @@ impl Agent {
     /// Opens the files that a process is the first to need.
     pub(super) fn open_sinks(&mut self, session: &SharedSession) {
         let process = process_of(session);
-        let places = self.routes.lock().places_of(&process);
+        let places = self.routing.lock().sink_indices(&process);
         let sinks = places
             .into_iter()
             .filter_map(|place| self.config.sinks.get(place));
         let sinks: Vec<_> = sinks.filter(|sink| sink.has_placeholders()).cloned().collect();
         for sink in sinks {
             let key = key_of(&sink, &process);
-            if self.routes.lock().numbers.contains_key(&key) {
-                self.use_of_sinks.idle_since.remove(&key);
+            if self.routing.lock().numbers.contains_key(&key) {
+                self.sink_use.idle_since.remove(&key);
                 continue;
             }
             match self.open_for(&sink, &process) {
                 Ok((number, is_shared)) => {
-                    self.use_of_sinks.lacking.remove(&key);
-                    let mut routes = self.routes.lock();
+                    self.sink_use.unopened.remove(&key);
+                    let mut routing = self.routing.lock();
                     if is_shared {
-                        routes.shared.insert(key.clone());
+                        routing.shared.insert(key.clone());
                     }
-                    routes.numbers.insert(key, number);
+                    routing.numbers.insert(key, number);
                 }
                 Err(error) => {
-                    if self.use_of_sinks.lacking.insert(key) {
-                        self.tell_trouble(format!(
+                    if self.sink_use.unopened.insert(key) {
+                        self.report_problem(format!(
                             "no sink {} for process {} of {}: {error}; it is told that its records are not written",
                             sink.name, process.pid, process.app
                         ));
@@ -109,19 +109,19 @@ impl Agent {
     /// A file of its own, as long as one is left that all others can share; whether it is the shared one.
     fn open_for(&mut self, sink: &SinkConfig, process: &Process<'_>) -> Result<(usize, bool), StartError> {
         if !self.has_place() {
-            self.make_place();
+            self.free_place();
         }
         if self.has_place() {
             return Ok((self.open_file(sink, process)?, false));
         }
-        let key = key_of(sink, &OTHERS);
-        let found = self.routes.lock().numbers.get(&key).copied();
+        let key = key_of(sink, &SHARED_FILE);
+        let found = self.routing.lock().numbers.get(&key).copied();
         if let Some(number) = found {
-            self.use_of_sinks.idle_since.remove(&key);
+            self.sink_use.idle_since.remove(&key);
             return Ok((number, true));
         }
-        let number = self.open_file(sink, &OTHERS)?;
-        self.routes.lock().numbers.insert(key.clone(), number);
+        let number = self.open_file(sink, &SHARED_FILE)?;
+        self.routing.lock().numbers.insert(key.clone(), number);
         self.backend.notice(format!(
             "there are places for {} sinks and no more: from {} on, what else comes for sink {} is in {}; routes by \
              application say who shares which file",
@@ -133,40 +133,43 @@ impl Agent {
         Ok((number, true))
     }
 
-    /// Whether there is a place beside those that shared files may need.
+    /// Returns whether there is a place beside those that shared files may need.
     fn has_place(&self) -> bool {
-        let routes = self.routes.lock();
+        let routing = self.routing.lock();
         let named = self.config.routes.iter().map(|route| &route.sinks);
         let named = named.chain(self.config.recorders.iter().map(|recorder| &recorder.sinks));
         let named: BTreeSet<usize> = named.flat_map(|names| self.config.places_of(names)).collect();
         let sinks = named.into_iter().filter_map(|place| self.config.sinks.get(place));
         let is_lacking = |sink: &&SinkConfig| {
-            sink.has_placeholders() && !routes.numbers.contains_key(&key_of(sink, &OTHERS))
+            sink.has_placeholders() && !routing.numbers.contains_key(&key_of(sink, &SHARED_FILE))
         };
-        let lacking = sinks.filter(is_lacking).count();
-        self.backend.free_sink_places() > lacking
+        let unopened = sinks.filter(is_lacking).count();
+        self.backend.free_sink_places() > unopened
     }
 
     /// Opens a file, now or, where that cannot be, when it can be: until then its lines wait in its buffers, and whoever
     /// wants them flushed is told that they are not.
     fn open_file(&mut self, sink: &SinkConfig, process: &Process<'_>) -> Result<usize, StartError> {
         let key = key_of(sink, process);
-        if let Some(number) = self.use_of_sinks.closing.remove(&key) {
+        if let Some(number) = self.sink_use.closing.remove(&key) {
             // It is ours: opened now, it would seem to belong to somebody else.
             self.backend
                 .wait_closed(number, Duration::from_millis(SINK_CLOSING_MS));
         }
         let options = sink.options_for(process);
-        let taken = self.outputs.take(&options.target).map_err(StartError::from);
+        let taken = self
+            .log_directories
+            .claim_for(&options.target)
+            .map_err(StartError::from);
         let opened = taken.and_then(|()| Ok(self.backend.add_sink(&options)?));
         let failed = match opened {
             Err(failed) if matches!(options.target, Target::File(_)) => failed,
             opened => return opened,
         };
-        let before = self.outputs.taker(options.target.clone());
+        let before = self.log_directories.claimer(options.target.clone());
         let number = self.backend.add_sink_late(&options, before)?;
-        self.use_of_sinks.late.insert(number, failed.to_string());
-        self.tell_trouble(format!(
+        self.sink_use.late.insert(number, failed.to_string());
+        self.report_problem(format!(
             "sink {} for process {} of {} cannot be written so far: {failed}; that is tried again, and what does not fit \
              into its buffers until then is dropped and counted",
             sink.name, process.pid, process.app
@@ -175,64 +178,64 @@ impl Agent {
     }
 
     /// Closes files that nobody has written to for a while, and tries again those that could not be opened.
-    pub(super) fn look_at_sinks(&mut self, now: Instant) {
-        if !self.use_of_sinks.is_due(now) {
+    pub(super) fn check_sinks(&mut self, now: Instant) {
+        if !self.sink_use.is_due(now) {
             return;
         }
         self.backend.settle_closed();
         let backend = &self.backend;
         let is_closing = |number: &mut usize| !backend.wait_closed(*number, Duration::ZERO);
-        self.use_of_sinks.closing.retain(|_, number| is_closing(number));
+        self.sink_use.closing.retain(|_, number| is_closing(number));
         self.note_use(now);
         let idle = Duration::from_millis(SINK_IDLE_MS);
-        for key in self.use_of_sinks.idle_for(idle, now) {
+        for key in self.sink_use.idle_for(idle, now) {
             self.close_file(key);
         }
-        self.open_lacking();
+        self.retry_unopened();
     }
 
     /// Files that could not be opened: one that nobody needs any more is forgotten, the others are tried again.
-    fn open_lacking(&mut self) {
-        if self.use_of_sinks.lacking.is_empty() {
+    fn retry_unopened(&mut self) {
+        if self.sink_use.unopened.is_empty() {
             return;
         }
         let sessions: Vec<Arc<SharedSession>> = self.server.sessions().cloned().collect();
         let mut needed = BTreeSet::new();
         for session in &sessions {
-            let files = self.routes.lock().files_of(&process_of(session));
-            if files.iter().any(|key| self.use_of_sinks.lacking.contains(key)) {
+            let files = self.routing.lock().files_of(&process_of(session));
+            if files.iter().any(|key| self.sink_use.unopened.contains(key)) {
                 needed.extend(files);
                 self.open_sinks(session);
             }
         }
-        self.use_of_sinks.lacking.retain(|key| needed.contains(key));
+        self.sink_use.unopened.retain(|key| needed.contains(key));
     }
 
     /// Notes which files are written to, or waited for.
     fn note_use(&mut self, now: Instant) {
-        let routes = self.routes.lock();
+        let routing = self.routing.lock();
         let sessions = self.server.sessions();
         let mut used: BTreeSet<SinkKey> = sessions
-            .flat_map(|session| routes.files_of(&process_of(session)))
+            .flat_map(|session| routing.files_of(&process_of(session)))
             .collect();
-        let waited = self.waits.sinks();
+        let waited = self.flush_waiters.sinks();
         let fixed = |key: &SinkKey| {
             let mut sinks = self.config.sinks.iter();
             sinks.any(|sink| sink.name == key.0 && !sink.has_placeholders())
         };
-        for (key, number) in &routes.numbers {
+        for (key, number) in &routing.numbers {
             if waited >> number & 1 == 1 || fixed(key) {
                 used.insert(key.clone());
             }
         }
-        self.use_of_sinks.note(routes.numbers.keys(), &used, now);
+        self.sink_use.note(routing.numbers.keys(), &used, now);
     }
 
     /// Closes the file that has been idle for the longest time, so that another one finds a place.
-    fn make_place(&mut self) {
+    fn free_place(&mut self) {
         let now = Instant::now();
         self.note_use(now);
-        for key in self.use_of_sinks.idle_for(Duration::ZERO, now) {
+        for key in self.sink_use.idle_for(Duration::ZERO, now) {
             if let Some(number) = self.close_file(key) {
                 let patience = Duration::from_millis(SINK_CLOSING_MS);
                 self.backend.wait_closed(number, patience);
@@ -243,23 +246,23 @@ impl Agent {
 
     /// Lets a file close; its number, where it was a file and no share in one.
     fn close_file(&mut self, key: SinkKey) -> Option<usize> {
-        self.use_of_sinks.idle_since.remove(&key);
-        let mut routes = self.routes.lock();
-        let number = routes.numbers.remove(&key)?;
-        if routes.shared.remove(&key) {
+        self.sink_use.idle_since.remove(&key);
+        let mut routing = self.routing.lock();
+        let number = routing.numbers.remove(&key)?;
+        if routing.shared.remove(&key) {
             return None;
         }
-        drop(routes);
-        self.use_of_sinks.late.remove(&number);
+        drop(routing);
+        self.sink_use.late.remove(&number);
         self.backend.close_sink(number);
-        self.use_of_sinks.closing.insert(key, number);
+        self.sink_use.closing.insert(key, number);
         Some(number)
     }
 
     /// Something that is wrong with the logs themselves: the other logs tell it, and so does the owner.
-    fn tell_trouble(&mut self, text: String) {
-        if self.troubles.len() < TROUBLES_MAX {
-            self.troubles.push_back(text.clone());
+    fn report_problem(&mut self, text: String) {
+        if self.problems.len() < PROBLEMS_MAX {
+            self.problems.push_back(text.clone());
         }
         self.backend.notice(text);
     }
@@ -276,7 +279,7 @@ mod tests {
 
     #[test]
     fn files_are_idle_from_their_last_use_on() {
-        let mut uses = UseOfSinks::default();
+        let mut uses = SinkUse::default();
         let (start, second) = (Instant::now(), Duration::from_secs(1));
         let open = [key("a"), key("b"), key("c")];
         uses.note(open.iter(), &BTreeSet::from([key("a")]), start);
@@ -290,11 +293,11 @@ mod tests {
 
     #[test]
     fn a_look_is_taken_when_something_has_changed_and_not_too_often() {
-        let mut uses = UseOfSinks::default();
+        let mut uses = SinkUse::default();
         let start = Instant::now();
         let pause = Duration::from_millis(SINK_LOOK_MS);
         assert!(!uses.is_due(start), "nothing has changed");
-        uses.look_soon();
+        uses.mark_changed();
         assert!(!uses.is_due(start), "it was looked just now");
         assert!(uses.is_due(start + pause));
         assert!(!uses.is_due(start + 2 * pause));

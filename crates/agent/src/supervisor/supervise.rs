@@ -1,13 +1,13 @@
 //! One command from its start to its end: readers first, then the command, then signals until all is over.
 
 use super::destination::Destination;
-use super::error::RunError;
+use super::error::CommandError;
 use super::limits::{QUIET_MS, WAIT_OUTPUT_MS};
-use super::signals::{Arrived, Signals, stop_here};
+use super::signals::{ReceivedSignal, Signals, stop_here};
 use super::terminal::{RawMode, Terminal};
-use super::{How, RunOptions, command, events, terminal};
-use crate::capture::recorder::{RecordOptions, Recorder};
-use crate::capture::stream::{Bells, Patience, Stream, StreamEnd, ring};
+use super::{CommandOptions, ExitReason, command, lifecycle, terminal};
+use crate::capture::line_writer::{LineWriter, RecordOptions};
+use crate::capture::stream::{CommandEvents, OutputTimeout, Stream, StreamEnd, notify};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::{Pid, getpgid, getpgrp};
 use pty_process::blocking::Pts;
@@ -21,8 +21,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-/// How the command ended, and each of its outputs.
-type Outcome = (How, Vec<(&'static str, StreamEnd)>);
+/// End of the command, and of each of its outputs.
+type Outcome = (ExitReason, Vec<(&'static str, StreamEnd)>);
 
 /// An output of the command that is to be read.
 struct Output {
@@ -32,41 +32,41 @@ struct Output {
     tee: Option<File>,
 }
 
-/// What a reader thread tells.
-enum Told {
-    Ready(Result<(), RunError>),
-    Ended(&'static str, StreamEnd),
+/// Report of a reader thread.
+enum ReaderReport {
+    Ready(Result<(), CommandError>),
+    CommandOutcome(&'static str, StreamEnd),
 }
 
 /// Runs the command to its end.
 pub(super) fn supervise(
-    options: &RunOptions,
+    options: &CommandOptions,
     signals: &Signals,
     destination: &Destination,
-) -> Result<Outcome, RunError> {
-    let bells = Arc::new(Bells::new().map_err(RunError::system("make an event"))?);
-    let attach = Recorder::attach(
+) -> Result<Outcome, CommandError> {
+    let events = Arc::new(CommandEvents::new().map_err(CommandError::system("make an event"))?);
+    let attach = LineWriter::attach(
         destination.session(),
         &options.name,
-        events::TARGET,
-        record_options(options, events::TARGET),
+        lifecycle::TARGET,
+        record_options(options, lifecycle::TARGET),
     );
-    let mut recorder = attach.map_err(|error| RunError::Backend(error.into()))?;
+    let mut writer = attach.map_err(|error| CommandError::Backend(error.into()))?;
     let program = command::describe(&options.program, &options.args, destination.environment());
     let mut prepared = Prepared::new(options, program)?;
     let outputs = std::mem::take(&mut prepared.outputs);
-    let readers = Readers::start(options, destination, &bells, outputs)?;
+    let readers = Readers::start(options, destination, &events, outputs)?;
     let terminal = prepared.terminal.take();
     if let Some(terminal) = &terminal {
-        let passed = terminal.pass_input(&bells);
-        passed.map_err(RunError::system("start a thread"))?;
+        let passed = terminal.pass_input(&events);
+        passed.map_err(CommandError::system("start a thread"))?;
     }
     let child = match prepared.spawn(options, signals) {
         Ok(child) => child,
         Err(error) => {
-            bells.ring_ended();
+            events.signal_ended();
             if options.events {
-                events::not_started(&mut recorder, &error.to_string());
+                lifecycle::not_started(&mut writer, &error.to_string());
             }
             // The readers find their outputs closed.
             readers.join();
@@ -75,35 +75,35 @@ pub(super) fn supervise(
     };
     let pid = child.id();
     if options.events {
-        events::started(&mut recorder, pid);
+        lifecycle::started(&mut writer, pid);
     }
-    let mut watch = Watch {
+    let mut watch = Supervision {
         signals,
         child: &child,
         pid: Pid::from_raw(pid.cast_signed()),
         raw_mode: terminal.as_ref().and_then(Terminal::enter),
         terminal: terminal.as_ref(),
-        bells: &bells,
+        events: &events,
         destination,
-        patience: patience(options),
+        timeout: timeout(options),
         readers,
         how: None,
         outputs: Vec::new(),
     };
     let how = watch.until_all_is_over()?;
     drop(watch.raw_mode.take());
-    let Watch { outputs, readers, .. } = watch;
+    let Supervision { outputs, readers, .. } = watch;
     readers.join();
     if options.events {
         for (name, end) in &outputs {
-            events::output_ended(&mut recorder, name, end);
+            lifecycle::output_ended(&mut writer, name, end);
         }
-        events::ended(&mut recorder, how);
+        lifecycle::ended(&mut writer, how);
     }
     Ok((how, outputs))
 }
 
-fn record_options(options: &RunOptions, output: &str) -> RecordOptions {
+fn record_options(options: &CommandOptions, output: &str) -> RecordOptions {
     RecordOptions {
         level: match output {
             "stderr" => options.stderr_level,
@@ -125,7 +125,7 @@ struct Prepared {
 }
 
 impl Prepared {
-    fn new(options: &RunOptions, command: Command) -> Result<Self, RunError> {
+    fn new(options: &CommandOptions, command: Command) -> Result<Self, CommandError> {
         let mut prepared = Self {
             command,
             outputs: Vec::new(),
@@ -134,11 +134,11 @@ impl Prepared {
         };
         if options.pty {
             let opened = Terminal::open(options.tee);
-            let (terminal, pts) = opened.map_err(RunError::system("open a terminal"))?;
+            let (terminal, pts) = opened.map_err(CommandError::system("open a terminal"))?;
             let source = terminal.side.try_clone();
             prepared.outputs.push(Output {
                 name: "tty",
-                source: source.map_err(RunError::system("open a terminal"))?,
+                source: source.map_err(CommandError::system("open a terminal"))?,
                 tee: tee(options, rustix::stdio::stdout())?,
             });
             prepared.terminal = Some(terminal);
@@ -154,8 +154,8 @@ impl Prepared {
         Ok(prepared)
     }
 
-    fn pipe(&mut self, name: &'static str, tee: Option<File>) -> Result<io::PipeWriter, RunError> {
-        let (read, write) = io::pipe().map_err(RunError::system("make a pipe"))?;
+    fn pipe(&mut self, name: &'static str, tee: Option<File>) -> Result<io::PipeWriter, CommandError> {
+        let (read, write) = io::pipe().map_err(CommandError::system("make a pipe"))?;
         Stream::widen(&read);
         self.outputs.push(Output {
             name,
@@ -166,7 +166,7 @@ impl Prepared {
     }
 
     /// Starts the command. Our own copies of its ends of the outputs are closed with this value.
-    fn spawn(self, options: &RunOptions, signals: &Signals) -> Result<Child, RunError> {
+    fn spawn(self, options: &CommandOptions, signals: &Signals) -> Result<Child, CommandError> {
         let mut command = self.command;
         let started = signals.start(move || match self.pts {
             Some(pts) => terminal::spawn(command, pts),
@@ -176,19 +176,21 @@ impl Prepared {
     }
 }
 
-/// Where the copy of an output goes.
-fn tee(options: &RunOptions, to: impl AsFd) -> Result<Option<File>, RunError> {
+/// Destination of the copy of an output.
+fn tee(options: &CommandOptions, to: impl AsFd) -> Result<Option<File>, CommandError> {
     if !options.tee {
         return Ok(None);
     }
     let copied = to.as_fd().try_clone_to_owned();
-    Ok(Some(copied.map_err(RunError::system("open an output"))?.into()))
+    Ok(Some(
+        copied.map_err(CommandError::system("open an output"))?.into(),
+    ))
 }
 
 /// The reader threads.
 struct Readers {
     threads: Vec<std::thread::JoinHandle<()>>,
-    told: Receiver<Told>,
+    told: Receiver<ReaderReport>,
     /// Readable when something was told.
     bell: Arc<OwnedFd>,
 }
@@ -196,13 +198,13 @@ struct Readers {
 impl Readers {
     /// Starts them, and comes back when each has its ring.
     fn start(
-        options: &RunOptions,
+        options: &CommandOptions,
         destination: &Destination,
-        bells: &Arc<Bells>,
+        events: &Arc<CommandEvents>,
         outputs: Vec<Output>,
-    ) -> Result<Self, RunError> {
+    ) -> Result<Self, CommandError> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let bell = eventfd(0, flags).map_err(|errno| RunError::system("make an event")(errno.into()))?;
+        let bell = eventfd(0, flags).map_err(|errno| CommandError::system("make an event")(errno.into()))?;
         let bell = Arc::new(bell);
         let (tell, told) = channel();
         let mut threads = Vec::new();
@@ -215,8 +217,8 @@ impl Readers {
                 stream: Stream {
                     source: output.source,
                     tee: output.tee,
-                    bells: Arc::clone(bells),
-                    patience: patience(options),
+                    events: Arc::clone(events),
+                    timeout: timeout(options),
                     is_pipe: !options.pty,
                 },
                 tell: tell.clone(),
@@ -225,10 +227,10 @@ impl Readers {
             let thread = std::thread::Builder::new()
                 .name(format!("logdrive-{}", output.name))
                 .spawn(move || reader.run());
-            threads.push(thread.map_err(RunError::system("start a thread"))?);
+            threads.push(thread.map_err(CommandError::system("start a thread"))?);
             match told.recv() {
-                Ok(Told::Ready(ready)) => ready?,
-                Ok(Told::Ended(..)) | Err(_) => {}
+                Ok(ReaderReport::Ready(ready)) => ready?,
+                Ok(ReaderReport::CommandOutcome(..)) | Err(_) => {}
             }
         }
         Ok(Self { threads, told, bell })
@@ -242,80 +244,82 @@ impl Readers {
     }
 }
 
-fn patience(options: &RunOptions) -> Patience {
+fn timeout(options: &CommandOptions) -> OutputTimeout {
     match options.wait_output {
-        Some(total) => Patience { quiet: total, total },
-        None => Patience {
+        Some(total) => OutputTimeout { quiet: total, total },
+        None => OutputTimeout {
             quiet: Duration::from_millis(QUIET_MS),
             total: Duration::from_millis(WAIT_OUTPUT_MS),
         },
     }
 }
 
-/// What one reader thread needs.
+/// Reader thread of one output.
 struct Reader {
     name: String,
     session: Arc<logdrive_ring::Session>,
     record: RecordOptions,
     output: &'static str,
     stream: Stream,
-    tell: Sender<Told>,
+    tell: Sender<ReaderReport>,
     bell: Arc<OwnedFd>,
 }
 
 impl Reader {
     fn run(self) {
-        let attached = Recorder::attach(&self.session, &self.name, self.output, self.record);
-        // Whoever started this thread waits for it, so all that is told is heard.
+        let attached = LineWriter::attach(&self.session, &self.name, self.output, self.record);
+        // Whoever started this thread waits for it, so all that is reported is received.
         let end = match attached {
-            Ok(mut recorder) => {
-                let _ = self.tell.send(Told::Ready(Ok(())));
-                self.stream.run(&mut recorder)
+            Ok(mut writer) => {
+                let _ = self.tell.send(ReaderReport::Ready(Ok(())));
+                self.stream.run(&mut writer)
             }
             Err(error) => {
-                let _ = self.tell.send(Told::Ready(Err(RunError::Backend(error.into()))));
+                let _ = self
+                    .tell
+                    .send(ReaderReport::Ready(Err(CommandError::Backend(error.into()))));
                 return;
             }
         };
-        let _ = self.tell.send(Told::Ended(self.output, end));
-        ring(&self.bell);
+        let _ = self.tell.send(ReaderReport::CommandOutcome(self.output, end));
+        notify(&self.bell);
     }
 }
 
 /// The command while it runs.
-struct Watch<'a> {
+struct Supervision<'a> {
     signals: &'a Signals,
     child: &'a Child,
     pid: Pid,
     terminal: Option<&'a Terminal>,
     raw_mode: Option<RawMode>,
-    bells: &'a Arc<Bells>,
+    events: &'a Arc<CommandEvents>,
     destination: &'a Destination,
-    patience: Patience,
+    timeout: OutputTimeout,
     readers: Readers,
-    how: Option<How>,
+    how: Option<ExitReason>,
     outputs: Vec<(&'static str, StreamEnd)>,
 }
 
-impl Watch<'_> {
+impl Supervision<'_> {
     /// Passes signals on until the command and all of its outputs have ended.
-    fn until_all_is_over(&mut self) -> Result<How, RunError> {
+    fn until_all_is_over(&mut self) -> Result<ExitReason, CommandError> {
         loop {
-            while let Some(arrived) = self.signals.next() {
-                self.take_signal(arrived);
+            while let Some(received) = self.signals.next() {
+                self.take_signal(received);
             }
-            self.look_for_end()?;
+            self.check_end()?;
             // Cleared before the look, so that what is told behind the look rings again.
             let _ = rustix::io::read(&*self.readers.bell, &mut [0; 8]);
             while let Ok(told) = self.readers.told.try_recv() {
-                if let Told::Ended(name, end) = told {
+                if let ReaderReport::CommandOutcome(name, end) = told {
                     self.outputs.push((name, end));
                 }
             }
             let are_read = self.readers.threads.iter().all(|thread| thread.is_finished())
                 || self.outputs.len() == self.readers.threads.len();
             match self.how {
-                Some(how) if are_read && self.destination.is_settled(self.patience, &self.readers.bell) => {
+                Some(how) if are_read && self.destination.has_finished(self.timeout, &self.readers.bell) => {
                     return Ok(how);
                 }
                 _ => self.wait()?,
@@ -323,18 +327,18 @@ impl Watch<'_> {
         }
     }
 
-    fn wait(&self) -> Result<(), RunError> {
+    fn wait(&self) -> Result<(), CommandError> {
         let mut waited = [
             PollFd::new(self.signals, PollFlags::IN),
             PollFd::new(&*self.readers.bell, PollFlags::IN),
         ];
         match poll(&mut waited, None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(errno) => Err(RunError::system("wait for the command")(errno.into())),
+            Err(errno) => Err(CommandError::system("wait for the command")(errno.into())),
         }
     }
 
-    fn look_for_end(&mut self) -> Result<(), RunError> {
+    fn check_end(&mut self) -> Result<(), CommandError> {
         if self.how.is_some() {
             return Ok(());
         }
@@ -344,26 +348,26 @@ impl Watch<'_> {
         ) {
             Ok(Some((_, status))) => status,
             Ok(None) | Err(rustix::io::Errno::INTR) => return Ok(()),
-            Err(errno) => return Err(RunError::system("wait for the command")(errno.into())),
+            Err(errno) => return Err(CommandError::system("wait for the command")(errno.into())),
         };
         let how = match (status.exit_status(), status.terminating_signal()) {
-            (Some(status), _) => How::Exited(status),
-            (None, Some(signal)) => How::Killed(signal),
+            (Some(status), _) => ExitReason::Exited(status),
+            (None, Some(signal)) => ExitReason::Killed(signal),
             (None, None) => return Ok(()),
         };
         self.how = Some(how);
-        self.bells.ring_ended();
+        self.events.signal_ended();
         Ok(())
     }
 
-    fn take_signal(&mut self, arrived: Arrived) {
-        match arrived.signal {
+    fn take_signal(&mut self, received: ReceivedSignal) {
+        match received.signal {
             Signal::SIGCHLD => {}
             // Only others hold the outputs open, and whoever sends this does not want to wait for them.
             _ if self.how.is_some() => {
-                if arrived.is_ending() {
-                    self.bells.ring_give_up();
-                    self.destination.give_up();
+                if received.is_ending() {
+                    self.events.signal_give_up();
+                    self.destination.abandon();
                 }
             }
             Signal::SIGWINCH if self.terminal.is_some() => {
@@ -372,24 +376,24 @@ impl Watch<'_> {
                 }
             }
             Signal::SIGTSTP => {
-                self.pass_on(arrived);
+                self.pass_on(received);
                 self.stop();
             }
-            _ => self.pass_on(arrived),
+            _ => self.pass_on(received),
         }
     }
 
     /// The command gets the signal, unless the terminal has sent it to both of us.
-    fn pass_on(&self, arrived: Arrived) {
+    fn pass_on(&self, received: ReceivedSignal) {
         // A command that has just ended needs no signal any more.
         let _ = match self.terminal {
-            Some(terminal) if arrived.by_terminal => {
+            Some(terminal) if received.by_terminal => {
                 let group = terminal.foreground();
                 let group = group.map_or(self.pid, |group| Pid::from_raw(group.as_raw_nonzero().get()));
-                killpg(group, arrived.signal)
+                killpg(group, received.signal)
             }
-            None if arrived.by_terminal && getpgid(Some(self.pid)) == Ok(getpgrp()) => Ok(()),
-            _ => kill(self.pid, arrived.signal),
+            None if received.by_terminal && getpgid(Some(self.pid)) == Ok(getpgrp()) => Ok(()),
+            _ => kill(self.pid, received.signal),
         };
     }
 

@@ -1,22 +1,22 @@
 //! The limits of records and of disk, as the drain asks for them, and the bytes of the day, which outlive the agent.
 
 use crate::config::{Limits, Quota};
-use crate::limits::SPENT_BYTES_MAX;
-use crate::routes::process_of;
+use crate::limits::SPENT_FILE_BYTES_MAX;
+use crate::routing::process_of;
 use logdrive_drain::{Member, Ration, Rationing};
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// What processes may write, by the limits of a configuration.
+/// Quotas of records and bytes, by the limits of a configuration.
 #[derive(Debug)]
-pub(crate) struct Allowances {
+pub(crate) struct ConfiguredQuotas {
     limits: Limits,
-    /// Where the bytes of the day are noted.
+    /// File in which the bytes of the day are noted.
     file: PathBuf,
 }
 
-impl Allowances {
+impl ConfiguredQuotas {
     pub(crate) fn new(limits: &Limits, run_dir: &Path) -> Self {
         Self {
             limits: limits.clone(),
@@ -36,7 +36,7 @@ fn ration(whose: String, is_own: bool, quota: &Quota) -> Option<Ration> {
     is_limit.then_some(ration)
 }
 
-impl Rationing for Allowances {
+impl Rationing for ConfiguredQuotas {
     fn rations(&self, member: &Member) -> Vec<Ration> {
         let allowance = self.limits.of(&process_of(member));
         let user = allowance
@@ -53,7 +53,7 @@ impl Rationing for Allowances {
     fn spent(&self, day: u64) -> Vec<(String, u64)> {
         let mut text = String::new();
         let read = fs::File::open(&self.file)
-            .and_then(|file| file.take(SPENT_BYTES_MAX as u64).read_to_string(&mut text));
+            .and_then(|file| file.take(SPENT_FILE_BYTES_MAX as u64).read_to_string(&mut text));
         // Without it the day begins anew: more may be written than was allowed, and nothing is lost.
         match read {
             Ok(_) => read_spent(&text, day),
@@ -102,7 +102,7 @@ mod tests {
     fn a_process_is_under_its_own_limits_and_those_of_its_user() {
         let mut limits = Limits::default();
         assert!(
-            Allowances::new(&limits, Path::new("/"))
+            ConfiguredQuotas::new(&limits, Path::new("/"))
                 .rations(&member(0))
                 .is_empty()
         );
@@ -120,18 +120,18 @@ mod tests {
                 },
             },
         );
-        let found = Allowances::new(&limits, Path::new("/")).rations(&member(33));
+        let found = ConfiguredQuotas::new(&limits, Path::new("/")).rations(&member(33));
         let whose: Vec<&str> = found.iter().map(|ration| ration.whose.as_str()).collect();
         assert_eq!(whose, ["process 417 of shop", "user 33"]);
         assert!(found[0].is_own && !found[1].is_own);
-        let other = Allowances::new(&limits, Path::new("/")).rations(&member(34));
+        let other = ConfiguredQuotas::new(&limits, Path::new("/")).rations(&member(34));
         assert_eq!(other.len(), 1);
     }
 
     #[test]
     fn what_was_spent_today_is_read_again_and_nothing_else_is() {
         let dir = tempfile::tempdir().expect("a directory");
-        let allowances = Allowances::new(&Limits::default(), dir.path());
+        let allowances = ConfiguredQuotas::new(&Limits::default(), dir.path());
         assert!(allowances.spent(7).is_empty());
         let spent = [
             ("user 33".to_owned(), 5),

@@ -32,14 +32,14 @@ const FROM_KERNEL: i32 = 0x80;
 
 /// A signal that has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Arrived {
+pub(crate) struct ReceivedSignal {
     pub(crate) signal: Signal,
-    /// Whether a key or the end of a terminal sent it, to the whole group of processes in the foreground.
+    /// True if a key or the end of a terminal sent it, to the whole group of processes in the foreground.
     pub(crate) by_terminal: bool,
 }
 
-impl Arrived {
-    /// Whether somebody wants an end.
+impl ReceivedSignal {
+    /// Returns whether somebody wants an end.
     pub(crate) fn is_ending(self) -> bool {
         ENDING.contains(&self.signal)
     }
@@ -49,7 +49,7 @@ impl Arrived {
 #[derive(Debug)]
 pub(crate) struct Signals {
     incoming: SignalFd,
-    /// What was held before, which is what the command shall find.
+    /// Signals that were blocked before, which is what the command shall find.
     before: SigSet,
 }
 
@@ -87,12 +87,12 @@ impl Signals {
     }
 
     /// The next signal that has come; `None` when there is none.
-    pub(crate) fn next(&self) -> Option<Arrived> {
+    pub(crate) fn next(&self) -> Option<ReceivedSignal> {
         loop {
             let found = self.incoming.read_signal().ok()??;
             let number = i32::try_from(found.ssi_signo).unwrap_or(0);
             if let Ok(signal) = Signal::try_from(number) {
-                return Some(Arrived {
+                return Some(ReceivedSignal {
                     signal,
                     by_terminal: found.ssi_code == FROM_KERNEL,
                 });
