@@ -2,7 +2,6 @@
 
 use crate::agent::{AgentArgs, KeeperArgs};
 use crate::bench::BenchArgs;
-use crate::cat::Condition;
 use crate::collect::CollectArgs;
 use crate::config::ConfigArgs;
 use crate::control_args::{CallsitesArgs, LevelArgs, MuteArgs, SampleArgs};
@@ -18,6 +17,7 @@ use crate::top::args::TopArgs;
 use clap::builder::Styles;
 use clap::builder::styling::{AnsiColor, Effects};
 use clap::{Args, Parser, Subcommand};
+use logdrive_reader::Condition;
 use logdrive_wire::Level;
 use std::path::PathBuf;
 

@@ -2,6 +2,7 @@
 
 use logdrive_agent::AgentError;
 use logdrive_drain::BackendError;
+use logdrive_reader::io_text;
 use logdrive_ring::RingError;
 use std::io;
 use std::path::PathBuf;
@@ -10,26 +11,26 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum CliError {
-    #[error("cannot open {}: {}", path.display(), plain(cause))]
+    #[error("cannot open {}: {}", path.display(), io_text(cause))]
     Open { path: PathBuf, cause: io::Error },
     #[error("cannot open {}: there is no such file; {hint}", path.display())]
     NoFile { path: PathBuf, hint: String },
-    #[error("cannot read {}: {}", path.display(), plain(cause))]
+    #[error("cannot read {}: {}", path.display(), io_text(cause))]
     Read { path: PathBuf, cause: io::Error },
-    #[error(
-        "cannot decompress {}: {}; what comes before is printed, the rest of this file is lost to it",
-        path.display(), plain(cause)
-    )]
-    Decompress { path: PathBuf, cause: io::Error },
+    #[error(transparent)]
+    Log {
+        #[from]
+        cause: logdrive_reader::ReadError,
+    },
     #[error("{0} is a directory: name the log files in it, such as {0}/*.log", path.display())]
     Directory { path: PathBuf },
     #[error("no file is named: name log files, or - to read standard input")]
     NothingToRead,
     #[error("{count} files are too many at once: name {limit} at most, or merge them in parts")]
     TooManyFiles { count: usize, limit: usize },
-    #[error("cannot write to standard output: {}", plain(cause))]
+    #[error("cannot write to standard output: {}", io_text(cause))]
     Output { cause: io::Error },
-    #[error("cannot write {}: {}", path.display(), plain(cause))]
+    #[error("cannot write {}: {}", path.display(), io_text(cause))]
     Write { path: PathBuf, cause: io::Error },
     #[error("cannot look for sessions in {}: {cause}", path.display())]
     RunDir { path: PathBuf, cause: RingError },
@@ -49,12 +50,12 @@ pub(crate) enum CliError {
         cause: logdrive_ship::TransportError,
     },
     #[error("{cause}")]
-    Log { cause: logdrive_drain::file::FileError },
+    LogFile { cause: logdrive_drain::file::FileError },
     #[error("no address to listen at: name one, such as --listen unix:///run/user/1000/collect.sock")]
     NothingToListen,
     #[error("no directory for the log: name one with --out DIR")]
     NowhereToCollect,
-    #[error("the system gives no random bytes: {}", plain(cause))]
+    #[error("the system gives no random bytes: {}", io_text(cause))]
     Random { cause: io::Error },
     #[error(
         "nowhere to send to: give --to ADDRESS, such as --to unix:///run/logdrive/collect.sock, or --config FILE"
@@ -127,28 +128,5 @@ impl From<io::Error> for CliError {
     /// For errors of standard output, which is what is written to all the time.
     fn from(cause: io::Error) -> Self {
         Self::Output { cause }
-    }
-}
-
-/// What the system said, in a sentence, with what to do about it.
-fn plain(cause: &io::Error) -> String {
-    match cause.kind() {
-        io::ErrorKind::NotFound => "there is no such file".to_owned(),
-        io::ErrorKind::PermissionDenied => "you may not; ask its owner, or run as its user".to_owned(),
-        io::ErrorKind::StorageFull => "the disk is full; free some space and try again".to_owned(),
-        _ if cause.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error()) => {
-            "too many files are open; raise the limit with `ulimit -n 4096`, or merge in parts".to_owned()
-        }
-        _ => {
-            // The number of the error, which the standard library adds, says nothing to people.
-            let text = cause.to_string();
-            let end = text.find(" (os error").unwrap_or(text.len());
-            let mut letters = text.get(..end).unwrap_or(&text).chars();
-            let first = letters
-                .next()
-                .map(|letter| letter.to_lowercase().to_string())
-                .unwrap_or_default();
-            first + letters.as_str()
-        }
     }
 }

@@ -235,8 +235,8 @@ impl RuleLine {
         Self {
             rule: describe_rule(rule),
             selector: describe_selector(&rule.selector),
-            made: crate::instant::iso_text(rule.made_unix_ns),
-            until: (rule.until_unix_ns != 0).then(|| crate::instant::iso_text(rule.until_unix_ns)),
+            made: logdrive_reader::iso_text(rule.made_unix_ns),
+            until: (rule.until_unix_ns != 0).then(|| logdrive_reader::iso_text(rule.until_unix_ns)),
         }
     }
 }

@@ -17,7 +17,6 @@ mod drain;
 mod dump;
 mod dump_args;
 mod error;
-mod escape;
 mod instant;
 mod level;
 mod limits;

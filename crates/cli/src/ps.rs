@@ -2,12 +2,13 @@
 
 use crate::args::PsArgs;
 use crate::error::CliError;
-use crate::instant::{age_text, iso_text};
+use crate::instant::age_text;
 use crate::output::Output;
 use crate::paint::{ColorChoice, Paint, Style};
 use crate::places::Places;
 use crate::sessions::{Session, State, find_everywhere, recover_command};
 use crate::table::{Side, Table, count_text};
+use logdrive_reader::iso_text;
 use logdrive_wire::agent::SessionState;
 use serde::Serialize;
 use std::io::Write;

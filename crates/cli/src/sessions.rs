@@ -2,12 +2,12 @@
 
 use crate::args::RunDirArgs;
 use crate::error::CliError;
-use crate::escape::put_safe;
 use crate::instant::now_unix_ns;
 use crate::places::{Located, Places, absolute};
 use crate::similar::most_similar;
 use logdrive_agent::AgentError;
 use logdrive_drain::{RecoverableSink, Stats, sinks_from_text};
+use logdrive_reader::put_safe;
 pub(crate) use logdrive_ring::FoundSession;
 use logdrive_ring::{RingError, SessionView, default_run_dir, find_sessions};
 use logdrive_wire::agent::{RefusedCode, SessionEntry};

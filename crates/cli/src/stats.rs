@@ -2,7 +2,7 @@
 
 use crate::args::StatsArgs;
 use crate::error::CliError;
-use crate::instant::{age_text, iso_text};
+use crate::instant::age_text;
 use crate::output::Output;
 use crate::paint::{ColorChoice, Paint, Style};
 use crate::places::Places;
@@ -10,6 +10,7 @@ use crate::ps::{put_json, state_cell, tell};
 use crate::sessions::{Session, State, find_everywhere, safe, select};
 use crate::table::{bytes_text, count_text};
 use logdrive_drain::{RecoverableSink, SessionNumbers, SinkStats, metrics};
+use logdrive_reader::iso_text;
 use logdrive_ring::DropReason;
 use serde::Serialize;
 use std::collections::BTreeMap;

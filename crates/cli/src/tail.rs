@@ -1,13 +1,13 @@
 //! `logdrive tail`: what programs log, as it comes, all processes on one time line.
 //!
-//! Records come from the rings, which are observed (`logdrive_drain::follow`). What was logged before comes from the
+//! Records come from the rings, which are observed (`logdrive_reader::follow`). What was logged before comes from the
 //! log files. Both meet at one moment: the follower begins first, then the files are read once they have everything up
 //! to that moment, which takes the time between two flushes of the log, 200 ms by default.
 
 mod past;
 mod wait;
 
-use crate::cat::{Format, Lines};
+use crate::cat::lines::{Format, Lines};
 use crate::error::CliError;
 use crate::instant::now_unix_ns;
 use crate::paint::{ColorChoice, Paint, Style};
@@ -15,8 +15,8 @@ use crate::places::{Located, Places, absolute};
 use crate::ps::tell;
 use crate::sessions::{find_everywhere, safe, select};
 use crate::tail_args::TailArgs;
-use logdrive_drain::follow::{Follow, FollowOptions, Followed, From, Looked};
 use logdrive_drain::layout::{LayoutOptions, Style as LayoutStyle};
+use logdrive_reader::follow::{Follow, FollowOptions, FollowedRecord, Polled, Start};
 use logdrive_wire::Level;
 use past::Pasts;
 use std::collections::BTreeMap;
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &TailArgs, color: ColorChoice) -> Result<(), CliError> {
     let mut scan_at = Instant::now() + SCAN_EVERY;
     let mut extend_at = Instant::now();
     loop {
-        let looked = tail.follow.look();
+        let polled = tail.follow.poll();
         let taken = tail.take(false)?;
         tail.tell_gone();
         if tail.is_over() {
@@ -62,8 +62,8 @@ pub(crate) fn run(args: &TailArgs, color: ColorChoice) -> Result<(), CliError> {
             tail.extend();
             extend_at = Instant::now() + EXTEND_EVERY;
         }
-        if signals.wait(pause.after(&looked)) {
-            tail.follow.look();
+        if signals.wait(pause.after(&polled)) {
+            tail.follow.poll();
             tail.take(true)?;
             return tail.finish();
         }
@@ -190,9 +190,9 @@ impl<'a> Tail<'a> {
         let has_file = !self.has_begun && has_files;
         // A session that comes later, or has no file, is shown from as far back as its memory goes.
         let from = if has_file || (self.args.lines == Some(0) && !self.has_begun) {
-            From::Newest
+            Start::Newest
         } else {
-            From::Oldest
+            Start::Oldest
         };
         let id = self.next_id;
         if let Err(error) = self.follow.add(id, view, from) {
@@ -287,7 +287,7 @@ impl<'a> Tail<'a> {
         let (known, lines, names) = (&self.known, &mut self.lines, self.names_process);
         let is_end = self.args.no_follow;
         let mut printed = false;
-        self.follow.look();
+        self.follow.poll();
         self.follow.take(is_end, |record| {
             let has_file = known.get(&record.id).is_some_and(|known| known.has_file);
             if record.unix_ns <= pasts.until_ns {
@@ -389,8 +389,8 @@ fn is_running(pid: u32) -> bool {
 }
 
 /// Prints a record, if it passes.
-fn show(record: &mut Followed<'_>, lines: &mut Lines, names_process: bool) -> Result<(), CliError> {
-    if lines.asks_for_line() && !lines.passes(record.line()) {
+fn show(record: &mut FollowedRecord<'_>, lines: &mut Lines, names_process: bool) -> Result<(), CliError> {
+    if lines.filter.asks_for_lines() && !lines.filter.passes(record.line()) {
         return Ok(());
     }
     match names_process {
@@ -400,7 +400,7 @@ fn show(record: &mut Followed<'_>, lines: &mut Lines, names_process: bool) -> Re
 }
 
 impl Pause {
-    fn after(&mut self, looked: &Looked) -> Duration {
-        self.next(looked.bytes, looked.fullest)
+    fn after(&mut self, polled: &Polled) -> Duration {
+        self.next(polled.bytes, polled.fullest)
     }
 }

@@ -1,7 +1,7 @@
 //! What can be said to `logdrive tail`.
 
 use crate::args::{AgentAt, FilterArgs, RunDirArgs};
-use crate::cat::Format;
+use crate::cat::lines::Format;
 use crate::instant::{Edge, read_instant};
 use crate::limits::LAST_RECORDS_MAX;
 use clap::Args;

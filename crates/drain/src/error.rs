@@ -38,12 +38,6 @@ pub enum BackendError {
         /// The places.
         limit: usize,
     },
-    /// Another session than a follower takes.
-    #[error("{limit} sessions are followed and no more: name the ones that matter")]
-    TooManyFollowed {
-        /// The most.
-        limit: usize,
-    },
     /// A collector, or the spool for it, cannot be used.
     #[cfg(all(feature = "ship", target_os = "linux"))]
     #[error(transparent)]

@@ -16,7 +16,6 @@ mod error;
 mod feed;
 pub mod file;
 mod filter;
-pub mod follow;
 mod hub;
 mod inside;
 mod keep;

@@ -71,18 +71,6 @@ pub const UNKNOWN_LINES_MAX: u64 = 16;
 /// Lines that say which rules were set or ended by one change; the rest is one line together.
 pub const CHANGE_LINES_MAX: usize = 16;
 
-/// Sessions that one follower watches: each has its mappings and its table of callsites.
-pub const FOLLOWED_MAX: usize = 1024;
-
-/// Bytes that a follower holds of all rings together. What comes faster than it is taken is missed, and counted.
-pub const FOLLOWED_HELD_BYTES_MAX: usize = 64 << 20;
-
-/// Bytes that a follower holds of one ring, so that one flood leaves room for the others.
-pub const FOLLOWED_RING_HELD_BYTES_MAX: usize = 16 << 20;
-
-/// Bytes that a follower copies from a ring before it looks at the next one.
-pub const FOLLOWED_LOOK_BYTES_MAX: usize = 4 << 20;
-
 /// Records of a flight recorder that are laid out between two passes of the drain: half a millisecond, in which no ring
 /// fills that is not small.
 pub const DUMP_SLICE_RECORDS: u64 = 2_000;

@@ -19,7 +19,9 @@ const STD_NAMES: [&str; 3] = ["get_mut", "get_ref", "get_unchecked"];
 const LEFTOVERS: [&str; 3] = ["todo", "unimplemented", "dbg"];
 const PRINTS: [&str; 4] = ["print", "println", "eprint", "eprintln"];
 /// Crates that run inside a user's program, or that serve one.
-const LIBRARIES: [&str; 7] = ["wire", "ring", "drain", "store", "ship", "logdrive", "capi"];
+const LIBRARIES: [&str; 8] = [
+    "wire", "ring", "drain", "store", "ship", "reader", "logdrive", "capi",
+];
 /// Modules of `std` that reach outside the process, and its clocks.
 const IMPURE: [&str; 6] = ["fs", "net", "thread", "process", "Instant", "SystemTime"];
 

@@ -1,37 +1,21 @@
 //! `logdrive cat`: log files merged by time, filtered and coloured.
 //!
-//! Bytes go from [`input`] through [`source`], which groups lines to records and asks the [`filter`], to [`merge`] and
-//! on to [`mod@print`]. Until a record has to be taken apart ([`record`]), it is a place in a chunk of its file.
+//! The reader (`logdrive_reader`) parses, filters and merges; [`mod@print`] puts its records on standard output.
 
-mod compose;
-mod filter;
-mod head;
-mod input;
-mod json;
-mod last;
-mod lines;
-mod merge;
-mod pairs;
+pub(crate) mod lines;
 mod print;
-mod record;
-mod siblings;
-mod source;
-mod text;
-
-pub(crate) use filter::Condition;
-pub(crate) use lines::{Format, Lines};
 
 use crate::args::{CatArgs, FilterArgs};
 use crate::error::CliError;
-use crate::limits::{CHUNK_BYTES, CHUNK_BYTES_MIN, CHUNKS_BYTES_MAX, FILES_MAX};
 use crate::output::Output;
 use crate::paint::{ColorChoice, Style};
-use filter::{Filter, Needle};
-use input::Input;
-use last::Last;
-use print::{PrintOptions, Printer, Shape};
-use siblings::LogPart;
-use source::{Source, SourceOptions};
+use crate::similar::most_similar;
+use logdrive_reader::{
+    DIRECTORY_ENTRIES_MAX, FILES_MAX, Filter, Input, Last, LogFile, Needle, Shape, Source, SourceOptions,
+    chain, chunk_bytes, log_files, merge,
+};
+use print::{PrintOptions, Printer};
+use std::fs;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
@@ -41,15 +25,15 @@ pub(crate) fn run(args: &CatArgs, color: ColorChoice) -> Result<bool, CliError> 
     let mut printer = Printer::new(print_options(args, color), Output::stdout()?, color.for_stderr());
     let mut sources = open_sources(args, &mut printer)?;
     match args.lines {
-        None if args.no_merge => merge::chain(&mut sources, &filter, &mut printer)?,
-        None => merge::merge(&mut sources, &filter, &mut printer)?,
+        None if args.no_merge => chain(&mut sources, &filter, &mut printer)?,
+        None => merge(&mut sources, &filter, &mut printer)?,
         Some(count) => {
             let mut last = Last::new(count as usize, &mut printer);
             match args.no_merge {
-                true => merge::chain(&mut sources, &filter, &mut last)?,
-                false => merge::merge(&mut sources, &filter, &mut last)?,
+                true => chain(&mut sources, &filter, &mut last)?,
+                false => merge(&mut sources, &filter, &mut last)?,
             }
-            last.print()?;
+            last.finish()?;
         }
     }
     printer.finish()?;
@@ -112,7 +96,7 @@ fn open_sources(args: &CatArgs, printer: &mut Printer) -> Result<Vec<Source>, Cl
     for path in &files {
         match logs_of(path, args.all) {
             Ok(found) => logs.extend(found),
-            Err(error) => merge::Sink::failed(printer, error)?,
+            Err(error) => printer.fail(&error)?,
         }
     }
     if logs.len() > FILES_MAX {
@@ -122,7 +106,7 @@ fn open_sources(args: &CatArgs, printer: &mut Printer) -> Result<Vec<Source>, Cl
         });
     }
     let options = SourceOptions {
-        chunk_bytes: (CHUNKS_BYTES_MAX / logs.len().max(1)).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES),
+        chunk_bytes: chunk_bytes(logs.len()),
         keep_order: args.no_merge,
     };
     let source = |(name, parts)| Source::new(name, Input::new(parts), options);
@@ -130,7 +114,7 @@ fn open_sources(args: &CatArgs, printer: &mut Printer) -> Result<Vec<Source>, Cl
 }
 
 /// The logs that a name on the command line means, each with its own name.
-fn logs_of(path: &Path, all: bool) -> Result<Vec<(String, Vec<LogPart>)>, CliError> {
+fn logs_of(path: &Path, all: bool) -> Result<Vec<(String, Vec<LogFile>)>, CliError> {
     let is_stdin = path == Path::new("-");
     let name = if is_stdin {
         "stdin".to_owned()
@@ -140,21 +124,44 @@ fn logs_of(path: &Path, all: bool) -> Result<Vec<(String, Vec<LogPart>)>, CliErr
     if !is_stdin && !all && !path.exists() && std::fs::symlink_metadata(path).is_err_and(is_not_found) {
         return Err(CliError::NoFile {
             path: path.to_owned(),
-            hint: siblings::hint(path),
+            hint: hint(path),
         });
     }
     if is_stdin || !all {
-        return Ok(vec![(name, vec![LogPart::alone(path.to_owned())])]);
+        return Ok(vec![(name, vec![LogFile::alone(path.to_owned())])]);
     }
-    let name_of = |parts: &[LogPart]| {
+    let name_of = |parts: &[LogFile]| {
         parts
             .last()
             .map_or(name.clone(), |part| part.path.display().to_string())
     };
-    Ok(siblings::all_of(path)?
+    Ok(log_files(path)?
         .into_iter()
         .map(|parts| (name_of(&parts), parts))
         .collect())
+}
+
+/// Returns advice about a file that is not there: a name like it, or where to look.
+fn hint(path: &Path) -> String {
+    let dir = path
+        .parent()
+        .filter(|dir| !dir.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    let wanted = path
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or_default();
+    let Ok(entries) = fs::read_dir(dir) else {
+        return format!("there is no directory {} either", dir.display());
+    };
+    let names = entries
+        .take(DIRECTORY_ENTRIES_MAX)
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let names: Vec<String> = names.collect();
+    match most_similar(wanted, names.iter().map(String::as_str)) {
+        Some(similar) => format!("did you mean {}?", path.with_file_name(similar).display()),
+        None => format!("no file in {} has a name like it", dir.display()),
+    }
 }
 
 fn is_not_found(error: std::io::Error) -> bool {

@@ -1,7 +1,7 @@
 //! What a sender's lines become: the same lines with its host, process and session as fields, on one line each
 //! whatever is in them. In JSON each key stands once: a record's own `host` becomes `host_1`, as in the layouts.
 
-use crate::escape::{Writing, plain as unescaped, put_json, put_safe};
+use logdrive_reader::{Writing, put_json, put_safe, unescape};
 use logdrive_ship::hello::{Format, Hello};
 use memchr::{memchr, memmem};
 use std::borrow::Cow;
@@ -154,7 +154,7 @@ fn keys_of(inside: &[u8]) -> Vec<(Range<usize>, Cow<'_, [u8]>)> {
                 let end = string_end(inside, at);
                 if depth == 0 && is_key {
                     let written = inside.get(at..end).unwrap_or(&[]);
-                    keys.push((at..end, unescaped(written, Writing::Json)));
+                    keys.push((at..end, unescape(written, Writing::Json)));
                     is_key = false;
                 }
                 at = end + 1;

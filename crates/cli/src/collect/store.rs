@@ -352,6 +352,6 @@ impl Service for Store {
 
 impl From<FileError> for CliError {
     fn from(cause: FileError) -> Self {
-        Self::Log { cause }
+        Self::LogFile { cause }
     }
 }

@@ -1,8 +1,8 @@
 //! What is wrong with a configuration, told with the place, the key, what was found and what is allowed.
 
-use crate::escape::put_safe;
 use crate::limits::{CONFIG_PROBLEMS_MAX, EXCERPT_CHARACTERS_MAX};
 use crate::paint::{Paint, Style};
+use logdrive_reader::put_safe;
 use std::fmt::Write;
 use std::ops::Range;
 

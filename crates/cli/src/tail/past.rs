@@ -2,11 +2,12 @@
 
 use super::Known;
 use super::wait::Signals;
-use crate::cat::Lines;
+use crate::cat::lines::Lines;
 use crate::error::CliError;
 use crate::places::Places;
-use logdrive_drain::follow::{Follow, Followed};
 use logdrive_drain::{Stats, sinks_from_text};
+use logdrive_reader::follow::{Follow, FollowedRecord};
+use logdrive_reader::last_records;
 use logdrive_ring::SessionView;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -65,7 +66,7 @@ impl Pasts {
             .map(|known| (known, committed(&known.at.path)))
             .collect();
         loop {
-            follow.look();
+            follow.poll();
             behind.retain(|(known, committed)| !has_written(&known.at.path, *committed));
             let spent = began.elapsed();
             let is_done = behind.is_empty() && spent >= WINDOW;
@@ -96,7 +97,7 @@ impl Pasts {
                 true => self.count.saturating_mul(SHARED_FACTOR),
                 false => self.count,
             };
-            match lines.past_of(&file, count, self.until_ns) {
+            match last_records(&file, &mut lines.filter, count, self.until_ns) {
                 Ok(past) => {
                     let is_theirs = |record: &[u8]| {
                         let mut those = known
@@ -104,12 +105,14 @@ impl Pasts {
                             .filter(|other| other.shared_files.first() == Some(&file));
                         !is_partly || those.any(|other| names_process(record, other.pid))
                     };
-                    let kept = past.into_iter().filter(|(_, record)| is_theirs(record));
-                    let whose = if is_shared { NAMED } else { *id };
+                    let kept = past.records.into_iter().filter(|record| is_theirs(&record.bytes));
+                    let owner = if is_shared { NAMED } else { *id };
+                    self.failures
+                        .extend(past.failures.into_iter().map(CliError::from));
                     self.found
-                        .extend(kept.map(|(unix_ns, record)| (unix_ns, whose, record, false)));
+                        .extend(kept.map(|record| (record.unix_ns, owner, record.bytes, false)));
                 }
-                Err(error) => self.failures.push(error),
+                Err(error) => self.failures.push(error.into()),
             }
         }
     }
@@ -120,8 +123,8 @@ impl Pasts {
     }
 
     /// Keeps a record that was found in memory, if it passes.
-    pub(super) fn keep(&mut self, record: &mut Followed<'_>, lines: &mut Lines, names_process: bool) {
-        if lines.asks_for_line() && !lines.passes(record.line()) {
+    pub(super) fn keep(&mut self, record: &mut FollowedRecord<'_>, lines: &mut Lines, names_process: bool) {
+        if lines.filter.asks_for_lines() && !lines.filter.passes(record.line()) {
             return;
         }
         let (unix_ns, id) = (record.unix_ns, record.id);

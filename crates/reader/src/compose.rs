@@ -1,10 +1,10 @@
 //! Records written anew: as a JSON line, and as a line of the text layout.
 
-use super::print::Pen;
-use super::record::{Field, Part, Record, Text};
-use crate::escape::{Writing, plain, put_json, put_text, put_text_value};
-use crate::instant::iso_text;
-use crate::paint::Style;
+use crate::escape::{Writing, put_json, put_text, put_text_value, unescape};
+use crate::part::{Part, Text};
+use crate::pen::{Pen, Piece};
+use crate::record::{Field, Record};
+use crate::times::iso_text;
 use logdrive_wire::Level;
 use std::borrow::Cow;
 
@@ -28,7 +28,7 @@ const RESERVED: [&[u8]; 13] = [
 
 /// Keys that a JSON line has already. One row of bytes serves all records.
 #[derive(Debug, Default)]
-pub(super) struct Names {
+pub(crate) struct Names {
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
@@ -61,13 +61,13 @@ impl Names {
 }
 
 /// Whether a line is JSON from its beginning to its end; one that was cut is not.
-pub(super) fn is_json(line: &[u8]) -> bool {
+pub(crate) fn is_json(line: &[u8]) -> bool {
     serde_json::from_slice::<serde::de::IgnoredAny>(line).is_ok()
 }
 
 /// A record that is a JSON line stays as it is. Lines that belong to it are none, so they are left out of its object
 /// and become one of their own.
-pub(super) fn keep_json(out: &mut Vec<u8>, bytes: &[u8], record: &Record) {
+pub(crate) fn keep_json(out: &mut Vec<u8>, bytes: &[u8], record: &Record) {
     out.extend_from_slice(bytes.get(..record.line_length).unwrap_or(b""));
     let further = record.further_lines(bytes);
     if !further.is_empty() {
@@ -79,7 +79,7 @@ pub(super) fn keep_json(out: &mut Vec<u8>, bytes: &[u8], record: &Record) {
 }
 
 /// Writes a record as a JSON line, with the keys and in the order of the JSON layout.
-pub(super) fn json(out: &mut Vec<u8>, bytes: &[u8], record: &Record, names: &mut Names) {
+pub(crate) fn json(out: &mut Vec<u8>, bytes: &[u8], record: &Record, names: &mut Names) {
     out.push(b'{');
     if let Some(unix_ns) = record.unix_ns {
         out.extend_from_slice(b"\"ts\":\"");
@@ -91,11 +91,11 @@ pub(super) fn json(out: &mut Vec<u8>, bytes: &[u8], record: &Record, names: &mut
         out.extend_from_slice(level.name().as_bytes());
         out.extend_from_slice(b"\",");
     }
-    if !record.app.is_empty() {
+    if !record.process.app.is_empty() {
         put_key(out, b"app");
-        put_json_string(out, record.app.of(bytes));
+        put_json_string(out, record.process.app.of(bytes));
         out.extend_from_slice(b",\"pid\":");
-        out.extend_from_slice(record.pid.of(bytes));
+        out.extend_from_slice(record.process.pid.of(bytes));
         out.push(b',');
     }
     for (key, text) in [
@@ -123,7 +123,7 @@ pub(super) fn json(out: &mut Vec<u8>, bytes: &[u8], record: &Record, names: &mut
     }
     out.push(b'"');
     names.clear();
-    let reserved = match record.app.is_empty() {
+    let reserved = match record.process.app.is_empty() {
         true => &RESERVED[2..],
         false => &RESERVED,
     };
@@ -243,52 +243,52 @@ fn time_text<'a>(bytes: &'a [u8], record: &Record, unix_ns: u64) -> Cow<'a, [u8]
 }
 
 /// Writes a record as a line of the text layout, without its end.
-pub(super) fn text(pen: &mut Pen<'_>, bytes: &[u8], record: &Record) {
+pub(crate) fn text(pen: &mut impl Pen, bytes: &[u8], record: &Record) {
     if let Some(unix_ns) = record.unix_ns {
-        pen.put(Style::Dim, &time_text(bytes, record, unix_ns));
+        pen.put(Piece::Detail, &time_text(bytes, record, unix_ns));
     }
     let name = record.level.map_or("-", Level::name);
-    pen.put(Style::Plain, b" ");
-    pen.put(record.level.map_or(Style::Dim, Style::Level), name.as_bytes());
+    pen.put(Piece::Plain, b" ");
+    pen.put(record.level.map_or(Piece::Detail, Piece::Level), name.as_bytes());
     // Levels are padded, so that what follows stands in a column.
-    pen.put(Style::Plain, b"     ".get(name.len()..).unwrap_or(b""));
+    pen.put(Piece::Plain, b"     ".get(name.len()..).unwrap_or(b""));
     let mut word = Vec::new();
-    let thread = match record.app.is_empty() {
+    let thread = match record.process.app.is_empty() {
         true => record.thread,
-        false => Text::in_text(Part::new(record.app.start(), record.thread.part.end())),
+        false => Text::in_text(Part::new(record.process.app.start(), record.thread.part.end())),
     };
-    put_word(pen, &mut word, Style::Plain, bytes, thread);
-    put_word(pen, &mut word, Style::Dim, bytes, record.module);
+    put_word(pen, &mut word, Piece::Plain, bytes, thread);
+    put_word(pen, &mut word, Piece::Detail, bytes, record.module);
     put_place(pen, bytes, record);
     if !record.message.is_empty() || !record.span_names.is_empty() {
-        pen.put(Style::Plain, b" ");
+        pen.put(Piece::Plain, b" ");
     }
     put_spans(pen, bytes, record);
     word.clear();
     put_text(&mut word, &record.message.plain(bytes), false);
-    pen.put(Style::Plain, &word);
+    pen.put(Piece::Plain, &word);
     for field in record
         .fields
         .iter()
         .filter(|field| field.span.is_none() && !is_absent(field, bytes))
     {
-        pen.put(Style::Plain, b" ");
+        pen.put(Piece::Plain, b" ");
         put_field(pen, &mut word, bytes, field);
     }
 }
 
-fn put_word(pen: &mut Pen<'_>, word: &mut Vec<u8>, style: Style, bytes: &[u8], text: Text) {
+fn put_word(pen: &mut impl Pen, word: &mut Vec<u8>, piece: Piece, bytes: &[u8], text: Text) {
     if !text.is_empty() {
         word.clear();
         put_text(word, &text.plain(bytes), false);
-        pen.put(Style::Plain, b" ");
-        pen.put(style, word);
+        pen.put(Piece::Plain, b" ");
+        pen.put(piece, word);
     }
 }
 
 /// ` net.rs:42`
-fn put_place(pen: &mut Pen<'_>, bytes: &[u8], record: &Record) {
-    let path = plain(record.file.part.of(bytes), record.file.writing);
+fn put_place(pen: &mut impl Pen, bytes: &[u8], record: &Record) {
+    let path = unescape(record.file.part.of(bytes), record.file.writing);
     let name = path
         .rsplit(|byte| matches!(byte, b'/' | b'\\'))
         .next()
@@ -302,30 +302,30 @@ fn put_place(pen: &mut Pen<'_>, bytes: &[u8], record: &Record) {
         place.push(b':');
         place.extend_from_slice(record.line.of(bytes));
     }
-    pen.put(Style::Dim, &place);
+    pen.put(Piece::Detail, &place);
 }
 
 /// `outer{key=value}:inner: `
-fn put_spans(pen: &mut Pen<'_>, bytes: &[u8], record: &Record) {
+fn put_spans(pen: &mut impl Pen, bytes: &[u8], record: &Record) {
     let mut word = Vec::new();
     for (number, name) in record.span_names.iter().enumerate() {
         word.clear();
         put_text(&mut word, &name.plain(bytes), false);
-        pen.put(Style::Plain, &word);
+        pen.put(Piece::Plain, &word);
         let mut before = b"{";
         let fields = record
             .fields
             .iter()
             .filter(|field| field.span.map(usize::from) == Some(number));
         for field in fields.filter(|field| !is_absent(field, bytes)) {
-            pen.put(Style::Plain, before);
+            pen.put(Piece::Plain, before);
             put_field(pen, &mut word, bytes, field);
             before = b" ";
         }
-        pen.put(Style::Plain, if before == b" " { b"}:" } else { b":" });
+        pen.put(Piece::Plain, if before == b" " { b"}:" } else { b":" });
     }
     if !record.span_names.is_empty() {
-        pen.put(Style::Plain, b" ");
+        pen.put(Piece::Plain, b" ");
     }
 }
 
@@ -334,7 +334,7 @@ fn is_absent(field: &Field, bytes: &[u8]) -> bool {
     field.value.writing == Writing::JsonValue && field.value.part.of(bytes) == b"null"
 }
 
-fn put_field(pen: &mut Pen<'_>, word: &mut Vec<u8>, bytes: &[u8], field: &Field) {
+fn put_field(pen: &mut impl Pen, word: &mut Vec<u8>, bytes: &[u8], field: &Field) {
     word.clear();
     for part in field
         .key
@@ -349,11 +349,11 @@ fn put_field(pen: &mut Pen<'_>, word: &mut Vec<u8>, bytes: &[u8], field: &Field)
             _ => put_text(word, part, false),
         }
     }
-    pen.put(Style::Key, word);
-    pen.put(Style::Dim, b"=");
+    pen.put(Piece::Key, word);
+    pen.put(Piece::Detail, b"=");
     word.clear();
     put_text_value(word, field.value.part.of(bytes), field.value.writing);
-    pen.put(Style::Plain, word);
+    pen.put(Piece::Plain, word);
 }
 
 #[cfg(test)]

@@ -3,9 +3,11 @@
 //! The cheap questions come first: level and time from the head of the line, then texts in the whole record; only
 //! then is the record taken apart, and not even then when a wanted key or module does not stand in it at all.
 
-use super::head::Head;
-use super::record::{Record, Text};
-use crate::instant::Times;
+use crate::head::{Head, read_head};
+use crate::part::Text;
+use crate::record::Record;
+use crate::times::Times;
+use jiff::tz::TimeZone;
 use logdrive_wire::Level;
 use memchr::memmem::Finder;
 use std::borrow::Cow;
@@ -14,7 +16,7 @@ use std::str::FromStr;
 
 /// A condition on a field: `key=value`, `key!=value`, `key>number`.
 #[derive(Debug, Clone)]
-pub(crate) struct Condition {
+pub struct Condition {
     key: String,
     operator: Operator,
     value: String,
@@ -148,8 +150,8 @@ impl Condition {
     fn own_value<'a>(&self, line: &'a [u8], record: &Record) -> Option<Cow<'a, [u8]>> {
         let text = match own_part(&self.key)? {
             OwnPart::Level => return Some(Cow::Borrowed(record.level?.name().as_bytes())),
-            OwnPart::App => Text::in_text(record.app),
-            OwnPart::Pid => Text::in_text(record.pid),
+            OwnPart::App => Text::in_text(record.process.app),
+            OwnPart::Pid => Text::in_text(record.process.pid),
             OwnPart::Thread => record.thread,
             OwnPart::Module => record.module,
             OwnPart::File => record.file,
@@ -177,13 +179,14 @@ impl Condition {
 
 /// A text that is looked for in the whole record.
 #[derive(Debug, Clone)]
-pub(super) struct Needle {
+pub struct Needle {
     finder: Finder<'static>,
     ignore_case: bool,
 }
 
 impl Needle {
-    pub(super) fn new(text: &str, ignore_case: bool) -> Self {
+    /// Prepares the search for a text; `ignore_case` is about ASCII letters.
+    pub fn new(text: &str, ignore_case: bool) -> Self {
         Self {
             finder: Finder::new(text).into_owned(),
             ignore_case,
@@ -191,7 +194,7 @@ impl Needle {
     }
 
     /// Where the text is found first.
-    pub(super) fn find(&self, text: &[u8]) -> Option<usize> {
+    pub fn find(&self, text: &[u8]) -> Option<usize> {
         if !self.ignore_case {
             return self.finder.find(text);
         }
@@ -206,28 +209,42 @@ impl Needle {
         })
     }
 
-    pub(super) fn len(&self) -> usize {
+    /// Length of the text, in bytes.
+    pub fn len(&self) -> usize {
         self.finder.needle().len()
+    }
+
+    /// Whether the text is empty, and so is found everywhere.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 }
 
 /// What has to hold for a record.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Filter {
-    pub(super) level: Option<Level>,
-    pub(super) since_ns: Option<u64>,
-    pub(super) until_ns: Option<u64>,
-    pub(super) wanted: Vec<Needle>,
-    pub(super) unwanted: Vec<Needle>,
-    pub(super) modules: Vec<String>,
-    pub(super) threads: Vec<String>,
-    pub(super) conditions: Vec<Condition>,
+pub struct Filter {
+    /// Lowest level.
+    pub level: Option<Level>,
+    /// Earliest time, in nanoseconds since 1970.
+    pub since_ns: Option<u64>,
+    /// Latest time, in nanoseconds since 1970.
+    pub until_ns: Option<u64>,
+    /// Texts that all stand in the record.
+    pub wanted: Vec<Needle>,
+    /// Texts of which none stands in the record.
+    pub unwanted: Vec<Needle>,
+    /// Modules of which the record's is one, or lies below one; any if empty.
+    pub modules: Vec<String>,
+    /// Names of threads of which the record's is one; any if empty.
+    pub threads: Vec<String>,
+    /// Conditions on fields, which all hold.
+    pub conditions: Vec<Condition>,
 }
 
 impl Filter {
     /// Whether a record passes by its head.
     #[inline]
-    pub(super) fn passes_head(&self, head: &Head) -> bool {
+    pub(crate) fn passes_head(&self, head: &Head) -> bool {
         self.level
             .is_none_or(|least| head.level.is_some_and(|level| level >= least))
             && self.since_ns.is_none_or(|since| head.unix_ns >= since)
@@ -235,18 +252,18 @@ impl Filter {
     }
 
     /// Whether a line passes that belongs to no record.
-    pub(super) fn passes_headless(&self, line: &[u8]) -> bool {
+    pub(crate) fn passes_headless(&self, line: &[u8]) -> bool {
         !self.asks_for_records() && self.passes_texts(line)
     }
 
     /// Whether nothing passes that is no record.
-    pub(super) fn asks_for_records(&self) -> bool {
+    pub fn asks_for_records(&self) -> bool {
         self.level.is_some() || self.since_ns.is_some() || self.until_ns.is_some() || self.asks_for_parts()
     }
 
     /// Whether a record, whose head passes, passes as a whole. `parts` is used to take it apart, where that must be.
     #[inline]
-    pub(super) fn passes_whole(&self, record: &[u8], parts: &mut Record, times: &mut Times) -> bool {
+    pub(crate) fn passes_whole(&self, record: &[u8], parts: &mut Record, times: &mut Times) -> bool {
         self.passes_texts(record) && (!self.asks_for_parts() || self.passes_parts(record, parts, times))
     }
 
@@ -286,6 +303,49 @@ impl Filter {
     }
 }
 
+/// A filter with the memory that lines from anywhere need to be judged.
+#[derive(Debug)]
+pub struct LineFilter {
+    filter: Filter,
+    pub(crate) times: Times,
+    record: Record,
+}
+
+impl LineFilter {
+    /// Returns the filter for lines. Times without a zone are those of the system's zone.
+    pub fn new(filter: Filter) -> Self {
+        Self {
+            filter,
+            times: Times::new(TimeZone::system()),
+            record: Record::default(),
+        }
+    }
+
+    /// The conditions.
+    pub fn filter(&self) -> &Filter {
+        &self.filter
+    }
+
+    /// Whether more than level and time decides, so that records have to be judged by their lines.
+    pub fn asks_for_lines(&self) -> bool {
+        self.filter.asks_for_parts() || !(self.filter.wanted.is_empty() && self.filter.unwanted.is_empty())
+    }
+
+    /// Whether a record passes, which may have several lines.
+    pub fn passes(&mut self, record: &[u8]) -> bool {
+        let first = record.strip_suffix(b"\n").unwrap_or(record);
+        match read_head(first, &mut self.times) {
+            Some(head) => {
+                self.filter.passes_head(&head)
+                    && self
+                        .filter
+                        .passes_whole(record, &mut self.record, &mut self.times)
+            }
+            None => self.filter.passes_headless(record),
+        }
+    }
+}
+
 /// Whether a module is `prefix` or lies below it, as filters of a running logger have it.
 fn is_below(module: &[u8], prefix: &[u8]) -> bool {
     let prefix = prefix.strip_suffix(b"::").unwrap_or(prefix);
@@ -297,7 +357,6 @@ fn is_below(module: &[u8], prefix: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use jiff::tz::TimeZone;
 
     const TEXT: &[u8] =
         b"2026-11-21T12:34:56.123456789Z INFO  main app::net n.rs:42 req{user=\"a b\"}: sent id=7 \
@@ -306,7 +365,7 @@ mod tests {
 
     fn passes(filter: &Filter, line: &[u8]) -> bool {
         let mut times = Times::new(TimeZone::UTC);
-        let head = super::super::head::read_head(line, &mut times).expect("a head");
+        let head = crate::head::read_head(line, &mut times).expect("a head");
         filter.passes_head(&head) && filter.passes_whole(line, &mut Record::default(), &mut times)
     }
 

@@ -4,39 +4,61 @@
 //! are then put into order; the last ones are kept back until the next chunk has been read, so that a late record
 //! still finds its place.
 
-use super::filter::Filter;
-use super::head::{Head, read_head};
-use super::input::Input;
-use super::record::Record;
-use crate::error::CliError;
-use crate::instant::Times;
-use crate::limits::{RECORD_BYTES_MAX, REORDER_BYTES, REORDER_RECORDS};
+use crate::error::ReadError;
+use crate::filter::Filter;
+use crate::head::{Head, read_head};
+use crate::input::Input;
+use crate::limits::{
+    CHUNK_BYTES, CHUNK_BYTES_MIN, CHUNKS_BYTES_MAX, RECORD_BYTES_MAX, REORDER_BYTES, REORDER_RECORDS,
+};
+use crate::record::Record;
+use crate::times::Times;
 use jiff::tz::TimeZone;
 
 /// A record that passes, in the chunk.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Entry {
-    pub(super) unix_ns: u64,
+pub(crate) struct Entry {
+    pub(crate) unix_ns: u64,
     start: usize,
     end: usize,
     /// Whether this goes on with the record before: one that is larger than is kept.
-    pub(super) goes_on: bool,
+    pub(crate) goes_on: bool,
     /// Whether it was kept back when the last chunk was read.
     is_kept: bool,
 }
 
-/// What a source does besides filtering.
+/// Record of a log that is read.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct SourceOptions {
-    pub(super) chunk_bytes: usize,
-    /// Leave records where they stand.
-    pub(super) keep_order: bool,
+pub struct SourceRecord<'a> {
+    /// Name of the log.
+    pub name: &'a str,
+    /// Time, in nanoseconds since 1970.
+    pub unix_ns: u64,
+    /// Its lines, with the end of the last one.
+    pub bytes: &'a [u8],
+    /// Whether this goes on with the record before: one that is larger than is kept.
+    pub goes_on: bool,
+}
+
+/// Options of a source besides its filter.
+#[derive(Debug, Clone, Copy)]
+pub struct SourceOptions {
+    /// Bytes that are read at a time; [`chunk_bytes`] suits a number of sources.
+    pub chunk_bytes: usize,
+    /// Leave records where they stand, instead of putting late ones into order.
+    pub keep_order: bool,
+}
+
+/// Returns the bytes that each of so many sources may read at a time, so that all of them stay within 64 MiB.
+pub fn chunk_bytes(sources: usize) -> usize {
+    (CHUNKS_BYTES_MAX / sources.max(1)).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES)
 }
 
 /// A log that is read.
-pub(super) struct Source {
-    /// How it was named on the command line.
-    pub(super) name: String,
+#[derive(Debug)]
+pub struct Source {
+    /// Name of the log, as its records bear it.
+    pub name: String,
     input: Input,
     options: SourceOptions,
     times: Times,
@@ -57,7 +79,7 @@ pub(super) struct Source {
     in_line: bool,
     has_lines: bool,
     has_records: bool,
-    failures: Vec<CliError>,
+    failures: Vec<ReadError>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -74,7 +96,8 @@ struct Open {
 }
 
 impl Source {
-    pub(super) fn new(name: String, input: Input, options: SourceOptions) -> Self {
+    /// Returns the source of a log.
+    pub fn new(name: String, input: Input, options: SourceOptions) -> Self {
         Self {
             name,
             input,
@@ -99,7 +122,7 @@ impl Source {
 
     /// The next record, if one is ready.
     #[inline]
-    pub(super) fn peek(&self) -> Option<Entry> {
+    pub(crate) fn peek(&self) -> Option<Entry> {
         self.entries
             .get(self.next)
             .filter(|_| self.next < self.ready)
@@ -108,33 +131,38 @@ impl Source {
 
     /// Goes on to the record behind.
     #[inline]
-    pub(super) fn advance(&mut self) {
+    pub(crate) fn advance(&mut self) {
         self.next += 1;
     }
 
-    /// A record's bytes, up to and with the end of its last line.
+    /// Record of an entry, up to and with the end of its last line.
     #[inline]
-    pub(super) fn bytes(&self, entry: Entry) -> &[u8] {
-        self.chunk.get(entry.start..entry.end).unwrap_or(b"")
+    pub(crate) fn record(&self, entry: Entry) -> SourceRecord<'_> {
+        SourceRecord {
+            name: &self.name,
+            unix_ns: entry.unix_ns,
+            bytes: self.chunk.get(entry.start..entry.end).unwrap_or(b""),
+            goes_on: entry.goes_on,
+        }
     }
 
     /// Whether the next [`fill`](Self::fill) would wait for somebody to write.
-    pub(super) fn would_wait(&self) -> bool {
+    pub(crate) fn would_wait(&self) -> bool {
         !self.at_end && self.input.would_wait()
     }
 
     /// What could not be read since this was last asked.
-    pub(super) fn take_failures(&mut self) -> Vec<CliError> {
+    pub(crate) fn take_failures(&mut self) -> Vec<ReadError> {
         std::mem::take(&mut self.failures)
     }
 
     /// Whether there were lines, and none that a record begins with.
-    pub(super) fn has_no_records(&self) -> bool {
+    pub fn has_no_records(&self) -> bool {
         self.has_lines && !self.has_records
     }
 
     /// Reads until a record is ready. `false` at the end of the log. Before it would wait, `before_wait` is called.
-    pub(super) fn fill<E>(
+    pub(crate) fn fill<E>(
         &mut self,
         filter: &Filter,
         mut before_wait: impl FnMut() -> Result<(), E>,

@@ -1,47 +1,39 @@
 //! One session that is followed: its rings, and the callsites that it has registered so far.
 
-use super::watched::Watched;
-use super::{FollowOptions, Followed, From, thread_of};
-use crate::layout::{Layout, Line, Plan, ProcessInfo};
+use super::record::{FollowedRecord, Site};
+use super::ring::{Start, WatchedRing};
+use logdrive_drain::layout::{Layout, Line, ProcessInfo, Thread};
 use logdrive_ring::clock::ticks_of;
 use logdrive_ring::{Calibration, SessionView};
 use logdrive_wire::{Callsite, Level};
 
-/// A callsite with its line plans.
-#[derive(Debug)]
-pub(super) struct Site {
-    level: Level,
-    pub(super) plain: Plan,
-    pub(super) named: Plan,
-}
-
 /// A session.
 #[derive(Debug)]
-pub(super) struct Process {
-    pub(super) id: u64,
-    pub(super) view: SessionView,
-    pub(super) info: ProcessInfo,
+pub(crate) struct FollowedSession {
+    pub(crate) id: u64,
+    pub(crate) view: SessionView,
+    pub(crate) info: ProcessInfo,
     layout: Layout,
-    pub(super) rings: Vec<Watched>,
+    pub(crate) rings: Vec<WatchedRing>,
     /// Rings below this number are watched, or cannot be opened.
     rings_known: u32,
     /// Callsites by their number; those that no record has named are not compiled.
     sites: Vec<Option<Site>>,
     /// How much of the table was read.
     table: (u32, u64),
-    pub(super) calibration: Calibration,
-    pub(super) has_ended: bool,
-    pub(super) damaged: u64,
+    pub(crate) calibration: Calibration,
+    pub(crate) has_ended: bool,
+    pub(crate) damaged: u64,
 }
 
-impl Process {
-    pub(super) fn new(id: u64, view: SessionView, info: ProcessInfo, layout: Layout, from: From) -> Self {
+impl FollowedSession {
+    pub(crate) fn new(id: u64, view: SessionView, info: ProcessInfo, layout: Layout, start: Start) -> Self {
         let calibration = Calibration {
             base_ticks: 0,
             base_unix_ns: view.header().start_unix_ns(),
             ns_per_tick_q32: 0,
         };
-        let mut process = Self {
+        let mut session = Self {
             id,
             view,
             info,
@@ -54,11 +46,11 @@ impl Process {
             has_ended: false,
             damaged: 0,
         };
-        process.open_rings(from);
-        process
+        session.open_rings(start);
+        session
     }
 
-    fn open_rings(&mut self, from: From) {
+    fn open_rings(&mut self, start: Start) {
         let count = self.view.ring_total();
         if count <= self.rings_known {
             return;
@@ -66,57 +58,57 @@ impl Process {
         let (rings, broken) = self.view.rings_in(self.rings_known..count);
         self.rings_known = count;
         self.rings
-            .extend(rings.into_iter().map(|ring| Watched::new(ring, from)));
+            .extend(rings.into_iter().map(|ring| WatchedRing::new(ring, start)));
         self.damaged += broken.len() as u64;
     }
 
     /// Whether the process has rings that the view does not have.
-    pub(super) fn lacks_rings(&self) -> bool {
+    pub(crate) fn lacks_rings(&self) -> bool {
         !self.has_ended && self.view.header().ring_count() > self.rings_known
     }
 
     /// Goes on with another view of the same session.
-    pub(super) fn extend(&mut self, view: SessionView) {
+    pub(crate) fn extend(&mut self, view: SessionView) {
         self.view = view;
-        self.open_rings(From::Oldest);
+        self.open_rings(Start::Oldest);
     }
 
     /// Looks at what the process and its drain have changed.
-    pub(super) fn renew(&mut self) {
+    pub(crate) fn renew(&mut self) {
         // Without one the last serves; a new session has none for a moment.
         self.calibration = self.view.header().calibration().unwrap_or(self.calibration);
         // Rings that were made while the session was followed are followed from their first record on.
         if !self.has_ended {
-            self.open_rings(From::Oldest);
+            self.open_rings(Start::Oldest);
         }
     }
 
-    pub(super) fn now_ticks(&self) -> u64 {
+    pub(crate) fn now_ticks(&self) -> u64 {
         ticks_of(self.view.header().clock_source())
     }
 
-    pub(super) fn is_taken(&self) -> bool {
-        self.rings.iter().all(Watched::is_taken)
+    pub(crate) fn is_taken(&self) -> bool {
+        self.rings.iter().all(WatchedRing::is_taken)
     }
 
-    pub(super) fn missed(&self) -> u64 {
+    pub(crate) fn missed(&self) -> u64 {
         self.rings
             .iter()
             .fold(0, |sum: u64, ring| sum.saturating_add(ring.missed()))
     }
 
     /// Gives the record at the front of a ring away, unless its level is too low.
-    pub(super) fn take_front<E>(
+    pub(crate) fn take_front<E>(
         &mut self,
         ring: usize,
-        options: &FollowOptions,
+        min_level: Level,
         space: &mut [u8],
-        each: &mut impl FnMut(&mut Followed<'_>) -> Result<(), E>,
+        each: &mut impl FnMut(&mut FollowedRecord<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let Some(id) = self
             .rings
             .get(ring)
-            .and_then(Watched::front)
+            .and_then(WatchedRing::front)
             .map(|(_, id, _)| id as usize)
         else {
             return Ok(());
@@ -126,19 +118,20 @@ impl Process {
         }
         let mut outcome = Ok(());
         let watched = self.rings.get(ring);
-        match (self.sites.get(id), watched, watched.and_then(Watched::front)) {
-            (Some(Some(site)), Some(watched), Some((unix_ns, _, payload)))
-                if site.level >= options.min_level =>
-            {
-                outcome = each(&mut Followed {
+        match (self.sites.get(id), watched, watched.and_then(WatchedRing::front)) {
+            (Some(Some(site)), Some(watched), Some((unix_ns, _, payload))) if site.level >= min_level => {
+                outcome = each(&mut FollowedRecord {
                     process: &self.info,
                     id: self.id,
                     level: site.level,
                     unix_ns,
                     thread: &watched.thread_name,
-                    record: Line {
+                    line: Line {
                         unix_ns,
-                        thread: thread_of(watched),
+                        thread: Thread {
+                            name: &watched.thread_name,
+                            id: watched.thread_id,
+                        },
                         payload,
                     },
                     site,

@@ -1,6 +1,6 @@
-//! One ring that is followed: what was copied out of it and not taken yet.
+//! One ring that is followed: the bytes that were copied out of it and not taken yet.
 
-use crate::limits::{FOLLOWED_LOOK_BYTES_MAX, FOLLOWED_RING_HELD_BYTES_MAX};
+use crate::limits::{POLL_BYTES_MAX, RING_HELD_BYTES_MAX};
 use logdrive_ring::{Calibration, FollowerRead, Ring, RingError, RingFollower};
 use logdrive_wire::{RecordHeader, WireError, record::HEADER_BYTES};
 use std::sync::Arc;
@@ -8,9 +8,18 @@ use std::sync::Arc;
 /// The callsite of gap records, which the ring's count leaves out.
 const GAP: u32 = 0;
 
+/// Records of a session with which to begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// Those that are committed from now on.
+    Newest,
+    /// The oldest that can be told apart in its rings: all of a young session, else what its drain has not taken.
+    Oldest,
+}
+
 /// A ring, with records that were copied and checked as far as their borders go.
 #[derive(Debug)]
-pub(super) struct Watched {
+pub(crate) struct WatchedRing {
     follower: RingFollower,
     bytes: Vec<u8>,
     /// Where the record at the front begins.
@@ -19,9 +28,9 @@ pub(super) struct Watched {
     whole: usize,
     /// Time and header of the record at the front.
     front: Option<(u64, RecordHeader)>,
-    pub(super) thread_id: u64,
-    pub(super) thread_name: String,
-    /// The ring's count when the first look began.
+    pub(crate) thread_id: u64,
+    pub(crate) thread_name: String,
+    /// The ring's count when the first poll began.
     records_before: u64,
     records_seen: u64,
     missed: u64,
@@ -30,34 +39,34 @@ pub(super) struct Watched {
     latest_ticks: u64,
 }
 
-/// Why a ring is given up.
+/// Reason for giving a ring up.
 #[derive(Debug)]
-pub(super) enum Broken {
+pub(crate) enum Broken {
     /// Its position.
     Ring,
     /// A record in it.
     Record,
 }
 
-impl std::convert::From<RingError> for Broken {
+impl From<RingError> for Broken {
     fn from(_: RingError) -> Self {
         Self::Ring
     }
 }
 
-impl std::convert::From<WireError> for Broken {
+impl From<WireError> for Broken {
     fn from(_: WireError) -> Self {
         Self::Record
     }
 }
 
-impl Watched {
-    pub(super) fn new(ring: Arc<Ring>, from: super::From) -> Self {
+impl WatchedRing {
+    pub(crate) fn new(ring: Arc<Ring>, from: Start) -> Self {
         let newest = RingFollower::newest(Arc::clone(&ring));
         let records = ring.header().records();
         let follower = match from {
-            super::From::Newest => newest,
-            super::From::Oldest => RingFollower::oldest(ring),
+            Start::Newest => newest,
+            Start::Oldest => RingFollower::oldest(ring),
         };
         let mut watched = Self {
             bytes: Vec::new(),
@@ -78,8 +87,8 @@ impl Watched {
             latest_ticks: 0,
             follower,
         };
-        if from == super::From::Oldest {
-            // How many records lie before the oldest is not known, and those behind it are found by the first look.
+        if from == Start::Oldest {
+            // How many records lie before the oldest is not known, and those behind it are found by the first poll.
             watched.records_before = if watched.follower.position() == 0 {
                 0
             } else {
@@ -90,7 +99,7 @@ impl Watched {
     }
 
     /// Copies what is new, at most `room` bytes; gives how much, and the share of the ring in 256ths.
-    pub(super) fn look(
+    pub(crate) fn poll(
         &mut self,
         room: usize,
         calibration: &Calibration,
@@ -115,8 +124,8 @@ impl Watched {
         let capacity = self.follower.ring().capacity_bytes() as u64;
         let share = (pending.min(capacity) * 256 / capacity.max(1)) as u32;
         let room = room
-            .min(FOLLOWED_RING_HELD_BYTES_MAX.saturating_sub(self.held_bytes()))
-            .min(FOLLOWED_LOOK_BYTES_MAX);
+            .min(RING_HELD_BYTES_MAX.saturating_sub(self.held_bytes()))
+            .min(POLL_BYTES_MAX);
         self.move_down();
         let copied = match self.follower.look(room, &mut self.bytes)? {
             FollowerRead::Nothing => 0,
@@ -200,12 +209,12 @@ impl Watched {
     }
 
     /// Time of the record at the front.
-    pub(super) fn front_ns(&self) -> Option<u64> {
+    pub(crate) fn front_ns(&self) -> Option<u64> {
         self.front.map(|(unix_ns, _)| unix_ns)
     }
 
     /// The record at the front: time, callsite, and the bytes behind its header.
-    pub(super) fn front(&self) -> Option<(u64, u32, &[u8])> {
+    pub(crate) fn front(&self) -> Option<(u64, u32, &[u8])> {
         let (unix_ns, header) = self.front?;
         let end = self.start + header.length_bytes as usize;
         let payload = self.bytes.get(self.start + HEADER_BYTES..end)?;
@@ -213,7 +222,7 @@ impl Watched {
     }
 
     /// Goes on to the next record.
-    pub(super) fn advance(&mut self) {
+    pub(crate) fn advance(&mut self) {
         if let Some((_, header)) = self.front {
             self.start += header.length_bytes as usize;
         }
@@ -221,22 +230,22 @@ impl Watched {
     }
 
     /// Bytes that were copied and not taken.
-    pub(super) fn held_bytes(&self) -> usize {
+    pub(crate) fn held_bytes(&self) -> usize {
         self.bytes.len() - self.start
     }
 
     /// Whether everything that was committed is taken.
-    pub(super) fn is_taken(&self) -> bool {
+    pub(crate) fn is_taken(&self) -> bool {
         self.given_up || (self.front.is_none() && matches!(self.follower.pending_bytes(), Ok(0)))
     }
 
     /// Records that were overwritten before they were seen.
-    pub(super) fn missed(&self) -> u64 {
+    pub(crate) fn missed(&self) -> u64 {
         self.missed
     }
 
     /// Watches the ring no more; what was found whole is still taken.
-    pub(super) fn give_up(&mut self) {
+    pub(crate) fn give_up(&mut self) {
         self.given_up = true;
         self.bytes.truncate(self.whole);
         if self.front.is_none() {
@@ -275,7 +284,7 @@ mod tests {
         (ring, producer, consumer)
     }
 
-    fn take(watched: &mut Watched) -> Vec<(u64, u32)> {
+    fn take(watched: &mut WatchedRing) -> Vec<(u64, u32)> {
         let mut taken = Vec::new();
         while let Some((unix_ns, id, payload)) = watched.front() {
             assert!(payload.iter().all(|byte| *byte == unix_ns as u8));
@@ -288,7 +297,7 @@ mod tests {
     #[test]
     fn seen_and_missed_records_add_up_and_gap_records_are_not_counted() {
         let (ring, mut producer, mut consumer) = ring();
-        let mut watched = Watched::new(Arc::clone(&ring), super::super::From::Newest);
+        let mut watched = WatchedRing::new(Arc::clone(&ring), Start::Newest);
         let (mut seen, mut number) = (0, 0);
         for burst in [10u64, 3_000, 50, 9_000, 1, 2_000] {
             for _ in 0..burst {
@@ -298,7 +307,7 @@ mod tests {
                 consumer.release(pending);
             }
             // As often as it takes, in pieces that cut records.
-            while watched.look(5_000, &CLOCK, u64::MAX - 1).expect("records hold") != (0, 0) {
+            while watched.poll(5_000, &CLOCK, u64::MAX - 1).expect("records hold") != (0, 0) {
                 seen += take(&mut watched).len() as u64;
             }
             assert_eq!(seen + watched.missed(), number, "after {burst}");
@@ -310,9 +319,9 @@ mod tests {
     #[test]
     fn the_time_of_a_record_is_never_in_the_future() {
         let (ring, mut producer, _consumer) = ring();
-        let mut watched = Watched::new(ring, super::super::From::Oldest);
+        let mut watched = WatchedRing::new(ring, Start::Oldest);
         producer.push(&record(4, 250), true, FullPolicy::Drop);
-        watched.look(1 << 20, &CLOCK, 200).expect("records hold");
+        watched.poll(1 << 20, &CLOCK, 200).expect("records hold");
         assert_eq!(watched.front_ns(), Some(200));
     }
 
@@ -321,7 +330,7 @@ mod tests {
         let mut state = 7u64;
         for round in 0..200u64 {
             let (ring, mut producer, _consumer) = ring();
-            let mut watched = Watched::new(ring, super::super::From::Oldest);
+            let mut watched = WatchedRing::new(ring, Start::Oldest);
             producer.push(&record(3, 5), true, FullPolicy::Drop);
             let mut rubbish = vec![0; 4_096];
             for byte in &mut rubbish {
@@ -331,7 +340,7 @@ mod tests {
             // Beyond the longest record, or too short for one: both are no record.
             rubbish[..4].copy_from_slice(&(if round % 2 == 0 { 8u32 } else { 1 << 20 }).to_le_bytes());
             producer.push(&rubbish, true, FullPolicy::Drop);
-            assert!(watched.look(1 << 20, &CLOCK, u64::MAX - 1).is_err(), "{round}");
+            assert!(watched.poll(1 << 20, &CLOCK, u64::MAX - 1).is_err(), "{round}");
             watched.give_up();
             assert_eq!(take(&mut watched), [(5, 3)], "what came before is whole");
             assert!(watched.is_taken());

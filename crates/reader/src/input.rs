@@ -1,7 +1,7 @@
 //! Where bytes come from: files and standard input, compressed or not. The files of one log come one after the other.
 
-use super::siblings::LogPart;
-use crate::error::CliError;
+use crate::error::ReadError;
+use crate::log_files::LogFile;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
 use std::fs::File;
@@ -22,6 +22,16 @@ enum Reader {
     Zstd(Box<zstd::stream::read::Decoder<'static, io::BufReader<Raw>>>),
 }
 
+impl std::fmt::Debug for Reader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Plain(_) => "plain",
+            Self::Gzip(_) => "gzip",
+            Self::Zstd(_) => "zstd",
+        })
+    }
+}
+
 impl Read for Reader {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         match self {
@@ -33,8 +43,9 @@ impl Read for Reader {
 }
 
 /// One log: a file, or its rotated files and itself.
-pub(super) struct Input {
-    waiting: VecDeque<LogPart>,
+#[derive(Debug)]
+pub struct Input {
+    waiting: VecDeque<LogFile>,
     /// The file that is open now.
     current: Option<(Reader, PathBuf)>,
     /// Something to wait on, when what is open is no regular file.
@@ -43,7 +54,7 @@ pub(super) struct Input {
 
 impl Input {
     /// The parts of a log, the oldest first. They are opened when their turn comes.
-    pub(super) fn new(parts: Vec<LogPart>) -> Self {
+    pub fn new(parts: Vec<LogFile>) -> Self {
         Self {
             waiting: parts.into(),
             current: None,
@@ -52,7 +63,7 @@ impl Input {
     }
 
     /// Opens the next part that may hold records from `since_ns` on. `false` when there is none.
-    pub(super) fn open_next(&mut self, since_ns: Option<u64>) -> Result<bool, CliError> {
+    pub(crate) fn open_next(&mut self, since_ns: Option<u64>) -> Result<bool, ReadError> {
         self.current = None;
         self.stream = None;
         while let Some(part) = self.waiting.pop_front() {
@@ -60,13 +71,13 @@ impl Input {
                 continue;
             }
             let file = open(&part.path)?;
-            let cannot_read = |cause| CliError::Read {
+            let cannot_read = |cause| ReadError::Read {
                 path: part.path.clone(),
                 cause,
             };
             let kind = file.metadata().map_err(cannot_read)?.file_type();
             if kind.is_dir() {
-                return Err(CliError::Directory { path: part.path });
+                return Err(ReadError::Directory { path: part.path });
             }
             if !kind.is_file() {
                 self.stream = Some(file.as_fd().try_clone_to_owned().map_err(cannot_read)?);
@@ -79,18 +90,18 @@ impl Input {
     }
 
     /// Closes what is open.
-    pub(super) fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         self.current = None;
         self.stream = None;
     }
 
     /// Whether a file is open.
-    pub(super) fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.current.is_some()
     }
 
     /// Reads bytes of the open file; 0 at its end.
-    pub(super) fn read(&mut self, bytes: &mut [u8]) -> Result<usize, CliError> {
+    pub(crate) fn read(&mut self, bytes: &mut [u8]) -> Result<usize, ReadError> {
         let Some((reader, path)) = &mut self.current else {
             return Ok(0);
         };
@@ -98,13 +109,13 @@ impl Input {
             match reader.read(bytes) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(cause) if !matches!(reader, Reader::Plain(_)) => {
-                    return Err(CliError::Decompress {
+                    return Err(ReadError::Decompress {
                         path: path.clone(),
                         cause,
                     });
                 }
                 Err(cause) => {
-                    return Err(CliError::Read {
+                    return Err(ReadError::Read {
                         path: path.clone(),
                         cause,
                     });
@@ -116,7 +127,7 @@ impl Input {
 
     /// Whether reading would wait for somebody to write. Bytes inside a decoder are not seen: then it may say so too
     /// early, and output is flushed once too often.
-    pub(super) fn would_wait(&self) -> bool {
+    pub(crate) fn would_wait(&self) -> bool {
         let Some(stream) = &self.stream else { return false };
         let mut polled = [PollFd::new(stream, PollFlags::IN)];
         // Where waiting cannot be asked about, it is not waited for.
@@ -133,15 +144,15 @@ impl Input {
     }
 }
 
-fn open(path: &Path) -> Result<File, CliError> {
+fn open(path: &Path) -> Result<File, ReadError> {
     if path == Path::new("-") {
         let stdin = io::stdin().as_fd().try_clone_to_owned();
-        return Ok(File::from(stdin.map_err(|cause| CliError::Read {
+        return Ok(File::from(stdin.map_err(|cause| ReadError::Read {
             path: path.to_owned(),
             cause,
         })?));
     }
-    File::open(path).map_err(|cause| CliError::Open {
+    File::open(path).map_err(|cause| ReadError::Open {
         path: path.to_owned(),
         cause,
     })

@@ -1,12 +1,12 @@
 //! Pairs of key and value, as logfmt has them and as text layouts put them behind the message.
 
-use super::record::{Part, Text};
 use crate::escape::Writing;
 use crate::limits::FIELDS_MAX;
+use crate::part::{Part, Text};
 
 /// Whose rules hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Style {
+pub(crate) enum Style {
     /// Text layouts: values have the escapes of text, and an empty one stands between quotes.
     Text,
     /// logfmt: between quotes the escapes are those of JSON.
@@ -15,15 +15,15 @@ pub(super) enum Style {
 
 /// One pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Pair {
-    pub(super) key: Part,
-    pub(super) value: Text,
+pub(crate) struct Pair {
+    pub(crate) key: Part,
+    pub(crate) value: Text,
     /// Where the next one begins.
-    pub(super) next: usize,
+    pub(crate) next: usize,
 }
 
 /// Reads the pair at an offset; it ends at a space or with the line.
-pub(super) fn read_pair(line: &[u8], at: usize, style: Style) -> Option<Pair> {
+pub(crate) fn read_pair(line: &[u8], at: usize, style: Style) -> Option<Pair> {
     let key_length = line.get(at..)?.iter().position(|byte| !is_key(*byte))?;
     let equals = at + key_length;
     if key_length == 0 || line.get(equals) != Some(&b'=') {
@@ -79,7 +79,7 @@ pub(super) fn read_pair(line: &[u8], at: usize, style: Style) -> Option<Pair> {
 }
 
 /// What a key consists of; a text layout escapes the rest. Brackets and commas stand in messages: `f(a=1, b=2)`.
-pub(super) fn is_key(byte: u8) -> bool {
+pub(crate) fn is_key(byte: u8) -> bool {
     const IS_KEY: [bool; 256] = {
         let mut table = [false; 256];
         let mut byte = 0;
@@ -119,7 +119,7 @@ fn closes_more(text: &[u8]) -> bool {
 }
 
 /// The quote that ends a string whose inside begins at an offset.
-pub(super) fn quote_end(line: &[u8], from: usize) -> Option<usize> {
+pub(crate) fn quote_end(line: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
     loop {
         at += memchr::memchr2(b'"', b'\\', line.get(at..)?)?;
@@ -131,7 +131,7 @@ pub(super) fn quote_end(line: &[u8], from: usize) -> Option<usize> {
 }
 
 /// Reads the pairs that fill the rest of a text line, behind the message, into `pairs`, and tells where they begin.
-pub(super) fn read_trailing_pairs(line: &[u8], from: usize, pairs: &mut Vec<Pair>) -> usize {
+pub(crate) fn read_trailing_pairs(line: &[u8], from: usize, pairs: &mut Vec<Pair>) -> usize {
     pairs.clear();
     let mut first = line.len();
     let mut at = from;

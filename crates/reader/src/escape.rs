@@ -5,7 +5,7 @@ use std::io::Write;
 
 /// How a piece of a line is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Writing {
+pub enum Writing {
     /// With the escapes of text, as a message or between quotes.
     #[default]
     Text,
@@ -20,7 +20,7 @@ pub(crate) enum Writing {
 }
 
 /// What was logged, without the escapes of how it was written.
-pub(crate) fn plain(written: &[u8], writing: Writing) -> Cow<'_, [u8]> {
+pub fn unescape(written: &[u8], writing: Writing) -> Cow<'_, [u8]> {
     if memchr::memchr(b'\\', written).is_none() {
         return Cow::Borrowed(written);
     }
@@ -56,7 +56,7 @@ fn is_suspect(byte: u8) -> bool {
 
 /// Writes text that a terminal takes for nothing else. Text is returned as it is but for what [`is_hidden`] names and
 /// for bytes that are not UTF-8; tabs stay.
-pub(crate) fn put_safe(out: &mut Vec<u8>, text: &[u8]) {
+pub fn put_safe(out: &mut Vec<u8>, text: &[u8]) {
     if !text.iter().any(|byte| is_suspect(*byte) && *byte != b'\t') {
         return out.extend_from_slice(text);
     }
@@ -83,7 +83,7 @@ pub(crate) fn put_text(out: &mut Vec<u8>, text: &[u8], quoted: bool) {
 
 /// Writes a field's value as the text layout does: between quotes where it would not be clear where it ends.
 pub(crate) fn put_text_value(out: &mut Vec<u8>, value: &[u8], writing: Writing) {
-    let value = plain(value, writing);
+    let value = unescape(value, writing);
     // A string that looks like a number stays one only between quotes; text itself does not tell them apart.
     let quoted = value.is_empty() || value.iter().any(|byte| matches!(byte, b' ' | b'"' | b'='));
     if quoted {
@@ -96,7 +96,7 @@ pub(crate) fn put_text_value(out: &mut Vec<u8>, value: &[u8], writing: Writing) 
 }
 
 /// Writes the inside of a JSON string. Bytes that are not UTF-8 become U+FFFD, because JSON cannot carry them.
-pub(crate) fn put_json(out: &mut Vec<u8>, text: &[u8]) {
+pub fn put_json(out: &mut Vec<u8>, text: &[u8]) {
     if !text
         .iter()
         .any(|byte| is_suspect(*byte) || matches!(byte, b'\\' | b'"'))
@@ -189,18 +189,18 @@ mod tests {
         ] {
             let mut out = Vec::new();
             put_text(&mut out, text, false);
-            assert_eq!(&*plain(&out, Writing::Text), text);
+            assert_eq!(&*unescape(&out, Writing::Text), text);
             out.clear();
             put_json(&mut out, text);
             if std::str::from_utf8(text).is_ok() {
-                assert_eq!(&*plain(&out, Writing::Json), text);
+                assert_eq!(&*unescape(&out, Writing::Json), text);
             }
         }
         assert_eq!(
             made(|out| put_json(out, "a\u{202e}\x01".as_bytes())),
             "a\\u202e\\u0001"
         );
-        assert_eq!(&*plain(br"bad \q", Writing::Json), br"bad \q");
+        assert_eq!(&*unescape(br"bad \q", Writing::Json), br"bad \q");
     }
 
     #[test]

@@ -2,11 +2,11 @@
 //!
 //! This runs over every line of the input, so the forms that Logdrive writes itself come first and cost some compares.
 
-use super::json::Members;
-use super::pairs;
-use super::record::{Part, Text};
 use crate::escape::Writing;
-use crate::instant::{Times, from_number};
+use crate::json::Members;
+use crate::pairs;
+use crate::part::{Part, Text};
+use crate::times::{Times, from_number};
 use logdrive_wire::Level;
 
 /// Pairs of a logfmt line among which time and level are looked for.
@@ -17,7 +17,7 @@ const LEVEL_WORDS_MAX: usize = 3;
 
 /// How a record is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Form {
+pub(crate) enum Form {
     /// Time, level, and text that may be Logdrive's.
     Text,
     /// As glog writes.
@@ -33,18 +33,18 @@ pub(super) enum Form {
 
 /// What the head of a line tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Head {
-    pub(super) form: Form,
-    pub(super) unix_ns: u64,
-    pub(super) level: Option<Level>,
+pub(crate) struct Head {
+    pub(crate) form: Form,
+    pub(crate) unix_ns: u64,
+    pub(crate) level: Option<Level>,
     /// Where time and level stand, in text and glog.
-    pub(super) time: Part,
-    pub(super) level_part: Part,
+    pub(crate) time: Part,
+    pub(crate) level_part: Part,
 }
 
 /// Reads a line's head; `None` for a line that belongs to the record before.
 #[inline]
-pub(super) fn read_head(line: &[u8], times: &mut Times) -> Option<Head> {
+pub(crate) fn read_head(line: &[u8], times: &mut Times) -> Option<Head> {
     match line.first()? {
         b'0'..=b'9' => read_text(line, 0, times),
         b'{' => read_json(line, times),
@@ -120,7 +120,7 @@ fn find_level(line: &[u8], end: usize) -> (Option<Level>, Part) {
 }
 
 /// A level by the names that loggers use.
-pub(super) fn level_of(word: &[u8]) -> Option<Level> {
+pub(crate) fn level_of(word: &[u8]) -> Option<Level> {
     // A level's name is short, and most words are not levels.
     if !(1..=11).contains(&word.len()) {
         return None;
@@ -163,7 +163,7 @@ fn read_glog(line: &[u8], times: &mut Times) -> Option<Head> {
 
 /// What a key of a structured line stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
+pub(crate) enum Role {
     Time,
     Level,
     Thread,
@@ -177,7 +177,7 @@ pub(super) enum Role {
 
 impl Role {
     /// The role of a key, by the names that loggers use.
-    pub(super) fn of(key: &[u8]) -> Option<Self> {
+    pub(crate) fn of(key: &[u8]) -> Option<Self> {
         Some(match key {
             b"ts" | b"time" | b"timestamp" | b"@timestamp" => Self::Time,
             b"level" | b"severity" | b"lvl" => Self::Level,
@@ -265,7 +265,7 @@ fn read_between(
 }
 
 /// The time that a value says.
-pub(super) fn time_of(line: &[u8], value: Text, times: &mut Times) -> Option<u64> {
+pub(crate) fn time_of(line: &[u8], value: Text, times: &mut Times) -> Option<u64> {
     let text = value.part.of(line);
     if let Some((unix_ns, length)) = times.read_iso(text) {
         return (length == text.len()).then_some(unix_ns);
@@ -276,7 +276,7 @@ pub(super) fn time_of(line: &[u8], value: Text, times: &mut Times) -> Option<u64
 }
 
 /// The level that a value says; some loggers write numbers from 10 for trace to 60 for fatal.
-pub(super) fn level_of_value(line: &[u8], value: Text) -> Option<Level> {
+pub(crate) fn level_of_value(line: &[u8], value: Text) -> Option<Level> {
     let text = value.part.of(line);
     if value.writing == Writing::JsonValue {
         let number: u32 = std::str::from_utf8(text).ok()?.parse().ok()?;

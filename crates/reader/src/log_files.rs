@@ -1,10 +1,9 @@
 //! The files of one log: `app.log`, its rotated files `app.2026-11-21T12-34-56Z.1.log` (`.zst`, `.gz`), and the files
 //! of further processes beside it, `app.4711.log`, with rotated ones of their own.
 
-use crate::error::CliError;
-use crate::instant::read_stamp;
+use crate::error::ReadError;
 use crate::limits::DIRECTORY_ENTRIES_MAX;
-use crate::similar::most_similar;
+use crate::times::read_stamp;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,15 +14,16 @@ const LATE_NS: u64 = 600_000_000_000;
 
 /// A file of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct LogPart {
-    pub(super) path: PathBuf,
+pub struct LogFile {
+    /// The file.
+    pub path: PathBuf,
     /// When it was rotated; its records are older.
     rotated_ns: Option<u64>,
 }
 
-impl LogPart {
+impl LogFile {
     /// A file on its own.
-    pub(super) fn alone(path: PathBuf) -> Self {
+    pub fn alone(path: PathBuf) -> Self {
         Self {
             path,
             rotated_ns: None,
@@ -31,7 +31,7 @@ impl LogPart {
     }
 
     /// Whether all of it is too old.
-    pub(super) fn is_before(&self, since_ns: Option<u64>) -> bool {
+    pub(crate) fn is_before(&self, since_ns: Option<u64>) -> bool {
         match (self.rotated_ns, since_ns) {
             (Some(rotated), Some(since)) => rotated.saturating_add(LATE_NS) < since,
             _ => false,
@@ -44,12 +44,12 @@ impl LogPart {
 ///
 /// # Errors
 /// When the directory cannot be listed, or there is no such log.
-pub(super) fn all_of(path: &Path) -> Result<Vec<Vec<LogPart>>, CliError> {
+pub fn log_files(path: &Path) -> Result<Vec<Vec<LogFile>>, ReadError> {
     let dir = match path.parent() {
         Some(dir) if !dir.as_os_str().is_empty() => dir.to_owned(),
         _ => PathBuf::from("."),
     };
-    let cannot_list = |cause| CliError::Read {
+    let cannot_list = |cause| ReadError::Read {
         path: dir.clone(),
         cause,
     };
@@ -80,7 +80,7 @@ pub(super) fn all_of(path: &Path) -> Result<Vec<Vec<LogPart>>, CliError> {
     }
     if logs.is_empty() {
         let cause = std::io::ErrorKind::NotFound.into();
-        return Err(CliError::Open {
+        return Err(ReadError::Open {
             path: path.to_owned(),
             cause,
         });
@@ -88,34 +88,11 @@ pub(super) fn all_of(path: &Path) -> Result<Vec<Vec<LogPart>>, CliError> {
     Ok(logs.into_values().map(in_order).collect())
 }
 
-/// What to do about a file that is not there: a name like it, or where to look.
-pub(super) fn hint(path: &Path) -> String {
-    let dir = path
-        .parent()
-        .filter(|dir| !dir.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
-    let wanted = path
-        .file_name()
-        .and_then(|name| name.to_str())
-        .unwrap_or_default();
-    let Ok(entries) = fs::read_dir(dir) else {
-        return format!("there is no directory {} either", dir.display());
-    };
-    let names = entries
-        .take(DIRECTORY_ENTRIES_MAX)
-        .filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let names: Vec<String> = names.collect();
-    match most_similar(wanted, names.iter().map(String::as_str)) {
-        Some(similar) => format!("did you mean {}?", path.with_file_name(similar).display()),
-        None => format!("no file in {} has a name like it", dir.display()),
-    }
-}
-
 /// Sorts the files of one log, and leaves out what is there twice: a file that was compressed and not yet removed.
-fn in_order(mut files: Vec<(Place, PathBuf)>) -> Vec<LogPart> {
+fn in_order(mut files: Vec<(Place, PathBuf)>) -> Vec<LogFile> {
     files.sort();
     files.dedup_by(|later, earlier| later.0.is_same_file(&earlier.0));
-    let parts = files.into_iter().map(|(place, path)| LogPart {
+    let parts = files.into_iter().map(|(place, path)| LogFile {
         path,
         rotated_ns: place.rotated_ns,
     });
@@ -203,8 +180,8 @@ mod tests {
     use super::*;
 
     fn names(dir: &Path, path: &str) -> Vec<Vec<String>> {
-        let logs = all_of(&dir.join(path)).expect("there is such a log");
-        let name = |part: LogPart| {
+        let logs = log_files(&dir.join(path)).expect("there is such a log");
+        let name = |part: LogFile| {
             part.path
                 .file_name()
                 .map(|name| name.to_string_lossy().into_owned())
@@ -248,18 +225,18 @@ mod tests {
         );
         assert_eq!(found[1], ["app.4711.2026-11-20T12-34-56Z.1.log", "app.4711.log"]);
         assert_eq!(found.len(), 2);
-        assert!(all_of(&dir.path().join("none.log")).is_err());
+        assert!(log_files(&dir.path().join("none.log")).is_err());
     }
 
     #[test]
     fn only_what_was_rotated_long_before_is_left_out() {
-        let part = LogPart {
+        let part = LogFile {
             path: PathBuf::new(),
             rotated_ns: Some(1_000),
         };
         assert!(!part.is_before(None));
         assert!(!part.is_before(Some(1_000 + LATE_NS)));
         assert!(part.is_before(Some(1_001 + LATE_NS)));
-        assert!(!LogPart::alone(PathBuf::new()).is_before(Some(u64::MAX)));
+        assert!(!LogFile::alone(PathBuf::new()).is_before(Some(u64::MAX)));
     }
 }

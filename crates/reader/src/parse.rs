@@ -1,115 +1,16 @@
-//! A record taken apart: where in its line the thread, the module, the message and the fields stand.
-//!
-//! Nothing is copied: parts are places in the line, and one [`Record`] is used for all records in turn.
+//! Parsing of records: a line in any of the known forms becomes the parts of a [`Record`].
 
-use super::head::{Form, Head, Role, level_of_value, read_head};
-use super::json::{Members, elements};
-use super::pairs::{Pair, Style, read_pair};
-use crate::escape::{Writing, plain};
-use crate::instant::Times;
-use crate::limits::FIELDS_MAX;
-use logdrive_wire::Level;
-use std::borrow::Cow;
-
-/// A place in a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Part {
-    start: u32,
-    end: u32,
-}
-
-impl Part {
-    /// From an offset up to another. Lines are shorter than `RECORD_BYTES_MAX`, so their offsets fit.
-    pub(super) fn new(start: usize, end: usize) -> Self {
-        Self {
-            start: start as u32,
-            end: end as u32,
-        }
-    }
-
-    pub(super) fn start(self) -> usize {
-        self.start as usize
-    }
-
-    pub(super) fn end(self) -> usize {
-        self.end as usize
-    }
-
-    pub(super) fn is_empty(self) -> bool {
-        self.start >= self.end
-    }
-
-    /// What stands there.
-    pub(super) fn of(self, line: &[u8]) -> &[u8] {
-        line.get(self.start()..self.end()).unwrap_or(b"")
-    }
-}
-
-/// A piece of text in a line, and how it is written there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Text {
-    pub(super) part: Part,
-    pub(super) writing: Writing,
-}
-
-impl Text {
-    /// With the escapes of text.
-    pub(super) fn in_text(part: Part) -> Self {
-        Self {
-            part,
-            writing: Writing::Text,
-        }
-    }
-
-    pub(super) fn is_empty(self) -> bool {
-        self.part.is_empty()
-    }
-
-    /// What was logged.
-    pub(super) fn plain(self, line: &[u8]) -> Cow<'_, [u8]> {
-        plain(self.part.of(line), self.writing)
-    }
-}
-
-/// A field of a record, or of a span around it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Field {
-    pub(super) key: Text,
-    pub(super) value: Text,
-    /// The number of its span.
-    pub(super) span: Option<u8>,
-}
-
-/// A record.
-#[derive(Debug, Default)]
-pub(super) struct Record {
-    pub(super) form: Form,
-    pub(super) unix_ns: Option<u64>,
-    pub(super) level: Option<Level>,
-    /// Time and level as they stand in the line; only in text and glog.
-    pub(super) time: Part,
-    pub(super) level_part: Part,
-    /// Of a line that names its process before its thread, `app[pid]/thread`; with keys for them they are fields.
-    pub(super) app: Part,
-    pub(super) pid: Part,
-    pub(super) thread: Text,
-    pub(super) module: Text,
-    pub(super) file: Text,
-    pub(super) line: Part,
-    /// Spans before the message, in text: up to the colon and space.
-    pub(super) spans_part: Part,
-    pub(super) span_names: Vec<Text>,
-    pub(super) message: Text,
-    pub(super) fields: Vec<Field>,
-    /// Memory for pairs behind the message, kept from record to record.
-    pub(super) pairs: Vec<Pair>,
-    /// The length of the record's first line, without its end.
-    pub(super) line_length: usize,
-}
+use crate::escape::Writing;
+use crate::head::{Form, Role, level_of_value, read_head};
+use crate::json::{Members, elements};
+use crate::pairs::{Style, read_pair};
+use crate::part::{Part, Text};
+use crate::record::Record;
+use crate::times::Times;
 
 impl Record {
     /// Takes a record apart: its first line, and whatever lines follow.
-    pub(super) fn read(&mut self, record: &[u8], times: &mut Times) {
+    pub(crate) fn read(&mut self, record: &[u8], times: &mut Times) {
         let end = memchr::memchr(b'\n', record).unwrap_or(record.len());
         let first = record.get(..end).unwrap_or(record);
         let first = first.strip_suffix(b"\r").unwrap_or(first);
@@ -125,64 +26,13 @@ impl Record {
             Some(head) => {
                 self.take_head(&head);
                 match head.form {
-                    Form::Text => super::text::read_text(self, first),
-                    Form::Glog => super::text::read_glog(self, first),
+                    Form::Text => crate::text::read_text(self, first),
+                    Form::Glog => crate::text::read_glog(self, first),
                     Form::Json => self.read_json(first),
                     Form::Logfmt | Form::Unknown => self.read_logfmt(first),
                 }
             }
         }
-    }
-
-    /// Back to nothing, but with its memory.
-    fn clear(&mut self) {
-        let mut kept = std::mem::take(self);
-        kept.fields.clear();
-        kept.span_names.clear();
-        self.fields = kept.fields;
-        self.span_names = kept.span_names;
-        self.pairs = kept.pairs;
-    }
-
-    /// Takes the whole first line for the message, because it is not what it seemed to be.
-    pub(super) fn forget_parts(&mut self) {
-        let (unix_ns, level, line_length) = (self.unix_ns, self.level, self.line_length);
-        self.clear();
-        (self.unix_ns, self.level, self.line_length) = (unix_ns, level, line_length);
-        self.message = Text {
-            part: Part::new(0, line_length),
-            writing: Writing::Verbatim,
-        };
-    }
-
-    fn take_head(&mut self, head: &Head) {
-        self.form = head.form;
-        self.unix_ns = Some(head.unix_ns);
-        self.level = head.level;
-        self.time = head.time;
-        self.level_part = head.level_part;
-    }
-
-    /// What follows the first line, without the last line's end.
-    pub(super) fn further_lines<'a>(&self, record: &'a [u8]) -> &'a [u8] {
-        let rest = record.get(self.line_length..).unwrap_or(b"");
-        let rest = rest.strip_prefix(b"\r").unwrap_or(rest);
-        let rest = rest.strip_prefix(b"\n").unwrap_or(rest);
-        rest.strip_suffix(b"\n").unwrap_or(rest)
-    }
-
-    /// Adds a field, as long as there is room.
-    pub(super) fn push_field(&mut self, key: Text, value: Text, span: Option<u8>) {
-        if self.fields.len() < FIELDS_MAX {
-            self.fields.push(Field { key, value, span });
-        }
-    }
-
-    /// Begins a span; `None` when there are too many.
-    pub(super) fn push_span(&mut self, name: Text) -> Option<u8> {
-        let number = u8::try_from(self.span_names.len()).ok()?;
-        self.span_names.push(name);
-        Some(number)
     }
 
     fn read_json(&mut self, line: &[u8]) {
@@ -323,24 +173,25 @@ impl Record {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
     use jiff::tz::TimeZone;
+    use logdrive_wire::Level;
     use std::fmt::Write;
 
     /// A record on one line, for comparing.
-    pub(in crate::cat) fn shown(line: &str) -> String {
+    fn shown(line: &str) -> String {
         let bytes = line.as_bytes();
         let mut record = Record::default();
         record.read(bytes, &mut Times::new(TimeZone::UTC));
         let text = |text: Text| String::from_utf8_lossy(&text.plain(bytes)).into_owned();
         let mut shown = format!("{:?}", record.level.map(Level::name).unwrap_or("-"));
-        if !record.app.is_empty() {
+        if !record.process.app.is_empty() {
             let _ = write!(
                 shown,
                 " {}/{}",
-                text(Text::in_text(record.app)),
-                text(Text::in_text(record.pid))
+                text(Text::in_text(record.process.app)),
+                text(Text::in_text(record.process.pid))
             );
         }
         for part in [
@@ -400,5 +251,99 @@ pub(super) mod tests {
     #[test]
     fn a_line_of_no_form_is_all_message() {
         assert_eq!(shown("just some words a=1"), "- - - - - [just some words a=1]");
+    }
+
+    #[test]
+    fn lines_of_the_text_layout_are_taken_apart() {
+        for (rest, expected) in [
+            (
+                "INFO  main app::net net.rs:42 connected to 10.0.0.1:80 peer=7 name=\"a b\"",
+                "INFO main app::net net.rs 42 [connected to 10.0.0.1:80] peer=7 name=a b",
+            ),
+            (
+                "DEBUG tokio worker 3 app a.rs:1 x=1",
+                "DEBUG tokio worker 3 app a.rs 1 [] x=1",
+            ),
+            ("DEBUG 4711 a.rs:1 hello", "DEBUG 4711 - a.rs 1 [hello]"),
+            (
+                "INFO  shop[4711]/worker 3 app::net net.rs:42 hello",
+                "INFO shop/4711 worker 3 app::net net.rs 42 [hello]",
+            ),
+            (
+                "INFO  a[0]/b[x]/c app::net net.rs:42 hello",
+                "INFO a[0]/b[x]/c app::net net.rs 42 [hello]",
+            ),
+            (
+                "WARN  logdrive logdrive 12 records dropped: ring full",
+                "WARN logdrive logdrive - - [12 records dropped: ring full]",
+            ),
+            (
+                "TRACE t q::c c.rs:9 conn{id=3 side=\"the server\"}:path{n=1}: sent bytes=1200",
+                "TRACE t q::c c.rs 9 <conn> <path> [sent] 0.id=3 0.side=the server 1.n=1 bytes=1200",
+            ),
+            (
+                "TRACE t q c.rs:9 a{v=\"x\"}:b: m",
+                "TRACE t q c.rs 9 <a> <b> [m] 0.v=x",
+            ),
+            ("TRACE t q c.rs:9 a{v={}}: m", "TRACE t q c.rs 9 <a> [m] 0.v={}"),
+            (
+                "TRACE t q c.rs:9 first recv:frame{ty=CRYPTO}: consumed 284 bytes",
+                "TRACE t q c.rs 9 <first recv> <frame> [consumed 284 bytes] 1.ty=CRYPTO",
+            ),
+            (
+                "INFO  t q c.rs:9 note: not a span k=1",
+                "INFO t q c.rs 9 [note: not a span] k=1",
+            ),
+            ("INFO  t q c.rs:9 a{b: c", "INFO t q c.rs 9 [a{b: c]"),
+            (
+                r"INFO  t q c.rs:9 two\nlines of C:\\x",
+                "INFO t q c.rs 9 [two\nlines of C:\\x]",
+            ),
+            ("INFO  main app a.rs:1", "INFO main app a.rs 1 []"),
+            ("INFO  main", "INFO - - - - [main]"),
+        ] {
+            assert_eq!(
+                shown(&format!("2026-11-21T12:34:56.123456789Z {rest}")),
+                expected,
+                "{rest}"
+            );
+        }
+    }
+
+    #[test]
+    fn lines_of_other_loggers_give_what_they_have() {
+        for (line, expected) in [
+            (
+                "2026-11-21T12:34:56.123456Z  INFO app::net: connected peer=7",
+                "INFO - app::net - - [connected] peer=7",
+            ),
+            (
+                "[2026-11-21 12:34:56.123] [info] hello world again",
+                "INFO - - - - [hello world again]",
+            ),
+            (
+                "2026-11-21 12:34:56,123 hello to all of you",
+                "- - - - - [hello to all of you]",
+            ),
+        ] {
+            assert_eq!(shown(line), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn lines_of_glog_are_taken_apart() {
+        for (line, expected) in [
+            (
+                "I20261121 12:34:56.123456   417 net.cc:42] connected peer=7",
+                "INFO 417 - net.cc 42 [connected] peer=7",
+            ),
+            ("E1121 12:34:56.123456 417 a/b.cc:1] ", "ERROR 417 - a/b.cc 1 []"),
+            (
+                "E20261121 12:34:56.123456 no bracket here",
+                "ERROR - - - - [no bracket here]",
+            ),
+        ] {
+            assert_eq!(shown(line), expected, "{line}");
+        }
     }
 }

@@ -1,19 +1,19 @@
 //! The members of one flat JSON object, read where they stand: no tree is built, nothing is copied.
 
-use super::record::{Part, Text};
 use crate::escape::Writing;
 use crate::limits::JSON_DEPTH_MAX;
+use crate::part::{Part, Text};
 
 /// Walks over the members of an object. Ends at its end, or at the first thing that is not JSON.
 #[derive(Debug, Clone)]
-pub(super) struct Members<'a> {
+pub(crate) struct Members<'a> {
     line: &'a [u8],
     at: usize,
 }
 
 impl<'a> Members<'a> {
     /// The object that begins at an offset of the line.
-    pub(super) fn new(line: &'a [u8], at: usize) -> Option<Self> {
+    pub(crate) fn new(line: &'a [u8], at: usize) -> Option<Self> {
         let at = skip_space(line, at);
         (line.get(at) == Some(&b'{')).then_some(Self { line, at: at + 1 })
     }
@@ -40,7 +40,7 @@ impl Iterator for Members<'_> {
 }
 
 /// Walks over the elements of the array that begins at an offset of the line.
-pub(super) fn elements(line: &[u8], at: usize) -> impl Iterator<Item = Text> + '_ {
+pub(crate) fn elements(line: &[u8], at: usize) -> impl Iterator<Item = Text> + '_ {
     let start = skip_space(line, at);
     let mut next = (line.get(start) == Some(&b'[')).then_some(start + 1);
     std::iter::from_fn(move || {

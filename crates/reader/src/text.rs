@@ -3,14 +3,15 @@
 //! A line of text does not say where its thread's name ends or its message begins, so this goes by what the parts
 //! look like. Other loggers' lines give what of it they have.
 
-use super::pairs::{Style, is_key, quote_end, read_pair, read_trailing_pairs};
-use super::record::{Part, Record, Text};
+use crate::pairs::{Style, is_key, quote_end, read_pair, read_trailing_pairs};
+use crate::part::{Part, Text};
+use crate::record::{ProcessPart, Record};
 
 /// Words behind the level among which the place in the source is looked for: names of threads may have spaces.
 const PLACE_WORDS_MAX: usize = 8;
 
 /// `main app::net net.rs:42 outer{id=1}: connected to 10.0.0.1 peer=7`
-pub(super) fn read_text(record: &mut Record, line: &[u8]) {
+pub(crate) fn read_text(record: &mut Record, line: &[u8]) {
     let at = skip(line, record.level_part.end().max(record.time.end()), |byte| {
         matches!(byte, b' ' | b']' | b')')
     });
@@ -53,13 +54,13 @@ fn take_thread(record: &mut Record, line: &[u8], part: Part) {
     let is_pid = digits.len() <= 10 && digits.iter().all(u8::is_ascii_digit);
     let is_named = digits.first().is_some_and(|first| *first != b'0') && is_pid;
     if is_named && !app.is_empty() && !app.of(line).contains(&b' ') {
-        (record.app, record.pid) = (app, pid);
+        record.process = ProcessPart { app, pid };
         record.thread = Text::in_text(Part::new(at + close + 2, part.end()));
     }
 }
 
 /// `   417 file.cc:42] message key=value`
-pub(super) fn read_glog(record: &mut Record, line: &[u8]) {
+pub(crate) fn read_glog(record: &mut Record, line: &[u8]) {
     let at = skip(line, record.time.end(), |byte| byte == b' ');
     let rest = line.get(at..).unwrap_or(b"");
     let Some(bracket) = memchr::memchr(b']', rest) else {
@@ -93,7 +94,6 @@ fn read_body(record: &mut Record, line: &[u8], at: usize) {
         record.fields.clear();
         at
     });
-    record.spans_part = Part::new(at, start);
     let mut pairs = std::mem::take(&mut record.pairs);
     let end = read_trailing_pairs(line, start, &mut pairs);
     let message_end = if pairs.is_empty() {
@@ -277,103 +277,4 @@ fn is_module(word: &[u8]) -> bool {
         .first()
         .is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_');
     begins && word.iter().all(is_name) && !word.ends_with(b":") && !word.ends_with(b".")
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::cat::record::tests::shown;
-
-    #[test]
-    fn lines_of_the_text_layout_are_taken_apart() {
-        for (rest, expected) in [
-            (
-                "INFO  main app::net net.rs:42 connected to 10.0.0.1:80 peer=7 name=\"a b\"",
-                "INFO main app::net net.rs 42 [connected to 10.0.0.1:80] peer=7 name=a b",
-            ),
-            (
-                "DEBUG tokio worker 3 app a.rs:1 x=1",
-                "DEBUG tokio worker 3 app a.rs 1 [] x=1",
-            ),
-            ("DEBUG 4711 a.rs:1 hello", "DEBUG 4711 - a.rs 1 [hello]"),
-            (
-                "INFO  shop[4711]/worker 3 app::net net.rs:42 hello",
-                "INFO shop/4711 worker 3 app::net net.rs 42 [hello]",
-            ),
-            (
-                "INFO  a[0]/b[x]/c app::net net.rs:42 hello",
-                "INFO a[0]/b[x]/c app::net net.rs 42 [hello]",
-            ),
-            (
-                "WARN  logdrive logdrive 12 records dropped: ring full",
-                "WARN logdrive logdrive - - [12 records dropped: ring full]",
-            ),
-            (
-                "TRACE t q::c c.rs:9 conn{id=3 side=\"the server\"}:path{n=1}: sent bytes=1200",
-                "TRACE t q::c c.rs 9 <conn> <path> [sent] 0.id=3 0.side=the server 1.n=1 bytes=1200",
-            ),
-            (
-                "TRACE t q c.rs:9 a{v=\"x\"}:b: m",
-                "TRACE t q c.rs 9 <a> <b> [m] 0.v=x",
-            ),
-            ("TRACE t q c.rs:9 a{v={}}: m", "TRACE t q c.rs 9 <a> [m] 0.v={}"),
-            (
-                "TRACE t q c.rs:9 first recv:frame{ty=CRYPTO}: consumed 284 bytes",
-                "TRACE t q c.rs 9 <first recv> <frame> [consumed 284 bytes] 1.ty=CRYPTO",
-            ),
-            (
-                "INFO  t q c.rs:9 note: not a span k=1",
-                "INFO t q c.rs 9 [note: not a span] k=1",
-            ),
-            ("INFO  t q c.rs:9 a{b: c", "INFO t q c.rs 9 [a{b: c]"),
-            (
-                r"INFO  t q c.rs:9 two\nlines of C:\\x",
-                "INFO t q c.rs 9 [two\nlines of C:\\x]",
-            ),
-            ("INFO  main app a.rs:1", "INFO main app a.rs 1 []"),
-            ("INFO  main", "INFO - - - - [main]"),
-        ] {
-            assert_eq!(
-                shown(&format!("2026-11-21T12:34:56.123456789Z {rest}")),
-                expected,
-                "{rest}"
-            );
-        }
-    }
-
-    #[test]
-    fn lines_of_other_loggers_give_what_they_have() {
-        for (line, expected) in [
-            (
-                "2026-11-21T12:34:56.123456Z  INFO app::net: connected peer=7",
-                "INFO - app::net - - [connected] peer=7",
-            ),
-            (
-                "[2026-11-21 12:34:56.123] [info] hello world again",
-                "INFO - - - - [hello world again]",
-            ),
-            (
-                "2026-11-21 12:34:56,123 hello to all of you",
-                "- - - - - [hello to all of you]",
-            ),
-        ] {
-            assert_eq!(shown(line), expected, "{line}");
-        }
-    }
-
-    #[test]
-    fn lines_of_glog_are_taken_apart() {
-        for (line, expected) in [
-            (
-                "I20261121 12:34:56.123456   417 net.cc:42] connected peer=7",
-                "INFO 417 - net.cc 42 [connected] peer=7",
-            ),
-            ("E1121 12:34:56.123456 417 a/b.cc:1] ", "ERROR 417 - a/b.cc 1 []"),
-            (
-                "E20261121 12:34:56.123456 no bracket here",
-                "ERROR - - - - [no bracket here]",
-            ),
-        ] {
-            assert_eq!(shown(line), expected, "{line}");
-        }
-    }
 }

@@ -1,0 +1,239 @@
+//! The formatter: a record as it stands, as a JSON line, or as a line of text, piece by piece into a [`Pen`].
+
+use crate::compose;
+use crate::head::{Form, Role};
+use crate::json::Members;
+use crate::pairs;
+use crate::part::Part;
+use crate::pen::{Pen, Piece};
+use crate::record::Record;
+use crate::times::Times;
+use jiff::tz::TimeZone;
+
+/// Form in which a record of a file is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// Its own lines.
+    AsIs,
+    /// A JSON object on a line.
+    Json,
+    /// A line of text, and the lines that belong to it.
+    Text,
+}
+
+/// Layout in which records of files and of live sessions are written alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Format {
+    /// Lines for people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+    /// `key=value` pairs.
+    Logfmt,
+}
+
+/// Writes records of log files. Times without a zone are those of the system's zone.
+///
+/// ```
+/// use logdrive_reader::{Formatter, Shape};
+/// let mut out = Vec::new();
+/// let line = b"ts=2026-11-21T12:34:56Z level=info msg=ready id=7\n";
+/// Formatter::new().write(&mut out, Shape::Json, line, false);
+/// assert_eq!(out, b"{\"ts\":\"2026-11-21T12:34:56Z\",\"level\":\"INFO\",\"message\":\"ready\",\"id\":7}\n");
+/// ```
+#[derive(Debug)]
+pub struct Formatter {
+    times: Times,
+    record: Record,
+    names: compose::Names,
+}
+
+impl Default for Formatter {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Formatter {
+    /// Returns a formatter; it keeps memory from record to record.
+    pub fn new() -> Self {
+        Self {
+            times: Times::new(TimeZone::system()),
+            record: Record::default(),
+            names: compose::Names::default(),
+        }
+    }
+
+    /// Writes one record, or with `goes_on` a further piece of the record before.
+    pub fn write(&mut self, pen: &mut impl Pen, shape: Shape, record: &[u8], goes_on: bool) {
+        if goes_on && shape != Shape::Json {
+            return put_lines(pen, record);
+        }
+        self.record.read(record, &mut self.times);
+        let line = record.get(..self.record.line_length).unwrap_or(b"");
+        match (shape, self.record.form) {
+            (Shape::Json, Form::Json) if compose::is_json(line) => {
+                return compose::keep_json(pen.bytes(), record, &self.record);
+            }
+            (Shape::Json, Form::Json) => self.record.forget_parts(),
+            _ => {}
+        }
+        match (shape, self.record.form) {
+            (Shape::Json, _) => return compose::json(pen.bytes(), record, &self.record, &mut self.names),
+            (Shape::Text, Form::Json | Form::Logfmt | Form::Glog) => compose::text(pen, line, &self.record),
+            (_, Form::Json) => put_json_pieces(pen, line, &self.record),
+            (_, Form::Logfmt) => put_logfmt_pieces(pen, line, &self.record),
+            (_, Form::Text | Form::Glog) => put_text_pieces(pen, line, &self.record),
+            (_, Form::Unknown) => pen.put(Piece::Plain, line),
+        }
+        put_lines(pen, record.get(self.record.line_length..).unwrap_or(b""));
+    }
+
+    /// Returns a record in a layout, with the process that wrote it if one is given. Text that does not have the layout's
+    /// form is left as it is: only JSON can be made of all forms.
+    pub fn convert(&mut self, record: &[u8], format: Format, process: Option<(&str, u32)>) -> Vec<u8> {
+        self.record.read(record, &mut self.times);
+        let mut out = Vec::with_capacity(record.len() + 64);
+        let end = self.record.line_length;
+        match (format, self.record.form) {
+            (Format::Json, Form::Json) => out.extend_from_slice(record),
+            (Format::Json, _) => compose::json(&mut out, record, &self.record, &mut self.names),
+            (Format::Text, Form::Json | Form::Logfmt | Form::Glog) => {
+                let line = record.get(..end).unwrap_or(b"");
+                compose::text(&mut out, line, &self.record);
+                out.extend_from_slice(record.get(end..).unwrap_or(b""));
+            }
+            _ => out.extend_from_slice(record),
+        }
+        if let Some((app, pid)) = process {
+            self.name_process(&mut out, app, pid);
+        }
+        out
+    }
+
+    /// Names a process in a line, where the layouts do it: before the thread.
+    fn name_process(&mut self, line: &mut Vec<u8>, app: &str, pid: u32) {
+        self.record.read(line, &mut self.times);
+        let thread = self.record.thread.part.start();
+        let (at, text) = match self.record.form {
+            Form::Text => (Some(thread), format!("{app}[{pid}]/")),
+            Form::Json => (
+                memchr::memmem::find(line, b"\"thread\":"),
+                format!("\"app\":{},\"pid\":{pid},", serde_json::Value::from(app)),
+            ),
+            Form::Logfmt => (
+                memchr::memmem::find(line, b"thread="),
+                format!("app={app} pid={pid} "),
+            ),
+            Form::Glog | Form::Unknown => (None, String::new()),
+        };
+        if let Some(at) = at.filter(|at| *at > 0 && *at <= line.len()) {
+            line.splice(at..at, text.bytes());
+        }
+    }
+}
+
+/// Writes lines that belong to a record. Their ends are ends.
+fn put_lines(pen: &mut impl Pen, text: &[u8]) {
+    for line in text.split_inclusive(|byte| *byte == b'\n') {
+        let end = if line.ends_with(b"\r\n") {
+            2
+        } else {
+            usize::from(line.ends_with(b"\n"))
+        };
+        let (line, end) = line.split_at(line.len() - end);
+        pen.put(Piece::Plain, line);
+        pen.bytes().extend_from_slice(end);
+    }
+}
+
+/// Writes a line of text or glog.
+fn put_text_pieces(pen: &mut impl Pen, line: &[u8], record: &Record) {
+    let level = record.level.map_or(Piece::Plain, Piece::Level);
+    let place = Part::new(
+        record.file.part.start(),
+        record.line.end().max(record.file.part.end()),
+    );
+    let mut at = 0;
+    let mut head = [
+        (record.level_part, level),
+        (record.time, Piece::Detail),
+        (record.module.part, Piece::Detail),
+        (place, Piece::Detail),
+    ];
+    // In glog the level stands before the time.
+    head.sort_by_key(|(part, _)| part.start());
+    for (part, piece) in head {
+        at = put_up_to(pen, line, at, part, piece);
+    }
+    for field in &record.fields {
+        at = put_up_to(pen, line, at, field.key.part, Piece::Key);
+        at = put_up_to(pen, line, at, Part::new(at, at + 1), Piece::Detail);
+    }
+    pen.put(Piece::Plain, line.get(at..).unwrap_or(b""));
+}
+
+/// Writes the text up to a part, then the part; returns where it ends.
+fn put_up_to(pen: &mut impl Pen, line: &[u8], at: usize, part: Part, piece: Piece) -> usize {
+    if part.is_empty() || part.start() < at {
+        return at;
+    }
+    pen.put(Piece::Plain, line.get(at..part.start()).unwrap_or(b""));
+    pen.put(piece, part.of(line));
+    part.end()
+}
+
+/// Writes a JSON line: what frames it is detail.
+fn put_json_pieces(pen: &mut impl Pen, line: &[u8], record: &Record) {
+    let mut at = 0;
+    for (key, value) in Members::new(line, 0).into_iter().flatten() {
+        let role = Role::of(key.of(line));
+        pen.put(Piece::Detail, line.get(at..key.start()).unwrap_or(b""));
+        pen.put(
+            if role.is_some() { Piece::Detail } else { Piece::Key },
+            key.of(line),
+        );
+        pen.put(
+            Piece::Detail,
+            line.get(key.end()..value.part.start()).unwrap_or(b""),
+        );
+        pen.put(piece_of_value(role, record), value.part.of(line));
+        at = value.part.end();
+    }
+    pen.put(Piece::Detail, line.get(at..).unwrap_or(b""));
+}
+
+/// Writes a line of pairs.
+fn put_logfmt_pieces(pen: &mut impl Pen, line: &[u8], record: &Record) {
+    let mut at = 0;
+    while let Some(pair) = pairs::read_pair(line, at, pairs::Style::Logfmt) {
+        let role = Role::of(pair.key.of(line));
+        pen.put(
+            if role.is_some() { Piece::Detail } else { Piece::Key },
+            pair.key.of(line),
+        );
+        pen.put(
+            Piece::Detail,
+            line.get(pair.key.end()..pair.value.part.start()).unwrap_or(b""),
+        );
+        pen.put(piece_of_value(role, record), pair.value.part.of(line));
+        pen.put(
+            Piece::Detail,
+            line.get(pair.value.part.end()..pair.next).unwrap_or(b""),
+        );
+        at = pair.next;
+        if at >= line.len() {
+            break;
+        }
+    }
+    pen.put(Piece::Plain, line.get(at..).unwrap_or(b""));
+}
+
+fn piece_of_value(role: Option<Role>, record: &Record) -> Piece {
+    match (role, record.level) {
+        (Some(Role::Level), Some(level)) => Piece::Level(level),
+        (Some(Role::Time | Role::Target | Role::Module | Role::File | Role::Line), _) => Piece::Detail,
+        _ => Piece::Plain,
+    }
+}

@@ -1,0 +1,57 @@
+//! Every bound of the reader, each with the reason for the number.
+
+/// Bytes that are read from a file at a time, when there are few files: large enough for the disk, small enough to
+/// stay in the processor's second-level cache.
+pub const CHUNK_BYTES: usize = 512 * 1024;
+
+/// The least that is read at a time, when there are many files.
+pub(crate) const CHUNK_BYTES_MIN: usize = 64 * 1024;
+
+/// Bytes that the chunks of all files may take together.
+pub(crate) const CHUNKS_BYTES_MAX: usize = 64 << 20;
+
+/// Bytes of one record with the lines that belong to it. What is longer is passed on in pieces of this size, which
+/// stay together; a record of Logdrive has at most 1 MiB.
+pub(crate) const RECORD_BYTES_MAX: usize = 1 << 20;
+
+/// Records of a file that are kept back so that a late one still finds its place. Logdrive's records are late only
+/// when a thread was stopped in the middle of a call.
+pub(crate) const REORDER_RECORDS: usize = 1024;
+
+/// Bytes of records that are kept back: they are copied once for each chunk that is read.
+pub(crate) const REORDER_BYTES: usize = 64 * 1024;
+
+/// Bytes of a record that [`Last`](crate::Last) keeps in memory; what is longer is no record but a file without line
+/// ends, and its rest is left out.
+pub(crate) const LAST_RECORD_BYTES_MAX: usize = 16 << 20;
+
+/// Log files that are merged at once: each takes a descriptor and a chunk.
+pub const FILES_MAX: usize = 1000;
+
+/// Entries of a directory that are looked at for rotated files.
+pub const DIRECTORY_ENTRIES_MAX: usize = 100_000;
+
+/// Fields of one record that are looked at: as many as a callsite may have, and as many in its spans.
+pub(crate) const FIELDS_MAX: usize = 512;
+
+/// Nesting of JSON objects that are looked into: `spans` is an array of objects.
+pub(crate) const JSON_DEPTH_MAX: usize = 32;
+
+/// Bytes of the end of a log file that are read first for its last records: some hundred records.
+pub(crate) const PAST_FIRST_BYTES: u64 = 64 * 1024;
+
+/// Bytes of a log file, and of records of its rotated files, that are read for its last records. What is older is for
+/// a merge.
+pub(crate) const PAST_BYTES_MAX: u64 = 256 << 20;
+
+/// Sessions that one follower watches: each has its mappings and its table of callsites.
+pub(crate) const SESSIONS_MAX: usize = 1024;
+
+/// Bytes that a follower holds of all rings together. What comes faster than it is taken is missed, and counted.
+pub(crate) const HELD_BYTES_MAX: usize = 64 << 20;
+
+/// Bytes that a follower holds of one ring, so that one flood leaves room for the others.
+pub(crate) const RING_HELD_BYTES_MAX: usize = 16 << 20;
+
+/// Bytes that a follower copies from a ring before it looks at the next one.
+pub(crate) const POLL_BYTES_MAX: usize = 4 << 20;

@@ -1,0 +1,64 @@
+//! Parts of a line: the offsets between which a piece of a record stands, and the escapes that it is written with.
+
+use crate::escape::{Writing, unescape};
+use std::borrow::Cow;
+
+/// A place in a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Part {
+    start: u32,
+    end: u32,
+}
+
+impl Part {
+    /// From an offset up to another. Lines are shorter than `RECORD_BYTES_MAX`, so their offsets fit.
+    pub(crate) fn new(start: usize, end: usize) -> Self {
+        Self {
+            start: start as u32,
+            end: end as u32,
+        }
+    }
+
+    pub(crate) fn start(self) -> usize {
+        self.start as usize
+    }
+
+    pub(crate) fn end(self) -> usize {
+        self.end as usize
+    }
+
+    pub(crate) fn is_empty(self) -> bool {
+        self.start >= self.end
+    }
+
+    /// What stands there.
+    pub(crate) fn of(self, line: &[u8]) -> &[u8] {
+        line.get(self.start()..self.end()).unwrap_or(b"")
+    }
+}
+
+/// A piece of text in a line, and how it is written there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Text {
+    pub(crate) part: Part,
+    pub(crate) writing: Writing,
+}
+
+impl Text {
+    /// With the escapes of text.
+    pub(crate) fn in_text(part: Part) -> Self {
+        Self {
+            part,
+            writing: Writing::Text,
+        }
+    }
+
+    pub(crate) fn is_empty(self) -> bool {
+        self.part.is_empty()
+    }
+
+    /// What was logged.
+    pub(crate) fn plain(self, line: &[u8]) -> Cow<'_, [u8]> {
+        unescape(self.part.of(line), self.writing)
+    }
+}
