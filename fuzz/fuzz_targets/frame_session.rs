@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use logdrive_ship::frame::{Header, Kind};
 use logdrive_ship::hello::{HELLO_ACKS, Hello, Reason, Role};
-use logdrive_ship::session::{Answer, Intake, Peer, Server, Service};
+use logdrive_ship::session::{ReplyBuffer, DedupCursor, Peer, Server, Service};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Keeps what is new, and checks that each number is new once.
@@ -15,11 +15,11 @@ struct Keeper {
 }
 
 impl Service for Keeper {
-    fn hello(&self, _: &Peer) -> Result<Intake, Reason> {
-        Ok(Intake::default())
+    fn hello(&self, _: &Peer) -> Result<DedupCursor, Reason> {
+        Ok(DedupCursor::default())
     }
 
-    fn request(&self, _: &Peer, _: u16, body: &[u8], reply: &mut Answer<'_>) -> Result<(), String> {
+    fn request(&self, _: &Peer, _: u16, body: &[u8], reply: &mut ReplyBuffer<'_>) -> Result<(), String> {
         reply.extend_from_slice(body);
         Ok(())
     }

@@ -3,7 +3,7 @@
 use super::plan::{Mouth, Plan, Source, Walk, stamp, template};
 use logdrive_ship::frame::{FrameError, Messages};
 use logdrive_ship::hello::Reason;
-use logdrive_ship::session::{Answer, InPlace, Peer, Reserved, Service};
+use logdrive_ship::session::{InPlace, Peer, ReplyBuffer, Reserved, Service};
 use logdrive_ship::{
     Address, Client, Options, Sender, Threads, TlsFiles, TransportError, make_certificates, serve as listen,
 };
@@ -121,7 +121,7 @@ impl Service for Counter {
         self.count(self.lock(), 0, lost);
     }
 
-    fn request(&self, _: &Peer, _: u16, body: &[u8], reply: &mut Answer<'_>) -> Result<(), String> {
+    fn request(&self, _: &Peer, _: u16, body: &[u8], reply: &mut ReplyBuffer<'_>) -> Result<(), String> {
         reply.extend_from_slice(if self.echoes { body } else { &self.reply });
         Ok(())
     }
@@ -163,7 +163,7 @@ impl Service for Counter {
         Ok(())
     }
 
-    fn left(&self, _: &Peer, _: Reason) {
+    fn disconnected(&self, _: &Peer, _: Reason) {
         // Over datagrams the last ones may have been lost; nobody waits for them then.
         if self.is_lossy && self.messages > 0 && self.lock().came > 0 {
             let _ = self.done.try_send(());

@@ -22,25 +22,25 @@ pub enum Address {
     /// A Unix stream socket at this path.
     Unix(PathBuf),
     /// TCP.
-    Tcp(Place),
+    Tcp(HostPort),
     /// TCP with TLS 1.3.
-    Tls(Place),
+    Tls(HostPort),
     /// QUIC.
-    Quic(Place),
+    Quic(HostPort),
     /// UDP, plain.
-    Udp(Place),
+    Udp(HostPort),
 }
 
 /// A host, by name or number, and a port.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct HostPort {
     /// The name or number; an IPv6 number without its brackets.
     pub host: String,
     /// The port; 0 listens at a free one.
     pub port: u16,
 }
 
-impl Place {
+impl HostPort {
     /// All addresses of the host. May ask the network and block as long as the system's resolver does.
     ///
     /// # Errors
@@ -56,7 +56,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for HostPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.host.contains(':') {
             write!(f, "[{}]:{}", self.host, self.port)
@@ -66,7 +66,7 @@ impl fmt::Display for Place {
     }
 }
 
-impl From<SocketAddr> for Place {
+impl From<SocketAddr> for HostPort {
     fn from(address: SocketAddr) -> Self {
         Self {
             host: address.ip().to_string(),
@@ -92,16 +92,18 @@ impl Address {
     }
 
     /// The host and port, of those that have one.
-    pub fn place(&self) -> Option<&Place> {
+    pub fn host_port(&self) -> Option<&HostPort> {
         match self {
             Self::Shm(_) | Self::Unix(_) => None,
-            Self::Tcp(place) | Self::Tls(place) | Self::Quic(place) | Self::Udp(place) => Some(place),
+            Self::Tcp(host_port) | Self::Tls(host_port) | Self::Quic(host_port) | Self::Udp(host_port) => {
+                Some(host_port)
+            }
         }
     }
 
     /// Whether what is sent there stays on this machine.
     pub fn is_local(&self) -> bool {
-        self.place().is_none_or(Place::is_loopback)
+        self.host_port().is_none_or(HostPort::is_loopback)
     }
 
     /// Whether what is sent there is encrypted.
@@ -128,7 +130,9 @@ impl fmt::Display for Address {
         write!(f, "{}://", self.scheme())?;
         match self {
             Self::Shm(path) | Self::Unix(path) => write!(f, "{}", path.display()),
-            Self::Tcp(place) | Self::Tls(place) | Self::Quic(place) | Self::Udp(place) => place.fmt(f),
+            Self::Tcp(host_port) | Self::Tls(host_port) | Self::Quic(host_port) | Self::Udp(host_port) => {
+                host_port.fmt(f)
+            }
         }
     }
 }
@@ -159,18 +163,18 @@ impl FromStr for Address {
                 Self::Unix(path)
             });
         }
-        let place = place_of(rest)
+        let host_port = parse_host_port(rest)
             .ok_or_else(|| wrong("HOST:PORT stands behind it, such as tcp://127.0.0.1:7140"))?;
         Ok(match scheme {
-            "tcp" => Self::Tcp(place),
-            "tls" => Self::Tls(place),
-            "quic" => Self::Quic(place),
-            _ => Self::Udp(place),
+            "tcp" => Self::Tcp(host_port),
+            "tls" => Self::Tls(host_port),
+            "quic" => Self::Quic(host_port),
+            _ => Self::Udp(host_port),
         })
     }
 }
 
-fn place_of(text: &str) -> Option<Place> {
+fn parse_host_port(text: &str) -> Option<HostPort> {
     let (host, port) = text.rsplit_once(':')?;
     let host = match host.strip_prefix('[') {
         Some(rest) => rest.strip_suffix(']')?,
@@ -181,7 +185,7 @@ fn place_of(text: &str) -> Option<Place> {
     if host.is_empty() || host.len() > crate::limits::NAME_BYTES_MAX || !host.chars().all(plain) {
         return None;
     }
-    Some(Place {
+    Some(HostPort {
         host: host.to_owned(),
         port: port.parse().ok()?,
     })

@@ -5,7 +5,7 @@ use crate::address::Address;
 use crate::frame::{Frame, HEADER_BYTES, Header, Kind, next_frame};
 use crate::hello::{HELLO_UNCHECKED, Hello, Role, decode_goodbye};
 use crate::limits::{BUSY_SPIN_US, BUSY_WAIT_US, FRAME_BYTES_MAX, READ_BYTES, SOCKET_BUFFER_BYTES};
-use crate::link::{Link, connect, millis};
+use crate::link::{self, Link, millis};
 use crate::options::{Checksum, Options};
 use logdrive_ring::{InPlace, PipeWriter};
 use std::io::{self, IoSlice};
@@ -23,8 +23,8 @@ pub(crate) struct Connection {
     /// Several answers are due.
     pub(crate) is_busy: bool,
     /// The last wait was short.
-    looks: bool,
-    patience: Duration,
+    waits_are_short: bool,
+    send_timeout: Duration,
     inbox: Vec<u8>,
     start: usize,
     end: usize,
@@ -45,21 +45,21 @@ impl std::fmt::Debug for Connection {
 impl Connection {
     /// Connects, without a word.
     pub(crate) fn open(address: &Address, options: &Options) -> Result<Self, TransportError> {
-        let link = connect(address, options)?;
+        let link = link::connect(address, options)?;
         Ok(Self::on(link, address.to_string(), options))
     }
 
     fn on(link: Box<dyn Link>, address: String, options: &Options) -> Self {
         Self {
-            checked: options.checksum == Checksum::Always || !link.is_safe(),
+            checked: options.checksum == Checksum::Always || !link.is_integrity_protected(),
             alignment: link.alignment(),
             link,
             address,
             options: Box::new(options.clone()),
             spin: options.spin,
             is_busy: false,
-            looks: true,
-            patience: options.response_timeout,
+            waits_are_short: true,
+            send_timeout: options.response_timeout,
             inbox: Vec::new(),
             start: 0,
             end: 0,
@@ -81,17 +81,17 @@ impl Connection {
     }
 
     /// Connects and exchanges hellos.
-    pub(crate) fn greet(address: &Address, options: &Options) -> Result<(Self, Hello), TransportError> {
-        Self::greet_with(address, options, 0)
+    pub(crate) fn connect(address: &Address, options: &Options) -> Result<(Self, Hello), TransportError> {
+        Self::connect_with_flags(address, options, 0)
     }
 
-    /// As [`Connection::greet`], with further flags of the hello.
-    pub(crate) fn greet_with(
+    /// As [`Connection::connect`], with further flags of the hello.
+    pub(crate) fn connect_with_flags(
         address: &Address,
         options: &Options,
         flags: u8,
     ) -> Result<(Self, Hello), TransportError> {
-        Self::open(address, options)?.greeted(options, flags)
+        Self::open(address, options)?.handshake(options, flags)
     }
 
     /// See [`Link::direct_bytes`].
@@ -99,25 +99,25 @@ impl Connection {
         self.link.direct_bytes()
     }
 
-    /// See [`Link::is_behind`].
-    pub(crate) fn is_behind(&self) -> bool {
-        self.link.is_behind()
+    /// See [`Link::is_congested`].
+    pub(crate) fn is_congested(&self) -> bool {
+        self.link.is_congested()
     }
 
-    /// Whether [`Connection::another`] opens streams.
+    /// Whether [`Connection::open_stream`] opens streams.
     pub(crate) fn has_streams(&self) -> bool {
         self.link.has_streams()
     }
 
     /// Another stream of the same connection, on a link that has streams of its own.
-    pub(crate) fn another(&mut self) -> Result<Self, TransportError> {
-        let link = self.link.another().map_err(|cause| self.lost(cause))?;
+    pub(crate) fn open_stream(&mut self) -> Result<Self, TransportError> {
+        let link = self.link.open_stream().map_err(|cause| self.lost(cause))?;
         let options = Options::clone(&self.options);
         let stream = Self::on(link, self.address.clone(), &options);
-        Ok(stream.greeted(&options, 0)?.0)
+        Ok(stream.handshake(&options, 0)?.0)
     }
 
-    fn greeted(self, options: &Options, flags: u8) -> Result<(Self, Hello), TransportError> {
+    fn handshake(self, options: &Options, flags: u8) -> Result<(Self, Hello), TransportError> {
         let mut connection = self;
         let mut hello = connection.hello(Role::Client, options);
         hello.flags |= flags;
@@ -192,13 +192,13 @@ impl Connection {
             match self.link.try_send(parts) {
                 Ok(sent) => IoSlice::advance_slices(&mut parts, sent),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    let end = *end.get_or_insert_with(|| Instant::now() + self.patience);
+                    let end = *end.get_or_insert_with(|| Instant::now() + self.send_timeout);
                     let left = end.saturating_duration_since(Instant::now());
                     if left.is_zero() {
                         return Err(self.timeout("take what was sent"));
                     }
                     self.link.wait(true, left).map_err(|cause| self.lost(cause))?;
-                    self.take_in()?;
+                    self.receive_available()?;
                 }
                 Err(cause) => return Err(self.lost(cause)),
             }
@@ -208,9 +208,9 @@ impl Connection {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.link
-                        .wait(true, self.patience)
+                        .wait(true, self.send_timeout)
                         .map_err(|cause| self.lost(cause))?;
-                    self.take_in()?;
+                    self.receive_available()?;
                 }
                 Err(cause) => return Err(self.lost(cause)),
             }
@@ -227,14 +227,14 @@ impl Connection {
     ) -> Result<(), TransportError> {
         while !parts.is_empty() {
             if more {
-                self.link.hold(parts.iter().map(|part| part.len()).sum());
+                self.link.cork(parts.iter().map(|part| part.len()).sum());
             }
-            match self.link.send(parts, self.patience) {
+            match self.link.send(parts, self.send_timeout) {
                 Ok(sent) => IoSlice::advance_slices(&mut parts, sent),
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                     return Err(self.timeout("take what was sent"));
                 }
-                Err(cause) => return Err(self.why_lost(cause)),
+                Err(cause) => return Err(self.lost_or_refused(cause)),
             }
         }
         if self.link.has_unsent() {
@@ -246,20 +246,20 @@ impl Connection {
     /// As [`Connection::send_one_way`], a buffer that may be taken. With `more`, others come behind it soon.
     pub(crate) fn send_batch(&mut self, buffer: &mut Vec<u8>, more: bool) -> Result<(), TransportError> {
         if more {
-            self.link.hold(buffer.len());
+            self.link.cork(buffer.len());
         }
-        match self.link.send_buffer(buffer, self.patience) {
+        match self.link.send_buffer(buffer, self.send_timeout) {
             Ok(()) if self.link.has_unsent() => self.send_parts(&mut []),
             Ok(()) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::TimedOut => Err(self.timeout("take what was sent")),
-            Err(cause) => Err(self.why_lost(cause)),
+            Err(cause) => Err(self.lost_or_refused(cause)),
         }
     }
 
     /// A goodbye that came says more than a broken pipe.
-    fn why_lost(&mut self, cause: io::Error) -> TransportError {
+    fn lost_or_refused(&mut self, cause: io::Error) -> TransportError {
         // What is there besides was sent before it.
-        while self.take_in().is_ok() {
+        while self.receive_available().is_ok() {
             match self.next(Duration::ZERO) {
                 Ok(Some(_)) => {}
                 Ok(None) => break,
@@ -272,7 +272,7 @@ impl Connection {
     /// An error with a goodbye in its place, where one came.
     pub(crate) fn explained(&mut self, error: TransportError) -> TransportError {
         match error {
-            TransportError::Lost { cause, .. } => self.why_lost(cause),
+            TransportError::Lost { cause, .. } => self.lost_or_refused(cause),
             other => other,
         }
     }
@@ -281,7 +281,7 @@ impl Connection {
         TransportError::Timeout {
             address: self.address.clone(),
             what,
-            ms: millis(self.patience),
+            ms: millis(self.send_timeout),
         }
     }
 
@@ -302,7 +302,7 @@ impl Connection {
     }
 
     /// Takes what is there, without waiting.
-    fn take_in(&mut self) -> Result<(), TransportError> {
+    fn receive_available(&mut self) -> Result<(), TransportError> {
         if self.end - self.start > FRAME_BYTES_MAX + SOCKET_BUFFER_BYTES {
             return Ok(());
         }
@@ -320,7 +320,7 @@ impl Connection {
     }
 
     /// The length of the whole frame at the front, if it is there.
-    fn whole(&self) -> Result<Option<usize>, TransportError> {
+    fn whole_frame(&self) -> Result<Option<usize>, TransportError> {
         let bytes = self.inbox.get(self.start..self.end).unwrap_or(&[]);
         let found = next_frame(bytes, FRAME_BYTES_MAX).map_err(|cause| self.broken(cause))?;
         let length = found.map(|frame| (frame.header.length_bytes as usize).next_multiple_of(self.alignment));
@@ -328,10 +328,10 @@ impl Connection {
     }
 
     /// The next frame; `None` when none came in time. A goodbye is an error.
-    pub(crate) fn next(&mut self, patience: Duration) -> Result<Option<Frame<'_>>, TransportError> {
-        let length = match self.whole()? {
+    pub(crate) fn next(&mut self, timeout: Duration) -> Result<Option<Frame<'_>>, TransportError> {
+        let length = match self.whole_frame()? {
             Some(length) => length,
-            None => match self.wait_for_frame(patience)? {
+            None => match self.wait_for_frame(timeout)? {
                 Some(length) => length,
                 None => return Ok(None),
             },
@@ -358,16 +358,14 @@ impl Connection {
     /// to be taken with [`Connection::next`], because it is another one, or not whole, or does not lie in a ring.
     pub(crate) fn next_in_place<R>(
         &mut self,
-        patience: Duration,
+        timeout: Duration,
         read: impl FnOnce(Header, InPlace<'_>) -> R,
     ) -> Result<Option<R>, TransportError> {
         if self.start != self.end || self.link.rings().is_none() {
             return Ok(None);
         }
         // Over time, or at its end, there is nothing in the ring.
-        self.link
-            .wait(false, patience)
-            .map_err(|cause| self.lost(cause))?;
+        self.link.wait(false, timeout).map_err(|cause| self.lost(cause))?;
         let alignment = self.alignment;
         let Some((back, _)) = self.link.rings() else {
             return Ok(None);
@@ -402,19 +400,19 @@ impl Connection {
         self.link.rings().map(|(_, writer)| writer)
     }
 
-    /// See [`Link::release`].
-    pub(crate) fn release(&mut self) -> Result<(), TransportError> {
-        self.link.release().map_err(|cause| self.lost(cause))
+    /// See [`Link::uncork`].
+    pub(crate) fn uncork(&mut self) -> Result<(), TransportError> {
+        self.link.uncork().map_err(|cause| self.lost(cause))
     }
 
-    /// See [`Link::releases_cheaply`].
-    pub(crate) fn releases_cheaply(&self) -> bool {
-        self.link.releases_cheaply()
+    /// See [`Link::uncorks_cheaply`].
+    pub(crate) fn uncorks_cheaply(&self) -> bool {
+        self.link.uncorks_cheaply()
     }
 
     /// Whether something may be held.
-    pub(crate) fn is_held(&self) -> bool {
-        self.link.is_held()
+    pub(crate) fn is_corked(&self) -> bool {
+        self.link.is_corked()
     }
 
     /// The frame that [`Connection::next`] gave last.
@@ -424,18 +422,18 @@ impl Connection {
 
     /// Whether a whole frame is there already.
     pub(crate) fn has_frame(&self) -> Result<bool, TransportError> {
-        Ok(self.whole()?.is_some())
+        Ok(self.whole_frame()?.is_some())
     }
 
-    fn wait_for_frame(&mut self, patience: Duration) -> Result<Option<usize>, TransportError> {
+    fn wait_for_frame(&mut self, timeout: Duration) -> Result<Option<usize>, TransportError> {
         let start = Instant::now();
-        let found = self.wait_since(start, patience);
-        self.looks = start.elapsed() < Duration::from_micros(BUSY_WAIT_US);
+        let found = self.wait_since(start, timeout);
+        self.waits_are_short = start.elapsed() < Duration::from_micros(BUSY_WAIT_US);
         found
     }
 
-    fn wait_since(&mut self, start: Instant, patience: Duration) -> Result<Option<usize>, TransportError> {
-        let spin = match self.is_busy && self.looks {
+    fn wait_since(&mut self, start: Instant, timeout: Duration) -> Result<Option<usize>, TransportError> {
+        let spin = match self.is_busy && self.waits_are_short {
             true => self.spin.max(Duration::from_micros(BUSY_SPIN_US)),
             false => self.spin,
         };
@@ -443,21 +441,21 @@ impl Connection {
             self.make_room();
             let spins = !self.link.spins() && start.elapsed() < spin;
             let space = self.inbox.get_mut(self.end..).unwrap_or(&mut []);
-            let got = if spins || patience.is_zero() {
+            let got = if spins || timeout.is_zero() {
                 self.link.try_receive(space)
             } else {
-                self.link.receive(space, patience.saturating_sub(start.elapsed()))
+                self.link.receive(space, timeout.saturating_sub(start.elapsed()))
             };
             match got {
                 Ok(0) => return Err(self.lost(io::ErrorKind::UnexpectedEof.into())),
                 Ok(length) => {
                     self.end += length;
-                    if let Some(length) = self.whole()? {
+                    if let Some(length) = self.whole_frame()? {
                         return Ok(Some(length));
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    if patience.is_zero() {
+                    if timeout.is_zero() {
                         return Ok(None);
                     }
                     match self.is_busy {
@@ -469,7 +467,7 @@ impl Connection {
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => return Ok(None),
                 Err(cause) => return Err(self.lost(cause)),
             }
-            if !spins && start.elapsed() >= patience {
+            if !spins && start.elapsed() >= timeout {
                 return Ok(None);
             }
         }
@@ -481,7 +479,7 @@ impl Connection {
     }
 
     /// Says goodbye, as well as it can be said.
-    pub(crate) fn part(&mut self) {
+    pub(crate) fn close(&mut self) {
         let payload = crate::hello::encode_goodbye(crate::hello::Reason::Done, "");
         // Whoever is gone needs no goodbye.
         let _ = self.send(Header::new(Kind::Goodbye, 0), &payload);

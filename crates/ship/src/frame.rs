@@ -336,12 +336,12 @@ pub struct Messages<'a> {
     rest: &'a [u8],
     left: u32,
     /// Where to note what is left over, if the payload has not come whole.
-    over: Option<&'a Cell<Over>>,
+    remainder: Option<&'a Cell<Remainder>>,
 }
 
 /// What is left over of a payload that has not come whole: bytes, and messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Over {
+pub(crate) struct Remainder {
     pub(crate) bytes: usize,
     pub(crate) messages: u32,
 }
@@ -352,16 +352,16 @@ impl<'a> Messages<'a> {
         Self {
             rest: payload,
             left: count,
-            over: None,
+            remainder: None,
         }
     }
 
     /// Those that have come whole of a payload whose end has not; notes behind the last what is left over.
-    pub(crate) fn begun(front: &'a [u8], count: u32, over: &'a Cell<Over>) -> Self {
+    pub(crate) fn partial(front: &'a [u8], count: u32, remainder: &'a Cell<Remainder>) -> Self {
         Self {
             rest: front,
             left: count,
-            over: Some(over),
+            remainder: Some(remainder),
         }
     }
 
@@ -382,11 +382,11 @@ impl<'a> Messages<'a> {
             };
         }
         let Some((length, rest)) = self.rest.split_first_chunk::<4>() else {
-            return self.cut(4);
+            return self.truncated(4);
         };
         let length = u32::from_le_bytes(*length) as usize;
         let Some((message, rest)) = rest.split_at_checked(length) else {
-            return self.cut(length);
+            return self.truncated(length);
         };
         self.rest = rest;
         self.left -= 1;
@@ -394,9 +394,9 @@ impl<'a> Messages<'a> {
     }
 
     #[cold]
-    fn cut(&self, needed: usize) -> Result<Option<&'a [u8]>, FrameError> {
-        if let Some(over) = self.over {
-            over.set(Over {
+    fn truncated(&self, needed: usize) -> Result<Option<&'a [u8]>, FrameError> {
+        if let Some(remainder) = self.remainder {
+            remainder.set(Remainder {
                 bytes: self.rest.len(),
                 messages: self.left,
             });
@@ -450,16 +450,16 @@ mod tests {
         assert_eq!(messages.next_message(), Ok(Some(&b""[..])));
         assert_eq!(messages.next_message(), Ok(None));
         assert!(Messages::new(&payload, 0).next_message().is_err());
-        let over = Cell::new(Over {
+        let remainder = Cell::new(Remainder {
             bytes: 0,
             messages: 0,
         });
-        let mut begun = Messages::begun(&payload[..7], 2, &over);
-        assert_eq!(begun.next_message(), Ok(Some(&b"a"[..])));
-        assert_eq!(begun.next_message(), Ok(None));
+        let mut partial = Messages::partial(&payload[..7], 2, &remainder);
+        assert_eq!(partial.next_message(), Ok(Some(&b"a"[..])));
+        assert_eq!(partial.next_message(), Ok(None));
         assert_eq!(
-            over.get(),
-            Over {
+            remainder.get(),
+            Remainder {
                 bytes: 2,
                 messages: 1
             }

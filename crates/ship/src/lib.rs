@@ -1,17 +1,17 @@
 //! Transport of Logdrive: frames and sessions between processes and hosts.
 //!
-//! Two users: Logdrive's own batches of records, which arrive once ([`session::Shipper`], [`session::Intake`]), and
+//! Two users: Logdrive's own batches of records, which arrive once ([`session::Shipper`], [`session::DedupCursor`]), and
 //! messages of any program, one way ([`Sender`]) or as requests with responses ([`Client`]), to one address or to any of
 //! several ([`upstream::Upstream`]). What listens is the same for all: [`serve`] gives what comes to a [`session::Service`].
 //! `spec/frame.md` draws the bytes.
 //!
 //! ```
-//! use logdrive_ship::session::{Answer, Peer, Service};
+//! use logdrive_ship::session::{ReplyBuffer, Peer, Service};
 //! use logdrive_ship::{Address, Client, Options, Threads, serve};
 //! # use std::sync::Arc;
 //! struct Echo;
 //! impl Service for Echo {
-//!     fn request(&self, _: &Peer, _: u16, body: &[u8], reply: &mut Answer<'_>) -> Result<(), String> {
+//!     fn request(&self, _: &Peer, _: u16, body: &[u8], reply: &mut ReplyBuffer<'_>) -> Result<(), String> {
 //!         reply.extend_from_slice(body);
 //!         Ok(())
 //!     }
@@ -49,10 +49,10 @@ mod serve;
 pub mod session;
 pub mod upstream;
 
-pub use address::{Address, Place};
+pub use address::{Address, HostPort};
 #[cfg(feature = "tls")]
 pub use certificates::make_certificates;
 pub use error::TransportError;
 pub use message::{Batch, Client, Reply, Sender};
 pub use options::{Checksum, Options, TlsFiles, host_name};
-pub use serve::{Listening, Stats, Threads, serve};
+pub use serve::{ServerHandle, Stats, Threads, serve};

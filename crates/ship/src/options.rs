@@ -125,8 +125,8 @@ impl Default for Options {
 
 impl Options {
     /// How long a peer may be silent, before it has said hello and after, and the reason why it goes then.
-    pub(crate) fn silence(&self, is_met: bool) -> (Duration, Reason) {
-        match is_met {
+    pub(crate) fn silence(&self, is_established: bool) -> (Duration, Reason) {
+        match is_established {
             true => (self.idle_timeout, Reason::Idle),
             false => (self.handshake_timeout, Reason::Handshake),
         }

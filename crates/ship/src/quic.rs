@@ -4,20 +4,19 @@
 //! crosses between a caller's thread and the runtime are whole buffers, which are not copied.
 
 mod accept;
-mod depot;
-mod outgate;
+mod coalescing;
+mod window;
 
 pub(crate) use accept::Endpoint;
 
 use crate::TransportError;
-use crate::address::{Address, Place};
+use crate::address::{Address, HostPort};
 use crate::hello::Reason;
 use crate::limits::{CREDIT_BYTES, READ_BYTES};
 use crate::link::{Link, millis, tls};
 use crate::options::Options;
 use bytes::Bytes;
-use depot::Depot;
-use outgate::Joining;
+use coalescing::CoalescingSocket;
 use quinn::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{
@@ -35,9 +34,10 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
+use window::InFlightWindow;
 
 /// How often tasks look whether the server stops.
-const LOOK: Duration = Duration::from_millis(100);
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// Streams of one connection.
 const STREAMS_MAX: u32 = 256;
 /// Bytes that may be under way on a connection.
@@ -48,9 +48,9 @@ const ACK_EVERY: u32 = 20;
 /// each other seldom.
 const QUEUED_BYTES_MAX: usize = 1 << 20;
 /// How long the end of a connection waits for the other end to have all of it.
-const PARTING: Duration = Duration::from_secs(5);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the goodbye of a connection gets to be sent. Quinn would stay for three of its timeouts, to say it again.
-const GOODBYE: Duration = Duration::from_millis(5);
+const GOODBYE_TIMEOUT: Duration = Duration::from_millis(5);
 
 /// Why an endpoint cannot listen.
 pub(crate) enum BindError {
@@ -106,7 +106,7 @@ fn endpoint(
     options: &Options,
 ) -> io::Result<quinn::Endpoint> {
     let socket = socket(address, options)?;
-    let socket = Joining::around(TokioRuntime.wrap_udp_socket(socket)?);
+    let socket = CoalescingSocket::wrap(TokioRuntime.wrap_udp_socket(socket)?);
     quinn::Endpoint::new_with_abstract_socket(
         quinn::EndpointConfig::default(),
         server,
@@ -121,7 +121,7 @@ fn runtime() -> io::Result<Runtime> {
 
 /// What the runtime and the caller's thread share.
 #[derive(Default)]
-struct Meeting {
+struct StreamState {
     incoming: VecDeque<Bytes>,
     incoming_bytes: usize,
     has_ended: bool,
@@ -136,66 +136,63 @@ struct Meeting {
     failure: Option<io::Error>,
 }
 
-impl Meeting {
+impl StreamState {
     /// Each of so many streams has its share of the room, and one buffer at least.
     fn has_room(&self, streams: usize) -> bool {
         self.is_broken || self.outgoing_bytes < QUEUED_BYTES_MAX / streams.max(1)
     }
 }
 
-struct Room {
-    depot: Arc<Depot>,
-    meeting: Mutex<Meeting>,
+struct StreamQueue {
+    window: Arc<InFlightWindow>,
+    state: Mutex<StreamState>,
     changed: Condvar,
     /// The runtime has something to send.
-    wanted: Notify,
+    send_requested: Notify,
 }
 
-impl Room {
-    fn new(depot: Arc<Depot>) -> Arc<Self> {
+impl StreamQueue {
+    fn new(window: Arc<InFlightWindow>) -> Arc<Self> {
         Arc::new(Self {
-            depot,
-            meeting: Mutex::default(),
+            window,
+            state: Mutex::default(),
             changed: Condvar::new(),
-            wanted: Notify::new(),
+            send_requested: Notify::new(),
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Meeting> {
+    fn lock(&self) -> MutexGuard<'_, StreamState> {
         // Whole buffers go in and out.
-        self.meeting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes what came; whether the caller should read first.
     fn put(&self, bytes: Bytes) -> bool {
-        let mut meeting = self.lock();
-        meeting.incoming_bytes += bytes.len();
-        let is_full = meeting.incoming_bytes > CREDIT_BYTES as usize;
-        meeting.incoming.push_back(bytes);
-        drop(meeting);
+        let mut state = self.lock();
+        state.incoming_bytes += bytes.len();
+        let is_full = state.incoming_bytes > CREDIT_BYTES as usize;
+        state.incoming.push_back(bytes);
+        drop(state);
         self.changed.notify_all();
         is_full
     }
 
     /// Brings a buffer to the runtime; the caller has seen that there is room.
-    fn send(&self, mut meeting: MutexGuard<'_, Meeting>, bytes: Bytes) {
-        let is_first = meeting.outgoing.is_empty();
-        meeting.outgoing_bytes += bytes.len();
-        meeting.outgoing.push(bytes);
-        drop(meeting);
+    fn send(&self, mut state: MutexGuard<'_, StreamState>, bytes: Bytes) {
+        let is_first = state.outgoing.is_empty();
+        state.outgoing_bytes += bytes.len();
+        state.outgoing.push(bytes);
+        drop(state);
         if is_first {
-            self.wanted.notify_one();
+            self.send_requested.notify_one();
         }
     }
 
     /// All that is to be sent, and whether the caller is done.
     fn take_outgoing(&self) -> (Vec<Bytes>, bool) {
-        let mut meeting = self.lock();
-        meeting.outgoing_bytes = 0;
-        (
-            std::mem::take(&mut meeting.outgoing),
-            meeting.waits_until.is_some(),
-        )
+        let mut state = self.lock();
+        state.outgoing_bytes = 0;
+        (std::mem::take(&mut state.outgoing), state.waits_until.is_some())
     }
 
     /// All that is to be sent, once there is something; `None`: the caller is done.
@@ -209,33 +206,33 @@ impl Room {
             if is_done {
                 return None;
             }
-            self.wanted.notified().await;
+            self.send_requested.notified().await;
         }
     }
 
     fn fail(&self, error: io::Error) {
-        let mut meeting = self.lock();
-        meeting.has_ended = true;
-        meeting.failure.get_or_insert(error);
-        drop(meeting);
+        let mut state = self.lock();
+        state.has_ended = true;
+        state.failure.get_or_insert(error);
+        drop(state);
         self.changed.notify_all();
-        self.depot.wake();
+        self.window.wake();
     }
 }
 
 /// A connection, and the thread of its runtime: shared by its streams, ends with the last of them.
-struct Engine {
+struct QuicConnection {
     handle: Handle,
     connection: quinn::Connection,
     connect_timeout: Duration,
     /// Relaxed: a hint for how much each may queue.
     streams: AtomicUsize,
-    depot: Arc<Depot>,
+    window: Arc<InFlightWindow>,
     done: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Drop for Engine {
+impl Drop for QuicConnection {
     fn drop(&mut self) {
         // The thread has ended already if nobody hears it.
         let _ = self.done.take().map(|done| done.send(()));
@@ -248,15 +245,15 @@ impl Drop for Engine {
 
 /// One stream.
 pub(crate) struct QuicLink {
-    room: Arc<Room>,
+    queue: Arc<StreamQueue>,
     front: Bytes,
-    engine: Arc<Engine>,
+    connection_handle: Arc<QuicConnection>,
 }
 
 /// Connects, and opens a stream.
 pub(crate) fn connect(
     address: &Address,
-    place: &Place,
+    host_port: &HostPort,
     options: &Options,
 ) -> Result<QuicLink, TransportError> {
     let failed = |cause: io::Error| TransportError::Connect {
@@ -268,10 +265,10 @@ pub(crate) fn connect(
     let mut config = quinn::ClientConfig::new(Arc::new(crypto));
     let mut transport = transport(options);
     transport.keep_alive_interval(Some(options.idle_timeout / 3));
-    let peer = place.resolve().map_err(failed)?.first().copied();
+    let peer = host_port.resolve().map_err(failed)?.first().copied();
     let peer = peer.ok_or_else(|| failed(io::ErrorKind::AddrNotAvailable.into()))?;
     config.transport_config(Arc::new(transport));
-    let name = options.tls.name.clone().unwrap_or_else(|| place.host.clone());
+    let name = options.tls.name.clone().unwrap_or_else(|| host_port.host.clone());
     let runtime = runtime().map_err(failed)?;
     // The time limit is made within the runtime, whose clock it uses.
     let connected = runtime
@@ -301,20 +298,20 @@ pub(crate) fn connect(
                 let _ = ended.await;
                 endpoint.close(VarInt::from_u32(0), b"done");
                 // The streams have said theirs. What is lost of the goodbye, the idle time replaces.
-                let _ = timeout(GOODBYE, endpoint.wait_idle()).await;
+                let _ = timeout(GOODBYE_TIMEOUT, endpoint.wait_idle()).await;
             });
         })
         .map_err(failed)?;
-    let engine = Engine {
+    let connection_handle = QuicConnection {
         handle,
         connection,
         connect_timeout: options.connect_timeout,
         streams: AtomicUsize::new(0),
-        depot: Depot::new(),
+        window: InFlightWindow::new(),
         done: Some(done),
         thread: Some(thread),
     };
-    QuicLink::open(&Arc::new(engine)).map_err(failed)
+    QuicLink::open(&Arc::new(connection_handle)).map_err(failed)
 }
 
 async fn open(
@@ -337,8 +334,13 @@ async fn open(
 }
 
 /// Carries buffers between the stream and the caller until the caller is done and the other end has all.
-async fn carry(mut send: SendStream, mut recv: RecvStream, room: Arc<Room>, connection: quinn::Connection) {
-    let theirs = Arc::clone(&room);
+async fn run_stream(
+    mut send: SendStream,
+    mut recv: RecvStream,
+    queue: Arc<StreamQueue>,
+    connection: quinn::Connection,
+) {
+    let theirs = Arc::clone(&queue);
     let reader = tokio::spawn(async move {
         loop {
             match recv.read_chunk(READ_BYTES, true).await {
@@ -353,95 +355,103 @@ async fn carry(mut send: SendStream, mut recv: RecvStream, room: Arc<Room>, conn
             }
         }
     });
-    while let Some(mut bytes) = room.take().await {
-        room.depot.measure(connection.stats().path.min_rtt);
+    while let Some(mut bytes) = queue.take().await {
+        queue.window.set_round_trip(connection.stats().path.min_rtt);
         if let Err(error) = send.write_all_chunks(&mut bytes).await {
-            room.lock().is_broken = true;
-            room.fail(io::Error::new(io::ErrorKind::ConnectionReset, error));
+            queue.lock().is_broken = true;
+            queue.fail(io::Error::new(io::ErrorKind::ConnectionReset, error));
             break;
         }
     }
     // A stream that was reset has nothing left to finish.
     let _ = send.finish();
-    let _ = timeout(PARTING, send.stopped()).await;
+    let _ = timeout(CLOSE_TIMEOUT, send.stopped()).await;
     reader.abort();
-    room.lock().has_finished = true;
-    room.changed.notify_all();
+    queue.lock().has_finished = true;
+    queue.changed.notify_all();
 }
 
 impl QuicLink {
-    fn open(engine: &Arc<Engine>) -> io::Result<Self> {
-        let opening = async { timeout(engine.connect_timeout, engine.connection.open_bi()).await };
-        let opened = engine.handle.block_on(opening);
+    fn open(connection_handle: &Arc<QuicConnection>) -> io::Result<Self> {
+        let opening = async {
+            timeout(
+                connection_handle.connect_timeout,
+                connection_handle.connection.open_bi(),
+            )
+            .await
+        };
+        let opened = connection_handle.handle.block_on(opening);
         let (send, recv) = opened
             .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
             .map_err(|error| io::Error::new(io::ErrorKind::ConnectionReset, error))?;
-        let room = Room::new(Arc::clone(&engine.depot));
-        let carried = carry(send, recv, Arc::clone(&room), engine.connection.clone());
-        engine.handle.spawn(carried);
-        engine.streams.fetch_add(1, Ordering::Relaxed);
+        let queue = StreamQueue::new(Arc::clone(&connection_handle.window));
+        let task = run_stream(
+            send,
+            recv,
+            Arc::clone(&queue),
+            connection_handle.connection.clone(),
+        );
+        connection_handle.handle.spawn(task);
+        connection_handle.streams.fetch_add(1, Ordering::Relaxed);
         Ok(Self {
-            room,
+            queue,
             front: Bytes::new(),
-            engine: Arc::clone(engine),
+            connection_handle: Arc::clone(connection_handle),
         })
     }
 
     fn streams(&self) -> usize {
-        self.engine.streams.load(Ordering::Relaxed)
+        self.connection_handle.streams.load(Ordering::Relaxed)
     }
 
-    fn gone(meeting: &mut Meeting) -> io::Error {
-        let kind = meeting
+    fn lost(state: &mut StreamState) -> io::Error {
+        let kind = state
             .failure
             .as_ref()
             .map_or(io::ErrorKind::BrokenPipe, io::Error::kind);
-        meeting
-            .failure
-            .replace(kind.into())
-            .unwrap_or_else(|| kind.into())
+        state.failure.replace(kind.into()).unwrap_or_else(|| kind.into())
     }
 }
 
 impl Link for QuicLink {
     fn try_send(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        let mut meeting = self.room.lock();
-        if meeting.is_broken {
-            return Err(Self::gone(&mut meeting));
+        let mut state = self.queue.lock();
+        if state.is_broken {
+            return Err(Self::lost(&mut state));
         }
-        if !meeting.has_room(self.streams()) {
+        if !state.has_room(self.streams()) {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         let mut bytes = Vec::with_capacity(parts.iter().map(|part| part.len()).sum());
         parts.iter().for_each(|part| bytes.extend_from_slice(part));
         let length = bytes.len();
-        self.room.send(meeting, Bytes::from(bytes));
+        self.queue.send(state, Bytes::from(bytes));
         Ok(length)
     }
 
-    fn send_buffer(&mut self, buffer: &mut Vec<u8>, patience: Duration) -> io::Result<()> {
-        let room = &self.room;
-        let has_ended = || room.lock().has_ended;
-        let owned = room.depot.exchange(buffer, self.streams(), patience, has_ended);
+    fn send_buffer(&mut self, buffer: &mut Vec<u8>, timeout: Duration) -> io::Result<()> {
+        let queue = &self.queue;
+        let has_ended = || queue.lock().has_ended;
+        let owned = queue.window.exchange(buffer, self.streams(), timeout, has_ended);
         let owned = owned.ok_or(io::ErrorKind::TimedOut)?;
-        let mut meeting = room.lock();
+        let mut state = queue.lock();
         // Whoever has ended its half takes no more.
-        if meeting.has_ended {
-            return Err(Self::gone(&mut meeting));
+        if state.has_ended {
+            return Err(Self::lost(&mut state));
         }
-        self.room.send(meeting, Bytes::from_owner(owned));
+        self.queue.send(state, Bytes::from_owner(owned));
         Ok(())
     }
 
     fn try_receive(&mut self, space: &mut [u8]) -> io::Result<usize> {
         if self.front.is_empty() {
-            let mut meeting = self.room.lock();
-            match meeting.incoming.pop_front() {
+            let mut state = self.queue.lock();
+            match state.incoming.pop_front() {
                 Some(bytes) => {
-                    meeting.incoming_bytes -= bytes.len();
+                    state.incoming_bytes -= bytes.len();
                     self.front = bytes;
                 }
-                None if meeting.has_ended => return Ok(0),
+                None if state.has_ended => return Ok(0),
                 None => return Err(io::ErrorKind::WouldBlock.into()),
             }
         }
@@ -453,16 +463,16 @@ impl Link for QuicLink {
         Ok(length)
     }
 
-    fn wait(&mut self, for_room: bool, patience: Duration) -> io::Result<bool> {
+    fn wait(&mut self, for_room: bool, timeout: Duration) -> io::Result<bool> {
         if !self.front.is_empty() {
             return Ok(true);
         }
         let streams = self.streams();
-        let meeting = self.room.lock();
-        let waits = |meeting: &mut Meeting| {
-            meeting.incoming.is_empty() && !meeting.has_ended && !(for_room && meeting.has_room(streams))
+        let state = self.queue.lock();
+        let waits = |state: &mut StreamState| {
+            state.incoming.is_empty() && !state.has_ended && !(for_room && state.has_room(streams))
         };
-        let waited = self.room.changed.wait_timeout_while(meeting, patience, waits);
+        let waited = self.queue.changed.wait_timeout_while(state, timeout, waits);
         let over = waited.unwrap_or_else(PoisonError::into_inner).1;
         Ok(!over.timed_out())
     }
@@ -471,7 +481,7 @@ impl Link for QuicLink {
         None
     }
 
-    fn is_safe(&self) -> bool {
+    fn is_integrity_protected(&self) -> bool {
         true
     }
 
@@ -481,45 +491,45 @@ impl Link for QuicLink {
 
     fn abandon(&mut self) {
         let code = VarInt::from_u32(Reason::Ending as u32);
-        self.engine.connection.close(code, b"given up");
+        self.connection_handle.connection.close(code, b"given up");
     }
 
     fn finish(&mut self) {
-        let mut meeting = self.room.lock();
-        meeting
+        let mut state = self.queue.lock();
+        state
             .waits_until
-            .get_or_insert_with(|| Instant::now() + PARTING + LOOK);
-        drop(meeting);
-        self.room.wanted.notify_one();
+            .get_or_insert_with(|| Instant::now() + CLOSE_TIMEOUT + STOP_CHECK_INTERVAL);
+        drop(state);
+        self.queue.send_requested.notify_one();
     }
 
-    fn is_behind(&self) -> bool {
-        self.engine.depot.is_behind()
+    fn is_congested(&self) -> bool {
+        self.connection_handle.window.is_congested()
     }
 
     fn has_streams(&self) -> bool {
         true
     }
 
-    fn another(&mut self) -> io::Result<Box<dyn Link>> {
-        Ok(Box::new(Self::open(&self.engine)?))
+    fn open_stream(&mut self) -> io::Result<Box<dyn Link>> {
+        Ok(Box::new(Self::open(&self.connection_handle)?))
     }
 }
 
 impl Drop for QuicLink {
     fn drop(&mut self) {
         self.finish();
-        self.engine.streams.fetch_sub(1, Ordering::Relaxed);
-        let meeting = self.room.lock();
-        let until = meeting.waits_until;
+        self.connection_handle.streams.fetch_sub(1, Ordering::Relaxed);
+        let state = self.queue.lock();
+        let until = state.waits_until;
         let left = until.map_or(Duration::ZERO, |until| {
             until.saturating_duration_since(Instant::now())
         });
         // Bounded by the time limits of the task, but for a runtime that has ended.
         let waited = self
-            .room
+            .queue
             .changed
-            .wait_timeout_while(meeting, left, |meeting| !meeting.has_finished);
+            .wait_timeout_while(state, left, |state| !state.has_finished);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 }

@@ -4,9 +4,9 @@ use logdrive_ring::channel::Channel;
 use logdrive_ring::{Consumer, PipeWriter, Ring};
 use logdrive_ship::frame::{HEADER_BYTES, Header, Kind, next_frame};
 use logdrive_ship::hello::{Hello, Reason, Role, decode_goodbye};
-use logdrive_ship::session::{Answer, Intake, Peer, Service};
+use logdrive_ship::session::{DedupCursor, Peer, ReplyBuffer, Service};
 use logdrive_ship::{
-    Address, Client, Listening, Options, Sender, Stats, Threads, TransportError, make_certificates, serve,
+    Address, Client, Options, Sender, ServerHandle, Stats, Threads, TransportError, make_certificates, serve,
 };
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
@@ -25,19 +25,19 @@ struct Host {
 }
 
 impl Service for Host {
-    fn hello(&self, peer: &Peer) -> Result<Intake, Reason> {
+    fn hello(&self, peer: &Peer) -> Result<DedupCursor, Reason> {
         match peer.hello.as_ref() {
-            Some(hello) if hello.app != "stranger" => Ok(Intake::default()),
+            Some(hello) if hello.app != "stranger" => Ok(DedupCursor::default()),
             _ => Err(Reason::Forbidden),
         }
     }
 
-    fn request(&self, _: &Peer, _: u16, body: &[u8], reply: &mut Answer<'_>) -> Result<(), String> {
+    fn request(&self, _: &Peer, _: u16, body: &[u8], reply: &mut ReplyBuffer<'_>) -> Result<(), String> {
         reply.extend_from_slice(body);
         Ok(())
     }
 
-    fn left(&self, _: &Peer, reason: Reason) {
+    fn disconnected(&self, _: &Peer, reason: Reason) {
         self.left.lock().expect("no panic").push(reason);
         self.changed.notify_all();
     }
@@ -88,7 +88,7 @@ impl World {
         text.parse().expect("an address")
     }
 
-    fn serve(&self, scheme: &str) -> Listening {
+    fn serve(&self, scheme: &str) -> ServerHandle {
         serve(
             &[self.address(scheme)],
             &self.server,
@@ -99,13 +99,13 @@ impl World {
     }
 
     /// The next client is served.
-    fn check(&self, server: &Listening) {
+    fn check(&self, server: &ServerHandle) {
         let mut client = Client::connect(&server.addresses()[0], &self.client).expect("connected");
         assert_eq!(client.call(b"still there?").expect("answered"), b"still there?");
     }
 
     /// A bare socket at the server's.
-    fn raw(&self, server: &Listening) -> UnixStream {
+    fn raw(&self, server: &ServerHandle) -> UnixStream {
         let Address::Unix(path) = &server.addresses()[0] else {
             panic!("a Unix socket");
         };
@@ -115,7 +115,7 @@ impl World {
     }
 }
 
-fn wait_for(server: &Listening, what: &str, is_so: impl Fn(&Stats) -> bool) {
+fn wait_for(server: &ServerHandle, what: &str, is_so: impl Fn(&Stats) -> bool) {
     let end = Instant::now() + PATIENCE;
     while !is_so(&server.stats()) {
         assert!(Instant::now() < end, "{what}: {:?}", server.stats());
@@ -409,7 +409,7 @@ fn a_flood_of_strangers_leaves_room_for_who_says_hello() {
 }
 
 /// Says hello, and sends the front of a request of 1 MiB.
-fn greedy(world: &World, server: &Listening, front_bytes: usize) -> UnixStream {
+fn greedy(world: &World, server: &ServerHandle, front_bytes: usize) -> UnixStream {
     let mut socket = world.raw(server);
     let mut bytes = hello();
     let start = bytes.len();
@@ -523,7 +523,13 @@ fn what_is_longer_than_the_server_takes_is_not_sent() {
 struct InPlaceHost(Host);
 
 impl Service for InPlaceHost {
-    fn request(&self, peer: &Peer, stream: u16, body: &[u8], reply: &mut Answer<'_>) -> Result<(), String> {
+    fn request(
+        &self,
+        peer: &Peer,
+        stream: u16,
+        body: &[u8],
+        reply: &mut ReplyBuffer<'_>,
+    ) -> Result<(), String> {
         self.0.request(peer, stream, body, reply)
     }
 
@@ -531,8 +537,8 @@ impl Service for InPlaceHost {
         true
     }
 
-    fn left(&self, peer: &Peer, reason: Reason) {
-        self.0.left(peer, reason);
+    fn disconnected(&self, peer: &Peer, reason: Reason) {
+        self.0.disconnected(peer, reason);
     }
 }
 

@@ -1,9 +1,10 @@
 //! Messages and requests over every transport, between real sockets: what is sent arrives, once and in order.
 
 use logdrive_ship::hello::Reason;
-use logdrive_ship::session::{Answer, InPlace, Peer, Reserved, Service};
+use logdrive_ship::session::{InPlace, Peer, ReplyBuffer, Reserved, Service};
 use logdrive_ship::{
-    Address, Checksum, Client, Listening, Options, Sender, Threads, TransportError, make_certificates, serve,
+    Address, Checksum, Client, Options, Sender, ServerHandle, Threads, TransportError, make_certificates,
+    serve,
 };
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
@@ -37,7 +38,7 @@ impl Service for Recorder {
         seen.bytes += message.len() as u64;
     }
 
-    fn request(&self, _: &Peer, _: u16, body: &[u8], reply: &mut Answer<'_>) -> Result<(), String> {
+    fn request(&self, _: &Peer, _: u16, body: &[u8], reply: &mut ReplyBuffer<'_>) -> Result<(), String> {
         if body == b"fail" {
             return Err("as you wish".to_owned());
         }
@@ -49,7 +50,7 @@ impl Service for Recorder {
         self.seen.lock().expect("no panic").lost += lost;
     }
 
-    fn left(&self, _: &Peer, reason: Reason) {
+    fn disconnected(&self, _: &Peer, reason: Reason) {
         self.seen.lock().expect("no panic").left.push(reason);
         self.changed.notify_all();
     }
@@ -94,7 +95,7 @@ impl World {
         addresses(self.directory.path())
     }
 
-    fn serve(&self, address: &Address, threads: Threads, service: Arc<dyn Service>) -> Listening {
+    fn serve(&self, address: &Address, threads: Threads, service: Arc<dyn Service>) -> ServerHandle {
         serve(std::slice::from_ref(address), &self.server, threads, service).expect("it listens")
     }
 }
@@ -267,12 +268,12 @@ impl Service for ByStream {
         *next += 1;
     }
 
-    fn request(&self, _: &Peer, stream: u16, _: &[u8], reply: &mut Answer<'_>) -> Result<(), String> {
+    fn request(&self, _: &Peer, stream: u16, _: &[u8], reply: &mut ReplyBuffer<'_>) -> Result<(), String> {
         reply.extend_from_slice(&stream.to_le_bytes());
         Ok(())
     }
 
-    fn left(&self, _: &Peer, _: Reason) {
+    fn disconnected(&self, _: &Peer, _: Reason) {
         *self.left.lock().expect("no panic") += 1;
         self.changed.notify_all();
     }
@@ -338,7 +339,13 @@ impl Service for InPlaceRecorder {
         self.recorder.message(peer, stream, message);
     }
 
-    fn request(&self, peer: &Peer, stream: u16, body: &[u8], reply: &mut Answer<'_>) -> Result<(), String> {
+    fn request(
+        &self,
+        peer: &Peer,
+        stream: u16,
+        body: &[u8],
+        reply: &mut ReplyBuffer<'_>,
+    ) -> Result<(), String> {
         self.recorder.request(peer, stream, body, reply)
     }
 
@@ -373,8 +380,8 @@ impl Service for InPlaceRecorder {
         self.recorder.gap(peer, lost);
     }
 
-    fn left(&self, peer: &Peer, reason: Reason) {
-        self.recorder.left(peer, reason);
+    fn disconnected(&self, peer: &Peer, reason: Reason) {
+        self.recorder.disconnected(peer, reason);
     }
 }
 

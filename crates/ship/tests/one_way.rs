@@ -4,7 +4,7 @@
 use logdrive_ship::frame::{FrameError, Messages};
 use logdrive_ship::session::{Peer, Service};
 use logdrive_ship::upstream::{GroupOptions, MemberOptions, Policy, Upstream, UpstreamOptions};
-use logdrive_ship::{Address, Client, Listening, Options, Threads, TransportError, serve};
+use logdrive_ship::{Address, Client, Options, ServerHandle, Threads, TransportError, serve};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -63,7 +63,7 @@ impl World {
         text.parse().expect("an address")
     }
 
-    fn serve(&self, scheme: &str, name: &str) -> (Listening, Address, Arc<Taker>) {
+    fn serve(&self, scheme: &str, name: &str) -> (ServerHandle, Address, Arc<Taker>) {
         let taker = Arc::new(Taker::default());
         let listening = serve(
             &[self.address(scheme, name)],

@@ -1,11 +1,11 @@
 //! Upstreams over real servers: members that die, come back, come and go; limits, connections made ahead, looks.
 
-use logdrive_ship::session::{Answer, Intake, Peer, Service};
+use logdrive_ship::session::{DedupCursor, Peer, ReplyBuffer, Service};
 use logdrive_ship::upstream::{
     BreakerOptions, BreakerState, GroupOptions, HealthOptions, MemberOptions, Policy, Upstream,
     UpstreamOptions,
 };
-use logdrive_ship::{Address, Listening, Options, Threads, TransportError, serve};
+use logdrive_ship::{Address, Options, ServerHandle, Threads, TransportError, serve};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 struct Named(String, Option<Barrier>);
 
 impl Service for Named {
-    fn hello(&self, _: &Peer) -> Result<Intake, logdrive_ship::hello::Reason> {
-        Ok(Intake::default())
+    fn hello(&self, _: &Peer) -> Result<DedupCursor, logdrive_ship::hello::Reason> {
+        Ok(DedupCursor::default())
     }
 
-    fn request(&self, _: &Peer, _: u16, body: &[u8], reply: &mut Answer<'_>) -> Result<(), String> {
+    fn request(&self, _: &Peer, _: u16, body: &[u8], reply: &mut ReplyBuffer<'_>) -> Result<(), String> {
         if let Some(barrier) = &self.1 {
             barrier.wait();
         }
@@ -45,7 +45,7 @@ impl World {
         format!("unix://{}", path.display()).parse().expect("an address")
     }
 
-    fn serve(&self, name: &str) -> Listening {
+    fn serve(&self, name: &str) -> ServerHandle {
         let service = Arc::new(Named(name.to_owned(), None));
         serve(
             &[self.address(name)],

@@ -127,14 +127,14 @@ pub(crate) struct TransportArgs {
         help_heading = "Options of both ends"
     )]
     pub(crate) pollers: usize,
-    /// Threads for connections of unix and tcp that talk alone
+    /// Threads that each serve one busy unix or tcp connection
     #[arg(
-        long,
+        long = "dedicated-threads",
         value_name = "N",
         default_value_t = 2,
         help_heading = "Options of both ends"
     )]
-    pub(crate) talkers: usize,
+    pub(crate) dedicated: usize,
     /// Let plain TCP and UDP leave this machine
     #[arg(long, help_heading = "Options of both ends")]
     pub(crate) insecure: bool,

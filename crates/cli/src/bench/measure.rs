@@ -3,7 +3,7 @@
 use super::args::TransportArgs;
 use crate::error::CliError;
 use logdrive_ship::frame::{FrameError, Messages};
-use logdrive_ship::session::{Answer, Peer, Service};
+use logdrive_ship::session::{Peer, ReplyBuffer, Service};
 use logdrive_ship::{Address, Client, Options, Sender, TransportError};
 use nix::sys::signal::Signal;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -75,7 +75,7 @@ impl Service for Listener {
         self.lost.fetch_add(lost, Ordering::Relaxed);
     }
 
-    fn request(&self, _: &Peer, _: u16, body: &[u8], reply: &mut Answer<'_>) -> Result<(), String> {
+    fn request(&self, _: &Peer, _: u16, body: &[u8], reply: &mut ReplyBuffer<'_>) -> Result<(), String> {
         if body == COUNTS {
             let (came, lost) = self.counts();
             reply.extend_from_slice(&came.to_le_bytes());

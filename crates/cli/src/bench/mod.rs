@@ -53,7 +53,7 @@ fn threads(args: &TransportArgs) -> Threads {
     Threads {
         pollers: args.pollers,
         pool: args.pool,
-        talkers: args.talkers,
+        dedicated: args.dedicated,
     }
 }
 

@@ -6,7 +6,7 @@
 
 use crate::error::CliError;
 use logdrive_drain::file::Placement;
-use logdrive_ship::session::Intake;
+use logdrive_ship::session::DedupCursor;
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -22,7 +22,7 @@ const LEDGER_BYTES_MAX: u64 = 16 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) session: u128,
-    pub(super) intake: Intake,
+    pub(super) intake: DedupCursor,
     /// Where the bytes of its batch lie; of length 0 in a ledger that was written anew.
     pub(super) place: Placement,
     pub(super) length: u64,
@@ -59,7 +59,7 @@ impl Entry {
             .map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap_or_default()));
         Some(Self {
             session: u128::from_le_bytes(*session),
-            intake: Intake {
+            intake: DedupCursor {
                 epoch: numbers.next()?,
                 next: numbers.next()?,
             },
@@ -89,7 +89,7 @@ pub(super) struct Ledger {
 impl Ledger {
     /// Opens the ledger of a directory and takes back what it says of bytes that are not in the log: their senders
     /// send them again. Gives where each session stands.
-    pub(super) fn open(directory: &Path) -> Result<(Self, Vec<(u128, Intake)>), CliError> {
+    pub(super) fn open(directory: &Path) -> Result<(Self, Vec<(u128, DedupCursor)>), CliError> {
         let path = directory.join("collected.ledger");
         let file = options()
             .create(true)
@@ -100,7 +100,7 @@ impl Ledger {
         take_back(directory, &mut entries).map_err(|cause| failed(&ledger.path, cause))?;
         // The last entry of each, in the order of those.
         let mut seen = HashSet::new();
-        let mut sessions: Vec<(u128, Intake)> = Vec::new();
+        let mut sessions: Vec<(u128, DedupCursor)> = Vec::new();
         for entry in entries.iter().rev() {
             if seen.insert(entry.session) {
                 sessions.push((entry.session, entry.intake));
@@ -151,7 +151,7 @@ impl Ledger {
     }
 
     /// Writes it anew, with one entry a session.
-    pub(super) fn renew(&mut self, sessions: &[(u128, Intake)]) -> io::Result<()> {
+    pub(super) fn renew(&mut self, sessions: &[(u128, DedupCursor)]) -> io::Result<()> {
         let fresh = self.path.with_extension("new");
         let file = options().create(true).truncate(true).open(&fresh)?;
         let mut bytes = Vec::with_capacity(sessions.len() * ENTRY_BYTES);
@@ -232,7 +232,7 @@ mod tests {
     fn entry(session: u128, next: u64, ino: u64, offset: u64, length: u64, dev: u64) -> Entry {
         Entry {
             session,
-            intake: Intake { epoch: 1, next },
+            intake: DedupCursor { epoch: 1, next },
             place: Placement { dev, ino, offset },
             length,
         }

@@ -14,7 +14,7 @@ use crate::members::carries_no_records;
 use crate::paint::{ColorChoice, Style};
 use crate::signals::Signals;
 use logdrive_ship::hello::Reason;
-use logdrive_ship::{Address, Listening, Stats, Threads, make_certificates, serve};
+use logdrive_ship::{Address, ServerHandle, Stats, Threads, make_certificates, serve};
 use nix::sys::signal::Signal;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -82,7 +82,7 @@ fn take_descriptors() {
     );
 }
 
-fn watch(signals: &Signals, server: &Listening, store: &Store, color: ColorChoice, json: bool) {
+fn watch(signals: &Signals, server: &ServerHandle, store: &Store, color: ColorChoice, json: bool) {
     let is_live = !json && io::stderr().is_terminal();
     let mut before = Counts::default();
     loop {

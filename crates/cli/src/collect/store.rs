@@ -8,7 +8,7 @@ use logdrive_drain::file::{Disk, FileError, LogFile};
 use logdrive_ship::frame::{FrameError, Messages};
 use logdrive_ship::hello::{HELLO_ELSEWHERE, Reason, Role};
 use logdrive_ship::limits::SESSIONS_MAX;
-use logdrive_ship::session::{Intake, Peer, Service, Verdict};
+use logdrive_ship::session::{Classification, DedupCursor, Peer, Service};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,7 +30,7 @@ pub(super) struct Counts {
 /// A session.
 #[derive(Debug, Clone, Copy)]
 struct Known {
-    intake: Intake,
+    intake: DedupCursor,
     /// When it said something last, by [`Inner::clock`].
     heard: u64,
     /// Connections that it has now.
@@ -143,7 +143,7 @@ impl Store {
 }
 
 /// Sessions as the ledger has them: those that were silent longest first.
-fn known(sessions: Vec<(u128, Intake)>) -> HashMap<u128, Known> {
+fn known(sessions: Vec<(u128, DedupCursor)>) -> HashMap<u128, Known> {
     let numbered = sessions.into_iter().zip(0..);
     let known = numbered.map(|((session, intake), heard)| {
         let known = Known {
@@ -158,7 +158,7 @@ fn known(sessions: Vec<(u128, Intake)>) -> HashMap<u128, Known> {
 
 impl Inner {
     /// All sessions, those that were silent longest first.
-    fn in_order(&self) -> Vec<(u128, Intake)> {
+    fn in_order(&self) -> Vec<(u128, DedupCursor)> {
         let mut all: Vec<(u128, Known)> = self
             .sessions
             .iter()
@@ -186,14 +186,14 @@ impl Inner {
         !silent.is_empty()
     }
 
-    fn intake_of(&self, session: u128) -> Intake {
+    fn intake_of(&self, session: u128) -> DedupCursor {
         self.sessions
             .get(&session)
             .map(|known| known.intake)
             .unwrap_or_default()
     }
 
-    fn note(&mut self, session: u128, intake: Intake) {
+    fn note(&mut self, session: u128, intake: DedupCursor) {
         self.clock += 1;
         let heard = self.clock;
         let known = self.sessions.entry(session).or_insert(Known {
@@ -218,13 +218,13 @@ impl Inner {
         if intake.epoch != epoch {
             return Err(Reason::Superseded);
         }
-        let skip = match intake.judge(first, count) {
-            Verdict::New { skip } => skip,
-            Verdict::Duplicate => {
+        let skip = match intake.classify(first, count) {
+            Classification::New { skip } => skip,
+            Classification::Duplicate => {
                 self.counts.duplicates += u64::from(count);
                 return Ok(intake.next);
             }
-            Verdict::Ahead => return Err(Reason::Unavailable),
+            Classification::Ahead => return Err(Reason::Unavailable),
         };
         let Some(fields) = self.fields.get(&peer.id) else {
             return Err(Reason::Unexpected);
@@ -234,7 +234,7 @@ impl Inner {
             return Err(Reason::Malformed);
         }
         let mut after = intake;
-        after.keep(first, count);
+        after.advance(first, count);
         if let Err(error) = self.write(session, after, syncs) {
             if !std::mem::replace(&mut self.counts.is_failing, true) {
                 self.notices.push(format!(
@@ -256,7 +256,7 @@ impl Inner {
     }
 
     /// First the ledger, then the log: `spec/frame.md` says why.
-    fn write(&mut self, session: u128, intake: Intake, syncs: bool) -> Result<(), CliError> {
+    fn write(&mut self, session: u128, intake: DedupCursor, syncs: bool) -> Result<(), CliError> {
         let ledger_failed = |cause| CliError::Write {
             path: PathBuf::from("collected.ledger"),
             cause,
@@ -290,11 +290,11 @@ impl Inner {
 }
 
 impl Service for Store {
-    fn hello(&self, peer: &Peer) -> Result<Intake, Reason> {
+    fn hello(&self, peer: &Peer) -> Result<DedupCursor, Reason> {
         let hello = peer.hello.as_ref().ok_or(Reason::Unexpected)?;
         if hello.role == Role::Client {
             // It looks whether we live, and may do nothing else.
-            return Ok(Intake::default());
+            return Ok(DedupCursor::default());
         }
         if hello.session == 0 {
             return Err(Reason::Unexpected);
@@ -306,7 +306,7 @@ impl Service for Store {
         }
         let mut intake = inner.intake_of(hello.session);
         let before = intake;
-        if !intake.greet(hello.epoch, hello.next) {
+        if !intake.resume(hello.epoch, hello.next) {
             return Err(Reason::Superseded);
         }
         let is_elsewhere = hello.flags & HELLO_ELSEWHERE != 0;
@@ -338,7 +338,7 @@ impl Service for Store {
         self.lock().counts.lost += lost;
     }
 
-    fn left(&self, peer: &Peer, _: Reason) {
+    fn disconnected(&self, peer: &Peer, _: Reason) {
         let mut inner = self.lock();
         if inner.fields.remove(&peer.id).is_none() {
             return;

@@ -435,7 +435,7 @@ fn check_ship(reader: &mut Reader<'_>, ship: &ShipOptions) {
             true => "backup",
             false => "to",
         };
-        let host = address.place().map_or("localhost", |place| place.host.as_str());
+        let host = address.host_port().map_or("localhost", |at| at.host.as_str());
         if !address.is_encrypted() && !is_here(host) && !ship.transport.insecure {
             let found = format!("{address} is another machine, and nothing hides what is sent");
             let help = "use tls:// or quic://, or add insecure = true";

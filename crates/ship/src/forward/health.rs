@@ -10,38 +10,38 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Looks whose news nobody has heard yet, at most: whoever does not hear them has other things to do.
-const NEWS_MAX: usize = 4096;
+const PENDING_EVENTS_MAX: usize = 4096;
 
 #[derive(Debug, Default)]
-struct Found {
-    news: Vec<(MemberId, bool)>,
+struct ProbeResults {
+    events: Vec<(MemberId, bool)>,
     ends: bool,
 }
 
 #[derive(Debug, Default)]
 struct Shared {
-    found: Mutex<Found>,
+    results: Mutex<ProbeResults>,
     /// It ends.
     changed: Condvar,
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Found> {
+    fn lock(&self) -> MutexGuard<'_, ProbeResults> {
         // Whoever panicked has left whole lists.
-        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+        self.results.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A thread that looks, and what is made of its news.
 #[derive(Debug)]
-pub(super) struct Health {
+pub(super) struct HealthProber {
     shared: Arc<Shared>,
     /// Good looks in a row, of those without a failure since.
-    good: HashMap<MemberId, u32>,
-    enough: u32,
+    successes: HashMap<MemberId, u32>,
+    successes_needed: u32,
 }
 
-impl Health {
+impl HealthProber {
     pub(super) fn start(
         group: &Group,
         health: HealthOptions,
@@ -55,42 +55,44 @@ impl Health {
         // It is not waited for at the end: the time limits of a connection bound how long it is still there.
         std::thread::Builder::new()
             .name("logdrive-health".to_owned())
-            .spawn(move || look(&members, health.every, &options, &theirs))
+            .spawn(move || probe_members(&members, health.every, &options, &theirs))
             .map_err(|cause| TransportError::System {
                 doing: "start a thread",
                 cause,
             })?;
         Ok(Self {
             shared,
-            good: HashMap::new(),
-            enough: health.successes.max(1),
+            successes: HashMap::new(),
+            successes_needed: health.successes.max(1),
         })
     }
 
     /// What has been found since the last time.
-    pub(super) fn news(&mut self) -> Vec<(MemberId, bool)> {
-        let news = std::mem::take(&mut self.shared.lock().news);
-        for (id, is_well) in &news {
-            match is_well {
-                true => *self.good.entry(*id).or_default() += 1,
-                false => self.doubt(*id),
+    pub(super) fn events(&mut self) -> Vec<(MemberId, bool)> {
+        let events = std::mem::take(&mut self.shared.lock().events);
+        for (id, is_healthy) in &events {
+            match is_healthy {
+                true => *self.successes.entry(*id).or_default() += 1,
+                false => self.suspect(*id),
             }
         }
-        news
+        events
     }
 
     /// A member has failed, whatever looks have said before.
-    pub(super) fn doubt(&mut self, id: MemberId) {
-        self.good.remove(&id);
+    pub(super) fn suspect(&mut self, id: MemberId) {
+        self.successes.remove(&id);
     }
 
     /// Whether the last looks at a member were good, and enough of them; without a look it is not known.
-    pub(super) fn is_surely_well(&self, id: MemberId) -> bool {
-        self.good.get(&id).is_some_and(|good| *good >= self.enough)
+    pub(super) fn is_confirmed_healthy(&self, id: MemberId) -> bool {
+        self.successes
+            .get(&id)
+            .is_some_and(|successes| *successes >= self.successes_needed)
     }
 }
 
-impl Drop for Health {
+impl Drop for HealthProber {
     fn drop(&mut self) {
         self.shared.lock().ends = true;
         self.shared.changed.notify_all();
@@ -98,23 +100,23 @@ impl Drop for Health {
 }
 
 /// Says hello to each, and goodbye, again and again.
-fn look(members: &[(MemberId, Address)], every: Duration, options: &Options, shared: &Shared) {
+fn probe_members(members: &[(MemberId, Address)], every: Duration, options: &Options, shared: &Shared) {
     // As the thread that forwards.
     logdrive_ring::local::deny_thread();
     loop {
         for (id, address) in members {
-            let is_well = Client::connect(address, options).is_ok();
-            let mut found = shared.lock();
-            if found.ends {
+            let is_healthy = Client::connect(address, options).is_ok();
+            let mut results = shared.lock();
+            if results.ends {
                 return;
             }
-            if found.news.len() < NEWS_MAX {
-                found.news.push((*id, is_well));
+            if results.events.len() < PENDING_EVENTS_MAX {
+                results.events.push((*id, is_healthy));
             }
         }
         let waited = shared
             .changed
-            .wait_timeout_while(shared.lock(), every, |found| !found.ends);
+            .wait_timeout_while(shared.lock(), every, |results| !results.ends);
         if waited.unwrap_or_else(PoisonError::into_inner).0.ends {
             return;
         }

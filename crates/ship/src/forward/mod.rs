@@ -1,11 +1,11 @@
 //! Forwarding: records of one session to whoever keeps them, at least once, and once in what is kept.
 
+mod batch_source;
 mod health;
 mod options;
 mod owner;
 mod runner;
 mod spool;
-mod supply;
 
 pub use options::ForwardOptions;
 pub use owner::Owner;

@@ -35,7 +35,7 @@ impl Owner {
     }
 
     /// Says so in a hello.
-    pub(super) fn introduce(&self, hello: &mut Hello) {
+    pub(super) fn fill_hello(&self, hello: &mut Hello) {
         (hello.session, hello.epoch) = (self.session, self.epoch);
         (hello.format, hello.pid) = (self.format, self.pid);
         hello.app.clone_from(&self.app);

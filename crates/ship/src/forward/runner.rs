@@ -1,8 +1,8 @@
 //! The thread that forwards: connects, says what is new, sends, hears what is kept, and spools while nobody listens.
 
-use super::health::Health;
+use super::batch_source::BatchSource;
+use super::health::HealthProber;
 use super::options::{ForwardOptions, check_member, choose_first, group_of};
-use super::supply::Supply;
 use crate::TransportError;
 use crate::address::Address;
 use crate::connection::Connection;
@@ -18,7 +18,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How long the thread listens for acknowledgements before it looks for new batches.
-const LISTEN: Duration = Duration::from_millis(2);
+const ACK_WAIT: Duration = Duration::from_millis(2);
 
 /// How it stands.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -70,9 +70,9 @@ struct Inner {
     /// Whom records may go to.
     members: Vec<MemberOptions>,
     /// The thread has not heard of these yet.
-    are_new: bool,
+    members_changed: bool,
     /// When the thread gives up what is not acknowledged.
-    patience: Option<Instant>,
+    deadline: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -114,12 +114,12 @@ impl Forwarder {
     ) -> Result<Self, TransportError> {
         options.check()?;
         let group = group_of(addresses, options, forward)?;
-        let supply = Supply::open(forward, &options.app)?;
-        let first = supply.own_first;
+        let source = BatchSource::open(forward, &options.app)?;
+        let first = source.own_first;
         let state = ForwardState {
             acknowledged: first,
             secured: first,
-            sessions_left: supply.sessions_left(),
+            sessions_left: source.sessions_left(),
             ..ForwardState::default()
         };
         let inner = Inner {
@@ -129,8 +129,8 @@ impl Forwarder {
             state,
             ends: false,
             members: group.members().map(|member| member.options).collect(),
-            are_new: false,
-            patience: None,
+            members_changed: false,
+            deadline: None,
         };
         let shared = Arc::new(Shared {
             inner: Mutex::new(inner),
@@ -138,9 +138,9 @@ impl Forwarder {
             progress: Condvar::new(),
             queue_bytes: forward.queue_bytes,
         });
-        let mut runner = Runner::new(group, options, forward, supply, &shared);
+        let mut runner = Runner::new(group, options, forward, source, &shared);
         if let Some(health) = forward.group.health {
-            runner.health = Some(Health::start(&runner.group, health, options)?);
+            runner.health = Some(HealthProber::start(&runner.group, health, options)?);
         }
         let thread = std::thread::Builder::new()
             .name("logdrive-forward".to_owned())
@@ -173,20 +173,20 @@ impl Forwarder {
     }
 
     /// Takes `count` lines, each with its line break, and gives the number of the first. Waits for room as long as
-    /// `patience` allows: 0 never blocks.
+    /// `timeout` allows: 0 never blocks.
     ///
     /// # Errors
     /// When there was no room, or it is over; the lines are given back, and their number is counted.
-    pub fn push(&self, count: u32, lines: Vec<u8>, patience: Duration) -> Result<u64, Refusal> {
+    pub fn push(&self, count: u32, lines: Vec<u8>, timeout: Duration) -> Result<u64, Refusal> {
         let mut inner = self.shared.lock();
         let length = lines.len();
         let fits =
             |inner: &Inner| inner.queue.is_empty() || inner.queued_bytes + length <= self.shared.queue_bytes;
-        if !fits(&inner) && !patience.is_zero() {
+        if !fits(&inner) && !timeout.is_zero() {
             let (waited, _) = self
                 .shared
                 .progress
-                .wait_timeout_while(inner, patience, |inner| !fits(inner) && !inner.state.is_over)
+                .wait_timeout_while(inner, timeout, |inner| !fits(inner) && !inner.state.is_over)
                 .unwrap_or_else(PoisonError::into_inner);
             inner = waited;
         }
@@ -211,21 +211,21 @@ impl Forwarder {
 
     /// Waits until all before this number is kept at the other end, with what earlier sessions left in the spool; `false`
     /// when the time is over, or all is.
-    pub fn wait_acknowledged(&self, next: u64, patience: Duration) -> bool {
-        self.watch().wait_acknowledged(next, patience)
+    pub fn wait_acknowledged(&self, next: u64, timeout: Duration) -> bool {
+        self.watch().wait_acknowledged(next, timeout)
     }
 
     /// Sends what was pushed, waits at most so long until it is kept, and ends. What is not kept then is in the spool,
     /// where there is one.
-    pub fn stop(mut self, patience: Duration) -> ForwardState {
-        self.end(patience);
+    pub fn stop(mut self, timeout: Duration) -> ForwardState {
+        self.end(timeout);
         self.state()
     }
 
-    fn end(&mut self, patience: Duration) {
+    fn end(&mut self, timeout: Duration) {
         let mut inner = self.shared.lock();
         inner.ends = true;
-        inner.patience = Some(Instant::now() + patience);
+        inner.deadline = Some(Instant::now() + timeout);
         drop(inner);
         self.shared.work.notify_all();
         if let Some(thread) = self.thread.take() {
@@ -280,17 +280,17 @@ impl ForwardWatch {
     /// left out, which [`ForwardState::failure`] tells.
     pub fn set_members(&self, members: Vec<MemberOptions>) {
         let mut inner = self.0.lock();
-        (inner.members, inner.are_new) = (members, true);
+        (inner.members, inner.members_changed) = (members, true);
         drop(inner);
         self.0.work.notify_all();
     }
 
     /// See [`Forwarder::wait_acknowledged`].
-    pub fn wait_acknowledged(&self, next: u64, patience: Duration) -> bool {
+    pub fn wait_acknowledged(&self, next: u64, timeout: Duration) -> bool {
         let lacks = |inner: &Inner| inner.state.acknowledged < next || inner.state.sessions_left > 0;
         let inner = self.0.lock();
         let waits = |inner: &mut Inner| lacks(inner) && !inner.state.is_over;
-        let waited = self.0.progress.wait_timeout_while(inner, patience, waits);
+        let waited = self.0.progress.wait_timeout_while(inner, timeout, waits);
         !lacks(&waited.unwrap_or_else(PoisonError::into_inner).0)
     }
 }
@@ -303,17 +303,17 @@ struct Runner {
     /// Whom the connection goes to, and whether it has said hello.
     member: Option<(MemberId, bool)>,
     /// Looks at members, where that is asked for.
-    health: Option<Health>,
+    health: Option<HealthProber>,
     /// The connection is not to go on: it ends when all is acknowledged.
-    leaves: bool,
+    is_draining: bool,
     /// Somebody has chosen another member by hand since the connection was made.
-    is_rechosen: bool,
+    is_reselected: bool,
     /// Others may have what lies before the records that are sent.
     is_elsewhere: bool,
     options: Options,
     zstd_level: Option<i32>,
     persists: bool,
-    supply: Supply,
+    source: BatchSource,
     shipper: Shipper,
     connection: Option<Connection>,
     shared: Arc<Shared>,
@@ -321,13 +321,13 @@ struct Runner {
     retry_ms: u64,
     retry_at: Instant,
     /// When the other end was heard, or had nothing to say.
-    heard: Instant,
+    last_received: Instant,
     /// When it was asked whether it is still there, if it has not answered.
-    asked: Option<Instant>,
+    keepalive_sent: Option<Instant>,
     connections: u64,
     resent_batches: u64,
     /// There is no room in the spool for what waits.
-    is_full: bool,
+    is_spool_full: bool,
 }
 
 impl Runner {
@@ -335,7 +335,7 @@ impl Runner {
         group: Group,
         options: &Options,
         forward: &ForwardOptions,
-        supply: Supply,
+        source: BatchSource,
         shared: &Arc<Shared>,
     ) -> Self {
         let now = Instant::now();
@@ -345,24 +345,24 @@ impl Runner {
             tried: Vec::new(),
             member: None,
             health: None,
-            leaves: false,
-            is_rechosen: false,
+            is_draining: false,
+            is_reselected: false,
             is_elsewhere,
             options: options.clone(),
             zstd_level: forward.zstd_level,
             persists: forward.persists,
-            shipper: supply.shipper(forward.queue_bytes),
-            supply,
+            shipper: source.shipper(forward.queue_bytes),
+            source,
             connection: None,
             shared: Arc::clone(shared),
             began: now,
             retry_ms: RETRY_MS.0,
             retry_at: now,
-            heard: now,
-            asked: None,
+            last_received: now,
+            keepalive_sent: None,
             connections: 0,
             resent_batches: 0,
-            is_full: false,
+            is_spool_full: false,
         }
     }
 
@@ -374,31 +374,31 @@ impl Runner {
         // What carries the log must not write to it: not even what a library beneath has to say.
         logdrive_ring::local::deny_thread();
         while !self.is_finished() {
-            self.look_around();
+            self.apply_changes();
             if self.connection.is_none() && Instant::now() >= self.retry_at {
                 self.connect();
             }
             let result = self
                 .take_batches()
                 .and_then(|()| self.exchange())
-                .and_then(|()| self.turn_over());
+                .and_then(|()| self.advance_session());
             if let Err(error) = result
                 && !self.fail(&error)
             {
                 break;
             }
             self.report();
-            self.rest();
+            self.wait_for_work();
         }
         // What nobody has taken at the end goes to the spool, where there is one.
         if let Err(error) = self.spool_all() {
             self.shared.lock().state.failure = error.to_string();
         }
         if let Some(mut connection) = self.connection.take() {
-            connection.part();
+            connection.close();
         }
         self.report();
-        self.supply.close();
+        self.source.close();
         self.health = None;
         let mut inner = self.shared.lock();
         inner.state.is_over = true;
@@ -410,51 +410,51 @@ impl Runner {
     /// Whether there is nothing more to do, or no more time.
     fn is_finished(&self) -> bool {
         let inner = self.shared.lock();
-        let is_done = inner.queue.is_empty() && self.shipper.is_settled() && self.supply.is_read();
-        inner.ends && (is_done || inner.patience.is_some_and(|end| Instant::now() >= end))
+        let is_done = inner.queue.is_empty() && self.shipper.is_all_acknowledged() && self.source.is_read();
+        inner.ends && (is_done || inner.deadline.is_some_and(|end| Instant::now() >= end))
     }
 
     /// Hears of other members and of what looks have found. Where the connection is not to go on, no new batches go there,
     /// and when all that did are acknowledged it ends.
-    fn look_around(&mut self) {
+    fn apply_changes(&mut self) {
         let mut inner = self.shared.lock();
-        if std::mem::take(&mut inner.are_new) {
+        if std::mem::take(&mut inner.members_changed) {
             let members = inner.members.clone();
             drop(inner);
-            self.regroup(members);
+            self.replace_members(members);
         } else {
             drop(inner);
         }
         if let Some(health) = &mut self.health {
-            for (id, is_well) in health.news() {
-                self.group.looked(id, is_well);
+            for (id, is_healthy) in health.events() {
+                self.group.probed(id, is_healthy);
             }
         }
         let is_removed = |id: MemberId| self.group.address(id).is_none();
-        let is_deposed = |id: MemberId| self.is_rechosen && self.group.chosen() != Some(id);
-        self.leaves = self
-            .member
-            .is_some_and(|(id, is_met)| is_met && (is_removed(id) || is_deposed(id) || self.goes_back(id)));
-        if self.leaves && self.shipper.is_settled() {
-            self.leave();
+        let is_deselected = |id: MemberId| self.is_reselected && self.group.chosen() != Some(id);
+        self.is_draining = self.member.is_some_and(|(id, is_established)| {
+            is_established && (is_removed(id) || is_deselected(id) || self.should_fail_back(id))
+        });
+        if self.is_draining && self.shipper.is_all_acknowledged() {
+            self.disconnect();
         }
     }
 
     /// Whether a member is a backup, and a main member is known to be well.
-    fn goes_back(&self, id: MemberId) -> bool {
+    fn should_fail_back(&self, id: MemberId) -> bool {
         let Some(health) = &self.health else {
             return false;
         };
         let is_backup = |member: &MemberState| member.id == id && member.options.is_backup;
         let is_main = |member: &MemberState| {
-            !member.options.is_backup && member.options.weight > 0 && health.is_surely_well(member.id)
+            !member.options.is_backup && member.options.weight > 0 && health.is_confirmed_healthy(member.id)
         };
         self.group.members().any(|member| is_backup(&member))
             && self.group.members().any(|member| is_main(&member))
     }
 
     /// Others take the members' place; those that stay keep their past.
-    fn regroup(&mut self, members: Vec<MemberOptions>) {
+    fn replace_members(&mut self, members: Vec<MemberOptions>) {
         let before: Vec<Address> = self
             .group
             .members()
@@ -474,24 +474,24 @@ impl Runner {
         let chosen = self.group.chosen();
         choose_first(&mut self.group, &members);
         if self.group.options().policy == Policy::Manual && self.group.chosen() != chosen {
-            self.is_rechosen = true;
+            self.is_reselected = true;
         }
         self.is_elsewhere = true;
         self.tried.clear();
         self.retry_at = Instant::now();
         if let (Some(_), Some(options)) = (&self.health, self.group.options().health) {
             // Without a thread nobody is found ill, which is as it was before.
-            self.health = Health::start(&self.group, options, &self.options).ok();
+            self.health = HealthProber::start(&self.group, options, &self.options).ok();
         }
     }
 
     /// Ends the connection in order, for another one.
-    fn leave(&mut self) {
+    fn disconnect(&mut self) {
         if let Some(mut connection) = self.connection.take() {
-            connection.part();
+            connection.close();
         }
-        self.shipper.apart();
-        (self.member, self.leaves) = (None, false);
+        self.shipper.disconnected();
+        (self.member, self.is_draining) = (None, false);
         self.tried.clear();
         self.retry_at = Instant::now();
     }
@@ -502,10 +502,10 @@ impl Runner {
             return;
         };
         self.member = Some((id, false));
-        self.is_rechosen = false;
+        self.is_reselected = false;
         let made = Connection::open(&address, &self.options).and_then(|mut connection| {
             let mut hello = connection.hello(Role::Shipper, &self.options);
-            self.supply.owner().introduce(&mut hello);
+            self.source.owner().fill_hello(&mut hello);
             hello.flags |= HELLO_ACKS;
             if self.is_elsewhere {
                 hello.flags |= HELLO_ELSEWHERE;
@@ -518,8 +518,8 @@ impl Runner {
             Ok(connection) => {
                 self.connection = Some(connection);
                 self.connections += 1;
-                self.heard = Instant::now();
-                self.asked = None;
+                self.last_received = Instant::now();
+                self.keepalive_sent = None;
             }
             Err(error) => {
                 self.fail(&error);
@@ -529,7 +529,7 @@ impl Runner {
 
     /// Who is tried next: none of those that failed, as long as there are others.
     fn choose(&mut self) -> Option<(MemberId, Address)> {
-        let (key, now_ns) = (self.supply.owner().session as u64, self.now_ns());
+        let (key, now_ns) = (self.source.owner().session as u64, self.now_ns());
         let mut found = self.group.pick(key, now_ns, &self.tried);
         if found.is_none() {
             self.tried.clear();
@@ -544,13 +544,13 @@ impl Runner {
         if let Some(mut connection) = self.connection.take() {
             connection.abandon();
         }
-        self.shipper.apart();
+        self.shipper.disconnected();
         if let Some((id, _)) = self.member.take() {
             let now_ns = self.now_ns();
             self.group.failed(id, &error.to_string(), now_ns);
             self.tried.push(id);
             if let Some(health) = &mut self.health {
-                health.doubt(id);
+                health.suspect(id);
             }
         }
         self.retry_at = Instant::now() + Duration::from_millis(self.retry_ms);
@@ -561,14 +561,14 @@ impl Runner {
 
     /// Moves batches on: to the spool while nobody takes them, else to the shipper.
     fn take_batches(&mut self) -> Result<(), TransportError> {
-        if !self.shipper.is_open() || !self.supply.is_own() {
+        if !self.shipper.is_established() || !self.source.is_own() {
             self.spool_all()?;
         }
-        if self.leaves {
+        if self.is_draining {
             return Ok(());
         }
-        self.supply.read_into(&mut self.shipper)?;
-        if !self.supply.is_read() {
+        self.source.read_into(&mut self.shipper)?;
+        if !self.source.is_read() {
             // Behind what is in the spool.
             return self.spool_all();
         }
@@ -596,11 +596,11 @@ impl Runner {
 
     /// Brings what is only in memory to the spool, in order, as far as there is room.
     fn spool_all(&mut self) -> Result<(), TransportError> {
-        if !self.supply.has_spool() {
+        if !self.source.has_spool() {
             return Ok(());
         }
-        self.is_full = !self.supply.keep(&self.shipper)?;
-        while !self.is_full {
+        self.is_spool_full = !self.source.spool_unacknowledged(&self.shipper)?;
+        while !self.is_spool_full {
             // Not while the lock is held: a disk that hangs must not hold up whoever asks how it stands.
             let Some(item) = self.shared.lock().queue.pop_front() else {
                 return Ok(());
@@ -608,12 +608,12 @@ impl Runner {
             let length = item.lines.len();
             let count = item.count;
             let (payload, compressed) = self.pack(item.lines);
-            let is_kept = self.supply.append(&self.shipper, count, compressed, &payload)?;
+            let is_kept = self.source.append(&self.shipper, count, compressed, &payload)?;
             let mut inner = self.shared.lock();
             if is_kept {
                 inner.queued_bytes -= length;
             } else {
-                self.is_full = true;
+                self.is_spool_full = true;
                 let lines = unpack(payload, compressed);
                 inner.queue.push_front(Item { count, lines });
             }
@@ -632,42 +632,46 @@ impl Runner {
         while let Some(frame) = self.shipper.poll(now) {
             if frame.is_first {
                 // It had nothing to say.
-                self.heard = Instant::now();
+                self.last_received = Instant::now();
             }
             connection.send_sealed(&frame.header, frame.payload)?;
         }
-        if self.shipper.is_stuck() {
+        if self.shipper.is_blocked_by_oversized() {
             return Err(refused(&connection.address, Reason::TooLarge));
         }
-        let waits = !self.shipper.is_settled() || !self.shipper.is_open();
-        let mut patience = if waits { LISTEN } else { Duration::ZERO };
-        while let Some(frame) = connection.next(patience)? {
-            patience = Duration::ZERO;
+        let waits = !self.shipper.is_all_acknowledged() || !self.shipper.is_established();
+        let mut timeout = if waits { ACK_WAIT } else { Duration::ZERO };
+        while let Some(frame) = connection.next(timeout)? {
+            timeout = Duration::ZERO;
             let taken = self.shipper.receive(&frame, now);
             taken.map_err(|reason| refused(&connection.address, reason))?;
-            self.heard = Instant::now();
-            self.asked = None;
-            if self.shipper.is_open() {
+            self.last_received = Instant::now();
+            self.keepalive_sent = None;
+            if self.shipper.is_established() {
                 self.retry_ms = RETRY_MS.0;
-                if let Some((id, is_met @ false)) = &mut self.member {
-                    *is_met = true;
+                if let Some((id, is_established @ false)) = &mut self.member {
+                    *is_established = true;
                     self.group.succeeded(*id);
                     self.tried.clear();
                 }
             }
         }
-        self.supply.release(&self.shipper)?;
-        self.ask_whether_alive()
+        self.source.release(&self.shipper)?;
+        self.check_liveness()
     }
 
     /// A peer that is silent although something waits for its word, or that has said nothing for long, is asked, and then
     /// taken for dead.
-    fn ask_whether_alive(&mut self) -> Result<(), TransportError> {
+    fn check_liveness(&mut self) -> Result<(), TransportError> {
         let Some(connection) = &mut self.connection else {
             return Ok(());
         };
-        let waits = !self.shipper.is_settled() || !self.shipper.is_open();
-        let since = if waits { Some(self.heard) } else { self.asked };
+        let waits = !self.shipper.is_all_acknowledged() || !self.shipper.is_established();
+        let since = if waits {
+            Some(self.last_received)
+        } else {
+            self.keepalive_sent
+        };
         if since.is_some_and(|since| since.elapsed() > self.options.response_timeout) {
             return Err(TransportError::Timeout {
                 address: connection.address.clone(),
@@ -675,24 +679,27 @@ impl Runner {
                 ms: u64::try_from(self.options.response_timeout.as_millis()).unwrap_or(u64::MAX),
             });
         }
-        if !waits && self.asked.is_none() && self.heard.elapsed() > self.options.idle_timeout / 3 {
-            let header = self.shipper.question();
+        if !waits
+            && self.keepalive_sent.is_none()
+            && self.last_received.elapsed() > self.options.idle_timeout / 3
+        {
+            let header = self.shipper.keepalive();
             connection.send_sealed(&header, &[])?;
-            self.asked = Some(Instant::now());
+            self.keepalive_sent = Some(Instant::now());
         }
         Ok(())
     }
 
     /// When all of an earlier session is acknowledged, the next one's turn comes, and in the end the own.
-    fn turn_over(&mut self) -> Result<(), TransportError> {
-        if self.supply.is_own() || !self.shipper.is_settled() || !self.supply.is_current_read() {
+    fn advance_session(&mut self) -> Result<(), TransportError> {
+        if self.source.is_own() || !self.shipper.is_all_acknowledged() || !self.source.is_current_read() {
             return Ok(());
         }
-        self.supply.next()?;
+        self.source.next()?;
         self.resent_batches += self.shipper.counts().resent_batches;
-        self.shipper = self.supply.shipper(self.shared.queue_bytes);
+        self.shipper = self.source.shipper(self.shared.queue_bytes);
         if let Some(mut connection) = self.connection.take() {
-            connection.part();
+            connection.close();
         }
         self.retry_at = Instant::now();
         Ok(())
@@ -708,14 +715,14 @@ impl Runner {
             state.is_connected,
             state.sessions_left,
         );
-        state.is_connected = self.shipper.is_open();
-        state.acknowledged = self.supply.acknowledged(&self.shipper);
-        state.secured = state.acknowledged.max(self.supply.spooled);
+        state.is_connected = self.shipper.is_established();
+        state.acknowledged = self.source.acknowledged(&self.shipper);
+        state.secured = state.acknowledged.max(self.source.spooled);
         state.resent_batches = resent;
         state.connections = self.connections;
-        state.spool_bytes = self.supply.bytes();
-        state.sessions_left = self.supply.sessions_left();
-        self.supply.failure().clone_into(&mut state.spool_failure);
+        state.spool_bytes = self.source.bytes();
+        state.sessions_left = self.source.sessions_left();
+        self.source.failure().clone_into(&mut state.spool_failure);
         if state.is_connected {
             state.failure.clear();
         }
@@ -733,25 +740,26 @@ impl Runner {
     }
 
     /// Sleeps until there is something to do.
-    fn rest(&self) {
-        let is_idle = self.shipper.is_settled() || self.connection.is_none();
+    fn wait_for_work(&self) {
+        let is_idle = self.shipper.is_all_acknowledged() || self.connection.is_none();
         let inner = self.shared.lock();
         if !is_idle || inner.ends && self.connection.is_some() {
             return;
         }
         let until_retry = self.retry_at.saturating_duration_since(Instant::now());
-        let takes = !self.is_full;
-        let (patience, with_queue) = match self.connection {
+        let takes = !self.is_spool_full;
+        let (timeout, with_queue) = match self.connection {
             Some(_) => (Duration::from_millis(100), takes),
             None => (
                 until_retry.min(Duration::from_millis(100)),
-                takes && self.supply.has_spool(),
+                takes && self.source.has_spool(),
             ),
         };
-        let sleeps =
-            |inner: &mut Inner| (!with_queue || inner.queue.is_empty()) && !inner.ends && !inner.are_new;
+        let sleeps = |inner: &mut Inner| {
+            (!with_queue || inner.queue.is_empty()) && !inner.ends && !inner.members_changed
+        };
         // The loop looks at everything again.
-        let _ = self.shared.work.wait_timeout_while(inner, patience, sleeps);
+        let _ = self.shared.work.wait_timeout_while(inner, timeout, sleeps);
     }
 }
 

@@ -28,8 +28,8 @@ pub(crate) trait Link: Send {
     ///
     /// # Errors
     /// `TimedOut` when there was none.
-    fn send(&mut self, parts: &[IoSlice<'_>], patience: Duration) -> io::Result<usize> {
-        let end = Instant::now() + patience;
+    fn send(&mut self, parts: &[IoSlice<'_>], timeout: Duration) -> io::Result<usize> {
+        let end = Instant::now() + timeout;
         loop {
             match self.try_send(parts) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -53,14 +53,14 @@ pub(crate) trait Link: Send {
     ///
     /// # Errors
     /// When the system cannot wait.
-    fn wait(&mut self, for_room: bool, patience: Duration) -> io::Result<bool>;
+    fn wait(&mut self, for_room: bool, timeout: Duration) -> io::Result<bool>;
 
     /// As [`Link::try_receive`], and waits for it; in one system call where there is one for it.
     ///
     /// # Errors
     /// `TimedOut` when nothing came.
-    fn receive(&mut self, space: &mut [u8], patience: Duration) -> io::Result<usize> {
-        let end = Instant::now() + patience;
+    fn receive(&mut self, space: &mut [u8], timeout: Duration) -> io::Result<usize> {
+        let end = Instant::now() + timeout;
         loop {
             match self.try_receive(space) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -75,7 +75,7 @@ pub(crate) trait Link: Send {
     }
 
     /// Whether [`Link::receive`] is one system call.
-    fn receives_at_once(&self) -> bool {
+    fn blocks_in_receive(&self) -> bool {
         false
     }
 
@@ -83,10 +83,10 @@ pub(crate) trait Link: Send {
     ///
     /// # Errors
     /// As [`Link::send`].
-    fn send_buffer(&mut self, buffer: &mut Vec<u8>, patience: Duration) -> io::Result<()> {
+    fn send_buffer(&mut self, buffer: &mut Vec<u8>, timeout: Duration) -> io::Result<()> {
         let mut sent = 0;
         while let Some(rest) = buffer.get(sent..).filter(|rest| !rest.is_empty()) {
-            sent += self.send(&[IoSlice::new(rest)], patience)?;
+            sent += self.send(&[IoSlice::new(rest)], timeout)?;
         }
         buffer.clear();
         Ok(())
@@ -96,7 +96,7 @@ pub(crate) trait Link: Send {
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 
     /// Whether bytes may lie in the link although its descriptor has none: read until it would block.
-    fn holds_bytes_back(&self) -> bool {
+    fn buffers_received(&self) -> bool {
         false
     }
 
@@ -119,13 +119,13 @@ pub(crate) trait Link: Send {
     /// Nothing more will be sent. What has been is waited for when the link is dropped; of several links, of all at once.
     fn finish(&mut self) {}
 
-    /// Whether the link has streams of its own, which [`Link::another`] opens.
+    /// Whether the link has streams of its own, which [`Link::open_stream`] opens.
     fn has_streams(&self) -> bool {
         false
     }
 
     /// Whether what is sent now waits here for what was sent before, so that it is no later for having been collected first.
-    fn is_behind(&self) -> bool {
+    fn is_congested(&self) -> bool {
         false
     }
 
@@ -133,7 +133,7 @@ pub(crate) trait Link: Send {
     ///
     /// # Errors
     /// When it cannot be opened.
-    fn another(&mut self) -> io::Result<Box<dyn Link>> {
+    fn open_stream(&mut self) -> io::Result<Box<dyn Link>> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
@@ -158,13 +158,13 @@ pub(crate) trait Link: Send {
     }
 
     /// More is sent soon after the next so many bytes: the other end need not be told of them at once, but at the latest by
-    /// [`Link::release`].
-    fn hold(&mut self, bytes: usize) {
+    /// [`Link::uncork`].
+    fn cork(&mut self, bytes: usize) {
         let _ = bytes;
     }
 
     /// Whether something was sent that the other end may not have been told of.
-    fn is_held(&self) -> bool {
+    fn is_corked(&self) -> bool {
         false
     }
 
@@ -172,17 +172,17 @@ pub(crate) trait Link: Send {
     ///
     /// # Errors
     /// When the system cannot.
-    fn release(&mut self) -> io::Result<()> {
+    fn uncork(&mut self) -> io::Result<()> {
         Ok(())
     }
 
-    /// Whether [`Link::release`] is no system call, so that nothing need be held for long.
-    fn releases_cheaply(&self) -> bool {
+    /// Whether [`Link::uncork`] is no system call, so that nothing need be held for long.
+    fn uncorks_cheaply(&self) -> bool {
         false
     }
 
     /// Whether the bytes need no checksum of ours: they stay in this machine's memory, or the link checks them.
-    fn is_safe(&self) -> bool;
+    fn is_integrity_protected(&self) -> bool;
 
     /// The user at the other end, where the kernel vouches for it.
     fn uid(&self) -> Option<u32> {
@@ -215,12 +215,12 @@ pub(crate) fn connect(address: &Address, options: &Options) -> Result<Box<dyn Li
     };
     Ok(match address {
         Address::Unix(path) => Box::new(SocketLink::connect_unix(path, options).map_err(failed)?),
-        Address::Tcp(place) => Box::new(SocketLink::connect_tcp(place, options).map_err(failed)?),
+        Address::Tcp(host_port) => Box::new(SocketLink::connect_tcp(host_port, options).map_err(failed)?),
         Address::Shm(path) => Box::new(ShmLink::connect(path, options).map_err(failed)?),
         #[cfg(feature = "tls")]
-        Address::Tls(place) => Box::new(tls::connect(address, place, options)?),
+        Address::Tls(host_port) => Box::new(tls::connect(address, host_port, options)?),
         #[cfg(feature = "quic")]
-        Address::Quic(place) => Box::new(crate::quic::connect(address, place, options)?),
+        Address::Quic(host_port) => Box::new(crate::quic::connect(address, host_port, options)?),
         Address::Udp(_) => {
             return Err(TransportError::OneWay {
                 address: address.to_string(),

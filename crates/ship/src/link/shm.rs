@@ -20,41 +20,41 @@ const OFFER: &[u8; 8] = b"LDSHM\x01\x00\x00";
 /// Parts of one send, at most: a header, a payload, and what fills it up.
 const PARTS_MAX: usize = 3;
 /// How often a sleeper looks whether the other process lives.
-const LIVES_EVERY: Duration = Duration::from_millis(100);
+const LIVENESS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// One end.
 pub(crate) struct ShmLink {
     channel: Channel,
-    there: PipeWriter,
-    back: Consumer,
+    outgoing: PipeWriter,
+    incoming: Consumer,
     spin: Duration,
     /// The next send need not wake the other end, and whether the last one did.
-    holds: bool,
-    is_held: bool,
+    cork_next: bool,
+    is_corked: bool,
 }
 
 impl ShmLink {
     pub(crate) fn connect(path: &Path, options: &Options) -> io::Result<Self> {
         let channel = Channel::connect(path, options.connect_timeout)?;
-        let (there, there_file) = Ring::unnamed(options.ring_bytes).map_err(io::Error::other)?;
-        let (back, back_file) = Ring::unnamed(options.ring_bytes).map_err(io::Error::other)?;
-        channel.send(OFFER, &[there_file.as_fd(), back_file.as_fd()])?;
-        Ok(Self::new(channel, there, back, options))
+        let (outgoing, outgoing_file) = Ring::unnamed(options.ring_bytes).map_err(io::Error::other)?;
+        let (incoming, incoming_file) = Ring::unnamed(options.ring_bytes).map_err(io::Error::other)?;
+        channel.send(OFFER, &[outgoing_file.as_fd(), incoming_file.as_fd()])?;
+        Ok(Self::new(channel, outgoing, incoming, options))
     }
 
-    fn new(channel: Channel, there: Ring, back: Ring, options: &Options) -> Self {
+    fn new(channel: Channel, outgoing: Ring, incoming: Ring, options: &Options) -> Self {
         Self {
             channel,
-            there: PipeWriter::new(Arc::new(there)),
-            back: Consumer::new(Arc::new(back)),
+            outgoing: PipeWriter::new(Arc::new(outgoing)),
+            incoming: Consumer::new(Arc::new(incoming)),
             spin: options.spin.max(Duration::from_micros(SHM_SPIN_US)),
-            holds: false,
-            is_held: false,
+            cork_next: false,
+            is_corked: false,
         }
     }
 
     /// Whether the other process still has its end.
-    fn lives(channel: &Channel) -> bool {
+    fn is_peer_alive(channel: &Channel) -> bool {
         let mut nothing = [0; 8];
         match channel.receive(&mut nothing, &mut Vec::new(), false) {
             Ok(found) => found != Received::Closed,
@@ -64,14 +64,14 @@ impl ShmLink {
 
     /// Bytes that are there, without copying them.
     pub(crate) fn pending_bytes(&self) -> io::Result<usize> {
-        self.back.pending_bytes().map_err(io::Error::other)
+        self.incoming.pending_bytes().map_err(io::Error::other)
     }
 
     /// Puts the first so many bytes of the parts into the ring. Where there is no room, waits until the end.
     fn push(&mut self, parts: &[IoSlice<'_>], piece: usize, end: Option<Instant>) -> io::Result<usize> {
-        let (there, channel) = (&mut self.there, &self.channel);
+        let (outgoing, channel) = (&mut self.outgoing, &self.channel);
         let in_time = || end.is_none_or(|end| Instant::now() < end);
-        let alive = || in_time() && Self::lives(channel);
+        let alive = || in_time() && Self::is_peer_alive(channel);
         let mut cut: [&[u8]; PARTS_MAX] = [&[]; PARTS_MAX];
         let mut room = piece;
         for (place, part) in cut.iter_mut().zip(parts) {
@@ -79,10 +79,10 @@ impl ShmLink {
             room -= place.len();
         }
         debug_assert_eq!(room, 0, "three parts at most");
-        self.is_held = std::mem::take(&mut self.holds);
-        let is_in = match self.is_held {
-            true => there.push_quietly(&cut, &alive),
-            false => there.push(&cut, &alive),
+        self.is_corked = std::mem::take(&mut self.cork_next);
+        let is_in = match self.is_corked {
+            true => outgoing.push_quietly(&cut, &alive),
+            false => outgoing.push(&cut, &alive),
         };
         match is_in {
             true => Ok(piece),
@@ -92,7 +92,7 @@ impl ShmLink {
     }
 
     /// Looks for a short while whether something is so.
-    fn look(&self, is_so: impl Fn(&Self) -> io::Result<bool>) -> io::Result<bool> {
+    fn spin_until(&self, is_so: impl Fn(&Self) -> io::Result<bool>) -> io::Result<bool> {
         let start = Instant::now();
         loop {
             for _ in 0..64 {
@@ -107,23 +107,25 @@ impl ShmLink {
         }
     }
 
-    /// Waits until there is something; `false` when the time is over.
-    fn sleep(&mut self, patience: Duration) -> io::Result<bool> {
+    /// Waits until there is something to read; `false` when the time is over.
+    fn wait_readable(&mut self, timeout: Duration) -> io::Result<bool> {
         let start = Instant::now();
-        if self.look(|link| Ok(link.pending_bytes()? > 0))? {
+        if self.spin_until(|link| Ok(link.pending_bytes()? > 0))? {
             return Ok(true);
         }
         loop {
-            let left = patience.saturating_sub(start.elapsed());
-            self.back.sleep(left.min(LIVES_EVERY)).map_err(io::Error::other)?;
+            let left = timeout.saturating_sub(start.elapsed());
+            self.incoming
+                .sleep(left.min(LIVENESS_INTERVAL))
+                .map_err(io::Error::other)?;
             if self.pending_bytes()? > 0 {
                 return Ok(true);
             }
-            if !Self::lives(&self.channel) {
+            if !Self::is_peer_alive(&self.channel) {
                 // What it committed before it ended has just been looked for.
                 return Ok(true);
             }
-            if start.elapsed() >= patience {
+            if start.elapsed() >= timeout {
                 return Ok(false);
             }
         }
@@ -133,20 +135,20 @@ impl ShmLink {
 impl Link for ShmLink {
     fn try_send(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         let length: usize = parts.iter().map(|part| part.len()).sum();
-        let piece = length.min(self.there.piece_bytes_max());
-        if self.there.free_bytes() < piece + 8 {
+        let piece = length.min(self.outgoing.piece_bytes_max());
+        if self.outgoing.free_bytes() < piece + 8 {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         self.push(parts, piece, None)
     }
 
-    fn send(&mut self, parts: &[IoSlice<'_>], patience: Duration) -> io::Result<usize> {
+    fn send(&mut self, parts: &[IoSlice<'_>], timeout: Duration) -> io::Result<usize> {
         let length: usize = parts.iter().map(|part| part.len()).sum();
-        let piece = length.min(self.there.piece_bytes_max());
-        if self.there.free_bytes() < piece + 8 {
-            let end = Instant::now() + patience;
-            self.release()?;
-            self.look(|link| Ok(link.there.free_bytes() >= piece + 8))?;
+        let piece = length.min(self.outgoing.piece_bytes_max());
+        if self.outgoing.free_bytes() < piece + 8 {
+            let end = Instant::now() + timeout;
+            self.uncork()?;
+            self.spin_until(|link| Ok(link.outgoing.free_bytes() >= piece + 8))?;
             return self.push(parts, piece, Some(end));
         }
         self.push(parts, piece, None)
@@ -155,7 +157,7 @@ impl Link for ShmLink {
     fn try_receive(&mut self, space: &mut [u8]) -> io::Result<usize> {
         let mut pending = self.pending_bytes()?;
         if pending == 0 {
-            if Self::lives(&self.channel) {
+            if Self::is_peer_alive(&self.channel) {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
             // What it committed last may have come between the two looks.
@@ -163,34 +165,34 @@ impl Link for ShmLink {
         }
         let pending = pending.min(space.len()) & !7;
         if let Some(space) = space.get_mut(..pending) {
-            self.back.copy_out(0, space);
+            self.incoming.copy_out(0, space);
         }
-        self.back.release(pending);
+        self.incoming.release(pending);
         Ok(pending)
     }
 
-    fn receive(&mut self, space: &mut [u8], patience: Duration) -> io::Result<usize> {
-        if self.pending_bytes()? == 0 && !self.sleep(patience)? {
+    fn receive(&mut self, space: &mut [u8], timeout: Duration) -> io::Result<usize> {
+        if self.pending_bytes()? == 0 && !self.wait_readable(timeout)? {
             return Err(io::ErrorKind::TimedOut.into());
         }
         self.try_receive(space)
     }
 
-    fn wait(&mut self, for_room: bool, patience: Duration) -> io::Result<bool> {
+    fn wait(&mut self, for_room: bool, timeout: Duration) -> io::Result<bool> {
         if !for_room {
-            return self.sleep(patience);
+            return self.wait_readable(timeout);
         }
         // Whoever waits for room also reads, so that two that send to each other both go on.
         let start = Instant::now();
-        let piece = self.there.piece_bytes_max() + 8;
-        while start.elapsed() < patience {
-            if self.look(|link| Ok(link.pending_bytes()? > 0 || link.there.free_bytes() >= piece))? {
+        let piece = self.outgoing.piece_bytes_max() + 8;
+        while start.elapsed() < timeout {
+            if self.spin_until(|link| Ok(link.pending_bytes()? > 0 || link.outgoing.free_bytes() >= piece))? {
                 return Ok(true);
             }
-            self.back
-                .sleep(Duration::from_micros(50).min(patience))
+            self.incoming
+                .sleep(Duration::from_micros(50).min(timeout))
                 .map_err(io::Error::other)?;
-            if start.elapsed() > LIVES_EVERY && !Self::lives(&self.channel) {
+            if start.elapsed() > LIVENESS_INTERVAL && !Self::is_peer_alive(&self.channel) {
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
         }
@@ -202,29 +204,29 @@ impl Link for ShmLink {
     }
 
     fn rings(&mut self) -> Option<(&mut Consumer, &mut PipeWriter)> {
-        Some((&mut self.back, &mut self.there))
+        Some((&mut self.incoming, &mut self.outgoing))
     }
 
     fn spins(&self) -> bool {
         true
     }
 
-    fn hold(&mut self, _: usize) {
-        self.holds = true;
+    fn cork(&mut self, _: usize) {
+        self.cork_next = true;
     }
 
-    fn is_held(&self) -> bool {
-        self.is_held
+    fn is_corked(&self) -> bool {
+        self.is_corked
     }
 
-    fn release(&mut self) -> io::Result<()> {
-        if std::mem::take(&mut self.is_held) {
-            self.there.wake_reader();
+    fn uncork(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.is_corked) {
+            self.outgoing.wake_reader();
         }
         Ok(())
     }
 
-    fn releases_cheaply(&self) -> bool {
+    fn uncorks_cheaply(&self) -> bool {
         true
     }
 
@@ -236,7 +238,7 @@ impl Link for ShmLink {
         SHM_DIRECT_BYTES
     }
 
-    fn is_safe(&self) -> bool {
+    fn is_integrity_protected(&self) -> bool {
         true
     }
 
@@ -249,9 +251,9 @@ impl Drop for ShmLink {
     fn drop(&mut self) {
         self.channel.shut();
         // A writer that waits for room at the other end has nobody who would make it.
-        self.back.quarantine();
-        self.back.wake_all();
-        if let Some(ring) = self.there.ring() {
+        self.incoming.quarantine();
+        self.incoming.wake_all();
+        if let Some(ring) = self.outgoing.ring() {
             // And a reader that sleeps looks at the channel.
             Consumer::new(Arc::clone(ring)).wake_all();
         }
@@ -300,7 +302,7 @@ impl ShmListener {
         let found = channel.receive(&mut bytes, &mut descriptors, true)?;
         let is_offer = found == Received::Packet(OFFER.len()) && bytes.starts_with(OFFER);
         let mut files = into_files(descriptors).into_iter();
-        let (Some(there), Some(back), true) = (files.next(), files.next(), is_offer) else {
+        let (Some(outgoing), Some(incoming), true) = (files.next(), files.next(), is_offer) else {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
                 "no rings were offered",
@@ -308,8 +310,8 @@ impl ShmListener {
         };
         let open = |file| Ring::open_sealed(&file, 0).map_err(io::Error::other);
         // What is there for the one who connects is the way back for us.
-        let (back, there) = (open(back)?, open(there)?);
-        Ok(ShmLink::new(channel, back, there, options))
+        let (incoming, outgoing) = (open(incoming)?, open(outgoing)?);
+        Ok(ShmLink::new(channel, incoming, outgoing, options))
     }
 }
 

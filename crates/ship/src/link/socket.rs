@@ -2,7 +2,7 @@
 //! nothing may block, each call says so.
 
 use super::{Link, timespec};
-use crate::address::{Address, Place};
+use crate::address::{Address, HostPort};
 use crate::limits::HELD_BYTES_MAX;
 use crate::options::Options;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -26,14 +26,14 @@ pub(crate) struct SocketLink {
     socket: OwnedFd,
     is_local: bool,
     uid: Option<u32>,
-    patience: Option<Duration>,
-    send_patience: Option<Duration>,
+    receive_timeout: Option<Duration>,
+    send_timeout: Option<Duration>,
     /// Whether the kernel can put several sends into one packet.
     is_tcp: bool,
     /// The next send may wait for others.
-    holds: bool,
+    cork_next: bool,
     /// The last one did.
-    is_held: bool,
+    is_corked: bool,
 }
 
 impl SocketLink {
@@ -57,7 +57,7 @@ impl SocketLink {
     }
 
     fn unix(socket: OwnedFd, options: &Options) -> Self {
-        size_buffers(socket.as_fd(), options);
+        set_buffer_sizes(socket.as_fd(), options);
         let uid = sockopt::socket_peercred(&socket)
             .ok()
             .map(|peer| peer.uid.as_raw());
@@ -65,17 +65,17 @@ impl SocketLink {
             socket,
             is_local: true,
             uid,
-            patience: None,
-            send_patience: None,
+            receive_timeout: None,
+            send_timeout: None,
             is_tcp: false,
-            holds: false,
-            is_held: false,
+            cork_next: false,
+            is_corked: false,
         }
     }
 
-    pub(crate) fn connect_tcp(place: &Place, options: &Options) -> io::Result<Self> {
+    pub(crate) fn connect_tcp(host_port: &HostPort, options: &Options) -> io::Result<Self> {
         let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
-        for address in place.resolve()? {
+        for address in host_port.resolve()? {
             match TcpStream::connect_timeout(&address, options.connect_timeout.max(Duration::from_millis(1)))
             {
                 Ok(stream) => return Self::tcp(stream, options),
@@ -97,24 +97,24 @@ impl SocketLink {
             None if is_local => drop(sockopt::set_tcp_congestion(&socket, LOCAL_CONGESTION)),
             None => {}
         }
-        size_buffers(socket.as_fd(), options);
+        set_buffer_sizes(socket.as_fd(), options);
         Ok(Self {
             socket,
             is_local,
             uid: None,
-            patience: None,
-            send_patience: None,
+            receive_timeout: None,
+            send_timeout: None,
             is_tcp: true,
-            holds: false,
-            is_held: false,
+            cork_next: false,
+            is_corked: false,
         })
     }
 
     /// The flag for the next send, which is for a batch that others follow soon: packets are filled before they go, so that
     /// a small batch costs a copy and not a packet.
     fn more(&mut self) -> SendFlags {
-        self.is_held = std::mem::take(&mut self.holds);
-        match self.is_held {
+        self.is_corked = std::mem::take(&mut self.cork_next);
+        match self.is_corked {
             true => SendFlags::MORE,
             false => SendFlags::empty(),
         }
@@ -122,24 +122,24 @@ impl SocketLink {
 
     /// Sets the kernel's time limit, unless the one that is set is at most an eighth longer: a call of its own for each
     /// receive would cost more than that is worth.
-    fn wait_at_most(&mut self, patience: Duration) -> io::Result<()> {
+    fn set_receive_timeout(&mut self, timeout: Duration) -> io::Result<()> {
         let serves = self
-            .patience
-            .is_some_and(|set| set >= patience && set <= patience + patience / 8);
+            .receive_timeout
+            .is_some_and(|set| set >= timeout && set <= timeout + timeout / 8);
         if !serves {
             sockopt::set_socket_timeout(
                 &self.socket,
                 Timeout::Recv,
-                Some(patience.max(Duration::from_micros(1))),
+                Some(timeout.max(Duration::from_micros(1))),
             )?;
-            self.patience = Some(patience);
+            self.receive_timeout = Some(timeout);
         }
         Ok(())
     }
 }
 
 /// Asks for buffers of this size; what the system gives is enough to go on with.
-fn size_buffers(socket: BorrowedFd<'_>, options: &Options) {
+fn set_buffer_sizes(socket: BorrowedFd<'_>, options: &Options) {
     let _ = sockopt::set_socket_send_buffer_size(socket, options.socket_buffer_bytes);
     let _ = sockopt::set_socket_recv_buffer_size(socket, options.socket_buffer_bytes);
 }
@@ -162,14 +162,14 @@ impl Link for SocketLink {
         }
     }
 
-    fn send(&mut self, parts: &[IoSlice<'_>], patience: Duration) -> io::Result<usize> {
-        if self.send_patience != Some(patience) {
+    fn send(&mut self, parts: &[IoSlice<'_>], timeout: Duration) -> io::Result<usize> {
+        if self.send_timeout != Some(timeout) {
             sockopt::set_socket_timeout(
                 &self.socket,
                 Timeout::Send,
-                Some(patience.max(Duration::from_micros(1))),
+                Some(timeout.max(Duration::from_micros(1))),
             )?;
-            self.send_patience = Some(patience);
+            self.send_timeout = Some(timeout);
         }
         let flags = SendFlags::NOSIGNAL | self.more();
         loop {
@@ -198,8 +198,8 @@ impl Link for SocketLink {
         }
     }
 
-    fn receive(&mut self, space: &mut [u8], patience: Duration) -> io::Result<usize> {
-        self.wait_at_most(patience)?;
+    fn receive(&mut self, space: &mut [u8], timeout: Duration) -> io::Result<usize> {
+        self.set_receive_timeout(timeout)?;
         loop {
             match rustix::net::recv(&self.socket, &mut *space, RecvFlags::empty()) {
                 Err(Errno::INTR) => {}
@@ -209,35 +209,35 @@ impl Link for SocketLink {
         }
     }
 
-    fn receives_at_once(&self) -> bool {
+    fn blocks_in_receive(&self) -> bool {
         true
     }
 
-    fn wait(&mut self, for_room: bool, patience: Duration) -> io::Result<bool> {
-        wait_for(self.socket.as_fd(), for_room, patience)
+    fn wait(&mut self, for_room: bool, timeout: Duration) -> io::Result<bool> {
+        wait_for(self.socket.as_fd(), for_room, timeout)
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         Some(self.socket.as_fd())
     }
 
-    fn hold(&mut self, bytes: usize) {
-        self.holds = self.is_tcp && bytes < HELD_BYTES_MAX;
+    fn cork(&mut self, bytes: usize) {
+        self.cork_next = self.is_tcp && bytes < HELD_BYTES_MAX;
     }
 
-    fn is_held(&self) -> bool {
-        self.is_held
+    fn is_corked(&self) -> bool {
+        self.is_corked
     }
 
-    fn release(&mut self) -> io::Result<()> {
-        if std::mem::take(&mut self.is_held) {
+    fn uncork(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.is_corked) {
             // Set already; setting it sends what waits.
             sockopt::set_tcp_nodelay(&self.socket, true)?;
         }
         Ok(())
     }
 
-    fn is_safe(&self) -> bool {
+    fn is_integrity_protected(&self) -> bool {
         self.is_local
     }
 
@@ -247,13 +247,13 @@ impl Link for SocketLink {
 }
 
 /// Sleeps until a socket can be read or, where that is asked for, written.
-pub(crate) fn wait_for(socket: BorrowedFd<'_>, for_room: bool, patience: Duration) -> io::Result<bool> {
+pub(crate) fn wait_for(socket: BorrowedFd<'_>, for_room: bool, timeout: Duration) -> io::Result<bool> {
     let flags = if for_room {
         PollFlags::IN | PollFlags::OUT
     } else {
         PollFlags::IN
     };
-    match poll(&mut [PollFd::new(&socket, flags)], Some(&timespec(patience))) {
+    match poll(&mut [PollFd::new(&socket, flags)], Some(&timespec(timeout))) {
         Ok(ready) => Ok(ready > 0),
         Err(Errno::INTR) => Ok(false),
         Err(error) => Err(error.into()),
@@ -276,18 +276,18 @@ impl StreamListener {
         Ok(Self::Unix(listener, file.made()?))
     }
 
-    pub(crate) fn tcp(place: &Place) -> io::Result<Self> {
-        let addresses: Vec<SocketAddr> = place.resolve()?;
+    pub(crate) fn tcp(host_port: &HostPort) -> io::Result<Self> {
+        let addresses: Vec<SocketAddr> = host_port.resolve()?;
         let listener = TcpListener::bind(addresses.as_slice())?;
         listener.set_nonblocking(true)?;
         Ok(Self::Tcp(listener))
     }
 
     /// Where it listens, with the port that the system chose.
-    pub(crate) fn place(&self) -> Option<Place> {
+    pub(crate) fn host_port(&self) -> Option<HostPort> {
         match self {
             Self::Unix(..) => None,
-            Self::Tcp(listener) => listener.local_addr().ok().map(Place::from),
+            Self::Tcp(listener) => listener.local_addr().ok().map(HostPort::from),
         }
     }
 

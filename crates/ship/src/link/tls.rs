@@ -2,7 +2,7 @@
 
 use super::{Link, SocketLink, millis};
 use crate::TransportError;
-use crate::address::{Address, Place};
+use crate::address::{Address, HostPort};
 use crate::options::{Options, TlsFiles};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -24,15 +24,15 @@ pub(crate) struct TlsLink {
 }
 
 /// Rustls reads and writes through this without waiting.
-struct Through<'a>(&'a mut SocketLink);
+struct NonBlocking<'a>(&'a mut SocketLink);
 
-impl Read for Through<'_> {
+impl Read for NonBlocking<'_> {
     fn read(&mut self, space: &mut [u8]) -> io::Result<usize> {
         self.0.try_receive(space)
     }
 }
 
-impl Write for Through<'_> {
+impl Write for NonBlocking<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.try_send(&[IoSlice::new(bytes)])
     }
@@ -48,24 +48,24 @@ impl Write for Through<'_> {
 
 pub(crate) fn connect(
     address: &Address,
-    place: &Place,
+    host_port: &HostPort,
     options: &Options,
 ) -> Result<TlsLink, TransportError> {
     let config = client_config(&options.tls)?;
-    let name = options.tls.name.clone().unwrap_or_else(|| place.host.clone());
+    let name = options.tls.name.clone().unwrap_or_else(|| host_port.host.clone());
     let name = ServerName::try_from(name).map_err(|_| TransportError::Option {
         option: "tls.name",
-        found: place.host.clone(),
+        found: host_port.host.clone(),
         allowed: "a host name or an IP address",
     })?;
     let failed = |cause: io::Error| TransportError::Connect {
         address: address.to_string(),
         cause,
     };
-    let socket = SocketLink::connect_tcp(place, options).map_err(failed)?;
+    let socket = SocketLink::connect_tcp(host_port, options).map_err(failed)?;
     let tls = ClientConnection::new(config, name).map_err(|error| failed(io::Error::other(error)))?;
     let mut link = TlsLink::new(socket, tls.into());
-    match link.shake(options.connect_timeout) {
+    match link.complete_handshake(options.connect_timeout) {
         Ok(true) => Ok(link),
         Ok(false) => Err(TransportError::Timeout {
             address: address.to_string(),
@@ -88,14 +88,14 @@ impl TlsLink {
         Ok(Self::new(socket, tls.into()))
     }
 
-    fn shake(&mut self, patience: Duration) -> io::Result<bool> {
+    fn complete_handshake(&mut self, timeout: Duration) -> io::Result<bool> {
         let start = Instant::now();
         while self.tls.is_handshaking() {
-            let left = patience.saturating_sub(start.elapsed());
+            let left = timeout.saturating_sub(start.elapsed());
             if left.is_zero() {
                 return Ok(false);
             }
-            match self.flush().and_then(|()| self.fetch()) {
+            match self.flush().and_then(|()| self.read_socket()) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -109,8 +109,8 @@ impl TlsLink {
     }
 
     /// Reads from the socket once.
-    fn fetch(&mut self) -> io::Result<usize> {
-        let got = self.tls.read_tls(&mut Through(&mut self.socket))?;
+    fn read_socket(&mut self) -> io::Result<usize> {
+        let got = self.tls.read_tls(&mut NonBlocking(&mut self.socket))?;
         if let Err(error) = self.tls.process_new_packets() {
             // The other end gets told why, if it still listens.
             let _ = self.flush();
@@ -153,7 +153,7 @@ impl Link for TlsLink {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 other => return other,
             }
-            let got = self.fetch();
+            let got = self.read_socket();
             if self.tls.wants_write() {
                 // Handshake and key updates; what does not go now goes with the next bytes.
                 let _ = self.flush();
@@ -164,15 +164,15 @@ impl Link for TlsLink {
         }
     }
 
-    fn wait(&mut self, for_room: bool, patience: Duration) -> io::Result<bool> {
-        self.socket.wait(for_room, patience)
+    fn wait(&mut self, for_room: bool, timeout: Duration) -> io::Result<bool> {
+        self.socket.wait(for_room, timeout)
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.socket.descriptor()
     }
 
-    fn holds_bytes_back(&self) -> bool {
+    fn buffers_received(&self) -> bool {
         true
     }
 
@@ -182,12 +182,12 @@ impl Link for TlsLink {
 
     fn flush(&mut self) -> io::Result<()> {
         while self.tls.wants_write() {
-            self.tls.write_tls(&mut Through(&mut self.socket))?;
+            self.tls.write_tls(&mut NonBlocking(&mut self.socket))?;
         }
         Ok(())
     }
 
-    fn is_safe(&self) -> bool {
+    fn is_integrity_protected(&self) -> bool {
         true
     }
 

@@ -19,11 +19,11 @@ use std::time::Duration;
 /// at a time.
 ///
 /// ```
-/// # use logdrive_ship::session::{Answer, Peer, Service};
+/// # use logdrive_ship::session::{ReplyBuffer, Peer, Service};
 /// # use logdrive_ship::{Address, Client, Options, Threads, TransportError, serve};
 /// # struct Sums;
 /// # impl Service for Sums {
-/// #     fn request(&self, _: &Peer, _: u16, body: &[u8], reply: &mut Answer<'_>) -> Result<(), String> {
+/// #     fn request(&self, _: &Peer, _: u16, body: &[u8], reply: &mut ReplyBuffer<'_>) -> Result<(), String> {
 /// #         reply.extend_from_slice(&[body.iter().sum()]);
 /// #         Ok(())
 /// #     }
@@ -50,10 +50,10 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct Client {
     connection: Connection,
-    next: u64,
+    next_number: u64,
     waiting: usize,
     /// The number of the next message that goes one way.
-    told: u64,
+    messages_sent: u64,
     /// All before this one have been taken.
     acknowledged: u64,
     out: Vec<u8>,
@@ -77,12 +77,12 @@ impl Client {
     /// # Errors
     /// When nobody answers there, or will not serve us.
     pub fn connect(address: &Address, options: &Options) -> Result<Self, TransportError> {
-        let (connection, hello) = Connection::greet_with(address, options, HELLO_ACKS)?;
+        let (connection, hello) = Connection::connect_with_flags(address, options, HELLO_ACKS)?;
         Ok(Self {
             connection,
-            next: 1,
+            next_number: 1,
             waiting: 0,
-            told: 0,
+            messages_sent: 0,
             acknowledged: 0,
             out: Vec::new(),
             batch_bytes: options.batch_bytes,
@@ -99,8 +99,8 @@ impl Client {
                 bytes_max,
             });
         }
-        let header = Header::new(Kind::Request, self.next);
-        self.next += 1;
+        let header = Header::new(Kind::Request, self.next_number);
+        self.next_number += 1;
         self.waiting += 1;
         Ok(header)
     }
@@ -135,11 +135,11 @@ impl Client {
     /// the same. The server can change the bytes while they are read: decide by copies.
     ///
     /// ```
-    /// # use logdrive_ship::session::{Answer, Peer, Service};
+    /// # use logdrive_ship::session::{ReplyBuffer, Peer, Service};
     /// # use logdrive_ship::{Address, Client, Options, Threads, TransportError, serve};
     /// # struct Echo;
     /// # impl Service for Echo {
-    /// #     fn request(&self, _: &Peer, _: u16, body: &[u8], reply: &mut Answer<'_>) -> Result<(), String> {
+    /// #     fn request(&self, _: &Peer, _: u16, body: &[u8], reply: &mut ReplyBuffer<'_>) -> Result<(), String> {
     /// #         reply.extend_from_slice(body);
     /// #         Ok(())
     /// #     }
@@ -306,22 +306,22 @@ impl Client {
         if count > 0 {
             self.send_messages(&payload, count)?;
         }
-        self.wait_told()
+        self.wait_acknowledged()
     }
 
     fn send_messages(&mut self, payload: &[u8], count: u32) -> Result<(), TransportError> {
-        let mut header = Header::new(Kind::Batch, self.told);
+        let mut header = Header::new(Kind::Batch, self.messages_sent);
         header.count = count;
-        self.told += u64::from(count);
+        self.messages_sent += u64::from(count);
         let sent = self.connection.send(header, payload);
         sent.map_err(|error| self.connection.explained(error))
     }
 
     /// Waits until all messages so far are acknowledged.
-    fn wait_told(&mut self) -> Result<(), TransportError> {
+    fn wait_acknowledged(&mut self) -> Result<(), TransportError> {
         let timeout = self.response_timeout;
         let mut acknowledged = self.acknowledged;
-        while acknowledged < self.told {
+        while acknowledged < self.messages_sent {
             let Some(frame) = self.connection.next(timeout)? else {
                 return Err(TransportError::Timeout {
                     address: self.connection.address.clone(),
@@ -388,6 +388,6 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        self.connection.part();
+        self.connection.close();
     }
 }

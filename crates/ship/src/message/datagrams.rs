@@ -2,7 +2,7 @@
 //! receiver has room for.
 
 use crate::TransportError;
-use crate::address::{Address, Place};
+use crate::address::{Address, HostPort};
 use crate::frame::{Header, Kind, next_frame};
 use crate::hello::{HELLO_UNCHECKED, Hello, Reason, Role, decode_goodbye, decode_number, encode_goodbye};
 use crate::limits::{DATAGRAM_BYTES_MAX, UDP_CREDIT_WAIT_MS, UDP_WINDOW_BYTES};
@@ -35,11 +35,11 @@ pub(crate) struct Datagrams {
     /// The number of the message behind the last one in `segments`.
     next: u64,
     /// Bulks that the receiver has not told of: the number behind each, and its bytes.
-    under_way: VecDeque<(u64, usize)>,
-    under_way_bytes: u64,
+    in_flight: VecDeque<(u64, usize)>,
+    in_flight_bytes: u64,
     window_bytes: u64,
     /// The receiver has told of all before this number.
-    told: u64,
+    acknowledged: u64,
     inbox: Vec<u8>,
 }
 
@@ -54,7 +54,7 @@ impl std::fmt::Debug for Datagrams {
 impl Datagrams {
     pub(crate) fn connect(
         address: &Address,
-        place: &Place,
+        host_port: &HostPort,
         options: &Options,
     ) -> Result<Self, TransportError> {
         address.check(options.insecure)?;
@@ -63,7 +63,7 @@ impl Datagrams {
             address: address.to_string(),
             cause,
         };
-        let peer = place.resolve().map_err(failed)?.first().copied();
+        let peer = host_port.resolve().map_err(failed)?.first().copied();
         let peer = peer.ok_or_else(|| failed(io::ErrorKind::AddrNotAvailable.into()))?;
         let any: SocketAddr = if peer.is_ipv4() {
             ([0, 0, 0, 0], 0).into()
@@ -91,19 +91,19 @@ impl Datagrams {
             count: 0,
             count_max,
             next: 0,
-            under_way: VecDeque::new(),
-            under_way_bytes: 0,
+            in_flight: VecDeque::new(),
+            in_flight_bytes: 0,
             window_bytes: UDP_WINDOW_BYTES,
-            told: 0,
+            acknowledged: 0,
             inbox: vec![0; 4096],
             state,
         };
-        datagrams.greet(options)?;
+        datagrams.handshake(options)?;
         Ok(datagrams)
     }
 
     /// Says hello until it is answered.
-    fn greet(&mut self, options: &Options) -> Result<(), TransportError> {
+    fn handshake(&mut self, options: &Options) -> Result<(), TransportError> {
         let mut hello = Hello::new(Role::Client);
         hello.host.clone_from(&options.host);
         hello.app.clone_from(&options.app);
@@ -117,7 +117,7 @@ impl Datagrams {
             // A receiver that is not there yet is told again.
             let _ = self.socket.send(&bytes);
             let pause = Duration::from_millis(UDP_CREDIT_WAIT_MS);
-            if self.hear(pause)? {
+            if self.receive(pause)? {
                 return Ok(());
             }
             if Instant::now() >= end {
@@ -138,17 +138,17 @@ impl Datagrams {
     }
 
     /// Takes what the receiver says, and waits for it. `false`: nothing came.
-    fn hear(&mut self, patience: Duration) -> Result<bool, TransportError> {
-        let mut heard = false;
+    fn receive(&mut self, timeout: Duration) -> Result<bool, TransportError> {
+        let mut received = false;
         loop {
             let length = match self.socket.recv(&mut self.inbox) {
                 Ok(length) => length,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    if heard || patience.is_zero() {
-                        return Ok(heard);
+                    if received || timeout.is_zero() {
+                        return Ok(received);
                     }
                     let ready =
-                        wait_for(self.socket.as_fd(), false, patience).map_err(|cause| self.lost(cause))?;
+                        wait_for(self.socket.as_fd(), false, timeout).map_err(|cause| self.lost(cause))?;
                     if !ready {
                         return Ok(false);
                     }
@@ -156,15 +156,15 @@ impl Datagrams {
                 }
                 // Nobody listens there at this moment.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                    if patience.is_zero() {
-                        return Ok(heard);
+                    if timeout.is_zero() {
+                        return Ok(received);
                     }
-                    wait_for(self.socket.as_fd(), false, patience).map_err(|cause| self.lost(cause))?;
-                    return Ok(heard);
+                    wait_for(self.socket.as_fd(), false, timeout).map_err(|cause| self.lost(cause))?;
+                    return Ok(received);
                 }
                 Err(cause) => return Err(self.lost(cause)),
             };
-            heard |= self.take(length)?;
+            received |= self.take(length)?;
         }
     }
 
@@ -182,7 +182,7 @@ impl Datagrams {
                 self.window_bytes = hello.credit_bytes.max(1);
                 self.checked |= hello.flags & HELLO_UNCHECKED == 0;
             }
-            Kind::Ack => self.tell(frame.header.sequence),
+            Kind::Ack => self.acknowledge(frame.header.sequence),
             Kind::Credit => {
                 self.window_bytes = decode_number(frame.payload).unwrap_or(self.window_bytes).max(1)
             }
@@ -199,14 +199,14 @@ impl Datagrams {
         Ok(true)
     }
 
-    fn tell(&mut self, next: u64) {
-        self.told = self.told.max(next);
-        while let Some((_, bytes)) = self.under_way.pop_front_if(|(end, _)| *end <= next) {
-            self.under_way_bytes = self.under_way_bytes.saturating_sub(bytes as u64);
+    fn acknowledge(&mut self, next: u64) {
+        self.acknowledged = self.acknowledged.max(next);
+        while let Some((_, bytes)) = self.in_flight.pop_front_if(|(end, _)| *end <= next) {
+            self.in_flight_bytes = self.in_flight_bytes.saturating_sub(bytes as u64);
         }
     }
 
-    pub(crate) fn waits(&self) -> bool {
+    pub(crate) fn has_pending(&self) -> bool {
         self.count > 0
     }
 
@@ -239,22 +239,22 @@ impl Datagrams {
         if self.count == 0 {
             return Ok(());
         }
-        if self.under_way_bytes + self.segments.len() as u64 > self.window_bytes / 2 {
+        if self.in_flight_bytes + self.segments.len() as u64 > self.window_bytes / 2 {
             // Before there is need to wait for it.
-            self.hear(Duration::ZERO)?;
+            self.receive(Duration::ZERO)?;
         }
-        while self.under_way_bytes > 0
-            && self.under_way_bytes + self.segments.len() as u64 > self.window_bytes
+        while self.in_flight_bytes > 0
+            && self.in_flight_bytes + self.segments.len() as u64 > self.window_bytes
         {
-            if !self.hear(Duration::from_millis(UDP_CREDIT_WAIT_MS))? {
+            if !self.receive(Duration::from_millis(UDP_CREDIT_WAIT_MS))? {
                 // Lost, or the word about it was: the receiver counts the gap when it sees what comes next.
-                self.under_way.clear();
-                self.under_way_bytes = 0;
+                self.in_flight.clear();
+                self.in_flight_bytes = 0;
             }
         }
         self.transmit()?;
-        self.under_way.push_back((self.next, self.segments.len()));
-        self.under_way_bytes += self.segments.len() as u64;
+        self.in_flight.push_back((self.next, self.segments.len()));
+        self.in_flight_bytes += self.segments.len() as u64;
         self.segments.clear();
         self.count = 0;
         Ok(())
@@ -323,15 +323,15 @@ impl Datagrams {
     }
 
     /// Says goodbye, and of how many messages, so that the receiver can count those at the end that never came.
-    pub(crate) fn part(&mut self, next: u64) {
+    pub(crate) fn close(&mut self, next: u64) {
         // Nobody is left to be told of what fails here.
         let _ = self.flush();
         let mut bytes = Vec::new();
         let payload = encode_goodbye(Reason::Done, "");
         Header::new(Kind::Goodbye, next).put(&[&payload], true, &mut bytes);
         let end = Instant::now() + Duration::from_millis(UDP_CREDIT_WAIT_MS);
-        while self.told < next && Instant::now() < end {
-            if self.hear(Duration::from_millis(10)).is_err() {
+        while self.acknowledged < next && Instant::now() < end {
+            if self.receive(Duration::from_millis(10)).is_err() {
                 break;
             }
         }

@@ -3,8 +3,8 @@
 mod client;
 #[cfg(feature = "udp")]
 mod datagrams;
-mod outlet;
 mod sender;
+mod transport;
 
 pub use client::{Client, Reply};
 pub use sender::{Batch, Sender};

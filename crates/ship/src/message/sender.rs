@@ -1,6 +1,6 @@
 //! Messages one way: collected into batches, which go when they are full or a message has waited long enough.
 
-use super::outlet::Outlet;
+use super::transport::Transport;
 use crate::TransportError;
 use crate::address::Address;
 use crate::frame::{HEADER_BYTES, Header, Kind};
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// How long a sender that is behind waits between two looks: what it sent before takes as long, and of many streams that are
 /// used in turn each has to fill a batch meanwhile.
-const BEHIND: Duration = Duration::from_millis(5);
+const CONGESTED_LINGER: Duration = Duration::from_millis(5);
 
 /// Sends messages that want no response.
 ///
@@ -54,21 +54,21 @@ pub struct Sender {
 
 #[derive(Debug)]
 struct Shared {
-    core: Mutex<Core>,
+    state: Mutex<SenderState>,
     linger: Duration,
     /// Rises with each batch of a sender with one stream. While it does, nothing is late, and the lingering thread leaves
     /// the lock to those who push. Relaxed: a hint; a stale one makes the thread look.
-    beat: Arc<AtomicU64>,
+    batches_sent: Arc<AtomicU64>,
     /// The lingering thread sleeps until somebody begins a batch. Relaxed: written under the lock.
     sleeps: AtomicBool,
     /// Relaxed: the thread is woken after it is set.
     ends: AtomicBool,
-    lingerer: OnceLock<Thread>,
+    linger_thread: OnceLock<Thread>,
 }
 
 /// What one stream has collected.
 #[derive(Debug)]
-struct Lane {
+struct StreamBuffer {
     stream: u16,
     /// Frames that are done and wait for others; then room for a header, then messages.
     batch: Vec<u8>,
@@ -88,10 +88,10 @@ struct Lane {
 }
 
 #[derive(Debug)]
-struct Core {
-    outlet: Outlet,
+struct SenderState {
+    transport: Transport,
     /// One for each stream that was used; the first is stream 0.
-    lanes: Vec<Lane>,
+    streams: Vec<StreamBuffer>,
     next: u64,
     lost: u64,
     batch_bytes: usize,
@@ -102,14 +102,14 @@ struct Core {
     direct_bytes: usize,
     flushes_cheaply: bool,
     failure: Option<TransportError>,
-    beat: Arc<AtomicU64>,
+    batches_sent: Arc<AtomicU64>,
 }
 
 /// The right to push messages, held for as long as it lives: other threads of the same sender wait.
 #[derive(Debug)]
 pub struct Batch<'a> {
-    core: MutexGuard<'a, Core>,
-    lane: usize,
+    state: MutexGuard<'a, SenderState>,
+    buffer: usize,
     shared: &'a Shared,
 }
 
@@ -119,33 +119,33 @@ impl Sender {
     /// # Errors
     /// When nobody answers there, or will not serve us.
     pub fn connect(address: &Address, options: &Options) -> Result<Self, TransportError> {
-        let (outlet, frame_bytes) = Outlet::connect(address, options)?;
+        let (transport, frame_bytes) = Transport::connect(address, options)?;
         let batch_bytes = options.batch_bytes.min(frame_bytes);
         let direct_bytes = match options.linger.is_zero() {
             true => 0,
-            false => outlet.direct_bytes(),
+            false => transport.direct_bytes(),
         };
-        let gathers = batch_bytes < BATCH_BYTES && !options.linger.is_zero() && outlet.gathers();
-        let core = Core {
+        let gathers = batch_bytes < BATCH_BYTES && !options.linger.is_zero() && transport.gathers();
+        let state = SenderState {
             gather_bytes: if gathers { BATCH_BYTES } else { 0 },
-            flushes_cheaply: outlet.flushes_cheaply(),
-            outlet,
-            lanes: vec![Lane::new(0, batch_bytes, direct_bytes)],
+            flushes_cheaply: transport.flushes_cheaply(),
+            transport,
+            streams: vec![StreamBuffer::new(0, batch_bytes, direct_bytes)],
             next: 0,
             lost: 0,
             batch_bytes,
             message_bytes_max: frame_bytes - HEADER_BYTES - 4,
             direct_bytes,
             failure: None,
-            beat: Arc::default(),
+            batches_sent: Arc::default(),
         };
         let shared = Arc::new(Shared {
-            beat: Arc::clone(&core.beat),
-            core: Mutex::new(core),
+            batches_sent: Arc::clone(&state.batches_sent),
+            state: Mutex::new(state),
             linger: options.linger,
             sleeps: AtomicBool::new(false),
             ends: AtomicBool::new(false),
-            lingerer: OnceLock::new(),
+            linger_thread: OnceLock::new(),
         });
         let thread = match options.linger.is_zero() {
             true => None,
@@ -165,8 +165,8 @@ impl Sender {
     /// Locks the sender for many messages: cheaper for each than [`Sender::send`].
     pub fn batch(&self) -> Batch<'_> {
         Batch {
-            core: self.shared.lock(),
-            lane: 0,
+            state: self.shared.lock(),
+            buffer: 0,
             shared: &self.shared,
         }
     }
@@ -178,11 +178,11 @@ impl Sender {
     /// # Errors
     /// When the stream cannot be opened, or is above [`STREAMS_MAX`](crate::limits::STREAMS_MAX).
     pub fn batch_on(&self, stream: u16) -> Result<Batch<'_>, TransportError> {
-        let mut core = self.shared.lock();
-        let lane = core.lane_of(stream)?;
+        let mut state = self.shared.lock();
+        let buffer = state.stream_index(stream)?;
         Ok(Batch {
-            core,
-            lane,
+            state,
+            buffer,
             shared: &self.shared,
         })
     }
@@ -211,52 +211,52 @@ fn start_linger(shared: &Arc<Shared>) -> Result<JoinHandle<()>, TransportError> 
             cause,
         })?;
     // It is the first; nobody has the sender yet.
-    let _ = shared.lingerer.set(thread.thread().clone());
+    let _ = shared.linger_thread.set(thread.thread().clone());
     Ok(thread)
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Core> {
+    fn lock(&self) -> MutexGuard<'_, SenderState> {
         // A thread that panicked while it pushed left at most an unfinished message behind the last counted one.
-        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends batches that have waited for one period. Looks twice in the time that a message may wait.
     fn linger(&self) {
-        let mut beat = None;
+        let mut batches_sent = None;
         while !self.ends.load(Ordering::Relaxed) {
-            let now = Some(self.beat.load(Ordering::Relaxed));
+            let now = Some(self.batches_sent.load(Ordering::Relaxed));
             let mut pause = self.linger / 2;
-            if now == beat {
-                let mut core = self.lock();
-                if core.outlet.is_behind() {
-                    pause = pause.max(BEHIND);
+            if now == batches_sent {
+                let mut state = self.lock();
+                if state.transport.is_congested() {
+                    pause = pause.max(CONGESTED_LINGER);
                 }
-                if core.waits() {
-                    if let Err(error) = core.flush_late() {
-                        core.fail(error);
+                if state.has_pending() {
+                    if let Err(error) = state.flush_overdue() {
+                        state.fail(error);
                     }
                 } else {
                     self.sleeps.store(true, Ordering::Relaxed);
-                    drop(core);
+                    drop(state);
                     std::thread::park();
-                    core = self.lock();
+                    state = self.lock();
                 }
-                core.see();
+                state.mark_seen();
             }
-            beat = now;
+            batches_sent = now;
             std::thread::park_timeout(pause);
         }
     }
 
     fn wake(&self) {
-        if let Some(thread) = self.lingerer.get() {
+        if let Some(thread) = self.linger_thread.get() {
             thread.unpark();
         }
     }
 }
 
-impl Lane {
+impl StreamBuffer {
     fn new(stream: u16, batch_bytes: usize, direct_bytes: usize) -> Self {
         Self {
             stream,
@@ -302,7 +302,7 @@ impl Lane {
     }
 
     /// Whether there is anything to send.
-    fn waits(&self) -> bool {
+    fn has_pending(&self) -> bool {
         self.count > 0 || self.frame > 0
     }
 
@@ -323,9 +323,9 @@ impl Lane {
     }
 }
 
-impl Core {
-    fn lane_of(&mut self, stream: u16) -> Result<usize, TransportError> {
-        if let Some(found) = self.lanes.iter().position(|lane| lane.stream == stream) {
+impl SenderState {
+    fn stream_index(&mut self, stream: u16) -> Result<usize, TransportError> {
+        if let Some(found) = self.streams.iter().position(|buffer| buffer.stream == stream) {
             return Ok(found);
         }
         if usize::from(stream) >= STREAMS_MAX {
@@ -338,46 +338,50 @@ impl Core {
         self.take_failure()?;
         // Numbers of several streams go out as they are given.
         self.gather_bytes = 0;
-        for index in 0..self.lanes.len() {
+        for index in 0..self.streams.len() {
             self.close_batch(index, false)?;
         }
-        self.outlet.open(stream)?;
-        self.lanes
-            .push(Lane::new(stream, self.batch_bytes, self.direct_bytes));
-        Ok(self.lanes.len() - 1)
+        self.transport.open(stream)?;
+        self.streams
+            .push(StreamBuffer::new(stream, self.batch_bytes, self.direct_bytes));
+        Ok(self.streams.len() - 1)
     }
 
     /// Whether messages wait for others.
-    fn waits(&self) -> bool {
-        self.lanes.iter().any(Lane::waits) || self.outlet.waits()
+    fn has_pending(&self) -> bool {
+        self.streams.iter().any(StreamBuffer::has_pending) || self.transport.has_pending()
     }
 
     /// Notes which batches there are, so that the next look finds those that are still there.
-    fn see(&mut self) {
-        for lane in &mut self.lanes {
-            lane.seen = lane.generation;
+    fn mark_seen(&mut self) {
+        for buffer in &mut self.streams {
+            buffer.seen = buffer.generation;
         }
     }
 
     /// Sends what has been there at the last look.
-    fn flush_late(&mut self) -> Result<(), TransportError> {
-        let mut late = false;
-        for index in 0..self.lanes.len() {
-            let is_late = self
-                .lanes
+    fn flush_overdue(&mut self) -> Result<(), TransportError> {
+        let mut sent_any = false;
+        for index in 0..self.streams.len() {
+            let is_overdue = self
+                .streams
                 .get(index)
-                .is_some_and(|lane| lane.seen == lane.generation);
-            if is_late {
+                .is_some_and(|buffer| buffer.seen == buffer.generation);
+            if is_overdue {
                 self.close_batch(index, false)?;
-                late = true;
+                sent_any = true;
             }
         }
-        if late { self.outlet.flush() } else { Ok(()) }
+        if sent_any { self.transport.flush() } else { Ok(()) }
     }
 
     #[inline(always)]
     fn push(&mut self, index: usize, message: &[u8]) -> Result<(), TransportError> {
-        if self.lanes.get_mut(index).is_some_and(|lane| lane.put(message)) {
+        if self
+            .streams
+            .get_mut(index)
+            .is_some_and(|buffer| buffer.put(message))
+        {
             return Ok(());
         }
         self.push_slow(index, message)
@@ -386,15 +390,15 @@ impl Core {
     /// Keeps a failure for the next call.
     fn fail(&mut self, error: TransportError) {
         self.failure.get_or_insert(error);
-        self.lanes.iter_mut().for_each(|lane| lane.limit_bytes = 0);
+        self.streams.iter_mut().for_each(|buffer| buffer.limit_bytes = 0);
     }
 
     fn take_failure(&mut self) -> Result<(), TransportError> {
         let batch_bytes = self.batch_bytes;
         self.failure.take().map_or(Ok(()), |failure| {
-            self.lanes
+            self.streams
                 .iter_mut()
-                .for_each(|lane| lane.limit_bytes = lane.frame + batch_bytes);
+                .for_each(|buffer| buffer.limit_bytes = buffer.frame + batch_bytes);
             Err(failure)
         })
     }
@@ -409,17 +413,17 @@ impl Core {
             });
         }
         self.close_batch(index, self.direct_bytes > 0)?;
-        let Some(lane) = self.lanes.get_mut(index) else {
+        let Some(buffer) = self.streams.get_mut(index) else {
             return Ok(());
         };
         if message.len() < self.direct_bytes && message.len() + 4 + HEADER_BYTES <= self.batch_bytes {
-            if lane.frame == 0 {
+            if buffer.frame == 0 {
                 let bytes = self.batch_bytes.max(self.gather_bytes);
-                lane.batch.reserve_exact(bytes + 8 - HEADER_BYTES);
+                buffer.batch.reserve_exact(bytes + 8 - HEADER_BYTES);
             }
             return self.push(index, message);
         }
-        let stream = lane.stream;
+        let stream = buffer.stream;
         // What was gathered goes before it.
         self.close_batch(index, false)?;
         self.send_alone(stream, message)
@@ -432,13 +436,13 @@ impl Core {
         header.count = 1;
         header.stream = stream;
         let mut head = [0; HEADER_BYTES + 4];
-        let sealed = header.seal(&[&length, message], self.outlet.is_checked());
+        let sealed = header.seal(&[&length, message], self.transport.is_checked());
         head[..HEADER_BYTES].copy_from_slice(&sealed);
         head[HEADER_BYTES..].copy_from_slice(&length);
         self.next += 1;
         // Where nothing may linger, nothing is held.
         let more = self.direct_bytes > 0;
-        let sent = self.outlet.send_alone(stream, &head, message, self.next, more);
+        let sent = self.transport.send_alone(stream, &head, message, self.next, more);
         self.lost += u64::from(sent.is_err());
         sent
     }
@@ -451,10 +455,10 @@ impl Core {
     ) -> Result<(), TransportError> {
         self.take_failure()?;
         let bytes_max = self.message_bytes_max;
-        let stream = self.lanes.get(index).map_or(0, |lane| lane.stream);
+        let stream = self.streams.get(index).map_or(0, |buffer| buffer.stream);
         // What was collected before goes before.
         self.close_batch(index, false)?;
-        let writer = self.outlet.writer();
+        let writer = self.transport.writer();
         let mut space = writer.map_or_else(Reserved::new, Reserved::begin::<{ HEADER_BYTES + 4 }>);
         write(&mut space);
         let bytes = space.len();
@@ -476,26 +480,28 @@ impl Core {
         }
     }
 
-    /// Gives the batch to the outlet, which may wait for more, and with `more` is told that others follow.
+    /// Gives the batch to the transport, which may wait for more, and with `more` is told that others follow.
     fn close_batch(&mut self, index: usize, more: bool) -> Result<(), TransportError> {
-        let Some(lane) = self.lanes.get_mut(index).filter(|lane| lane.waits()) else {
+        let Some(buffer) = self.streams.get_mut(index).filter(|buffer| buffer.has_pending()) else {
             return Ok(());
         };
-        lane.seal(self.next, self.outlet.is_checked());
-        self.next += u64::from(lane.count);
-        if more && lane.batch.len() + self.batch_bytes <= self.gather_bytes {
-            lane.begin_frame(self.batch_bytes);
+        buffer.seal(self.next, self.transport.is_checked());
+        self.next += u64::from(buffer.count);
+        if more && buffer.batch.len() + self.batch_bytes <= self.gather_bytes {
+            buffer.begin_frame(self.batch_bytes);
             return Ok(());
         }
-        let sent = self.outlet.send(lane.stream, &mut lane.batch, self.next, more);
+        let sent = self
+            .transport
+            .send(buffer.stream, &mut buffer.batch, self.next, more);
         if sent.is_err() {
-            self.lost += lane.gathered + u64::from(lane.count);
+            self.lost += buffer.gathered + u64::from(buffer.count);
         }
-        lane.begin(self.batch_bytes);
-        if self.lanes.len() == 1 {
+        buffer.begin(self.batch_bytes);
+        if self.streams.len() == 1 {
             // Only written under the lock.
-            self.beat.store(
-                self.beat.load(Ordering::Relaxed).wrapping_add(1),
+            self.batches_sent.store(
+                self.batches_sent.load(Ordering::Relaxed).wrapping_add(1),
                 Ordering::Relaxed,
             );
         }
@@ -504,10 +510,10 @@ impl Core {
 
     fn flush(&mut self) -> Result<(), TransportError> {
         self.take_failure()?;
-        for index in 0..self.lanes.len() {
+        for index in 0..self.streams.len() {
             self.close_batch(index, false)?;
         }
-        self.outlet.flush()
+        self.transport.flush()
     }
 }
 
@@ -518,8 +524,8 @@ impl Batch<'_> {
     /// As [`Sender::send`].
     #[inline]
     pub fn push(&mut self, message: &[u8]) -> Result<(), TransportError> {
-        let lane = self.lane;
-        self.core.push(lane, message)
+        let buffer = self.buffer;
+        self.state.push(buffer, message)
     }
 
     /// As [`Batch::push`], of a message that `write` makes: over `shm://` it writes straight into the memory from which the
@@ -541,20 +547,20 @@ impl Batch<'_> {
     /// # Errors
     /// As [`Sender::send`].
     pub fn push_in_place(&mut self, write: impl FnOnce(&mut Reserved<'_>)) -> Result<(), TransportError> {
-        let lane = self.lane;
-        self.core.push_in_place(lane, write)
+        let buffer = self.buffer;
+        self.state.push_in_place(buffer, write)
     }
 }
 
 impl Drop for Batch<'_> {
     fn drop(&mut self) {
-        if self.core.flushes_cheaply
-            && let Err(error) = self.core.outlet.flush()
+        if self.state.flushes_cheaply
+            && let Err(error) = self.state.transport.flush()
         {
-            self.core.fail(error);
+            self.state.fail(error);
         }
         let sleeps = &self.shared.sleeps;
-        if sleeps.load(Ordering::Relaxed) && self.core.waits() {
+        if sleeps.load(Ordering::Relaxed) && self.state.has_pending() {
             sleeps.store(false, Ordering::Relaxed);
             self.shared.wake();
         }
@@ -563,12 +569,12 @@ impl Drop for Batch<'_> {
 
 impl Drop for Sender {
     fn drop(&mut self) {
-        let mut core = self.shared.lock();
+        let mut state = self.shared.lock();
         // There is nobody left to be told.
-        let _ = core.flush();
-        let next = core.next;
-        core.outlet.part(next);
-        drop(core);
+        let _ = state.flush();
+        let next = state.next;
+        state.transport.close(next);
+        drop(state);
         self.shared.ends.store(true, Ordering::Relaxed);
         self.shared.wake();
         if let Some(thread) = self.thread.take() {

@@ -1,12 +1,12 @@
 //! The end of `quic://` that listens: connections, and their streams, each of which is fed as a connection of its own.
 
-use super::{BindError, LOOK, WINDOW_BYTES, runtime, transport};
-use crate::address::Place;
+use super::{BindError, STOP_CHECK_INTERVAL, WINDOW_BYTES, runtime, transport};
+use crate::address::HostPort;
 use crate::hello::Reason;
 use crate::link::tls;
 use crate::options::Options;
-use crate::serve::{Share, Shared};
-use crate::session::{Fed, Server};
+use crate::serve::{QuotaShare, ServerState};
+use crate::session::{FeedResult, Server};
 use bytes::Bytes;
 use quinn::crypto::rustls::QuicServerConfig;
 use quinn::{RecvStream, SendStream, VarInt};
@@ -19,12 +19,12 @@ use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
 /// Pieces that are taken at once: as many datagrams as the kernel joins.
-const CHUNKS: usize = 64;
+const CHUNKS_MAX: usize = 64;
 /// Fronts of frames up to here are put together with what comes in the common space; longer ones grow where they are.
 const MOVED_BYTES_MAX: usize = 16 * 1024;
 
 /// Bytes of a connection that has not delivered anything, which quinn may hold for us: a frame and what is behind it.
-const STRANGER_WINDOW_BYTES: u32 = 5 << 18;
+const INITIAL_WINDOW_BYTES: u32 = 5 << 18;
 
 /// A listener.
 pub(crate) struct Endpoint {
@@ -33,16 +33,16 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    pub(crate) fn bind(place: &Place, options: &Options) -> Result<Self, BindError> {
+    pub(crate) fn bind(host_port: &HostPort, options: &Options) -> Result<Self, BindError> {
         let tls = tls::server_config(&options.tls).map_err(BindError::Other)?;
         let crypto =
             QuicServerConfig::try_from(tls).map_err(|error| BindError::Io(io::Error::other(error)))?;
         let mut config = quinn::ServerConfig::with_crypto(Arc::new(crypto));
         let mut transport = transport(options);
-        transport.receive_window(VarInt::from_u32(STRANGER_WINDOW_BYTES));
+        transport.receive_window(VarInt::from_u32(INITIAL_WINDOW_BYTES));
         config.transport_config(Arc::new(transport));
         config.max_incoming(1_024);
-        let address = place.resolve().map_err(BindError::Io)?.first().copied();
+        let address = host_port.resolve().map_err(BindError::Io)?.first().copied();
         let address = address.ok_or_else(|| BindError::Io(io::ErrorKind::AddrNotAvailable.into()))?;
         let runtime = runtime().map_err(BindError::Io)?;
         let guard = runtime.enter();
@@ -51,16 +51,16 @@ impl Endpoint {
         Ok(Self { runtime, endpoint })
     }
 
-    pub(crate) fn place(&self) -> Option<Place> {
-        self.endpoint.local_addr().ok().map(Place::from)
+    pub(crate) fn host_port(&self) -> Option<HostPort> {
+        self.endpoint.local_addr().ok().map(HostPort::from)
     }
 
     /// Runs until the server stops.
-    pub(crate) fn run(self, shared: &Arc<Shared>) {
+    pub(crate) fn run(self, shared: &Arc<ServerState>) {
         let Self { runtime, endpoint } = self;
         runtime.block_on(async {
             while !shared.stops() {
-                let Ok(Some(incoming)) = timeout(LOOK, endpoint.accept()).await else {
+                let Ok(Some(incoming)) = timeout(STOP_CHECK_INTERVAL, endpoint.accept()).await else {
                     continue;
                 };
                 // A forged address gets nothing before it has answered, once there is a crowd.
@@ -69,18 +69,18 @@ impl Endpoint {
                     let _ = incoming.retry();
                     continue;
                 }
-                tokio::spawn(converse(incoming, Arc::clone(shared)));
+                tokio::spawn(serve_connection(incoming, Arc::clone(shared)));
             }
             // The tasks of streams look at the same flag, and say goodbye.
-            tokio::time::sleep(LOOK + LOOK / 2).await;
+            tokio::time::sleep(STOP_CHECK_INTERVAL + STOP_CHECK_INTERVAL / 2).await;
             endpoint.close(VarInt::from_u32(Reason::Ending as u32), b"ending");
-            // Whoever is gone is not waited for.
-            let _ = timeout(LOOK, endpoint.wait_idle()).await;
+            // A peer that is gone is not waited for.
+            let _ = timeout(STOP_CHECK_INTERVAL, endpoint.wait_idle()).await;
         });
     }
 }
 
-async fn converse(incoming: quinn::Incoming, shared: Arc<Shared>) {
+async fn serve_connection(incoming: quinn::Incoming, shared: Arc<ServerState>) {
     let address = incoming.remote_address();
     let Ok(Ok(connection)) = timeout(shared.options.handshake_timeout, async { incoming.await }).await else {
         return shared.count(Reason::Forbidden);
@@ -109,85 +109,85 @@ async fn serve(
     connection: quinn::Connection,
     (mut send, mut recv): (SendStream, RecvStream),
     mut server: Server,
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
 ) {
-    let mut is_met = false;
+    let mut is_established = false;
     let streams = (&mut send, &mut recv);
-    let end = talk(&connection, streams, &mut server, &shared, &mut is_met).await;
+    let end = exchange(&connection, streams, &mut server, &shared, &mut is_established).await;
     let (Ok(reason) | Err(reason)) = end;
     if end.is_err() {
         let mut out = Vec::new();
-        server.part(reason, &mut out);
-        // Whoever is gone needs no goodbye.
-        let _ = timeout(LOOK, send.write_all(&out)).await;
+        server.goodbye(reason, &mut out);
+        // A peer that is gone needs no goodbye.
+        let _ = timeout(STOP_CHECK_INTERVAL, send.write_all(&out)).await;
     }
     // The same holds for the end of the stream.
     let _ = send.finish();
-    shared.leave(reason, !is_met);
-    if is_met {
-        shared.service.left(&server.peer, reason);
+    shared.connection_closed(reason, !is_established);
+    if is_established {
+        shared.service.disconnected(&server.peer, reason);
     }
 }
 
 /// `Ok`: nothing is left to be said; `Err`: a goodbye is.
-async fn talk(
+async fn exchange(
     connection: &quinn::Connection,
     (send, recv): (&mut SendStream, &mut RecvStream),
     server: &mut Server,
-    shared: &Shared,
-    is_met: &mut bool,
+    shared: &ServerState,
+    is_established: &mut bool,
 ) -> Result<Reason, Reason> {
-    let mut held = Held {
+    let mut partial = PartialFrame {
         bytes: Vec::new(),
-        memory: Share::default(),
-        begun: Instant::now(),
+        memory: QuotaShare::default(),
+        frame_began: Instant::now(),
         shared,
     };
-    let mut is_wide = false;
-    let mut chunks = vec![Bytes::new(); CHUNKS];
+    let mut has_full_window = false;
+    let mut chunks = vec![Bytes::new(); CHUNKS_MAX];
     let mut out = Vec::new();
-    let mut heard = Instant::now();
+    let mut last_received = Instant::now();
     loop {
         if shared.stops() {
             return Err(Reason::Ending);
         }
-        if !held.has_memory(server) {
-            tokio::time::sleep(LOOK).await;
-            held.in_time()?;
+        if !partial.has_memory(server) {
+            tokio::time::sleep(STOP_CHECK_INTERVAL).await;
+            partial.check_deadline()?;
             continue;
         }
-        let came = match timeout(LOOK, recv.read_chunks(&mut chunks)).await {
+        let received = match timeout(STOP_CHECK_INTERVAL, recv.read_chunks(&mut chunks)).await {
             Ok(Ok(Some(count))) => chunks.get_mut(..count).unwrap_or(&mut []),
             Ok(Ok(None) | Err(_)) => return Ok(Reason::Lost),
             Err(_) => {
-                let (limit, reason) = shared.options.silence(*is_met);
-                if heard.elapsed() >= limit {
+                let (limit, reason) = shared.options.silence(*is_established);
+                if last_received.elapsed() >= limit {
                     return Err(reason);
                 }
-                held.in_time()?;
+                partial.check_deadline()?;
                 continue;
             }
         };
-        heard = Instant::now();
-        let fed = held.feed(came, server, &mut out)?;
-        held.in_time()?;
-        if !is_wide && server.has_delivered() {
-            is_wide = true;
+        last_received = Instant::now();
+        let fed = partial.feed(received, server, &mut out)?;
+        partial.check_deadline()?;
+        if !has_full_window && server.has_delivered() {
+            has_full_window = true;
             connection.set_receive_window(WINDOW_BYTES);
         }
-        if !*is_met && server.is_open() {
-            *is_met = true;
-            shared.met();
+        if !*is_established && server.is_established() {
+            *is_established = true;
+            shared.established();
         }
         if !out.is_empty() {
             let bytes = Bytes::from(std::mem::take(&mut out));
             match timeout(shared.options.idle_timeout, send.write_chunk(bytes)).await {
                 Ok(Ok(())) => {}
-                Ok(Err(_)) => return Ok(fed.ends.unwrap_or(Reason::Lost)),
-                Err(_) => return Ok(fed.ends.unwrap_or(Reason::Idle)),
+                Ok(Err(_)) => return Ok(fed.close_reason.unwrap_or(Reason::Lost)),
+                Err(_) => return Ok(fed.close_reason.unwrap_or(Reason::Idle)),
             }
         }
-        if let Some(reason) = fed.ends {
+        if let Some(reason) = fed.close_reason {
             // Its goodbye has been sent.
             return Ok(reason);
         }
@@ -195,36 +195,43 @@ async fn talk(
 }
 
 thread_local! {
-    /// Where what came is put together, of all streams of a thread in turn: it stays in the cache.
-    static SPACE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    /// Buffer in which received pieces are put together, of all streams of a thread in turn: it stays in the cache.
+    static ASSEMBLY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The front of a frame that has not come whole, which counts in the memory of all connections.
-struct Held<'a> {
+struct PartialFrame<'a> {
     bytes: Vec<u8>,
-    memory: Share,
+    memory: QuotaShare,
     /// When it began to come.
-    begun: Instant,
-    shared: &'a Shared,
+    frame_began: Instant,
+    shared: &'a ServerState,
 }
 
-impl Held<'_> {
+impl PartialFrame<'_> {
     /// Feeds what has come, and keeps what is left.
-    fn feed(&mut self, came: &mut [Bytes], server: &mut Server, out: &mut Vec<u8>) -> Result<Fed, Reason> {
+    fn feed(
+        &mut self,
+        received: &mut [Bytes],
+        server: &mut Server,
+        out: &mut Vec<u8>,
+    ) -> Result<FeedResult, Reason> {
         let service = self.shared.service.as_ref();
-        let length: usize = came.iter().map(Bytes::len).sum();
+        let length: usize = received.iter().map(Bytes::len).sum();
         self.shared.bytes.fetch_add(length as u64, Ordering::Relaxed);
         let is_front = self.bytes.is_empty();
         let fed = if self.bytes.len() > MOVED_BYTES_MAX {
-            came.iter().for_each(|chunk| self.bytes.extend_from_slice(chunk));
+            received
+                .iter()
+                .for_each(|chunk| self.bytes.extend_from_slice(chunk));
             let fed = server.feed(&self.bytes, service, out, None);
             self.bytes.drain(..fed.used_bytes);
             fed
         } else {
-            SPACE.with_borrow_mut(|space| {
+            ASSEMBLY.with_borrow_mut(|space| {
                 space.clear();
                 space.extend_from_slice(&self.bytes);
-                came.iter().for_each(|chunk| space.extend_from_slice(chunk));
+                received.iter().for_each(|chunk| space.extend_from_slice(chunk));
                 let fed = server.feed(space, service, out, None);
                 let rest = space.get(fed.used_bytes..).unwrap_or(&[]);
                 self.bytes.clear();
@@ -233,21 +240,21 @@ impl Held<'_> {
             })
         };
         // Each holds a whole datagram.
-        came.fill(Bytes::new());
+        received.fill(Bytes::new());
         if fed.used_bytes > 0 || is_front {
-            self.begun = Instant::now();
+            self.frame_began = Instant::now();
         }
         if self.bytes.is_empty() {
             self.bytes = Vec::new();
         }
-        self.settle(server.has_delivered())?;
+        self.update_memory(server.has_delivered())?;
         Ok(fed)
     }
 
     /// The stream ends if it holds memory for too long.
-    fn in_time(&self) -> Result<(), Reason> {
-        let (patience, reason) = self.shared.memory.patience();
-        match !self.bytes.is_empty() && self.begun.elapsed() >= patience {
+    fn check_deadline(&self) -> Result<(), Reason> {
+        let (timeout, reason) = self.shared.memory.hold_timeout();
+        match !self.bytes.is_empty() && self.frame_began.elapsed() >= timeout {
             true => Err(reason),
             false => Ok(()),
         }
@@ -255,30 +262,30 @@ impl Held<'_> {
 
     /// Whether what comes next may be read: the rest of a long frame waits until there is memory for all of it.
     fn has_memory(&mut self, server: &Server) -> bool {
-        let held = self.bytes.len();
-        if held == 0 {
+        let partial = self.bytes.len();
+        if partial == 0 {
             return true;
         }
         let whole = server.needed_bytes(&self.bytes);
         let is_granted = self
             .shared
             .memory
-            .grant(&mut self.memory, whole, self.bytes.capacity());
+            .reserve(&mut self.memory, whole, self.bytes.capacity());
         if is_granted && whole > MOVED_BYTES_MAX {
-            self.bytes.reserve_exact(whole.saturating_sub(held));
+            self.bytes.reserve_exact(whole.saturating_sub(partial));
         }
         is_granted
     }
 
-    fn settle(&mut self, has_delivered: bool) -> Result<(), Reason> {
+    fn update_memory(&mut self, has_delivered: bool) -> Result<(), Reason> {
         self.shared
             .memory
-            .count(&mut self.memory, self.bytes.capacity(), has_delivered)
+            .update(&mut self.memory, self.bytes.capacity(), has_delivered)
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for PartialFrame<'_> {
     fn drop(&mut self) {
-        self.shared.memory.give_back(&mut self.memory);
+        self.shared.memory.release(&mut self.memory);
     }
 }

@@ -1,6 +1,6 @@
 //! One accepted connection on a poller: its bytes that wait, in both directions.
 
-use super::{Share, Shared};
+use super::{QuotaShare, ServerState};
 use crate::hello::Reason;
 use crate::limits::{BUSY_SPIN_US, LONG_BYTES, PIECE_BYTES, READ_BYTES, WAITING_BYTES_MAX};
 use crate::link::Link;
@@ -18,31 +18,31 @@ const READS_MAX: usize = 8;
 const BUSY_SPIN: Duration = Duration::from_micros(BUSY_SPIN_US);
 
 /// The length of what was there before, what the link said, and whether all of it lies in the buffer.
-type Received = (usize, io::Result<usize>, bool);
+type ReceiveOutcome = (usize, io::Result<usize>, bool);
 
 /// A connection.
-pub(crate) struct Accepted {
+pub(crate) struct ServerConnection {
     pub(crate) link: Box<dyn Link>,
     pub(crate) server: Server,
     /// Front of a frame that has not come whole.
     input: Vec<u8>,
     out: Vec<u8>,
     out_start: usize,
-    pub(crate) heard: Instant,
+    pub(crate) last_received: Instant,
     /// When it was accepted.
-    pub(crate) since: Instant,
+    pub(crate) accepted_at: Instant,
     pub(crate) jobs_waiting: usize,
     /// What of it is counted in the memory of all connections.
-    memory: Share,
+    memory: QuotaShare,
     /// The rest of a long frame is not read before there is memory for it.
-    pub(crate) is_waiting: bool,
+    pub(crate) waits_for_memory: bool,
     /// When the frame that has not come whole began to come.
-    begun: Instant,
+    frame_began: Instant,
     /// Since when the peer has taken nothing of what is left to be sent.
-    stuck: Option<Instant>,
-    /// It ends for this reason as soon as the output is sent.
-    pub(crate) ends: Option<Reason>,
-    pub(crate) is_met: bool,
+    send_blocked_since: Option<Instant>,
+    /// Reason to end the connection for, as soon as the output is sent.
+    pub(crate) closing: Option<Reason>,
+    pub(crate) is_established: bool,
     /// Several frames came at once, and others soon behind them.
     is_busy: bool,
 }
@@ -60,30 +60,30 @@ impl Buffer {
     }
 }
 
-impl Accepted {
+impl ServerConnection {
     pub(crate) fn new(link: Box<dyn Link>, mut server: Server, now: Instant) -> Self {
-        server.pausing(PIECE_BYTES);
+        server.set_output_limit(PIECE_BYTES);
         Self {
             link,
             server,
             input: Vec::new(),
             out: Vec::new(),
             out_start: 0,
-            heard: now,
-            since: now,
+            last_received: now,
+            accepted_at: now,
             jobs_waiting: 0,
-            memory: Share::default(),
-            is_waiting: false,
-            begun: now,
-            stuck: None,
-            ends: None,
-            is_met: false,
+            memory: QuotaShare::default(),
+            waits_for_memory: false,
+            frame_began: now,
+            send_blocked_since: None,
+            closing: None,
+            is_established: false,
             is_busy: false,
         }
     }
 
     /// Whether the peer does not take what we send, so that we take nothing from it.
-    pub(crate) fn is_clogged(&self, shared: &Shared) -> bool {
+    pub(crate) fn is_backpressured(&self, shared: &ServerState) -> bool {
         let most = match shared.memory.is_scarce() {
             true => LONG_BYTES,
             false => WAITING_BYTES_MAX,
@@ -91,35 +91,36 @@ impl Accepted {
         self.out.len() - self.out_start > most
     }
 
-    /// Why it ends, if it holds memory for too long: for a frame that does not come whole, for answers that are not taken.
-    pub(crate) fn is_late(&self, shared: &Shared, now: Instant) -> Option<Reason> {
-        let (patience, reason) = shared.memory.patience();
-        let is_over = |since: Instant| now.saturating_duration_since(since) >= patience;
-        let is_partial = !self.input.is_empty() && is_over(self.begun);
-        let is_stuck = reason == Reason::Memory && self.stuck.is_some_and(is_over);
+    /// Reason to end the connection for, if it holds memory for too long: for a frame that has not come whole, or for answers
+    /// that the peer does not take.
+    pub(crate) fn overdue(&self, shared: &ServerState, now: Instant) -> Option<Reason> {
+        let (timeout, reason) = shared.memory.hold_timeout();
+        let is_over = |since: Instant| now.saturating_duration_since(since) >= timeout;
+        let is_partial = !self.input.is_empty() && is_over(self.frame_began);
+        let is_stuck = reason == Reason::Memory && self.send_blocked_since.is_some_and(is_over);
         (is_partial || is_stuck).then_some(reason)
     }
 
     /// Whether what comes next may be read: the rest of a long frame waits until there is memory for all of it.
-    fn has_memory(&mut self, shared: &Shared) -> bool {
+    fn has_memory(&mut self, shared: &ServerState) -> bool {
         let held = self.input.len();
         if held == 0 {
-            self.is_waiting = false;
+            self.waits_for_memory = false;
             return true;
         }
         let whole = self.server.needed_bytes(&self.input);
-        self.is_waiting = !shared
+        self.waits_for_memory = !shared
             .memory
-            .grant(&mut self.memory, whole, self.input.capacity());
-        if !self.is_waiting && whole > MOVED_BYTES_MAX {
+            .reserve(&mut self.memory, whole, self.input.capacity());
+        if !self.waits_for_memory && whole > MOVED_BYTES_MAX {
             self.input.reserve_exact(whole.saturating_sub(held));
         }
-        !self.is_waiting
+        !self.waits_for_memory
     }
 
     /// Whether a thread can wait for it alone: it has said hello, owes nothing, and its link waits in one system call.
-    pub(crate) fn talks_simply(&self) -> bool {
-        self.is_met && self.ends.is_none() && !self.has_output() && self.link.receives_at_once()
+    pub(crate) fn suits_dedicated_thread(&self) -> bool {
+        self.is_established && self.closing.is_none() && !self.has_output() && self.link.blocks_in_receive()
     }
 
     /// Whether there is something to send.
@@ -131,17 +132,17 @@ impl Accepted {
     pub(crate) fn read(
         &mut self,
         buffer: &mut Buffer,
-        shared: &Shared,
+        shared: &ServerState,
         now: Instant,
         mut jobs: Option<&mut Vec<Job>>,
     ) -> Result<bool, Reason> {
         for _ in 0..READS_MAX {
             // After a goodbye nothing is read: not even that the connection has been closed meanwhile.
-            if self.is_clogged(shared) || self.ends.is_some() || !self.has_memory(shared) {
+            if self.is_backpressured(shared) || self.closing.is_some() || !self.has_memory(shared) {
                 return Ok(false);
             }
             let space_bytes = shared.memory.read_bytes(self.server.has_delivered());
-            let (held, got, is_moved) = self.take_in(buffer, space_bytes, None);
+            let (held, got, is_moved) = self.receive_once(buffer, space_bytes, None);
             let length = match got {
                 Ok(0) => return Err(Reason::Lost),
                 Ok(length) => length,
@@ -149,10 +150,10 @@ impl Accepted {
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err(Reason::Forbidden),
                 Err(_) => return Err(Reason::Lost),
             };
-            self.heard = now;
+            self.last_received = now;
             shared.bytes.fetch_add(length as u64, Ordering::Relaxed);
             self.feed(buffer, held + length, is_moved, shared, &mut jobs)?;
-            if length < space_bytes && !self.link.holds_bytes_back() {
+            if length < space_bytes && !self.link.buffers_received() {
                 return Ok(false);
             }
         }
@@ -160,19 +161,19 @@ impl Accepted {
     }
 
     /// Waits for bytes, in one system call where the link can, and feeds them. `false`: none came in time.
-    pub(crate) fn hear(
+    pub(crate) fn receive_blocking(
         &mut self,
         buffer: &mut Buffer,
-        shared: &Shared,
-        patience: Duration,
+        shared: &ServerState,
+        timeout: Duration,
     ) -> Result<bool, Reason> {
         if !self.has_memory(shared) {
             return Ok(false);
         }
         let space_bytes = shared.memory.read_bytes(self.server.has_delivered());
-        let (held, got, is_moved) = match self.look(buffer, space_bytes) {
+        let (held, got, is_moved) = match self.busy_poll(buffer, space_bytes) {
             Some(found) => found,
-            None => self.take_in(buffer, space_bytes, Some(patience)),
+            None => self.receive_once(buffer, space_bytes, Some(timeout)),
         };
         let length = match got {
             Ok(0) => return Err(Reason::Lost),
@@ -180,19 +181,19 @@ impl Accepted {
             Err(error) if error.kind() == io::ErrorKind::TimedOut => return Ok(false),
             Err(_) => return Err(Reason::Lost),
         };
-        self.heard = Instant::now();
+        self.last_received = Instant::now();
         shared.bytes.fetch_add(length as u64, Ordering::Relaxed);
         self.feed(buffer, held + length, is_moved, shared, &mut None)?;
         Ok(true)
     }
 
     /// While several requests are under way the next ones are due at any time: looks for a while before it sleeps.
-    fn look(&mut self, buffer: &mut Buffer, space_bytes: usize) -> Option<Received> {
+    fn busy_poll(&mut self, buffer: &mut Buffer, space_bytes: usize) -> Option<ReceiveOutcome> {
         // The rest of a long frame comes without it.
-        let looks = self.is_busy && self.input.len() <= MOVED_BYTES_MAX;
-        let start = looks.then(Instant::now)?;
+        let polls = self.is_busy && self.input.len() <= MOVED_BYTES_MAX;
+        let start = polls.then(Instant::now)?;
         while start.elapsed() < BUSY_SPIN {
-            let found = self.take_in(buffer, space_bytes, None);
+            let found = self.receive_once(buffer, space_bytes, None);
             match &found.1 {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::yield_now(),
                 _ => return Some(found),
@@ -203,9 +204,14 @@ impl Accepted {
     }
 
     /// Receives once, behind the front of a frame that is there already.
-    fn take_in(&mut self, buffer: &mut Buffer, space_bytes: usize, patience: Option<Duration>) -> Received {
-        let receive = |link: &mut dyn Link, space: &mut [u8]| match patience {
-            Some(patience) => link.receive(space, patience),
+    fn receive_once(
+        &mut self,
+        buffer: &mut Buffer,
+        space_bytes: usize,
+        timeout: Option<Duration>,
+    ) -> ReceiveOutcome {
+        let receive = |link: &mut dyn Link, space: &mut [u8]| match timeout {
+            Some(timeout) => link.receive(space, timeout),
             None => link.try_receive(space),
         };
         let held = self.input.len();
@@ -229,14 +235,14 @@ impl Accepted {
         buffer: &Buffer,
         length: usize,
         is_moved: bool,
-        shared: &Shared,
+        shared: &ServerState,
         jobs: &mut Option<&mut Vec<Job>>,
     ) -> Result<(), Reason> {
-        if !self.is_met {
+        if !self.is_established {
             self.server.peer.is_certified = self.link.is_certified();
         }
         let mut used = 0;
-        let ends = loop {
+        let closing = loop {
             let bytes = if is_moved {
                 buffer.bytes.get(used..length).unwrap_or(&[])
             } else {
@@ -248,17 +254,17 @@ impl Accepted {
                 .feed(bytes, service, &mut self.out, jobs.as_deref_mut());
             used += fed.used_bytes;
             self.is_busy |= fed.frames > 1;
-            if !fed.is_full || fed.ends.is_some() {
-                break fed.ends;
+            if !fed.is_output_full || fed.close_reason.is_some() {
+                break fed.close_reason;
             }
             if used < length && !self.write(shared)? {
                 // Later, all at once.
-                self.server.pausing(usize::MAX);
+                self.server.set_output_limit(usize::MAX);
             }
         };
-        self.server.pausing(PIECE_BYTES);
+        self.server.set_output_limit(PIECE_BYTES);
         if used > 0 || self.input.is_empty() {
-            self.begun = self.heard;
+            self.frame_began = self.last_received;
         }
         let rest = if is_moved {
             buffer.bytes.get(used..length).unwrap_or(&[])
@@ -273,22 +279,22 @@ impl Accepted {
         if self.input.is_empty() {
             self.input = Vec::new();
         }
-        if !self.is_met && self.server.is_open() {
-            self.is_met = true;
-            shared.met();
+        if !self.is_established && self.server.is_established() {
+            self.is_established = true;
+            shared.established();
         }
-        if let Some(reason) = ends {
-            self.ends = Some(reason);
+        if let Some(reason) = closing {
+            self.closing = Some(reason);
         }
-        self.settle(shared)
+        self.update_memory(shared)
     }
 
     /// Counts the memory of this connection among that of all.
-    fn settle(&mut self, shared: &Shared) -> Result<(), Reason> {
+    fn update_memory(&mut self, shared: &ServerState) -> Result<(), Reason> {
         let bytes = self.input.capacity() + self.out.capacity();
         shared
             .memory
-            .count(&mut self.memory, bytes, self.server.has_delivered())
+            .update(&mut self.memory, bytes, self.server.has_delivered())
     }
 
     /// A response of a pool's thread.
@@ -298,18 +304,18 @@ impl Accepted {
     }
 
     /// Sends what can be sent. `Ok(true)`: all of it.
-    pub(crate) fn write(&mut self, shared: &Shared) -> Result<bool, Reason> {
+    pub(crate) fn write(&mut self, shared: &ServerState) -> Result<bool, Reason> {
         while let Some(rest) = self.out.get(self.out_start..).filter(|rest| !rest.is_empty()) {
             match self.link.try_send(&[IoSlice::new(rest)]) {
                 Ok(sent) => {
                     self.out_start += sent;
-                    self.stuck = None;
+                    self.send_blocked_since = None;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.stuck.get_or_insert_with(Instant::now);
+                    self.send_blocked_since.get_or_insert_with(Instant::now);
                     return Ok(false);
                 }
-                Err(_) => return Err(self.gone()),
+                Err(_) => return Err(self.lost_reason()),
             }
         }
         self.out_start = 0;
@@ -317,50 +323,50 @@ impl Accepted {
         if shared.memory.is_scarce() && self.out.capacity() > MOVED_BYTES_MAX {
             self.out = Vec::new();
         }
-        self.settle(shared)?;
+        self.update_memory(shared)?;
         match self.link.flush() {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
-            Err(_) => Err(self.gone()),
+            Err(_) => Err(self.lost_reason()),
         }
     }
 
-    /// Why it ends when nothing can be sent any more: somebody who has said goodbye waits for no answer.
-    fn gone(&self) -> Reason {
-        self.ends.unwrap_or(Reason::Lost)
+    /// Reason to end the connection for when nothing can be sent any more: a peer that has said goodbye waits for no answer.
+    fn lost_reason(&self) -> Reason {
+        self.closing.unwrap_or(Reason::Lost)
     }
 
     /// Gives back the memory of a connection that has nothing to say at the moment.
-    pub(crate) fn rest(&mut self, shared: &Shared) {
+    pub(crate) fn shrink(&mut self, shared: &ServerState) {
         if self.out.is_empty() && self.out.capacity() > 0 {
             self.out = Vec::new();
             // It gets smaller, which cannot be too much.
-            let _ = self.settle(shared);
+            let _ = self.update_memory(shared);
         }
     }
 
-    /// Says why it ends, as well as that can be said without waiting.
-    pub(crate) fn part(&mut self, reason: Reason, shared: &Shared) {
-        if self.ends.is_none() {
-            self.server.part(reason, &mut self.out);
+    /// Tells the peer the reason, as far as that is possible without waiting.
+    pub(crate) fn send_goodbye(&mut self, reason: Reason, shared: &ServerState) {
+        if self.closing.is_none() {
+            self.server.goodbye(reason, &mut self.out);
         }
         let _ = self.write(shared);
     }
 
     /// Ends it: says why, unless the peer knows.
-    pub(crate) fn end(&mut self, reason: Reason, shared: &Shared) {
+    pub(crate) fn close(&mut self, reason: Reason, shared: &ServerState) {
         if !matches!(reason, Reason::Done | Reason::Lost) {
-            self.part(reason, shared);
+            self.send_goodbye(reason, shared);
         }
-        self.leave(reason, shared);
+        self.closed(reason, shared);
     }
 
     /// It is over: gives back what it counted.
-    pub(crate) fn leave(&mut self, reason: Reason, shared: &Shared) {
-        shared.memory.give_back(&mut self.memory);
-        shared.leave(reason, !self.is_met);
-        if self.is_met {
-            shared.service.left(&self.server.peer, reason);
+    pub(crate) fn closed(&mut self, reason: Reason, shared: &ServerState) {
+        shared.memory.release(&mut self.memory);
+        shared.connection_closed(reason, !self.is_established);
+        if self.is_established {
+            shared.service.disconnected(&self.server.peer, reason);
         }
     }
 }

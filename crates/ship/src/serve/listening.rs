@@ -1,13 +1,13 @@
 //! Starting and stopping a server.
 
-use super::poller::{Door, Dress, Hook, Poller};
-use super::pool::Pool;
-use super::talks::Talks;
-use super::{Shared, Stats, thread};
+use super::dedicated::DedicatedThreads;
+use super::poller::{Listener, Poller, Waker, WrapLink};
+use super::pool::RequestPool;
+use super::{ServerState, Stats, blocking};
 use crate::TransportError;
 use crate::address::Address;
 use crate::hello::Reason;
-use crate::link::{Link, ShmListener, SocketLink, StreamListener, timespec};
+use crate::link::{Link, ShmListener, StreamListener, timespec};
 use crate::options::Options;
 use crate::session::Service;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -23,7 +23,7 @@ use std::time::Duration;
 /// use logdrive_ship::Threads;
 /// // Handlers that block, for instance on a disk, hold nobody else up on a pool.
 /// let threads = Threads { pool: 4, ..Threads::default() };
-/// assert_eq!(Threads::default(), Threads { pollers: 1, pool: 0, talkers: 2 });
+/// assert_eq!(Threads::default(), Threads { pollers: 1, pool: 0, dedicated: 2 });
 /// # let _ = threads;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub struct Threads {
     pub pool: usize,
     /// Threads that a poller gives connections of `unix://` and `tcp://` to while one of them is all that talks: a request
     /// and its response then cost no look at the others. Not with a pool, nor where pollers spin. Default: 2.
-    pub talkers: usize,
+    pub dedicated: usize,
 }
 
 impl Default for Threads {
@@ -43,31 +43,31 @@ impl Default for Threads {
         Self {
             pollers: 1,
             pool: 0,
-            talkers: 2,
+            dedicated: 2,
         }
     }
 }
 
-/// A server that runs, as [`serve`] starts it. Stops when it is dropped, as [`Listening::stop`] does.
+/// A server that runs, as [`serve`] starts it. Stops when it is dropped, as [`ServerHandle::stop`] does.
 #[derive(Debug)]
-pub struct Listening {
-    shared: Arc<Shared>,
+pub struct ServerHandle {
+    shared: Arc<ServerState>,
     addresses: Vec<Address>,
-    hooks: Vec<Hook>,
-    pool: Option<Arc<Pool>>,
-    talks: Option<Arc<Talks>>,
+    wakers: Vec<Waker>,
+    pool: Option<Arc<RequestPool>>,
+    dedicated: Option<Arc<DedicatedThreads>>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl std::fmt::Debug for Hook {
+impl std::fmt::Debug for Waker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Hook")
+        f.write_str("Waker")
     }
 }
 
-impl std::fmt::Debug for Pool {
+impl std::fmt::Debug for RequestPool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Pool")
+        f.write_str("RequestPool")
     }
 }
 
@@ -81,25 +81,25 @@ pub fn serve(
     options: &Options,
     threads: Threads,
     service: Arc<dyn Service>,
-) -> Result<Listening, TransportError> {
+) -> Result<ServerHandle, TransportError> {
     options.check()?;
-    let shared = Arc::new(Shared::new(Arc::clone(&service), options.clone()));
-    let mut listening = Listening {
+    let shared = Arc::new(ServerState::new(Arc::clone(&service), options.clone()));
+    let mut listening = ServerHandle {
         shared,
         addresses: Vec::new(),
-        hooks: Vec::new(),
+        wakers: Vec::new(),
         pool: None,
-        talks: None,
+        dedicated: None,
         threads: Vec::new(),
     };
-    let mut doors = Vec::new();
+    let mut listeners = Vec::new();
     for address in addresses {
         address.check(options.insecure)?;
-        let bound = listening.open(address, options, &mut doors)?;
+        let bound = listening.open(address, options, &mut listeners)?;
         listening.addresses.push(bound);
     }
-    if !doors.is_empty() {
-        listening.start_pollers(doors, threads, &service)?;
+    if !listeners.is_empty() {
+        listening.start_pollers(listeners, threads, &service)?;
     }
     Ok(listening)
 }
@@ -110,50 +110,43 @@ fn system(doing: &'static str) -> impl Fn(io::Error) -> TransportError {
 
 /// What makes a connection that was accepted one of TLS.
 #[cfg(feature = "tls")]
-fn tls_dress(options: &Options) -> Result<Dress, TransportError> {
+fn tls_wrap(options: &Options) -> Result<WrapLink, TransportError> {
     let config = crate::link::tls::server_config(&options.tls)?;
     Ok(Box::new(move |link| {
         Ok(Box::new(crate::link::tls::TlsLink::accept(link, &config)?) as Box<dyn Link>)
     }))
 }
 
-impl Listening {
+impl ServerHandle {
     /// Opens one address; gives it with the port that the system chose.
     fn open(
         &mut self,
         address: &Address,
         options: &Options,
-        doors: &mut Vec<Door>,
+        listeners: &mut Vec<Listener>,
     ) -> Result<Address, TransportError> {
         let failed = |cause: io::Error| TransportError::Listen {
             address: address.to_string(),
             cause,
         };
-        let plain = || -> Dress { Box::new(|link: SocketLink| Ok(Box::new(link) as Box<dyn Link>)) };
         Ok(match address {
             Address::Unix(path) => {
                 let listener = StreamListener::unix(path).map_err(failed)?;
-                doors.push(Door {
-                    listener,
-                    dress: plain(),
-                });
+                listeners.push(Listener::plain(listener));
                 address.clone()
             }
-            Address::Tcp(place) => {
-                let listener = StreamListener::tcp(place).map_err(failed)?;
-                let bound = listener.place().unwrap_or_else(|| place.clone());
-                doors.push(Door {
-                    listener,
-                    dress: plain(),
-                });
+            Address::Tcp(host_port) => {
+                let listener = StreamListener::tcp(host_port).map_err(failed)?;
+                let bound = listener.host_port().unwrap_or_else(|| host_port.clone());
+                listeners.push(Listener::plain(listener));
                 Address::Tcp(bound)
             }
             #[cfg(feature = "tls")]
-            Address::Tls(place) => {
-                let dress = tls_dress(options)?;
-                let listener = StreamListener::tcp(place).map_err(failed)?;
-                let bound = listener.place().unwrap_or_else(|| place.clone());
-                doors.push(Door { listener, dress });
+            Address::Tls(host_port) => {
+                let wrap = tls_wrap(options)?;
+                let listener = StreamListener::tcp(host_port).map_err(failed)?;
+                let bound = listener.host_port().unwrap_or_else(|| host_port.clone());
+                listeners.push(Listener { listener, wrap });
                 Address::Tls(bound)
             }
             Address::Shm(path) => {
@@ -163,20 +156,21 @@ impl Listening {
                 address.clone()
             }
             #[cfg(feature = "udp")]
-            Address::Udp(place) => {
-                let socket = super::udp::Socket::bind(place, options).map_err(failed)?;
-                let bound = socket.place().unwrap_or_else(|| place.clone());
+            Address::Udp(host_port) => {
+                let socket = super::udp::Socket::bind(host_port, options).map_err(failed)?;
+                let bound = socket.host_port().unwrap_or_else(|| host_port.clone());
                 let shared = Arc::clone(&self.shared);
                 self.spawn("logdrive-udp", move || socket.run(&shared))?;
                 Address::Udp(bound)
             }
             #[cfg(feature = "quic")]
-            Address::Quic(place) => {
-                let endpoint = crate::quic::Endpoint::bind(place, options).map_err(|error| match error {
-                    crate::quic::BindError::Io(cause) => failed(cause),
-                    crate::quic::BindError::Other(error) => error,
-                })?;
-                let bound = endpoint.place().unwrap_or_else(|| place.clone());
+            Address::Quic(host_port) => {
+                let endpoint =
+                    crate::quic::Endpoint::bind(host_port, options).map_err(|error| match error {
+                        crate::quic::BindError::Io(cause) => failed(cause),
+                        crate::quic::BindError::Other(error) => error,
+                    })?;
+                let bound = endpoint.host_port().unwrap_or_else(|| host_port.clone());
                 let shared = Arc::clone(&self.shared);
                 self.spawn("logdrive-quic", move || endpoint.run(&shared))?;
                 Address::Quic(bound)
@@ -201,32 +195,33 @@ impl Listening {
 
     fn start_pollers(
         &mut self,
-        doors: Vec<Door>,
+        listeners: Vec<Listener>,
         threads: Threads,
         service: &Arc<dyn Service>,
     ) -> Result<(), TransportError> {
         if threads.pool > 0 {
-            let (pool, handles) = Pool::start(threads.pool, service).map_err(system("start a thread"))?;
+            let (pool, handles) =
+                RequestPool::start(threads.pool, service).map_err(system("start a thread"))?;
             self.pool = Some(pool);
             self.threads.extend(handles);
         }
         // A poller that spins leaves a socket alone for longer between two looks, which measures better.
         let spins = !self.shared.options.spin.is_zero();
-        if threads.talkers > 0 && threads.pool == 0 && !spins {
-            self.talks = Some(Talks::new(threads.talkers, Arc::clone(&self.shared)));
+        if threads.dedicated > 0 && threads.pool == 0 && !spins {
+            self.dedicated = Some(DedicatedThreads::new(threads.dedicated, Arc::clone(&self.shared)));
         }
         let count = threads.pollers.max(1);
         for _ in 0..count {
-            self.hooks
-                .push(Hook::new().map_err(system("make an event descriptor"))?);
+            self.wakers
+                .push(Waker::new().map_err(system("make an event descriptor"))?);
         }
-        let mut doors = Some(doors);
+        let mut listeners = Some(listeners);
         for index in 0..count {
-            let doors = doors.take().unwrap_or_default();
-            let (shared, hooks, pool) = (Arc::clone(&self.shared), self.hooks.clone(), self.pool.clone());
-            let talks = self.talks.clone();
-            let poller =
-                Poller::new(shared, index, hooks, doors, pool, talks).map_err(system("make a poller"))?;
+            let listeners = listeners.take().unwrap_or_default();
+            let (shared, wakers, pool) = (Arc::clone(&self.shared), self.wakers.clone(), self.pool.clone());
+            let dedicated = self.dedicated.clone();
+            let poller = Poller::new(shared, index, wakers, listeners, pool, dedicated)
+                .map_err(system("make a poller"))?;
             self.spawn(&format!("logdrive-poll-{index}"), move || poller.run())?;
         }
         Ok(())
@@ -252,12 +247,12 @@ impl Listening {
     fn end(&mut self) {
         // Relaxed: a flag that stands for itself; the wakes below and time limits make everybody look.
         self.shared.stops.store(true, Ordering::Relaxed);
-        self.hooks.iter().for_each(Hook::wake);
+        self.wakers.iter().for_each(Waker::wake);
         if let Some(pool) = &self.pool {
             pool.end();
         }
-        if let Some(talks) = &self.talks {
-            talks.end();
+        if let Some(dedicated) = &self.dedicated {
+            dedicated.end();
         }
         for thread in self.threads.drain(..) {
             // A thread that panicked has said so itself.
@@ -266,20 +261,20 @@ impl Listening {
     }
 }
 
-impl Drop for Listening {
+impl Drop for ServerHandle {
     fn drop(&mut self) {
         self.end();
     }
 }
 
 /// Accepts connections of shared memory; each gets a thread, because nobody can wait for rings and sockets at once.
-fn accept_shm(listener: &ShmListener, shared: &Arc<Shared>) {
+fn accept_shm(listener: &ShmListener, shared: &Arc<ServerState>) {
     let mut threads: Vec<JoinHandle<()>> = Vec::new();
-    let look = timespec(Duration::from_millis(100));
+    let interval = timespec(Duration::from_millis(100));
     while !shared.stops() {
         let mut ready = [PollFd::new(listener, PollFlags::IN)];
         // A failure is looked at by the accept, and an interruption is none.
-        let _ = poll(&mut ready, Some(&look));
+        let _ = poll(&mut ready, Some(&interval));
         let Ok(channel) = listener.accept() else { continue };
         let (finished, running): (Vec<_>, Vec<_>) = threads.into_iter().partition(JoinHandle::is_finished);
         threads = running;
@@ -296,17 +291,17 @@ fn accept_shm(listener: &ShmListener, shared: &Arc<Shared>) {
             .name("logdrive-shm-peer".to_owned())
             .spawn(move || match ShmListener::join(channel, &shared_too.options) {
                 Ok(link) => {
-                    let server = shared_too.session(peer, true).aligned(link.alignment());
-                    thread::serve(Box::new(link), server, &shared_too);
+                    let server = shared_too.session(peer, true).with_alignment(link.alignment());
+                    blocking::serve(Box::new(link), server, &shared_too);
                 }
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                    shared_too.leave(Reason::Forbidden, true);
+                    shared_too.connection_closed(Reason::Forbidden, true);
                 }
-                Err(_) => shared_too.leave(Reason::Handshake, true),
+                Err(_) => shared_too.connection_closed(Reason::Handshake, true),
             });
         match started {
             Ok(thread) => threads.push(thread),
-            Err(_) => shared.leave(Reason::Memory, true),
+            Err(_) => shared.connection_closed(Reason::Memory, true),
         }
     }
     for thread in threads {

@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// How long a frame may take to come whole, and an answer to be taken, while memory is scarce.
-pub(crate) const SCARCE: Duration = Duration::from_secs(1);
+pub(crate) const SCARCE_HOLD_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The account. Relaxed throughout: numbers that no other memory depends on.
-pub(crate) struct Memory {
+pub(crate) struct MemoryQuota {
     bytes: AtomicUsize,
     bytes_max: usize,
     /// Up to here long frames begin: half, or one of them where half is less.
@@ -24,11 +24,11 @@ pub(crate) struct Memory {
 
 /// What one connection holds. Each gives its own back.
 #[derive(Debug, Default)]
-pub(crate) struct Share {
+pub(crate) struct QuotaShare {
     bytes: usize,
 }
 
-impl Memory {
+impl MemoryQuota {
     pub(crate) fn new(options: &Options) -> Self {
         Self {
             bytes: AtomicUsize::new(0),
@@ -52,15 +52,15 @@ impl Memory {
     }
 
     /// How long a frame may take to come whole, and an answer to be taken, and why the connection ends then.
-    pub(crate) fn patience(&self) -> (Duration, Reason) {
+    pub(crate) fn hold_timeout(&self) -> (Duration, Reason) {
         match self.is_scarce() {
-            true => (SCARCE.min(self.idle_timeout), Reason::Memory),
+            true => (SCARCE_HOLD_TIMEOUT.min(self.idle_timeout), Reason::Memory),
             false => (self.idle_timeout, Reason::Idle),
         }
     }
 
     /// Takes what a frame of `whole_bytes` needs beyond `there_bytes`. `false`: it is to wait.
-    pub(crate) fn grant(&self, share: &mut Share, whole_bytes: usize, there_bytes: usize) -> bool {
+    pub(crate) fn reserve(&self, share: &mut QuotaShare, whole_bytes: usize, there_bytes: usize) -> bool {
         if whole_bytes <= LONG_BYTES.max(there_bytes) {
             return true;
         }
@@ -77,7 +77,12 @@ impl Memory {
     }
 
     /// Counts what a connection holds now.
-    pub(crate) fn count(&self, share: &mut Share, bytes: usize, has_delivered: bool) -> Result<(), Reason> {
+    pub(crate) fn update(
+        &self,
+        share: &mut QuotaShare,
+        bytes: usize,
+        has_delivered: bool,
+    ) -> Result<(), Reason> {
         let before = std::mem::replace(&mut share.bytes, bytes);
         if bytes == before {
             return Ok(());
@@ -98,7 +103,7 @@ impl Memory {
     }
 
     /// The connection is over.
-    pub(crate) fn give_back(&self, share: &mut Share) {
+    pub(crate) fn release(&self, share: &mut QuotaShare) {
         self.bytes
             .fetch_sub(std::mem::take(&mut share.bytes), Ordering::Relaxed);
     }
@@ -114,10 +119,10 @@ mod tests {
             pending_bytes_max: 1 << 20,
             ..Options::default()
         };
-        let memory = Memory::new(&options);
-        let mut long: [Share; 2] = Default::default();
-        assert!(memory.grant(&mut long[0], 1 << 20, 0));
-        assert!(!memory.grant(&mut long[1], 1 << 20, 0));
+        let memory = MemoryQuota::new(&options);
+        let mut long: [QuotaShare; 2] = Default::default();
+        assert!(memory.reserve(&mut long[0], 1 << 20, 0));
+        assert!(!memory.reserve(&mut long[1], 1 << 20, 0));
     }
 
     #[test]
@@ -126,39 +131,42 @@ mod tests {
             pending_bytes_max: 4 << 20,
             ..Options::default()
         };
-        let memory = Memory::new(&options);
-        let mut long: [Share; 3] = Default::default();
-        assert!(memory.grant(&mut long[0], 1 << 20, 0));
-        assert!(memory.grant(&mut long[1], 1 << 20, 0));
-        assert!(!memory.grant(&mut long[2], 1 << 20, 0), "half is taken");
+        let memory = MemoryQuota::new(&options);
+        let mut long: [QuotaShare; 3] = Default::default();
+        assert!(memory.reserve(&mut long[0], 1 << 20, 0));
+        assert!(memory.reserve(&mut long[1], 1 << 20, 0));
+        assert!(!memory.reserve(&mut long[2], 1 << 20, 0), "half is taken");
         assert!(
-            memory.grant(&mut long[2], LONG_BYTES, 0),
+            memory.reserve(&mut long[2], LONG_BYTES, 0),
             "a short one needs no leave"
         );
         assert!(
-            memory.grant(&mut long[1], 1 << 20, 1 << 20),
+            memory.reserve(&mut long[1], 1 << 20, 1 << 20),
             "it has what it needs"
         );
         assert!(!memory.is_scarce());
 
-        let (mut stranger, mut known) = (Share::default(), Share::default());
-        assert_eq!(memory.count(&mut stranger, 1 << 20, false), Ok(()));
+        let (mut newcomer, mut known) = (QuotaShare::default(), QuotaShare::default());
+        assert_eq!(memory.update(&mut newcomer, 1 << 20, false), Ok(()));
         assert!(memory.is_scarce());
-        assert_eq!(memory.patience(), (SCARCE, Reason::Memory));
+        assert_eq!(memory.hold_timeout(), (SCARCE_HOLD_TIMEOUT, Reason::Memory));
         assert_eq!(memory.read_bytes(false), SCARCE_READ_BYTES);
         assert_eq!(memory.read_bytes(true), READ_BYTES);
         assert_eq!(
-            memory.count(&mut stranger, (1 << 20) + 1, false),
+            memory.update(&mut newcomer, (1 << 20) + 1, false),
             Err(Reason::Memory)
         );
-        memory.give_back(&mut stranger);
-        assert_eq!(memory.count(&mut known, 2 << 20, true), Ok(()));
-        assert_eq!(memory.count(&mut known, (2 << 20) + 1, true), Err(Reason::Memory));
+        memory.release(&mut newcomer);
+        assert_eq!(memory.update(&mut known, 2 << 20, true), Ok(()));
+        assert_eq!(
+            memory.update(&mut known, (2 << 20) + 1, true),
+            Err(Reason::Memory)
+        );
 
-        memory.give_back(&mut known);
-        memory.give_back(&mut long[0]);
-        assert_eq!(memory.count(&mut long[1], 10, false), Ok(()));
-        memory.give_back(&mut long[1]);
+        memory.release(&mut known);
+        memory.release(&mut long[0]);
+        assert_eq!(memory.update(&mut long[1], 10, false), Ok(()));
+        memory.release(&mut long[1]);
         assert_eq!(memory.bytes.load(Ordering::Relaxed), 0);
     }
 }

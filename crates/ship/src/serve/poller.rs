@@ -1,9 +1,9 @@
 //! A poller: one thread that waits for many sockets at once and does for each what is to be done.
 
-use super::Shared;
-use super::connection::{Accepted, Buffer};
-use super::pool::{Pool, Work};
-use super::talks::Talks;
+use super::ServerState;
+use super::connection::{Buffer, ServerConnection};
+use super::dedicated::DedicatedThreads;
+use super::pool::{QueuedRequest, RequestPool};
 use crate::hello::Reason;
 use crate::limits::EVENTS_MAX;
 use crate::link::{Link, StreamListener, timespec};
@@ -22,37 +22,37 @@ use std::time::{Duration, Instant};
 const WAKER: u64 = u64::MAX;
 const LISTENERS: u64 = u64::MAX - 1024;
 /// How often deadlines are looked at.
-const SWEEP: Duration = Duration::from_millis(250);
+const SWEEP_INTERVAL: Duration = Duration::from_millis(250);
 /// Connections that are accepted before others get their turn.
 const ACCEPTS_MAX: usize = 64;
 /// How long a stopping poller waits for peers to take what is left for them.
-const PARTING: Duration = Duration::from_millis(500);
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 /// Looks at the connection that spoke last, between two at all of them, while a poller spins.
-const LOOKS_MAX: usize = 32;
+const SPIN_RECEIVES_MAX: usize = 32;
 
 /// Events in a row that are one connection's and nobody else's, from where on it gets a thread of its own: enough that one
 /// which only says hello and asks a few things does not.
-const ALONE: u32 = 32;
+const DEDICATE_AFTER_EVENTS: u32 = 32;
 
 /// How other threads reach a poller.
 #[derive(Clone)]
-pub(crate) struct Hook {
+pub(crate) struct Waker {
     waker: Arc<OwnedFd>,
-    arrivals: Arc<Mutex<Arrivals>>,
+    inbox: Arc<Mutex<Inbox>>,
 }
 
 /// What has come and was not taken.
 #[derive(Default)]
-struct Arrivals {
-    waiting: Vec<Arrival>,
+struct Inbox {
+    waiting: Vec<InboxItem>,
     /// The poller has ended.
     is_closed: bool,
 }
 
 /// What comes from other threads.
-pub(crate) enum Arrival {
+pub(crate) enum InboxItem {
     /// A connection that another poller has accepted, or that a thread of its own gives back.
-    Connection(Box<Accepted>),
+    Connection(Box<ServerConnection>),
     /// The response of a pool's thread.
     Response {
         token: u64,
@@ -62,28 +62,28 @@ pub(crate) enum Arrival {
     },
 }
 
-impl Hook {
+impl Waker {
     pub(crate) fn new() -> io::Result<Self> {
         let waker = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Self {
             waker: Arc::new(waker),
-            arrivals: Arc::default(),
+            inbox: Arc::default(),
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Arrivals> {
+    fn lock(&self) -> MutexGuard<'_, Inbox> {
         // Whole arrivals go in and out.
-        self.arrivals.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Brings something to the poller; gives it back when that has ended.
-    pub(crate) fn send(&self, arrival: Arrival) -> Option<Arrival> {
-        let mut arrivals = self.lock();
-        if arrivals.is_closed {
-            return Some(arrival);
+    pub(crate) fn send(&self, item: InboxItem) -> Option<InboxItem> {
+        let mut inbox = self.lock();
+        if inbox.is_closed {
+            return Some(item);
         }
-        arrivals.waiting.push(arrival);
-        drop(arrivals);
+        inbox.waiting.push(item);
+        drop(inbox);
         self.wake();
         None
     }
@@ -95,16 +95,26 @@ impl Hook {
 }
 
 /// Makes a link of an accepted socket.
-pub(crate) type Dress = Box<dyn Fn(crate::link::SocketLink) -> io::Result<Box<dyn Link>> + Send>;
+pub(crate) type WrapLink = Box<dyn Fn(crate::link::SocketLink) -> io::Result<Box<dyn Link>> + Send>;
 
 /// A listener with what makes links of its sockets.
-pub(crate) struct Door {
+pub(crate) struct Listener {
     pub(crate) listener: StreamListener,
-    pub(crate) dress: Dress,
+    pub(crate) wrap: WrapLink,
+}
+
+impl Listener {
+    /// Accepts connections that need no wrapping.
+    pub(crate) fn plain(listener: StreamListener) -> Self {
+        Self {
+            listener,
+            wrap: Box::new(|link| Ok(Box::new(link))),
+        }
+    }
 }
 
 struct Slot {
-    accepted: Option<Box<Accepted>>,
+    connection: Option<Box<ServerConnection>>,
     /// Rises with each connection in this place, so that nothing late reaches the next one.
     generation: u32,
     interest: EventFlags,
@@ -113,64 +123,69 @@ struct Slot {
 /// The thread's state.
 pub(crate) struct Poller {
     epoll: OwnedFd,
-    hook: Hook,
+    own_waker: Waker,
     /// All pollers, this one too, for handing connections on.
-    hooks: Vec<Hook>,
-    turn: usize,
-    doors: Vec<Door>,
+    wakers: Vec<Waker>,
+    next_poller: usize,
+    listeners: Vec<Listener>,
     slots: Vec<Slot>,
     free: Vec<usize>,
     buffer: Buffer,
     jobs: Vec<Job>,
-    pool: Option<Arc<Pool>>,
+    pool: Option<Arc<RequestPool>>,
     /// Threads for connections that talk much.
-    talks: Option<Arc<Talks>>,
-    shared: Arc<Shared>,
-    swept: Instant,
+    dedicated: Option<Arc<DedicatedThreads>>,
+    shared: Arc<ServerState>,
+    last_sweep: Instant,
     /// Connections that may have more to read.
     unread: Vec<usize>,
     /// The connection that spoke last.
-    last: u64,
+    last_active: u64,
     /// How often in a row it was the only one.
-    alone: u32,
+    consecutive_events: u32,
     /// Connections in the order in which they came, until a sweep finds that they have said hello.
-    strangers: VecDeque<u64>,
+    pre_handshake: VecDeque<u64>,
 }
 
 impl Poller {
     pub(crate) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<ServerState>,
         index: usize,
-        hooks: Vec<Hook>,
-        doors: Vec<Door>,
-        pool: Option<Arc<Pool>>,
-        talks: Option<Arc<Talks>>,
+        wakers: Vec<Waker>,
+        listeners: Vec<Listener>,
+        pool: Option<Arc<RequestPool>>,
+        dedicated: Option<Arc<DedicatedThreads>>,
     ) -> io::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        let hook = hooks.get(index).cloned().map_or_else(Hook::new, Ok)?;
-        epoll::add(&epoll, &*hook.waker, EventData::new_u64(WAKER), EventFlags::IN)?;
-        for (index, door) in doors.iter().enumerate() {
+        let own_waker = wakers.get(index).cloned().map_or_else(Waker::new, Ok)?;
+        epoll::add(
+            &epoll,
+            &*own_waker.waker,
+            EventData::new_u64(WAKER),
+            EventFlags::IN,
+        )?;
+        for (index, listener) in listeners.iter().enumerate() {
             let data = EventData::new_u64(LISTENERS + index as u64);
-            epoll::add(&epoll, door.listener.as_fd(), data, EventFlags::IN)?;
+            epoll::add(&epoll, listener.listener.as_fd(), data, EventFlags::IN)?;
         }
         Ok(Self {
             epoll,
-            hook,
-            hooks,
-            turn: index,
-            doors,
+            own_waker,
+            wakers,
+            next_poller: index,
+            listeners,
             slots: Vec::new(),
             free: Vec::new(),
             buffer: Buffer::new(),
             jobs: Vec::new(),
             pool,
-            talks,
+            dedicated,
             shared,
-            swept: Instant::now(),
+            last_sweep: Instant::now(),
             unread: Vec::new(),
-            last: WAKER,
-            alone: 0,
-            strangers: VecDeque::new(),
+            last_active: WAKER,
+            consecutive_events: 0,
+            pre_handshake: VecDeque::new(),
         })
     }
 
@@ -188,7 +203,7 @@ impl Poller {
             let timeout = if spins || !self.unread.is_empty() {
                 Duration::ZERO
             } else {
-                SWEEP
+                SWEEP_INTERVAL
             };
             match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&timespec(timeout))) {
                 Ok(0) if spins => std::hint::spin_loop(),
@@ -201,14 +216,14 @@ impl Poller {
                 active = now;
             }
             for index in std::mem::take(&mut self.unread) {
-                self.turn_of(index, EventFlags::IN, now);
+                self.process(index, EventFlags::IN, now);
             }
-            let last = self.last;
+            let last_active = self.last_active;
             for event in &events {
                 self.take(event, now);
             }
-            self.leave_alone(last, events.len());
-            if now - self.swept >= SWEEP {
+            self.offload_busy_connection(last_active, events.len());
+            if now - self.last_sweep >= SWEEP_INTERVAL {
                 self.sweep(now);
             }
         }
@@ -217,58 +232,65 @@ impl Poller {
 
     /// Counts how often the connection that spoke last is the only one that does, and gives one that talks much a thread of
     /// its own.
-    fn leave_alone(&mut self, before: u64, events: usize) {
+    fn offload_busy_connection(&mut self, before: u64, events: usize) {
         match events {
             // The time was over.
             0 => return,
-            1 if self.last == before => self.alone += 1,
-            _ => self.alone = 0,
+            1 if self.last_active == before => self.consecutive_events += 1,
+            _ => self.consecutive_events = 0,
         }
-        let Some(talks) = self.talks.clone().filter(|_| self.alone >= ALONE) else {
+        let Some(dedicated) = self
+            .dedicated
+            .clone()
+            .filter(|_| self.consecutive_events >= DEDICATE_AFTER_EVENTS)
+        else {
             return;
         };
-        self.alone = 0;
-        let Some(index) = self.index_of(self.last) else {
+        self.consecutive_events = 0;
+        let Some(index) = self.index_of(self.last_active) else {
             return;
         };
         let may_go = self.unread.is_empty()
             && self
-                .accepted(index)
-                .is_some_and(|accepted| accepted.talks_simply());
-        if !may_go || !talks.reserve() {
+                .connection(index)
+                .is_some_and(|connection| connection.suits_dedicated_thread());
+        if !may_go || !dedicated.reserve() {
             return;
         }
-        if let Some(accepted) = self.take_out(index)
-            && let Err(accepted) = talks.push(accepted, self.hook.clone())
+        if let Some(connection) = self.deregister(index)
+            && let Err(connection) = dedicated.push(connection, self.own_waker.clone())
         {
-            self.adopt(accepted, Instant::now());
+            self.register(connection, Instant::now());
         }
     }
 
     /// Takes a connection from the place where events find it.
-    fn take_out(&mut self, index: usize) -> Option<Box<Accepted>> {
+    fn deregister(&mut self, index: usize) -> Option<Box<ServerConnection>> {
         let slot = self.slots.get_mut(index)?;
-        let accepted = slot.accepted.take()?;
+        let connection = slot.connection.take()?;
         slot.generation = slot.generation.wrapping_add(1) & 0x7fff_ffff;
-        if let Some(descriptor) = accepted.link.descriptor() {
+        if let Some(descriptor) = connection.link.descriptor() {
             // Closing it does the same.
             let _ = epoll::delete(&self.epoll, descriptor);
         }
         self.free.push(index);
         self.unread.retain(|other| *other != index);
-        Some(accepted)
+        Some(connection)
     }
 
     /// Looks whether the connection that spoke last goes on: a receive of its own costs less than asking for all of them
     /// first, and what it brings is answered at once.
     fn spin_on_last(&mut self) -> bool {
-        for _ in 0..LOOKS_MAX {
-            let Some(index) = self.index_of(self.last) else {
+        for _ in 0..SPIN_RECEIVES_MAX {
+            let Some(index) = self.index_of(self.last_active) else {
                 return false;
             };
             let now = Instant::now();
-            self.turn_of(index, EventFlags::IN, now);
-            if self.accepted(index).is_none_or(|accepted| accepted.heard == now) {
+            self.process(index, EventFlags::IN, now);
+            if self
+                .connection(index)
+                .is_none_or(|connection| connection.last_received == now)
+            {
                 return true;
             }
         }
@@ -278,12 +300,12 @@ impl Poller {
     fn take(&mut self, event: &Event, now: Instant) {
         let data = event.data.u64();
         match data {
-            WAKER => self.take_arrivals(now),
+            WAKER => self.take_inbox(now),
             LISTENERS.. => self.accept((data - LISTENERS) as usize, now),
             token => {
                 if let Some(index) = self.index_of(token) {
-                    self.last = token;
-                    self.turn_of(index, event.flags, now);
+                    self.last_active = token;
+                    self.process(index, event.flags, now);
                 }
             }
         }
@@ -292,7 +314,7 @@ impl Poller {
     fn index_of(&self, token: u64) -> Option<usize> {
         let index = (token & 0xffff_ffff) as usize;
         let slot = self.slots.get(index)?;
-        (u64::from(slot.generation) == token >> 32 && slot.accepted.is_some()).then_some(index)
+        (u64::from(slot.generation) == token >> 32 && slot.connection.is_some()).then_some(index)
     }
 
     fn token_of(&self, index: usize) -> u64 {
@@ -300,15 +322,15 @@ impl Poller {
         u64::from(generation) << 32 | index as u64
     }
 
-    fn take_arrivals(&mut self, now: Instant) {
+    fn take_inbox(&mut self, now: Instant) {
         let mut count = [0; 8];
         // An empty counter is no harm.
-        let _ = rustix::io::read(&*self.hook.waker, &mut count);
-        let arrivals = std::mem::take(&mut self.hook.lock().waiting);
-        for arrival in arrivals {
-            match arrival {
-                Arrival::Connection(accepted) => self.adopt(accepted, now),
-                Arrival::Response {
+        let _ = rustix::io::read(&*self.own_waker.waker, &mut count);
+        let inbox = std::mem::take(&mut self.own_waker.lock().waiting);
+        for item in inbox {
+            match item {
+                InboxItem::Connection(connection) => self.register(connection, now),
+                InboxItem::Response {
                     token,
                     stream,
                     sequence,
@@ -317,24 +339,26 @@ impl Poller {
                     let Some(index) = self.index_of(token) else {
                         continue;
                     };
-                    if let Some(accepted) = self.accepted(index) {
+                    if let Some(connection) = self.connection(index) {
                         let result = result.as_deref().map_err(String::as_str);
-                        accepted.respond(stream, sequence, result);
+                        connection.respond(stream, sequence, result);
                     }
-                    self.turn_of(index, EventFlags::OUT, now);
+                    self.process(index, EventFlags::OUT, now);
                 }
             }
         }
     }
 
-    fn accepted(&mut self, index: usize) -> Option<&mut Accepted> {
-        self.slots.get_mut(index)?.accepted.as_deref_mut()
+    fn connection(&mut self, index: usize) -> Option<&mut ServerConnection> {
+        self.slots.get_mut(index)?.connection.as_deref_mut()
     }
 
-    fn accept(&mut self, door: usize, now: Instant) {
+    fn accept(&mut self, listener: usize, now: Instant) {
         for _ in 0..ACCEPTS_MAX {
-            let Some(door) = self.doors.get(door) else { return };
-            let (link, address) = match door.listener.accept(&self.shared.options) {
+            let Some(listener) = self.listeners.get(listener) else {
+                return;
+            };
+            let (link, address) = match listener.listener.accept(&self.shared.options) {
                 Ok(found) => found,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(_) => {
@@ -343,133 +367,143 @@ impl Poller {
                     return;
                 }
             };
-            let dressed = (door.dress)(link);
-            if self.shared.is_crowded() {
+            let wrapped = (listener.wrap)(link);
+            if self.shared.is_full() {
                 self.evict();
             }
-            let uid = dressed.as_ref().ok().and_then(|link| link.uid());
+            let uid = wrapped.as_ref().ok().and_then(|link| link.uid());
             let Some(peer) = self.shared.admit(address, uid) else {
                 continue;
             };
-            match dressed {
+            match wrapped {
                 Ok(link) => {
-                    let server = self.shared.session(peer, link.is_safe());
-                    let accepted = Box::new(Accepted::new(link, server, now));
-                    self.turn = (self.turn + 1) % self.hooks.len().max(1);
-                    match self.hooks.get(self.turn) {
-                        Some(hook) if !Arc::ptr_eq(&hook.waker, &self.hook.waker) => {
-                            if let Some(Arrival::Connection(mut accepted)) =
-                                hook.send(Arrival::Connection(accepted))
+                    let server = self.shared.session(peer, link.is_integrity_protected());
+                    let connection = Box::new(ServerConnection::new(link, server, now));
+                    self.next_poller = (self.next_poller + 1) % self.wakers.len().max(1);
+                    match self.wakers.get(self.next_poller) {
+                        Some(waker) if !Arc::ptr_eq(&waker.waker, &self.own_waker.waker) => {
+                            if let Some(InboxItem::Connection(mut connection)) =
+                                waker.send(InboxItem::Connection(connection))
                             {
-                                accepted.end(Reason::Ending, &self.shared);
+                                connection.close(Reason::Ending, &self.shared);
                             }
                         }
-                        _ => self.adopt(accepted, now),
+                        _ => self.register(connection, now),
                     }
                 }
-                Err(_) => self.shared.leave(Reason::Memory, true),
+                Err(_) => self.shared.connection_closed(Reason::Memory, true),
             }
         }
     }
 
     /// Ends the connection that has been here longest without a hello, so that a flood of them keeps nobody out.
     fn evict(&mut self) {
-        while let Some(token) = self.strangers.pop_front() {
+        while let Some(token) = self.pre_handshake.pop_front() {
             let Some(index) = self.index_of(token) else {
                 continue;
             };
-            if self.accepted(index).is_some_and(|accepted| !accepted.is_met) {
+            if self
+                .connection(index)
+                .is_some_and(|connection| !connection.is_established)
+            {
                 return self.remove(index, Reason::Connections);
             }
         }
     }
 
-    fn adopt(&mut self, mut accepted: Box<Accepted>, now: Instant) {
+    fn register(&mut self, mut connection: Box<ServerConnection>, now: Instant) {
         let index = self.free.pop().unwrap_or(self.slots.len());
         if index == self.slots.len() {
             self.slots.push(Slot {
-                accepted: None,
+                connection: None,
                 generation: 0,
                 interest: EventFlags::empty(),
             });
         }
         let token = self.token_of(index);
         let interest = EventFlags::IN;
-        let added = match accepted.link.descriptor() {
+        let added = match connection.link.descriptor() {
             Some(descriptor) => {
                 epoll::add(&self.epoll, descriptor, EventData::new_u64(token), interest).is_ok()
             }
             None => false,
         };
         if !added {
-            accepted.leave(Reason::Memory, &self.shared);
+            connection.closed(Reason::Memory, &self.shared);
             self.free.push(index);
             return;
         }
-        if !accepted.is_met {
-            self.strangers.push_back(token);
+        if !connection.is_established {
+            self.pre_handshake.push_back(token);
         }
-        let has_output = accepted.has_output();
+        let has_output = connection.has_output();
         if let Some(slot) = self.slots.get_mut(index) {
-            slot.accepted = Some(accepted);
+            slot.connection = Some(connection);
             slot.interest = interest;
         }
         if has_output {
-            self.turn_of(index, EventFlags::OUT, now);
+            self.process(index, EventFlags::OUT, now);
         }
     }
 
     /// Does for one connection what there is to do.
-    fn turn_of(&mut self, index: usize, flags: EventFlags, now: Instant) {
-        let result = self.work(index, flags, now);
+    fn process(&mut self, index: usize, flags: EventFlags, now: Instant) {
+        let result = self.process_events(index, flags, now);
         if let Err(reason) = result {
             self.remove(index, reason);
         }
     }
 
-    fn work(&mut self, index: usize, flags: EventFlags, now: Instant) -> Result<(), Reason> {
+    fn process_events(&mut self, index: usize, flags: EventFlags, now: Instant) -> Result<(), Reason> {
         let token = self.token_of(index);
         let uses_pool = self.pool.is_some();
         let Some(slot) = self.slots.get_mut(index) else {
             return Ok(());
         };
-        let Some(accepted) = slot.accepted.as_deref_mut() else {
+        let Some(connection) = slot.connection.as_deref_mut() else {
             return Ok(());
         };
         let is_readable = flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR);
-        if is_readable && accepted.ends.is_none() {
+        if is_readable && connection.closing.is_none() {
             let jobs = uses_pool.then_some(&mut self.jobs);
-            if accepted.read(&mut self.buffer, &self.shared, now, jobs)? {
+            if connection.read(&mut self.buffer, &self.shared, now, jobs)? {
                 self.unread.push(index);
             }
-            accepted.jobs_waiting += self.jobs.len();
+            connection.jobs_waiting += self.jobs.len();
         }
         if let Some(pool) = self.pool.as_ref().filter(|_| !self.jobs.is_empty()) {
             for job in self.jobs.drain(..) {
-                let work = Work {
+                let request = QueuedRequest {
                     job,
                     token,
-                    peer: accepted.server.peer.clone(),
-                    hook: self.hook.clone(),
+                    peer: connection.server.peer.clone(),
+                    waker: self.own_waker.clone(),
                 };
-                if let Err(work) = pool.push(work) {
-                    accepted.respond(work.job.stream, work.job.sequence, Err("too many requests wait"));
+                if let Err(request) = pool.push(request) {
+                    connection.respond(
+                        request.job.stream,
+                        request.job.sequence,
+                        Err("too many requests wait"),
+                    );
                 }
             }
         }
-        let is_done = accepted.write(&self.shared)?;
-        if let Some(reason) = accepted.ends.filter(|_| is_done) {
+        let is_done = connection.write(&self.shared)?;
+        if let Some(reason) = connection.closing.filter(|_| is_done) {
             return Err(reason);
         }
         let mut interest = EventFlags::empty();
-        if !accepted.is_clogged(&self.shared) && !accepted.is_waiting && accepted.ends.is_none() {
+        if !connection.is_backpressured(&self.shared)
+            && !connection.waits_for_memory
+            && connection.closing.is_none()
+        {
             interest |= EventFlags::IN;
         }
-        if accepted.has_output() {
+        if connection.has_output() {
             interest |= EventFlags::OUT;
         }
         if interest != slot.interest
-            && let Some(descriptor) = accepted.link.descriptor()
+            && let Some(descriptor) = connection.link.descriptor()
         {
             slot.interest = interest;
             epoll::modify(&self.epoll, descriptor, EventData::new_u64(token), interest)
@@ -479,14 +513,14 @@ impl Poller {
     }
 
     fn remove(&mut self, index: usize, reason: Reason) {
-        if let Some(mut accepted) = self.take_out(index) {
-            accepted.end(reason, &self.shared);
+        if let Some(mut connection) = self.deregister(index) {
+            connection.close(reason, &self.shared);
         }
     }
 
     /// Ends what has been silent for too long.
     fn sweep(&mut self, now: Instant) {
-        self.swept = now;
+        self.last_sweep = now;
         let options = &self.shared.options;
         let (handshake, idle) = (options.handshake_timeout, options.idle_timeout);
         let late: Vec<(usize, Reason)> = self
@@ -494,16 +528,16 @@ impl Poller {
             .iter()
             .enumerate()
             .filter_map(|(index, slot)| {
-                let accepted = slot.accepted.as_deref()?;
-                let silent = now.saturating_duration_since(if accepted.is_met {
-                    accepted.heard
+                let connection = slot.connection.as_deref()?;
+                let silent = now.saturating_duration_since(if connection.is_established {
+                    connection.last_received
                 } else {
-                    accepted.since
+                    connection.accepted_at
                 });
-                match accepted.is_met {
+                match connection.is_established {
                     false if silent >= handshake => Some((index, Reason::Handshake)),
-                    true if silent >= idle && accepted.jobs_waiting == 0 => Some((index, Reason::Idle)),
-                    _ => Some((index, accepted.is_late(&self.shared, now)?)),
+                    true if silent >= idle && connection.jobs_waiting == 0 => Some((index, Reason::Idle)),
+                    _ => Some((index, connection.overdue(&self.shared, now)?)),
                 }
             })
             .collect();
@@ -512,47 +546,53 @@ impl Poller {
         }
         for index in 0..self.slots.len() {
             // There may be room now.
-            if self.accepted(index).is_some_and(|accepted| accepted.is_waiting) {
-                self.turn_of(index, EventFlags::IN, now);
+            if self
+                .connection(index)
+                .is_some_and(|connection| connection.waits_for_memory)
+            {
+                self.process(index, EventFlags::IN, now);
             }
         }
         for slot in &mut self.slots {
-            if let Some(accepted) = slot.accepted.as_deref_mut()
-                && now.saturating_duration_since(accepted.heard) >= SWEEP
+            if let Some(connection) = slot.connection.as_deref_mut()
+                && now.saturating_duration_since(connection.last_received) >= SWEEP_INTERVAL
             {
-                accepted.rest(&self.shared);
+                connection.shrink(&self.shared);
             }
         }
-        let mut strangers = std::mem::take(&mut self.strangers);
-        strangers.retain(|token| {
+        let mut pre_handshake = std::mem::take(&mut self.pre_handshake);
+        pre_handshake.retain(|token| {
             let index = self.index_of(*token);
-            index.is_some_and(|index| self.accepted(index).is_some_and(|accepted| !accepted.is_met))
+            index.is_some_and(|index| {
+                self.connection(index)
+                    .is_some_and(|connection| !connection.is_established)
+            })
         });
-        self.strangers = strangers;
+        self.pre_handshake = pre_handshake;
     }
 
     /// Takes what has come already, sends what is left, and says goodbye.
     fn stop(&mut self) {
-        let end = Instant::now() + PARTING;
-        self.take_arrivals(Instant::now());
-        let mut arrivals = self.hook.lock();
-        arrivals.is_closed = true;
-        let late = std::mem::take(&mut arrivals.waiting);
-        drop(arrivals);
-        for arrival in late {
-            if let Arrival::Connection(mut accepted) = arrival {
-                accepted.end(Reason::Ending, &self.shared);
+        let end = Instant::now() + CLOSE_TIMEOUT;
+        self.take_inbox(Instant::now());
+        let mut inbox = self.own_waker.lock();
+        inbox.is_closed = true;
+        let late = std::mem::take(&mut inbox.waiting);
+        drop(inbox);
+        for item in late {
+            if let InboxItem::Connection(mut connection) = item {
+                connection.close(Reason::Ending, &self.shared);
             }
         }
         for index in 0..self.slots.len() {
-            self.turn_of(index, EventFlags::IN, Instant::now());
-            let Some(accepted) = self.accepted(index) else {
+            self.process(index, EventFlags::IN, Instant::now());
+            let Some(connection) = self.connection(index) else {
                 continue;
             };
-            let patience = end.saturating_duration_since(Instant::now());
-            if accepted.has_output() && !patience.is_zero() {
+            let timeout = end.saturating_duration_since(Instant::now());
+            if connection.has_output() && !timeout.is_zero() {
                 // One that does not read gets its answer after it comes back.
-                let _ = accepted.link.wait(true, patience.min(Duration::from_millis(50)));
+                let _ = connection.link.wait(true, timeout.min(Duration::from_millis(50)));
             }
             self.remove(index, Reason::Ending);
         }

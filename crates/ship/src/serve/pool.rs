@@ -1,34 +1,34 @@
 //! Threads that answer requests, so that a handler that blocks holds nobody else up.
 
-use super::poller::{Arrival, Hook};
+use super::poller::{InboxItem, Waker};
 use crate::limits::REQUESTS_MAX;
-use crate::session::{Answer, Job, Peer, Service};
+use crate::session::{Job, Peer, ReplyBuffer, Service};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 /// A request on its way to a thread, and where its response goes.
-pub(crate) struct Work {
+pub(crate) struct QueuedRequest {
     pub(crate) job: Job,
     pub(crate) token: u64,
     pub(crate) peer: Peer,
-    pub(crate) hook: Hook,
+    pub(crate) waker: Waker,
 }
 
 #[derive(Default)]
 struct Queue {
-    works: VecDeque<Work>,
+    requests: VecDeque<QueuedRequest>,
     ends: bool,
 }
 
 /// The threads' queue.
-pub(crate) struct Pool {
+pub(crate) struct RequestPool {
     queue: Mutex<Queue>,
     more: Condvar,
 }
 
-impl Pool {
+impl RequestPool {
     pub(crate) fn start(
         count: usize,
         service: &Arc<dyn Service>,
@@ -54,12 +54,12 @@ impl Pool {
     }
 
     /// Gives the work back when too much waits already.
-    pub(crate) fn push(&self, work: Work) -> Result<(), Box<Work>> {
+    pub(crate) fn push(&self, request: QueuedRequest) -> Result<(), Box<QueuedRequest>> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        if queue.works.len() >= REQUESTS_MAX || queue.ends {
-            return Err(Box::new(work));
+        if queue.requests.len() >= REQUESTS_MAX || queue.ends {
+            return Err(Box::new(request));
         }
-        queue.works.push_back(work);
+        queue.requests.push_back(request);
         drop(queue);
         self.more.notify_one();
         Ok(())
@@ -73,20 +73,25 @@ impl Pool {
     fn run(&self, service: &dyn Service) {
         loop {
             let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-            let work = loop {
-                match queue.works.pop_front() {
-                    Some(work) => break work,
+            let request = loop {
+                match queue.requests.pop_front() {
+                    Some(request) => break request,
                     None if queue.ends => return,
                     None => queue = self.more.wait(queue).unwrap_or_else(PoisonError::into_inner),
                 }
             };
             drop(queue);
             let mut reply = Vec::new();
-            let job = work.job;
-            let result = service.request(&work.peer, job.stream, &job.body, &mut Answer::new(&mut reply));
+            let job = request.job;
+            let result = service.request(
+                &request.peer,
+                job.stream,
+                &job.body,
+                &mut ReplyBuffer::new(&mut reply),
+            );
             // A poller that has ended has nobody left who waits for it.
-            let _ = work.hook.send(Arrival::Response {
-                token: work.token,
+            let _ = request.waker.send(InboxItem::Response {
+                token: request.token,
                 stream: job.stream,
                 sequence: job.sequence,
                 result: result.map(|()| reply),

@@ -1,6 +1,6 @@
 //! What all threads of a server share, and what it counts.
 
-use super::memory::Memory;
+use super::memory::MemoryQuota;
 use crate::hello::{HELLO_UNCHECKED, Hello, Reason, Role};
 use crate::options::{Checksum, Options};
 use crate::session::{Peer, Server, Service};
@@ -28,30 +28,30 @@ impl Stats {
 }
 
 /// Shared by the threads of a server. All numbers are statistics or hints, so Relaxed suffices for them.
-pub(crate) struct Shared {
+pub(crate) struct ServerState {
     pub(crate) service: Arc<dyn Service>,
     pub(crate) options: Options,
     pub(crate) stops: AtomicBool,
-    pub(crate) memory: Memory,
+    pub(crate) memory: MemoryQuota,
     pub(crate) bytes: AtomicU64,
     current: AtomicU64,
     accepted: AtomicU64,
     /// Connections that have not said hello.
-    strangers: AtomicU64,
+    pre_handshake: AtomicU64,
     ended: [AtomicU64; Reason::COUNT],
 }
 
-impl Shared {
+impl ServerState {
     pub(crate) fn new(service: Arc<dyn Service>, options: Options) -> Self {
         Self {
             service,
-            memory: Memory::new(&options),
+            memory: MemoryQuota::new(&options),
             options,
             stops: AtomicBool::new(false),
             bytes: AtomicU64::new(0),
             current: AtomicU64::new(0),
             accepted: AtomicU64::new(0),
-            strangers: AtomicU64::new(0),
+            pre_handshake: AtomicU64::new(0),
             ended: [const { AtomicU64::new(0) }; Reason::COUNT],
         }
     }
@@ -60,22 +60,22 @@ impl Shared {
         self.stops.load(Ordering::Relaxed)
     }
 
-    /// Whether [`Shared::admit`] would refuse.
-    pub(crate) fn is_crowded(&self) -> bool {
+    /// Whether [`ServerState::admit`] would refuse.
+    pub(crate) fn is_full(&self) -> bool {
         let most = self.options.connections_max as u64;
         self.current.load(Ordering::Relaxed) >= most
-            || self.strangers.load(Ordering::Relaxed) >= strangers_max(most)
+            || self.pre_handshake.load(Ordering::Relaxed) >= pre_handshake_max(most)
     }
 
     /// A connection has come. `None`: there are too many, which has been counted.
     pub(crate) fn admit(&self, address: String, uid: Option<u32>) -> Option<Peer> {
         let id = self.accepted.fetch_add(1, Ordering::Relaxed);
         let current = self.current.fetch_add(1, Ordering::Relaxed);
-        let strangers = self.strangers.fetch_add(1, Ordering::Relaxed);
+        let pre_handshake = self.pre_handshake.fetch_add(1, Ordering::Relaxed);
         let most = self.options.connections_max as u64;
         // A flood of those who never say hello leaves places to those who do.
-        if current >= most || strangers >= strangers_max(most) {
-            self.leave(Reason::Connections, true);
+        if current >= most || pre_handshake >= pre_handshake_max(most) {
+            self.connection_closed(Reason::Connections, true);
             return None;
         }
         Some(Peer {
@@ -88,15 +88,15 @@ impl Shared {
     }
 
     /// A peer has said hello.
-    pub(crate) fn met(&self) {
-        self.strangers.fetch_sub(1, Ordering::Relaxed);
+    pub(crate) fn established(&self) {
+        self.pre_handshake.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// A connection has ended.
-    pub(crate) fn leave(&self, reason: Reason, is_stranger: bool) {
+    pub(crate) fn connection_closed(&self, reason: Reason, is_pre_handshake: bool) {
         self.current.fetch_sub(1, Ordering::Relaxed);
-        if is_stranger {
-            self.strangers.fetch_sub(1, Ordering::Relaxed);
+        if is_pre_handshake {
+            self.pre_handshake.fetch_sub(1, Ordering::Relaxed);
         }
         self.count(reason);
     }
@@ -108,16 +108,16 @@ impl Shared {
     }
 
     /// The state of a new connection whose bytes are safe on their way, or are not.
-    pub(crate) fn session(&self, peer: Peer, is_safe: bool) -> Server {
+    pub(crate) fn session(&self, peer: Peer, is_protected: bool) -> Server {
         let mut hello = Hello::new(Role::Server);
         hello.frame_bytes_max = self.options.frame_bytes_max as u32;
         hello.host.clone_from(&self.options.host);
         hello.app.clone_from(&self.options.app);
-        if is_safe && self.options.checksum == Checksum::Auto {
+        if is_protected && self.options.checksum == Checksum::Auto {
             hello.flags |= HELLO_UNCHECKED;
         }
         hello.credit_bytes = self.options.credit_bytes;
-        Server::new(peer, hello).decompressing(self.options.decompressed_bytes_max)
+        Server::new(peer, hello).with_decompressed_bytes_max(self.options.decompressed_bytes_max)
     }
 
     pub(crate) fn stats(&self) -> Stats {
@@ -135,13 +135,13 @@ impl Shared {
 }
 
 /// Connections that may be without a hello at once.
-fn strangers_max(connections_max: u64) -> u64 {
+fn pre_handshake_max(connections_max: u64) -> u64 {
     (connections_max / 4).max(16)
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for ServerState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared")
+        f.debug_struct("ServerState")
             .field("stats", &self.stats())
             .finish_non_exhaustive()
     }

@@ -1,8 +1,8 @@
 //! The receiving end of `udp://`: one thread for a socket and all its peers. It tells each sender how far it has come,
 //! so that nobody sends more than there is room for.
 
-use super::Shared;
-use crate::address::Place;
+use super::ServerState;
+use crate::address::HostPort;
 use crate::frame::{Header, Kind, next_frame};
 use crate::hello::Reason;
 use crate::limits::DATAGRAM_BYTES_MAX;
@@ -27,7 +27,7 @@ const BUFFERS: usize = 8;
 /// Buffers of one receive where each holds one datagram.
 const BUFFERS_SINGLE: usize = quinn_udp::BATCH_SIZE;
 /// How often the thread looks at deadlines.
-const LOOK: Duration = Duration::from_millis(100);
+const SWEEP_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(crate) struct Socket {
     socket: UdpSocket,
@@ -35,16 +35,16 @@ pub(crate) struct Socket {
     window_bytes: u64,
 }
 
-struct Known {
+struct UdpPeer {
     server: Server,
-    heard: Instant,
-    is_met: bool,
-    is_touched: bool,
+    last_received: Instant,
+    is_established: bool,
+    ack_due: bool,
 }
 
 impl Socket {
-    pub(crate) fn bind(place: &Place, options: &Options) -> io::Result<Self> {
-        let socket = UdpSocket::bind(place.resolve()?.as_slice())?;
+    pub(crate) fn bind(host_port: &HostPort, options: &Options) -> io::Result<Self> {
+        let socket = UdpSocket::bind(host_port.resolve()?.as_slice())?;
         let state = UdpSocketState::new((&socket).into())?;
         if !options.offload {
             setsockopt(&socket, sockopt::UdpGroSegment, &false)?;
@@ -63,13 +63,13 @@ impl Socket {
         })
     }
 
-    pub(crate) fn place(&self) -> Option<Place> {
-        self.socket.local_addr().ok().map(Place::from)
+    pub(crate) fn host_port(&self) -> Option<HostPort> {
+        self.socket.local_addr().ok().map(HostPort::from)
     }
 
     /// Runs until the server stops.
-    pub(crate) fn run(self, shared: &Shared) {
-        let mut known: HashMap<SocketAddr, Known> = HashMap::new();
+    pub(crate) fn run(self, shared: &ServerState) {
+        let mut peers: HashMap<SocketAddr, UdpPeer> = HashMap::new();
         let count = match shared.options.offload && self.state.gro_segments() > 1 {
             true => BUFFERS,
             false => BUFFERS_SINGLE,
@@ -77,7 +77,7 @@ impl Socket {
         let mut space = vec![0; count * BUFFER_BYTES];
         let mut meta = vec![RecvMeta::default(); count];
         let mut out = Vec::new();
-        let mut looked = Instant::now();
+        let mut last_sweep = Instant::now();
         let mut active = Instant::now();
         while !shared.stops() {
             let mut buffers: Vec<IoSliceMut<'_>> =
@@ -88,27 +88,27 @@ impl Socket {
                     for (bytes, meta) in space.chunks(BUFFER_BYTES).zip(meta.iter().take(count)) {
                         let bytes = bytes.get(..meta.len).unwrap_or(&[]);
                         shared.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-                        self.take(bytes, meta, &mut known, shared, &mut out, active);
+                        self.take(bytes, meta, &mut peers, shared, &mut out, active);
                     }
-                    self.tell(&mut known, &mut out);
+                    self.send_acks(&mut peers, &mut out);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     if active.elapsed() >= shared.options.spin {
                         // An interruption or a failure only makes us look once more.
-                        let _ = wait_for(self.socket.as_fd(), false, LOOK);
+                        let _ = wait_for(self.socket.as_fd(), false, SWEEP_INTERVAL);
                     }
                 }
                 // About a datagram that we sent to somebody who has gone.
                 Err(_) => {}
             }
-            if looked.elapsed() >= LOOK {
-                looked = Instant::now();
-                self.sweep(&mut known, shared, looked);
+            if last_sweep.elapsed() >= SWEEP_INTERVAL {
+                last_sweep = Instant::now();
+                self.sweep(&mut peers, shared, last_sweep);
             }
         }
-        for (address, one) in known {
-            self.part(&one.server, address, Reason::Ending);
-            leave(one, Reason::Ending, shared);
+        for (address, peer) in peers {
+            self.send_goodbye(&peer.server, address, Reason::Ending);
+            close(peer, Reason::Ending, shared);
         }
     }
 
@@ -116,34 +116,34 @@ impl Socket {
         &self,
         bytes: &[u8],
         meta: &RecvMeta,
-        known: &mut HashMap<SocketAddr, Known>,
-        shared: &Shared,
+        peers: &mut HashMap<SocketAddr, UdpPeer>,
+        shared: &ServerState,
         out: &mut Vec<u8>,
         now: Instant,
     ) {
-        let one = match known.entry(meta.addr) {
+        let peer = match peers.entry(meta.addr) {
             Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(entry) => match stranger(bytes, meta.addr, self.window_bytes, shared, now) {
-                Some(one) => entry.insert(one),
+            Entry::Vacant(entry) => match accept_hello(bytes, meta.addr, self.window_bytes, shared, now) {
+                Some(peer) => entry.insert(peer),
                 None => return,
             },
         };
-        one.heard = now;
-        one.is_touched = true;
+        peer.last_received = now;
+        peer.ack_due = true;
         for datagram in bytes.chunks(meta.stride.max(1)) {
-            let fed = one.server.feed(datagram, shared.service.as_ref(), out, None);
+            let fed = peer.server.feed(datagram, shared.service.as_ref(), out, None);
             if !out.is_empty() {
                 // Full buffers lose it, which is what datagrams do.
                 let _ = self.socket.send_to(out, meta.addr);
                 out.clear();
             }
-            if !one.is_met && one.server.is_open() {
-                one.is_met = true;
-                shared.met();
+            if !peer.is_established && peer.server.is_established() {
+                peer.is_established = true;
+                shared.established();
             }
-            if let Some(reason) = fed.ends {
-                if let Some(one) = known.remove(&meta.addr) {
-                    leave(one, reason, shared);
+            if let Some(reason) = fed.close_reason {
+                if let Some(peer) = peers.remove(&meta.addr) {
+                    close(peer, reason, shared);
                 }
                 return;
             }
@@ -151,10 +151,10 @@ impl Socket {
     }
 
     /// Tells all who sent something how far it has come.
-    fn tell(&self, known: &mut HashMap<SocketAddr, Known>, out: &mut Vec<u8>) {
-        for (address, one) in known.iter_mut().filter(|(_, one)| one.is_touched) {
-            one.is_touched = false;
-            one.server.put_ack(out);
+    fn send_acks(&self, peers: &mut HashMap<SocketAddr, UdpPeer>, out: &mut Vec<u8>) {
+        for (address, peer) in peers.iter_mut().filter(|(_, peer)| peer.ack_due) {
+            peer.ack_due = false;
+            peer.server.put_ack(out);
             if !out.is_empty() {
                 // As above.
                 let _ = self.socket.send_to(out, address);
@@ -163,37 +163,37 @@ impl Socket {
         }
     }
 
-    fn sweep(&self, known: &mut HashMap<SocketAddr, Known>, shared: &Shared, now: Instant) {
+    fn sweep(&self, peers: &mut HashMap<SocketAddr, UdpPeer>, shared: &ServerState, now: Instant) {
         let idle = shared.options.idle_timeout;
-        let silent: Vec<SocketAddr> = known
+        let silent: Vec<SocketAddr> = peers
             .iter()
-            .filter(|(_, one)| now.saturating_duration_since(one.heard) >= idle)
+            .filter(|(_, peer)| now.saturating_duration_since(peer.last_received) >= idle)
             .map(|(address, _)| *address)
             .collect();
         for address in silent {
-            if let Some(one) = known.remove(&address) {
-                self.part(&one.server, address, Reason::Idle);
-                leave(one, Reason::Idle, shared);
+            if let Some(peer) = peers.remove(&address) {
+                self.send_goodbye(&peer.server, address, Reason::Idle);
+                close(peer, Reason::Idle, shared);
             }
         }
     }
 
-    fn part(&self, server: &Server, address: SocketAddr, reason: Reason) {
+    fn send_goodbye(&self, server: &Server, address: SocketAddr, reason: Reason) {
         let mut out = Vec::new();
-        server.part(reason, &mut out);
+        server.goodbye(reason, &mut out);
         // Whoever does not hear it finds out by itself.
         let _ = self.socket.send_to(&out, address);
     }
 }
 
 /// A peer that was not known: only a hello makes it one, so that forged addresses cost nothing.
-fn stranger(
+fn accept_hello(
     bytes: &[u8],
     address: SocketAddr,
     window_bytes: u64,
-    shared: &Shared,
+    shared: &ServerState,
     now: Instant,
-) -> Option<Known> {
+) -> Option<UdpPeer> {
     let is_hello = matches!(
         next_frame(bytes, DATAGRAM_BYTES_MAX),
         Ok(Some(frame)) if frame.header == Header { length_bytes: frame.header.length_bytes, flags: frame.header.flags, ..Header::new(Kind::Hello, 0) }
@@ -201,20 +201,20 @@ fn stranger(
     if !is_hello {
         return None;
     }
-    let peer = shared.admit(format!("udp://{address}"), None)?;
-    let mut server = shared.session(peer, address.ip().is_loopback()).lossy();
+    let identity = shared.admit(format!("udp://{address}"), None)?;
+    let mut server = shared.session(identity, address.ip().is_loopback()).lossy();
     server.set_window(window_bytes);
-    Some(Known {
+    Some(UdpPeer {
         server,
-        heard: now,
-        is_met: false,
-        is_touched: false,
+        last_received: now,
+        is_established: false,
+        ack_due: false,
     })
 }
 
-fn leave(one: Known, reason: Reason, shared: &Shared) {
-    shared.leave(reason, !one.is_met);
-    if one.is_met {
-        shared.service.left(&one.server.peer, reason);
+fn close(peer: UdpPeer, reason: Reason, shared: &ServerState) {
+    shared.connection_closed(reason, !peer.is_established);
+    if peer.is_established {
+        shared.service.disconnected(&peer.server.peer, reason);
     }
 }

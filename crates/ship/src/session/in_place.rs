@@ -5,7 +5,7 @@
 //! copy is used; a service gets [`InPlace`], which gives copies only. What keeps no rule here ends the connection, as it
 //! does where the bytes are copied first.
 
-use super::server::{Fed, Server, Service, TOO_LONG};
+use super::server::{FeedResult, Server, Service, TOO_LONG};
 use crate::frame::{FrameError, HEADER_BYTES, Header, Kind};
 use crate::hello::Reason;
 use logdrive_ring::{InPlace, PipeWriter, Reservation};
@@ -63,12 +63,12 @@ impl<'a> Reserved<'a> {
             .as_mut()
             .is_some_and(|reservation| reservation.extend_in_place(bytes));
         if !is_in {
-            self.spill_over(bytes);
+            self.move_to_spill(bytes);
         }
     }
 
     #[cold]
-    fn spill_over(&mut self, bytes: InPlace<'_>) {
+    fn move_to_spill(&mut self, bytes: InPlace<'_>) {
         if let Some(reservation) = self.reservation.take() {
             let all = reservation.in_place();
             let written = all.slice(self.head_bytes, all.len().saturating_sub(self.head_bytes));
@@ -114,17 +114,17 @@ impl Server {
         service: &dyn Service,
         writer: &mut PipeWriter,
         out: &mut Vec<u8>,
-    ) -> Fed {
-        let mut fed = Fed::default();
-        while fed.used_bytes < enough_bytes && self.is_open() {
+    ) -> FeedResult {
+        let mut fed = FeedResult::default();
+        while fed.used_bytes < enough_bytes && self.is_established() {
             let rest = ring.slice(fed.used_bytes, ring.len() - fed.used_bytes);
             match rest.map_or(Ok(0), |rest| self.take_in_place(rest, service, writer, out)) {
                 Ok(0) => break,
                 Ok(used) => fed.used_bytes += used,
                 Err(error) => {
                     let reason = Reason::from(error);
-                    self.part(reason, out);
-                    fed.ends = Some(reason);
+                    self.goodbye(reason, out);
+                    fed.close_reason = Some(reason);
                     break;
                 }
             }
@@ -156,7 +156,7 @@ impl Server {
         let is_plain = header.flags == 0
             && match header.kind {
                 // What is acknowledged is so in one place.
-                Kind::Batch => !self.acks,
+                Kind::Batch => !self.sends_acks,
                 kind => kind == Kind::Request,
             };
         if !is_plain || length > rest.len() {
@@ -169,13 +169,13 @@ impl Server {
             return Ok(0);
         };
         match header.kind {
-            Kind::Batch => self.walk_in_place(header, payload, service)?,
+            Kind::Batch => self.deliver_in_place(header, payload, service)?,
             _ => self.answer_in_place(header, payload, service, writer, out),
         }
         Ok(length)
     }
 
-    fn walk_in_place(
+    fn deliver_in_place(
         &self,
         header: Header,
         payload: InPlace<'_>,

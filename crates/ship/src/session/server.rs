@@ -1,14 +1,14 @@
 //! The accepting end of a connection: says hello, hands messages, requests and records to a service, and answers.
 
-use super::Intake;
+use super::DedupCursor;
 use super::in_place::Reserved;
 use crate::frame::{
-    FLAG_ACK, FLAG_FAILED, FLAG_ZSTD, Frame, FrameError, HEADER_BYTES, Header, Kind, Messages, Over,
+    FLAG_ACK, FLAG_FAILED, FLAG_ZSTD, Frame, FrameError, HEADER_BYTES, Header, Kind, Messages, Remainder,
     next_frame,
 };
 use crate::hello::{HELLO_ACKS, HELLO_UNCHECKED, Hello, Reason, Role, decode_goodbye, encode_goodbye};
 use crate::limits::{DECOMPRESSED_BYTES_MAX, FRAME_BYTES_MAX, HELLO_BYTES_MAX, REPLY_BYTES_MAX};
-use crate::session::Verdict;
+use crate::session::Classification;
 use logdrive_ring::InPlace;
 use std::cell::{Cell, RefCell};
 
@@ -34,9 +34,9 @@ pub trait Service: Send + Sync {
     ///
     /// # Errors
     /// Why it is refused.
-    fn hello(&self, peer: &Peer) -> Result<Intake, Reason> {
+    fn hello(&self, peer: &Peer) -> Result<DedupCursor, Reason> {
         match peer.hello.as_ref() {
-            Some(hello) if hello.role == Role::Client => Ok(Intake::default()),
+            Some(hello) if hello.role == Role::Client => Ok(DedupCursor::default()),
             _ => Err(Reason::Unexpected),
         }
     }
@@ -61,7 +61,13 @@ pub trait Service: Send + Sync {
     ///
     /// # Errors
     /// What the one who asked is told instead.
-    fn request(&self, peer: &Peer, stream: u16, body: &[u8], reply: &mut Answer<'_>) -> Result<(), String> {
+    fn request(
+        &self,
+        peer: &Peer,
+        stream: u16,
+        body: &[u8],
+        reply: &mut ReplyBuffer<'_>,
+    ) -> Result<(), String> {
         let _ = (peer, stream, body, reply);
         Err("nobody answers requests here".to_owned())
     }
@@ -92,7 +98,7 @@ pub trait Service: Send + Sync {
         reply: &mut Reserved<'_>,
     ) -> Result<(), String> {
         let mut bytes = Vec::new();
-        self.request(peer, stream, &body.to_vec(), &mut Answer::new(&mut bytes))?;
+        self.request(peer, stream, &body.to_vec(), &mut ReplyBuffer::new(&mut bytes))?;
         reply.extend_from_slice(&bytes);
         Ok(())
     }
@@ -113,7 +119,7 @@ pub trait Service: Send + Sync {
     }
 
     /// The connection has ended.
-    fn left(&self, peer: &Peer, reason: Reason) {
+    fn disconnected(&self, peer: &Peer, reason: Reason) {
         let _ = (peer, reason);
     }
 }
@@ -121,21 +127,21 @@ pub trait Service: Send + Sync {
 /// Where a service puts its reply: bytes that are appended, as to a `Vec<u8>` of its own.
 ///
 /// ```
-/// use logdrive_ship::session::Answer;
+/// use logdrive_ship::session::ReplyBuffer;
 /// use std::io::Write;
 /// let mut bytes = b"what stands there already".to_vec();
-/// let mut reply = Answer::new(&mut bytes);
+/// let mut reply = ReplyBuffer::new(&mut bytes);
 /// reply.extend_from_slice(b"4");
 /// write!(reply, "{}", 2).unwrap();
 /// assert_eq!(reply.as_slice(), b"42");
 /// ```
 #[derive(Debug)]
-pub struct Answer<'a> {
+pub struct ReplyBuffer<'a> {
     out: &'a mut Vec<u8>,
     start: usize,
 }
 
-impl<'a> Answer<'a> {
+impl<'a> ReplyBuffer<'a> {
     /// Appends behind what is there.
     pub fn new(out: &'a mut Vec<u8>) -> Self {
         let start = out.len();
@@ -159,7 +165,7 @@ impl<'a> Answer<'a> {
     }
 }
 
-impl std::io::Write for Answer<'_> {
+impl std::io::Write for ReplyBuffer<'_> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.extend_from_slice(bytes);
         Ok(bytes.len())
@@ -170,7 +176,7 @@ impl std::io::Write for Answer<'_> {
     }
 }
 
-impl Extend<u8> for Answer<'_> {
+impl Extend<u8> for ReplyBuffer<'_> {
     fn extend<T: IntoIterator<Item = u8>>(&mut self, bytes: T) {
         self.out.extend(bytes);
     }
@@ -178,7 +184,7 @@ impl Extend<u8> for Answer<'_> {
 
 thread_local! {
     /// Where batches are decompressed: of a thread, not of a connection, of which there are many.
-    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    static DECOMPRESSED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 /// What is said instead of a reply that the peer does not accept.
@@ -197,20 +203,20 @@ pub struct Job {
 
 /// What became of bytes.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Fed {
+pub struct FeedResult {
     /// Bytes that are done with; the rest has to be given again with what comes behind it.
     pub used_bytes: usize,
     /// Why the connection ends, once the output is sent.
-    pub ends: Option<Reason>,
+    pub close_reason: Option<Reason>,
     /// Whole frames that were taken.
     pub frames: usize,
     /// The output is worth sending: the rest may be given again behind that.
-    pub is_full: bool,
+    pub is_output_full: bool,
 }
 
 /// A batch whose messages are handed over as they come, because nothing has to be checked at its end.
 #[derive(Debug, Clone, Copy)]
-struct Begun {
+struct PartialBatch {
     stream: u16,
     /// What is still to come of its payload, and how many messages that is.
     left_bytes: usize,
@@ -228,14 +234,14 @@ pub struct Server {
     pub(super) checked: bool,
     lossy: bool,
     /// The peer wants to hear which messages have been taken.
-    pub(super) acks: bool,
-    intake: Intake,
+    pub(super) sends_acks: bool,
+    cursor: DedupCursor,
     /// A batch of messages that has come in part.
-    begun: Option<Begun>,
+    partial: Option<PartialBatch>,
     /// A request or a batch has come whole.
     has_delivered: bool,
     /// The number of the message that is wanted next, where messages may be lost or are acknowledged.
-    seen: u64,
+    next_message: u64,
     ack_due: bool,
     decompressed_bytes_max: usize,
     output_bytes: usize,
@@ -251,11 +257,11 @@ impl Server {
             hello,
             alignment: 1,
             lossy: false,
-            acks: false,
-            intake: Intake::default(),
-            begun: None,
+            sends_acks: false,
+            cursor: DedupCursor::default(),
+            partial: None,
             has_delivered: false,
-            seen: 0,
+            next_message: 0,
             ack_due: false,
             decompressed_bytes_max: DECOMPRESSED_BYTES_MAX,
             output_bytes: usize::MAX,
@@ -263,18 +269,18 @@ impl Server {
     }
 
     /// Takes no further frame once there is so much output, so that the peer has something to go on with.
-    pub fn pausing(&mut self, output_bytes: usize) {
+    pub fn set_output_limit(&mut self, output_bytes: usize) {
         self.output_bytes = output_bytes;
     }
 
     /// Batches may have so many bytes when they are decompressed, 8 MiB at most.
-    pub fn decompressing(mut self, bytes_max: usize) -> Self {
+    pub fn with_decompressed_bytes_max(mut self, bytes_max: usize) -> Self {
         self.decompressed_bytes_max = bytes_max.min(DECOMPRESSED_BYTES_MAX);
         self
     }
 
     /// Frames begin at multiples of this, as in a ring.
-    pub fn aligned(mut self, alignment: usize) -> Self {
+    pub fn with_alignment(mut self, alignment: usize) -> Self {
         self.alignment = alignment.max(1);
         self
     }
@@ -291,7 +297,7 @@ impl Server {
     }
 
     /// Whether the peer has said hello.
-    pub fn is_open(&self) -> bool {
+    pub fn is_established(&self) -> bool {
         self.peer.hello.is_some()
     }
 
@@ -302,12 +308,12 @@ impl Server {
 
     /// How long what has begun at this front has to get before any of it can be used.
     pub(crate) fn needed_bytes(&self, front: &[u8]) -> usize {
-        match (self.begun, front.first_chunk::<4>()) {
+        match (self.partial, front.first_chunk::<4>()) {
             (None, _) => self.frame_bytes(InPlace::from(front)),
-            (Some(begun), Some(length)) => {
+            (Some(partial), Some(length)) => {
                 let message = u32::from_le_bytes(*length) as usize;
                 // What is longer than its batch is found out when it is fed.
-                message.saturating_add(4).min(begun.left_bytes)
+                message.saturating_add(4).min(partial.left_bytes)
             }
             (Some(_), None) => 4,
         }
@@ -321,17 +327,18 @@ impl Server {
         service: &dyn Service,
         out: &mut Vec<u8>,
         mut jobs: Option<&mut Vec<Job>>,
-    ) -> Fed {
-        let mut fed = Fed::default();
+    ) -> FeedResult {
+        let mut fed = FeedResult::default();
         let result = loop {
             let rest = input.get(fed.used_bytes..).unwrap_or(&[]);
-            if let Some(begun) = self.begun {
-                match self.go_on(begun, rest, service) {
-                    Ok(()) if self.begun.is_some() => {
-                        fed.used_bytes += begun.left_bytes - self.begun.map_or(0, |begun| begun.left_bytes);
+            if let Some(partial) = self.partial {
+                match self.continue_batch(partial, rest, service) {
+                    Ok(()) if self.partial.is_some() => {
+                        fed.used_bytes +=
+                            partial.left_bytes - self.partial.map_or(0, |partial| partial.left_bytes);
                         break Ok(());
                     }
-                    Ok(()) => fed.used_bytes += begun.left_bytes,
+                    Ok(()) => fed.used_bytes += partial.left_bytes,
                     Err(error) => break Err(error.into()),
                 }
                 continue;
@@ -348,13 +355,13 @@ impl Server {
                         break Err(reason);
                     }
                     if out.len() >= self.output_bytes {
-                        fed.is_full = true;
+                        fed.is_output_full = true;
                         break Ok(());
                     }
                 }
                 // Datagrams are filled up with zeros, and one that was damaged is as good as lost.
                 Err(_) if self.lossy => break Ok(()),
-                Ok(None) => match self.begin(rest) {
+                Ok(None) => match self.begin_partial(rest) {
                     Ok(true) => fed.used_bytes += HEADER_BYTES,
                     Ok(false) => break Ok(()),
                     Err(error) => break Err(error.into()),
@@ -366,26 +373,26 @@ impl Server {
             self.put_ack(out);
         }
         if let Err(reason) = result {
-            self.part(reason, out);
-            fed.ends = Some(reason);
+            self.goodbye(reason, out);
+            fed.close_reason = Some(reason);
         }
         fed
     }
 
     /// Whether a frame that has not come whole is a batch whose messages can be handed over as they come: over a stream,
     /// without a checksum of the payload, and not compressed. Nobody then keeps the whole of it.
-    fn begin(&mut self, front: &[u8]) -> Result<bool, FrameError> {
+    fn begin_partial(&mut self, front: &[u8]) -> Result<bool, FrameError> {
         let Some(head) = front.first_chunk::<HEADER_BYTES>() else {
             return Ok(false);
         };
         let header = Header::decode(head, self.frame_bytes_max)?;
         let is_plain = header.kind == Kind::Batch && header.flags == 0;
         // What is acknowledged is so as a whole.
-        if !is_plain || self.lossy || self.acks || self.alignment > 1 || !self.is_open() {
+        if !is_plain || self.lossy || self.sends_acks || self.alignment > 1 || !self.is_established() {
             return Ok(false);
         }
         header.verify(head, &[])?;
-        self.begun = Some(Begun {
+        self.partial = Some(PartialBatch {
             stream: header.stream,
             left_bytes: header.payload_bytes(),
             left: header.count,
@@ -394,36 +401,41 @@ impl Server {
     }
 
     /// Hands over what has come of a batch.
-    fn go_on(&mut self, begun: Begun, rest: &[u8], service: &dyn Service) -> Result<(), FrameError> {
-        if let Some(all) = rest.get(..begun.left_bytes) {
-            self.begun = None;
+    fn continue_batch(
+        &mut self,
+        partial: PartialBatch,
+        rest: &[u8],
+        service: &dyn Service,
+    ) -> Result<(), FrameError> {
+        if let Some(all) = rest.get(..partial.left_bytes) {
+            self.partial = None;
             self.has_delivered = true;
-            return service.batch(&self.peer, begun.stream, Messages::new(all, begun.left));
+            return service.batch(&self.peer, partial.stream, Messages::new(all, partial.left));
         }
         if rest.is_empty() {
             return Ok(());
         }
-        let unknown = Over {
+        let unknown = Remainder {
             bytes: usize::MAX,
             messages: 0,
         };
-        let over = Cell::new(unknown);
-        let messages = Messages::begun(rest, begun.left, &over);
-        service.batch(&self.peer, begun.stream, messages.clone())?;
-        if over.get() == unknown {
+        let remainder = Cell::new(unknown);
+        let messages = Messages::partial(rest, partial.left, &remainder);
+        service.batch(&self.peer, partial.stream, messages.clone())?;
+        if remainder.get() == unknown {
             // A service that did not look at all of them.
-            over.set(Over {
+            remainder.set(Remainder {
                 bytes: 0,
                 messages: 0,
             });
             let mut messages = messages;
             while messages.next_message()?.is_some() {}
         }
-        let over = over.get();
-        self.begun = Some(Begun {
-            left_bytes: begun.left_bytes - (rest.len() - over.bytes),
-            left: over.messages,
-            ..begun
+        let remainder = remainder.get();
+        self.partial = Some(PartialBatch {
+            left_bytes: partial.left_bytes - (rest.len() - remainder.bytes),
+            left: remainder.messages,
+            ..partial
         });
         Ok(())
     }
@@ -431,13 +443,13 @@ impl Server {
     /// Acknowledges what came since the last time; over datagrams the caller says when.
     pub fn put_ack(&mut self, out: &mut Vec<u8>) {
         if std::mem::take(&mut self.ack_due) {
-            let next = self.intake.next.max(self.seen);
+            let next = self.cursor.next.max(self.next_message);
             self.put(Header::new(Kind::Ack, next), &[], out);
         }
     }
 
     /// Says goodbye.
-    pub fn part(&self, reason: Reason, out: &mut Vec<u8>) {
+    pub fn goodbye(&self, reason: Reason, out: &mut Vec<u8>) {
         self.put(
             Header::new(Kind::Goodbye, 0),
             &[&encode_goodbye(reason, reason.name())],
@@ -490,9 +502,9 @@ impl Server {
         jobs: &mut Option<&mut Vec<Job>>,
     ) -> Result<(), Reason> {
         let Frame { header, payload } = *frame;
-        if !self.is_open() {
+        if !self.is_established() {
             return match header.kind {
-                Kind::Hello => self.greet(payload, service, out),
+                Kind::Hello => self.handshake(payload, service, out),
                 Kind::Goodbye => Err(decode_goodbye(payload)?.0),
                 _ => Err(Reason::Unexpected),
             };
@@ -513,21 +525,21 @@ impl Server {
             Kind::Batch => self.take_messages(header, payload, service)?,
             Kind::Gap => service.gap(&self.peer, crate::hello::decode_number(payload)?),
             Kind::Goodbye => {
-                if self.lossy && header.sequence > self.seen {
+                if self.lossy && header.sequence > self.next_message {
                     // What was sent last and never came.
-                    service.gap(&self.peer, header.sequence - self.seen);
-                    self.seen = header.sequence;
+                    service.gap(&self.peer, header.sequence - self.next_message);
+                    self.next_message = header.sequence;
                 }
                 return Err(decode_goodbye(payload)?.0);
             }
             // Asked again because our answer was lost.
-            Kind::Hello if self.lossy => self.say_hello(out),
+            Kind::Hello if self.lossy => self.send_hello(out),
             _ => return Err(Reason::Unexpected),
         }
         Ok(())
     }
 
-    fn greet(&mut self, payload: &[u8], service: &dyn Service, out: &mut Vec<u8>) -> Result<(), Reason> {
+    fn handshake(&mut self, payload: &[u8], service: &dyn Service, out: &mut Vec<u8>) -> Result<(), Reason> {
         let hello = Hello::decode(payload)?;
         if hello.role == Role::Server {
             return Err(Reason::Unexpected);
@@ -536,22 +548,22 @@ impl Server {
         self.checked = (self.hello.flags & hello.flags & HELLO_UNCHECKED) == 0;
         self.hello.session = hello.session;
         self.hello.epoch = hello.epoch;
-        self.acks = hello.role == Role::Client && hello.flags & HELLO_ACKS != 0;
+        self.sends_acks = hello.role == Role::Client && hello.flags & HELLO_ACKS != 0;
         self.peer.hello = Some(hello);
-        self.intake = match service.hello(&self.peer) {
-            Ok(intake) => intake,
+        self.cursor = match service.hello(&self.peer) {
+            Ok(cursor) => cursor,
             Err(reason) => {
                 self.peer.hello = None;
                 return Err(reason);
             }
         };
         self.frame_bytes_max = (self.hello.frame_bytes_max as usize).min(FRAME_BYTES_MAX);
-        self.say_hello(out);
+        self.send_hello(out);
         Ok(())
     }
 
-    fn say_hello(&mut self, out: &mut Vec<u8>) {
-        self.hello.next = self.intake.next;
+    fn send_hello(&mut self, out: &mut Vec<u8>) {
+        self.hello.next = self.cursor.next;
         self.put(Header::new(Kind::Hello, 0), &[&self.hello.encode()], out);
     }
 
@@ -559,7 +571,7 @@ impl Server {
     fn answer(&mut self, header: Header, body: &[u8], service: &dyn Service, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(&[0; HEADER_BYTES]);
-        let result = service.request(&self.peer, header.stream, body, &mut Answer::new(out));
+        let result = service.request(&self.peer, header.stream, body, &mut ReplyBuffer::new(out));
         let reply = out.get(start + HEADER_BYTES..).unwrap_or(&[]);
         let is_short = reply.len() <= self.reply_bytes_max();
         if let (Ok(()), true) = (&result, is_short) {
@@ -580,14 +592,14 @@ impl Server {
     fn take_messages(&mut self, header: Header, payload: &[u8], service: &dyn Service) -> Result<(), Reason> {
         if self.lossy {
             self.ack_due = true;
-            if header.sequence < self.seen {
+            if header.sequence < self.next_message {
                 // Twice, or late: its place has been counted as a gap.
                 return Ok(());
             }
-            if header.sequence > self.seen {
-                service.gap(&self.peer, header.sequence - self.seen);
+            if header.sequence > self.next_message {
+                service.gap(&self.peer, header.sequence - self.next_message);
             }
-            self.seen = header.sequence.saturating_add(header.count.into());
+            self.next_message = header.sequence.saturating_add(header.count.into());
         }
         if header.flags & FLAG_ZSTD == 0 {
             service.batch(&self.peer, header.stream, Messages::new(payload, header.count))?;
@@ -598,27 +610,27 @@ impl Server {
             })?;
         }
         self.has_delivered = true;
-        if self.acks && !self.lossy {
+        if self.sends_acks && !self.lossy {
             // Behind the service, so that what it refused is not acknowledged.
             self.ack_due = true;
-            self.seen = header.sequence.saturating_add(header.count.into());
+            self.next_message = header.sequence.saturating_add(header.count.into());
         }
         Ok(())
     }
 
     fn take_records(&mut self, header: Header, payload: &[u8], service: &dyn Service) -> Result<(), Reason> {
-        match self.intake.judge(header.sequence, header.count) {
-            Verdict::Duplicate => {
+        match self.cursor.classify(header.sequence, header.count) {
+            Classification::Duplicate => {
                 self.ack_due = true;
                 return Ok(());
             }
             // Over a stream this cannot be; over datagrams one before it was lost, or is late.
-            Verdict::Ahead if self.lossy => return Ok(()),
-            Verdict::Ahead => return Err(Reason::Unexpected),
-            Verdict::New { .. } => {}
+            Classification::Ahead if self.lossy => return Ok(()),
+            Classification::Ahead => return Err(Reason::Unexpected),
+            Classification::New { .. } => {}
         }
         let keep = |lines: &[u8]| service.records(&self.peer, header.sequence, header.count, lines);
-        self.intake.next = match header.flags & FLAG_ZSTD {
+        self.cursor.next = match header.flags & FLAG_ZSTD {
             0 => keep(payload)?,
             _ => self.decompressed(payload, keep)?,
         };
@@ -632,7 +644,7 @@ impl Server {
         payload: &[u8],
         take: impl FnOnce(&[u8]) -> Result<T, Reason>,
     ) -> Result<T, Reason> {
-        SCRATCH.with_borrow_mut(|scratch| {
+        DECOMPRESSED.with_borrow_mut(|scratch| {
             decompress_within(payload, self.decompressed_bytes_max, scratch)?;
             take(scratch)
         })

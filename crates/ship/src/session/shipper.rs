@@ -27,11 +27,11 @@ impl Batch {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// No connection.
-    Apart,
+    Disconnected,
     /// Hello is said, and not answered.
-    Greeting { since_ns: u64 },
+    Handshake { since_ns: u64 },
     /// Batches may go.
-    Open,
+    Established,
 }
 
 /// The queue is full: what was pushed is given back.
@@ -81,12 +81,12 @@ pub struct Shipper {
     /// How many batches at the front of the queue are under way.
     sent: usize,
     /// How many of those were sent before on another connection or before a resend.
-    sent_before: u64,
-    under_way_bytes: u64,
+    resent_until: u64,
+    in_flight_bytes: u64,
     window_bytes: u64,
     peer_frame_bytes: usize,
     next: u64,
-    acked: u64,
+    acknowledged_until: u64,
     lossy: bool,
     progress_ns: u64,
     counts: ShipperCounts,
@@ -99,17 +99,17 @@ impl Shipper {
         let next = hello.next;
         Self {
             hello,
-            state: State::Apart,
+            state: State::Disconnected,
             queue: VecDeque::new(),
             held_bytes: 0,
             bytes_max,
             sent: 0,
-            sent_before: 0,
-            under_way_bytes: 0,
+            resent_until: 0,
+            in_flight_bytes: 0,
             window_bytes: 0,
             peer_frame_bytes: FRAME_BYTES_MAX,
             next,
-            acked: next,
+            acknowledged_until: next,
             lossy,
             progress_ns: 0,
             counts: ShipperCounts::default(),
@@ -127,7 +127,7 @@ impl Shipper {
         let first = self.next;
         self.next = first.saturating_add(u64::from(count));
         self.counts.pushed += u64::from(count);
-        if self.next <= self.acked {
+        if self.next <= self.acknowledged_until {
             self.counts.acknowledged += u64::from(count);
             return Ok(first);
         }
@@ -138,14 +138,14 @@ impl Shipper {
             compressed,
             payload,
         });
-        if self.is_open() {
-            self.fit(self.queue.len() - 1);
+        if self.is_established() {
+            self.split_oversized(self.queue.len() - 1);
         }
         Ok(first)
     }
 
     /// Cuts batches from this place on that are longer than what the other end accepts.
-    fn fit(&mut self, from: usize) {
+    fn split_oversized(&mut self, from: usize) {
         let bytes_max = self.peer_frame_bytes as u64;
         if self.queue.range(from..).all(|batch| batch.bytes() <= bytes_max) {
             return;
@@ -157,7 +157,7 @@ impl Shipper {
                 continue;
             }
             self.held_bytes -= batch.payload.len();
-            for part in cut(batch, payload_max) {
+            for part in split_lines(batch, payload_max) {
                 self.held_bytes += part.payload.len();
                 self.queue.push_back(part);
             }
@@ -165,14 +165,14 @@ impl Shipper {
     }
 
     /// Whether what comes next is longer than what the other end accepts, and cannot be cut.
-    pub fn is_stuck(&self) -> bool {
-        let next = self.queue.get(self.sent).filter(|_| self.is_open());
+    pub fn is_blocked_by_oversized(&self) -> bool {
+        let next = self.queue.get(self.sent).filter(|_| self.is_established());
         next.is_some_and(|batch| batch.bytes() > self.peer_frame_bytes as u64)
     }
 
     /// The header of a frame without records, which is acknowledged like any: to learn whether the other end lives.
-    pub fn question(&self) -> [u8; HEADER_BYTES] {
-        let mut header = Header::new(Kind::Batch, self.acked);
+    pub fn keepalive(&self) -> [u8; HEADER_BYTES] {
+        let mut header = Header::new(Kind::Batch, self.acknowledged_until);
         header.flags = FLAG_ACK;
         header.seal(&[], true)
     }
@@ -184,7 +184,7 @@ impl Shipper {
 
     /// All records before this number are kept by the other end.
     pub fn acknowledged(&self) -> u64 {
-        self.acked
+        self.acknowledged_until
     }
 
     /// Bytes that wait or are under way.
@@ -193,13 +193,13 @@ impl Shipper {
     }
 
     /// Whether nothing waits for an acknowledgement.
-    pub fn is_settled(&self) -> bool {
+    pub fn is_all_acknowledged(&self) -> bool {
         self.queue.is_empty()
     }
 
     /// Whether batches may go now.
-    pub fn is_open(&self) -> bool {
-        self.state == State::Open
+    pub fn is_established(&self) -> bool {
+        self.state == State::Established
     }
 
     /// What became of records.
@@ -224,8 +224,8 @@ impl Shipper {
     /// A connection is there. Gives the frame to send first, with this hello's names and limits.
     pub fn connected(&mut self, now_ns: u64, hello: Hello) -> Vec<u8> {
         self.hello = hello;
-        self.apart();
-        self.state = State::Greeting { since_ns: now_ns };
+        self.disconnected();
+        self.state = State::Handshake { since_ns: now_ns };
         self.hello_frame()
     }
 
@@ -237,17 +237,17 @@ impl Shipper {
     }
 
     /// The connection has ended: what was under way waits again.
-    pub fn apart(&mut self) {
-        self.state = State::Apart;
-        self.send_again();
+    pub fn disconnected(&mut self) {
+        self.state = State::Disconnected;
+        self.rewind();
     }
 
-    fn send_again(&mut self) {
-        self.sent_before = self
-            .sent_before
+    fn rewind(&mut self) {
+        self.resent_until = self
+            .resent_until
             .max(self.queue.get(self.sent.wrapping_sub(1)).map_or(0, Batch::end));
         self.sent = 0;
-        self.under_way_bytes = 0;
+        self.in_flight_bytes = 0;
     }
 
     /// Takes a frame that came.
@@ -256,9 +256,9 @@ impl Shipper {
     /// When it ends the connection; the reason says whether another attempt is worth it.
     pub fn receive(&mut self, frame: &Frame<'_>, now_ns: u64) -> Result<(), Reason> {
         match frame.header.kind {
-            Kind::Hello => self.answered(&Hello::decode(frame.payload)?, now_ns),
-            Kind::Ack if self.is_open() => self.acknowledge(frame.header.sequence, now_ns),
-            Kind::Credit if self.is_open() => {
+            Kind::Hello => self.finish_handshake(&Hello::decode(frame.payload)?, now_ns),
+            Kind::Ack if self.is_established() => self.acknowledge(frame.header.sequence, now_ns),
+            Kind::Credit if self.is_established() => {
                 self.window_bytes = decode_number(frame.payload)?;
                 Ok(())
             }
@@ -269,23 +269,23 @@ impl Shipper {
         }
     }
 
-    fn answered(&mut self, hello: &Hello, now_ns: u64) -> Result<(), Reason> {
+    fn finish_handshake(&mut self, hello: &Hello, now_ns: u64) -> Result<(), Reason> {
         match self.state {
-            State::Greeting { .. } => {}
+            State::Handshake { .. } => {}
             // An answer that came twice.
-            State::Open if self.lossy => return Ok(()),
+            State::Established if self.lossy => return Ok(()),
             _ => return Err(Reason::Unexpected),
         }
         if hello.epoch != self.hello.epoch || hello.session != self.hello.session {
             return Err(Reason::Superseded);
         }
-        self.state = State::Open;
+        self.state = State::Established;
         self.window_bytes = hello.credit_bytes;
         self.peer_frame_bytes = (hello.frame_bytes_max as usize).min(FRAME_BYTES_MAX);
-        self.fit(0);
+        self.split_oversized(0);
         if hello.next > self.next {
             // We were killed before we heard of it: what is pushed up to there is kept already.
-            self.acked = hello.next;
+            self.acknowledged_until = hello.next;
             return self.acknowledge(self.next, now_ns);
         }
         self.acknowledge(hello.next, now_ns)
@@ -296,16 +296,16 @@ impl Shipper {
             // It has records of this session that we have not sent.
             return Err(Reason::Superseded);
         }
-        if next > self.acked {
-            self.counts.acknowledged += next - self.acked;
-            self.acked = next;
+        if next > self.acknowledged_until {
+            self.counts.acknowledged += next - self.acknowledged_until;
+            self.acknowledged_until = next;
             self.progress_ns = now_ns;
         }
         while let Some(batch) = self.queue.pop_front_if(|batch| batch.end() <= next) {
             self.held_bytes -= batch.payload.len();
             if self.sent > 0 {
                 self.sent -= 1;
-                self.under_way_bytes = self.under_way_bytes.saturating_sub(batch.bytes());
+                self.in_flight_bytes = self.in_flight_bytes.saturating_sub(batch.bytes());
             }
         }
         Ok(())
@@ -313,24 +313,24 @@ impl Shipper {
 
     /// The next frame that may be sent now, if there is one. It counts as sent.
     pub fn poll(&mut self, now_ns: u64) -> Option<Outgoing<'_>> {
-        if self.state != State::Open {
+        if self.state != State::Established {
             return None;
         }
         if self.lossy && self.sent > 0 && now_ns >= self.progress_ns.saturating_add(RESEND_NS) {
-            self.send_again();
+            self.rewind();
         }
         let bytes = self.queue.get(self.sent)?.bytes();
-        let is_too_much = self.under_way_bytes > 0 && self.under_way_bytes + bytes > self.window_bytes;
+        let is_too_much = self.in_flight_bytes > 0 && self.in_flight_bytes + bytes > self.window_bytes;
         if is_too_much || bytes > self.peer_frame_bytes as u64 {
             return None;
         }
         if self.sent == 0 {
             self.progress_ns = now_ns;
         }
-        self.under_way_bytes += bytes;
+        self.in_flight_bytes += bytes;
         self.sent += 1;
         let batch = self.queue.get(self.sent - 1)?;
-        if batch.first < self.sent_before {
+        if batch.first < self.resent_until {
             self.counts.resent_batches += 1;
         }
         let mut header = Header::new(Kind::Batch, batch.first);
@@ -345,22 +345,24 @@ impl Shipper {
     }
 
     /// Over a transport that may lose: the hello again, when it was not answered in time.
-    pub fn greet_again(&mut self, now_ns: u64) -> Option<Vec<u8>> {
-        let State::Greeting { since_ns } = self.state else {
+    pub fn resend_hello(&mut self, now_ns: u64) -> Option<Vec<u8>> {
+        let State::Handshake { since_ns } = self.state else {
             return None;
         };
         if !self.lossy || now_ns < since_ns.saturating_add(RESEND_NS) {
             return None;
         }
-        self.state = State::Greeting { since_ns: now_ns };
+        self.state = State::Handshake { since_ns: now_ns };
         Some(self.hello_frame())
     }
 
-    /// When [`Shipper::poll`] or [`Shipper::greet_again`] has something to do without a frame that comes.
+    /// When [`Shipper::poll`] or [`Shipper::resend_hello`] has something to do without a frame that comes.
     pub fn deadline_ns(&self) -> Option<u64> {
         match self.state {
-            State::Greeting { since_ns } if self.lossy => Some(since_ns.saturating_add(RESEND_NS)),
-            State::Open if self.lossy && self.sent > 0 => Some(self.progress_ns.saturating_add(RESEND_NS)),
+            State::Handshake { since_ns } if self.lossy => Some(since_ns.saturating_add(RESEND_NS)),
+            State::Established if self.lossy && self.sent > 0 => {
+                Some(self.progress_ns.saturating_add(RESEND_NS))
+            }
             _ => None,
         }
     }
@@ -369,19 +371,19 @@ impl Shipper {
     ///
     /// Only apart: what a hello has promised has to come.
     pub fn drop_oldest(&mut self) -> Option<u32> {
-        if self.state != State::Apart {
+        if self.state != State::Disconnected {
             return None;
         }
         let batch = self.queue.pop_front()?;
         self.held_bytes -= batch.payload.len();
         self.counts.dropped += u64::from(batch.count);
-        self.acked = self.acked.max(batch.end());
+        self.acknowledged_until = self.acknowledged_until.max(batch.end());
         Some(batch.count)
     }
 }
 
 /// The lines of a batch as batches whose payloads are no longer than this, where lines allow that.
-fn cut(batch: Batch, payload_max: usize) -> Vec<Batch> {
+fn split_lines(batch: Batch, payload_max: usize) -> Vec<Batch> {
     let mut lines = Vec::new();
     let lines = match batch.compressed {
         true if super::decompress(&batch.payload, &mut lines).is_ok() => &lines,
@@ -450,8 +452,8 @@ mod tests {
         }
         assert_eq!(next, 400);
         assert_eq!(sent, [lines.clone(), lines].concat());
-        assert!(!shipper.is_stuck());
+        assert!(!shipper.is_blocked_by_oversized());
         shipper.push(1, vec![b'x'; 2000], false).expect("room");
-        assert!(shipper.is_stuck());
+        assert!(shipper.is_blocked_by_oversized());
     }
 }

@@ -1,7 +1,7 @@
 //! Pairs of state machines over a wire that loses, doubles, delays, reorders and cuts, in virtual time. Every seed
 //! must end with each record at the other end once, in order. `LOGDRIVE_TEST_SEED` repeats one.
 
-use super::{Answer, Fed, Intake, Peer, Server, Service, Shipper};
+use super::{DedupCursor, FeedResult, Peer, ReplyBuffer, Server, Service, Shipper};
 use crate::frame::{FLAG_ZSTD, FrameError, Header, Kind, Messages, next_frame};
 use crate::hello::{Hello, Reason, Role};
 use crate::limits::FRAME_BYTES_MAX;
@@ -30,20 +30,20 @@ impl Random {
 /// The disk of the receiving end: outlives its connections and its restarts.
 #[derive(Default)]
 struct Disk {
-    intake: Mutex<Intake>,
+    cursor: Mutex<DedupCursor>,
     kept: Mutex<Vec<u64>>,
     /// Batches until the next one is refused.
     until_refusal: Mutex<u64>,
 }
 
 impl Service for Disk {
-    fn hello(&self, peer: &Peer) -> Result<Intake, Reason> {
+    fn hello(&self, peer: &Peer) -> Result<DedupCursor, Reason> {
         let hello = peer.hello.as_ref().expect("it has just come");
-        let mut intake = self.intake.lock().expect("no panic");
-        if !intake.greet(hello.epoch, hello.next) {
+        let mut cursor = self.cursor.lock().expect("no panic");
+        if !cursor.resume(hello.epoch, hello.next) {
             return Err(Reason::Superseded);
         }
-        Ok(*intake)
+        Ok(*cursor)
     }
 
     fn records(&self, _peer: &Peer, first: u64, count: u32, lines: &[u8]) -> Result<u64, Reason> {
@@ -52,8 +52,8 @@ impl Service for Disk {
         if *until == 1 {
             return Err(Reason::Unavailable);
         }
-        let mut intake = self.intake.lock().expect("no panic");
-        let super::Verdict::New { skip } = intake.judge(first, count) else {
+        let mut cursor = self.cursor.lock().expect("no panic");
+        let super::Classification::New { skip } = cursor.classify(first, count) else {
             panic!("the server judges before it hands over");
         };
         let numbers: Vec<u64> = lines
@@ -71,8 +71,8 @@ impl Service for Disk {
             .lock()
             .expect("no panic")
             .extend(&numbers[skip as usize..]);
-        intake.keep(first, count);
-        Ok(intake.next)
+        cursor.advance(first, count);
+        Ok(cursor.next)
     }
 }
 
@@ -234,7 +234,7 @@ impl World {
     fn disconnect(&mut self) {
         self.connected = false;
         self.server = None;
-        self.shipper.apart();
+        self.shipper.disconnected();
         if self.random.one_in(3) {
             self.restart_sender();
         }
@@ -248,7 +248,7 @@ impl World {
     }
 
     fn send_all(&mut self) {
-        if let Some(bytes) = self.shipper.greet_again(self.now) {
+        if let Some(bytes) = self.shipper.resend_hello(self.now) {
             self.there.send(&bytes, self.now, self.weather, &mut self.random);
         }
         while let Some(frame) = self.shipper.poll(self.now) {
@@ -267,7 +267,11 @@ impl World {
                 self.stream_there.extend(packet);
             }
             let mut out = Vec::new();
-            let Fed { used_bytes, ends, .. } = server.feed(&self.stream_there, &self.disk, &mut out, None);
+            let FeedResult {
+                used_bytes,
+                close_reason: ends,
+                ..
+            } = server.feed(&self.stream_there, &self.disk, &mut out, None);
             self.stream_there.drain(..used_bytes);
             server.put_ack(&mut out);
             self.back.send(&out, self.now, self.weather, &mut self.random);
@@ -300,7 +304,7 @@ impl World {
     }
 
     fn is_done(&self) -> bool {
-        self.left == 0 && self.shipper.is_settled()
+        self.left == 0 && self.shipper.is_all_acknowledged()
     }
 
     fn run(mut self, seed: u64) -> (usize, u64) {
@@ -420,7 +424,7 @@ fn each_message_over_datagrams_arrives_once_or_is_counted() {
         let words = crate::hello::encode_goodbye(Reason::Done, "");
         crate::frame::Header::new(crate::frame::Kind::Goodbye, number).put(&[&words], true, &mut goodbye);
         assert_eq!(
-            server.feed(&goodbye, &ear, &mut out, None).ends,
+            server.feed(&goodbye, &ear, &mut out, None).close_reason,
             Some(Reason::Done)
         );
         let sums = (
@@ -478,7 +482,7 @@ impl Service for Pieces {
         Ok(())
     }
 
-    fn request(&self, _: &Peer, _: u16, _: &[u8], _: &mut Answer<'_>) -> Result<(), String> {
+    fn request(&self, _: &Peer, _: u16, _: &[u8], _: &mut ReplyBuffer<'_>) -> Result<(), String> {
         *self.requests.lock().expect("no panic") += 1;
         Ok(())
     }
@@ -497,7 +501,7 @@ fn stream_of(random: &mut Random, messages: &[Vec<u8>]) -> (Server, Vec<u8>, u32
     let mut bytes = Vec::new();
     Header::new(Kind::Hello, 0).put(&[&Hello::new(Role::Client).encode()], true, &mut bytes);
     server.feed(&bytes, &Pieces::default(), &mut Vec::new(), None);
-    assert!(server.is_open());
+    assert!(server.is_established());
     bytes.clear();
     let (mut rest, mut requests) = (messages, 0);
     while !rest.is_empty() {
@@ -531,8 +535,8 @@ fn feed_in_pieces(
         at = end;
         let fed = server.feed(&held, service, &mut Vec::new(), None);
         held.drain(..fed.used_bytes);
-        if fed.ends.is_some() {
-            return fed.ends;
+        if fed.close_reason.is_some() {
+            return fed.close_reason;
         }
     }
     assert!(held.is_empty(), "all of it is used");

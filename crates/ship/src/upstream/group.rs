@@ -113,7 +113,7 @@ struct Member {
     hash: u64,
     credit: i64,
     /// Looks in a row that said otherwise than what is believed.
-    doubts: u32,
+    contrary_probes: u32,
 }
 
 /// Members that do the same.
@@ -197,7 +197,7 @@ impl Group {
             },
             breaker,
             credit: 0,
-            doubts: 0,
+            contrary_probes: 0,
         });
         Ok(id)
     }
@@ -319,22 +319,22 @@ impl Group {
     }
 
     /// What a look at a member said.
-    pub fn looked(&mut self, id: MemberId, is_well: bool) {
+    pub fn probed(&mut self, id: MemberId, is_healthy: bool) {
         let health = self.options.health.unwrap_or_default();
         let Some(member) = self.member(id) else { return };
-        if is_well == member.state.is_healthy {
-            member.doubts = 0;
+        if is_healthy == member.state.is_healthy {
+            member.contrary_probes = 0;
             return;
         }
-        member.doubts += 1;
-        let enough = if is_well {
+        member.contrary_probes += 1;
+        let enough = if is_healthy {
             health.successes
         } else {
             health.failures
         };
-        if member.doubts >= enough {
-            member.state.is_healthy = is_well;
-            member.doubts = 0;
+        if member.contrary_probes >= enough {
+            member.state.is_healthy = is_healthy;
+            member.contrary_probes = 0;
         }
     }
 
@@ -351,7 +351,7 @@ impl Group {
     }
 
     /// When somebody may be used again whose breaker is open; `None` when no breaker is.
-    pub fn opens_ns(&self) -> Option<u64> {
+    pub fn next_retry_ns(&self) -> Option<u64> {
         let open = self
             .members
             .iter()
@@ -464,7 +464,7 @@ mod tests {
             group.failed(*id, "gone", 0);
         }
         assert_eq!(group.pick(0, 9 * S, &[]), Some(backup));
-        assert_eq!(group.opens_ns(), Some(10 * S));
+        assert_eq!(group.next_retry_ns(), Some(10 * S));
         let probe = group.pick(0, 10 * S, &[]).expect("a main one");
         assert!(ids.contains(&probe));
         let other = group.pick(0, 10 * S, &[]).expect("the other main one");
@@ -497,15 +497,15 @@ mod tests {
     #[test]
     fn looks_limits_and_exceptions_keep_members_out() {
         let (mut group, ids) = group(Policy::RoundRobin, &[1, 1]);
-        group.looked(ids[0], false);
+        group.probed(ids[0], false);
         assert_eq!(counts(&mut group, 2).len(), 2, "one look is none");
-        group.looked(ids[0], false);
+        group.probed(ids[0], false);
         assert_eq!(counts(&mut group, 4).len(), 1);
-        group.looked(ids[0], true);
-        group.looked(ids[0], false);
-        group.looked(ids[0], true);
+        group.probed(ids[0], true);
+        group.probed(ids[0], false);
+        group.probed(ids[0], true);
         assert_eq!(counts(&mut group, 4).len(), 1, "two in a row");
-        group.looked(ids[0], true);
+        group.probed(ids[0], true);
         assert_eq!(counts(&mut group, 4).len(), 2);
         assert_eq!(group.pick(0, 0, &ids), None);
         for _ in 0..group.options().connections_max {

@@ -1,7 +1,7 @@
 //! Messages one way and without acknowledgement through a group: a sender for each member, which all threads share.
 
 use super::group::MemberId;
-use super::pool::{Inner, Shared, Upstream};
+use super::pool::{PoolState, Shared, Upstream};
 use crate::TransportError;
 use crate::address::Address;
 use crate::message::{Client, Sender};
@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 
 /// A member's sender, with whoever counts what is lost with it.
 #[derive(Debug)]
-pub(super) struct Lane {
+pub(super) struct MemberSender {
     sender: Sender,
     /// Relaxed: a count that orders nothing.
     lost: Arc<AtomicU64>,
 }
 
-impl Drop for Lane {
+impl Drop for MemberSender {
     fn drop(&mut self) {
         // What it has collected goes now, or is lost and counted with the rest.
         let _ = self.sender.flush();
@@ -27,30 +27,30 @@ impl Drop for Lane {
 
 /// A lane in its list.
 #[derive(Debug)]
-pub(super) struct UsedLane {
-    lane: Arc<Lane>,
+pub(super) struct CachedSender {
+    sender_for: Arc<MemberSender>,
     used: Instant,
 }
 
 /// Who is sent to now.
 enum Picked {
     /// Its sender is there.
-    Open(MemberId, Arc<Lane>),
+    Open(MemberId, Arc<MemberSender>),
     /// It has none yet; what had to go for it says goodbye when it is dropped.
     New(MemberId, Address, Option<Box<Client>>),
 }
 
-impl Inner {
-    fn pick_lane(&mut self, key: u64, now_ns: u64, tried: &[MemberId]) -> Option<Picked> {
-        let mut free: Vec<MemberId> = self.lanes.keys().copied().collect();
-        free.extend(self.idle_members().filter(|id| !self.lanes.contains_key(id)));
+impl PoolState {
+    fn pick_sender(&mut self, key: u64, now_ns: u64, tried: &[MemberId]) -> Option<Picked> {
+        let mut free: Vec<MemberId> = self.senders.keys().copied().collect();
+        free.extend(self.idle_members().filter(|id| !self.senders.contains_key(id)));
         let id = self.pick_beside(&free, key, now_ns, tried)?;
-        if let Some(used) = self.lanes.get_mut(&id) {
+        if let Some(used) = self.senders.get_mut(&id) {
             used.used = Instant::now();
-            let lane = Arc::clone(&used.lane);
+            let sender_for = Arc::clone(&used.sender_for);
             // Handed over is all that is ever known; what fails later is told then.
             self.group.succeeded(id);
-            return Some(Picked::Open(id, lane));
+            return Some(Picked::Open(id, sender_for));
         }
         let address = self.group.address(id)?.clone();
         let connections_max = self.group.options().connections_max;
@@ -68,77 +68,95 @@ impl Inner {
     }
 
     /// Takes out the lanes that nobody has used for so long, for the caller to drop.
-    pub(super) fn silent_lanes(&mut self, now: Instant, idle_timeout: Duration) -> Vec<Arc<Lane>> {
+    pub(super) fn remove_idle_senders(
+        &mut self,
+        now: Instant,
+        idle_timeout: Duration,
+    ) -> Vec<Arc<MemberSender>> {
         let silent: Vec<MemberId> = self
-            .lanes
+            .senders
             .iter()
             .filter(|(_, used)| now.saturating_duration_since(used.used) >= idle_timeout)
             .map(|(id, _)| *id)
             .collect();
-        let lanes = silent.into_iter().filter_map(|id| {
+        let senders = silent.into_iter().filter_map(|id| {
             self.group.connected(id, false);
-            self.lanes.remove(&id)
+            self.senders.remove(&id)
         });
-        lanes.map(|used| used.lane).collect()
+        senders.map(|used| used.sender_for).collect()
     }
 }
 
 impl Shared {
     /// A member and its sender, and whether that was there already.
-    fn lane(&self, key: u64, tried: &[MemberId]) -> Result<(MemberId, bool, LaneOr), TransportError> {
+    fn sender_for(
+        &self,
+        key: u64,
+        tried: &[MemberId],
+    ) -> Result<(MemberId, bool, SenderResult), TransportError> {
         let end = Instant::now() + self.transport.response_timeout;
         let mut inner = self.lock();
         let picked = loop {
-            match inner.pick_lane(key, self.now_ns(), tried) {
+            match inner.pick_sender(key, self.now_ns(), tried) {
                 Some(picked) => break picked,
                 None => inner = self.wait_for_room(inner, tried, end)?,
             }
         };
         drop(inner);
         let (id, address) = match picked {
-            Picked::Open(id, lane) => return Ok((id, true, Ok(lane))),
+            Picked::Open(id, sender_for) => return Ok((id, true, Ok(sender_for))),
             Picked::New(id, address, gone) => {
                 drop(gone);
                 (id, address)
             }
         };
         let made = Sender::connect(&address, &self.transport);
-        let lane = match made {
-            Ok(sender) => Arc::new(Lane {
+        let sender_for = match made {
+            Ok(sender) => Arc::new(MemberSender {
                 sender,
                 lost: Arc::clone(&self.lost),
             }),
             Err(error) => {
-                self.give_back(id, None);
+                self.return_connection(id, None);
                 return Ok((id, false, Err(error)));
             }
         };
         let mut inner = self.lock();
         inner.group.succeeded(id);
         let is_member = inner.group.address(id).is_some();
-        let is_first = !inner.lanes.contains_key(&id);
+        let is_first = !inner.senders.contains_key(&id);
         if is_member && is_first {
-            let used = UsedLane {
-                lane: Arc::clone(&lane),
+            let used = CachedSender {
+                sender_for: Arc::clone(&sender_for),
                 used: Instant::now(),
             };
-            inner.lanes.insert(id, used);
+            inner.senders.insert(id, used);
         } else {
             // Another thread was faster, or the member has gone: this one is used once.
             inner.group.connected(id, false);
-            self.tell_room();
+            self.notify_room();
         }
-        Ok((id, false, Ok(lane)))
+        Ok((id, false, Ok(sender_for)))
     }
 
     /// A member's sender has failed: whoever comes next connects anew.
-    fn lane_failed(&self, id: MemberId, lane: &Arc<Lane>, counts: bool, error: &TransportError) {
+    fn sender_failed(
+        &self,
+        id: MemberId,
+        sender_for: &Arc<MemberSender>,
+        counts: bool,
+        error: &TransportError,
+    ) {
         let mut inner = self.lock();
         let is_listed = inner
-            .lanes
+            .senders
             .get(&id)
-            .is_some_and(|used| Arc::ptr_eq(&used.lane, lane));
-        let gone = if is_listed { inner.lanes.remove(&id) } else { None };
+            .is_some_and(|used| Arc::ptr_eq(&used.sender_for, sender_for));
+        let gone = if is_listed {
+            inner.senders.remove(&id)
+        } else {
+            None
+        };
         if gone.is_some() {
             inner.group.connected(id, false);
         }
@@ -147,15 +165,15 @@ impl Shared {
         }
         drop(inner);
         drop(gone);
-        self.tell_room();
+        self.notify_room();
     }
 }
 
-type LaneOr = Result<Arc<Lane>, TransportError>;
+type SenderResult = Result<Arc<MemberSender>, TransportError>;
 
 /// Pushes messages, and takes those that were pushed off the list.
-fn push_all<M: AsRef<[u8]>>(lane: &Lane, rest: &mut &[M]) -> Result<(), TransportError> {
-    let mut batch = lane.sender.batch();
+fn push_all<M: AsRef<[u8]>>(sender_for: &MemberSender, rest: &mut &[M]) -> Result<(), TransportError> {
+    let mut batch = sender_for.sender.batch();
     while let Some((message, others)) = rest.split_first() {
         batch.push(message.as_ref())?;
         *rest = others;
@@ -184,15 +202,15 @@ impl Upstream {
         let mut tried = Vec::new();
         let mut was_stale = false;
         loop {
-            let (id, was_there, lane) = self.shared.lane(key, &tried)?;
-            let error = match lane {
-                Ok(lane) => match push_all(&lane, &mut rest) {
+            let (id, was_there, sender_for) = self.shared.sender_for(key, &tried)?;
+            let error = match sender_for {
+                Ok(sender_for) => match push_all(&sender_for, &mut rest) {
                     Ok(()) => return Ok(()),
                     Err(error @ TransportError::TooLong { .. }) => return Err(error),
                     Err(error) => {
                         // One that was lost while nobody looked says nothing about the member, the first time.
                         let is_stale = was_there && !was_stale;
-                        self.shared.lane_failed(id, &lane, !is_stale, &error);
+                        self.shared.sender_failed(id, &sender_for, !is_stale, &error);
                         if is_stale {
                             was_stale = true;
                             continue;
@@ -219,13 +237,16 @@ impl Upstream {
     /// When a connection is lost, and with it what it had collected; the others have sent theirs.
     pub fn flush(&self) -> Result<(), TransportError> {
         let inner = self.shared.lock();
-        let lanes = inner.lanes.iter().map(|(id, used)| (*id, Arc::clone(&used.lane)));
-        let lanes: Vec<(MemberId, Arc<Lane>)> = lanes.collect();
+        let senders = inner
+            .senders
+            .iter()
+            .map(|(id, used)| (*id, Arc::clone(&used.sender_for)));
+        let senders: Vec<(MemberId, Arc<MemberSender>)> = senders.collect();
         drop(inner);
         let mut result = Ok(());
-        for (id, lane) in lanes {
-            if let Err(error) = lane.sender.flush() {
-                self.shared.lane_failed(id, &lane, true, &error);
+        for (id, sender_for) in senders {
+            if let Err(error) = sender_for.sender.flush() {
+                self.shared.sender_failed(id, &sender_for, true, &error);
                 result = Err(error);
             }
         }
@@ -236,10 +257,14 @@ impl Upstream {
     /// the system had taken may be lost as well. [`Upstream::deliver`] is for those that must arrive.
     pub fn lost(&self) -> u64 {
         let inner = self.shared.lock();
-        let lanes: Vec<Arc<Lane>> = inner.lanes.values().map(|used| Arc::clone(&used.lane)).collect();
+        let senders: Vec<Arc<MemberSender>> = inner
+            .senders
+            .values()
+            .map(|used| Arc::clone(&used.sender_for))
+            .collect();
         drop(inner);
         // Those that have gone have added theirs.
-        let open: u64 = lanes.iter().map(|lane| lane.sender.lost()).sum();
+        let open: u64 = senders.iter().map(|sender_for| sender_for.sender.lost()).sum();
         self.shared.lost.load(Ordering::Relaxed) + open
     }
 }

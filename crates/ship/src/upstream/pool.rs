@@ -1,7 +1,7 @@
 //! Connections to the members of a group, and the thread that looks after them.
 
 use super::group::{Group, GroupOptions, MemberId, MemberOptions, MemberState};
-use super::one_way::UsedLane;
+use super::one_way::CachedSender;
 use crate::TransportError;
 use crate::address::Address;
 use crate::limits::UPSTREAM_TICK_MS;
@@ -38,7 +38,7 @@ impl Default for UpstreamOptions {
 }
 
 /// What is done with a connection.
-type Act<'a> = dyn FnMut(&mut Client) -> Result<(), TransportError> + 'a;
+type Operation<'a> = dyn FnMut(&mut Client) -> Result<(), TransportError> + 'a;
 
 /// Whether the connection is as good as before: it went well, or the fault is not the member's.
 fn is_answer(result: &Result<(), TransportError>) -> bool {
@@ -55,18 +55,18 @@ struct Idle {
 }
 
 #[derive(Debug)]
-pub(super) struct Inner {
+pub(super) struct PoolState {
     pub(super) group: Group,
     idle: HashMap<MemberId, Vec<Idle>>,
     /// What goes one way: a sender for each member that is used so.
-    pub(super) lanes: HashMap<MemberId, UsedLane>,
-    looked: HashMap<MemberId, Instant>,
+    pub(super) senders: HashMap<MemberId, CachedSender>,
+    probed_at: HashMap<MemberId, Instant>,
     ends: bool,
 }
 
 #[derive(Debug)]
 pub(super) struct Shared {
-    inner: Mutex<Inner>,
+    inner: Mutex<PoolState>,
     /// A connection has become free, a member has come, or it ends.
     changed: Condvar,
     pub(super) transport: Options,
@@ -101,7 +101,7 @@ pub struct Upstream {
 }
 
 impl Shared {
-    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, PoolState> {
         // Whoever panicked has left whole lists.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -111,7 +111,7 @@ impl Shared {
     }
 
     /// Whose turn it is, and a connection that is free. Waits while all members have as many connections as they may.
-    fn take(
+    fn acquire(
         &self,
         key: u64,
         tried: &[MemberId],
@@ -119,7 +119,7 @@ impl Shared {
         let end = Instant::now() + self.transport.response_timeout;
         let mut inner = self.lock();
         loop {
-            if let Some(found) = inner.take_idle(key, self.now_ns(), tried) {
+            if let Some(found) = inner.acquire_idle(key, self.now_ns(), tried) {
                 return Ok(found);
             }
             inner = self.wait_for_room(inner, tried, end)?;
@@ -129,17 +129,17 @@ impl Shared {
     /// Waits until a connection is given back, where members have as many as they may.
     pub(super) fn wait_for_room<'a>(
         &'a self,
-        inner: MutexGuard<'a, Inner>,
+        inner: MutexGuard<'a, PoolState>,
         tried: &[MemberId],
         end: Instant,
-    ) -> Result<MutexGuard<'a, Inner>, TransportError> {
+    ) -> Result<MutexGuard<'a, PoolState>, TransportError> {
         let is_full = inner.group.members().any(|member| {
             member.connections >= self.options.group.connections_max && !tried.contains(&member.id)
         });
         let left = end.saturating_duration_since(Instant::now());
         if !is_full || left.is_zero() || inner.ends {
             return Err(TransportError::NoMember {
-                last: inner.why_not(is_full),
+                last: inner.unavailable_reason(is_full),
             });
         }
         let waited = self.changed.wait_timeout(inner, left);
@@ -147,12 +147,12 @@ impl Shared {
     }
 
     /// Tells those who wait that there may be room.
-    pub(super) fn tell_room(&self) {
+    pub(super) fn notify_room(&self) {
         self.changed.notify_all();
     }
 
     /// A connection has served, or is gone.
-    pub(super) fn give_back(&self, id: MemberId, client: Option<Client>) {
+    pub(super) fn return_connection(&self, id: MemberId, client: Option<Client>) {
         let mut inner = self.lock();
         match client.filter(|_| inner.group.address(id).is_some() && !inner.ends) {
             Some(client) => inner.idle.entry(id).or_default().push(Idle {
@@ -170,42 +170,42 @@ impl Shared {
         match Client::connect(address, &self.transport) {
             Ok(client) => Ok(client),
             Err(error) => {
-                self.give_back(id, None);
+                self.return_connection(id, None);
                 Err(error)
             }
         }
     }
 
     /// Does something with a connection to a member, and puts it back where it can be used again.
-    fn once(
+    fn attempt_once(
         &self,
         id: MemberId,
         address: &Address,
         idle: Option<Client>,
-        act: &mut Act<'_>,
+        operation: &mut Operation<'_>,
     ) -> Result<(), TransportError> {
         let was_idle = idle.is_some();
         let mut client = match idle {
             Some(client) => client,
             None => self.connect(id, address)?,
         };
-        let mut result = act(&mut client);
+        let mut result = operation(&mut client);
         if was_idle && matches!(result, Err(TransportError::Lost { .. })) {
             // One that had been closed while nobody looked says nothing about the member.
             drop(client);
             client = self.connect(id, address)?;
-            result = act(&mut client);
+            result = operation(&mut client);
         }
-        self.give_back(id, is_answer(&result).then_some(client));
+        self.return_connection(id, is_answer(&result).then_some(client));
         result
     }
 
     /// Does something with a member; where it cannot be reached, or is lost, or takes too long, with another one.
-    fn attempt(&self, key: u64, act: &mut Act<'_>) -> Result<(), TransportError> {
+    fn with_retries(&self, key: u64, operation: &mut Operation<'_>) -> Result<(), TransportError> {
         let mut tried = Vec::new();
         loop {
-            let (id, address, idle) = self.take(key, &tried)?;
-            let result = self.once(id, &address, idle, act);
+            let (id, address, idle) = self.acquire(key, &tried)?;
+            let result = self.attempt_once(id, &address, idle, operation);
             if is_answer(&result) {
                 self.lock().group.succeeded(id);
                 return result;
@@ -227,53 +227,53 @@ impl Shared {
     }
 
     /// Looks at members, closes what is idle, connects ahead.
-    fn look_after(&self) {
+    fn maintain(&self) {
         let mut due = Vec::new();
         let mut inner = self.lock();
         let now = Instant::now();
         inner.close_idle(now, self.options.idle_timeout);
-        let silent = inner.silent_lanes(now, self.options.idle_timeout);
+        let silent = inner.remove_idle_senders(now, self.options.idle_timeout);
         let members: Vec<MemberState> = inner.group.members().collect();
         for member in members {
             let idle = inner.idle.get(&member.id).map_or(0, Vec::len);
-            let is_short = idle < self.options.connections_ahead
+            let needs_connection = idle < self.options.connections_ahead
                 && !matches!(member.options.address, Address::Udp(_))
                 && member.is_healthy
                 && member.connections < self.options.group.connections_max
                 && matches!(member.breaker, super::BreakerState::Closed { failures: 0 });
-            let is_unseen = self.options.group.health.is_some_and(|health| {
-                let looked = inner.looked.get(&member.id);
-                looked.is_none_or(|at| now.duration_since(*at) >= health.every)
+            let is_probe_due = self.options.group.health.is_some_and(|health| {
+                let probed_at = inner.probed_at.get(&member.id);
+                probed_at.is_none_or(|at| now.duration_since(*at) >= health.every)
             });
-            if is_short || is_unseen {
-                inner.looked.insert(member.id, now);
+            if needs_connection || is_probe_due {
+                inner.probed_at.insert(member.id, now);
                 inner.group.connected(member.id, true);
-                due.push((member.id, member.options.address, is_short, is_unseen));
+                due.push((member.id, member.options.address, needs_connection, is_probe_due));
             }
         }
         drop(inner);
         // They send what they have, without holding anybody up.
         drop(silent);
-        self.tell_room();
-        for (id, address, keeps, is_look) in due {
-            let made = look_at(&address, &self.transport);
+        self.notify_room();
+        for (id, address, keeps, is_probe) in due {
+            let made = probe(&address, &self.transport);
             let mut inner = self.lock();
-            if is_look {
-                inner.group.looked(id, made.is_ok());
+            if is_probe {
+                inner.group.probed(id, made.is_ok());
             }
             if let Err(error) = &made
-                && !is_look
+                && !is_probe
             {
                 inner.group.failed(id, &error.to_string(), self.now_ns());
             }
             drop(inner);
-            self.give_back(id, made.ok().flatten().filter(|_| keeps));
+            self.return_connection(id, made.ok().flatten().filter(|_| keeps));
         }
     }
 }
 
 /// Connects, which is all that a look takes. Datagrams have no connection to be kept.
-fn look_at(address: &Address, transport: &Options) -> Result<Option<Client>, TransportError> {
+fn probe(address: &Address, transport: &Options) -> Result<Option<Client>, TransportError> {
     if let Address::Udp(_) = address {
         let at_once = Options {
             linger: Duration::ZERO,
@@ -284,8 +284,8 @@ fn look_at(address: &Address, transport: &Options) -> Result<Option<Client>, Tra
     Client::connect(address, transport).map(Some)
 }
 
-impl Inner {
-    fn take_idle(
+impl PoolState {
+    fn acquire_idle(
         &mut self,
         key: u64,
         now_ns: u64,
@@ -333,7 +333,7 @@ impl Inner {
         idle.map(|(id, _)| *id)
     }
 
-    pub(super) fn why_not(&self, is_full: bool) -> String {
+    pub(super) fn unavailable_reason(&self, is_full: bool) -> String {
         if is_full {
             return "all connections were in use for too long".to_owned();
         }
@@ -370,11 +370,11 @@ impl Upstream {
     pub fn start(name: &str, options: UpstreamOptions, transport: &Options) -> Result<Self, TransportError> {
         transport.check()?;
         let shared = Arc::new(Shared {
-            inner: Mutex::new(Inner {
+            inner: Mutex::new(PoolState {
                 group: Group::new(name, options.group.clone()),
                 idle: HashMap::new(),
-                lanes: HashMap::new(),
-                looked: HashMap::new(),
+                senders: HashMap::new(),
+                probed_at: HashMap::new(),
                 ends: false,
             }),
             changed: Condvar::new(),
@@ -389,7 +389,7 @@ impl Upstream {
             .spawn(move || {
                 let tick = Duration::from_millis(UPSTREAM_TICK_MS);
                 loop {
-                    own.look_after();
+                    own.maintain();
                     let inner = own.lock();
                     let waited = own.changed.wait_timeout_while(inner, tick, |inner| !inner.ends);
                     if waited.unwrap_or_else(PoisonError::into_inner).0.ends {
@@ -424,8 +424,8 @@ impl Upstream {
         let Some(id) = inner.group.remove(address) else {
             return false;
         };
-        inner.looked.remove(&id);
-        let gone = (inner.idle.remove(&id), inner.lanes.remove(&id));
+        inner.probed_at.remove(&id);
+        let gone = (inner.idle.remove(&id), inner.senders.remove(&id));
         drop(inner);
         // They say goodbye without holding anybody up.
         drop(gone);
@@ -449,7 +449,7 @@ impl Upstream {
     /// When no member could answer, or the service said that it failed.
     pub fn call(&self, key: u64, body: &[u8], reply: &mut Vec<u8>) -> Result<(), TransportError> {
         let start = reply.len();
-        self.shared.attempt(key, &mut |client| {
+        self.shared.with_retries(key, &mut |client| {
             reply.truncate(start);
             reply.extend_from_slice(client.call(body)?);
             Ok(())
@@ -462,7 +462,8 @@ impl Upstream {
     /// # Errors
     /// When no member has acknowledged them, or one of them is too long.
     pub fn deliver<M: AsRef<[u8]>>(&self, key: u64, messages: &[M]) -> Result<(), TransportError> {
-        self.shared.attempt(key, &mut |client| client.deliver(messages))
+        self.shared
+            .with_retries(key, &mut |client| client.deliver(messages))
     }
 }
 

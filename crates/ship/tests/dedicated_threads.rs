@@ -1,9 +1,9 @@
-//! Connections that talk much get threads of their own, go back to their poller, and end as all do.
+//! Busy connections move to dedicated threads, go back to their poller when they are silent, and close as all others do.
 
 use logdrive_ship::frame::{HEADER_BYTES, Header, Kind, next_frame};
 use logdrive_ship::hello::{Hello, Reason, Role, decode_goodbye};
-use logdrive_ship::session::{Answer, Peer, Service};
-use logdrive_ship::{Address, Client, Listening, Options, Threads, TransportError, serve};
+use logdrive_ship::session::{Peer, ReplyBuffer, Service};
+use logdrive_ship::{Address, Client, Options, ServerHandle, Threads, TransportError, serve};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const POLLER: &str = "logdrive-poll-";
-const TALKER: &str = "logdrive-talk-";
+const DEDICATED: &str = "logdrive-dedicated-";
 
 /// Answers with the name of its thread, and then what was asked.
 struct Namer;
 
 impl Service for Namer {
-    fn request(&self, _: &Peer, _: u16, body: &[u8], reply: &mut Answer<'_>) -> Result<(), String> {
+    fn request(&self, _: &Peer, _: u16, body: &[u8], reply: &mut ReplyBuffer<'_>) -> Result<(), String> {
         let thread = std::thread::current();
         reply.extend_from_slice(thread.name().unwrap_or_default().as_bytes());
         reply.extend_from_slice(b"|");
@@ -31,16 +31,16 @@ impl Service for Namer {
 struct World {
     _directory: tempfile::TempDir,
     address: Address,
-    server: Listening,
+    server: ServerHandle,
 }
 
 impl World {
-    fn new(talkers: usize) -> Self {
+    fn new(dedicated: usize) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("s.sock");
         let address: Address = format!("unix://{}", path.display()).parse().expect("an address");
         let threads = Threads {
-            talkers,
+            dedicated,
             ..Threads::default()
         };
         let at = std::slice::from_ref(&address);
@@ -68,7 +68,7 @@ fn thread_of(reply: &[u8], body: &[u8]) -> String {
     String::from_utf8_lossy(&reply[..end]).into_owned()
 }
 
-fn talk_until(client: &mut Client, thread: &str, pause: Duration) {
+fn ask_until(client: &mut Client, thread: &str, pause: Duration) {
     let end = Instant::now() + PATIENCE;
     while !ask(client, b"who?").starts_with(thread) {
         assert!(Instant::now() < end, "{thread} never answered");
@@ -79,12 +79,12 @@ fn talk_until(client: &mut Client, thread: &str, pause: Duration) {
 }
 
 #[test]
-fn who_talks_alone_has_a_thread_until_it_is_silent() {
+fn a_lone_busy_connection_has_a_dedicated_thread_until_it_is_silent() {
     let world = World::new(1);
     let mut client = world.client();
     assert!(ask(&mut client, b"first").starts_with(POLLER));
     for _ in 0..3 {
-        talk_until(&mut client, TALKER, Duration::ZERO);
+        ask_until(&mut client, DEDICATED, Duration::ZERO);
         ask(&mut client, &vec![7; 900_000]);
         // Others are served meanwhile.
         let mut other = world.client();
@@ -93,17 +93,17 @@ fn who_talks_alone_has_a_thread_until_it_is_silent() {
             ask(&mut client, b"who?");
         }
         drop(other);
-        talk_until(&mut client, POLLER, Duration::from_millis(150));
+        ask_until(&mut client, POLLER, Duration::from_millis(150));
     }
 }
 
 #[test]
 fn many_at_once_are_answered_in_whole_by_either() {
-    for talkers in [0, 1] {
-        let world = World::new(talkers);
+    for dedicated in [0, 1] {
+        let world = World::new(dedicated);
         let mut client = world.client();
-        if talkers > 0 {
-            talk_until(&mut client, TALKER, Duration::ZERO);
+        if dedicated > 0 {
+            ask_until(&mut client, DEDICATED, Duration::ZERO);
         }
         for at_once in [2, 16, 200] {
             let mut asked = std::collections::HashMap::new();
@@ -127,11 +127,11 @@ fn many_at_once_are_answered_in_whole_by_either() {
 }
 
 #[test]
-fn a_server_that_stops_tells_those_who_talk() {
+fn a_server_that_stops_says_goodbye_on_dedicated_threads() {
     let world = World::new(2);
     let mut clients = [world.client(), world.client()];
-    talk_until(&mut clients[0], TALKER, Duration::ZERO);
-    talk_until(&mut clients[1], TALKER, Duration::ZERO);
+    ask_until(&mut clients[0], DEDICATED, Duration::ZERO);
+    ask_until(&mut clients[1], DEDICATED, Duration::ZERO);
     let stats = world.server.stop();
     assert_eq!(
         (stats.connections, stats.ended_for(Reason::Ending)),
@@ -205,7 +205,7 @@ fn who_does_not_read_its_answers_holds_back_itself_and_loses_none() {
         raw.socket.write_all(&request(number, b"who?")).expect("sent");
         let (kind, of, reply) = raw.next();
         assert_eq!((kind, of), (Kind::Response, number));
-        if thread_of(&reply, b"who?").starts_with(TALKER) {
+        if thread_of(&reply, b"who?").starts_with(DEDICATED) {
             break;
         }
         assert!(Instant::now() < end, "it never got a thread");

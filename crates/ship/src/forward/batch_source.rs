@@ -11,11 +11,11 @@ use std::collections::VecDeque;
 
 /// The sessions whose records are sent, one after the other; the own is the last.
 #[derive(Debug)]
-pub(super) struct Supply {
+pub(super) struct BatchSource {
     own: Owner,
     pub(super) own_first: u64,
     /// What earlier sessions left; the first is sent now.
-    left: VecDeque<Spool>,
+    leftovers: VecDeque<Spool>,
     spool: Option<Spool>,
     /// Keeps other processes out.
     _directory: Option<SpoolDirectory>,
@@ -24,15 +24,15 @@ pub(super) struct Supply {
     pub(super) spooled: u64,
 }
 
-impl Supply {
+impl BatchSource {
     pub(super) fn open(forward: &ForwardOptions, app: &str) -> Result<Self, TransportError> {
         let mut own = Owner::new(forward.session, forward.epoch);
         own.format = forward.format;
         own.pid = forward.pid;
         app.clone_into(&mut own.app);
-        let mut supply = Self {
+        let mut source = Self {
             own_first: forward.next,
-            left: VecDeque::new(),
+            leftovers: VecDeque::new(),
             spool: None,
             _directory: None,
             bytes_max: forward.spool.as_ref().map_or(0, |spool| spool.bytes_max),
@@ -41,17 +41,17 @@ impl Supply {
         };
         if let Some(options) = &forward.spool {
             let directory = SpoolDirectory::open(options)?;
-            supply.left = directory.left()?.into();
-            supply.spool = Some(directory.begin(supply.own.clone())?);
-            supply._directory = Some(directory);
-            supply.share_room();
+            source.leftovers = directory.left()?.into();
+            source.spool = Some(directory.begin(source.own.clone())?);
+            source._directory = Some(directory);
+            source.share_quota();
         }
-        Ok(supply)
+        Ok(source)
     }
 
     /// The own spool may have what the others leave.
-    fn share_room(&mut self) {
-        let taken: u64 = self.left.iter().map(Spool::bytes).sum();
+    fn share_quota(&mut self) {
+        let taken: u64 = self.leftovers.iter().map(Spool::bytes).sum();
         if let Some(spool) = &mut self.spool {
             spool.set_bytes_max(self.bytes_max.saturating_sub(taken));
         }
@@ -59,12 +59,12 @@ impl Supply {
 
     /// Whether the own session's turn has come.
     pub(super) fn is_own(&self) -> bool {
-        self.left.is_empty()
+        self.leftovers.is_empty()
     }
 
     /// Whose turn it is.
     pub(super) fn owner(&self) -> &Owner {
-        self.left.front().map_or(&self.own, Spool::owner)
+        self.leftovers.front().map_or(&self.own, Spool::owner)
     }
 
     pub(super) fn has_spool(&self) -> bool {
@@ -72,11 +72,11 @@ impl Supply {
     }
 
     pub(super) fn bytes(&self) -> u64 {
-        self.left.iter().chain(&self.spool).map(Spool::bytes).sum()
+        self.leftovers.iter().chain(&self.spool).map(Spool::bytes).sum()
     }
 
     pub(super) fn sessions_left(&self) -> u64 {
-        self.left.len() as u64
+        self.leftovers.len() as u64
     }
 
     pub(super) fn failure(&self) -> &str {
@@ -87,8 +87,8 @@ impl Supply {
     /// A shipper for the session whose turn it is.
     pub(super) fn shipper(&self, bytes_max: usize) -> Shipper {
         let mut hello = Hello::new(Role::Shipper);
-        self.owner().introduce(&mut hello);
-        hello.next = match (self.left.front(), &self.spool) {
+        self.owner().fill_hello(&mut hello);
+        hello.next = match (self.leftovers.front(), &self.spool) {
             (Some(spool), _) => spool.first_number(),
             (None, Some(spool)) if spool.bytes() > 0 => spool.first_number(),
             _ => self.own_first,
@@ -97,18 +97,18 @@ impl Supply {
     }
 
     fn current(&mut self) -> Option<&mut Spool> {
-        self.left.front_mut().or(self.spool.as_mut())
+        self.leftovers.front_mut().or(self.spool.as_mut())
     }
 
     /// Whether nothing is left in the spool of the session whose turn it is.
     pub(super) fn is_current_read(&self) -> bool {
-        let current = self.left.front().or(self.spool.as_ref());
+        let current = self.leftovers.front().or(self.spool.as_ref());
         current.is_none_or(Spool::is_read)
     }
 
     /// Whether nothing is left in any spool.
     pub(super) fn is_read(&self) -> bool {
-        self.left.is_empty() && self.is_current_read()
+        self.leftovers.is_empty() && self.is_current_read()
     }
 
     /// Takes batches from the spool as far as the shipper has room.
@@ -129,8 +129,8 @@ impl Supply {
     }
 
     /// Brings what the shipper holds of the own session to the spool. `false`: there is no room for all of it.
-    pub(super) fn keep(&mut self, shipper: &Shipper) -> Result<bool, TransportError> {
-        let Some(spool) = self.spool.as_mut().filter(|_| self.left.is_empty()) else {
+    pub(super) fn spool_unacknowledged(&mut self, shipper: &Shipper) -> Result<bool, TransportError> {
+        let Some(spool) = self.spool.as_mut().filter(|_| self.leftovers.is_empty()) else {
             return Ok(true);
         };
         for (first, count, compressed, payload) in shipper.unacknowledged() {
@@ -152,7 +152,7 @@ impl Supply {
         compressed: bool,
         payload: &[u8],
     ) -> Result<bool, TransportError> {
-        let sent = if self.left.is_empty() {
+        let sent = if self.leftovers.is_empty() {
             shipper.next_number()
         } else {
             self.own_first
@@ -170,7 +170,7 @@ impl Supply {
 
     /// The number behind the last record of the own session that is acknowledged.
     pub(super) fn acknowledged(&self, shipper: &Shipper) -> u64 {
-        match self.left.is_empty() {
+        match self.leftovers.is_empty() {
             true => shipper.acknowledged(),
             false => self.own_first,
         }
@@ -186,11 +186,11 @@ impl Supply {
 
     /// All of the first session that was left is acknowledged.
     pub(super) fn next(&mut self) -> Result<(), TransportError> {
-        if let Some(mut spool) = self.left.pop_front() {
+        if let Some(mut spool) = self.leftovers.pop_front() {
             spool.release(u64::MAX)?;
             spool.remove();
         }
-        self.share_room();
+        self.share_quota();
         Ok(())
     }
 

@@ -1,9 +1,9 @@
 //! Threads for connections that talk much: each waits for one of them alone, in the receive itself, so that a request and
 //! its response cost no look at all the others. A connection that falls silent goes back to its poller.
 
-use super::Shared;
-use super::connection::{Accepted, Buffer};
-use super::poller::{Arrival, Hook};
+use super::ServerState;
+use super::connection::{Buffer, ServerConnection};
+use super::poller::{InboxItem, Waker};
 use crate::hello::Reason;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,16 +12,16 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How long one may be silent, and how often a thread looks whether the server stops.
-const LOOK: Duration = Duration::from_millis(100);
+const SILENCE_TIMEOUT: Duration = Duration::from_millis(100);
 /// How long a peer may take for what is left for it at the end.
-const PARTING: Duration = Duration::from_millis(50);
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// A connection, and the poller that it goes back to.
-type Talk = (Box<Accepted>, Hook);
+type Handover = (Box<ServerConnection>, Waker);
 
 #[derive(Default)]
 struct Queue {
-    waiting: VecDeque<Talk>,
+    waiting: VecDeque<Handover>,
     /// Threads without a connection.
     idle: usize,
     threads: Vec<JoinHandle<()>>,
@@ -29,23 +29,23 @@ struct Queue {
 }
 
 /// The threads, which start when they are needed first.
-pub(crate) struct Talks {
+pub(crate) struct DedicatedThreads {
     queue: Mutex<Queue>,
     more: Condvar,
     /// Connections that may still come. Relaxed: a count; the queue hands connections over.
     free: AtomicUsize,
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
 }
 
 /// What becomes of a connection.
-enum After {
+enum Outcome {
     /// Its poller is to have it.
-    Back,
-    Over(Reason),
+    ReturnToPoller,
+    Closed(Reason),
 }
 
-impl Talks {
-    pub(crate) fn new(threads: usize, shared: Arc<Shared>) -> Arc<Self> {
+impl DedicatedThreads {
+    pub(crate) fn new(threads: usize, shared: Arc<ServerState>) -> Arc<Self> {
         Arc::new(Self {
             queue: Mutex::default(),
             more: Condvar::new(),
@@ -59,7 +59,7 @@ impl Talks {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a thread for a connection that [`Talks::push`] brings. `false`: all are taken.
+    /// Keeps a thread for a connection that [`DedicatedThreads::push`] brings. `false`: all are taken.
     pub(crate) fn reserve(&self) -> bool {
         let less = |free: usize| free.checked_sub(1);
         self.free
@@ -72,12 +72,16 @@ impl Talks {
     }
 
     /// Takes a connection that a thread was reserved for; gives it back where no thread can be had.
-    pub(crate) fn push(self: &Arc<Self>, accepted: Box<Accepted>, hook: Hook) -> Result<(), Box<Accepted>> {
+    pub(crate) fn push(
+        self: &Arc<Self>,
+        connection: Box<ServerConnection>,
+        waker: Waker,
+    ) -> Result<(), Box<ServerConnection>> {
         let mut queue = self.lock();
         if queue.idle <= queue.waiting.len() && !queue.ends {
             let theirs = Arc::clone(self);
             let started = std::thread::Builder::new()
-                .name(format!("logdrive-talk-{}", queue.threads.len()))
+                .name(format!("logdrive-dedicated-{}", queue.threads.len()))
                 .spawn(move || theirs.run());
             if let Ok(thread) = started {
                 queue.threads.push(thread);
@@ -87,9 +91,9 @@ impl Talks {
         if queue.ends || queue.idle <= queue.waiting.len() {
             drop(queue);
             self.release();
-            return Err(accepted);
+            return Err(connection);
         }
-        queue.waiting.push_back((accepted, hook));
+        queue.waiting.push_back((connection, waker));
         drop(queue);
         self.more.notify_one();
         Ok(())
@@ -112,26 +116,26 @@ impl Talks {
         let mut buffer = Buffer::new();
         loop {
             let mut queue = self.lock();
-            let (mut accepted, hook) = loop {
+            let (mut connection, waker) = loop {
                 match queue.waiting.pop_front() {
-                    Some(talk) => break talk,
+                    Some(handover) => break handover,
                     None if queue.ends => return,
                     None => queue = self.more.wait(queue).unwrap_or_else(PoisonError::into_inner),
                 }
             };
             queue.idle -= 1;
             drop(queue);
-            let after = talk(&mut accepted, &mut buffer, &self.shared);
-            let back = match after {
-                After::Over(reason) => Some((accepted, reason)),
-                After::Back => match hook.send(Arrival::Connection(accepted)) {
+            let outcome = serve(&mut connection, &mut buffer, &self.shared);
+            let back = match outcome {
+                Outcome::Closed(reason) => Some((connection, reason)),
+                Outcome::ReturnToPoller => match waker.send(InboxItem::Connection(connection)) {
                     // The poller has ended meanwhile.
-                    Some(Arrival::Connection(accepted)) => Some((accepted, Reason::Ending)),
+                    Some(InboxItem::Connection(connection)) => Some((connection, Reason::Ending)),
                     _ => None,
                 },
             };
-            if let Some((mut accepted, reason)) = back {
-                accepted.end(reason, &self.shared);
+            if let Some((mut connection, reason)) = back {
+                connection.close(reason, &self.shared);
             }
             self.lock().idle += 1;
             self.release();
@@ -140,46 +144,49 @@ impl Talks {
 }
 
 /// Serves a connection while it talks.
-fn talk(accepted: &mut Accepted, buffer: &mut Buffer, shared: &Shared) -> After {
+fn serve(connection: &mut ServerConnection, buffer: &mut Buffer, shared: &ServerState) -> Outcome {
     while !shared.stops() {
-        match accepted.hear(buffer, shared, LOOK) {
+        match connection.receive_blocking(buffer, shared, SILENCE_TIMEOUT) {
             Ok(true) => {}
-            Ok(false) => return After::Back,
-            Err(reason) => return After::Over(reason),
+            Ok(false) => return Outcome::ReturnToPoller,
+            Err(reason) => return Outcome::Closed(reason),
         }
         loop {
-            match accepted.write(shared) {
+            match connection.write(shared) {
                 Ok(true) => break,
                 Ok(false) => {}
-                Err(reason) => return After::Over(reason),
+                Err(reason) => return Outcome::Closed(reason),
             }
             // The peer may be waiting for us to read before it does.
-            let has_turned = accepted.link.wait(true, LOOK);
-            if accepted.is_clogged(shared) || accepted.ends.is_some() || !matches!(has_turned, Ok(true)) {
-                return After::Back;
+            let has_turned = connection.link.wait(true, SILENCE_TIMEOUT);
+            if connection.is_backpressured(shared)
+                || connection.closing.is_some()
+                || !matches!(has_turned, Ok(true))
+            {
+                return Outcome::ReturnToPoller;
             }
-            if let Err(reason) = accepted.read(buffer, shared, Instant::now(), None) {
-                return After::Over(reason);
+            if let Err(reason) = connection.read(buffer, shared, Instant::now(), None) {
+                return Outcome::Closed(reason);
             }
         }
-        if let Some(reason) = accepted.ends {
-            return After::Over(reason);
+        if let Some(reason) = connection.closing {
+            return Outcome::Closed(reason);
         }
     }
     // What has come is taken, and what is left is sent, as well as that goes.
-    let taken = accepted.read(buffer, shared, Instant::now(), None);
-    if let Err(reason) = taken.and_then(|_| accepted.write(shared)) {
-        return After::Over(reason);
+    let taken = connection.read(buffer, shared, Instant::now(), None);
+    if let Err(reason) = taken.and_then(|_| connection.write(shared)) {
+        return Outcome::Closed(reason);
     }
-    if accepted.has_output() {
+    if connection.has_output() {
         // One that does not read gets its answer after it comes back.
-        let _ = accepted.link.wait(true, PARTING);
+        let _ = connection.link.wait(true, CLOSE_TIMEOUT);
     }
-    After::Over(accepted.ends.unwrap_or(Reason::Ending))
+    Outcome::Closed(connection.closing.unwrap_or(Reason::Ending))
 }
 
-impl std::fmt::Debug for Talks {
+impl std::fmt::Debug for DedicatedThreads {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Talks")
+        f.write_str("DedicatedThreads")
     }
 }

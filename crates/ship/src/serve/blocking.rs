@@ -1,31 +1,31 @@
 //! A connection with a thread of its own: for links that nobody can poll, as rings in shared memory.
 
-use super::Shared;
+use super::ServerState;
 use crate::hello::Reason;
 use crate::limits::{READ_BYTES, SHM_RELEASE_BYTES};
 use crate::link::Link;
-use crate::session::{Fed, InPlace, Server};
+use crate::session::{FeedResult, InPlace, Server};
 use std::io::{self, IoSlice};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// How often the thread looks whether the server stops.
-const LOOK: Duration = Duration::from_millis(100);
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Serves a connection until it ends.
-pub(crate) fn serve(mut link: Box<dyn Link>, mut server: Server, shared: &Shared) {
-    let mut is_met = false;
-    let end = talk(link.as_mut(), &mut server, shared, &mut is_met);
+pub(crate) fn serve(mut link: Box<dyn Link>, mut server: Server, shared: &ServerState) {
+    let mut is_established = false;
+    let end = exchange(link.as_mut(), &mut server, shared, &mut is_established);
     let (Ok(reason) | Err(reason)) = end;
     if end.is_err() {
         let mut out = Vec::new();
-        server.part(reason, &mut out);
+        server.goodbye(reason, &mut out);
         // Whoever is gone needs no goodbye.
-        let _ = link.send(&[IoSlice::new(&out)], LOOK);
+        let _ = link.send(&[IoSlice::new(&out)], STOP_CHECK_INTERVAL);
     }
-    shared.leave(reason, !is_met);
-    if is_met {
-        shared.service.left(&server.peer, reason);
+    shared.connection_closed(reason, !is_established);
+    if is_established {
+        shared.service.disconnected(&server.peer, reason);
     }
 }
 
@@ -41,11 +41,11 @@ impl Input {
         self.start == self.end
     }
 
-    fn held(&self) -> &[u8] {
+    fn unread(&self) -> &[u8] {
         self.bytes.get(self.start..self.end).unwrap_or(&[])
     }
 
-    fn use_up(&mut self, used_bytes: usize) {
+    fn consume(&mut self, used_bytes: usize) {
         self.start += used_bytes;
         if self.is_empty() {
             (self.start, self.end) = (0, 0);
@@ -61,11 +61,11 @@ impl Input {
 }
 
 /// `Ok`: nothing is left to be said; `Err`: a goodbye is.
-fn talk(
+fn exchange(
     link: &mut dyn Link,
     server: &mut Server,
-    shared: &Shared,
-    is_met: &mut bool,
+    shared: &ServerState,
+    is_established: &mut bool,
 ) -> Result<Reason, Reason> {
     let mut input = Input {
         bytes: vec![0; READ_BYTES],
@@ -73,7 +73,7 @@ fn talk(
         end: 0,
     };
     let mut out = Vec::new();
-    let mut heard = Instant::now();
+    let mut last_received = Instant::now();
     let in_place = shared.service.reads_in_place();
     loop {
         if shared.stops() {
@@ -88,23 +88,23 @@ fn talk(
             Ok(None) => return Ok(Reason::Lost),
             Ok(Some(fed)) => fed,
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                let (limit, reason) = shared.options.silence(*is_met);
-                if heard.elapsed() >= limit {
+                let (limit, reason) = shared.options.silence(*is_established);
+                if last_received.elapsed() >= limit {
                     return Err(reason);
                 }
                 continue;
             }
             Err(_) => return Ok(Reason::Lost),
         };
-        heard = Instant::now();
-        if !*is_met && server.is_open() {
-            *is_met = true;
-            shared.met();
+        last_received = Instant::now();
+        if !*is_established && server.is_established() {
+            *is_established = true;
+            shared.established();
         }
         if let Err(reason) = send_all(link, &mut out, shared) {
-            return Ok(fed.ends.unwrap_or(reason));
+            return Ok(fed.close_reason.unwrap_or(reason));
         }
-        if let Some(reason) = fed.ends {
+        if let Some(reason) = fed.close_reason {
             // Its goodbye has been sent.
             return Ok(reason);
         }
@@ -116,20 +116,20 @@ fn take(
     link: &mut dyn Link,
     bytes_max: usize,
     server: &mut Server,
-    shared: &Shared,
+    shared: &ServerState,
     input: &mut Input,
     out: &mut Vec<u8>,
-) -> io::Result<Option<Fed>> {
+) -> io::Result<Option<FeedResult>> {
     let end = input.bytes.len().min(input.end.saturating_add(bytes_max));
     let space = input.bytes.get_mut(input.end..end).unwrap_or(&mut []);
-    let length = link.receive(space, LOOK)?;
+    let length = link.receive(space, STOP_CHECK_INTERVAL)?;
     if length == 0 {
         return Ok(None);
     }
     shared.bytes.fetch_add(length as u64, Ordering::Relaxed);
     input.end += length;
-    let fed = server.feed(input.held(), shared.service.as_ref(), out, None);
-    input.use_up(fed.used_bytes);
+    let fed = server.feed(input.unread(), shared.service.as_ref(), out, None);
+    input.consume(fed.used_bytes);
     Ok(Some(fed))
 }
 
@@ -138,16 +138,18 @@ fn take(
 fn take_in_place(
     link: &mut dyn Link,
     server: &mut Server,
-    shared: &Shared,
+    shared: &ServerState,
     input: &mut Input,
     out: &mut Vec<u8>,
-) -> io::Result<Option<Fed>> {
+) -> io::Result<Option<FeedResult>> {
     if !input.is_empty() {
-        let held = input.held();
-        let left_bytes = server.frame_bytes(InPlace::from(held)).saturating_sub(held.len());
+        let unread = input.unread();
+        let left_bytes = server
+            .frame_bytes(InPlace::from(unread))
+            .saturating_sub(unread.len());
         return take(link, left_bytes.max(8), server, shared, input, out);
     }
-    if !link.wait(false, LOOK)? {
+    if !link.wait(false, STOP_CHECK_INTERVAL)? {
         return Err(io::ErrorKind::TimedOut.into());
     }
     let Some((back, there)) = link.rings() else {
@@ -156,7 +158,7 @@ fn take_in_place(
     let ring = back.in_place().map_err(io::Error::other)?;
     let service = shared.service.as_ref();
     let fed = server.feed_in_place(ring, SHM_RELEASE_BYTES, service, there, out);
-    if fed.used_bytes > 0 || fed.ends.is_some() {
+    if fed.used_bytes > 0 || fed.close_reason.is_some() {
         shared.bytes.fetch_add(fed.used_bytes as u64, Ordering::Relaxed);
         back.release(fed.used_bytes);
         return Ok(Some(fed));
@@ -165,7 +167,7 @@ fn take_in_place(
     take(link, frame_bytes, server, shared, input, out)
 }
 
-fn send_all(link: &mut dyn Link, out: &mut Vec<u8>, shared: &Shared) -> Result<(), Reason> {
+fn send_all(link: &mut dyn Link, out: &mut Vec<u8>, shared: &ServerState) -> Result<(), Reason> {
     let mut sent = 0;
     while let Some(rest) = out.get(sent..).filter(|rest| !rest.is_empty()) {
         match link.send(&[IoSlice::new(rest)], shared.options.idle_timeout) {

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 /// Bytes of a connection that nobody has acknowledged, at least: two gigabytes a second over a millisecond. More is of use
 /// only where the path holds more: what lies here meanwhile leaves the cache. Beyond that at most the second.
-const UNDER_WAY_BYTES: (usize, usize) = (2 << 20, 32 << 20);
+const IN_FLIGHT_BYTES: (usize, usize) = (2 << 20, 32 << 20);
 /// The same for each of its streams: batches of streams that are used in turn are full at the same time.
 const STREAM_BYTES: usize = 256 << 10;
 /// Bytes of buffers that a connection keeps for its next batches.
 const SPARE_BYTES_MAX: usize = 8 << 20;
 
 /// The buffers of a connection.
-pub(super) struct Depot {
+pub(super) struct InFlightWindow {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -21,35 +21,35 @@ struct State {
     /// Buffers that have been sent and acknowledged, for the next batches: memory that is in the cache, and in the process.
     spare: Vec<Vec<u8>>,
     spare_bytes: usize,
-    under_way_bytes: usize,
-    under_way_bytes_max: usize,
+    in_flight_bytes: usize,
+    in_flight_bytes_max: usize,
     /// Room is told of when no more than this is under way.
-    wanted_bytes: usize,
+    wake_below_bytes: usize,
     waiting: usize,
 }
 
 /// A buffer that comes back when nobody needs its bytes any more.
-pub(super) struct Owned {
+pub(super) struct PooledBuffer {
     bytes: Vec<u8>,
-    depot: Arc<Depot>,
+    window: Arc<InFlightWindow>,
 }
 
 impl State {
     fn bytes_max(&self, streams: usize) -> usize {
-        self.under_way_bytes_max
-            .max((streams * STREAM_BYTES).min(UNDER_WAY_BYTES.1))
+        self.in_flight_bytes_max
+            .max((streams * STREAM_BYTES).min(IN_FLIGHT_BYTES.1))
     }
 }
 
-impl Depot {
+impl InFlightWindow {
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::new(State {
                 spare: Vec::new(),
                 spare_bytes: 0,
-                under_way_bytes: 0,
-                under_way_bytes_max: UNDER_WAY_BYTES.0,
-                wanted_bytes: UNDER_WAY_BYTES.0 / 2,
+                in_flight_bytes: 0,
+                in_flight_bytes_max: IN_FLIGHT_BYTES.0,
+                wake_below_bytes: IN_FLIGHT_BYTES.0 / 2,
                 waiting: 0,
             }),
             changed: Condvar::new(),
@@ -66,33 +66,33 @@ impl Depot {
         self: &Arc<Self>,
         buffer: &mut Vec<u8>,
         streams: usize,
-        patience: Duration,
+        timeout: Duration,
         is_broken: impl Fn() -> bool,
-    ) -> Option<Owned> {
+    ) -> Option<PooledBuffer> {
         let mut state = self.lock();
         let max = state.bytes_max(streams);
-        state.wanted_bytes = max / 2;
-        if state.under_way_bytes >= max {
+        state.wake_below_bytes = max / 2;
+        if state.in_flight_bytes >= max {
             state.waiting += 1;
             // Half of it at once: so the caller and the runtime wake each other seldom.
-            let waits = |state: &mut State| state.under_way_bytes >= max / 2 && !is_broken();
-            let waited = self.changed.wait_timeout_while(state, patience, waits);
+            let waits = |state: &mut State| state.in_flight_bytes >= max / 2 && !is_broken();
+            let waited = self.changed.wait_timeout_while(state, timeout, waits);
             let over;
             (state, over) = waited.unwrap_or_else(PoisonError::into_inner);
             state.waiting -= 1;
-            if over.timed_out() && state.under_way_bytes >= max {
+            if over.timed_out() && state.in_flight_bytes >= max {
                 return None;
             }
         }
-        state.under_way_bytes += buffer.len();
+        state.in_flight_bytes += buffer.len();
         let fresh = state.spare.pop();
         state.spare_bytes -= fresh.as_ref().map_or(0, Vec::capacity);
         drop(state);
         let fresh = fresh.filter(|found| found.capacity() >= buffer.capacity());
         let fresh = fresh.unwrap_or_else(|| Vec::with_capacity(buffer.capacity()));
-        Some(Owned {
+        Some(PooledBuffer {
             bytes: std::mem::replace(buffer, fresh),
-            depot: Arc::clone(self),
+            window: Arc::clone(self),
         })
     }
 
@@ -103,42 +103,42 @@ impl Depot {
     }
 
     /// Notes the shortest round trip of the path, and with it how much it holds, whose end may be far.
-    pub(super) fn measure(&self, shortest: Duration) {
+    pub(super) fn set_round_trip(&self, shortest: Duration) {
         let bytes = usize::try_from(shortest.as_nanos()).unwrap_or(usize::MAX);
         let bytes = bytes
             .saturating_mul(2)
-            .clamp(UNDER_WAY_BYTES.0, UNDER_WAY_BYTES.1);
-        self.lock().under_way_bytes_max = bytes;
+            .clamp(IN_FLIGHT_BYTES.0, IN_FLIGHT_BYTES.1);
+        self.lock().in_flight_bytes_max = bytes;
     }
 
     /// Whether what is given now waits for what was given before.
-    pub(super) fn is_behind(&self) -> bool {
+    pub(super) fn is_congested(&self) -> bool {
         let state = self.lock();
-        state.under_way_bytes >= state.wanted_bytes / 2
+        state.in_flight_bytes >= state.wake_below_bytes / 2
     }
 }
 
-impl AsRef<[u8]> for Owned {
+impl AsRef<[u8]> for PooledBuffer {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-impl Drop for Owned {
+impl Drop for PooledBuffer {
     fn drop(&mut self) {
         let mut bytes = std::mem::take(&mut self.bytes);
         let length = bytes.len();
         bytes.clear();
-        let mut state = self.depot.lock();
-        state.under_way_bytes -= length;
+        let mut state = self.window.lock();
+        state.in_flight_bytes -= length;
         if state.spare_bytes + bytes.capacity() <= SPARE_BYTES_MAX {
             state.spare_bytes += bytes.capacity();
             state.spare.push(bytes);
         }
-        let wakes = state.waiting > 0 && state.under_way_bytes < state.wanted_bytes;
+        let wakes = state.waiting > 0 && state.in_flight_bytes < state.wake_below_bytes;
         drop(state);
         if wakes {
-            self.depot.changed.notify_all();
+            self.window.changed.notify_all();
         }
     }
 }

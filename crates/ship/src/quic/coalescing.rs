@@ -16,45 +16,45 @@ const BYTES_MAX: usize = 65_507;
 
 /// A socket that joins.
 #[derive(Debug)]
-pub(super) struct Joining {
+pub(super) struct CoalescingSocket {
     inner: Arc<dyn AsyncUdpSocket>,
-    held: Mutex<Held>,
+    pending: Mutex<PendingDatagrams>,
 }
 
 /// What waits for more of its kind, which comes in the same turn of the runtime or not at all.
 #[derive(Debug, Default)]
-struct Held {
+struct PendingDatagrams {
     bytes: Vec<u8>,
-    head: Option<Head>,
+    common: Option<SegmentMeta>,
     /// Nothing can be joined to it: its last datagram is a short one.
     is_closed: bool,
     /// More has come since the last look.
     grew: bool,
     /// Who sends it when nothing more comes.
-    sweeper: Option<Waker>,
+    flush_waker: Option<Waker>,
 }
 
 /// What datagrams have in common that are sent at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Head {
+struct SegmentMeta {
     destination: SocketAddr,
     ecn: Option<EcnCodepoint>,
     segment_bytes: usize,
     src_ip: Option<IpAddr>,
 }
 
-impl Held {
+impl PendingDatagrams {
     /// Sends what is held.
     fn flush(&mut self, socket: &dyn AsyncUdpSocket) -> io::Result<()> {
-        let Some(head) = self.head else {
+        let Some(common) = self.common else {
             return Ok(());
         };
         let transmit = Transmit {
-            destination: head.destination,
-            ecn: head.ecn,
+            destination: common.destination,
+            ecn: common.ecn,
             contents: &self.bytes,
-            segment_size: (self.bytes.len() > head.segment_bytes).then_some(head.segment_bytes),
-            src_ip: head.src_ip,
+            segment_size: (self.bytes.len() > common.segment_bytes).then_some(common.segment_bytes),
+            src_ip: common.src_ip,
         };
         let sent = socket.try_send(&transmit);
         if sent
@@ -63,86 +63,86 @@ impl Held {
         {
             return sent;
         }
-        self.head = None;
+        self.common = None;
         self.bytes.clear();
         self.is_closed = false;
         sent
     }
 }
 
-impl Joining {
+impl CoalescingSocket {
     /// Around a socket; within a runtime, which gets a task that ends with the socket.
-    pub(super) fn around(inner: Arc<dyn AsyncUdpSocket>) -> Arc<Self> {
+    pub(super) fn wrap(inner: Arc<dyn AsyncUdpSocket>) -> Arc<Self> {
         let socket = Arc::new(Self {
             inner,
-            held: Mutex::default(),
+            pending: Mutex::default(),
         });
         let poller = Arc::clone(&socket.inner).create_io_poller();
-        tokio::spawn(Sweeper {
+        tokio::spawn(FlushTask {
             socket: Arc::downgrade(&socket),
             poller,
         });
         socket
     }
 
-    fn lock(&self) -> MutexGuard<'_, Held> {
+    fn lock(&self) -> MutexGuard<'_, PendingDatagrams> {
         // Whole datagrams go in and out.
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Joining {
+impl Drop for CoalescingSocket {
     fn drop(&mut self) {
-        let mut held = self.lock();
-        let sweeper = held.sweeper.take();
+        let mut pending = self.lock();
+        let flush_waker = pending.flush_waker.take();
         // What is lost here was lost on the way.
-        let _ = held.flush(self.inner.as_ref());
-        drop(held);
-        sweeper.iter().for_each(Waker::wake_by_ref);
+        let _ = pending.flush(self.inner.as_ref());
+        drop(pending);
+        flush_waker.iter().for_each(Waker::wake_by_ref);
     }
 }
 
-impl AsyncUdpSocket for Joining {
+impl AsyncUdpSocket for CoalescingSocket {
     fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
         Arc::clone(&self.inner).create_io_poller()
     }
 
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
-        let mut held = self.lock();
+        let mut pending = self.lock();
         let length = transmit.contents.len();
         let Some(segment_bytes) = transmit
             .segment_size
             .filter(|_| self.inner.max_transmit_segments() > 1)
         else {
-            held.flush(self.inner.as_ref())?;
+            pending.flush(self.inner.as_ref())?;
             return self.inner.try_send(transmit);
         };
-        let head = Head {
+        let common = SegmentMeta {
             destination: transmit.destination,
             ecn: transmit.ecn,
             segment_bytes,
             src_ip: transmit.src_ip,
         };
         let bytes_max = BYTES_MAX.min(segment_bytes * SEGMENTS_MAX);
-        let is_other = held.head.is_some_and(|other| other != head);
-        if is_other || held.is_closed || held.bytes.len() + length > bytes_max {
-            held.flush(self.inner.as_ref())?;
+        let is_other = pending.common.is_some_and(|other| other != common);
+        if is_other || pending.is_closed || pending.bytes.len() + length > bytes_max {
+            pending.flush(self.inner.as_ref())?;
         }
-        held.head = Some(head);
-        held.bytes.extend_from_slice(transmit.contents);
-        held.grew = true;
-        held.is_closed = !length.is_multiple_of(segment_bytes);
-        if held.is_closed || held.bytes.len() + length > bytes_max {
-            return match held.flush(self.inner.as_ref()) {
+        pending.common = Some(common);
+        pending.bytes.extend_from_slice(transmit.contents);
+        pending.grew = true;
+        pending.is_closed = !length.is_multiple_of(segment_bytes);
+        if pending.is_closed || pending.bytes.len() + length > bytes_max {
+            return match pending.flush(self.inner.as_ref()) {
                 // It is held, and goes later.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    held.sweeper.iter().for_each(Waker::wake_by_ref);
+                    pending.flush_waker.iter().for_each(Waker::wake_by_ref);
                     Ok(())
                 }
                 sent => sent,
             };
         }
-        held.sweeper.iter().for_each(Waker::wake_by_ref);
+        pending.flush_waker.iter().for_each(Waker::wake_by_ref);
         Ok(())
     }
 
@@ -173,36 +173,36 @@ impl AsyncUdpSocket for Joining {
 }
 
 /// Sends what nothing more has come for since its last turn.
-struct Sweeper {
-    socket: Weak<Joining>,
+struct FlushTask {
+    socket: Weak<CoalescingSocket>,
     poller: Pin<Box<dyn UdpPoller>>,
 }
 
-impl Future for Sweeper {
+impl Future for FlushTask {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let Some(socket) = self.socket.upgrade() else {
             return Poll::Ready(());
         };
-        let mut held = socket.lock();
-        if held
-            .sweeper
+        let mut pending = socket.lock();
+        if pending
+            .flush_waker
             .as_ref()
             .is_none_or(|waker| !waker.will_wake(cx.waker()))
         {
-            held.sweeper = Some(cx.waker().clone());
+            pending.flush_waker = Some(cx.waker().clone());
         }
-        if held.head.is_none() {
+        if pending.common.is_none() {
             return Poll::Pending;
         }
-        if std::mem::take(&mut held.grew) {
+        if std::mem::take(&mut pending.grew) {
             // Whoever sent it may have more in its next turn.
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
         loop {
-            match held.flush(socket.inner.as_ref()) {
+            match pending.flush(socket.inner.as_ref()) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 // Others than that are like a loss on the way.
                 _ => return Poll::Pending,
@@ -234,7 +234,7 @@ mod tests {
         (socket, address)
     }
 
-    async fn send(socket: &Joining, destination: SocketAddr, contents: &[u8]) {
+    async fn send(socket: &CoalescingSocket, destination: SocketAddr, contents: &[u8]) {
         let transmit = Transmit {
             destination,
             ecn: None,
@@ -292,7 +292,8 @@ mod tests {
         let aside = bytes(3 * SEGMENT_BYTES, 200);
         runtime.block_on(async {
             let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-            let socket = Joining::around(TokioRuntime.wrap_udp_socket(socket).expect("a wrapped socket"));
+            let socket =
+                CoalescingSocket::wrap(TokioRuntime.wrap_udp_socket(socket).expect("a wrapped socket"));
             for (number, piece) in pieces.iter().enumerate() {
                 send(&socket, one_at, piece).await;
                 if number == 1 {
@@ -301,12 +302,12 @@ mod tests {
             }
             // The last ones are held until the runtime has another turn; then nothing more is needed.
             let gone = async {
-                while socket.lock().head.is_some() {
+                while socket.lock().common.is_some() {
                     tokio::task::yield_now().await;
                 }
             };
             let gone = tokio::time::timeout(Duration::from_secs(20), gone).await;
-            assert!(gone.is_ok(), "nobody sends what is held");
+            assert!(gone.is_ok(), "nobody sends what is pending");
             assert_eq!(came(&one, length), wanted);
             assert_eq!(came(&other, aside.len()).concat(), aside);
         });

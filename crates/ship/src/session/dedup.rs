@@ -2,7 +2,7 @@
 
 /// Up to where the records of one session have come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Intake {
+pub struct DedupCursor {
     /// The epoch of the numbering.
     pub epoch: u64,
     /// The number of the record that is wanted next.
@@ -11,7 +11,7 @@ pub struct Intake {
 
 /// What to do with a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Classification {
     /// Keep what comes behind the first `skip` records, which are kept already.
     New {
         /// Records to leave out.
@@ -23,9 +23,9 @@ pub enum Verdict {
     Ahead,
 }
 
-impl Intake {
+impl DedupCursor {
     /// A sender says hello. `false`: it is of an epoch that has been left behind.
-    pub fn greet(&mut self, epoch: u64, sender_next: u64) -> bool {
+    pub fn resume(&mut self, epoch: u64, sender_next: u64) -> bool {
         if epoch < self.epoch {
             return false;
         }
@@ -38,21 +38,21 @@ impl Intake {
     }
 
     /// Judges a batch by its first number and its count.
-    pub fn judge(&self, first: u64, count: u32) -> Verdict {
+    pub fn classify(&self, first: u64, count: u32) -> Classification {
         let end = first.saturating_add(u64::from(count));
         if first > self.next {
-            Verdict::Ahead
+            Classification::Ahead
         } else if end <= self.next {
-            Verdict::Duplicate
+            Classification::Duplicate
         } else {
-            Verdict::New {
+            Classification::New {
                 skip: u32::try_from(self.next - first).unwrap_or(count),
             }
         }
     }
 
     /// The batch is kept.
-    pub fn keep(&mut self, first: u64, count: u32) {
+    pub fn advance(&mut self, first: u64, count: u32) {
         self.next = self.next.max(first.saturating_add(u64::from(count)));
     }
 }
@@ -63,15 +63,15 @@ mod tests {
 
     #[test]
     fn each_record_is_new_once() {
-        let mut intake = Intake::default();
-        assert!(intake.greet(5, 0));
-        assert_eq!(intake.judge(0, 3), Verdict::New { skip: 0 });
-        intake.keep(0, 3);
-        assert_eq!(intake.judge(0, 3), Verdict::Duplicate);
-        assert_eq!(intake.judge(2, 3), Verdict::New { skip: 1 });
-        assert_eq!(intake.judge(4, 1), Verdict::Ahead);
-        assert!(!intake.greet(4, 0), "an older epoch");
-        assert!(intake.greet(6, 0));
-        assert_eq!(intake.judge(0, 1), Verdict::New { skip: 0 });
+        let mut cursor = DedupCursor::default();
+        assert!(cursor.resume(5, 0));
+        assert_eq!(cursor.classify(0, 3), Classification::New { skip: 0 });
+        cursor.advance(0, 3);
+        assert_eq!(cursor.classify(0, 3), Classification::Duplicate);
+        assert_eq!(cursor.classify(2, 3), Classification::New { skip: 1 });
+        assert_eq!(cursor.classify(4, 1), Classification::Ahead);
+        assert!(!cursor.resume(4, 0), "an older epoch");
+        assert!(cursor.resume(6, 0));
+        assert_eq!(cursor.classify(0, 1), Classification::New { skip: 0 });
     }
 }

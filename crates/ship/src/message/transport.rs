@@ -11,7 +11,7 @@ use logdrive_ring::PipeWriter;
 use std::io::IoSlice;
 
 #[derive(Debug)]
-pub(crate) enum Outlet {
+pub(crate) enum Transport {
     Stream(Connection),
     /// A link that has streams of its own: the connection's first, and those that were opened, with their numbers.
     Streams(Connection, Vec<(u16, Connection)>),
@@ -19,21 +19,21 @@ pub(crate) enum Outlet {
     Datagrams(Box<Datagrams>),
 }
 
-impl Outlet {
+impl Transport {
     /// Connects; gives the bytes of a frame that the other end takes, too.
     pub(crate) fn connect(address: &Address, options: &Options) -> Result<(Self, usize), TransportError> {
         #[cfg(feature = "udp")]
-        if let Address::Udp(place) = address {
-            let datagrams = Datagrams::connect(address, place, options)?;
+        if let Address::Udp(host_port) = address {
+            let datagrams = Datagrams::connect(address, host_port, options)?;
             return Ok((Self::Datagrams(Box::new(datagrams)), options.datagram_bytes));
         }
-        let (connection, hello) = Connection::greet(address, options)?;
+        let (connection, hello) = Connection::connect(address, options)?;
         let frame_bytes = (hello.frame_bytes_max as usize).min(FRAME_BYTES_MAX);
-        let outlet = match connection.has_streams() {
+        let transport = match connection.has_streams() {
             true => Self::Streams(connection, Vec::new()),
             false => Self::Stream(connection),
         };
-        Ok((outlet, frame_bytes))
+        Ok((transport, frame_bytes))
     }
 
     pub(crate) fn is_checked(&self) -> bool {
@@ -62,7 +62,7 @@ impl Outlet {
         if let Self::Streams(first, others) = self
             && stream > 0
         {
-            others.push((stream, first.another()?));
+            others.push((stream, first.open_stream()?));
         }
         Ok(())
     }
@@ -81,18 +81,18 @@ impl Outlet {
     }
 
     /// Whether frames wait for others.
-    pub(crate) fn waits(&self) -> bool {
+    pub(crate) fn has_pending(&self) -> bool {
         match self {
-            Self::Stream(connection) => connection.is_held(),
+            Self::Stream(connection) => connection.is_corked(),
             Self::Streams(..) => false,
             #[cfg(feature = "udp")]
-            Self::Datagrams(datagrams) => datagrams.waits(),
+            Self::Datagrams(datagrams) => datagrams.has_pending(),
         }
     }
 
     /// Whether a frame that is sent now waits for those before it.
-    pub(crate) fn is_behind(&self) -> bool {
-        matches!(self, Self::Streams(first, _) if first.is_behind())
+    pub(crate) fn is_congested(&self) -> bool {
+        matches!(self, Self::Streams(first, _) if first.is_congested())
     }
 
     /// Sends a frame of a stream that ends before the message with number `next`. With `more`, others follow soon.
@@ -115,7 +115,7 @@ impl Outlet {
         }
     }
 
-    /// As [`Outlet::send`], in two parts.
+    /// As [`Transport::send`], in two parts.
     pub(crate) fn send_alone(
         &mut self,
         stream: u16,
@@ -151,10 +151,10 @@ impl Outlet {
         }
     }
 
-    /// Whether [`Outlet::flush`] costs next to nothing.
+    /// Whether [`Transport::flush`] costs next to nothing.
     pub(crate) fn flushes_cheaply(&self) -> bool {
         match self {
-            Self::Stream(connection) => connection.releases_cheaply(),
+            Self::Stream(connection) => connection.uncorks_cheaply(),
             _ => false,
         }
     }
@@ -162,7 +162,7 @@ impl Outlet {
     /// Sends what waits for others.
     pub(crate) fn flush(&mut self) -> Result<(), TransportError> {
         match self {
-            Self::Stream(connection) => connection.release(),
+            Self::Stream(connection) => connection.uncork(),
             Self::Streams(..) => Ok(()),
             #[cfg(feature = "udp")]
             Self::Datagrams(datagrams) => datagrams.flush(),
@@ -170,17 +170,17 @@ impl Outlet {
     }
 
     /// Says goodbye after `next` messages.
-    pub(crate) fn part(&mut self, next: u64) {
+    pub(crate) fn close(&mut self, next: u64) {
         match self {
-            Self::Stream(connection) => connection.part(),
+            Self::Stream(connection) => connection.close(),
             Self::Streams(first, others) => {
-                others.iter_mut().for_each(|(_, connection)| connection.part());
-                first.part();
+                others.iter_mut().for_each(|(_, connection)| connection.close());
+                first.close();
                 // Streams end by themselves: the connection does when the last one has.
                 others.clear();
             }
             #[cfg(feature = "udp")]
-            Self::Datagrams(datagrams) => datagrams.part(next),
+            Self::Datagrams(datagrams) => datagrams.close(next),
         }
     }
 }
