@@ -2,7 +2,7 @@
 
 use crate::args::Args;
 use crate::shell::{self, Outcome};
-use crate::tidy::{Circle, Figures, Tree};
+use crate::tidy::{self, Circle, Figures, Tree};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -22,12 +22,15 @@ tied        files in circles
 large       structs and enums with more than 15 fields, or more than 30 methods over all `impl` blocks
             without those of traits";
 
-/// Prints the figures, with `--circles` what ties each circle, with `--types` the types that are too large.
+/// Prints the figures, and what the switches ask for: what ties each circle, types that are too large, doc comments
+/// that open with a question word, words of names that no list knows.
 pub(crate) fn run(args: &[String]) -> Outcome {
     let mut own = Args::new(args);
     let as_json = own.switch("--json");
     let with_circles = own.switch("--circles");
     let with_types = own.switch("--types");
+    let with_docs = own.switch("--docs");
+    let with_words = own.switch("--words");
     own.end()?;
     let tree = Tree::read(&shell::root()?)?;
     let figures = tree.figures();
@@ -56,6 +59,19 @@ pub(crate) fn run(args: &[String]) -> Outcome {
                 "{path}:{line}: {name}: {} fields, {} methods",
                 size.fields, size.methods
             );
+        }
+    }
+    if with_docs {
+        println!();
+        for (path, line, _) in tree.doc_comments().filter(|(_, _, is_asking)| *is_asking) {
+            println!("{path}:{line}");
+        }
+    }
+    if with_words {
+        println!();
+        for (word, (path, line)) in tree.unknown_words() {
+            let advice = tidy::field_word(&word).map_or(String::new(), |good| format!(" (rather: {good})"));
+            println!("{word}: {path}:{line}{advice}");
         }
     }
     Ok(())

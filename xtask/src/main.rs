@@ -78,7 +78,7 @@ const ENTRIES: &[Entry] = &[
     },
     Entry {
         name: "lines",
-        usage: "lines [--circles] [--types] [--json]",
+        usage: "lines [--json] [--circles] [--types] [--docs] [--words]",
         about: "figures of each crate: lines, public items, doc comments, circles of imports",
         example: "cargo xtask lines --circles",
         run: lines::run,

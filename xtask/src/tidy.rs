@@ -12,12 +12,14 @@ mod links;
 mod modules;
 mod orderings;
 mod pages;
+mod ratchet;
 mod rust;
 mod source;
 mod structs;
 mod testing;
 mod text;
 mod unsafety;
+mod words;
 
 use crate::metadata::{self, Package};
 use crate::paint;
@@ -28,6 +30,7 @@ pub(crate) use source::Source;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
+pub(crate) use words::advice as field_word;
 
 /// One breach of one rule.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,14 +64,24 @@ struct Rule {
 
 const RULES: &[Rule] = &[
     Rule {
-        name: "function",
-        wants: "a Rust function has at most 70 lines",
-        check: rust::functions,
+        name: "circles",
+        wants: "no files of one crate import each other in a circle",
+        check: ratchet::circles,
     },
     Rule {
-        name: "file",
-        wants: "a source file has at most 800 lines",
-        check: rust::files,
+        name: "structs",
+        wants: "a type has at most 15 fields and 30 methods, rows of data aside",
+        check: ratchet::structs,
+    },
+    Rule {
+        name: "docs",
+        wants: "at most 3 % of doc comments open with What, How, Where, Who or Whose",
+        check: ratchet::docs,
+    },
+    Rule {
+        name: "words",
+        wants: "names of types and files are made of the glossary's words and plain ones",
+        check: ratchet::words,
     },
     Rule {
         name: "opening",
@@ -81,13 +94,8 @@ const RULES: &[Rule] = &[
         check: rust::names,
     },
     Rule {
-        name: "leftovers",
-        wants: "no todo!, unimplemented!, dbg!",
-        check: rust::leftovers,
-    },
-    Rule {
         name: "prints",
-        wants: "no library prints: the terminal belongs to the user's program",
+        wants: "a library's root denies `print!` and its like: the terminal belongs to the user's program",
         check: rust::prints,
     },
     Rule {
@@ -171,6 +179,8 @@ pub(crate) struct Tree {
     test_files: BTreeSet<String>,
     packages: Vec<Package>,
     lock_is_tracked: bool,
+    /// Breaches that are still allowed, by rule.
+    ceilings: BTreeMap<&'static str, usize>,
 }
 
 impl Tree {
@@ -203,6 +213,7 @@ impl Tree {
             paths: present,
             packages: metadata::packages(root)?,
             lock_is_tracked,
+            ceilings: ratchet::CEILINGS.into(),
         })
     }
 
@@ -228,6 +239,23 @@ impl Tree {
     /// Structs and enums with more fields or methods than are allowed.
     pub(crate) fn large_types(&self) -> structs::Sizes {
         figures::large_types(&self.files, &self.crates)
+    }
+
+    /// File and line of each doc comment, and whether it opens with a question word.
+    pub(crate) fn doc_comments(&self) -> impl Iterator<Item = (&str, u32, bool)> {
+        self.rust().flat_map(|file| {
+            let openings = figures::doc_openings(file).into_iter();
+            openings.map(|(line, word)| (file.path.as_str(), line, figures::asks(word)))
+        })
+    }
+
+    /// Words of names that neither the glossary nor the list of plain words knows, each with a place.
+    pub(crate) fn unknown_words(&self) -> BTreeMap<String, (String, u32)> {
+        words::unknown(self)
+    }
+
+    fn ceiling(&self, rule: &str) -> usize {
+        self.ceilings.get(rule).copied().unwrap_or(0)
     }
 
     pub(crate) fn package_count(&self) -> usize {
@@ -267,6 +295,7 @@ impl Tree {
             paths,
             packages: Vec::new(),
             lock_is_tracked: true,
+            ceilings: BTreeMap::new(),
         }
     }
 }
@@ -322,9 +351,19 @@ fn walk(root: &Path, dir: &Path, paths: &mut BTreeSet<String>) {
 pub(crate) struct Report {
     rule: &'static str,
     findings: Vec<Finding>,
+    /// What a rule has to say although nothing breaks it.
+    notes: Vec<String>,
 }
 
 impl Report {
+    fn of(rule: &'static str) -> Report {
+        Report {
+            rule,
+            findings: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
     /// A finding in a file of the tree, unless a comment there allows it.
     fn add(&mut self, file: &Source, line: u32, what: impl Into<String>, advice: impl Into<String>) {
         if !file.allows(self.rule, line) {
@@ -362,10 +401,11 @@ pub(crate) fn run(args: &[String]) -> Outcome {
         }
     }
     let tree = Tree::read(&shell::root()?)?;
-    let findings = check_all(&tree);
+    let (findings, notes) = check_all(&tree);
     for finding in &findings {
         println!("{finding}");
     }
+    notes.iter().for_each(|text| eprintln!("{}", paint::faint(text)));
     if findings.is_empty() {
         eprintln!(
             "{}: {} rules over {} files",
@@ -381,32 +421,29 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     ))
 }
 
-fn check_all(tree: &Tree) -> Vec<Finding> {
-    let mut findings = Vec::new();
+/// Findings of all rules, and their notes.
+fn check_all(tree: &Tree) -> (Vec<Finding>, Vec<String>) {
+    let (mut findings, mut notes) = (Vec::new(), Vec::new());
     for rule in RULES {
-        findings.extend(check_one(tree, rule));
+        let report = check_one(tree, rule);
+        findings.extend(report.findings);
+        notes.extend(report.notes);
     }
     findings.extend(needless_allowances(tree));
     findings.sort();
     findings.dedup();
-    findings
+    (findings, notes)
 }
 
-fn check_one(tree: &Tree, rule: &Rule) -> Vec<Finding> {
-    let mut report = Report {
-        rule: rule.name,
-        findings: Vec::new(),
-    };
+fn check_one(tree: &Tree, rule: &Rule) -> Report {
+    let mut report = Report::of(rule.name);
     (rule.check)(tree, &mut report);
-    report.findings
+    report
 }
 
 /// Exceptions that name no rule, give no reason or excuse nothing. Runs after all rules.
 fn needless_allowances(tree: &Tree) -> Vec<Finding> {
-    let mut report = Report {
-        rule: "allow",
-        findings: Vec::new(),
-    };
+    let mut report = Report::of("allow");
     for file in tree.files() {
         for allowance in file.allowances() {
             let rule = &allowance.rule;
@@ -440,11 +477,14 @@ fn needless_allowances(tree: &Tree) -> Vec<Finding> {
 /// Findings of the rule `name` alone, as text, for the rules' tests.
 #[cfg(test)]
 fn findings_of(name: &str, tree: &Tree) -> Vec<String> {
-    let rule = RULES
-        .iter()
-        .find(|rule| rule.name == name)
-        .expect("a rule of this name");
-    check_one(tree, rule).iter().map(Finding::to_string).collect()
+    let report = check_one(tree, rule(name));
+    report.findings.iter().map(Finding::to_string).collect()
+}
+
+#[cfg(test)]
+fn rule(name: &str) -> &'static Rule {
+    let found = RULES.iter().find(|rule| rule.name == name);
+    found.expect("a rule of this name")
 }
 
 /// Asserts that the rule finds something at `place` (`file:line:`) and nothing elsewhere.
@@ -471,10 +511,10 @@ mod tests {
     #[test]
     fn an_exception_needs_a_rule_a_reason_and_a_use() {
         let text = format!(
-            "//! X.\n// {0}: allow(nonsense): why\n// {0}: allow(names)\n// {0}: allow(leftovers): why\nfn get_x() {{}}\n",
+            "//! X.\n// {0}: allow(nonsense): why\n// {0}: allow(names)\n// {0}: allow(opening): why\nfn get_x() {{}}\n",
             "tidy"
         );
-        let found = check_all(&Tree::of(&[("crates/wire/src/a.rs", &text)]));
+        let (found, _) = check_all(&Tree::of(&[("crates/wire/src/a.rs", &text)]));
         let lines: Vec<u32> = found
             .iter()
             .filter(|f| f.rule == "allow")

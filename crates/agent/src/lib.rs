@@ -1,5 +1,6 @@
 //! The agent: hands sessions to processes over a Unix socket, takes them back when a process ends, and adopts them
 //! again after its own restart. `spec/agent.md` draws the messages.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 #![forbid(unsafe_code)]
 
 mod agent;

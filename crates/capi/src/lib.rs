@@ -5,6 +5,7 @@
 //! ring has no room. `abi` holds everything that C calls; the rest is safe code below it.
 //!
 //! No panic leaves this crate: a call that panics returns an error.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 #![deny(unsafe_code)]
 
 pub mod abi;

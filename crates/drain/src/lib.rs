@@ -4,6 +4,7 @@
 //! the rings, merges them by time and lays them out as text in output buffers; the I/O threads write full buffers.
 //! [`recover`] does the same for a session whose process is dead. `spec/session.md` says why nothing is lost, torn or
 //! written twice when a process is killed at any moment.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 #![forbid(unsafe_code)]
 
 mod backend;

@@ -22,6 +22,7 @@
 //!
 //! On Linux the rings are files or memory that outlives the program's death. On other Unixes the crate works the same,
 //! but a parked call looks again every 100 µs instead of being woken, and shared memory is reserved by size only.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 #![forbid(unsafe_code)]
 
 #[cfg(any(target_os = "linux", target_os = "android"))]

@@ -4,6 +4,7 @@
 //! reads the call (`input`), takes the format string apart (`format`), decides what is captured
 //! (`plan`) and writes the code (`emit`). It uses nothing but `proc_macro`, since every dependency here
 //! would be built before the user's first crate.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 #![forbid(unsafe_code)]
 
 use proc_macro::TokenStream;

@@ -6,6 +6,7 @@
 //!
 //! Only this crate (and the few modules that ARCHITECTURE.md lists) holds `unsafe` code.
 // A model has no system below it, so that most of the crate has no use there.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 #![cfg_attr(loom, allow(dead_code, unused_imports))]
 
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]

@@ -25,6 +25,7 @@
 //! # Ok(())
 //! # }
 //! ```
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 #![cfg_attr(
     not(all(feature = "quic", feature = "udp")),
     allow(unused_imports, unused_variables, reason = "only some transports are built")

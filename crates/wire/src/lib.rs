@@ -3,6 +3,7 @@
 //! This crate turns values into bytes and back. It has no I/O, no clock and no `unsafe`; whatever it reads is
 //! treated as hostile: a reader returns an error, it never panics and never reads past what it was given.
 //! The byte drawings are in `spec/record.md`; the shared test vectors in `vectors/` judge every language.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 #![forbid(unsafe_code)]
 
 pub mod agent;

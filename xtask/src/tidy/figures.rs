@@ -133,7 +133,8 @@ fn of_file(file: &Source, is_test: bool) -> Figures {
     }
 }
 
-fn asks(word: &str) -> bool {
+/// Whether a doc comment that opens with `word` asks instead of telling.
+pub(crate) fn asks(word: &str) -> bool {
     ASKING.contains(&word)
 }
 

@@ -1,69 +1,19 @@
-//! Rules about the shape and content of Rust files: lengths, openings, names, leftovers, prints, and
-//! the purity of `wire`.
+//! Rules about the content of Rust files: openings, names, prints, and the purity of `wire`.
 
 use super::lexer::Kind;
-use super::source::{functions as functions_of, is_in, test_lines};
+use super::source::{is_in, test_lines};
 use super::testing::is_test_file;
 use super::{Report, Source, Tree};
 
-const FUNCTION_LINES: u32 = 70;
-const FILE_LINES: usize = 800;
-/// Languages whose files are held to the length of a file.
-const SOURCES: [&str; 6] = ["rs", "c", "h", "cpp", "hpp", "go"];
 /// File names that say nothing about what is inside.
 const EMPTY_NAMES: [&str; 8] = [
     "util", "utils", "common", "manager", "helper", "helpers", "misc", "stuff",
 ];
 /// Names that the standard library gives its own methods, which a wrapper repeats.
 const STD_NAMES: [&str; 3] = ["get_mut", "get_ref", "get_unchecked"];
-const LEFTOVERS: [&str; 3] = ["todo", "unimplemented", "dbg"];
-const PRINTS: [&str; 4] = ["print", "println", "eprint", "eprintln"];
-/// Crates that run inside a user's program, or that serve one.
-const LIBRARIES: [&str; 8] = [
-    "wire", "ring", "drain", "store", "ship", "reader", "logdrive", "capi",
-];
+const NO_PRINTS: &str = "#![deny(clippy::print_stdout, clippy::print_stderr)]";
 /// Modules of `std` that reach outside the process, and its clocks.
 const IMPURE: [&str; 6] = ["fs", "net", "thread", "process", "Instant", "SystemTime"];
-
-pub(super) fn functions(tree: &Tree, report: &mut Report) {
-    for file in tree.rust() {
-        let code = file.code();
-        for function in functions_of(&code) {
-            let lines = function.last_line - function.first_line + 1;
-            if lines > FUNCTION_LINES {
-                let what = format!(
-                    "`{}` has {lines} lines, {FUNCTION_LINES} are allowed",
-                    function.name
-                );
-                report.add(
-                    file,
-                    function.first_line,
-                    what,
-                    "split off a piece that has a name of its own",
-                );
-            }
-        }
-    }
-}
-
-pub(super) fn files(tree: &Tree, report: &mut Report) {
-    for file in tree
-        .files()
-        .iter()
-        .filter(|file| SOURCES.contains(&file.extension()))
-    {
-        let lines = file.text.lines().count();
-        if lines > FILE_LINES {
-            let what = format!("the file has {lines} lines, {FILE_LINES} are allowed");
-            report.add(
-                file,
-                1,
-                what,
-                "find its second idea and move it to a file of its own",
-            );
-        }
-    }
-}
 
 pub(super) fn openings(tree: &Tree, report: &mut Report) {
     for file in tree.rust() {
@@ -102,50 +52,24 @@ pub(super) fn names(tree: &Tree, report: &mut Report) {
     }
 }
 
-/// Lines where one of `macros` is called.
-fn calls<'a>(file: &'a Source, macros: &[&str]) -> Vec<(u32, &'a str)> {
-    let code = file.code();
-    let called = code
-        .windows(2)
-        .filter(|pair| pair[1].is("!") && macros.iter().any(|name| pair[0].is(name)));
-    called.map(|pair| (pair[0].line, pair[0].text)).collect()
-}
-
-pub(super) fn leftovers(tree: &Tree, report: &mut Report) {
-    for file in tree.rust() {
-        for (line, name) in calls(file, &LEFTOVERS) {
-            report.add(
-                file,
-                line,
-                format!("`{name}!` is left over"),
-                "finish it or take it out",
-            );
-        }
-    }
-}
-
-/// Whether a file belongs to the product of one of the `crates`, tests and build scripts aside.
-fn is_product(tree: &Tree, file: &Source, crates: &[&str]) -> bool {
-    let inside = crates
-        .iter()
-        .any(|name| file.path.starts_with(&format!("crates/{name}/src/")));
-    inside && !is_test_file(tree, file)
-}
-
+/// The check itself is clippy's; its level differs between libraries and programs, so each library sets it.
 pub(super) fn prints(tree: &Tree, report: &mut Report) {
-    for file in tree.rust().filter(|file| is_product(tree, file, &LIBRARIES)) {
-        let tests = test_lines(&file.code());
-        for (line, name) in calls(file, &PRINTS) {
-            if !is_in(&tests, line) {
-                let advice = "return an error, count it, or make it a record";
-                report.add(file, line, format!("a library calls `{name}!`"), advice);
-            }
+    let roots = tree.packages.iter().flat_map(|package| &package.roots);
+    for root in roots.filter(|root| root.starts_with("crates/") && root.ends_with("/lib.rs")) {
+        if let Some(file) = tree.file(root).filter(|file| !file.text.contains(NO_PRINTS)) {
+            let advice = "add it below the opening paragraph";
+            report.add(file, 1, format!("the library's root lacks `{NO_PRINTS}`"), advice);
         }
     }
 }
 
 pub(super) fn pure(tree: &Tree, report: &mut Report) {
-    for file in tree.rust().filter(|file| is_product(tree, file, &["wire"])) {
+    let in_wire = |file: &&Source| file.path.starts_with("crates/wire/src/");
+    for file in tree
+        .rust()
+        .filter(in_wire)
+        .filter(|file| !is_test_file(tree, file))
+    {
         let code = file.code();
         let tests = test_lines(&code);
         for (at, token) in code.iter().enumerate() {
@@ -168,38 +92,11 @@ pub(super) fn pure(tree: &Tree, report: &mut Report) {
 
 #[cfg(test)]
 mod tests {
-    use crate::tidy::{assert_finds, assert_passes};
+    use super::NO_PRINTS;
+    use crate::metadata::Package;
+    use crate::tidy::{Tree, assert_finds, assert_passes, findings_of};
 
     const LIB: &str = "crates/wire/src/lib.rs";
-
-    #[test]
-    fn a_function_of_71_lines_is_found() {
-        let long = |lines: usize| format!("//! X.\nfn a() {{\n{}}}\n", "    b();\n".repeat(lines - 2));
-        assert_finds(
-            "function",
-            &[(LIB, &long(71))],
-            "crates/wire/src/lib.rs:2: `a` has 71 lines",
-        );
-        assert_passes("function", &[(LIB, &long(70))]);
-    }
-
-    #[test]
-    fn a_file_of_801_lines_is_found() {
-        assert_finds(
-            "file",
-            &[(LIB, &"//! X.\n".repeat(801))],
-            "crates/wire/src/lib.rs:1:",
-        );
-        assert_finds(
-            "file",
-            &[("clients/cpp/a.hpp", &"// X.\n".repeat(801))],
-            "clients/cpp/a.hpp:1:",
-        );
-        assert_passes(
-            "file",
-            &[(LIB, &"//! X.\n".repeat(800)), ("a.json", &"1\n".repeat(801))],
-        );
-    }
 
     #[test]
     fn a_file_without_a_paragraph_is_found() {
@@ -220,31 +117,18 @@ mod tests {
     }
 
     #[test]
-    fn leftover_macros_are_found_in_code_only() {
-        assert_finds(
-            "leftovers",
-            &[(LIB, "\nfn a() { todo!() }\n")],
-            "crates/wire/src/lib.rs:2:",
-        );
-        assert_passes(
-            "leftovers",
-            &[(LIB, "// todo!()\nfn a() { \"dbg!(x)\"; todo(); }\n")],
-        );
-    }
-
-    #[test]
-    fn a_print_in_a_library_is_found_and_in_a_program_or_test_it_is_not() {
-        let code = "fn a() { println!(); }\n";
-        assert_finds("prints", &[(LIB, code)], "crates/wire/src/lib.rs:1:");
-        let test = format!("#[cfg(test)]\nmod tests {{\n{code}}}\n");
-        assert_passes(
-            "prints",
-            &[
-                ("crates/cli/src/main.rs", code),
-                ("crates/wire/tests/a.rs", code),
-                (LIB, &test),
-            ],
-        );
+    fn a_library_that_may_print_is_found() {
+        let tree = |root: &str, text: &str| {
+            let mut tree = Tree::of(&[(root, text)]);
+            tree.packages = vec![Package {
+                roots: vec![root.to_owned()],
+                ..Package::default()
+            }];
+            findings_of("prints", &tree)
+        };
+        assert!(tree(LIB, "//! X.\n")[0].starts_with("crates/wire/src/lib.rs:1: the library's root lacks"));
+        assert!(tree(LIB, &format!("//! X.\n{NO_PRINTS}\n")).is_empty());
+        assert!(tree("crates/cli/src/main.rs", "//! X.\n").is_empty());
     }
 
     #[test]

@@ -30,7 +30,6 @@ pub(crate) struct Allowance {
 pub(crate) struct Function<'a> {
     pub(crate) name: &'a str,
     pub(crate) first_line: u32,
-    pub(crate) last_line: u32,
     /// Has `#[test]` or an attribute that ends in `test`, such as `#[tokio::test]`.
     pub(crate) is_test: bool,
     /// Tokens of the body, braces included.
@@ -160,7 +159,6 @@ pub(crate) fn functions<'a>(code: &'a [Token<'a>]) -> Vec<Function<'a>> {
         found.push(Function {
             name: name.text,
             first_line: token.line,
-            last_line: code[close].line,
             is_test: is_test(code, at),
             body: &code[open..=close],
         });
@@ -346,9 +344,9 @@ mod tests {
         let code = source.code();
         let found: Vec<_> = functions(&code)
             .iter()
-            .map(|f| (f.name, f.first_line, f.last_line))
+            .map(|f| (f.name, f.first_line, f.body.len()))
             .collect();
-        assert_eq!(found, [("a", 1, 6)]);
+        assert_eq!(found, [("a", 1, 4)]);
     }
 
     #[test]

@@ -50,11 +50,9 @@ pub(crate) fn sizes(files: &[Source], crates: &Crates) -> Sizes {
                 if token.is("struct") || token.is("enum") {
                     let size = sizes.entry((module.file, name.text.to_owned())).or_default();
                     size.line = token.line;
-                    size.fields = if token.is("struct") {
-                        fields(part, index + 2)
-                    } else {
-                        0
-                    };
+                    if token.is("struct") && !is_row(&part[..index]) {
+                        size.fields = fields(part, index + 2);
+                    }
                 } else if token.is("impl") {
                     methods.extend(inherent(part, index, &tests).map(|(name, count)| (at, name, count)));
                 }
@@ -68,6 +66,19 @@ pub(crate) fn sizes(files: &[Source], crates: &Crates) -> Sizes {
         }
     }
     sizes
+}
+
+/// Whether the attributes of the struct at the end of `before` make it a row of data: a layout of bytes, or one that a
+/// derive reads or writes field by field. Such a struct has as many fields as its format.
+fn is_row(before: &[Token<'_>]) -> bool {
+    const ROWS: [&str; 6] = ["repr", "Serialize", "Deserialize", "Args", "Parser", "Options"];
+    let item_before = before
+        .iter()
+        .rposition(|token| token.is(";") || token.is("}") || token.is("{"));
+    let attributes = &before[item_before.map_or(0, |at| at + 1)..];
+    attributes
+        .iter()
+        .any(|token| ROWS.iter().any(|row| token.is(row)))
 }
 
 /// Number of named fields of the struct whose name stands before `from`; 0 for a tuple.
