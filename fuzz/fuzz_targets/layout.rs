@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use logdrive_drain::layout::{Layout, LayoutOptions, Line, Out, Outcome, ProcessInfo, Style, Thread};
+use logdrive_drain::layout::{Layout, LayoutOptions, LineBuffer, Outcome, ProcessInfo, Record, Style, Thread};
 use logdrive_wire::Callsite;
 
 fuzz_target!(|data: &[u8]| {
@@ -27,7 +27,7 @@ fuzz_target!(|data: &[u8]| {
         Style::Logfmt,
         Style::Pattern(pattern.into()),
     ];
-    let line = Line {
+    let line = Record {
         unix_ns: u64::from_le_bytes(time),
         thread: Thread {
             name: if flags & 2 != 0 { "wörk\n\u{1b}[0m" } else { "" },
@@ -45,7 +45,7 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-fn run(options: LayoutOptions, site: &Callsite, line: &Line<'_>, small: usize) {
+fn run(options: LayoutOptions, site: &Callsite, line: &Record<'_>, small: usize) {
     let is_json = options.style == Style::Json;
     let process = ProcessInfo {
         app: "a".into(),
@@ -68,10 +68,10 @@ fn run(options: LayoutOptions, site: &Callsite, line: &Line<'_>, small: usize) {
 fn line_of<'a>(
     layout: &mut Layout,
     plan: &logdrive_drain::layout::Plan,
-    line: &Line<'_>,
+    line: &Record<'_>,
     bytes: &'a mut [u8],
 ) -> Option<&'a [u8]> {
-    let mut out = Out::new(bytes);
+    let mut out = LineBuffer::new(bytes);
     let mut outcome = layout.line(plan, line, &mut out);
     if outcome == Outcome::Overflow {
         assert_eq!(out.len(), 0, "a line that does not fit leaves nothing behind");

@@ -1,15 +1,20 @@
-//! How long one line takes: nanoseconds per line, median and minimum of many short rounds, one thread. Where other
+//! Time to lay out one line: nanoseconds per line, median and minimum of many short rounds, one thread. Where other
 //! work shares the machine, the minimum is what the code costs and the median what the neighbours take.
 //!
-//! `cargo run --release -p logdrive-drain --example layout_speed [CASE]`
+//! A case `NAME-shared` writes the same lines behind a shared prefix; JSON lines of callsites have too long a prefix.
+//!
+//! `cargo run --release -p logdrive-drain --example layout_speed [CASE [ROUNDS]]`
 
 use std::hint::black_box;
 use std::time::Instant;
 
-use logdrive_drain::layout::{Layout, LayoutOptions, Line, Out, Outcome, Plan, ProcessInfo, Style, Thread};
+use logdrive_drain::layout::{
+    Layout, LayoutOptions, LineBuffer, Outcome, Plan, ProcessInfo, Record, Style, Thread,
+};
 use logdrive_wire::kind::FieldKind;
 use logdrive_wire::{Callsite, Field, Kind, Level};
 
+/// Rounds of a case where none are asked for.
 const ROUNDS: usize = 3_000;
 const LINES: u64 = 2_000;
 const START_NS: u64 = 1_795_264_496_123_456_789;
@@ -155,21 +160,24 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// One round: nanoseconds per line.
+fn record(number: u64, payload: &[u8]) -> Record<'_> {
+    Record {
+        unix_ns: START_NS + number * 137,
+        thread: Thread {
+            name: "worker-03",
+            id: 4_711,
+        },
+        payload,
+    }
+}
+
+/// One round with a lookup of the prefix for each line: nanoseconds per line.
 fn round(layout: &mut Layout, plan: &Plan, payloads: &[Vec<u8>], buffer: &mut [u8]) -> f64 {
     let started = Instant::now();
     let mut length = 0;
     for (number, payload) in (0..LINES).zip(payloads.iter().cycle()) {
-        let line = Line {
-            unix_ns: START_NS + number * 137,
-            thread: Thread {
-                name: "worker-03",
-                id: 4_711,
-            },
-            payload,
-        };
-        let mut out = Out::resume(buffer, length);
-        if layout.line(plan, &line, &mut out) != Outcome::Done {
+        let mut out = LineBuffer::resume(buffer, length);
+        if layout.line(plan, &record(number, payload), &mut out) != Outcome::Done {
             length = 0;
             continue;
         }
@@ -179,39 +187,60 @@ fn round(layout: &mut Layout, plan: &Plan, payloads: &[Vec<u8>], buffer: &mut [u
     started.elapsed().as_nanos() as f64 / LINES as f64
 }
 
+/// One round behind a shared prefix, where the plan and the length of the prefix allow it.
+fn round_shared(layout: &mut Layout, plan: &Plan, payloads: &[Vec<u8>], buffer: &mut [u8]) -> Option<f64> {
+    let started = Instant::now();
+    let mut prefix = layout.shared_prefix(plan, &record(0, &payloads[0]))?;
+    let mut out = LineBuffer::new(buffer);
+    let mut lines = 0;
+    for (number, payload) in (0..LINES).zip(payloads.iter().cycle()) {
+        let is_written = layout.line_after(&mut prefix, plan, &record(number, payload), &mut out);
+        lines += u64::from(is_written);
+    }
+    assert_eq!(lines, LINES, "a buffer holds a round");
+    black_box(out.as_bytes());
+    Some(started.elapsed().as_nanos() as f64 / LINES as f64)
+}
+
+fn print_row(name: &str, bytes: usize, mut rounds: Vec<f64>) {
+    rounds.sort_by(f64::total_cmp);
+    let (median, least) = (rounds[rounds.len() / 2], rounds[0]);
+    println!("{name:22} {bytes:>6} {median:>8.1} {least:>8.1}");
+}
+
 fn main() {
     let only = std::env::args().nth(1);
+    let rounds = std::env::args().nth(2);
+    let rounds = rounds.map_or(ROUNDS, |rounds| rounds.parse().expect("a number of rounds"));
     let mut buffer = vec![0u8; 1 << 20];
-    println!("{:16} {:>6} {:>8} {:>8}", "case", "bytes", "median", "min");
+    println!("{:22} {:>6} {:>8} {:>8}", "case", "bytes", "median", "min");
     for case in cases() {
-        if only.as_deref().is_some_and(|only| only != case.name) {
+        let shared_name = format!("{}-shared", case.name);
+        let is_wanted = |name: &str| only.as_deref().is_none_or(|only| only == name);
+        if !is_wanted(case.name) && !is_wanted(&shared_name) {
             continue;
         }
         let mut layout =
             Layout::new(LayoutOptions::from(case.style), ProcessInfo::default()).expect("a known style");
         let plan = layout.compile(&case.site);
-        let line = Line {
-            unix_ns: START_NS,
-            thread: Thread {
-                name: "worker-03",
-                id: 4_711,
-            },
-            payload: &case.payloads[0],
-        };
-        let mut out = Out::new(&mut buffer);
-        assert_eq!(layout.line(&plan, &line, &mut out), Outcome::Done);
-        let bytes = out.len();
-        let mut rounds: Vec<f64> = (0..ROUNDS)
-            .map(|_| round(&mut layout, &plan, &case.payloads, &mut buffer))
-            .collect();
-        rounds.sort_by(f64::total_cmp);
-        println!(
-            "{:16} {:>6} {:>8.1} {:>8.1}",
-            case.name,
-            bytes,
-            rounds[ROUNDS / 2],
-            rounds[0]
+        let mut out = LineBuffer::new(&mut buffer);
+        assert_eq!(
+            layout.line(&plan, &record(0, &case.payloads[0]), &mut out),
+            Outcome::Done
         );
-        println!("    {}", String::from_utf8_lossy(&buffer[..bytes]).trim_end());
+        let bytes = out.len();
+        println!("    {}", String::from_utf8_lossy(out.as_bytes()).trim_end());
+        if is_wanted(case.name) {
+            let times = (0..rounds).map(|_| round(&mut layout, &plan, &case.payloads, &mut buffer));
+            print_row(case.name, bytes, times.collect());
+        }
+        if is_wanted(&shared_name) {
+            let times: Option<Vec<f64>> = (0..rounds)
+                .map(|_| round_shared(&mut layout, &plan, &case.payloads, &mut buffer))
+                .collect();
+            if let Some(times) = times {
+                print_row(&shared_name, bytes, times);
+            }
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Lines of the logger about itself: gaps and notices. They are laid out like any record, but are not counted as one.
 
-use crate::layout::{Line, Plan, Thread};
+use crate::layout::{Plan, Record, Thread};
 use crate::outlet::{Outlet, Staged};
 use logdrive_ring::clock::unix_ns;
 use logdrive_wire::kind::FieldKind;
@@ -102,7 +102,7 @@ impl Inside {
         let mut payload = Vec::with_capacity(4 + text.len());
         payload.extend_from_slice(&(text.len() as u32).to_le_bytes());
         payload.extend_from_slice(text.as_bytes());
-        let line = Line {
+        let line = Record {
             unix_ns: unix_ns(),
             thread: Thread { name: TARGET, id: 0 },
             payload: &payload,
@@ -114,7 +114,7 @@ impl Inside {
 
     fn line(&self, outlet: &mut Outlet, plan: Option<&Plan>, level: Level, payload: &[u8]) -> bool {
         let Some(plan) = plan else { return true };
-        let line = Line {
+        let line = Record {
             unix_ns: unix_ns(),
             thread: Thread { name: TARGET, id: 0 },
             payload,

@@ -1,6 +1,6 @@
 //! The drain's side of one sink: it lays lines out in the current buffer and hands full buffers to the I/O thread.
 
-use crate::layout::{Layout, Line, Out, Outcome, Plan, ProcessInfo};
+use crate::layout::{Layout, LineBuffer, Outcome, Plan, ProcessInfo, Record};
 use crate::limits::PAUSE_BUSY_NS_MAX;
 use crate::options::Overflow;
 use crate::reader::{ReadError, Reader};
@@ -182,7 +182,7 @@ impl Outlet {
 
     /// Lays a line out behind the fill. Nothing counts before [`Outlet::accept`].
     #[inline]
-    pub(crate) fn stage(&mut self, plan: &Plan, line: &Line<'_>, level: Level) -> Staged {
+    pub(crate) fn stage(&mut self, plan: &Plan, line: &Record<'_>, level: Level) -> Staged {
         if level < self.min_level {
             return Staged::Dropped(SinkDrop::Level);
         }
@@ -190,7 +190,7 @@ impl Outlet {
     }
 
     /// As [`Outlet::stage`], for a record that was kept: whatever its level.
-    pub(crate) fn stage_kept(&mut self, plan: &Plan, line: &Line<'_>) -> Staged {
+    pub(crate) fn stage_kept(&mut self, plan: &Plan, line: &Record<'_>) -> Staged {
         self.stage_any(plan, line, Level::Trace)
     }
 
@@ -209,7 +209,7 @@ impl Outlet {
     }
 
     #[inline]
-    fn stage_any(&mut self, plan: &Plan, line: &Line<'_>, level: Level) -> Staged {
+    fn stage_any(&mut self, plan: &Plan, line: &Record<'_>, level: Level) -> Staged {
         let Some(current) = self
             .current
             .as_mut()
@@ -218,7 +218,7 @@ impl Outlet {
             return Staged::Full;
         };
         let empty = current.length() == 0;
-        let mut out = Out::new(current.space());
+        let mut out = LineBuffer::new(current.space());
         match self.layout.line(plan, line, &mut out) {
             Outcome::Overflow if empty => match self.layout.line_cut(plan, line, &mut out) {
                 Outcome::Overflow => Staged::Dropped(SinkDrop::TooLong),
@@ -236,7 +236,7 @@ impl Outlet {
         let Some(current) = self.current.as_mut().filter(|_| !self.reserved) else {
             return Ok(());
         };
-        let mut out = Out::new(current.space());
+        let mut out = LineBuffer::new(current.space());
         let mut counted = 0;
         let mut result = Ok(());
         while reader.head.time_ticks <= run.until && result.is_ok() {
@@ -455,7 +455,7 @@ fn take_site(
     (site, plan): (&Site, &Plan),
     reader: &mut Reader,
     run: &mut Run<'_>,
-    out: &mut Out<'_>,
+    out: &mut LineBuffer<'_>,
     result: &mut Result<(), ReadError>,
 ) -> Taken {
     let id = reader.head.callsite_id;
@@ -466,9 +466,7 @@ fn take_site(
     while reader.head.time_ticks <= run.until && reader.head.callsite_id == id {
         let ticks = reader.head.time_ticks;
         let line = reader.line(run.calibration);
-        let mark = out.mark();
         if layout.line(plan, &line, out) == Outcome::Overflow {
-            out.rollback(mark);
             break;
         }
         taken.records += 1;
@@ -477,7 +475,7 @@ fn take_site(
             *result = reader.look();
         }
         let is_run = reader.head.time_ticks == ticks || taken.records >= RUN_RECORDS;
-        taken.are_alike = plan.begins_alike() && is_run && reader.is_before(id, run.until);
+        taken.are_alike = plan.has_shared_prefix() && is_run && reader.is_before(id, run.until);
         // What is kept is written before the record after a trigger.
         if taken.are_alike || site.trigger.is_some() || result.is_err() {
             break;
@@ -494,57 +492,29 @@ fn take_alike(
     (site, plan): (&Site, &Plan),
     reader: &mut Reader,
     run: &mut Run<'_>,
-    out: &mut Out<'_>,
+    out: &mut LineBuffer<'_>,
     records: &mut u64,
 ) -> Result<(), ReadError> {
-    let Some(mut alike) = layout.alike(plan, &reader.line(run.calibration)) else {
+    let Some(mut prefix) = layout.shared_prefix(plan, &reader.line(run.calibration)) else {
         return Ok(());
     };
     // All that changes with each record is in variables of this function.
     let calibration = *run.calibration;
     let mut times = run.times;
-    let until = run.until;
-    let (bytes, start) = out.parts();
-    let mut at = start;
-    let room = bytes.len();
-    let result = if plan.ends_with_text() {
-        reader.take_alike(until, records, |_, payload, ticks| {
-            let Some(text) = text_of(payload) else {
-                return false;
-            };
-            let end = alike.put(text, calibration.unix_ns(ticks), bytes, at);
-            let fits = end <= room;
-            if fits {
-                at = end;
-                times.took(ticks);
-            }
-            fits
-        })
-    } else {
-        reader.take_alike(until, records, |thread, payload, ticks| {
-            let line = Line {
-                unix_ns: calibration.unix_ns(ticks),
-                thread: *thread,
-                payload,
-            };
-            let end = layout.put_behind(&mut alike, plan, &line, bytes, at);
-            let fits = end <= room;
-            if fits {
-                at = end;
-                times.took(ticks);
-            }
-            fits
-        })
-    };
-    out.set_length(at);
+    let length_before = out.len();
+    let result = reader.take_alike(run.until, records, |thread, payload, ticks| {
+        let record = Record {
+            unix_ns: calibration.unix_ns(ticks),
+            thread: *thread,
+            payload,
+        };
+        let is_written = layout.line_after(&mut prefix, plan, &record, out);
+        if is_written {
+            times.took(ticks);
+        }
+        is_written
+    });
     run.times = times;
-    site.counts.add_many(*records, at.saturating_sub(start));
+    site.counts.add_many(*records, out.len() - length_before);
     result
-}
-
-/// The text that a payload begins with.
-#[inline(always)]
-fn text_of(payload: &[u8]) -> Option<&[u8]> {
-    let (length, text) = payload.split_first_chunk::<4>()?;
-    text.get(..u32::from_le_bytes(*length) as usize)
 }

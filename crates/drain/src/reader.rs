@@ -1,6 +1,6 @@
 //! The drain's view of one ring: a private window of bytes that were copied out once and are parsed only here.
 
-use crate::layout::{Line, Thread};
+use crate::layout::{Record, Thread};
 use crate::limits::{COPY_BYTES, SPARE_WINDOWS_MAX, WINDOW_BYTES};
 use logdrive_ring::{Calibration, Consumer, Ring, RingError};
 use logdrive_wire::record::{HEADER_BYTES, is_length};
@@ -206,8 +206,8 @@ impl Reader {
 
     /// The record at the front, for a layout.
     #[inline]
-    pub(crate) fn line(&self, calibration: &Calibration) -> Line<'_> {
-        Line {
+    pub(crate) fn line(&self, calibration: &Calibration) -> Record<'_> {
+        Record {
             unix_ns: calibration.unix_ns(self.head.time_ticks),
             thread: Thread {
                 name: &self.thread_name,

@@ -10,7 +10,7 @@ use crate::feed::Feed;
 use crate::inside::Inside;
 use crate::keep::memory::Memory;
 use crate::keep::{Askers, Dump, Keep, KeepOptions, Recorder, Wanted, with_commas};
-use crate::layout::{Line, Thread};
+use crate::layout::{Record, Thread};
 use crate::limits::{DUMP_SLICE_RECORDS, KEEP_ROOM_TRIES, NO_PROGRESS_MS};
 use crate::marks::{DumpAnswer, Marks};
 use crate::outlet::{SinkDrop, Staged};
@@ -437,7 +437,7 @@ impl Drain {
                 feed.load_sites(&self.outlets, self.router.as_ref(), self.recorder.as_deref());
                 continue;
             };
-            let line = Line {
+            let line = Record {
                 unix_ns: self.calibration.unix_ns(kept.time_ticks),
                 thread: Thread {
                     name: kept.thread_name,

@@ -9,10 +9,10 @@ use logdrive_wire::{Cursor, Kind, Named, Scope, Value};
 use super::escape::{Bare, Escape, put_bare, put_escaped, put_plain};
 use super::limits::{RECORD_VALUES_MAX, SPANS_KEPT, SPANS_KEPT_BYTES_MAX};
 use super::payload::{Malformed, Spot, Tag, skip, take, take_blob, take_short, take_tag};
-use super::pen::{OVERFLOW, grow, put, put_byte};
 use super::plan::{FieldStyle, Fields, Plan, Rare};
 use super::structured::RESERVED_SPAN;
 use super::value::{put_payload, put_value};
+use super::write::{OVERFLOW, grow, put, put_byte};
 
 /// All fields of a static callsite as `key=value`. Where a value cannot be read, the rest cannot be found either.
 pub(super) fn put_all_fields(

@@ -7,7 +7,7 @@
 //!
 //! Most text needs none of this: it is checked and copied in one pass over blocks of sixteen bytes.
 
-use super::pen::{OVERFLOW, grow, put, put_block, put_byte};
+use super::write::{OVERFLOW, grow, put, put_block, put_byte};
 
 /// How text is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

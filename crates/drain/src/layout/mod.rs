@@ -1,6 +1,6 @@
 //! Layouts: how a record becomes a line of text. No I/O and no clock: bytes in, bytes out.
 //!
-//! A [`Layout`] compiles each callsite once into a [`Plan`] and then writes lines into an [`Out`]. The styles:
+//! A [`Layout`] compiles each callsite once into a [`Plan`] and then writes lines into a [`LineBuffer`]. The styles:
 //!
 //! ```text
 //! text    2026-11-21T12:34:56.123456789Z INFO  main app::net net.rs:42 connected to 10.0.0.1 peer=7 name="a b"
@@ -30,44 +30,44 @@
 //! mark: ` [malformed record]`, in JSON and logfmt `malformed` = `true`. A line that is larger than any buffer is cut
 //! and ends with ` [cut]`; in JSON and logfmt it becomes time, level and the front of the line under the key `cut`.
 
-mod alike;
+mod buffer;
 mod compile;
 mod dynamic;
 mod error;
 mod escape;
-mod head;
+mod fast;
+mod interpret;
 pub mod limits;
 mod number;
 mod options;
-mod out;
 mod pattern;
 mod payload;
-mod pen;
 mod plan;
-mod quick;
-mod run;
+mod prefix;
 mod spec;
 mod structured;
 mod thread;
 mod time;
 mod value;
+mod write;
 
 use logdrive_wire::Callsite;
 
+pub use buffer::LineBuffer;
 pub use error::LayoutError;
 pub use escape::unescape;
+pub use fast::SharedPrefix;
 pub use options::{LayoutOptions, Style};
-pub use out::{Mark, Out};
 pub use plan::Plan;
 
 use dynamic::SpansKept;
 use escape::{Escape, escaped, whole_front};
-use head::HeadsKept;
 use limits::{LINE_BYTES_MAX, NAME_BYTES_MAX};
 use pattern::Part;
-use pen::{OVERFLOW, put};
+use prefix::PrefixCache;
 use thread::ThreadKept;
 use time::Clock;
+use write::{OVERFLOW, put};
 
 /// The process whose records are laid out, for patterns that name it.
 ///
@@ -104,15 +104,15 @@ pub struct Thread<'a> {
 /// A record to lay out.
 ///
 /// ```
-/// use logdrive_drain::layout::{Line, Thread};
-/// let line = Line { unix_ns: 0, thread: Thread { name: "main", id: 1 }, payload: &[] };
-/// assert_eq!(line.thread.name, "main");
+/// use logdrive_drain::layout::{Record, Thread};
+/// let record = Record { unix_ns: 0, thread: Thread { name: "main", id: 1 }, payload: &[] };
+/// assert_eq!(record.thread.name, "main");
 /// ```
 #[derive(Debug, Clone, Copy)]
-pub struct Line<'a> {
-    /// Nanoseconds since 1970.
+pub struct Record<'a> {
+    /// Time in nanoseconds since 1970.
     pub unix_ns: u64,
-    /// Who wrote it.
+    /// Thread that wrote it.
     pub thread: Thread<'a>,
     /// The bytes behind the record's header, padding included.
     pub payload: &'a [u8],
@@ -133,7 +133,7 @@ pub enum Outcome {
 /// Turns records into lines in one style.
 ///
 /// ```
-/// use logdrive_drain::layout::{Layout, LayoutOptions, Line, Out, Outcome, ProcessInfo, Style, Thread};
+/// use logdrive_drain::layout::{Layout, LayoutOptions, LineBuffer, Outcome, ProcessInfo, Record, Style, Thread};
 /// use logdrive_wire::Callsite;
 ///
 /// let mut layout = Layout::new(LayoutOptions::from(Style::Text), ProcessInfo::default())?;
@@ -141,9 +141,9 @@ pub enum Outcome {
 ///     ..Callsite::default() };
 /// let plan = layout.compile(&site);
 /// let mut bytes = [0; 256];
-/// let mut out = Out::new(&mut bytes);
-/// let line = Line { unix_ns: 1_500_000_000_000_000_000, thread: Thread { name: "main", id: 1 }, payload: &[] };
-/// assert_eq!(layout.line(&plan, &line, &mut out), Outcome::Done);
+/// let mut out = LineBuffer::new(&mut bytes);
+/// let record = Record { unix_ns: 1_500_000_000_000_000_000, thread: Thread { name: "main", id: 1 }, payload: &[] };
+/// assert_eq!(layout.line(&plan, &record, &mut out), Outcome::Done);
 /// assert_eq!(out.as_bytes(), b"2017-07-14T02:40:00.000000000Z INFO  main app main.rs:7 ready\n");
 /// # Ok::<(), logdrive_drain::layout::LayoutError>(())
 /// ```
@@ -159,7 +159,7 @@ pub struct Layout {
     scratch: Vec<u8>,
     spans: SpansKept,
     thread: ThreadKept,
-    heads: HeadsKept,
+    prefixes: PrefixCache,
 }
 
 impl Layout {
@@ -192,7 +192,7 @@ impl Layout {
             scratch: Vec::new(),
             spans: SpansKept::default(),
             thread: ThreadKept::default(),
-            heads: HeadsKept::default(),
+            prefixes: PrefixCache::default(),
         })
     }
 
@@ -235,10 +235,8 @@ impl Layout {
                 malformed,
             )
         };
-        let main = steps(false);
         Plan {
-            ends_with_text: !site.dynamic && site.fields.len() == 1 && alike::ends_with_text(&main),
-            main,
+            main: steps(false),
             broken: steps(true),
             kinds: match site.dynamic {
                 true => Box::default(),
@@ -254,23 +252,20 @@ impl Layout {
     /// Does not allocate for common values. On [`Outcome::Overflow`] the buffer is as before: take a new one and call
     /// again, and where an empty one is too small, call [`line_cut`](Self::line_cut).
     #[inline]
-    pub fn line(&mut self, plan: &Plan, line: &Line<'_>, out: &mut Out<'_>) -> Outcome {
-        if out.overflow {
-            return Outcome::Overflow;
-        }
-        match self.run(plan, &plan.main, line, out.bytes, out.length) {
+    pub fn line(&mut self, plan: &Plan, record: &Record<'_>, out: &mut LineBuffer<'_>) -> Outcome {
+        match self.put_line(plan, &plan.main, record, out.bytes, out.length) {
             Ok(end) if end <= out.bytes.len() => {
                 out.length = end;
                 Outcome::Done
             }
             Ok(_) => Outcome::Overflow,
-            Err(_) => self.line_malformed(plan, line, out),
+            Err(_) => self.line_malformed(plan, record, out),
         }
     }
 
     #[cold]
-    fn line_malformed(&mut self, plan: &Plan, line: &Line<'_>, out: &mut Out<'_>) -> Outcome {
-        match self.run(plan, &plan.broken, line, out.bytes, out.length) {
+    fn line_malformed(&mut self, plan: &Plan, record: &Record<'_>, out: &mut LineBuffer<'_>) -> Outcome {
+        match self.put_line(plan, &plan.broken, record, out.bytes, out.length) {
             Ok(end) if end <= out.bytes.len() => {
                 out.length = end;
                 Outcome::Malformed
@@ -282,21 +277,18 @@ impl Layout {
     /// Writes as much of a record's line as fits, with a mark, for a line that does not fit an empty buffer.
     ///
     /// Slow, and allocates up to [`LINE_BYTES_MAX`]. [`Outcome::Overflow`] means that not even the mark fits.
-    pub fn line_cut(&mut self, plan: &Plan, line: &Line<'_>, out: &mut Out<'_>) -> Outcome {
-        if out.overflow {
-            return Outcome::Overflow;
-        }
+    pub fn line_cut(&mut self, plan: &Plan, record: &Record<'_>, out: &mut LineBuffer<'_>) -> Outcome {
         let room = out.bytes.len() - out.length;
         // Only what fits is shown, but a part of the line has to fit here as a whole to be shown at all.
-        let most = room + 8 * line.payload.len() + 4_096;
-        let (whole, outcome) = self.whole_line(plan, line, most.min(LINE_BYTES_MAX));
+        let most = room + 8 * record.payload.len() + 4_096;
+        let (whole, outcome) = self.whole_line(plan, record, most.min(LINE_BYTES_MAX));
         let end = if whole.last() == Some(&b'\n') && whole.len() <= room {
             // Only the room for wide copies was missing.
             put(out.bytes, out.length, &whole)
         } else {
             let whole = whole.strip_suffix(b"\n").unwrap_or(&whole);
             match self.options.style {
-                Style::Json | Style::Logfmt => self.put_cut_structured(plan, line, whole, out),
+                Style::Json | Style::Logfmt => self.put_cut_structured(plan, record, whole, out),
                 _ => put_cut_text(whole, out),
             }
         };
@@ -308,31 +300,37 @@ impl Layout {
     }
 
     /// The line, or as many of its parts as fit; only a whole line has its break.
-    fn whole_line(&mut self, plan: &Plan, line: &Line<'_>, bytes_most: usize) -> (Vec<u8>, Outcome) {
+    fn whole_line(&mut self, plan: &Plan, record: &Record<'_>, bytes_most: usize) -> (Vec<u8>, Outcome) {
         let mut bytes = vec![0; bytes_most];
         let (mut steps, mut outcome) = (&plan.main, Outcome::Done);
-        if self.run(plan, steps, line, &mut bytes, 0).is_err() {
+        if self.put_line(plan, steps, record, &mut bytes, 0).is_err() {
             (steps, outcome) = (&plan.broken, Outcome::Malformed);
         }
         // More steps make a longer line: look for the most that fit.
         let (mut fitting, mut most) = (0, steps.steps.len());
         while fitting < most {
             let middle = (fitting + most).div_ceil(2);
-            match self.run_front(plan, steps, middle, line, &mut bytes, 0) {
+            match self.interpret_front(plan, steps, middle, record, &mut bytes, 0) {
                 Ok(end) if end <= bytes.len() => fitting = middle,
                 _ => most = middle - 1,
             }
         }
         let length = self
-            .run_front(plan, steps, fitting, line, &mut bytes, 0)
+            .interpret_front(plan, steps, fitting, record, &mut bytes, 0)
             .unwrap_or(0);
         bytes.truncate(length);
         (bytes, outcome)
     }
 
     /// `{"ts":"...","level":"INFO","cut":"the front of the line"}`, or the same in logfmt.
-    fn put_cut_structured(&mut self, plan: &Plan, line: &Line<'_>, whole: &[u8], out: &mut Out<'_>) -> usize {
-        let nanos = self.clock.enter(line.unix_ns);
+    fn put_cut_structured(
+        &mut self,
+        plan: &Plan,
+        record: &Record<'_>,
+        whole: &[u8],
+        out: &mut LineBuffer<'_>,
+    ) -> usize {
+        let nanos = self.clock.enter(record.unix_ns);
         let (start, level, key, close) = match self.options.style {
             Style::Json => ("{\"ts\":\"", "\",\"level\":\"", "\",\"cut\":\"", "\"}\n"),
             _ => ("ts=", " level=", " cut=\"", "\"\n"),
@@ -357,11 +355,11 @@ impl Layout {
 }
 
 /// Bytes between `at` and an end of `reserved` bytes.
-fn room_before(out: &Out<'_>, at: usize, reserved: usize) -> Option<usize> {
+fn room_before(out: &LineBuffer<'_>, at: usize, reserved: usize) -> Option<usize> {
     out.bytes.len().checked_sub(at)?.checked_sub(reserved)
 }
 
-fn put_cut_text(whole: &[u8], out: &mut Out<'_>) -> usize {
+fn put_cut_text(whole: &[u8], out: &mut LineBuffer<'_>) -> usize {
     const MARK: &[u8] = b" [cut]\n";
     let Some(room) = room_before(out, out.length, MARK.len()) else {
         return OVERFLOW;

@@ -5,7 +5,7 @@
 //! wait for the digits.
 //! Floats with a fixed number of decimals are multiplied out exactly and rounded half to even, as `std` does.
 
-use super::pen::{OVERFLOW, put, put_byte, room};
+use super::write::{OVERFLOW, put, put_byte, room};
 
 const POW10: [u64; 20] = {
     let mut table = [1; 20];

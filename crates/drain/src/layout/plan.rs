@@ -11,10 +11,9 @@ use logdrive_wire::{Callsite, Kind, Level, Spec};
 
 use super::escape::{Bare, Escape};
 use super::pattern::Pad;
-use super::pen::{OVERFLOW, WIDE, put, put_block, room};
-use super::quick::is_quick;
 use super::time::{Digits, TimeForm};
 use super::value::Form;
+use super::write::{OVERFLOW, WIDE, put, put_block, room};
 
 /// How the records of one callsite become lines; made by [`Layout::compile`](super::Layout::compile), and only for
 /// lines of the same layout. `Layout` has an example.
@@ -28,21 +27,14 @@ pub struct Plan {
     pub(super) kinds: Box<[FieldKind]>,
     pub(super) fields: Box<Fields>,
     pub(super) level: Level,
-    /// Whether lines show nothing of their record's payload but its only value, a text, behind all else.
-    pub(super) ends_with_text: bool,
 }
 
 impl Plan {
-    /// Whether lines of one second and thread begin alike, but for the digits of the time.
+    /// Returns true if lines of one second and thread have a prefix in common behind which the values are read in their
+    /// order, so that a [`SharedPrefix`](super::SharedPrefix) serves them.
     #[inline]
-    pub(crate) fn begins_alike(&self) -> bool {
-        self.ends_with_text || (self.main.head > 0 && self.main.sequential)
-    }
-
-    /// Whether lines of one time and thread differ in one text only, which is all that their records hold.
-    #[inline]
-    pub(crate) fn ends_with_text(&self) -> bool {
-        self.ends_with_text
+    pub fn has_shared_prefix(&self) -> bool {
+        self.main.sequential
     }
 }
 
@@ -122,10 +114,12 @@ pub(super) struct Steps {
     /// A number that no other steps of the process have.
     pub(super) number: u64,
     pub(super) steps: Vec<Step>,
-    /// How many steps make the front of a line, that shows time and thread only; 0 where no time leads.
-    pub(super) head: usize,
-    /// The steps behind the front, whose last constant text belongs to it.
+    /// How many steps make the prefix of a line, which shows time and thread only.
+    pub(super) prefix_steps: usize,
+    /// The steps behind the prefix. The constant text of the first belongs to the prefix.
     pub(super) body: Vec<Step>,
+    /// The body once more, where the fast path can write it.
+    pub(super) fast_body: Option<Box<[FastStep]>>,
     /// What is longer than a step holds.
     pub(super) text: Vec<u8>,
     pub(super) shows: Vec<Show>,
@@ -135,33 +129,29 @@ pub(super) struct Steps {
     pub(super) sequential: bool,
     /// What cannot be read is left out, instead of giving up the line.
     pub(super) lenient: bool,
-    /// The body is one of those that [`put_quick`](super::quick::put_quick) writes.
-    pub(super) is_quick: bool,
 }
 
 /// The numbers of steps. Relaxed: unique is all they are.
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
 impl Steps {
-    /// Tells the front, with one time in it and nothing of the payload, from the rest.
+    /// Splits the steps into the prefix, with at most one time in it and nothing of the payload, and the body.
     fn split(&mut self) {
         let vars = || self.steps.iter().map(|step| step.var);
         let changes = |var: &Var| self.digits_of(*var).is_some();
         let until_value = vars().take_while(|var| changes(var) || self.is_steady(*var));
         let second_time = vars().enumerate().filter(|(_, var)| changes(var)).nth(1);
-        let head = until_value
+        self.prefix_steps = until_value
             .count()
             .min(second_time.map_or(usize::MAX, |(at, _)| at));
-        if !vars().take(head).any(|var| changes(&var)) {
-            return;
-        }
-        self.head = head;
-        self.body = self.steps.get(head..).unwrap_or_default().to_vec();
+        self.body = self.steps.get(self.prefix_steps..).unwrap_or_default().to_vec();
         if let Some(first) = self.body.first_mut() {
             (first.head, first.length) = ([0; WIDE], 0);
         }
         self.join_event();
-        self.is_quick = self.sequential && !self.lenient && is_quick(&self.body);
+        if self.sequential && !self.lenient {
+            self.fast_body = fast_body(&self.body);
+        }
     }
 
     /// Makes one step of those that would each take a dynamic payload apart.
@@ -189,12 +179,6 @@ impl Steps {
             Var::Rare(index) => self.rares.get(usize::from(index)).copied(),
             _ => None,
         }
-    }
-
-    /// Whether this part tells of time or thread.
-    pub(super) fn is_place(&self, var: Var) -> bool {
-        let rare = self.rare_of(var);
-        matches!(rare, Some(Rare::Time(_))) || var == Var::Iso || self.is_thread(var)
     }
 
     fn is_thread(&self, var: Var) -> bool {
@@ -236,9 +220,42 @@ pub(super) struct Step {
     length: u32,
     /// Where the bytes behind the head start in the text of all steps.
     tail: u32,
-    /// Whose value `var` shows, or [`NO_FIELD`].
+    /// Index of the field whose value `var` shows, or [`NO_FIELD`].
     pub(super) field: u16,
     pub(super) var: Var,
+}
+
+/// A value, and the constant text behind it, in a body of the fast path.
+#[derive(Debug, Clone)]
+pub(super) struct FastStep {
+    pub(super) var: Var,
+    /// Bytes of the text that count.
+    pub(super) length: usize,
+    pub(super) text: [u8; WIDE],
+}
+
+/// The body in the form that the fast path writes: `None` unless it has usual values and short constant texts only. A
+/// step of the plan has its text in front of the value, and the text of the first is part of the prefix; here each value
+/// stands with the text behind it, which saves the fast path a step.
+fn fast_body(body: &[Step]) -> Option<Box<[FastStep]>> {
+    let (end, values) = body.split_last()?;
+    if end.var != Var::End {
+        return None;
+    }
+    let behind = body.iter().skip(1);
+    values
+        .iter()
+        .zip(behind)
+        .map(|(value, behind)| {
+            let length = behind.length as usize;
+            let step = FastStep {
+                var: value.var,
+                length,
+                text: behind.head,
+            };
+            (value.var.is_usual() && length <= WIDE).then_some(step)
+        })
+        .collect()
 }
 
 /// The field of steps that show none.
@@ -268,6 +285,22 @@ pub(super) enum Var {
     PadEnd(u16),
     /// Index into `rares`.
     Rare(u16),
+}
+
+impl Var {
+    /// Returns true for the values that the fast path writes.
+    fn is_usual(self) -> bool {
+        matches!(
+            self,
+            Self::U64
+                | Self::U32
+                | Self::I64
+                | Self::I32
+                | Self::F64Fixed(_)
+                | Self::F64General
+                | Self::Str(_)
+        )
+    }
 }
 
 /// A variable part that is done out of line.
@@ -301,18 +334,6 @@ pub(super) enum Rare {
 }
 
 impl Step {
-    /// The constant text in a block, and its length, where it is no longer than that.
-    pub(super) fn short_text(&self) -> Option<([u8; WIDE], usize)> {
-        let length = self.length as usize;
-        (length <= WIDE).then_some((self.head, length))
-    }
-
-    /// The block of which the constant text is the front, or which is its front, and the length of the text.
-    #[inline(always)]
-    pub(super) fn block(&self) -> (&[u8; WIDE], usize) {
-        (&self.head, self.length as usize)
-    }
-
     /// Writes the constant text.
     #[inline(always)]
     pub(super) fn put_text(&self, bytes: &mut [u8], at: usize, text: &[u8]) -> usize {

@@ -3,7 +3,7 @@
 use super::Thread;
 use super::escape::{Escape, put_escaped};
 use super::number::put_u64;
-use super::pen::{WIDE, put_block};
+use super::write::{WIDE, put_block};
 
 /// A thread's name, or its id if it has none, in three words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use super::LayoutError;
 use super::number::{put_digits, put_u64, three_digits};
-use super::pen::{OVERFLOW, put, put_block, put_byte, room};
+use super::write::{OVERFLOW, put, put_block, put_byte, room};
 
 const SECOND_NS: u64 = 1_000_000_000;
 

@@ -6,7 +6,7 @@ use logdrive_wire::{Kind, Value};
 use super::escape::{Bare, Escape, escaped, put_bare, put_escaped};
 use super::number::{Shortest, non_finite, put_f32, put_f64, put_i64, put_u64, put_wide_int};
 use super::payload::{Malformed, Spot, cursor_at, take, take_blob};
-use super::pen::{put, put_byte};
+use super::write::{put, put_byte};
 
 /// Where a value stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

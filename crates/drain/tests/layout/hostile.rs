@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use logdrive_drain::layout::{Layout, LayoutOptions, Line, Out, Outcome, Plan, Style};
+use logdrive_drain::layout::{Layout, LayoutOptions, LineBuffer, Outcome, Plan, Record, Style};
 use logdrive_wire::kind::FieldKind;
 use logdrive_wire::{Callsite, Field, Kind, Level};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -230,19 +230,19 @@ fn check_small_buffers(
     layout: &mut Layout,
     plan: &Plan,
     site: &Callsite,
-    line: &Line<'_>,
+    line: &Record<'_>,
     whole: &[u8],
     random: &mut Random,
 ) {
     let capacity = random.below(whole.len() + 80);
     let mut bytes = vec![0; capacity + 10];
-    let mut out = Out::resume(&mut bytes, 10);
+    let mut out = LineBuffer::resume(&mut bytes, 10);
     match layout.line(plan, line, &mut out) {
         Outcome::Overflow => assert_eq!(out.len(), 10),
         _ => assert_eq!(&out.as_bytes()[10..], whole),
     }
     let mut bytes = vec![0; capacity];
-    let mut out = Out::new(&mut bytes);
+    let mut out = LineBuffer::new(&mut bytes);
     match layout.line_cut(plan, line, &mut out) {
         Outcome::Overflow => {
             assert_eq!(out.len(), 0);
@@ -328,7 +328,7 @@ fn a_template_that_multiplies_its_text_is_cut_at_a_megabyte() {
         let mut layout = layout(style.into());
         let plan = layout.compile(&site);
         let mut bytes = vec![0; 1 << 20];
-        let mut out = Out::new(&mut bytes);
+        let mut out = LineBuffer::new(&mut bytes);
         assert_eq!(
             layout.line(&plan, &record(&payload.0), &mut out),
             Outcome::Overflow

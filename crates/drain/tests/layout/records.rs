@@ -1,6 +1,8 @@
 //! Callsites and payloads for the tests, and the lines that come of them.
 
-use logdrive_drain::layout::{Layout, LayoutOptions, Line, Out, Outcome, Plan, ProcessInfo, Style, Thread};
+use logdrive_drain::layout::{
+    Layout, LayoutOptions, LineBuffer, Outcome, Plan, ProcessInfo, Record, Style, Thread,
+};
 use logdrive_wire::kind::FieldKind;
 use logdrive_wire::{Callsite, Field, Kind, Level};
 
@@ -99,8 +101,8 @@ pub(crate) fn layout(options: LayoutOptions) -> Layout {
     Layout::new(options, process).unwrap()
 }
 
-pub(crate) fn record(payload: &[u8]) -> Line<'_> {
-    Line {
+pub(crate) fn record(payload: &[u8]) -> Record<'_> {
+    Record {
         unix_ns: TIME_NS,
         thread: Thread { name: "main", id: 93 },
         payload,
@@ -108,9 +110,9 @@ pub(crate) fn record(payload: &[u8]) -> Line<'_> {
 }
 
 /// Writes one line into a large buffer.
-pub(crate) fn write(layout: &mut Layout, plan: &Plan, line: &Line<'_>) -> (Outcome, Vec<u8>) {
+pub(crate) fn write(layout: &mut Layout, plan: &Plan, line: &Record<'_>) -> (Outcome, Vec<u8>) {
     let mut bytes = vec![0xaa; 1 << 17];
-    let mut out = Out::new(&mut bytes);
+    let mut out = LineBuffer::new(&mut bytes);
     let outcome = layout.line(plan, line, &mut out);
     let length = out.len();
     bytes.truncate(length);

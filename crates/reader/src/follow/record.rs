@@ -1,6 +1,6 @@
 //! A record of a live session that is given to the caller: typed, and laid out where that is asked for.
 
-use logdrive_drain::layout::{Layout, Line, Out, Outcome, Plan, ProcessInfo};
+use logdrive_drain::layout::{Layout, LineBuffer, Outcome, Plan, ProcessInfo, Record};
 use logdrive_wire::Level;
 
 /// A callsite with the plans of its lines.
@@ -24,7 +24,7 @@ pub struct FollowedRecord<'a> {
     pub unix_ns: u64,
     /// Name of the thread; empty if it has none.
     pub thread: &'a str,
-    pub(crate) line: Line<'a>,
+    pub(crate) line: Record<'a>,
     pub(crate) site: &'a Site,
     pub(crate) layout: &'a mut Layout,
     pub(crate) space: &'a mut [u8],
@@ -43,9 +43,9 @@ impl FollowedRecord<'_> {
 
     fn lay_out(&mut self, named: bool) -> &[u8] {
         let plan = if named { &self.site.named } else { &self.site.plain };
-        let mut out = Out::new(self.space);
+        let mut out = LineBuffer::new(self.space);
         if self.layout.line(plan, &self.line, &mut out) == Outcome::Overflow {
-            out = Out::new(self.space);
+            out = LineBuffer::new(self.space);
             // A line that not even its mark fits into would be empty; the space is larger.
             let _ = self.layout.line_cut(plan, &self.line, &mut out);
         }

@@ -2,7 +2,7 @@
 
 use super::record::{FollowedRecord, Site};
 use super::ring::{Start, WatchedRing};
-use logdrive_drain::layout::{Layout, Line, ProcessInfo, Thread};
+use logdrive_drain::layout::{Layout, ProcessInfo, Record, Thread};
 use logdrive_ring::clock::ticks_of;
 use logdrive_ring::{Calibration, SessionView};
 use logdrive_wire::{Callsite, Level};
@@ -126,7 +126,7 @@ impl FollowedSession {
                     level: site.level,
                     unix_ns,
                     thread: &watched.thread_name,
-                    line: Line {
+                    line: Record {
                         unix_ns,
                         thread: Thread {
                             name: &watched.thread_name,

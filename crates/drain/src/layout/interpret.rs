@@ -1,4 +1,6 @@
-//! The loop that turns a payload into a line by the steps of a plan.
+//! The interpreter of a plan's steps, which turns any payload into its line.
+//!
+//! The [fast path](super::fast) writes the same bytes for the records that most lines come from.
 
 use logdrive_wire::kind::FieldKind;
 use logdrive_wire::limits::PAD_MAX;
@@ -6,17 +8,15 @@ use logdrive_wire::template::{Align, Count};
 use logdrive_wire::{Kind, Value};
 
 use super::escape::{Bare, Escape, put_bare, put_escaped, put_message_text};
-use super::head::{HEAD_BYTES, Head, HeadKey};
 use super::number::{put_fixed, put_general, put_i64, put_u64, put_u64_right};
 use super::pattern::Pad;
 use super::payload::{Malformed, Spot, cursor_at, skip, take, take_blob, take_presence};
-use super::pen::{OVERFLOW, put};
 use super::plan::{Plan, Rare, Show, Step, Steps, Var};
-use super::quick::{put_quick, put_quick_here};
 use super::spec::{Resolved, count_chars, front, general_text, render};
-use super::time::{Digits, TimeForm};
+use super::time::TimeForm;
 use super::value::{Form, put_payload, put_text, put_value};
-use super::{Layout, Line};
+use super::write::{OVERFLOW, put};
+use super::{Layout, Record};
 
 /// When a record was made within its second, and where its line goes on.
 #[derive(Clone, Copy)]
@@ -26,88 +26,61 @@ struct Place {
 }
 
 impl Layout {
-    /// Writes a line at `at` and returns the offset behind it, which is past the buffer's end if it did not fit.
-    #[inline]
-    pub(super) fn run(
+    /// Writes these steps at `at` and returns the offset behind them, which is past the buffer's end if they did not
+    /// fit. The clock stands in the record's second, and where the values are not read in passing, they were
+    /// [found](Self::find_values) before.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the loop's state, handed over in registers"
+    )]
+    #[inline(always)]
+    pub(super) fn interpret(
         &mut self,
         plan: &Plan,
         steps: &Steps,
-        line: &Line<'_>,
-        bytes: &mut [u8],
-        at: usize,
-    ) -> Result<usize, Malformed> {
-        if !steps.sequential {
-            self.find_values(&plan.kinds, line.payload)?;
-        }
-        let nanos = self.clock.enter(line.unix_ns);
-        let (steps_left, at) = match steps.head {
-            0 => (&steps.steps, at),
-            _ => (&steps.body, self.put_head(steps, line, nanos, bytes, at)),
-        };
-        if steps.is_quick
-            && let Some(end) = put_quick(steps_left, line.payload, bytes, at)
-        {
-            return Ok(end);
-        }
-        let place = Place { nanos, at };
-        if steps.sequential {
-            self.run_steps::<true>(plan, steps, steps_left, line, bytes, place)
-        } else {
-            self.run_steps::<false>(plan, steps, steps_left, line, bytes, place)
-        }
-    }
-
-    /// Writes what stands behind the front, for plans that read their values in passing. The clock stands in the line's
-    /// second.
-    #[inline(always)]
-    pub(super) fn run_body(
-        &mut self,
-        plan: &Plan,
-        line: &Line<'_>,
+        some_steps: &[Step],
+        record: &Record<'_>,
         nanos: u32,
         bytes: &mut [u8],
         at: usize,
     ) -> Result<usize, Malformed> {
-        let steps = &plan.main;
-        if steps.is_quick
-            && let Some(end) = put_quick_here(&steps.body, line.payload, bytes, at)
-        {
-            return Ok(end);
+        let place = Place { nanos, at };
+        if steps.sequential {
+            self.interpret_as::<true>(plan, steps, some_steps, record, bytes, place)
+        } else {
+            self.interpret_as::<false>(plan, steps, some_steps, record, bytes, place)
         }
-        self.run_steps::<true>(plan, steps, &steps.body, line, bytes, Place { nanos, at })
     }
 
-    /// The same for the first `count` steps.
-    pub(super) fn run_front(
+    /// Writes the first `count` steps of a line, all of it by the interpreter.
+    pub(super) fn interpret_front(
         &mut self,
         plan: &Plan,
         steps: &Steps,
         count: usize,
-        line: &Line<'_>,
+        record: &Record<'_>,
         bytes: &mut [u8],
         at: usize,
     ) -> Result<usize, Malformed> {
         let front = steps.steps.get(..count).unwrap_or(&steps.steps);
-        let nanos = self.clock.enter(line.unix_ns);
-        let place = Place { nanos, at };
-        if steps.sequential {
-            return self.run_steps::<true>(plan, steps, front, line, bytes, place);
+        let nanos = self.clock.enter(record.unix_ns);
+        if !steps.sequential {
+            self.find_values(&plan.kinds, record.payload)?;
         }
-        self.find_values(&plan.kinds, line.payload)?;
-        self.run_steps::<false>(plan, steps, front, line, bytes, place)
+        self.interpret(plan, steps, front, record, nanos, bytes, at)
     }
 
-    fn run_steps<const SEQUENTIAL: bool>(
+    fn interpret_as<const SEQUENTIAL: bool>(
         &mut self,
         plan: &Plan,
         steps: &Steps,
         front: &[Step],
-        line: &Line<'_>,
+        record: &Record<'_>,
         bytes: &mut [u8],
         place: Place,
     ) -> Result<usize, Malformed> {
         let Place { nanos, mut at } = place;
-        let payload = line.payload;
+        let payload = record.payload;
         let mut offset = 0;
         let mut padded = at;
         for step in front {
@@ -122,7 +95,7 @@ impl Layout {
             match step.var {
                 Var::End => {}
                 Var::Iso => at = self.clock.put(bytes, at, nanos, TimeForm::Iso),
-                Var::Thread(escape) => at = self.thread.put(bytes, at, &line.thread, escape),
+                Var::Thread(escape) => at = self.thread.put(bytes, at, &record.thread, escape),
                 Var::Str(Form::Argument(Escape::Text)) => {
                     at = put_message_text(bytes, at, take_blob(payload, &mut offset)?)
                 }
@@ -151,115 +124,54 @@ impl Layout {
                         return Ok(OVERFLOW);
                     }
                     let spot = Spot { at, offset };
-                    Spot { at, offset } = self.put_rare(plan, steps, index, line, nanos, bytes, spot)?;
+                    Spot { at, offset } = self.put_rare(plan, steps, index, record, nanos, bytes, spot)?;
                 }
             }
         }
         Ok(at)
     }
 
-    /// Writes the front of a line, up to its first value.
-    #[inline(always)]
-    fn put_head(&mut self, steps: &Steps, line: &Line<'_>, nanos: u32, bytes: &mut [u8], at: usize) -> usize {
-        let key = HeadKey::of(steps.number, self.clock.second_ns(), &line.thread);
-        let kept = key.as_ref().and_then(|key| self.heads.find(key));
-        match kept.and_then(|head| head.put(bytes, at, nanos)) {
-            Some(end) => end,
-            None => self.put_new_head(steps, key, line, nanos, bytes, at),
-        }
-    }
-
-    #[inline(never)]
-    fn put_new_head(
-        &mut self,
-        steps: &Steps,
-        key: Option<HeadKey>,
-        line: &Line<'_>,
-        nanos: u32,
-        bytes: &mut [u8],
-        start: usize,
-    ) -> usize {
-        let (at, digits) = self.write_head(steps, line, nanos, bytes, start);
-        if let (Some(key), Some(text), Some(digits)) = (key, bytes.get(start..at), digits) {
-            self.heads.keep(key, text, digits);
-        }
-        at
-    }
-
-    /// The front as it is kept, for whoever writes it many times. The clock stands in the line's second.
-    pub(super) fn head_of(&mut self, steps: &Steps, line: &Line<'_>, nanos: u32) -> Option<Head> {
-        let second_ns = self.clock.second_ns();
-        let key = HeadKey::of(steps.number, second_ns, &line.thread);
-        if let Some(head) = key.as_ref().and_then(|key| self.heads.find(key)) {
-            return Some(head.clone());
-        }
-        // Writers want some more room than they fill.
-        let mut bytes = [0; 2 * HEAD_BYTES];
-        let (end, digits) = self.write_head(steps, line, nanos, &mut bytes, 0);
-        let key = key.unwrap_or(HeadKey::unnamed(steps.number, second_ns));
-        Head::new(key, bytes.get(..end)?, digits?)
-    }
-
-    fn write_head(
-        &mut self,
-        steps: &Steps,
-        line: &Line<'_>,
-        nanos: u32,
-        bytes: &mut [u8],
-        start: usize,
-    ) -> (usize, Option<Digits>) {
-        let mut at = start;
-        let mut digits = None;
-        for (number, step) in steps.steps.iter().take(steps.head + 1).enumerate() {
-            at = step.put_text(bytes, at, &steps.text);
-            if number == steps.head {
-                break;
-            }
-            if let Some(found) = steps.digits_of(step.var) {
-                digits = Some(Digits {
-                    at: at.wrapping_sub(start) + found.at,
-                    ..found
-                });
-            }
-            at = self.put_place(steps, step.var, line, nanos, bytes, at);
-        }
-        (at, digits)
-    }
-
     /// Writes a part that tells of time or thread.
-    pub(super) fn put_place(
+    pub(super) fn put_prefix_var(
         &mut self,
         steps: &Steps,
         var: Var,
-        line: &Line<'_>,
+        record: &Record<'_>,
         nanos: u32,
         bytes: &mut [u8],
         at: usize,
     ) -> usize {
         match var {
             Var::Iso => self.clock.put_iso(bytes, at, nanos),
-            Var::Thread(escape) => self.thread.put(bytes, at, &line.thread, escape),
+            Var::Thread(escape) => self.thread.put(bytes, at, &record.thread, escape),
             Var::Rare(index) => match steps.rares.get(usize::from(index)) {
-                Some(rare) => self.put_rare_place(*rare, line, nanos, bytes, at),
+                Some(rare) => self.put_rare_prefix_var(*rare, record, nanos, bytes, at),
                 None => at,
             },
             _ => at,
         }
     }
 
-    fn put_rare_place(&self, rare: Rare, line: &Line<'_>, nanos: u32, bytes: &mut [u8], at: usize) -> usize {
+    fn put_rare_prefix_var(
+        &self,
+        rare: Rare,
+        record: &Record<'_>,
+        nanos: u32,
+        bytes: &mut [u8],
+        at: usize,
+    ) -> usize {
         match rare {
             Rare::Time(form) => self.clock.put(bytes, at, nanos, form),
-            Rare::ThreadId => put_u64(bytes, at, line.thread.id),
-            Rare::ThreadBare if line.thread.name.is_empty() => put_u64(bytes, at, line.thread.id),
-            Rare::ThreadBare => put_bare(bytes, at, line.thread.name.as_bytes(), Bare::Logfmt),
-            Rare::ThreadIdPadded => put_u64_right(bytes, at, line.thread.id, 5),
+            Rare::ThreadId => put_u64(bytes, at, record.thread.id),
+            Rare::ThreadBare if record.thread.name.is_empty() => put_u64(bytes, at, record.thread.id),
+            Rare::ThreadBare => put_bare(bytes, at, record.thread.name.as_bytes(), Bare::Logfmt),
+            Rare::ThreadIdPadded => put_u64_right(bytes, at, record.thread.id, 5),
             _ => at,
         }
     }
 
     /// Finds where each value of a static payload begins.
-    fn find_values(&mut self, kinds: &[FieldKind], payload: &[u8]) -> Result<(), Malformed> {
+    pub(super) fn find_values(&mut self, kinds: &[FieldKind], payload: &[u8]) -> Result<(), Malformed> {
         self.offsets.clear();
         let mut offset = 0;
         for kind in kinds {
@@ -282,13 +194,13 @@ impl Layout {
         plan: &Plan,
         steps: &Steps,
         index: u16,
-        line: &Line<'_>,
+        record: &Record<'_>,
         nanos: u32,
         bytes: &mut [u8],
         spot: Spot,
     ) -> Result<Spot, Malformed> {
         let Spot { at, mut offset } = spot;
-        let payload = line.payload;
+        let payload = record.payload;
         let rare = *steps.rares.get(usize::from(index)).ok_or(Malformed)?;
         let at = match rare {
             Rare::Value(
@@ -327,7 +239,7 @@ impl Layout {
                 return self.put_show(plan, show, payload, bytes, spot);
             }
             Rare::Time(_) | Rare::ThreadId | Rare::ThreadBare | Rare::ThreadIdPadded => {
-                self.put_rare_place(rare, line, nanos, bytes, at)
+                self.put_rare_prefix_var(rare, record, nanos, bytes, at)
             }
             Rare::AllFields => super::dynamic::put_all_fields(plan, payload, steps.lenient, bytes, at)?,
             Rare::SpansAndMessage | Rare::Spans | Rare::Message | Rare::SpansField | Rare::Fields => {

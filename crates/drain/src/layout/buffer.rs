@@ -1,0 +1,57 @@
+//! The buffer that lines are written to.
+
+/// A fixed buffer with a length, to which a [`Layout`](super::Layout) appends whole lines. It never grows.
+///
+/// Bytes behind the length are scratch: layouts copy in wide blocks and overwrite them.
+///
+/// ```
+/// use logdrive_drain::layout::LineBuffer;
+/// let mut bytes = *b"a line\n....";
+/// let out = LineBuffer::resume(&mut bytes, 7);
+/// assert_eq!((out.as_bytes(), out.capacity()), (&b"a line\n"[..], 11));
+/// ```
+#[derive(Debug)]
+pub struct LineBuffer<'a> {
+    pub(super) bytes: &'a mut [u8],
+    /// Bytes that are written; never more than there are.
+    pub(super) length: usize,
+}
+
+impl<'a> LineBuffer<'a> {
+    /// An empty buffer.
+    #[inline]
+    pub fn new(bytes: &'a mut [u8]) -> Self {
+        Self::resume(bytes, 0)
+    }
+
+    /// A buffer whose first `length` bytes are written already; a length past the end means full.
+    #[inline]
+    pub fn resume(bytes: &'a mut [u8], length: usize) -> Self {
+        let length = length.min(bytes.len());
+        Self { bytes, length }
+    }
+
+    /// Number of bytes written.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Returns true if no byte is written.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// Number of bytes of the whole buffer.
+    #[inline]
+    pub fn capacity(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Returns the bytes that are written.
+    #[inline]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
