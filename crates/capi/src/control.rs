@@ -36,17 +36,13 @@ impl Logger {
     }
 
     fn start_into(guard: &mut Option<Guard>, options: &Options) -> c_int {
-        match options.builder().and_then(|builder| {
-            builder
-                .init()
-                .map_err(|error| (matches!(error, InitError::Running), error.to_string()))
-        }) {
+        match options.builder().init() {
             Ok(started) => {
                 *guard = Some(started);
                 Code::Ok as c_int
             }
-            Err((true, text)) => fail(Code::Running, text),
-            Err((false, text)) => fail(Code::Start, text),
+            Err(InitError::Running) => fail(Code::Running, InitError::Running.to_string()),
+            Err(error) => fail(Code::Start, error.to_string()),
         }
     }
 

@@ -31,6 +31,7 @@ mod ration;
 mod reader;
 mod recover;
 mod run;
+pub mod schema;
 #[cfg(all(feature = "ship", target_os = "linux"))]
 pub mod ship;
 #[cfg(not(all(feature = "ship", target_os = "linux")))]

@@ -1,13 +1,15 @@
-//! What a user chooses about sinks, and the text form that lies in the session for whoever recovers it.
+//! Options of a sink, and the text form that lies in the session for whoever recovers it.
 
 use crate::file::FileOptions;
 use crate::layout::{LayoutOptions, Style};
 use crate::memory::Memory;
+use crate::options;
+use crate::schema::{self, FILE, Kind, PROGRAM, Row, Word, limits};
 use crate::ship::ShipOptions;
 use logdrive_wire::Level;
 use std::time::Duration;
 
-/// Where a sink's lines go.
+/// Target of a sink's lines.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Target {
@@ -25,20 +27,20 @@ pub enum Target {
     Discard,
 }
 
-/// What the drain does with records for a sink whose buffers are all full.
+/// Handling of records for a sink whose buffers are all full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Overflow {
-    /// Drop them, count them, and tell their number in the log when there is room again. Other sinks go on.
+    /// Drop them, count them, and report their number in the log when there is room again. Other sinks go on.
     #[default]
     Drop,
     /// Hold everything back, all sinks and in the end the rings, until there is room.
     Hold,
 }
 
-/// When bytes are made durable with `fdatasync`.
+/// Moment at which bytes are made durable with `fdatasync`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Sync {
-    /// When the kernel likes.
+    /// At a time that the kernel chooses.
     #[default]
     Never,
     /// After each flush that a record's level caused, and when the sink is closed.
@@ -47,25 +49,79 @@ pub enum Sync {
     Every(Duration),
 }
 
-/// One sink.
-#[derive(Debug, Clone)]
-pub struct SinkOptions {
-    /// Where the lines go.
-    pub target: Target,
-    /// How they look.
-    pub layout: LayoutOptions,
-    /// Records below this level are left out. Default: trace.
-    pub min_level: Level,
-    /// What happens when the target is too slow. Default: drop.
-    pub overflow: Overflow,
-    /// Lines wait in a buffer at most this long. Default: 200 ms.
-    pub flush_every: Duration,
-    /// A record of this level or above is flushed at once. Default: error.
-    pub flush_level: Level,
-    /// When bytes are made durable. Default: never.
-    pub sync: Sync,
-    /// Output buffers of 1 MiB, at most as many as the backend has for each sink, which is the default; 2 at least.
-    pub buffers: Option<usize>,
+/// Layouts that are one word.
+const LAYOUTS: &[Word] = &[
+    (
+        "text",
+        "time, level, thread, module, place, message and fields, for people",
+    ),
+    ("json", "one JSON object a line: fields keep their types"),
+    ("logfmt", "key=value pairs"),
+    ("glog", "as Google's glog"),
+];
+
+/// What may be done with records that a sink has no room for.
+const OVERFLOWS: &[Word] = &[
+    (
+        "drop",
+        "drop and count what does not fit, and say so in the log; other sinks go on",
+    ),
+    (
+        "hold",
+        "hold all sinks back, and in the end the rings, where each program's own policy decides",
+    ),
+];
+
+/// Times at which bytes are made durable.
+const SYNCS: &[Word] = &[
+    (
+        "never",
+        "the kernel writes when it likes: a power cut may lose some 30 s",
+    ),
+    (
+        "level",
+        "after every record of `flush_level`, and when a file is closed",
+    ),
+];
+
+options! {
+    /// One sink.
+    #[derive(Debug, Clone)]
+    pub struct SinkOptions {
+        /// Format of a line. One of your own is "pattern" and text with {time} {time:%H:%M:%S.%3f} {level} {thread}
+        /// {thread_id} {target} {module} {file} {path} {line} {message} {fields} {spans} {app} {pid} {host} in it;
+        /// {level:>5} and the like as in Rust, and a backslash stands for itself behind another one.
+        pub layout: LayoutOptions => Row::of(Kind::Parsed(
+            "\"pattern \" and a line of your own, such as \"pattern {time} {level:5} {message}{fields}\"",
+        ))
+        .words(LAYOUTS)
+        .live(),
+        /// Records below this level are left out. They cost the disk nothing, but formatting is saved as well only where no
+        /// other sink takes them.
+        pub min_level: Level => Row::of(Kind::Level).live(),
+        /// Handling of records when the target is too slow and all buffers are full.
+        pub overflow: Overflow => Row::of(Kind::Word).words(OVERFLOWS).live().scope(FILE | PROGRAM),
+        /// Lines wait at most this long before they are handed to the kernel, or sent.
+        pub flush_every: Duration => Row::of(Kind::Time(limits::FLUSH_EVERY)).live().scope(FILE | PROGRAM),
+        /// A record of this level or above is handed to the kernel, or sent, at once.
+        pub flush_level: Level => Row::of(Kind::Level).live().scope(FILE | PROGRAM),
+        /// Moment at which the disk is told to keep what was written (fdatasync); a time is at most once in it.
+        pub sync: Sync => Row::of(Kind::Time(limits::SYNC_EVERY)).words(SYNCS).scope(FILE | PROGRAM),
+        /// Output buffers of 1 MiB, for each file: they ride out a pause of the disk, and what was sent stays in them until it
+        /// is acknowledged. A sink that comes by a reload gets at most as many as any had at the start, or 8.
+        pub buffers: Option<usize> => Row::of(Kind::Count(limits::BUFFERS))
+            .unset("8", "8")
+            .scope(FILE | PROGRAM),
+    }
+    and {
+        /// Target of the lines.
+        pub target: Target,
+    }
+    with {
+        /// The times in lines and in the names of rotated files are local ones. UTC has no hour twice; the layout glog has no
+        /// zone in its lines and is local unless told.
+        local_time: (layout.local_time) => Row::of(Kind::Flag).live().scope(FILE | PROGRAM),
+    }
 }
 
 impl Default for RecoverableSink {
@@ -120,8 +176,7 @@ pub fn sinks_to_text(sinks: &[SinkOptions]) -> String {
     let mut text = String::new();
     for sink in sinks {
         text.push_str("[sink]\n");
-        text.push_str(&format!("layout = {}\n", sink.layout.to_text()));
-        text.push_str(&format!("min_level = {}\n", sink.min_level));
+        text.push_str(&schema::to_text(sink));
         if let Target::File(file) = &sink.target {
             // Another process has another working directory.
             let file = file.absolute().unwrap_or_else(|_| file.clone());
@@ -161,6 +216,8 @@ pub(crate) fn with_sink(text: &str, place: usize, sink: Option<&SinkOptions>) ->
     all
 }
 
+/// Reads one sink: lines of the sink itself, then `[file]` or `[ship]` and the lines of its target. What cannot be read
+/// is left at its default.
 fn sink_from_text(text: &str) -> RecoverableSink {
     let (head, file) = match text.split_once("[file]\n") {
         Some((head, file)) => (head, FileOptions::from_text(file).ok()),
@@ -170,19 +227,15 @@ fn sink_from_text(text: &str) -> RecoverableSink {
         Some((head, ship)) => (head, ShipOptions::from_text(ship).map(Box::new)),
         None => (head, None),
     };
-    let value = |key: &str| {
-        head.lines()
-            .find_map(|line| line.strip_prefix(key)?.strip_prefix(" = "))
-    };
+    let mut options = SinkOptions::new(Target::Discard);
+    for (key, value) in head.lines().filter_map(|line| line.split_once(" = ")) {
+        let _ = schema::set_line(&mut options, key, value);
+    }
     RecoverableSink {
         file,
         ship,
-        layout: value("layout")
-            .and_then(|text| LayoutOptions::from_text(text).ok())
-            .unwrap_or_else(|| LayoutOptions::from(Style::Text)),
-        min_level: value("min_level")
-            .and_then(|text| text.parse().ok())
-            .unwrap_or(Level::Trace),
+        layout: options.layout,
+        min_level: options.min_level,
     }
 }
 

@@ -5,9 +5,11 @@
 //! is killed leaves its unacknowledged buffers to whoever recovers it, who sends them again under the same numbers, and
 //! the collector leaves out what it has.
 
+mod options;
+
 use crate::error::BackendError;
 use crate::layout::{LayoutOptions, ProcessInfo, Style};
-use crate::limits::{NO_PROGRESS_MS, SHIP_ADDRESSES_MAX, SHIP_BATCH_BYTES, SHIP_LOOK_MS, SHIP_QUEUE_BYTES};
+use crate::limits::{NO_PROGRESS_MS, SHIP_BATCH_BYTES, SHIP_LOOK_MS, SHIP_QUEUE_BYTES};
 use crate::marks::Marks;
 use logdrive_ring::{Buffer, FileLocation};
 use logdrive_ship::forward::{ForwardOptions, ForwardWatch, Forwarder, Owner, SpoolDirectory, new_session};
@@ -16,57 +18,18 @@ use logdrive_ship::hello::Format;
 pub use logdrive_ship::upstream::{BreakerOptions, GroupOptions, HealthOptions, MemberOptions, Policy};
 pub use logdrive_ship::{Address, Options as TransportOptions, TlsFiles};
 use logdrive_ship::{Client, TransportError};
+pub use options::ShipOptions;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// The epoch of a sink's numbers: each start has a session of its own, so that there is one.
-const EPOCH: u64 = 1;
+pub(super) const EPOCH: u64 = 1;
 
 pub(crate) type ShipWatch = ForwardWatch;
 
-/// A collector, and how to reach it.
-///
-/// ```
-/// use logdrive_drain::ship::ShipOptions;
-/// let ship = ShipOptions::new(vec!["unix:///run/logdrive/collect.sock".parse()?]);
-/// assert_eq!(ship.destination(), "unix:///run/logdrive/collect.sock");
-/// # Ok::<(), logdrive_ship::TransportError>(())
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ShipOptions {
-    /// Where it listens; with several, whichever can be reached, by weight, and backups when no other can be. At most 16.
-    pub to: Vec<MemberOptions>,
-    /// Which of several is used, when one is given up for a while, and whether looks at them find out who is ill. Default: in
-    /// turn, never and no.
-    pub group: GroupOptions,
-    /// Certificates, limits and times of the connection.
-    pub transport: TransportOptions,
-    /// The level of zstd, 1 to 19; `None` sends as it is. Default: none.
-    pub zstd_level: Option<i32>,
-    /// Where records go while no collector takes them; one directory for each sink. Without it they wait in the sink's
-    /// buffers. Default: none.
-    pub spool: Option<SpoolOptions>,
-    /// The program's name that the collector puts into each line; empty where lines name their process themselves, as an
-    /// agent's do. Default: the application's.
-    pub app: Option<String>,
-}
-
 impl ShipOptions {
-    /// A collector at these addresses, without a spool and without compression.
-    pub fn new(to: Vec<Address>) -> Self {
-        Self {
-            to: to.into_iter().map(MemberOptions::new).collect(),
-            // As a forwarder has it by itself.
-            group: ForwardOptions::new(0, EPOCH).group,
-            transport: TransportOptions::default(),
-            zstd_level: None,
-            spool: None,
-            app: None,
-        }
-    }
-
     /// Where lines go, for people.
     pub fn destination(&self) -> String {
         let all = self.to.iter().map(|member| member.address.to_string());
@@ -98,149 +61,6 @@ impl ShipOptions {
                 Ok(_) | Err(TransportError::Refused { .. })
             )
         })
-    }
-
-    /// One key a line, for the session.
-    pub(crate) fn to_text(&self) -> String {
-        let mut text = String::new();
-        let mut put = |key: &str, value: &str| {
-            text.push_str(&format!("{key} = {}\n", value.escape_debug()));
-        };
-        for member in &self.to {
-            put(
-                if member.is_backup { "backup" } else { "to" },
-                &member.address.to_string(),
-            );
-            if member.weight != 1 {
-                put("weight", &member.weight.to_string());
-            }
-        }
-        let policy = Policy::NAMES
-            .iter()
-            .find(|(_, policy)| *policy == self.group.policy);
-        put("policy", policy.map_or("", |(name, _)| *name));
-        for (key, number) in self.numbers() {
-            put(key, &number.to_string());
-        }
-        let tls = &self.transport.tls;
-        let files = [
-            ("tls_authorities", &tls.authorities),
-            ("tls_certificate", &tls.certificate),
-            ("tls_key", &tls.key),
-        ];
-        for (key, path) in files {
-            if let Some(path) = path {
-                // Another process has another working directory.
-                let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-                put(key, &path.to_string_lossy());
-            }
-        }
-        if let Some(name) = &tls.name {
-            put("tls_name", name);
-        }
-        if self.transport.insecure {
-            put("insecure", "true");
-        }
-        if let Some(level) = self.zstd_level {
-            put("zstd", &level.to_string());
-        }
-        if let Some(spool) = &self.spool {
-            let path = std::path::absolute(&spool.directory).unwrap_or_else(|_| spool.directory.clone());
-            put("spool", &path.to_string_lossy());
-            put("spool_bytes", &spool.bytes_max.to_string());
-        }
-        if let Some(app) = &self.app {
-            put("app", app);
-        }
-        text
-    }
-
-    /// Counts and times as text has them.
-    fn numbers(&self) -> Vec<(&'static str, u64)> {
-        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let (breaker, transport) = (&self.group.breaker, &self.transport);
-        let mut numbers = vec![
-            ("breaker_failures", breaker.failures.into()),
-            ("breaker_open_ms", ms(breaker.open)),
-            ("breaker_probes", breaker.probes.into()),
-            ("breaker_successes", breaker.successes.into()),
-            ("connect_timeout_ms", ms(transport.connect_timeout)),
-            ("response_timeout_ms", ms(transport.response_timeout)),
-            ("idle_timeout_ms", ms(transport.idle_timeout)),
-        ];
-        if let Some(health) = &self.group.health {
-            numbers.extend([
-                ("health_every_ms", ms(health.every)),
-                ("health_failures", health.failures.into()),
-                ("health_successes", health.successes.into()),
-            ]);
-        }
-        numbers
-    }
-
-    /// Takes one of [`ShipOptions::numbers`]; `None` when it is none.
-    fn set_number(&mut self, key: &str, value: &str) -> Option<()> {
-        let value: u64 = value.parse().ok()?;
-        let count = u32::try_from(value);
-        let time = Duration::from_millis(value);
-        let (breaker, transport) = (&mut self.group.breaker, &mut self.transport);
-        match key {
-            "breaker_failures" => breaker.failures = count.ok()?,
-            "breaker_open_ms" => breaker.open = time,
-            "breaker_probes" => breaker.probes = count.ok()?,
-            "breaker_successes" => breaker.successes = count.ok()?,
-            "connect_timeout_ms" => transport.connect_timeout = time,
-            "response_timeout_ms" => transport.response_timeout = time,
-            "idle_timeout_ms" => transport.idle_timeout = time,
-            _ => {
-                let health = self.group.health.get_or_insert_default();
-                match key {
-                    "health_every_ms" => health.every = time,
-                    "health_failures" => health.failures = count.ok()?,
-                    "health_successes" => health.successes = count.ok()?,
-                    _ => return None,
-                }
-            }
-        }
-        Some(())
-    }
-
-    /// Reads what [`ShipOptions::to_text`] wrote.
-    pub(crate) fn from_text(text: &str) -> Option<Self> {
-        let mut options = Self::new(Vec::new());
-        let mut spool_bytes = None;
-        for line in text.lines() {
-            let (key, value) = line.split_once(" = ")?;
-            let value = unescaped(value)?;
-            let tls = &mut options.transport.tls;
-            match key {
-                "to" | "backup" => {
-                    let mut member = MemberOptions::new(value.parse().ok()?);
-                    member.is_backup = key == "backup";
-                    options.to.push(member);
-                }
-                "weight" => options.to.last_mut()?.weight = value.parse().ok()?,
-                "policy" => {
-                    options.group.policy = Policy::NAMES.iter().find(|(name, _)| *name == value)?.1;
-                }
-                "tls_authorities" => tls.authorities = Some(PathBuf::from(value)),
-                "tls_certificate" => tls.certificate = Some(PathBuf::from(value)),
-                "tls_key" => tls.key = Some(PathBuf::from(value)),
-                "tls_name" => tls.name = Some(value),
-                "insecure" => options.transport.insecure = true,
-                "zstd" => options.zstd_level = Some(value.parse().ok()?),
-                "spool" => options.spool = Some(SpoolOptions::new(value)),
-                "spool_bytes" => spool_bytes = Some(value.parse().ok()?),
-                "app" => options.app = Some(value),
-                _ => options.set_number(key, &value)?,
-            }
-        }
-        if let (Some(spool), Some(bytes)) = (&mut options.spool, spool_bytes) {
-            spool.bytes_max = bytes;
-        }
-        (1..=SHIP_ADDRESSES_MAX)
-            .contains(&options.to.len())
-            .then_some(options)
     }
 
     fn owner(&self, session: u128, layout: &LayoutOptions, process: &ProcessInfo) -> Owner {
@@ -340,29 +160,6 @@ impl ShipOptions {
             false => Err(failed()),
         }
     }
-}
-
-fn unescaped(value: &str) -> Option<String> {
-    let mut text = String::new();
-    let mut rest = value.chars();
-    while let Some(c) = rest.next() {
-        if c != '\\' {
-            text.push(c);
-            continue;
-        }
-        text.push(match rest.next()? {
-            'n' => '\n',
-            'r' => '\r',
-            't' => '\t',
-            '0' => '\0',
-            'u' => {
-                let code: String = rest.by_ref().skip(1).take_while(|c| *c != '}').collect();
-                char::from_u32(u32::from_str_radix(&code, 16).ok()?)?
-            }
-            other => other,
-        });
-    }
-    Some(text)
 }
 
 fn format_of(layout: &LayoutOptions) -> Format {
@@ -541,41 +338,6 @@ impl Shipping {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn options_read_back_from_their_text() {
-        let mut options = ShipOptions::new(vec![
-            "unix:///run/a b.sock".parse().expect("an address"),
-            "tls://logs.example.org:7140".parse().expect("an address"),
-        ]);
-        assert_eq!(ShipOptions::from_text(&options.to_text()), Some(options.clone()));
-        options.transport.tls.authorities = Some("/keys/\n[ship]\n\"\\.pem".into());
-        options.transport.tls.name = Some("logs".to_owned());
-        let mut backup = MemberOptions::new("tcp://127.0.0.1:1".parse().expect("an address"));
-        (backup.is_backup, backup.weight) = (true, 7);
-        options.to.push(backup);
-        options.group.policy = Policy::ConsistentHash;
-        options.group.breaker.failures = 3;
-        options.group.breaker.probes = 2;
-        options.group.health = Some(HealthOptions {
-            every: Duration::from_millis(1500),
-            failures: 4,
-            successes: 5,
-        });
-        options.transport.connect_timeout = Duration::from_millis(250);
-        options.transport.insecure = true;
-        options.zstd_level = Some(3);
-        options.spool = Some(SpoolOptions {
-            directory: "/var/spool/x".into(),
-            bytes_max: 7,
-        });
-        options.app = Some(String::new());
-        assert_eq!(ShipOptions::from_text(&options.to_text()), Some(options));
-        assert_eq!(ShipOptions::from_text(""), None);
-        assert_eq!(ShipOptions::from_text("weight = 2\nto = unix:///x\n"), None);
-        assert_eq!(ShipOptions::from_text("to = unix:///x\nhealth = 2\n"), None);
-        assert_eq!(ShipOptions::from_text("to = x\n"), None);
-    }
 
     #[test]
     fn batches_are_whole_lines_in_order() {

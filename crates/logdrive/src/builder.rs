@@ -4,6 +4,7 @@ use crate::keep::Keep;
 use crate::runtime::{self, Config, InitError};
 use crate::sinks::{Console, File, IntoSink};
 use logdrive_drain::file::FileOptions;
+use logdrive_drain::schema::{Kind, PROGRAM, Row, Setting, Word, Wrong, limits};
 use logdrive_drain::{BackendOptions, Filter, Memory, Overflow, SinkOptions, Stats, Stopped, Target};
 use logdrive_ring::FullPolicy;
 use logdrive_wire::Level;
@@ -101,6 +102,66 @@ pub struct Builder {
     recover: bool,
     storage: Option<std::sync::Arc<dyn logdrive_drain::file::Storage>>,
 }
+
+/// What a call does when its ring is full.
+const POLICIES: &[Word] = &[
+    (
+        "wait",
+        "at most 10 ms, once in an overload; after that it is dropped and counted",
+    ),
+    ("drop", "it is dropped and counted"),
+    ("block", "it waits for as long as it takes"),
+];
+/// Clocks that times come from.
+const CLOCKS: &[Word] = &[
+    ("tsc", "the processor's counter"),
+    ("coarse", "a word that the drain renews each millisecond"),
+];
+/// Handling of records for a sink that is too slow.
+const OVERFLOWS: &[Word] = &[("drop", "drop and count them"), ("hold", "hold everything back")];
+
+logdrive_drain::words!(Clock {
+    Tsc = "tsc",
+    Coarse = "coarse"
+});
+
+// The options of a logger, as programs in other languages set them. The methods of the same names tell more.
+logdrive_drain::rows! { Builder {
+    /// Levels of modules and files. The environment variable `LOGDRIVE` goes before it.
+    filter: [
+        |builder| builder.filter.to_value(),
+        |builder, value| {
+            let directives = String::from_value(value)?;
+            directives.parse::<Filter>().map_err(|error| Wrong::new(error.to_string()))?;
+            builder.filter = Some(directives);
+            Ok(())
+        }
+    ] => Row::of(Kind::Parsed("levels such as \"info,net::quic=trace\"")).scope(PROGRAM),
+    /// Fate of a call whose thread's ring is full.
+    full: (full) => Row::of(Kind::Word).words(POLICIES).scope(PROGRAM),
+    /// Source of the times of records.
+    clock: (clock) => Row::of(Kind::Word).words(CLOCKS).scope(PROGRAM),
+    /// Bytes of each thread's ring, rounded up to a power of two.
+    ring_bytes: (ring_bytes) => Row::of(Kind::Size(limits::RING_BYTES)).scope(PROGRAM),
+    /// Directory of the session.
+    run_dir: (run_dir) => Row::of(Kind::Path(limits::PATH_BYTES_MAX)).scope(PROGRAM),
+    /// Socket of the agent that drains the session.
+    agent: (agent) => Row::of(Kind::Path(limits::PATH_BYTES_MAX)).scope(PROGRAM),
+    /// Time that lines may wait in a buffer, for all sinks.
+    flush_every: (flush_every) => Row::of(Kind::Time(limits::FLUSH_EVERY)).scope(PROGRAM),
+    /// Level from which on a record is flushed at once, for all sinks.
+    flush_level: (flush_level) => Row::of(Kind::Level).scope(PROGRAM),
+    /// Handling of records for a sink that is too slow, for all sinks.
+    overflow: (overflow) => Row::of(Kind::Word).words(OVERFLOWS).scope(PROGRAM),
+    /// Signals that end the process are noted in the session.
+    note_signals: (note_signals) => Row::of(Kind::Flag).scope(PROGRAM),
+    /// Calls that the filter switches off are counted.
+    count_disabled: (count_disabled) => Row::of(Kind::Flag).scope(PROGRAM),
+    /// Sessions of dead processes of the same name are drained before the start.
+    recover: (recover) => Row::of(Kind::Flag).scope(PROGRAM),
+    /// `LOGDRIVE` and `LOGDRIVE_AGENT` are looked at.
+    use_env: (use_env) => Row::of(Kind::Flag).scope(PROGRAM),
+} }
 
 impl Builder {
     /// Adds a file.

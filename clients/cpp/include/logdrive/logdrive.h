@@ -91,18 +91,18 @@ const char *logdrive_last_error(void);
 logdrive_options *logdrive_options_new(const char *app);
 void logdrive_options_free(logdrive_options *options);
 
-/* Keys: filter ("info,net::quic=trace"; the environment variable LOGDRIVE goes before it), full (drop, wait, block),
- * clock (tsc, coarse), ring_bytes, run_dir, agent, flush_every_ms, flush_level, overflow (drop, hold), note_signals,
- * count_disabled, recover, use_env. */
+/* Sets an option of the logger: filter ("info,net::quic=trace"; the environment variable LOGDRIVE goes before it), full
+ * (drop, wait, block), clock (tsc, coarse), ring_bytes, run_dir, agent, flush_every, flush_level, overflow (drop, hold),
+ * note_signals, count_disabled, recover, use_env. Sizes are "64 MiB" or bytes, times "200ms" or "7d", flags yes or no. */
 int logdrive_options_set(logdrive_options *options, const char *key, const char *value);
 
 /* Adds a sink: "file:PATH", "stdout", "stderr" or "discard"; at most 16. */
 int logdrive_options_add_sink(logdrive_options *options, const char *sink);
 
-/* Of the sink that was added last. Keys: layout ("text", "json", "logfmt", "glog", "glog-raw", "pattern ...", with
- * "local" for local time), min_level, overflow, flush_every_ms, flush_level, sync (never, level, milliseconds); for
- * files also rotate_bytes, rotate_every (hourly, daily, seconds), local_time, keep_files, keep_age_s, keep_bytes,
- * compress (none, gzip, zstd), newest_link, mode, header, open_late, trust_directory. */
+/* Sets an option of the sink that was added last. Names and values are those of [[sink]] in logdrive.toml(5), such as
+ * layout ("text", "json", "logfmt", "glog", "pattern ..."; with "local" for local time), min_level, flush_every ("200ms"),
+ * sync (never, level, or a time), rotate_bytes ("64 MiB"), keep_files and keep_age ("14d"); besides, layout may be
+ * "glog-raw", and open_late is for files. An error lists all names. */
 int logdrive_options_set_sink(logdrive_options *options, const char *key, const char *value);
 
 /* Starts the logger of this process. The caller keeps the options. May block for some milliseconds. */

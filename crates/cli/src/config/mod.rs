@@ -21,7 +21,6 @@ mod sections;
 mod summary;
 #[cfg(test)]
 mod testing;
-pub(crate) mod units;
 mod values;
 
 pub(crate) use args::ConfigArgs;
@@ -32,6 +31,7 @@ use crate::paint::{ColorChoice, Style};
 use args::{CheckArgs, ConfigCommand, InitArgs};
 use load::{Reading, load};
 use logdrive_agent::config::Places;
+pub(crate) use logdrive_drain::schema::units;
 use std::io::Write;
 use std::path::PathBuf;
 

@@ -1,16 +1,16 @@
-//! What a file sink is told, and its text form, which a session keeps so that recovery after a kill
-//! can find and continue the same file.
+//! Options of a file sink, and their text form, which a session keeps so that recovery after a kill can find and continue
+//! the same file.
 
-use std::ffi::OsString;
-use std::fmt::Write as _;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::error::FileError;
 use super::limits::{HEADER_BYTES_MAX, OPTIONS_TEXT_BYTES_MAX, PATH_BYTES_MAX};
+use crate::options;
+use crate::schema::{self, FILE, Kind, PROGRAM, Row, SESSION, Word, limits};
 
-/// When time alone asks for a new file.
+/// Period after which a file is rotated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Every {
     /// At each full hour.
@@ -21,7 +21,7 @@ pub enum Every {
     Seconds(u64),
 }
 
-/// How rotated files are compressed.
+/// Compression of rotated files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compress {
     /// Not at all.
@@ -33,52 +33,71 @@ pub enum Compress {
     Zstd,
 }
 
-/// Where a log goes, when its file is rotated and which rotated files are kept.
-///
-/// ```
-/// use logdrive_drain::file::{Compress, Every, FileOptions};
-///
-/// let mut options = FileOptions::new("/var/log/shop/shop.log");
-/// options.rotate_bytes = Some(64 << 20);
-/// options.rotate_every = Some(Every::Daily);
-/// options.keep_files = Some(10);
-/// options.compress = Compress::Gzip;
-/// assert_eq!(FileOptions::from_text(&options.to_text())?, options);
-/// # Ok::<(), logdrive_drain::file::FileError>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileOptions {
-    /// The active file. Rotated ones stand beside it as `NAME.2026-11-21T12-34-56Z.1.log`.
-    pub path: PathBuf,
-    /// Rotate before a file would grow beyond this. A chunk larger than this gets a file of its own.
-    pub rotate_bytes: Option<u64>,
-    /// Rotate when the first chunk of a new period comes. A file without records is not rotated.
-    pub rotate_every: Option<Every>,
-    /// Days, hours and the time in file names are local ones; else UTC.
-    pub local_time: bool,
-    /// Keep at most so many rotated files; the active one does not count.
-    pub keep_files: Option<u32>,
-    /// Remove rotated files once their last record is older than this.
-    pub keep_age: Option<Duration>,
-    /// Keep at most so many bytes in rotated files, as they are after compression; the active file
-    /// does not count.
-    pub keep_bytes: Option<u64>,
-    /// How rotated files are compressed, on a thread of low priority.
-    pub compress: Compress,
-    /// A symbolic link that always names the file written last. An existing file that is no link is
-    /// left alone.
-    pub newest_link: Option<PathBuf>,
-    /// Permissions of new files, less the process's umask.
-    pub mode: u32,
-    /// Permissions of directories that have to be made, less the process's umask.
-    pub dir_mode: u32,
-    /// Accept a directory that is a link, that others own or that all may write to.
-    pub trust_directory: bool,
-    /// Lines at the top of every new file.
-    pub header: Option<String>,
-    /// The file is opened, or made, with its first line instead of at the start; then what is wrong with it is told in
-    /// the log, and tried again, instead of being an error of the start.
-    pub open_late: bool,
+/// Periods after which a file is rotated.
+const PERIODS: &[Word] = &[("hourly", "at each full hour"), ("daily", "at midnight")];
+
+/// Compressions of rotated files.
+const COMPRESSIONS: &[Word] = &[
+    ("zstd", "four times as fast as gzip, and smaller"),
+    ("gzip", "what old tools read"),
+    ("none", "not at all"),
+];
+
+options! {
+    /// Path of a log, when its file is rotated and which rotated files are kept.
+    ///
+    /// ```
+    /// use logdrive_drain::file::{Compress, Every, FileOptions};
+    ///
+    /// let mut options = FileOptions::new("/var/log/shop/shop.log");
+    /// options.rotate_bytes = Some(64 << 20);
+    /// options.rotate_every = Some(Every::Daily);
+    /// options.keep_files = Some(10);
+    /// options.compress = Compress::Gzip;
+    /// assert_eq!(FileOptions::from_text(&options.to_text())?, options);
+    /// # Ok::<(), logdrive_drain::file::FileError>(())
+    /// ```
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct FileOptions {
+        /// The file. In an agent's configuration {app} stands for the application's name, {pid} for the process number and
+        /// {uid} for the number of its user; then it is a file for each. Missing directories are made. Rotated files stand
+        /// beside it, as NAME.2026-11-21T12-34-56Z.1.log.
+        pub path: PathBuf => Row::of(Kind::LogPath(limits::PATH_BYTES_MAX))
+            .unset("no path, which type = \"file\" needs", "\"/var/log/logdrive/{app}.log\"")
+            .scope(FILE | SESSION),
+        /// A new file is begun before one would grow beyond this. A chunk of lines that is larger gets a file of its own.
+        pub rotate_bytes: Option<u64> => Row::of(Kind::Size(limits::ROTATE_BYTES)).off(),
+        /// A new file is begun when the first record of a new period comes; off is by size alone. A time is counted from
+        /// 1970, in UTC.
+        pub rotate_every: Option<Every> => Row::of(Kind::Time(limits::ROTATE_EVERY)).words(PERIODS).off(),
+        /// Days, hours and the time in file names are local ones; else UTC.
+        pub local_time: bool => Row::of(Kind::Flag).scope(SESSION | PROGRAM),
+        /// Rotated files that are kept of each file; the active one does not count. With 64 MiB each, ten are about 60 MB
+        /// after compression.
+        pub keep_files: Option<u32> => Row::of(Kind::Count(limits::KEEP_FILES)).off(),
+        /// Rotated files are removed when their last record is older than this.
+        pub keep_age: Option<Duration> => Row::of(Kind::Time(limits::KEEP_AGE)).off(),
+        /// Bytes that the rotated files of one file may take, as they are after compression.
+        pub keep_bytes: Option<u64> => Row::of(Kind::Size(limits::KEEP_BYTES)).off(),
+        /// Compression of rotated files, by a thread of low priority.
+        pub compress: Compress => Row::of(Kind::Word).words(COMPRESSIONS),
+        /// A symbolic link that always names the file written last. An existing file that is no link is left alone.
+        pub newest_link: Option<PathBuf> => Row::of(Kind::LogPath(limits::PATH_BYTES_MAX))
+            .unset("no link", "\"/var/log/logdrive/{app}.newest\""),
+        /// Lines at the top of every new file.
+        pub header: Option<String> => Row::of(Kind::Text(HEADER_BYTES_MAX))
+            .unset("none", "\"# shop, production\""),
+        /// Permissions of new files, less the process's umask.
+        pub mode: u32 => Row::of(Kind::Mode { most: 0o664, least: 0o600 }),
+        /// Permissions of directories that have to be made, less the process's umask.
+        pub dir_mode: u32 => Row::of(Kind::Mode { most: 0o2775, least: 0o700 }),
+        /// Accept a directory that is a link, that others own or that everybody may write to: then another user can make the
+        /// process write into files of his choice.
+        pub trust_directory: bool => Row::of(Kind::Flag),
+        /// The file is opened, or made, with its first line instead of at the start; then what is wrong with it is reported
+        /// in the log, and tried again, instead of being an error of the start.
+        pub open_late: bool => Row::of(Kind::Flag).scope(SESSION | PROGRAM),
+    }
 }
 
 impl FileOptions {
@@ -168,113 +187,40 @@ impl FileOptions {
 
     /// The options as `key = value` lines: printable ASCII, all other bytes as `\xNN`.
     pub fn to_text(&self) -> String {
-        let mut text = String::new();
-        let mut line = |key: &str, value: &str| {
-            // Writing to a string cannot fail.
-            let _ = writeln!(text, "{key} = {value}");
-        };
-        line("path", &escape(self.path.as_os_str().as_bytes()));
-        if let Some(bytes) = self.rotate_bytes {
-            line("rotate_bytes", &bytes.to_string());
-        }
-        match self.rotate_every {
-            Some(Every::Hourly) => line("rotate_every", "hourly"),
-            Some(Every::Daily) => line("rotate_every", "daily"),
-            Some(Every::Seconds(seconds)) => line("rotate_every", &seconds.to_string()),
-            None => {}
-        }
-        line("local_time", yes_or_no(self.local_time));
-        if let Some(files) = self.keep_files {
-            line("keep_files", &files.to_string());
-        }
-        if let Some(age) = self.keep_age {
-            line(
-                "keep_age",
-                &format!("{}.{:09}", age.as_secs(), age.subsec_nanos()),
-            );
-        }
-        if let Some(bytes) = self.keep_bytes {
-            line("keep_bytes", &bytes.to_string());
-        }
-        line("compress", compress_name(self.compress));
-        if let Some(link) = &self.newest_link {
-            line("newest_link", &escape(link.as_os_str().as_bytes()));
-        }
-        line("mode", &format!("{:o}", self.mode));
-        line("dir_mode", &format!("{:o}", self.dir_mode));
-        line("trust_directory", yes_or_no(self.trust_directory));
-        if let Some(header) = &self.header {
-            line("header", &escape(header.as_bytes()));
-        }
-        if self.open_late {
-            line("open_late", "yes");
-        }
-        text
+        schema::to_text(self)
     }
 
-    /// Reads what [`to_text`](Self::to_text) wrote. The text may come from anywhere: it is bounded,
-    /// and an unknown key, a key given twice or a value that is no such value is an error.
+    /// Reads what [`to_text`](Self::to_text) wrote. The text may come from anywhere: it is bounded.
+    ///
+    /// # Errors
+    /// When a key is unknown or given twice, `path` is missing, or a value is no such value; says in which line.
     pub fn from_text(text: &str) -> Result<Self, FileError> {
+        let refuse = |what: String| FileError::Options { what };
         if text.len() > OPTIONS_TEXT_BYTES_MAX {
-            return Err(FileError::Options {
-                what: format!("the text is longer than {OPTIONS_TEXT_BYTES_MAX} bytes"),
-            });
+            return Err(refuse(format!(
+                "the text is longer than {OPTIONS_TEXT_BYTES_MAX} bytes"
+            )));
         }
         let mut options = FileOptions::new("");
         let mut seen: Vec<&str> = Vec::new();
         for (index, line) in text.lines().enumerate() {
-            let bad = |why: &str| FileError::Options {
-                what: format!("line {}: {why}", index + 1),
-            };
+            let bad = |why: String| refuse(format!("line {}: {why}", index + 1));
             let (key, value) = line
                 .split_once(" = ")
-                .ok_or_else(|| bad("expected `key = value`"))?;
+                .ok_or_else(|| bad("expected `key = value`".into()))?;
             if seen.contains(&key) {
-                return Err(bad("this key was given before"));
+                return Err(bad("this key was given before".into()));
             }
-            options.set(key, value).map_err(bad)?;
+            schema::set_line(&mut options, key, value).map_err(bad)?;
             seen.push(key);
         }
         if !seen.contains(&"path") {
-            return Err(FileError::Options {
-                what: "the key `path` is missing".into(),
-            });
+            return Err(refuse("the key `path` is missing".into()));
+        }
+        if options.path.as_os_str().len() > PATH_BYTES_MAX {
+            return Err(refuse(format!("the path is longer than {PATH_BYTES_MAX} bytes")));
         }
         Ok(options)
-    }
-
-    /// Takes one line of the text form.
-    fn set(&mut self, key: &str, value: &str) -> Result<(), &'static str> {
-        match key {
-            "path" => self.path = path(value)?,
-            "rotate_bytes" => self.rotate_bytes = Some(number(value)?),
-            "rotate_every" => {
-                self.rotate_every = Some(match value {
-                    "hourly" => Every::Hourly,
-                    "daily" => Every::Daily,
-                    _ => Every::Seconds(number(value)?),
-                })
-            }
-            "local_time" => self.local_time = truth(value)?,
-            "keep_files" => {
-                let files = u32::try_from(number(value)?).map_err(|_| "the number is too large")?;
-                self.keep_files = Some(files);
-            }
-            "keep_age" => self.keep_age = Some(duration(value)?),
-            "keep_bytes" => self.keep_bytes = Some(number(value)?),
-            "compress" => self.compress = compress(value)?,
-            "newest_link" => self.newest_link = Some(path(value)?),
-            "mode" => self.mode = octal(value)?,
-            "dir_mode" => self.dir_mode = octal(value)?,
-            "trust_directory" => self.trust_directory = truth(value)?,
-            "header" => {
-                let header = String::from_utf8(unescape(value)?);
-                self.header = Some(header.map_err(|_| "the header is not UTF-8")?);
-            }
-            "open_late" => self.open_late = truth(value)?,
-            _ => return Err("the key is unknown"),
-        }
-        Ok(())
     }
 }
 
@@ -285,109 +231,12 @@ fn absolute(path: &Path) -> Result<PathBuf, FileError> {
     })
 }
 
-fn yes_or_no(truth: bool) -> &'static str {
-    if truth { "yes" } else { "no" }
-}
-
-fn truth(value: &str) -> Result<bool, &'static str> {
-    match value {
-        "yes" => Ok(true),
-        "no" => Ok(false),
-        _ => Err("expected `yes` or `no`"),
-    }
-}
-
-fn compress_name(compress: Compress) -> &'static str {
-    match compress {
-        Compress::None => "none",
-        Compress::Gzip => "gzip",
-        Compress::Zstd => "zstd",
-    }
-}
-
-fn compress(value: &str) -> Result<Compress, &'static str> {
-    [Compress::None, Compress::Gzip, Compress::Zstd]
-        .into_iter()
-        .find(|compress| compress_name(*compress) == value)
-        .ok_or("expected `none`, `gzip` or `zstd`")
-}
-
-/// Digits only: `parse` alone would take a sign.
-fn number(value: &str) -> Result<u64, &'static str> {
-    let digits = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
-    digits
-        .then(|| value.parse().ok())
-        .flatten()
-        .ok_or("expected a number")
-}
-
-fn octal(value: &str) -> Result<u32, &'static str> {
-    let digits = !value.is_empty() && value.bytes().all(|byte| (b'0'..=b'7').contains(&byte));
-    digits
-        .then(|| u32::from_str_radix(value, 8).ok())
-        .flatten()
-        .ok_or("expected an octal number")
-}
-
-fn duration(value: &str) -> Result<Duration, &'static str> {
-    let (seconds, nanos) = value.split_once('.').ok_or("expected SECONDS.NANOSECONDS")?;
-    if nanos.len() != 9 {
-        return Err("expected nine digits after the point");
-    }
-    let nanos = u32::try_from(number(nanos)?).map_err(|_| "the number is too large")?;
-    Ok(Duration::new(number(seconds)?, nanos))
-}
-
-fn path(value: &str) -> Result<PathBuf, &'static str> {
-    let bytes = unescape(value)?;
-    if bytes.is_empty() || bytes.len() > PATH_BYTES_MAX || bytes.contains(&0) {
-        return Err("the path is empty, too long or holds a zero byte");
-    }
-    Ok(PathBuf::from(OsString::from_vec(bytes)))
-}
-
-/// Printable ASCII except the backslash stays; any other byte becomes `\xNN`.
-fn escape(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len());
-    for &byte in bytes {
-        if (b' '..=b'~').contains(&byte) && byte != b'\\' {
-            text.push(char::from(byte));
-        } else {
-            // Writing to a string cannot fail.
-            let _ = write!(text, "\\x{byte:02x}");
-        }
-    }
-    text
-}
-
-/// The inverse of [`escape`].
-fn unescape(text: &str) -> Result<Vec<u8>, &'static str> {
-    const EXPECTED: &str = "expected printable ASCII, other bytes as \\xNN";
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [byte, after @ ..] = rest {
-        rest = after;
-        match byte {
-            b'\\' => {
-                let [b'x', high, low, after @ ..] = rest else {
-                    return Err(EXPECTED);
-                };
-                let digit = |byte: &u8| char::from(*byte).to_digit(16);
-                let value = digit(high).zip(digit(low)).map(|(high, low)| high * 16 + low);
-                bytes.push(value.and_then(|value| u8::try_from(value).ok()).ok_or(EXPECTED)?);
-                rest = after;
-            }
-            b' '..=b'~' => bytes.push(*byte),
-            _ => return Err(EXPECTED),
-        }
-    }
-    Ok(bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::random::Random;
     use super::*;
+    use std::ffi::OsString;
+    use std::os::unix::ffi::OsStringExt;
 
     fn random_options(random: &mut Random) -> FileOptions {
         let bytes = |random: &mut Random| -> Vec<u8> {

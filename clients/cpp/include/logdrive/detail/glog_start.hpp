@@ -210,7 +210,7 @@ LOGDRIVE_GLOG_FN_ void add_console(Settings &settings, const char *target, const
     settings.sink(target);
     settings.with("layout", layout);
     settings.with("min_level", level);
-    settings.with("flush_every_ms", "10");
+    settings.with("flush_every", "10ms");
     settings.with("flush_level", "warn");
 }
 
@@ -229,8 +229,8 @@ LOGDRIVE_GLOG_FN_ void add_files(Settings &settings, State &state, const std::st
         settings.with("mode", mode);
         if (state.max_log_size.value > 0)
             settings.with("rotate_bytes", decimal(uint64(state.max_log_size.value) << 20));
-        if (state.keep_days > 0) settings.with("keep_age_s", decimal(uint64(state.keep_days) * 86400));
-        if (state.logbufsecs.value == 0) settings.with("flush_every_ms", "1");
+        if (state.keep_days > 0) settings.with("keep_age", decimal(uint64(state.keep_days)) + "d");
+        if (state.logbufsecs.value == 0) settings.with("flush_every", "1ms");
         settings.with("flush_level", "warn");
         const std::string link = state.linked[severity] ? state.symlink[severity] : program_name(state);
         if (!link.empty()) {
@@ -290,7 +290,7 @@ LOGDRIVE_GLOG_FN_ void start_early(State &state) {
     logdrive_options_set(options, "note_signals", "no");
     logdrive_options_add_sink(options, "stderr");
     logdrive_options_set_sink(options, "layout", state.log_utc_time.value ? "glog-raw" : "local glog-raw");
-    logdrive_options_set_sink(options, "flush_every_ms", "10");
+    logdrive_options_set_sink(options, "flush_every", "10ms");
     logdrive_options_set_sink(options, "flush_level", "warn");
     const int code = state.running ? logdrive_restart(options) : logdrive_start(options);
     if (code != LOGDRIVE_OK && code != LOGDRIVE_ERROR_RUNNING)

@@ -1,6 +1,5 @@
-//! Sizes, time spans and permissions as people write them.
+//! Sizes, times and permissions as people write them.
 
-use jiff::{Span, SpanRelativeTo};
 use std::time::Duration;
 
 /// Units of bytes, the larger ones first.
@@ -23,7 +22,7 @@ const FRACTION_DIGITS_MAX: usize = 9;
 ///
 /// # Errors
 /// With what is wrong with it.
-pub(crate) fn read_size(text: &str) -> Result<u64, String> {
+pub fn read_size(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let end = text
         .find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_')
@@ -58,31 +57,65 @@ pub(crate) fn read_size(text: &str) -> Result<u64, String> {
 }
 
 /// A size in the largest unit that says it without a rest.
-pub(crate) fn size_text(bytes: u64) -> String {
+pub fn size_text(bytes: u64) -> String {
     let fits = |(_, unit): &&(&str, u64)| bytes >= *unit && bytes.is_multiple_of(*unit);
     let (name, unit) = UNITS.iter().find(fits).unwrap_or(&("B", 1));
     format!("{} {name}", bytes / unit)
 }
 
+/// Units of time in nanoseconds, with the names that people write.
+const TIMES: [(u64, &[&str]); 8] = [
+    (1, &["ns"]),
+    (1_000, &["us", "\u{b5}s"]),
+    (1_000_000, &["ms", "millis", "milliseconds"]),
+    (1_000_000_000, &["s", "sec", "secs", "second", "seconds"]),
+    (60_000_000_000, &["m", "min", "mins", "minute", "minutes"]),
+    (3_600_000_000_000, &["h", "hr", "hrs", "hour", "hours"]),
+    (86_400_000_000_000, &["d", "day", "days"]),
+    (604_800_000_000_000, &["w", "week", "weeks"]),
+];
+
 /// Reads a time span: `200ms`, `10m`, `1h 30m`, `7d`.
 ///
 /// # Errors
 /// With what is wrong with it.
-pub(crate) fn read_duration(text: &str) -> Result<Duration, String> {
-    let text = text.trim();
-    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+pub fn read_duration(text: &str) -> Result<Duration, String> {
+    let wrong = || "is no time".to_owned();
+    let mut rest = text.trim();
+    if !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err("has no unit: write ms, s, m, h or d".to_owned());
     }
-    let wrong = || "is no time".to_owned();
-    let span: Span = text.parse().map_err(|_| wrong())?;
-    let exact = span
-        .to_duration(SpanRelativeTo::days_are_24_hours())
-        .map_err(|_| "has a unit that is not always equally long: write days".to_owned())?;
-    Duration::try_from(exact).map_err(|_| "is negative".to_owned())
+    if rest.starts_with('-') {
+        return Err("is negative".to_owned());
+    }
+    let mut all = Duration::ZERO;
+    loop {
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let (number, after) = rest.split_at(digits);
+        let after = after.trim_start();
+        let letters = after.find(|c: char| !c.is_alphabetic()).unwrap_or(after.len());
+        let (unit, after) = after.split_at(letters);
+        let number: u64 = number.parse().map_err(|_| wrong())?;
+        if matches!(unit, "mo" | "month" | "months" | "y" | "yr" | "year" | "years") {
+            return Err("has a unit that is not always equally long: write days".to_owned());
+        }
+        let (unit_ns, _) = TIMES
+            .iter()
+            .find(|(_, names)| names.contains(&unit))
+            .ok_or_else(wrong)?;
+        let ns = u128::from(number) * u128::from(*unit_ns);
+        let seconds = u64::try_from(ns / 1_000_000_000).map_err(|_| wrong())?;
+        let part = Duration::new(seconds, (ns % 1_000_000_000) as u32);
+        all = all.checked_add(part).ok_or_else(wrong)?;
+        rest = after.trim_start_matches([' ', ',']);
+        if rest.is_empty() {
+            return Ok(all);
+        }
+    }
 }
 
 /// A time span in the largest unit that says it without a rest.
-pub(crate) fn duration_text(time: Duration) -> String {
+pub fn duration_text(time: Duration) -> String {
     const DAY_NS: u128 = 86_400_000_000_000;
     let units = [
         ("d", DAY_NS),
@@ -100,7 +133,7 @@ pub(crate) fn duration_text(time: Duration) -> String {
 }
 
 /// Reads octal permissions: `0640`, `640`.
-pub(crate) fn read_mode(text: &str) -> Option<u32> {
+pub fn read_mode(text: &str) -> Option<u32> {
     let is_octal = text.bytes().all(|byte| (b'0'..=b'7').contains(&byte));
     let digits = is_octal && (3..=5).contains(&text.len());
     digits.then(|| u32::from_str_radix(text, 8).ok()).flatten()
@@ -167,6 +200,7 @@ mod tests {
         ] {
             assert!(read_duration(text).is_err(), "{text}");
         }
+        assert!(read_duration("7 months").is_err_and(|why| why.contains("write days")));
         let texts = [7 * 86_400_000, 5_400_000, 600_000, 1_500, 0].map(Duration::from_millis);
         assert_eq!(texts.map(duration_text), ["7d", "90m", "10m", "1500ms", "0s"]);
     }
