@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use logdrive_drain::file::FileOptions;
-use logdrive_ring::{BUFFER_BYTES_MIN, Calibration, KeepPositions, Session, SessionOptions, control};
+use logdrive_ring::{BUFFER_BYTES_MIN, Calibration, KeepPositions, SessionWriter, SessionOptions, control};
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -100,7 +100,7 @@ fn make_session(run_dir: &Path) {
         "[keep]\non_crash = true\n[sink]\nlayout = json\nmin_level = TRACE\n[file]\npath = {}\n",
         log.display()
     );
-    let (session, _) = Session::create(&SessionOptions {
+    let (session, _) = SessionWriter::create(&SessionOptions {
         app: "keep".into(),
         run_dirs: vec![run_dir.to_owned()],
         ring_bytes: 1 << 16,

@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use logdrive_drain::file::FileOptions;
 use logdrive_ring::{
-    BUFFER_BYTES_MIN, Calibration, Consumer, FullPolicy, Producer, Session, SessionOptions, control,
+    BUFFER_BYTES_MIN, Calibration, Consumer, FullPolicy, Producer, SessionWriter, SessionOptions, control,
 };
 use logdrive_wire::kind::FieldKind;
 use logdrive_wire::{Callsite, Field, Kind, RecordHeader};
@@ -93,7 +93,7 @@ fn make_session(run_dir: &Path) {
         "[sink]\nlayout = json\nmin_level = TRACE\n[file]\npath = {}\n",
         log.display()
     );
-    let (session, _) = Session::create(&SessionOptions {
+    let (session, _) = SessionWriter::create(&SessionOptions {
         app: "recover".into(),
         run_dirs: vec![run_dir.to_owned()],
         ring_bytes: 1 << 18,

@@ -8,7 +8,7 @@ use logdrive_drain::control::{
     Action, RulesFile, Selector, describe_rule, describe_selector, put_rule, read_action_directive,
     read_selector, switch_of,
 };
-use logdrive_ring::{BUFFER_BYTES_MIN, Session, SessionOptions, control};
+use logdrive_ring::{BUFFER_BYTES_MIN, SessionWriter, SessionOptions, control};
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -80,7 +80,7 @@ fn check_selector(selector: &Selector) {
 }
 
 fn make_session(run_dir: &Path) {
-    let (session, _) = Session::create(&SessionOptions {
+    let (session, _) = SessionWriter::create(&SessionOptions {
         app: "rules".into(),
         run_dirs: vec![run_dir.to_owned()],
         ring_bytes: 0,

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use logdrive::{Clock, Full as Policy, Guard, Overflow, Stats};
-use logdrive_drain::control::{Action, ControlView, Selector, change, put_rule};
+use logdrive_drain::control::{Action, Selector, change, put_rule};
 use logdrive_drain::file::{Fault, Faulty, Operation};
+use logdrive_ring::SessionReader;
 
 use super::agent::AgentProcess;
 use super::in_place::InPlace;
@@ -68,11 +69,11 @@ pub fn visit<V: Visitor>(name: &str, target: &Target, visitor: V) -> Result<V::O
 fn sample_all(name: &str) -> Result<()> {
     let problem = |error: &dyn std::fmt::Display| BenchError::subject(name, error);
     let session = logdrive::session_path().ok_or_else(|| problem(&"no session"))?;
-    let board = ControlView::open(&session).map_err(|error| problem(&error))?;
+    let reader = SessionReader::open(&session).map_err(|error| problem(&error))?;
     let sample = |rules: &mut Vec<_>, now| {
         put_rule(rules, Action::Every(1_000_000), Selector::All, 0, now);
     };
-    change(&board, sample).map_err(|error| problem(&error))?;
+    change(&reader, sample).map_err(|error| problem(&error))?;
     Ok(())
 }
 

@@ -22,7 +22,7 @@ use crate::routing::{NO_PROCESS, SharedRouting, key_of};
 use crate::server::{Event, Requester, Server, ServerOptions};
 use logdrive_drain::file::{Disk, Storage};
 use logdrive_drain::{Backend, BackendError, BackendOptions, Stats, Stopped};
-use logdrive_ring::SharedSession;
+use logdrive_ring::HostedSession;
 use sink_files::SinkUse;
 use std::collections::VecDeque;
 use std::fs::DirBuilder;
@@ -235,7 +235,7 @@ impl Agent {
     }
 
     /// A process has a session here: its sinks, then its records.
-    fn add_session(&mut self, session: Arc<SharedSession>) {
+    fn add_session(&mut self, session: Arc<HostedSession>) {
         self.open_sinks(&session);
         self.numbers.join(&session);
         self.flush_waiters.join_session(session.id(), &self.backend);
@@ -253,7 +253,7 @@ impl Agent {
     }
 
     /// The sessions that it has.
-    pub fn sessions(&self) -> Vec<Arc<SharedSession>> {
+    pub fn sessions(&self) -> Vec<Arc<HostedSession>> {
         self.server.sessions().cloned().collect()
     }
 

@@ -2,7 +2,7 @@
 
 use crate::error::AgentError;
 use logdrive_ring::channel::{Channel, Received, into_files};
-use logdrive_ring::{RingError, SessionMemory, SessionView};
+use logdrive_ring::{MemoryFiles, RingError, SessionReader};
 use logdrive_wire::agent::{Message, SessionEntry};
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -78,21 +78,21 @@ impl Client {
     ///
     /// # Errors
     /// Fails when there is no such session, it belongs to somebody else, or what comes is not what it should be.
-    pub fn open(&mut self, session: u64) -> Result<SessionView, AgentError> {
+    pub fn open(&mut self, session: u64) -> Result<SessionReader, AgentError> {
         let (message, descriptors) = self.ask(&Message::Open { session })?;
         let Message::Session { ring_total, .. } = message else {
             return Err(self.unexpected(&message));
         };
         let mut files = into_files(descriptors);
-        let mut rings: Vec<File> = files.split_off(SessionMemory::PARTS.min(files.len()));
+        let mut rings: Vec<File> = files.split_off(MemoryFiles::PARTS.min(files.len()));
         while rings.len() < ring_total as usize {
             match self.receive()? {
                 (Message::Rings { count, .. }, more) if count > 0 => rings.extend(into_files(more)),
                 (other, _) => return Err(self.unexpected(&other)),
             }
         }
-        let memory = SessionMemory::check(files)?;
-        Ok(SessionView::of_memory(
+        let memory = MemoryFiles::check(files)?;
+        Ok(SessionReader::of_memory(
             &self.session_path(session),
             memory,
             rings,

@@ -4,7 +4,7 @@ use crate::config::{Process, Recorder, keep_bytes_of};
 use crate::routing::{SharedRouting, process_of};
 use crate::server::End;
 use logdrive_drain::{KeepOptions, Kept, Member};
-use logdrive_ring::SharedSession;
+use logdrive_ring::HostedSession;
 use logdrive_wire::{Callsite, Level};
 
 /// Flight recorders of the processes, for the drain.
@@ -50,7 +50,7 @@ impl logdrive_drain::Recorder for FlightRecorders {
 /// Returns the span and the reason of the dump at the end of a process, if its recorder wants one.
 pub(crate) fn after_crash(
     recorders: &[Recorder],
-    session: &SharedSession,
+    session: &HostedSession,
     end: End,
 ) -> Option<(Option<std::time::Duration>, String)> {
     let process = Process {

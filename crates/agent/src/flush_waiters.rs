@@ -7,7 +7,7 @@ use crate::limits::WAIT_NO_PROGRESS_MS;
 use crate::routing::SINK_MISSING;
 use crate::server::{Requester, Server};
 use logdrive_drain::{Backend, DumpAnswer};
-use logdrive_ring::SharedSession;
+use logdrive_ring::HostedSession;
 use logdrive_wire::agent::{Refused, RefusedCode};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -52,7 +52,7 @@ pub(crate) struct PendingDump {
 
 impl PendingDump {
     /// Begins to write what is kept of the process of a session, so many nanoseconds back or all, because a tool wants it.
-    pub(crate) fn start(backend: &Backend, session: &SharedSession, span_ns: u64) -> Self {
+    pub(crate) fn start(backend: &Backend, session: &HostedSession, span_ns: u64) -> Self {
         Self {
             session: session.id(),
             pid: session.peer().pid,

@@ -3,12 +3,12 @@
 
 use crate::config::{LevelRule, Process, level_of};
 use logdrive_drain::control::{self, Rule, kind_of};
-use logdrive_ring::{RingError, SharedSession};
+use logdrive_ring::{HostedSession, RingError};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 /// The rules for the process of a session.
-fn rule_for<'a>(levels: &'a [LevelRule], session: &SharedSession) -> Option<&'a LevelRule> {
+fn rule_for<'a>(levels: &'a [LevelRule], session: &HostedSession) -> Option<&'a LevelRule> {
     let process = Process {
         app: session.app(),
         pid: session.peer().pid,
@@ -18,7 +18,7 @@ fn rule_for<'a>(levels: &'a [LevelRule], session: &SharedSession) -> Option<&'a 
 }
 
 /// Puts rules into a new session. Before its process has it, so that they hold for its first record.
-pub(crate) fn apply_initial(levels: &[LevelRule], session: &SharedSession) -> Result<(), RingError> {
+pub(crate) fn apply_initial(levels: &[LevelRule], session: &HostedSession) -> Result<(), RingError> {
     let Some(rule) = rule_for(levels, session) else {
         return Ok(());
     };
@@ -28,7 +28,7 @@ pub(crate) fn apply_initial(levels: &[LevelRule], session: &SharedSession) -> Re
 /// Takes away what the old rule put into a session and is still there, and puts in what the new one says, where nobody
 /// has said anything else about the same callsites.
 fn change(
-    session: &SharedSession,
+    session: &HostedSession,
     old: Option<&LevelRule>,
     new: Option<&LevelRule>,
 ) -> Result<(), RingError> {
@@ -57,8 +57,8 @@ fn change(
 }
 
 /// Returns whether a session has these rules already, so that it can be left alone.
-fn has_all(session: &SharedSession, wanted: &[(control::Action, control::Selector)]) -> bool {
-    let Ok((_, rules)) = session.rules().read() else {
+fn has_all(session: &HostedSession, wanted: &[(control::Action, control::Selector)]) -> bool {
+    let Ok((_, rules)) = session.rules().and_then(|rules| rules.read()) else {
         return false;
     };
     wanted.iter().all(|(action, selector)| {
@@ -71,13 +71,13 @@ fn has_all(session: &SharedSession, wanted: &[(control::Action, control::Selecto
 /// Changes the rules of sessions that processes have. In a thread of its own: a process that holds the lock of its rules
 /// keeps nobody else waiting. What does not work is reported through `notices`.
 pub(crate) fn change_running(
-    sessions: Vec<Arc<SharedSession>>,
+    sessions: Vec<Arc<HostedSession>>,
     old: Vec<LevelRule>,
     new: Vec<LevelRule>,
     notices: Sender<String>,
 ) {
     let is_affected =
-        |session: &Arc<SharedSession>| rule_for(&old, session).is_some() || rule_for(&new, session).is_some();
+        |session: &Arc<HostedSession>| rule_for(&old, session).is_some() || rule_for(&new, session).is_some();
     let sessions: Vec<_> = sessions.into_iter().filter(is_affected).collect();
     if sessions.is_empty() {
         return;

@@ -8,7 +8,7 @@ use crate::path_lock::Listener;
 use crate::routing::SharedRouting;
 use crate::server::ServerCounts;
 use logdrive_drain::{SessionNumbers, Stats, StatsSource, metrics};
-use logdrive_ring::SharedSession;
+use logdrive_ring::HostedSession;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{SocketFlags, SocketType, accept_with, listen};
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ pub(crate) struct Numbers {
 
 #[derive(Debug, Default)]
 struct Shared {
-    sessions: BTreeMap<u64, Arc<SharedSession>>,
+    sessions: BTreeMap<u64, Arc<HostedSession>>,
     counts: ServerCounts,
 }
 
@@ -48,7 +48,7 @@ impl Numbers {
         change(&mut self.shared.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    pub(crate) fn join(&self, session: &Arc<SharedSession>) {
+    pub(crate) fn join(&self, session: &Arc<HostedSession>) {
         self.change(|shared| {
             shared.sessions.insert(session.id(), Arc::clone(session));
         });
@@ -77,7 +77,7 @@ impl Numbers {
             is_alive: true,
             stats: self.own.stats(),
         };
-        let of_session = |session: &Arc<SharedSession>| SessionNumbers {
+        let of_session = |session: &Arc<HostedSession>| SessionNumbers {
             app: session.app().to_owned(),
             pid: session.peer().pid,
             is_alive: true,

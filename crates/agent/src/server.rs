@@ -27,7 +27,7 @@ use crate::path_lock::Listener;
 use connection::{Attached, Connection, Role, SendError};
 use descriptor_closer::DescriptorCloser;
 use logdrive_ring::channel::Channel;
-use logdrive_ring::{MemoryId, SharedSession};
+use logdrive_ring::{HostedSession, MemoryId};
 use logdrive_wire::agent::{Message, Refused, RefusedCode};
 use ready::{Ready, Source};
 use rustix::event::epoll::EventFlags;
@@ -202,7 +202,7 @@ impl Server {
     }
 
     /// All sessions, in the order of their numbers.
-    pub fn sessions(&self) -> impl Iterator<Item = &Arc<SharedSession>> + Clone {
+    pub fn sessions(&self) -> impl Iterator<Item = &Arc<HostedSession>> + Clone {
         self.sessions.values().map(|served| &served.session)
     }
 

@@ -87,7 +87,7 @@ fn what_somebody_has_said_about_levels_stays_through_a_reload() {
     let mut program = Program::start(NAME, keep.path());
     program.does("round");
     let session = service.session();
-    control::change(&*session, |rules, now| {
+    control::change(&session, |rules, now| {
         control::put_rule(
             rules,
             Action::Level(Some(Level::Info.code())),
@@ -100,7 +100,7 @@ fn what_somebody_has_said_about_levels_stays_through_a_reload() {
     config.levels = vec![level("error,elsewhere=trace")];
     service.reload(config).expect("a good configuration");
     service.until("the other rule is there", || {
-        let (_, rules) = session.rules().read().expect("rules");
+        let (_, rules) = session.rules().and_then(|rules| rules.read()).expect("rules");
         rules
             .iter()
             .any(|rule| rule.selector == Selector::Module("elsewhere".into()))

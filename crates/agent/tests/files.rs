@@ -145,7 +145,8 @@ fn what_a_killed_agent_leaves_of_closed_and_open_files_is_recovered_into_them() 
         dirs.find(|path| path.exists()).expect("the agent's own session")
     };
     let session = drain("drain");
-    let view = logdrive_ring::SessionView::open(session.parent().expect("its directory")).expect("a session");
+    let view =
+        logdrive_ring::SessionReader::open(session.parent().expect("its directory")).expect("a session");
     let text = String::from_utf8(view.buffers().expect("buffers").config()).expect("text");
     let sinks = logdrive_drain::sinks_from_text(&text);
     let files: Vec<PathBuf> = sinks

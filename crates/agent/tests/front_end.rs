@@ -3,7 +3,7 @@
 mod support;
 
 use logdrive_agent::server::{End, Event};
-use logdrive_ring::{Consumer, Exit, SharedSession};
+use logdrive_ring::{Consumer, Exit, HostedSession};
 use logdrive_wire::{Callsite, RecordHeader};
 use std::collections::HashMap;
 use std::path::Path;
@@ -53,7 +53,7 @@ struct Drained {
 }
 
 impl Drained {
-    fn take(&mut self, session: &SharedSession) {
+    fn take(&mut self, session: &HostedSession) {
         for ring in session.rings_from(0) {
             let consumer = self
                 .rings

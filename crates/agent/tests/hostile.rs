@@ -5,7 +5,7 @@ mod support;
 
 use logdrive_agent::server::{End, Event};
 use logdrive_ring::channel::Channel;
-use logdrive_ring::{Exit, Ring, SessionMemory};
+use logdrive_ring::{Exit, MemoryFiles, Ring};
 use logdrive_wire::agent::{Adopt, Message, RefusedCode, Welcome};
 use nix::sys::resource::{Resource, setrlimit};
 use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
@@ -287,7 +287,7 @@ fn wrong_files(good: &[File]) -> Vec<(String, usize, File)> {
     let empty_ring = Ring::file_bytes(1 << 16);
     wrong.push((
         "a ring of zeroes".to_owned(),
-        SessionMemory::PARTS,
+        MemoryFiles::PARTS,
         memfd(allow, empty_ring, all),
     ));
     wrong.push(("a header of zeroes".to_owned(), 0, memfd(allow, 4096, all)));
@@ -312,7 +312,7 @@ fn what_is_shown_counts_against_the_limits_before_it_is_mapped() {
         .ask(
             &channel,
             &Message::Adopt(message),
-            &fds(&files[..SessionMemory::PARTS]),
+            &fds(&files[..MemoryFiles::PARTS]),
         )
         .refused();
     assert_eq!(why.code, RefusedCode::Limit, "{why:?}");
@@ -322,7 +322,7 @@ fn what_is_shown_counts_against_the_limits_before_it_is_mapped() {
         .ask(
             &channel,
             &Message::Adopt(message),
-            &fds(&files[..SessionMemory::PARTS]),
+            &fds(&files[..MemoryFiles::PARTS]),
         )
         .refused();
     assert_eq!(why.code, RefusedCode::Descriptors, "{why:?}");
@@ -555,7 +555,7 @@ fn a_process_cannot_adopt_the_session_of_another_one() {
     let mut numbers = lines.filter_map(|line| Some(line.ok()?.strip_prefix("fd ")?.to_owned()));
     let stolen: Vec<File> = numbers
         .by_ref()
-        .take(SessionMemory::PARTS + 1)
+        .take(MemoryFiles::PARTS + 1)
         .map(|number| {
             let path = format!("/proc/{}/fd/{number}", child.id());
             File::options()

@@ -4,7 +4,7 @@ mod support;
 
 use logdrive_agent::server::{End, Event, Request};
 use logdrive_agent::{AgentError, Client, Server};
-use logdrive_ring::{Admission, Consumer, FullPolicy, Session, SessionMemory, SharedSession, control};
+use logdrive_ring::{Admission, Consumer, FullPolicy, HostedSession, MemoryFiles, SessionWriter, control};
 use logdrive_wire::agent::{Adopt, Message, RefusedCode, SessionState, Welcome};
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -12,12 +12,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use support::*;
 
-fn session_of(welcome: &Welcome, files: Vec<File>) -> Session {
+fn session_of(welcome: &Welcome, files: Vec<File>) -> SessionWriter {
     let mut files = files;
-    let rings = files.split_off(SessionMemory::PARTS);
-    let memory = SessionMemory::check(files).expect("an agent's memory is good");
+    let rings = files.split_off(MemoryFiles::PARTS);
+    let memory = MemoryFiles::check(files).expect("an agent's memory is good");
     let path = std::path::Path::new("agent.sock");
-    Session::join(path, memory, rings, welcome.ring_bytes as usize, Arc::new(Silent)).expect("joined")
+    SessionWriter::join(path, memory, rings, welcome.ring_bytes as usize, Arc::new(Silent)).expect("joined")
 }
 
 fn adopt_message(welcome: &Welcome, rings: usize) -> Message {
@@ -32,7 +32,7 @@ fn adopt_message(welcome: &Welcome, rings: usize) -> Message {
     })
 }
 
-fn read(shared: &SharedSession, ring: usize) -> Vec<u8> {
+fn read(shared: &HostedSession, ring: usize) -> Vec<u8> {
     let mut consumer = Consumer::new(shared.rings_from(ring).remove(0));
     let mut bytes = vec![0; consumer.pending_bytes().expect("a good ring")];
     consumer.copy_out(0, &mut bytes);
@@ -46,7 +46,7 @@ fn a_process_joins_and_what_it_writes_can_be_drained() {
     let (_channel, welcome, files) = agent.hello("shop");
     assert_eq!(welcome.journal, 77);
     assert_eq!(welcome.rings_max, 256);
-    assert_eq!(files.len(), SessionMemory::PARTS + 1);
+    assert_eq!(files.len(), MemoryFiles::PARTS + 1);
     let shared = agent.joined();
     assert_eq!(shared.app(), "shop");
     assert_eq!(shared.peer().pid, std::process::id());
@@ -148,7 +148,7 @@ fn a_bell_ends_the_wait_and_reaches_the_owner() {
     let (channel, welcome, files) = agent.hello("shop");
     let shared = agent.joined();
     let session = session_of(&welcome, files);
-    shared.set_asleep(true);
+    shared.header().set_drain_asleep(true);
     assert!(session.header().take_drain_asleep(), "the process sees it");
     assert!(
         !session.header().take_drain_asleep(),
@@ -282,7 +282,7 @@ fn a_session_of_many_rings_is_shown_in_parts() {
     if let Message::Adopt(adopt) = &mut message {
         adopt.ring_total = 200;
     }
-    let first = SessionMemory::PARTS + 100;
+    let first = MemoryFiles::PARTS + 100;
     channel
         .send(&message.encode().expect("short"), &fds(&files[..first]))
         .expect("sent");

@@ -8,10 +8,10 @@ use crate::paint::{ColorChoice, Paint, Style};
 use crate::ps::{put_json, tell};
 use crate::sessions::safe;
 use crate::table::{Side, Table, bytes_text, count_text};
-use logdrive_drain::control::{Action, Rule, Switchboard, is_off, selects};
-use logdrive_ring::CallsiteTotals;
+use logdrive_drain::control::{Action, Rule, is_off, selects};
 use logdrive_ring::control::{ControlEntry, EVERY, KeyField, KeyedLimit, PER_KEY, PER_SECOND};
 use logdrive_ring::limits::CALLSITES_MAX;
+use logdrive_ring::{CallsiteTotals, SessionReader};
 use logdrive_wire::Callsite;
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
@@ -161,14 +161,13 @@ impl Totals {
     fn of(session: &Live) -> Self {
         // What another process says is taken for no more than there can be.
         let count = session
-            .board
-            .session()
+            .session
             .header()
             .callsite_count()
             .min(CALLSITES_MAX as u32);
         Self {
             at: Instant::now(),
-            of: (0..count).map(|id| session.board.totals(id)).collect(),
+            of: (0..count).map(|id| totals_of(&session.session, id)).collect(),
         }
     }
 
@@ -197,13 +196,9 @@ fn keep_alive(live: &mut Vec<Live>, before: &mut Vec<Totals>, alive: Vec<Live>) 
 fn rows_of(session: &Live, before: &Totals, now: &Totals) -> Result<Vec<Row>, CliError> {
     let seconds = (now.at - before.at).as_secs_f64().max(1e-9);
     // What cannot be read does not hold either.
-    let rules = session
-        .board
-        .rules()
-        .read()
-        .map_or(Vec::new(), |(_, rules)| rules);
+    let rules = rules_of(&session.session);
     let rows = session.callsites()?.into_iter().filter_map(|(id, callsite)| {
-        let entry = session.board.entry(id)?;
+        let entry = session.session.control(id)?;
         let with_sampled_variant = |totals: &Totals| {
             sum(
                 totals.totals(id),
@@ -251,14 +246,28 @@ fn sum(own: CallsiteTotals, sampled_variant: CallsiteTotals, has_sampled_variant
 }
 
 /// What was counted for a callsite and the one under which its kept records go.
-pub(crate) fn with_sampled_variant(board: &dyn Switchboard, id: u32, sampled_variant: u32) -> CallsiteTotals {
+pub(crate) fn with_sampled_variant(session: &SessionReader, id: u32, sampled_variant: u32) -> CallsiteTotals {
     let has_sampled_variant = sampled_variant != 0 && sampled_variant != id;
-    let of_twin = if has_sampled_variant {
-        board.totals(sampled_variant)
+    let of_variant = if has_sampled_variant {
+        totals_of(session, sampled_variant)
     } else {
         CallsiteTotals::default()
     };
-    sum(board.totals(id), of_twin, has_sampled_variant)
+    sum(totals_of(session, id), of_variant, has_sampled_variant)
+}
+
+/// What was counted for a callsite; nothing where the session has no such counts.
+pub(crate) fn totals_of(session: &SessionReader, id: u32) -> CallsiteTotals {
+    session
+        .counts(id)
+        .map(|counts| counts.totals())
+        .unwrap_or_default()
+}
+
+/// The rules in force; none where they cannot be read, which do not hold either.
+pub(crate) fn rules_of(session: &SessionReader) -> Vec<Rule> {
+    let read = session.rules().and_then(|rules| rules.read());
+    read.map_or(Vec::new(), |(_, rules)| rules)
 }
 
 /// The state in words, and whether a rule made it.

@@ -12,7 +12,7 @@ use crate::ps::{put_json, tell};
 use crate::table::count_text;
 use logdrive_agent::{AgentError, Client};
 use logdrive_drain::sinks_from_text;
-use logdrive_ring::{KeepFile, SessionView};
+use logdrive_ring::{KeepFile, SessionReader};
 use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -98,7 +98,7 @@ fn ask(live: &Live, span_ns: u64) -> Result<Option<Whom<'_>>, CliError> {
         let session = entry.session;
         return Ok(Some(Whom::Agent { socket, session }));
     }
-    let view = live.board.session();
+    let view = &live.session;
     let file = view.keep().map_err(|cause| live.cannot(cause))?;
     Ok(file.map(|file| Whom::Process {
         request: file.request(span_ns),
@@ -108,7 +108,7 @@ fn ask(live: &Live, span_ns: u64) -> Result<Option<Whom<'_>>, CliError> {
 
 fn wait_for(asked: &Asked<'_>, span_ns: Option<u64>) -> Result<Answer, CliError> {
     match &asked.whom {
-        Whom::Process { file, request } => Ok(wait_for_process(file, *request, asked.live.board.session())),
+        Whom::Process { file, request } => Ok(wait_for_process(file, *request, &asked.live.session)),
         Whom::Agent { socket, session } => {
             let answer = wait_for_agent(socket, *session, span_ns.map(Duration::from_nanos));
             match answer {
@@ -119,7 +119,7 @@ fn wait_for(asked: &Asked<'_>, span_ns: Option<u64>) -> Result<Answer, CliError>
     }
 }
 
-fn wait_for_process(file: &KeepFile, request: u64, view: &SessionView) -> Answer {
+fn wait_for_process(file: &KeepFile, request: u64, view: &SessionReader) -> Answer {
     let deadline = Instant::now() + Duration::from_millis(DUMP_WAIT_MS_MAX);
     loop {
         let (answered, records) = file.answered();

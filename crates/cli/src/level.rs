@@ -9,7 +9,7 @@ use crate::paint::{ColorChoice, Style};
 use crate::ps::{put_json, tell};
 use crate::sessions::safe;
 use crate::table::{Side, Table};
-use logdrive_drain::control::{Rule, Switchboard, describe_action, describe_selector, selects};
+use logdrive_drain::control::{Rule, describe_action, describe_selector, selects};
 use serde::Serialize;
 use std::io::Write;
 use std::path::Path;
@@ -50,9 +50,9 @@ fn list(live: &[Live], json: bool, color: ColorChoice) -> Result<(), CliError> {
     let mut count = 0;
     for session in live {
         let (_, mut rules) = session
-            .board
+            .session
             .rules()
-            .read()
+            .and_then(|rules| rules.read())
             .map_err(|cause| session.cannot(cause))?;
         rules.retain(|rule| rule.holds(now_unix_ns));
         count += rules.len();

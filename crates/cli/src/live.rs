@@ -9,9 +9,9 @@ use crate::sessions::safe;
 use crate::similar::most_similar;
 use logdrive_agent::AgentError;
 use logdrive_drain::control::{
-    Action, ControlView, Rule, Selector, Switchboard, change, describe_rule, describe_selector, put_rule,
-    sampled_variants, selects,
+    Action, Rule, Selector, change, describe_rule, describe_selector, put_rule, sampled_variants, selects,
 };
+use logdrive_ring::SessionReader;
 use logdrive_wire::Callsite;
 use serde::Serialize;
 use std::io::Write;
@@ -24,7 +24,7 @@ pub(crate) struct Live {
     pub(crate) pid: u32,
     pub(crate) path: PathBuf,
     pub(crate) at: Located,
-    pub(crate) board: ControlView,
+    pub(crate) session: SessionReader,
 }
 
 impl Live {
@@ -35,8 +35,8 @@ impl Live {
 
     /// The callsites that the program's own statements are, with their numbers.
     pub(crate) fn callsites(&self) -> Result<Vec<(u32, Callsite)>, CliError> {
-        let table = self.board.table().map_err(|cause| self.cannot(cause))?;
-        let sampled_variants = sampled_variants(&self.board, &table);
+        let table = self.session.callsites().map_err(|cause| self.cannot(cause))?;
+        let sampled_variants = sampled_variants(&table, |id| self.session.control(id));
         Ok(table
             .iter()
             .filter(|(id, _)| *id != 0 && !sampled_variants.contains(id))
@@ -165,14 +165,18 @@ fn is_same(found: &Path, named: &Path) -> bool {
 
 fn open(somebody: Somebody, places: &mut Places) -> Result<Live, CliError> {
     let Somebody { at, app, pid } = somebody;
-    let board = places.view(&at).and_then(|view| Ok(ControlView::of(view)?));
-    match board {
-        Ok(board) => Ok(Live {
+    let opened = places.view(&at).and_then(|session| {
+        // A session of a version that had no live control has no rules.
+        session.rules()?;
+        Ok(session)
+    });
+    match opened {
+        Ok(session) => Ok(Live {
             app,
             pid,
             path: at.path.clone(),
             at,
-            board,
+            session,
         }),
         Err(cause) => Err(CliError::Control { app, pid, cause }),
     }
@@ -344,7 +348,7 @@ impl Changes<'_> {
     fn make(&mut self, session: &Live) -> Result<(), CliError> {
         let mut removed = 0;
         let edit_rules = |rules: &mut Vec<Rule>, now| removed = self.edit.make(rules, now);
-        let changed = change(&session.board, edit_rules).map_err(|cause| session.cannot(cause))?;
+        let changed = change(&session.session, edit_rules).map_err(|cause| session.cannot(cause))?;
         if let Some(damage) = changed.damage {
             tell(&format!(
                 "{}: the rules before this were damaged and are gone: {damage}",

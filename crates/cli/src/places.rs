@@ -11,7 +11,7 @@ use logdrive_agent::config::Places as AgentPlaces;
 use logdrive_agent::supervisor::private_sockets;
 use logdrive_agent::{AgentError, Client};
 use logdrive_drain::{RecoverableSink, sinks_from_text};
-use logdrive_ring::{FoundSession, SessionView};
+use logdrive_ring::{FoundSession, SessionReader};
 use logdrive_wire::agent::SessionEntry;
 use std::io;
 use std::os::unix::fs::FileTypeExt;
@@ -276,9 +276,9 @@ impl Places {
     }
 
     /// Opens a session.
-    pub(crate) fn view(&mut self, at: &Located) -> Result<SessionView, AgentError> {
+    pub(crate) fn view(&mut self, at: &Located) -> Result<SessionReader, AgentError> {
         let (Some(entry), Some(agent)) = (&at.entry, self.agent_of(at)) else {
-            return Ok(SessionView::open(&at.path)?);
+            return Ok(SessionReader::open(&at.path)?);
         };
         agent.ask(|client| client.open(entry.session))
     }
@@ -288,7 +288,7 @@ impl Places {
         if let Some(entry) = &at.entry {
             return Some((safe(&entry.app), entry.pid));
         }
-        let view = SessionView::open(&at.path).ok()?;
+        let view = SessionReader::open(&at.path).ok()?;
         Some((safe(&view.header().app()), view.header().pid()))
     }
 

@@ -9,7 +9,7 @@ use logdrive_agent::AgentError;
 use logdrive_drain::{RecoverableSink, Stats, sinks_from_text};
 use logdrive_reader::put_safe;
 pub(crate) use logdrive_ring::FoundSession;
-use logdrive_ring::{RingError, SessionView, default_run_dir, find_sessions};
+use logdrive_ring::{RingError, SessionReader, default_run_dir, find_sessions};
 use logdrive_wire::agent::{RefusedCode, SessionEntry};
 use std::path::{Path, PathBuf};
 
@@ -53,7 +53,7 @@ impl Session {
     /// Looks at a session; `None` when it has gone, because its process has just ended well.
     fn read(found: FoundSession) -> Option<Self> {
         let located = Located::from(found);
-        match SessionView::open(&located.path) {
+        match SessionReader::open(&located.path) {
             Ok(view) => {
                 let config = view.buffers().map(|buffers| buffers.config()).unwrap_or_default();
                 let sinks = sinks_from_text(&String::from_utf8_lossy(&config));
@@ -80,7 +80,7 @@ impl Session {
         }
     }
 
-    fn of_view(located: Located, view: &SessionView, sinks: Vec<RecoverableSink>) -> Self {
+    fn of_view(located: Located, view: &SessionReader, sinks: Vec<RecoverableSink>) -> Self {
         let header = view.header();
         // What an agent knows from the kernel counts more than what the process has written.
         let entry = located.entry.as_ref();

@@ -15,12 +15,12 @@ use crate::options::{SinkOptions, Target, sinks_to_text};
 use crate::outlet::{Outlet, OutletParts};
 use crate::recover;
 use crate::ship::Shipping;
-use crate::source::Source;
 use crate::stats::Stats;
 use crate::writer::{Late, Message, Output, Writer};
 use logdrive_ring::clock::unix_ns;
 use logdrive_ring::{
-    Buffer, Buffers, FileLocation, KeepToucher, Session, SessionOptions, control, default_run_dir,
+    Buffer, Buffers, FileLocation, KeepToucher, SessionOptions, SessionReader, SessionWriter, control,
+    default_run_dir,
 };
 use logdrive_wire::Level;
 use std::path::PathBuf;
@@ -107,7 +107,7 @@ impl BackendOptions {
 /// A running backend. Dropping it without [`Backend::stop`] leaves the session for recovery.
 #[derive(Debug)]
 pub struct Backend {
-    pub(crate) session: Arc<Session>,
+    pub(crate) session: Arc<SessionWriter>,
     pub(crate) marks: Arc<Marks>,
     pub(crate) counts: Arc<DrainCounts>,
     stop: Arc<AtomicBool>,
@@ -146,7 +146,7 @@ impl Backend {
 
     pub(crate) fn start_in(
         options: &BackendOptions,
-        session: Arc<Session>,
+        session: Arc<SessionWriter>,
         marks: &Arc<Marks>,
         router: Option<Router>,
     ) -> Result<Self, BackendError> {
@@ -160,7 +160,7 @@ impl Backend {
 
     fn threads(
         options: &BackendOptions,
-        session: &Arc<Session>,
+        session: &Arc<SessionWriter>,
         marks: &Arc<Marks>,
         router: Option<Router>,
     ) -> Result<Self, BackendError> {
@@ -187,7 +187,7 @@ impl Backend {
         let keep = options.keep.clone().zip(file);
         let keep = keep.map(|(options, file)| Keep::new(Memory::shared(file), options));
         let drain = Drain::new(DrainParts {
-            source: Source::Live(Arc::clone(session)),
+            source: Arc::new(SessionReader::open_own(session)?),
             buffers: Arc::clone(session.buffers()),
             outlets,
             orders: Some(inbox),
@@ -229,7 +229,7 @@ impl Backend {
     }
 
     /// The session.
-    pub fn session(&self) -> &Arc<Session> {
+    pub fn session(&self) -> &Arc<SessionWriter> {
         &self.session
     }
 
@@ -352,8 +352,11 @@ fn touch_keep(memory: KeepToucher, stop: &Arc<AtomicBool>) -> Option<JoinHandle<
     thread.spawn(touch).ok()
 }
 
-pub(crate) fn make_session(options: &BackendOptions, marks: &Marks) -> Result<Arc<Session>, BackendError> {
-    let (session, failed) = Session::create(&options.session_options())?;
+pub(crate) fn make_session(
+    options: &BackendOptions,
+    marks: &Marks,
+) -> Result<Arc<SessionWriter>, BackendError> {
+    let (session, failed) = SessionWriter::create(&options.session_options())?;
     for error in failed {
         marks.notice(format!(
             "{error}; the session is in {} instead",

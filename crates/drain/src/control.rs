@@ -24,147 +24,13 @@ use logdrive_ring::control::{
     ControlEntry, EVERY, KeyField, KeyedLimit, OFF, OFF_COUNTED, ON, PER_KEY, PER_SECOND, Switch, settle,
 };
 pub use logdrive_ring::rules::{Action, Rule, RulesFile, Selector};
-use logdrive_ring::{
-    CallsiteTotals, CountsView, HelpedSession, RingError, Session, SessionView, SharedSession,
-};
+use logdrive_ring::{RingError, SessionReader};
 use logdrive_wire::limits::FIELDS_MAX;
 use logdrive_wire::{Callsite, Level};
 use std::collections::BTreeSet;
-use std::path::Path;
 
 /// The field that kept records of a sample carry: one of so many calls was kept.
 pub const SAMPLE_FIELD: &str = "sample_every";
-
-/// What live control needs of a session.
-pub trait Switchboard {
-    /// The rules.
-    fn rules(&self) -> &RulesFile;
-
-    /// The control entry of a callsite.
-    fn entry(&self, id: u32) -> Option<&ControlEntry>;
-
-    /// What is counted for a callsite.
-    fn totals(&self, id: u32) -> CallsiteTotals;
-
-    /// All callsites.
-    ///
-    /// # Errors
-    /// When they cannot be read.
-    fn table(&self) -> Result<Vec<(u32, Vec<u8>)>, RingError>;
-}
-
-impl Switchboard for Session {
-    fn rules(&self) -> &RulesFile {
-        Session::rules(self)
-    }
-
-    fn entry(&self, id: u32) -> Option<&ControlEntry> {
-        self.control(id)
-    }
-
-    fn totals(&self, id: u32) -> CallsiteTotals {
-        self.counters()
-            .of(id)
-            .map(|counts| counts.totals())
-            .unwrap_or_default()
-    }
-
-    fn table(&self) -> Result<Vec<(u32, Vec<u8>)>, RingError> {
-        Ok(self.callsites_from(0).0)
-    }
-}
-
-/// A session of another process, opened for live control.
-#[derive(Debug)]
-pub struct ControlView {
-    view: SessionView,
-    rules: RulesFile,
-    counts: CountsView,
-}
-
-impl ControlView {
-    /// Opens a session.
-    ///
-    /// # Errors
-    /// When it cannot be read, or is of a version that had no live control.
-    pub fn open(session: &Path) -> Result<Self, RingError> {
-        Self::of(SessionView::open(session)?)
-    }
-
-    /// Controls a session that has been opened, or that an agent has shown.
-    ///
-    /// # Errors
-    /// When it is of a version that had no live control, or damaged.
-    pub fn of(view: SessionView) -> Result<Self, RingError> {
-        Ok(Self {
-            rules: view.rules()?,
-            counts: view.counts()?,
-            view,
-        })
-    }
-
-    /// The session.
-    pub fn session(&self) -> &SessionView {
-        &self.view
-    }
-}
-
-impl Switchboard for ControlView {
-    fn rules(&self) -> &RulesFile {
-        &self.rules
-    }
-
-    fn entry(&self, id: u32) -> Option<&ControlEntry> {
-        self.view.control(id)
-    }
-
-    fn totals(&self, id: u32) -> CallsiteTotals {
-        self.counts.of(id).unwrap_or_default()
-    }
-
-    fn table(&self) -> Result<Vec<(u32, Vec<u8>)>, RingError> {
-        self.view.callsites()
-    }
-}
-
-impl Switchboard for SharedSession {
-    fn rules(&self) -> &RulesFile {
-        SharedSession::rules(self)
-    }
-
-    fn entry(&self, id: u32) -> Option<&ControlEntry> {
-        // The process may have no more entries than it says, and there is room for no more than that.
-        (id < self.header().callsite_count())
-            .then(|| self.control(id))
-            .flatten()
-    }
-
-    fn totals(&self, id: u32) -> CallsiteTotals {
-        self.counts(id).map(|counts| counts.totals()).unwrap_or_default()
-    }
-
-    fn table(&self) -> Result<Vec<(u32, Vec<u8>)>, RingError> {
-        Ok(self.callsites_from(0).0)
-    }
-}
-
-impl Switchboard for HelpedSession {
-    fn rules(&self) -> &RulesFile {
-        HelpedSession::rules(self)
-    }
-
-    fn entry(&self, id: u32) -> Option<&ControlEntry> {
-        self.control(id)
-    }
-
-    fn totals(&self, id: u32) -> CallsiteTotals {
-        self.counts(id).map(|counts| counts.totals()).unwrap_or_default()
-    }
-
-    fn table(&self) -> Result<Vec<(u32, Vec<u8>)>, RingError> {
-        Ok(self.callsites_from(0).0)
-    }
-}
 
 /// Whether a control word lets no call pass.
 pub fn is_off(control: u32) -> bool {
@@ -293,14 +159,15 @@ fn key_of(callsite: &Callsite, field: &str) -> Option<KeyField> {
 ///
 /// # Errors
 /// When the callsites cannot be read.
-pub fn apply(board: &dyn Switchboard, rules: &[Rule], now_unix_ns: u64) -> Result<usize, RingError> {
-    let off = board.rules().off_control();
-    let table = board.table()?;
-    let sampled_variants = sampled_variants(board, &table);
+pub fn apply(session: &SessionReader, rules: &[Rule], now_unix_ns: u64) -> Result<usize, RingError> {
+    let in_force = session.rules()?;
+    let off = in_force.off_control();
+    let table = session.callsites()?;
+    let sampled_variants = sampled_variants(&table, |id| session.control(id));
     let mut changed = 0;
     for (id, bytes) in &table {
-        let Some(entry) = board
-            .entry(*id)
+        let Some(entry) = session
+            .control(*id)
             .filter(|_| *id != 0 && !sampled_variants.contains(id))
         else {
             continue;
@@ -309,16 +176,19 @@ pub fn apply(board: &dyn Switchboard, rules: &[Rule], now_unix_ns: u64) -> Resul
             continue;
         };
         let make = |base| switch_of(rules, *id, &callsite, base, off, now_unix_ns);
-        changed += usize::from(settle(entry, || board.rules().sequence(), make));
+        changed += usize::from(settle(entry, || in_force.sequence(), make));
     }
     Ok(changed)
 }
 
 /// Numbers of callsites that only stand for kept records of others.
-pub fn sampled_variants(board: &dyn Switchboard, table: &[(u32, Vec<u8>)]) -> BTreeSet<u32> {
+pub fn sampled_variants<'a>(
+    table: &[(u32, Vec<u8>)],
+    entry: impl Fn(u32) -> Option<&'a ControlEntry>,
+) -> BTreeSet<u32> {
     table
         .iter()
-        .filter_map(|(id, _)| Some((*id, board.entry(*id)?.sampled_variant())))
+        .filter_map(|(id, _)| Some((*id, entry(*id)?.sampled_variant())))
         // A callsite that is its own can have none.
         .filter(|(id, sampled_variant)| *sampled_variant != 0 && sampled_variant != id)
         .map(|(_, sampled_variant)| sampled_variant)
@@ -340,17 +210,18 @@ pub struct Changed {
 ///
 /// # Errors
 /// When another tool changes the same rules for long, they become too many, or the session cannot be read.
-pub fn change(board: &dyn Switchboard, edit: impl FnOnce(&mut Vec<Rule>, u64)) -> Result<Changed, RingError> {
-    let lock = board.rules().lock()?;
+pub fn change(session: &SessionReader, edit: impl FnOnce(&mut Vec<Rule>, u64)) -> Result<Changed, RingError> {
+    let file = session.rules()?;
+    let lock = file.lock()?;
     let now_unix_ns = unix_ns();
-    let (mut rules, damage) = match board.rules().read() {
+    let (mut rules, damage) = match file.read() {
         Ok((_, rules)) => (rules, None),
         Err(error) => (Vec::new(), Some(error)),
     };
     rules.retain(|rule| rule.holds(now_unix_ns));
     edit(&mut rules, now_unix_ns);
     lock.replace(&rules)?;
-    let callsites_changed = apply(board, &rules, now_unix_ns)?;
+    let callsites_changed = apply(session, &rules, now_unix_ns)?;
     Ok(Changed {
         rules,
         callsites_changed,

@@ -12,10 +12,11 @@ use crate::outlet::{Outlet, SinkDrop, Staged, Tuning};
 use crate::ration::{Rationing, Rations};
 use crate::reader::{NO_RECORD, ReadError, Reader};
 use crate::run::Site;
-use crate::source::Source;
 use crate::writer::Message;
 use logdrive_ring::clock::{monotonic_ns, ticks_of};
-use logdrive_ring::{Buffers, Calibration, Calibrator, Consumer, SharedSession};
+use logdrive_ring::{
+    Buffers, Calibration, Calibrator, Consumer, HostedSession, SessionHeader, SessionReader,
+};
 use logdrive_wire::Level;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -103,7 +104,7 @@ pub(crate) struct Drain {
 
 /// What a drain is made of.
 pub(crate) struct DrainParts {
-    pub(crate) source: Source,
+    pub(crate) source: Arc<SessionReader>,
     pub(crate) buffers: Arc<Buffers>,
     pub(crate) outlets: Vec<Outlet>,
     /// Which sinks get which records; without, all do.
@@ -123,7 +124,7 @@ pub(crate) struct DrainParts {
 /// What another thread asks a drain to do.
 pub(crate) enum Order {
     /// Drain this session, too.
-    Join(Arc<SharedSession>),
+    Join(Arc<HostedSession>),
     /// The process of this session writes nothing more: drain the rest, say the text, and forget the session.
     Leave(u64, Option<String>),
     /// Routes have changed.
@@ -162,13 +163,13 @@ impl Drain {
         let calibrator = parts
             .source
             .is_live()
-            .then(|| Calibrator::start(parts.source.clock_source()));
+            .then(|| Calibrator::start(parts.source.header().clock_source()));
         let calibration = match &calibrator {
             Some(calibrator) => {
                 parts.source.header().store_calibration(&calibrator.current());
                 calibrator.current()
             }
-            None => parts.source.last_calibration(),
+            None => last_calibration(parts.source.header()),
         };
         let inside = Inside::new(&parts.outlets);
         let epoch = parts.buffers.epoch();
@@ -325,7 +326,7 @@ impl Drain {
     /// The time of this moment; beyond all others where nobody writes any more.
     fn now_ticks(&self) -> u64 {
         match self.feeds.first() {
-            Some(Some(own)) if own.source.is_live() => ticks_of(own.source.clock_source()),
+            Some(Some(own)) if own.source.is_live() => ticks_of(own.source.header().clock_source()),
             _ => NO_RECORD - 1,
         }
     }
@@ -576,7 +577,7 @@ impl Drain {
     fn renew_coarse_clock(&self) {
         for feed in self.feeds().filter(|feed| feed.source.is_live()) {
             // Relaxed: a time, valid by itself.
-            let ticks = ticks_of(feed.source.clock_source());
+            let ticks = ticks_of(feed.source.header().clock_source());
             feed.source
                 .header()
                 .coarse_clock()
@@ -619,16 +620,14 @@ impl Drain {
                 pause = pause.min(due.max(Duration::from_nanos(PAUSE_NS_MIN)));
             }
         }
-        let session = match self.feeds.first() {
-            Some(Some(Feed {
-                source: Source::Live(session),
-                ..
-            })) => session,
-            Some(Some(Feed {
-                source: Source::Helped(session),
-                ..
-            })) => return session.sleep(pause.as_nanos() as u64),
-            _ => return,
+        let Some(Some(first)) = self.feeds.first() else {
+            return;
+        };
+        let Some(session) = first.source.own() else {
+            if first.source.is_live() {
+                first.source.header().sleep_drain(pause.as_nanos() as u64);
+            }
+            return;
         };
         if took == 0 {
             // Where this fails, the thread that needs the ring finds out by itself and counts it.
@@ -642,11 +641,20 @@ impl Drain {
     /// Tells the processes that share their sessions whether to ring when they need us.
     fn set_asleep(&self, asleep: bool) {
         for feed in self.feeds() {
-            if let Source::Shared(session) = &feed.source {
-                session.set_asleep(asleep);
+            if feed.client_id.is_some() {
+                feed.source.header().set_drain_asleep(asleep);
             }
         }
     }
+}
+
+/// The calibration that a dead process left; without one, times count from its start.
+fn last_calibration(header: &SessionHeader) -> Calibration {
+    header.calibration().unwrap_or(Calibration {
+        base_ticks: 0,
+        base_unix_ns: header.start_unix_ns(),
+        ns_per_tick_q32: 0,
+    })
 }
 
 /// A callsite of a session.

@@ -1,7 +1,7 @@
 //! How a process ended, in words: by what the kernel says, else by what the process has noted itself.
 
 use crate::stats::Stats;
-use logdrive_ring::SessionView;
+use logdrive_ring::SessionReader;
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) use known::{Exit, Process};
@@ -9,7 +9,7 @@ pub(crate) use known::{Exit, Process};
 pub(crate) use unknown::{Exit, Process};
 
 /// In words, with what it leaves. `exit` is the kernel's word, which goes before what the process has noted itself.
-pub(crate) fn how_it_ended(view: &SessionView, stats: &Stats, exit: Option<Exit>) -> String {
+pub(crate) fn how_it_ended(view: &SessionReader, stats: &Stats, exit: Option<Exit>) -> String {
     let header = view.header();
     let how = match (exit, header.noted_signal()) {
         (Some(Exit::Status(status)), _) => format!("exited with status {status}, without goodbye"),

@@ -7,8 +7,7 @@ use crate::layout::{Plan, ProcessInfo};
 use crate::limits::UNKNOWN_LINES_MAX;
 use crate::outlet::Outlet;
 use crate::run::Site;
-use crate::source::Source;
-use logdrive_ring::{DropReason, Ring, thread_counts};
+use logdrive_ring::{CallsiteCounts, DropReason, Ring, SessionReader, thread_counts};
 use logdrive_wire::{Callsite, Level};
 use std::cell::Cell;
 use std::fmt;
@@ -37,7 +36,7 @@ impl fmt::Display for Member {
 /// One session.
 #[derive(Debug)]
 pub(crate) struct Feed {
-    pub(crate) source: Source,
+    pub(crate) source: Arc<SessionReader>,
     /// Callsites by their number.
     pub(crate) sites: Vec<Option<Site>>,
     /// Where the table goes on.
@@ -46,6 +45,8 @@ pub(crate) struct Feed {
     pub(crate) rings_seen: usize,
     /// The epoch from which its rings are read on.
     pub(crate) epoch: u64,
+    /// Number of the session with the agent that drains it here; none for other sessions.
+    pub(crate) client_id: Option<u64>,
     /// Whose it is, where several are drained.
     pub(crate) member: Option<Member>,
     /// The process writes nothing more: what to say when everything is drained, if anything.
@@ -65,13 +66,14 @@ pub(crate) struct Feed {
 }
 
 impl Feed {
-    pub(crate) fn new(source: Source, epoch: u64, member: Option<Member>) -> Self {
+    pub(crate) fn new(source: Arc<SessionReader>, epoch: u64, member: Option<Member>) -> Self {
         Self {
             source,
             sites: Vec::new(),
             table_place: 0,
             rings_seen: 0,
             epoch,
+            client_id: None,
             member,
             leaving: None,
             told_dropped: [0; DropReason::COUNT],
@@ -141,7 +143,7 @@ impl Feed {
             let site = Site {
                 level: callsite.level,
                 plans: plans(outlets, &callsite, routed | kept.sinks, process.as_ref()),
-                counts: LineCounts::resume(self.source.counts(id as u32)),
+                counts: LineCounts::resume(self.counts(id as u32)),
                 routed,
                 dump_sinks: kept.sinks,
                 keeps: kept.keep && is_left_out(outlets, routed, callsite.level),
@@ -187,6 +189,11 @@ impl Feed {
         self.took_untold.set(true);
     }
 
+    /// Counts of a callsite in the session; none where its process is dead.
+    fn counts(&self, id: u32) -> Option<&CallsiteCounts> {
+        self.source.counts(id).filter(|_| self.source.is_live())
+    }
+
     /// Tells the counts of callsites to everybody.
     fn tell_counts(&mut self) {
         if !self.took_untold.take() {
@@ -194,7 +201,7 @@ impl Feed {
         }
         for (id, site) in self.sites.iter().enumerate() {
             if let Some(site) = site {
-                site.counts.tell(self.source.counts(id as u32));
+                site.counts.tell(self.counts(id as u32));
             }
         }
     }
@@ -205,17 +212,17 @@ impl Feed {
             return Vec::new();
         }
         self.tell_counts();
-        let Some(board) = self.source.switchboard() else {
+        if !self.source.is_live() {
             return Vec::new();
-        };
+        }
         // Only the threads of this process can be asked for what they have not told.
-        let tell: &dyn Fn() = match self.source {
-            Source::Live(_) => &thread_counts::report_all,
-            _ => &|| {},
+        let tell: &dyn Fn() = match self.source.own() {
+            Some(_) => &thread_counts::report_all,
+            None => &|| {},
         };
-        let mut notices = self.keeper.tick(board, now_ns, tell);
+        let mut notices = self.keeper.tick(&self.source, now_ns, tell);
         if stopping {
-            notices.extend(self.keeper.finish(board, tell));
+            notices.extend(self.keeper.finish(&self.source, tell));
         }
         notices
     }

@@ -15,7 +15,7 @@ use crate::recover;
 use crate::ship::ShipOptions;
 use crate::stats::StatsSource;
 use crate::writer::{Late, Message, Output};
-use logdrive_ring::SharedSession;
+use logdrive_ring::HostedSession;
 use logdrive_ring::clock::unix_ns;
 use logdrive_wire::Callsite;
 use std::sync::{Arc, PoisonError};
@@ -47,7 +47,7 @@ impl Backend {
     }
 
     /// Drains a session of another process from now on.
-    pub fn join(&self, session: Arc<SharedSession>) {
+    pub fn join(&self, session: Arc<HostedSession>) {
         self.order(Order::Join(session));
     }
 

@@ -38,7 +38,6 @@ pub mod ship;
 #[path = "ship_off.rs"]
 pub mod ship;
 mod sidecar;
-mod source;
 mod stats;
 mod writer;
 

@@ -13,12 +13,11 @@ use crate::marks::{Marks, Waited};
 use crate::options::{Overflow, RecoverableSink, SinkOptions, Target, sinks_from_text};
 use crate::outlet::Outlet;
 use crate::ship::ShipOptions;
-use crate::source::{Dead, Source};
 use crate::stats::Stats;
 use crate::writer::Message;
 use logdrive_ring::clock::unix_ns;
 use logdrive_ring::{
-    Buffer, Buffers, FileLocation, Journal, RingError, SessionView, file_part, find_sessions,
+    Buffer, Buffers, FileLocation, Journal, RingError, SessionReader, file_part, find_sessions,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -90,7 +89,7 @@ pub(crate) fn recover_app(run_dirs: &[PathBuf], app: &str, marks: &Marks) {
 
 /// The collectors without which a session cannot be recovered: those of its sinks that have no spool.
 fn collectors_of(session: &Path) -> Vec<ShipOptions> {
-    let buffers = SessionView::open(session).and_then(|view| view.buffers());
+    let buffers = SessionReader::open(session).and_then(|view| view.buffers());
     let config = buffers.map(|buffers| buffers.config()).unwrap_or_default();
     let sinks = sinks_from_text(&String::from_utf8_lossy(&config)).into_iter();
     let ships = sinks.filter_map(|sink| sink.ship.map(|ship| *ship));
@@ -130,7 +129,7 @@ impl Collectors {
 pub(crate) fn journals_of(run_dirs: &[PathBuf], app: &str) -> Vec<Journal> {
     let mut journals: Vec<Journal> = Vec::new();
     for session in dead_sessions(run_dirs, app) {
-        let Ok(buffers) = SessionView::open(&session).and_then(|view| view.buffers()) else {
+        let Ok(buffers) = SessionReader::open(&session).and_then(|view| view.buffers()) else {
             continue;
         };
         let own = Journal {
@@ -166,7 +165,7 @@ fn recover_with(
     into: Option<&FileOptions>,
     storage: &Arc<dyn Storage>,
 ) -> Result<Recovered, BackendError> {
-    let view = SessionView::adopt(session)?;
+    let view = SessionReader::adopt(session)?;
     if view.header().is_done() {
         return finish_removal(view);
     }
@@ -192,15 +191,12 @@ fn recover_with(
         end,
         damage: broken.iter().map(ToString::to_string).collect(),
     };
-    let callsites = view.callsites()?;
-    let dead = Dead {
-        view,
-        rings,
-        callsites,
-        buffers,
-    };
-    let finished = drain_dead(dead, &sinks, storage, &mut recovered)?;
-    finished.view.remove()?;
+    // A table that cannot be read would leave records of callsites that nobody knows.
+    view.callsites()?;
+    drop(rings);
+    let view = Arc::new(view);
+    drain_dead(&view, &buffers, &sinks, storage, &mut recovered)?;
+    view.remove()?;
     Ok(recovered)
 }
 
@@ -211,7 +207,7 @@ fn destination(sink: &RecoverableSink) -> Option<PathBuf> {
 }
 
 /// The process died while it removed a session that had nothing left.
-fn finish_removal(view: SessionView) -> Result<Recovered, BackendError> {
+fn finish_removal(view: SessionReader) -> Result<Recovered, BackendError> {
     let recovered = Recovered {
         app: view.header().app(),
         pid: view.header().pid(),
@@ -227,11 +223,12 @@ fn finish_removal(view: SessionView) -> Result<Recovered, BackendError> {
 
 /// Writes what the buffers hold, then drains the rings through the same sinks.
 fn drain_dead(
-    dead: Dead,
+    session: &Arc<SessionReader>,
+    buffers: &Arc<Buffers>,
     sinks: &[RecoverableSink],
     storage: &Arc<dyn Storage>,
     recovered: &mut Recovered,
-) -> Result<Box<Dead>, BackendError> {
+) -> Result<(), BackendError> {
     let marks = Arc::new(Marks::new(sinks.len()));
     let process = ProcessInfo {
         pid: recovered.pid,
@@ -243,7 +240,7 @@ fn drain_dead(
         outlets.push(adopt_sink(
             index,
             sink,
-            &dead.buffers,
+            buffers,
             storage,
             &marks,
             &process,
@@ -251,11 +248,10 @@ fn drain_dead(
             &mut sequence,
         )?);
     }
-    let buffers = Arc::clone(&dead.buffers);
-    let keep = adopt_keep(&dead, recovered);
+    let keep = adopt_keep(session, buffers, recovered);
     let mut drain = Drain::new(DrainParts {
-        source: Source::Dead(Box::new(dead)),
-        buffers,
+        source: Arc::clone(session),
+        buffers: Arc::clone(buffers),
         outlets,
         router: None,
         keep,
@@ -286,25 +282,22 @@ fn drain_dead(
         });
     }
     recovered.damage.extend(marks.take_notices());
-    match drain.into_source() {
-        Some(Source::Dead(dead)) => Ok(dead),
-        _ => Err(BackendError::NoFile),
-    }
+    Ok(())
 }
 
 /// What the process kept in memory. Where that is damaged, nothing of it can be told, and the rest is recovered.
-fn adopt_keep(dead: &Dead, recovered: &mut Recovered) -> Option<Keep> {
-    let file = match dead.view.keep() {
+fn adopt_keep(session: &SessionReader, buffers: &Buffers, recovered: &mut Recovered) -> Option<Keep> {
+    let file = match session.keep() {
         Ok(file) => file?,
         Err(error) => {
             recovered.damage.push(error.to_string());
             return None;
         }
     };
-    let (memory, damage) = Memory::adopt(file, dead.buffers.epoch());
+    let (memory, damage) = Memory::adopt(file, buffers.epoch());
     let damage = damage.map(|what| format!("the flight recorder's memory is damaged: {what}"));
     recovered.damage.extend(damage);
-    let config = dead.buffers.config();
+    let config = buffers.config();
     Some(Keep::new(
         memory,
         KeepOptions::from_text(&String::from_utf8_lossy(&config)),

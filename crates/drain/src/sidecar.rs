@@ -12,10 +12,9 @@ use crate::limits::NO_PROGRESS_MS;
 use crate::marks::{Marks, Waited};
 use crate::options::{Overflow, RecoverableSink, sinks_from_text};
 use crate::recover::{adopt_sink, recover_app};
-use crate::source::Source;
 use crate::stats::Stats;
 use crate::writer::Message;
-use logdrive_ring::HelpedSession;
+use logdrive_ring::SessionReader;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,7 +34,7 @@ pub struct SidecarOptions {
 /// The drain of another process's session.
 #[derive(Debug)]
 pub struct Sidecar {
-    session: Arc<HelpedSession>,
+    session: Arc<SessionReader>,
     /// Of the process, where it could be had: tells how it ended.
     process: Option<Process>,
     marks: Arc<Marks>,
@@ -51,7 +50,7 @@ impl Sidecar {
     /// # Errors
     /// When somebody else drains the session, it is damaged, a log cannot be opened, or a thread cannot be started.
     pub fn start(path: &Path, options: &SidecarOptions) -> Result<Self, BackendError> {
-        let session = Arc::new(HelpedSession::open(path)?);
+        let session = Arc::new(SessionReader::open_for_drain(path)?);
         // It lives, which its lock shows, so that the number is still its own.
         let process = Process::of(session.header().pid()).filter(|_| session.is_alive());
         let buffers = session.buffers()?;
@@ -84,7 +83,7 @@ impl Sidecar {
         }
         let stop = Arc::new(AtomicBool::new(false));
         let drain = Drain::new(DrainParts {
-            source: Source::Helped(Arc::clone(&session)),
+            source: Arc::clone(&session),
             buffers,
             outlets,
             router: None,
@@ -136,7 +135,7 @@ impl Sidecar {
 
     fn reach_mark(&self) -> bool {
         let mark = self.marks.request();
-        self.session.wake();
+        self.session.header().wake_drain();
         self.marks.wait_for(mark, Duration::from_millis(NO_PROGRESS_MS)) == Waited::Reached
     }
 
@@ -145,10 +144,9 @@ impl Sidecar {
     pub fn finish(self, in_order: bool) -> Stopped {
         let no_progress = Duration::from_millis(NO_PROGRESS_MS);
         let end = (!in_order).then(|| {
-            let view = self.session.view();
             how_it_ended(
-                view,
-                &Stats::of_view(view),
+                &self.session,
+                &Stats::of_view(&self.session),
                 self.process.as_ref().and_then(Process::exit),
             )
         });
@@ -157,7 +155,7 @@ impl Sidecar {
         }
         // SYNC(stop)
         self.stop.store(true, Ordering::Release);
-        self.session.wake();
+        self.session.header().wake_drain();
         let Ok(mut drain) = self.thread.join() else {
             return Stopped::LeftForRecovery;
         };
@@ -169,7 +167,7 @@ impl Sidecar {
         drain.tell_all(|| Message::Close);
         let closed = self.marks.wait_closed(no_progress);
         drop(drain);
-        let pending = Stats::of_view(self.session.view()).pending();
+        let pending = Stats::of_view(&self.session).pending();
         if closed == Waited::NoProgress || self.marks.is_abandoned() || pending > 0 {
             return Stopped::LeftForRecovery;
         }

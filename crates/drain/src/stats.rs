@@ -6,8 +6,8 @@ use crate::drain::DrainCounts;
 use crate::keep::counts_of;
 use crate::outlet::SinkDrop;
 use logdrive_ring::{
-    Buffers, Consumer, DropReason, KeepCounts, Ring, Session, SessionHeader, SessionView, SharedSession,
-    SinkCounts, thread_counts,
+    Buffers, Consumer, DropReason, HostedSession, KeepCounts, Ring, SessionHeader, SessionReader,
+    SessionWriter, SinkCounts, thread_counts,
 };
 use logdrive_wire::{RecordHeader, record::HEADER_BYTES};
 use std::sync::Arc;
@@ -89,7 +89,7 @@ impl Stats {
             .unwrap_or(self.in_rings)
     }
 
-    pub(crate) fn of_live(session: &Arc<Session>, counts: &DrainCounts) -> Self {
+    pub(crate) fn of_live(session: &Arc<SessionWriter>, counts: &DrainCounts) -> Self {
         let mut stats = Self::gather(session.header(), &session.rings_from(0), Some(session.buffers()));
         thread_counts::report_all();
         stats.sampled_out = session.counters().sampled_out();
@@ -101,7 +101,7 @@ impl Stats {
     }
 
     /// The statistics of this process's session where an agent drains it: what the sinks did with it is the agent's to tell.
-    pub fn of_joined(session: &Arc<Session>) -> Self {
+    pub fn of_joined(session: &Arc<SessionWriter>) -> Self {
         let mut stats = Self::gather(session.header(), &session.rings_from(0), Some(session.buffers()));
         thread_counts::report_all();
         stats.sampled_out = session.counters().sampled_out();
@@ -110,26 +110,22 @@ impl Stats {
 
     /// The statistics of a session that is drained here for another process: what the sinks did with it is in the agent's
     /// own numbers. Whatever the process has written into its headers, the work is bounded by what it may have.
-    pub fn of_shared(session: &SharedSession) -> Self {
+    pub fn of_shared(session: &HostedSession) -> Self {
         let header = session.header();
         let mut stats = Self::gather(header, &session.rings_from(0), None);
         stats.rings.0 = session.ring_count() as u32;
-        let counts = (0..header.callsite_count()).filter_map(|id| session.counts(id));
-        stats.sampled_out = counts.fold(0, |sum: u64, counts| {
-            sum.saturating_add(counts.totals().sampled_out)
-        });
+        stats.sampled_out = session.sampled_out();
         stats
     }
 
     /// The statistics of another process's session, alive or dead.
-    pub fn of_view(view: &SessionView) -> Self {
+    pub fn of_view(view: &SessionReader) -> Self {
         let (rings, broken) = view.rings();
         let mut stats = Self::gather(view.header(), &rings, view.buffers().ok().as_ref());
         stats.quarantined = broken.len() as u64;
         stats.keep = counts_of(view.keep().ok().flatten().as_ref());
         // A session of an older version has no such counts, and no such calls.
-        let counts = view.counts();
-        stats.sampled_out = counts.map_or(0, |counts| counts.sampled_out(stats.callsites));
+        stats.sampled_out = view.sampled_out();
         stats
     }
 
@@ -163,7 +159,7 @@ impl Stats {
 /// The statistics of a backend, for other threads: it holds up nobody, and outlives the backend.
 #[derive(Debug, Clone)]
 pub struct StatsSource {
-    pub(crate) session: Arc<Session>,
+    pub(crate) session: Arc<SessionWriter>,
     pub(crate) counts: Arc<DrainCounts>,
 }
 

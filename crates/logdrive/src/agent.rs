@@ -11,7 +11,7 @@ use line::{Line, What, say, say_wish, wish_of};
 use logdrive_drain::{Stats, Stopped, gap_callsite};
 use logdrive_ring::channel::{Channel, Received, into_files};
 use logdrive_ring::{
-    AgentConnection, FullPolicy, RingError, Session, SessionMemory, SessionOptions, control, local,
+    AgentConnection, FullPolicy, MemoryFiles, RingError, SessionOptions, SessionWriter, control, local,
 };
 use logdrive_wire::WireError;
 use logdrive_wire::agent::{Hello, Message, Welcome};
@@ -46,7 +46,7 @@ pub(crate) enum JoinError {
 #[derive(Debug)]
 pub(crate) struct Link {
     line: Arc<Line>,
-    session: Arc<Session>,
+    session: Arc<SessionWriter>,
     thread: Mutex<Option<JoinHandle<()>>>,
     /// Disabled calls of the process before this session began.
     disabled_before: u64,
@@ -59,11 +59,11 @@ impl Link {
     pub(crate) fn start(socket: &Path, config: &Config) -> Result<Self, JoinError> {
         let channel = Channel::connect_to_agent(socket, Duration::from_millis(CONNECT_MS))?;
         let (welcome, mut files) = hello(&channel, socket, config)?;
-        let rings = files.split_off(SessionMemory::PARTS.min(files.len()));
-        let memory = SessionMemory::check(files)?;
+        let rings = files.split_off(MemoryFiles::PARTS.min(files.len()));
+        let memory = MemoryFiles::check(files)?;
         let shown = rings.len();
         let line = Arc::new(Line::new(channel, socket, config, &welcome));
-        let session = Arc::new(Session::join(
+        let session = Arc::new(SessionWriter::join(
             socket,
             memory,
             rings,
@@ -93,7 +93,7 @@ impl Link {
         })
     }
 
-    pub(crate) fn session(&self) -> &Arc<Session> {
+    pub(crate) fn session(&self) -> &Arc<SessionWriter> {
         &self.session
     }
 
@@ -174,13 +174,13 @@ impl Link {
 
 /// Whether anything of a session moves.
 struct Progress<'a> {
-    session: &'a Session,
+    session: &'a SessionWriter,
     consumed: u64,
     since: Instant,
 }
 
 impl<'a> Progress<'a> {
-    fn new(session: &'a Session) -> Self {
+    fn new(session: &'a SessionWriter) -> Self {
         Self {
             session,
             consumed: 0,

@@ -2,7 +2,7 @@
 
 use crate::runtime::Config;
 use logdrive_drain::{Backend, BackendError, Stats, Stopped};
-use logdrive_ring::Session;
+use logdrive_ring::SessionWriter;
 use std::sync::Arc;
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -39,7 +39,7 @@ impl Engine {
         Ok(Self::Own(backend))
     }
 
-    pub(crate) fn session(&self) -> &Arc<Session> {
+    pub(crate) fn session(&self) -> &Arc<SessionWriter> {
         match self {
             Self::Own(backend) => backend.session(),
             #[cfg(any(target_os = "linux", target_os = "android"))]

@@ -12,7 +12,7 @@ use logdrive_ring::control::{
 };
 use logdrive_ring::local::{self, Clock, Wrote};
 use logdrive_ring::{
-    CallsiteCounters, CallsiteCounts, ClockSource, DropReason, FullPolicy, Session, StaticCell, signals,
+    CallsiteCounters, CallsiteCounts, ClockSource, DropReason, FullPolicy, SessionWriter, StaticCell, signals,
 };
 use logdrive_wire::kind::FieldKind;
 use logdrive_wire::limits::RECORD_BYTES_MAX;
@@ -60,7 +60,7 @@ struct Levels {
 
 impl Levels {
     /// Reads the rules where they have changed. Damaged ones are none; the drain says so.
-    fn renew(&mut self, session: &Session) {
+    fn renew(&mut self, session: &SessionWriter) {
         let sequence = session.rules().sequence();
         if sequence != self.sequence {
             let read = session.rules().read().unwrap_or((sequence, Vec::new()));
@@ -69,7 +69,7 @@ impl Levels {
     }
 
     /// Switches a callsite as filter and rules say. The control word that the filter gives is its base already.
-    fn settle(&mut self, session: &Session, entry: &ControlEntry, callsite: &Callsite) {
+    fn settle(&mut self, session: &SessionWriter, entry: &ControlEntry, callsite: &Callsite) {
         let off = session.rules().off_control();
         settle(
             entry,
@@ -333,7 +333,7 @@ pub(crate) fn set_filter(filter: Filter) -> bool {
     levels.filter = filter;
     let session = backend.session();
     let (callsites, _) = session.callsites_from(0);
-    let sampled_variants = sampled_variants(&**session, &callsites);
+    let sampled_variants = sampled_variants(&callsites, |id| session.control(id));
     for (id, bytes) in callsites
         .iter()
         .skip(1)
@@ -482,7 +482,7 @@ pub(crate) fn register_with(
 }
 
 /// A description that is too long for the format is entered without its names rather than not at all.
-fn enter(session: &Session, callsite: &Callsite, base: u32) -> Option<&'static ControlEntry> {
+fn enter(session: &SessionWriter, callsite: &Callsite, base: u32) -> Option<&'static ControlEntry> {
     let bytes = callsite.encode().or_else(|_| {
         let mut callsite = callsite.clone();
         for text in [

@@ -188,7 +188,7 @@ fn what_a_dead_disk_did_not_take_is_recovered_later() {
     assert_sums(&stats, 1000);
     storage.clear();
     // Our own process is alive, so its session is recovered by another one; here it is enough that nothing is gone.
-    let view = logdrive_ring::SessionView::open(&session).unwrap();
+    let view = logdrive_ring::SessionReader::open(&session).unwrap();
     assert_eq!(Stats::of_view(&view).pending(), 1000);
 }
 

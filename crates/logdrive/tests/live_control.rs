@@ -2,10 +2,8 @@
 #![forbid(unsafe_code)]
 
 use logdrive::{Guard, Layout, Memory, SinkOptions, Stats, Target};
-use logdrive_drain::control::{
-    Action, ControlView, Selector, Switchboard, change, put_rule, read_action_directive, read_selector,
-};
-use logdrive_ring::CallsiteTotals;
+use logdrive_drain::control::{Action, Selector, change, put_rule, read_action_directive, read_selector};
+use logdrive_ring::{CallsiteTotals, SessionReader};
 use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -58,14 +56,14 @@ impl Logger {
 }
 
 /// The session as a tool sees it.
-fn board() -> ControlView {
-    ControlView::open(&logdrive::session_path().expect("a logger runs")).expect("a session")
+fn session() -> SessionReader {
+    SessionReader::open(&logdrive::session_path().expect("a logger runs")).expect("a session")
 }
 
 fn set_for(action: Action, selector: &str, for_ns: u64) -> usize {
     let selector = read_selector(selector).expect("a selector");
     let put = |rules: &mut Vec<_>, now| put_rule(rules, action, selector, for_ns, now);
-    change(&board(), put).expect("a change").callsites_changed
+    change(&session(), put).expect("a change").callsites_changed
 }
 
 fn set(action: Action, selector: &str) -> usize {
@@ -75,11 +73,11 @@ fn set(action: Action, selector: &str) -> usize {
 fn level(directive: &str) -> usize {
     let (action, selector) = read_action_directive(directive).expect("a directive");
     let put = |rules: &mut Vec<_>, now| put_rule(rules, action, selector, 0, now);
-    change(&board(), put).expect("a change").callsites_changed
+    change(&session(), put).expect("a change").callsites_changed
 }
 
 fn reset() -> usize {
-    change(&board(), |rules, _| rules.clear())
+    change(&session(), |rules, _| rules.clear())
         .expect("a change")
         .callsites_changed
 }
@@ -105,12 +103,17 @@ fn until_told(logger: &Logger, text: &str) -> String {
 }
 
 fn totals_of(message: &str) -> Vec<CallsiteTotals> {
-    let board = board();
-    let table = board.table().expect("a table");
+    let session = session();
+    let table = session.callsites().expect("a table");
     table
         .iter()
         .filter(|(_, bytes)| logdrive_wire::Callsite::decode(bytes).is_ok_and(|site| site.message == message))
-        .map(|(id, _)| board.totals(*id))
+        .map(|(id, _)| {
+            session
+                .counts(*id)
+                .map(|counts| counts.totals())
+                .unwrap_or_default()
+        })
         .collect()
 }
 
@@ -205,9 +208,9 @@ fn a_rule_ends_by_itself_and_the_log_says_so() {
     set_for(Action::Level(Some(0)), "live_control", 60_000_000);
     call();
     until("the rule has ended", || {
-        let board = board();
-        board
-            .entry(1)
+        let session = session();
+        session
+            .control(1)
             .is_some_and(|entry| entry.control() == entry.base())
     });
     call();
@@ -221,7 +224,10 @@ fn a_rule_ends_by_itself_and_the_log_says_so() {
         "{told}"
     );
     assert_eq!(told.matches("DEBUG detail").count(), 1, "{told}");
-    assert_eq!(board().rules().read().expect("rules").1, []);
+    assert_eq!(
+        session().rules().and_then(|rules| rules.read()).expect("rules").1,
+        []
+    );
     // A callsite that comes later is not ruled by it either.
     logdrive::debug!("later");
     assert_eq!(logger.lines(), Vec::<String>::new());

@@ -5,13 +5,14 @@
 #![forbid(unsafe_code)]
 
 use logdrive::{Layout, Memory, SinkOptions, Target};
-use logdrive_drain::control::{Action, ControlView, change, put_rule, read_action_directive, read_selector};
+use logdrive_drain::control::{Action, change, put_rule, read_action_directive, read_selector};
+use logdrive_ring::SessionReader;
 use tracing_subscriber::layer::SubscriberExt;
 
 fn set(action: Action, selector: &str) {
-    let board = ControlView::open(&logdrive::session_path().expect("it runs")).expect("a session");
+    let session = SessionReader::open(&logdrive::session_path().expect("it runs")).expect("a session");
     let selector = read_selector(selector).expect("a selector");
-    change(&board, |rules, now| put_rule(rules, action, selector, 0, now)).expect("a change");
+    change(&session, |rules, now| put_rule(rules, action, selector, 0, now)).expect("a change");
 }
 
 fn level(directive: &str) {
@@ -20,8 +21,8 @@ fn level(directive: &str) {
 }
 
 fn reset() {
-    let board = ControlView::open(&logdrive::session_path().expect("it runs")).expect("a session");
-    change(&board, |rules, _| rules.clear()).expect("a change");
+    let session = SessionReader::open(&logdrive::session_path().expect("it runs")).expect("a session");
+    change(&session, |rules, _| rules.clear()).expect("a change");
 }
 
 fn lines(memory: &Memory) -> Vec<String> {

@@ -3,7 +3,7 @@
 //! A process has one logger, so the tests take turns.
 
 use logdrive::{File, Keep, Level, Memory, Stats};
-use logdrive_ring::{SessionView, find_sessions};
+use logdrive_ring::{SessionReader, find_sessions};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -159,7 +159,7 @@ fn the_program_and_a_tool_can_ask_for_it_with_a_span() {
     assert!(logdrive::dump());
     assert_eq!(count(&lines(&log_of(dir.path())), "flight recorder"), 2);
     logdrive::debug!("second");
-    let view = SessionView::open(&logdrive::session_path().unwrap()).unwrap();
+    let view = SessionReader::open(&logdrive::session_path().unwrap()).unwrap();
     let file = view.keep().unwrap().expect("a memory");
     let request = file.request(3_600_000_000_000);
     wait_until("the tool gets its answer", || file.answered().0 == request);

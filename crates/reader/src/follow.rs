@@ -21,7 +21,7 @@ use crate::error::ReadError;
 use crate::limits::{HELD_BYTES_MAX, SESSIONS_MAX};
 use logdrive_drain::layout::limits::LINE_BYTES_MAX;
 use logdrive_drain::layout::{Layout, LayoutOptions, ProcessInfo};
-use logdrive_ring::SessionView;
+use logdrive_ring::SessionReader;
 use logdrive_ring::clock::unix_ns;
 use logdrive_wire::Level;
 use ring::WatchedRing;
@@ -65,7 +65,7 @@ pub struct Polled {
 /// ```
 /// use logdrive_reader::follow::{Follow, FollowOptions, Start};
 /// let mut follow = Follow::new(FollowOptions::default());
-/// // for each session: follow.add(SessionView::open(path)?, Start::Newest)?;
+/// // for each session: follow.add(SessionReader::open(path)?, Start::Newest)?;
 /// follow.poll();
 /// follow.take(false, |record| {
 ///     let _text: &[u8] = record.line();
@@ -110,7 +110,7 @@ impl Follow {
     ///
     /// # Errors
     /// When there are too many, or its layout cannot be made, because a name in it is too long.
-    pub fn add(&mut self, id: u64, view: SessionView, start: Start) -> Result<(), ReadError> {
+    pub fn add(&mut self, id: u64, view: SessionReader, start: Start) -> Result<(), ReadError> {
         if self.sessions.len() >= SESSIONS_MAX {
             return Err(ReadError::TooManySessions { limit: SESSIONS_MAX });
         }
@@ -140,7 +140,7 @@ impl Follow {
     }
 
     /// Goes on with another view of the same session, which has more rings.
-    pub fn extend(&mut self, id: u64, view: SessionView) {
+    pub fn extend(&mut self, id: u64, view: SessionReader) {
         if let Some(process) = self.sessions.iter_mut().find(|process| process.id == id) {
             process.extend(view);
         }

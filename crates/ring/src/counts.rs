@@ -3,11 +3,8 @@
 #![allow(unsafe_code)]
 
 use crate::control::{ControlEntry, ENTRY_BYTES};
-use crate::limits::CALLSITES_MAX;
-use crate::{RingError, sys};
+use crate::sys;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::fs::File;
-use std::path::Path;
 
 /// Bytes of an entry; as many as of a control entry, so that both files grow in step.
 pub(crate) const COUNTS_BYTES: usize = 32;
@@ -123,50 +120,5 @@ impl CallsiteCounters {
         (0..)
             .map_while(|id| self.of(id))
             .fold(0, |sum, counts| sum.wrapping_add(counts.totals().sampled_out))
-    }
-}
-
-/// The counts of another process's callsites.
-#[derive(Debug)]
-pub struct CountsView {
-    mapping: sys::Mapping,
-    count: usize,
-}
-
-impl CountsView {
-    pub(crate) fn of_file(file: &File, path: &Path) -> Result<Self, RingError> {
-        let bytes = file
-            .metadata()
-            .map_err(|cause| RingError::io("look at", path, cause))?
-            .len();
-        let count = (bytes as usize / COUNTS_BYTES).min(CALLSITES_MAX);
-        let mapping = sys::Mapping::plain(file, 0, (count * COUNTS_BYTES).max(COUNTS_BYTES))
-            .map_err(|cause| RingError::io("map", path, cause))?;
-        Ok(Self { mapping, count })
-    }
-
-    /// The counts of a callsite, as far as the file goes.
-    pub fn of(&self, id: u32) -> Option<CallsiteTotals> {
-        self.entry(id).map(CallsiteCounts::totals)
-    }
-
-    /// Where a callsite is counted.
-    pub(crate) fn entry(&self, id: u32) -> Option<&CallsiteCounts> {
-        // SAFETY: the entry lies inside of the mapping, which is as long as the file was, is aligned, and lives as
-        // long as `self`; all fields are atomics.
-        ((id as usize) < self.count).then(|| unsafe {
-            &*self
-                .mapping
-                .base()
-                .add(id as usize * COUNTS_BYTES)
-                .cast::<CallsiteCounts>()
-        })
-    }
-
-    /// Calls that sampling left out, over the callsites below a number.
-    pub fn sampled_out(&self, callsites: u32) -> u64 {
-        (0..callsites)
-            .map_while(|id| self.of(id))
-            .fold(0, |sum, totals| sum.wrapping_add(totals.sampled_out))
     }
 }

@@ -355,6 +355,67 @@ pub(crate) fn split_table(bytes: &[u8]) -> (Vec<(u32, Vec<u8>)>, usize) {
     (found, used.min(bytes.len()))
 }
 
+/// A session in a run directory.
+#[derive(Debug, Clone)]
+pub struct FoundSession {
+    /// Its directory.
+    pub path: PathBuf,
+    /// The process that holds it; `None` when that process is dead.
+    pub holder: Option<u32>,
+}
+
+/// The sessions of a run directory, in the order of their names. A directory that is missing has none.
+///
+/// # Errors
+/// When the directory is not safe or cannot be listed.
+pub fn find_sessions(run_dir: &Path) -> Result<Vec<FoundSession>, RingError> {
+    if !run_dir.exists() {
+        return Ok(Vec::new());
+    }
+    make_private_dir(run_dir)?;
+    let list = fs::read_dir(run_dir).map_err(|cause| RingError::io("list", run_dir, cause))?;
+    let mut found = Vec::new();
+    for path in list.filter_map(|entry| entry.ok().map(|entry| entry.path())) {
+        // A directory without a session file is being made or removed right now.
+        let Some(holder) = holder_of(&path) else { continue };
+        found.push(FoundSession { path, holder });
+    }
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(found)
+}
+
+/// Who holds a session: `None` when there is no session, `Some(None)` when its process is dead.
+fn holder_of(path: &Path) -> Option<Option<u32>> {
+    with_session_file(path, |file, own| {
+        if own {
+            return Ok(Some(std::process::id()));
+        }
+        sys::lock_holder(file).map_err(|cause| RingError::io("look at", path, cause))
+    })
+    .ok()
+}
+
+/// The right to drain a session, given back when it is dropped. A recoverer leaves a session alone that another process
+/// drains.
+#[derive(Debug)]
+pub(crate) struct DrainLock(File);
+
+impl DrainLock {
+    /// Takes the right to drain the session in a directory; `None` when somebody else has it.
+    pub(crate) fn take(session: &Path) -> Result<Option<Self>, RingError> {
+        let path = session.join("drain");
+        let file = open_existing(&path)?;
+        let locked = sys::lock_for_opener(&file).map_err(|cause| RingError::io("lock", &path, cause))?;
+        Ok(locked.then_some(Self(file)))
+    }
+}
+
+impl Drop for DrainLock {
+    fn drop(&mut self) {
+        sys::unlock_for_opener(&self.0);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -20,8 +20,6 @@ mod error;
 mod header;
 mod in_place;
 pub mod limits;
-#[cfg(all(not(any(target_os = "linux", target_os = "android")), not(loom)))]
-mod no_agent;
 #[cfg(not(loom))]
 mod pipe;
 mod producer;
@@ -40,8 +38,6 @@ mod files;
 #[cfg(not(loom))]
 mod follower;
 #[cfg(not(loom))]
-mod helped_session;
-#[cfg(not(loom))]
 mod keep_file;
 #[cfg(not(loom))]
 pub mod local;
@@ -57,18 +53,12 @@ pub mod rules;
 mod session;
 #[cfg(not(loom))]
 mod session_header;
-#[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
-mod session_memory;
-#[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
-mod shared_session;
 #[cfg(not(loom))]
 pub mod signals;
 #[cfg(not(loom))]
 mod static_cell;
 #[cfg(not(loom))]
 pub mod thread_counts;
-#[cfg(not(loom))]
-mod view;
 
 #[cfg(not(loom))]
 pub use buffers::{
@@ -78,22 +68,18 @@ pub use buffers::{
 pub use clock::{Calibration, Calibrator, ClockSource};
 pub use consumer::Consumer;
 #[cfg(not(loom))]
-pub use counts::{CallsiteCounters, CallsiteCounts, CallsiteTotals, CountsView};
+pub use counts::{CallsiteCounters, CallsiteCounts, CallsiteTotals};
 pub use drop_reason::{DropReason, FullPolicy};
 pub use error::RingError;
 #[cfg(not(loom))]
-pub use files::{default_run_dir, file_part};
+pub use files::{FoundSession, default_run_dir, file_part, find_sessions};
 #[cfg(not(loom))]
 pub use follower::{FollowerRead, RingFollower};
-#[cfg(not(loom))]
-pub use helped_session::HelpedSession;
 pub use in_place::InPlace;
 #[cfg(not(loom))]
 pub use keep_file::{CHUNK_BYTES, KeepCounts, KeepFile, KeepPositions, KeepToucher};
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
 pub use memory_file::{MemoryId, is_memory_file};
-#[cfg(all(not(any(target_os = "linux", target_os = "android")), not(loom)))]
-pub use no_agent::{Peer, SharedSession};
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
 pub use peer::{Exit, Peer, exit_of, is_privileged};
 #[cfg(not(loom))]
@@ -104,14 +90,16 @@ pub use producer::{Admission, Producer};
 pub use raw::RawMemory;
 pub use record_writer::RecordWriter;
 pub use ring::{DrainWaker, RING_HEADER_BYTES, Ring, RingHeader, RingState, capacity_for, record_bytes_max};
+#[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
+pub use session::MemoryFiles;
+#[cfg(all(not(any(target_os = "linux", target_os = "android")), not(loom)))]
+pub use session::Peer;
 #[cfg(not(loom))]
-pub use session::{Session, SessionOptions};
+pub use session::{
+    HostedOptions, HostedSession, SessionMemory, SessionOptions, SessionReader, SessionWriter,
+};
 #[cfg(not(loom))]
 pub use session_header::SessionHeader;
-#[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
-pub use session_memory::SessionMemory;
-#[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
-pub use shared_session::{SharedOptions, SharedSession};
 #[cfg(not(loom))]
 pub use static_cell::StaticCell;
 #[cfg(loom)]
@@ -119,7 +107,5 @@ pub use sync::{ENDS, WEAKENED};
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
 pub use sys::close_inherited;
 pub use sys::user_id;
-#[cfg(not(loom))]
-pub use view::{FoundSession, SessionView, find_sessions};
 #[cfg(not(loom))]
 pub use waker::AgentConnection;

@@ -243,8 +243,9 @@ impl SessionHeader {
         self.drain_asleep.load(Ordering::SeqCst) == 1 && self.drain_asleep.swap(0, Ordering::SeqCst) == 1
     }
 
-    /// Sleeps on the word that says so, until a producer takes it away and wakes us; at most this long.
-    pub(crate) fn sleep(&self, timeout_ns: u64) {
+    /// Sleeps on the word that says so, until a producer takes it away and wakes the drain; at most this long. For the
+    /// drain, in a process of its own.
+    pub fn sleep_drain(&self, timeout_ns: u64) {
         // SYNC(wake): whoever sees the 1 has work that we shall see after its wake.
         self.set_drain_asleep(true);
         sys::futex_wait(&self.drain_asleep, 1, timeout_ns);
@@ -252,8 +253,8 @@ impl SessionHeader {
         self.drain_asleep.store(0, Ordering::Relaxed);
     }
 
-    /// Wakes a drain that sleeps so.
-    pub(crate) fn wake(&self) {
+    /// Wakes a drain that sleeps in [`SessionHeader::sleep_drain`].
+    pub fn wake_drain(&self) {
         if self.take_drain_asleep() {
             sys::futex_wake(&self.drain_asleep);
         }

@@ -32,8 +32,8 @@ impl AgentConnection for Line {
     }
 }
 
-fn options(ring_bytes: usize) -> SharedOptions {
-    SharedOptions {
+fn options(ring_bytes: usize) -> HostedOptions {
+    HostedOptions {
         id: 1,
         peer: Peer {
             pid: 4242,
@@ -52,21 +52,21 @@ fn copies(descriptors: &[BorrowedFd<'_>]) -> Vec<File> {
     descriptors.iter().map(copy).collect()
 }
 
-fn rings_of(shared: &SharedSession, first: usize) -> Vec<File> {
+fn rings_of(shared: &HostedSession, first: usize) -> Vec<File> {
     shared.with_ring_descriptors(first, 100, copies)
 }
 
 /// An agent's session with one ring, and its process's.
-fn joined(rings: usize) -> (SharedSession, Session, Arc<Line>) {
-    let shared = SharedSession::create("shop", options(1 << 16)).expect("memory");
+fn joined(rings: usize) -> (HostedSession, SessionWriter, Arc<Line>) {
+    let shared = HostedSession::create("shop", options(1 << 16)).expect("memory");
     (0..rings).for_each(|_| shared.add_ring().expect("a ring"));
     let line = Arc::new(Line::default());
-    let memory = SessionMemory::check(copies(&shared.memory().descriptors())).expect("it is ours");
-    let session = Session::join(
+    let memory = MemoryFiles::check(copies(&shared.files().descriptors())).expect("it is ours");
+    let session = SessionWriter::join(
         Path::new("agent.sock"),
         memory,
         rings_of(&shared, 0),
-        shared.ring_bytes(),
+        shared.options().ring_bytes,
         Arc::clone(&line) as Arc<dyn AgentConnection>,
     );
     (shared, session.expect("joined"), line)
@@ -130,7 +130,7 @@ fn a_ring_that_the_agent_has_freed_goes_to_the_next_thread_but_never_to_two() {
     drop((second, third, fourth));
     // All that it has, with the rings that it made itself, is shown to the next agent.
     let shown = session.with_descriptors(|memory, rings| {
-        let next = SharedSession::adopt(copies(memory), options(1 << 16)).expect("the same memory");
+        let next = HostedSession::adopt(copies(memory), options(1 << 16)).expect("the same memory");
         copies(rings)
             .into_iter()
             .try_for_each(|file| next.take_ring(file))
@@ -140,9 +140,9 @@ fn a_ring_that_the_agent_has_freed_goes_to_the_next_thread_but_never_to_two() {
     let (count, app, ids) = shown.expect("an agent's session");
     assert_eq!(
         (count, app.as_str(), ids.len()),
-        (3, "shop", SessionMemory::PARTS + 3)
+        (3, "shop", MemoryFiles::PARTS + 3)
     );
-    assert_eq!(ids[..SessionMemory::PARTS + 1], shared.memory_ids());
+    assert_eq!(ids[..MemoryFiles::PARTS + 1], shared.memory_ids());
 }
 
 #[test]
@@ -167,12 +167,12 @@ fn the_bell_rings_once_for_each_sleep() {
     let (shared, session, line) = joined(1);
     session.waker().wake();
     assert_eq!(line.bells.load(Ordering::SeqCst), 0);
-    shared.set_asleep(true);
+    shared.header().set_drain_asleep(true);
     session.waker().wake();
     session.waker().wake();
     assert_eq!(line.bells.load(Ordering::SeqCst), 1);
-    shared.set_asleep(true);
-    shared.set_asleep(false);
+    shared.header().set_drain_asleep(true);
+    shared.header().set_drain_asleep(false);
     session.waker().wake();
     assert_eq!(line.bells.load(Ordering::SeqCst), 1);
 }
@@ -182,14 +182,15 @@ fn a_tool_sees_the_session_through_its_descriptors() {
     let (shared, session, _) = joined(2);
     session.register(b"gap", control::ON).expect("room");
     session.register(b"other", control::OFF).expect("room");
-    let memory = SessionMemory::check(copies(&shared.memory().descriptors())).expect("ours");
-    let view = SessionView::of_memory(Path::new("agent.sock"), memory, rings_of(&shared, 0)).expect("a view");
+    let memory = MemoryFiles::check(copies(&shared.files().descriptors())).expect("ours");
+    let view =
+        SessionReader::of_memory(Path::new("agent.sock"), memory, rings_of(&shared, 0)).expect("a view");
     assert_eq!(view.callsites().expect("a table"), session.callsites_from(0).0);
     assert_eq!(view.rings().0.len(), 2);
     view.control(1).expect("an entry").set_control(control::ON);
     assert_eq!(session.control(1).expect("an entry").control(), control::ON);
     assert!(view.rules().is_ok());
-    assert!(view.counts().is_ok());
+    assert!(view.counts(1).is_some());
     assert!(view.buffers().is_err(), "an agent's session has none");
 }
 
@@ -197,13 +198,13 @@ fn a_tool_sees_the_session_through_its_descriptors() {
 fn descriptors_that_are_wrong_are_refused_one_by_one() {
     let (shared, _session, _) = joined(1);
     let adopt = |files| {
-        SharedSession::adopt(files, options(1 << 16))
+        HostedSession::adopt(files, options(1 << 16))
             .expect_err("refused")
             .to_string()
     };
-    let good = || copies(&shared.memory().descriptors());
+    let good = || copies(&shared.files().descriptors());
     assert!(adopt(Vec::new()).contains("number of descriptors"));
-    for place in 0..SessionMemory::PARTS {
+    for place in 0..MemoryFiles::PARTS {
         let with = |file: File| {
             let mut files = good();
             files[place] = file;
@@ -214,7 +215,7 @@ fn descriptors_that_are_wrong_are_refused_one_by_one() {
         assert!(adopt(with(File::open("/dev/null").expect("a device"))).contains("seals"));
         let ring = rings_of(&shared, 0).remove(0);
         assert!(adopt(with(ring)).contains("size"), "{place}");
-        let other = (place + 1) % SessionMemory::PARTS;
+        let other = (place + 1) % MemoryFiles::PARTS;
         let twice = File::from(good()[other].as_fd().try_clone_to_owned().expect("a descriptor"));
         let why = adopt(with(twice));
         assert!(why.contains("size") || why.contains("file of its own"), "{why}");
@@ -239,11 +240,11 @@ fn descriptors_that_are_wrong_are_refused_one_by_one() {
 fn a_table_with_a_broken_entry_is_read_up_to_it_and_never_again() {
     let (shared, session, _) = joined(1);
     session.register(b"gap", control::ON).expect("room");
-    let table = copies(&shared.memory().descriptors()).remove(3);
+    let table = copies(&shared.files().descriptors()).remove(3);
     table
         .write_all_at(&[0xff; 64], 16)
         .expect("an entry without an end");
-    let header = copies(&shared.memory().descriptors()).remove(0);
+    let header = copies(&shared.files().descriptors()).remove(0);
     header
         .write_all_at(&u64::MAX.to_le_bytes(), 264)
         .expect("table_bytes");
@@ -257,11 +258,11 @@ fn a_table_with_a_broken_entry_is_read_up_to_it_and_never_again() {
 fn an_adopted_header_is_checked() {
     for (offset, bytes) in [(0, 0u64), (12, 9), (256, 5000), (264, 1 << 40)] {
         let (shared, _session, _) = joined(0);
-        let files = copies(&shared.memory().descriptors());
+        let files = copies(&shared.files().descriptors());
         files[0]
             .write_all_at(&bytes.to_le_bytes(), offset)
             .expect("damage");
-        let error = SharedSession::adopt(files, options(1 << 16)).expect_err("refused");
+        let error = HostedSession::adopt(files, options(1 << 16)).expect_err("refused");
         assert!(error.to_string().contains("session header is damaged"), "{error}");
     }
 }

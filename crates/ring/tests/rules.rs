@@ -2,12 +2,12 @@
 #![cfg(not(loom))]
 
 use logdrive_ring::rules::{Action, Rule, RulesFile, Selector};
-use logdrive_ring::{BUFFER_BYTES_MIN, RingError, Session, SessionOptions, SessionView};
+use logdrive_ring::{BUFFER_BYTES_MIN, RingError, SessionOptions, SessionReader, SessionWriter};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-fn session(name: &str) -> (Session, PathBuf) {
+fn session(name: &str) -> (SessionWriter, PathBuf) {
     let dir = std::env::temp_dir().join(format!("logdrive-rules-test-{}-{name}", std::process::id()));
     let options = SessionOptions {
         app: name.to_owned(),
@@ -19,10 +19,10 @@ fn session(name: &str) -> (Session, PathBuf) {
         buffer_bytes: BUFFER_BYTES_MIN,
         keep_bytes: 0,
     };
-    (Session::create(&options).unwrap().0, dir)
+    (SessionWriter::create(&options).unwrap().0, dir)
 }
 
-fn end(session: &Session, dir: PathBuf) {
+fn end(session: &SessionWriter, dir: PathBuf) {
     session.remove().unwrap();
     std::fs::remove_dir(dir).unwrap();
 }
@@ -40,7 +40,8 @@ fn rule(made_unix_ns: u64, name: &str) -> Rule {
 fn a_new_session_has_no_rules_and_others_see_those_that_are_made() {
     let (session, dir) = session("seen");
     assert_eq!(session.rules().read().unwrap(), (0, Vec::new()));
-    let tool = SessionView::open(session.path()).unwrap().rules().unwrap();
+    let reader = SessionReader::open(session.path()).unwrap();
+    let tool = reader.rules().unwrap();
     let rules = vec![rule(1, "net"), rule(2, "net::quic")];
     let sequence = tool.lock().unwrap().replace(&rules).unwrap();
     assert_eq!(session.rules().sequence(), sequence);
@@ -53,8 +54,8 @@ fn a_new_session_has_no_rules_and_others_see_those_that_are_made() {
 #[test]
 fn one_tool_at_a_time_changes_rules() {
     let (session, dir) = session("locked");
-    let view = SessionView::open(session.path()).unwrap();
-    let (one, other) = (view.rules().unwrap(), view.rules().unwrap());
+    let tools = [(); 2].map(|()| SessionReader::open(session.path()).unwrap());
+    let [one, other] = tools.each_ref().map(|tool| tool.rules().unwrap());
     let lock = one.lock().unwrap();
     assert!(other.try_lock().unwrap().is_none());
     assert!(session.rules().try_lock().unwrap().is_none());
@@ -69,11 +70,12 @@ fn tools_that_change_rules_at_once_lose_nothing_and_readers_see_whole_tables() {
     const EACH: usize = 60;
     let (session, dir) = session("at-once");
     let path = session.path();
-    let open = || SessionView::open(path).unwrap().rules().unwrap();
+    let open = || SessionReader::open(path).unwrap();
     std::thread::scope(|scope| {
         for name in ["a", "b"] {
             scope.spawn(move || {
-                let tool = open();
+                let opened = open();
+                let tool = opened.rules().unwrap();
                 for number in 0..EACH {
                     let lock = tool.lock().unwrap();
                     let (_, mut rules) = tool.read().unwrap();
@@ -83,7 +85,8 @@ fn tools_that_change_rules_at_once_lose_nothing_and_readers_see_whole_tables() {
             });
         }
         scope.spawn(move || {
-            let reader = open();
+            let opened = open();
+            let reader = opened.rules().unwrap();
             let mut seen = 0;
             while seen < 2 * EACH {
                 let (sequence, rules) = reader.read().unwrap();

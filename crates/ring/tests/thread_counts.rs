@@ -3,15 +3,15 @@
 
 use logdrive_ring::control::{ControlEntry, EVERY, PER_SECOND, Switch};
 use logdrive_ring::{
-    BUFFER_BYTES_MIN, CallsiteCounters, CallsiteCounts, CallsiteTotals, Session, SessionOptions, control,
-    thread_counts,
+    BUFFER_BYTES_MIN, CallsiteCounters, CallsiteCounts, CallsiteTotals, SessionOptions, SessionWriter,
+    control, thread_counts,
 };
 use std::path::PathBuf;
 use std::sync::{Barrier, Mutex, MutexGuard, OnceLock};
 
 /// All tests share one session, whose counters are found by a plain function.
 struct Shared {
-    session: Session,
+    session: SessionWriter,
     dir: PathBuf,
 }
 
@@ -31,7 +31,7 @@ fn shared() -> MutexGuard<'static, Shared> {
             buffer_bytes: BUFFER_BYTES_MIN,
             keep_bytes: 0,
         };
-        let session = Session::create(&options).unwrap().0;
+        let session = SessionWriter::create(&options).unwrap().0;
         COUNTERS.get_or_init(|| session.counters());
         Mutex::new(Shared { session, dir })
     };

@@ -7,7 +7,7 @@ use logdrive_ring::local::{self, Clock, Wrote};
 use logdrive_ring::rules::{Action, Rule, Selector};
 use logdrive_ring::{
     BUFFER_BYTES_MIN, Calibration, Consumer, DropReason, FileLocation, FullPolicy, Producer, Ring, RingError,
-    Session, SessionOptions, SessionView, control,
+    SessionOptions, SessionReader, SessionWriter, control,
 };
 use serde_json::Value as Json;
 use std::fs::File;
@@ -329,7 +329,7 @@ fn session_options(dir: &Path) -> SessionOptions {
 }
 
 /// A copy of a session's files under a name of its own, so that the real one keeps its lock.
-fn copy_of(session: &Session, name: &str) -> PathBuf {
+fn copy_of(session: &SessionWriter, name: &str) -> PathBuf {
     let copy = session.path().with_file_name(name);
     std::fs::create_dir_all(&copy).unwrap();
     for entry in std::fs::read_dir(session.path()).unwrap() {
@@ -348,13 +348,13 @@ fn session_vectors() {
     use std::os::unix::fs::PermissionsExt;
     let dir = directory("session");
     std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o700)).unwrap();
-    let (session, _) = Session::create(&session_options(&dir)).unwrap();
+    let (session, _) = SessionWriter::create(&session_options(&dir)).unwrap();
     let header = std::fs::read(session.path().join("session")).unwrap();
     let path = copy_of(&session, "copy-1-0");
     let write = |patch: &dyn Fn(&File)| {
         std::fs::write(path.join("session"), &header).unwrap();
         patch(&File::options().write(true).open(path.join("session")).unwrap());
-        SessionView::open(&path)
+        SessionReader::open(&path)
     };
     let table = |case: &Json, name: &str| {
         std::fs::write(path.join("callsites"), bytes(&case["hex"])).unwrap();
@@ -454,7 +454,7 @@ fn the_ring_of_the_spec_is_the_ring_of_the_code() {
 fn the_session_of_the_spec_is_the_session_of_the_code() {
     let dir = directory("drawing");
     std::fs::remove_dir(&dir).unwrap();
-    let (session, _) = Session::create(&session_options(&dir)).unwrap();
+    let (session, _) = SessionWriter::create(&session_options(&dir)).unwrap();
     session.register(b"first", control::ON).unwrap();
     session.register(b"second!", control::OFF).unwrap();
     let file = File::options()
@@ -492,7 +492,7 @@ fn the_session_of_the_spec_is_the_session_of_the_code() {
             .unwrap();
     }
     file.write_all_at(b"spec\0", drawing.offset("app")).unwrap();
-    patched_fields(&SessionView::open(&session.path().with_file_name("copy-1-0")).unwrap());
+    patched_fields(&SessionReader::open(&session.path().with_file_name("copy-1-0")).unwrap());
     let word = |field| {
         let mut word = [0; 4];
         file.read_exact_at(&mut word, drawing.offset(field)).unwrap();
@@ -511,7 +511,7 @@ fn the_session_of_the_spec_is_the_session_of_the_code() {
 }
 
 /// What the code reads where the test has put numbers.
-fn patched_fields(view: &SessionView) {
+fn patched_fields(view: &SessionReader) {
     let header = view.header();
     assert_eq!(
         (header.pid(), header.start_unix_ns(), header.app()),
@@ -540,7 +540,7 @@ fn patched_fields(view: &SessionView) {
 }
 
 /// The drawing of `control`, against what two registrations wrote.
-fn control_entries(session: &Session) {
+fn control_entries(session: &SessionWriter) {
     let drawing = Drawing::of("session.md", "## File `control`");
     drawing.assert_whole(32);
     let bytes = std::fs::read(session.path().join("control")).unwrap();
@@ -567,7 +567,7 @@ fn number_at(bytes: &[u8], at: u64, length: usize) -> u64 {
 }
 
 /// The drawing of `counts`, and what a rule makes of a control entry.
-fn live_control(session: &Session) {
+fn live_control(session: &SessionWriter) {
     let entry = session.control(1).unwrap();
     entry.set_switch(Switch {
         control: control::PER_SECOND,
@@ -598,7 +598,7 @@ fn live_control(session: &Session) {
 }
 
 /// The drawings of `rules`.
-fn table_of_rules(session: &Session) {
+fn table_of_rules(session: &SessionWriter) {
     session.rules().set_off_control(2);
     let rule = Rule {
         made_unix_ns: 61,
@@ -640,7 +640,7 @@ fn table_of_rules(session: &Session) {
 }
 
 /// The drawings of `drain`, against buffers in known states.
-fn output_buffers(session: &Session) {
+fn output_buffers(session: &SessionWriter) {
     let buffers = session.buffers();
     let mut buffer = buffers.take_all(1).expect("room").remove(0);
     buffer.start_filling(9);
@@ -711,7 +711,7 @@ fn output_buffers(session: &Session) {
 }
 
 /// A text that is replaced lies behind the one before.
-fn replaced_config(session: &Session, header: &Drawing) {
+fn replaced_config(session: &SessionWriter, header: &Drawing) {
     session
         .buffers()
         .replace_config(b"[sink]\n[sink]\n")

@@ -16,7 +16,7 @@ use logdrive_agent::config::{AgentConfig, Places, Route, SinkConfig};
 use logdrive_agent::{Agent, Client, KeeperCommand};
 use logdrive_drain::file::Compress;
 use logdrive_drain::{Overflow, Target};
-use logdrive_ring::SessionView;
+use logdrive_ring::SessionReader;
 use logdrive_wire::agent::SessionState;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::FileExt;
@@ -214,7 +214,7 @@ struct Program {
     child: Child,
     input: ChildStdin,
     /// Its memory, looked at from outside: what its rings count stays after its end.
-    view: Option<SessionView>,
+    view: Option<SessionReader>,
 }
 
 impl Program {
@@ -409,7 +409,7 @@ impl Run {
     }
 
     /// The memory of the session of a process.
-    fn view_of(&self, pid: u32) -> Result<SessionView, Error> {
+    fn view_of(&self, pid: u32) -> Result<SessionReader, Error> {
         let mut client = Client::connect(&socket(&self.dir), PATIENCE)?;
         let sessions = client.sessions()?;
         let found = sessions.iter().find(|session| session.pid == pid);

@@ -11,7 +11,7 @@ mod agent;
 mod agent_log;
 
 use logdrive::{File, Full, Layout};
-use logdrive_ring::{SessionView, find_sessions};
+use logdrive_ring::{SessionReader, find_sessions};
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::os::unix::fs::FileExt;
@@ -347,7 +347,7 @@ fn end(mut child: Child, plan: &Plan) -> Result<(), Error> {
 }
 
 fn committed_by_thread(session: &Path) -> Result<BTreeMap<String, u64>, Error> {
-    let (rings, broken) = SessionView::open(session)?.rings();
+    let (rings, broken) = SessionReader::open(session)?.rings();
     if let Some(error) = broken.first() {
         return Err(error.to_string().into());
     }

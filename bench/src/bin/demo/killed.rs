@@ -85,8 +85,8 @@ fn kill_half_way(request: &Request) -> Result<PathBuf> {
 /// The events that the dead process had committed, by its own counters, which
 /// outlive it.
 fn committed_events(session: &Path) -> Result<u64> {
-    let view =
-        logdrive_ring::SessionView::open(session).map_err(|error| BenchError::subject("logdrive", error))?;
+    let view = logdrive_ring::SessionReader::open(session)
+        .map_err(|error| BenchError::subject("logdrive", error))?;
     Ok(logdrive::Stats::of_view(&view).committed)
 }
 

@@ -15,7 +15,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use logdrive::{SinkOptions, Target};
-use logdrive_drain::control::{Action, ControlView, Selector, change, put_rule};
+use logdrive_drain::control::{Action, Selector, change, put_rule};
+use logdrive_ring::SessionReader;
 
 use super::alone;
 use crate::harness::{Samples, Scale};
@@ -55,20 +56,20 @@ pub(super) fn measure(subject: &str, scale: Scale) -> Result<Samples> {
 
 fn live_control(subject: &str, scale: Scale) -> Result<f64> {
     let session = logdrive::session_path().ok_or_else(|| BenchError::subject(APP, "no session"))?;
-    let board = ControlView::open(&session).map_err(|error| BenchError::subject(APP, error))?;
+    let reader = SessionReader::open(&session).map_err(|error| BenchError::subject(APP, error))?;
     let cost = || call_ns(scale.pick(FULL_BATCHES, QUICK_BATCHES), TickLength::measure());
     match subject {
-        "level-change" => longest(scale, &board, || change_by_command(&session)),
-        "rule-change" => longest(scale, &board, || change_in_place(&board)),
+        "level-change" => longest(scale, &reader, || change_by_command(&session)),
+        "rule-change" => longest(scale, &reader, || change_in_place(&reader)),
         "disabled" => Ok(cost()),
         "sampled-out" => {
-            set(&board, Action::Level(Some(0)))?;
-            set(&board, Action::Every(u32::MAX))?;
+            set(&reader, Action::Level(Some(0)))?;
+            set(&reader, Action::Every(u32::MAX))?;
             Ok(cost())
         }
         "sampled-out-second" => {
-            set(&board, Action::Level(Some(0)))?;
-            set(&board, Action::PerSecond(0))?;
+            set(&reader, Action::Level(Some(0)))?;
+            set(&reader, Action::PerSecond(0))?;
             Ok(cost())
         }
         other => Err(BenchError::Usage(format!("there is no row '{other}'"))),
@@ -76,11 +77,11 @@ fn live_control(subject: &str, scale: Scale) -> Result<f64> {
 }
 
 /// The longest of many changes, in milliseconds.
-fn longest(scale: Scale, board: &ControlView, change: impl Fn() -> Result<f64>) -> Result<f64> {
+fn longest(scale: Scale, reader: &SessionReader, change: impl Fn() -> Result<f64>) -> Result<f64> {
     let mut longest = 0.0_f64;
     for _ in 0..scale.pick(FULL_CHANGES, QUICK_CHANGES) {
         longest = longest.max(change()?);
-        reset(board)?;
+        reset(reader)?;
         until(|passed| passed == 0)?;
     }
     Ok(longest)
@@ -106,20 +107,20 @@ fn change_by_command(session: &Path) -> Result<f64> {
 }
 
 /// The same for the change alone, by a tool that runs already.
-fn change_in_place(board: &ControlView) -> Result<f64> {
+fn change_in_place(reader: &SessionReader) -> Result<f64> {
     let begin = Instant::now();
-    set(board, Action::Level(Some(1)))?;
+    set(reader, Action::Level(Some(1)))?;
     Ok((until(|passed| passed == SITES)? - begin).as_secs_f64() * 1e3)
 }
 
-fn set(board: &ControlView, action: Action) -> Result<()> {
+fn set(reader: &SessionReader, action: Action) -> Result<()> {
     let put = |rules: &mut Vec<_>, now| put_rule(rules, action, Selector::All, 0, now);
-    change(board, put).map_err(|error| BenchError::subject(APP, error))?;
+    change(reader, put).map_err(|error| BenchError::subject(APP, error))?;
     Ok(())
 }
 
-fn reset(board: &ControlView) -> Result<()> {
-    change(board, |rules, _| rules.clear()).map_err(|error| BenchError::subject(APP, error))?;
+fn reset(reader: &SessionReader) -> Result<()> {
+    change(reader, |rules, _| rules.clear()).map_err(|error| BenchError::subject(APP, error))?;
     Ok(())
 }
 

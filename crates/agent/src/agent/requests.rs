@@ -5,7 +5,7 @@ use crate::config::Process;
 use crate::flush_waiters::{PendingDump, Waiter};
 use crate::server::{Request, Requester};
 use logdrive_drain::{SinkOptions, sinks_to_text};
-use logdrive_ring::{Peer, SharedSession};
+use logdrive_ring::{HostedSession, Peer};
 use logdrive_wire::agent::{Refused, RefusedCode};
 use std::sync::Arc;
 use std::time::Instant;
@@ -36,7 +36,7 @@ impl Agent {
         }
     }
 
-    fn dump(&mut self, requester: Requester, sessions: &[Arc<SharedSession>], span_ns: u64) {
+    fn dump(&mut self, requester: Requester, sessions: &[Arc<HostedSession>], span_ns: u64) {
         let mut sinks = 0;
         let mut of = Vec::new();
         for session in sessions {
@@ -62,7 +62,7 @@ impl Agent {
     }
 
     /// The sinks that records of a process may go to, as bits.
-    pub(super) fn sinks_of(&self, session: &SharedSession) -> u32 {
+    pub(super) fn sinks_of(&self, session: &HostedSession) -> u32 {
         self.routing.lock().flush_sinks(&process_of(session))
     }
 
@@ -72,7 +72,7 @@ impl Agent {
         session.map_or(0, |session| self.sinks_of(session))
     }
 
-    fn sink_options_of(&self, session: &SharedSession) -> Vec<SinkOptions> {
+    fn sink_options_of(&self, session: &HostedSession) -> Vec<SinkOptions> {
         let process = process_of(session);
         let sinks = self.routing.lock();
         let places = sinks.sink_indices(&process).into_iter();
@@ -103,7 +103,7 @@ impl Agent {
     }
 }
 
-pub(super) fn process_of(session: &SharedSession) -> Process<'_> {
+pub(super) fn process_of(session: &HostedSession) -> Process<'_> {
     Process {
         app: session.app(),
         pid: session.peer().pid,

@@ -7,7 +7,7 @@ use crate::config::{Process, SinkConfig};
 use crate::limits::{PROBLEMS_MAX, SINK_CLOSING_MS, SINK_IDLE_MS, SINK_LOOK_MS};
 use crate::routing::{SHARED_FILE, SinkKey, key_of};
 use logdrive_drain::Target;
-use logdrive_ring::SharedSession;
+use logdrive_ring::HostedSession;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -72,7 +72,7 @@ impl SinkUse {
 
 impl Agent {
     /// Opens the files that a process is the first to need.
-    pub(super) fn open_sinks(&mut self, session: &SharedSession) {
+    pub(super) fn open_sinks(&mut self, session: &HostedSession) {
         let process = process_of(session);
         let places = self.routing.lock().sink_indices(&process);
         let sinks = places
@@ -199,7 +199,7 @@ impl Agent {
         if self.sink_use.unopened.is_empty() {
             return;
         }
-        let sessions: Vec<Arc<SharedSession>> = self.server.sessions().cloned().collect();
+        let sessions: Vec<Arc<HostedSession>> = self.server.sessions().cloned().collect();
         let mut needed = BTreeSet::new();
         for session in &sessions {
             let files = self.routing.lock().files_of(&process_of(session));

@@ -11,8 +11,8 @@ use logdrive_ring::clock::{ticks_of, unix_ns};
 use logdrive_ring::control::{ControlEntry, EVERY, OFF, OFF_COUNTED, ON, PER_SECOND, settle};
 use logdrive_ring::local::{self, Clock, Wrote};
 use logdrive_ring::{
-    CallsiteCounters, CallsiteCounts, ClockSource, DropReason, FullPolicy, RecordWriter, RingError, Session,
-    thread_counts,
+    CallsiteCounters, CallsiteCounts, ClockSource, DropReason, FullPolicy, RecordWriter, RingError,
+    SessionWriter, thread_counts,
 };
 use logdrive_wire::kind::FieldKind;
 use logdrive_wire::record::{HEADER_BYTES, align_up};
@@ -77,7 +77,7 @@ fn counts_of(entry: &'static ControlEntry) -> Option<&'static CallsiteCounts> {
 /// Writes the lines of one stream. Used by the thread that made it.
 #[derive(Debug)]
 pub struct LineWriter {
-    session: Arc<Session>,
+    session: Arc<SessionWriter>,
     target: &'static str,
     options: RecordOptions,
     /// The time of all lines of one read: when they came is not known better.
@@ -97,7 +97,7 @@ impl LineWriter {
     /// # Errors
     /// Fails when there is no room for another ring.
     pub fn attach(
-        session: &Arc<Session>,
+        session: &Arc<SessionWriter>,
         name: &str,
         target: &'static str,
         options: RecordOptions,

@@ -8,7 +8,7 @@ use crate::limits::{
     RINGS_PER_PACKET,
 };
 use logdrive_ring::channel::{Channel, Received, into_files};
-use logdrive_ring::{FullPolicy, Peer, SessionMemory, SharedOptions, SharedSession};
+use logdrive_ring::{FullPolicy, HostedOptions, HostedSession, MemoryFiles, Peer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeMap;
 use std::io;
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 /// A session that the keeper had.
 pub(crate) struct Restored {
-    pub(crate) session: SharedSession,
+    pub(crate) session: HostedSession,
     pub(crate) process: Option<OwnedFd>,
 }
 
@@ -210,7 +210,7 @@ impl KeeperClient {
         let rings = descriptors.len();
         match session_of(&packet, descriptors) {
             Ok(found) => {
-                let had = usize::from(packet.has_process) + SessionMemory::PARTS;
+                let had = usize::from(packet.has_process) + MemoryFiles::PARTS;
                 self.stored_rings
                     .insert(packet.session, rings.saturating_sub(had));
                 restored.push(found);
@@ -226,7 +226,7 @@ impl KeeperClient {
     }
 
     /// Shows a session, or what has come to it.
-    pub(crate) fn store(&mut self, session: &SharedSession, process: Option<&OwnedFd>) {
+    pub(crate) fn store(&mut self, session: &HostedSession, process: Option<&OwnedFd>) {
         let Some(channel) = &self.channel else { return };
         let count = session.ring_count();
         let mut stored_rings = self.stored_rings.get(&session.id()).copied();
@@ -237,7 +237,7 @@ impl KeeperClient {
                 let mut all: Vec<BorrowedFd<'_>> = Vec::new();
                 if is_new {
                     all.extend(process.map(AsFd::as_fd));
-                    all.extend(session.memory().descriptors());
+                    all.extend(session.files().descriptors());
                 }
                 all.extend_from_slice(rings);
                 let kind = if is_new { Kind::Put } else { Kind::More };
@@ -280,7 +280,7 @@ fn has_hung_up(channel: &Channel) -> bool {
     poll(&mut [PollFd::new(channel, PollFlags::IN)], Some(&at_once)).is_ok_and(|ready| ready > 0)
 }
 
-fn packet_of(kind: Kind, session: &SharedSession, has_process: bool) -> Packet {
+fn packet_of(kind: Kind, session: &HostedSession, has_process: bool) -> Packet {
     let peer = session.peer();
     Packet {
         kind,
@@ -288,14 +288,14 @@ fn packet_of(kind: Kind, session: &SharedSession, has_process: bool) -> Packet {
         pid: peer.pid,
         uid: peer.uid,
         gid: peer.gid,
-        policy: match session.policy() {
+        policy: match session.options().policy {
             FullPolicy::Drop => 0,
             FullPolicy::Wait => 1,
             FullPolicy::Block => 2,
         },
-        ring_bytes: session.ring_bytes() as u64,
-        rings_max: session.rings_max() as u32,
-        coarse: session.is_coarse(),
+        ring_bytes: session.options().ring_bytes as u64,
+        rings_max: session.options().rings_max as u32,
+        coarse: session.options().coarse,
         has_process,
     }
 }
@@ -304,8 +304,8 @@ fn packet_of(kind: Kind, session: &SharedSession, has_process: bool) -> Packet {
 fn session_of(packet: &Packet, mut descriptors: Vec<OwnedFd>) -> Result<Restored, AgentError> {
     let process = (packet.has_process && !descriptors.is_empty()).then(|| descriptors.remove(0));
     let mut files = into_files(descriptors);
-    let rings = files.split_off(SessionMemory::PARTS.min(files.len()));
-    let options = SharedOptions {
+    let rings = files.split_off(MemoryFiles::PARTS.min(files.len()));
+    let options = HostedOptions {
         id: packet.session,
         peer: Peer {
             pid: packet.pid,
@@ -321,7 +321,7 @@ fn session_of(packet: &Packet, mut descriptors: Vec<OwnedFd>) -> Result<Restored
         },
         coarse: packet.coarse,
     };
-    let session = SharedSession::adopt(files, options)?;
+    let session = HostedSession::adopt(files, options)?;
     rings.into_iter().try_for_each(|ring| session.take_ring(ring))?;
     Ok(Restored { session, process })
 }

@@ -3,7 +3,7 @@
 use super::{ServerOptions, refused};
 use crate::config::{Limits, Process, Quota, Recorder, keep_bytes_of};
 use crate::limits::SESSION_BYTES;
-use logdrive_ring::{Ring, SharedSession};
+use logdrive_ring::{HostedSession, Ring};
 use logdrive_wire::agent::{Refused, RefusedCode};
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ struct Usage {
 }
 
 impl Usage {
-    fn of<'a>(recorders: &[Recorder], sessions: impl Iterator<Item = &'a Arc<SharedSession>>) -> Self {
+    fn of<'a>(recorders: &[Recorder], sessions: impl Iterator<Item = &'a Arc<HostedSession>>) -> Self {
         sessions.fold(Self::default(), |mut usage, session| {
             usage.processes += 1;
             usage.rings += session.ring_count() as u64;
@@ -25,7 +25,7 @@ impl Usage {
                 pid: session.peer().pid,
                 uid: session.peer().uid,
             };
-            usage.memory_bytes += memory_bytes(session.ring_count(), session.ring_bytes());
+            usage.memory_bytes += memory_bytes(session.ring_count(), session.options().ring_bytes);
             usage.memory_bytes += keep_bytes_of(recorders, &process);
             usage
         })
@@ -52,7 +52,7 @@ pub(super) struct ResourceRequest<'a> {
 /// Checks a request against the limits of the process, its user, its application and all together.
 pub(super) fn check<'a>(
     options: &ServerOptions,
-    sessions: impl Iterator<Item = &'a Arc<SharedSession>> + Clone,
+    sessions: impl Iterator<Item = &'a Arc<HostedSession>> + Clone,
     request: &ResourceRequest<'_>,
 ) -> Result<(), Refused> {
     let recorders = options.recorders.as_slice();
@@ -75,7 +75,7 @@ pub(super) fn check<'a>(
     };
     within(&quota, own, request, keep_bytes, &process)?;
     if let Some(quota) = limits.user {
-        let of_user = |session: &&Arc<SharedSession>| session.peer().uid == request.process.uid;
+        let of_user = |session: &&Arc<HostedSession>| session.peer().uid == request.process.uid;
         let usage = Usage::of(recorders, sessions.clone().filter(of_user));
         within(
             quota,
@@ -86,7 +86,7 @@ pub(super) fn check<'a>(
         )?;
     }
     if let Some(quota) = limits.app {
-        let of_app = |session: &&Arc<SharedSession>| session.app() == request.process.app;
+        let of_app = |session: &&Arc<HostedSession>| session.app() == request.process.app;
         let usage = Usage::of(recorders, sessions.clone().filter(of_app));
         within(
             quota,

@@ -2,7 +2,7 @@
 
 use crate::limits::{MESSAGES_PER_SECOND_MAX, QUEUE_BYTES_MAX, RINGS_PER_MESSAGE, STUCK_MS_MAX};
 use logdrive_ring::channel::Channel;
-use logdrive_ring::{Peer, SharedSession};
+use logdrive_ring::{HostedSession, Peer};
 use logdrive_wire::agent::{Adopt, Keep, Message};
 use rustix::event::epoll::EventFlags;
 use std::collections::VecDeque;
@@ -57,7 +57,7 @@ pub(super) enum Role {
 #[derive(Debug)]
 pub(super) struct Adopting {
     pub(super) message: Adopt,
-    pub(super) session: SharedSession,
+    pub(super) session: HostedSession,
 }
 
 /// A message that waits, with what travels beside it.
@@ -73,9 +73,9 @@ pub(super) enum Attached {
     /// None.
     Nothing,
     /// The session's memory, and so many of its first rings.
-    Session(Arc<SharedSession>, usize),
+    Session(Arc<HostedSession>, usize),
     /// So many rings from a number on.
-    Rings(Arc<SharedSession>, usize, usize),
+    Rings(Arc<HostedSession>, usize, usize),
 }
 
 /// A connection that is to be closed, and why.
@@ -190,7 +190,7 @@ impl Outgoing {
         match &self.with {
             Attached::Nothing => channel.send(&self.bytes, &[]),
             Attached::Session(session, rings) => session.with_ring_descriptors(0, *rings, |rings| {
-                let mut all = session.memory().descriptors().to_vec();
+                let mut all = session.files().descriptors().to_vec();
                 all.extend_from_slice(rings);
                 channel.send(&self.bytes, &all)
             }),
@@ -203,7 +203,7 @@ impl Outgoing {
 
 /// The messages that carry the rings of a session from a number on.
 pub(super) fn rings_messages(
-    session: &Arc<SharedSession>,
+    session: &Arc<HostedSession>,
     first: usize,
     end: usize,
 ) -> Vec<(Message, Attached)> {

@@ -1,7 +1,7 @@
 //! Events of a server for its owner, who drains the sessions.
 
 use logdrive_drain::KeepOptions;
-use logdrive_ring::{Exit, Peer, SharedSession};
+use logdrive_ring::{Exit, HostedSession, Peer};
 use nix::sys::signal::Signal;
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use std::sync::Arc;
 #[non_exhaustive]
 pub enum Event {
     /// A process has a session: drain it from now on.
-    Joined(Arc<SharedSession>),
+    Joined(Arc<HostedSession>),
     /// A process has shown the session that it has from an earlier agent: go on with it. The epochs in its rings belong to
     /// this journal; where it is another one than ours, they say nothing.
     Adopted {
         /// The session.
-        session: Arc<SharedSession>,
+        session: Arc<HostedSession>,
         /// The journal of the agent that drained it last.
         journal: u64,
     },
@@ -54,7 +54,7 @@ pub enum Event {
     /// The process is gone: drain the rest, tell how it ended, and forget the session. The server has.
     Left {
         /// The session.
-        session: Arc<SharedSession>,
+        session: Arc<HostedSession>,
         /// End of the process.
         end: End,
     },
@@ -120,7 +120,7 @@ pub enum End {
 
 impl End {
     /// Returns whether the process was ended, and did not end by itself: what its flight recorder keeps may tell why.
-    pub fn is_crash(self, session: &SharedSession) -> bool {
+    pub fn is_crash(self, session: &HostedSession) -> bool {
         match self {
             Self::Exited(Exit::Signal(_)) => true,
             Self::Exited(Exit::Status(status)) => status != 0 && session.header().panics() > 0,
@@ -131,7 +131,7 @@ impl End {
 
     /// In words, with what the process has noted itself: for the record that ends a session. The noted words are the
     /// process's own and believed only where the kernel does not say more.
-    pub fn describe(self, session: &SharedSession) -> String {
+    pub fn describe(self, session: &HostedSession) -> String {
         let noted = session.header().noted_signal();
         let how = match (self, noted) {
             (Self::Goodbye, _) => "ended in order".to_owned(),

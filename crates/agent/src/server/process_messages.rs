@@ -7,9 +7,7 @@ use crate::config::Process;
 use crate::level_rules;
 use crate::limits::{MESSAGES_PER_TURN, RINGS_ASKED_MAX, RINGS_AT_START};
 use logdrive_ring::channel::{Received, into_files};
-use logdrive_ring::{
-    FullPolicy, Peer, RingError, SessionMemory, SharedOptions, SharedSession, is_memory_file,
-};
+use logdrive_ring::{FullPolicy, HostedOptions, HostedSession, MemoryFiles, Peer, RingError, is_memory_file};
 use logdrive_wire::agent::{Adopt, Hello, Message, Refused, RefusedCode, Welcome, is_other_version};
 use rustix::event::epoll::EventFlags;
 use std::fs::File;
@@ -207,7 +205,7 @@ impl Server {
         let ring_bytes = logdrive_ring::capacity_for(usize::try_from(hello.ring_bytes).unwrap_or(usize::MAX));
         let wanted = hello.ring_count.clamp(1, RINGS_AT_START) as usize;
         let rings_max = self.admit(&hello.app, peer, wanted, ring_bytes)?;
-        let options = SharedOptions {
+        let options = HostedOptions {
             id: self.number(None),
             peer,
             ring_bytes,
@@ -215,7 +213,7 @@ impl Server {
             policy: policy(hello.policy),
             coarse: hello.coarse,
         };
-        let session = SharedSession::create(&hello.app, options).and_then(|session| {
+        let session = HostedSession::create(&hello.app, options).and_then(|session| {
             (0..wanted).try_for_each(|_| session.add_ring())?;
             Ok(session)
         });
@@ -231,8 +229,8 @@ impl Server {
         let welcome = Message::Welcome(Welcome {
             session: session.id(),
             journal: self.options.journal,
-            ring_bytes: session.ring_bytes() as u64,
-            clock_source: session.clock_source() as u32,
+            ring_bytes: session.options().ring_bytes as u64,
+            clock_source: session.header().clock_source() as u32,
             ring_count: wanted as u32,
             rings_max: rings_max as u32,
         });
@@ -251,7 +249,7 @@ impl Server {
         now: Instant,
     ) -> Result<(), Refused> {
         let mut files = self.memory_files(peer, descriptors)?;
-        let rings = files.split_off(SessionMemory::PARTS.min(files.len()));
+        let rings = files.split_off(MemoryFiles::PARTS.min(files.len()));
         let total = message.ring_total as usize;
         let bytes = usize::try_from(message.ring_bytes).unwrap_or(usize::MAX);
         if total < rings.len() || logdrive_ring::capacity_for(bytes) != bytes {
@@ -259,7 +257,7 @@ impl Server {
                 "the rings are not those that the message tells of",
             ));
         }
-        let options = SharedOptions {
+        let options = HostedOptions {
             id: message.session,
             peer,
             ring_bytes: bytes,
@@ -267,7 +265,7 @@ impl Server {
             policy: policy(message.policy),
             coarse: message.coarse,
         };
-        let session = SharedSession::adopt(files, options).map_err(bad)?;
+        let session = HostedSession::adopt(files, options).map_err(bad)?;
         self.admit_adopted(&session, total)?;
         let adopting = Adopting { message, session };
         if let Some(connection) = self.connections.get_mut(&key) {
@@ -277,7 +275,7 @@ impl Server {
     }
 
     /// Checks what a session that is shown would take, before any of its rings is mapped.
-    fn admit_adopted(&self, shown: &SharedSession, total: usize) -> Result<(), Refused> {
+    fn admit_adopted(&self, shown: &HostedSession, total: usize) -> Result<(), Refused> {
         if !logdrive_wire::agent::is_app_name(shown.app()) {
             return Err(bad_descriptors(
                 "the session's header has no name of an application",
@@ -285,11 +283,11 @@ impl Server {
         }
         let Some(known) = self.known(shown) else {
             return self
-                .admit(shown.app(), shown.peer(), total, shown.ring_bytes())
+                .admit(shown.app(), shown.peer(), total, shown.options().ring_bytes)
                 .map(drop);
         };
         let peer = known.peer();
-        if peer.pid != shown.peer().pid || known.memory().ids() != shown.memory().ids() {
+        if peer.pid != shown.peer().pid || known.files().ids() != shown.files().ids() {
             return Err(refused(
                 RefusedCode::Descriptors,
                 format!("the session belongs to process {}", peer.pid),
@@ -305,14 +303,14 @@ impl Server {
             is_new: false,
             has: known.ring_count(),
             rings: total.saturating_sub(known.ring_count()),
-            ring_bytes: known.ring_bytes(),
+            ring_bytes: known.options().ring_bytes,
         };
         admission::check(&self.options, self.sessions(), &request)
     }
 
     /// The session that has the memory of another one.
-    fn known(&self, shown: &SharedSession) -> Option<&Arc<SharedSession>> {
-        let id = self.memory.get(shown.memory().ids().first()?)?;
+    fn known(&self, shown: &HostedSession) -> Option<&Arc<HostedSession>> {
+        let id = self.memory.get(shown.files().ids().first()?)?;
         self.sessions.get(id).map(|served| &served.session)
     }
 
@@ -346,7 +344,7 @@ impl Server {
             is_new: false,
             has: session.ring_count(),
             rings: rings.len(),
-            ring_bytes: session.ring_bytes(),
+            ring_bytes: session.options().ring_bytes,
         };
         admission::check(&self.options, self.sessions(), &request)?;
         for ring in rings {
@@ -388,7 +386,7 @@ impl Server {
             return self.resume(key, &known, &session, now);
         }
         let rings = session.ring_count();
-        let rings_max = self.admit(session.app(), session.peer(), rings, session.ring_bytes())?;
+        let rings_max = self.admit(session.app(), session.peer(), rings, session.options().ring_bytes)?;
         let number = self.number(Some(message.session));
         let session = self.enter(key, session.renumbered(number, rings_max))?;
         self.counts.adopted += 1;
@@ -405,8 +403,8 @@ impl Server {
     fn resume(
         &mut self,
         key: u64,
-        session: &Arc<SharedSession>,
-        shown: &SharedSession,
+        session: &Arc<HostedSession>,
+        shown: &HostedSession,
         now: Instant,
     ) -> Result<(), Refused> {
         let had = session.memory_ids();
@@ -421,7 +419,7 @@ impl Server {
         self.reconnect(session.id(), key, now);
         self.send_welcome_back(key, session, now);
         // Rings that were on their way when the connection broke.
-        for (place, id) in had.iter().skip(SessionMemory::PARTS).enumerate() {
+        for (place, id) in had.iter().skip(MemoryFiles::PARTS).enumerate() {
             if !has.contains(id) {
                 for (message, with) in rings_messages(session, place, place + 1) {
                     self.send(key, &message, with, now);
@@ -431,12 +429,12 @@ impl Server {
         Ok(())
     }
 
-    fn send_welcome_back(&mut self, key: u64, session: &SharedSession, now: Instant) {
+    fn send_welcome_back(&mut self, key: u64, session: &HostedSession, now: Instant) {
         let message = Message::WelcomeBack {
             session: session.id(),
             journal: self.options.journal,
             ring_total: session.ring_count() as u32,
-            rings_max: session.rings_max() as u32,
+            rings_max: session.options().rings_max as u32,
         };
         self.send(key, &message, Attached::Nothing, now);
     }

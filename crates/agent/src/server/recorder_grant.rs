@@ -7,7 +7,7 @@ use super::sessions::ServedSession;
 use crate::config::{Process, Quota};
 use logdrive_drain::KeepOptions;
 use logdrive_drain::control::read_selector;
-use logdrive_ring::SharedSession;
+use logdrive_ring::HostedSession;
 use logdrive_wire::agent::Keep;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const KEEP_BYTES_MIN: u64 = 1 << 20;
 impl Server {
     /// Grants the flight recorder that a process has wished for before it got its session. The owner hears of it before it
     /// hears of the session.
-    pub(super) fn grant_recorder(&mut self, key: u64, session: &SharedSession) {
+    pub(super) fn grant_recorder(&mut self, key: u64, session: &HostedSession) {
         let session = session.id();
         let request = self.connections.get_mut(&key);
         let Some(request) = request.and_then(|connection| connection.keep.take()) else {
@@ -70,7 +70,7 @@ impl Server {
             // What it had wished for before is no more when it wishes anew.
             let used = self.sessions.iter().filter(|(_, other)| belongs(other));
             let used = used.fold(0u64, |sum, (id, other)| {
-                let rings = memory_bytes(other.session.ring_count(), other.session.ring_bytes());
+                let rings = memory_bytes(other.session.ring_count(), other.session.options().ring_bytes);
                 let kept = if *id == session { 0 } else { other.keep_bytes };
                 sum.saturating_add(rings).saturating_add(kept)
             });

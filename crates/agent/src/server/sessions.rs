@@ -7,7 +7,7 @@ use super::{Server, admission, refused};
 use crate::config::Process;
 use crate::limits::{AWAY_MS_MAX, EXIT_WAIT_MS, RINGS_PER_TURN, SESSION_NUMBER_MAX};
 use logdrive_ring::clock::unix_ns;
-use logdrive_ring::{MemoryId, SharedSession, exit_of};
+use logdrive_ring::{HostedSession, MemoryId, exit_of};
 use logdrive_wire::agent::{Message, Refused, RefusedCode, SessionState};
 use rustix::event::epoll::EventFlags;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// A session and its process.
 #[derive(Debug)]
 pub(super) struct ServedSession {
-    pub(super) session: Arc<SharedSession>,
+    pub(super) session: Arc<HostedSession>,
     pub(super) connection: Option<u64>,
     /// The process, where the system has descriptors of processes.
     process: Option<OwnedFd>,
@@ -36,7 +36,7 @@ pub(super) struct ServedSession {
 
 impl ServedSession {
     /// One that was kept while there was no agent: its process may come, or be dead.
-    pub(super) fn restored(session: Arc<SharedSession>, process: Option<OwnedFd>, now: Instant) -> Self {
+    pub(super) fn restored(session: Arc<HostedSession>, process: Option<OwnedFd>, now: Instant) -> Self {
         Self {
             session,
             connection: None,
@@ -85,7 +85,7 @@ impl Server {
     }
 
     /// Enters a session with its process; fails when one of its files belongs to another session.
-    pub(super) fn enter(&mut self, key: u64, session: SharedSession) -> Result<Arc<SharedSession>, Refused> {
+    pub(super) fn enter(&mut self, key: u64, session: HostedSession) -> Result<Arc<HostedSession>, Refused> {
         let session = Arc::new(session);
         let id = session.id();
         self.claim(id, &session.memory_ids())?;
@@ -214,7 +214,7 @@ impl Server {
     }
 
     /// Forgets a session and closes its connection.
-    pub(super) fn remove_session(&mut self, session: u64) -> Option<Arc<SharedSession>> {
+    pub(super) fn remove_session(&mut self, session: u64) -> Option<Arc<HostedSession>> {
         let served = self.sessions.remove(&session)?;
         self.memory.retain(|_, owner| *owner != session);
         if let Some(process) = &served.process {
@@ -297,7 +297,7 @@ impl Server {
     }
 
     /// Makes one more ring of a session, if all limits allow it.
-    pub(super) fn add_ring(&mut self, session: &SharedSession) -> Result<(), Refused> {
+    pub(super) fn add_ring(&mut self, session: &HostedSession) -> Result<(), Refused> {
         let peer = session.peer();
         let request = admission::ResourceRequest {
             process: Process {
@@ -308,7 +308,7 @@ impl Server {
             is_new: false,
             has: session.ring_count(),
             rings: 1,
-            ring_bytes: session.ring_bytes(),
+            ring_bytes: session.options().ring_bytes,
         };
         admission::check(
             &self.options,

@@ -5,7 +5,7 @@ use super::event::{Event, Request, Requester};
 use super::process_messages::unexpected_message;
 use super::{Server, refused};
 use crate::limits::{ANSWER_BYTES_MAX, ANSWER_PART_BYTES, LIST_BYTES_MAX, RINGS_PER_MESSAGE};
-use logdrive_ring::{Peer, SharedSession};
+use logdrive_ring::{HostedSession, Peer};
 use logdrive_wire::agent::{Message, Refused, RefusedCode, SessionEntry};
 use std::sync::Arc;
 use std::time::Instant;
@@ -90,7 +90,7 @@ impl Server {
     }
 
     /// A session that the peer may see and change.
-    fn accessible_session(&self, peer: Peer, id: u64) -> Result<Arc<SharedSession>, Refused> {
+    fn accessible_session(&self, peer: Peer, id: u64) -> Result<Arc<HostedSession>, Refused> {
         let served = self.sessions.get(&id).ok_or_else(|| {
             refused(
                 RefusedCode::UnknownSession,
@@ -110,7 +110,7 @@ impl Server {
     }
 
     /// The sessions of an application that a peer may see and change.
-    pub fn sessions_of(&self, peer: Peer, app: &str) -> Vec<Arc<SharedSession>> {
+    pub fn sessions_of(&self, peer: Peer, app: &str) -> Vec<Arc<HostedSession>> {
         let of_app = self.sessions().filter(|session| session.app() == app);
         of_app
             .filter(|session| self.may_access(peer, session.peer().uid))
@@ -119,7 +119,7 @@ impl Server {
     }
 
     /// The session of a number.
-    pub fn session(&self, id: u64) -> Option<&Arc<SharedSession>> {
+    pub fn session(&self, id: u64) -> Option<&Arc<HostedSession>> {
         self.sessions.get(&id).map(|served| &served.session)
     }
 

@@ -4,7 +4,7 @@ use super::private_agent::PrivateAgent;
 use crate::capture::stream::OutputTimeout;
 use logdrive_drain::{Backend, BackendError, BackendOptions, Stats, Stopped};
 use logdrive_ring::control::OFF_COUNTED;
-use logdrive_ring::{Session, local};
+use logdrive_ring::{SessionWriter, local};
 use logdrive_wire::Level;
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
@@ -27,7 +27,7 @@ pub enum DestinationOptions {
 /// A session, and whoever drains it.
 #[derive(Debug)]
 pub(crate) struct Destination {
-    session: Arc<Session>,
+    session: Arc<SessionWriter>,
     drain: Drain,
 }
 
@@ -56,7 +56,7 @@ impl Destination {
     }
 
     /// The session that readers write into.
-    pub(crate) fn session(&self) -> &Arc<Session> {
+    pub(crate) fn session(&self) -> &Arc<SessionWriter> {
         &self.session
     }
 

@@ -14,7 +14,7 @@ use crate::path_lock::PathLock;
 use crate::server::{Event, Request, Requester, Server, ServerOptions, refused};
 use logdrive_drain::{Backend, BackendError, BackendOptions};
 use logdrive_ring::channel::Channel;
-use logdrive_ring::{Peer, SharedSession};
+use logdrive_ring::{HostedSession, Peer};
 use logdrive_wire::Level;
 use logdrive_wire::agent::RefusedCode;
 use rustix::io::Errno;
@@ -425,7 +425,7 @@ impl AgentLoop {
     }
 }
 
-fn committed_of(session: &Arc<SharedSession>) -> u64 {
+fn committed_of(session: &Arc<HostedSession>) -> u64 {
     let rings = session.rings_from(0);
     rings
         .iter()

@@ -257,7 +257,7 @@ fn timeout(options: &CommandOptions) -> OutputTimeout {
 /// Reader thread of one output.
 struct Reader {
     name: String,
-    session: Arc<logdrive_ring::Session>,
+    session: Arc<logdrive_ring::SessionWriter>,
     record: RecordOptions,
     output: &'static str,
     stream: Stream,

@@ -3,8 +3,8 @@
 
 use logdrive_ring::channel::{Channel, Received, into_files};
 use logdrive_ring::{
-    Admission, AgentConnection, FullPolicy, Producer, RING_HEADER_BYTES, RawMemory, Session, SessionMemory,
-    control,
+    Admission, AgentConnection, FullPolicy, MemoryFiles, Producer, RING_HEADER_BYTES, RawMemory,
+    SessionWriter, control,
 };
 use logdrive_wire::agent::{Hello, Message, Welcome};
 use logdrive_wire::kind::FieldKind;
@@ -216,7 +216,7 @@ struct Victim {
     /// Records that were logged since the agent looked: ring, offset, bytes.
     recent: Vec<(usize, u64, u64)>,
     callsites: u32,
-    _session: Session,
+    _session: SessionWriter,
 }
 
 impl Victim {
@@ -246,12 +246,12 @@ impl Victim {
     fn of(channel: Channel, welcome: &Welcome, files: Vec<File>) -> Self {
         let map = |file: &File| RawMemory::map(file).expect("an agent's memory can be mapped");
         let mut parts: Vec<RawMemory> = files.iter().map(map).collect();
-        let rings_of = parts.split_off(SessionMemory::PARTS);
+        let rings_of = parts.split_off(MemoryFiles::PARTS);
         let mut memory = files;
-        let rings = memory.split_off(SessionMemory::PARTS);
-        let memory = SessionMemory::check(memory).expect("an agent's memory is good");
+        let rings = memory.split_off(MemoryFiles::PARTS);
+        let memory = MemoryFiles::check(memory).expect("an agent's memory is good");
         let bytes = usize::try_from(welcome.ring_bytes).expect("it was asked for");
-        let session = Session::join(Path::new("agent.sock"), memory, rings, bytes, Arc::new(Silent))
+        let session = SessionWriter::join(Path::new("agent.sock"), memory, rings, bytes, Arc::new(Silent))
             .expect("an agent's memory is good");
         let callsites = callsites();
         for callsite in &callsites {

@@ -5,7 +5,7 @@
 use logdrive_agent::Agent;
 use logdrive_agent::config::{AgentConfig, Places};
 use logdrive_drain::Stats;
-use logdrive_ring::SharedSession;
+use logdrive_ring::HostedSession;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -82,7 +82,7 @@ impl Service {
     }
 
     /// The only session that there is.
-    pub(crate) fn session(&self) -> Arc<SharedSession> {
+    pub(crate) fn session(&self) -> Arc<HostedSession> {
         self.with(|agent| agent.sessions().first().cloned().expect("a session"))
     }
 

@@ -8,7 +8,7 @@ use logdrive_agent::config::Limits;
 use logdrive_agent::server::{Event, ServerCounts};
 use logdrive_agent::{Server, ServerOptions};
 use logdrive_ring::channel::{Channel, Received, into_files};
-use logdrive_ring::{AgentConnection, SharedSession};
+use logdrive_ring::{AgentConnection, HostedSession};
 use logdrive_wire::agent::{Hello, Message, Refused, Welcome};
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -114,7 +114,7 @@ impl Agent {
     }
 
     #[track_caller]
-    pub(crate) fn joined(&mut self) -> Arc<SharedSession> {
+    pub(crate) fn joined(&mut self) -> Arc<HostedSession> {
         self.event("a process joins", |event| match event {
             Event::Joined(session) => Some(Arc::clone(session)),
             _ => None,
@@ -122,7 +122,7 @@ impl Agent {
     }
 
     #[track_caller]
-    pub(crate) fn left(&mut self) -> (Arc<SharedSession>, logdrive_agent::server::End) {
+    pub(crate) fn left(&mut self) -> (Arc<HostedSession>, logdrive_agent::server::End) {
         self.event("a process leaves", |event| match event {
             Event::Left { session, end } => Some((Arc::clone(session), *end)),
             _ => None,

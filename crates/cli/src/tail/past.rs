@@ -8,7 +8,7 @@ use crate::places::Places;
 use logdrive_drain::{Stats, sinks_from_text};
 use logdrive_reader::follow::{Follow, FollowedRecord};
 use logdrive_reader::last_records;
-use logdrive_ring::SessionView;
+use logdrive_ring::SessionReader;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -54,7 +54,7 @@ impl Pasts {
     ) -> Vec<String> {
         let began = Instant::now();
         let committed =
-            |path: &Path| SessionView::open(path).map_or(0, |view| Stats::of_view(&view).committed);
+            |path: &Path| SessionReader::open(path).map_or(0, |view| Stats::of_view(&view).committed);
         let with_file = || known.values().filter(|known| known.has_file);
         let of_agents = with_file().filter(|known| known.at.entry.is_some());
         // An agent writes at once when it is asked.
@@ -83,7 +83,7 @@ impl Pasts {
         for (id, process) in known.iter().filter(|(_, known)| known.has_file) {
             let file = match process.shared_files.first() {
                 Some(file) => Some(file.clone()),
-                None => SessionView::open(&process.at.path)
+                None => SessionReader::open(&process.at.path)
                     .ok()
                     .and_then(|view| files_of(&view, process.pid).into_iter().next()),
             };
@@ -183,7 +183,7 @@ fn names_process(record: &[u8], pid: u32) -> bool {
 
 /// Whether the log file of a session has so many of its records.
 fn has_written(path: &Path, committed: u64) -> bool {
-    let Ok(view) = SessionView::open(path) else {
+    let Ok(view) = SessionReader::open(path) else {
         // It has ended, and its drain wrote everything before.
         return true;
     };
@@ -198,7 +198,7 @@ fn has_written(path: &Path, committed: u64) -> bool {
 }
 
 /// The log files of a session, the one with the most records first. Those that do not exist are left out.
-pub(super) fn files_of(view: &SessionView, pid: u32) -> Vec<PathBuf> {
+pub(super) fn files_of(view: &SessionReader, pid: u32) -> Vec<PathBuf> {
     file_sinks(view)
         .into_iter()
         .map(|(_, path)| of_process(&path, pid).unwrap_or(path))
@@ -207,7 +207,7 @@ pub(super) fn files_of(view: &SessionView, pid: u32) -> Vec<PathBuf> {
 }
 
 /// The sinks that are files, by the number of the sink; those that leave out the fewest levels first.
-fn file_sinks(view: &SessionView) -> Vec<(usize, PathBuf)> {
+fn file_sinks(view: &SessionReader) -> Vec<(usize, PathBuf)> {
     let config = view.buffers().map(|buffers| buffers.config()).unwrap_or_default();
     let mut sinks: Vec<_> = sinks_from_text(&String::from_utf8_lossy(&config))
         .into_iter()

@@ -1,12 +1,11 @@
 //! A session that is watched: its numbers, its callsites and its rules, wherever its memory comes from.
 
 use super::sample::{Life, Process, Site, Sites, Via};
-use crate::callsites::{state_of, with_sampled_variant};
+use crate::callsites::{rules_of, state_of, with_sampled_variant};
 use crate::sessions::safe;
-use logdrive_drain::control::{RulesFile, Switchboard, sampled_variants};
+use logdrive_drain::control::sampled_variants;
 use logdrive_drain::{SinkDrop, SinkStats, Stats, sinks_from_text};
-use logdrive_ring::control::ControlEntry;
-use logdrive_ring::{CallsiteTotals, Consumer, CountsView, Ring, RingError, SessionView};
+use logdrive_ring::{Consumer, Ring, RingError, SessionReader};
 use logdrive_wire::Callsite;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,38 +13,17 @@ use std::sync::Arc;
 /// A session as this command sees it. Its mappings stay from look to look.
 #[derive(Debug)]
 pub(super) struct Board {
-    view: SessionView,
-    rules: RulesFile,
-    counts: CountsView,
+    view: SessionReader,
     rings: Vec<Arc<Ring>>,
     /// The log file, as an agent tells it.
     log: Option<PathBuf>,
 }
 
-impl Switchboard for Board {
-    fn rules(&self) -> &RulesFile {
-        &self.rules
-    }
-
-    fn entry(&self, id: u32) -> Option<&ControlEntry> {
-        self.view.control(id)
-    }
-
-    fn totals(&self, id: u32) -> CallsiteTotals {
-        self.counts.of(id).unwrap_or_default()
-    }
-
-    fn table(&self) -> Result<Vec<(u32, Vec<u8>)>, RingError> {
-        self.view.callsites()
-    }
-}
-
 impl Board {
     /// Opens what live control needs of a session.
-    pub(super) fn of(view: SessionView) -> Result<Self, RingError> {
+    pub(super) fn of(view: SessionReader) -> Result<Self, RingError> {
+        view.rules()?;
         Ok(Self {
-            rules: view.rules()?,
-            counts: view.counts()?,
             rings: view.rings().0,
             log: None,
             view,
@@ -53,12 +31,17 @@ impl Board {
     }
 
     /// The same of a session that an agent has, with what the agent says of its sinks.
-    pub(super) fn of_agent(view: SessionView, sinks: &str) -> Result<Self, RingError> {
+    pub(super) fn of_agent(view: SessionReader, sinks: &str) -> Result<Self, RingError> {
         let log = first_file(sinks);
         Ok(Self {
             log,
             ..Self::of(view)?
         })
+    }
+
+    /// The session.
+    pub(super) fn session(&self) -> &SessionReader {
+        &self.view
     }
 
     /// Whether the process has made rings that are not seen here.
@@ -78,7 +61,7 @@ impl Board {
         let header = self.view.header();
         let stats = Stats::of_view(&self.view);
         let bytes = (0..header.callsite_count())
-            .map(|id| self.totals(id).bytes)
+            .filter_map(|id| Some(self.view.counts(id)?.totals().bytes))
             .fold(0u64, u64::saturating_add);
         let start_unix_ns = header.start_unix_ns();
         let drained = stats.committed.saturating_sub(stats.in_rings);
@@ -122,21 +105,21 @@ impl Board {
 
     /// Its callsites, the program's own statements.
     pub(super) fn sites(&self, key: &str, at_ns: u64) -> Result<Sites, RingError> {
-        let rules = self.rules.read().map_or(Vec::new(), |(_, rules)| rules);
-        let table = self.table()?;
-        let sampled_variants = sampled_variants(self, &table);
+        let rules = rules_of(&self.view);
+        let table = self.view.callsites()?;
+        let sampled_variants = sampled_variants(&table, |id| self.view.control(id));
         let own = table
             .iter()
             .filter(|(id, _)| *id != 0 && !sampled_variants.contains(id));
         let sites = own.filter_map(|(id, bytes)| {
             let callsite = Callsite::decode(bytes).ok()?;
-            let entry = self.entry(*id)?;
+            let entry = self.view.control(*id)?;
             let (state, by_rule) = state_of(entry, &callsite, &rules);
             Some(Site {
                 id: *id,
                 state,
                 by_rule,
-                totals: with_sampled_variant(self, *id, entry.sampled_variant()),
+                totals: with_sampled_variant(&self.view, *id, entry.sampled_variant()),
                 callsite,
             })
         });

@@ -2,10 +2,9 @@
 
 use crate::instant::age_text;
 use logdrive_drain::control::{
-    Action, Rule, RuleKind, Selector, Switchboard, change, describe_action, describe_selector, kind_of,
-    put_rule,
+    Action, Rule, RuleKind, Selector, change, describe_action, describe_selector, kind_of, put_rule,
 };
-use logdrive_ring::RingError;
+use logdrive_ring::{RingError, SessionReader};
 
 /// What a level is set for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,9 +37,9 @@ pub(super) enum Edit {
 }
 
 /// Makes a change; what it did, in words.
-pub(super) fn make(board: &dyn Switchboard, wanted: &Change) -> Result<String, RingError> {
+pub(super) fn make(session: &SessionReader, wanted: &Change) -> Result<String, RingError> {
     let mut removed = 0;
-    let changed = change(board, |rules, now_unix_ns| {
+    let changed = change(session, |rules, now_unix_ns| {
         removed = apply(&wanted.edit, wanted.for_ns, rules, now_unix_ns);
     })?;
     let count = changed.callsites_changed;

@@ -10,7 +10,7 @@ use crate::sessions::{find_all, run_dirs, safe};
 use crate::top::args::TopArgs;
 use logdrive_agent::supervisor::private_sockets;
 use logdrive_agent::{AgentError, Client};
-use logdrive_ring::SessionView;
+use logdrive_ring::SessionReader;
 use logdrive_wire::agent::{SessionEntry, SessionState};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::collections::{HashMap, HashSet};
@@ -167,7 +167,7 @@ impl Source {
             .boards
             .get(&change.key)
             .ok_or_else(|| "the process has ended".to_owned())?;
-        edit::make(board, change).map_err(|error| error.to_string())
+        edit::make(board.session(), change).map_err(|error| error.to_string())
     }
 }
 
@@ -220,7 +220,7 @@ fn board_of_path<'a>(
     path: &Path,
 ) -> Result<&'a mut Board, String> {
     if !boards.contains_key(key) {
-        let board = SessionView::open(path).and_then(Board::of);
+        let board = SessionReader::open(path).and_then(Board::of);
         boards.insert(key.to_owned(), board.map_err(|error| error.to_string())?);
     }
     let board = boards.get_mut(key).ok_or("it has gone")?;

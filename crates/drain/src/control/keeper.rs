@@ -4,10 +4,12 @@
 //! None of it is needed for a change to hold: that is the work of whoever makes it.
 
 use super::text::describe_span;
-use super::{Action, Rule, Switchboard, apply, describe_rule, kind_of};
+use super::{Action, Rule, apply, describe_rule, kind_of};
 use crate::limits::{CHANGE_LINES_MAX, CONTROL_TICK_NS, SAMPLED_LINES_MAX};
+use logdrive_ring::SessionReader;
 use logdrive_ring::clock::unix_ns;
 use logdrive_ring::control::{ControlEntry, EVERY, KeyField, KeyedLimit, PER_KEY, PER_SECOND, Switch};
+use logdrive_ring::rules::RulesFile;
 use logdrive_wire::{Callsite, Level};
 use std::collections::BTreeMap;
 
@@ -53,32 +55,34 @@ impl Keeper {
     }
 
     /// Does what is due, and returns lines for the log. `tell_all` makes threads tell what they have counted.
-    pub(crate) fn tick(&mut self, board: &dyn Switchboard, now_ns: u64, tell_all: &dyn Fn()) -> Vec<Notice> {
+    pub(crate) fn tick(&mut self, session: &SessionReader, now_ns: u64, tell_all: &dyn Fn()) -> Vec<Notice> {
         let mut notices = Vec::new();
         self.ticked_at_ns = now_ns;
-        self.end_rules(board);
-        if board.rules().sequence() != self.sequence {
-            self.look_at_rules(board, &mut notices);
+        self.end_rules(session);
+        if let Ok(rules) = session.rules()
+            && rules.sequence() != self.sequence
+        {
+            self.look_at_rules(session, rules, &mut notices);
         }
-        self.refill(board);
+        self.refill(session);
         if now_ns.saturating_sub(self.told_at_ns) >= SECOND_NS {
             self.told_at_ns = now_ns;
             tell_all();
-            self.tell_sampled(board, &mut notices);
+            self.tell_sampled(session, &mut notices);
         }
         notices
     }
 
     /// Tells what has not been told, at the end of a session.
-    pub(crate) fn finish(&mut self, board: &dyn Switchboard, tell_all: &dyn Fn()) -> Vec<Notice> {
+    pub(crate) fn finish(&mut self, session: &SessionReader, tell_all: &dyn Fn()) -> Vec<Notice> {
         let mut notices = Vec::new();
         tell_all();
-        self.tell_sampled(board, &mut notices);
+        self.tell_sampled(session, &mut notices);
         notices
     }
 
     /// Takes rules away whose time is over. Where a tool is changing them just now, the next tick does it.
-    fn end_rules(&mut self, board: &dyn Switchboard) {
+    fn end_rules(&mut self, session: &SessionReader) {
         if self.ends_unix_ns == 0 {
             return;
         }
@@ -86,24 +90,25 @@ impl Keeper {
         if now_unix_ns < self.ends_unix_ns {
             return;
         }
-        let Ok(Some(lock)) = board.rules().try_lock() else {
+        let Ok(file) = session.rules() else { return };
+        let Ok(Some(lock)) = file.try_lock() else {
             return;
         };
         // Damaged rules are noticed by whoever looks at them next.
-        let Ok((_, mut rules)) = board.rules().read() else {
+        let Ok((_, mut rules)) = file.read() else {
             return;
         };
         rules.retain(|rule| rule.holds(now_unix_ns));
         if lock.replace(&rules).is_ok() {
             // What cannot be decoded cannot be switched.
-            let _ = apply(board, &rules, now_unix_ns);
+            let _ = apply(session, &rules, now_unix_ns);
         }
     }
 
-    fn look_at_rules(&mut self, board: &dyn Switchboard, notices: &mut Vec<Notice>) {
-        self.sequence = board.rules().sequence();
+    fn look_at_rules(&mut self, session: &SessionReader, file: &RulesFile, notices: &mut Vec<Notice>) {
+        self.sequence = file.sequence();
         let now_unix_ns = unix_ns();
-        let rules = match board.rules().read() {
+        let rules = match file.read() {
             Ok((sequence, rules)) => {
                 self.sequence = sequence;
                 rules
@@ -116,7 +121,7 @@ impl Keeper {
                     ),
                 ));
                 // As above.
-                let _ = apply(board, &[], now_unix_ns);
+                let _ = apply(session, &[], now_unix_ns);
                 Vec::new()
             }
         };
@@ -128,14 +133,14 @@ impl Keeper {
             .min()
             .unwrap_or(0);
         self.rules = rules;
-        self.find_sampled(board);
+        self.find_sampled(session);
     }
 
     /// Looks which callsites are sampled; returns those that are not any more.
-    fn find_sampled(&mut self, board: &dyn Switchboard) -> Vec<Sampled> {
+    fn find_sampled(&mut self, session: &SessionReader) -> Vec<Sampled> {
         let is_sampled = |entry: &ControlEntry| matches!(entry.control(), EVERY | PER_SECOND | PER_KEY);
         let found: Vec<(u32, Switch)> = (1..)
-            .map_while(|id| board.entry(id).map(|entry| (id, entry)))
+            .map_while(|id| session.control(id).map(|entry| (id, entry)))
             .filter(|(_, entry)| is_sampled(entry))
             .map(|(id, entry)| (id, entry.switch()))
             .collect();
@@ -145,7 +150,7 @@ impl Keeper {
         self.sampled = kept;
         let fresh: Vec<_> = found.into_iter().filter(|(id, _)| !known.contains(id)).collect();
         if !fresh.is_empty() {
-            let table: BTreeMap<u32, Vec<u8>> = board.table().unwrap_or_default().into_iter().collect();
+            let table: BTreeMap<u32, Vec<u8>> = session.callsites().unwrap_or_default().into_iter().collect();
             for (id, switch) in fresh {
                 let bytes = table.get(&id).map_or(&[][..], Vec::as_slice);
                 self.sampled.push(self.sampled(id, switch, bytes));
@@ -193,7 +198,7 @@ impl Keeper {
     }
 
     /// Lets more calls pass, as the time that has gone by allows.
-    fn refill(&mut self, board: &dyn Switchboard) {
+    fn refill(&mut self, session: &SessionReader) {
         let now_ns = self.ticked_at_ns;
         for sampled in self
             .sampled
@@ -207,19 +212,21 @@ impl Keeper {
             let billionths = since_ns * u64::from(per_second) + sampled.carry;
             sampled.carry = billionths % SECOND_NS;
             let calls = u32::try_from(billionths / SECOND_NS).unwrap_or(u32::MAX);
-            if let Some(entry) = board.entry(sampled.id).filter(|_| calls > 0) {
+            if let Some(entry) = session.control(sampled.id).filter(|_| calls > 0) {
                 entry.add_budget(calls, per_second);
             }
         }
     }
 
     /// Says how many records each sampled callsite has left out since the last time, where its records do not.
-    fn tell_sampled(&mut self, board: &dyn Switchboard, notices: &mut Vec<Notice>) {
-        let gone = self.find_sampled(board);
+    fn tell_sampled(&mut self, session: &SessionReader, notices: &mut Vec<Notice>) {
+        let gone = self.find_sampled(session);
         let mut left_out = (0, 0u64);
         let mut lines = 0;
         for sampled in self.sampled.iter().chain(&gone) {
-            let now = board.totals(sampled.id).sampled_out;
+            let now = session
+                .counts(sampled.id)
+                .map_or(0, |counts| counts.totals().sampled_out);
             let before = self.told.insert(sampled.id, now).unwrap_or(0);
             let count = now.wrapping_sub(before);
             // A correction may make the count run back for a moment.

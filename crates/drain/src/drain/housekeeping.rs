@@ -3,7 +3,6 @@
 use super::Drain;
 use crate::limits::HOUSEKEEPING_NS;
 use crate::reader::NO_RECORD;
-use crate::source::Source;
 use logdrive_ring::DropReason;
 use logdrive_ring::clock::monotonic_ns;
 use logdrive_wire::Level;
@@ -17,7 +16,7 @@ impl Drain {
         }
         self.housekeeping_at_ns = now_ns + HOUSEKEEPING_NS;
         if let Some(Some(own)) = self.feeds.first()
-            && matches!(own.source, Source::Live(_))
+            && own.source.own().is_some()
         {
             own.source.header().store_disabled(self.counts.disabled_calls());
         }

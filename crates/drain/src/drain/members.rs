@@ -9,8 +9,7 @@ use crate::keep::Keep;
 use crate::limits::{PAUSE_NS_MAX, PAUSE_SESSIONS, PAUSE_TIMES_MAX};
 use crate::outlet::Outlet;
 use crate::reader::Reader;
-use crate::source::Source;
-use logdrive_ring::{Consumer, SharedSession};
+use logdrive_ring::{Consumer, HostedSession};
 use logdrive_wire::Level;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -57,11 +56,6 @@ impl Drain {
         }
     }
 
-    /// The session whose buffers are the drain's own.
-    pub(crate) fn into_source(mut self) -> Option<Source> {
-        self.feeds.first_mut()?.take().map(|feed| feed.source)
-    }
-
     /// The sinks that are not closed, as bits.
     pub(super) fn open_sinks(&self) -> u32 {
         let outlets = self.outlets.iter().enumerate();
@@ -90,7 +84,7 @@ impl Drain {
     }
 
     /// Takes a session over, new or from an earlier drain: from where that one's journal says.
-    fn join(&mut self, session: Arc<SharedSession>) {
+    fn join(&mut self, session: Arc<HostedSession>) {
         let (own, found) = (self.buffers.journal(), session.header().journal());
         let is_new = found == 0;
         let epoch = self
@@ -101,14 +95,15 @@ impl Drain {
             // What this very drain has taken it has also released.
             .map_or(0, |ancestor| ancestor.epoch);
         session.header().store_calibration(&self.calibration);
-        self.coarse |= session.is_coarse();
+        self.coarse |= session.options().coarse;
         let member = Member {
             app: session.app().to_owned(),
             pid: session.peer().pid,
             uid: session.peer().uid,
         };
         let rations = self.rations.enter(&member, &[]);
-        let mut feed = Feed::new(Source::Shared(Arc::clone(&session)), epoch, Some(member));
+        let mut feed = Feed::new(Arc::clone(session.reader()), epoch, Some(member));
+        feed.client_id = Some(session.id());
         let wish = self.wish.take().filter(|(id, _)| *id == session.id());
         feed.wish = wish.map(|(_, options)| options);
         choose_keep(&mut feed, self.recorder.as_deref(), &self.marks);
@@ -139,7 +134,7 @@ impl Drain {
     /// The process of a session writes nothing more. If it does, it does so for nobody.
     fn see_off(&mut self, id: u64, text: Option<String>) {
         self.add_readers();
-        let is = |feed: &Option<Feed>| feed.as_ref().and_then(|feed| feed.source.shared_id()) == Some(id);
+        let is = |feed: &Option<Feed>| feed.as_ref().and_then(|feed| feed.client_id) == Some(id);
         let Some(number) = self.feeds.iter().position(is) else {
             return;
         };

@@ -37,7 +37,7 @@ impl Whose {
         match self {
             Self::Own => feed.member.is_none(),
             Self::App(app) => feed.member.as_ref().is_some_and(|member| member.app == *app),
-            Self::Session(id) => feed.source.shared_id() == Some(*id),
+            Self::Session(id) => feed.client_id == Some(*id),
         }
     }
 }

@@ -5,7 +5,7 @@ use super::line::{Line, say, say_wish};
 use super::{JoinError, hear, no_answer};
 use logdrive_ring::channel::{Channel, Received, into_files};
 use logdrive_ring::clock::monotonic_ns;
-use logdrive_ring::{AgentConnection, Session, local, signals, thread_counts};
+use logdrive_ring::{AgentConnection, SessionWriter, local, signals, thread_counts};
 use logdrive_wire::agent::{Adopt, Message};
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub(super) struct Keeper {
     line: Arc<Line>,
-    session: Arc<Session>,
+    session: Arc<SessionWriter>,
     /// Rings that the agent knows of.
     shown: usize,
     disabled_before: u64,
@@ -26,7 +26,12 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    pub(super) fn new(line: &Arc<Line>, session: &Arc<Session>, shown: usize, disabled_before: u64) -> Self {
+    pub(super) fn new(
+        line: &Arc<Line>,
+        session: &Arc<SessionWriter>,
+        shown: usize,
+        disabled_before: u64,
+    ) -> Self {
         Self {
             line: Arc::clone(line),
             session: Arc::clone(session),

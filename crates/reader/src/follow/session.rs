@@ -4,14 +4,14 @@ use super::record::{FollowedRecord, Site};
 use super::ring::{Start, WatchedRing};
 use logdrive_drain::layout::{Layout, ProcessInfo, Record, Thread};
 use logdrive_ring::clock::ticks_of;
-use logdrive_ring::{Calibration, SessionView};
+use logdrive_ring::{Calibration, SessionReader};
 use logdrive_wire::{Callsite, Level};
 
 /// A session.
 #[derive(Debug)]
 pub(crate) struct FollowedSession {
     pub(crate) id: u64,
-    pub(crate) view: SessionView,
+    pub(crate) view: SessionReader,
     pub(crate) info: ProcessInfo,
     layout: Layout,
     pub(crate) rings: Vec<WatchedRing>,
@@ -27,7 +27,7 @@ pub(crate) struct FollowedSession {
 }
 
 impl FollowedSession {
-    pub(crate) fn new(id: u64, view: SessionView, info: ProcessInfo, layout: Layout, start: Start) -> Self {
+    pub(crate) fn new(id: u64, view: SessionReader, info: ProcessInfo, layout: Layout, start: Start) -> Self {
         let calibration = Calibration {
             base_ticks: 0,
             base_unix_ns: view.header().start_unix_ns(),
@@ -68,7 +68,7 @@ impl FollowedSession {
     }
 
     /// Goes on with another view of the same session.
-    pub(crate) fn extend(&mut self, view: SessionView) {
+    pub(crate) fn extend(&mut self, view: SessionReader) {
         self.view = view;
         self.open_rings(Start::Oldest);
     }

@@ -2,8 +2,8 @@
 //! test beside it and by the fuzz target `session`.
 
 use logdrive_ring::{
-    BUFFER_BYTES_MIN, Buffers, Calibration, Consumer, FileLocation, FullPolicy, Producer, Ring, Session,
-    SessionOptions, SessionView, control,
+    BUFFER_BYTES_MIN, Buffers, Calibration, Consumer, FileLocation, FullPolicy, Producer, Ring,
+    SessionOptions, SessionReader, SessionWriter, control,
 };
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -186,7 +186,7 @@ impl Image {
 }
 
 /// Makes a session below `run_dir` with callsites, records in two rings, and buffers in every state.
-pub(crate) fn make_session(run_dir: &Path) -> Session {
+pub(crate) fn make_session(run_dir: &Path) -> SessionWriter {
     let options = SessionOptions {
         app: "mangled".into(),
         run_dirs: vec![run_dir.to_owned()],
@@ -197,7 +197,7 @@ pub(crate) fn make_session(run_dir: &Path) -> Session {
         buffer_bytes: BUFFER_BYTES_MIN,
         keep_bytes: 0,
     };
-    let (session, failed) = Session::create(&options).expect("a session can be made");
+    let (session, failed) = SessionWriter::create(&options).expect("a session can be made");
     assert!(failed.is_empty());
     for number in 0..20u32 {
         session
@@ -301,7 +301,7 @@ fn images_of(dir: &Path) -> Vec<Image> {
 /// Reads everything of a session that can be read, and does to it what a recoverer does.
 pub(crate) fn read_all(dir: &Path) -> Seen {
     let mut seen = Seen::default();
-    for view in [SessionView::open(dir), SessionView::adopt(dir)] {
+    for view in [SessionReader::open(dir), SessionReader::adopt(dir)] {
         match view {
             Ok(view) => read_view(&view, &mut seen),
             Err(error) => {
@@ -313,7 +313,7 @@ pub(crate) fn read_all(dir: &Path) -> Seen {
     seen
 }
 
-fn read_view(view: &SessionView, seen: &mut Seen) {
+fn read_view(view: &SessionReader, seen: &mut Seen) {
     seen.opened += 1;
     let header = view.header();
     let _ = (

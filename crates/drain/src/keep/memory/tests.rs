@@ -156,12 +156,12 @@ fn a_chunk_that_is_skipped_is_counted() {
 struct Shared {
     file: std::fs::File,
     _dir: tempfile::TempDir,
-    session: logdrive_ring::Session,
+    session: logdrive_ring::SessionWriter,
 }
 
 fn shared() -> Shared {
     let dir = tempfile::tempdir().expect("a directory");
-    let (session, _) = logdrive_ring::Session::create(&logdrive_ring::SessionOptions {
+    let (session, _) = logdrive_ring::SessionWriter::create(&logdrive_ring::SessionOptions {
         app: "keep".to_owned(),
         run_dirs: vec![dir.path().join("run")],
         ring_bytes: 0,
@@ -186,7 +186,7 @@ fn shared() -> Shared {
 
 impl Shared {
     fn open(&self) -> KeepFile {
-        let view = logdrive_ring::SessionView::open(self.session.path()).expect("a view");
+        let view = logdrive_ring::SessionReader::open(self.session.path()).expect("a view");
         view.keep().expect("a sound file").expect("a file")
     }
 }

@@ -23,9 +23,9 @@ fn bytes(json: &Json) -> Vec<u8> {
 }
 
 /// A session with a memory of four chunks, and its file.
-fn session() -> (tempfile::TempDir, logdrive_ring::Session, std::fs::File) {
+fn session() -> (tempfile::TempDir, logdrive_ring::SessionWriter, std::fs::File) {
     let dir = tempfile::tempdir().expect("a directory");
-    let (session, _) = logdrive_ring::Session::create(&logdrive_ring::SessionOptions {
+    let (session, _) = logdrive_ring::SessionWriter::create(&logdrive_ring::SessionOptions {
         app: "keep".to_owned(),
         run_dirs: vec![dir.path().join("run")],
         ring_bytes: 0,
@@ -46,8 +46,8 @@ fn session() -> (tempfile::TempDir, logdrive_ring::Session, std::fs::File) {
 }
 
 /// The memory as a recoverer opens it.
-fn open(session: &logdrive_ring::Session) -> Result<KeepFile, logdrive_ring::RingError> {
-    let view = logdrive_ring::SessionView::open(session.path()).expect("a session");
+fn open(session: &logdrive_ring::SessionWriter) -> Result<KeepFile, logdrive_ring::RingError> {
+    let view = logdrive_ring::SessionReader::open(session.path()).expect("a session");
     Ok(view.keep()?.expect("there is a memory"))
 }
 

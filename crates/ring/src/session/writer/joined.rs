@@ -1,7 +1,7 @@
 //! A session whose memory came from an agent: rings arrive through the connection, ahead of their need, and all
 //! descriptors are kept, to be shown to the next agent.
 
-use super::{Growing, Home, Parts, Session};
+use super::{Growing, Home, Parts, SessionWriter};
 use crate::buffers::{BUFFER_BYTES_MIN, Buffers};
 use crate::clock::{ClockSource, monotonic_ns};
 use crate::limits::{
@@ -10,8 +10,8 @@ use crate::limits::{
 use crate::memory_file::{self, MemoryId};
 use crate::ring::{Ring, RingState};
 use crate::rules::RulesFile;
+use crate::session::memory_files::{MemoryFiles, twice};
 use crate::session_header::SessionHeader;
-use crate::session_memory::{SessionMemory, twice};
 use crate::waker::{AgentConnection, DrainWaker};
 use crate::{RingError, sys};
 use std::fs::File;
@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub(super) struct AgentHome {
     socket: PathBuf,
-    memory: SessionMemory,
+    memory: MemoryFiles,
     line: Arc<dyn AgentConnection>,
     /// The files of the rings, in the order of the rings.
     files: Mutex<Vec<(MemoryId, File)>>,
@@ -44,7 +44,7 @@ impl AgentHome {
         DrainWaker::of_agent(header, Arc::clone(&self.line))
     }
 
-    pub(super) fn memory(&self) -> &SessionMemory {
+    pub(super) fn memory(&self) -> &MemoryFiles {
         &self.memory
     }
 
@@ -55,7 +55,7 @@ impl AgentHome {
 }
 
 impl Parts {
-    fn of_agent(memory: &SessionMemory) -> Result<Self, RingError> {
+    fn of_agent(memory: &MemoryFiles) -> Result<Self, RingError> {
         let growing = |name: &str| {
             let (file, bytes) = memory.part(name)?;
             let path = PathBuf::from(name);
@@ -92,14 +92,14 @@ impl Parts {
     }
 }
 
-impl Session {
+impl SessionWriter {
     /// Takes a session that an agent made: its memory and first rings, and the line to ask for more.
     ///
     /// # Errors
     /// When something is not what the format says, or cannot be mapped.
     pub fn join(
         socket: &Path,
-        memory: SessionMemory,
+        memory: MemoryFiles,
         rings: Vec<File>,
         ring_bytes: usize,
         line: Arc<dyn AgentConnection>,

@@ -19,7 +19,7 @@ struct Part {
 }
 
 /// In the order in which their descriptors travel.
-const PARTS: [Part; SessionMemory::PARTS] = [
+const PARTS: [Part; MemoryFiles::PARTS] = [
     part("session", SESSION_BYTES, SESSION_BYTES),
     part("control", CALLSITES_MAX * ENTRY_BYTES, RESERVE_STEP_BYTES),
     part("counts", CALLSITES_MAX * COUNTS_BYTES, RESERVE_STEP_BYTES),
@@ -37,12 +37,12 @@ const fn part(name: &'static str, bytes: usize, reserved: usize) -> Part {
 
 /// The memory files of a session, without its rings.
 #[derive(Debug)]
-pub struct SessionMemory {
+pub struct MemoryFiles {
     files: [File; Self::PARTS],
     ids: [MemoryId; Self::PARTS],
 }
 
-impl SessionMemory {
+impl MemoryFiles {
     /// How many there are.
     pub const PARTS: usize = 5;
 

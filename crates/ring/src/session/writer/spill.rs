@@ -1,6 +1,6 @@
 //! A session of an agent that is gone, written to files: its process ends, and nobody else has its memory.
 
-use super::{Home, Session, SessionOptions};
+use super::{Home, SessionOptions, SessionWriter};
 use crate::RingError;
 use crate::buffers::Buffers;
 use crate::consumer::Consumer;
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// Bytes that are copied at a time; parts of nothing but zeroes are left out.
 const STEP_BYTES: usize = 64 * 1024;
 
-impl Session {
+impl SessionWriter {
     /// Whether there are records that no drain has released, or drops that nobody has told.
     pub fn has_left(&self) -> bool {
         let rings = self.rings_from(0);
@@ -71,7 +71,7 @@ impl super::joined::AgentHome {
     fn write_to(
         &self,
         dir: &SessionDir,
-        session: &Session,
+        session: &SessionWriter,
         options: &SessionOptions,
     ) -> Result<(), RingError> {
         let buffer_count = options.sink_count * options.buffers_per_sink;

@@ -1,0 +1,553 @@
+//! Reading handle of a session: what the drain, a sidecar, an agent, a recoverer and tools have of it.
+//!
+//! The process that logs may write all of the memory at any time, and it may be hostile. So every shared word is read
+//! once, checked, and bounded by what was mapped. Only where the session is this process's own do the counts of its
+//! writing handle take the place of those in shared memory.
+#![allow(unsafe_code)]
+
+use super::{SessionMemory, SessionWriter};
+use crate::buffers::Buffers;
+use crate::control::ControlEntry;
+use crate::counts::CallsiteCounts;
+use crate::files::{self, DrainLock, SessionDir, open_existing};
+use crate::keep_file::KeepFile;
+use crate::limits::{CALLSITES_MAX, TABLE_BYTES_MAX};
+use crate::ring::{Ring, RingState};
+use crate::rules::RulesFile;
+use crate::session_header::{SESSION_BYTES, SessionHeader};
+use crate::{RingError, sys};
+use std::fs::File;
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// Reading handle of a session, dead or alive.
+///
+/// Levels and sampling may be changed through it, and a drain gives rings back through it; records, callsites and rings
+/// are only read. Mappings of counts, rules and control entries are made when they are first needed.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use logdrive_ring::{SessionOptions, SessionReader, SessionWriter, control};
+/// # let run_dir = std::env::temp_dir().join(format!("logdrive-reader-doc-{}", std::process::id()));
+/// let options = SessionOptions {
+///     app: "shop".to_owned(),
+///     run_dirs: vec![run_dir.clone()],
+///     ring_bytes: 1 << 16,
+///     config: Vec::new(),
+///     sink_count: 0,
+///     buffers_per_sink: 0,
+///     buffer_bytes: 512 * 1024,
+///     keep_bytes: 0,
+/// };
+/// let (writer, _) = SessionWriter::create(&options)?;
+/// let entry = writer.register(b"callsite", control::ON)?;
+/// let reader = SessionReader::open(writer.path())?;
+/// assert_eq!(reader.callsites()?, [(0, b"callsite".to_vec())]);
+/// reader.control(0).ok_or("no entry")?.set_control(control::OFF);
+/// assert_eq!(entry.control(), control::OFF);
+/// writer.remove()?;
+/// # std::fs::remove_dir(run_dir)?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct SessionReader {
+    memory: SessionMemory,
+    /// Writing handle, where the session is this process's own.
+    own: Option<Arc<SessionWriter>>,
+    header: sys::Mapping,
+    control: OnceLock<Entries<ControlEntry>>,
+    counts: OnceLock<Entries<CallsiteCounts>>,
+    rules: OnceLock<RulesFile>,
+    table: OnceLock<File>,
+    /// Set when the table has an entry that cannot be read: what lies behind it is never looked at again.
+    table_damaged: AtomicBool,
+    rings: Mutex<Vec<Arc<Ring>>>,
+    /// Length of `rings`.
+    ring_count: AtomicU32,
+    /// Number of ring files that were looked at; those that could not be opened are not among `rings`.
+    ring_files_seen: AtomicU32,
+    /// Lock of the process, which is dead.
+    process_lock: Option<SessionDir>,
+    /// The right to drain the session.
+    drain_lock: Option<DrainLock>,
+}
+
+/// Entries of one kind in shared memory, one for each callsite.
+#[derive(Debug)]
+struct Entries<T> {
+    mapping: sys::Mapping,
+    count: usize,
+    kind: PhantomData<T>,
+}
+
+impl<T> Entries<T> {
+    /// Maps a file of the session unless that was done.
+    fn map_once<'a>(
+        cell: &'a OnceLock<Self>,
+        memory: &SessionMemory,
+        name: &str,
+    ) -> Result<&'a Self, RingError> {
+        if let Some(entries) = cell.get() {
+            return Ok(entries);
+        }
+        let mapped = match memory {
+            SessionMemory::Directory(path) => {
+                let path = path.join(name);
+                Self::map(&open_existing(&path)?, &path)
+            }
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            SessionMemory::Files { files, .. } => Self::map(files.part(name)?.0, Path::new(name)),
+        }?;
+        Ok(cell.get_or_init(|| mapped))
+    }
+
+    /// Maps as many entries as the file has, at most those of the format.
+    fn map(file: &File, path: &Path) -> Result<Self, RingError> {
+        let bytes = file
+            .metadata()
+            .map_err(|cause| RingError::io("look at", path, cause))?
+            .len();
+        let count = (bytes as usize / size_of::<T>()).min(CALLSITES_MAX);
+        let mapping = sys::Mapping::plain(file, 0, count.max(1) * size_of::<T>())
+            .map_err(|cause| RingError::io("map", path, cause))?;
+        Ok(Self {
+            mapping,
+            count,
+            kind: PhantomData,
+        })
+    }
+
+    fn entry(&self, id: u32) -> Option<&T> {
+        // SAFETY: the entry lies inside of the mapping, which is as long as the file was, is aligned, and lives as long as
+        // `self`. The entries of both kinds are atomics in all of their fields.
+        ((id as usize) < self.count).then(|| unsafe { &*self.mapping.base().cast::<T>().add(id as usize) })
+    }
+}
+
+impl SessionReader {
+    /// Opens a session in a directory for looking at it and switching its callsites, alive or dead. The session may be
+    /// this process's own; its lock stays.
+    ///
+    /// # Errors
+    /// When a file is missing or its header is not what it claims to be.
+    pub fn open(path: &Path) -> Result<Self, RingError> {
+        files::with_session_file(path, |file, _| Self::with_file(path, file))
+    }
+
+    /// Opens this process's own session, which lies in a directory, for its drain.
+    ///
+    /// # Errors
+    /// As [`SessionReader::open`].
+    pub fn open_own(writer: &Arc<SessionWriter>) -> Result<Self, RingError> {
+        let mut reader = Self::open(writer.path())?;
+        reader.own = Some(Arc::clone(writer));
+        Ok(reader)
+    }
+
+    /// Opens the session of a live process and becomes the one that drains it.
+    ///
+    /// # Errors
+    /// When somebody else drains it; or as [`SessionReader::open`].
+    pub fn open_for_drain(path: &Path) -> Result<Self, RingError> {
+        let mut reader = Self::open(path)?;
+        reader.drain_lock = Some(reader.lock_drain()?.ok_or_else(|| reader.in_use())?);
+        reader.check_for_drain()?;
+        Ok(reader)
+    }
+
+    /// Opens a session that a dead process left, and locks it for this process.
+    ///
+    /// # Errors
+    /// When it is alive, which this process is, too; or as [`SessionReader::open`].
+    pub fn adopt(path: &Path) -> Result<Self, RingError> {
+        let dir = SessionDir::adopt(path)?;
+        let reader = dir.with_file(|file| Self::with_file(path, file));
+        if reader.as_ref().is_err_and(RingError::is_incomplete) {
+            // Its process died while it made the session: there is nothing in it.
+            dir.remove()?;
+        }
+        let mut reader = reader?;
+        // A sidecar that still drains what its process left will finish it.
+        match reader.lock_drain() {
+            Ok(None) => return Err(reader.in_use()),
+            Ok(lock) => reader.drain_lock = lock,
+            // What is missing or cannot be opened is reported by whoever needs it.
+            Err(_) => {}
+        }
+        reader.process_lock = Some(dir);
+        Ok(reader)
+    }
+
+    /// Looks at a session that an agent has, through the descriptors that it gave. The path is for messages.
+    ///
+    /// # Errors
+    /// When the header is not what it claims to be.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub fn of_memory(path: &Path, files: super::MemoryFiles, rings: Vec<File>) -> Result<Self, RingError> {
+        let header = files.map("session")?;
+        let path = path.to_owned();
+        Self::new(SessionMemory::Files { path, files, rings }, header, |_| {})
+    }
+
+    fn with_file(path: &Path, file: &File) -> Result<Self, RingError> {
+        let file_path = path.join("session");
+        let bytes = file
+            .metadata()
+            .map_err(|cause| RingError::io("look at", &file_path, cause))?
+            .len();
+        if bytes < SESSION_BYTES as u64 {
+            return Err(RingError::Damaged {
+                what: "session header",
+                field: "file size",
+                found: bytes,
+                expected: "4096 bytes",
+            });
+        }
+        let header = sys::Mapping::plain(file, 0, SESSION_BYTES)
+            .map_err(|cause| RingError::io("map", &file_path, cause))?;
+        Self::new(SessionMemory::Directory(path.to_owned()), header, |_| {})
+    }
+
+    /// Takes a mapped header, which is checked once `format` is through with it.
+    pub(super) fn new(
+        memory: SessionMemory,
+        header: sys::Mapping,
+        format: impl FnOnce(&Self),
+    ) -> Result<Self, RingError> {
+        let reader = Self {
+            memory,
+            own: None,
+            header,
+            control: OnceLock::new(),
+            counts: OnceLock::new(),
+            rules: OnceLock::new(),
+            table: OnceLock::new(),
+            table_damaged: AtomicBool::new(false),
+            rings: Mutex::default(),
+            ring_count: AtomicU32::new(0),
+            ring_files_seen: AtomicU32::new(0),
+            process_lock: None,
+            drain_lock: None,
+        };
+        format(&reader);
+        reader.header().check()?;
+        Ok(reader)
+    }
+
+    /// Opens now what the drain of a live process needs, so that damage is found before anything is drained.
+    pub(super) fn check_for_drain(&self) -> Result<(), RingError> {
+        self.control_entries()?;
+        self.count_entries()?;
+        self.rules()?;
+        self.table().map(drop)
+    }
+
+    /// The right to drain the session; `None` when somebody else has it.
+    fn lock_drain(&self) -> Result<Option<DrainLock>, RingError> {
+        DrainLock::take(self.path())
+    }
+
+    fn in_use(&self) -> RingError {
+        RingError::Alive {
+            path: self.path().to_owned(),
+            pid: self.header().pid(),
+        }
+    }
+
+    /// Directory of the session; for one that an agent has, what [`SessionReader::of_memory`] was given.
+    pub fn path(&self) -> &Path {
+        self.memory.path()
+    }
+
+    /// Memory of the session.
+    pub fn memory(&self) -> &SessionMemory {
+        &self.memory
+    }
+
+    /// Writing handle of the session, where it is this process's own.
+    pub fn own(&self) -> Option<&Arc<SessionWriter>> {
+        self.own.as_ref()
+    }
+
+    /// Returns whether producers may still write: `false` for a session that was adopted.
+    pub fn is_live(&self) -> bool {
+        self.process_lock.is_none()
+    }
+
+    /// Returns whether the process of a session in a directory lives, by the lock of the session.
+    pub fn is_alive(&self) -> bool {
+        let holder = files::with_session_file(self.path(), |file, _| {
+            sys::lock_holder(file).map_err(|cause| RingError::io("look at", self.path(), cause))
+        });
+        matches!(holder, Ok(Some(_)))
+    }
+
+    /// Shared header. Its words may change at any time.
+    pub fn header(&self) -> &SessionHeader {
+        // SAFETY: the mapping is one page, aligned, and lives as long as `self`; all fields are atomics.
+        unsafe { &*self.header.base().cast::<SessionHeader>() }
+    }
+
+    /// Reads the callsites, each with its id and its encoded bytes; up to the first broken entry.
+    ///
+    /// # Errors
+    /// When the table cannot be read.
+    pub fn callsites(&self) -> Result<Vec<(u32, Vec<u8>)>, RingError> {
+        match &self.own {
+            Some(own) => Ok(own.callsites_from(0).0),
+            None => Ok(files::split_table(&self.read_table(0, self.table_bytes())?).0),
+        }
+    }
+
+    /// Reads callsites from an offset of the table on; returns them and the offset behind them. A table with an entry
+    /// that cannot be read ends there for good.
+    pub fn callsites_from(&self, offset: usize) -> (Vec<(u32, Vec<u8>)>, usize) {
+        if let Some(own) = &self.own {
+            return own.callsites_from(offset);
+        }
+        let valid = self.table_bytes();
+        // Relaxed: only the drain reads the table.
+        if valid <= offset || self.table_damaged.load(Ordering::Relaxed) {
+            return (Vec::new(), offset);
+        }
+        let (found, used) = match self.read_table(offset, valid) {
+            Ok(bytes) => files::split_table(&bytes),
+            Err(_) => Default::default(),
+        };
+        // A process raises the end of the table when an entry is whole: one that is not will never be.
+        self.table_damaged.store(used < valid - offset, Ordering::Relaxed);
+        (found, offset + used)
+    }
+
+    /// Returns whether the callsite table has an entry that cannot be read.
+    pub fn is_table_damaged(&self) -> bool {
+        // Relaxed: only the drain reads the table.
+        self.table_damaged.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of the table that are valid, by the header's word.
+    fn table_bytes(&self) -> usize {
+        self.header().table_bytes().min(TABLE_BYTES_MAX as u64) as usize
+    }
+
+    /// Reads the part of the table that the file has. Read and not mapped: reading makes no pages that the process has not
+    /// made.
+    fn read_table(&self, from: usize, to: usize) -> Result<Vec<u8>, RingError> {
+        let file = self.table()?;
+        let io = |action| move |cause| RingError::io(action, self.path().join("callsites"), cause);
+        let length = file.metadata().map_err(io("look at"))?.len();
+        let to = to.min(usize::try_from(length).unwrap_or(usize::MAX));
+        let mut bytes = vec![0; to.saturating_sub(from)];
+        file.read_exact_at(&mut bytes, from as u64).map_err(io("read"))?;
+        Ok(bytes)
+    }
+
+    fn table(&self) -> Result<&File, RingError> {
+        match (&self.memory, self.table.get()) {
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            (SessionMemory::Files { files, .. }, _) => Ok(files.part("callsites")?.0),
+            (_, Some(file)) => Ok(file),
+            (SessionMemory::Directory(path), None) => {
+                let file = open_existing(&path.join("callsites"))?;
+                Ok(self.table.get_or_init(|| file))
+            }
+        }
+    }
+
+    /// Control entry of a callsite, if the session has it.
+    pub fn control(&self, id: u32) -> Option<&ControlEntry> {
+        if let Some(own) = &self.own {
+            return own.control(id);
+        }
+        // The process may have no more entries than it says.
+        let is_known = id < self.header().callsite_count();
+        self.control_entries().ok().filter(|_| is_known)?.entry(id)
+    }
+
+    fn control_entries(&self) -> Result<&Entries<ControlEntry>, RingError> {
+        Entries::map_once(&self.control, &self.memory, "control")
+    }
+
+    /// Counts of a callsite. `None` where the session does not have it, or is of an older version, which had no counts.
+    pub fn counts(&self, id: u32) -> Option<&CallsiteCounts> {
+        if let Some(own) = &self.own {
+            return own.counters().of(id);
+        }
+        let is_known = id < self.header().callsite_count();
+        self.count_entries().ok().filter(|_| is_known)?.entry(id)
+    }
+
+    fn count_entries(&self) -> Result<&Entries<CallsiteCounts>, RingError> {
+        Entries::map_once(&self.counts, &self.memory, "counts")
+    }
+
+    /// Number of calls that sampling left out, over all callsites.
+    pub fn sampled_out(&self) -> u64 {
+        (0..)
+            .map_while(|id| self.counts(id))
+            .fold(0, |sum, counts| sum.wrapping_add(counts.totals().sampled_out))
+    }
+
+    /// Rules of live control.
+    ///
+    /// # Errors
+    /// When the file is missing, as in a session of an older version, or damaged.
+    pub fn rules(&self) -> Result<&RulesFile, RingError> {
+        if let Some(own) = &self.own {
+            return Ok(own.rules());
+        }
+        match self.rules.get() {
+            Some(rules) => Ok(rules),
+            None => {
+                let (file, path) = self.memory.open("rules")?;
+                let rules = RulesFile::from_file(file, path)?;
+                Ok(self.rules.get_or_init(|| rules))
+            }
+        }
+    }
+
+    /// Number of rings that [`SessionReader::rings`] tries to open: those that the process has made, or those that an
+    /// agent has shown.
+    pub fn ring_total(&self) -> u32 {
+        match &self.memory {
+            SessionMemory::Directory(_) => self.header().ring_count().min(crate::limits::RINGS_MAX as u32),
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            SessionMemory::Files { rings, .. } => rings.len() as u32,
+        }
+    }
+
+    /// Opens the rings; those that cannot be opened are left out, with the reason in the second list.
+    pub fn rings(&self) -> (Vec<Arc<Ring>>, Vec<RingError>) {
+        self.rings_in(0..self.ring_total())
+    }
+
+    /// Opens the rings with these numbers, as [`SessionReader::rings`]. A process that lives makes rings all the time:
+    /// whoever looks again and again gives the end itself, which is where it goes on.
+    pub fn rings_in(&self, numbers: Range<u32>) -> (Vec<Arc<Ring>>, Vec<RingError>) {
+        let mut rings = Vec::new();
+        let mut broken = Vec::new();
+        for index in numbers.start..numbers.end.min(self.ring_total()) {
+            match self.open_ring(index) {
+                Ok(ring) => rings.push(Arc::new(ring)),
+                Err(error) => broken.push(error),
+            }
+        }
+        (rings, broken)
+    }
+
+    fn open_ring(&self, index: u32) -> Result<Ring, RingError> {
+        match &self.memory {
+            SessionMemory::Directory(path) => {
+                let path = path.join(files::ring_name(index));
+                Ring::open(&open_existing(&path)?, &path, index)
+            }
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            SessionMemory::Files { rings, path, .. } => match rings.get(index as usize) {
+                Some(file) => Ring::open_sealed(file, index),
+                None => Err(RingError::io("open", path, std::io::ErrorKind::NotFound.into())),
+            },
+        }
+    }
+
+    /// Rings for a drain, from a place in the order of their numbers on, each opened once. One load where there are none.
+    pub fn rings_from(&self, first: usize) -> Vec<Arc<Ring>> {
+        if let Some(own) = &self.own {
+            // The count is one load; the lock behind the list is taken only when there is something new.
+            return match self.header().ring_count() as usize > first {
+                true => own.rings_from(first),
+                false => Vec::new(),
+            };
+        }
+        if let SessionMemory::Directory(_) = self.memory {
+            self.open_new_rings();
+        }
+        // Relaxed: a hint for the drain; the list itself is behind its lock.
+        if self.ring_count.load(Ordering::Relaxed) as usize <= first {
+            return Vec::new();
+        }
+        self.lock_rings().get(first..).unwrap_or(&[]).to_vec()
+    }
+
+    fn open_new_rings(&self) {
+        let count = self.ring_total();
+        // Relaxed: only the drain looks for rings.
+        let seen = self.ring_files_seen.load(Ordering::Relaxed);
+        if count > seen {
+            let (found, _) = self.rings_in(seen..count);
+            self.ring_files_seen.store(count, Ordering::Relaxed);
+            found.into_iter().for_each(|ring| self.enter_ring(ring));
+        }
+    }
+
+    /// Adds a ring for the drain.
+    pub(super) fn enter_ring(&self, ring: Arc<Ring>) {
+        let mut rings = self.lock_rings();
+        rings.push(ring);
+        // Relaxed: see `rings_from`.
+        self.ring_count.store(rings.len() as u32, Ordering::Relaxed);
+    }
+
+    /// Number of rings that were entered for the drain; what the header says of them is not relied on. One load.
+    pub(super) fn ring_count(&self) -> usize {
+        // Relaxed: see `rings_from`.
+        self.ring_count.load(Ordering::Relaxed) as usize
+    }
+
+    /// Gives a finished ring back: the process hands it to its next thread.
+    pub fn recycle(&self, ring: &Arc<Ring>) {
+        match &self.own {
+            Some(own) => own.recycle(ring),
+            None if self.is_live() => ring.header().store_state(RingState::Free),
+            None => {}
+        }
+    }
+
+    /// Opens the output buffers.
+    ///
+    /// # Errors
+    /// When their file is missing or damaged.
+    pub fn buffers(&self) -> Result<Arc<Buffers>, RingError> {
+        let (file, path) = self.memory.open("drain")?;
+        Ok(Arc::new(Buffers::open(&file, &path)?))
+    }
+
+    /// Opens the memory of the flight recorder; `None` where nothing is kept.
+    ///
+    /// # Errors
+    /// When its file is damaged.
+    pub fn keep(&self) -> Result<Option<KeepFile>, RingError> {
+        let (file, path) = match self.memory.open("keep") {
+            Err(RingError::Io { cause, .. }) if cause.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(None);
+            }
+            opened => opened?,
+        };
+        KeepFile::open(&file, &path).map(Some)
+    }
+
+    /// Removes the session of a dead process that this one drained: everything has reached the log.
+    ///
+    /// # Errors
+    /// When the process lives, the session was only opened, or a file cannot be removed.
+    pub fn remove(&self) -> Result<(), RingError> {
+        if let Some(dir) = &self.process_lock {
+            self.header().mark_done();
+            return dir.remove();
+        }
+        if self.drain_lock.is_none() {
+            return Err(self.in_use());
+        }
+        let dir = SessionDir::adopt(self.path())?;
+        self.header().mark_done();
+        dir.remove()
+    }
+
+    fn lock_rings(&self) -> MutexGuard<'_, Vec<Arc<Ring>>> {
+        self.rings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
