@@ -1,11 +1,12 @@
 //! Logdrive's own transports, through their public interface.
 
 use super::plan::{Mouth, Plan, Source, Walk, stamp, template};
+use logdrive_messaging::{Client, Sender};
 use logdrive_ship::frame::{FrameError, Messages};
 use logdrive_ship::hello::Reason;
 use logdrive_ship::session::{InPlace, Peer, ReplyBuffer, Reserved, Service};
 use logdrive_ship::{
-    Address, Client, Options, Sender, Threads, TlsFiles, TransportError, make_certificates, serve as listen,
+    Address, Options, Threads, TlsFiles, TransportError, make_certificates, serve as listen,
 };
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

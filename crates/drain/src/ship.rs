@@ -12,12 +12,13 @@ use crate::layout::{LayoutOptions, ProcessInfo, Style};
 use crate::limits::{NO_PROGRESS_MS, SHIP_BATCH_BYTES, SHIP_LOOK_MS, SHIP_QUEUE_BYTES};
 use crate::marks::Marks;
 use logdrive_ring::{Buffer, FileLocation};
+use logdrive_ship::TransportError;
+use logdrive_ship::connection::probe;
 use logdrive_ship::forward::{ForwardOptions, ForwardWatch, Forwarder, Owner, SpoolDirectory, new_session};
 pub use logdrive_ship::forward::{ForwardState, SpoolOptions};
 use logdrive_ship::hello::Format;
 pub use logdrive_ship::upstream::{BreakerOptions, GroupOptions, HealthOptions, MemberOptions, Policy};
 pub use logdrive_ship::{Address, Options as TransportOptions, TlsFiles};
-use logdrive_ship::{Client, TransportError};
 pub use options::ShipOptions;
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -57,8 +58,8 @@ impl ShipOptions {
             };
             // Whoever refuses a look has answered, too.
             matches!(
-                Client::connect(&member.address, &transport),
-                Ok(_) | Err(TransportError::Refused { .. })
+                probe(&member.address, &transport),
+                Ok(()) | Err(TransportError::Refused { .. })
             )
         })
     }

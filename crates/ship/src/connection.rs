@@ -3,25 +3,26 @@
 use crate::TransportError;
 use crate::address::Address;
 use crate::frame::{Frame, HEADER_BYTES, Header, Kind, next_frame};
-use crate::hello::{HELLO_UNCHECKED, Hello, Role, decode_goodbye};
+use crate::hello::{HELLO_ACKS, HELLO_UNCHECKED, Hello, Role, decode_goodbye};
 use crate::limits::{BUSY_SPIN_US, BUSY_WAIT_US, FRAME_BYTES_MAX, READ_BYTES, SOCKET_BUFFER_BYTES};
-use crate::link::{self, Link, millis};
+pub use crate::link::wait_for_socket;
+use crate::link::{self, Link};
 use crate::options::{Checksum, Options};
 use logdrive_ring::{InPlace, PipeWriter};
 use std::io::{self, IoSlice};
 use std::time::{Duration, Instant};
 
 /// A connection whose other end has said hello, or is about to.
-pub(crate) struct Connection {
+pub struct Connection {
     link: Box<dyn Link>,
     pub(crate) address: String,
     /// For further streams.
     options: Box<Options>,
-    pub(crate) checked: bool,
-    pub(crate) alignment: usize,
+    checked: bool,
+    alignment: usize,
     spin: Duration,
     /// Several answers are due.
-    pub(crate) is_busy: bool,
+    is_busy: bool,
     /// The last wait was short.
     waits_are_short: bool,
     send_timeout: Duration,
@@ -32,6 +33,16 @@ pub(crate) struct Connection {
     last: Option<usize>,
     /// Zeros for alignment.
     padding: [u8; 8],
+}
+
+/// Connects, says hello and goodbye: whether the other end serves. Blocks at most for the options' timeouts.
+///
+/// # Errors
+/// When nobody answers there, or will not serve us.
+pub fn probe(address: &Address, options: &Options) -> Result<(), TransportError> {
+    let (mut connection, _) = Connection::connect_with_flags(address, options, HELLO_ACKS)?;
+    connection.close();
+    Ok(())
 }
 
 impl std::fmt::Debug for Connection {
@@ -81,12 +92,12 @@ impl Connection {
     }
 
     /// Connects and exchanges hellos.
-    pub(crate) fn connect(address: &Address, options: &Options) -> Result<(Self, Hello), TransportError> {
+    pub fn connect(address: &Address, options: &Options) -> Result<(Self, Hello), TransportError> {
         Self::connect_with_flags(address, options, 0)
     }
 
     /// As [`Connection::connect`], with further flags of the hello.
-    pub(crate) fn connect_with_flags(
+    pub fn connect_with_flags(
         address: &Address,
         options: &Options,
         flags: u8,
@@ -95,22 +106,42 @@ impl Connection {
     }
 
     /// See [`Link::direct_bytes`].
-    pub(crate) fn direct_bytes(&self) -> usize {
+    pub fn direct_bytes(&self) -> usize {
         self.link.direct_bytes()
     }
 
+    /// Address of the other end, for people.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Whether payloads are covered by the frames' checksums: one of both ends wants that.
+    pub fn is_checked(&self) -> bool {
+        self.checked
+    }
+
+    /// Bytes of which the start of each frame is a multiple, as in a ring; else 1.
+    pub fn alignment(&self) -> usize {
+        self.alignment
+    }
+
+    /// Tells that several responses are due, so that a wait for one spins for up to 50 µs before it sleeps.
+    pub fn set_busy(&mut self, is_busy: bool) {
+        self.is_busy = is_busy;
+    }
+
     /// See [`Link::is_congested`].
-    pub(crate) fn is_congested(&self) -> bool {
+    pub fn is_congested(&self) -> bool {
         self.link.is_congested()
     }
 
     /// Whether [`Connection::open_stream`] opens streams.
-    pub(crate) fn has_streams(&self) -> bool {
+    pub fn has_streams(&self) -> bool {
         self.link.has_streams()
     }
 
     /// Another stream of the same connection, on a link that has streams of its own.
-    pub(crate) fn open_stream(&mut self) -> Result<Self, TransportError> {
+    pub fn open_stream(&mut self) -> Result<Self, TransportError> {
         let link = self.link.open_stream().map_err(|cause| self.lost(cause))?;
         let options = Options::clone(&self.options);
         let stream = Self::on(link, self.address.clone(), &options);
@@ -131,11 +162,11 @@ impl Connection {
                 found: 0,
             }),
             None => {
-                return Err(TransportError::Timeout {
-                    address: connection.address,
-                    what: "say hello",
-                    ms: millis(options.handshake_timeout),
-                });
+                return Err(TransportError::timeout(
+                    &connection.address,
+                    "say hello",
+                    options.handshake_timeout,
+                ));
             }
         };
         let answer = answer.map_err(|cause| connection.broken(cause))?;
@@ -160,7 +191,7 @@ impl Connection {
     }
 
     /// Sends one frame. Waits for room, and takes what comes meanwhile.
-    pub(crate) fn send(&mut self, header: Header, payload: &[u8]) -> Result<(), TransportError> {
+    pub fn send(&mut self, header: Header, payload: &[u8]) -> Result<(), TransportError> {
         let head = header.seal(&[payload], self.checked);
         self.send_sealed(&head, payload)
     }
@@ -186,7 +217,7 @@ impl Connection {
     }
 
     /// Sends all bytes of the parts. What the other end sends meanwhile is taken in, so that both go on.
-    pub(crate) fn send_parts(&mut self, mut parts: &mut [IoSlice<'_>]) -> Result<(), TransportError> {
+    pub fn send_parts(&mut self, mut parts: &mut [IoSlice<'_>]) -> Result<(), TransportError> {
         let mut end = None;
         while !parts.is_empty() {
             match self.link.try_send(parts) {
@@ -220,11 +251,7 @@ impl Connection {
 
     /// As [`Connection::send_parts`], to somebody who sends nothing back that matters: sleeps in the call itself. With
     /// `more`, others come behind it soon.
-    pub(crate) fn send_one_way(
-        &mut self,
-        mut parts: &mut [IoSlice<'_>],
-        more: bool,
-    ) -> Result<(), TransportError> {
+    pub fn send_one_way(&mut self, mut parts: &mut [IoSlice<'_>], more: bool) -> Result<(), TransportError> {
         while !parts.is_empty() {
             if more {
                 self.link.cork(parts.iter().map(|part| part.len()).sum());
@@ -244,7 +271,7 @@ impl Connection {
     }
 
     /// As [`Connection::send_one_way`], a buffer that may be taken. With `more`, others come behind it soon.
-    pub(crate) fn send_batch(&mut self, buffer: &mut Vec<u8>, more: bool) -> Result<(), TransportError> {
+    pub fn send_batch(&mut self, buffer: &mut Vec<u8>, more: bool) -> Result<(), TransportError> {
         if more {
             self.link.cork(buffer.len());
         }
@@ -270,7 +297,7 @@ impl Connection {
     }
 
     /// An error with a goodbye in its place, where one came.
-    pub(crate) fn explained(&mut self, error: TransportError) -> TransportError {
+    pub fn explained(&mut self, error: TransportError) -> TransportError {
         match error {
             TransportError::Lost { cause, .. } => self.lost_or_refused(cause),
             other => other,
@@ -278,11 +305,7 @@ impl Connection {
     }
 
     fn timeout(&self, what: &'static str) -> TransportError {
-        TransportError::Timeout {
-            address: self.address.clone(),
-            what,
-            ms: millis(self.send_timeout),
-        }
+        TransportError::timeout(&self.address, what, self.send_timeout)
     }
 
     fn make_room(&mut self) {
@@ -328,7 +351,7 @@ impl Connection {
     }
 
     /// The next frame; `None` when none came in time. A goodbye is an error.
-    pub(crate) fn next(&mut self, timeout: Duration) -> Result<Option<Frame<'_>>, TransportError> {
+    pub fn next(&mut self, timeout: Duration) -> Result<Option<Frame<'_>>, TransportError> {
         let length = match self.whole_frame()? {
             Some(length) => length,
             None => match self.wait_for_frame(timeout)? {
@@ -356,7 +379,7 @@ impl Connection {
 
     /// The response at the front of a ring is handed over where it lies, and then released; `None` where the next frame has
     /// to be taken with [`Connection::next`], because it is another one, or not whole, or does not lie in a ring.
-    pub(crate) fn next_in_place<R>(
+    pub fn next_in_place<R>(
         &mut self,
         timeout: Duration,
         read: impl FnOnce(Header, InPlace<'_>) -> R,
@@ -396,32 +419,32 @@ impl Connection {
     }
 
     /// The ring that is written, of a link in shared memory.
-    pub(crate) fn writer(&mut self) -> Option<&mut PipeWriter> {
+    pub fn writer(&mut self) -> Option<&mut PipeWriter> {
         self.link.rings().map(|(_, writer)| writer)
     }
 
     /// See [`Link::uncork`].
-    pub(crate) fn uncork(&mut self) -> Result<(), TransportError> {
+    pub fn uncork(&mut self) -> Result<(), TransportError> {
         self.link.uncork().map_err(|cause| self.lost(cause))
     }
 
     /// See [`Link::uncorks_cheaply`].
-    pub(crate) fn uncorks_cheaply(&self) -> bool {
+    pub fn uncorks_cheaply(&self) -> bool {
         self.link.uncorks_cheaply()
     }
 
     /// Whether something may be held.
-    pub(crate) fn is_corked(&self) -> bool {
+    pub fn is_corked(&self) -> bool {
         self.link.is_corked()
     }
 
     /// The frame that [`Connection::next`] gave last.
-    pub(crate) fn last(&self) -> Option<Frame<'_>> {
+    pub fn last(&self) -> Option<Frame<'_>> {
         frame_at(&self.inbox, self.last)
     }
 
     /// Whether a whole frame is there already.
-    pub(crate) fn has_frame(&self) -> Result<bool, TransportError> {
+    pub fn has_frame(&self) -> Result<bool, TransportError> {
         Ok(self.whole_frame()?.is_some())
     }
 
@@ -479,7 +502,7 @@ impl Connection {
     }
 
     /// Says goodbye, as well as it can be said.
-    pub(crate) fn close(&mut self) {
+    pub fn close(&mut self) {
         let payload = crate::hello::encode_goodbye(crate::hello::Reason::Done, "");
         // Whoever is gone needs no goodbye.
         let _ = self.send(Header::new(Kind::Goodbye, 0), &payload);

@@ -4,6 +4,7 @@ use crate::frame::FrameError;
 use crate::hello::Reason;
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Why a transport could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -162,6 +163,15 @@ pub enum TransportError {
 }
 
 impl TransportError {
+    /// Makes a [`TransportError::Timeout`].
+    pub fn timeout(address: impl std::fmt::Display, what: &'static str, limit: Duration) -> Self {
+        Self::Timeout {
+            address: address.to_string(),
+            what,
+            ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+
     /// Whether another attempt, later or elsewhere, may succeed without anybody changing anything.
     pub fn is_passing(&self) -> bool {
         match self {

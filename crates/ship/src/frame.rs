@@ -182,7 +182,7 @@ impl Header {
     }
 
     /// As [`Header::seal`], for so many bytes of payload that are not covered.
-    pub(crate) fn seal_plain(mut self, payload_bytes: usize) -> [u8; HEADER_BYTES] {
+    pub fn seal_unchecked(mut self, payload_bytes: usize) -> [u8; HEADER_BYTES] {
         debug_assert!(
             payload_bytes <= FRAME_BYTES_MAX - HEADER_BYTES,
             "the caller bounds its payload"

@@ -1,27 +1,35 @@
-//! Transport of Logdrive: frames and sessions between processes and hosts.
+//! Shipping: frames and links between processes and hosts, records that arrive once, and the server for both records
+//! and messages.
 //!
-//! Two users: Logdrive's own batches of records, which arrive once ([`session::Shipper`], [`session::DedupCursor`]), and
-//! messages of any program, one way ([`Sender`]) or as requests with responses ([`Client`]), to one address or to any of
-//! several ([`upstream::Upstream`]). What listens is the same for all: [`serve`] gives what comes to a [`session::Service`].
-//! `spec/frame.md` draws the bytes.
+//! A [`Forwarder`](forward::Forwarder) sends records to any of several collectors and spools them while none takes them. A
+//! server ([`serve`]) gives what comes to a [`Service`](session::Service), whatever transport carries it. Messages and
+//! requests of programs stand on the same links, in `logdrive-messaging`. `spec/frame.md` draws the bytes.
 //!
 //! ```
-//! use logdrive_ship::session::{ReplyBuffer, Peer, Service};
-//! use logdrive_ship::{Address, Client, Options, Threads, serve};
+//! use logdrive_ship::forward::{ForwardOptions, Forwarder, new_session};
+//! use logdrive_ship::hello::Reason;
+//! use logdrive_ship::session::{DedupCursor, Peer, Service};
+//! use logdrive_ship::{Address, Options, Threads, serve};
 //! # use std::sync::Arc;
-//! struct Echo;
-//! impl Service for Echo {
-//!     fn request(&self, _: &Peer, _: u16, body: &[u8], reply: &mut ReplyBuffer<'_>) -> Result<(), String> {
-//!         reply.extend_from_slice(body);
-//!         Ok(())
+//! # use std::time::Duration;
+//! struct Printer;
+//! impl Service for Printer {
+//!     fn hello(&self, _: &Peer) -> Result<DedupCursor, Reason> {
+//!         Ok(DedupCursor { epoch: 1, next: 0 })
+//!     }
+//!     fn records(&self, _: &Peer, first: u64, count: u32, lines: &[u8]) -> Result<u64, Reason> {
+//!         print!("{}", String::from_utf8_lossy(lines));
+//!         Ok(first + u64::from(count))
 //!     }
 //! }
-//! # fn main() -> Result<(), logdrive_ship::TransportError> {
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let options = Options::default();
 //! let anywhere: Address = "tcp://127.0.0.1:0".parse()?;
-//! let server = serve(&[anywhere], &options, Threads::default(), Arc::new(Echo))?;
-//! let mut client = Client::connect(&server.addresses()[0], &options)?;
-//! assert_eq!(client.call(b"hello")?, b"hello");
+//! let server = serve(&[anywhere], &options, Threads::default(), Arc::new(Printer))?;
+//! let forward = ForwardOptions::new(new_session()?, 1);
+//! let forwarder = Forwarder::start(server.addresses(), &options, &forward)?;
+//! forwarder.push(2, b"one\ntwo\n".to_vec(), Duration::ZERO).expect("room");
+//! assert!(forwarder.wait_acknowledged(2, Duration::from_secs(10)));
 //! # Ok(())
 //! # }
 //! ```
@@ -35,14 +43,13 @@
 pub mod address;
 #[cfg(feature = "tls")]
 mod certificates;
-mod connection;
+pub mod connection;
 mod error;
 pub mod forward;
 pub mod frame;
 pub mod hello;
 pub mod limits;
 mod link;
-mod message;
 mod options;
 #[cfg(feature = "quic")]
 mod quic;
@@ -54,6 +61,5 @@ pub use address::{Address, HostPort};
 #[cfg(feature = "tls")]
 pub use certificates::make_certificates;
 pub use error::TransportError;
-pub use message::{Batch, Client, Reply, Sender};
 pub use options::{Checksum, Options, TlsFiles, host_name};
 pub use serve::{ServerHandle, Stats, Threads, serve};

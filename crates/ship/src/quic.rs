@@ -13,7 +13,7 @@ use crate::TransportError;
 use crate::address::{Address, HostPort};
 use crate::hello::Reason;
 use crate::limits::{CREDIT_BYTES, READ_BYTES};
-use crate::link::{Link, millis, tls};
+use crate::link::{Link, tls};
 use crate::options::Options;
 use bytes::Bytes;
 use coalescing::CoalescingSocket;
@@ -276,11 +276,11 @@ pub(crate) fn connect(
     let (endpoint, connection) = match connected {
         Ok(found) => found.map_err(failed)?,
         Err(_) => {
-            return Err(TransportError::Timeout {
-                address: address.to_string(),
-                what: "finish the QUIC handshake",
-                ms: millis(options.connect_timeout),
-            });
+            return Err(TransportError::timeout(
+                address,
+                "finish the QUIC handshake",
+                options.connect_timeout,
+            ));
         }
     };
     let handle = runtime.handle().clone();

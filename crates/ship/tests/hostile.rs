@@ -1,12 +1,13 @@
 //! Peers that break the rules, or just break: each is refused with a counted reason, and the next client is served.
 
+use logdrive_messaging::{Client, Sender};
 use logdrive_ring::channel::Channel;
 use logdrive_ring::{Consumer, PipeWriter, Ring};
 use logdrive_ship::frame::{HEADER_BYTES, Header, Kind, next_frame};
 use logdrive_ship::hello::{Hello, Reason, Role, decode_goodbye};
 use logdrive_ship::session::{DedupCursor, Peer, ReplyBuffer, Service};
 use logdrive_ship::{
-    Address, Client, Options, Sender, ServerHandle, Stats, Threads, TransportError, make_certificates, serve,
+    Address, Options, ServerHandle, Stats, Threads, TransportError, make_certificates, serve,
 };
 use std::io::{Read, Write};
 use std::os::fd::AsFd;

@@ -10,6 +10,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("logdrive-ring", 0),
     ("logdrive-store", 1),
     ("logdrive-ship", 1),
+    ("logdrive-messaging", 2),
     ("logdrive-drain", 2),
     ("logdrive-agent", 3),
     ("logdrive-reader", 3),

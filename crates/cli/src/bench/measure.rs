@@ -2,9 +2,10 @@
 
 use super::args::TransportArgs;
 use crate::error::CliError;
+use logdrive_messaging::{Client, Sender};
 use logdrive_ship::frame::{FrameError, Messages};
 use logdrive_ship::session::{Peer, ReplyBuffer, Service};
-use logdrive_ship::{Address, Client, Options, Sender, TransportError};
+use logdrive_ship::{Address, Options, TransportError};
 use nix::sys::signal::Signal;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};

@@ -2,7 +2,7 @@
 
 use crate::TransportError;
 use crate::address::Address;
-use crate::message::Client;
+use crate::connection::probe;
 use crate::options::Options;
 use crate::upstream::{Group, HealthOptions, MemberId};
 use std::collections::HashMap;
@@ -105,7 +105,7 @@ fn probe_members(members: &[(MemberId, Address)], every: Duration, options: &Opt
     logdrive_ring::local::deny_thread();
     loop {
         for (id, address) in members {
-            let is_healthy = Client::connect(address, options).is_ok();
+            let is_healthy = probe(address, options).is_ok();
             let mut results = shared.lock();
             if results.ends {
                 return;

@@ -673,11 +673,11 @@ impl Runner {
             self.keepalive_sent
         };
         if since.is_some_and(|since| since.elapsed() > self.options.response_timeout) {
-            return Err(TransportError::Timeout {
-                address: connection.address.clone(),
-                what: "acknowledge",
-                ms: u64::try_from(self.options.response_timeout.as_millis()).unwrap_or(u64::MAX),
-            });
+            return Err(TransportError::timeout(
+                &connection.address,
+                "acknowledge",
+                self.options.response_timeout,
+            ));
         }
         if !waits
             && self.keepalive_sent.is_none()

@@ -6,7 +6,8 @@ mod socket;
 pub(crate) mod tls;
 
 pub(crate) use shm::{ShmLink, ShmListener};
-pub(crate) use socket::{SocketLink, StreamListener, wait_for};
+pub use socket::wait_for_socket;
+pub(crate) use socket::{SocketLink, StreamListener};
 
 use crate::TransportError;
 use crate::address::Address;
@@ -203,11 +204,9 @@ pub(crate) fn connect(address: &Address, options: &Options) -> Result<Box<dyn Li
     address.check(options.insecure)?;
     options.check()?;
     let failed = |cause: io::Error| match cause.kind() {
-        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => TransportError::Timeout {
-            address: address.to_string(),
-            what: "accept a connection",
-            ms: millis(options.connect_timeout),
-        },
+        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
+            TransportError::timeout(address, "accept a connection", options.connect_timeout)
+        }
         _ => TransportError::Connect {
             address: address.to_string(),
             cause,
@@ -233,10 +232,6 @@ pub(crate) fn connect(address: &Address, options: &Options) -> Result<Box<dyn Li
             });
         }
     })
-}
-
-pub(crate) fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Time for the kernel, which takes 0 for ever.

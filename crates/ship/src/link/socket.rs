@@ -214,7 +214,7 @@ impl Link for SocketLink {
     }
 
     fn wait(&mut self, for_room: bool, timeout: Duration) -> io::Result<bool> {
-        wait_for(self.socket.as_fd(), for_room, timeout)
+        wait_for_socket(self.socket.as_fd(), for_room, timeout)
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
@@ -247,7 +247,7 @@ impl Link for SocketLink {
 }
 
 /// Sleeps until a socket can be read or, where that is asked for, written.
-pub(crate) fn wait_for(socket: BorrowedFd<'_>, for_room: bool, timeout: Duration) -> io::Result<bool> {
+pub fn wait_for_socket(socket: BorrowedFd<'_>, for_room: bool, timeout: Duration) -> io::Result<bool> {
     let flags = if for_room {
         PollFlags::IN | PollFlags::OUT
     } else {

@@ -1,6 +1,6 @@
 //! TLS 1.3 over TCP, with rustls. Both ends show a certificate unless the one that listens says that anyone may come.
 
-use super::{Link, SocketLink, millis};
+use super::{Link, SocketLink};
 use crate::TransportError;
 use crate::address::{Address, HostPort};
 use crate::options::{Options, TlsFiles};
@@ -67,11 +67,11 @@ pub(crate) fn connect(
     let mut link = TlsLink::new(socket, tls.into());
     match link.complete_handshake(options.connect_timeout) {
         Ok(true) => Ok(link),
-        Ok(false) => Err(TransportError::Timeout {
-            address: address.to_string(),
-            what: "finish the TLS handshake",
-            ms: millis(options.connect_timeout),
-        }),
+        Ok(false) => Err(TransportError::timeout(
+            address,
+            "finish the TLS handshake",
+            options.connect_timeout,
+        )),
         Err(cause) => Err(failed(cause)),
     }
 }

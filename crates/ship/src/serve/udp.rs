@@ -6,7 +6,7 @@ use crate::address::HostPort;
 use crate::frame::{Header, Kind, next_frame};
 use crate::hello::Reason;
 use crate::limits::DATAGRAM_BYTES_MAX;
-use crate::link::wait_for;
+use crate::link::wait_for_socket;
 use crate::options::Options;
 use crate::session::Server;
 use nix::sys::socket::{setsockopt, sockopt};
@@ -95,7 +95,7 @@ impl Socket {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     if active.elapsed() >= shared.options.spin {
                         // An interruption or a failure only makes us look once more.
-                        let _ = wait_for(self.socket.as_fd(), false, SWEEP_INTERVAL);
+                        let _ = wait_for_socket(self.socket.as_fd(), false, SWEEP_INTERVAL);
                     }
                 }
                 // About a datagram that we sent to somebody who has gone.

@@ -11,7 +11,7 @@ use crate::hello::Reason;
 use logdrive_ring::{InPlace, PipeWriter, Reservation};
 
 /// Bytes that are written where they will be read: in the ring, as long as there is room. For a reply to a request that
-/// lies in a ring, and for a message, see [`Batch::push_in_place`](crate::Batch::push_in_place).
+/// lies in a ring, and for a message, see `Batch::push_in_place` of `logdrive-messaging`.
 ///
 /// ```
 /// use logdrive_ship::session::{InPlace, Reserved};
@@ -36,7 +36,7 @@ impl<'a> Reserved<'a> {
     }
 
     /// Begins behind room for a header; in no ring when that has no room.
-    pub(crate) fn begin<const HEAD: usize>(writer: &'a mut PipeWriter) -> Self {
+    pub fn begin<const HEAD: usize>(writer: &'a mut PipeWriter) -> Self {
         let bytes_max = writer.piece_bytes_max();
         let mut reservation = writer.reserve(bytes_max);
         let has_room = reservation
@@ -91,7 +91,7 @@ impl<'a> Reserved<'a> {
     }
 
     /// Makes what lies in a ring visible behind this header, and gives none; or gives the bytes that lie in no ring.
-    pub(crate) fn finish(mut self, head: &[u8]) -> Option<Vec<u8>> {
+    pub fn finish(mut self, head: &[u8]) -> Option<Vec<u8>> {
         match self.reservation.take() {
             Some(mut reservation) => {
                 reservation.put(0, head);
@@ -224,7 +224,7 @@ impl Server {
             Ok(()) => {
                 let mut response = Header::new(Kind::Response, header.sequence);
                 response.stream = header.stream;
-                let head = response.seal_plain(reply.len());
+                let head = response.seal_unchecked(reply.len());
                 if let Some(bytes) = reply.finish(&head) {
                     self.respond(header.stream, header.sequence, Ok(&bytes), out);
                 }

@@ -1,12 +1,10 @@
 //! Connections to the members of a group, and the thread that looks after them.
 
-use super::group::{Group, GroupOptions, MemberId, MemberOptions, MemberState};
 use super::one_way::CachedSender;
-use crate::TransportError;
-use crate::address::Address;
-use crate::limits::UPSTREAM_TICK_MS;
-use crate::message::{Client, Sender};
-use crate::options::Options;
+use crate::{Client, Sender};
+use logdrive_ship::limits::UPSTREAM_TICK_MS;
+use logdrive_ship::upstream::{BreakerState, Group, GroupOptions, MemberId, MemberOptions, MemberState};
+use logdrive_ship::{Address, Options, TransportError};
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -81,7 +79,8 @@ pub(super) struct Shared {
 ///
 /// ```no_run
 /// use logdrive_ship::Options;
-/// use logdrive_ship::upstream::{MemberOptions, Upstream, UpstreamOptions};
+/// use logdrive_messaging::{Upstream, UpstreamOptions};
+/// use logdrive_ship::upstream::MemberOptions;
 /// let members = ["tcp://127.0.0.1:7140", "tcp://127.0.0.1:7141"];
 /// let upstream = Upstream::start("rates", UpstreamOptions::default(), &Options::default())?;
 /// for member in members {
@@ -240,7 +239,7 @@ impl Shared {
                 && !matches!(member.options.address, Address::Udp(_))
                 && member.is_healthy
                 && member.connections < self.options.group.connections_max
-                && matches!(member.breaker, super::BreakerState::Closed { failures: 0 });
+                && matches!(member.breaker, BreakerState::Closed { failures: 0 });
             let is_probe_due = self.options.group.health.is_some_and(|health| {
                 let probed_at = inner.probed_at.get(&member.id);
                 probed_at.is_none_or(|at| now.duration_since(*at) >= health.every)

@@ -1,13 +1,13 @@
 //! The sending end of `udp://`: frames of a datagram each, many to a system call, and never more under way than the
 //! receiver has room for.
 
-use crate::TransportError;
-use crate::address::{Address, HostPort};
-use crate::frame::{Header, Kind, next_frame};
-use crate::hello::{HELLO_UNCHECKED, Hello, Reason, Role, decode_goodbye, decode_number, encode_goodbye};
-use crate::limits::{DATAGRAM_BYTES_MAX, UDP_CREDIT_WAIT_MS, UDP_WINDOW_BYTES};
-use crate::link::{millis, wait_for};
-use crate::options::{Checksum, Options};
+use logdrive_ship::connection::wait_for_socket;
+use logdrive_ship::frame::{Header, Kind, next_frame};
+use logdrive_ship::hello::{
+    HELLO_UNCHECKED, Hello, Reason, Role, decode_goodbye, decode_number, encode_goodbye,
+};
+use logdrive_ship::limits::{DATAGRAM_BYTES_MAX, UDP_CREDIT_WAIT_MS, UDP_WINDOW_BYTES};
+use logdrive_ship::{Address, Checksum, HostPort, Options, TransportError};
 use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrStorage, sendmmsg};
 use quinn_udp::{Transmit, UdpSocketState};
 use std::collections::VecDeque;
@@ -121,11 +121,11 @@ impl Datagrams {
                 return Ok(());
             }
             if Instant::now() >= end {
-                return Err(TransportError::Timeout {
-                    address: self.address.clone(),
-                    what: "say hello",
-                    ms: millis(options.connect_timeout),
-                });
+                return Err(TransportError::timeout(
+                    &self.address,
+                    "say hello",
+                    options.connect_timeout,
+                ));
             }
         }
     }
@@ -147,8 +147,8 @@ impl Datagrams {
                     if received || timeout.is_zero() {
                         return Ok(received);
                     }
-                    let ready =
-                        wait_for(self.socket.as_fd(), false, timeout).map_err(|cause| self.lost(cause))?;
+                    let ready = wait_for_socket(self.socket.as_fd(), false, timeout)
+                        .map_err(|cause| self.lost(cause))?;
                     if !ready {
                         return Ok(false);
                     }
@@ -159,7 +159,7 @@ impl Datagrams {
                     if timeout.is_zero() {
                         return Ok(received);
                     }
-                    wait_for(self.socket.as_fd(), false, timeout).map_err(|cause| self.lost(cause))?;
+                    wait_for_socket(self.socket.as_fd(), false, timeout).map_err(|cause| self.lost(cause))?;
                     return Ok(received);
                 }
                 Err(cause) => return Err(self.lost(cause)),
@@ -276,7 +276,7 @@ impl Datagrams {
                 Ok(()) => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     let pause = Duration::from_millis(UDP_CREDIT_WAIT_MS);
-                    wait_for(self.socket.as_fd(), true, pause).map_err(|cause| self.lost(cause))?;
+                    wait_for_socket(self.socket.as_fd(), true, pause).map_err(|cause| self.lost(cause))?;
                 }
                 // Of an earlier datagram, to a receiver that was not there: the next one may be.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
@@ -313,7 +313,7 @@ impl Datagrams {
                 Ok(count) => drop(rest.drain(..count.max(1).min(rest.len()))),
                 Err(nix::Error::EAGAIN) => {
                     let pause = Duration::from_millis(UDP_CREDIT_WAIT_MS);
-                    wait_for(self.socket.as_fd(), true, pause).map_err(|cause| self.lost(cause))?;
+                    wait_for_socket(self.socket.as_fd(), true, pause).map_err(|cause| self.lost(cause))?;
                 }
                 Err(nix::Error::ECONNREFUSED | nix::Error::EINTR) => {}
                 Err(error) => return Err(self.lost(error.into())),

@@ -1,12 +1,10 @@
 //! Messages one way: collected into batches, which go when they are full or a message has waited long enough.
 
-use super::transport::Transport;
-use crate::TransportError;
-use crate::address::Address;
-use crate::frame::{HEADER_BYTES, Header, Kind};
-use crate::limits::{BATCH_BYTES, STREAMS_MAX};
-use crate::options::Options;
-use crate::session::Reserved;
+use crate::transport::Transport;
+use logdrive_ship::frame::{HEADER_BYTES, Header, Kind};
+use logdrive_ship::limits::{BATCH_BYTES, STREAMS_MAX};
+use logdrive_ship::session::Reserved;
+use logdrive_ship::{Address, Options, TransportError};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{JoinHandle, Thread};
@@ -24,7 +22,8 @@ const CONGESTED_LINGER: Duration = Duration::from_millis(5);
 ///
 /// ```
 /// use logdrive_ship::session::{Peer, Service};
-/// use logdrive_ship::{Address, Options, Sender, Threads, serve};
+/// use logdrive_messaging::Sender;
+/// use logdrive_ship::{Address, Options, Threads, serve};
 /// # use std::sync::{Arc, mpsc};
 /// struct Quotes(mpsc::Sender<Vec<u8>>);
 /// impl Service for Quotes {
@@ -176,7 +175,7 @@ impl Sender {
     /// part in it. The first use of a stream costs `batch_bytes` of memory, and over QUIC a round trip.
     ///
     /// # Errors
-    /// When the stream cannot be opened, or is above [`STREAMS_MAX`](crate::limits::STREAMS_MAX).
+    /// When the stream cannot be opened, or is above [`STREAMS_MAX`](logdrive_ship::limits::STREAMS_MAX).
     pub fn batch_on(&self, stream: u16) -> Result<Batch<'_>, TransportError> {
         let mut state = self.shared.lock();
         let buffer = state.stream_index(stream)?;
@@ -469,7 +468,7 @@ impl SenderState {
         header.count = 1;
         header.stream = stream;
         let mut head = [0; HEADER_BYTES + 4];
-        head[..HEADER_BYTES].copy_from_slice(&header.seal_plain(4 + bytes));
+        head[..HEADER_BYTES].copy_from_slice(&header.seal_unchecked(4 + bytes));
         head[HEADER_BYTES..].copy_from_slice(&(bytes as u32).to_le_bytes());
         match space.finish(&head) {
             Some(message) => self.push(index, &message),
@@ -532,7 +531,8 @@ impl Batch<'_> {
     /// message is read, which spares a copy. For large messages: each goes by itself. `write` is called once.
     ///
     /// ```no_run
-    /// # use logdrive_ship::{Options, Sender, TransportError};
+    /// # use logdrive_messaging::Sender;
+    /// # use logdrive_ship::{Options, TransportError};
     /// # fn main() -> Result<(), TransportError> {
     /// let sender = Sender::connect(&"shm:///run/camera.sock".parse()?, &Options::default())?;
     /// # let (header, pixels) = ([0; 16], [0; 10_000]);

@@ -1,10 +1,9 @@
 //! Messages one way and without acknowledgement through a group: a sender for each member, which all threads share.
 
-use super::group::MemberId;
 use super::pool::{PoolState, Shared, Upstream};
-use crate::TransportError;
-use crate::address::Address;
-use crate::message::{Client, Sender};
+use crate::{Client, Sender};
+use logdrive_ship::upstream::MemberId;
+use logdrive_ship::{Address, TransportError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};

@@ -1,9 +1,9 @@
 //! Upstreams over real servers: members that die, come back, come and go; limits, connections made ahead, looks.
 
+use logdrive_messaging::{Upstream, UpstreamOptions};
 use logdrive_ship::session::{DedupCursor, Peer, ReplyBuffer, Service};
 use logdrive_ship::upstream::{
-    BreakerOptions, BreakerState, GroupOptions, HealthOptions, MemberOptions, Policy, Upstream,
-    UpstreamOptions,
+    BreakerOptions, BreakerState, GroupOptions, HealthOptions, MemberOptions, Policy,
 };
 use logdrive_ship::{Address, Options, ServerHandle, Threads, TransportError, serve};
 use std::sync::{Arc, Barrier};

@@ -1,9 +1,10 @@
 //! Busy connections move to dedicated threads, go back to their poller when they are silent, and close as all others do.
 
+use logdrive_messaging::Client;
 use logdrive_ship::frame::{HEADER_BYTES, Header, Kind, next_frame};
 use logdrive_ship::hello::{Hello, Reason, Role, decode_goodbye};
 use logdrive_ship::session::{Peer, ReplyBuffer, Service};
-use logdrive_ship::{Address, Client, Options, ServerHandle, Threads, TransportError, serve};
+use logdrive_ship::{Address, Options, ServerHandle, Threads, TransportError, serve};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;

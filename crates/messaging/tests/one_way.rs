@@ -1,10 +1,12 @@
 //! Messages one way through groups of real servers, with acknowledgement and without: which member has them, what is lost when
 //! one dies, and that the counts say so.
 
+use logdrive_messaging::Client;
+use logdrive_messaging::{Upstream, UpstreamOptions};
 use logdrive_ship::frame::{FrameError, Messages};
 use logdrive_ship::session::{Peer, Service};
-use logdrive_ship::upstream::{GroupOptions, MemberOptions, Policy, Upstream, UpstreamOptions};
-use logdrive_ship::{Address, Client, Options, ServerHandle, Threads, TransportError, serve};
+use logdrive_ship::upstream::{GroupOptions, MemberOptions, Policy};
+use logdrive_ship::{Address, Options, ServerHandle, Threads, TransportError, serve};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 

@@ -1,10 +1,10 @@
 //! Messages and requests over every transport, between real sockets: what is sent arrives, once and in order.
 
+use logdrive_messaging::{Client, Sender};
 use logdrive_ship::hello::Reason;
 use logdrive_ship::session::{InPlace, Peer, ReplyBuffer, Reserved, Service};
 use logdrive_ship::{
-    Address, Checksum, Client, Options, Sender, ServerHandle, Threads, TransportError, make_certificates,
-    serve,
+    Address, Checksum, Options, ServerHandle, Threads, TransportError, make_certificates, serve,
 };
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};

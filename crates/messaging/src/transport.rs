@@ -1,13 +1,11 @@
 //! Where a sender's batches go: a stream of bytes, or datagrams.
 
 #[cfg(feature = "udp")]
-use super::datagrams::Datagrams;
-use crate::TransportError;
-use crate::address::Address;
-use crate::connection::Connection;
-use crate::limits::FRAME_BYTES_MAX;
-use crate::options::Options;
+use crate::datagrams::Datagrams;
 use logdrive_ring::PipeWriter;
+use logdrive_ship::connection::Connection;
+use logdrive_ship::limits::FRAME_BYTES_MAX;
+use logdrive_ship::{Address, Options, TransportError};
 use std::io::IoSlice;
 
 #[derive(Debug)]
@@ -38,7 +36,7 @@ impl Transport {
 
     pub(crate) fn is_checked(&self) -> bool {
         match self {
-            Self::Stream(connection) | Self::Streams(connection, _) => connection.checked,
+            Self::Stream(connection) | Self::Streams(connection, _) => connection.is_checked(),
             #[cfg(feature = "udp")]
             Self::Datagrams(datagrams) => datagrams.checked,
         }
@@ -54,7 +52,7 @@ impl Transport {
 
     /// Whether several frames may go in one system call, and small ones be kept for that.
     pub(crate) fn gathers(&self) -> bool {
-        matches!(self, Self::Stream(connection) if connection.alignment == 1)
+        matches!(self, Self::Stream(connection) if connection.alignment() == 1)
     }
 
     /// Opens a stream where the link has its own; elsewhere the frames' header says which they belong to.
@@ -104,7 +102,7 @@ impl Transport {
         more: bool,
     ) -> Result<(), TransportError> {
         if let Some(connection) = self.connection(stream) {
-            let length = frame.len().next_multiple_of(connection.alignment);
+            let length = frame.len().next_multiple_of(connection.alignment());
             frame.resize(length, 0);
             return connection.send_batch(frame, more);
         }
@@ -126,7 +124,7 @@ impl Transport {
     ) -> Result<(), TransportError> {
         if let Some(connection) = self.connection(stream) {
             let length = head.len() + message.len();
-            let padding = length.next_multiple_of(connection.alignment) - length;
+            let padding = length.next_multiple_of(connection.alignment()) - length;
             let zeros = [0; 8];
             let zeros = zeros.get(..padding).unwrap_or(&[]);
             let mut parts = [IoSlice::new(head), IoSlice::new(message), IoSlice::new(zeros)];
@@ -146,7 +144,7 @@ impl Transport {
     /// The ring that messages may be written into where they are read, if there is one, and they need no checksum.
     pub(crate) fn writer(&mut self) -> Option<&mut PipeWriter> {
         match self {
-            Self::Stream(connection) if !connection.checked => connection.writer(),
+            Self::Stream(connection) if !connection.is_checked() => connection.writer(),
             _ => None,
         }
     }

@@ -1,14 +1,11 @@
 //! Requests and their responses, many at once on one connection.
 
-use crate::TransportError;
-use crate::address::Address;
-use crate::connection::Connection;
-use crate::frame::{FLAG_FAILED, HEADER_BYTES, Header, Kind};
-use crate::hello::HELLO_ACKS;
-use crate::limits::{PIECE_BYTES, REQUESTS_MAX};
-use crate::link::millis;
-use crate::options::Options;
-use logdrive_ring::InPlace;
+use logdrive_ship::connection::Connection;
+use logdrive_ship::frame::{FLAG_FAILED, HEADER_BYTES, Header, Kind};
+use logdrive_ship::hello::HELLO_ACKS;
+use logdrive_ship::limits::{FRAME_BYTES_MAX, PIECE_BYTES, REQUESTS_MAX};
+use logdrive_ship::session::InPlace;
+use logdrive_ship::{Address, Options, TransportError};
 use std::io::IoSlice;
 use std::time::Duration;
 
@@ -20,7 +17,8 @@ use std::time::Duration;
 ///
 /// ```
 /// # use logdrive_ship::session::{ReplyBuffer, Peer, Service};
-/// # use logdrive_ship::{Address, Client, Options, Threads, TransportError, serve};
+/// # use logdrive_messaging::Client;
+/// # use logdrive_ship::{Address, Options, Threads, TransportError, serve};
 /// # struct Sums;
 /// # impl Service for Sums {
 /// #     fn request(&self, _: &Peer, _: u16, body: &[u8], reply: &mut ReplyBuffer<'_>) -> Result<(), String> {
@@ -92,7 +90,7 @@ impl Client {
     }
 
     fn header(&mut self, body: &[u8]) -> Result<Header, TransportError> {
-        let bytes_max = self.frame_bytes_max.min(crate::limits::FRAME_BYTES_MAX) - HEADER_BYTES;
+        let bytes_max = self.frame_bytes_max.min(FRAME_BYTES_MAX) - HEADER_BYTES;
         if body.len() > bytes_max {
             return Err(TransportError::TooLong {
                 bytes: body.len(),
@@ -136,7 +134,8 @@ impl Client {
     ///
     /// ```
     /// # use logdrive_ship::session::{ReplyBuffer, Peer, Service};
-    /// # use logdrive_ship::{Address, Client, Options, Threads, TransportError, serve};
+    /// # use logdrive_messaging::Client;
+    /// # use logdrive_ship::{Address, Options, Threads, TransportError, serve};
     /// # struct Echo;
     /// # impl Service for Echo {
     /// #     fn request(&self, _: &Peer, _: u16, body: &[u8], reply: &mut ReplyBuffer<'_>) -> Result<(), String> {
@@ -228,9 +227,9 @@ impl Client {
     }
 
     fn put(&mut self, header: Header, body: &[u8]) -> Result<(), TransportError> {
-        header.put(&[body], self.connection.checked, &mut self.out);
+        header.put(&[body], self.connection.is_checked(), &mut self.out);
         self.out
-            .resize(self.out.len().next_multiple_of(self.connection.alignment), 0);
+            .resize(self.out.len().next_multiple_of(self.connection.alignment()), 0);
         if self.out.len() >= self.batch_bytes.min(PIECE_BYTES) {
             self.flush()?;
         }
@@ -256,7 +255,8 @@ impl Client {
     ///
     /// ```
     /// # use logdrive_ship::session::{Peer, Service};
-    /// # use logdrive_ship::{Address, Client, Options, Threads, serve};
+    /// # use logdrive_messaging::Client;
+    /// # use logdrive_ship::{Address, Options, Threads, serve};
     /// # use std::sync::{Arc, atomic::{AtomicU64, Ordering}};
     /// # #[derive(Default)]
     /// # struct Count(AtomicU64);
@@ -286,7 +286,7 @@ impl Client {
                 allowed: "none while messages are delivered: complete them first",
             });
         }
-        let frame_bytes = self.frame_bytes_max.min(crate::limits::FRAME_BYTES_MAX);
+        let frame_bytes = self.frame_bytes_max.min(FRAME_BYTES_MAX);
         let bytes_max = frame_bytes - HEADER_BYTES - 4;
         let lengths = messages.iter().map(|message| message.as_ref().len());
         if let Some(bytes) = lengths.max().filter(|bytes| *bytes > bytes_max) {
@@ -323,11 +323,11 @@ impl Client {
         let mut acknowledged = self.acknowledged;
         while acknowledged < self.messages_sent {
             let Some(frame) = self.connection.next(timeout)? else {
-                return Err(TransportError::Timeout {
-                    address: self.connection.address.clone(),
-                    what: "acknowledge",
-                    ms: millis(timeout),
-                });
+                return Err(TransportError::timeout(
+                    self.connection.address(),
+                    "acknowledge",
+                    timeout,
+                ));
             };
             if frame.header.kind == Kind::Ack {
                 acknowledged = acknowledged.max(frame.header.sequence);
@@ -338,11 +338,7 @@ impl Client {
     }
 
     fn timeout(&self) -> TransportError {
-        TransportError::Timeout {
-            address: self.connection.address.clone(),
-            what: "answer",
-            ms: millis(self.response_timeout),
-        }
+        TransportError::timeout(self.connection.address(), "answer", self.response_timeout)
     }
 
     /// Requests without a response so far.
@@ -359,7 +355,7 @@ impl Client {
             self.flush()?;
         }
         let timeout = self.response_timeout;
-        self.connection.is_busy = self.waiting > 1;
+        self.connection.set_busy(self.waiting > 1);
         loop {
             let found = self.connection.next(timeout)?.map(|frame| frame.header.kind);
             match found {

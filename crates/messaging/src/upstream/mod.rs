@@ -1,0 +1,6 @@
+//! Upstreams: connections to the members of a [`Group`](logdrive_ship::upstream::Group), shared by all threads.
+
+mod one_way;
+mod pool;
+
+pub use pool::{Upstream, UpstreamOptions};
