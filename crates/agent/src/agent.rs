@@ -121,9 +121,9 @@ impl Agent {
         let most_buffers = config.sinks.iter().map(|sink| sink.buffers as usize).max();
         options.buffers_per_sink = most_buffers.unwrap_or(0).max(options.buffers_per_sink);
         let routing = SharedRouting::new(config.clone(), numbers);
-        let backend = Backend::start_hub(&options, routing.router())?;
-        backend.record(FlightRecorders(routing.clone()));
-        backend.ration(ConfiguredQuotas::new(&config.limits, &config.run_dir));
+        let backend = Backend::start_multi_session(&options, routing.router())?;
+        backend.set_recorder_policy(FlightRecorders(routing.clone()));
+        backend.set_quota_policy(ConfiguredQuotas::new(&config.limits, &config.run_dir));
         let server = Server::open(ServerOptions::of(&config, backend.journal()))?;
         let numbers = Numbers::new(backend.stats_source(), routing.clone());
         let group = config.group.as_ref().map(|group| group.id);
@@ -192,7 +192,7 @@ impl Agent {
                 ticket,
                 durable,
             } => self.wait_for_flush(Waiter::Flush { session, ticket }, session, durable),
-            Event::Keep { session, keep } => self.backend.keep(session, keep),
+            Event::Keep { session, keep } => self.backend.request_recorder(session, keep),
             Event::WriteKept {
                 session,
                 ticket,

@@ -3,7 +3,7 @@
 use crate::config::{Process, Recorder, keep_bytes_of};
 use crate::routing::{SharedRouting, process_of};
 use crate::server::End;
-use logdrive_drain::{KeepOptions, Kept, Member};
+use logdrive_drain::{ClientProcess, RecorderOptions, RecorderPolicy, RecorderRule};
 use logdrive_ring::HostedSession;
 use logdrive_wire::{Callsite, Level};
 
@@ -17,29 +17,29 @@ fn before(recorders: &[Recorder], process: &Process<'_>) -> Option<std::time::Du
     own.map(|recorder| recorder.before).max()
 }
 
-impl logdrive_drain::Recorder for FlightRecorders {
-    fn keeping(&self, member: &Member) -> Option<KeepOptions> {
+impl RecorderPolicy for FlightRecorders {
+    fn options_for(&self, client: &ClientProcess) -> Option<RecorderOptions> {
         let sinks = self.0.lock();
-        let (recorders, process) = (&sinks.config.recorders, process_of(member));
+        let (recorders, process) = (&sinks.config.recorders, process_of(client));
         let bytes = keep_bytes_of(recorders, &process);
-        (bytes > 0).then(|| KeepOptions {
+        (bytes > 0).then(|| RecorderOptions {
             before: before(recorders, &process),
-            ..KeepOptions::new(bytes)
+            ..RecorderOptions::new(bytes)
         })
     }
 
-    fn kept(&self, member: &Member, id: u32, callsite: &Callsite) -> Kept {
+    fn rule_for(&self, client: &ClientProcess, id: u32, callsite: &Callsite) -> RecorderRule {
         let sinks = self.0.lock();
-        let process = process_of(member);
+        let process = process_of(client);
         let target = callsite.target_or_module();
         let Some(recorder) = sinks.config.recorder_for(&process, target) else {
-            return Kept::default();
+            return RecorderRule::default();
         };
         let places = match recorder.sinks.as_slice() {
             [] => sinks.config.sinks_for(&process, target, Level::Fatal),
             names => sinks.config.places_of(names).collect(),
         };
-        Kept {
+        RecorderRule {
             keep: callsite.level >= recorder.level,
             triggers: recorder.is_triggered_by(id, callsite),
             sinks: sinks.bits(&process, places),

@@ -106,7 +106,7 @@ impl Pending {
         if self.ticket.is_none() && self.has_dumped(backend) {
             self.ticket = Some(backend.request_flush());
         }
-        let reach = backend.reach_of(self.ticket.unwrap_or(0), self.sinks);
+        let reach = backend.flush_status(self.ticket.unwrap_or(0), self.sinks);
         if reach.reached && self.ticket.is_some() {
             if !std::mem::take(&mut self.sync) {
                 return Some(true);

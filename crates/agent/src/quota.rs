@@ -1,9 +1,9 @@
 //! The limits of records and of disk, as the drain asks for them, and the bytes of the day, which outlive the agent.
 
-use crate::config::{Limits, Quota};
+use crate::config::{self, Limits};
 use crate::limits::SPENT_FILE_BYTES_MAX;
 use crate::routing::process_of;
-use logdrive_drain::{Member, Ration, Rationing};
+use logdrive_drain::{ClientProcess, Quota, QuotaPolicy};
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -25,27 +25,27 @@ impl ConfiguredQuotas {
     }
 }
 
-fn ration(whose: String, is_own: bool, quota: &Quota) -> Option<Ration> {
-    let ration = Ration {
-        whose,
-        is_own,
-        records_per_second: quota.records_per_second,
-        bytes_per_day: quota.disk_bytes_per_day,
+fn quota_of(owner: String, is_per_process: bool, limits: &config::Quota) -> Option<Quota> {
+    let quota = Quota {
+        owner,
+        is_per_process,
+        records_per_second: limits.records_per_second,
+        bytes_per_day: limits.disk_bytes_per_day,
     };
-    let is_limit = ration.records_per_second.is_some() || ration.bytes_per_day.is_some();
-    is_limit.then_some(ration)
+    let is_limit = quota.records_per_second.is_some() || quota.bytes_per_day.is_some();
+    is_limit.then_some(quota)
 }
 
-impl Rationing for ConfiguredQuotas {
-    fn rations(&self, member: &Member) -> Vec<Ration> {
-        let allowance = self.limits.of(&process_of(member));
-        let user = allowance
+impl QuotaPolicy for ConfiguredQuotas {
+    fn quotas(&self, client: &ClientProcess) -> Vec<Quota> {
+        let limits = self.limits.of(&process_of(client));
+        let user = limits
             .user
-            .and_then(|quota| ration(format!("user {}", member.uid), false, quota));
-        let app = allowance.app;
-        let app = app.and_then(|quota| ration(format!("application {}", member.app), false, quota));
-        let process = ration(member.to_string(), true, allowance.process);
-        let total = ration("all processes together".to_owned(), false, allowance.total);
+            .and_then(|quota| quota_of(format!("user {}", client.uid), false, quota));
+        let app = limits.app;
+        let app = app.and_then(|quota| quota_of(format!("application {}", client.app), false, quota));
+        let process = quota_of(client.to_string(), true, limits.process);
+        let total = quota_of("all processes together".to_owned(), false, limits.total);
         // The narrowest is the first to be named where several are used up.
         [process, app, user, total].into_iter().flatten().collect()
     }
@@ -63,8 +63,8 @@ impl Rationing for ConfiguredQuotas {
 
     fn remember(&self, day: u64, spent: &[(String, u64)]) {
         let mut text = format!("{day}\n");
-        for (whose, bytes) in spent {
-            text.push_str(&format!("{bytes} {whose}\n"));
+        for (owner, bytes) in spent {
+            text.push_str(&format!("{bytes} {owner}\n"));
         }
         let new = self.file.with_extension("new");
         // As above; the next second tries again.
@@ -79,8 +79,8 @@ fn read_spent(text: &str, day: u64) -> Vec<(String, u64)> {
         return Vec::new();
     }
     let entry = |line: &str| {
-        let (bytes, whose) = line.split_once(' ')?;
-        Some((whose.to_owned(), bytes.parse().ok()?))
+        let (bytes, owner) = line.split_once(' ')?;
+        Some((owner.to_owned(), bytes.parse().ok()?))
     };
     lines.filter_map(entry).collect()
 }
@@ -90,8 +90,8 @@ mod tests {
     use super::*;
     use crate::config::{Account, UserLimit};
 
-    fn member(uid: u32) -> Member {
-        Member {
+    fn client(uid: u32) -> ClientProcess {
+        ClientProcess {
             app: "shop".into(),
             pid: 417,
             uid,
@@ -103,7 +103,7 @@ mod tests {
         let mut limits = Limits::default();
         assert!(
             ConfiguredQuotas::new(&limits, Path::new("/"))
-                .rations(&member(0))
+                .quotas(&client(0))
                 .is_empty()
         );
         limits.process.records_per_second = Some(7);
@@ -114,17 +114,17 @@ mod tests {
                     name: "www-data".into(),
                     id: 33,
                 }),
-                quota: Quota {
+                quota: config::Quota {
                     disk_bytes_per_day: Some(1 << 20),
-                    ..Quota::default()
+                    ..config::Quota::default()
                 },
             },
         );
-        let found = ConfiguredQuotas::new(&limits, Path::new("/")).rations(&member(33));
-        let whose: Vec<&str> = found.iter().map(|ration| ration.whose.as_str()).collect();
-        assert_eq!(whose, ["process 417 of shop", "user 33"]);
-        assert!(found[0].is_own && !found[1].is_own);
-        let other = ConfiguredQuotas::new(&limits, Path::new("/")).rations(&member(34));
+        let found = ConfiguredQuotas::new(&limits, Path::new("/")).quotas(&client(33));
+        let owner: Vec<&str> = found.iter().map(|quota| quota.owner.as_str()).collect();
+        assert_eq!(owner, ["process 417 of shop", "user 33"]);
+        assert!(found[0].is_per_process && !found[1].is_per_process);
+        let other = ConfiguredQuotas::new(&limits, Path::new("/")).quotas(&client(34));
         assert_eq!(other.len(), 1);
     }
 

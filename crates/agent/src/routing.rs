@@ -1,7 +1,7 @@
 //! Which open sink is which: routes and recorders name sinks of the configuration, each of which may be several files.
 
 use crate::config::{AgentConfig, Process, SinkConfig};
-use logdrive_drain::{Member, SinkOptions, Target};
+use logdrive_drain::{ClientProcess, SinkOptions, Target};
 use logdrive_wire::{Callsite, Level};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -39,8 +39,8 @@ pub(crate) struct RoutingTable {
 
 impl RoutingTable {
     /// The sinks of a callsite of a process, as bits.
-    fn route(&self, member: &Member, callsite: &Callsite) -> u32 {
-        let process = process_of(member);
+    fn route(&self, client: &ClientProcess, callsite: &Callsite) -> u32 {
+        let process = process_of(client);
         let found = self
             .config
             .sinks_for(&process, callsite.target_or_module(), callsite.level);
@@ -131,9 +131,9 @@ impl SharedRouting {
     }
 
     /// Returns the function that names the sinks of a callsite.
-    pub(crate) fn router(&self) -> impl Fn(&Member, &Callsite) -> u32 + Send + 'static {
+    pub(crate) fn router(&self) -> impl Fn(&ClientProcess, &Callsite) -> u32 + Send + 'static {
         let routes = self.clone();
-        move |member, callsite| routes.lock().route(member, callsite)
+        move |client, callsite| routes.lock().route(client, callsite)
     }
 }
 
@@ -148,11 +148,11 @@ pub(crate) fn merged(old: &[SinkConfig], new: &[SinkConfig]) -> Vec<SinkConfig> 
     old.iter().map(stays).chain(added).collect()
 }
 
-pub(crate) fn process_of(member: &Member) -> Process<'_> {
+pub(crate) fn process_of(client: &ClientProcess) -> Process<'_> {
     Process {
-        app: &member.app,
-        pid: member.pid,
-        uid: member.uid,
+        app: &client.app,
+        pid: client.pid,
+        uid: client.uid,
     }
 }
 

@@ -1,22 +1,22 @@
 //! The backend of one process: its session, its drain thread, and an I/O thread for every sink.
 
 use crate::console::Console;
-use crate::drain::{Drain, DrainCounts, DrainParts, Order, Whose};
+use crate::drain::session_input::Router;
+use crate::drain::{ClientSelector, Command, Drain, DrainCounts, DrainParts};
 use crate::error::BackendError;
-use crate::feed::Router;
 use crate::file::{Disk, LogFile, Storage};
-use crate::inside::gap_callsite;
-use crate::keep::memory::Memory;
-use crate::keep::{Keep, KeepOptions};
+use crate::flight_recorder::memory::RecorderMemory;
+use crate::flight_recorder::{FlightRecorder, RecorderOptions};
+use crate::internal_notices::gap_callsite;
 use crate::layout::{Layout, ProcessInfo};
 use crate::limits::{BUFFER_BYTES, BUFFERS_PER_SINK, BUFFERS_PER_SINK_MIN, NO_PROGRESS_MS};
-use crate::marks::{Marks, Waited};
 use crate::options::{SinkOptions, Target, sinks_to_text};
-use crate::outlet::{Outlet, OutletParts};
 use crate::recover;
 use crate::ship::Shipping;
+use crate::sink::buffer::{SinkBuffer, SinkBufferParts};
+use crate::sink::writer::{DeferredFile, IoRequest, Output, Writer};
 use crate::stats::Stats;
-use crate::writer::{Late, Message, Output, Writer};
+use crate::status::{BackendStatus, Waited};
 use logdrive_ring::clock::unix_ns;
 use logdrive_ring::{
     Buffer, Buffers, FileLocation, KeepToucher, SessionOptions, SessionReader, SessionWriter, control,
@@ -42,7 +42,7 @@ pub struct BackendOptions {
     /// The sinks.
     pub sinks: Vec<SinkOptions>,
     /// What is kept in memory of records below the level of all sinks; `None` for nothing.
-    pub keep: Option<KeepOptions>,
+    pub keep: Option<RecorderOptions>,
     /// Whether producers read the coarse clock, which the drain then renews at every poll.
     pub coarse_clock: bool,
     /// Whether sessions that dead processes of the same application left are drained first.
@@ -90,7 +90,10 @@ impl BackendOptions {
 impl BackendOptions {
     /// How the session is made.
     pub fn session_options(&self) -> SessionOptions {
-        let keep = self.keep.as_ref().map_or_else(String::new, KeepOptions::to_text);
+        let keep = self
+            .keep
+            .as_ref()
+            .map_or_else(String::new, RecorderOptions::to_text);
         SessionOptions {
             app: self.app.clone(),
             run_dirs: self.run_dirs(),
@@ -108,15 +111,15 @@ impl BackendOptions {
 #[derive(Debug)]
 pub struct Backend {
     pub(crate) session: Arc<SessionWriter>,
-    pub(crate) marks: Arc<Marks>,
+    pub(crate) status: Arc<BackendStatus>,
     pub(crate) counts: Arc<DrainCounts>,
     stop: Arc<AtomicBool>,
     thread: Mutex<Option<JoinHandle<Drain>>>,
     /// Touches the memory of the flight recorder, once.
     touching: Mutex<Option<JoinHandle<()>>>,
     /// The ways to the I/O threads, in the order of the sinks; none where one is closed and its place is free.
-    pub(crate) writers: Mutex<Vec<Option<Sender<Message>>>>,
-    pub(crate) orders: Sender<Order>,
+    pub(crate) writers: Mutex<Vec<Option<Sender<IoRequest>>>>,
+    pub(crate) commands: Sender<Command>,
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) process: ProcessInfo,
 }
@@ -136,21 +139,21 @@ impl Backend {
     /// # Errors
     /// When no run directory can be used, a sink cannot be opened, or a thread cannot be started.
     pub fn start(options: &BackendOptions) -> Result<Self, BackendError> {
-        let marks = Arc::new(Marks::new(options.sinks.len()));
+        let status = Arc::new(BackendStatus::new(options.sinks.len()));
         if options.recover {
-            recover::recover_app(&options.run_dirs(), &options.app, &marks);
+            recover::recover_app(&options.run_dirs(), &options.app, &status);
         }
-        let session = make_session(options, &marks)?;
-        Self::start_in(options, session, &marks, None)
+        let session = make_session(options, &status)?;
+        Self::start_in(options, session, &status, None)
     }
 
     pub(crate) fn start_in(
         options: &BackendOptions,
         session: Arc<SessionWriter>,
-        marks: &Arc<Marks>,
+        status: &Arc<BackendStatus>,
         router: Option<Router>,
     ) -> Result<Self, BackendError> {
-        let started = Self::threads(options, &session, marks, router);
+        let started = Self::threads(options, &session, status, router);
         if started.is_err() {
             // The session holds nothing yet; the error that ended the start is the one to tell.
             let _ = session.remove();
@@ -161,7 +164,7 @@ impl Backend {
     fn threads(
         options: &BackendOptions,
         session: &Arc<SessionWriter>,
-        marks: &Arc<Marks>,
+        status: &Arc<BackendStatus>,
         router: Option<Router>,
     ) -> Result<Self, BackendError> {
         let gap = gap_callsite().encode().unwrap_or_default();
@@ -174,26 +177,26 @@ impl Backend {
         let mut writers = Vec::new();
         for (index, sink) in options.sinks.iter().enumerate() {
             let spare = session.buffers().take_all(index)?;
-            let output = open(&sink.target, &options.storage, marks)?;
-            let outlet = start_sink(index, sink, output, spare, session.buffers(), marks, &process)?;
+            let output = open(&sink.target, &options.storage, status)?;
+            let outlet = start_sink(index, sink, output, spare, session.buffers(), status, &process)?;
             writers.push(Some(outlet.sender()));
             outlets.push(outlet);
         }
         let counts = Arc::new(DrainCounts::start());
         let stop = Arc::new(AtomicBool::new(false));
-        let (orders, inbox) = channel();
+        let (commands, inbox) = channel();
         let file = options.keep.as_ref().and_then(|_| session.take_keep());
         let touching = file.as_ref().and_then(|file| touch_keep(file.toucher(), &stop));
         let keep = options.keep.clone().zip(file);
-        let keep = keep.map(|(options, file)| Keep::new(Memory::shared(file), options));
+        let keep = keep.map(|(options, file)| FlightRecorder::new(RecorderMemory::shared(file), options));
         let drain = Drain::new(DrainParts {
             source: Arc::new(SessionReader::open_own(session)?),
             buffers: Arc::clone(session.buffers()),
             outlets,
-            orders: Some(inbox),
+            commands: Some(inbox),
             router,
             keep,
-            marks: Arc::clone(marks),
+            status: Arc::clone(status),
             counts: Arc::clone(&counts),
             stop: Arc::clone(&stop),
             coarse: options.coarse_clock,
@@ -208,13 +211,13 @@ impl Backend {
             })?;
         Ok(Self {
             session: Arc::clone(session),
-            marks: Arc::clone(marks),
+            status: Arc::clone(status),
             counts,
             touching: Mutex::new(touching),
             stop,
             thread: Mutex::new(Some(thread)),
             writers: Mutex::new(writers),
-            orders,
+            commands,
             storage: Arc::clone(&options.storage),
             process,
         })
@@ -223,8 +226,8 @@ impl Backend {
     /// Writes what the flight recorder keeps, so far back or all, with everything that was committed before, and waits for
     /// it as [`Backend::flush`] does.
     pub fn dump(&self, span: Option<Duration>) -> bool {
-        let because = "the program asked for it".to_owned();
-        self.order(Order::Dump(Whose::Own, span, because));
+        let reason = "the program asked for it".to_owned();
+        self.send_command(Command::Dump(ClientSelector::Own, span, reason));
         self.flush()
     }
 
@@ -236,35 +239,35 @@ impl Backend {
     /// Waits until every record that was committed before the call is with the kernel (C1) in all sinks. Ends early
     /// with `false` when nothing moves for five seconds.
     pub fn flush(&self) -> bool {
-        let mark = self.marks.request();
+        let mark = self.status.request();
         self.session.waker().wake();
-        self.marks.wait_for(mark, Duration::from_millis(NO_PROGRESS_MS)) == Waited::Reached
+        self.status.wait_for(mark, Duration::from_millis(NO_PROGRESS_MS)) == Waited::Reached
     }
 
     /// As [`Backend::flush`], then makes all files durable (C2); `false` also when the system says that this failed.
     pub fn sync(&self) -> bool {
-        let lost_before = self.marks.lost();
+        let lost_before = self.status.lost();
         if !self.flush() {
             return false;
         }
-        self.send_all(|| Message::Sync);
-        self.flush() && self.marks.lost() == lost_before
+        self.send_all(|| IoRequest::Sync);
+        self.flush() && self.status.lost() == lost_before
     }
 
     /// How the sinks that send to collectors stand, by their numbers.
     #[cfg(all(feature = "ship", target_os = "linux"))]
     pub fn shipping(&self) -> Vec<(usize, crate::ship::ForwardState)> {
-        let watched = self.marks.watched().into_iter();
+        let watched = self.status.watched().into_iter();
         watched.map(|(sink, watch)| (sink, watch.state())).collect()
     }
 
     /// As [`Backend::flush`], then waits until collectors keep all of it (C3), at most so long in all. `false`: something is
     /// still on its way, in memory or in a spool.
     #[cfg(all(feature = "ship", target_os = "linux"))]
-    pub fn deliver(&self, patience: Duration) -> bool {
-        let end = std::time::Instant::now() + patience;
+    pub fn deliver(&self, timeout: Duration) -> bool {
+        let end = std::time::Instant::now() + timeout;
         let is_flushed = self.flush();
-        let mut watched = self.marks.watched().into_iter();
+        let mut watched = self.status.watched().into_iter();
         is_flushed
             && watched.all(|(_, watch)| {
                 let left = end.saturating_duration_since(std::time::Instant::now());
@@ -274,10 +277,10 @@ impl Backend {
 
     /// Opens all files anew, as after a rotation from outside.
     pub fn reopen(&self) {
-        self.send_all(|| Message::Reopen);
+        self.send_all(|| IoRequest::Reopen);
     }
 
-    pub(crate) fn send_all(&self, message: impl Fn() -> Message) {
+    pub(crate) fn send_all(&self, message: impl Fn() -> IoRequest) {
         let writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
         for sender in writers.iter().flatten() {
             // A sink whose thread has ended has nothing to open.
@@ -293,7 +296,7 @@ impl Backend {
 
     /// Leaves a line about the logger itself in the log.
     pub fn notice(&self, text: String) {
-        self.marks.notice(text);
+        self.status.notice(text);
     }
 
     /// Drains what is committed, writes it, and ends the threads. Waits as long as anything moves, and five seconds
@@ -304,10 +307,10 @@ impl Backend {
             return Stopped::Complete;
         };
         let no_progress = Duration::from_millis(NO_PROGRESS_MS);
-        let mark = self.marks.request();
+        let mark = self.status.request();
         self.session.waker().wake();
-        if self.marks.wait_for(mark, no_progress) == Waited::NoProgress {
-            self.marks.abandon();
+        if self.status.wait_for(mark, no_progress) == Waited::NoProgress {
+            self.status.abandon();
         }
         // SYNC(stop)
         self.stop.store(true, Ordering::Release);
@@ -324,12 +327,12 @@ impl Backend {
         let Ok(mut drain) = thread.join() else {
             return Stopped::LeftForRecovery;
         };
-        drain.tell_drops();
+        drain.report_drops();
         drain.hand_over_all();
-        drain.tell_all(|| Message::Close);
-        let closed = self.marks.wait_closed(no_progress);
+        drain.tell_all(|| IoRequest::Close);
+        let closed = self.status.wait_closed(no_progress);
         drop(drain);
-        if closed == Waited::NoProgress || self.marks.is_abandoned() || self.stats().pending() > 0 {
+        if closed == Waited::NoProgress || self.status.is_abandoned() || self.stats().pending() > 0 {
             return Stopped::LeftForRecovery;
         }
         match self.session.remove() {
@@ -354,11 +357,11 @@ fn touch_keep(memory: KeepToucher, stop: &Arc<AtomicBool>) -> Option<JoinHandle<
 
 pub(crate) fn make_session(
     options: &BackendOptions,
-    marks: &Marks,
+    status: &BackendStatus,
 ) -> Result<Arc<SessionWriter>, BackendError> {
     let (session, failed) = SessionWriter::create(&options.session_options())?;
     for error in failed {
-        marks.notice(format!(
+        status.notice(format!(
             "{error}; the session is in {} instead",
             session.path().display()
         ));
@@ -380,18 +383,18 @@ pub(crate) fn process_info(app: &str) -> ProcessInfo {
 pub(crate) fn open(
     target: &Target,
     storage: &Arc<dyn Storage>,
-    marks: &Marks,
+    status: &BackendStatus,
 ) -> Result<Output, BackendError> {
     Ok(match target {
-        Target::File(options) if options.open_late => Output::Late(Box::new(Late {
+        Target::File(options) if options.open_late => Output::DeferredFile(Box::new(DeferredFile {
             options: options.clone(),
             storage: Arc::clone(storage),
-            before: None,
+            check: None,
         })),
         Target::File(options) => {
             let mut file = LogFile::open(options, Arc::clone(storage), unix_ns())?;
             while let Some(notice) = file.notice() {
-                marks.notice(notice);
+                status.notice(notice);
             }
             Output::File(Box::new(file))
         }
@@ -410,9 +413,9 @@ pub(crate) fn start_sink(
     output: Output,
     mut spare: Vec<Buffer>,
     buffers: &Arc<Buffers>,
-    marks: &Arc<Marks>,
+    status: &Arc<BackendStatus>,
     process: &ProcessInfo,
-) -> Result<Outlet, BackendError> {
+) -> Result<SinkBuffer, BackendError> {
     let (out, inbox) = channel();
     let (returned, back) = channel();
     if let Some(wanted) = options.buffers {
@@ -424,14 +427,14 @@ pub(crate) fn start_sink(
     }
     let output = match output {
         Output::Unsent(ship) => {
-            let started = Shipping::start(&ship, &layout, process, index, marks);
+            let started = Shipping::start(&ship, &layout, process, index, status);
             started.map(|shipping| Output::Ship(Box::new(shipping)))?
         }
         output => output,
     };
-    let outlet = Outlet::new(OutletParts {
+    let outlet = SinkBuffer::new(SinkBufferParts {
         index,
-        is_file: matches!(output, Output::File(_) | Output::Late(_)),
+        is_file: matches!(output, Output::File(_) | Output::DeferredFile(_)),
         layout: Layout::new(layout, process.clone())?,
         min_level: options.min_level,
         flush_level: options.flush_level,
@@ -449,7 +452,7 @@ pub(crate) fn start_sink(
         inbox,
         back: returned,
         buffers: Arc::clone(buffers),
-        marks: Arc::clone(marks),
+        status: Arc::clone(status),
         failing: false,
         unsynced_since: None,
     };
@@ -464,10 +467,10 @@ pub(crate) fn start_sink(
 }
 
 /// Hands buffers that a dead process left unwritten to a sink, in their order, and waits for them.
-pub(crate) fn replay(outlet: &Outlet, unwritten: Vec<(Buffer, FileLocation)>) {
+pub(crate) fn replay(outlet: &SinkBuffer, unwritten: Vec<(Buffer, FileLocation)>) {
     for (mut buffer, _) in unwritten {
         buffer.mark_ready();
-        outlet.send(Message::Write { buffer, sync: false });
+        outlet.send(IoRequest::Write { buffer, sync: false });
     }
 }
 

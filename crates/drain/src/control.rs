@@ -4,14 +4,14 @@
 //! file `rules`: they raise or lower levels, mute, or sample, for callsites that exist and for those that come later.
 //! A tool changes the rules with [`change`], which stores the new control words itself, so a change holds at once and
 //! without the process's help. The process looks at the rules when it registers a callsite and when its filter
-//! changes; its drain refills budgets and ends rules whose time is over (`keeper`).
+//! changes; its drain refills budgets and ends rules whose time is over (`maintenance`).
 //!
 //! **Which rule decides.** A mute goes before everything else. Then the level: of the rules that select the callsite
 //! the one with the narrowest selector, which is a callsite's number before a line before a file before the longest
 //! module before all; the newest of equals; without any, the base. What is on is then sampled as the narrowest
 //! sampling rule says.
 
-pub(crate) mod keeper;
+pub(crate) mod maintenance;
 mod text;
 
 pub use text::{

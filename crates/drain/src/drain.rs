@@ -3,16 +3,16 @@
 //! A pass looks at every ring once, takes what is older than the pass, and ends with a commit: ring positions and
 //! buffer fills become valid together, then ring space is released. See `spec/session.md` for what that buys.
 
-use crate::feed::{Feed, Router};
-use crate::inside::{Inside, gap_callsite};
-use crate::keep::{Keep, KeepOptions, Recorder};
+use crate::drain::ring_reader::{NO_RECORD, ReadError, RingReader};
+use crate::drain::run::RoutedCallsite;
+use crate::drain::session_input::{Router, SessionInput};
+use crate::flight_recorder::{FlightRecorder, RecorderOptions, RecorderPolicy};
+use crate::internal_notices::{InternalNotices, gap_callsite};
 use crate::limits::{NO_PROGRESS_MS, PAUSE_BUSY_NS_MAX, PAUSE_NS_MIN, SPARE_RINGS};
-use crate::marks::Marks;
-use crate::outlet::{Outlet, SinkDrop, Staged, Tuning};
-use crate::ration::{Rationing, Rations};
-use crate::reader::{NO_RECORD, ReadError, Reader};
-use crate::run::Site;
-use crate::writer::Message;
+use crate::quota::{QuotaPolicy, Quotas};
+use crate::sink::buffer::{SinkBuffer, SinkDrop, SinkSettings, Staged};
+use crate::sink::writer::IoRequest;
+use crate::status::BackendStatus;
 use logdrive_ring::clock::{monotonic_ns, ticks_of};
 use logdrive_ring::{
     Buffers, Calibration, Calibrator, Consumer, HostedSession, SessionHeader, SessionReader,
@@ -23,16 +23,20 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
+pub(crate) mod callsite_counter;
 mod housekeeping;
-mod members;
 mod merge;
-mod only_sink;
-mod rations;
+mod quotas;
 mod recorder;
+pub(crate) mod ring_reader;
+pub(crate) mod run;
+pub(crate) mod session_input;
+mod sessions;
+mod single_sink;
 
-use merge::Turns;
-use recorder::Dumping;
-pub(crate) use recorder::Whose;
+use merge::MergeQueue;
+pub(crate) use recorder::ClientSelector;
+use recorder::DumpState;
 
 /// What the drain counts for everybody to see.
 #[derive(Debug, Default)]
@@ -68,29 +72,29 @@ impl DrainCounts {
 pub(crate) struct Drain {
     /// The sessions by number; 0 is the one whose buffers are the drain's own. One that is over leaves its place to
     /// the next.
-    feeds: Vec<Option<Feed>>,
-    readers: Vec<Reader>,
+    inputs: Vec<Option<SessionInput>>,
+    readers: Vec<RingReader>,
     spare_windows: Vec<Vec<u8>>,
     buffers: Arc<Buffers>,
-    outlets: Vec<Outlet>,
-    inside: Inside,
+    outlets: Vec<SinkBuffer>,
+    inside: InternalNotices,
     router: Option<Router>,
-    recorder: Option<Box<dyn Recorder>>,
+    recorder_policy: Option<Box<dyn RecorderPolicy>>,
     /// How the process of the session that joins next wants its records kept.
-    wish: Option<(u64, KeepOptions)>,
-    rations: Rations,
-    orders: Option<Receiver<Order>>,
+    recorder_request: Option<(u64, RecorderOptions)>,
+    quotas: Quotas,
+    commands: Option<Receiver<Command>>,
     calibrator: Option<Calibrator>,
     calibration: Calibration,
     coarse: bool,
     epoch: u64,
     sequence: u64,
     newest_ticks: u64,
-    turns: Turns,
+    queue: MergeQueue,
     staged: Vec<Staged>,
-    /// Rings that were found to be damaged in this pass, by feed, with what is to be said.
+    /// Rings that were found to be damaged in this pass, by input, with what is to be said.
     damages: Vec<(usize, String)>,
-    marks: Arc<Marks>,
+    status: Arc<BackendStatus>,
     counts: Arc<DrainCounts>,
     stop: Arc<AtomicBool>,
     housekeeping_at_ns: u64,
@@ -106,14 +110,14 @@ pub(crate) struct Drain {
 pub(crate) struct DrainParts {
     pub(crate) source: Arc<SessionReader>,
     pub(crate) buffers: Arc<Buffers>,
-    pub(crate) outlets: Vec<Outlet>,
+    pub(crate) outlets: Vec<SinkBuffer>,
     /// Which sinks get which records; without, all do.
     pub(crate) router: Option<Router>,
     /// What the process itself keeps of what no sink takes.
-    pub(crate) keep: Option<Keep>,
+    pub(crate) keep: Option<FlightRecorder>,
     /// Where sessions of other processes come from.
-    pub(crate) orders: Option<Receiver<Order>>,
-    pub(crate) marks: Arc<Marks>,
+    pub(crate) commands: Option<Receiver<Command>>,
+    pub(crate) status: Arc<BackendStatus>,
     pub(crate) counts: Arc<DrainCounts>,
     pub(crate) stop: Arc<AtomicBool>,
     pub(crate) coarse: bool,
@@ -121,41 +125,41 @@ pub(crate) struct DrainParts {
     pub(crate) sequence: u64,
 }
 
-/// What another thread asks a drain to do.
-pub(crate) enum Order {
+/// Request of another thread to the drain.
+pub(crate) enum Command {
     /// Drain this session, too.
     Join(Arc<HostedSession>),
-    /// The process of this session writes nothing more: drain the rest, say the text, and forget the session.
+    /// The process of this session writes nothing more: drain the rest, log the text, and forget the session.
     Leave(u64, Option<String>),
-    /// Routes have changed.
-    Route(Router),
-    /// Write what is kept of these processes, so far back, for that reason.
-    Dump(Whose, Option<Duration>, String),
+    /// Use another router.
+    SetRouter(Router),
+    /// Write what is recorded of these processes, so far back, for that reason.
+    Dump(ClientSelector, Option<Duration>, String),
     /// The same of one session, with an answer under a number.
     DumpFor {
-        /// The number.
+        /// Number of the answer.
         dump: u64,
-        /// Which.
+        /// Session whose records are written.
         session: u64,
-        /// So far back.
+        /// Age of the oldest record that is written; `None` for all.
         span: Option<Duration>,
-        /// For that reason.
-        because: String,
+        /// Reason that the log gives.
+        reason: String,
     },
-    /// The process of this session has crashed, as the text says: write what is kept of it where that is wanted.
-    Crash(u64, String),
-    /// The process of this session, which joins next, wants its records kept.
-    Keep(u64, KeepOptions),
-    /// Flight recorders have changed.
-    Record(Box<dyn Recorder>),
-    /// Rations have changed.
-    Ration(Box<dyn Rationing>),
-    /// A sink takes other choices.
-    Tune(usize, Box<Tuning>),
-    /// There is one more sink, in a place of its own or in that of one that is closed.
-    Sink(Box<Outlet>),
-    /// Nothing comes for this sink any more: write what it has, and close it.
-    Close(usize),
+    /// The process of this session has crashed, as the text says: write its flight recorder where it asked for that.
+    DumpCrashed(u64, String),
+    /// The process of this session, which joins next, asks for a flight recorder.
+    RequestRecorder(u64, RecorderOptions),
+    /// Use another policy for flight recorders.
+    SetRecorderPolicy(Box<dyn RecorderPolicy>),
+    /// Use another policy for quotas.
+    SetQuotaPolicy(Box<dyn QuotaPolicy>),
+    /// Change the settings of a sink.
+    UpdateSink(usize, Box<SinkSettings>),
+    /// Add a sink, in a place of its own or in that of one that is closed.
+    AddSink(Box<SinkBuffer>),
+    /// Write what this sink has, and close it: no route leads to it any more.
+    CloseSink(usize),
 }
 
 impl Drain {
@@ -171,9 +175,9 @@ impl Drain {
             }
             None => last_calibration(parts.source.header()),
         };
-        let inside = Inside::new(&parts.outlets);
+        let inside = InternalNotices::new(&parts.outlets);
         let epoch = parts.buffers.epoch();
-        let mut own = Feed::new(parts.source, epoch, None);
+        let mut own = SessionInput::new(parts.source, epoch, None);
         own.keep = parts.keep;
         let drain = Self {
             readers: Vec::new(),
@@ -184,18 +188,18 @@ impl Drain {
             outlets: parts.outlets,
             inside,
             router: parts.router,
-            recorder: None,
-            wish: None,
-            rations: Rations::default(),
-            orders: parts.orders,
+            recorder_policy: None,
+            recorder_request: None,
+            quotas: Quotas::default(),
+            commands: parts.commands,
             calibrator,
             calibration,
             coarse: parts.coarse,
             epoch,
             sequence: parts.sequence,
             newest_ticks: 0,
-            turns: Turns::default(),
-            marks: parts.marks,
+            queue: MergeQueue::default(),
+            status: parts.status,
             counts: parts.counts,
             stop: parts.stop,
             housekeeping_at_ns: 0,
@@ -203,13 +207,13 @@ impl Drain {
             fullest: 0,
             passed_at: Instant::now(),
             failed: false,
-            feeds: vec![Some(own)],
+            inputs: vec![Some(own)],
         };
         drain.renew_coarse_clock();
         drain
     }
 
-    /// The drain thread of a living session: passes with pauses, until it is told to stop.
+    /// The drain thread of a living session: passes with pauses, until it is reported to stop.
     pub(crate) fn run(mut self) -> Self {
         logdrive_ring::local::deny_thread();
         logdrive_ring::signals::block_in_thread();
@@ -217,27 +221,27 @@ impl Drain {
         loop {
             // SYNC(stop): what the stopping thread did before is visible to the passes after this load.
             let stopping = self.stop.load(Ordering::Acquire);
-            let requested = self.marks.requested();
-            self.follow_orders();
-            let leaving = self.feeds().any(|feed| feed.leaving.is_some());
+            let requested = self.status.requested();
+            self.handle_commands();
+            let leaving = self.inputs().any(|input| input.leaving.is_some());
             let wanted = self.poll_keeps();
-            self.tick_rations(stopping);
+            self.tick_quotas(stopping);
             let took = self.pass(stopping || leaving || wanted || requested > answered);
             let dumping = self.write_kept();
             let left = !leaving || self.let_go();
             if requested > answered && left && !self.is_dumping() {
                 self.hand_over_all();
-                self.tell_all(|| Message::Mark(requested));
+                self.tell_all(|| IoRequest::Mark(requested));
                 answered = requested;
             }
             self.keep_control(stopping);
-            if stopping && (dumping == Dumping::None || self.marks.is_abandoned()) {
+            if stopping && (dumping == DumpState::None || self.status.is_abandoned()) {
                 self.forget_kept();
                 return self;
             }
             // With a quarter of a ring there is no time for a pause; but one full ring must not keep the others from
             // what is due.
-            let is_calm = self.fullest < 32 && dumping != Dumping::Moves;
+            let is_calm = self.fullest < 32 && dumping != DumpState::Moves;
             if is_calm || monotonic_ns() >= self.housekeeping_at_ns {
                 self.recycle_rings();
                 self.housekeeping();
@@ -310,22 +314,22 @@ impl Drain {
 
     /// Readers for rings that are new.
     fn add_readers(&mut self) {
-        for (number, feed) in self.feeds.iter_mut().enumerate() {
-            let Some(feed) = feed else { continue };
-            if feed.leaving.is_some() {
+        for (number, input) in self.inputs.iter_mut().enumerate() {
+            let Some(input) = input else { continue };
+            if input.leaving.is_some() {
                 continue;
             }
-            let epoch = feed.epoch;
-            for ring in feed.fresh_rings() {
+            let epoch = input.epoch;
+            for ring in input.fresh_rings() {
                 self.readers
-                    .push(Reader::new(Consumer::adopt(ring, epoch), number));
+                    .push(RingReader::new(Consumer::adopt(ring, epoch), number));
             }
         }
     }
 
     /// The time of this moment; beyond all others where nobody writes any more.
     fn now_ticks(&self) -> u64 {
-        match self.feeds.first() {
+        match self.inputs.first() {
             Some(Some(own)) if own.source.is_live() => ticks_of(own.source.header().clock_source()),
             _ => NO_RECORD - 1,
         }
@@ -342,14 +346,14 @@ impl Drain {
     /// never falls between two sinks of the same record.
     fn emit(&mut self, index: usize) {
         let id = self.readers[index].head.callsite_id as usize;
-        let number = self.readers[index].feed;
-        if self.leaves_out(number, id) {
+        let number = self.readers[index].input;
+        if self.exceeds_quota(number, id) {
             return;
         }
         loop {
             let reader = &self.readers[index];
             let line = reader.line(&self.calibration);
-            let Some(site) = site_of(&self.feeds, number, id) else {
+            let Some(site) = site_of(&self.inputs, number, id) else {
                 return self.emit_unknown(index);
             };
             let level = site.level;
@@ -358,7 +362,7 @@ impl Drain {
             for (number, outlet) in self.outlets.iter_mut().enumerate() {
                 let staged = match site.plan(number) {
                     Some(plan) => outlet.stage(plan, &line, level),
-                    _ => Staged::Dropped(SinkDrop::Elsewhere),
+                    _ => Staged::Dropped(SinkDrop::NotRouted),
                 };
                 if staged == Staged::Full {
                     full = Some(number);
@@ -393,13 +397,13 @@ impl Drain {
         for outlet in &mut self.outlets {
             outlet.accept(Staged::Dropped(SinkDrop::Unknown), Level::Warn, true);
         }
-        let number = reader.feed;
-        let is_told = match self.feeds.get_mut(number) {
-            Some(Some(feed)) => feed.meets_unknown(),
+        let number = reader.input;
+        let is_told = match self.inputs.get_mut(number) {
+            Some(Some(input)) => input.meets_unknown(),
             _ => true,
         };
         if is_told {
-            self.tell_of(number, Level::Warn, &text);
+            self.report_for(number, Level::Warn, &text);
         }
     }
 
@@ -412,7 +416,7 @@ impl Drain {
             let reader = &self.readers[index];
             let line = reader.line(&self.calibration);
             let id = reader.head.callsite_id as usize;
-            let Some(site) = site_of(&self.feeds, reader.feed, id) else {
+            let Some(site) = site_of(&self.inputs, reader.input, id) else {
                 return;
             };
             let mut retry = None;
@@ -421,7 +425,7 @@ impl Drain {
                 let staged = match site.plan(number) {
                     Some(_) if full[number] => Staged::Dropped(SinkDrop::Overflow),
                     Some(plan) => outlet.stage(plan, &line, level),
-                    _ => Staged::Dropped(SinkDrop::Elsewhere),
+                    _ => Staged::Dropped(SinkDrop::NotRouted),
                 };
                 if staged == Staged::Full {
                     retry = Some(number);
@@ -436,7 +440,7 @@ impl Drain {
                     for (outlet, staged) in self.outlets.iter_mut().zip(&self.staged) {
                         outlet.accept(*staged, level, id != 0);
                     }
-                    return self.spend_staged(self.readers[index].feed);
+                    return self.spend_staged(self.readers[index].input);
                 }
             }
         }
@@ -448,7 +452,7 @@ impl Drain {
     fn make_room(&mut self, number: usize, level: Level) -> bool {
         self.commit();
         let stop = Arc::clone(&self.stop);
-        let marks = Arc::clone(&self.marks);
+        let status = Arc::clone(&self.status);
         let (dead, failed) = (!self.is_live(), self.failed);
         let outlet = &mut self.outlets[number];
         outlet.hand_over();
@@ -457,14 +461,18 @@ impl Drain {
             // Nobody waits for the records of a dead process: they stay where they are when the disk does not answer.
             true => failed || Instant::now() > deadline,
             // Relaxed: looked at again and again.
-            false => stop.load(Ordering::Relaxed) && marks.is_abandoned(),
+            false => stop.load(Ordering::Relaxed) && status.is_abandoned(),
         };
         let taken = outlet.take_buffer(level.is_urgent(), &mut self.sequence, &given_up);
         self.failed |= dead && !taken;
-        let untold = outlet.take_untold();
-        if untold > 0 {
-            self.inside
-                .gap(&mut self.outlets[number], number, untold, "the sink was too slow");
+        let unreported = outlet.take_unreported();
+        if unreported > 0 {
+            self.inside.gap(
+                &mut self.outlets[number],
+                number,
+                unreported,
+                "the sink was too slow",
+            );
         }
         taken
     }
@@ -474,8 +482,8 @@ impl Drain {
         if self.failed {
             return;
         }
-        let changed = self.outlets.iter().any(Outlet::has_changed);
-        if !changed && !self.readers.iter().any(Reader::has_taken) && !self.has_kept() {
+        let changed = self.outlets.iter().any(SinkBuffer::has_changed);
+        if !changed && !self.readers.iter().any(RingReader::has_taken) && !self.has_kept() {
             return;
         }
         let next = self.epoch.wrapping_add(1);
@@ -501,45 +509,45 @@ impl Drain {
     fn quarantine(&mut self, index: usize, error: &ReadError) {
         self.readers[index].quarantine();
         self.counts.quarantined.fetch_add(1, Ordering::Relaxed);
-        let whose = match self.feeds.get(self.readers[index].feed) {
-            Some(Some(Feed {
-                member: Some(member), ..
-            })) => format!(" of {member}"),
+        let whose = match self.inputs.get(self.readers[index].input) {
+            Some(Some(SessionInput {
+                client: Some(client), ..
+            })) => format!(" of {client}"),
             _ => String::new(),
         };
         // In the middle of a pass nothing can be written; the rings of a pass bound the list.
         let text = format!("a ring{whose} is damaged and not read any more: {error}");
-        self.damages.push((self.readers[index].feed, text));
+        self.damages.push((self.readers[index].input, text));
     }
 
     fn notices(&mut self) {
         for (number, text) in std::mem::take(&mut self.damages) {
-            self.tell_of(number, Level::Warn, &text);
+            self.report_for(number, Level::Warn, &text);
         }
-        for text in self.marks.take_notices() {
+        for text in self.status.take_notices() {
             self.tell(Level::Warn, &text);
         }
     }
 
     /// A line about a session, for the sinks that its process's warnings go to: others have nothing to do with it.
-    pub(crate) fn tell_of(&mut self, number: usize, level: Level, text: &str) {
-        let member = self
-            .feeds
+    pub(crate) fn report_for(&mut self, number: usize, level: Level, text: &str) {
+        let client = self
+            .inputs
             .get(number)
-            .and_then(|feed| feed.as_ref()?.member.as_ref());
-        let sinks = match (&self.router, member) {
-            (Some(router), Some(member)) => router(member, &gap_callsite()),
+            .and_then(|input| input.as_ref()?.client.as_ref());
+        let sinks = match (&self.router, client) {
+            (Some(router), Some(client)) => router(client, &gap_callsite()),
             _ => u32::MAX,
         };
-        self.tell_in(sinks, level, text);
+        self.report_to(sinks, level, text);
     }
 
     /// A line of the logger about itself, for every sink.
     pub(crate) fn tell(&mut self, level: Level, text: &str) {
-        self.tell_in(u32::MAX, level, text);
+        self.report_to(u32::MAX, level, text);
     }
 
-    fn tell_in(&mut self, sinks: u32, level: Level, text: &str) {
+    fn report_to(&mut self, sinks: u32, level: Level, text: &str) {
         let sinks = sinks & self.open_sinks();
         for number in (0..self.outlets.len()).filter(|number| sinks >> number & 1 == 1) {
             if self.inside.notice(&mut self.outlets[number], number, level, text) {
@@ -559,26 +567,27 @@ impl Drain {
         }
     }
 
-    pub(crate) fn tell_all(&self, message: impl Fn() -> Message) {
+    pub(crate) fn tell_all(&self, message: impl Fn() -> IoRequest) {
         for outlet in &self.outlets {
             outlet.send(message());
         }
     }
 
-    fn feeds(&self) -> impl Iterator<Item = &Feed> {
-        self.feeds.iter().flatten()
+    fn inputs(&self) -> impl Iterator<Item = &SessionInput> {
+        self.inputs.iter().flatten()
     }
 
     /// Whether producers may still write.
     fn is_live(&self) -> bool {
-        self.feeds().all(|feed| feed.source.is_live())
+        self.inputs().all(|input| input.source.is_live())
     }
 
     fn renew_coarse_clock(&self) {
-        for feed in self.feeds().filter(|feed| feed.source.is_live()) {
+        for input in self.inputs().filter(|input| input.source.is_live()) {
             // Relaxed: a time, valid by itself.
-            let ticks = ticks_of(feed.source.header().clock_source());
-            feed.source
+            let ticks = ticks_of(input.source.header().clock_source());
+            input
+                .source
                 .header()
                 .coarse_clock()
                 .store(ticks, Ordering::Relaxed);
@@ -593,8 +602,8 @@ impl Drain {
             && calibrator.renew(self.newest_ticks)
         {
             self.calibration = calibrator.current();
-            for feed in self.feeds.iter().flatten() {
-                feed.source.header().store_calibration(&self.calibration);
+            for input in self.inputs.iter().flatten() {
+                input.source.header().store_calibration(&self.calibration);
             }
         }
     }
@@ -620,7 +629,7 @@ impl Drain {
                 pause = pause.min(due.max(Duration::from_nanos(PAUSE_NS_MIN)));
             }
         }
-        let Some(Some(first)) = self.feeds.first() else {
+        let Some(Some(first)) = self.inputs.first() else {
             return;
         };
         let Some(session) = first.source.own() else {
@@ -640,9 +649,9 @@ impl Drain {
 
     /// Tells the processes that share their sessions whether to ring when they need us.
     fn set_asleep(&self, asleep: bool) {
-        for feed in self.feeds() {
-            if feed.client_id.is_some() {
-                feed.source.header().set_drain_asleep(asleep);
+        for input in self.inputs() {
+            if input.client_id.is_some() {
+                input.source.header().set_drain_asleep(asleep);
             }
         }
     }
@@ -659,8 +668,8 @@ fn last_calibration(header: &SessionHeader) -> Calibration {
 
 /// A callsite of a session.
 #[inline]
-fn site_of(feeds: &[Option<Feed>], number: usize, id: usize) -> Option<&Site> {
-    feeds.get(number)?.as_ref()?.sites.get(id)?.as_ref()
+fn site_of(inputs: &[Option<SessionInput>], number: usize, id: usize) -> Option<&RoutedCallsite> {
+    inputs.get(number)?.as_ref()?.sites.get(id)?.as_ref()
 }
 
 /// Bytes of a record's lines, in all sinks together.

@@ -8,29 +8,22 @@
 #![forbid(unsafe_code)]
 
 mod backend;
-mod callsite_counts;
 pub mod console;
 pub mod control;
 mod drain;
-mod ended;
 mod error;
-mod feed;
 pub mod file;
 mod filter;
-mod hub;
-mod inside;
-mod keep;
+mod flight_recorder;
+mod internal_notices;
 pub mod layout;
 pub mod limits;
-mod marks;
-mod memory;
 mod metrics;
+mod multi_session;
 mod options;
-mod outlet;
-mod ration;
-mod reader;
+mod process_exit;
+mod quota;
 mod recover;
-mod run;
 pub mod schema;
 #[cfg(all(feature = "ship", target_os = "linux"))]
 pub mod ship;
@@ -38,21 +31,22 @@ pub mod ship;
 #[path = "ship_off.rs"]
 pub mod ship;
 mod sidecar;
+mod sink;
 mod stats;
-mod writer;
+mod status;
 
 pub use backend::{Backend, BackendOptions, Stopped};
+pub use drain::session_input::ClientProcess;
 pub use error::BackendError;
-pub use feed::Member;
 pub use filter::{Filter, FilterError, is_below};
-pub use inside::{TARGET, gap_callsite, gap_payload};
-pub use keep::{KeepOptions, Kept, Recorder};
-pub use marks::{DumpAnswer, Reach};
-pub use memory::Memory;
+pub use flight_recorder::{RecorderOptions, RecorderPolicy, RecorderRule};
+pub use internal_notices::{TARGET, gap_callsite, gap_payload};
 pub use metrics::{SessionNumbers, metrics};
 pub use options::{Overflow, RecoverableSink, SinkOptions, Sync, Target, sinks_from_text, sinks_to_text};
-pub use outlet::SinkDrop;
-pub use ration::{Ration, Rationing};
+pub use quota::{Quota, QuotaPolicy};
 pub use recover::{Recovered, recover};
 pub use sidecar::{Sidecar, SidecarOptions};
+pub use sink::buffer::SinkDrop;
+pub use sink::memory::MemorySink;
 pub use stats::{SinkStats, Stats, StatsSource};
+pub use status::{DumpAnswer, FlushStatus};

@@ -52,13 +52,13 @@ pub const ANSWER_MS: u64 = 1_000;
 /// First and longest pause between tries of a write that failed.
 pub const RETRY_MS: (u64, u64) = (50, 1_000);
 
-/// How often drops of idle rings are told, and files are looked at for rotation.
+/// How often drops of idle rings are reported, and files are looked at for rotation.
 pub const HOUSEKEEPING_NS: u64 = 1_000_000_000;
 
 /// Rings kept ready for threads that start.
 pub const SPARE_RINGS: usize = 4;
 
-/// How often the drain looks after live control: what it counts for each callsite is told that soon, and budgets are
+/// How often the drain looks after live control: what it counts for each callsite is reported that soon, and budgets are
 /// refilled so evenly.
 pub const CONTROL_TICK_NS: u64 = 10_000_000;
 
@@ -79,12 +79,12 @@ pub const DUMP_SLICE_RECORDS: u64 = 2_000;
 /// full of the smallest records, and some.
 pub const KEEP_ROOM_TRIES: usize = 16;
 
-/// How often the log tells of records that a ration of bytes leaves out.
-pub const RATION_TOLD_NS: u64 = 60_000_000_000;
+/// How often the log tells of records that a quota of bytes leaves out.
+pub const QUOTA_REPORT_NS: u64 = 60_000_000_000;
 
-/// Rations of processes that have all ended, whose bytes of the day are remembered: with the longest names, some hundred
+/// Quotas of processes that have all ended, whose bytes of the day are remembered: with the longest names, some hundred
 /// kilobytes.
-pub const RATIONS_UNUSED_MAX: usize = 4096;
+pub const QUOTAS_UNUSED_MAX: usize = 4096;
 
 /// Time between two dumps that records trigger, unless it is set.
 pub const DUMP_PAUSE: Duration = Duration::from_secs(10);

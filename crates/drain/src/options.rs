@@ -2,10 +2,10 @@
 
 use crate::file::FileOptions;
 use crate::layout::{LayoutOptions, Style};
-use crate::memory::Memory;
 use crate::options;
 use crate::schema::{self, FILE, Kind, PROGRAM, Row, Word, limits};
 use crate::ship::ShipOptions;
+use crate::sink::memory::MemorySink;
 use logdrive_wire::Level;
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ pub enum Target {
     Stdout,
     /// Standard error.
     Stderr,
-    /// Memory of this process, for tests.
-    Memory(Memory),
+    /// MemorySink of this process, for tests.
+    Memory(MemorySink),
     /// A collector, with the feature `ship`.
     Ship(Box<ShipOptions>),
     /// Nowhere: lines are formatted and thrown away.

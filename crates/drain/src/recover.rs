@@ -2,19 +2,19 @@
 
 use crate::backend::{END_LEVEL, open, process_info, replay, start_sink};
 use crate::drain::{Drain, DrainCounts, DrainParts};
-use crate::ended::how_it_ended;
 use crate::error::BackendError;
 use crate::file::{Disk, FileOptions, Placement, Storage, rewrite};
-use crate::keep::memory::Memory;
-use crate::keep::{Keep, KeepOptions};
+use crate::flight_recorder::memory::RecorderMemory;
+use crate::flight_recorder::{FlightRecorder, RecorderOptions};
 use crate::layout::ProcessInfo;
 use crate::limits::{ANSWER_MS, NO_PROGRESS_MS};
-use crate::marks::{Marks, Waited};
 use crate::options::{Overflow, RecoverableSink, SinkOptions, Target, sinks_from_text};
-use crate::outlet::Outlet;
+use crate::process_exit::describe_exit;
 use crate::ship::ShipOptions;
+use crate::sink::buffer::SinkBuffer;
+use crate::sink::writer::IoRequest;
 use crate::stats::Stats;
-use crate::writer::Message;
+use crate::status::{BackendStatus, Waited};
 use logdrive_ring::clock::unix_ns;
 use logdrive_ring::{
     Buffer, Buffers, FileLocation, Journal, RingError, SessionReader, file_part, find_sessions,
@@ -55,7 +55,7 @@ pub fn recover(session: &Path, into: Option<&FileOptions>) -> Result<Recovered, 
 /// Recovers what dead processes of one application left, before it starts again. What goes wrong is noted; it must
 /// not keep the application from starting, and a collector that does not answer is waited for once, however many sessions
 /// have something for it.
-pub(crate) fn recover_app(run_dirs: &[PathBuf], app: &str, marks: &Marks) {
+pub(crate) fn recover_app(run_dirs: &[PathBuf], app: &str, status: &BackendStatus) {
     let mut collectors = Collectors::default();
     for session in dead_sessions(run_dirs, app) {
         let needed = collectors_of(&session);
@@ -72,7 +72,7 @@ pub(crate) fn recover_app(run_dirs: &[PathBuf], app: &str, marks: &Marks) {
                 if let BackendError::NoProgress { .. } = error {
                     needed.iter().for_each(|ship| collectors.give_up(ship));
                 }
-                marks.notice(format!(
+                status.notice(format!(
                     "cannot recover the session {}: {error}; try `logdrive recover`",
                     session.display()
                 ));
@@ -80,7 +80,7 @@ pub(crate) fn recover_app(run_dirs: &[PathBuf], app: &str, marks: &Marks) {
         }
     }
     if collectors.left > 0 {
-        marks.notice(format!(
+        status.notice(format!(
             "{} sessions of earlier processes wait for a collector that does not answer: try `logdrive recover` when it does",
             collectors.left
         ));
@@ -172,7 +172,7 @@ fn recover_with(
     let buffers = view.buffers()?;
     let (rings, broken) = view.rings();
     let stats = Stats::of_view(&view);
-    let end = how_it_ended(&view, &stats, None);
+    let end = describe_exit(&view, &stats, None);
     let mut sinks = sinks_from_text(&String::from_utf8_lossy(&buffers.config()));
     sinks.resize_with(buffers.sink_count(), RecoverableSink::default);
     if let (Some(into), Some(first)) = (into, sinks.first_mut()) {
@@ -229,7 +229,7 @@ fn drain_dead(
     storage: &Arc<dyn Storage>,
     recovered: &mut Recovered,
 ) -> Result<(), BackendError> {
-    let marks = Arc::new(Marks::new(sinks.len()));
+    let status = Arc::new(BackendStatus::new(sinks.len()));
     let process = ProcessInfo {
         pid: recovered.pid,
         ..process_info(&recovered.app)
@@ -242,7 +242,7 @@ fn drain_dead(
             sink,
             buffers,
             storage,
-            &marks,
+            &status,
             &process,
             Overflow::Hold,
             &mut sequence,
@@ -255,8 +255,8 @@ fn drain_dead(
         outlets,
         router: None,
         keep,
-        orders: None,
-        marks: Arc::clone(&marks),
+        commands: None,
+        status: Arc::clone(&status),
         counts: Arc::new(DrainCounts::default()),
         stop: Arc::new(AtomicBool::new(false)),
         coarse: false,
@@ -268,25 +268,29 @@ fn drain_dead(
         recovered.kept = drain.dump_dead("the process has crashed");
     }
     if !is_drained || drain.has_failed() {
-        marks.abandon();
+        status.abandon();
         return Err(BackendError::NoProgress { path: path() });
     }
-    drain.tell_drops();
+    drain.report_drops();
     drain.tell(END_LEVEL, &recovered.end);
     drain.hand_over_all();
-    drain.tell_all(|| Message::Close);
-    if marks.wait_closed(Duration::from_millis(NO_PROGRESS_MS)) == Waited::NoProgress {
-        marks.abandon();
+    drain.tell_all(|| IoRequest::Close);
+    if status.wait_closed(Duration::from_millis(NO_PROGRESS_MS)) == Waited::NoProgress {
+        status.abandon();
         return Err(BackendError::NoProgress {
             path: recovered.files.first().cloned().unwrap_or_default(),
         });
     }
-    recovered.damage.extend(marks.take_notices());
+    recovered.damage.extend(status.take_notices());
     Ok(())
 }
 
-/// What the process kept in memory. Where that is damaged, nothing of it can be told, and the rest is recovered.
-fn adopt_keep(session: &SessionReader, buffers: &Buffers, recovered: &mut Recovered) -> Option<Keep> {
+/// What the process kept in memory. Where that is damaged, nothing of it can be reported, and the rest is recovered.
+fn adopt_keep(
+    session: &SessionReader,
+    buffers: &Buffers,
+    recovered: &mut Recovered,
+) -> Option<FlightRecorder> {
     let file = match session.keep() {
         Ok(file) => file?,
         Err(error) => {
@@ -294,13 +298,13 @@ fn adopt_keep(session: &SessionReader, buffers: &Buffers, recovered: &mut Recove
             return None;
         }
     };
-    let (memory, damage) = Memory::adopt(file, buffers.epoch());
+    let (memory, damage) = RecorderMemory::adopt(file, buffers.epoch());
     let damage = damage.map(|what| format!("the flight recorder's memory is damaged: {what}"));
     recovered.damage.extend(damage);
     let config = buffers.config();
-    Some(Keep::new(
+    Some(FlightRecorder::new(
         memory,
-        KeepOptions::from_text(&String::from_utf8_lossy(&config)),
+        RecorderOptions::from_text(&String::from_utf8_lossy(&config)),
     ))
 }
 
@@ -313,11 +317,11 @@ pub(crate) fn adopt_sink(
     sink: &RecoverableSink,
     buffers: &Arc<Buffers>,
     storage: &Arc<dyn Storage>,
-    marks: &Arc<Marks>,
+    status: &Arc<BackendStatus>,
     process: &ProcessInfo,
     overflow: Overflow,
     sequence: &mut u64,
-) -> Result<Outlet, BackendError> {
+) -> Result<SinkBuffer, BackendError> {
     let (unwritten, spare) = buffers.adopt(index);
     *sequence = (*sequence).max(buffers.last_sequence());
     let (target, unwritten) = match (&sink.file, &sink.ship) {
@@ -337,13 +341,13 @@ pub(crate) fn adopt_sink(
         }
         (None, None) => (Target::Discard, unwritten),
     };
-    let output = open(&target, storage, marks)?;
+    let output = open(&target, storage, status)?;
     let mut options = SinkOptions::new(target);
     options.layout = sink.layout.clone();
     options.layout.color = false;
     options.min_level = sink.min_level;
     options.overflow = overflow;
-    let outlet = start_sink(index, &options, output, spare, buffers, marks, process)?;
+    let outlet = start_sink(index, &options, output, spare, buffers, status, process)?;
     replay(&outlet, unwritten);
     Ok(outlet)
 }

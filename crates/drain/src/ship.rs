@@ -10,7 +10,7 @@ mod options;
 use crate::error::BackendError;
 use crate::layout::{LayoutOptions, ProcessInfo, Style};
 use crate::limits::{NO_PROGRESS_MS, SHIP_BATCH_BYTES, SHIP_LOOK_MS, SHIP_QUEUE_BYTES};
-use crate::marks::Marks;
+use crate::status::BackendStatus;
 use logdrive_ring::{Buffer, FileLocation};
 use logdrive_ship::TransportError;
 use logdrive_ship::connection::probe;
@@ -43,8 +43,8 @@ impl ShipOptions {
     }
 
     /// Whether any collector says hello within this time.
-    pub(crate) fn answers(&self, patience: Duration) -> bool {
-        let end = Instant::now() + patience;
+    pub(crate) fn answers(&self, timeout: Duration) -> bool {
+        let end = Instant::now() + timeout;
         self.to.iter().any(|member| {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -145,18 +145,18 @@ impl ShipOptions {
         let first = batches.first().map_or(0, |batch| batch.0);
         let (transport, forward) = self.forward(owner, first);
         let forwarder = Forwarder::start(&[], &transport, &forward)?;
-        let patience = Duration::from_millis(NO_PROGRESS_MS);
+        let timeout = Duration::from_millis(NO_PROGRESS_MS);
         let failed = || BackendError::NoProgress {
             path: PathBuf::from(self.destination()),
         };
         for (_, count, lines) in &batches {
             forwarder
-                .push(*count, lines.to_vec(), patience)
+                .push(*count, lines.to_vec(), timeout)
                 .map_err(|_| failed())?;
         }
         // As long as anything moves.
         let mut ends = batches.iter().map(|(first, ..)| *first).chain([end]);
-        match ends.all(|number| forwarder.wait_acknowledged(number, patience)) {
+        match ends.all(|number| forwarder.wait_acknowledged(number, timeout)) {
             true => Ok(()),
             false => Err(failed()),
         }
@@ -241,7 +241,7 @@ impl Shipping {
         layout: &LayoutOptions,
         process: &ProcessInfo,
         index: usize,
-        marks: &Marks,
+        status: &BackendStatus,
     ) -> Result<Self, BackendError> {
         // An odd number: a place with 0 has no offsets.
         let session = new_session().map_err(|cause| BackendError::Random { cause })? | 1;
@@ -249,7 +249,7 @@ impl Shipping {
         forward.spool.clone_from(&options.spool);
         forward.persists = true;
         let forwarder = Forwarder::start(&[], &transport, &forward)?;
-        marks.watch(index, forwarder.watch());
+        status.watch(index, forwarder.watch());
         Ok(Self {
             watch: forwarder.watch(),
             forwarder,

@@ -2,7 +2,7 @@
 
 use crate::error::BackendError;
 use crate::layout::{LayoutOptions, ProcessInfo};
-use crate::marks::Marks;
+use crate::status::BackendStatus;
 use logdrive_ring::{Buffer, FileLocation};
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ impl Shipping {
         _: &LayoutOptions,
         _: &ProcessInfo,
         _: usize,
-        _: &Marks,
+        _: &BackendStatus,
     ) -> Result<Self, BackendError> {
         match *options {}
     }

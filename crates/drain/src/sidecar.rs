@@ -4,16 +4,16 @@
 
 use crate::backend::{END_LEVEL, Stopped, process_info};
 use crate::drain::{Drain, DrainCounts, DrainParts};
-use crate::ended::{Process, how_it_ended};
 use crate::error::BackendError;
 use crate::file::{Disk, Storage};
 use crate::layout::ProcessInfo;
 use crate::limits::NO_PROGRESS_MS;
-use crate::marks::{Marks, Waited};
 use crate::options::{Overflow, RecoverableSink, sinks_from_text};
+use crate::process_exit::{Process, describe_exit};
 use crate::recover::{adopt_sink, recover_app};
+use crate::sink::writer::IoRequest;
 use crate::stats::Stats;
-use crate::writer::Message;
+use crate::status::{BackendStatus, Waited};
 use logdrive_ring::SessionReader;
 use std::path::Path;
 use std::sync::Arc;
@@ -37,10 +37,10 @@ pub struct Sidecar {
     session: Arc<SessionReader>,
     /// Of the process, where it could be had: tells how it ended.
     process: Option<Process>,
-    marks: Arc<Marks>,
+    status: Arc<BackendStatus>,
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Drain>,
-    writers: Vec<Sender<Message>>,
+    writers: Vec<Sender<IoRequest>>,
 }
 
 impl Sidecar {
@@ -56,10 +56,10 @@ impl Sidecar {
         let buffers = session.buffers()?;
         let mut sinks = sinks_from_text(&String::from_utf8_lossy(&buffers.config()));
         sinks.resize_with(buffers.sink_count(), RecoverableSink::default);
-        let marks = Arc::new(Marks::new(sinks.len()));
+        let status = Arc::new(BackendStatus::new(sinks.len()));
         let app = session.header().app();
         if let Some(run_dir) = path.parent() {
-            recover_app(&[run_dir.to_owned()], &app, &marks);
+            recover_app(&[run_dir.to_owned()], &app, &status);
         }
         let info = ProcessInfo {
             pid: session.header().pid(),
@@ -73,7 +73,7 @@ impl Sidecar {
                 sink,
                 &buffers,
                 &storage,
-                &marks,
+                &status,
                 &info,
                 options.overflow,
                 &mut sequence,
@@ -88,8 +88,8 @@ impl Sidecar {
             outlets,
             router: None,
             keep: None,
-            orders: None,
-            marks: Arc::clone(&marks),
+            commands: None,
+            status: Arc::clone(&status),
             counts: Arc::new(DrainCounts::default()),
             stop: Arc::clone(&stop),
             coarse: options.coarse_clock,
@@ -105,7 +105,7 @@ impl Sidecar {
         Ok(Self {
             session,
             process,
-            marks,
+            status,
             stop,
             thread,
             writers,
@@ -128,15 +128,15 @@ impl Sidecar {
         }
         for writer in &self.writers {
             // A sink whose thread has ended has nothing to sync.
-            let _ = writer.send(Message::Sync);
+            let _ = writer.send(IoRequest::Sync);
         }
         self.reach_mark()
     }
 
     fn reach_mark(&self) -> bool {
-        let mark = self.marks.request();
+        let mark = self.status.request();
         self.session.header().wake_drain();
-        self.marks.wait_for(mark, Duration::from_millis(NO_PROGRESS_MS)) == Waited::Reached
+        self.status.wait_for(mark, Duration::from_millis(NO_PROGRESS_MS)) == Waited::Reached
     }
 
     /// Drains what is left and writes it, as long as anything moves, and five seconds more. Where the process is dead,
@@ -144,14 +144,14 @@ impl Sidecar {
     pub fn finish(self, in_order: bool) -> Stopped {
         let no_progress = Duration::from_millis(NO_PROGRESS_MS);
         let end = (!in_order).then(|| {
-            how_it_ended(
+            describe_exit(
                 &self.session,
                 &Stats::of_view(&self.session),
                 self.process.as_ref().and_then(Process::exit),
             )
         });
         if !self.reach_mark() {
-            self.marks.abandon();
+            self.status.abandon();
         }
         // SYNC(stop)
         self.stop.store(true, Ordering::Release);
@@ -159,16 +159,16 @@ impl Sidecar {
         let Ok(mut drain) = self.thread.join() else {
             return Stopped::LeftForRecovery;
         };
-        drain.tell_drops();
+        drain.report_drops();
         if let Some(end) = end {
             drain.tell(END_LEVEL, &end);
         }
         drain.hand_over_all();
-        drain.tell_all(|| Message::Close);
-        let closed = self.marks.wait_closed(no_progress);
+        drain.tell_all(|| IoRequest::Close);
+        let closed = self.status.wait_closed(no_progress);
         drop(drain);
         let pending = Stats::of_view(&self.session).pending();
-        if closed == Waited::NoProgress || self.marks.is_abandoned() || pending > 0 {
+        if closed == Waited::NoProgress || self.status.is_abandoned() || pending > 0 {
             return Stopped::LeftForRecovery;
         }
         if in_order {

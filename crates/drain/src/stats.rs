@@ -3,8 +3,8 @@
 //! `committed = written + dropped by the sink + pending`.
 
 use crate::drain::DrainCounts;
-use crate::keep::counts_of;
-use crate::outlet::SinkDrop;
+use crate::flight_recorder::counts_of;
+use crate::sink::buffer::SinkDrop;
 use logdrive_ring::{
     Buffers, Consumer, DropReason, HostedSession, KeepCounts, Ring, SessionHeader, SessionReader,
     SessionWriter, SinkCounts, thread_counts,

@@ -5,7 +5,7 @@ use crate::runtime::{self, Config, InitError};
 use crate::sinks::{Console, File, IntoSink};
 use logdrive_drain::file::FileOptions;
 use logdrive_drain::schema::{Kind, PROGRAM, Row, Setting, Word, Wrong, limits};
-use logdrive_drain::{BackendOptions, Filter, Memory, Overflow, SinkOptions, Stats, Stopped, Target};
+use logdrive_drain::{BackendOptions, Filter, MemorySink, Overflow, SinkOptions, Stats, Stopped, Target};
 use logdrive_ring::FullPolicy;
 use logdrive_wire::Level;
 use std::path::PathBuf;
@@ -175,7 +175,7 @@ impl Builder {
     }
 
     /// Adds a memory sink, for tests.
-    pub fn memory(self, memory: &Memory) -> Self {
+    pub fn memory(self, memory: &MemorySink) -> Self {
         self.sink(SinkOptions::new(Target::Memory(memory.clone())))
     }
 

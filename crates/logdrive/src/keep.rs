@@ -1,6 +1,6 @@
 //! The flight recorder as a program describes it.
 
-use logdrive_drain::KeepOptions;
+use logdrive_drain::RecorderOptions;
 use logdrive_drain::control::{DirectiveError, read_selector};
 use logdrive_wire::Level;
 use std::time::Duration;
@@ -30,7 +30,7 @@ use std::time::Duration;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Keep {
-    options: KeepOptions,
+    options: RecorderOptions,
     callsites: Vec<String>,
 }
 
@@ -39,7 +39,7 @@ impl Keep {
     /// are full, the oldest records make room. A record takes its values and 16 bytes.
     pub fn bytes(bytes: u64) -> Self {
         Self {
-            options: KeepOptions::new(bytes),
+            options: RecorderOptions::new(bytes),
             callsites: Vec::new(),
         }
     }
@@ -87,7 +87,7 @@ impl Keep {
         self
     }
 
-    pub(crate) fn into_options(self) -> Result<KeepOptions, DirectiveError> {
+    pub(crate) fn into_options(self) -> Result<RecorderOptions, DirectiveError> {
         let mut options = self.options;
         for callsite in &self.callsites {
             options.trigger_callsites.push(read_selector(callsite)?);

@@ -18,7 +18,7 @@
 //!   [`once!`]. What may stand in them: [`event!`].
 //! - The set-up: [`init`], [`builder`], [`File`], [`Console`], [`Layout`], [`Filter`].
 //! - Other facades: [`mod@tracing`] and [`mod@log`], behind features of the same names.
-//! - Tests: [`testing::capture`], [`Memory`].
+//! - Tests: [`testing::capture`], [`MemorySink`].
 //!
 //! On Linux the rings are files or memory that outlives the program's death. On other Unixes the crate works the same,
 //! but a parked call looks again every 100 µs instead of being woken, and shared memory is reserved by size only.
@@ -55,8 +55,8 @@ pub use logdrive_drain::ship::{
     BreakerOptions, ForwardState, GroupOptions, HealthOptions, MemberOptions, Policy, ShipOptions,
 };
 pub use logdrive_drain::{
-    BackendError, Filter, FilterError, Memory, Overflow, Recovered, SinkDrop, SinkOptions, SinkStats, Stats,
-    Stopped, Sync, Target, recover,
+    BackendError, Filter, FilterError, MemorySink, Overflow, Recovered, SinkDrop, SinkOptions, SinkStats,
+    Stats, Stopped, Sync, Target, recover,
 };
 pub use logdrive_ring::{DropReason, FullPolicy as Full};
 #[cfg(all(feature = "ship", target_os = "linux"))]

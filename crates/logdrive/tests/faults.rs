@@ -2,7 +2,7 @@
 //!
 //! A process has one logger, so the tests take turns.
 
-use logdrive::{File, Full, Level, Memory, Overflow, Stats, Stopped};
+use logdrive::{File, Full, Level, MemorySink, Overflow, Stats, Stopped};
 use logdrive_drain::file::{Fault, Faulty, Operation};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -52,7 +52,7 @@ fn a_hanging_disk_stalls_nobody_and_every_drop_is_counted() {
     let _turn = turn();
     let dir = tempfile::tempdir().unwrap();
     let storage = Arc::new(Faulty::new());
-    let memory = Memory::new(1 << 30);
+    let memory = MemorySink::new(1 << 30);
     let guard = builder(dir.path())
         .file(File::new(dir.path().join("a.log")))
         .memory(&memory)
@@ -100,7 +100,7 @@ fn lines_that_come_one_by_one_do_not_use_up_the_buffers_of_a_disk_that_hangs() {
     let _turn = turn();
     let dir = tempfile::tempdir().unwrap();
     let storage = Arc::new(Faulty::new());
-    let memory = Memory::new(1 << 20);
+    let memory = MemorySink::new(1 << 20);
     // Whatever is in a buffer is due at every pass of the drain.
     let guard = builder(dir.path())
         .flush_every(Duration::ZERO)
@@ -196,7 +196,7 @@ fn what_a_dead_disk_did_not_take_is_recovered_later() {
 fn ten_thousand_short_threads_use_few_rings() {
     let _turn = turn();
     let dir = tempfile::tempdir().unwrap();
-    let memory = Memory::new(1 << 30);
+    let memory = MemorySink::new(1 << 30);
     let guard = builder(dir.path())
         .memory(&memory)
         .full(Full::Block)
@@ -307,7 +307,7 @@ fn logging_starts_again_after_its_end() {
     let _turn = turn();
     let dir = tempfile::tempdir().unwrap();
     for round in 0..5 {
-        let memory = Memory::new(1 << 20);
+        let memory = MemorySink::new(1 << 20);
         let guard = builder(dir.path()).memory(&memory).init().unwrap();
         assert!(
             builder(dir.path()).memory(&memory).init().is_err(),

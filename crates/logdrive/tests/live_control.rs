@@ -1,7 +1,7 @@
 //! Levels, mutes and samples that a tool changes in a running program, straight on its session.
 #![forbid(unsafe_code)]
 
-use logdrive::{Guard, Layout, Memory, SinkOptions, Stats, Target};
+use logdrive::{Guard, Layout, MemorySink, SinkOptions, Stats, Target};
 use logdrive_drain::control::{Action, Selector, change, put_rule, read_action_directive, read_selector};
 use logdrive_ring::{CallsiteTotals, SessionReader};
 use std::os::unix::fs::FileExt;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// A logger of the process, of which there is one at a time.
 struct Logger {
     guard: Option<Guard>,
-    memory: Memory,
+    memory: MemorySink,
     _alone: MutexGuard<'static, ()>,
 }
 
@@ -19,7 +19,7 @@ impl Logger {
     fn start(filter: &str, layout: Layout) -> Self {
         static ALONE: Mutex<()> = Mutex::new(());
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let memory = Memory::new(8 << 20);
+        let memory = MemorySink::new(8 << 20);
         let mut sink = SinkOptions::new(Target::Memory(memory.clone()));
         sink.layout = layout.into();
         let guard = logdrive::builder("control-test")

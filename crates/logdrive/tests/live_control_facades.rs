@@ -4,7 +4,7 @@
 #![cfg(all(feature = "tracing", feature = "log"))]
 #![forbid(unsafe_code)]
 
-use logdrive::{Layout, Memory, SinkOptions, Target};
+use logdrive::{Layout, MemorySink, SinkOptions, Target};
 use logdrive_drain::control::{Action, change, put_rule, read_action_directive, read_selector};
 use logdrive_ring::SessionReader;
 use tracing_subscriber::layer::SubscriberExt;
@@ -25,7 +25,7 @@ fn reset() {
     change(&session, |rules, _| rules.clear()).expect("a change");
 }
 
-fn lines(memory: &Memory) -> Vec<String> {
+fn lines(memory: &MemorySink) -> Vec<String> {
     logdrive::flush();
     let mut lines = memory.take();
     lines.retain(|line| !line.contains("live control") && !line.contains("sampled out"));
@@ -41,7 +41,7 @@ fn by_key(field: &str) -> Action {
 
 #[test]
 fn facades_obey_as_macros_do() {
-    let memory = Memory::new(4 << 20);
+    let memory = MemorySink::new(4 << 20);
     let mut sink = SinkOptions::new(Target::Memory(memory.clone()));
     sink.layout = Layout::pattern("{level} {spans}{message}{fields}").into();
     let guard = logdrive::builder("facades-test")
@@ -62,7 +62,7 @@ fn facades_obey_as_macros_do() {
     assert!(stats.sampled_out > 0 && stats.disabled > 0);
 }
 
-fn levels(memory: &Memory) {
+fn levels(memory: &MemorySink) {
     let calls = || {
         tracing::debug_span!(target: "net", "span", id = 3)
             .in_scope(|| tracing::debug!(target: "net", "event"));
@@ -90,7 +90,7 @@ fn levels(memory: &Memory) {
     assert_eq!(lines(memory), ["ERROR not muted"]);
 }
 
-fn samples(memory: &Memory) {
+fn samples(memory: &MemorySink) {
     set(Action::Every(10), "all");
     for number in 0..20 {
         tracing::info!(number, "event");
@@ -112,7 +112,7 @@ fn samples(memory: &Memory) {
     reset();
 }
 
-fn keys(memory: &Memory) {
+fn keys(memory: &MemorySink) {
     for field in ["peer", "absent"] {
         set(by_key(field), "all");
         for number in 0..30 {
@@ -138,7 +138,7 @@ fn keys(memory: &Memory) {
     }
 }
 
-fn layers(memory: &Memory) {
+fn layers(memory: &MemorySink) {
     let layered = tracing_subscriber::registry().with(logdrive::tracing::layer());
     tracing::subscriber::with_default(layered, || {
         set(Action::Every(5), "all");

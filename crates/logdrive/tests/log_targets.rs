@@ -4,14 +4,14 @@
 #![cfg(feature = "log")]
 #![forbid(unsafe_code)]
 
-use logdrive::{Full, Memory};
+use logdrive::{Full, MemorySink};
 
 const TARGETS: usize = 6000;
 
 #[test]
 fn made_targets_become_fields_when_there_are_too_many() {
     let dir = tempfile::tempdir().expect("a directory");
-    let memory = Memory::new(64 << 20);
+    let memory = MemorySink::new(64 << 20);
     let start = |filter: &str| {
         logdrive::builder("targets-test")
             .use_env(false)

@@ -2,7 +2,7 @@
 //! makes the call, and nothing of them is dropped.
 #![forbid(unsafe_code)]
 
-use logdrive::{Full, Guard, Memory, Stats};
+use logdrive::{Full, Guard, MemorySink, Stats};
 use logdrive_ring::{capacity_for, record_bytes_max};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -18,7 +18,7 @@ const RINGS: [usize; 5] = [1 << 16, 1 << 17, 1 << 18, 1 << 19, 1 << 20];
 
 struct Log {
     guard: Guard,
-    memory: Memory,
+    memory: MemorySink,
     longest: usize,
     _turn: MutexGuard<'static, ()>,
     _dir: tempfile::TempDir,
@@ -28,7 +28,7 @@ impl Log {
     fn with_rings_of(ring_bytes: usize) -> Self {
         let turn = LOGGER.lock().unwrap_or_else(PoisonError::into_inner);
         let dir = tempfile::tempdir().unwrap();
-        let memory = Memory::new(64 << 20);
+        let memory = MemorySink::new(64 << 20);
         let guard = logdrive::builder("long")
             .use_env(false)
             .filter("trace")

@@ -1,12 +1,12 @@
 //! A panic is in the log. One test, because hooks and loggers are the process's.
 #![forbid(unsafe_code)]
 
-use logdrive::Memory;
+use logdrive::MemorySink;
 
 #[test]
 fn a_panic_is_logged_and_flushed_before_the_program_can_end() {
     let dir = tempfile::tempdir().expect("a directory");
-    let memory = Memory::new(1 << 16);
+    let memory = MemorySink::new(1 << 16);
     // The hook that was there before runs behind ours: here it sees that the line has been written.
     let seen = memory.clone();
     std::panic::set_hook(Box::new(move |_| {

@@ -2,7 +2,7 @@
 //!
 //! A process has one logger, so the tests take turns.
 
-use logdrive::{File, Keep, Level, Memory, Stats};
+use logdrive::{File, Keep, Level, MemorySink, Stats};
 use logdrive_ring::{SessionReader, find_sessions};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -120,7 +120,7 @@ fn an_error_brings_what_led_to_it() {
 fn a_named_statement_has_it_written_and_a_storm_is_written_once() {
     let _turn = turn();
     let dir = tempfile::tempdir().unwrap();
-    let memory = Memory::new(1 << 20);
+    let memory = MemorySink::new(1 << 20);
     let keep = Keep::bytes(1 << 20).no_trigger().trigger_at("special");
     let guard = builder(dir.path(), keep).memory(&memory).init().unwrap();
     // The other sink takes this one, so that it is nothing to keep.

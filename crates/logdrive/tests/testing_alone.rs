@@ -1,13 +1,13 @@
 //! A capture in a process that runs a logger of its own. One test, because a process has one logger.
 #![forbid(unsafe_code)]
 
-use logdrive::Memory;
+use logdrive::MemorySink;
 use logdrive::testing::capture;
 
 #[test]
 fn a_capture_says_that_another_logger_runs_and_works_when_it_has_ended() {
     let dir = tempfile::tempdir().expect("a directory");
-    let memory = Memory::new(1 << 16);
+    let memory = MemorySink::new(1 << 16);
     let logger = logdrive::builder("own")
         .use_env(false)
         .run_dir(dir.path())

@@ -4,7 +4,7 @@
 #![cfg(feature = "tracing")]
 #![forbid(unsafe_code)]
 
-use logdrive::{Layout, Memory, SinkOptions, Target};
+use logdrive::{Layout, MemorySink, SinkOptions, Target};
 use std::cell::Cell;
 use tracing::{Level, enabled, event, info, info_span, trace, trace_span};
 use tracing_subscriber::layer::SubscriberExt;
@@ -27,7 +27,7 @@ fn detail() {
     trace_span!("detail", value = value()).in_scope(|| trace!(target: "net", value = value(), "detail"));
 }
 
-fn start(memory: &Memory, filter: &str) -> logdrive::Guard {
+fn start(memory: &MemorySink, filter: &str) -> logdrive::Guard {
     let mut sink = SinkOptions::new(Target::Memory(memory.clone()));
     sink.layout = Layout::pattern("{level} {spans}{message}{fields}").into();
     logdrive::builder("filter-test")
@@ -42,14 +42,14 @@ fn set_filter(directives: &str) {
     assert!(logdrive::set_filter(directives.parse().expect("a filter")));
 }
 
-fn lines(memory: &Memory) -> Vec<String> {
+fn lines(memory: &MemorySink) -> Vec<String> {
     logdrive::flush();
     memory.take()
 }
 
 #[test]
 fn the_filter_decides_at_every_moment() {
-    let memory = Memory::new(1 << 20);
+    let memory = MemorySink::new(1 << 20);
     tracing::subscriber::set_global_default(logdrive::tracing::subscriber()).expect("the first");
     // Made before the logger: shown when it runs.
     let early = info_span!("early", id = 1);
@@ -116,7 +116,7 @@ fn sums_hold() {
 }
 
 /// A second logger knows all callsites, with their messages, by its own filter.
-fn started_again(memory: &Memory) {
+fn started_again(memory: &MemorySink) {
     memory.take();
     let guard = start(memory, "net=trace,off");
     detail();
@@ -126,7 +126,7 @@ fn started_again(memory: &Memory) {
 }
 
 /// The layer asks the same words. What is off there is evaluated all the same, for the sake of other layers.
-fn layers_follow(memory: &Memory) {
+fn layers_follow(memory: &MemorySink) {
     let guard = start(memory, "info");
     let layered = tracing_subscriber::registry().with(logdrive::tracing::layer());
     tracing::subscriber::with_default(layered, || {

@@ -46,10 +46,11 @@ impl Agent {
         for session in &sessions {
             self.open_sinks(session);
         }
-        self.backend.route(self.routing.router());
-        self.backend.record(FlightRecorders(self.routing.clone()));
+        self.backend.set_router(self.routing.router());
         self.backend
-            .ration(ConfiguredQuotas::new(&self.config.limits, &self.config.run_dir));
+            .set_recorder_policy(FlightRecorders(self.routing.clone()));
+        self.backend
+            .set_quota_policy(ConfiguredQuotas::new(&self.config.limits, &self.config.run_dir));
         let (old, new) = (before.levels, self.config.levels.clone());
         level_rules::change_running(sessions, old, new, self.notices.0.clone());
         Ok(later)
@@ -94,7 +95,7 @@ impl Agent {
                 own.map(|(_, number)| *number).collect()
             };
             for number in numbers {
-                if let Err(error) = self.backend.tune_sink(number, &sink.options) {
+                if let Err(error) = self.backend.update_sink(number, &sink.options) {
                     self.backend
                         .notice(format!("sink {} stays as it is: {error}", sink.name));
                 }

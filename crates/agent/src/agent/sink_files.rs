@@ -167,7 +167,7 @@ impl Agent {
             opened => return opened,
         };
         let before = self.log_directories.claimer(options.target.clone());
-        let number = self.backend.add_sink_late(&options, before)?;
+        let number = self.backend.add_deferred_sink(&options, before)?;
         self.sink_use.late.insert(number, failed.to_string());
         self.report_problem(format!(
             "sink {} for process {} of {} cannot be written so far: {failed}; that is tried again, and what does not fit \
@@ -182,7 +182,7 @@ impl Agent {
         if !self.sink_use.is_due(now) {
             return;
         }
-        self.backend.settle_closed();
+        self.backend.reclaim_closed();
         let backend = &self.backend;
         let is_closing = |number: &mut usize| !backend.wait_closed(*number, Duration::ZERO);
         self.sink_use.closing.retain(|_, number| is_closing(number));

@@ -1,6 +1,6 @@
 //! Events of a server for its owner, who drains the sessions.
 
-use logdrive_drain::KeepOptions;
+use logdrive_drain::RecorderOptions;
 use logdrive_ring::{Exit, HostedSession, Peer};
 use nix::sys::signal::Signal;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub enum Event {
         /// The session's number.
         session: u64,
         /// Options of the recorder.
-        keep: KeepOptions,
+        keep: RecorderOptions,
     },
     /// The process wants what is kept of it written, and waits for [`super::Server::flushed`].
     WriteKept {

@@ -5,7 +5,7 @@ use super::admission::memory_bytes;
 use super::event::Event;
 use super::sessions::ServedSession;
 use crate::config::{Process, Quota};
-use logdrive_drain::KeepOptions;
+use logdrive_drain::RecorderOptions;
 use logdrive_drain::control::read_selector;
 use logdrive_ring::HostedSession;
 use logdrive_wire::agent::Keep;
@@ -88,15 +88,15 @@ impl Server {
     }
 }
 
-fn options(request: &Keep, bytes: u64) -> KeepOptions {
+fn options(request: &Keep, bytes: u64) -> RecorderOptions {
     // A callsite that cannot be read is none that a record could be of.
     let callsites = request.trigger_callsites.iter();
-    KeepOptions {
+    RecorderOptions {
         trigger_level: request.trigger_level,
         trigger_callsites: callsites.filter_map(|text| read_selector(text).ok()).collect(),
         on_crash: request.on_crash,
         before: (request.before_ns > 0).then(|| Duration::from_nanos(request.before_ns)),
         pause: Duration::from_nanos(request.pause_ns),
-        ..KeepOptions::new(bytes)
+        ..RecorderOptions::new(bytes)
     }
 }

@@ -85,7 +85,7 @@ impl PrivateAgent {
         let route = move |_: &_, callsite: &logdrive_wire::Callsite| {
             if callsite.level >= min_level { u32::MAX } else { 0 }
         };
-        let backend = Arc::new(Backend::start_hub(options, route)?);
+        let backend = Arc::new(Backend::start_multi_session(options, route)?);
         let shared = Arc::new(Shared::default());
         let mut private = Self {
             socket: PathBuf::new(),
@@ -311,7 +311,7 @@ impl AgentLoop {
                 self.backend.join(session);
             }
             Event::Bell => self.backend.wake(),
-            Event::Keep { session, keep } => self.backend.keep(session, keep),
+            Event::Keep { session, keep } => self.backend.request_recorder(session, keep),
             Event::Flush {
                 session,
                 ticket,

@@ -150,7 +150,7 @@ fn fullest(rings: &[Arc<Ring>]) -> f64 {
 /// Records that a sink should have written and did not.
 fn lost(sink: &SinkStats) -> u64 {
     let count = |reason: SinkDrop| sink.counts.dropped.get(reason as usize).copied().unwrap_or(0);
-    let meant = count(SinkDrop::Level).saturating_add(count(SinkDrop::Elsewhere));
+    let meant = count(SinkDrop::Level).saturating_add(count(SinkDrop::NotRouted));
     sink.dropped().saturating_sub(meant)
 }
 

@@ -5,7 +5,7 @@ use logdrive_ring::limits::RULE_NAME_BYTES_MAX;
 use logdrive_wire::Level;
 use std::fmt;
 
-/// Ends of file names by which a file is told from a module.
+/// Ends of file names by which a file is reported from a module.
 const FILE_ENDS: [&str; 9] = ["rs", "c", "cc", "cpp", "cxx", "h", "hh", "hpp", "go"];
 
 /// A directive or selector that cannot be read.

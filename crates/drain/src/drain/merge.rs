@@ -1,23 +1,23 @@
 //! The merge: whose record comes next, and how far one ring's records may be taken before another ring's have to be.
 
-use super::only_sink::Only;
+use super::single_sink::SingleSink;
 use super::{Drain, site_of};
-use crate::feed::Feed;
-use crate::outlet::SinkDrop;
-use crate::reader::{NO_RECORD, ReadError, Reader};
-use crate::run::{Run, Times};
+use crate::drain::ring_reader::{NO_RECORD, ReadError, RingReader};
+use crate::drain::run::{Run, Times};
+use crate::drain::session_input::SessionInput;
+use crate::sink::buffer::SinkDrop;
 use std::sync::atomic::Ordering;
 
 /// Rings with records to take, by the times of their first ones. The earliest stands last, so that it is changed in place:
-/// where threads log at the same time, their rings take turns record by record, and few of them move.
+/// where threads log at the same time, their rings take queue record by record, and few of them move.
 #[derive(Debug, Default)]
-pub(super) struct Turns {
+pub(super) struct MergeQueue {
     heads: Vec<(u64, usize)>,
 }
 
-impl Turns {
+impl MergeQueue {
     /// All rings with records up to the bound.
-    fn fill(&mut self, readers: &[Reader], bound: u64) {
+    fn fill(&mut self, readers: &[RingReader], bound: u64) {
         let heads = readers.iter().map(|reader| reader.head.time_ticks);
         let heads = heads.enumerate().map(|(index, ticks)| (ticks, index));
         self.heads.clear();
@@ -74,22 +74,22 @@ impl Drain {
     /// Takes records in the order of their times up to the bound.
     pub(super) fn merge(&mut self, bound: u64) -> u64 {
         let mut took = 0;
-        let mut turns = std::mem::take(&mut self.turns);
-        turns.fill(&self.readers, bound);
+        let mut queue = std::mem::take(&mut self.queue);
+        queue.fill(&self.readers, bound);
         loop {
-            took += self.take_runs(&mut turns, bound);
-            let kept = self.keep_runs(&mut turns, bound);
+            took += self.take_runs(&mut queue, bound);
+            let kept = self.keep_runs(&mut queue, bound);
             took += kept;
-            let Some((index, _)) = turns.first(bound) else {
+            let Some((index, _)) = queue.first(bound) else {
                 break;
             };
             if kept > 0 {
                 continue;
             }
             took += self.take_one(index);
-            turns.renew(self.readers[index].head.time_ticks, bound);
+            queue.renew(self.readers[index].head.time_ticks, bound);
         }
-        self.turns = turns;
+        self.queue = queue;
         // Relaxed: a statistic.
         self.counts.drained.fetch_add(took, Ordering::Relaxed);
         took
@@ -97,15 +97,15 @@ impl Drain {
 
     /// Takes what needs no more than one sink: the only one there is, the only one that takes records of low levels, or the
     /// only one that routes lead to.
-    fn take_runs(&mut self, turns: &mut Turns, bound: u64) -> u64 {
+    fn take_runs(&mut self, queue: &mut MergeQueue, bound: u64) -> u64 {
         let mut counted = 0;
         loop {
-            match self.take_some_runs(turns, bound, &mut counted) {
+            match self.take_some_runs(queue, bound, &mut counted) {
                 Stop::Again => {}
                 Stop::Enough => self.commit(),
                 Stop::Broken(index, error) => {
                     self.quarantine(index, &error);
-                    turns.renew(NO_RECORD, bound);
+                    queue.renew(NO_RECORD, bound);
                 }
                 Stop::Other => return counted,
             }
@@ -113,13 +113,16 @@ impl Drain {
     }
 
     /// The same for rings of one session, and of further ones whose records go the same way.
-    fn take_some_runs(&mut self, turns: &mut Turns, bound: u64, counted: &mut u64) -> Stop {
-        let Some((first, _)) = turns.first(bound).filter(|(index, _)| self.has_plenty(*index)) else {
+    fn take_some_runs(&mut self, queue: &mut MergeQueue, bound: u64, counted: &mut u64) -> Stop {
+        let Some((first, _)) = queue
+            .first(bound)
+            .filter(|(index, _)| self.is_far_from_quota(*index))
+        else {
             return Stop::Other;
         };
-        let mut number = self.readers[first].feed;
-        let (Some(only), Some(Some(mut feed))) =
-            (self.only_sink(first), self.feeds.get(number).map(Option::as_ref))
+        let mut number = self.readers[first].input;
+        let (Some(only), Some(Some(mut input))) =
+            (self.only_sink(first), self.inputs.get(number).map(Option::as_ref))
         else {
             return Stop::Other;
         };
@@ -127,20 +130,20 @@ impl Drain {
         let Some(outlet) = self.outlets.get_mut(only.number) else {
             return Stop::Other;
         };
-        let mut run = Run::new(&feed.sites, &self.calibration, self.newest_ticks);
+        let mut run = Run::new(&input.sites, &self.calibration, self.newest_ticks);
         (run.below, run.routed) = (only.below, only.routed);
         let mut stop = Stop::Other;
-        while let Some((index, until)) = turns.first(bound) {
+        while let Some((index, until)) = queue.first(bound) {
             let reader = &mut self.readers[index];
-            if reader.feed != number {
-                // Where processes log at the same time, their rings take turns record by record.
-                let Some(next) = same_way(&self.feeds, reader, feed, only, is_alone) else {
+            if reader.input != number {
+                // Where processes log at the same time, their rings take queue record by record.
+                let Some(next) = same_way(&self.inputs, reader, input, only, is_alone) else {
                     stop = Stop::Again;
                     break;
                 };
-                feed.note_taken();
-                (number, feed) = (reader.feed, next);
-                run.sites = &feed.sites;
+                input.note_taken();
+                (number, input) = (reader.input, next);
+                run.sites = &input.sites;
             }
             run.until = until;
             if let Err(error) = outlet.take_run(reader, &mut run) {
@@ -149,10 +152,10 @@ impl Drain {
             }
             let ticks = reader.head.time_ticks;
             if ticks > until {
-                turns.renew(ticks, bound);
+                queue.renew(ticks, bound);
             }
-            // Rations are looked at for one ring at a time.
-            if run.is_enough || run.trigger.is_some() || (ticks > until && !feed.rations.is_empty()) {
+            // Quotas are looked at for one ring at a time.
+            if run.is_enough || run.trigger.is_some() || (ticks > until && !input.quotas.is_empty()) {
                 stop = if run.is_enough { Stop::Enough } else { Stop::Again };
                 break;
             }
@@ -161,10 +164,10 @@ impl Drain {
             }
         }
         // Records that count for nobody, such as those of gaps, have callsites, too.
-        feed.note_taken();
+        input.note_taken();
         let (taken, trigger) = (run.counted, run.trigger);
         let Times { newest_ticks, late } = run.times;
-        self.rations.spend(&feed.rations, taken, run.file_bytes);
+        self.quotas.spend(&input.quotas, taken, run.file_bytes);
         self.newest_ticks = newest_ticks;
         *counted += taken;
         self.count_runs(only, taken, late);
@@ -175,9 +178,9 @@ impl Drain {
     }
 
     /// Keeps account of records that went to this sink only.
-    fn count_runs(&mut self, only: Only, taken: u64, late: u64) {
+    fn count_runs(&mut self, only: SingleSink, taken: u64, late: u64) {
         let reason = match only.routed {
-            Some(_) => SinkDrop::Elsewhere,
+            Some(_) => SinkDrop::NotRouted,
             None => SinkDrop::Level,
         };
         for (other, outlet) in self.outlets.iter_mut().enumerate() {
@@ -193,11 +196,11 @@ impl Drain {
 
     /// Takes what a run stops at, or any record where there are several sinks; how many that count.
     fn take_one(&mut self, index: usize) -> u64 {
-        // Whose callsite was read just now may be one that a run takes, or that is kept.
+        // ClientSelector callsite was read just now may be one that a run takes, or that is kept.
         if self.load_missing(index) {
             return 0;
         }
-        let number = self.readers[index].feed;
+        let number = self.readers[index].input;
         let head = self.readers[index].head;
         self.emit(index);
         if head.time_ticks < self.newest_ticks {
@@ -210,8 +213,8 @@ impl Drain {
         if let Err(error) = advanced {
             self.quarantine(index, &error);
         }
-        if let Some(Some(feed)) = self.feeds.get(number) {
-            feed.note_taken();
+        if let Some(Some(input)) = self.inputs.get(number) {
+            input.note_taken();
         }
         u64::from(head.callsite_id != 0)
     }
@@ -220,30 +223,34 @@ impl Drain {
     fn load_missing(&mut self, index: usize) -> bool {
         let reader = &self.readers[index];
         let id = reader.head.callsite_id as usize;
-        let Some(Some(feed)) = self.feeds.get_mut(reader.feed) else {
+        let Some(Some(input)) = self.inputs.get_mut(reader.input) else {
             return false;
         };
-        if feed.sites.get(id).is_some_and(Option::is_some) {
+        if input.sites.get(id).is_some_and(Option::is_some) {
             return false;
         }
-        feed.load_sites(&self.outlets, self.router.as_ref(), self.recorder.as_deref());
-        feed.sites.get(id).is_some_and(Option::is_some)
+        input.load_sites(
+            &self.outlets,
+            self.router.as_ref(),
+            self.recorder_policy.as_deref(),
+        );
+        input.sites.get(id).is_some_and(Option::is_some)
     }
 }
 
 /// The session of a ring, where its first record goes to the one sink that those of another session go to, and neither
-/// has rations to keep account of.
+/// has quotas to keep account of.
 fn same_way<'a>(
-    feeds: &'a [Option<Feed>],
-    reader: &Reader,
-    before: &Feed,
-    only: Only,
+    inputs: &'a [Option<SessionInput>],
+    reader: &RingReader,
+    before: &SessionInput,
+    only: SingleSink,
     is_alone: bool,
-) -> Option<&'a Feed> {
-    let feed = feeds.get(reader.feed)?.as_ref()?;
-    let site = site_of(feeds, reader.feed, reader.head.callsite_id as usize)?;
+) -> Option<&'a SessionInput> {
+    let input = inputs.get(reader.input)?.as_ref()?;
+    let site = site_of(inputs, reader.input, reader.head.callsite_id as usize)?;
     let is_same = is_alone || only.routed == Some(site.routed);
-    (is_same && feed.rations.is_empty() && before.rations.is_empty()).then_some(feed)
+    (is_same && input.quotas.is_empty() && before.quotas.is_empty()).then_some(input)
 }
 
 #[cfg(test)]
@@ -260,21 +267,21 @@ mod tests {
     /// Takes all of some rings' times in order, run by run.
     fn merged(rings: &mut [Vec<u64>], bound: u64) -> Vec<(u64, usize)> {
         let head = |ring: &Vec<u64>| ring.first().copied().unwrap_or(NO_RECORD);
-        let mut turns = Turns::default();
+        let mut queue = MergeQueue::default();
         let heads = rings.iter().map(head).enumerate();
-        turns.heads = heads
+        queue.heads = heads
             .map(|(index, ticks)| (ticks, index))
             .filter(|(ticks, _)| *ticks <= bound)
             .collect();
-        turns.heads.sort_unstable_by(|one, other| other.cmp(one));
+        queue.heads.sort_unstable_by(|one, other| other.cmp(one));
         let mut found = Vec::new();
-        while let Some((index, until)) = turns.first(bound) {
+        while let Some((index, until)) = queue.first(bound) {
             let ring = &mut rings[index];
             assert!(head(ring) <= until && until <= bound);
             while head(ring) <= until {
                 found.push((ring.remove(0), index));
             }
-            turns.renew(head(ring), bound);
+            queue.renew(head(ring), bound);
         }
         found
     }

@@ -4,26 +4,28 @@
 //! What is written of a memory is written in slices between passes, and only while the sinks have buffers to spare, so
 //! that neither rings nor records of the moment wait for it.
 
-use super::merge::Turns;
+use super::merge::MergeQueue;
 use super::{Drain, site_of};
-use crate::feed::Feed;
-use crate::inside::Inside;
-use crate::keep::memory::Memory;
-use crate::keep::{Askers, Dump, Keep, KeepOptions, Recorder, Wanted, with_commas};
+use crate::drain::ring_reader::{NO_RECORD, ReadError, RingReader};
+use crate::drain::run::{RoutedCallsite, Times};
+use crate::drain::session_input::SessionInput;
+use crate::flight_recorder::memory::RecorderMemory;
+use crate::flight_recorder::{
+    DumpProgress, DumpRequest, FlightRecorder, RecorderOptions, RecorderPolicy, Requesters, with_commas,
+};
+use crate::internal_notices::InternalNotices;
 use crate::layout::{Record, Thread};
 use crate::limits::{DUMP_SLICE_RECORDS, KEEP_ROOM_TRIES, NO_PROGRESS_MS};
-use crate::marks::{DumpAnswer, Marks};
-use crate::outlet::{SinkDrop, Staged};
-use crate::reader::{NO_RECORD, ReadError, Reader};
-use crate::run::{Site, Times};
+use crate::sink::buffer::{SinkDrop, Staged};
+use crate::status::{BackendStatus, DumpAnswer};
 use logdrive_ring::clock::monotonic_ns;
 use logdrive_wire::Level;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Whose memory is to be written.
+/// ClientSelector memory is to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Whose {
+pub(crate) enum ClientSelector {
     /// That of the process itself.
     Own,
     /// Those of all processes of an application.
@@ -32,19 +34,19 @@ pub(crate) enum Whose {
     Session(u64),
 }
 
-impl Whose {
-    fn is(&self, feed: &Feed) -> bool {
+impl ClientSelector {
+    fn is(&self, input: &SessionInput) -> bool {
         match self {
-            Self::Own => feed.member.is_none(),
-            Self::App(app) => feed.member.as_ref().is_some_and(|member| member.app == *app),
-            Self::Session(id) => feed.client_id == Some(*id),
+            Self::Own => input.client.is_none(),
+            Self::App(app) => input.client.as_ref().is_some_and(|client| client.app == *app),
+            Self::Session(id) => input.client_id == Some(*id),
         }
     }
 }
 
 /// How far dumps came between two passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Dumping {
+pub(super) enum DumpState {
     /// There are none.
     None,
     /// There is more to write, and room for it.
@@ -71,12 +73,12 @@ enum KeepStop {
 
 impl Drain {
     /// Keeps records in the order of their times, up to one that a sink takes; how many.
-    pub(super) fn keep_runs(&mut self, turns: &mut Turns, bound: u64) -> u64 {
+    pub(super) fn keep_runs(&mut self, queue: &mut MergeQueue, bound: u64) -> u64 {
         let mut kept = 0;
         let mut tries = 0;
-        while let Some((index, _)) = turns.first(bound) {
-            let number = self.readers[index].feed;
-            let (records, stop) = self.keep_some(turns, bound);
+        while let Some((index, _)) = queue.first(bound) {
+            let number = self.readers[index].input;
+            let (records, stop) = self.keep_some(queue, bound);
             kept += records;
             match stop {
                 KeepStop::Other => break,
@@ -92,7 +94,7 @@ impl Drain {
                 }
                 KeepStop::Broken(index, error) => {
                     self.quarantine(index, &error);
-                    turns.renew(NO_RECORD, bound);
+                    queue.renew(NO_RECORD, bound);
                 }
             }
         }
@@ -100,15 +102,15 @@ impl Drain {
     }
 
     /// The same for rings of one session, and records of one route; how many, and why no more.
-    fn keep_some(&mut self, turns: &mut Turns, bound: u64) -> (u64, KeepStop) {
-        let Some((first, _)) = turns.first(bound) else {
+    fn keep_some(&mut self, queue: &mut MergeQueue, bound: u64) -> (u64, KeepStop) {
+        let Some((first, _)) = queue.first(bound) else {
             return (0, KeepStop::Other);
         };
-        let number = self.readers[first].feed;
-        let Some(Some(feed)) = self.feeds.get_mut(number) else {
+        let number = self.readers[first].input;
+        let Some(Some(input)) = self.inputs.get_mut(number) else {
             return (0, KeepStop::Other);
         };
-        let (sites, Some(keep)) = (&feed.sites, &mut feed.keep) else {
+        let (sites, Some(keep)) = (&input.sites, &mut input.keep) else {
             return (0, KeepStop::Other);
         };
         let mut run = KeepRun {
@@ -123,9 +125,9 @@ impl Drain {
             records: 0,
         };
         let mut stop = KeepStop::Other;
-        while let Some((index, until)) = turns.first(bound) {
+        while let Some((index, until)) = queue.first(bound) {
             let reader = &mut self.readers[index];
-            if reader.feed != number {
+            if reader.input != number {
                 stop = KeepStop::Again;
                 break;
             }
@@ -135,11 +137,11 @@ impl Drain {
             if stopped.is_some() || ticks <= until {
                 stop = stopped.unwrap_or(stop);
                 if ticks > until && !matches!(stop, KeepStop::Broken(..)) {
-                    turns.renew(ticks, bound);
+                    queue.renew(ticks, bound);
                 }
                 break;
             }
-            turns.renew(ticks, bound);
+            queue.renew(ticks, bound);
         }
         let (records, routed, times) = (run.records, run.routed.unwrap_or(0), run.times);
         self.newest_ticks = times.newest_ticks;
@@ -148,19 +150,19 @@ impl Drain {
     }
 
     /// Keeps account of records that no sink takes.
-    fn count_kept(&mut self, feed: usize, records: u64, routed: u32, late: u64) {
+    fn count_kept(&mut self, input: usize, records: u64, routed: u32, late: u64) {
         if records == 0 {
             return;
         }
         for number in 0..self.outlets.len() {
             let reason = match routed >> number & 1 {
                 1 => SinkDrop::Level,
-                _ => SinkDrop::Elsewhere,
+                _ => SinkDrop::NotRouted,
             };
             self.buffers.count_dropped(number, reason as usize, records);
         }
-        if let Some(Some(feed)) = self.feeds.get(feed) {
-            feed.note_taken();
+        if let Some(Some(input)) = self.inputs.get(input) {
+            input.note_taken();
         }
         // Relaxed: a statistic.
         self.counts.late.fetch_add(late, Ordering::Relaxed);
@@ -185,40 +187,40 @@ impl Drain {
         self.commit();
     }
 
-    fn keep(&self, number: usize) -> Option<&Keep> {
-        self.feeds.get(number)?.as_ref()?.keep.as_ref()
+    fn keep(&self, number: usize) -> Option<&FlightRecorder> {
+        self.inputs.get(number)?.as_ref()?.keep.as_ref()
     }
 
-    fn keep_mut(&mut self, number: usize) -> Option<&mut Keep> {
-        self.feeds.get_mut(number)?.as_mut()?.keep.as_mut()
+    fn keep_mut(&mut self, number: usize) -> Option<&mut FlightRecorder> {
+        self.inputs.get_mut(number)?.as_mut()?.keep.as_mut()
     }
 
     /// A record of a callsite has been taken: where that has what is kept written, begins with it.
     pub(super) fn note_trigger(&mut self, number: usize, id: usize) {
-        let Some(place) = site_of(&self.feeds, number, id).and_then(|site| site.trigger.as_deref()) else {
+        let Some(place) = site_of(&self.inputs, number, id).and_then(|site| site.trigger.as_deref()) else {
             return;
         };
         let Some(keep) = self.keep(number) else { return };
         if keep.dump.is_some() || monotonic_ns() < keep.paused_until_ns {
             return;
         }
-        let wanted = Wanted {
+        let wanted = DumpRequest {
             span: keep.options.before,
             because: format!("of {place}"),
-            by: Askers::default(),
+            by: Requesters::default(),
         };
         let reference_ticks = self.newest_ticks;
         self.start_dump(number, &wanted, reference_ticks);
     }
 
     /// Does what another thread has asked for.
-    pub(super) fn want_dump(&mut self, whose: &Whose, span: Option<Duration>, because: &str) {
-        for feed in self.feeds.iter_mut().flatten().filter(|feed| whose.is(feed)) {
-            if let Some(keep) = feed.keep.as_mut().filter(|keep| keep.wanted.is_none()) {
-                keep.wanted = Some(Wanted {
+    pub(super) fn want_dump(&mut self, whose: &ClientSelector, span: Option<Duration>, because: &str) {
+        for input in self.inputs.iter_mut().flatten().filter(|input| whose.is(input)) {
+            if let Some(keep) = input.keep.as_mut().filter(|keep| keep.wanted.is_none()) {
+                keep.wanted = Some(DumpRequest {
                     span,
                     because: because.to_owned(),
-                    by: Askers::default(),
+                    by: Requesters::default(),
                 });
             }
         }
@@ -226,21 +228,23 @@ impl Drain {
 
     /// The same of one session, for somebody who waits for the answer.
     pub(super) fn want_dump_for(&mut self, dump: u64, id: u64, span: Option<Duration>, because: String) {
-        let is = |feed: &&mut Feed| Whose::Session(id).is(feed);
-        let keep = match self.feeds.iter_mut().flatten().find(is) {
-            None => return self.marks.answer_dump(dump, DumpAnswer::Unknown),
-            Some(Feed { keep: None, .. }) => return self.marks.answer_dump(dump, DumpAnswer::KeepsNothing),
-            Some(Feed { keep: Some(keep), .. }) => keep,
+        let is = |input: &&mut SessionInput| ClientSelector::Session(id).is(input);
+        let keep = match self.inputs.iter_mut().flatten().find(is) {
+            None => return self.status.answer_dump(dump, DumpAnswer::Unknown),
+            Some(SessionInput { keep: None, .. }) => {
+                return self.status.answer_dump(dump, DumpAnswer::KeepsNothing);
+            }
+            Some(SessionInput { keep: Some(keep), .. }) => keep,
         };
         match &mut keep.wanted {
             // It has not begun: one answers all.
             Some(wanted) => wanted.by.dumps.push(dump),
             None => {
-                let by = Askers {
+                let by = Requesters {
                     request: None,
                     dumps: vec![dump],
                 };
-                keep.wanted = Some(Wanted { span, because, by });
+                keep.wanted = Some(DumpRequest { span, because, by });
             }
         }
     }
@@ -248,18 +252,18 @@ impl Drain {
     /// The process of a session has crashed: writes what is kept of it as it wished, where it wanted that. Where a recorder
     /// keeps it, that one says what is to be done.
     pub(super) fn want_crash_dump(&mut self, id: u64, because: &str) {
-        for feed in self.feeds.iter_mut().flatten() {
-            if Whose::Session(id).is(feed)
-                && let Some(keep) = feed
+        for input in self.inputs.iter_mut().flatten() {
+            if ClientSelector::Session(id).is(input)
+                && let Some(keep) = input
                     .keep
                     .as_mut()
-                    .filter(|keep| keep.is_wish && keep.options.on_crash)
+                    .filter(|keep| keep.is_requested && keep.options.on_crash)
                 && keep.wanted.is_none()
             {
-                keep.wanted = Some(Wanted {
+                keep.wanted = Some(DumpRequest {
                     span: keep.options.before,
                     because: because.to_owned(),
-                    by: Askers::default(),
+                    by: Requesters::default(),
                 });
             }
         }
@@ -267,36 +271,36 @@ impl Drain {
 
     /// The process of a session, which is here or joins next, wants its records kept; a recorder of this side goes before
     /// its wish.
-    pub(super) fn wish_to_keep(&mut self, id: u64, options: KeepOptions) {
-        let is = |feed: &&mut Feed| Whose::Session(id).is(feed);
-        let Some(feed) = self.feeds.iter_mut().flatten().find(is) else {
-            self.wish = Some((id, options));
+    pub(super) fn request_recorder(&mut self, id: u64, options: RecorderOptions) {
+        let is = |input: &&mut SessionInput| ClientSelector::Session(id).is(input);
+        let Some(input) = self.inputs.iter_mut().flatten().find(is) else {
+            self.recorder_request = Some((id, options));
             return;
         };
-        feed.wish = Some(options);
-        choose_keep(feed, self.recorder.as_deref(), &self.marks);
-        feed.forget_sites();
+        input.recorder_request = Some(options);
+        choose_keep(input, self.recorder_policy.as_deref(), &self.status);
+        input.forget_sites();
     }
 
     /// Other flight recorders from now on; what is kept stays where it is kept as before.
-    pub(super) fn set_recorder(&mut self, recorder: Box<dyn Recorder>) {
-        for feed in self.feeds.iter_mut().flatten() {
-            if feed.member.is_some() {
-                choose_keep(feed, Some(&*recorder), &self.marks);
-                feed.forget_sites();
+    pub(super) fn set_recorder_policy(&mut self, policy: Box<dyn RecorderPolicy>) {
+        for input in self.inputs.iter_mut().flatten() {
+            if input.client.is_some() {
+                choose_keep(input, Some(&*policy), &self.status);
+                input.forget_sites();
             }
         }
-        self.recorder = Some(recorder);
+        self.recorder_policy = Some(policy);
     }
 
     /// Whether somebody wants something written, so that all that is committed has to be taken first.
     pub(super) fn poll_keeps(&mut self) -> bool {
         let mut is_wanted = false;
         for keep in self
-            .feeds
+            .inputs
             .iter_mut()
             .flatten()
-            .filter_map(|feed| feed.keep.as_mut())
+            .filter_map(|input| input.keep.as_mut())
         {
             keep.poll();
             is_wanted |= keep.wanted.is_some();
@@ -305,9 +309,9 @@ impl Drain {
     }
 
     /// Begins dumps that somebody wants, and writes a slice of each.
-    pub(super) fn write_kept(&mut self) -> Dumping {
-        let mut dumping = Dumping::None;
-        for number in 0..self.feeds.len() {
+    pub(super) fn write_kept(&mut self) -> DumpState {
+        let mut dumping = DumpState::None;
+        for number in 0..self.inputs.len() {
             let Some(keep) = self.keep_mut(number) else {
                 continue;
             };
@@ -320,8 +324,8 @@ impl Drain {
             if self.keep(number).is_some_and(|keep| keep.dump.is_some()) {
                 let moved = self.dump_slice(number);
                 dumping = match dumping {
-                    Dumping::None | Dumping::Waits if moved == 0 => Dumping::Waits,
-                    _ => Dumping::Moves,
+                    DumpState::None | DumpState::Waits if moved == 0 => DumpState::Waits,
+                    _ => DumpState::Moves,
                 };
                 self.give_up_stuck(number, moved);
             }
@@ -332,11 +336,11 @@ impl Drain {
 
     /// Tells whoever asked for a dump that it is in the log.
     fn answer(&mut self, number: usize) {
-        let Some(Some(Feed { keep: Some(keep), .. })) = self.feeds.get_mut(number) else {
+        let Some(Some(SessionInput { keep: Some(keep), .. })) = self.inputs.get_mut(number) else {
             return;
         };
         if let Some((request, records, mark)) = keep.answer
-            && self.marks.has_reached(mark, u32::MAX)
+            && self.status.has_reached(mark, u32::MAX)
         {
             keep.answer = None;
             if let Some(file) = keep.memory.file() {
@@ -346,7 +350,7 @@ impl Drain {
     }
 
     /// Begins to write what is kept, back from a time.
-    fn start_dump(&mut self, number: usize, wanted: &Wanted, reference_ticks: u64) {
+    fn start_dump(&mut self, number: usize, wanted: &DumpRequest, reference_ticks: u64) {
         let rate = u128::from(self.calibration.ns_per_tick_q32);
         let from_ticks = match wanted.span {
             Some(span) if rate > 0 => {
@@ -355,24 +359,24 @@ impl Drain {
             }
             _ => 0,
         };
-        let marks = std::sync::Arc::clone(&self.marks);
+        let status = std::sync::Arc::clone(&self.status);
         let calibration = self.calibration;
         let Some(keep) = self.keep_mut(number) else { return };
         let Some((records, oldest_ticks)) = keep.memory.take_from(from_ticks) else {
             let by = wanted.by.clone();
             keep.answer = by
                 .request
-                .map(|request| (request, 0, marks.request()))
+                .map(|request| (request, 0, status.request()))
                 .or(keep.answer);
-            tell_dumps(&marks, &by, DumpAnswer::Written(0));
+            answer_dumps(&status, &by, DumpAnswer::Written(0));
             return;
         };
         if wanted.by.is_nobody() {
             keep.paused_until_ns = monotonic_ns().saturating_add(keep.options.pause.as_nanos() as u64);
         }
-        keep.dump = Some(Dump {
+        keep.dump = Some(DumpProgress {
             by: wanted.by.clone(),
-            ..Dump::default()
+            ..DumpProgress::default()
         });
         let sinks = keep.sinks;
         let since_ns = calibration
@@ -385,7 +389,7 @@ impl Drain {
             if records == 1 { "follows" } else { "follow" },
             wanted.because
         );
-        self.tell_kept(sinks, &text);
+        self.report_dump(sinks, &text);
     }
 
     /// Writes the next records of a dump, as many as do not hold anybody up; how many those were.
@@ -414,27 +418,31 @@ impl Drain {
 
     /// Writes one record; `false` while a sink has no buffer to spare.
     fn dump_one(&mut self, number: usize) -> bool {
-        if self.is_kept_over_ration(number) {
+        if self.is_dump_over_quota(number) {
             self.settle_front(number, false);
             return true;
         }
         let mut has_loaded = false;
         loop {
-            let Some(Some(feed)) = self.feeds.get_mut(number) else {
+            let Some(Some(input)) = self.inputs.get_mut(number) else {
                 return false;
             };
-            let Some(keep) = &feed.keep else { return false };
+            let Some(keep) = &input.keep else { return false };
             let Some(kept) = keep.memory.front() else {
                 return false;
             };
             let stuck = keep.dump.as_ref().map_or(0, |dump| dump.stuck);
-            let Some(Some(site)) = feed.sites.get(kept.callsite_id as usize) else {
+            let Some(Some(site)) = input.sites.get(kept.callsite_id as usize) else {
                 if std::mem::replace(&mut has_loaded, true) {
                     // A damaged number; there is nothing to be said about its bytes.
                     self.settle_front(number, false);
                     return true;
                 }
-                feed.load_sites(&self.outlets, self.router.as_ref(), self.recorder.as_deref());
+                input.load_sites(
+                    &self.outlets,
+                    self.router.as_ref(),
+                    self.recorder_policy.as_deref(),
+                );
                 continue;
             };
             let line = Record {
@@ -451,7 +459,7 @@ impl Drain {
             for (number, outlet) in self.outlets.iter_mut().enumerate() {
                 let staged = match site.plans.get(number) {
                     Some(Some(plan)) if sinks >> number & 1 == 1 => outlet.stage_kept(plan, &line),
-                    _ => Staged::Dropped(SinkDrop::Elsewhere),
+                    _ => Staged::Dropped(SinkDrop::NotRouted),
                 };
                 if staged == Staged::Full {
                     full = Some(number);
@@ -465,7 +473,7 @@ impl Drain {
                 for (outlet, staged) in self.outlets.iter_mut().zip(&self.staged) {
                     outlet.accept(*staged, Level::Trace, false);
                 }
-                self.spend_kept(number);
+                self.spend_dumped(number);
                 self.settle_front(number, is_written);
                 return true;
             };
@@ -487,14 +495,14 @@ impl Drain {
 
     /// Everything of a dump is laid out.
     fn end_dump(&mut self, number: usize) {
-        let marks = std::sync::Arc::clone(&self.marks);
+        let status = std::sync::Arc::clone(&self.status);
         let Some(keep) = self.keep_mut(number) else { return };
         let Some(dump) = keep.dump.take() else { return };
         keep.answer = match dump.by.request {
-            Some(request) => Some((request, dump.written, marks.request())),
+            Some(request) => Some((request, dump.written, status.request())),
             None => keep.answer,
         };
-        tell_dumps(&marks, &dump.by, DumpAnswer::Written(dump.written));
+        answer_dumps(&status, &dump.by, DumpAnswer::Written(dump.written));
         let sinks = keep.sinks & !dump.stuck;
         let text = match dump.lost {
             0 => "flight recorder: end".to_owned(),
@@ -503,7 +511,7 @@ impl Drain {
                 records_text(lost)
             ),
         };
-        self.tell_kept(sinks, &text);
+        self.report_dump(sinks, &text);
     }
 
     /// A dump goes on without sinks that have had no room for five seconds.
@@ -535,12 +543,12 @@ impl Drain {
     }
 
     /// A line that frames a dump, whatever the sinks' level.
-    fn tell_kept(&mut self, sinks: u32, text: &str) {
+    fn report_dump(&mut self, sinks: u32, text: &str) {
         for number in 0..self.outlets.len() {
             if sinks >> number & 1 == 0 || self.outlets[number].is_closed() {
                 continue;
             }
-            let tell = |inside: &Inside, drain_outlets: &mut [crate::outlet::Outlet]| {
+            let tell = |inside: &InternalNotices, drain_outlets: &mut [crate::sink::buffer::SinkBuffer]| {
                 inside.frame(&mut drain_outlets[number], number, text)
             };
             if !tell(&self.inside, &mut self.outlets) && self.make_room(number, Level::Info) {
@@ -552,14 +560,18 @@ impl Drain {
     /// Writes all that a dead process has kept: the number of records. Stops where a sink takes nothing.
     pub(crate) fn dump_dead(&mut self, because: &str) -> u64 {
         // Where its rings held nothing more, no callsite has said yet which sinks it goes to.
-        if let Some(Some(feed)) = self.feeds.get_mut(0) {
-            feed.load_sites(&self.outlets, self.router.as_ref(), self.recorder.as_deref());
+        if let Some(Some(input)) = self.inputs.get_mut(0) {
+            input.load_sites(
+                &self.outlets,
+                self.router.as_ref(),
+                self.recorder_policy.as_deref(),
+            );
         }
         let Some(keep) = self.keep(0) else { return 0 };
-        let wanted = Wanted {
+        let wanted = DumpRequest {
             span: keep.options.before,
             because: because.to_owned(),
-            by: Askers::default(),
+            by: Requesters::default(),
         };
         let on_crash = keep.options.on_crash;
         let written_before = keep.memory.counts().written;
@@ -587,10 +599,10 @@ impl Drain {
     /// The logger ends in order: nothing has happened that would have it written.
     pub(super) fn forget_kept(&mut self) {
         for keep in self
-            .feeds
+            .inputs
             .iter_mut()
             .flatten()
-            .filter_map(|feed| feed.keep.as_mut())
+            .filter_map(|input| input.keep.as_mut())
         {
             keep.memory.clear();
         }
@@ -598,23 +610,23 @@ impl Drain {
 
     /// Whether a dump goes on or is to begin.
     pub(super) fn is_dumping(&self) -> bool {
-        self.feeds()
-            .filter_map(|feed| feed.keep.as_ref())
-            .any(Keep::is_busy)
+        self.inputs()
+            .filter_map(|input| input.keep.as_ref())
+            .any(FlightRecorder::is_busy)
     }
 
     pub(super) fn has_kept(&self) -> bool {
-        let mut keeps = self.feeds().filter_map(|feed| feed.keep.as_ref());
+        let mut keeps = self.inputs().filter_map(|input| input.keep.as_ref());
         keeps.any(|keep| keep.memory.has_changed())
     }
 
     /// Notes for an epoch what counts of the memories.
     pub(super) fn note_kept(&mut self, epoch: u64) {
         for keep in self
-            .feeds
+            .inputs
             .iter_mut()
             .flatten()
-            .filter_map(|feed| feed.keep.as_mut())
+            .filter_map(|input| input.keep.as_mut())
         {
             keep.memory.note(epoch, self.epoch);
         }
@@ -623,10 +635,10 @@ impl Drain {
     /// The epoch is published.
     pub(super) fn committed_kept(&mut self) {
         for keep in self
-            .feeds
+            .inputs
             .iter_mut()
             .flatten()
-            .filter_map(|feed| feed.keep.as_mut())
+            .filter_map(|input| input.keep.as_mut())
         {
             keep.memory.committed();
         }
@@ -635,8 +647,8 @@ impl Drain {
 
 /// Records of one session and one route, on their way to its memory.
 struct KeepRun<'a> {
-    sites: &'a [Option<Site>],
-    memory: &'a mut Memory,
+    sites: &'a [Option<RoutedCallsite>],
+    memory: &'a mut RecorderMemory,
     /// Ticks of the last record that may be taken.
     until: u64,
     times: Times,
@@ -647,7 +659,7 @@ struct KeepRun<'a> {
 
 impl KeepRun<'_> {
     /// Keeps records of one ring up to the time; `None` where the next one is beyond it, or is not kept.
-    fn take(&mut self, reader: &mut Reader, index: usize) -> Option<KeepStop> {
+    fn take(&mut self, reader: &mut RingReader, index: usize) -> Option<KeepStop> {
         while reader.head.time_ticks <= self.until {
             let id = reader.head.callsite_id as usize;
             let site = self.sites.get(id)?.as_ref().filter(|site| site.keeps)?;
@@ -682,36 +694,43 @@ impl KeepRun<'_> {
 
 /// Gives a session of another process the flight recorder that it is to have: the recorder's, or else as its process
 /// wishes. What is kept stays where the size stays the same.
-pub(super) fn choose_keep(feed: &mut Feed, recorder: Option<&dyn Recorder>, marks: &Marks) {
-    let own = feed.member.as_ref().and_then(|member| recorder?.keeping(member));
-    let is_wish = own.is_none();
-    let before = feed.keep.take();
-    let Some(options) = own.or_else(|| feed.wish.clone()) else {
-        if let Some(Keep { wanted, dump, .. }) = before {
+pub(super) fn choose_keep(
+    input: &mut SessionInput,
+    recorder: Option<&dyn RecorderPolicy>,
+    status: &BackendStatus,
+) {
+    let own = input
+        .client
+        .as_ref()
+        .and_then(|client| recorder?.options_for(client));
+    let is_requested = own.is_none();
+    let before = input.keep.take();
+    let Some(options) = own.or_else(|| input.recorder_request.clone()) else {
+        if let Some(FlightRecorder { wanted, dump, .. }) = before {
             let by = [wanted.map(|wanted| wanted.by), dump.map(|dump| dump.by)];
             for by in by.iter().flatten() {
-                tell_dumps(marks, by, DumpAnswer::KeepsNothing);
+                answer_dumps(status, by, DumpAnswer::KeepsNothing);
             }
         }
         return;
     };
-    let fresh = |options: KeepOptions| match is_wish {
-        true => Keep::wished(options),
-        false => Keep::new(Memory::private(options.bytes), options),
+    let fresh = |options: RecorderOptions| match is_requested {
+        true => FlightRecorder::requested(options),
+        false => FlightRecorder::new(RecorderMemory::private(options.bytes), options),
     };
-    feed.keep = Some(match before {
-        Some(keep) if keep.options.bytes == options.bytes => Keep {
+    input.keep = Some(match before {
+        Some(keep) if keep.options.bytes == options.bytes => FlightRecorder {
             options,
-            is_wish,
+            is_requested,
             ..keep
         },
         Some(keep) => {
             let mut fresh = fresh(options);
             // Whoever waits for what was kept before gets what there is now.
             fresh.wanted = keep.wanted.or_else(|| {
-                let Dump { by, .. } = keep.dump?;
+                let DumpProgress { by, .. } = keep.dump?;
                 let because = "of a command".to_owned();
-                Some(Wanted {
+                Some(DumpRequest {
                     span: None,
                     because,
                     by,
@@ -724,9 +743,9 @@ pub(super) fn choose_keep(feed: &mut Feed, recorder: Option<&dyn Recorder>, mark
 }
 
 /// Answers those who have asked for a dump by number.
-fn tell_dumps(marks: &Marks, by: &Askers, answer: DumpAnswer) {
+fn answer_dumps(status: &BackendStatus, by: &Requesters, answer: DumpAnswer) {
     for dump in &by.dumps {
-        marks.answer_dump(*dump, answer);
+        status.answer_dump(*dump, answer);
     }
 }
 

@@ -174,12 +174,12 @@ impl ShipOptions {
             *path = path.as_deref().map(absolute);
         }
         let mut text = String::new();
-        for member in &self.to {
-            let key = if member.is_backup { "backup" } else { "to" };
-            let address = schema::escape(member.address.to_string().as_bytes());
+        for client in &self.to {
+            let key = if client.is_backup { "backup" } else { "to" };
+            let address = schema::escape(client.address.to_string().as_bytes());
             text.push_str(&format!("{key} = {address}\n"));
-            if member.weight != 1 {
-                text.push_str(&format!("weight = {}\n", member.weight));
+            if client.weight != 1 {
+                text.push_str(&format!("weight = {}\n", client.weight));
             }
         }
         text + &schema::to_text(&options) + &schema::to_text(&options.transport.tls)
@@ -194,9 +194,9 @@ impl ShipOptions {
             match (key, key.strip_suffix("_ms")) {
                 ("to" | "backup", _) => {
                     let address = String::from_utf8(schema::unescape(value).ok()?).ok()?;
-                    let mut member = MemberOptions::new(address.parse().ok()?);
-                    member.is_backup = key == "backup";
-                    options.to.push(member);
+                    let mut client = MemberOptions::new(address.parse().ok()?);
+                    client.is_backup = key == "backup";
+                    options.to.push(client);
                 }
                 ("weight", _) => options.to.last_mut()?.weight = value.parse().ok()?,
                 (_, Some(key)) => {

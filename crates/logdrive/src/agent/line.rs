@@ -3,7 +3,7 @@
 use super::limits::RINGS_AGAIN_MS;
 use super::policy_code;
 use crate::runtime::Config;
-use logdrive_drain::KeepOptions;
+use logdrive_drain::RecorderOptions;
 use logdrive_drain::control::describe_selector;
 use logdrive_ring::AgentConnection;
 use logdrive_ring::channel::Channel;
@@ -99,7 +99,7 @@ impl What {
 }
 
 /// What an agent is told of a flight recorder.
-pub(super) fn wish_of(keep: &KeepOptions) -> Keep {
+pub(super) fn wish_of(keep: &RecorderOptions) -> Keep {
     let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     let callsites = keep.trigger_callsites.iter();
     Keep {

@@ -5,7 +5,7 @@
 
 use crate::builder::{Guard, builder};
 use crate::sinks::Layout;
-use crate::{Full, Level, Memory, Overflow, SinkOptions, Target, runtime};
+use crate::{Full, Level, MemorySink, Overflow, SinkOptions, Target, runtime};
 use logdrive_ring::control::{ControlRef, UNREGISTERED};
 use logdrive_ring::local::{self, Wrote};
 use logdrive_wire::kind::FieldKind;
@@ -61,7 +61,7 @@ impl fmt::Display for Record {
 }
 
 struct Router {
-    logger: Option<(Guard, Memory)>,
+    logger: Option<(Guard, MemorySink)>,
     next_id: u64,
     /// The records of captures that are under way.
     captures: BTreeMap<u64, Vec<Record>>,
@@ -129,8 +129,8 @@ pub(super) fn disown(id: u64) {
     mark(id, false);
 }
 
-fn start() -> (Guard, Memory) {
-    let memory = Memory::new(MEMORY_BYTES_MAX);
+fn start() -> (Guard, MemorySink) {
+    let memory = MemorySink::new(MEMORY_BYTES_MAX);
     let mut sink = SinkOptions::new(Target::Memory(memory.clone()));
     sink.layout = Layout::pattern(PATTERN).into();
     let logger = builder("logdrive-testing")

@@ -3,7 +3,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use logdrive::{Full, Memory, SinkOptions, Target};
+use logdrive::{Full, MemorySink, SinkOptions, Target};
 use logdrive_drain::layout::{LayoutOptions, Style, unescape};
 
 /// One record as a sink shows it.
@@ -44,7 +44,7 @@ pub(crate) fn disabled(run: impl FnOnce()) -> Vec<Line> {
 fn with_filter(filter: &str, run: impl FnOnce()) -> Vec<Line> {
     let _one = LOGGER.lock().unwrap_or_else(PoisonError::into_inner);
     let run_dir = tempfile::tempdir().unwrap();
-    let memory = Memory::new(64 << 20);
+    let memory = MemorySink::new(64 << 20);
     let pattern = ["{level}", "{target}", "{line}", "{message}", "{fields}"].join(SEPARATOR);
     let sink = SinkOptions {
         layout: LayoutOptions::from(Style::Pattern(pattern)),

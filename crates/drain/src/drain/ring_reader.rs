@@ -12,10 +12,10 @@ pub(crate) const NO_RECORD: u64 = u64::MAX;
 
 /// Reads one ring.
 #[derive(Debug)]
-pub(crate) struct Reader {
+pub(crate) struct RingReader {
     pub(crate) consumer: Consumer,
-    /// The number of the feed whose ring it is.
-    pub(crate) feed: usize,
+    /// The number of the input whose ring it is.
+    pub(crate) input: usize,
     window: Vec<u8>,
     start: usize,
     end: usize,
@@ -49,14 +49,14 @@ pub(crate) enum ReadError {
     },
 }
 
-impl Reader {
-    pub(crate) fn new(consumer: Consumer, feed: usize) -> Self {
+impl RingReader {
+    pub(crate) fn new(consumer: Consumer, input: usize) -> Self {
         let ring = consumer.ring();
         Self {
             thread_id: ring.header().thread_id(),
             thread_name: ring.header().thread_name(),
             consumer,
-            feed,
+            input,
             window: Vec::new(),
             start: 0,
             end: 0,

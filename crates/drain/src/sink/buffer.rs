@@ -1,11 +1,11 @@
 //! The drain's side of one sink: it lays lines out in the current buffer and hands full buffers to the I/O thread.
 
+use crate::drain::ring_reader::{ReadError, RingReader};
+use crate::drain::run::{RoutedCallsite, Run};
 use crate::layout::{Layout, LineBuffer, Outcome, Plan, ProcessInfo, Record};
 use crate::limits::PAUSE_BUSY_NS_MAX;
 use crate::options::Overflow;
-use crate::reader::{ReadError, Reader};
-use crate::run::{Run, Site};
-use crate::writer::Message;
+use crate::sink::writer::IoRequest;
 use logdrive_ring::{Buffer, Buffers};
 use logdrive_wire::{Callsite, Level};
 use std::sync::Arc;
@@ -27,11 +27,11 @@ pub enum SinkDrop {
     /// The line is longer than a whole buffer, and not even its front fits.
     TooLong = 4,
     /// No route leads the record to this sink.
-    Elsewhere = 5,
+    NotRouted = 5,
     /// More records in a second than its process, user or application may have.
-    TooFast = 6,
+    RecordQuota = 6,
     /// More bytes of lines in a day than its process, user or application may have.
-    TooMuch = 7,
+    ByteQuota = 7,
 }
 
 impl SinkDrop {
@@ -51,17 +51,17 @@ impl SinkDrop {
 /// What became of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Staged {
-    /// It lies behind the fill of the current buffer, and waits for [`Outlet::accept`].
+    /// It lies behind the fill of the current buffer, and waits for [`SinkBuffer::accept`].
     Line(usize),
     /// It is left out, and counted when it is accepted.
     Dropped(SinkDrop),
-    /// The buffer is full: commit, then [`Outlet::hand_over`], then try again.
+    /// The buffer is full: commit, then [`SinkBuffer::hand_over`], then try again.
     Full,
 }
 
 /// One sink, as the drain sees it.
 #[derive(Debug)]
-pub(crate) struct Outlet {
+pub(crate) struct SinkBuffer {
     index: usize,
     pub(crate) layout: Layout,
     pub(crate) min_level: Level,
@@ -78,12 +78,12 @@ pub(crate) struct Outlet {
     /// All of them, wherever they are.
     buffer_count: usize,
     back: Receiver<Buffer>,
-    out: Sender<Message>,
+    out: Sender<IoRequest>,
     filled_since: Option<Instant>,
     flush_now: bool,
     /// The fill is due, and stays because the I/O thread is behind.
     held_back: bool,
-    dropped_untold: u64,
+    dropped_unreported: u64,
     changed: bool,
     /// Nothing is for it any more: it only keeps its place.
     closed: bool,
@@ -91,7 +91,7 @@ pub(crate) struct Outlet {
 
 /// What an outlet is made of.
 #[derive(Debug)]
-pub(crate) struct OutletParts {
+pub(crate) struct SinkBufferParts {
     pub(crate) index: usize,
     pub(crate) layout: Layout,
     pub(crate) is_file: bool,
@@ -102,12 +102,12 @@ pub(crate) struct OutletParts {
     pub(crate) buffers: Arc<Buffers>,
     pub(crate) spare: Vec<Buffer>,
     pub(crate) back: Receiver<Buffer>,
-    pub(crate) out: Sender<Message>,
+    pub(crate) out: Sender<IoRequest>,
 }
 
 /// What can change of a sink while it is open.
 #[derive(Debug)]
-pub(crate) struct Tuning {
+pub(crate) struct SinkSettings {
     pub(crate) layout: Layout,
     pub(crate) min_level: Level,
     pub(crate) flush_level: Level,
@@ -115,8 +115,8 @@ pub(crate) struct Tuning {
     pub(crate) overflow: Overflow,
 }
 
-impl Outlet {
-    pub(crate) fn new(parts: OutletParts) -> Self {
+impl SinkBuffer {
+    pub(crate) fn new(parts: SinkBufferParts) -> Self {
         Self {
             index: parts.index,
             layout: parts.layout,
@@ -135,7 +135,7 @@ impl Outlet {
             filled_since: None,
             flush_now: false,
             held_back: false,
-            dropped_untold: 0,
+            dropped_unreported: 0,
             changed: false,
             closed: false,
         }
@@ -155,8 +155,8 @@ impl Outlet {
         self.current = None;
         (_, self.back) = channel();
         self.closed = true;
-        self.dropped_untold = 0;
-        self.send(Message::Close);
+        self.dropped_unreported = 0;
+        self.send(IoRequest::Close);
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -164,12 +164,12 @@ impl Outlet {
     }
 
     /// Takes other choices. Plans that were compiled before are those of the old layout.
-    pub(crate) fn tune(&mut self, tuning: Tuning) {
-        self.layout = tuning.layout;
-        self.min_level = tuning.min_level;
-        self.flush_level = tuning.flush_level;
-        self.flush_every = tuning.flush_every;
-        self.overflow = tuning.overflow;
+    pub(crate) fn tune(&mut self, settings: SinkSettings) {
+        self.layout = settings.layout;
+        self.min_level = settings.min_level;
+        self.flush_level = settings.flush_level;
+        self.flush_every = settings.flush_every;
+        self.overflow = settings.overflow;
     }
 
     /// The plan of a callsite, of another process where one is given.
@@ -180,7 +180,7 @@ impl Outlet {
         }
     }
 
-    /// Lays a line out behind the fill. Nothing counts before [`Outlet::accept`].
+    /// Lays a line out behind the fill. Nothing counts before [`SinkBuffer::accept`].
     #[inline]
     pub(crate) fn stage(&mut self, plan: &Plan, line: &Record<'_>, level: Level) -> Staged {
         if level < self.min_level {
@@ -189,7 +189,7 @@ impl Outlet {
         self.stage_any(plan, line, level)
     }
 
-    /// As [`Outlet::stage`], for a record that was kept: whatever its level.
+    /// As [`SinkBuffer::stage`], for a record that was kept: whatever its level.
     pub(crate) fn stage_kept(&mut self, plan: &Plan, line: &Record<'_>) -> Staged {
         self.stage_any(plan, line, Level::Trace)
     }
@@ -232,7 +232,7 @@ impl Outlet {
     /// Lays out records of one ring, up to a time, without looking at anything else: for the only sink that takes them.
     /// Stops at whatever needs more than that: a full buffer, an unknown callsite, a level that is left out, or that
     /// others take.
-    pub(crate) fn take_run(&mut self, reader: &mut Reader, run: &mut Run<'_>) -> Result<(), ReadError> {
+    pub(crate) fn take_run(&mut self, reader: &mut RingReader, run: &mut Run<'_>) -> Result<(), ReadError> {
         let Some(current) = self.current.as_mut().filter(|_| !self.reserved) else {
             return Ok(());
         };
@@ -300,7 +300,7 @@ impl Outlet {
             }
             Staged::Dropped(reason) if counted && !self.closed => {
                 self.buffers.count_dropped(self.index, reason as usize, 1);
-                self.dropped_untold += u64::from(reason == SinkDrop::Overflow);
+                self.dropped_unreported += u64::from(reason == SinkDrop::Overflow);
             }
             _ => {}
         }
@@ -377,7 +377,7 @@ impl Outlet {
             buffer.mark_ready();
             self.reserved = false;
             // The I/O thread lives as long as the outlet; without it the buffer stays in the session.
-            let _ = self.out.send(Message::Write { buffer, sync });
+            let _ = self.out.send(IoRequest::Write { buffer, sync });
         }
     }
 
@@ -412,27 +412,27 @@ impl Outlet {
         true
     }
 
-    /// Whether records were dropped that the log has not been told of.
-    pub(crate) fn has_untold(&self) -> bool {
-        self.dropped_untold > 0
+    /// Whether records were dropped that the log has not been reported of.
+    pub(crate) fn has_unreported(&self) -> bool {
+        self.dropped_unreported > 0
     }
 
-    /// The number of records dropped since the log was last told, once there is room to tell it.
-    pub(crate) fn take_untold(&mut self) -> u64 {
-        if self.dropped_untold == 0 || self.reserved || self.current.is_none() {
+    /// The number of records dropped since the log was last reported, once there is room to tell it.
+    pub(crate) fn take_unreported(&mut self) -> u64 {
+        if self.dropped_unreported == 0 || self.reserved || self.current.is_none() {
             return 0;
         }
-        std::mem::take(&mut self.dropped_untold)
+        std::mem::take(&mut self.dropped_unreported)
     }
 
     /// A way to reach the I/O thread from elsewhere.
-    pub(crate) fn sender(&self) -> Sender<Message> {
+    pub(crate) fn sender(&self) -> Sender<IoRequest> {
         self.out.clone()
     }
 
     /// Sends a message to the I/O thread, behind all buffers handed over so far.
-    pub(crate) fn send(&self, message: Message) {
-        // Without an I/O thread there is nobody who could be told.
+    pub(crate) fn send(&self, message: IoRequest) {
+        // Without an I/O thread there is nobody who could be reported.
         let _ = self.out.send(message);
     }
 }
@@ -452,8 +452,8 @@ const RUN_RECORDS: u64 = 3;
 #[inline(always)]
 fn take_site(
     layout: &mut Layout,
-    (site, plan): (&Site, &Plan),
-    reader: &mut Reader,
+    (site, plan): (&RoutedCallsite, &Plan),
+    reader: &mut RingReader,
     run: &mut Run<'_>,
     out: &mut LineBuffer<'_>,
     result: &mut Result<(), ReadError>,
@@ -489,8 +489,8 @@ fn take_site(
 /// back.
 fn take_alike(
     layout: &mut Layout,
-    (site, plan): (&Site, &Plan),
-    reader: &mut Reader,
+    (site, plan): (&RoutedCallsite, &Plan),
+    reader: &mut RingReader,
     run: &mut Run<'_>,
     out: &mut LineBuffer<'_>,
     records: &mut u64,

@@ -1,12 +1,12 @@
-//! A feed: one session as the drain reads it, with its callsites and what was told about it.
+//! A input: one session as the drain reads it, with its callsites and what was reported about it.
 
-use crate::callsite_counts::LineCounts;
-use crate::control::keeper::{Keeper, Notice};
-use crate::keep::{Keep, KeepOptions, Kept, Recorder};
+use crate::control::maintenance::{ControlMaintenance, Notice};
+use crate::drain::callsite_counter::CallsiteCounter;
+use crate::drain::run::RoutedCallsite;
+use crate::flight_recorder::{FlightRecorder, RecorderOptions, RecorderPolicy, RecorderRule};
 use crate::layout::{Plan, ProcessInfo};
 use crate::limits::UNKNOWN_LINES_MAX;
-use crate::outlet::Outlet;
-use crate::run::Site;
+use crate::sink::buffer::SinkBuffer;
 use logdrive_ring::{CallsiteCounts, DropReason, Ring, SessionReader, thread_counts};
 use logdrive_wire::{Callsite, Level};
 use std::cell::Cell;
@@ -14,11 +14,11 @@ use std::fmt;
 use std::sync::Arc;
 
 /// Which sinks get the records of a callsite of a process, by number: bit 0 for the first.
-pub(crate) type Router = Box<dyn Fn(&Member, &Callsite) -> u32 + Send>;
+pub(crate) type Router = Box<dyn Fn(&ClientProcess, &Callsite) -> u32 + Send>;
 
 /// A process whose session is drained here, as a route sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Member {
+pub struct ClientProcess {
     /// The application's name, as the process gave it.
     pub app: String,
     /// Process number, by the kernel.
@@ -27,7 +27,7 @@ pub struct Member {
     pub uid: u32,
 }
 
-impl fmt::Display for Member {
+impl fmt::Display for ClientProcess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "process {} of {}", self.pid, self.app)
     }
@@ -35,10 +35,10 @@ impl fmt::Display for Member {
 
 /// One session.
 #[derive(Debug)]
-pub(crate) struct Feed {
+pub(crate) struct SessionInput {
     pub(crate) source: Arc<SessionReader>,
     /// Callsites by their number.
-    pub(crate) sites: Vec<Option<Site>>,
+    pub(crate) sites: Vec<Option<RoutedCallsite>>,
     /// Where the table goes on.
     table_place: usize,
     /// Rings that have a reader.
@@ -47,26 +47,26 @@ pub(crate) struct Feed {
     pub(crate) epoch: u64,
     /// Number of the session with the agent that drains it here; none for other sessions.
     pub(crate) client_id: Option<u64>,
-    /// Whose it is, where several are drained.
-    pub(crate) member: Option<Member>,
+    /// ClientSelector it is, where several are drained.
+    pub(crate) client: Option<ClientProcess>,
     /// The process writes nothing more: what to say when everything is drained, if anything.
     pub(crate) leaving: Option<Option<String>>,
-    told_dropped: [u64; DropReason::COUNT],
-    keeper: Keeper,
+    reported_drops: [u64; DropReason::COUNT],
+    keeper: ControlMaintenance,
     /// Records that no sink takes.
-    pub(crate) keep: Option<Keep>,
+    pub(crate) keep: Option<FlightRecorder>,
     /// How its process wants them kept.
-    pub(crate) wish: Option<KeepOptions>,
-    /// Its rations, by their slots; none for the process's own session.
-    pub(crate) rations: Vec<usize>,
-    /// Records whose callsites have not been told of them.
-    took_untold: Cell<bool>,
+    pub(crate) recorder_request: Option<RecorderOptions>,
+    /// Its quotas, by their slots; none for the process's own session.
+    pub(crate) quotas: Vec<usize>,
+    /// Records whose callsites have not been reported of them.
+    has_unreported_counts: Cell<bool>,
     /// Records of unknown callsites since the last look at drops.
     unknown: u64,
 }
 
-impl Feed {
-    pub(crate) fn new(source: Arc<SessionReader>, epoch: u64, member: Option<Member>) -> Self {
+impl SessionInput {
+    pub(crate) fn new(source: Arc<SessionReader>, epoch: u64, client: Option<ClientProcess>) -> Self {
         Self {
             source,
             sites: Vec::new(),
@@ -74,14 +74,14 @@ impl Feed {
             rings_seen: 0,
             epoch,
             client_id: None,
-            member,
+            client,
             leaving: None,
-            told_dropped: [0; DropReason::COUNT],
-            keeper: Keeper::default(),
+            reported_drops: [0; DropReason::COUNT],
+            keeper: ControlMaintenance::default(),
             keep: None,
-            wish: None,
-            rations: Vec::new(),
-            took_untold: Cell::new(false),
+            recorder_request: None,
+            quotas: Vec::new(),
+            has_unreported_counts: Cell::new(false),
             unknown: 0,
         }
     }
@@ -97,15 +97,15 @@ impl Feed {
     #[cold]
     pub(crate) fn load_sites(
         &mut self,
-        outlets: &[Outlet],
+        outlets: &[SinkBuffer],
         router: Option<&Router>,
-        recorder: Option<&dyn Recorder>,
+        recorder: Option<&dyn RecorderPolicy>,
     ) {
         let (found, place) = self.source.callsites_from(self.table_place);
         self.table_place = place;
-        let process = self.member.as_ref().map(|member| ProcessInfo {
-            app: member.app.clone(),
-            pid: member.pid,
+        let process = self.client.as_ref().map(|client| ProcessInfo {
+            app: client.app.clone(),
+            pid: client.pid,
             host: String::new(),
         });
         for (id, bytes) in found {
@@ -121,29 +121,29 @@ impl Feed {
             let Ok(callsite) = Callsite::decode(&bytes) else {
                 continue;
             };
-            let routed = match (router, &self.member) {
-                (Some(router), Some(member)) => router(member, &callsite),
+            let routed = match (router, &self.client) {
+                (Some(router), Some(client)) => router(client, &callsite),
                 _ => u32::MAX,
             };
-            let kept = match (&mut self.keep, recorder, &self.member) {
+            let kept = match (&mut self.keep, recorder, &self.client) {
                 // Gap records say what is missing from what the sinks get.
-                (Some(keep), _, None) if id != 0 => keep.kept(id as u32, &callsite),
-                (Some(keep), _, Some(member)) if id != 0 && keep.is_wish => Kept {
-                    sinks: wished_sinks(router, member, &callsite),
-                    ..keep.kept(id as u32, &callsite)
+                (Some(keep), _, None) if id != 0 => keep.rule_for(id as u32, &callsite),
+                (Some(keep), _, Some(client)) if id != 0 && keep.is_requested => RecorderRule {
+                    sinks: requested_dump_sinks(router, client, &callsite),
+                    ..keep.rule_for(id as u32, &callsite)
                 },
-                (Some(_), Some(recorder), Some(member)) if id != 0 => {
-                    recorder.kept(member, id as u32, &callsite)
+                (Some(_), Some(recorder), Some(client)) if id != 0 => {
+                    recorder.rule_for(client, id as u32, &callsite)
                 }
-                _ => Kept::default(),
+                _ => RecorderRule::default(),
             };
             if let Some(keep) = &mut self.keep {
                 keep.sinks |= kept.sinks;
             }
-            let site = Site {
+            let site = RoutedCallsite {
                 level: callsite.level,
                 plans: plans(outlets, &callsite, routed | kept.sinks, process.as_ref()),
-                counts: LineCounts::resume(self.counts(id as u32)),
+                counts: CallsiteCounter::resume(self.counts(id as u32)),
                 routed,
                 dump_sinks: kept.sinks,
                 keeps: kept.keep && is_left_out(outlets, routed, callsite.level),
@@ -157,20 +157,20 @@ impl Feed {
 
     /// Plans are made anew with the next record of each callsite.
     pub(crate) fn forget_sites(&mut self) {
-        self.tell_counts();
+        self.report_counts();
         self.sites.clear();
         self.table_place = 0;
     }
 
-    /// Drops of threads without a ring that nobody has told yet.
-    pub(crate) fn take_untold_drops(&mut self) -> [u64; DropReason::COUNT] {
+    /// Drops of threads without a ring that nobody has reported yet.
+    pub(crate) fn take_unreported_drops(&mut self) -> [u64; DropReason::COUNT] {
         let totals = self.source.header().dropped();
-        let mut untold = totals;
-        for (count, told) in untold.iter_mut().zip(self.told_dropped) {
-            *count = count.saturating_sub(told);
+        let mut unreported = totals;
+        for (count, reported) in unreported.iter_mut().zip(self.reported_drops) {
+            *count = count.saturating_sub(reported);
         }
-        self.told_dropped = totals;
-        untold
+        self.reported_drops = totals;
+        unreported
     }
 
     /// A record of an unknown callsite; whether it is one of the few that have a line each.
@@ -180,13 +180,13 @@ impl Feed {
     }
 
     /// How many more there were, once.
-    pub(crate) fn take_untold_unknown(&mut self) -> u64 {
+    pub(crate) fn take_unreported_unknown(&mut self) -> u64 {
         std::mem::take(&mut self.unknown).saturating_sub(UNKNOWN_LINES_MAX)
     }
 
     /// Records were taken.
     pub(crate) fn note_taken(&self) {
-        self.took_untold.set(true);
+        self.has_unreported_counts.set(true);
     }
 
     /// Counts of a callsite in the session; none where its process is dead.
@@ -195,8 +195,8 @@ impl Feed {
     }
 
     /// Tells the counts of callsites to everybody.
-    fn tell_counts(&mut self) {
-        if !self.took_untold.take() {
+    fn report_counts(&mut self) {
+        if !self.has_unreported_counts.take() {
             return;
         }
         for (id, site) in self.sites.iter().enumerate() {
@@ -211,11 +211,11 @@ impl Feed {
         if !stopping && !self.keeper.is_due(now_ns) {
             return Vec::new();
         }
-        self.tell_counts();
+        self.report_counts();
         if !self.source.is_live() {
             return Vec::new();
         }
-        // Only the threads of this process can be asked for what they have not told.
+        // SingleSink the threads of this process can be asked for what they have not reported.
         let tell: &dyn Fn() = match self.source.own() {
             Some(_) => &thread_counts::report_all,
             None => &|| {},
@@ -229,22 +229,22 @@ impl Feed {
 }
 
 /// Where a process that wished for a flight recorder has it written: where its fatal records of the same module go.
-fn wished_sinks(router: Option<&Router>, member: &Member, callsite: &Callsite) -> u32 {
+fn requested_dump_sinks(router: Option<&Router>, client: &ClientProcess, callsite: &Callsite) -> u32 {
     let fatal = Callsite {
         level: Level::Fatal,
         ..callsite.clone()
     };
-    router.map_or(u32::MAX, |router| router(member, &fatal))
+    router.map_or(u32::MAX, |router| router(client, &fatal))
 }
 
 /// Plans for the sinks that may get records of a callsite.
 fn plans(
-    outlets: &[Outlet],
+    outlets: &[SinkBuffer],
     callsite: &Callsite,
     sinks: u32,
     process: Option<&ProcessInfo>,
 ) -> Vec<Option<Plan>> {
-    let plan = |(number, outlet): (usize, &Outlet)| {
+    let plan = |(number, outlet): (usize, &SinkBuffer)| {
         let goes = sinks >> number & 1 == 1 && !outlet.is_closed();
         goes.then(|| outlet.compile(callsite, process))
     };
@@ -252,7 +252,7 @@ fn plans(
 }
 
 /// Whether none of the sinks that a route gives takes records of this level.
-fn is_left_out(outlets: &[Outlet], routed: u32, level: Level) -> bool {
+fn is_left_out(outlets: &[SinkBuffer], routed: u32, level: Level) -> bool {
     let mut sinks = outlets.iter().enumerate();
     sinks.all(|(number, outlet)| routed >> number & 1 == 0 || level < outlet.min_level)
 }

@@ -4,12 +4,12 @@
 //! work at the drain.
 
 use crate::control::selects;
-use crate::feed::Member;
+use crate::drain::session_input::ClientProcess;
 use crate::limits::DUMP_PAUSE;
 use logdrive_ring::KeepCounts;
 use logdrive_ring::rules::Selector;
 use logdrive_wire::{Callsite, Level};
-use memory::Memory;
+use memory::RecorderMemory;
 use std::time::Duration;
 
 pub(crate) mod memory;
@@ -17,12 +17,12 @@ pub(crate) mod memory;
 /// What a process keeps in memory of the records that are below the level of all its sinks, and when they are written.
 ///
 /// ```
-/// use logdrive_drain::KeepOptions;
-/// let keep = KeepOptions::new(64 << 20);
+/// use logdrive_drain::RecorderOptions;
+/// let keep = RecorderOptions::new(64 << 20);
 /// assert_eq!(keep.trigger_level, Some(logdrive_wire::Level::Error));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeepOptions {
+pub struct RecorderOptions {
     /// Bytes of memory; the oldest records make room. Rounded up to 256 KiB, 1 MiB at least.
     pub bytes: u64,
     /// A record of this level or above has what is kept written. Default: error.
@@ -31,14 +31,14 @@ pub struct KeepOptions {
     pub trigger_callsites: Vec<Selector>,
     /// Whether recovery writes what a killed process kept. Default: yes.
     pub on_crash: bool,
-    /// Only what is not older than this is written, and the rest forgotten; `None` for all.
+    /// SingleSink what is not older than this is written, and the rest forgotten; `None` for all.
     pub before: Option<Duration>,
     /// Between two dumps that records trigger lies at least this time: then it is a storm, of which the beginning tells
     /// the most. Default: 10 seconds.
     pub pause: Duration,
 }
 
-impl KeepOptions {
+impl RecorderOptions {
     /// So many bytes, written when an error occurs, all that there is.
     pub fn new(bytes: u64) -> Self {
         Self {
@@ -51,10 +51,10 @@ impl KeepOptions {
         }
     }
 
-    fn kept(&self, id: u32, callsite: &Callsite) -> Kept {
+    fn rule_for(&self, id: u32, callsite: &Callsite) -> RecorderRule {
         let is_above = self.trigger_level.is_some_and(|level| callsite.level >= level);
         let mut selectors = self.trigger_callsites.iter();
-        Kept {
+        RecorderRule {
             keep: true,
             triggers: is_above || selectors.any(|selector| selects(selector, id, callsite)),
             sinks: u32::MAX,
@@ -70,7 +70,7 @@ impl KeepOptions {
         text
     }
 
-    /// Reads what [`KeepOptions::to_text`] wrote. Without it, everything is kept until it is written after a crash.
+    /// Reads what [`RecorderOptions::to_text`] wrote. Without it, everything is kept until it is written after a crash.
     pub(crate) fn from_text(config: &str) -> Self {
         let head = config.split("[sink]\n").next().unwrap_or("");
         let value = |key: &str| {
@@ -90,7 +90,7 @@ impl KeepOptions {
 
 /// What a flight recorder does with the records of a callsite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Kept {
+pub struct RecorderRule {
     /// Keeps those that no sink takes.
     pub keep: bool,
     /// A record has what is kept written.
@@ -100,35 +100,35 @@ pub struct Kept {
 }
 
 /// The flight recorders of the processes that an agent drains.
-pub trait Recorder: Send {
+pub trait RecorderPolicy: Send {
     /// How a process keeps records, if at all; of the options, the triggers are not looked at.
-    fn keeping(&self, member: &Member) -> Option<KeepOptions>;
+    fn options_for(&self, client: &ClientProcess) -> Option<RecorderOptions>;
 
     /// What becomes of the records of a callsite. The answer holds for all of them.
-    fn kept(&self, member: &Member, id: u32, callsite: &Callsite) -> Kept;
+    fn rule_for(&self, client: &ClientProcess, id: u32, callsite: &Callsite) -> RecorderRule;
 }
 
 /// A request to write what is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct DumpRequest {
     /// So far back; `None` for all.
     pub(crate) span: Option<Duration>,
     /// What the log gives as the reason.
     pub(crate) because: String,
     /// Who has asked for it.
-    pub(crate) by: Askers,
+    pub(crate) by: Requesters,
 }
 
 /// Who has asked for a dump, for the answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Askers {
+pub(crate) struct Requesters {
     /// The number of a request in the session's file.
     pub(crate) request: Option<u64>,
-    /// Numbers of dumps, see [`crate::marks::Marks::next_dump`].
+    /// Numbers of dumps, see [`crate::status::BackendStatus::next_dump`].
     pub(crate) dumps: Vec<u64>,
 }
 
-impl Askers {
+impl Requesters {
     /// Nobody: a record, or a crash, is the reason.
     pub(crate) fn is_nobody(&self) -> bool {
         self.request.is_none() && self.dumps.is_empty()
@@ -137,9 +137,9 @@ impl Askers {
 
 /// A dump that goes on.
 #[derive(Debug, Default)]
-pub(crate) struct Dump {
+pub(crate) struct DumpProgress {
     /// Those that it answers.
-    pub(crate) by: Askers,
+    pub(crate) by: Requesters,
     pub(crate) written: u64,
     pub(crate) lost: u64,
     /// Sinks that have taken nothing for too long, and get nothing more.
@@ -150,15 +150,15 @@ pub(crate) struct Dump {
 
 /// The flight recorder of one process.
 #[derive(Debug)]
-pub(crate) struct Keep {
-    pub(crate) memory: Memory,
-    pub(crate) options: KeepOptions,
+pub(crate) struct FlightRecorder {
+    pub(crate) memory: RecorderMemory,
+    pub(crate) options: RecorderOptions,
     /// Its process has wished for it, of whoever drains the session.
-    pub(crate) is_wish: bool,
+    pub(crate) is_requested: bool,
     /// The sinks that dumps go to.
     pub(crate) sinks: u32,
-    pub(crate) wanted: Option<Wanted>,
-    pub(crate) dump: Option<Dump>,
+    pub(crate) wanted: Option<DumpRequest>,
+    pub(crate) dump: Option<DumpProgress>,
     /// The last request of the session's file that was seen.
     pub(crate) request_seen: u64,
     /// A request that is done when a mark is reached: its number, the records, and the mark.
@@ -167,13 +167,13 @@ pub(crate) struct Keep {
     pub(crate) paused_until_ns: u64,
 }
 
-impl Keep {
-    pub(crate) fn new(memory: Memory, options: KeepOptions) -> Self {
+impl FlightRecorder {
+    pub(crate) fn new(memory: RecorderMemory, options: RecorderOptions) -> Self {
         let request_seen = memory.file().map_or(0, |file| file.requested().0);
         Self {
             memory,
             options,
-            is_wish: false,
+            is_requested: false,
             sinks: 0,
             wanted: None,
             dump: None,
@@ -184,16 +184,16 @@ impl Keep {
     }
 
     /// As its process wishes, in the memory of its agent.
-    pub(crate) fn wished(options: KeepOptions) -> Self {
+    pub(crate) fn requested(options: RecorderOptions) -> Self {
         Self {
-            is_wish: true,
-            ..Self::new(Memory::private(options.bytes), options)
+            is_requested: true,
+            ..Self::new(RecorderMemory::private(options.bytes), options)
         }
     }
 
     /// What becomes of the records of a callsite of this process.
-    pub(crate) fn kept(&self, id: u32, callsite: &Callsite) -> Kept {
-        self.options.kept(id, callsite)
+    pub(crate) fn rule_for(&self, id: u32, callsite: &Callsite) -> RecorderRule {
+        self.options.rule_for(id, callsite)
     }
 
     /// Whether something has to be done soon.
@@ -207,10 +207,10 @@ impl Keep {
         let (request, span_ns) = file.requested();
         if request != self.request_seen && self.wanted.is_none() {
             self.request_seen = request;
-            self.wanted = Some(Wanted {
+            self.wanted = Some(DumpRequest {
                 span: (span_ns > 0).then(|| Duration::from_nanos(span_ns)),
                 because: "of a command".to_owned(),
-                by: Askers {
+                by: Requesters {
                     request: Some(request),
                     dumps: Vec::new(),
                 },

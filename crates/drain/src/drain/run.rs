@@ -1,16 +1,16 @@
 //! A run: records of one ring that come before those of all others, taken together.
 
-use crate::callsite_counts::LineCounts;
+use crate::drain::callsite_counter::CallsiteCounter;
 use crate::layout::Plan;
 use logdrive_ring::Calibration;
 use logdrive_wire::Level;
 
 /// A callsite with its line plans, one for each sink that gets its records.
 #[derive(Debug)]
-pub(crate) struct Site {
+pub(crate) struct RoutedCallsite {
     pub(crate) level: Level,
     pub(crate) plans: Vec<Option<Plan>>,
-    pub(crate) counts: LineCounts,
+    pub(crate) counts: CallsiteCounter,
     /// The sinks that get its records: bit 0 for the first.
     pub(crate) routed: u32,
     /// Those that get what was kept of them.
@@ -21,7 +21,7 @@ pub(crate) struct Site {
     pub(crate) trigger: Option<Box<str>>,
 }
 
-impl Site {
+impl RoutedCallsite {
     /// The plan for a sink that gets its records.
     #[inline(always)]
     pub(crate) fn plan(&self, number: usize) -> Option<&Plan> {
@@ -34,11 +34,11 @@ impl Site {
 #[derive(Debug)]
 pub(crate) struct Run<'a> {
     /// Callsites by their number.
-    pub(crate) sites: &'a [Option<Site>],
+    pub(crate) sites: &'a [Option<RoutedCallsite>],
     pub(crate) calibration: &'a Calibration,
     /// From this level on, other sinks take records, too.
     pub(crate) below: Option<Level>,
-    /// Only callsites with these routes, as bits.
+    /// SingleSink callsites with these routes, as bits.
     pub(crate) routed: Option<u32>,
     /// Ticks of the last record that may be taken.
     pub(crate) until: u64,
@@ -55,7 +55,11 @@ pub(crate) struct Run<'a> {
 
 impl<'a> Run<'a> {
     /// One of nothing so far.
-    pub(crate) fn new(sites: &'a [Option<Site>], calibration: &'a Calibration, newest_ticks: u64) -> Self {
+    pub(crate) fn new(
+        sites: &'a [Option<RoutedCallsite>],
+        calibration: &'a Calibration,
+        newest_ticks: u64,
+    ) -> Self {
         Self {
             sites,
             calibration,

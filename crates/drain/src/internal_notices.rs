@@ -1,7 +1,7 @@
 //! Lines of the logger about itself: gaps and notices. They are laid out like any record, but are not counted as one.
 
 use crate::layout::{Plan, Record, Thread};
-use crate::outlet::{Outlet, Staged};
+use crate::sink::buffer::{SinkBuffer, Staged};
 use logdrive_ring::clock::unix_ns;
 use logdrive_wire::kind::FieldKind;
 use logdrive_wire::{Callsite, Field, Kind, Level};
@@ -36,7 +36,7 @@ pub fn gap_payload(count: u64, reason: &str) -> Vec<u8> {
 
 /// Plans for lines about the logger, for each sink.
 #[derive(Debug)]
-pub(crate) struct Inside {
+pub(crate) struct InternalNotices {
     gaps: Vec<Plan>,
     warnings: Vec<Plan>,
     infos: Vec<Plan>,
@@ -56,8 +56,8 @@ fn notice_callsite(level: Level) -> Callsite {
     }
 }
 
-impl Inside {
-    pub(crate) fn new(outlets: &[Outlet]) -> Self {
+impl InternalNotices {
+    pub(crate) fn new(outlets: &[SinkBuffer]) -> Self {
         let compile = |callsite: &Callsite| {
             outlets
                 .iter()
@@ -72,7 +72,7 @@ impl Inside {
     }
 
     /// Tells that records are missing. Where even this does not fit, their number stays in the counters.
-    pub(crate) fn gap(&self, outlet: &mut Outlet, number: usize, count: u64, reason: &str) {
+    pub(crate) fn gap(&self, outlet: &mut SinkBuffer, number: usize, count: u64, reason: &str) {
         self.line(
             outlet,
             self.gaps.get(number),
@@ -82,7 +82,7 @@ impl Inside {
     }
 
     /// `false` when the sink has no room for it.
-    pub(crate) fn notice(&self, outlet: &mut Outlet, number: usize, level: Level, text: &str) -> bool {
+    pub(crate) fn notice(&self, outlet: &mut SinkBuffer, number: usize, level: Level, text: &str) -> bool {
         let plans = if level >= Level::Warn {
             &self.warnings
         } else {
@@ -95,7 +95,7 @@ impl Inside {
     }
 
     /// A line that frames what was kept, whatever the sink's level; it is on its way at once.
-    pub(crate) fn frame(&self, outlet: &mut Outlet, number: usize, text: &str) -> bool {
+    pub(crate) fn frame(&self, outlet: &mut SinkBuffer, number: usize, text: &str) -> bool {
         let Some(plan) = self.infos.get(number) else {
             return true;
         };
@@ -112,7 +112,7 @@ impl Inside {
         staged != Staged::Full
     }
 
-    fn line(&self, outlet: &mut Outlet, plan: Option<&Plan>, level: Level, payload: &[u8]) -> bool {
+    fn line(&self, outlet: &mut SinkBuffer, plan: Option<&Plan>, level: Level, payload: &[u8]) -> bool {
         let Some(plan) = plan else { return true };
         let line = Record {
             unix_ns: unix_ns(),

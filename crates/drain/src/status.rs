@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// Shared by the threads of one backend.
 #[derive(Debug)]
-pub(crate) struct Marks {
+pub(crate) struct BackendStatus {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -49,7 +49,7 @@ pub enum DumpAnswer {
 
 /// How far some sinks are with a mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reach {
+pub struct FlushStatus {
     /// All of them have handed what came before the mark to the kernel.
     pub reached: bool,
     /// How often they have moved.
@@ -74,7 +74,7 @@ impl State {
     }
 }
 
-impl Marks {
+impl BackendStatus {
     pub(crate) fn new(sinks: usize) -> Self {
         Self {
             state: Mutex::new(State {
@@ -124,9 +124,9 @@ impl Marks {
     }
 
     /// Waits until the I/O thread of a sink has ended, so long at most.
-    pub(crate) fn wait_closed_sink(&self, sink: usize, patience: Duration) -> bool {
+    pub(crate) fn wait_closed_sink(&self, sink: usize, timeout: Duration) -> bool {
         let is_open = |state: &mut State| !state.closed.get(sink).copied().unwrap_or(true);
-        let waited = self.changed.wait_timeout_while(self.lock(), patience, is_open);
+        let waited = self.changed.wait_timeout_while(self.lock(), timeout, is_open);
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
@@ -184,11 +184,11 @@ impl Marks {
     }
 
     /// How far these sinks are with a mark, by their bits.
-    pub(crate) fn reach_of(&self, mark: u64, sinks: u32) -> Reach {
+    pub(crate) fn flush_status(&self, mark: u64, sinks: u32) -> FlushStatus {
         let state = self.lock();
         let numbers = (0..state.reached.len()).filter(|number| sinks >> (*number).min(31) & 1 == 1);
         let is_there = |number: usize| state.reached[number] >= mark || state.closed[number];
-        Reach {
+        FlushStatus {
             reached: numbers.clone().all(is_there),
             moved: numbers.map(|number| state.moved[number]).sum(),
         }

@@ -3,11 +3,11 @@
 use crate::console::Console;
 use crate::file::{FileError, FileOptions, LogFile, Placement, Storage};
 use crate::limits::{CLOSING_LOOK_MS, RETRY_MS};
-use crate::marks::Marks;
-use crate::memory::Memory;
 use crate::options::Sync;
-use crate::outlet::SinkDrop;
 use crate::ship::{Done, ShipOptions, Shipping};
+use crate::sink::buffer::SinkDrop;
+use crate::sink::memory::MemorySink;
+use crate::status::BackendStatus;
 use logdrive_ring::clock::unix_ns;
 use logdrive_ring::{Buffer, Buffers, FileLocation};
 use std::fmt;
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 /// What the drain tells an I/O thread.
 #[derive(Debug)]
-pub(crate) enum Message {
+pub(crate) enum IoRequest {
     /// Write these bytes; `sync` when a record's level asked for the flush.
     Write { buffer: Buffer, sync: bool },
     /// Tell that everything before this is with the kernel.
@@ -35,9 +35,9 @@ pub(crate) enum Message {
 pub(crate) enum Output {
     File(Box<LogFile>),
     /// A file that is opened with its first line.
-    Late(Box<Late>),
+    DeferredFile(Box<DeferredFile>),
     Console(Console),
-    Memory(Memory),
+    Memory(MemorySink),
     /// A collector that nobody is on the way to so far.
     Unsent(Box<ShipOptions>),
     Ship(Box<Shipping>),
@@ -45,27 +45,27 @@ pub(crate) enum Output {
 }
 
 /// What has to be so before a file may be opened: whether it is, or what is wrong.
-pub(crate) type Before = Box<dyn FnMut() -> Result<(), String> + Send>;
+pub(crate) type OpenCheck = Box<dyn FnMut() -> Result<(), String> + Send>;
 
 /// A file that is opened with its first line; where that fails, again and again until it works.
-pub(crate) struct Late {
+pub(crate) struct DeferredFile {
     pub(crate) options: FileOptions,
     pub(crate) storage: Arc<dyn Storage>,
-    pub(crate) before: Option<Before>,
+    pub(crate) check: Option<OpenCheck>,
 }
 
-impl Late {
+impl DeferredFile {
     fn open(&mut self) -> Result<LogFile, Failed> {
-        if let Some(before) = &mut self.before {
-            before().map_err(Failed::Before)?;
+        if let Some(check) = &mut self.check {
+            check().map_err(Failed::OpenCheck)?;
         }
         LogFile::open(&self.options, Arc::clone(&self.storage), unix_ns()).map_err(Failed::File)
     }
 }
 
-impl fmt::Debug for Late {
+impl fmt::Debug for DeferredFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Late")
+        f.debug_struct("DeferredFile")
             .field("path", &self.options.path)
             .finish_non_exhaustive()
     }
@@ -73,7 +73,7 @@ impl fmt::Debug for Late {
 
 /// Why bytes are not in a file.
 enum Failed {
-    Before(String),
+    OpenCheck(String),
     File(FileError),
 }
 
@@ -83,10 +83,10 @@ pub(crate) struct Writer {
     pub(crate) sink: usize,
     pub(crate) output: Output,
     pub(crate) sync: Sync,
-    pub(crate) inbox: Receiver<Message>,
+    pub(crate) inbox: Receiver<IoRequest>,
     pub(crate) back: Sender<Buffer>,
     pub(crate) buffers: Arc<Buffers>,
-    pub(crate) marks: Arc<Marks>,
+    pub(crate) status: Arc<BackendStatus>,
     pub(crate) failing: bool,
     pub(crate) unsynced_since: Option<Instant>,
 }
@@ -103,11 +103,11 @@ impl Writer {
             };
             self.settle();
             match message {
-                Ok(Message::Write { buffer, sync }) => self.write(buffer, sync),
-                Ok(Message::Mark(mark)) => self.mark(mark),
-                Ok(Message::Sync) | Err(RecvTimeoutError::Timeout) => self.sync_now(),
-                Ok(Message::Reopen) => self.reopen(),
-                Ok(Message::Close) | Err(RecvTimeoutError::Disconnected) => break,
+                Ok(IoRequest::Write { buffer, sync }) => self.write(buffer, sync),
+                Ok(IoRequest::Mark(mark)) => self.mark(mark),
+                Ok(IoRequest::Sync) | Err(RecvTimeoutError::Timeout) => self.sync_now(),
+                Ok(IoRequest::Reopen) => self.reopen(),
+                Ok(IoRequest::Close) | Err(RecvTimeoutError::Disconnected) => break,
             }
         }
         self.close();
@@ -127,7 +127,7 @@ impl Writer {
     fn mark(&mut self, mark: u64) {
         match &mut self.output {
             Output::Ship(shipping) => shipping.mark(mark),
-            _ => self.marks.reach(self.sink, mark),
+            _ => self.status.reach(self.sink, mark),
         }
         self.settle();
     }
@@ -141,16 +141,16 @@ impl Writer {
             match done {
                 Done::Buffer(mut buffer) => {
                     buffer.mark_written();
-                    self.marks.progress(self.sink);
+                    self.status.progress(self.sink);
                     // As in `write`.
                     let _ = self.back.send(buffer);
                 }
-                Done::Mark(mark) => self.marks.reach(self.sink, mark),
+                Done::Mark(mark) => self.status.reach(self.sink, mark),
             }
         }
         if let Some(news) = shipping.news() {
             self.buffers.note_error(self.sink, u64::from(news.is_failing));
-            self.marks.notice(news.text);
+            self.status.notice(news.text);
         }
     }
 
@@ -165,7 +165,7 @@ impl Writer {
                 true
             }
             Output::Console(_) => self.write_console(&buffer),
-            Output::File(_) | Output::Late(_) => self.write_file(&mut buffer),
+            Output::File(_) | Output::DeferredFile(_) => self.write_file(&mut buffer),
         };
         if written {
             buffer.mark_written();
@@ -173,16 +173,16 @@ impl Writer {
             if sync && self.sync == Sync::AtLevel {
                 self.sync_now();
             }
-        } else if self.marks.is_abandoned() {
+        } else if self.status.is_abandoned() {
             // The bytes stay in shared memory, marked as unwritten: whoever recovers the session writes them.
             return;
         } else {
             self.buffers
                 .count_dropped(self.sink, SinkDrop::Gone as usize, buffer.records());
-            self.marks.lose(self.sink);
+            self.status.lose(self.sink);
             buffer.clear();
         }
-        self.marks.progress(self.sink);
+        self.status.progress(self.sink);
         // The drain ends after its I/O threads; a buffer that nobody wants any more is simply let go.
         let _ = self.back.send(buffer);
     }
@@ -196,12 +196,12 @@ impl Writer {
         loop {
             match console.write_some(skip_bytes, buffer.bytes()) {
                 Ok(()) => return true,
-                Err(failed) if failed.cause.is_busy() && !self.marks.is_abandoned() => {
+                Err(failed) if failed.cause.is_busy() && !self.status.is_abandoned() => {
                     skip_bytes = failed.written_bytes;
                 }
                 Err(failed) => {
                     if !std::mem::replace(&mut self.failing, true) {
-                        self.marks
+                        self.status
                             .notice(format!("{failed}; its records are dropped and counted"));
                     }
                     self.buffers.note_error(self.sink, 1);
@@ -218,7 +218,7 @@ impl Writer {
         loop {
             let written = match &mut self.output {
                 Output::File(file) => write_once(file, buffer, &mut placed).map_err(Failed::File),
-                Output::Late(late) => match late.open() {
+                Output::DeferredFile(late) => match late.open() {
                     Ok(file) => {
                         self.output = Output::File(Box::new(file));
                         continue;
@@ -231,19 +231,19 @@ impl Writer {
                 Ok(()) => {
                     if std::mem::take(&mut self.failing) {
                         self.buffers.note_error(self.sink, 0);
-                        self.marks.notice("the log can be written again".to_owned());
+                        self.status.notice("the log can be written again".to_owned());
                     }
                     self.pass_notices_on();
                     return true;
                 }
                 Err(Failed::File(error)) => self.note_failure(&error),
-                Err(Failed::Before(what)) => self.note_trouble(what),
+                Err(Failed::OpenCheck(what)) => self.note_trouble(what),
             }
-            if self.marks.is_abandoned() {
+            if self.status.is_abandoned() {
                 self.abandon(&placed, buffer);
                 return false;
             }
-            self.marks.pause(Duration::from_millis(pause_ms));
+            self.status.pause(Duration::from_millis(pause_ms));
             pause_ms = (pause_ms * 2).min(RETRY_MS.1);
         }
     }
@@ -251,7 +251,7 @@ impl Writer {
     fn pass_notices_on(&mut self) {
         if let Output::File(file) = &mut self.output {
             while let Some(notice) = file.notice() {
-                self.marks.notice(notice);
+                self.status.notice(notice);
             }
         }
     }
@@ -274,7 +274,7 @@ impl Writer {
         self.buffers.note_error(self.sink, u64::from(code.unsigned_abs()));
         // A reader that is slow is no news.
         if !error.is_busy() && !std::mem::replace(&mut self.failing, true) {
-            self.marks.notice(error.to_string());
+            self.status.notice(error.to_string());
         }
     }
 
@@ -282,7 +282,7 @@ impl Writer {
     fn note_trouble(&mut self, what: String) {
         self.buffers.note_error(self.sink, 1);
         if !std::mem::replace(&mut self.failing, true) {
-            self.marks.notice(what);
+            self.status.notice(what);
         }
     }
 
@@ -292,8 +292,8 @@ impl Writer {
             && let Err(failed) = file.sync()
         {
             self.buffers.note_error(self.sink, 1);
-            self.marks.lose(self.sink);
-            self.marks.notice(failed.to_string());
+            self.status.lose(self.sink);
+            self.status.notice(failed.to_string());
         }
     }
 
@@ -304,13 +304,13 @@ impl Writer {
     }
 
     fn close(mut self) {
-        if self.sync != Sync::Never && !self.marks.is_abandoned() {
+        if self.sync != Sync::Never && !self.status.is_abandoned() {
             self.sync_now();
         }
         while matches!(&self.output, Output::Ship(shipping) if !shipping.is_settled())
-            && !self.marks.is_abandoned()
+            && !self.status.is_abandoned()
         {
-            self.marks.pause(Duration::from_millis(CLOSING_LOOK_MS));
+            self.status.pause(Duration::from_millis(CLOSING_LOOK_MS));
             self.settle();
         }
         if let Output::Ship(shipping) = self.output {
@@ -319,7 +319,7 @@ impl Writer {
             // What was written is with the kernel already; an error here concerns only what compresses behind us.
             let _ = file.close(unix_ns());
         }
-        self.marks.close(self.sink);
+        self.status.close(self.sink);
     }
 }
 

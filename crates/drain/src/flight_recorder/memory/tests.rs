@@ -19,7 +19,7 @@ fn payload(record: &Record) -> Vec<u8> {
     bytes
 }
 
-fn push(memory: &mut Memory, record: &Record) -> bool {
+fn push(memory: &mut RecorderMemory, record: &Record) -> bool {
     let payload = payload(record);
     let header = RecordHeader {
         length_bytes: (HEADER_BYTES + payload.len()) as u32,
@@ -35,7 +35,7 @@ fn push(memory: &mut Memory, record: &Record) -> bool {
 }
 
 /// Takes everything that there is, and checks that each record is whole.
-fn take_all(memory: &mut Memory) -> Vec<Record> {
+fn take_all(memory: &mut RecorderMemory) -> Vec<Record> {
     let mut taken = Vec::new();
     while let Some(kept) = memory.front() {
         let number = u64::from_le_bytes(*kept.payload.first_chunk().expect("a number"));
@@ -73,7 +73,7 @@ fn random_record(random: &mut Random, number: u64) -> Record {
 #[test]
 fn a_memory_holds_the_newest_records_in_their_order() {
     Random::rounds(8, |random| {
-        let mut memory = Memory::private(0);
+        let mut memory = RecorderMemory::private(0);
         let mut model: VecDeque<Record> = VecDeque::new();
         let mut number = 0;
         for _ in 0..60 {
@@ -117,7 +117,7 @@ fn a_memory_holds_the_newest_records_in_their_order() {
 #[test]
 fn what_is_on_its_way_to_the_log_is_not_overwritten() {
     Random::rounds(3, |random| {
-        let mut memory = Memory::private(0);
+        let mut memory = RecorderMemory::private(0);
         for number in 0..40_000 {
             push(&mut memory, &random_record(random, number));
         }
@@ -141,7 +141,7 @@ fn what_is_on_its_way_to_the_log_is_not_overwritten() {
 #[test]
 fn a_chunk_that_is_skipped_is_counted() {
     Random::rounds(3, |random| {
-        let mut memory = Memory::private(0);
+        let mut memory = RecorderMemory::private(0);
         for number in 0..100_000 {
             push(&mut memory, &random_record(random, number));
         }
@@ -193,7 +193,7 @@ impl Shared {
 
 /// A recorder of a process that is killed at some moment.
 struct Killed {
-    memory: Memory,
+    memory: RecorderMemory,
     /// What a recoverer may find, and what of it was never committed.
     expected: VecDeque<Record>,
     uncommitted: usize,
@@ -247,7 +247,7 @@ fn after_a_kill_each_record_of_the_epoch_is_there_once() {
     Random::rounds(20, |random| {
         let shared = shared();
         let mut killed = Killed {
-            memory: Memory::shared(shared.open()),
+            memory: RecorderMemory::shared(shared.open()),
             expected: VecDeque::new(),
             uncommitted: 0,
             epoch: 0,
@@ -268,7 +268,7 @@ fn after_a_kill_each_record_of_the_epoch_is_there_once() {
         killed.memory.note(killed.epoch + 1, killed.epoch);
         let committed = killed.expected.len() - killed.uncommitted;
         let expected: Vec<Record> = killed.expected.into_iter().take(committed).collect();
-        let (mut again, damage) = Memory::adopt(shared.open(), killed.epoch);
+        let (mut again, damage) = RecorderMemory::adopt(shared.open(), killed.epoch);
         assert_eq!(damage, None);
         let found = again.take_from(0).map_or(0, |(records, _)| records);
         let taken = take_all(&mut again);
@@ -290,7 +290,7 @@ fn a_file_of_arbitrary_bytes_does_no_harm() {
     use std::os::unix::fs::FileExt;
     Random::rounds(200, |random| {
         let shared = shared();
-        let mut memory = Memory::shared(shared.open());
+        let mut memory = RecorderMemory::shared(shared.open());
         for number in 0..random.below(20_000) {
             push(&mut memory, &random_record(random, number));
         }
@@ -315,7 +315,7 @@ fn a_file_of_arbitrary_bytes_does_no_harm() {
                 .write_all_at(&value.to_le_bytes(), at)
                 .expect("a mutation");
         }
-        let (mut again, _) = Memory::adopt(shared.open(), 1 + random.below(2));
+        let (mut again, _) = RecorderMemory::adopt(shared.open(), 1 + random.below(2));
         for number in 0..random.below(20_000) {
             if !push(&mut again, &random_record(random, number)) {
                 again.committed();

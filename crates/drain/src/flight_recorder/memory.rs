@@ -17,7 +17,7 @@ const THREAD_NAME_BYTES: usize = logdrive_ring::limits::THREAD_NAME_BYTES;
 /// In an entry's length: it explains a thread's number.
 const THREAD_FLAG: u32 = 1 << 31;
 
-/// How many threads are looked through before a thread is explained anew: more than take turns.
+/// How many threads are looked through before a thread is explained anew: more than take queue.
 const THREADS_LOOKED_AT: usize = 64;
 
 const CHUNK: u64 = CHUNK_BYTES as u64;
@@ -108,7 +108,7 @@ impl Chunk {
 
 /// A kept record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Kept<'a> {
+pub(crate) struct KeptRecord<'a> {
     pub(crate) callsite_id: u32,
     pub(crate) time_ticks: u64,
     pub(crate) thread_id: u64,
@@ -118,7 +118,7 @@ pub(crate) struct Kept<'a> {
 
 /// The memory of one process's flight recorder.
 #[derive(Debug)]
-pub(crate) struct Memory {
+pub(crate) struct RecorderMemory {
     store: Store,
     /// Those that hold records, the oldest first.
     chunks: VecDeque<Chunk>,
@@ -161,7 +161,7 @@ struct Entry {
     is_thread: bool,
 }
 
-impl Memory {
+impl RecorderMemory {
     /// An empty one in a session's file.
     pub(crate) fn shared(file: KeepFile) -> Self {
         Self::with_store(Store::Shared(file))
@@ -199,9 +199,9 @@ impl Memory {
         let head = positions.head.max(tail);
         let bytes = file.bytes() as u64;
         // Counts that nobody can have reached are nobody's.
-        let told = file.counts();
-        let told = match told.written.max(told.forgotten) >> 48 {
-            0 => told,
+        let reported = file.counts();
+        let reported = match reported.written.max(reported.forgotten) >> 48 {
+            0 => reported,
             _ => KeepCounts::default(),
         };
         let mut memory = Self::shared(file);
@@ -216,8 +216,8 @@ impl Memory {
         }
         let held: u64 = memory.chunks.iter().map(|chunk| chunk.records).sum();
         memory.counts = KeepCounts {
-            kept: told.written + told.forgotten + held,
-            ..told
+            kept: reported.written + reported.forgotten + held,
+            ..reported
         };
         (memory, damage)
     }
@@ -443,11 +443,11 @@ impl Memory {
     }
 
     /// The next record on its way to the log.
-    pub(crate) fn front(&self) -> Option<Kept<'_>> {
+    pub(crate) fn front(&self) -> Option<KeptRecord<'_>> {
         let taking = self.taking.as_ref()?;
         let entry = taking.front?;
         let (thread_id, thread_name) = taking.threads.get(usize::from(entry.thread))?;
-        Some(Kept {
+        Some(KeptRecord {
             callsite_id: u32::from(entry.callsite_id),
             time_ticks: entry.time_ticks,
             thread_id: *thread_id,

@@ -1,25 +1,25 @@
-//! What the drain counts for each callsite: two plain additions a record, told to everybody some times a second.
+//! What the drain counts for each callsite: two plain additions a record, reported to everybody some times a second.
 
 use logdrive_ring::CallsiteCounts;
 use std::cell::Cell;
 
 /// Records and bytes of one callsite.
 #[derive(Debug)]
-pub(crate) struct LineCounts {
+pub(crate) struct CallsiteCounter {
     records: Cell<u64>,
     bytes: Cell<u64>,
-    /// The records that were told last.
-    told: Cell<u64>,
+    /// The records that were reported last.
+    reported: Cell<u64>,
 }
 
-impl LineCounts {
+impl CallsiteCounter {
     /// Goes on where the counts are: another drain, or this one with other plans, has counted before.
     pub(crate) fn resume(counts: Option<&CallsiteCounts>) -> Self {
         let totals = counts.map(CallsiteCounts::totals).unwrap_or_default();
         Self {
             records: Cell::new(totals.records),
             bytes: Cell::new(totals.bytes),
-            told: Cell::new(totals.records),
+            reported: Cell::new(totals.records),
         }
     }
 
@@ -40,9 +40,9 @@ impl LineCounts {
     /// Tells the counts, if they have changed: what nobody writes to stays in everybody's cache.
     pub(crate) fn tell(&self, counts: Option<&CallsiteCounts>) {
         let records = self.records.get();
-        if let Some(counts) = counts.filter(|_| records != self.told.get()) {
+        if let Some(counts) = counts.filter(|_| records != self.reported.get()) {
             counts.store_drained(records, self.bytes.get());
-            self.told.set(records);
+            self.reported.set(records);
         }
     }
 }

@@ -9,7 +9,7 @@ pub(crate) use known::{Exit, Process};
 pub(crate) use unknown::{Exit, Process};
 
 /// In words, with what it leaves. `exit` is the kernel's word, which goes before what the process has noted itself.
-pub(crate) fn how_it_ended(view: &SessionReader, stats: &Stats, exit: Option<Exit>) -> String {
+pub(crate) fn describe_exit(view: &SessionReader, stats: &Stats, exit: Option<Exit>) -> String {
     let header = view.header();
     let how = match (exit, header.noted_signal()) {
         (Some(Exit::Status(status)), _) => format!("exited with status {status}, without goodbye"),

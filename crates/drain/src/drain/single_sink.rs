@@ -5,7 +5,7 @@ use logdrive_wire::Level;
 
 /// A sink that takes records alone.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Only {
+pub(super) struct SingleSink {
     pub(super) number: usize,
     /// From this level on, others take them, too.
     pub(super) below: Option<Level>,
@@ -15,22 +15,22 @@ pub(super) struct Only {
 
 impl Drain {
     /// The sink that takes the next records of a ring alone, if there is one.
-    pub(super) fn only_sink(&self, index: usize) -> Option<Only> {
+    pub(super) fn only_sink(&self, index: usize) -> Option<SingleSink> {
         if let [_] = self.outlets.as_slice() {
-            return Some(Only::default());
+            return Some(SingleSink::default());
         }
         match self.router {
             Some(_) => self.only_route(index),
-            None if self.recorder.is_some() => None,
+            None if self.recorder_policy.is_some() => None,
             None => self.lowest_sink(),
         }
     }
 
     /// The sink that routes give the record at a ring's front, if it is one: then it mostly is that of the others, too.
-    fn only_route(&self, index: usize) -> Option<Only> {
+    fn only_route(&self, index: usize) -> Option<SingleSink> {
         let reader = &self.readers[index];
-        let site = site_of(&self.feeds, reader.feed, reader.head.callsite_id as usize)?;
-        site.routed.is_power_of_two().then(|| Only {
+        let site = site_of(&self.inputs, reader.input, reader.head.callsite_id as usize)?;
+        site.routed.is_power_of_two().then(|| SingleSink {
             number: site.routed.trailing_zeros() as usize,
             below: None,
             routed: Some(site.routed),
@@ -39,13 +39,13 @@ impl Drain {
 
     /// The sink with the lowest level, with the level from which on others take records, too. `None` where two sinks have
     /// the lowest.
-    fn lowest_sink(&self) -> Option<Only> {
+    fn lowest_sink(&self) -> Option<SingleSink> {
         let levels = || self.outlets.iter().map(|outlet| outlet.min_level);
         let lowest = levels().min()?;
         let number = levels().position(|level| level == lowest)?;
         let others = levels().enumerate().filter(|(other, _)| *other != number);
         let below = others.map(|(_, level)| level).min()?;
-        (below > lowest).then_some(Only {
+        (below > lowest).then_some(SingleSink {
             number,
             below: Some(below),
             routed: None,

@@ -6,23 +6,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Keeps the newest lines in memory. Clones share them.
 ///
 /// ```
-/// use logdrive_drain::Memory;
-/// let memory = Memory::new(1 << 20);
+/// use logdrive_drain::MemorySink;
+/// let memory = MemorySink::new(1 << 20);
 /// assert!(memory.lines().is_empty());
 /// ```
 #[derive(Debug, Clone)]
-pub struct Memory {
-    shared: Arc<Mutex<Kept>>,
+pub struct MemorySink {
+    shared: Arc<Mutex<Held>>,
     bytes_max: usize,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct Held {
     lines: VecDeque<String>,
     bytes: usize,
 }
 
-impl Memory {
+impl MemorySink {
     /// Keeps at most this many bytes of lines; the oldest go first.
     pub fn new(bytes_max: usize) -> Self {
         Self {
@@ -57,7 +57,7 @@ impl Memory {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Kept> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Held> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn the_oldest_lines_go_first() {
-        let memory = Memory::new(6);
+        let memory = MemorySink::new(6);
         memory.append(b"one\ntwo\n");
         memory.append(b"three\n");
         assert_eq!(memory.lines(), ["three"]);

@@ -1,20 +1,20 @@
 //! A backend that drains the sessions of other processes, too: an agent's.
 
 use crate::backend::{Backend, BackendOptions, make_session, open, start_sink};
-use crate::drain::{Order, Whose};
+use crate::drain::session_input::ClientProcess;
+use crate::drain::{ClientSelector, Command};
 use crate::error::BackendError;
-use crate::feed::Member;
-use crate::keep::{KeepOptions, Recorder};
+use crate::flight_recorder::{RecorderOptions, RecorderPolicy};
 use crate::layout::Layout;
-use crate::marks::{DumpAnswer, Marks, Reach};
 use crate::options::{SinkOptions, Target, with_sink};
-use crate::outlet::{Outlet, Tuning};
-use crate::ration::Rationing;
+use crate::quota::QuotaPolicy;
 use crate::recover;
 #[cfg(all(feature = "ship", target_os = "linux"))]
 use crate::ship::ShipOptions;
+use crate::sink::buffer::{SinkBuffer, SinkSettings};
+use crate::sink::writer::{DeferredFile, IoRequest, Output};
 use crate::stats::StatsSource;
-use crate::writer::{Late, Message, Output};
+use crate::status::{BackendStatus, DumpAnswer, FlushStatus};
 use logdrive_ring::HostedSession;
 use logdrive_ring::clock::unix_ns;
 use logdrive_wire::Callsite;
@@ -30,46 +30,46 @@ impl Backend {
     ///
     /// # Errors
     /// As [`Backend::start`].
-    pub fn start_hub(
+    pub fn start_multi_session(
         options: &BackendOptions,
-        router: impl Fn(&Member, &Callsite) -> u32 + Send + 'static,
+        router: impl Fn(&ClientProcess, &Callsite) -> u32 + Send + 'static,
     ) -> Result<Self, BackendError> {
-        let marks = Arc::new(Marks::new(options.sinks.len()));
+        let status = Arc::new(BackendStatus::new(options.sinks.len()));
         let ancestors = recover::journals_of(&options.run_dirs(), &options.app);
-        let session = make_session(options, &marks)?;
+        let session = make_session(options, &status)?;
         let latest = ancestors.first().map_or(0, |journal| journal.id);
-        // Before the recovery, which publishes epochs of its own in the earlier buffers.
+        // OpenCheck the recovery, which publishes epochs of its own in the earlier buffers.
         session
             .buffers()
             .start_journal(unix_ns().max(latest.saturating_add(1)), &ancestors);
-        recover::recover_app(&options.run_dirs(), &options.app, &marks);
-        Self::start_in(options, session, &marks, Some(Box::new(router)))
+        recover::recover_app(&options.run_dirs(), &options.app, &status);
+        Self::start_in(options, session, &status, Some(Box::new(router)))
     }
 
     /// Drains a session of another process from now on.
     pub fn join(&self, session: Arc<HostedSession>) {
-        self.order(Order::Join(session));
+        self.send_command(Command::Join(session));
     }
 
     /// The process of a session writes nothing more: drains the rest, says the text in the log, and forgets the session.
     /// A mark that is [requested](Backend::request_flush) afterwards is reached when all that is done.
     pub fn leave(&self, session: u64, text: Option<String>) {
-        self.order(Order::Leave(session, text));
+        self.send_command(Command::Leave(session, text));
     }
 
     /// Routes records anew, from now on.
-    pub fn route(&self, router: impl Fn(&Member, &Callsite) -> u32 + Send + 'static) {
-        self.order(Order::Route(Box::new(router)));
+    pub fn set_router(&self, router: impl Fn(&ClientProcess, &Callsite) -> u32 + Send + 'static) {
+        self.send_command(Command::SetRouter(Box::new(router)));
     }
 
     /// Keeps records that no sink takes in memory, from now on; what is kept already stays where the size stays the same.
-    pub fn record(&self, recorder: impl Recorder + 'static) {
-        self.order(Order::Record(Box::new(recorder)));
+    pub fn set_recorder_policy(&self, policy: impl RecorderPolicy + 'static) {
+        self.send_command(Command::SetRecorderPolicy(Box::new(policy)));
     }
 
-    /// Gives processes rations, from now on; what they have had of theirs today stays had.
-    pub fn ration(&self, rationing: impl Rationing + 'static) {
-        self.order(Order::Ration(Box::new(rationing)));
+    /// Gives processes quotas, from now on; what they have had of theirs today stays had.
+    pub fn set_quota_policy(&self, policy: impl QuotaPolicy + 'static) {
+        self.send_command(Command::SetQuotaPolicy(Box::new(policy)));
     }
 
     /// Changes what can change of an open sink: its layout, its levels, what happens when it is slow, how long lines wait, and
@@ -77,8 +77,8 @@ impl Backend {
     ///
     /// # Errors
     /// When the layout cannot be used, or there is no more room in the session to note the collectors for a recovery.
-    pub fn tune_sink(&self, number: usize, options: &SinkOptions) -> Result<(), BackendError> {
-        let tuning = Tuning {
+    pub fn update_sink(&self, number: usize, options: &SinkOptions) -> Result<(), BackendError> {
+        let settings = SinkSettings {
             layout: Layout::new(options.layout.clone(), self.process.clone())?,
             min_level: options.min_level,
             flush_level: options.flush_level,
@@ -89,14 +89,14 @@ impl Backend {
         if let Target::Ship(ship) = &options.target {
             self.redirect(number, options, ship)?;
         }
-        self.order(Order::Tune(number, Box::new(tuning)));
+        self.send_command(Command::UpdateSink(number, Box::new(settings)));
         Ok(())
     }
 
     /// Has a sink that sends do so to other collectors.
     #[cfg(all(feature = "ship", target_os = "linux"))]
     fn redirect(&self, number: usize, sink: &SinkOptions, ship: &ShipOptions) -> Result<(), BackendError> {
-        let watched = self.marks.watched().into_iter();
+        let watched = self.status.watched().into_iter();
         let Some((_, watch)) = watched.rev().find(|(sink, _)| *sink == number) else {
             return Ok(());
         };
@@ -105,7 +105,7 @@ impl Backend {
         }
         // One thread at a time writes there.
         let _writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
-        // Before the first line goes there: whoever recovers the session sends to the same.
+        // OpenCheck the first line goes there: whoever recovers the session sends to the same.
         self.describe_sink(number, Some(sink))?;
         watch.set_members(ship.to.clone());
         Ok(())
@@ -121,44 +121,44 @@ impl Backend {
 
     /// Writes what is kept of all processes of an application, so far back or all. A mark for [`Backend::has_reached`].
     pub fn request_dump(&self, app: &str, span: Option<Duration>) -> u64 {
-        let because = "of a command".to_owned();
-        self.order(Order::Dump(Whose::App(app.to_owned()), span, because));
+        let reason = "of a command".to_owned();
+        self.send_command(Command::Dump(ClientSelector::App(app.to_owned()), span, reason));
         self.request_flush()
     }
 
     /// Writes what is kept of the process of a session, as the recorder says how far back: it has crashed, and leaves next.
-    pub fn dump_session(&self, session: u64, span: Option<Duration>, because: String) {
-        self.order(Order::Dump(Whose::Session(session), span, because));
+    pub fn dump_session(&self, session: u64, span: Option<Duration>, reason: String) {
+        self.send_command(Command::Dump(ClientSelector::Session(session), span, reason));
     }
 
-    /// The process of a session has crashed, as the text says: writes what is [kept](Backend::keep) as it wished, where it
+    /// The process of a session has crashed, as the text says: writes what is [kept](Backend::request_recorder) as it wished, where it
     /// wanted that.
-    pub fn dump_crashed(&self, session: u64, because: String) {
-        self.order(Order::Crash(session, because));
+    pub fn dump_crashed(&self, session: u64, reason: String) {
+        self.send_command(Command::DumpCrashed(session, reason));
     }
 
     /// Writes what is kept of the process of a session, so far back or all. What came of it will be under the number that is
     /// returned, see [`Backend::take_dump`].
-    pub fn start_dump(&self, session: u64, span: Option<Duration>, because: String) -> u64 {
-        let dump = self.marks.next_dump();
-        self.order(Order::DumpFor {
+    pub fn start_dump(&self, session: u64, span: Option<Duration>, reason: String) -> u64 {
+        let dump = self.status.next_dump();
+        self.send_command(Command::DumpFor {
             dump,
             session,
             span,
-            because,
+            reason,
         });
         dump
     }
 
     /// What came of a dump, once; `None` while it goes on.
     pub fn take_dump(&self, dump: u64) -> Option<DumpAnswer> {
-        self.marks.take_dump(dump)
+        self.status.take_dump(dump)
     }
 
     /// Keeps records of the process of a session, which is here or [joins](Backend::join) next, in memory as it wishes, where
-    /// the [recorder](Backend::record) has none for it. They are written where the router sends its fatal records.
-    pub fn keep(&self, session: u64, wish: KeepOptions) {
-        self.order(Order::Keep(session, wish));
+    /// the [recorder](Backend::set_recorder_policy) has none for it. They are written where the router sends its fatal records.
+    pub fn request_recorder(&self, session: u64, options: RecorderOptions) {
+        self.send_command(Command::RequestRecorder(session, options));
     }
 
     /// Opens another sink, in one of the places that [`BackendOptions::sink_places`] gives; returns its number. Records go
@@ -170,33 +170,33 @@ impl Backend {
         if self.free_sink_places() == 0 {
             return Err(self.no_place());
         }
-        let output = open(&options.target, &self.storage, &self.marks)?;
-        self.add_output(options, output)
+        let output = open(&options.target, &self.storage, &self.status)?;
+        self.start_output(options, output)
     }
 
     /// As [`Backend::add_sink`], for a file that cannot be opened so far: that is tried again with its lines, each time after
-    /// `before` has said that it may be. What does not fit into its buffers until then is dropped, counted and told.
+    /// `check` has said that it may be. What does not fit into its buffers until then is dropped, counted and reported.
     ///
     /// # Errors
     /// When all places are taken, the target is no file, or a thread cannot be started.
-    pub fn add_sink_late(
+    pub fn add_deferred_sink(
         &self,
         options: &SinkOptions,
-        before: impl FnMut() -> Result<(), String> + Send + 'static,
+        check: impl FnMut() -> Result<(), String> + Send + 'static,
     ) -> Result<usize, BackendError> {
         let Target::File(file) = &options.target else {
             return Err(BackendError::NoFile);
         };
-        let late = Late {
+        let late = DeferredFile {
             options: file.clone(),
             storage: Arc::clone(&self.storage),
-            before: Some(Box::new(before)),
+            check: Some(Box::new(check)),
         };
-        self.add_output(options, Output::Late(Box::new(late)))
+        self.start_output(options, Output::DeferredFile(Box::new(late)))
     }
 
-    fn add_output(&self, options: &SinkOptions, output: Output) -> Result<usize, BackendError> {
-        self.settle_closed();
+    fn start_output(&self, options: &SinkOptions, output: Output) -> Result<usize, BackendError> {
+        self.reclaim_closed();
         let mut writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
         let buffers = self.session.buffers();
         let free = writers.iter().position(Option::is_none);
@@ -205,22 +205,30 @@ impl Backend {
             return Err(self.no_place());
         }
         let spare = buffers.take_all(index)?;
-        // Before the first line: whoever recovers the session has to know where its buffers go.
+        // OpenCheck the first line: whoever recovers the session has to know where its buffers go.
         self.describe_sink(index, Some(options))?;
         // What the place says of a file before is not about this one.
         buffers.note_error(index, 0);
         match free {
-            Some(_) => self.marks.reopen_sink(index),
-            None => self.marks.add_sink(),
+            Some(_) => self.status.reopen_sink(index),
+            None => self.status.add_sink(),
         }
-        let started = start_sink(index, options, output, spare, buffers, &self.marks, &self.process);
-        let writer = started.as_ref().ok().map(Outlet::sender);
+        let started = start_sink(
+            index,
+            options,
+            output,
+            spare,
+            buffers,
+            &self.status,
+            &self.process,
+        );
+        let writer = started.as_ref().ok().map(SinkBuffer::sender);
         match writers.get_mut(index) {
             Some(place) => *place = writer,
             None => writers.push(writer),
         }
-        let outlet = started.inspect_err(|_| self.marks.close(index))?;
-        self.order(Order::Sink(Box::new(outlet)));
+        let outlet = started.inspect_err(|_| self.status.close(index))?;
+        self.send_command(Command::AddSink(Box::new(outlet)));
         Ok(index)
     }
 
@@ -233,19 +241,19 @@ impl Backend {
     /// Closes a sink that no route leads to any more, when what it was given is written. Its place is free for another one
     /// [then](Backend::wait_closed).
     pub fn close_sink(&self, number: usize) {
-        self.order(Order::Close(number));
+        self.send_command(Command::CloseSink(number));
     }
 
     /// Waits until a sink that is being closed has written what it has, so long at most.
-    pub fn wait_closed(&self, number: usize, patience: Duration) -> bool {
-        self.marks.wait_closed_sink(number, patience)
+    pub fn wait_closed(&self, number: usize, timeout: Duration) -> bool {
+        self.status.wait_closed_sink(number, timeout)
     }
 
     /// Gives back what closed sinks had, and makes their places free.
-    pub fn settle_closed(&self) {
+    pub fn reclaim_closed(&self) {
         let mut writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
         for (number, writer) in writers.iter_mut().enumerate() {
-            if writer.is_some() && self.marks.is_closed(number) {
+            if writer.is_some() && self.status.is_closed(number) {
                 *writer = None;
                 // Nobody has its buffers: the drain let go of them before it let the sink close. Where memory cannot be
                 // given back, or the text has no room, the next sink in this place has it.
@@ -270,7 +278,7 @@ impl Backend {
 
     /// Places that are free now.
     pub fn free_sink_places(&self) -> usize {
-        self.settle_closed();
+        self.reclaim_closed();
         let writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
         let open = writers.iter().flatten().count();
         self.sink_places().saturating_sub(open)
@@ -283,7 +291,7 @@ impl Backend {
 
     /// Asks for a flush without waiting for it: a mark for [`Backend::has_reached`].
     pub fn request_flush(&self) -> u64 {
-        let mark = self.marks.request();
+        let mark = self.status.request();
         self.session.waker().wake();
         mark
     }
@@ -296,25 +304,25 @@ impl Backend {
             let Some(writer) = writer else { continue };
             if sinks >> number.min(31) & 1 == 1 {
                 // A sink whose thread has ended has nothing to make durable.
-                let _ = writer.send(Message::Sync);
+                let _ = writer.send(IoRequest::Sync);
             }
         }
     }
 
     /// Whether everything that was committed before the mark was requested is with the kernel (C1) in all sinks.
     pub fn has_reached(&self, mark: u64) -> bool {
-        self.marks.has_reached(mark, u32::MAX)
+        self.status.has_reached(mark, u32::MAX)
     }
 
     /// How far these sinks are with a mark, by their bits.
-    pub fn reach_of(&self, mark: u64, sinks: u32) -> Reach {
-        self.marks.reach_of(mark, sinks)
+    pub fn flush_status(&self, mark: u64, sinks: u32) -> FlushStatus {
+        self.status.flush_status(mark, sinks)
     }
 
     /// How often each sink could not write, or not make durable, what it was given, for good. What a sink drops because it is
     /// too slow is counted elsewhere.
     pub fn lost(&self) -> Vec<u64> {
-        self.marks.lost()
+        self.status.lost()
     }
 
     /// Wakes the drain: a process needs it.
@@ -322,9 +330,9 @@ impl Backend {
         self.session.waker().wake();
     }
 
-    pub(crate) fn order(&self, order: Order) {
+    pub(crate) fn send_command(&self, command: Command) {
         // A drain that has ended drains nothing more.
-        let _ = self.orders.send(order);
+        let _ = self.commands.send(command);
         self.session.waker().wake();
     }
 }

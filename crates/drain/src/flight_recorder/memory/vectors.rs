@@ -71,7 +71,7 @@ fn what_counts_at_an_epoch_is_found() {
                 .expect("written");
         }
         let memory = open(&session).unwrap_or_else(|error| panic!("{name}: {error}"));
-        let (mut memory, damage) = Memory::adopt(memory, number(&case["epoch"]));
+        let (mut memory, damage) = RecorderMemory::adopt(memory, number(&case["epoch"]));
         assert_eq!(
             damage.is_some(),
             case["damage"].as_bool().expect("a flag"),

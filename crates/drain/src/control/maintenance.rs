@@ -20,7 +20,7 @@ pub(crate) type Notice = (Level, String);
 
 /// The state of one session's live control, as its drain knows it.
 #[derive(Debug, Default)]
-pub(crate) struct Keeper {
+pub(crate) struct ControlMaintenance {
     /// That of the rules that were last looked at.
     sequence: u64,
     rules: Vec<Rule>,
@@ -28,9 +28,9 @@ pub(crate) struct Keeper {
     ends_unix_ns: u64,
     sampled: Vec<Sampled>,
     /// Calls sampled out that the log knows of, by callsite.
-    told: BTreeMap<u32, u64>,
+    reported: BTreeMap<u32, u64>,
     ticked_at_ns: u64,
-    told_at_ns: u64,
+    reported_at_ns: u64,
 }
 
 /// A callsite under sampling.
@@ -48,8 +48,8 @@ struct Sampled {
     carry: u64,
 }
 
-impl Keeper {
-    /// Whether it is time for [`Keeper::tick`].
+impl ControlMaintenance {
+    /// Whether it is time for [`ControlMaintenance::tick`].
     pub(crate) fn is_due(&self, now_ns: u64) -> bool {
         now_ns.saturating_sub(self.ticked_at_ns) >= CONTROL_TICK_NS
     }
@@ -65,19 +65,19 @@ impl Keeper {
             self.look_at_rules(session, rules, &mut notices);
         }
         self.refill(session);
-        if now_ns.saturating_sub(self.told_at_ns) >= SECOND_NS {
-            self.told_at_ns = now_ns;
+        if now_ns.saturating_sub(self.reported_at_ns) >= SECOND_NS {
+            self.reported_at_ns = now_ns;
             tell_all();
-            self.tell_sampled(session, &mut notices);
+            self.report_sampled(session, &mut notices);
         }
         notices
     }
 
-    /// Tells what has not been told, at the end of a session.
+    /// Tells what has not been reported, at the end of a session.
     pub(crate) fn finish(&mut self, session: &SessionReader, tell_all: &dyn Fn()) -> Vec<Notice> {
         let mut notices = Vec::new();
         tell_all();
-        self.tell_sampled(session, &mut notices);
+        self.report_sampled(session, &mut notices);
         notices
     }
 
@@ -219,7 +219,7 @@ impl Keeper {
     }
 
     /// Says how many records each sampled callsite has left out since the last time, where its records do not.
-    fn tell_sampled(&mut self, session: &SessionReader, notices: &mut Vec<Notice>) {
+    fn report_sampled(&mut self, session: &SessionReader, notices: &mut Vec<Notice>) {
         let gone = self.find_sampled(session);
         let mut left_out = (0, 0u64);
         let mut lines = 0;
@@ -227,7 +227,7 @@ impl Keeper {
             let now = session
                 .counts(sampled.id)
                 .map_or(0, |counts| counts.totals().sampled_out);
-            let before = self.told.insert(sampled.id, now).unwrap_or(0);
+            let before = self.reported.insert(sampled.id, now).unwrap_or(0);
             let count = now.wrapping_sub(before);
             // A correction may make the count run back for a moment.
             if count.cast_signed() <= 0 || sampled.limit.is_empty() {
