@@ -4,12 +4,12 @@
 //! and stops at the first failure with the command that repeats it. Miri and fuzzing are not part of
 //! it: they need a nightly toolchain, and they find more the longer they run.
 
-use crate::args::Args;
+use crate::args::{Args, Form};
 use crate::lab::{self, ARM, add_target};
 use crate::paint;
 use crate::shell::{self, CLIPPY, CMAKE, CROSS_CC, CXX, Call, Failure, Outcome, RUSTFMT, Tool};
 use crate::steps::{End, StepOutcome, Steps};
-use crate::{go, run, suite, tidy, vectors};
+use crate::{dependencies, go, run, suite, tidy, vectors};
 use std::path::Path;
 
 /// Kill-and-recover cycles that every change has to pass.
@@ -58,6 +58,12 @@ const STEPS: &[Step] = &[
         about: "no warning from rustc or clippy, in any target",
         repeat: "cargo xtask ci --only clippy",
         work: clippy,
+    },
+    Step {
+        name: "dependencies",
+        about: "licences, bans and sources of all packages, and known vulnerabilities",
+        repeat: "cargo xtask dependencies",
+        work: dependencies::step,
     },
     Step {
         name: "docs",
@@ -132,17 +138,20 @@ const STEPS: &[Step] = &[
 
 /// Runs all steps, or those that `--only` names.
 pub(crate) fn run(args: &[String]) -> Outcome {
-    let mut own = Args::new(args);
-    let list = own.switch("--list");
-    let only = own.value("--only")?;
-    own.end()?;
-    if list {
+    let form = Form {
+        switches: &["list"],
+        options: &["only"],
+        ..Form::default()
+    };
+    let own = Args::read(args, &form)?;
+    let only = own.value("only");
+    if own.switch("list") {
         STEPS
             .iter()
             .for_each(|step| println!("{:11} {}", step.name, step.about));
         return Ok(());
     }
-    let chosen = choose(only.as_deref())?;
+    let chosen = choose(only)?;
     let root = shell::root()?;
     let mut steps = Steps::stopping("ci");
     for step in chosen {

@@ -1,7 +1,7 @@
 //! Checks with tools of their own: loom (interleavings), Miri (undefined behaviour), fuzzing (hostile
 //! bytes) and the tests for 64-bit Arm under an emulator.
 
-use crate::args::Args;
+use crate::args::{Args, Form, TEST_FILTER};
 use crate::paint;
 use crate::shell::{self, CARGO_FUZZ, CROSS_CC, Call, Failure, MIRI, NIGHTLY, Outcome, QEMU, RUSTUP};
 use std::path::Path;
@@ -25,17 +25,14 @@ pub(crate) fn loom(args: &[String]) -> Outcome {
     let root = shell::root()?;
     let mut flags = std::env::var("RUSTFLAGS").unwrap_or_default();
     flags.push_str(" --cfg loom");
-    let mut own = Args::new(args);
-    let passed_on = own.passed_on();
-    let filter = own.word();
-    own.end()?;
+    let own = Args::read(args, &TEST_FILTER)?;
     Call::cargo()
         .env("RUSTFLAGS", flags.trim())
         .words("test --package logdrive-ring --release --test loom")
         .words("--target-dir target/loom")
-        .args(filter)
+        .args(own.word)
         .words("-- --show-output")
-        .args(passed_on)
+        .args(own.passed_on)
         .dir(&root)
         .run()
 }
@@ -62,10 +59,7 @@ pub(crate) fn miri(args: &[String]) -> Outcome {
         .iter()
         .chain(&excluded)
         .for_each(|line| eprintln!("  {line}"));
-    let mut own = Args::new(args);
-    let passed_on = own.passed_on();
-    let filter = own.word();
-    own.end()?;
+    let own = Args::read(args, &TEST_FILTER)?;
     let mut flags = std::env::var("MIRIFLAGS").unwrap_or_default();
     // Vectors are read from files.
     flags.push_str(" -Zmiri-disable-isolation");
@@ -76,10 +70,10 @@ pub(crate) fn miri(args: &[String]) -> Outcome {
         Call::nightly_cargo()
             .words("miri test --lib --no-fail-fast --target-dir target/miri")
             .args(package)
-            .args(&filter)
+            .args(&own.word)
             .arg("--")
             .args(skipped.clone())
-            .args(&passed_on)
+            .args(&own.passed_on)
             .env("MIRIFLAGS", flags.trim())
             .dir(&root)
             .run()?;
@@ -107,18 +101,19 @@ fn excluded_under_miri(root: &Path) -> Result<Vec<String>, Failure> {
 /// Fuzzes one target, or each in turn.
 pub(crate) fn fuzz(args: &[String]) -> Outcome {
     let root = shell::root()?;
-    let mut own = Args::new(args);
-    let seconds = own.number("--seconds")?.unwrap_or(FUZZ_SECONDS).to_string();
-    let wanted = own.word();
-    let passed_on = own.passed_on();
-    own.end()?;
+    let form = Form {
+        options: &["seconds"],
+        ..TEST_FILTER
+    };
+    let own = Args::read(args, &form)?;
+    let seconds = own.number("seconds")?.unwrap_or(FUZZ_SECONDS).to_string();
     let targets = fuzz_targets(&root)?;
-    let chosen: Vec<&String> = match &wanted {
+    let chosen: Vec<&String> = match &own.word {
         None => targets.iter().collect(),
         Some(name) => targets.iter().filter(|target| *target == name).collect(),
     };
     if chosen.is_empty() {
-        let name = wanted.unwrap_or_default();
+        let name = own.word.unwrap_or_default();
         return Err(Failure::usage(format!(
             "there is no fuzz target `{name}`; there are: {}",
             targets.join(", ")
@@ -130,7 +125,7 @@ pub(crate) fn fuzz(args: &[String]) -> Outcome {
     for target in chosen {
         Call::nightly_cargo()
             .args(["fuzz", "run", target, "--", &format!("-max_total_time={seconds}")])
-            .args(&passed_on)
+            .args(&own.passed_on)
             .dir(&root)
             .run()
             .map_err(|failure| with_crash_advice(failure, target))?;
@@ -142,16 +137,19 @@ pub(crate) fn fuzz(args: &[String]) -> Outcome {
 /// be done without.
 pub(crate) fn hostile(args: &[String]) -> Outcome {
     let root = shell::root()?;
-    let mut own = Args::new(args);
-    let is_plain = own.switch("--plain");
-    let mutations = own.number("--mutations")?.unwrap_or(HOSTILE_MUTATIONS);
+    let form = Form {
+        switches: &["plain"],
+        options: &["mutations", "seed"],
+        ..Form::default()
+    };
+    let own = Args::read(args, &form)?;
+    let mutations = own.number("mutations")?.unwrap_or(HOSTILE_MUTATIONS);
     let mut said = vec!["--mutations".to_owned(), mutations.to_string()];
-    if let Some(seed) = own.number("--seed")? {
+    if let Some(seed) = own.number("seed")? {
         said.extend(["--seed".to_owned(), seed.to_string()]);
     }
-    own.end()?;
     let words = "test --release --package logdrive-agent --test mutations";
-    if is_plain {
+    if own.switch("plain") {
         return Call::cargo().words(words).arg("--").args(said).dir(&root).run();
     }
     RUSTUP.require()?;
@@ -203,10 +201,7 @@ pub(crate) fn aarch64(args: &[String]) -> Outcome {
     let root = shell::root()?;
     CROSS_CC.require()?;
     QEMU.require()?;
-    let mut own = Args::new(args);
-    let passed_on = own.passed_on();
-    let filter = own.word();
-    own.end()?;
+    let own = Args::read(args, &TEST_FILTER)?;
     add_target(ARM).map_err(|why| Failure::new(why, ""))?;
     Call::cargo()
         .env(
@@ -220,9 +215,9 @@ pub(crate) fn aarch64(args: &[String]) -> Outcome {
         .args(["test", "--target", ARM, "--no-fail-fast"])
         .words("--package logdrive-wire --package logdrive-ring")
         .words("--package logdrive-drain --package logdrive")
-        .args(filter)
+        .args(own.word)
         .words("--")
-        .args(passed_on)
+        .args(own.passed_on)
         .args(EMULATOR_CANNOT.iter().flat_map(|test| ["--skip", test]))
         .dir(&root)
         .run()

@@ -1,6 +1,6 @@
 //! `cargo xtask lines`: figures that show whether the project grows or shrinks, of each crate and of all.
 
-use crate::args::Args;
+use crate::args::{Args, Form};
 use crate::shell::{self, Outcome};
 use crate::tidy::{self, Circle, Figures, Tree};
 use serde_json::{Value, json};
@@ -25,13 +25,11 @@ large       structs and enums with more than 15 fields, or more than 30 methods 
 /// Prints the figures, and what the switches ask for: what ties each circle, types that are too large, doc comments
 /// that open with a question word, words of names that no list knows.
 pub(crate) fn run(args: &[String]) -> Outcome {
-    let mut own = Args::new(args);
-    let as_json = own.switch("--json");
-    let with_circles = own.switch("--circles");
-    let with_types = own.switch("--types");
-    let with_docs = own.switch("--docs");
-    let with_words = own.switch("--words");
-    own.end()?;
+    let form = Form {
+        switches: &["json", "circles", "types", "docs", "words"],
+        ..Form::default()
+    };
+    let own = Args::read(args, &form)?;
     let tree = Tree::read(&shell::root()?)?;
     let figures = tree.figures();
     let mut all = Figures::default();
@@ -40,18 +38,18 @@ pub(crate) fn run(args: &[String]) -> Outcome {
         .for_each(|figures_of_one| all.add(figures_of_one));
     let circles = tree.circles();
     let packages = tree.package_count();
-    if as_json {
+    if own.switch("json") {
         println!("{}", document(&figures, &all, &circles, packages, &tree));
         return Ok(());
     }
     print!("{}", table(&figures, &all));
     println!("\nmembers of the workspace: {packages}");
-    if with_circles {
+    if own.switch("circles") {
         for circle in &circles {
             println!("\n{}", described(circle, &tree));
         }
     }
-    if with_types {
+    if own.switch("types") {
         println!();
         for ((file, name), size) in tree.large_types() {
             let (path, line) = (tree.path(file), size.line);
@@ -61,13 +59,13 @@ pub(crate) fn run(args: &[String]) -> Outcome {
             );
         }
     }
-    if with_docs {
+    if own.switch("docs") {
         println!();
         for (path, line, _) in tree.doc_comments().filter(|(_, _, is_asking)| *is_asking) {
             println!("{path}:{line}");
         }
     }
-    if with_words {
+    if own.switch("words") {
         println!();
         for (word, (path, line)) in tree.unknown_words() {
             let advice = tidy::field_word(&word).map_or(String::new(), |good| format!(" (rather: {good})"));

@@ -8,6 +8,7 @@
 mod args;
 mod ci;
 mod cpp;
+mod dependencies;
 mod go;
 mod lab;
 mod lines;
@@ -82,6 +83,13 @@ const ENTRIES: &[Entry] = &[
         about: "figures of each crate: lines, public items, doc comments, circles of imports",
         example: "cargo xtask lines --circles",
         run: lines::run,
+    },
+    Entry {
+        name: "dependencies",
+        usage: "dependencies [--advisories DIR]",
+        about: "licences, bans and sources of all packages (cargo-deny), and known vulnerabilities",
+        example: "cargo xtask dependencies",
+        run: dependencies::run,
     },
     Entry {
         name: "vectors",

@@ -1,7 +1,7 @@
 //! Commands that build one program of the bench crate and run it: demo, bench and crash. Their
 //! arguments, outputs and exit codes pass through untouched, so `bench NAME --json` can be piped.
 
-use crate::args::Args;
+use crate::args::{Args, Form};
 use crate::shell::{Call, Failure, Outcome};
 use std::io::IsTerminal;
 
@@ -10,7 +10,7 @@ const CRASH_CYCLES: u64 = 100;
 
 /// Runs the main job on real input.
 pub(crate) fn demo(args: &[String]) -> Outcome {
-    bench_program("demo", args).run()
+    run_program("demo", args)
 }
 
 /// Runs one workload; without a name, the bench program lists what it has.
@@ -21,16 +21,13 @@ pub(crate) fn bench(args: &[String]) -> Outcome {
     crate::cpp::build_subjects(args)?;
     crate::rivals::build(args)?;
     crate::go::build_subjects(args)?;
-    bench_program("logdrive-bench", args).run()
+    run_program("logdrive-bench", args)
 }
 
-/// What it costs to ship: needs the command itself, as the collector.
+/// Measures what it costs to ship, with the command itself as the collector.
 fn bench_ship(args: &[String]) -> Outcome {
+    build_programs(&["--example", "ship_speed"])?;
     let root = crate::shell::root()?;
-    Call::cargo()
-        .words("build --quiet --release --package logdrive-cli --bin logdrive --example ship_speed")
-        .dir(&root)
-        .run()?;
     let program = crate::suite::target_dir(&root)?.join("release/examples/ship_speed");
     Call::new(&program).args(args).run()
 }
@@ -46,38 +43,50 @@ fn crash_collector(cycles: u64) -> Outcome {
 
 /// Kills and recovers a logging program many times; with `--agent`, programs and the agent that drains them.
 pub(crate) fn crash(args: &[String]) -> Outcome {
-    let mut own = Args::new(args);
-    let agent = own.switch("--agent");
-    let collector = own.switch("--collector");
-    let cycles = own.number("--cycles")?.unwrap_or(CRASH_CYCLES);
+    let form = Form {
+        switches: &["agent", "collector"],
+        options: &["cycles", "seed"],
+        passes_on: true,
+        ..Form::default()
+    };
+    let own = Args::read(args, &form)?;
+    let cycles = own.number("cycles")?.unwrap_or(CRASH_CYCLES);
     if cycles == 0 {
         return Err(Failure::usage("`--cycles` wants at least 1"));
     }
-    if collector {
-        own.end()?;
+    if own.switch("collector") {
         return crash_collector(cycles);
     }
     let mut passed = vec!["--cycles".to_owned(), cycles.to_string()];
-    if agent {
+    if own.switch("agent") {
         passed.push("--agent".to_owned());
     }
-    if let Some(seed) = own.number("--seed")? {
+    if let Some(seed) = own.number("seed")? {
         passed.extend(["--seed".to_owned(), seed.to_string()]);
     }
-    passed.extend(own.passed_on());
-    own.end()?;
-    bench_program("crash", &passed).run()
+    passed.extend(own.passed_on);
+    run_program("crash", &passed)
 }
 
-/// A release build of one of the bench crate's programs. Someone at a terminal sees the build's
-/// progress, which takes minutes the first time; a script gets a quiet stderr.
-fn bench_program(bin: &str, args: &[String]) -> Call {
-    let call = Call::cargo().arg("run");
-    let call = if std::io::stderr().is_terminal() {
-        call
-    } else {
-        call.arg("--quiet")
-    };
-    call.args(["--release", "--package", "logdrive-bench", "--bin", bin, "--"])
-        .args(args)
+/// Builds a program of the bench crate and runs it.
+fn run_program(name: &str, args: &[String]) -> Outcome {
+    build_programs(&[])?;
+    let program = crate::suite::target_dir(&crate::shell::root()?)?
+        .join("release")
+        .join(name);
+    Call::new(program).args(args).run()
+}
+
+/// Builds the release programs of the workshop and the command `logdrive`. Always all of them in one call: cargo unifies
+/// features over the packages of a call, so that another choice would build most crates a second time. Standard output
+/// belongs to the program that is run next, and someone at a terminal sees the progress, which takes minutes at first.
+pub(crate) fn build_programs(more: &[&str]) -> Outcome {
+    let quiet = (!std::io::stderr().is_terminal()).then_some("--quiet");
+    Call::cargo()
+        .arg("build")
+        .args(quiet)
+        .words("--release --package logdrive-cli --package logdrive-bench --bins")
+        .args(more)
+        .dir(&crate::shell::root()?)
+        .run()
 }

@@ -145,7 +145,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "lock",
-        wants: "Cargo.lock is tracked and names crates.io only",
+        wants: "Cargo.lock is tracked",
         check: text::lock,
     },
     Rule {

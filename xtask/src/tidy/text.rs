@@ -16,7 +16,6 @@ const REGISTRY_SETTINGS: [&str; 5] = [
     "GOPROXY=",
     "CARGO_REGISTRIES_",
 ];
-const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
 pub(super) fn whitespace(tree: &Tree, report: &mut Report) {
     for file in tree
@@ -93,21 +92,6 @@ pub(super) fn lock(tree: &Tree, report: &mut Report) {
     if !tree.lock_is_tracked {
         report.add_at("Cargo.lock", 1, "it is not tracked", "git add Cargo.lock");
     }
-    for file in tree
-        .files()
-        .iter()
-        .filter(|file| file.path.ends_with("Cargo.lock"))
-    {
-        for (at, line) in file.lines() {
-            let source = line
-                .strip_prefix("source = \"")
-                .map(|rest| rest.trim_end_matches('"'));
-            if let Some(source) = source.filter(|source| *source != CRATES_IO) {
-                let advice = "depend on a release at crates.io";
-                report.add_at(&file.path, at, format!("a package comes from `{source}`"), advice);
-            }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -146,10 +130,6 @@ mod tests {
             &[(".cargo/config.toml", "[source.crates-io]\n")],
             ".cargo/config.toml:1:",
         );
-        let locked = |source: &str| format!("[[package]]\nsource = \"{source}\"\n");
-        let private = locked("sparse+https://example.org/index/");
-        assert_finds("lock", &[("fuzz/Cargo.lock", &private)], "fuzz/Cargo.lock:2:");
-        assert_passes("lock", &[("Cargo.lock", &locked(CRATES_IO))]);
     }
 
     #[test]
