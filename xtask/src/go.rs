@@ -42,10 +42,7 @@ pub(crate) fn crash(root: &Path, cycles: &str) -> StepOutcome {
     if !GO.present() {
         return Ok(End::LeftOut(format!("Go: {}", GO.missing())));
     }
-    Call::cargo()
-        .words("build --release --package logdrive-cli")
-        .dir(root)
-        .run()?;
+    crate::run::build_programs(&[])?;
     Call::new("go")
         .words("test -count=1 -timeout 30m -run TestACrashLosesNothing . -crash-cycles")
         .arg(cycles)
@@ -70,8 +67,7 @@ pub(crate) fn build_subjects(args: &[String]) -> Outcome {
         return Ok(());
     }
     // Standard output belongs to the bench, whose lines a program may read.
-    let drain = "build --quiet --release --package logdrive-cli";
-    let drain = Call::cargo().words(drain).dir(&root).stdout()?;
+    crate::run::build_programs(&[])?;
     let program = root.join("target/go-bench/bench");
     let built = Call::new("go")
         .words("build -o")
@@ -79,6 +75,6 @@ pub(crate) fn build_subjects(args: &[String]) -> Outcome {
         .arg(".")
         .dir(&root.join("clients/go/bench"))
         .stdout()?;
-    eprint!("{drain}{built}");
+    eprint!("{built}");
     Ok(())
 }

@@ -78,7 +78,7 @@ impl Workload for Agent {
         _cases: &mut Vec<Case>,
         _run: &dyn Fn(&Case) -> Result<Samples>,
     ) -> Result<()> {
-        command::build()
+        command::path().map(drop)
     }
 
     fn measure(&self, job: &Job) -> Result<Samples> {
