@@ -49,8 +49,11 @@ pub(crate) enum CliError {
         #[from]
         cause: logdrive_ship::TransportError,
     },
-    #[error("{cause}")]
-    LogFile { cause: logdrive_drain::file::FileError },
+    #[error(transparent)]
+    Collector {
+        #[from]
+        cause: logdrive_collector::CollectorError,
+    },
     #[error("no address to listen at: name one, such as --listen unix:///run/user/1000/collect.sock")]
     NothingToListen,
     #[error("no directory for the log: name one with --out DIR")]

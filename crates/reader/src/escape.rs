@@ -1,7 +1,7 @@
-//! Escapes: taking those of text and JSON out of a value, and putting them into one.
+//! Escapes of values in lines: taken out for comparing, put in as the layouts do it.
 
+use logdrive_drain::layout::{Escape, escaped};
 use std::borrow::Cow;
-use std::io::Write;
 
 /// How a piece of a line is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -43,42 +43,51 @@ fn plain_json(written: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// Whether a character could hide, reorder or break what a reader sees. The same set as the layouts escape.
-fn is_hidden(found: char) -> bool {
-    found.is_control()
-        || matches!(found, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+/// Whether a byte needs a closer look: controls, the backslash, and all that is not ASCII.
+fn is_special(byte: u8) -> bool {
+    !(0x20..0x7f).contains(&byte) || byte == b'\\'
 }
 
-/// Whether a closer look is needed: at controls, and at all that is not ASCII.
-fn is_suspect(byte: u8) -> bool {
-    !(0x20..0x7f).contains(&byte)
-}
-
-/// Writes text that a terminal takes for nothing else. Text is returned as it is but for what [`is_hidden`] names and
-/// for bytes that are not UTF-8; tabs stay.
+/// Writes text that a terminal takes for nothing else: as the text layout escapes it, but tabs and backslashes stay.
 pub fn put_safe(out: &mut Vec<u8>, text: &[u8]) {
-    if !text.iter().any(|byte| is_suspect(*byte) && *byte != b'\t') {
+    let is_kept = |byte: u8| matches!(byte, b'\t' | b'\\');
+    if !text.iter().any(|byte| is_special(*byte) && !is_kept(*byte)) {
         return out.extend_from_slice(text);
     }
-    put_each(out, text, |out, found| match found {
-        '\t' => out.push(b'\t'),
-        _ => put_text_escape(out, found),
-    });
+    for part in text.split_inclusive(|byte| is_kept(*byte)) {
+        match part.split_last() {
+            Some((last, before)) if is_kept(*last) => {
+                out.extend_from_slice(&escaped(before, Escape::Text));
+                out.push(*last);
+            }
+            _ => out.extend_from_slice(&escaped(part, Escape::Text)),
+        }
+    }
 }
 
 /// Writes text with the escapes of the text layout; between quotes also `"`.
 pub(crate) fn put_text(out: &mut Vec<u8>, text: &[u8], quoted: bool) {
-    if !text
-        .iter()
-        .any(|byte| is_suspect(*byte) || *byte == b'\\' || (quoted && *byte == b'"'))
-    {
-        return out.extend_from_slice(text);
+    put(
+        out,
+        text,
+        match quoted {
+            true => Escape::Quoted,
+            false => Escape::Text,
+        },
+    );
+}
+
+/// Writes the inside of a JSON string. Bytes that are not UTF-8 become U+FFFD, because JSON cannot carry them.
+pub fn put_json(out: &mut Vec<u8>, text: &[u8]) {
+    put(out, text, Escape::Json);
+}
+
+fn put(out: &mut Vec<u8>, text: &[u8], escape: Escape) {
+    let is_quote = |byte: u8| byte == b'"' && escape != Escape::Text;
+    match text.iter().any(|byte| is_special(*byte) || is_quote(*byte)) {
+        true => out.extend_from_slice(&escaped(text, escape)),
+        false => out.extend_from_slice(text),
     }
-    put_each(out, text, |out, found| match found {
-        '\\' => out.extend_from_slice(br"\\"),
-        '"' if quoted => out.extend_from_slice(b"\\\""),
-        _ => put_text_escape(out, found),
-    });
 }
 
 /// Writes a field's value as the text layout does: between quotes where it would not be clear where it ends.
@@ -93,68 +102,6 @@ pub(crate) fn put_text_value(out: &mut Vec<u8>, value: &[u8], writing: Writing) 
     if quoted {
         out.push(b'"');
     }
-}
-
-/// Writes the inside of a JSON string. Bytes that are not UTF-8 become U+FFFD, because JSON cannot carry them.
-pub fn put_json(out: &mut Vec<u8>, text: &[u8]) {
-    if !text
-        .iter()
-        .any(|byte| is_suspect(*byte) || matches!(byte, b'\\' | b'"'))
-    {
-        return out.extend_from_slice(text);
-    }
-    for chunk in text.utf8_chunks() {
-        for found in chunk.valid().chars() {
-            match found {
-                '"' => out.extend_from_slice(b"\\\""),
-                '\\' => out.extend_from_slice(br"\\"),
-                '\n' => out.extend_from_slice(br"\n"),
-                '\r' => out.extend_from_slice(br"\r"),
-                '\t' => out.extend_from_slice(br"\t"),
-                // All of these have at most four hex digits.
-                _ if is_hidden(found) => put_format(out, format_args!("\\u{:04x}", found as u32)),
-                _ => put_char(out, found),
-            }
-        }
-        for _ in chunk.invalid() {
-            put_char(out, '\u{fffd}');
-        }
-    }
-}
-
-fn put_each(out: &mut Vec<u8>, text: &[u8], special: impl Fn(&mut Vec<u8>, char)) {
-    for chunk in text.utf8_chunks() {
-        for found in chunk.valid().chars() {
-            match found {
-                '\\' | '"' => special(out, found),
-                _ if is_hidden(found) => special(out, found),
-                _ => put_char(out, found),
-            }
-        }
-        for byte in chunk.invalid() {
-            put_format(out, format_args!("\\x{byte:02x}"));
-        }
-    }
-}
-
-fn put_text_escape(out: &mut Vec<u8>, found: char) {
-    match found {
-        '\n' => out.extend_from_slice(br"\n"),
-        '\r' => out.extend_from_slice(br"\r"),
-        '\t' => out.extend_from_slice(br"\t"),
-        _ if found.is_ascii_control() => put_format(out, format_args!("\\x{:02x}", found as u32)),
-        _ if is_hidden(found) => put_format(out, format_args!("\\u{{{:x}}}", found as u32)),
-        _ => put_char(out, found),
-    }
-}
-
-fn put_char(out: &mut Vec<u8>, found: char) {
-    out.extend_from_slice(found.encode_utf8(&mut [0; 4]).as_bytes());
-}
-
-fn put_format(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
-    // Writing to memory cannot fail.
-    let _ = out.write_fmt(text);
 }
 
 #[cfg(test)]

@@ -14,14 +14,19 @@ const FLOORS: &[(&str, u8)] = &[
     ("logdrive-drain", 2),
     ("logdrive-agent", 3),
     ("logdrive-reader", 3),
+    ("logdrive-collector", 3),
     ("logdrive-macros", 4),
     ("logdrive", 4),
     ("logdrive-capi", 4),
     ("logdrive-cli", 4),
 ];
-/// Arrows within one floor, each with its reason to be: the macros are the front end's own half, and
-/// the C ABI is the front end for others.
-const SIDEWAYS: &[(&str, &str)] = &[("logdrive", "logdrive-macros"), ("logdrive-capi", "logdrive")];
+/// Arrows within one floor, each with its reason to be: the macros are the front end's own half, the
+/// C ABI is the front end for others, and the collector takes foreign lines apart as the reader does.
+const SIDEWAYS: &[(&str, &str)] = &[
+    ("logdrive", "logdrive-macros"),
+    ("logdrive-capi", "logdrive"),
+    ("logdrive-collector", "logdrive-reader"),
+];
 /// Packages that may use all others and that none may use.
 const WORKSHOP: &[&str] = &["xtask", "logdrive-bench", "logdrive-sim", "logdrive-fuzz"];
 

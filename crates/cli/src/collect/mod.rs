@@ -2,9 +2,6 @@
 
 mod args;
 mod config;
-mod ledger;
-mod lines;
-mod store;
 pub(crate) mod values;
 
 pub(crate) use args::CollectArgs;
@@ -13,13 +10,13 @@ use crate::error::CliError;
 use crate::members::carries_no_records;
 use crate::paint::{ColorChoice, Style};
 use crate::signals::Signals;
+use logdrive_collector::{Store, StoreCounts};
 use logdrive_ship::hello::Reason;
 use logdrive_ship::{Address, ServerHandle, Stats, Threads, make_certificates, serve};
 use nix::sys::signal::Signal;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Counts, Store};
 
 /// How often the live line is drawn, and signals are looked at.
 const TURN: Duration = Duration::from_millis(250);
@@ -51,7 +48,7 @@ pub(crate) fn run(args: &CollectArgs, color: ColorChoice) -> Result<bool, CliErr
         say(color, "sound", "the collector would start with this");
         return Ok(true);
     }
-    let store = Arc::new(Store::open(&config)?);
+    let store = Arc::new(Store::open(&config.file, config.sync)?);
     let threads = Threads {
         pollers: config.pollers,
         ..Threads::default()
@@ -84,7 +81,7 @@ fn take_descriptors() {
 
 fn watch(signals: &Signals, server: &ServerHandle, store: &Store, color: ColorChoice, json: bool) {
     let is_live = !json && io::stderr().is_terminal();
-    let mut before = Counts::default();
+    let mut before = StoreCounts::default();
     loop {
         match signals.wait(TURN) {
             Some(Signal::SIGHUP | Signal::SIGUSR1) => store.reopen(),
@@ -123,7 +120,7 @@ fn refusals(stats: &Stats) -> u64 {
     refused.saturating_sub(fine.iter().sum())
 }
 
-fn report(stats: &Stats, counts: &Counts, json: bool) -> Result<(), CliError> {
+fn report(stats: &Stats, counts: &StoreCounts, json: bool) -> Result<(), CliError> {
     let ended: serde_json::Map<String, serde_json::Value> = Reason::NAMES
         .iter()
         .zip(stats.ended)

@@ -11,7 +11,7 @@ use super::write::{OVERFLOW, grow, put, put_block, put_byte};
 
 /// How text is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Escape {
+pub enum Escape {
     /// In a line of text: `\n`, `\x1b`, `\u{202e}`, `\\`.
     Text,
     /// The same between double quotes: `\"` as well.
@@ -318,7 +318,7 @@ fn put_unicode(bytes: &mut [u8], at: usize, code: u32, json: bool) -> usize {
 }
 
 /// The escaped text, for what is made once and kept.
-pub(super) fn escaped(text: &[u8], escape: Escape) -> Vec<u8> {
+pub fn escaped(text: &[u8], escape: Escape) -> Vec<u8> {
     grow(text.len(), |bytes| put_escaped(bytes, 0, text, escape))
 }
 

@@ -55,13 +55,13 @@ use logdrive_wire::Callsite;
 
 pub use buffer::LineBuffer;
 pub use error::LayoutError;
-pub use escape::unescape;
+pub use escape::{Escape, escaped, unescape};
 pub use fast::SharedPrefix;
 pub use options::{LayoutOptions, Style};
 pub use plan::Plan;
 
 use dynamic::SpansKept;
-use escape::{Escape, escaped, whole_front};
+use escape::whole_front;
 use limits::{LINE_BYTES_MAX, NAME_BYTES_MAX};
 use pattern::Part;
 use prefix::PrefixCache;

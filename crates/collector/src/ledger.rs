@@ -1,10 +1,10 @@
-//! The ledger: which records of which session are in the log. Written before the log, so that a collector that is
+//! The ledger: the records of each session that are in the log. Written before the log, so that a collector that is
 //! killed between the two knows what to take back.
 //!
 //! Each entry has 88 bytes: a checksum, then session, epoch, the number behind the last record, and where in which file
 //! its bytes lie. A torn end is cut off. When it has grown it is written anew, with one entry for each session.
 
-use crate::error::CliError;
+use crate::error::CollectorError;
 use logdrive_drain::file::Placement;
 use logdrive_ship::session::DedupCursor;
 use std::collections::HashSet;
@@ -20,12 +20,12 @@ const LEDGER_BYTES_MAX: u64 = 16 << 20;
 
 /// One entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Entry {
-    pub(super) session: u128,
-    pub(super) intake: DedupCursor,
+pub(crate) struct Entry {
+    pub(crate) session: u128,
+    pub(crate) intake: DedupCursor,
     /// Where the bytes of its batch lie; of length 0 in a ledger that was written anew.
-    pub(super) place: Placement,
-    pub(super) length: u64,
+    pub(crate) place: Placement,
+    pub(crate) length: u64,
 }
 
 impl Entry {
@@ -80,7 +80,7 @@ fn checksum(bytes: &[u8]) -> u64 {
 
 /// The open ledger.
 #[derive(Debug)]
-pub(super) struct Ledger {
+pub(crate) struct Ledger {
     path: PathBuf,
     file: File,
     end: u64,
@@ -89,15 +89,17 @@ pub(super) struct Ledger {
 impl Ledger {
     /// Opens the ledger of a directory and takes back what it says of bytes that are not in the log: their senders
     /// send them again. Gives where each session stands.
-    pub(super) fn open(directory: &Path) -> Result<(Self, Vec<(u128, DedupCursor)>), CliError> {
+    pub(crate) fn open(directory: &Path) -> Result<(Self, Vec<(u128, DedupCursor)>), CollectorError> {
         let path = directory.join("collected.ledger");
         let file = options()
             .create(true)
             .open(&path)
-            .map_err(|cause| failed(&path, cause))?;
+            .map_err(|cause| CollectorError::write(&path, cause))?;
         let mut ledger = Self { path, file, end: 0 };
-        let mut entries = ledger.read().map_err(|cause| failed(&ledger.path, cause))?;
-        take_back(directory, &mut entries).map_err(|cause| failed(&ledger.path, cause))?;
+        let mut entries = ledger
+            .read()
+            .map_err(|cause| CollectorError::write(&ledger.path, cause))?;
+        take_back(directory, &mut entries).map_err(|cause| CollectorError::write(&ledger.path, cause))?;
         // The last entry of each, in the order of those.
         let mut seen = HashSet::new();
         let mut sessions: Vec<(u128, DedupCursor)> = Vec::new();
@@ -109,7 +111,7 @@ impl Ledger {
         sessions.reverse();
         ledger
             .renew(&sessions)
-            .map_err(|cause| failed(&ledger.path, cause))?;
+            .map_err(|cause| CollectorError::write(&ledger.path, cause))?;
         Ok((ledger, sessions))
     }
 
@@ -128,30 +130,30 @@ impl Ledger {
     }
 
     /// Notes where bytes are about to be written.
-    pub(super) fn append(&mut self, entry: &Entry) -> io::Result<()> {
+    pub(crate) fn append(&mut self, entry: &Entry) -> io::Result<()> {
         self.file.write_all_at(&entry.encode(), self.end)?;
         self.end += ENTRY_BYTES as u64;
         Ok(())
     }
 
     /// Makes what was noted durable.
-    pub(super) fn sync(&self) -> io::Result<()> {
+    pub(crate) fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
     }
 
     /// Strikes out the entry that was appended last: its bytes could not be written.
-    pub(super) fn take_last_back(&mut self) -> io::Result<()> {
+    pub(crate) fn take_last_back(&mut self) -> io::Result<()> {
         self.end = self.end.saturating_sub(ENTRY_BYTES as u64);
         self.file.set_len(self.end)
     }
 
     /// Whether it should be written anew.
-    pub(super) fn is_long(&self) -> bool {
+    pub(crate) fn is_long(&self) -> bool {
         self.end >= LEDGER_BYTES_MAX
     }
 
     /// Writes it anew, with one entry a session.
-    pub(super) fn renew(&mut self, sessions: &[(u128, DedupCursor)]) -> io::Result<()> {
+    pub(crate) fn renew(&mut self, sessions: &[(u128, DedupCursor)]) -> io::Result<()> {
         let fresh = self.path.with_extension("new");
         let file = options().create(true).truncate(true).open(&fresh)?;
         let mut bytes = Vec::with_capacity(sessions.len() * ENTRY_BYTES);
@@ -214,15 +216,8 @@ fn options() -> OpenOptions {
         .read(true)
         .write(true)
         .mode(0o600)
-        .custom_flags(nix::libc::O_NOFOLLOW);
+        .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
     options
-}
-
-fn failed(path: &Path, cause: io::Error) -> CliError {
-    CliError::Write {
-        path: path.to_owned(),
-        cause,
-    }
 }
 
 #[cfg(test)]

@@ -1,25 +1,30 @@
-//! How far a file was acknowledged: a small file that is replaced as a whole.
+//! The state of a sender: up to where a file was acknowledged, in a small file that is replaced as a whole.
 
-use super::follow::Mark;
-use crate::error::CliError;
+use super::position::FilePosition;
+use crate::error::CollectorError;
 use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// What is remembered.
+/// State of a sender.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct State {
-    pub(super) session: u128,
-    pub(super) epoch: u64,
-    /// The number of the first record that is not acknowledged.
-    pub(super) number: u64,
-    /// Where that record begins.
-    pub(super) mark: Mark,
+pub struct SendState {
+    /// Session under which the file's records are sent.
+    pub session: u128,
+    /// Epoch of their numbers.
+    pub epoch: u64,
+    /// Number of the first record that is not acknowledged.
+    pub number: u64,
+    /// Position at which that record begins.
+    pub position: FilePosition,
 }
 
-/// Where the state of a file is unless told otherwise: beside those of other files, named after its path.
-pub(super) fn default_path(file: &Path) -> Result<PathBuf, CliError> {
+/// Returns the path of a file's state in the user's state directory, where it is named after the file's path.
+///
+/// # Errors
+/// When the environment names no state directory.
+pub fn default_state_path(file: &Path) -> Result<PathBuf, CollectorError> {
     let variable = |name: &str| {
         std::env::var_os(name)
             .map(PathBuf::from)
@@ -27,10 +32,10 @@ pub(super) fn default_path(file: &Path) -> Result<PathBuf, CliError> {
     };
     let state = variable("XDG_STATE_HOME")
         .or_else(|| variable("HOME").map(|home| home.join(".local/state")))
-        .ok_or(CliError::NoDirectory {
+        .ok_or(CollectorError::NoStateDirectory {
             variable: "XDG_STATE_HOME",
         })?;
-    let absolute = std::path::absolute(file).map_err(|cause| CliError::Open {
+    let absolute = std::path::absolute(file).map_err(|cause| CollectorError::Open {
         path: file.to_owned(),
         cause,
     })?;
@@ -38,13 +43,13 @@ pub(super) fn default_path(file: &Path) -> Result<PathBuf, CliError> {
     Ok(state.join("logdrive/send").join(name))
 }
 
-impl State {
-    /// What the file says; `None` when there is none.
-    pub(super) fn load(path: &Path) -> Result<Option<Self>, CliError> {
-        let failed = |cause| CliError::Read {
-            path: path.to_owned(),
-            cause,
-        };
+impl SendState {
+    /// Reads a state; `None` when there is no such file.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or holds something else.
+    pub fn load(path: &Path) -> Result<Option<Self>, CollectorError> {
+        let failed = |cause| CollectorError::read(path, cause);
         let file = match options().read(true).open(path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -72,7 +77,7 @@ impl State {
             session,
             epoch: number()?,
             number: number()?,
-            mark: Mark {
+            position: FilePosition {
                 dev: number()?,
                 ino: number()?,
                 offset: number()?,
@@ -80,12 +85,9 @@ impl State {
         })
     }
 
-    /// Replaces the file.
-    pub(super) fn save(&self, path: &Path) -> Result<(), CliError> {
-        let failed = |cause| CliError::Write {
-            path: path.to_owned(),
-            cause,
-        };
+    /// Replaces the file, so that it is whole after any end.
+    pub(crate) fn save(&self, path: &Path) -> Result<(), CollectorError> {
+        let failed = |cause| CollectorError::write(path, cause);
         if let Some(directory) = path.parent() {
             std::fs::DirBuilder::new()
                 .recursive(true)
@@ -93,7 +95,7 @@ impl State {
                 .create(directory)
                 .map_err(failed)?;
         }
-        let Mark { dev, ino, offset } = self.mark;
+        let FilePosition { dev, ino, offset } = self.position;
         let text = format!(
             "logdrive-send-1 {:032x} {} {} {dev} {ino} {offset}\n",
             self.session, self.epoch, self.number
@@ -114,7 +116,9 @@ impl State {
 
 fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
-    options.mode(0o600).custom_flags(nix::libc::O_NOFOLLOW);
+    options
+        .mode(0o600)
+        .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
     options
 }
 
@@ -126,20 +130,20 @@ mod tests {
     fn a_state_reads_back_and_rubbish_is_told() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("a/b");
-        assert_eq!(State::load(&path).expect("no file"), None);
-        let state = State {
+        assert_eq!(SendState::load(&path).expect("no file"), None);
+        let state = SendState {
             session: u128::MAX,
             epoch: 1,
             number: u64::MAX,
-            mark: Mark {
+            position: FilePosition {
                 dev: 2,
                 ino: 3,
                 offset: 4,
             },
         };
         state.save(&path).expect("written");
-        assert_eq!(State::load(&path).expect("sound"), Some(state));
+        assert_eq!(SendState::load(&path).expect("sound"), Some(state));
         std::fs::write(&path, "x").expect("written");
-        assert!(State::load(&path).is_err());
+        assert!(SendState::load(&path).is_err());
     }
 }

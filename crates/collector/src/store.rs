@@ -1,30 +1,33 @@
-//! Where records go: a log with the backend's rotation and retention, and the ledger that says what is in it.
+//! The store: a log with the drain's rotation and retention, and the ledger that says which records are in it.
 
-use super::config::CollectConfig;
-use super::ledger::{Entry, Ledger};
-use super::lines::Fields;
-use crate::error::CliError;
-use logdrive_drain::file::{Disk, FileError, LogFile};
+use crate::error::CollectorError;
+use crate::fields::Fields;
+use crate::ledger::{Entry, Ledger};
+use logdrive_drain::file::{Disk, FileOptions, LogFile};
 use logdrive_ship::frame::{FrameError, Messages};
 use logdrive_ship::hello::{HELLO_ELSEWHERE, Reason, Role};
 use logdrive_ship::limits::SESSIONS_MAX;
 use logdrive_ship::session::{Classification, DedupCursor, Peer, Service};
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What the collector has counted.
+/// StoreCounts of a store since it was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Counts {
-    pub(super) records: u64,
-    pub(super) duplicates: u64,
-    /// Lost by senders, who said so.
-    pub(super) lost: u64,
-    pub(super) bytes: u64,
-    pub(super) sessions: u64,
-    /// The log cannot be written now.
-    pub(super) is_failing: bool,
+pub struct StoreCounts {
+    /// Records that were written.
+    pub records: u64,
+    /// Records that came again and were left out.
+    pub duplicates: u64,
+    /// Records that their senders reported as lost.
+    pub lost: u64,
+    /// Bytes that were written to the log.
+    pub bytes: u64,
+    /// Sessions that the ledger knows.
+    pub sessions: u64,
+    /// Whether the log cannot be written now. Senders keep their records meanwhile.
+    pub is_failing: bool,
 }
 
 /// A session.
@@ -42,18 +45,30 @@ struct Inner {
     file: LogFile,
     ledger: Ledger,
     sessions: HashMap<u128, Known>,
-    /// Counts what sessions have said, so that it is known which one was silent longest.
+    /// StoreCounts what sessions have said, so that it is known which one was silent longest.
     clock: u64,
     /// Fields by connection.
     fields: HashMap<u64, Fields>,
     out: Vec<u8>,
-    counts: Counts,
+    counts: StoreCounts,
     notices: Vec<String>,
 }
 
-/// The service that keeps records.
+/// Service of [`logdrive_ship::serve`] that writes records to a log, each once.
+///
+/// A record is acknowledged when the kernel has it (C1), with `sync` when it is on disk (C2).
+///
+/// ```
+/// use logdrive_collector::Store;
+/// use logdrive_drain::file::FileOptions;
+/// let directory = std::env::temp_dir().join(format!("collector-{}", std::process::id()));
+/// let store = Store::open(&FileOptions::new(directory.join("collected.log")), false)?;
+/// assert_eq!(store.counts().records, 0);
+/// # std::fs::remove_dir_all(&directory).ok();
+/// # Ok::<(), logdrive_collector::CollectorError>(())
+/// ```
 #[derive(Debug)]
-pub(super) struct Store {
+pub struct Store {
     inner: Mutex<Inner>,
     syncs: bool,
 }
@@ -64,31 +79,28 @@ fn now_unix_ns() -> u64 {
 }
 
 impl Store {
-    pub(super) fn open(config: &CollectConfig) -> Result<Self, CliError> {
-        let directory = config
-            .file
+    /// Opens the log and the ledger beside it, makes their directory, and cuts off what a killed collector wrote in part.
+    ///
+    /// # Errors
+    /// When a file or the directory cannot be made or read.
+    pub fn open(options: &FileOptions, sync: bool) -> Result<Self, CollectorError> {
+        let directory = options
             .path
             .parent()
             .map_or_else(|| PathBuf::from("."), PathBuf::from);
-        std::os::unix::fs::DirBuilderExt::mode(
-            std::fs::DirBuilder::new().recursive(true),
-            config.file.dir_mode,
-        )
-        .create(&directory)
-        .map_err(|cause| CliError::Write {
-            path: directory.clone(),
-            cause,
-        })?;
+        std::os::unix::fs::DirBuilderExt::mode(std::fs::DirBuilder::new().recursive(true), options.dir_mode)
+            .create(&directory)
+            .map_err(|cause| CollectorError::write(&directory, cause))?;
         // Before the log is opened: what is taken back must not be written behind.
         let (ledger, sessions) = Ledger::open(&directory)?;
-        let file = LogFile::open(&config.file, Arc::new(Disk), now_unix_ns()).map_err(CliError::from)?;
+        let file = LogFile::open(options, Arc::new(Disk), now_unix_ns())?;
         Ok(Self {
             inner: Mutex::new(Inner {
                 file,
                 ledger,
-                counts: Counts {
+                counts: StoreCounts {
                     sessions: sessions.len() as u64,
-                    ..Counts::default()
+                    ..StoreCounts::default()
                 },
                 clock: sessions.len() as u64,
                 sessions: known(sessions),
@@ -96,7 +108,7 @@ impl Store {
                 out: Vec::new(),
                 notices: Vec::new(),
             }),
-            syncs: config.sync,
+            syncs: sync,
         })
     }
 
@@ -105,23 +117,27 @@ impl Store {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn path(&self) -> PathBuf {
+    /// Path of the log file that is written now.
+    pub fn path(&self) -> PathBuf {
         self.lock().file.path()
     }
 
-    pub(super) fn counts(&self) -> Counts {
+    /// Counts up to now.
+    pub fn counts(&self) -> StoreCounts {
         let inner = self.lock();
-        Counts {
+        StoreCounts {
             sessions: inner.sessions.len() as u64,
             ..inner.counts
         }
     }
 
-    pub(super) fn reopen(&self) {
+    /// Opens the log anew before the next record, for a tool that has renamed it.
+    pub fn reopen(&self) {
         self.lock().file.reopen();
     }
 
-    pub(super) fn notices(&self) -> Vec<String> {
+    /// Messages for whoever runs the collector, since the last call.
+    pub fn notices(&self) -> Vec<String> {
         let mut inner = self.lock();
         let mut all = std::mem::take(&mut inner.notices);
         while let Some(notice) = inner.file.notice() {
@@ -130,8 +146,8 @@ impl Store {
         all
     }
 
-    /// Makes all durable that was written.
-    pub(super) fn close(&self) {
+    /// Makes all durable that was written. Blocks until the disk has it; what fails is a notice and a count.
+    pub fn close(&self) {
         let mut inner = self.lock();
         let log = inner.file.sync().map_err(|error| error.to_string());
         let ledger = inner.ledger.sync().map_err(|error| error.to_string());
@@ -256,11 +272,8 @@ impl Inner {
     }
 
     /// First the ledger, then the log: `spec/frame.md` says why.
-    fn write(&mut self, session: u128, intake: DedupCursor, syncs: bool) -> Result<(), CliError> {
-        let ledger_failed = |cause| CliError::Write {
-            path: PathBuf::from("collected.ledger"),
-            cause,
-        };
+    fn write(&mut self, session: u128, intake: DedupCursor, syncs: bool) -> Result<(), CollectorError> {
+        let ledger_failed = |cause| CollectorError::write(Path::new("collected.ledger"), cause);
         let length = self.out.len() as u64;
         let place = self.file.place(length, now_unix_ns())?;
         let entry = Entry {
@@ -283,7 +296,9 @@ impl Inner {
             return Err(failed.cause.into());
         }
         if syncs {
-            self.file.sync().map_err(|failed| CliError::from(failed.cause))?;
+            self.file
+                .sync()
+                .map_err(|failed| CollectorError::from(failed.cause))?;
         }
         Ok(())
     }
@@ -347,11 +362,5 @@ impl Service for Store {
         if let Some(known) = inner.sessions.get_mut(&session) {
             known.connections = known.connections.saturating_sub(1);
         }
-    }
-}
-
-impl From<FileError> for CliError {
-    fn from(cause: FileError) -> Self {
-        Self::LogFile { cause }
     }
 }

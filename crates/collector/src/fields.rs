@@ -1,4 +1,4 @@
-//! What a sender's lines become: the same lines with its host, process and session as fields, on one line each
+//! Normalising of a sender's lines: the same lines with its host, process and session as fields, on one line each
 //! whatever is in them. In JSON each key stands once: a record's own `host` becomes `host_1`, as in the layouts.
 
 use logdrive_reader::{Writing, put_json, put_safe, unescape};
@@ -13,7 +13,7 @@ const KEYS: [&str; 4] = ["host", "session", "process", "pid"];
 
 /// The fields of one sender, ready to be put behind its lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Fields {
+pub(crate) struct Fields {
     is_json: bool,
     /// Their keys.
     keys: &'static [&'static str],
@@ -21,7 +21,7 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    pub(super) fn of(hello: &Hello) -> Self {
+    pub(crate) fn of(hello: &Hello) -> Self {
         let (host, app) = (plain(&hello.host), plain(&hello.app));
         let (pid, session) = (hello.pid, hello.session);
         let is_json = hello.format == Format::Json;
@@ -50,7 +50,7 @@ impl Fields {
 
     /// Appends the lines behind the first `skip`. Gives how many lines there were in all; bytes behind the last line
     /// break are one more.
-    pub(super) fn put(&self, lines: &[u8], skip: u32, out: &mut Vec<u8>) -> u32 {
+    pub(crate) fn put(&self, lines: &[u8], skip: u32, out: &mut Vec<u8>) -> u32 {
         // One look at all of them, because hardly any have something to escape.
         let is_plain = !has_suspects(lines);
         let clashes = self.may_clash(lines);

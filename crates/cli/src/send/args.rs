@@ -1,0 +1,165 @@
+//! The command line of `logdrive send`.
+
+use crate::collect::record_address;
+use crate::config::units::{duration_text, read_duration};
+use crate::members::WEIGHT_MAX;
+use clap::{Args, ValueEnum};
+use logdrive_agent::config::limits::{CONNECT_TIMEOUT, HEALTH_EVERY, RESPONSE_TIMEOUT};
+use logdrive_ship::upstream::{MemberOptions, Policy};
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
+
+const SEND_EXAMPLES: &str = "\
+Examples:
+  logdrive send app.log --to unix:///run/logdrive/collect.sock
+                                              what is in the file, and end
+  logdrive send --follow app.log --to tls://logs.example.org:7140 \\
+      --tls-ca authority.pem --tls-cert client.pem --tls-key client.key
+                                              and what comes, through rotations, until told to end
+  logdrive send --config send.toml --follow app.log
+                                              as a file says; --print-config shows all keys. After a
+                                              change of its addresses, HUP has it read again
+  logdrive send app.log --to quic://one.example.org:7140 --backup tls://two.example.org:7140 \\
+      --health-every 5s --tls-ca authority.pem --tls-cert client.pem --tls-key client.key
+                                              over QUIC, and to another one while the first is away
+  make 2>&1 | logdrive send - --app make --to unix:///run/logdrive/collect.sock
+  logdrive send - --spool /var/spool/logdrive --to tls://logs.example.org:7140 \\
+      --tls-ca authority.pem
+                                              keeps what comes on disk while the collector is away
+
+Of a file it remembers how far the collector has acknowledged it (--state), so that it goes on
+there after any end, and each line is in the collector's log once. Lines of standard input that were
+not acknowledged are lost with a killed sender, unless they are in a spool.
+
+Signals: HUP reads --config again, for other addresses, and for another first one with the policy
+manual; without --config it ends as INT and TERM do: what was read is sent, and its acknowledgement
+waited for.
+Exit status: 0 all was acknowledged, 1 something was not, 2 the command line is wrong.";
+
+/// How lines look.
+#[derive(Debug, Clone, Copy, ValueEnum, Default)]
+pub(crate) enum Look {
+    /// Lines of text
+    #[default]
+    Text,
+    /// JSON objects, one a line
+    Json,
+}
+
+/// Send a log file, or standard input, to a collector
+///
+/// Each line becomes a record there, with this host, the program's name and a session as fields. Files are followed
+/// through rotation with --follow. While the collector is away a file waits where it is, and standard input in the spool.
+#[derive(Debug, Clone, Default, Args)]
+#[command(after_long_help = SEND_EXAMPLES)]
+pub(crate) struct SendArgs {
+    /// The file, or - for standard input
+    #[arg(value_name = "FILE", default_value = "-")]
+    pub(crate) file: PathBuf,
+    /// Where the collector listens; with several, whichever can be reached, each as often as its weight says: ADDRESS, or
+    /// ADDRESS,weight=N
+    #[arg(short, long, value_name = "ADDRESS", value_parser = record_member)]
+    pub(crate) to: Vec<MemberOptions>,
+    /// Where another collector listens, for when none of the others can be used; may be given several times
+    #[arg(long, value_name = "ADDRESS", value_parser = record_member)]
+    pub(crate) backup: Vec<MemberOptions>,
+    /// Which one is used where there are several: round_robin, weighted_random, consistent_hash (by the session) or manual
+    /// (the first); it stays as long as it takes records [default: round_robin]
+    #[arg(long, value_name = "POLICY", value_parser = policy)]
+    pub(crate) policy: Option<Policy>,
+    /// How often to look whether each is well, such as 5s: one that is ill is not tried, and what goes to a backup goes back
+    /// to one that is well again [default: never]
+    #[arg(long, value_name = "TIME", value_parser = |text: &str| within(text, &HEALTH_EVERY))]
+    pub(crate) health_every: Option<Duration>,
+    /// How long a connection may take to be made [default: 5s]
+    #[arg(long, value_name = "TIME", value_parser = |text: &str| within(text, &CONNECT_TIMEOUT))]
+    pub(crate) connect_timeout: Option<Duration>,
+    /// How long an acknowledgement may take before another connection is made [default: 10s]
+    #[arg(long, value_name = "TIME", value_parser = |text: &str| within(text, &RESPONSE_TIMEOUT))]
+    pub(crate) response_timeout: Option<Duration>,
+    /// A configuration file in TOML; the command line comes before it
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Print a commented configuration with all defaults, and end
+    #[arg(long)]
+    pub(crate) print_config: bool,
+    /// Go on with what is written to the file, and with the next file when it is rotated
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+    /// The program's name in the records [default: the file's name]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) app: Option<String>,
+    /// How lines look [default: text]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub(crate) format: Option<Look>,
+    /// Remember there how far the file was acknowledged [default: in the user's state directory]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) state: Option<PathBuf>,
+    /// Keep what nobody takes in this directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) spool: Option<PathBuf>,
+    /// Compress batches with zstd of this level, 1 to 19
+    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(i32).range(1..=19))]
+    pub(crate) zstd: Option<i32>,
+    /// How long to wait at the end for the collector's word [default: 30s]
+    #[arg(long, value_name = "TIME", value_parser = |text: &str| crate::config::units::read_duration(text))]
+    pub(crate) patience: Option<Duration>,
+    /// Print the numbers at the end as JSON, and no live line
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Certificates of the authority that the collector's comes from
+    #[arg(long, value_name = "FILE", help_heading = "Encryption")]
+    pub(crate) tls_ca: Option<PathBuf>,
+    /// Our own certificate
+    #[arg(long, value_name = "FILE", requires = "tls_key", help_heading = "Encryption")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// Its key
+    #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = "Encryption")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// The name that the collector's certificate must bear [default: the host of the address]
+    #[arg(long, value_name = "NAME", help_heading = "Encryption")]
+    pub(crate) tls_name: Option<String>,
+    /// Let plain TCP leave this machine
+    #[arg(long, help_heading = "Encryption")]
+    pub(crate) insecure: bool,
+}
+
+fn within(text: &str, range: &RangeInclusive<Duration>) -> Result<Duration, String> {
+    let found = read_duration(text)?;
+    match range.contains(&found) {
+        true => Ok(found),
+        false => Err(format!(
+            "allowed: {} to {}",
+            duration_text(*range.start()),
+            duration_text(*range.end())
+        )),
+    }
+}
+
+/// Reads an address with its weight.
+fn record_member(text: &str) -> Result<MemberOptions, String> {
+    let (address, weight) = match text.rsplit_once(",weight=") {
+        Some((address, weight)) => (address, Some(weight)),
+        None => (text, None),
+    };
+    let mut member = MemberOptions::new(record_address(address)?);
+    if let Some(weight) = weight {
+        let found = weight
+            .parse()
+            .ok()
+            .filter(|found| (1..=WEIGHT_MAX).contains(found));
+        member.weight =
+            found.ok_or_else(|| format!("`{weight}` is no weight: allowed are 1 to {WEIGHT_MAX}"))?;
+    }
+    Ok(member)
+}
+
+fn policy(text: &str) -> Result<Policy, String> {
+    let found = Policy::NAMES.iter().find(|(name, _)| *name == text);
+    let names = Policy::NAMES.map(|(name, _)| name).join(", ");
+    found
+        .map(|(_, policy)| *policy)
+        .ok_or_else(|| format!("allowed: {names}"))
+}

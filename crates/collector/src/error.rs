@@ -1,0 +1,79 @@
+//! Errors of the collector and of the sender of log files: the file, the cause, and what to do about it.
+
+use logdrive_reader::io_text;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Error of collecting or of sending.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CollectorError {
+    /// A file that cannot be opened.
+    #[error("cannot open {}: {}", path.display(), io_text(cause))]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// Cause, as the system gives it.
+        cause: io::Error,
+    },
+    /// A file that cannot be read.
+    #[error("cannot read {}: {}", path.display(), io_text(cause))]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Cause, as the system gives it.
+        cause: io::Error,
+    },
+    /// A file that cannot be written.
+    #[error("cannot write {}: {}", path.display(), io_text(cause))]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Cause, as the system gives it.
+        cause: io::Error,
+    },
+    /// A directory where a log file is expected.
+    #[error("{0} is a directory: name the log files in it, such as {0}/*.log", path.display())]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The log cannot be opened or written.
+    #[error(transparent)]
+    LogFile {
+        /// Cause, with the file.
+        #[from]
+        cause: logdrive_drain::file::FileError,
+    },
+    /// No place for the state of a sender.
+    #[error(
+        "there is no absolute path in the environment variable {variable}: set it, or name a file with --state"
+    )]
+    NoStateDirectory {
+        /// Name of the variable.
+        variable: &'static str,
+    },
+    /// The collector cannot be reached because of what it was told, such as an address that carries no records.
+    #[error(transparent)]
+    Ship {
+        /// Cause, with the address.
+        #[from]
+        cause: logdrive_ship::TransportError,
+    },
+}
+
+impl CollectorError {
+    pub(crate) fn read(path: &Path, cause: io::Error) -> Self {
+        Self::Read {
+            path: path.to_owned(),
+            cause,
+        }
+    }
+
+    pub(crate) fn write(path: &Path, cause: io::Error) -> Self {
+        Self::Write {
+            path: path.to_owned(),
+            cause,
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! The receiving role: a [`Store`] that writes the records of many senders to one log, each once, and [`send`], which
+//! brings the lines of a log file, or of standard input, to a collector.
+//!
+//! ```text
+//! peer ─► logdrive_ship::serve ─► Store ─► ledger (which records are in the log) ─► log file
+//! ```
+//!
+//! Nothing here prints or reads a command line.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+#![forbid(unsafe_code)]
+
+mod error;
+mod fields;
+mod ledger;
+pub mod send;
+mod store;
+
+pub use error::CollectorError;
+pub use store::{Store, StoreCounts};
