@@ -208,11 +208,13 @@ pub enum Reason {
     Unavailable = 14,
     /// The other end went without a goodbye. Never said, only counted.
     Lost = 15,
+    /// The operating system refused what the connection needs: a registration, a thread, a TLS state.
+    System = 16,
 }
 
 impl Reason {
     /// How many there are.
-    pub const COUNT: usize = 16;
+    pub const COUNT: usize = 17;
     /// Names in the order of the codes, as statistics use them.
     pub const NAMES: [&'static str; Self::COUNT] = [
         "done",
@@ -231,6 +233,7 @@ impl Reason {
         "superseded",
         "unavailable",
         "lost",
+        "system",
     ];
     const ALL: [Self; Self::COUNT] = [
         Self::Done,
@@ -249,6 +252,7 @@ impl Reason {
         Self::Superseded,
         Self::Unavailable,
         Self::Lost,
+        Self::System,
     ];
 
     /// Its name in statistics.
@@ -270,6 +274,7 @@ impl Reason {
                 | Self::Credit
                 | Self::Unavailable
                 | Self::Lost
+                | Self::System
         )
     }
 }

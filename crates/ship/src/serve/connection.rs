@@ -17,8 +17,17 @@ const READS_MAX: usize = 8;
 /// How long a connection whose requests come in numbers is looked at before its thread sleeps.
 const BUSY_SPIN: Duration = Duration::from_micros(BUSY_SPIN_US);
 
-/// The length of what was there before, what the link said, and whether all of it lies in the buffer.
-type ReceiveOutcome = (usize, io::Result<usize>, bool);
+/// Outcome of one receive.
+struct Received {
+    /// Bytes of the front of a frame that were there before.
+    held: usize,
+    /// Bytes that came behind them.
+    result: io::Result<usize>,
+    /// Both lie in the poller's buffer, not in the connection's own.
+    is_moved: bool,
+    /// The link filled all the space that it was offered: there may be more.
+    is_full: bool,
+}
 
 /// A connection.
 pub(crate) struct ServerConnection {
@@ -93,12 +102,26 @@ impl ServerConnection {
 
     /// Reason to end the connection for, if it holds memory for too long: for a frame that has not come whole, or for answers
     /// that the peer does not take.
-    pub(crate) fn overdue(&self, shared: &ServerState, now: Instant) -> Option<Reason> {
+    fn overdue(&self, shared: &ServerState, now: Instant) -> Option<Reason> {
         let (timeout, reason) = shared.memory.hold_timeout();
         let is_over = |since: Instant| now.saturating_duration_since(since) >= timeout;
         let is_partial = !self.input.is_empty() && is_over(self.frame_began);
         let is_stuck = reason == Reason::Memory && self.send_blocked_since.is_some_and(is_over);
         (is_partial || is_stuck).then_some(reason)
+    }
+
+    /// Reason to end the connection for now: silence, or memory that it holds for too long.
+    pub(crate) fn expired(&self, shared: &ServerState, now: Instant) -> Option<Reason> {
+        let (limit, reason) = shared.options.silence(self.is_established);
+        let since = match self.is_established {
+            true => self.last_received,
+            false => self.accepted_at,
+        };
+        let is_silent = now.saturating_duration_since(since) >= limit && self.jobs_waiting == 0;
+        match is_silent {
+            true => Some(reason),
+            false => self.overdue(shared, now),
+        }
     }
 
     /// Whether what comes next may be read: the rest of a long frame waits until there is memory for all of it.
@@ -128,12 +151,14 @@ impl ServerConnection {
         self.out.len() > self.out_start || self.link.has_unsent()
     }
 
-    /// Reads and feeds what is there. `true`: there may be more.
+    /// Reads and feeds what is there. With `until_end` a short read does not count as the last one: the end of the
+    /// connection may follow, of which no event tells any more. Returns whether there may be more.
     pub(crate) fn read(
         &mut self,
         buffer: &mut Buffer,
         shared: &ServerState,
         now: Instant,
+        until_end: bool,
         mut jobs: Option<&mut Vec<Job>>,
     ) -> Result<bool, Reason> {
         for _ in 0..READS_MAX {
@@ -142,8 +167,8 @@ impl ServerConnection {
                 return Ok(false);
             }
             let space_bytes = shared.memory.read_bytes(self.server.has_delivered());
-            let (held, got, is_moved) = self.receive_once(buffer, space_bytes, None);
-            let length = match got {
+            let received = self.receive_once(buffer, space_bytes, None);
+            let length = match received.result {
                 Ok(0) => return Err(Reason::Lost),
                 Ok(length) => length,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
@@ -152,8 +177,14 @@ impl ServerConnection {
             };
             self.last_received = now;
             shared.bytes.fetch_add(length as u64, Ordering::Relaxed);
-            self.feed(buffer, held + length, is_moved, shared, &mut jobs)?;
-            if length < space_bytes && !self.link.buffers_received() {
+            self.feed(
+                buffer,
+                received.held + length,
+                received.is_moved,
+                shared,
+                &mut jobs,
+            )?;
+            if !received.is_full && !until_end && !self.link.buffers_received() {
                 return Ok(false);
             }
         }
@@ -171,11 +202,11 @@ impl ServerConnection {
             return Ok(false);
         }
         let space_bytes = shared.memory.read_bytes(self.server.has_delivered());
-        let (held, got, is_moved) = match self.busy_poll(buffer, space_bytes) {
-            Some(found) => found,
+        let received = match self.busy_poll(buffer, space_bytes) {
+            Some(received) => received,
             None => self.receive_once(buffer, space_bytes, Some(timeout)),
         };
-        let length = match got {
+        let length = match received.result {
             Ok(0) => return Err(Reason::Lost),
             Ok(length) => length,
             Err(error) if error.kind() == io::ErrorKind::TimedOut => return Ok(false),
@@ -183,20 +214,26 @@ impl ServerConnection {
         };
         self.last_received = Instant::now();
         shared.bytes.fetch_add(length as u64, Ordering::Relaxed);
-        self.feed(buffer, held + length, is_moved, shared, &mut None)?;
+        self.feed(
+            buffer,
+            received.held + length,
+            received.is_moved,
+            shared,
+            &mut None,
+        )?;
         Ok(true)
     }
 
     /// While several requests are under way the next ones are due at any time: looks for a while before it sleeps.
-    fn busy_poll(&mut self, buffer: &mut Buffer, space_bytes: usize) -> Option<ReceiveOutcome> {
+    fn busy_poll(&mut self, buffer: &mut Buffer, space_bytes: usize) -> Option<Received> {
         // The rest of a long frame comes without it.
         let polls = self.is_busy && self.input.len() <= MOVED_BYTES_MAX;
         let start = polls.then(Instant::now)?;
         while start.elapsed() < BUSY_SPIN {
-            let found = self.receive_once(buffer, space_bytes, None);
-            match &found.1 {
+            let received = self.receive_once(buffer, space_bytes, None);
+            match &received.result {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::yield_now(),
-                _ => return Some(found),
+                _ => return Some(received),
             }
         }
         self.is_busy = false;
@@ -209,7 +246,7 @@ impl ServerConnection {
         buffer: &mut Buffer,
         space_bytes: usize,
         timeout: Option<Duration>,
-    ) -> ReceiveOutcome {
+    ) -> Received {
         let receive = |link: &mut dyn Link, space: &mut [u8]| match timeout {
             Some(timeout) => link.receive(space, timeout),
             None => link.try_receive(space),
@@ -219,15 +256,27 @@ impl ServerConnection {
             let (front, space) = buffer.bytes.split_at_mut(held);
             front.copy_from_slice(&self.input);
             let space = space.get_mut(..space_bytes).unwrap_or(&mut []);
-            return (held, receive(self.link.as_mut(), space), true);
+            let result = receive(self.link.as_mut(), space);
+            return Received {
+                held,
+                is_full: result.as_ref().is_ok_and(|length| *length == space.len()),
+                result,
+                is_moved: true,
+            };
         }
         // To the end of the frame, and no further: what follows goes through the buffer again.
         let room = self.input.capacity() - held;
         self.input.resize(held + room.clamp(1, space_bytes), 0);
         let space = self.input.get_mut(held..).unwrap_or(&mut []);
-        let got = receive(self.link.as_mut(), space);
-        self.input.truncate(held + *got.as_ref().unwrap_or(&0));
-        (held, got, false)
+        let result = receive(self.link.as_mut(), space);
+        let is_full = result.as_ref().is_ok_and(|length| *length == space.len());
+        self.input.truncate(held + *result.as_ref().unwrap_or(&0));
+        Received {
+            held,
+            result,
+            is_moved: false,
+            is_full,
+        }
     }
 
     fn feed(

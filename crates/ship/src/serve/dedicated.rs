@@ -3,7 +3,7 @@
 
 use super::ServerState;
 use super::connection::{Buffer, ServerConnection};
-use super::poller::{InboxItem, Waker};
+use super::inbox::{Inbox, InboxItem};
 use crate::hello::Reason;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ const SILENCE_TIMEOUT: Duration = Duration::from_millis(100);
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// A connection, and the poller that it goes back to.
-type Handover = (Box<ServerConnection>, Waker);
+type Handover = (Box<ServerConnection>, Inbox);
 
 #[derive(Default)]
 struct Queue {
@@ -75,7 +75,7 @@ impl DedicatedThreads {
     pub(crate) fn push(
         self: &Arc<Self>,
         connection: Box<ServerConnection>,
-        waker: Waker,
+        inbox: Inbox,
     ) -> Result<(), Box<ServerConnection>> {
         let mut queue = self.lock();
         if queue.idle <= queue.waiting.len() && !queue.ends {
@@ -93,7 +93,7 @@ impl DedicatedThreads {
             self.release();
             return Err(connection);
         }
-        queue.waiting.push_back((connection, waker));
+        queue.waiting.push_back((connection, inbox));
         drop(queue);
         self.more.notify_one();
         Ok(())
@@ -116,7 +116,7 @@ impl DedicatedThreads {
         let mut buffer = Buffer::new();
         loop {
             let mut queue = self.lock();
-            let (mut connection, waker) = loop {
+            let (mut connection, inbox) = loop {
                 match queue.waiting.pop_front() {
                     Some(handover) => break handover,
                     None if queue.ends => return,
@@ -128,7 +128,7 @@ impl DedicatedThreads {
             let outcome = serve(&mut connection, &mut buffer, &self.shared);
             let back = match outcome {
                 Outcome::Closed(reason) => Some((connection, reason)),
-                Outcome::ReturnToPoller => match waker.send(InboxItem::Connection(connection)) {
+                Outcome::ReturnToPoller => match inbox.send(InboxItem::Connection(connection)) {
                     // The poller has ended meanwhile.
                     Some(InboxItem::Connection(connection)) => Some((connection, Reason::Ending)),
                     _ => None,
@@ -165,7 +165,7 @@ fn serve(connection: &mut ServerConnection, buffer: &mut Buffer, shared: &Server
             {
                 return Outcome::ReturnToPoller;
             }
-            if let Err(reason) = connection.read(buffer, shared, Instant::now(), None) {
+            if let Err(reason) = connection.read(buffer, shared, Instant::now(), false, None) {
                 return Outcome::Closed(reason);
             }
         }
@@ -174,7 +174,7 @@ fn serve(connection: &mut ServerConnection, buffer: &mut Buffer, shared: &Server
         }
     }
     // What has come is taken, and what is left is sent, as well as that goes.
-    let taken = connection.read(buffer, shared, Instant::now(), None);
+    let taken = connection.read(buffer, shared, Instant::now(), false, None);
     if let Err(reason) = taken.and_then(|_| connection.write(shared)) {
         return Outcome::Closed(reason);
     }

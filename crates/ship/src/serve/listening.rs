@@ -1,7 +1,8 @@
 //! Starting and stopping a server.
 
 use super::dedicated::DedicatedThreads;
-use super::poller::{Listener, Poller, Waker, WrapLink};
+use super::inbox::Inbox;
+use super::poller::{Listener, Poller, WrapLink};
 use super::pool::RequestPool;
 use super::{ServerState, Stats, blocking};
 use crate::TransportError;
@@ -53,16 +54,10 @@ impl Default for Threads {
 pub struct ServerHandle {
     shared: Arc<ServerState>,
     addresses: Vec<Address>,
-    wakers: Vec<Waker>,
+    inboxes: Vec<Inbox>,
     pool: Option<Arc<RequestPool>>,
     dedicated: Option<Arc<DedicatedThreads>>,
     threads: Vec<JoinHandle<()>>,
-}
-
-impl std::fmt::Debug for Waker {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Waker")
-    }
 }
 
 impl std::fmt::Debug for RequestPool {
@@ -87,7 +82,7 @@ pub fn serve(
     let mut listening = ServerHandle {
         shared,
         addresses: Vec::new(),
-        wakers: Vec::new(),
+        inboxes: Vec::new(),
         pool: None,
         dedicated: None,
         threads: Vec::new(),
@@ -146,7 +141,7 @@ impl ServerHandle {
                 let wrap = tls_wrap(options)?;
                 let listener = StreamListener::tcp(host_port).map_err(failed)?;
                 let bound = listener.host_port().unwrap_or_else(|| host_port.clone());
-                listeners.push(Listener { listener, wrap });
+                listeners.push(Listener::new(listener, wrap));
                 Address::Tls(bound)
             }
             Address::Shm(path) => {
@@ -210,18 +205,30 @@ impl ServerHandle {
         if threads.dedicated > 0 && threads.pool == 0 && !spins {
             self.dedicated = Some(DedicatedThreads::new(threads.dedicated, Arc::clone(&self.shared)));
         }
-        let count = threads.pollers.max(1);
-        for _ in 0..count {
-            self.wakers
-                .push(Waker::new().map_err(system("make an event descriptor"))?);
-        }
+        let event_loops: io::Result<Vec<_>> = (0..threads.pollers.max(1))
+            .map(|_| {
+                let poll = mio::Poll::new()?;
+                let inbox = Inbox::new(&poll)?;
+                Ok((poll, inbox))
+            })
+            .collect();
+        let event_loops = event_loops.map_err(system("make an event loop"))?;
+        self.inboxes = event_loops.iter().map(|(_, inbox)| inbox.clone()).collect();
         let mut listeners = Some(listeners);
-        for index in 0..count {
+        for (index, (poll, _)) in event_loops.into_iter().enumerate() {
+            // All listen at the first, which hands connections on.
             let listeners = listeners.take().unwrap_or_default();
-            let (shared, wakers, pool) = (Arc::clone(&self.shared), self.wakers.clone(), self.pool.clone());
-            let dedicated = self.dedicated.clone();
-            let poller = Poller::new(shared, index, wakers, listeners, pool, dedicated)
-                .map_err(system("make a poller"))?;
+            let inboxes = (self.inboxes.clone(), index);
+            let (pool, dedicated) = (self.pool.clone(), self.dedicated.clone());
+            let poller = Poller::new(
+                poll,
+                inboxes,
+                listeners,
+                pool,
+                dedicated,
+                Arc::clone(&self.shared),
+            )
+            .map_err(system("make a poller"))?;
             self.spawn(&format!("logdrive-poll-{index}"), move || poller.run())?;
         }
         Ok(())
@@ -247,7 +254,7 @@ impl ServerHandle {
     fn end(&mut self) {
         // Relaxed: a flag that stands for itself; the wakes below and time limits make everybody look.
         self.shared.stops.store(true, Ordering::Relaxed);
-        self.wakers.iter().for_each(Waker::wake);
+        self.inboxes.iter().for_each(Inbox::wake);
         if let Some(pool) = &self.pool {
             pool.end();
         }
@@ -301,7 +308,7 @@ fn accept_shm(listener: &ShmListener, shared: &Arc<ServerState>) {
             });
         match started {
             Ok(thread) => threads.push(thread),
-            Err(_) => shared.connection_closed(Reason::Memory, true),
+            Err(_) => shared.connection_closed(Reason::System, true),
         }
     }
     for thread in threads {

@@ -3,11 +3,13 @@
 mod blocking;
 mod connection;
 mod dedicated;
+mod inbox;
 mod listening;
 mod memory;
 mod poller;
 mod pool;
 mod stats;
+mod table;
 #[cfg(feature = "udp")]
 mod udp;
 

@@ -1,8 +1,9 @@
 //! Threads that answer requests, so that a handler that blocks holds nobody else up.
 
-use super::poller::{InboxItem, Waker};
+use super::inbox::{Inbox, InboxItem};
 use crate::limits::REQUESTS_MAX;
 use crate::session::{Job, Peer, ReplyBuffer, Service};
+use mio::Token;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -11,9 +12,9 @@ use std::thread::JoinHandle;
 /// A request on its way to a thread, and where its response goes.
 pub(crate) struct QueuedRequest {
     pub(crate) job: Job,
-    pub(crate) token: u64,
+    pub(crate) token: Token,
     pub(crate) peer: Peer,
-    pub(crate) waker: Waker,
+    pub(crate) inbox: Inbox,
 }
 
 #[derive(Default)]
@@ -90,7 +91,7 @@ impl RequestPool {
                 &mut ReplyBuffer::new(&mut reply),
             );
             // A poller that has ended has nobody left who waits for it.
-            let _ = request.waker.send(InboxItem::Response {
+            let _ = request.inbox.send(InboxItem::Response {
                 token: request.token,
                 stream: job.stream,
                 sequence: job.sequence,
