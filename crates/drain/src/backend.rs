@@ -1,28 +1,21 @@
 //! The backend of one process: its session, its drain thread, and an I/O thread for every sink.
 
-use crate::console::Console;
 use crate::drain::session_input::Router;
 use crate::drain::{ClientSelector, Command, Drain, DrainCounts, DrainParts};
 use crate::error::BackendError;
-use crate::file::{Disk, LogFile, Storage};
+use crate::file::{Disk, Storage};
 use crate::flight_recorder::memory::RecorderMemory;
 use crate::flight_recorder::{FlightRecorder, RecorderOptions};
 use crate::internal_notices::gap_callsite;
-use crate::layout::{Layout, ProcessInfo};
-use crate::limits::{BUFFER_BYTES, BUFFERS_PER_SINK, BUFFERS_PER_SINK_MIN, NO_PROGRESS_MS};
+use crate::layout::ProcessInfo;
+use crate::limits::{BUFFER_BYTES, BUFFERS_PER_SINK, NO_PROGRESS_MS};
 use crate::options::{SinkOptions, Target, sinks_to_text};
 use crate::recover;
-use crate::ship::Shipping;
-use crate::sink::buffer::{SinkBuffer, SinkBufferParts};
-use crate::sink::writer::{DeferredFile, IoRequest, Output, Writer};
+use crate::sink::start::{open, process_info, start_sink};
+use crate::sink::writer::IoRequest;
 use crate::stats::Stats;
 use crate::status::{BackendStatus, Waited};
-use logdrive_ring::clock::unix_ns;
-use logdrive_ring::{
-    Buffer, Buffers, FileLocation, KeepToucher, SessionOptions, SessionReader, SessionWriter, control,
-    default_run_dir,
-};
-use logdrive_wire::Level;
+use logdrive_ring::{KeepToucher, SessionOptions, SessionReader, SessionWriter, control, default_run_dir};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -368,111 +361,3 @@ pub(crate) fn make_session(
     }
     Ok(Arc::new(session))
 }
-
-/// This process, for patterns that name it.
-pub(crate) fn process_info(app: &str) -> ProcessInfo {
-    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    ProcessInfo {
-        app: app.to_owned(),
-        pid: std::process::id(),
-        host,
-    }
-}
-
-/// Opens a target.
-pub(crate) fn open(
-    target: &Target,
-    storage: &Arc<dyn Storage>,
-    status: &BackendStatus,
-) -> Result<Output, BackendError> {
-    Ok(match target {
-        Target::File(options) if options.open_late => Output::DeferredFile(Box::new(DeferredFile {
-            options: options.clone(),
-            storage: Arc::clone(storage),
-            check: None,
-        })),
-        Target::File(options) => {
-            let mut file = LogFile::open(options, Arc::clone(storage), unix_ns())?;
-            while let Some(notice) = file.notice() {
-                status.notice(notice);
-            }
-            Output::File(Box::new(file))
-        }
-        Target::Stdout => Output::Console(Console::stdout()),
-        Target::Stderr => Output::Console(Console::stderr()),
-        Target::Memory(memory) => Output::Memory(memory.clone()),
-        Target::Ship(options) => Output::Unsent(options.clone()),
-        Target::Discard => Output::Discard,
-    })
-}
-
-/// Starts a sink's I/O thread.
-pub(crate) fn start_sink(
-    index: usize,
-    options: &SinkOptions,
-    output: Output,
-    mut spare: Vec<Buffer>,
-    buffers: &Arc<Buffers>,
-    status: &Arc<BackendStatus>,
-    process: &ProcessInfo,
-) -> Result<SinkBuffer, BackendError> {
-    let (out, inbox) = channel();
-    let (returned, back) = channel();
-    if let Some(wanted) = options.buffers {
-        spare.truncate(wanted.max(BUFFERS_PER_SINK_MIN));
-    }
-    let mut layout = options.layout.clone();
-    if let Output::Console(console) = &output {
-        layout.color = console.colour_wanted();
-    }
-    let output = match output {
-        Output::Unsent(ship) => {
-            let started = Shipping::start(&ship, &layout, process, index, status);
-            started.map(|shipping| Output::Ship(Box::new(shipping)))?
-        }
-        output => output,
-    };
-    let outlet = SinkBuffer::new(SinkBufferParts {
-        index,
-        is_file: matches!(output, Output::File(_) | Output::DeferredFile(_)),
-        layout: Layout::new(layout, process.clone())?,
-        min_level: options.min_level,
-        flush_level: options.flush_level,
-        flush_every: options.flush_every,
-        overflow: options.overflow,
-        buffers: Arc::clone(buffers),
-        spare,
-        back,
-        out,
-    });
-    let writer = Writer {
-        sink: index,
-        output,
-        sync: options.sync,
-        inbox,
-        back: returned,
-        buffers: Arc::clone(buffers),
-        status: Arc::clone(status),
-        failing: false,
-        unsynced_since: None,
-    };
-    std::thread::Builder::new()
-        .name(format!("logdrive-io-{index}"))
-        .spawn(move || writer.run())
-        .map_err(|cause| BackendError::Thread {
-            name: "logdrive-io",
-            cause,
-        })?;
-    Ok(outlet)
-}
-
-/// Hands buffers that a dead process left unwritten to a sink, in their order, and waits for them.
-pub(crate) fn replay(outlet: &SinkBuffer, unwritten: Vec<(Buffer, FileLocation)>) {
-    for (mut buffer, _) in unwritten {
-        buffer.mark_ready();
-        outlet.send(IoRequest::Write { buffer, sync: false });
-    }
-}
-
-/// The level of lines that say how a process ended.
-pub(crate) const END_LEVEL: Level = Level::Warn;

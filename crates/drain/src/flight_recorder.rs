@@ -3,8 +3,8 @@
 //! [`memory`] holds the records; this file says which are kept and what has them written. `drain/recorder.rs` does the
 //! work at the drain.
 
+use crate::client::ClientProcess;
 use crate::control::selects;
-use crate::drain::session_input::ClientProcess;
 use crate::limits::DUMP_PAUSE;
 use logdrive_ring::KeepCounts;
 use logdrive_ring::rules::Selector;

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod backend;
+mod client;
 pub mod console;
 pub mod control;
 mod drain;
@@ -36,7 +37,7 @@ mod stats;
 mod status;
 
 pub use backend::{Backend, BackendOptions, Stopped};
-pub use drain::session_input::ClientProcess;
+pub use client::ClientProcess;
 pub use error::BackendError;
 pub use filter::{Filter, FilterError, is_below};
 pub use flight_recorder::{RecorderOptions, RecorderPolicy, RecorderRule};
@@ -46,7 +47,7 @@ pub use options::{Overflow, RecoverableSink, SinkOptions, Sync, Target, sinks_fr
 pub use quota::{Quota, QuotaPolicy};
 pub use recover::{Recovered, recover};
 pub use sidecar::{Sidecar, SidecarOptions};
-pub use sink::buffer::SinkDrop;
+pub use sink::drop_reason::SinkDrop;
 pub use sink::memory::MemorySink;
 pub use stats::{SinkStats, Stats, StatsSource};
 pub use status::{DumpAnswer, FlushStatus};

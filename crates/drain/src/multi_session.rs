@@ -1,7 +1,7 @@
 //! A backend that drains the sessions of other processes, too: an agent's.
 
-use crate::backend::{Backend, BackendOptions, make_session, open, start_sink};
-use crate::drain::session_input::ClientProcess;
+use crate::backend::{Backend, BackendOptions, make_session};
+use crate::client::ClientProcess;
 use crate::drain::{ClientSelector, Command};
 use crate::error::BackendError;
 use crate::flight_recorder::{RecorderOptions, RecorderPolicy};
@@ -12,6 +12,7 @@ use crate::recover;
 #[cfg(all(feature = "ship", target_os = "linux"))]
 use crate::ship::ShipOptions;
 use crate::sink::buffer::{SinkBuffer, SinkSettings};
+use crate::sink::start::{open, start_sink};
 use crate::sink::writer::{DeferredFile, IoRequest, Output};
 use crate::stats::StatsSource;
 use crate::status::{BackendStatus, DumpAnswer, FlushStatus};

@@ -2,11 +2,15 @@
 
 use crate::stats::Stats;
 use logdrive_ring::SessionReader;
+use logdrive_wire::Level;
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) use known::{Exit, Process};
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(crate) use unknown::{Exit, Process};
+
+/// Level of the lines that report how a process ended.
+pub(crate) const END_LEVEL: Level = Level::Warn;
 
 /// In words, with what it leaves. `exit` is the kernel's word, which goes before what the process has noted itself.
 pub(crate) fn describe_exit(view: &SessionReader, stats: &Stats, exit: Option<Exit>) -> String {

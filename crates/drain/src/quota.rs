@@ -3,9 +3,9 @@
 //!
 //! The last eighth of a quota is for warnings and errors, as that of a ring is.
 
-use crate::drain::session_input::ClientProcess;
+use crate::client::ClientProcess;
 use crate::limits::{QUOTA_REPORT_NS, QUOTAS_UNUSED_MAX};
-use crate::sink::buffer::SinkDrop;
+use crate::sink::drop_reason::SinkDrop;
 
 /// What some processes may have together.
 ///

@@ -1,24 +1,20 @@
 //! Recovery: drains a session whose process is dead, so that every committed record reaches the log once.
 
-use crate::backend::{END_LEVEL, open, process_info, replay, start_sink};
 use crate::drain::{Drain, DrainCounts, DrainParts};
 use crate::error::BackendError;
-use crate::file::{Disk, FileOptions, Placement, Storage, rewrite};
+use crate::file::{Disk, FileOptions, Storage};
 use crate::flight_recorder::memory::RecorderMemory;
 use crate::flight_recorder::{FlightRecorder, RecorderOptions};
 use crate::layout::ProcessInfo;
 use crate::limits::{ANSWER_MS, NO_PROGRESS_MS};
-use crate::options::{Overflow, RecoverableSink, SinkOptions, Target, sinks_from_text};
-use crate::process_exit::describe_exit;
+use crate::options::{Overflow, RecoverableSink, sinks_from_text};
+use crate::process_exit::{END_LEVEL, describe_exit};
 use crate::ship::ShipOptions;
-use crate::sink::buffer::SinkBuffer;
+use crate::sink::start::{adopt_sink, process_info};
 use crate::sink::writer::IoRequest;
 use crate::stats::Stats;
 use crate::status::{BackendStatus, Waited};
-use logdrive_ring::clock::unix_ns;
-use logdrive_ring::{
-    Buffer, Buffers, FileLocation, Journal, RingError, SessionReader, file_part, find_sessions,
-};
+use logdrive_ring::{Buffers, Journal, RingError, SessionReader, file_part, find_sessions};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -306,73 +302,4 @@ fn adopt_keep(
         memory,
         RecorderOptions::from_text(&String::from_utf8_lossy(&config)),
     ))
-}
-
-#[allow(
-    clippy::too_many_arguments,
-    reason = "one for each thing that a sink is made of"
-)]
-pub(crate) fn adopt_sink(
-    index: usize,
-    sink: &RecoverableSink,
-    buffers: &Arc<Buffers>,
-    storage: &Arc<dyn Storage>,
-    status: &Arc<BackendStatus>,
-    process: &ProcessInfo,
-    overflow: Overflow,
-    sequence: &mut u64,
-) -> Result<SinkBuffer, BackendError> {
-    let (unwritten, spare) = buffers.adopt(index);
-    *sequence = (*sequence).max(buffers.last_sequence());
-    let (target, unwritten) = match (&sink.file, &sink.ship) {
-        (Some(file), shipped) => {
-            // What was about to be sent has no place in a file.
-            let placed = unwritten.into_iter();
-            let unwritten = placed.map(|(buffer, place)| match shipped {
-                Some(_) => (buffer, FileLocation::default()),
-                None => (buffer, place),
-            });
-            let rest = finish_writes(file, unwritten.collect(), storage)?;
-            (Target::File(file.clone()), rest)
-        }
-        (None, Some(ship)) => {
-            let rest = ship.finish(unwritten, &sink.layout, process)?;
-            (Target::Ship(ship.clone()), rest)
-        }
-        (None, None) => (Target::Discard, unwritten),
-    };
-    let output = open(&target, storage, status)?;
-    let mut options = SinkOptions::new(target);
-    options.layout = sink.layout.clone();
-    options.layout.color = false;
-    options.min_level = sink.min_level;
-    options.overflow = overflow;
-    let outlet = start_sink(index, &options, output, spare, buffers, status, process)?;
-    replay(&outlet, unwritten);
-    Ok(outlet)
-}
-
-/// A buffer whose write had begun is written to its place again; that is the same bytes at the same offset. Returns
-/// what has to be appended, and puts finished buffers back empty.
-fn finish_writes(
-    file: &FileOptions,
-    unwritten: Vec<(Buffer, FileLocation)>,
-    storage: &Arc<dyn Storage>,
-) -> Result<Vec<(Buffer, FileLocation)>, BackendError> {
-    let mut rest = Vec::new();
-    for (mut buffer, place) in unwritten {
-        if place.ino == 0 {
-            rest.push((buffer, place));
-            continue;
-        }
-        let placement = Placement {
-            dev: place.dev,
-            ino: place.ino,
-            offset: place.offset,
-        };
-        // Whatever way it took, all of the buffer is in the log now.
-        rewrite(file, Arc::clone(storage), placement, buffer.bytes(), unix_ns())?;
-        buffer.mark_written();
-    }
-    Ok(rest)
 }

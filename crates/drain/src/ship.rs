@@ -28,8 +28,6 @@ use std::time::{Duration, Instant};
 /// The epoch of a sink's numbers: each start has a session of its own, so that there is one.
 pub(super) const EPOCH: u64 = 1;
 
-pub(crate) type ShipWatch = ForwardWatch;
-
 impl ShipOptions {
     /// Where lines go, for people.
     pub fn destination(&self) -> String {

@@ -2,15 +2,16 @@
 //! process beside it. It is a recovery that begins while the process lives: what an earlier one had taken is
 //! finished first, and what this one leaves is in the session for the next.
 
-use crate::backend::{END_LEVEL, Stopped, process_info};
+use crate::backend::Stopped;
 use crate::drain::{Drain, DrainCounts, DrainParts};
 use crate::error::BackendError;
 use crate::file::{Disk, Storage};
 use crate::layout::ProcessInfo;
 use crate::limits::NO_PROGRESS_MS;
 use crate::options::{Overflow, RecoverableSink, sinks_from_text};
-use crate::process_exit::{Process, describe_exit};
-use crate::recover::{adopt_sink, recover_app};
+use crate::process_exit::{END_LEVEL, Process, describe_exit};
+use crate::recover::recover_app;
+use crate::sink::start::{adopt_sink, process_info};
 use crate::sink::writer::IoRequest;
 use crate::stats::Stats;
 use crate::status::{BackendStatus, Waited};

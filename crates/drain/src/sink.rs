@@ -1,5 +1,7 @@
-//! One sink: the drain's buffer for it, its I/O thread, and the sink that keeps lines in memory.
+//! One sink: its start, the drain's buffer for it, its I/O thread, and the sink that keeps lines in memory.
 
 pub(crate) mod buffer;
+pub(crate) mod drop_reason;
 pub(crate) mod memory;
+pub(crate) mod start;
 pub(crate) mod writer;

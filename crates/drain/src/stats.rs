@@ -4,7 +4,7 @@
 
 use crate::drain::DrainCounts;
 use crate::flight_recorder::counts_of;
-use crate::sink::buffer::SinkDrop;
+use crate::sink::drop_reason::SinkDrop;
 use logdrive_ring::{
     Buffers, Consumer, DropReason, HostedSession, KeepCounts, Ring, SessionHeader, SessionReader,
     SessionWriter, SinkCounts, thread_counts,

@@ -2,7 +2,7 @@
 
 use crate::limits::{DUMP_ANSWERS_MAX, NOTICE_BYTES_MAX, NOTICES_MAX};
 #[cfg(all(feature = "ship", target_os = "linux"))]
-use crate::ship::ShipWatch;
+use logdrive_ship::forward::ForwardWatch;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ struct State {
     abandoned: bool,
     /// How the sinks that send stand.
     #[cfg(all(feature = "ship", target_os = "linux"))]
-    watched: Vec<(usize, ShipWatch)>,
+    watched: Vec<(usize, ForwardWatch)>,
 }
 
 /// What came of a dump.
@@ -132,13 +132,13 @@ impl BackendStatus {
 
     /// A sink sends, and this tells how that goes.
     #[cfg(all(feature = "ship", target_os = "linux"))]
-    pub(crate) fn watch(&self, sink: usize, watch: ShipWatch) {
+    pub(crate) fn watch(&self, sink: usize, watch: ForwardWatch) {
         self.lock().watched.push((sink, watch));
     }
 
     /// How the sinks that send stand.
     #[cfg(all(feature = "ship", target_os = "linux"))]
-    pub(crate) fn watched(&self) -> Vec<(usize, ShipWatch)> {
+    pub(crate) fn watched(&self) -> Vec<(usize, ForwardWatch)> {
         self.lock().watched.clone()
     }
 

@@ -1,7 +1,7 @@
 //! Rules as people write and read them: `net::quic=trace`, `net.rs:42=off`, `id:17`.
 
-use super::{Action, Rule, Selector};
 use logdrive_ring::limits::RULE_NAME_BYTES_MAX;
+use logdrive_ring::rules::{Action, Rule, Selector};
 use logdrive_wire::Level;
 use std::fmt;
 

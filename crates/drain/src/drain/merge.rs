@@ -5,7 +5,7 @@ use super::{Drain, site_of};
 use crate::drain::ring_reader::{NO_RECORD, ReadError, RingReader};
 use crate::drain::run::{Run, Times};
 use crate::drain::session_input::SessionInput;
-use crate::sink::buffer::SinkDrop;
+use crate::sink::drop_reason::SinkDrop;
 use std::sync::atomic::Ordering;
 
 /// Rings with records to take, by the times of their first ones. The earliest stands last, so that it is changed in place:

@@ -3,7 +3,8 @@
 use super::{Drain, site_of};
 use crate::drain::session_input::SessionInput;
 use crate::quota::QuotaPolicy;
-use crate::sink::buffer::{SinkDrop, Staged};
+use crate::sink::buffer::Staged;
+use crate::sink::drop_reason::SinkDrop;
 use logdrive_ring::clock::{monotonic_ns, unix_ns};
 use logdrive_wire::Level;
 

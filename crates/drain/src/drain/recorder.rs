@@ -16,7 +16,8 @@ use crate::flight_recorder::{
 use crate::internal_notices::InternalNotices;
 use crate::layout::{Record, Thread};
 use crate::limits::{DUMP_SLICE_RECORDS, KEEP_ROOM_TRIES, NO_PROGRESS_MS};
-use crate::sink::buffer::{SinkDrop, Staged};
+use crate::sink::buffer::Staged;
+use crate::sink::drop_reason::SinkDrop;
 use crate::status::{BackendStatus, DumpAnswer};
 use logdrive_ring::clock::monotonic_ns;
 use logdrive_wire::Level;

@@ -1,5 +1,6 @@
-//! A input: one session as the drain reads it, with its callsites and what was reported about it.
+//! A session input: one session as the drain reads it, with its callsites and what was reported about it.
 
+use crate::client::ClientProcess;
 use crate::control::maintenance::{ControlMaintenance, Notice};
 use crate::drain::callsite_counter::CallsiteCounter;
 use crate::drain::run::RoutedCallsite;
@@ -10,28 +11,10 @@ use crate::sink::buffer::SinkBuffer;
 use logdrive_ring::{CallsiteCounts, DropReason, Ring, SessionReader, thread_counts};
 use logdrive_wire::{Callsite, Level};
 use std::cell::Cell;
-use std::fmt;
 use std::sync::Arc;
 
 /// Which sinks get the records of a callsite of a process, by number: bit 0 for the first.
 pub(crate) type Router = Box<dyn Fn(&ClientProcess, &Callsite) -> u32 + Send>;
-
-/// A process whose session is drained here, as a route sees it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClientProcess {
-    /// The application's name, as the process gave it.
-    pub app: String,
-    /// Process number, by the kernel.
-    pub pid: u32,
-    /// User, by the kernel.
-    pub uid: u32,
-}
-
-impl fmt::Display for ClientProcess {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "process {} of {}", self.pid, self.app)
-    }
-}
 
 /// One session.
 #[derive(Debug)]
@@ -47,7 +30,7 @@ pub(crate) struct SessionInput {
     pub(crate) epoch: u64,
     /// Number of the session with the agent that drains it here; none for other sessions.
     pub(crate) client_id: Option<u64>,
-    /// ClientSelector it is, where several are drained.
+    /// Process that it belongs to, where several are drained.
     pub(crate) client: Option<ClientProcess>,
     /// The process writes nothing more: what to say when everything is drained, if anything.
     pub(crate) leaving: Option<Option<String>>,
@@ -215,7 +198,7 @@ impl SessionInput {
         if !self.source.is_live() {
             return Vec::new();
         }
-        // SingleSink the threads of this process can be asked for what they have not reported.
+        // Only the threads of this process can be asked for what they have not reported.
         let tell: &dyn Fn() = match self.source.own() {
             Some(_) => &thread_counts::report_all,
             None => &|| {},

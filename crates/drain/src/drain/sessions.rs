@@ -2,12 +2,13 @@
 
 use super::recorder::choose_keep;
 use super::{Command, Drain};
-use crate::backend::END_LEVEL;
+use crate::client::ClientProcess;
 use crate::drain::ring_reader::RingReader;
-use crate::drain::session_input::{ClientProcess, SessionInput};
+use crate::drain::session_input::SessionInput;
 use crate::flight_recorder::FlightRecorder;
 use crate::internal_notices::InternalNotices;
 use crate::limits::{PAUSE_NS_MAX, PAUSE_SESSIONS, PAUSE_TIMES_MAX};
+use crate::process_exit::END_LEVEL;
 use crate::sink::buffer::SinkBuffer;
 use logdrive_ring::{Consumer, HostedSession};
 use logdrive_wire::Level;

@@ -1,0 +1,20 @@
+//! A client process: one whose session a drain of another process reads.
+
+use std::fmt;
+
+/// A process whose session is drained here, as a route sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientProcess {
+    /// The application's name, as the process gave it.
+    pub app: String,
+    /// Process number, by the kernel.
+    pub pid: u32,
+    /// User, by the kernel.
+    pub uid: u32,
+}
+
+impl fmt::Display for ClientProcess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "process {} of {}", self.pid, self.app)
+    }
+}
