@@ -11,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use logdrive_drain::file::{Disk, Open, Stat, Storage, Taken};
+use logdrive_drain::file::{Disk, OpenMode, RenameMode, Stat, Storage};
 
 /// The real disk, with one file that seems to be empty at first.
 #[derive(Debug)]
@@ -76,11 +76,11 @@ impl Storage for InPlace {
         Disk.list(dir, wanted, max)
     }
 
-    fn open(&self, dir: &File, name: &str, how: Open) -> io::Result<File> {
+    fn open(&self, dir: &File, name: &str, how: OpenMode) -> io::Result<File> {
         Disk.open(dir, name, how)
     }
 
-    fn rename(&self, dir: &File, from: &str, to: &str, taken: Taken) -> io::Result<()> {
+    fn rename(&self, dir: &File, from: &str, to: &str, taken: RenameMode) -> io::Result<()> {
         Disk.rename(dir, from, to, taken)
     }
 

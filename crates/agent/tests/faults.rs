@@ -4,7 +4,7 @@ mod support;
 
 use logdrive_agent::Agent;
 use logdrive_agent::config::{AgentConfig, AppPattern, Places, Route, SinkConfig};
-use logdrive_drain::file::{Disk, Fault, Faulty, Open, Operation, Stat, Storage, Taken};
+use logdrive_drain::file::{Disk, Fault, Faulty, OpenMode, Operation, RenameMode, Stat, Storage};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -54,7 +54,7 @@ impl Storage for OneBad {
         Disk.list(dir, wanted, max)
     }
 
-    fn open(&self, dir: &File, name: &str, how: Open) -> io::Result<File> {
+    fn open(&self, dir: &File, name: &str, how: OpenMode) -> io::Result<File> {
         Disk.open(dir, name, how)
     }
 
@@ -66,7 +66,7 @@ impl Storage for OneBad {
         Disk.stat_file(file)
     }
 
-    fn rename(&self, dir: &File, from: &str, to: &str, taken: Taken) -> io::Result<()> {
+    fn rename(&self, dir: &File, from: &str, to: &str, taken: RenameMode) -> io::Result<()> {
         Disk.rename(dir, from, to, taken)
     }
 

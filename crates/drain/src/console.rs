@@ -12,7 +12,7 @@ use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use crate::file::limits::{INTERRUPTED_MAX, PIPE_PIECE_BYTES, POLL_MAX};
-use crate::file::{Doing, FileError, WriteFailed};
+use crate::file::{FileError, FileOperation, WriteFailed};
 
 /// One of the two standard streams. Used by one thread.
 ///
@@ -46,12 +46,12 @@ impl Stream {
 }
 
 impl Console {
-    /// Standard output.
+    /// A console on standard output.
     pub fn stdout() -> Console {
         Self::new(Stream::Stdout)
     }
 
-    /// Standard error.
+    /// A console on standard error.
     pub fn stderr() -> Console {
         Self::new(Stream::Stderr)
     }
@@ -65,7 +65,7 @@ impl Console {
         }
     }
 
-    /// Whether lines should be coloured: on a terminal, unless `NO_COLOR`, `CLICOLOR=0` or
+    /// Returns true if lines should be coloured: on a terminal, unless `NO_COLOR`, `CLICOLOR=0` or
     /// `TERM=dumb` say otherwise; elsewhere only with `CLICOLOR_FORCE`.
     pub fn colour_wanted(&self) -> bool {
         let is_terminal = match self.stream {
@@ -115,7 +115,7 @@ impl Console {
         Ok(())
     }
 
-    /// Whether nobody reads any more.
+    /// Returns true if nobody reads any more.
     pub fn is_closed(&self) -> bool {
         self.closed
     }
@@ -135,7 +135,7 @@ impl Console {
             Stream::Stdout => "<stdout>",
             Stream::Stderr => "<stderr>",
         };
-        let cause = FileError::io(Doing::Write, name, errno.into());
+        let cause = FileError::io(FileOperation::Write, name, errno.into());
         WriteFailed {
             written_bytes: done as u64,
             cause,

@@ -11,7 +11,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use file_support::*;
-use logdrive_drain::file::{Disk, FileError, FileOptions, LogFile, Open, Storage as _};
+use logdrive_drain::file::{Disk, FileError, FileOptions, LogFile, OpenMode, Storage as _};
 use rustix::io::Errno;
 
 fn temporary() -> (tempfile::TempDir, FileOptions) {
@@ -193,7 +193,12 @@ fn a_link_that_takes_the_place_of_a_file_is_not_followed_at_open() {
     fs::write(dir.path().join("target"), "precious\n").expect("written");
     symlink("target", dir.path().join("link")).expect("linked");
     let open_dir = Disk.open_dir(dir.path(), false).expect("a directory");
-    for how in [Open::Existing, Open::ReadOnly, Open::Stream, Open::New(0o640)] {
+    for how in [
+        OpenMode::Existing,
+        OpenMode::ReadOnly,
+        OpenMode::Stream,
+        OpenMode::New(0o640),
+    ] {
         assert!(Disk.open(&open_dir, "link", how).is_err(), "{how:?}");
     }
 }

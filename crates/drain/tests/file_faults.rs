@@ -235,8 +235,8 @@ fn a_file_that_could_not_be_synced_is_sealed_and_its_bytes_are_in_doubt() {
     let last = put(&mut file, &setup.chunks.next(2), NOW_NS);
     setup.storage.fail(Operation::Sync, 0, 1, IO);
     let failed = file.sync().expect_err("the disk fails");
-    assert_eq!(failed.doubts.len(), 1);
-    let doubt = &failed.doubts[0];
+    assert_eq!(failed.unsynced.len(), 1);
+    let doubt = &failed.unsynced[0];
     assert_eq!(
         (doubt.dev, doubt.ino, doubt.from_offset),
         (first.dev, first.ino, first.offset)
@@ -271,7 +271,7 @@ fn a_rotated_file_is_synced_first_where_syncs_are_wanted() {
     put(&mut file, &setup.chunks.next(3), NOW_NS);
     let failed = file.sync().expect_err("told by the next sync");
     assert_eq!(
-        (failed.doubts[0].ino, failed.doubts[0].from_offset),
+        (failed.unsynced[0].ino, failed.unsynced[0].from_offset),
         (lost.ino, lost.offset)
     );
     file.sync().expect("told once");
@@ -287,11 +287,11 @@ fn what_is_written_to_a_sealed_file_is_in_doubt_too() {
     setup.storage.fail(Operation::WriteAt, 0, 1, NOSPC);
     file.write_at(placement, 0, &bytes).expect_err("full");
     setup.storage.fail(Operation::Sync, 0, 1, IO);
-    assert_eq!(file.sync().expect_err("fails").doubts[0].to_offset, 4);
+    assert_eq!(file.sync().expect_err("fails").unsynced[0].to_offset, 4);
     file.write_at(placement, 4, &bytes).expect("the rest");
     let failed = file.sync().expect_err("sealed");
-    assert_eq!(failed.doubts[0].from_offset, 4);
-    assert_eq!(failed.doubts[0].to_offset, bytes.len() as u64);
+    assert_eq!(failed.unsynced[0].from_offset, 4);
+    assert_eq!(failed.unsynced[0].to_offset, bytes.len() as u64);
 }
 
 #[test]

@@ -11,10 +11,10 @@ const DAY_S: i64 = 86_400;
 /// Last second of the year 9999, the last one with a four-digit year.
 const LAST_S: i64 = 253_402_300_799;
 
-/// Which days and hours count: those of UTC or those of the system's time zone.
+/// Time zone of days and hours: UTC or the system's.
 #[derive(Clone, Debug)]
 pub(crate) enum Zone {
-    /// Universal time.
+    /// Coordinated universal time.
     Utc,
     /// The time zone of the machine or of the variable `TZ`.
     #[cfg(feature = "local-time")]

@@ -8,16 +8,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::limits::COPY_BLOCK_BYTES;
 use super::options::Compress;
-use super::storage::Taken;
-use super::storage::{Held, Kind, Open, Reader, Stat, Storage, Writer};
+use super::storage::RenameMode;
+use super::storage::{FileKind, LockedFile, OpenMode, Reader, Stat, Storage, Writer};
 
-/// How an attempt ended.
+/// Result of an attempt to compress a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// Only the compressed file is left.
     Done,
     /// Another process holds the file, or has dealt with it.
-    Elsewhere,
+    InUse,
     /// The owner closes: the next open takes it up again.
     Stopped,
 }
@@ -31,12 +31,12 @@ pub(crate) fn compress(
     stop: &AtomicBool,
 ) -> io::Result<Outcome> {
     let ending = match how {
-        Compress::None => return Ok(Outcome::Elsewhere),
+        Compress::None => return Ok(Outcome::InUse),
         Compress::Gzip => ".gz",
         Compress::Zstd => ".zst",
     };
-    let Some((source, stat)) = lock_file(storage, dir, name, Open::ReadOnly)? else {
-        return Ok(Outcome::Elsewhere);
+    let Some((source, stat)) = lock_file(storage, dir, name, OpenMode::ReadOnly)? else {
+        return Ok(Outcome::InUse);
     };
     let target = format!("{name}{ending}");
     if exists(storage, dir, &target)? {
@@ -47,13 +47,13 @@ pub(crate) fn compress(
     }
     let temporary = format!("{target}.tmp");
     let Some(copy) = create_temporary(storage, dir, &temporary, stat.mode)? else {
-        return Ok(Outcome::Elsewhere);
+        return Ok(Outcome::InUse);
     };
     let finished = encode(storage, &source, &copy, how, stop).and_then(|complete| {
         if complete {
             storage.sync(&copy)?;
             keep_time(&source, &copy);
-            storage.rename(dir, &temporary, &target, Taken::Fail)?;
+            storage.rename(dir, &temporary, &target, RenameMode::NoReplace)?;
         }
         Ok(complete)
     });
@@ -79,18 +79,18 @@ pub(crate) fn lock_file(
     storage: &dyn Storage,
     dir: &File,
     name: &str,
-    how: Open,
-) -> io::Result<Option<(Held, Stat)>> {
+    how: OpenMode,
+) -> io::Result<Option<(LockedFile, Stat)>> {
     let file = match storage.open(dir, name, how) {
         Ok(file) => file,
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(cause) => return Err(cause),
     };
     let stat = storage.stat_file(&file)?;
-    if stat.kind != Kind::Regular || !storage.lock(&file)? {
+    if stat.kind != FileKind::Regular || !storage.lock(&file)? {
         return Ok(None);
     }
-    let file = Held::new(file);
+    let file = LockedFile::new(file);
     // Between open and lock another process may have finished with the file and removed it.
     match storage.stat(dir, Path::new(name)) {
         Ok(named) if named.same_file(&stat) => Ok(Some((file, stat))),
@@ -102,10 +102,10 @@ pub(crate) fn lock_file(
 
 /// A new temporary file that is locked, in place of one that a crash has left.
 fn create_temporary(storage: &dyn Storage, dir: &File, name: &str, mode: u32) -> io::Result<Option<File>> {
-    let create = || storage.open(dir, name, Open::New(mode & 0o777 | 0o600));
+    let create = || storage.open(dir, name, OpenMode::New(mode & 0o777 | 0o600));
     let file = match create() {
         Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {
-            if lock_file(storage, dir, name, Open::ReadOnly)?.is_none() {
+            if lock_file(storage, dir, name, OpenMode::ReadOnly)?.is_none() {
                 return Ok(None);
             }
             storage.remove(dir, name)?;

@@ -1,4 +1,4 @@
-//! What can go wrong with a log file. Each message says what happened, to which path, and what a
+//! Errors of a log file. Each message says what happened, to which path, and what a
 //! person can do about it.
 
 use std::fmt;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
-/// Why a log file could not be opened, rotated, written or recovered.
+/// Error that keeps a log file from being opened, rotated, written or recovered.
 ///
 /// ```
 /// use logdrive_drain::file::{Disk, FileError, FileOptions, LogFile};
@@ -19,28 +19,28 @@ use rustix::io::Errno;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileError {
-    /// The system refused an operation.
+    /// The operating system refused an operation.
     #[error("cannot {doing} {}: {cause}; {}", path.display(), advice(cause))]
     Io {
-        /// What was tried.
-        doing: Doing,
-        /// On which file or directory.
+        /// Operation that was tried.
+        doing: FileOperation,
+        /// File or directory that it was tried on.
         path: PathBuf,
-        /// What the system said. Part of the message, hence no `source`.
+        /// Error of the system. Part of the message, hence no `source`.
         cause: io::Error,
     },
     /// The options contradict themselves or cannot be read.
     #[error("wrong options for a log file: {what}")]
     Options {
-        /// What is wrong and what to give instead.
+        /// The fault, and advice what to give instead.
         what: String,
     },
     /// The file name cannot be used for a log.
     #[error("the log path {} cannot be used: {why}", path.display())]
     Name {
-        /// The path as given.
+        /// The path as the caller gave it.
         path: PathBuf,
-        /// What is wrong and what to give instead.
+        /// The fault, and advice what to give instead.
         why: &'static str,
     },
     /// The directory is a symbolic link, which its owner may point elsewhere at any time.
@@ -49,7 +49,7 @@ pub enum FileError {
          or allow it with trust_directory", path.display()
     )]
     DirectoryIsLink {
-        /// The directory.
+        /// Path of the log directory.
         path: PathBuf,
     },
     /// Any user may rename or remove files there.
@@ -58,9 +58,9 @@ pub enum FileError {
          `chmod o-w`, choose another, or allow it with trust_directory", path.display()
     )]
     DirectoryOpenToAll {
-        /// The directory.
+        /// Path of the log directory.
         path: PathBuf,
-        /// Its permissions.
+        /// Permission bits of the directory.
         mode: u32,
     },
     /// Another user may rename or remove files there.
@@ -69,7 +69,7 @@ pub enum FileError {
          choose another, or allow it with trust_directory", path.display()
     )]
     DirectoryOfOther {
-        /// The directory.
+        /// Path of the log directory.
         path: PathBuf,
         /// The user id that owns it.
         owner: u32,
@@ -82,7 +82,7 @@ pub enum FileError {
          streams use the console sink", path.display()
     )]
     FileIsLink {
-        /// The link.
+        /// Path of the symbolic link.
         path: PathBuf,
     },
     /// In a directory where all may write, somebody else placed the file or a hard link to it.
@@ -91,7 +91,7 @@ pub enum FileError {
          remove it, or choose another directory", path.display()
     )]
     FileOfOther {
-        /// The file.
+        /// Path of the log file.
         path: PathBuf,
         /// The user id that owns it.
         owner: u32,
@@ -99,9 +99,9 @@ pub enum FileError {
     /// A directory, socket or block device.
     #[error("the log path {} is a {what}: give a file, a pipe or a character device", path.display())]
     NotAFile {
-        /// The path.
+        /// Path as it was configured.
         path: PathBuf,
-        /// What stands there.
+        /// Type of what stands there, such as a directory.
         what: &'static str,
     },
     /// Other processes hold the file and every name beside it.
@@ -110,7 +110,7 @@ pub enum FileError {
          process a file of its own", path.display()
     )]
     Locked {
-        /// The path as configured.
+        /// Path of the log as configured.
         path: PathBuf,
     },
     /// Too many rotations within one second.
@@ -118,26 +118,26 @@ pub enum FileError {
         "no name is left to rotate {} to within this second: raise rotate_bytes", path.display()
     )]
     NoNameLeft {
-        /// The active file.
+        /// Path of the file that is written.
         path: PathBuf,
     },
     /// A placement that this file did not give, or gave before it moved on.
     #[error("the chunk was placed in another file than {}: place it again", path.display())]
     Misplaced {
-        /// The active file.
+        /// Path of the file that is written.
         path: PathBuf,
     },
     /// A chunk was neither written to its end nor abandoned.
     #[error("the chunk before is unfinished in {}: write its rest or abandon it", path.display())]
     Unfinished {
-        /// The active file.
+        /// Path of the file that is written.
         path: PathBuf,
     },
 }
 
 impl FileError {
     /// An operation that the system refused.
-    pub(crate) fn io(doing: Doing, path: impl AsRef<Path>, cause: io::Error) -> Self {
+    pub(crate) fn io(doing: FileOperation, path: impl AsRef<Path>, cause: io::Error) -> Self {
         FileError::Io {
             doing,
             path: path.as_ref().to_path_buf(),
@@ -153,18 +153,18 @@ impl FileError {
         }
     }
 
-    /// Whether the other side is merely full or absent for now: no fault, worth no report, to be
+    /// Returns true if the other side is merely full or absent for now: no fault, worth no report, to be
     /// tried again soon.
     pub fn is_busy(&self) -> bool {
         matches!(self, FileError::Io { cause, .. } if cause.kind() == io::ErrorKind::WouldBlock)
     }
 
-    /// Whether the reader of a pipe has gone.
+    /// Returns true if the reader of a pipe has gone.
     pub fn is_closed(&self) -> bool {
         matches!(self, FileError::Io { cause, .. } if cause.kind() == io::ErrorKind::BrokenPipe)
     }
 
-    /// Whether no retry can help: somebody has to change the options or the directory first.
+    /// Returns true if no retry can help: somebody has to change the options or the directory first.
     pub fn is_permanent(&self) -> bool {
         !matches!(
             self,
@@ -173,65 +173,65 @@ impl FileError {
     }
 }
 
-/// What was tried, as it stands in a message after "cannot".
+/// Operation on a file, as it stands in a message after "cannot".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Doing {
-    /// Making a missing directory.
+pub enum FileOperation {
+    /// Making a directory that is missing.
     CreateDirectory,
     /// Opening the directory of the log.
     OpenDirectory,
-    /// Listing the directory.
+    /// Listing the files of the directory.
     List,
-    /// Opening or creating a file.
+    /// Opening an existing file or creating one.
     Open,
-    /// Asking for size and owner.
+    /// Reading size, owner and type of a file.
     Inspect,
-    /// Taking the file's lock.
+    /// Taking the exclusive lock of the file.
     Lock,
-    /// Writing.
+    /// Writing bytes to the file.
     Write,
     /// Reading, for compression and recovery.
     Read,
     /// Cutting off a line that could not be written whole.
     Truncate,
-    /// Bringing data to the disk.
+    /// Syncing data of the file to the disk.
     Sync,
     /// Moving the file away, to begin a new one.
     Rotate,
-    /// Compressing a rotated file.
+    /// Compressing a file after its rotation.
     Compress,
-    /// Removing a rotated file.
+    /// Removing a file by the rules of retention.
     Remove,
     /// Setting the link to the newest file.
     Link,
-    /// Starting the thread that compresses.
+    /// Starting the thread that compresses and removes files.
     StartThread,
 }
 
-impl fmt::Display for Doing {
+impl fmt::Display for FileOperation {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
-            Doing::CreateDirectory => "create the directory",
-            Doing::OpenDirectory => "open the directory",
-            Doing::List => "list the directory",
-            Doing::Open => "open",
-            Doing::Inspect => "inspect",
-            Doing::Lock => "lock",
-            Doing::Write => "write to",
-            Doing::Read => "read",
-            Doing::Truncate => "truncate",
-            Doing::Sync => "bring to disk",
-            Doing::Rotate => "rotate",
-            Doing::Compress => "compress",
-            Doing::Remove => "remove",
-            Doing::Link => "set the link",
-            Doing::StartThread => "start a thread for",
+            FileOperation::CreateDirectory => "create the directory",
+            FileOperation::OpenDirectory => "open the directory",
+            FileOperation::List => "list the directory",
+            FileOperation::Open => "open",
+            FileOperation::Inspect => "inspect",
+            FileOperation::Lock => "lock",
+            FileOperation::Write => "write to",
+            FileOperation::Read => "read",
+            FileOperation::Truncate => "truncate",
+            FileOperation::Sync => "bring to disk",
+            FileOperation::Rotate => "rotate",
+            FileOperation::Compress => "compress",
+            FileOperation::Remove => "remove",
+            FileOperation::Link => "set the link",
+            FileOperation::StartThread => "start a thread for",
         })
     }
 }
 
-/// What a person can do about an error of the system.
+/// Returns advice for a person about an error of the system.
 fn advice(cause: &io::Error) -> &'static str {
     let Some(errno) = Errno::from_io_error(cause) else {
         return match cause.kind() {
@@ -279,24 +279,24 @@ fn advice(cause: &io::Error) -> &'static str {
 #[derive(Debug, thiserror::Error)]
 #[error("{cause} ({written_bytes} bytes of the chunk are written)")]
 pub struct WriteFailed {
-    /// How much of the chunk stands in the file, from its start: the `skip` of the next try.
+    /// Number of bytes of the chunk that stand in the file, from its start: the `skip` of the next try.
     pub written_bytes: u64,
-    /// Why it went no further. Part of the message, hence no `source`.
+    /// Error that stopped the write. Part of the message, hence no `source`.
     pub cause: FileError,
 }
 
 /// Bytes that were handed to the kernel and may not have reached the disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Doubt {
+pub struct UnsyncedRange {
     /// The file, as it was or will be called after it was sealed.
     pub path: PathBuf,
-    /// Device of the file.
+    /// Number of the device that holds the file.
     pub dev: u64,
-    /// Inode of the file.
+    /// Number of the file's inode on that device.
     pub ino: u64,
-    /// First byte in doubt.
+    /// Offset of the first byte in doubt.
     pub from_offset: u64,
-    /// First byte behind those in doubt.
+    /// Offset behind the last byte in doubt.
     pub to_offset: u64,
 }
 
@@ -314,7 +314,7 @@ pub struct Doubt {
 /// let placement = file.place(6, 0)?;
 /// file.write_at(placement, 0, b"hello\n")?;
 /// let failed = file.sync().unwrap_err();
-/// assert_eq!((failed.doubts[0].from_offset, failed.doubts[0].to_offset), (0, 6));
+/// assert_eq!((failed.unsynced[0].from_offset, failed.unsynced[0].to_offset), (0, 6));
 /// assert_ne!(file.place(6, 0)?.ino, placement.ino);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -322,7 +322,7 @@ pub struct Doubt {
 #[error("{cause}; the file is sealed and a new one is begun")]
 pub struct SyncFailed {
     /// The bytes since the last sync that worked, oldest first.
-    pub doubts: Vec<Doubt>,
-    /// What the system said. Part of the message, hence no `source`.
+    pub unsynced: Vec<UnsyncedRange>,
+    /// Error of the system. Part of the message, hence no `source`.
     pub cause: FileError,
 }

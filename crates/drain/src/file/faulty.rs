@@ -7,9 +7,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::storage::{Disk, Open, Stat, Storage, Taken};
+use super::storage::{Disk, OpenMode, RenameMode, Stat, Storage};
 
-/// An operation of [`Storage`].
+/// An operation of [`Storage`] that can be made to fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // each is the method of that name
 pub enum Operation {
@@ -32,7 +32,7 @@ pub enum Operation {
     Sync,
 }
 
-/// What happens to an operation.
+/// Fault that an operation meets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// It fails with this error number, and nothing is done.
@@ -52,7 +52,7 @@ struct Rule {
     fault: Fault,
 }
 
-/// What is told and what was seen.
+/// Faults that are due, and calls that were counted.
 #[derive(Debug, Default)]
 struct State {
     rules: Vec<Rule>,
@@ -82,7 +82,7 @@ pub struct Faulty {
 }
 
 impl Faulty {
-    /// Without any fault yet.
+    /// A storage that works like [`Disk`] until a fault is set.
     pub fn new() -> Self {
         Self::default()
     }
@@ -114,7 +114,7 @@ impl Faulty {
         self.changed.notify_all();
     }
 
-    /// How often an operation was asked for.
+    /// Number of times that an operation was asked for.
     pub fn calls(&self, operation: Operation) -> u64 {
         self.state().calls.get(&operation).copied().unwrap_or(0)
     }
@@ -181,7 +181,7 @@ impl Storage for Faulty {
         Disk.list(dir, wanted, max)
     }
 
-    fn open(&self, dir: &File, name: &str, how: Open) -> io::Result<File> {
+    fn open(&self, dir: &File, name: &str, how: OpenMode) -> io::Result<File> {
         self.enter(Operation::Open)?;
         Disk.open(dir, name, how)
     }
@@ -196,9 +196,9 @@ impl Storage for Faulty {
         Disk.stat_file(file)
     }
 
-    fn rename(&self, dir: &File, from: &str, to: &str, taken: Taken) -> io::Result<()> {
+    fn rename(&self, dir: &File, from: &str, to: &str, mode: RenameMode) -> io::Result<()> {
         self.enter(Operation::Rename)?;
-        Disk.rename(dir, from, to, taken)
+        Disk.rename(dir, from, to, mode)
     }
 
     fn remove(&self, dir: &File, name: &str) -> io::Result<()> {

@@ -24,25 +24,25 @@ pub(crate) const NOTICES_MAX: usize = 32;
 /// escaped to four times their size, stay below it.
 pub(crate) const OPTIONS_TEXT_BYTES_MAX: usize = 64 * 1024;
 
-/// Longest header of a file.
+/// Most bytes of the header at the start of a file.
 pub(crate) const HEADER_BYTES_MAX: usize = 4 * 1024;
 
-/// Longest path: `PATH_MAX` of Linux.
+/// Most bytes of a path: `PATH_MAX` of Linux.
 pub(crate) const PATH_BYTES_MAX: usize = 4 * 1024;
 
 /// Interrupted system calls repeated in a row before the interruption counts as the failure.
 pub(crate) const INTERRUPTED_MAX: u32 = 1_000;
 
-/// How often a race with another process for a file name is repeated before it is an error.
+/// Number of times that a race with another process for a file name is repeated before it is an error.
 pub(crate) const OPEN_RACES_MAX: u32 = 16;
 
-/// How often the path is compared with the open file, to notice a rotation from outside.
+/// Interval in which the path is compared with the open file, to notice a rotation from outside.
 pub(crate) const CHECK_INTERVAL_NS: u64 = 1_000_000_000;
 
 /// Pause after a rotation that failed; meanwhile the old file is written on.
 pub(crate) const ROTATION_RETRY_NS: u64 = 10_000_000_000;
 
-/// How long one write waits for a pipe or a terminal that is full before it gives the thread back.
+/// Time that one write waits for a pipe or a terminal that is full before it gives the thread back.
 pub(crate) const POLL_MAX: Duration = Duration::from_millis(100);
 
 /// Block of the compression: large enough to keep system calls rare, small enough to stop soon.
@@ -51,5 +51,5 @@ pub(crate) const COPY_BLOCK_BYTES: usize = 128 * 1024;
 /// Block of the comparison that recovery makes with what a file already holds.
 pub(crate) const COMPARE_BLOCK_BYTES: usize = 64 * 1024;
 
-/// What a pipe takes in one piece without mixing it with the writes of others (`PIPE_BUF`).
+/// Bytes that a pipe takes in one piece without mixing them with the writes of others (`PIPE_BUF`).
 pub(crate) const PIPE_PIECE_BYTES: usize = 4096;

@@ -4,11 +4,11 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::error::{Doing, FileError};
-use super::home::open_dir;
+use super::directory::open_dir;
+use super::error::{FileError, FileOperation};
 use super::names::Names;
 use super::options::FileOptions;
-use super::storage::{Kind, Storage, Taken};
+use super::storage::{FileKind, RenameMode, Storage};
 
 /// Makes `link` point to `file`; both are absolute. Does nothing where it does so already.
 pub(crate) fn point_link(
@@ -19,7 +19,7 @@ pub(crate) fn point_link(
 ) -> Result<(), FileError> {
     let names = Names::new(link)?;
     let name = names.active();
-    let failed = |cause| FileError::io(Doing::Link, link, cause);
+    let failed = |cause| FileError::io(FileOperation::Link, link, cause);
     if link == file || link == options.path {
         let why = "it is the log itself: give the link another name";
         return Err(FileError::Name {
@@ -34,7 +34,7 @@ pub(crate) fn point_link(
         false => file.to_path_buf(),
     };
     match storage.stat(&dir, Path::new(&name)) {
-        Ok(stat) if stat.kind == Kind::Link => {
+        Ok(stat) if stat.kind == FileKind::Link => {
             if storage.read_link(&dir, &name).map_err(failed)? == target {
                 return Ok(());
             }
@@ -56,6 +56,6 @@ pub(crate) fn point_link(
     }
     storage.symlink(&dir, &target, &temporary).map_err(failed)?;
     storage
-        .rename(&dir, &temporary, &name, Taken::Replace)
+        .rename(&dir, &temporary, &name, RenameMode::Replace)
         .map_err(failed)
 }

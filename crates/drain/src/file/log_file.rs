@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::active::Active;
-use super::error::{Doing, Doubt, FileError, SyncFailed, WriteFailed};
-use super::home::Home;
+use super::active::{Active, Placement};
+use super::directory::LogDirectory;
+use super::error::{FileError, FileOperation, SyncFailed, UnsyncedRange, WriteFailed};
 use super::limits::INTERRUPTED_MAX;
 use super::link::point_link;
 use super::names::Rotated;
@@ -20,17 +20,6 @@ use super::notices::Notices;
 use super::options::{Compress, FileOptions};
 use super::storage::Storage;
 use super::tidy_thread::TidyThread;
-
-/// Where a chunk stands: a file that keeps its identity when it is renamed, and a place in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Placement {
-    /// Device of the file.
-    pub dev: u64,
-    /// Inode of the file.
-    pub ino: u64,
-    /// First byte of the chunk; for a pipe or a device the count of bytes before it.
-    pub offset: u64,
-}
 
 /// A chunk that was placed and is neither written to its end nor abandoned.
 #[derive(Clone, Copy, Debug)]
@@ -60,22 +49,22 @@ pub(crate) struct Chunk {
 /// ```
 #[derive(Debug)]
 pub struct LogFile {
-    pub(crate) home: Home,
+    pub(crate) directory: LogDirectory,
     pub(crate) active: Active,
     pub(crate) chunk: Option<Chunk>,
     pub(crate) reopen_asked: bool,
-    /// When the path was last compared with the open file.
+    /// Time at which the path was last compared with the open file.
     pub(crate) checked_unix_ns: u64,
-    /// When a rotation failed last, until one succeeds.
+    /// Time of the last rotation that failed, until one succeeds.
     pub(crate) rotation_failed_unix_ns: Option<u64>,
     /// The name that the last rotation gave.
     pub(crate) last_rotated: Option<Rotated>,
     /// The owner has asked for a sync before, so files are synced before they are rotated.
     pub(crate) syncs: bool,
     /// Found by such a sync, or after a seal; told by the next call of `sync`.
-    pub(crate) doubts: Vec<Doubt>,
-    /// Why there are doubts.
-    pub(crate) doubt_cause: Option<FileError>,
+    pub(crate) unsynced: Vec<UnsyncedRange>,
+    /// Error of the sync that failed, while it has not been returned.
+    pub(crate) sync_error: Option<FileError>,
     tidy_thread: TidyThread,
 }
 
@@ -98,10 +87,10 @@ impl LogFile {
         storage: Arc<dyn Storage>,
         now_unix_ns: u64,
     ) -> Result<LogFile, FileError> {
-        let home = Home::open(options, storage, Notices::default())?;
-        let active = home.choose(seconds(now_unix_ns))?;
+        let directory = LogDirectory::open(options, storage, Notices::default())?;
+        let active = Active::choose(&directory, seconds(now_unix_ns))?;
         let file = LogFile {
-            home,
+            directory,
             active,
             chunk: None,
             reopen_asked: false,
@@ -109,8 +98,8 @@ impl LogFile {
             rotation_failed_unix_ns: None,
             last_rotated: None,
             syncs: false,
-            doubts: Vec::new(),
-            doubt_cause: None,
+            unsynced: Vec::new(),
+            sync_error: None,
             tidy_thread: TidyThread::default(),
         };
         file.set_link();
@@ -126,13 +115,13 @@ impl LogFile {
         }
         self.follow(now_unix_ns)?;
         if self.active.regular {
-            self.active.find_end(&self.home)?;
+            self.active.find_end(&self.directory)?;
         }
-        self.active.mend(&self.home)?;
+        self.active.end_torn_line(&self.directory)?;
         if self.active.regular {
             self.rotate_if_due(len_bytes, now_unix_ns);
         }
-        self.active.begin(&self.home)?;
+        self.active.write_header(&self.directory)?;
         let placement = self.active.placement();
         self.chunk = Some(Chunk {
             placement,
@@ -166,7 +155,7 @@ impl LogFile {
         self.chunk = written.is_err().then_some(chunk);
         written.map_err(|cause| WriteFailed {
             written_bytes: chunk.written_bytes,
-            cause: FileError::io(Doing::Write, self.path(), cause),
+            cause: FileError::io(FileOperation::Write, self.path(), cause),
         })
     }
 
@@ -182,7 +171,7 @@ impl LogFile {
                 return Ok(());
             };
             let offset = chunk.placement.offset + chunk.written_bytes;
-            match self.active.write(&self.home, rest, offset) {
+            match self.active.write(&self.directory, rest, offset) {
                 Ok(written) => {
                     chunk.written_bytes += written as u64;
                     interrupted = 0;
@@ -208,7 +197,9 @@ impl LogFile {
         self.chunk = None;
         let keep_bytes = keep_bytes.min(chunk.written_bytes);
         if self.active.regular {
-            return self.active.cut(&self.home, placement.offset + keep_bytes);
+            return self
+                .active
+                .truncate(&self.directory, placement.offset + keep_bytes);
         }
         // What a pipe has taken cannot be taken back; the next chunk begins on a line of its own.
         self.active.torn = keep_bytes < chunk.written_bytes;
@@ -220,10 +211,10 @@ impl LogFile {
     pub fn sync(&mut self) -> Result<(), SyncFailed> {
         self.syncs = true;
         self.sync_active();
-        match self.doubt_cause.take() {
+        match self.sync_error.take() {
             None => Ok(()),
             Some(cause) => Err(SyncFailed {
-                doubts: std::mem::take(&mut self.doubts),
+                unsynced: std::mem::take(&mut self.unsynced),
                 cause,
             }),
         }
@@ -237,22 +228,22 @@ impl LogFile {
 
     /// The file that is written, as an absolute path.
     pub fn path(&self) -> PathBuf {
-        self.home.path_of(&self.active.name)
+        self.directory.path_of(&self.active.name)
     }
 
     /// The options with absolute paths: what a session keeps for its recovery.
     pub fn options(&self) -> &FileOptions {
-        &self.home.options
+        &self.directory.options
     }
 
-    /// Whether it is a file with offsets, and no pipe or device.
+    /// Returns true if it is a file with offsets, and no pipe or device.
     pub fn is_regular(&self) -> bool {
         self.active.regular
     }
 
-    /// What a person should know although the log goes on, oldest first.
+    /// Takes the oldest notice: something that a person should know although the log goes on.
     pub fn notice(&mut self) -> Option<String> {
-        self.home.notices.take()
+        self.directory.notices.take()
     }
 
     /// Waits until no rotated file is being compressed or removed; `false` when that takes longer.
@@ -264,10 +255,10 @@ impl LogFile {
     /// which the next open takes up again. A file beside the configured one joins the rotated files
     /// where rules of retention are set, for nobody else would ever remove it.
     pub fn close(mut self, now_unix_ns: u64) -> Result<(), FileError> {
-        let cut = self.active.finish_cut(&self.home);
-        let beside = self.active.name != self.home.names.active();
+        let cut = self.active.finish_truncation(&self.directory);
+        let beside = self.active.name != self.directory.names.active();
         let keeps_to_itself = !self.active.regular || self.active.is_empty();
-        if !beside || keeps_to_itself || !self.home.options.removes() {
+        if !beside || keeps_to_itself || !self.directory.options.removes() {
             return cut;
         }
         self.move_away(now_unix_ns).and(cut)
@@ -278,8 +269,8 @@ impl LogFile {
         if !self.active.regular {
             return;
         }
-        let (tidy, now_unix_s) = (self.home.tidy(), seconds(now_unix_ns));
-        if self.home.options.compress == Compress::None {
+        let (tidy, now_unix_s) = (self.directory.tidy(), seconds(now_unix_ns));
+        if self.directory.options.compress == Compress::None {
             tidy.run(now_unix_s, opening, &AtomicBool::new(false));
         } else {
             self.tidy_thread.request(tidy, now_unix_s, opening);
@@ -288,11 +279,11 @@ impl LogFile {
 
     /// Lets the link point to the file. The log does not depend on it, so a failure is only told.
     pub(crate) fn set_link(&self) {
-        let options = &self.home.options;
+        let options = &self.directory.options;
         let Some(link) = &options.newest_link else { return };
-        let storage = self.home.storage.as_ref();
+        let storage = self.directory.storage.as_ref();
         if let Err(error) = point_link(storage, options, link, &self.path()) {
-            self.home.notices.push(error);
+            self.directory.notices.push(error);
         }
     }
 }

@@ -11,14 +11,15 @@
 mod active;
 mod calendar;
 mod compress;
+mod directory;
 mod error;
 mod faulty;
-mod home;
 pub(crate) mod limits;
 mod link;
 mod log_file;
 mod names;
 mod notices;
+mod open;
 mod options;
 #[cfg(test)]
 mod random;
@@ -29,12 +30,13 @@ mod storage;
 mod tidy;
 mod tidy_thread;
 
-pub use error::{Doing, Doubt, FileError, SyncFailed, WriteFailed};
+pub use active::Placement;
+pub use error::{FileError, FileOperation, SyncFailed, UnsyncedRange, WriteFailed};
 pub use faulty::{Fault, Faulty, Operation};
-pub use log_file::{LogFile, Placement};
+pub use log_file::LogFile;
 pub use names::safe_name;
 pub use options::{Compress, Every, FileOptions};
 #[cfg(test)]
 pub(crate) use random::Random;
 pub use rewrite::{NotInPlace, Rewrite, rewrite};
-pub use storage::{Disk, Kind, Open, Stat, Storage, Taken};
+pub use storage::{Disk, FileKind, OpenMode, RenameMode, Stat, Storage};

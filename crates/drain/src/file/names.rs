@@ -14,10 +14,10 @@ use super::limits::{NAME_BYTES_MAX, NUMBER_MAX};
 /// The directory of a log and the two halves of its file name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Names {
-    /// Directory, absolute.
+    /// Absolute path of the log's directory.
     pub(crate) dir: PathBuf,
     stem: String,
-    /// With its dot, or empty.
+    /// Ending of the name with its dot, or empty.
     extension: String,
 }
 
@@ -31,7 +31,7 @@ pub(crate) enum Form {
     Temporary,
 }
 
-/// What the name of a rotated file tells; ordered by age, the oldest first.
+/// Age of a rotated file as its name tells it; ordered from the oldest on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rotated {
     pub(crate) unix_s: i64,
@@ -78,7 +78,7 @@ impl Names {
         })
     }
 
-    /// The configured name.
+    /// Returns the name that was configured.
     pub(crate) fn active(&self) -> String {
         format!("{}{}", self.stem, self.extension)
     }
@@ -96,7 +96,7 @@ impl Names {
         format!("{}.{stamp}.{number}{}", self.stem, self.extension)
     }
 
-    /// What a name says, if it is that of a rotated file of this log.
+    /// Reads the name of a rotated file; `None` if it is not one of this log.
     pub(crate) fn parse_rotated(&self, name: &OsStr) -> Option<(Rotated, Form)> {
         let rest = name
             .to_str()?
@@ -121,7 +121,7 @@ impl Names {
         Some((Rotated { unix_s, number }, form))
     }
 
-    /// Whether a name may hold bytes that a process of this log has placed: the active file, one
+    /// Returns true if a name may hold bytes that a process of this log has placed: the active file, one
     /// beside it, or a rotated one that is not compressed.
     pub(crate) fn may_hold_placements(&self, name: &OsStr) -> bool {
         let Some(text) = name.to_str() else { return false };

@@ -1,4 +1,4 @@
-//! What a person should know although the log goes on: kept until the owner takes it and puts it
+//! Notices for a person although the log goes on: kept until the owner takes them and puts them
 //! into the log as a record.
 
 use std::collections::VecDeque;
@@ -13,7 +13,7 @@ pub(crate) struct Notices(Arc<Mutex<Queue>>);
 #[derive(Debug, Default)]
 struct Queue {
     waiting: VecDeque<String>,
-    /// What was said last: a fault that lasts is reported once.
+    /// Text of the last notice: a fault that lasts is reported once.
     last: String,
 }
 
@@ -32,7 +32,7 @@ impl Notices {
         queue.waiting.push_back(notice);
     }
 
-    /// The oldest notice.
+    /// Takes the oldest notice out of the queue.
     pub(crate) fn take(&self) -> Option<String> {
         self.queue().waiting.pop_front()
     }

@@ -129,7 +129,7 @@ impl FileOptions {
         Ok(options)
     }
 
-    /// Whether any rule removes rotated files.
+    /// Returns true if any rule removes rotated files.
     pub(crate) fn removes(&self) -> bool {
         self.keep_files.is_some() || self.keep_age.is_some() || self.keep_bytes.is_some()
     }

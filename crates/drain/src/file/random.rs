@@ -21,7 +21,7 @@ impl Random {
         }
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 random bits.
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -35,7 +35,7 @@ impl Random {
         self.next() % bound
     }
 
-    /// A value or nothing, evenly.
+    /// Returns a value or nothing, at even odds.
     pub(crate) fn maybe<T>(&mut self, value: impl FnOnce(&mut Random) -> T) -> Option<T> {
         (self.below(2) == 0).then(|| value(self))
     }

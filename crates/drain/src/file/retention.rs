@@ -1,11 +1,11 @@
-//! Which rotated files go: by count, by age and by total bytes. Pure: files and time in, names out.
+//! Selection of rotated files to remove: by count, by age and by total bytes. Pure: files and time in, names out.
 
 use super::names::Rotated;
 use super::options::FileOptions;
 
 /// A rotated file and what it takes on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sized {
+pub(crate) struct RotatedFile {
     pub(crate) rotated: Rotated,
     pub(crate) bytes: u64,
 }
@@ -15,20 +15,20 @@ pub(crate) struct Sized {
 /// A file from the future was written before the clock was set back, so it counts as older than all
 /// others; else the files written after that would be the first to go. Its age is unknown, so the
 /// rule by age leaves it alone.
-pub(crate) fn doomed(files: &[Sized], options: &FileOptions, now_unix_s: i64) -> Vec<Rotated> {
+pub(crate) fn to_remove(files: &[RotatedFile], options: &FileOptions, now_unix_s: i64) -> Vec<Rotated> {
     let mut files = files.to_vec();
     files.sort_by_key(|file| (file.rotated.unix_s <= now_unix_s, file.rotated));
     let mut bytes = 0u128;
     let mut kept = 0u64;
     let mut full = false;
-    let mut doomed = Vec::new();
+    let mut to_remove = Vec::new();
     for file in files.iter().rev() {
         let old = options.keep_age.is_some_and(|keep_age| {
             let age_s = now_unix_s - file.rotated.unix_s;
             u64::try_from(age_s).is_ok_and(|age_s| age_s > keep_age.as_secs())
         });
         if old {
-            doomed.push(file.rotated);
+            to_remove.push(file.rotated);
             continue;
         }
         bytes += u128::from(file.bytes);
@@ -40,13 +40,13 @@ pub(crate) fn doomed(files: &[Sized], options: &FileOptions, now_unix_s: i64) ->
             .keep_files
             .is_some_and(|keep_files| kept >= u64::from(keep_files));
         if full {
-            doomed.push(file.rotated);
+            to_remove.push(file.rotated);
         } else {
             kept += 1;
         }
     }
-    doomed.reverse();
-    doomed
+    to_remove.reverse();
+    to_remove
 }
 
 #[cfg(test)]
@@ -55,8 +55,8 @@ mod tests {
 
     use super::*;
 
-    fn files(list: &[(i64, u32, u64)]) -> Vec<Sized> {
-        let sized = |&(unix_s, number, bytes): &(i64, u32, u64)| Sized {
+    fn files(list: &[(i64, u32, u64)]) -> Vec<RotatedFile> {
+        let sized = |&(unix_s, number, bytes): &(i64, u32, u64)| RotatedFile {
             rotated: Rotated { unix_s, number },
             bytes,
         };
@@ -66,8 +66,8 @@ mod tests {
     fn gone(list: &[(i64, u32, u64)], now: i64, set: impl Fn(&mut FileOptions)) -> Vec<(i64, u32)> {
         let mut options = FileOptions::new("a.log");
         set(&mut options);
-        let doomed = doomed(&files(list), &options, now);
-        doomed
+        let to_remove = to_remove(&files(list), &options, now);
+        to_remove
             .into_iter()
             .map(|rotated| (rotated.unix_s, rotated.number))
             .collect()

@@ -8,18 +8,19 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::error::{Doing, FileError};
-use super::home::Home;
+use super::active::Placement;
+use super::directory::LogDirectory;
+use super::error::{FileError, FileOperation};
 use super::limits::{COMPARE_BLOCK_BYTES, LISTED_MAX};
-use super::log_file::{LogFile, Placement};
+use super::log_file::LogFile;
 use super::notices::Notices;
 use super::options::FileOptions;
-use super::storage::{Held, Kind, Open, Reader, Storage, Writer};
+use super::storage::{FileKind, LockedFile, OpenMode, Reader, Storage, Writer};
 
-/// Where the bytes of a recovered chunk are.
+/// Result of a rewrite: the place of the bytes of a recovered chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rewrite {
-    /// All stood in their place.
+    /// All bytes stood in their place already.
     AlreadyThere {
         /// The file, perhaps a rotated one.
         path: PathBuf,
@@ -28,23 +29,23 @@ pub enum Rewrite {
     InPlace {
         /// The file, perhaps a rotated one.
         path: PathBuf,
-        /// How many bytes were missing.
+        /// Number of bytes that were missing.
         written_bytes: u64,
     },
     /// They could not be written in place, and stand at the end of the log instead.
     Appended {
-        /// The file that took them.
+        /// The file that they were appended to.
         path: PathBuf,
         /// Whole lines that the old place holds and that were therefore not appended.
         skipped_bytes: u64,
-        /// How many bytes were appended.
+        /// Number of bytes that were appended.
         written_bytes: u64,
-        /// Why not in place.
+        /// Reason why they are not in their place.
         why: NotInPlace,
     },
 }
 
-/// Why a chunk could not be written in its place.
+/// Reason why a chunk could not be written in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NotInPlace {
@@ -82,15 +83,15 @@ pub fn rewrite(
     bytes: &[u8],
     now_unix_ns: u64,
 ) -> Result<Rewrite, FileError> {
-    let home = Home::open(options, storage.clone(), Notices::default())?;
-    let (skip_bytes, why) = match find(&home, placement)? {
+    let directory = LogDirectory::open(options, storage.clone(), Notices::default())?;
+    let (skip_bytes, why) = match find(&directory, placement)? {
         Found::Stream => (0, NotInPlace::Stream),
         Found::Nowhere => (0, NotInPlace::FileGone),
         Found::File { file, name } => {
-            let path = home.path_of(&name);
-            let ours = home.lock(&file, &path)?;
-            let file = Held::new(file);
-            let there = compare(&home, &file, &path, placement.offset, bytes)?;
+            let path = directory.path_of(&name);
+            let ours = directory.lock(&file, &path)?;
+            let file = LockedFile::new(file);
+            let there = compare(&directory, &file, &path, placement.offset, bytes)?;
             if there.same_bytes == bytes.len() {
                 return Ok(Rewrite::AlreadyThere { path });
             }
@@ -103,7 +104,7 @@ pub fn rewrite(
                     offset,
                 }
                 .write_all(rest)
-                .map_err(|cause| FileError::io(Doing::Write, &path, cause))?;
+                .map_err(|cause| FileError::io(FileOperation::Write, &path, cause))?;
                 return Ok(Rewrite::InPlace {
                     path,
                     written_bytes: rest.len() as u64,
@@ -126,7 +127,7 @@ pub fn rewrite(
     })
 }
 
-/// The file of a placement.
+/// Result of the search for the file of a placement.
 enum Found {
     File { file: File, name: String },
     Stream,
@@ -134,32 +135,35 @@ enum Found {
 }
 
 /// Looks for the file under every name that a file of this log may have.
-fn find(home: &Home, placement: Placement) -> Result<Found, FileError> {
-    let names = &home.names;
-    let list = |cause| FileError::io(Doing::List, &names.dir, cause);
+fn find(directory: &LogDirectory, placement: Placement) -> Result<Found, FileError> {
+    let names = &directory.names;
+    let list = |cause| FileError::io(FileOperation::List, &names.dir, cause);
     let wanted = |name: &std::ffi::OsStr| names.may_hold_placements(name);
-    let mut found = home.storage.list(&home.dir, &wanted, LISTED_MAX).map_err(list)?;
+    let mut found = directory
+        .storage
+        .list(&directory.dir, &wanted, LISTED_MAX)
+        .map_err(list)?;
     // The configured name first: mostly it is that.
     found.sort_by_key(|name| name.as_bytes() != names.active().as_bytes());
     for name in found.iter().filter_map(|name| name.to_str()) {
-        let path = home.path_of(name);
-        let stat = match home.storage.stat(&home.dir, name.as_ref()) {
+        let path = directory.path_of(name);
+        let stat = match directory.storage.stat(&directory.dir, name.as_ref()) {
             Ok(stat) => stat,
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => continue,
-            Err(cause) => return Err(FileError::io(Doing::Inspect, path, cause)),
+            Err(cause) => return Err(FileError::io(FileOperation::Inspect, path, cause)),
         };
-        if matches!(stat.kind, Kind::Fifo | Kind::CharDevice) && name == names.active() {
+        if matches!(stat.kind, FileKind::Fifo | FileKind::CharDevice) && name == names.active() {
             return Ok(Found::Stream);
         }
-        if stat.kind != Kind::Regular || (stat.dev, stat.ino) != (placement.dev, placement.ino) {
+        if stat.kind != FileKind::Regular || (stat.dev, stat.ino) != (placement.dev, placement.ino) {
             continue;
         }
-        let file = match home.storage.open(&home.dir, name, Open::Existing) {
+        let file = match directory.storage.open(&directory.dir, name, OpenMode::Existing) {
             Ok(file) => file,
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => continue,
-            Err(cause) => return Err(FileError::io(Doing::Open, path, cause)),
+            Err(cause) => return Err(FileError::io(FileOperation::Open, path, cause)),
         };
-        if home.stat_file(&file, name)?.same_file(&stat) {
+        if directory.stat_file(&file, name)?.same_file(&stat) {
             return Ok(Found::File {
                 file,
                 name: name.to_owned(),
@@ -169,7 +173,7 @@ fn find(home: &Home, placement: Placement) -> Result<Found, FileError> {
     Ok(Found::Nowhere)
 }
 
-/// What a file holds at the place of a chunk.
+/// Comparison of a chunk with the bytes at its place.
 struct There {
     /// So many bytes are those of the chunk.
     same_bytes: usize,
@@ -179,15 +183,15 @@ struct There {
 
 /// Compares a file with a chunk.
 fn compare(
-    home: &Home,
+    directory: &LogDirectory,
     file: &File,
     path: &std::path::Path,
     offset: u64,
     bytes: &[u8],
 ) -> Result<There, FileError> {
-    let read = |cause| FileError::io(Doing::Read, path, cause);
+    let read = |cause| FileError::io(FileOperation::Read, path, cause);
     let mut reader = Reader {
-        storage: home.storage.as_ref(),
+        storage: directory.storage.as_ref(),
         file,
         offset,
     };
@@ -205,7 +209,7 @@ fn compare(
             break;
         }
     }
-    let stat = home.storage.stat_file(file).map_err(read)?;
+    let stat = directory.storage.stat_file(file).map_err(read)?;
     Ok(There {
         same_bytes,
         ends_there: stat.bytes == offset + same_bytes as u64,

@@ -1,4 +1,4 @@
-//! How a log moves on to another file: rotation by size and time, sealing after a failed sync, and
+//! Change of the active file: rotation by size and time, sealing after a failed sync, and
 //! following a rotation that somebody made from outside.
 //!
 //! The new file is made and locked under the name that the old one shall get; then both exchange
@@ -11,13 +11,13 @@ use std::io;
 use rustix::io::Errno;
 
 use super::active::Active;
-use super::error::{Doing, Doubt, FileError};
-use super::home::Home;
+use super::directory::LogDirectory;
+use super::error::{FileError, FileOperation, UnsyncedRange};
 use super::limits::{CHECK_INTERVAL_NS, LISTED_MAX, NUMBER_MAX, ROTATION_RETRY_NS};
 use super::log_file::{LogFile, seconds};
 use super::names::Rotated;
 use super::notices::Notices;
-use super::storage::{Open, Taken};
+use super::storage::{OpenMode, RenameMode};
 
 impl LogFile {
     /// Before a chunk: leaves a sealed file, and goes back to the path when somebody moved the file.
@@ -38,20 +38,20 @@ impl LogFile {
         let Err(error) = self.reopen_path(now_unix_ns) else {
             return Ok(());
         };
-        let stat = self.home.stat_file(&self.active.file, &self.active.name)?;
+        let stat = self.directory.stat_file(&self.active.file, &self.active.name)?;
         if stat.links == 0 {
             // What is written to a file without a name is lost: better fail, and be asked again.
             self.reopen_asked = true;
             return Err(error);
         }
-        self.home.notices.push(error);
+        self.directory.notices.push(error);
         Ok(())
     }
 
-    /// Whether the path is gone or shows another file. The full path is asked, and not the open
+    /// Returns true if the path is gone or shows another file. The full path is asked, and not the open
     /// directory, since the directory may have been moved too.
     fn was_moved(&self) -> bool {
-        match self.home.storage.stat(&self.home.dir, &self.path()) {
+        match self.directory.storage.stat(&self.directory.dir, &self.path()) {
             Ok(stat) => (stat.dev, stat.ino) != (self.active.dev, self.active.ino),
             Err(cause) => {
                 matches!(
@@ -64,17 +64,17 @@ impl LogFile {
 
     /// Opens the configured path anew, directory and all.
     fn reopen_path(&mut self, now_unix_ns: u64) -> Result<(), FileError> {
-        let storage = self.home.storage.clone();
-        let notices: Notices = self.home.notices.clone();
-        let home = Home::open(&self.home.options, storage, notices)?;
-        let active = home.choose(seconds(now_unix_ns))?;
+        let storage = self.directory.storage.clone();
+        let notices: Notices = self.directory.notices.clone();
+        let directory = LogDirectory::open(&self.directory.options, storage, notices)?;
+        let active = Active::choose(&directory, seconds(now_unix_ns))?;
         if self.syncs {
             self.sync_active();
         }
-        if let Err(error) = self.active.finish_cut(&self.home) {
-            self.home.notices.push(error);
+        if let Err(error) = self.active.finish_truncation(&self.directory) {
+            self.directory.notices.push(error);
         }
-        self.home = home;
+        self.directory = directory;
         self.active = active;
         self.set_link();
         Ok(())
@@ -82,13 +82,13 @@ impl LogFile {
 
     /// Rotates when size or time ask for it. A failure is told, and the old file is written on.
     pub(crate) fn rotate_if_due(&mut self, len_bytes: u64, now_unix_ns: u64) {
-        let period = self.home.period(seconds(now_unix_ns));
+        let period = self.directory.period(seconds(now_unix_ns));
         if self.active.is_empty() || period < self.active.period {
             // An empty file moves to the present period; a clock that was set back begins it anew.
             self.active.period = period;
         }
         let full = self
-            .home
+            .directory
             .options
             .rotate_bytes
             .is_some_and(|rotate_bytes| self.active.end_offset.saturating_add(len_bytes) > rotate_bytes);
@@ -105,7 +105,7 @@ impl LogFile {
             Ok(()) => self.rotation_failed_unix_ns = None,
             Err(error) => {
                 self.rotation_failed_unix_ns = Some(now_unix_ns);
-                self.home
+                self.directory
                     .notices
                     .push(format_args!("{error}; it is written on for now"));
             }
@@ -118,16 +118,16 @@ impl LogFile {
             return self.reopen_path(now_unix_ns);
         }
         // A torn line would stay in the rotated file for ever.
-        self.active.finish_cut(&self.home)?;
+        self.active.finish_truncation(&self.directory)?;
         let now_unix_s = seconds(now_unix_ns);
         let (file, rotated) = self.exchange(now_unix_s)?;
         let name = self.active.name.clone();
-        let stat = self.home.stat_file(&file, &name)?;
+        let stat = self.directory.stat_file(&file, &name)?;
         if self.syncs {
             self.sync_active();
         }
-        self.home.sync_dir();
-        self.active = Active::regular(file, &name, &stat, self.home.period(now_unix_s));
+        self.directory.sync_dir();
+        self.active = Active::regular(file, &name, &stat, self.directory.period(now_unix_s));
         self.last_rotated = Some(rotated);
         self.set_link();
         self.tidy(now_unix_ns, false);
@@ -137,7 +137,7 @@ impl LogFile {
     /// Puts a new, locked file under the active name and gives the old one a rotated name.
     fn exchange(&mut self, now_unix_s: i64) -> Result<(File, Rotated), FileError> {
         let name = &self.active.name;
-        let failed = |cause| FileError::io(Doing::Rotate, self.path(), cause);
+        let failed = |cause| FileError::io(FileOperation::Rotate, self.path(), cause);
         let mut rotated = self.next_rotated(now_unix_s)?;
         loop {
             let rotated_name = self.rotated_name(rotated)?;
@@ -149,8 +149,8 @@ impl LogFile {
                 }
                 Err(cause) => return Err(failed(cause)),
             };
-            let (storage, dir) = (&self.home.storage, &self.home.dir);
-            let exchanged = storage.rename(dir, name, &rotated_name, Taken::Exchange);
+            let (storage, dir) = (&self.directory.storage, &self.directory.dir);
+            let exchanged = storage.rename(dir, name, &rotated_name, RenameMode::Exchange);
             let Err(cause) = exchanged else {
                 return Ok((file, rotated));
             };
@@ -171,12 +171,12 @@ impl LogFile {
 
     /// Makes and locks a file; nothing when the name is taken.
     fn create(&self, name: &str) -> io::Result<Option<File>> {
-        let (storage, dir) = (&self.home.storage, &self.home.dir);
-        let file = match storage.open(dir, name, Open::New(self.home.options.mode)) {
+        let (storage, dir) = (&self.directory.storage, &self.directory.dir);
+        let file = match storage.open(dir, name, OpenMode::New(self.directory.options.mode)) {
             Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
             other => other?,
         };
-        match self.home.lock(&file, &self.home.path_of(name)) {
+        match self.directory.lock(&file, &self.directory.path_of(name)) {
             Ok(true) => Ok(Some(file)),
             // Another process looks whether this is a left-over; it removes the name if so.
             Ok(false) => Ok(None),
@@ -194,14 +194,14 @@ impl LogFile {
     /// The way for file systems that cannot exchange names. When the new file cannot be made, the old
     /// one gets its name back.
     fn rename_and_create(&self, rotated_name: &str) -> io::Result<File> {
-        let (storage, dir, name) = (&self.home.storage, &self.home.dir, &self.active.name);
-        storage.rename(dir, name, rotated_name, Taken::Fail)?;
+        let (storage, dir, name) = (&self.directory.storage, &self.directory.dir, &self.active.name);
+        storage.rename(dir, name, rotated_name, RenameMode::NoReplace)?;
         let created = self.create(name);
         if let Ok(Some(file)) = created {
             return Ok(file);
         }
         // Where even this fails, the file is found to be moved within a second, and reopened.
-        let _ = storage.rename(dir, rotated_name, name, Taken::Fail);
+        let _ = storage.rename(dir, rotated_name, name, RenameMode::NoReplace);
         Err(created.err().unwrap_or_else(|| Errno::AGAIN.into()))
     }
 
@@ -210,10 +210,10 @@ impl LogFile {
         let mut rotated = self.next_rotated(seconds(now_unix_ns))?;
         loop {
             let rotated_name = self.rotated_name(rotated)?;
-            let (storage, dir) = (&self.home.storage, &self.home.dir);
-            match storage.rename(dir, &self.active.name, &rotated_name, Taken::Fail) {
+            let (storage, dir) = (&self.directory.storage, &self.directory.dir);
+            match storage.rename(dir, &self.active.name, &rotated_name, RenameMode::NoReplace) {
                 Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => rotated.number += 1,
-                Err(cause) => return Err(FileError::io(Doing::Rotate, self.path(), cause)),
+                Err(cause) => return Err(FileError::io(FileOperation::Rotate, self.path(), cause)),
                 Ok(()) => return Ok(()),
             }
         }
@@ -222,17 +222,17 @@ impl LogFile {
     /// The first name of this second that sorts behind all others of it, so that the order of the
     /// names stays the order of the files.
     fn next_rotated(&self, now_unix_s: i64) -> Result<Rotated, FileError> {
-        let names = &self.home.names;
+        let names = &self.directory.names;
         let of_this_second = |name: &std::ffi::OsStr| {
             names
                 .parse_rotated(name)
                 .is_some_and(|(rotated, _)| rotated.unix_s == now_unix_s)
         };
         let taken = self
-            .home
+            .directory
             .storage
-            .list(&self.home.dir, &of_this_second, LISTED_MAX)
-            .map_err(|cause| FileError::io(Doing::List, &names.dir, cause))?;
+            .list(&self.directory.dir, &of_this_second, LISTED_MAX)
+            .map_err(|cause| FileError::io(FileOperation::List, &names.dir, cause))?;
         let numbers = taken.iter().filter_map(|name| names.parse_rotated(name));
         let on_disk = numbers.map(|(rotated, _)| rotated.number).max().unwrap_or(0);
         let last = self.last_rotated.filter(|last| last.unix_s == now_unix_s);
@@ -248,9 +248,9 @@ impl LogFile {
             return Err(FileError::NoNameLeft { path: self.path() });
         }
         Ok(self
-            .home
+            .directory
             .names
-            .rotated(&self.home.zone.stamp(rotated.unix_s), rotated.number))
+            .rotated(&self.directory.zone.stamp(rotated.unix_s), rotated.number))
     }
 
     /// Syncs the active file once. A failure seals it and puts its bytes in doubt; what is still
@@ -261,20 +261,20 @@ impl LogFile {
             return;
         }
         if !active.sealed {
-            match self.home.storage.sync(&active.file) {
+            match self.directory.storage.sync(&active.file) {
                 Ok(()) => {
                     active.synced_offset = active.end_offset;
                     return;
                 }
                 Err(cause) => {
                     active.sealed = true;
-                    let path = self.home.path_of(&active.name);
-                    self.doubt_cause = Some(FileError::io(Doing::Sync, path, cause));
+                    let path = self.directory.path_of(&active.name);
+                    self.sync_error = Some(FileError::io(FileOperation::Sync, path, cause));
                 }
             }
         }
-        let path = self.home.path_of(&active.name);
-        self.doubts.push(Doubt {
+        let path = self.directory.path_of(&active.name);
+        self.unsynced.push(UnsyncedRange {
             path: path.clone(),
             dev: active.dev,
             ino: active.ino,
@@ -282,7 +282,7 @@ impl LogFile {
             to_offset: active.end_offset,
         });
         active.synced_offset = active.end_offset;
-        self.doubt_cause
-            .get_or_insert_with(|| FileError::io(Doing::Sync, path, io::Error::from(Errno::IO)));
+        self.sync_error
+            .get_or_insert_with(|| FileError::io(FileOperation::Sync, path, io::Error::from(Errno::IO)));
     }
 }

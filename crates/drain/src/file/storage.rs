@@ -18,9 +18,9 @@ use rustix::io::Errno;
 
 use super::limits::POLL_MAX;
 
-/// How [`Storage::open`] opens.
+/// Mode in which [`Storage::open`] opens a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Open {
+pub enum OpenMode {
     /// A new file with these permissions; fails where the name is taken.
     New(u32),
     /// An existing file for reading and writing.
@@ -31,49 +31,49 @@ pub enum Open {
     Stream,
 }
 
-/// What happens to a name that is taken.
+/// Behaviour of a rename whose new name is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken {
+pub enum RenameMode {
     /// The rename fails with `EEXIST`.
-    Fail,
+    NoReplace,
     /// The file of that name is removed.
     Replace,
     /// Both files exchange their names at once.
     Exchange,
 }
 
-/// What stands behind a name or a descriptor.
+/// Metadata of the file behind a name or a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
-    /// Device.
+    /// Number of the device that holds it.
     pub dev: u64,
-    /// Inode.
+    /// Number of its inode on that device.
     pub ino: u64,
-    /// Sort of file.
-    pub kind: Kind,
-    /// Permissions.
+    /// Type of the file: regular, directory, link and so on.
+    pub kind: FileKind,
+    /// Permission bits, without the type.
     pub mode: u32,
     /// User id of the owner.
     pub uid: u32,
     /// Size in bytes.
     pub bytes: u64,
-    /// Number of names.
+    /// Number of names (hard links) that it has.
     pub links: u64,
     /// Time of the last write, in seconds since 1970.
     pub modified_unix_s: i64,
 }
 
 impl Stat {
-    /// Whether both are the same file.
+    /// Returns true if both are the same file.
     pub fn same_file(&self, other: &Stat) -> bool {
         (self.dev, self.ino) == (other.dev, other.ino)
     }
 }
 
-/// Sort of a file.
+/// Type of a file, as far as a log cares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A file of bytes.
+pub enum FileKind {
+    /// A regular file, with offsets.
     Regular,
     /// A directory.
     Directory,
@@ -91,7 +91,7 @@ pub enum Kind {
 pub trait Storage: Send + Sync + fmt::Debug {
     /// Opens a directory; a link as the last component fails unless `follow` is set.
     fn open_dir(&self, path: &Path, follow: bool) -> io::Result<File>;
-    /// Makes one directory.
+    /// Makes one directory with these permissions.
     fn create_dir(&self, path: &Path, mode: u32) -> io::Result<()>;
     /// Names in a directory that `wanted` takes, at most `max`.
     fn list(
@@ -101,18 +101,18 @@ pub trait Storage: Send + Sync + fmt::Debug {
         max: usize,
     ) -> io::Result<Vec<std::ffi::OsString>>;
     /// Opens a file; links are not followed.
-    fn open(&self, dir: &File, name: &str, how: Open) -> io::Result<File>;
+    fn open(&self, dir: &File, name: &str, how: OpenMode) -> io::Result<File>;
     /// Asks about a name, or about an absolute path; links are not followed.
     fn stat(&self, dir: &File, name: &Path) -> io::Result<Stat>;
-    /// Asks about an open file.
+    /// Returns the metadata of an open file.
     fn stat_file(&self, file: &File) -> io::Result<Stat>;
-    /// Renames within a directory.
-    fn rename(&self, dir: &File, from: &str, to: &str, taken: Taken) -> io::Result<()>;
+    /// Renames a file within a directory.
+    fn rename(&self, dir: &File, from: &str, to: &str, mode: RenameMode) -> io::Result<()>;
     /// Removes a name that is no directory.
     fn remove(&self, dir: &File, name: &str) -> io::Result<()>;
     /// Makes a symbolic link `name` to `target`; fails where the name is taken.
     fn symlink(&self, dir: &File, target: &Path, name: &str) -> io::Result<()>;
-    /// Where a symbolic link points to.
+    /// Returns the target of a symbolic link.
     fn read_link(&self, dir: &File, name: &str) -> io::Result<std::path::PathBuf>;
     /// Brings the names of a directory to the disk.
     fn sync_dir(&self, dir: &File) -> io::Result<()>;
@@ -120,7 +120,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
     fn lock(&self, file: &File) -> io::Result<bool>;
     /// Reads at an offset; 0 at the end.
     fn read_at(&self, file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize>;
-    /// Writes at an offset.
+    /// Writes to a file at an offset; may write a part.
     fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<usize>;
     /// Writes to a stream; `WouldBlock` when it took nothing for a while.
     fn write(&self, file: &File, bytes: &[u8]) -> io::Result<usize>;
@@ -130,7 +130,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
     fn sync(&self, file: &File) -> io::Result<()>;
 }
 
-/// The real file system.
+/// The file system of the operating system.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Disk;
 
@@ -170,7 +170,7 @@ impl Storage for Disk {
         Ok(names)
     }
 
-    fn open(&self, dir: &File, name: &str, how: Open) -> io::Result<File> {
+    fn open(&self, dir: &File, name: &str, how: OpenMode) -> io::Result<File> {
         // Without O_NONBLOCK a pipe put in the file's place would hold the caller for ever; for a
         // regular file the flag has no meaning.
         let always = OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::NONBLOCK;
@@ -179,12 +179,12 @@ impl Storage for Disk {
             rustix::fs::openat(dir, name, always | flags, mode)
         };
         let file = match how {
-            Open::New(mode) => open(OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, mode)?,
-            Open::Existing => open(OFlags::RDWR, 0)?,
-            Open::ReadOnly => open(OFlags::RDONLY, 0)?,
+            OpenMode::New(mode) => open(OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, mode)?,
+            OpenMode::Existing => open(OFlags::RDWR, 0)?,
+            OpenMode::ReadOnly => open(OFlags::RDONLY, 0)?,
             // A pipe that is open for reading too needs no reader to be opened, and keeps what was
             // written for the next reader. Where reading is not allowed, writing must do.
-            Open::Stream => match open(OFlags::RDWR, 0) {
+            OpenMode::Stream => match open(OFlags::RDWR, 0) {
                 Err(Errno::ACCESS | Errno::PERM) => open(OFlags::WRONLY, 0)?,
                 other => other?,
             },
@@ -204,8 +204,8 @@ impl Storage for Disk {
         Ok(stat_of(&rustix::fs::fstat(file)?))
     }
 
-    fn rename(&self, dir: &File, from: &str, to: &str, taken: Taken) -> io::Result<()> {
-        rename(dir, from, to, taken)
+    fn rename(&self, dir: &File, from: &str, to: &str, mode: RenameMode) -> io::Result<()> {
+        rename(dir, from, to, mode)
     }
 
     fn remove(&self, dir: &File, name: &str) -> io::Result<()> {
@@ -262,32 +262,34 @@ impl Storage for Disk {
 
 /// Renames with the kernel's help where it can; without it a lock holder may still look first.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-fn rename(dir: &File, from: &str, to: &str, taken: Taken) -> io::Result<()> {
+fn rename(dir: &File, from: &str, to: &str, mode: RenameMode) -> io::Result<()> {
     use rustix::fs::RenameFlags;
-    let flags = match taken {
-        Taken::Replace => return Ok(rustix::fs::renameat(dir, from, dir, to)?),
-        Taken::Fail => RenameFlags::NOREPLACE,
-        Taken::Exchange => RenameFlags::EXCHANGE,
+    let flags = match mode {
+        RenameMode::Replace => return Ok(rustix::fs::renameat(dir, from, dir, to)?),
+        RenameMode::NoReplace => RenameFlags::NOREPLACE,
+        RenameMode::Exchange => RenameFlags::EXCHANGE,
     };
     match rustix::fs::renameat_with(dir, from, dir, to, flags) {
-        Err(Errno::INVAL | Errno::NOSYS) if taken == Taken::Fail => rename_looking(dir, from, to),
+        Err(Errno::INVAL | Errno::NOSYS) if mode == RenameMode::NoReplace => {
+            rename_unless_taken(dir, from, to)
+        }
         other => Ok(other?),
     }
 }
 
 /// As above, for systems without such renames.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn rename(dir: &File, from: &str, to: &str, taken: Taken) -> io::Result<()> {
-    match taken {
-        Taken::Replace => Ok(rustix::fs::renameat(dir, from, dir, to)?),
-        Taken::Fail => rename_looking(dir, from, to),
-        Taken::Exchange => Err(Errno::NOSYS.into()),
+fn rename(dir: &File, from: &str, to: &str, mode: RenameMode) -> io::Result<()> {
+    match mode {
+        RenameMode::Replace => Ok(rustix::fs::renameat(dir, from, dir, to)?),
+        RenameMode::NoReplace => rename_unless_taken(dir, from, to),
+        RenameMode::Exchange => Err(Errno::NOSYS.into()),
     }
 }
 
 /// Looks whether the name is free, then renames: another process may come in between, but only one
 /// that rotates the same log in the same second.
-fn rename_looking(dir: &File, from: &str, to: &str) -> io::Result<()> {
+fn rename_unless_taken(dir: &File, from: &str, to: &str) -> io::Result<()> {
     match rustix::fs::statat(dir, to, AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => Ok(rustix::fs::renameat(dir, from, dir, to)?),
         Err(cause) => Err(cause.into()),
@@ -299,12 +301,12 @@ fn rename_looking(dir: &File, from: &str, to: &str) -> io::Result<()> {
 #[allow(clippy::unnecessary_cast)]
 fn stat_of(stat: &rustix::fs::Stat) -> Stat {
     let kind = match FileType::from_raw_mode(stat.st_mode as rustix::fs::RawMode) {
-        FileType::RegularFile => Kind::Regular,
-        FileType::Directory => Kind::Directory,
-        FileType::Symlink => Kind::Link,
-        FileType::Fifo => Kind::Fifo,
-        FileType::CharacterDevice => Kind::CharDevice,
-        _ => Kind::Other,
+        FileType::RegularFile => FileKind::Regular,
+        FileType::Directory => FileKind::Directory,
+        FileType::Symlink => FileKind::Link,
+        FileType::Fifo => FileKind::Fifo,
+        FileType::CharacterDevice => FileKind::CharDevice,
+        _ => FileKind::Other,
     };
     Stat {
         dev: stat.st_dev as u64,
@@ -322,22 +324,22 @@ fn stat_of(stat: &rustix::fs::Stat) -> Stat {
 /// forked meanwhile has inherited the descriptor, and holds the lock until it executes or ends. Such
 /// a process must not give up the lock of its parent either.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct LockedFile {
     file: File,
     owner_pid: u32,
 }
 
-impl Held {
+impl LockedFile {
     /// Takes over a file that this process has locked.
-    pub(crate) fn new(file: File) -> Held {
-        Held {
+    pub(crate) fn new(file: File) -> LockedFile {
+        LockedFile {
             file,
             owner_pid: std::process::id(),
         }
     }
 }
 
-impl std::ops::Deref for Held {
+impl std::ops::Deref for LockedFile {
     type Target = File;
 
     fn deref(&self) -> &File {
@@ -345,7 +347,7 @@ impl std::ops::Deref for Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for LockedFile {
     fn drop(&mut self) {
         if self.owner_pid == std::process::id() {
             // A file without a lock has none to give up, and closing comes next.
@@ -414,7 +416,7 @@ mod tests {
     fn a_lock_goes_with_its_file_though_another_descriptor_is_left() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("a.log");
-        let held = Held::new(File::create(&path).expect("made"));
+        let held = LockedFile::new(File::create(&path).expect("made"));
         assert!(Disk.lock(&held).expect("locked"));
         let inherited = held.try_clone().expect("a copy, as a child has it");
         let other = File::open(&path).expect("open");

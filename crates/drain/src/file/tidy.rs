@@ -1,4 +1,4 @@
-//! What is done behind a log file after each rotation and at open: left-overs of crashes go, rotated
+//! Tidying behind a log file after each rotation and at open: left-overs of crashes go, rotated
 //! files are compressed, and those that the rules of retention name are removed.
 //!
 //! Every pass looks at the directory anew and needs no memory of the one before. So several
@@ -13,13 +13,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::compress::{Outcome, compress, lock_file};
-use super::error::{Doing, FileError};
+use super::error::{FileError, FileOperation};
 use super::limits::LISTED_MAX;
 use super::names::{Form, Names, Rotated};
 use super::notices::Notices;
 use super::options::{Compress, FileOptions};
-use super::retention::{Sized, doomed};
-use super::storage::{Kind, Open, Storage};
+use super::retention::{RotatedFile, to_remove};
+use super::storage::{FileKind, OpenMode, Storage};
 
 /// Everything that a pass needs; independent of the log file, since it runs on another thread.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ pub(crate) struct Tidy {
     pub(crate) notices: Notices,
 }
 
-/// A file of the directory.
+/// A file that was found in the directory.
 struct Found {
     name: String,
     form: Form,
@@ -73,7 +73,7 @@ impl Tidy {
         let names = self
             .storage
             .list(&self.dir, &wanted, LISTED_MAX)
-            .map_err(|cause| FileError::io(Doing::List, &self.names.dir, cause))?;
+            .map_err(|cause| FileError::io(FileOperation::List, &self.names.dir, cause))?;
         let mut listing = Listing::new();
         for name in names {
             let Some((rotated, form)) = self.names.parse_rotated(&name) else {
@@ -81,7 +81,7 @@ impl Tidy {
             };
             let Some(name) = name.to_str() else { continue };
             match self.storage.stat(&self.dir, Path::new(name)) {
-                Ok(stat) if stat.kind == Kind::Regular => {
+                Ok(stat) if stat.kind == FileKind::Regular => {
                     let found = Found {
                         name: name.to_owned(),
                         form,
@@ -92,7 +92,7 @@ impl Tidy {
                 // A directory or link of such a name is none of ours, a file that is gone none at all.
                 Ok(_) => {}
                 Err(cause) if cause.kind() == io::ErrorKind::NotFound => {}
-                Err(cause) => return Err(self.failed(Doing::Inspect, name, cause)),
+                Err(cause) => return Err(self.failed(FileOperation::Inspect, name, cause)),
             }
         }
         Ok(listing)
@@ -115,11 +115,11 @@ impl Tidy {
 
     /// Removes a file that no process holds; whether it is gone.
     fn remove_unlocked(&self, name: &str) -> bool {
-        match lock_file(self.storage.as_ref(), &self.dir, name, Open::ReadOnly) {
+        match lock_file(self.storage.as_ref(), &self.dir, name, OpenMode::ReadOnly) {
             Ok(Some(_locked)) => self.remove(name),
             Ok(None) => false,
             Err(cause) => {
-                self.notices.push(self.failed(Doing::Remove, name, cause));
+                self.notices.push(self.failed(FileOperation::Remove, name, cause));
                 false
             }
         }
@@ -142,10 +142,11 @@ impl Tidy {
                     files.swap_remove(plain);
                     self.add_compressed(files, &name);
                 }
-                Ok(Outcome::Elsewhere) => {}
+                Ok(Outcome::InUse) => {}
                 Ok(Outcome::Stopped) => return false,
                 Err(cause) => {
-                    self.notices.push(self.failed(Doing::Compress, &name, cause));
+                    self.notices
+                        .push(self.failed(FileOperation::Compress, &name, cause));
                 }
             }
         }
@@ -172,15 +173,15 @@ impl Tidy {
     /// Removes what the rules name, in each of its forms.
     fn retain(&self, listing: &mut Listing, rules: &FileOptions, now_unix_s: i64) {
         let complete = |found: &&Found| found.form != Form::Temporary;
-        let sized: Vec<Sized> = listing
+        let sized: Vec<RotatedFile> = listing
             .iter()
             .filter(|(_, files)| files.iter().any(|found| complete(&found)))
-            .map(|(rotated, files)| Sized {
+            .map(|(rotated, files)| RotatedFile {
                 rotated: *rotated,
                 bytes: files.iter().filter(complete).map(|found| found.bytes).sum(),
             })
             .collect();
-        for rotated in doomed(&sized, rules, now_unix_s) {
+        for rotated in to_remove(&sized, rules, now_unix_s) {
             let Some(files) = listing.get_mut(&rotated) else {
                 continue;
             };
@@ -194,13 +195,13 @@ impl Tidy {
             Ok(()) => true,
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => true,
             Err(cause) => {
-                self.notices.push(self.failed(Doing::Remove, name, cause));
+                self.notices.push(self.failed(FileOperation::Remove, name, cause));
                 false
             }
         }
     }
 
-    fn failed(&self, doing: Doing, name: &str, cause: io::Error) -> FileError {
+    fn failed(&self, doing: FileOperation, name: &str, cause: io::Error) -> FileError {
         FileError::io(doing, self.names.dir.join(name), cause)
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::error::{Doing, FileError};
+use super::error::{FileError, FileOperation};
 use super::tidy::Tidy;
 
 /// The way to the thread. Dropped, it asks a running pass to stop and does not wait for it: a disk
@@ -55,7 +55,7 @@ impl TidyThread {
             Ok(_) => state.running = true,
             Err(cause) => {
                 state.request = None;
-                notices.push(FileError::io(Doing::StartThread, dir, cause));
+                notices.push(FileError::io(FileOperation::StartThread, dir, cause));
             }
         }
     }

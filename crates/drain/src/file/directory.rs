@@ -1,24 +1,22 @@
-//! The directory of a log: made where it is missing, checked for who else may write there, and the
-//! place where a process chooses the file that it owns.
+//! The directory of a log: made where it is missing, and checked for who else may write there.
 
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::active::Active;
 use super::calendar::Zone;
-use super::error::{Doing, FileError};
-use super::limits::{BESIDE_MAX, OPEN_RACES_MAX};
+use super::error::{FileError, FileOperation};
+use super::limits::OPEN_RACES_MAX;
 use super::names::Names;
 use super::notices::Notices;
 use super::options::FileOptions;
-use super::storage::{Kind, Open, Stat, Storage};
+use super::storage::{Stat, Storage};
 use super::tidy::Tidy;
 
 /// An open directory with all that is needed to open and move files in it.
 #[derive(Clone, Debug)]
-pub(crate) struct Home {
+pub(crate) struct LogDirectory {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) options: Arc<FileOptions>,
     pub(crate) names: Names,
@@ -29,26 +27,26 @@ pub(crate) struct Home {
     shared: bool,
 }
 
-impl Home {
+impl LogDirectory {
     /// Opens the directory of the log, and makes it if need be.
     pub(crate) fn open(
         options: &FileOptions,
         storage: Arc<dyn Storage>,
         notices: Notices,
-    ) -> Result<Home, FileError> {
+    ) -> Result<LogDirectory, FileError> {
         options.check()?;
         let options = Arc::new(options.absolute()?);
         let names = Names::new(&options.path)?;
         let dir = open_dir(storage.as_ref(), &names.dir, &options)?;
         let stat = storage
             .stat_file(&dir)
-            .map_err(|cause| FileError::io(Doing::Inspect, &names.dir, cause))?;
+            .map_err(|cause| FileError::io(FileOperation::Inspect, &names.dir, cause))?;
         let (zone, found) = Zone::new(options.local_time);
         if !found {
             notices.push("this program was built without local time: times are UTC");
         }
         let shared = stat.mode & 0o002 != 0 && !options.trust_directory;
-        Ok(Home {
+        Ok(LogDirectory {
             storage,
             options,
             names,
@@ -64,7 +62,7 @@ impl Home {
         self.names.dir.join(name)
     }
 
-    /// What the pass behind a rotation needs.
+    /// Returns all that the pass behind a rotation needs.
     pub(crate) fn tidy(&self) -> Tidy {
         Tidy {
             storage: self.storage.clone(),
@@ -75,105 +73,6 @@ impl Home {
         }
     }
 
-    /// Opens the file that this process is to own: the configured one, or one beside it when another
-    /// process has that.
-    pub(crate) fn choose(&self, now_unix_s: i64) -> Result<Active, FileError> {
-        let configured = self.names.active();
-        if let Some(active) = self.open_file(&configured, now_unix_s)? {
-            return Ok(active);
-        }
-        for attempt in 1..=BESIDE_MAX {
-            let name = self.names.beside(std::process::id(), attempt);
-            if let Some(active) = self.open_file(&name, now_unix_s)? {
-                self.notices.push(format_args!(
-                    "the log file {} is in use by another process: this one writes to {}",
-                    self.path_of(&configured).display(),
-                    self.path_of(&name).display(),
-                ));
-                return Ok(active);
-            }
-        }
-        Err(FileError::Locked {
-            path: self.path_of(&configured),
-        })
-    }
-
-    /// Opens or makes a file and takes its lock; nothing when another process holds it.
-    fn open_file(&self, name: &str, now_unix_s: i64) -> Result<Option<Active>, FileError> {
-        let path = self.path_of(name);
-        for _ in 0..OPEN_RACES_MAX {
-            let named = match self.storage.stat(&self.dir, Path::new(name)) {
-                Ok(stat) => Some(stat),
-                Err(cause) if cause.kind() == io::ErrorKind::NotFound => None,
-                Err(cause) => return Err(FileError::io(Doing::Inspect, path, cause)),
-            };
-            let how = match named.map(|stat| stat.kind) {
-                None => Open::New(self.options.mode),
-                Some(Kind::Regular) => Open::Existing,
-                Some(Kind::Fifo | Kind::CharDevice) => Open::Stream,
-                Some(Kind::Link) => return Err(FileError::FileIsLink { path }),
-                Some(Kind::Directory) => {
-                    return Err(FileError::NotAFile {
-                        path,
-                        what: "directory",
-                    });
-                }
-                Some(Kind::Other) => {
-                    return Err(FileError::NotAFile {
-                        path,
-                        what: "socket or block device",
-                    });
-                }
-            };
-            let file = match self.storage.open(&self.dir, name, how) {
-                Ok(file) => file,
-                // Somebody made or removed it since it was looked at.
-                Err(cause) if is_race(&cause) => continue,
-                Err(cause) => return Err(FileError::io(Doing::Open, path, cause)),
-            };
-            let stat = self.stat_file(&file, name)?;
-            let expected = match how {
-                Open::Stream => matches!(stat.kind, Kind::Fifo | Kind::CharDevice),
-                _ => stat.kind == Kind::Regular,
-            };
-            if !expected {
-                continue;
-            }
-            if how == Open::Stream {
-                return Ok(Some(Active::stream(file, name, &stat)));
-            }
-            self.check_owner(&path, &stat)?;
-            if !self.lock(&file, &path)? {
-                return Ok(None);
-            }
-            if !self.still_named(name, &stat)? {
-                // Its owner rotated it between our open and our lock.
-                continue;
-            }
-            return self.adopt(file, name, how, now_unix_s).map(Some);
-        }
-        let cause = io::Error::from(rustix::io::Errno::AGAIN);
-        Err(FileError::io(Doing::Open, path, cause))
-    }
-
-    /// Takes over a file whose lock is ours.
-    fn adopt(&self, file: File, name: &str, how: Open, now_unix_s: i64) -> Result<Active, FileError> {
-        if how != Open::Existing {
-            self.sync_dir();
-        }
-        // Under the lock: the owner before us may have written since we looked.
-        let stat = self.stat_file(&file, name)?;
-        // What an earlier process wrote in an earlier period is rotated as if it were our own.
-        let written_unix_s = match stat.bytes {
-            0 => now_unix_s,
-            _ => stat.modified_unix_s.min(now_unix_s),
-        };
-        let mut active = Active::regular(file, name, &stat, self.period(written_unix_s));
-        active.look_at_last_line(self)?;
-        active.look_at_header(self)?;
-        Ok(active)
-    }
-
     /// The number of the period that a time falls into; always the same without rotation by time.
     pub(crate) fn period(&self, unix_s: i64) -> i64 {
         self.options
@@ -181,19 +80,19 @@ impl Home {
             .map_or(0, |every| self.zone.period(every, unix_s))
     }
 
-    /// Asks about an open file.
+    /// Returns the metadata of an open file.
     pub(crate) fn stat_file(&self, file: &File, name: &str) -> Result<Stat, FileError> {
         self.storage
             .stat_file(file)
-            .map_err(|cause| FileError::io(Doing::Inspect, self.path_of(name), cause))
+            .map_err(|cause| FileError::io(FileOperation::Inspect, self.path_of(name), cause))
     }
 
-    /// Whether a name still belongs to a file.
+    /// Returns true if a name still belongs to a file.
     pub(crate) fn still_named(&self, name: &str, stat: &Stat) -> Result<bool, FileError> {
         match self.storage.stat(&self.dir, Path::new(name)) {
             Ok(named) => Ok(named.same_file(stat)),
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(cause) => Err(FileError::io(Doing::Inspect, self.path_of(name), cause)),
+            Err(cause) => Err(FileError::io(FileOperation::Inspect, self.path_of(name), cause)),
         }
     }
 
@@ -210,7 +109,7 @@ impl Home {
                     ));
                     Ok(true)
                 }
-                _ => Err(FileError::io(Doing::Lock, path, cause)),
+                _ => Err(FileError::io(FileOperation::Lock, path, cause)),
             },
         }
     }
@@ -219,12 +118,12 @@ impl Home {
     pub(crate) fn sync_dir(&self) {
         if let Err(cause) = self.storage.sync_dir(&self.dir) {
             self.notices
-                .push(FileError::io(Doing::Sync, &self.names.dir, cause));
+                .push(FileError::io(FileOperation::Sync, &self.names.dir, cause));
         }
     }
 
     /// In a directory that all may write to, a file must be our own and have no second name.
-    fn check_owner(&self, path: &Path, stat: &Stat) -> Result<(), FileError> {
+    pub(crate) fn check_owner(&self, path: &Path, stat: &Stat) -> Result<(), FileError> {
         let own = stat.uid == rustix::process::geteuid().as_raw() && stat.links <= 1;
         match self.shared && !own {
             true => Err(FileError::FileOfOther {
@@ -234,13 +133,6 @@ impl Home {
             false => Ok(()),
         }
     }
-}
-
-fn is_race(cause: &io::Error) -> bool {
-    matches!(
-        cause.kind(),
-        io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists
-    )
 }
 
 /// Opens a directory for logs, makes it where it is missing and refuses it where others may play
@@ -264,12 +156,12 @@ pub(crate) fn open_dir(storage: &dyn Storage, path: &Path, options: &FileOptions
             true => FileError::DirectoryIsLink {
                 path: path.to_path_buf(),
             },
-            false => FileError::io(Doing::OpenDirectory, path, cause),
+            false => FileError::io(FileOperation::OpenDirectory, path, cause),
         }
     })?;
     let stat = storage
         .stat_file(&dir)
-        .map_err(|cause| FileError::io(Doing::Inspect, path, cause))?;
+        .map_err(|cause| FileError::io(FileOperation::Inspect, path, cause))?;
     let (user, path) = (rustix::process::geteuid().as_raw(), path.to_path_buf());
     if trusted {
         return Ok(dir);
@@ -304,9 +196,9 @@ fn make_dirs(storage: &dyn Storage, path: &Path, mode: u32) -> Result<(), FileEr
             // Somebody who removes what we make must not keep us busy for ever.
             Err((io::ErrorKind::NotFound, cause)) => match deepest.parent() {
                 Some(parent) if tries_left > 0 => missing.push(parent),
-                _ => return Err(FileError::io(Doing::CreateDirectory, deepest, cause)),
+                _ => return Err(FileError::io(FileOperation::CreateDirectory, deepest, cause)),
             },
-            Err((_, cause)) => return Err(FileError::io(Doing::CreateDirectory, deepest, cause)),
+            Err((_, cause)) => return Err(FileError::io(FileOperation::CreateDirectory, deepest, cause)),
         }
     }
     Ok(())
