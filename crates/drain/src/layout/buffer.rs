@@ -18,7 +18,7 @@ pub struct LineBuffer<'a> {
 }
 
 impl<'a> LineBuffer<'a> {
-    /// An empty buffer.
+    /// Makes a buffer that is empty.
     #[inline]
     pub fn new(bytes: &'a mut [u8]) -> Self {
         Self::resume(bytes, 0)

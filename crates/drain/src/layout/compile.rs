@@ -8,15 +8,15 @@ use super::escape::Escape;
 use super::limits::PIECES_MAX;
 use super::number::FIXED_DECIMALS_MAX;
 use super::pattern::{Item, Pad, Part};
-use super::plan::{Builder, FieldStyle, Lead, Rare, Show, Steps, Var};
+use super::plan::{Builder, FieldStyle, KeyText, Rare, SpecPlaceholder, Steps, Var};
 use super::spec::{count_chars, front};
 use super::time::TimeForm;
 use super::value::Form;
 use super::{LayoutOptions, ProcessInfo, Style};
 
-/// What stands for message and fields.
+/// Source of message and fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Body {
+pub(super) enum MessageSource {
     /// A static callsite's template, all of whose fields exist.
     Template(Vec<Piece>),
     /// The template as it is, and all fields: it cannot be read, or the payload cannot.
@@ -25,7 +25,7 @@ pub(super) enum Body {
     Dynamic,
 }
 
-impl Body {
+impl MessageSource {
     pub(super) fn of(site: &Callsite) -> Self {
         if site.dynamic {
             return Self::Dynamic;
@@ -68,21 +68,21 @@ pub(super) fn steps(
     process: &ProcessInfo,
     pattern: &[Part],
     site: &Callsite,
-    leads: &[Lead],
+    key_texts: &[KeyText],
     names_process: bool,
     malformed: bool,
 ) -> Steps {
-    let body = if malformed {
-        Body::malformed(site)
+    let source = if malformed {
+        MessageSource::malformed(site)
     } else {
-        Body::of(site)
+        MessageSource::of(site)
     };
     let mut compiler = Compiler {
         site,
-        body: &body,
+        source: &source,
         malformed,
-        member: names_process.then_some(process),
-        leads,
+        process_named: names_process.then_some(process),
+        key_texts,
         color: options.color,
         style: options.style.field_style(),
         steps: Builder::default(),
@@ -101,18 +101,18 @@ pub(super) fn steps(
     compiler.steps.finish(site, malformed)
 }
 
-/// One compilation.
+/// State of one compilation.
 #[derive(Debug)]
 pub(super) struct Compiler<'a> {
     pub(super) site: &'a Callsite,
-    pub(super) body: &'a Body,
+    pub(super) source: &'a MessageSource,
     pub(super) malformed: bool,
     /// The process, where the line names it.
-    pub(super) member: Option<&'a ProcessInfo>,
+    pub(super) process_named: Option<&'a ProcessInfo>,
     color: bool,
     style: FieldStyle,
-    /// What stands in front of each field's value.
-    leads: &'a [Lead],
+    /// Constant text in front of each field's value.
+    key_texts: &'a [KeyText],
     pub(super) steps: Builder,
 }
 
@@ -153,10 +153,10 @@ impl Compiler<'_> {
         self.steps.raw(" ");
         self.level(site.level.name());
         self.steps.raw(" ".repeat(6 - site.level.name().len()));
-        if let Some(member) = self.member {
+        if let Some(process_named) = self.process_named {
             // With the thread it is one word, so that a line has the same parts as without.
-            self.steps.text(&member.app, Escape::Text);
-            self.steps.raw(format!("[{}]/", member.pid));
+            self.steps.text(&process_named.app, Escape::Text);
+            self.steps.raw(format!("[{}]/", process_named.pid));
         }
         self.steps.var(Var::Thread(Escape::Text));
         let place = self.place();
@@ -229,7 +229,7 @@ impl Compiler<'_> {
 
     /// A space and the message, where there is one, and the fields.
     fn message_and_fields(&mut self) {
-        if *self.body == Body::Dynamic {
+        if *self.source == MessageSource::Dynamic {
             self.steps.rare(Rare::SpansAndMessage);
         } else if !self.site.message.is_empty() {
             self.steps.raw(" ");
@@ -238,12 +238,12 @@ impl Compiler<'_> {
         self.fields();
     }
 
-    /// The message alone.
+    /// Adds the message alone.
     pub(super) fn message(&mut self, escape: Escape) {
-        match self.body {
-            Body::Dynamic => self.steps.rare(Rare::Message),
-            Body::Raw => self.steps.text(&self.site.message, escape),
-            Body::Template(pieces) => {
+        match self.source {
+            MessageSource::Dynamic => self.steps.rare(Rare::Message),
+            MessageSource::Raw => self.steps.text(&self.site.message, escape),
+            MessageSource::Template(pieces) => {
                 for piece in pieces {
                     match piece {
                         Piece::Literal(text) => self.steps.text(text, escape),
@@ -274,16 +274,17 @@ impl Compiler<'_> {
             self.steps.field(index, var);
         } else {
             let spec = *spec;
-            self.steps.show(index, Show { kind, spec, escape });
+            self.steps
+                .spec_placeholder(index, SpecPlaceholder { kind, spec, escape });
         }
     }
 
     /// The fields that the message does not show, as ` key=value`.
     fn fields(&mut self) {
-        match self.body {
-            Body::Raw => self.steps.rare(Rare::AllFields),
-            Body::Dynamic => self.steps.rare(Rare::Fields),
-            Body::Template(_) => {
+        match self.source {
+            MessageSource::Raw => self.steps.rare(Rare::AllFields),
+            MessageSource::Dynamic => self.steps.rare(Rare::Fields),
+            MessageSource::Template(_) => {
                 let site = self.site;
                 for (index, field) in site.fields.iter().enumerate() {
                     if !field.argument {
@@ -294,10 +295,10 @@ impl Compiler<'_> {
         }
     }
 
-    /// One field with its key.
+    /// Adds one field with its key.
     pub(super) fn field(&mut self, index: usize, field: &Field) {
         let FieldKind { kind, optional } = field.kind;
-        let Some(Lead { text: lead, .. }) = self.leads.get(index) else {
+        let Some(KeyText { text: lead, .. }) = self.key_texts.get(index) else {
             return;
         };
         if self.style == FieldStyle::Json {
@@ -313,7 +314,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// A pattern of one's own.
+    /// Adds the parts of a pattern.
     fn pattern(&mut self, parts: &[Part], process: &ProcessInfo) {
         for part in parts {
             match part {
@@ -366,7 +367,7 @@ impl Compiler<'_> {
             Item::Message => self.message(Escape::Text),
             Item::RawMessage => self.message(Escape::Raw),
             Item::Fields => self.fields(),
-            Item::Spans if *self.body == Body::Dynamic => self.steps.rare(Rare::Spans),
+            Item::Spans if *self.source == MessageSource::Dynamic => self.steps.rare(Rare::Spans),
             _ => {}
         }
         if let Some(pad) = pad {

@@ -8,7 +8,7 @@ use logdrive_wire::{Cursor, Kind, Named, Scope, Value};
 
 use super::escape::{Bare, Escape, put_bare, put_escaped, put_plain};
 use super::limits::{RECORD_VALUES_MAX, SPANS_KEPT, SPANS_KEPT_BYTES_MAX};
-use super::payload::{Malformed, Spot, Tag, skip, take, take_blob, take_short, take_tag};
+use super::payload::{Malformed, Progress, Tag, skip, take, take_blob, take_short, take_tag};
 use super::plan::{FieldStyle, Fields, Plan, Rare};
 use super::structured::RESERVED_SPAN;
 use super::value::{put_payload, put_value};
@@ -24,7 +24,7 @@ pub(super) fn put_all_fields(
 ) -> Result<usize, Malformed> {
     let mut cursor = Cursor::new(payload);
     let fields = &plan.fields;
-    for (kind, lead) in plan.kinds.iter().zip(&fields.leads) {
+    for (kind, lead) in plan.kinds.iter().zip(&fields.key_texts) {
         match Value::read(*kind, &mut cursor) {
             Ok((Value::None, _)) if fields.style != FieldStyle::Json => {}
             Ok((value, _)) => {
@@ -43,9 +43,9 @@ pub(super) fn put_all_fields(
 struct Parts<'a> {
     spans: &'a [u8],
     message: Option<&'a [u8]>,
-    /// Whether the message was found among the fields, which then leave it out.
+    /// True if the message was found among the fields, which then leave it out.
     message_inside: bool,
-    /// Where the fields begin.
+    /// Offset at which the fields begin.
     fields: usize,
 }
 
@@ -109,7 +109,7 @@ fn find_message<'a>(payload: &'a [u8], offset: &mut usize) -> Result<Option<&'a 
 
 /// Writes one part of a dynamic record's line.
 pub(super) fn put_part(
-    kept: &mut SpansKept,
+    kept: &mut SpanTextCache,
     plan: &Plan,
     rare: Rare,
     payload: &[u8],
@@ -136,7 +136,7 @@ pub(super) fn put_part(
 /// Writes all of a record's line that comes from its payload, as text has it.
 #[inline(never)]
 pub(super) fn put_event(
-    kept: &mut SpansKept,
+    kept: &mut SpanTextCache,
     plan: &Plan,
     payload: &[u8],
     bytes: &mut [u8],
@@ -150,7 +150,7 @@ pub(super) fn put_event(
 
 #[inline(always)]
 fn put_spans_and_message(
-    kept: &mut SpansKept,
+    kept: &mut SpanTextCache,
     parts: &Parts<'_>,
     fields: &Fields,
     lenient: bool,
@@ -182,14 +182,14 @@ fn put_message(found: Option<&[u8]>, fields: &Fields, escape: Escape, bytes: &mu
 /// Keys that one record or span has used already.
 #[derive(Debug, Default)]
 struct Used<'a> {
-    /// Fields by index, as bits.
+    /// Indices of fields that were met, as bits.
     indices: [u64; 4],
     inline: Vec<Cow<'a, str>>,
     count: usize,
 }
 
 impl<'a> Used<'a> {
-    /// Whether the field of this index comes for the first time.
+    /// Returns true if the field of this index comes for the first time.
     fn is_first(&mut self, index: u8) -> bool {
         let word = &mut self.indices[usize::from(index >> 6)];
         let bit = 1u64 << (index & 63);
@@ -222,17 +222,17 @@ fn put_fields(
     at: usize,
 ) -> Result<usize, Malformed> {
     let mut used = Used::default();
-    let mut spot = Spot {
+    let mut progress = Progress {
         at,
         offset: parts.fields,
     };
     let mut message_inside = parts.message_inside;
     loop {
-        match put_field(fields, payload, &mut used, &mut message_inside, bytes, spot) {
-            Ok(Some(next)) if next.at != OVERFLOW => spot = next,
+        match put_field(fields, payload, &mut used, &mut message_inside, bytes, progress) {
+            Ok(Some(next)) if next.at != OVERFLOW => progress = next,
             Ok(Some(_)) => return Ok(OVERFLOW),
-            Ok(None) => return Ok(spot.at),
-            Err(_) if lenient => return Ok(spot.at),
+            Ok(None) => return Ok(progress.at),
+            Err(_) if lenient => return Ok(progress.at),
             Err(malformed) => return Err(malformed),
         }
     }
@@ -246,16 +246,16 @@ fn put_field<'a>(
     used: &mut Used<'a>,
     message_inside: &mut bool,
     bytes: &mut [u8],
-    spot: Spot,
-) -> Result<Option<Spot>, Malformed> {
-    let Spot { at, mut offset } = spot;
+    progress: Progress,
+) -> Result<Option<Progress>, Malformed> {
+    let Progress { at, mut offset } = progress;
     let Some(tag) = take_tag(payload, &mut offset)? else {
         return Ok(None);
     };
     used.count += 1;
     let unknown = tag
         .index
-        .is_some_and(|index| usize::from(index) >= fields.leads.len());
+        .is_some_and(|index| usize::from(index) >= fields.key_texts.len());
     if unknown || used.count > RECORD_VALUES_MAX || tag.kind == Kind::Scope {
         return Err(Malformed);
     }
@@ -263,26 +263,26 @@ fn put_field<'a>(
         *message_inside = false;
         tag.check_key()?;
         skip(payload, tag.kind, &mut offset)?;
-        return Ok(Some(Spot { at, offset }));
+        return Ok(Some(Progress { at, offset }));
     }
     if !tag.present && fields.style != FieldStyle::Json {
         tag.check_key()?;
-        return Ok(Some(Spot { at, offset }));
+        return Ok(Some(Progress { at, offset }));
     }
-    let at = put_lead(fields, &tag, used, bytes, at)?;
+    let at = put_key_text(fields, &tag, used, bytes, at)?;
     let form = fields.style.form();
     if !tag.present {
-        return Ok(Some(Spot {
+        return Ok(Some(Progress {
             at: put_value(bytes, at, &Value::None, form),
             offset,
         }));
     }
-    put_payload(bytes, Spot { at, offset }, tag.kind, payload, form).map(Some)
+    put_payload(bytes, Progress { at, offset }, tag.kind, payload, form).map(Some)
 }
 
 /// Writes what stands in front of a value: separator and key.
 #[inline]
-fn put_lead<'a>(
+fn put_key_text<'a>(
     fields: &'a Fields,
     tag: &Tag<'a>,
     used: &mut Used<'a>,
@@ -292,7 +292,7 @@ fn put_lead<'a>(
     let Some(index) = tag.index else {
         return put_inline_key(fields, tag, used, bytes, at);
     };
-    let lead = fields.leads.get(usize::from(index));
+    let lead = fields.key_texts.get(usize::from(index));
     if fields.style == FieldStyle::Text || used.is_first(index) {
         return Ok(lead.map_or(at, |lead| lead.put(bytes, at)));
     }
@@ -356,21 +356,21 @@ fn put_key(style: FieldStyle, key: &str, bytes: &mut [u8], at: usize) -> usize {
 
 /// The text of spans that were seen lately: a thread stays within its spans for many records.
 #[derive(Debug, Default)]
-pub(super) struct SpansKept {
-    entries: Vec<SpansEntry>,
+pub(super) struct SpanTextCache {
+    entries: Vec<SpanText>,
     /// Single spans that others are in: they stay while those come and go.
-    outer: Vec<SpansEntry>,
+    outer: Vec<SpanText>,
 }
 
 #[derive(Debug, Default, Clone)]
-struct SpansEntry {
+struct SpanText {
     spans: Vec<u8>,
     text: Vec<u8>,
 }
 
 /// Writes the spans around a record.
 fn put_spans(
-    kept: &mut SpansKept,
+    kept: &mut SpanTextCache,
     spans: &[u8],
     style: FieldStyle,
     lenient: bool,
@@ -406,7 +406,7 @@ fn put_spans(
     Ok(end)
 }
 
-/// Where spans like these are kept. They differ in their ends: ids and counters.
+/// Slot in which spans like these are kept. They differ in their ends: ids and counters.
 fn place_of(spans: &[u8]) -> usize {
     let tail = spans
         .last_chunk::<8>()
@@ -418,9 +418,9 @@ fn place_of(spans: &[u8]) -> usize {
     (mixed >> 32) as usize % SPANS_KEPT
 }
 
-fn keep(entries: &mut Vec<SpansEntry>, place: usize, spans: &[u8], text: &[u8]) {
+fn keep(entries: &mut Vec<SpanText>, place: usize, spans: &[u8], text: &[u8]) {
     if entries.is_empty() {
-        entries.resize(SPANS_KEPT, SpansEntry::default());
+        entries.resize(SPANS_KEPT, SpanText::default());
     }
     if let Some(entry) = entries.get_mut(place) {
         entry.spans.clear();
@@ -430,7 +430,7 @@ fn keep(entries: &mut Vec<SpansEntry>, place: usize, spans: &[u8], text: &[u8]) 
     }
 }
 
-impl SpansKept {
+impl SpanTextCache {
     /// As [`put_spans_text`], without leniency.
     fn put_text(
         &mut self,
@@ -506,10 +506,10 @@ fn put_span_text(span: &[u8], bytes: &mut [u8], at: usize) -> Result<usize, Malf
         }
     };
     let fields = span.get(offset + 2..).ok_or(Malformed)?;
-    let mut spot = Spot { at, offset: 0 };
+    let mut progress = Progress { at, offset: 0 };
     let mut open = false;
     for _ in 0..=RECORD_VALUES_MAX {
-        let Some(tag) = take_tag(fields, &mut spot.offset)? else {
+        let Some(tag) = take_tag(fields, &mut progress.offset)? else {
             break;
         };
         if tag.index.is_some() || tag.kind == Kind::Scope {
@@ -519,16 +519,16 @@ fn put_span_text(span: &[u8], bytes: &mut [u8], at: usize) -> Result<usize, Malf
             tag.check_key()?;
             continue;
         }
-        spot.at = put_byte(bytes, spot.at, if open { b' ' } else { b'{' });
-        spot.at = put_key_of(&tag, bytes, spot.at)?;
-        spot.at = put_byte(bytes, spot.at, b'=');
-        spot = put_payload(bytes, spot, tag.kind, fields, FieldStyle::Text.form())?;
+        progress.at = put_byte(bytes, progress.at, if open { b' ' } else { b'{' });
+        progress.at = put_key_of(&tag, bytes, progress.at)?;
+        progress.at = put_byte(bytes, progress.at, b'=');
+        progress = put_payload(bytes, progress, tag.kind, fields, FieldStyle::Text.form())?;
         open = true;
     }
     Ok(if open {
-        put_byte(bytes, spot.at, b'}')
+        put_byte(bytes, progress.at, b'}')
     } else {
-        spot.at
+        progress.at
     })
 }
 
@@ -702,7 +702,7 @@ mod tests {
     #[test]
     fn spans_that_are_kept_one_by_one_are_those_that_are_read_together() {
         let mut state = 0x5ca1e;
-        let mut kept = SpansKept::default();
+        let mut kept = SpanTextCache::default();
         let mut refused = 0;
         for round in 0..40_000 {
             let mut spans = spans(&mut state);

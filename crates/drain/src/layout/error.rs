@@ -1,8 +1,10 @@
-//! What can be wrong with a layout's options.
+//! Errors in a layout's options.
 
 use core::fmt;
 
-/// What is wrong with a layout's options. Records have no such errors: each one becomes a line.
+use super::escape::{Escape, escaped};
+
+/// Error in a layout's options. Records have no such errors: each one becomes a line.
 ///
 /// ```
 /// use logdrive_drain::layout::LayoutOptions;
@@ -14,23 +16,23 @@ use core::fmt;
 pub enum LayoutError {
     /// A word that is not part of a layout's one-line form.
     UnknownWord {
-        /// The word, shortened and escaped.
+        /// The unknown word, shortened and escaped.
         word: String,
     },
     /// No style, or more than one.
     StyleCount,
-    /// A text over its limit.
+    /// A text is longer than its limit.
     TooLong {
-        /// Which text.
+        /// Name of the text, such as `pattern`.
         what: &'static str,
-        /// Its limit in bytes.
+        /// Most bytes that it may have.
         limit: usize,
     },
     /// A pattern that cannot be read.
     Pattern {
-        /// Byte offset of the mistake.
+        /// Byte offset of the mistake in the pattern.
         offset: usize,
-        /// What is wrong there, and what is allowed.
+        /// The mistake, and what is allowed there.
         what: String,
     },
     /// Local time was asked for, and this build has UTC only.
@@ -55,3 +57,9 @@ impl fmt::Display for LayoutError {
 }
 
 impl std::error::Error for LayoutError {}
+
+/// Foreign text for an error message: short, and on one line.
+pub(super) fn shorten(text: &str) -> String {
+    let front: String = text.chars().take(40).collect();
+    String::from_utf8(escaped(front.as_bytes(), Escape::Text)).unwrap_or_default()
+}

@@ -9,25 +9,25 @@
 
 use super::write::{OVERFLOW, grow, put, put_block, put_byte};
 
-/// How text is written.
+/// Escapes with which text is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Escape {
     /// In a line of text: `\n`, `\x1b`, `\u{202e}`, `\\`.
     Text,
     /// The same between double quotes: `\"` as well.
     Quoted,
-    /// Inside a JSON string.
+    /// Inside of a JSON string.
     Json,
-    /// As it is.
+    /// As it is, without any escape.
     Raw,
 }
 
-/// What [`special`] looks for.
+/// Classes of bytes that [`special`] looks for.
 const TEXT: u8 = 0;
 const QUOTED: u8 = 1;
 const BARE: u8 = 2;
 
-/// Whether a byte needs a closer look. One more than the byte, as a signed number, is less than that of anything
+/// Returns true if a byte needs a closer look. One more than the byte, as a signed number, is less than that of anything
 /// printable where the byte is DEL or not ASCII: one comparison for all of a range, and vector instructions have it.
 #[inline(always)]
 const fn special<const CLASS: u8>(byte: u8) -> bool {
@@ -79,7 +79,7 @@ pub(super) fn put_plain_key(bytes: &mut [u8], at: usize, key: &[u8]) -> Option<u
     (!key.is_empty() && copy_bare_into(bytes, at, key)).then_some(at + key.len())
 }
 
-/// How a field's value is written where it ends at the next space.
+/// Form of a field's value where it ends at the next space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bare {
     /// As it is where that is clear, else between quotes, with the escapes of text.

@@ -80,7 +80,7 @@ impl Layout {
         if !plan.has_shared_prefix() {
             return None;
         }
-        let nanos = self.clock.enter(record.unix_ns);
+        let nanos = self.time.enter(record.unix_ns);
         Some(SharedPrefix {
             prefix: self.prefix_of(&plan.main, record, nanos)?,
             shown_ns: None,
@@ -121,7 +121,7 @@ impl Layout {
         bytes: &mut [u8],
         at: usize,
     ) -> Result<usize, Malformed> {
-        let nanos = self.clock.enter(record.unix_ns);
+        let nanos = self.time.enter(record.unix_ns);
         self.interpret(plan, &plan.main, &plan.main.body, record, nanos, bytes, at)
     }
 
@@ -138,7 +138,7 @@ impl Layout {
         if !steps.sequential {
             self.find_values(&plan.kinds, record.payload)?;
         }
-        let nanos = self.clock.enter(record.unix_ns);
+        let nanos = self.time.enter(record.unix_ns);
         let at = self.put_prefix(steps, record, nanos, bytes, at);
         if let Some(body) = &steps.fast_body
             && let Some(end) = put_fast_body_call(body, record.payload, bytes, at)
@@ -157,7 +157,7 @@ impl Layout {
         bytes: &mut [u8],
         at: usize,
     ) -> usize {
-        let key = PrefixKey::of(steps.number, self.clock.second_ns(), &record.thread);
+        let key = PrefixKey::of(steps.number, self.time.second_ns(), &record.thread);
         let kept = key.as_ref().and_then(|key| self.prefixes.find(key));
         match kept.and_then(|prefix| prefix.put(bytes, at, nanos)) {
             Some(end) => end,
@@ -182,9 +182,9 @@ impl Layout {
         at
     }
 
-    /// The prefix as it is kept. The clock stands in the record's second.
+    /// The prefix as it is kept. The time formatter stands in the record's second.
     fn prefix_of(&mut self, steps: &Steps, record: &Record<'_>, nanos: u32) -> Option<Prefix> {
-        let second_ns = self.clock.second_ns();
+        let second_ns = self.time.second_ns();
         let key = PrefixKey::of(steps.number, second_ns, &record.thread);
         if let Some(prefix) = key.as_ref().and_then(|key| self.prefixes.find(key)) {
             return Some(prefix.clone());

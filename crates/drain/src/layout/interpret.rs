@@ -10,15 +10,15 @@ use logdrive_wire::{Kind, Value};
 use super::escape::{Bare, Escape, put_bare, put_escaped, put_message_text};
 use super::number::{put_fixed, put_general, put_i64, put_u64, put_u64_right};
 use super::pattern::Pad;
-use super::payload::{Malformed, Spot, cursor_at, skip, take, take_blob, take_presence};
-use super::plan::{Plan, Rare, Show, Step, Steps, Var};
+use super::payload::{Malformed, Progress, cursor_at, skip, take, take_blob, take_presence};
+use super::plan::{Plan, Rare, SpecPlaceholder, Step, Steps, Var};
 use super::spec::{Resolved, count_chars, front, general_text, render};
 use super::time::TimeForm;
 use super::value::{Form, put_payload, put_text, put_value};
 use super::write::{OVERFLOW, put};
 use super::{Layout, Record};
 
-/// When a record was made within its second, and where its line goes on.
+/// Nanoseconds of a record within its second, and the offset at which its line goes on.
 #[derive(Clone, Copy)]
 struct Place {
     nanos: u32,
@@ -27,7 +27,7 @@ struct Place {
 
 impl Layout {
     /// Writes these steps at `at` and returns the offset behind them, which is past the buffer's end if they did not
-    /// fit. The clock stands in the record's second, and where the values are not read in passing, they were
+    /// fit. The time formatter stands in the record's second, and where the values are not read in passing, they were
     /// [found](Self::find_values) before.
     #[expect(
         clippy::too_many_arguments,
@@ -63,7 +63,7 @@ impl Layout {
         at: usize,
     ) -> Result<usize, Malformed> {
         let front = steps.steps.get(..count).unwrap_or(&steps.steps);
-        let nanos = self.clock.enter(record.unix_ns);
+        let nanos = self.time.enter(record.unix_ns);
         if !steps.sequential {
             self.find_values(&plan.kinds, record.payload)?;
         }
@@ -94,7 +94,7 @@ impl Layout {
             }
             match step.var {
                 Var::End => {}
-                Var::Iso => at = self.clock.put(bytes, at, nanos, TimeForm::Iso),
+                Var::Iso => at = self.time.put(bytes, at, nanos, TimeForm::Iso),
                 Var::Thread(escape) => at = self.thread.put(bytes, at, &record.thread, escape),
                 Var::Str(Form::Argument(Escape::Text)) => {
                     at = put_message_text(bytes, at, take_blob(payload, &mut offset)?)
@@ -123,8 +123,9 @@ impl Layout {
                         // No work for a line that is lost already: some of these parts are large.
                         return Ok(OVERFLOW);
                     }
-                    let spot = Spot { at, offset };
-                    Spot { at, offset } = self.put_rare(plan, steps, index, record, nanos, bytes, spot)?;
+                    let progress = Progress { at, offset };
+                    Progress { at, offset } =
+                        self.put_rare(plan, steps, index, record, nanos, bytes, progress)?;
                 }
             }
         }
@@ -142,7 +143,7 @@ impl Layout {
         at: usize,
     ) -> usize {
         match var {
-            Var::Iso => self.clock.put_iso(bytes, at, nanos),
+            Var::Iso => self.time.put_iso(bytes, at, nanos),
             Var::Thread(escape) => self.thread.put(bytes, at, &record.thread, escape),
             Var::Rare(index) => match steps.rares.get(usize::from(index)) {
                 Some(rare) => self.put_rare_prefix_var(*rare, record, nanos, bytes, at),
@@ -161,7 +162,7 @@ impl Layout {
         at: usize,
     ) -> usize {
         match rare {
-            Rare::Time(form) => self.clock.put(bytes, at, nanos, form),
+            Rare::Time(form) => self.time.put(bytes, at, nanos, form),
             Rare::ThreadId => put_u64(bytes, at, record.thread.id),
             Rare::ThreadBare if record.thread.name.is_empty() => put_u64(bytes, at, record.thread.id),
             Rare::ThreadBare => put_bare(bytes, at, record.thread.name.as_bytes(), Bare::Logfmt),
@@ -197,9 +198,9 @@ impl Layout {
         record: &Record<'_>,
         nanos: u32,
         bytes: &mut [u8],
-        spot: Spot,
-    ) -> Result<Spot, Malformed> {
-        let Spot { at, mut offset } = spot;
+        progress: Progress,
+    ) -> Result<Progress, Malformed> {
+        let Progress { at, mut offset } = progress;
         let payload = record.payload;
         let rare = *steps.rares.get(usize::from(index)).ok_or(Malformed)?;
         let at = match rare {
@@ -210,11 +211,11 @@ impl Layout {
                 },
                 form,
             ) => {
-                return put_payload(bytes, spot, kind, payload, form);
+                return put_payload(bytes, progress, kind, payload, form);
             }
             Rare::Value(FieldKind { kind, .. }, form) => {
                 if take_presence(payload, &mut offset)? {
-                    return put_payload(bytes, Spot { at, offset }, kind, payload, form);
+                    return put_payload(bytes, Progress { at, offset }, kind, payload, form);
                 }
                 put_value(bytes, at, &Value::None, form)
             }
@@ -225,18 +226,18 @@ impl Layout {
                 key_length,
             } => {
                 if !take_presence(payload, &mut offset)? || kind == Kind::None {
-                    return Ok(Spot { at, offset });
+                    return Ok(Progress { at, offset });
                 }
                 let key = steps
                     .text
                     .get(key as usize..)
                     .and_then(|rest| rest.get(..usize::from(key_length)));
                 let at = put(bytes, at, key.unwrap_or(b""));
-                return put_payload(bytes, Spot { at, offset }, kind, payload, form);
+                return put_payload(bytes, Progress { at, offset }, kind, payload, form);
             }
-            Rare::Show(index) => {
-                let show = steps.shows.get(usize::from(index)).ok_or(Malformed)?;
-                return self.put_show(plan, show, payload, bytes, spot);
+            Rare::Placeholder(index) => {
+                let placeholder = steps.placeholders.get(usize::from(index)).ok_or(Malformed)?;
+                return self.put_placeholder(plan, placeholder, payload, bytes, progress);
             }
             Rare::Time(_) | Rare::ThreadId | Rare::ThreadBare | Rare::ThreadIdPadded => {
                 self.put_rare_prefix_var(rare, record, nanos, bytes, at)
@@ -246,30 +247,30 @@ impl Layout {
                 super::dynamic::put_part(&mut self.spans, plan, rare, payload, steps.lenient, bytes, at)?
             }
         };
-        Ok(Spot { at, offset })
+        Ok(Progress { at, offset })
     }
 
-    /// A value with a spec.
-    fn put_show(
+    /// Writes a value with a spec.
+    fn put_placeholder(
         &mut self,
         plan: &Plan,
-        show: &Show,
+        placeholder: &SpecPlaceholder,
         payload: &[u8],
         bytes: &mut [u8],
-        spot: Spot,
-    ) -> Result<Spot, Malformed> {
-        let mut cursor = cursor_at(payload, spot.offset)?;
-        let (value, _) = Value::read(show.kind, &mut cursor)?;
+        progress: Progress,
+    ) -> Result<Progress, Malformed> {
+        let mut cursor = cursor_at(payload, progress.offset)?;
+        let (value, _) = Value::read(placeholder.kind, &mut cursor)?;
         let resolved = Resolved {
-            spec: &show.spec,
-            width: self.count(plan, show.spec.width, payload)?,
-            precision: self.count(plan, show.spec.precision, payload)?,
+            spec: &placeholder.spec,
+            width: self.count(plan, placeholder.spec.width, payload)?,
+            precision: self.count(plan, placeholder.spec.precision, payload)?,
         };
         self.scratch.clear();
-        render(&mut self.scratch, show.kind, &value, resolved);
-        Ok(Spot {
-            at: put_escaped(bytes, spot.at, &self.scratch, show.escape),
-            offset: spot.offset + cursor.offset(),
+        render(&mut self.scratch, placeholder.kind, &value, resolved);
+        Ok(Progress {
+            at: put_escaped(bytes, progress.at, &self.scratch, placeholder.escape),
+            offset: progress.offset + cursor.offset(),
         })
     }
 
@@ -310,7 +311,7 @@ fn put_f64_fixed(bytes: &mut [u8], at: usize, value: f64, decimals: u8) -> usize
     }
 }
 
-/// `%g` of C.
+/// Writes a float as `%g` of C does.
 #[inline(never)]
 fn put_f64_general(bytes: &mut [u8], at: usize, value: f64) -> usize {
     match put_general(bytes, at, value) {

@@ -60,13 +60,13 @@ pub use fast::SharedPrefix;
 pub use options::{LayoutOptions, Style};
 pub use plan::Plan;
 
-use dynamic::SpansKept;
+use dynamic::SpanTextCache;
 use escape::whole_front;
 use limits::{LINE_BYTES_MAX, NAME_BYTES_MAX};
 use pattern::Part;
 use prefix::PrefixCache;
-use thread::ThreadKept;
-use time::Clock;
+use thread::ThreadNameCache;
+use time::TimeFormatter;
 use write::{OVERFLOW, put};
 
 /// The process whose records are laid out, for patterns that name it.
@@ -78,11 +78,11 @@ use write::{OVERFLOW, put};
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ProcessInfo {
-    /// Name of the application.
+    /// Name of the application, as it was started with.
     pub app: String,
-    /// Its process id.
+    /// Process id, in its own namespace.
     pub pid: u32,
-    /// Name of the machine.
+    /// Name of the machine that it runs on.
     pub host: String,
 }
 
@@ -97,7 +97,7 @@ pub struct ProcessInfo {
 pub struct Thread<'a> {
     /// Its name; empty if it has none, and then its id is shown.
     pub name: &'a str,
-    /// Its id.
+    /// Id of the thread, as the system counts it.
     pub id: u64,
 }
 
@@ -112,17 +112,17 @@ pub struct Thread<'a> {
 pub struct Record<'a> {
     /// Time in nanoseconds since 1970.
     pub unix_ns: u64,
-    /// Thread that wrote it.
+    /// Thread that wrote the record.
     pub thread: Thread<'a>,
     /// The bytes behind the record's header, padding included.
     pub payload: &'a [u8],
 }
 
-/// What became of a line. [`Layout`] has an example.
+/// Result of laying out a record. [`Layout`] has an example.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Outcome {
-    /// It was written.
+    /// The line was written.
     Done,
     /// The payload could not be read; what could be was written, with a mark.
     Malformed,
@@ -152,13 +152,13 @@ pub struct Layout {
     options: LayoutOptions,
     process: ProcessInfo,
     pattern: Vec<Part>,
-    clock: Clock,
-    /// Where each value of the present payload begins, for plans that do not read them in passing.
+    time: TimeFormatter,
+    /// Offset of each value of the present payload, for plans that do not read them in passing.
     offsets: Vec<usize>,
     /// Text of the present value, for values with a spec.
     scratch: Vec<u8>,
-    spans: SpansKept,
-    thread: ThreadKept,
+    spans: SpanTextCache,
+    thread: ThreadNameCache,
     prefixes: PrefixCache,
 }
 
@@ -184,14 +184,14 @@ impl Layout {
             }
         }
         Ok(Self {
-            clock: Clock::new(options.local_time)?,
+            time: TimeFormatter::new(options.local_time)?,
             options,
             process,
             pattern,
             offsets: Vec::new(),
             scratch: Vec::new(),
-            spans: SpansKept::default(),
-            thread: ThreadKept::default(),
+            spans: SpanTextCache::default(),
+            thread: ThreadNameCache::default(),
             prefixes: PrefixCache::default(),
         })
     }
@@ -224,13 +224,13 @@ impl Layout {
     fn compile_as(&self, site: &Callsite, process: &ProcessInfo, names_process: bool) -> Plan {
         let fields = structured::fields(site, self.options.style.field_style(), names_process);
         let steps = |malformed| {
-            let leads = &fields.leads;
+            let key_texts = &fields.key_texts;
             compile::steps(
                 &self.options,
                 process,
                 &self.pattern,
                 site,
-                leads,
+                key_texts,
                 names_process,
                 malformed,
             )
@@ -330,13 +330,13 @@ impl Layout {
         whole: &[u8],
         out: &mut LineBuffer<'_>,
     ) -> usize {
-        let nanos = self.clock.enter(record.unix_ns);
+        let nanos = self.time.enter(record.unix_ns);
         let (start, level, key, close) = match self.options.style {
             Style::Json => ("{\"ts\":\"", "\",\"level\":\"", "\",\"cut\":\"", "\"}\n"),
             _ => ("ts=", " level=", " cut=\"", "\"\n"),
         };
         let at = put(out.bytes, out.length, start.as_bytes());
-        let at = self.clock.put_iso(out.bytes, at, nanos);
+        let at = self.time.put_iso(out.bytes, at, nanos);
         let at = put(out.bytes, at, level.as_bytes());
         let at = put(
             out.bytes,

@@ -247,7 +247,7 @@ pub(super) fn put_fixed_here(bytes: &mut [u8], at: usize, value: f64, decimals: 
     Some(put_scaled_short(bytes, at, scaled as u32, decimals))
 }
 
-/// Where a number has one digit more in front of the point than below.
+/// Thresholds from which on a number has one digit more in front of the point.
 const DECADES: [f64; 9] = [1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2, 1e3, 1e4, 1e5];
 
 /// Writes a float with six digits that count, as `%g` of C does, where that takes no exponent; else `None`, and then nothing
@@ -332,7 +332,7 @@ fn put_scaled_long(bytes: &mut [u8], at: usize, scaled: u64, decimals: usize) ->
     put_digits(bytes, at, scaled % unit, decimals)
 }
 
-/// How the shortest form of a float looks.
+/// Form of the shortest text of a float.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shortest {
     /// As `{}`: `1`, never an exponent.
@@ -374,7 +374,7 @@ put_float!(
     put_f32, f32, 1e7
 );
 
-/// What `std` writes, given what `zmij` does; `None` where the value lies in the middle between two texts of this
+/// Returns the text of `std`, given that of `zmij`; `None` where the value lies in the middle between two texts of this
 /// length, where `std` rounds up and `zmij` to even.
 #[inline(always)]
 fn shortest(text: &[u8], value: f64, form: Shortest) -> Option<&[u8]> {

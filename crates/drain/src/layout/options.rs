@@ -1,13 +1,14 @@
-//! What a user chooses about a layout, and its one-line form.
+//! Options of a layout, and their one-line form.
 
 use core::fmt;
 
+use super::error::shorten;
 use super::escape::{Escape, escaped, unescape};
 use super::limits::{OPTIONS_BYTES_MAX, PATTERN_BYTES_MAX};
 use super::plan::FieldStyle;
 use super::{LayoutError, pattern};
 
-/// How a line looks. See [the module](super) for a line of each.
+/// Style of a line. See [the module](super) for a line of each.
 ///
 /// ```
 /// use logdrive_drain::layout::{LayoutOptions, Style};
@@ -26,9 +27,9 @@ pub enum Style {
     /// text into a message can forge lines and move the cursor of a terminal. A callsite of line `u32::MAX`, which is glog's
     /// `kNoLogPrefix`, has nothing in front of its message.
     GlogRaw,
-    /// One JSON object a line.
+    /// One JSON object for each line.
     Json,
-    /// `key=value` pairs.
+    /// Pairs `key=value` in logfmt.
     Logfmt,
     /// A pattern of one's own: literal text and items in braces.
     ///
@@ -51,7 +52,7 @@ pub enum Style {
 }
 
 impl Style {
-    /// How fields are written.
+    /// Style in which fields are written.
     pub(super) fn field_style(&self) -> FieldStyle {
         match self {
             Self::Text | Self::Glog | Self::GlogRaw | Self::Pattern(_) => FieldStyle::Text,
@@ -61,7 +62,7 @@ impl Style {
     }
 }
 
-/// What a user chooses about a layout.
+/// Options of a layout.
 ///
 /// ```
 /// use logdrive_drain::layout::{LayoutOptions, Style};
@@ -71,16 +72,16 @@ impl Style {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LayoutOptions {
-    /// How a line looks.
+    /// Style of the lines. Default: text.
     pub style: Style,
     /// Local time instead of UTC; needs the feature `local-time`.
     pub local_time: bool,
-    /// Whether the level is coloured for a terminal; JSON and logfmt ignore it.
+    /// True if the level is coloured for a terminal; JSON and logfmt ignore it.
     pub color: bool,
 }
 
 impl From<Style> for LayoutOptions {
-    /// UTC and no colours.
+    /// Options with this style, in UTC and without colours.
     fn from(style: Style) -> Self {
         Self {
             style,
@@ -192,12 +193,6 @@ pub(super) fn check_pattern_length(pattern: &str) -> Result<(), LayoutError> {
         });
     }
     Ok(())
-}
-
-/// Foreign text for an error message: short, and on one line.
-pub(super) fn shorten(text: &str) -> String {
-    let front: String = text.chars().take(40).collect();
-    String::from_utf8(escaped(front.as_bytes(), Escape::Text)).unwrap_or_default()
 }
 
 impl fmt::Display for LayoutOptions {

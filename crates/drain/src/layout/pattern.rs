@@ -5,13 +5,12 @@
 use logdrive_wire::limits::PAD_MAX;
 use logdrive_wire::template::Align;
 
-use super::LayoutError;
+use super::error::{LayoutError, shorten};
 use super::escape::{Escape, escaped};
 use super::limits::PATTERN_REPEATS_MAX;
-use super::options::shorten;
 use super::time::TimeForm;
 
-/// A piece of a pattern.
+/// Literal text, time or item of a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Part {
     Literal(String),
@@ -19,7 +18,7 @@ pub(super) enum Part {
     Item(Item, Option<Pad>),
 }
 
-/// What an item shows.
+/// Item of a pattern, by what it shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Item {
     Level,
@@ -67,7 +66,7 @@ const ITEMS: [(&str, Item); 15] = [
     ("host", Item::Host),
 ];
 
-/// Takes a pattern apart.
+/// Parses a pattern into its parts.
 pub(super) fn parse(pattern: &str) -> Result<Vec<Part>, LayoutError> {
     let mut parts = Vec::new();
     let mut literal = String::new();

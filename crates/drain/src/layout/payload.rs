@@ -15,9 +15,9 @@ impl From<logdrive_wire::WireError> for Malformed {
     }
 }
 
-/// Where a line stands: offsets in the buffer and in the payload.
+/// Progress of a line: offsets in the buffer and in the payload.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Spot {
+pub(super) struct Progress {
     pub(super) at: usize,
     pub(super) offset: usize,
 }
@@ -86,12 +86,12 @@ pub(super) fn skip(payload: &[u8], kind: Kind, offset: &mut usize) -> Result<(),
     }
 }
 
-/// What stands in front of a value of a dynamic record. The same bytes as `logdrive_wire::value::DynamicFields`
+/// Tag in front of a value of a dynamic record. The same bytes as `logdrive_wire::value::DynamicFields`
 /// reads, without making the value: these are most of the work for a `tracing` event.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tag<'a> {
     pub(super) kind: Kind,
-    /// Whether bytes of the value follow: not for an absent optional.
+    /// True if bytes of the value follow: not for an absent optional.
     pub(super) present: bool,
     /// The callsite's field, or `None` when the key is in the record.
     pub(super) index: Option<u8>,

@@ -15,7 +15,7 @@ use super::time::{Digits, TimeForm};
 use super::value::Form;
 use super::write::{OVERFLOW, WIDE, put, put_block, room};
 
-/// How the records of one callsite become lines; made by [`Layout::compile`](super::Layout::compile), and only for
+/// Compiled steps of the lines of one callsite; made by [`Layout::compile`](super::Layout::compile), and only for
 /// lines of the same layout. `Layout` has an example.
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -42,28 +42,28 @@ impl Plan {
 #[derive(Debug, Clone)]
 pub(super) struct Fields {
     /// For each field of the callsite the text in front of its value, such as ` key=` or `,"key":`.
-    pub(super) leads: Vec<Lead>,
+    pub(super) key_texts: Vec<KeyText>,
     /// Keys that a key inside of a record must not take: reserved ones first, then those of the fields.
     pub(super) names: Vec<String>,
-    /// How many of `names` are reserved.
+    /// Number of `names` that are reserved.
     pub(super) reserved: usize,
     /// The callsite's message, escaped as the style shows it.
     pub(super) message: Vec<u8>,
-    /// Whether a message may stand behind other values: the callsite has none of its own.
+    /// True if a message may stand behind other values: the callsite has none of its own.
     pub(super) seek_message: bool,
-    /// How fields and messages are written.
+    /// Style in which fields and messages are written.
     pub(super) style: FieldStyle,
 }
 
 /// Constant text in front of a value, mostly short.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Lead {
+pub(super) struct KeyText {
     pub(super) text: Vec<u8>,
     /// The text again if it is no longer than this.
     block: [u8; WIDE],
 }
 
-impl Lead {
+impl KeyText {
     pub(super) fn new(text: Vec<u8>) -> Self {
         let mut block = [0; WIDE];
         put(&mut block, 0, &text);
@@ -79,7 +79,7 @@ impl Lead {
     }
 }
 
-/// How key and value of a field stand in the line.
+/// Style of key and value of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FieldStyle {
     /// ` key=value`
@@ -99,7 +99,7 @@ impl FieldStyle {
         }
     }
 
-    /// How a message is written.
+    /// Escapes of a message in this style.
     pub(super) fn message(self) -> Escape {
         match self {
             Self::Text => Escape::Text,
@@ -108,26 +108,26 @@ impl FieldStyle {
     }
 }
 
-/// The steps of a line.
+/// The steps of a line, in their order.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Steps {
     /// A number that no other steps of the process have.
     pub(super) number: u64,
     pub(super) steps: Vec<Step>,
-    /// How many steps make the prefix of a line, which shows time and thread only.
+    /// Number of steps in the prefix of a line, which shows time and thread only.
     pub(super) prefix_steps: usize,
     /// The steps behind the prefix. The constant text of the first belongs to the prefix.
     pub(super) body: Vec<Step>,
     /// The body once more, where the fast path can write it.
     pub(super) fast_body: Option<Box<[FastStep]>>,
-    /// What is longer than a step holds.
+    /// Constant text that is longer than a step holds.
     pub(super) text: Vec<u8>,
-    pub(super) shows: Vec<Show>,
+    pub(super) placeholders: Vec<SpecPlaceholder>,
     pub(super) pads: Vec<Pad>,
     pub(super) rares: Vec<Rare>,
     /// The payload's values are used once each, in their order: they are read in passing.
     pub(super) sequential: bool,
-    /// What cannot be read is left out, instead of giving up the line.
+    /// True if values that cannot be read are left out, instead of giving up the line.
     pub(super) lenient: bool,
 }
 
@@ -186,7 +186,7 @@ impl Steps {
         matches!(var, Var::Thread(_)) || self.rare_of(var).is_some_and(is_rare)
     }
 
-    /// Whether this part stays the same for a thread and a second.
+    /// Returns true if this part stays the same for a thread and a second.
     fn is_steady(&self, var: Var) -> bool {
         match self.rare_of(var) {
             Some(Rare::Time(form)) => form.is_steady(),
@@ -194,7 +194,7 @@ impl Steps {
         }
     }
 
-    /// Where in this part digits change within a second and nothing else does.
+    /// Returns the digits of this part that change within a second, if nothing else of it does.
     pub(super) fn digits_of(&self, var: Var) -> Option<Digits> {
         match (var, self.rare_of(var)) {
             (Var::Iso, _) => TimeForm::Iso.digits(),
@@ -204,9 +204,9 @@ impl Steps {
     }
 }
 
-/// A placeholder with a spec.
+/// A placeholder of the message with a spec.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Show {
+pub(super) struct SpecPlaceholder {
     pub(super) kind: FieldKind,
     pub(super) spec: Spec,
     pub(super) escape: Escape,
@@ -216,9 +216,9 @@ pub(super) struct Show {
 #[derive(Debug, Clone)]
 pub(super) struct Step {
     head: [u8; WIDE],
-    /// Bytes of the whole text.
+    /// Number of bytes of the whole constant text.
     length: u32,
-    /// Where the bytes behind the head start in the text of all steps.
+    /// Offset of the bytes behind the head in the text of all steps.
     tail: u32,
     /// Index of the field whose value `var` shows, or [`NO_FIELD`].
     pub(super) field: u16,
@@ -313,8 +313,8 @@ pub(super) enum Rare {
     /// The thread's id with least width 5, as glog has it.
     ThreadIdPadded,
     Value(FieldKind, Form),
-    /// A placeholder with a spec: index into `shows`.
-    Show(u16),
+    /// A placeholder with a spec: index into `placeholders`.
+    Placeholder(u16),
     /// An optional field: start and length of its key in `text`. Nothing when it is absent.
     Optional {
         kind: Kind,
@@ -369,12 +369,12 @@ pub(super) struct Builder {
 }
 
 impl Builder {
-    /// Constant text as it is.
+    /// Adds constant text as it is.
     pub(super) fn raw(&mut self, text: impl AsRef<[u8]>) {
         self.literal.extend_from_slice(text.as_ref());
     }
 
-    /// Constant text, escaped.
+    /// Adds constant text with its escapes.
     pub(super) fn text(&mut self, text: &str, escape: Escape) {
         self.raw(super::escape::escaped(text.as_bytes(), escape));
     }
@@ -411,11 +411,11 @@ impl Builder {
     }
 
     /// A field's value with a spec.
-    pub(super) fn show(&mut self, field: usize, show: Show) {
-        let index = self.steps.shows.len() as u16;
-        self.steps.shows.push(show);
-        self.by_index |= !show.spec.is_plain() && has_field_count(&show.spec);
-        self.rare_field(field, Rare::Show(index));
+    pub(super) fn spec_placeholder(&mut self, field: usize, placeholder: SpecPlaceholder) {
+        let index = self.steps.placeholders.len() as u16;
+        self.steps.placeholders.push(placeholder);
+        self.by_index |= !placeholder.spec.is_plain() && has_field_count(&placeholder.spec);
+        self.rare_field(field, Rare::Placeholder(index));
     }
 
     /// An optional field, which brings its key.

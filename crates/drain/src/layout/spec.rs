@@ -248,7 +248,7 @@ render_float!(
 );
 render_float!(render_f64, f64);
 
-/// `{:g}` of a float.
+/// Returns the text of a float with the spec `{:g}`.
 pub(super) fn general_text(value: f64) -> Vec<u8> {
     let spec = Spec {
         form: Form::General,
@@ -426,7 +426,7 @@ pub(super) fn count_chars(text: &[u8]) -> usize {
     text.iter().filter(|byte| **byte & 0xc0 != 0x80).count()
 }
 
-/// The first `most` characters.
+/// Returns the first `most` characters.
 pub(super) fn front(text: &[u8], most: usize) -> &[u8] {
     let starts = text.iter().enumerate().filter(|(_, byte)| **byte & 0xc0 != 0x80);
     match starts.map(|(offset, _)| offset).nth(most) {

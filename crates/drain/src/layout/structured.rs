@@ -2,9 +2,9 @@
 
 use logdrive_wire::{Callsite, Level};
 
-use super::compile::{Body, Compiler, file_name};
+use super::compile::{Compiler, MessageSource, file_name};
 use super::escape::{Bare, Escape, escaped_key};
-use super::plan::{FieldStyle, Fields, Lead, Rare, Var};
+use super::plan::{FieldStyle, Fields, KeyText, Rare, Var};
 
 /// Keys of a JSON line that are not fields; the last ones only where a line names its process.
 const RESERVED_JSON: [&str; 13] = [
@@ -23,7 +23,7 @@ const RESERVED_JSON: [&str; 13] = [
     "pid",
 ];
 
-/// The same for logfmt.
+/// Keys of a logfmt line that are not fields, likewise.
 const RESERVED_LOGFMT: [&str; 12] = [
     "ts",
     "level",
@@ -57,7 +57,7 @@ pub(super) fn fields(site: &Callsite, style: FieldStyle, names_process: bool) ->
         _ => reserved,
     };
     let mut names: Vec<String> = reserved.iter().map(|name| (*name).to_owned()).collect();
-    let mut leads = Vec::with_capacity(site.fields.len());
+    let mut key_texts = Vec::with_capacity(site.fields.len());
     for (index, field) in site.fields.iter().enumerate() {
         let mut name = match field.name.as_str() {
             "" => format!("arg{index}"),
@@ -71,11 +71,11 @@ pub(super) fn fields(site: &Callsite, style: FieldStyle, names_process: bool) ->
                 name = format!("{plain}_{number}");
             }
         }
-        leads.push(Lead::new(lead(&name, style)));
+        key_texts.push(KeyText::new(lead(&name, style)));
         names.push(name);
     }
     Fields {
-        leads,
+        key_texts,
         names,
         reserved: reserved.len(),
         message: super::escape::escaped(site.message.as_bytes(), style.message()),
@@ -84,7 +84,7 @@ pub(super) fn fields(site: &Callsite, style: FieldStyle, names_process: bool) ->
     }
 }
 
-/// What stands in front of a field's value.
+/// Returns the constant text in front of a field's value.
 fn lead(name: &str, style: FieldStyle) -> Vec<u8> {
     match style {
         FieldStyle::Json => {
@@ -120,10 +120,11 @@ impl Compiler<'_> {
         self.steps.var(Var::Iso);
         self.steps.raw("\",\"level\":\"");
         self.steps.raw(site.level.name());
-        if let Some(member) = self.member {
+        if let Some(process_named) = self.process_named {
             self.steps.raw("\",\"app\":\"");
-            self.steps.text(&member.app, Escape::Json);
-            self.steps.raw(format!("\",\"pid\":{},\"thread\":\"", member.pid));
+            self.steps.text(&process_named.app, Escape::Json);
+            self.steps
+                .raw(format!("\",\"pid\":{},\"thread\":\"", process_named.pid));
         } else {
             self.steps.raw("\",\"thread\":\"");
         }
@@ -162,9 +163,9 @@ impl Compiler<'_> {
         self.steps.var(Var::Iso);
         self.steps.raw(" level=");
         self.steps.raw(level_name(site.level, FieldStyle::Logfmt));
-        if let Some(member) = self.member {
-            self.logfmt_text("app", &member.app);
-            self.steps.raw(format!(" pid={}", member.pid));
+        if let Some(process_named) = self.process_named {
+            self.logfmt_text("app", &process_named.app);
+            self.steps.raw(format!(" pid={}", process_named.pid));
         }
         self.steps.raw(" thread=");
         self.steps.rare(Rare::ThreadBare);
@@ -194,13 +195,13 @@ impl Compiler<'_> {
 
     /// Every field that has a name, also those that the message shows.
     fn structured_fields(&mut self) {
-        match self.body {
-            Body::Raw => self.steps.rare(Rare::AllFields),
-            Body::Dynamic => {
+        match self.source {
+            MessageSource::Raw => self.steps.rare(Rare::AllFields),
+            MessageSource::Dynamic => {
                 self.steps.rare(Rare::Fields);
                 self.steps.rare(Rare::SpansField);
             }
-            Body::Template(_) => {
+            MessageSource::Template(_) => {
                 let site = self.site;
                 for (index, field) in site.fields.iter().enumerate() {
                     if !field.name.is_empty() || !field.argument {
@@ -236,7 +237,7 @@ mod tests {
             found.names[found.reserved..],
             ["level_1", "id", "id_1", "id_1_1", "arg4", "level_1_1"]
         );
-        assert_eq!(found.leads[0].text, b",\"level_1\":");
-        assert_eq!(fields(&site, FieldStyle::Text, false).leads[2].text, b" id=");
+        assert_eq!(found.key_texts[0].text, b",\"level_1\":");
+        assert_eq!(fields(&site, FieldStyle::Text, false).key_texts[2].text, b" id=");
     }
 }

@@ -26,7 +26,7 @@ pub(super) fn thread_words(thread: &Thread<'_>) -> Option<ThreadWords> {
 
 /// The last thread's name. A merged log takes many records from one thread before it takes some from another.
 #[derive(Debug, Clone)]
-pub(super) struct ThreadKept {
+pub(super) struct ThreadNameCache {
     /// The name as [`name_words`] has it; never equal to a name before the first one.
     words: (usize, u64, u64),
     escape: Escape,
@@ -34,7 +34,7 @@ pub(super) struct ThreadKept {
     length: usize,
 }
 
-impl Default for ThreadKept {
+impl Default for ThreadNameCache {
     fn default() -> Self {
         Self {
             words: (0, 0, 0),
@@ -71,7 +71,7 @@ fn name_words(name: &[u8]) -> Option<(usize, u64, u64)> {
     ))
 }
 
-impl ThreadKept {
+impl ThreadNameCache {
     /// Writes the thread's name, or its id if it has none.
     #[inline(always)]
     pub(super) fn put(&mut self, bytes: &mut [u8], at: usize, thread: &Thread<'_>, escape: Escape) -> usize {
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_name_is_never_taken_for_another() {
-        let mut kept = ThreadKept::default();
+        let mut kept = ThreadNameCache::default();
         let long = "x".repeat(40);
         let names = [
             "main",

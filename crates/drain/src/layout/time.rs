@@ -54,9 +54,9 @@ struct Civil {
     hour: u64,
     minute: u64,
     second: u64,
-    /// From 0, Sunday.
+    /// Day of the week, from 0 for Sunday.
     weekday: usize,
-    /// From 1.
+    /// Day of the year, from 1.
     day_of_year: u64,
 }
 
@@ -98,7 +98,7 @@ impl Civil {
     }
 }
 
-/// Which time is shown.
+/// Time zone that is shown.
 #[derive(Debug, Clone)]
 enum Zone {
     Utc,
@@ -121,9 +121,9 @@ impl Zone {
 
 /// Turns nanoseconds into text and keeps what the current second has in common.
 #[derive(Debug, Clone)]
-pub(super) struct Clock {
+pub(super) struct TimeFormatter {
     zone: Zone,
-    /// Where the second begins; `u64::MAX` before the first one.
+    /// Begin of the second in nanoseconds since 1970; `u64::MAX` before the first one.
     start_ns: u64,
     civil: Civil,
     offset_seconds: i32,
@@ -135,11 +135,11 @@ pub(super) struct Clock {
     zone_length: usize,
 }
 
-impl Clock {
-    /// A clock for UTC or, where the crate was built with the feature `local-time`, for local time.
+impl TimeFormatter {
+    /// A formatter for UTC or, where the crate was built with the feature `local-time`, for local time.
     pub(super) fn new(local_time: bool) -> Result<Self, LayoutError> {
         let zone = if local_time { local_zone()? } else { Zone::Utc };
-        let mut clock = Self {
+        let mut formatter = Self {
             zone,
             start_ns: 0,
             civil: Civil::default(),
@@ -150,8 +150,8 @@ impl Clock {
             zone_length: 0,
         };
         // No number of nanoseconds is free to mean that nothing has been entered.
-        clock.enter_second(0);
-        Ok(clock)
+        formatter.enter_second(0);
+        Ok(formatter)
     }
 
     /// Moves to the second of this time and returns the nanoseconds in it.
@@ -191,7 +191,7 @@ impl Clock {
         unix_ns - self.start_ns
     }
 
-    /// Writes `2026-11-21T12:34:56.123456789Z`. The clock must stand in the second.
+    /// Writes `2026-11-21T12:34:56.123456789Z`. The formatter must stand in the second.
     #[inline(always)]
     pub(super) fn put_iso(&self, bytes: &mut [u8], at: usize, nanos: u32) -> usize {
         let Some(place) = room::<37>(bytes, at) else {
@@ -205,13 +205,13 @@ impl Clock {
         at + ISO_DIGITS_AT + 9 + self.zone_length
     }
 
-    /// When the second began that the clock stands in.
+    /// Begin of the second that the formatter stands in, in nanoseconds since 1970.
     #[inline(always)]
     pub(super) fn second_ns(&self) -> u64 {
         self.start_ns
     }
 
-    /// Writes one form of the time. The clock must stand in its second.
+    /// Writes one form of the time. The formatter must stand in its second.
     #[inline(never)]
     pub(super) fn put(&self, bytes: &mut [u8], at: usize, nanos: u32, form: TimeForm) -> usize {
         let civil = &self.civil;
@@ -246,10 +246,10 @@ impl Clock {
     }
 }
 
-/// Where the nine digits of the nanoseconds begin in what [`Clock::put_iso`] writes.
+/// Offset of the nine digits of the nanoseconds in what [`TimeFormatter::put_iso`] writes.
 const ISO_DIGITS_AT: usize = 20;
 
-/// Where the six digits of the microseconds begin in glog's form.
+/// Offset of the six digits of the microseconds in glog's form.
 const GLOG_DIGITS_AT: usize = 18;
 
 /// The digits of a time that change within a second: where they begin in it, and how many there are.
@@ -272,7 +272,7 @@ impl TimeForm {
         Some(Digits { at, count })
     }
 
-    /// Whether it stays the same for a second.
+    /// Returns true if it stays the same for a second.
     pub(super) fn is_steady(self) -> bool {
         self.digits().is_none() && !matches!(self, Self::UnixMs | Self::UnixNs)
     }
@@ -340,16 +340,16 @@ fn local_zone() -> Result<Zone, LayoutError> {
 mod tests {
     use super::*;
 
-    fn text(clock: &mut Clock, unix_ns: u64, form: TimeForm) -> String {
+    fn text(formatter: &mut TimeFormatter, unix_ns: u64, form: TimeForm) -> String {
         let mut bytes = [0; 64];
-        let nanos = clock.enter(unix_ns);
-        let length = clock.put(&mut bytes, 0, nanos, form);
+        let nanos = formatter.enter(unix_ns);
+        let length = formatter.put(&mut bytes, 0, nanos, form);
         String::from_utf8(bytes[..length].to_vec()).unwrap()
     }
 
     #[test]
     fn a_time_has_all_its_forms() {
-        let mut clock = Clock::new(false).unwrap();
+        let mut formatter = TimeFormatter::new(false).unwrap();
         let time = 1_795_264_496_123_456_789;
         for (form, expected) in [
             (TimeForm::Iso, "2026-11-21T12:34:56.123456789Z"),
@@ -364,18 +364,18 @@ mod tests {
             (TimeForm::UnixMs, "1795264496123"),
             (TimeForm::UnixNs, "1795264496123456789"),
         ] {
-            assert_eq!(text(&mut clock, time, form), expected, "{form:?}");
+            assert_eq!(text(&mut formatter, time, form), expected, "{form:?}");
         }
         assert_eq!(
-            text(&mut clock, 0, TimeForm::Iso),
+            text(&mut formatter, 0, TimeForm::Iso),
             "1970-01-01T00:00:00.000000000Z"
         );
         assert_eq!(
-            text(&mut clock, u64::MAX, TimeForm::Iso),
+            text(&mut formatter, u64::MAX, TimeForm::Iso),
             "2554-07-21T23:34:33.709551615Z"
         );
         assert_eq!(
-            text(&mut clock, 1_709_164_800_000_000_001, TimeForm::Iso),
+            text(&mut formatter, 1_709_164_800_000_000_001, TimeForm::Iso),
             "2024-02-29T00:00:00.000000001Z"
         );
     }
@@ -407,24 +407,24 @@ mod tests {
     #[cfg(feature = "local-time")]
     #[test]
     fn local_time_shows_its_offset_and_changes_with_the_season() {
-        let mut clock = Clock::new(true).unwrap();
-        clock.zone = Zone::Local(jiff::tz::TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap());
+        let mut formatter = TimeFormatter::new(true).unwrap();
+        formatter.zone = Zone::Local(jiff::tz::TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap());
         assert_eq!(
-            text(&mut clock, 1_795_264_496_000_000_000, TimeForm::Iso),
+            text(&mut formatter, 1_795_264_496_000_000_000, TimeForm::Iso),
             "2026-11-21T13:34:56.000000000+01:00"
         );
         assert_eq!(
-            text(&mut clock, 1_782_864_000_000_000_000, TimeForm::Iso),
+            text(&mut formatter, 1_782_864_000_000_000_000, TimeForm::Iso),
             "2026-07-01T02:00:00.000000000+02:00"
         );
         assert_eq!(
-            text(&mut clock, 1_782_864_000_000_000_000, TimeForm::ZoneDigits),
+            text(&mut formatter, 1_782_864_000_000_000_000, TimeForm::ZoneDigits),
             "+0200"
         );
-        clock.zone = Zone::Local(jiff::tz::TimeZone::fixed(jiff::tz::offset(-3)));
-        clock.start_ns = u64::MAX;
+        formatter.zone = Zone::Local(jiff::tz::TimeZone::fixed(jiff::tz::offset(-3)));
+        formatter.start_ns = u64::MAX;
         assert_eq!(
-            text(&mut clock, 1_782_864_000_000_000_000, TimeForm::Iso),
+            text(&mut formatter, 1_782_864_000_000_000_000, TimeForm::Iso),
             "2026-06-30T21:00:00.000000000-03:00"
         );
     }

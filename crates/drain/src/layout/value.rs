@@ -5,10 +5,10 @@ use logdrive_wire::{Kind, Value};
 
 use super::escape::{Bare, Escape, escaped, put_bare, put_escaped};
 use super::number::{Shortest, non_finite, put_f32, put_f64, put_i64, put_u64, put_wide_int};
-use super::payload::{Malformed, Spot, cursor_at, take, take_blob};
+use super::payload::{Malformed, Progress, cursor_at, take, take_blob};
 use super::write::{put, put_byte};
 
-/// Where a value stands.
+/// Form of a value by the place where it stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     /// In the message, as `{}` shows it; an absent one is `None`.
@@ -25,12 +25,12 @@ pub(super) enum Form {
 #[inline]
 pub(super) fn put_payload(
     bytes: &mut [u8],
-    spot: Spot,
+    progress: Progress,
     kind: Kind,
     payload: &[u8],
     form: Form,
-) -> Result<Spot, Malformed> {
-    let Spot { at, mut offset } = spot;
+) -> Result<Progress, Malformed> {
+    let Progress { at, mut offset } = progress;
     let at = match kind {
         Kind::U64 => put_u64(bytes, at, u64::from_le_bytes(take(payload, &mut offset)?)),
         Kind::U32 => put_u64(
@@ -68,10 +68,10 @@ pub(super) fn put_payload(
             put_value(bytes, at, &value, form)
         }
     };
-    Ok(Spot { at, offset })
+    Ok(Progress { at, offset })
 }
 
-/// Writes a value.
+/// Writes a value in this form.
 pub(super) fn put_value(bytes: &mut [u8], at: usize, value: &Value<'_>, form: Form) -> usize {
     let json = form == Form::Json;
     match *value {

@@ -36,7 +36,7 @@ pub(super) fn put_block<const N: usize>(
     }
 }
 
-/// Writes one byte.
+/// Writes a single byte.
 #[inline(always)]
 pub(super) fn put_byte(bytes: &mut [u8], at: usize, byte: u8) -> usize {
     match bytes.get_mut(at) {
