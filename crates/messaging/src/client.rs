@@ -9,7 +9,7 @@ use logdrive_ship::{Address, Options, TransportError};
 use std::io::IoSlice;
 use std::time::Duration;
 
-/// Asks a service.
+/// Connection to a service that answers requests.
 ///
 /// Nothing runs behind it: requests go out and responses come in while one of its methods is called. With
 /// [`Client::submit`] and [`Client::complete`] many requests are under way at once, and travel together. One thread uses it
@@ -50,9 +50,9 @@ pub struct Client {
     connection: Connection,
     next_number: u64,
     waiting: usize,
-    /// The number of the next message that goes one way.
+    /// Number of the next message that goes one way.
     messages_sent: u64,
-    /// All before this one have been taken.
+    /// All messages before this number have been acknowledged.
     acknowledged: u64,
     out: Vec<u8>,
     batch_bytes: usize,
@@ -60,12 +60,12 @@ pub struct Client {
     response_timeout: Duration,
 }
 
-/// A response.
+/// Response to a request.
 #[derive(Debug)]
 pub struct Reply<'a> {
     /// The number that [`Client::submit`] gave.
     pub number: u64,
-    /// What the service said; its words when it failed.
+    /// Reply of the service, or its error in words.
     pub result: Result<&'a [u8], &'a str>,
 }
 
@@ -73,7 +73,7 @@ impl Client {
     /// Connects. Blocks until the other end has said hello, at most as long as the options allow.
     ///
     /// # Errors
-    /// When nobody answers there, or will not serve us.
+    /// Fails when nobody answers there, or will not serve us.
     pub fn connect(address: &Address, options: &Options) -> Result<Self, TransportError> {
         let (connection, hello) = Connection::connect_with_flags(address, options, HELLO_ACKS)?;
         Ok(Self {
@@ -106,8 +106,8 @@ impl Client {
     /// Asks, and blocks until the response is there. The bytes stay valid until the next call.
     ///
     /// # Errors
-    /// When the connection is lost, the response takes too long, or the service failed. After the first two the client
-    /// is of no more use.
+    /// Fails when the connection is lost, the response takes too long, or the service failed. After the first two the
+    /// client is of no more use.
     pub fn call(&mut self, body: &[u8]) -> Result<&[u8], TransportError> {
         let header = self.header(body)?;
         if self.out.is_empty() {
@@ -203,7 +203,7 @@ impl Client {
     /// [`Client::complete`].
     ///
     /// # Errors
-    /// When the connection is lost, or too many requests wait already.
+    /// Fails when the connection is lost, or too many requests wait already.
     pub fn submit(&mut self, body: &[u8]) -> Result<u64, TransportError> {
         self.submit_on(0, body)
     }
@@ -239,7 +239,7 @@ impl Client {
     /// Sends what was submitted.
     ///
     /// # Errors
-    /// When the connection is lost.
+    /// Fails when the connection is lost.
     pub fn flush(&mut self) -> Result<(), TransportError> {
         if self.out.is_empty() {
             return Ok(());
@@ -275,8 +275,8 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// When one of them is too long, requests are under way, the connection is lost or the other end takes too long. After
-    /// the last two the client is of no more use.
+    /// Fails when one of them is too long, requests are under way, the connection is lost or the other end takes too long.
+    /// After the last two the client is of no more use.
     pub fn deliver<M: AsRef<[u8]>>(&mut self, messages: &[M]) -> Result<(), TransportError> {
         if self.waiting > 0 {
             // Their responses would come between.
@@ -349,7 +349,7 @@ impl Client {
     /// The next response, whichever it is. Blocks until there is one, at most for the response timeout.
     ///
     /// # Errors
-    /// When the connection is lost, or no response came in time.
+    /// Fails when the connection is lost, or no response came in time.
     pub fn complete(&mut self) -> Result<Reply<'_>, TransportError> {
         if !self.connection.has_frame()? {
             self.flush()?;

@@ -1,6 +1,6 @@
 //! Messages between programs: one way ([`Sender`]), or as requests with responses ([`Client`]), to one address or to any
-//! member of a group ([`Upstream`]). They travel as frames of [`logdrive_ship`], whose [`serve`](logdrive_ship::serve) hands
-//! them to a [`Service`](logdrive_ship::session::Service). `spec/frame.md` draws the bytes.
+//! member of a group ([`Upstream`]). They travel as frames of [`logdrive_ship`], whose [`serve`](logdrive_ship::serve)
+//! hands them to a [`Service`](logdrive_ship::session::Service). `spec/frame.md` draws the bytes.
 //!
 //! ```
 //! use logdrive_messaging::Client;

@@ -10,15 +10,16 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 
-/// How long a sender that is behind waits between two looks: what it sent before takes as long, and of many streams that are
-/// used in turn each has to fill a batch meanwhile.
+/// Pause of the lingering thread while the link is congested: what was sent before takes as long, and of many streams that
+/// are used in turn each has to fill a batch meanwhile.
 const CONGESTED_LINGER: Duration = Duration::from_millis(5);
 
 /// Sends messages that want no response.
 ///
 /// A message is with the kernel, or in shared memory, at the latest when `linger` has passed since [`Sender::send`]; over
-/// `quic://`, while much of what was sent before is still under way, when 10 ms have. A failure is told by the next call; what was collected then is lost, and [`Sender::lost`] counts it. Any thread may use
-/// it; calls block while the other end does not read, at most for the response timeout.
+/// `quic://`, while much of what was sent before is still under way, when 10 ms have. A failure is told by the next call;
+/// what was collected then is lost, and [`Sender::lost`] counts it. Any thread may use it; calls block while the other end
+/// does not read, at most for the response timeout.
 ///
 /// ```
 /// use logdrive_ship::session::{Peer, Service};
@@ -65,13 +66,13 @@ struct Shared {
     linger_thread: OnceLock<Thread>,
 }
 
-/// What one stream has collected.
+/// Messages that one stream has collected.
 #[derive(Debug)]
 struct StreamBuffer {
     stream: u16,
     /// Frames that are done and wait for others; then room for a header, then messages.
     batch: Vec<u8>,
-    /// Where that header is to be.
+    /// Offset at which that header is to be.
     frame: usize,
     /// Messages of the frames before it.
     gathered: u64,
@@ -116,7 +117,7 @@ impl Sender {
     /// Connects. Blocks until the other end has said hello. Starts a thread where messages may linger.
     ///
     /// # Errors
-    /// When nobody answers there, or will not serve us.
+    /// Fails when nobody answers there, or will not serve us.
     pub fn connect(address: &Address, options: &Options) -> Result<Self, TransportError> {
         let (transport, frame_bytes) = Transport::connect(address, options)?;
         let batch_bytes = options.batch_bytes.min(frame_bytes);
@@ -156,7 +157,7 @@ impl Sender {
     /// Sends one message, with those that others send.
     ///
     /// # Errors
-    /// When it is too long, or the connection is lost: by this or an earlier message.
+    /// Fails when it is too long, or the connection is lost: by this or an earlier message.
     pub fn send(&self, message: &[u8]) -> Result<(), TransportError> {
         self.batch().push(message)
     }
@@ -175,7 +176,7 @@ impl Sender {
     /// part in it. The first use of a stream costs `batch_bytes` of memory, and over QUIC a round trip.
     ///
     /// # Errors
-    /// When the stream cannot be opened, or is above [`STREAMS_MAX`](logdrive_ship::limits::STREAMS_MAX).
+    /// Fails when the stream cannot be opened, or is above [`STREAMS_MAX`](logdrive_ship::limits::STREAMS_MAX).
     pub fn batch_on(&self, stream: u16) -> Result<Batch<'_>, TransportError> {
         let mut state = self.shared.lock();
         let buffer = state.stream_index(stream)?;
@@ -189,12 +190,12 @@ impl Sender {
     /// Sends what has been collected, and waits until the system has taken it.
     ///
     /// # Errors
-    /// When the connection is lost.
+    /// Fails when the connection is lost.
     pub fn flush(&self) -> Result<(), TransportError> {
         self.shared.lock().flush()
     }
 
-    /// Messages that were taken and are lost with the connection.
+    /// Number of messages that were taken and are lost with the connection.
     pub fn lost(&self) -> u64 {
         self.shared.lock().lost
     }
@@ -300,7 +301,7 @@ impl StreamBuffer {
         self.limit_bytes = self.frame + batch_bytes;
     }
 
-    /// Whether there is anything to send.
+    /// Returns whether there is anything to send.
     fn has_pending(&self) -> bool {
         self.count > 0 || self.frame > 0
     }
@@ -346,7 +347,7 @@ impl SenderState {
         Ok(self.streams.len() - 1)
     }
 
-    /// Whether messages wait for others.
+    /// Returns whether messages wait for others.
     fn has_pending(&self) -> bool {
         self.streams.iter().any(StreamBuffer::has_pending) || self.transport.has_pending()
     }

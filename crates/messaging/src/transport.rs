@@ -1,4 +1,4 @@
-//! Where a sender's batches go: a stream of bytes, or datagrams.
+//! The transport of a sender's batches: a stream of bytes, or datagrams.
 
 #[cfg(feature = "udp")]
 use crate::datagrams::Datagrams;
@@ -50,7 +50,7 @@ impl Transport {
         }
     }
 
-    /// Whether several frames may go in one system call, and small ones be kept for that.
+    /// Returns whether several frames may go in one system call, and small ones be kept for that.
     pub(crate) fn gathers(&self) -> bool {
         matches!(self, Self::Stream(connection) if connection.alignment() == 1)
     }
@@ -78,7 +78,7 @@ impl Transport {
         }
     }
 
-    /// Whether frames wait for others.
+    /// Returns whether frames wait for others.
     pub(crate) fn has_pending(&self) -> bool {
         match self {
             Self::Stream(connection) => connection.is_corked(),
@@ -88,7 +88,7 @@ impl Transport {
         }
     }
 
-    /// Whether a frame that is sent now waits for those before it.
+    /// Returns whether a frame that is sent now waits for those before it.
     pub(crate) fn is_congested(&self) -> bool {
         matches!(self, Self::Streams(first, _) if first.is_congested())
     }
@@ -149,7 +149,7 @@ impl Transport {
         }
     }
 
-    /// Whether [`Transport::flush`] costs next to nothing.
+    /// Returns whether [`Transport::flush`] costs next to nothing.
     pub(crate) fn flushes_cheaply(&self) -> bool {
         match self {
             Self::Stream(connection) => connection.uncorks_cheaply(),
@@ -167,7 +167,7 @@ impl Transport {
         }
     }
 
-    /// Says goodbye after `next` messages.
+    /// Closes after `next` messages.
     pub(crate) fn close(&mut self, next: u64) {
         match self {
             Self::Stream(connection) => connection.close(),

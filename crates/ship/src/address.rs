@@ -6,7 +6,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Where somebody listens.
+/// Address of a listener.
 ///
 /// ```
 /// use logdrive_ship::Address;
@@ -44,12 +44,12 @@ impl HostPort {
     /// All addresses of the host. May ask the network and block as long as the system's resolver does.
     ///
     /// # Errors
-    /// When the name is not known.
+    /// Fails when the name is not known.
     pub fn resolve(&self) -> std::io::Result<Vec<SocketAddr>> {
         Ok((self.host.as_str(), self.port).to_socket_addrs()?.collect())
     }
 
-    /// Whether every address of the host is this machine's own loopback.
+    /// Returns whether every address of the host is this machine's own loopback.
     pub fn is_loopback(&self) -> bool {
         self.resolve()
             .is_ok_and(|all| !all.is_empty() && all.iter().all(|one| one.ip().is_loopback()))
@@ -76,10 +76,10 @@ impl From<SocketAddr> for HostPort {
 }
 
 impl Address {
-    /// The schemes.
+    /// Names of all schemes.
     pub const SCHEMES: [&'static str; 6] = ["shm", "unix", "tcp", "tls", "quic", "udp"];
 
-    /// The scheme.
+    /// Scheme of the address, such as `tcp`.
     pub fn scheme(&self) -> &'static str {
         match self {
             Self::Shm(_) => "shm",
@@ -101,12 +101,12 @@ impl Address {
         }
     }
 
-    /// Whether what is sent there stays on this machine.
+    /// Returns whether what is sent there stays on this machine.
     pub fn is_local(&self) -> bool {
         self.host_port().is_none_or(HostPort::is_loopback)
     }
 
-    /// Whether what is sent there is encrypted.
+    /// Returns whether what is sent there is encrypted.
     pub fn is_encrypted(&self) -> bool {
         matches!(self, Self::Tls(_) | Self::Quic(_))
     }
@@ -114,7 +114,7 @@ impl Address {
     /// Refuses what nobody should do unknowingly: plain bytes to or from another machine.
     ///
     /// # Errors
-    /// When the address is off this machine, not encrypted, and `insecure` is not set.
+    /// Fails when the address is off this machine, not encrypted, and `insecure` is not set.
     pub fn check(&self, insecure: bool) -> Result<(), TransportError> {
         if insecure || self.is_encrypted() || self.is_local() {
             return Ok(());

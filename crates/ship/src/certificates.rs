@@ -16,7 +16,7 @@ use std::path::Path;
 /// there is written over. The authority's own key is thrown away, so that nobody can make more.
 ///
 /// # Errors
-/// When a file is there already or cannot be written, or a name is no host name.
+/// Fails when a file is there already or cannot be written, or a name is no host name.
 pub fn make_certificates(directory: &Path, names: &[String]) -> Result<(TlsFiles, TlsFiles), TransportError> {
     let wrong = |error: rcgen::Error| TransportError::Certificate {
         path: directory.to_owned(),

@@ -1,4 +1,4 @@
-//! The connecting end: says hello, sends frames, and finds frames in what comes.
+//! The connecting end of a connection: handshake, frames out, frames in.
 
 use crate::TransportError;
 use crate::address::Address;
@@ -21,7 +21,7 @@ pub struct Connection {
     checked: bool,
     alignment: usize,
     spin: Duration,
-    /// Several answers are due.
+    /// Several responses are due.
     is_busy: bool,
     /// The last wait was short.
     waits_are_short: bool,
@@ -29,7 +29,7 @@ pub struct Connection {
     inbox: Vec<u8>,
     start: usize,
     end: usize,
-    /// Where the frame that was found last begins.
+    /// Start of the frame that was found last.
     last: Option<usize>,
     /// Zeros for alignment.
     padding: [u8; 8],
@@ -38,7 +38,7 @@ pub struct Connection {
 /// Connects, says hello and goodbye: whether the other end serves. Blocks at most for the options' timeouts.
 ///
 /// # Errors
-/// When nobody answers there, or will not serve us.
+/// Fails when nobody answers there, or will not serve us.
 pub fn probe(address: &Address, options: &Options) -> Result<(), TransportError> {
     let (mut connection, _) = Connection::connect_with_flags(address, options, HELLO_ACKS)?;
     connection.close();
@@ -115,7 +115,7 @@ impl Connection {
         &self.address
     }
 
-    /// Whether payloads are covered by the frames' checksums: one of both ends wants that.
+    /// Returns whether payloads are covered by the frames' checksums: one of both ends wants that.
     pub fn is_checked(&self) -> bool {
         self.checked
     }
@@ -135,7 +135,7 @@ impl Connection {
         self.link.is_congested()
     }
 
-    /// Whether [`Connection::open_stream`] opens streams.
+    /// Returns whether [`Connection::open_stream`] opens streams.
     pub fn has_streams(&self) -> bool {
         self.link.has_streams()
     }
@@ -433,7 +433,7 @@ impl Connection {
         self.link.uncorks_cheaply()
     }
 
-    /// Whether something may be held.
+    /// Returns whether something may be held.
     pub fn is_corked(&self) -> bool {
         self.link.is_corked()
     }
@@ -443,7 +443,7 @@ impl Connection {
         frame_at(&self.inbox, self.last)
     }
 
-    /// Whether a whole frame is there already.
+    /// Returns whether a whole frame is there already.
     pub fn has_frame(&self) -> Result<bool, TransportError> {
         Ok(self.whole_frame()?.is_some())
     }
@@ -501,7 +501,7 @@ impl Connection {
         self.link.abandon();
     }
 
-    /// Says goodbye, as well as it can be said.
+    /// Says goodbye, as far as that is possible without an error.
     pub fn close(&mut self) {
         let payload = crate::hello::encode_goodbye(crate::hello::Reason::Done, "");
         // Whoever is gone needs no goodbye.

@@ -1,4 +1,4 @@
-//! What can go wrong with a connection, told as: what happened, to what, and what to do next.
+//! Errors of connections, each with the address or file that it is about and with what to do next.
 
 use crate::frame::FrameError;
 use crate::hello::Reason;
@@ -6,16 +6,16 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Why a transport could not do what it was asked.
+/// Error of a connection, a server, a forwarder or its spool.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransportError {
     /// The text is no address.
     #[error("`{text}` is no address: {why}")]
     Address {
-        /// The text.
+        /// Text that was given.
         text: String,
-        /// What is expected.
+        /// Expected form.
         why: &'static str,
     },
     /// The address is off this machine and not encrypted.
@@ -23,7 +23,7 @@ pub enum TransportError {
         "{address} leaves this machine without encryption: use tls:// or quic://, or say insecure = true"
     )]
     Insecure {
-        /// The address.
+        /// Address that was used.
         address: String,
     },
     /// The transport carries messages one way, and nothing else.
@@ -32,73 +32,73 @@ pub enum TransportError {
          tls:// or quic://"
     )]
     OneWay {
-        /// The address.
+        /// Address that was used.
         address: String,
     },
     /// This build leaves the transport out.
     #[error("this build has no {scheme}://; build it with the feature `{scheme}`")]
     NotBuilt {
-        /// The scheme.
+        /// Scheme of the address, such as `tcp`.
         scheme: &'static str,
     },
     /// Nobody can be reached there.
     #[error("cannot connect to {address}: {cause}")]
     Connect {
-        /// The address.
+        /// Address that was used.
         address: String,
-        /// Why not.
+        /// Error of the system.
         cause: io::Error,
     },
     /// Nothing can be accepted there.
     #[error("cannot listen on {address}: {cause}")]
     Listen {
-        /// The address.
+        /// Address that was used.
         address: String,
-        /// Why not.
+        /// Error of the system.
         cause: io::Error,
     },
     /// The connection broke.
     #[error("the connection to {address} is lost: {cause}")]
     Lost {
-        /// The address.
+        /// Address that was used.
         address: String,
-        /// Why.
+        /// Error of the system.
         cause: io::Error,
     },
     /// The other end said goodbye.
     #[error("{address} ended the connection: {} ({words})", .reason.name())]
     Refused {
-        /// The address.
+        /// Address that was used.
         address: String,
-        /// Its reason.
+        /// Reason that it gave.
         reason: Reason,
-        /// Its words.
+        /// Explanation that it gave, in words.
         words: String,
     },
-    /// What came is no frame.
+    /// The other end sent bytes that are no frame.
     #[error("{address} sent bytes that are no frame: {cause}")]
     Frame {
-        /// The address.
+        /// Address that was used.
         address: String,
-        /// What is wrong with them.
+        /// Rule that the bytes break.
         cause: FrameError,
     },
     /// A time limit has passed.
     #[error("{address} did not {what} within {ms} ms")]
     Timeout {
-        /// The address.
+        /// Address that was used.
         address: String,
-        /// What was waited for: connect, answer, say hello.
+        /// Awaited action, such as "answer" or "say hello".
         what: &'static str,
-        /// The limit.
+        /// Time limit in milliseconds.
         ms: u64,
     },
     /// A message is longer than the other end accepts.
     #[error("a message of {bytes} bytes is too long: {bytes_max} are allowed")]
     TooLong {
-        /// Its length.
+        /// Length of the message in bytes.
         bytes: usize,
-        /// What is allowed.
+        /// Values that are allowed.
         bytes_max: usize,
     },
     /// The service answered that it failed.
@@ -107,47 +107,47 @@ pub enum TransportError {
     /// No member of the upstream can be used.
     #[error("no address of the upstream can be reached: {last}")]
     NoMember {
-        /// What the last attempt ended with.
+        /// Error of the last attempt.
         last: String,
     },
     /// Keys or certificates cannot be used.
     #[error("cannot use {}: {why}", path.display())]
     Certificate {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// Reason why it cannot be used.
         why: String,
     },
     /// A file cannot be read or written.
     #[error("cannot {doing} {}: {cause}", path.display())]
     File {
-        /// What was tried.
+        /// Action that failed, such as "open".
         doing: &'static str,
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why not.
+        /// Error of the system.
         cause: io::Error,
     },
     /// Another process has the spool.
     #[error("the spool {} belongs to another process: end it, or choose another directory", directory.display())]
     SpoolTaken {
-        /// Its directory.
+        /// Directory of the spool.
         directory: PathBuf,
     },
     /// There is no room in the spool.
     #[error("the spool {} is full: {bytes_max} bytes are allowed", directory.display())]
     SpoolFull {
-        /// Its directory.
+        /// Directory of the spool.
         directory: PathBuf,
-        /// What is allowed.
+        /// Values that are allowed.
         bytes_max: u64,
     },
     /// The system refuses something that is not about one peer.
     #[error("cannot {doing}: {cause}")]
     System {
-        /// What was tried.
+        /// Action that failed, such as "open".
         doing: &'static str,
-        /// Why not.
+        /// Error of the system.
         cause: io::Error,
     },
     /// An option has a value that is not allowed.
@@ -155,9 +155,9 @@ pub enum TransportError {
     Option {
         /// Which.
         option: &'static str,
-        /// What was found.
+        /// Value that was found.
         found: String,
-        /// What is allowed.
+        /// Values that are allowed.
         allowed: &'static str,
     },
 }
@@ -172,7 +172,7 @@ impl TransportError {
         }
     }
 
-    /// Whether another attempt, later or elsewhere, may succeed without anybody changing anything.
+    /// Returns whether another attempt, later or elsewhere, may succeed without anybody changing anything.
     pub fn is_passing(&self) -> bool {
         match self {
             Self::Connect { .. } | Self::Lost { .. } | Self::Timeout { .. } | Self::NoMember { .. } => true,

@@ -16,17 +16,17 @@ pub const FLAG_FAILED: u8 = 4;
 pub const FLAG_ZSTD: u8 = 8;
 const FLAGS_ALL: u8 = FLAG_CHECKED | FLAG_ACK | FLAG_FAILED | FLAG_ZSTD;
 
-/// What a frame is.
+/// Kind of a frame.
 #[repr(u8)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Who speaks, and what it accepts: the first frame in each direction.
+    /// Introduction of an end, with what it accepts: the first frame in each direction.
     Hello = 1,
     /// Messages or records that are sent together.
     Batch = 2,
     /// All before this sequence has arrived, and is kept as the hello promised.
     Ack = 3,
-    /// How many bytes may be sent in all since the hello.
+    /// Number of bytes that may be in flight without an ack.
     Credit = 4,
     /// The sender has lost so many: counted, and told here.
     Gap = 5,
@@ -54,14 +54,14 @@ impl Kind {
     }
 }
 
-/// Why bytes are no frame, or no payload of their kind.
+/// Rule that bytes break which are no frame, or no payload of their kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FrameError {
     /// Fewer bytes than the part needs.
     #[error("{needed} bytes are needed at offset {offset}, and {left} are left")]
     Truncated {
-        /// Where, from the start of the header or payload.
+        /// Offset from the start of the header or payload.
         offset: usize,
         /// Bytes that are needed.
         needed: usize,
@@ -73,9 +73,9 @@ pub enum FrameError {
     Limit {
         /// Which number.
         field: &'static str,
-        /// What was found.
+        /// Value that was found.
         found: u64,
-        /// What is allowed at most, or instead.
+        /// Largest value that is allowed, or the only one.
         allowed: u64,
     },
     /// A code that this version does not know.
@@ -83,15 +83,15 @@ pub enum FrameError {
     Unknown {
         /// Which code.
         field: &'static str,
-        /// What was found.
+        /// Value that was found.
         found: u64,
     },
     /// The bytes are not those that were sent.
     #[error("the checksum is {found:#010x}, and the bytes make {expected:#010x}")]
     Checksum {
-        /// What the header says.
+        /// Checksum in the header.
         found: u32,
-        /// What the bytes make.
+        /// Checksum of the bytes.
         expected: u32,
     },
     /// A name is not UTF-8.
@@ -128,7 +128,7 @@ impl FrameError {
 pub struct Header {
     /// Bytes of the whole frame, header included.
     pub length_bytes: u32,
-    /// What the frame is.
+    /// Kind of the frame.
     pub kind: Kind,
     /// `FLAG_...`.
     pub flags: u8,
@@ -219,7 +219,7 @@ impl Header {
     /// Reads a header and judges its length, before the payload is there.
     ///
     /// # Errors
-    /// When it is no header, or the frame is longer than `bytes_max`.
+    /// Fails when it is no header, or the frame is longer than `bytes_max`.
     #[inline]
     pub fn decode(bytes: &[u8; HEADER_BYTES], bytes_max: usize) -> Result<Self, FrameError> {
         let [
@@ -277,7 +277,7 @@ impl Header {
     /// Compares the checksum with the header's bytes and, where the flag says so, the payload.
     ///
     /// # Errors
-    /// When they differ.
+    /// Fails when they differ.
     #[inline]
     pub fn verify(&self, bytes: &[u8; HEADER_BYTES], payload: &[u8]) -> Result<(), FrameError> {
         let (covered, rest) = bytes.split_at(20);
@@ -307,16 +307,16 @@ pub fn checksum(bytes: &[u8]) -> u32 {
 /// A frame in bytes that came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// Its header.
+    /// Header of the frame.
     pub header: Header,
-    /// What comes behind it.
+    /// Payload behind the header.
     pub payload: &'a [u8],
 }
 
 /// The frame at the front of the bytes; `None` when it has not come whole. It is checked.
 ///
 /// # Errors
-/// When there is no frame: nothing behind it can be told from rubbish.
+/// Fails when there is no frame: nothing behind it can be told from rubbish.
 #[inline]
 pub fn next_frame(bytes: &[u8], bytes_max: usize) -> Result<Option<Frame<'_>>, FrameError> {
     let Some((head, rest)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
@@ -335,11 +335,11 @@ pub fn next_frame(bytes: &[u8], bytes_max: usize) -> Result<Option<Frame<'_>>, F
 pub struct Messages<'a> {
     rest: &'a [u8],
     left: u32,
-    /// Where to note what is left over, if the payload has not come whole.
+    /// Remainder to report, if the payload has not come whole.
     remainder: Option<&'a Cell<Remainder>>,
 }
 
-/// What is left over of a payload that has not come whole: bytes, and messages.
+/// Bytes and messages that are left over of a payload that has not come whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Remainder {
     pub(crate) bytes: usize,
@@ -368,7 +368,7 @@ impl<'a> Messages<'a> {
     /// The next one; `None` behind the last that has come.
     ///
     /// # Errors
-    /// When the bytes of the batch end before, or go on behind the last.
+    /// Fails when the bytes of the batch end before, or go on behind the last.
     #[inline]
     pub fn next_message(&mut self) -> Result<Option<&'a [u8]>, FrameError> {
         if self.left == 0 {

@@ -6,7 +6,7 @@ use crate::limits::{HELLO_BYTES_MAX, NAME_BYTES_MAX, WORDS_BYTES_MAX};
 /// The version of the format that this code speaks.
 pub const VERSION: u16 = 1;
 
-/// What the one who says hello wants to do.
+/// Role of the end that says hello.
 #[repr(u8)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
@@ -18,7 +18,7 @@ pub enum Role {
     Server = 3,
 }
 
-/// How the records of a shipper look: each is one line without its line break.
+/// Format of a shipper's records, each of which is one line without its line break.
 #[repr(u8)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
@@ -45,9 +45,9 @@ pub struct Hello {
     pub version_min: u16,
     /// The highest version that is spoken.
     pub version_max: u16,
-    /// What the sender of this hello does.
+    /// Role of the sender of this hello.
     pub role: Role,
-    /// How its records look.
+    /// Format of its records.
     pub format: Format,
     /// `HELLO_...`.
     pub flags: u8,
@@ -61,7 +61,7 @@ pub struct Hello {
     pub epoch: u64,
     /// Of a shipper: the number of its next record. Of a server: the number that it wants next.
     pub next: u64,
-    /// The process.
+    /// Process that the records come from.
     pub pid: u32,
     /// The host's name, as the sender knows it.
     pub host: String,
@@ -115,7 +115,7 @@ impl Hello {
     /// Reads a payload.
     ///
     /// # Errors
-    /// When it is no hello, or its versions do not include [`VERSION`].
+    /// Fails when it is no hello, or its versions do not include [`VERSION`].
     pub fn decode(payload: &[u8]) -> Result<Self, FrameError> {
         limit("hello", payload.len(), HELLO_BYTES_MAX)?;
         let mut cursor = Cursor { payload, offset: 0 };
@@ -172,7 +172,7 @@ impl Hello {
     }
 }
 
-/// Why a connection ends. The code is what stands in a goodbye.
+/// Reason for the end of a connection. Its code stands in a goodbye.
 #[repr(u8)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
@@ -198,7 +198,7 @@ pub enum Reason {
     Handshake = 9,
     /// Silent for too long.
     Idle = 10,
-    /// Who it is cannot be shown, or it may not.
+    /// The peer cannot show who it is, or is not allowed.
     Forbidden = 11,
     /// More was sent than the credit allows.
     Credit = 12,
@@ -213,7 +213,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// How many there are.
+    /// Number of reasons.
     pub const COUNT: usize = 17;
     /// Names in the order of the codes, as statistics use them.
     pub const NAMES: [&'static str; Self::COUNT] = [
@@ -260,7 +260,7 @@ impl Reason {
         Self::NAMES.get(self as usize).copied().unwrap_or("unknown")
     }
 
-    /// Whether another attempt may end otherwise without anybody changing anything.
+    /// Returns whether another attempt may end otherwise without anybody changing anything.
     pub fn is_passing(self) -> bool {
         matches!(
             self,
@@ -301,7 +301,7 @@ pub fn encode_goodbye(reason: Reason, words: &str) -> Vec<u8> {
 /// Reads the payload of a goodbye. A reason of a later version is [`Reason::Ending`].
 ///
 /// # Errors
-/// When it is empty, too long or not UTF-8.
+/// Fails when it is empty, too long or not UTF-8.
 pub fn decode_goodbye(payload: &[u8]) -> Result<(Reason, &str), FrameError> {
     let Some((code, words)) = payload.split_first() else {
         return Err(FrameError::Truncated {
@@ -322,7 +322,7 @@ pub fn decode_goodbye(payload: &[u8]) -> Result<(Reason, &str), FrameError> {
 /// Reads a payload that is one number, of a credit or a gap.
 ///
 /// # Errors
-/// When it is not eight bytes long.
+/// Fails when it is not eight bytes long.
 pub fn decode_number(payload: &[u8]) -> Result<u64, FrameError> {
     let mut cursor = Cursor { payload, offset: 0 };
     let number = u64::from_le_bytes(cursor.take()?);

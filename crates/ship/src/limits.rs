@@ -29,8 +29,8 @@ pub const READ_BYTES: usize = 256 * 1024;
 /// meanwhile, and neither sleeps while the other works.
 pub const PIECE_BYTES: usize = 32 * 1024;
 
-/// How long an end looks before it sleeps while several requests are under way: about what it costs here to be woken, which
-/// is more than the processor's time that it takes.
+/// Time that an end spins before it sleeps while several requests are in flight: about what it costs here to be woken,
+/// which is more than the processor's time that it takes.
 pub const BUSY_SPIN_US: u64 = 50;
 
 /// A wait that was longer than this says that looking is of no use for the next one.
@@ -45,26 +45,27 @@ pub const CONNECTIONS_MAX: usize = 16 * 1024;
 /// Bytes of partial frames and answers of all connections of a server together.
 pub const PENDING_BYTES_MAX: usize = 128 << 20;
 
-/// Frames up to here, which is a batch of records as sinks and `logdrive send` make it, are read even while memory is scarce.
+/// Frames up to here, which is a batch of records as sinks and `logdrive send` make it, are read even while memory is
+/// scarce.
 pub const LONG_BYTES: usize = 320 * 1024;
 
-/// Bytes that a server reads at once while memory is scarce, of a peer that has not delivered anything: what it makes us hold
-/// before it waits.
+/// Bytes that a server reads at once while memory is scarce, of a peer that has not delivered anything: what it makes us
+/// hold before it waits.
 pub const SCARCE_READ_BYTES: usize = 16 * 1024;
 
 /// Events that a poller takes from the kernel at once.
 pub const EVENTS_MAX: usize = 256;
 
-/// How long a peer may take for its hello, with TLS and all.
+/// Time limit for a peer's hello, TLS handshake included.
 pub const HANDSHAKE_MS: u64 = 5_000;
 
-/// How long a connection may be silent.
+/// Time after which a silent connection is closed.
 pub const IDLE_MS: u64 = 30_000;
 
-/// How long a connection may take to be made.
+/// Time limit for making a connection.
 pub const CONNECT_MS: u64 = 5_000;
 
-/// How long an answer may take.
+/// Time limit for a response.
 pub const RESPONSE_MS: u64 = 10_000;
 
 /// Streams of one connection: each has a batch of its own at the sender, and over QUIC a stream of its own.
@@ -93,13 +94,13 @@ pub const DATAGRAM_BYTES_MAX: usize = 65_507;
 /// Bytes that an UDP sender may have under way before it has heard of the receiver.
 pub const UDP_WINDOW_BYTES: u64 = 1 << 20;
 
-/// How long an UDP sender waits for a credit before it takes what is under way for lost.
+/// Time that a UDP sender waits for a credit before it counts what is in flight as lost.
 pub const UDP_CREDIT_WAIT_MS: u64 = 200;
 
 /// Bytes of a ring of `shm://`: frames are at most an eighth of it, and it lies in the cache that the cores share.
 pub const SHM_RING_BYTES: usize = 1 << 20;
 
-/// How long an end of `shm://` looks before it sleeps, at least: about what the two system calls cost that it spares.
+/// Least time that an end of `shm://` spins before it sleeps: about what the two system calls cost that it spares.
 pub const SHM_SPIN_US: u64 = 20;
 
 /// Bytes that are taken out of a ring, in place, before their room is given back: a small part of it.
@@ -117,7 +118,7 @@ pub const OUTBOX_BYTES_MAX: usize = 16 << 20;
 /// First and longest pause between two attempts to reach a peer, in milliseconds.
 pub const RETRY_MS: (u64, u64) = (50, 5_000);
 
-/// How long an outbox waits for an acknowledgement over a transport that may lose, before it sends again.
+/// Time that an outbox waits for an acknowledgement over a lossy transport before it sends again.
 pub const RESEND_NS: u64 = 200_000_000;
 
 /// Bytes of a segment of a spool: the unit in which its disk space is given back.
@@ -135,5 +136,5 @@ pub const OWNER_BYTES_MAX: u64 = 1024;
 /// Members of an upstream: each is looked at for every choice.
 pub const UPSTREAM_MEMBERS_MAX: usize = 1024;
 
-/// How often an upstream looks after its connections.
+/// Time between two rounds in which an upstream maintains its connections.
 pub const UPSTREAM_TICK_MS: u64 = 200;

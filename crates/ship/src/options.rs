@@ -1,4 +1,4 @@
-//! What a user chooses about connections. The same for all transports; each says what it leaves out.
+//! Options of connections, the same for all transports.
 
 use crate::TransportError;
 use crate::hello::Reason;
@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Whether payloads are covered by the frames' checksum. Headers always are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Checksum {
-    /// Where bytes leave the machine without TLS or QUIC, which check them better.
+    /// Covered where bytes leave the machine without TLS or QUIC, which check them better.
     #[default]
     Auto,
     /// Always.
@@ -23,7 +23,7 @@ pub struct TlsFiles {
     pub authorities: Option<PathBuf>,
     /// Our own certificate, with those between it and its authority.
     pub certificate: Option<PathBuf>,
-    /// Its key.
+    /// Private key of the certificate.
     pub key: Option<PathBuf>,
     /// The name that the other end's certificate must bear; by default the host of the address.
     pub name: Option<String>,
@@ -43,10 +43,10 @@ pub struct TlsFiles {
 pub struct Options {
     /// A message waits at most this long for others to go with it; 0 sends each at once. Default: 200 µs.
     pub linger: Duration,
-    /// A batch has so many bytes at most, and is sent then; smaller ones than by default go together over `unix://`, `tcp://`
-    /// and `tls://`, as many as come before one has waited for `linger`. Default: 64 KiB.
+    /// A batch has so many bytes at most, and is sent then; smaller ones than by default go together over `unix://`,
+    /// `tcp://` and `tls://`, as many as come before one has waited for `linger`. Default: 64 KiB.
     pub batch_bytes: usize,
-    /// How long an end that waits looks before it sleeps. Costs a processor while it does. Default: 0; while several requests
+    /// Time that a waiting end spins before it sleeps. Costs a processor meanwhile. Default: 0; while several requests
     /// of a connection are under way and answers come quickly, both ends look for 50 µs all the same.
     pub spin: Duration,
     /// Which payloads are covered by a checksum. Default: those that leave the machine unprotected.
@@ -57,14 +57,14 @@ pub struct Options {
     pub congestion: Option<String>,
     /// Bytes of the kernel's buffers that are asked for. Default: 4 MiB; the system may give less.
     pub socket_buffer_bytes: usize,
-    /// How long a connection may take to be made. Default: 5 s.
+    /// Time limit for making a connection. Default: 5 s.
     pub connect_timeout: Duration,
-    /// How long an answer may take. Default: 10 s.
+    /// Time limit for a response, and for the other end to take what is sent. Default: 10 s.
     pub response_timeout: Duration,
-    /// How long a peer may be silent, and how long a frame may take to come whole, before a server ends the connection.
+    /// Time that a peer may be silent, and a frame may take to come whole, before a server ends the connection.
     /// Default: 30 s.
     pub idle_timeout: Duration,
-    /// How long a peer may take for its hello. Default: 5 s.
+    /// Time limit for a peer's hello. Default: 5 s.
     pub handshake_timeout: Duration,
     /// Lets plain TCP and UDP leave the machine. Default: no.
     pub insecure: bool,
@@ -82,9 +82,9 @@ pub struct Options {
     pub app: String,
     /// Connections of a server at once. Default: 16,384.
     pub connections_max: usize,
-    /// Bytes of partial frames and answers of all connections of a server together. Frames of over 320 KiB use half of them at
-    /// most and wait unread for their turn; while more than half is taken, a frame has a second to come whole. Default:
-    /// 128 MiB.
+    /// Bytes of partial frames and answers of all connections of a server together. Frames of over 320 KiB use half of
+    /// them at most and wait unread for their turn; while more than half is taken, a frame has a second to come whole.
+    /// Default: 128 MiB.
     pub pending_bytes_max: usize,
     /// Bytes of one frame that are accepted. Default and most: 1 MiB.
     pub frame_bytes_max: usize,
@@ -124,7 +124,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// How long a peer may be silent, before it has said hello and after, and the reason why it goes then.
+    /// Time that a peer may be silent before or after its handshake, and the reason to close its connection then.
     pub(crate) fn silence(&self, is_established: bool) -> (Duration, Reason) {
         match is_established {
             true => (self.idle_timeout, Reason::Idle),

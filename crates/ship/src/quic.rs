@@ -36,7 +36,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 use window::InFlightWindow;
 
-/// How often tasks look whether the server stops.
+/// Time between two looks at whether the server stops.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// Streams of one connection.
 const STREAMS_MAX: u32 = 256;
@@ -44,15 +44,15 @@ const STREAMS_MAX: u32 = 256;
 const WINDOW_BYTES: VarInt = VarInt::from_u32(4 * CREDIT_BYTES as u32);
 /// Packets that a receiver may take before it says so.
 const ACK_EVERY: u32 = 20;
-/// Bytes of all streams on their way to the runtime, which takes all of a stream's at once: so the caller and the runtime wake
-/// each other seldom.
+/// Bytes of all streams on their way to the runtime, which takes all of a stream's at once: so the caller and the runtime
+/// wake each other seldom.
 const QUEUED_BYTES_MAX: usize = 1 << 20;
-/// How long the end of a connection waits for the other end to have all of it.
+/// Time that a closing connection waits for the other end to have all of it.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long the goodbye of a connection gets to be sent. Quinn would stay for three of its timeouts, to say it again.
+/// Time that the goodbye of a connection gets to be sent. Quinn would stay for three of its timeouts, to repeat it.
 const GOODBYE_TIMEOUT: Duration = Duration::from_millis(5);
 
-/// Why an endpoint cannot listen.
+/// Error of an endpoint that cannot listen.
 pub(crate) enum BindError {
     Io(io::Error),
     Other(TransportError),
@@ -119,7 +119,7 @@ fn runtime() -> io::Result<Runtime> {
     Builder::new_current_thread().enable_all().build()
 }
 
-/// What the runtime and the caller's thread share.
+/// State of a stream that the runtime and the caller's thread share.
 #[derive(Default)]
 struct StreamState {
     incoming: VecDeque<Bytes>,
@@ -243,7 +243,7 @@ impl Drop for QuicConnection {
     }
 }
 
-/// One stream.
+/// One stream of a QUIC connection.
 pub(crate) struct QuicLink {
     queue: Arc<StreamQueue>,
     front: Bytes,

@@ -31,7 +31,7 @@ pub(super) struct CachedSender {
     used: Instant,
 }
 
-/// Who is sent to now.
+/// Member that is sent to now.
 enum Picked {
     /// Its sender is there.
     Open(MemberId, Arc<MemberSender>),
@@ -182,11 +182,11 @@ fn push_all<M: AsRef<[u8]>>(sender_for: &MemberSender, rest: &mut &[M]) -> Resul
 
 impl Upstream {
     /// Sends one message one way to a member, with those that others send; nobody says whether it has come. It is with the
-    /// system at the latest when `linger` has passed, as with [`Sender::send`]. Blocks while a connection is made, and while
-    /// the member does not read.
+    /// system at the latest when `linger` has passed, as with [`Sender::send`]. Blocks while a connection is made, and
+    /// while the member does not read.
     ///
     /// # Errors
-    /// When it is too long, or no member takes it.
+    /// Fails when it is too long, or no member takes it.
     pub fn send(&self, key: u64, message: &[u8]) -> Result<(), TransportError> {
         self.send_all(key, &[message])
     }
@@ -233,7 +233,7 @@ impl Upstream {
     /// Sends what [`Upstream::send`] has collected, and waits until the system has taken it.
     ///
     /// # Errors
-    /// When a connection is lost, and with it what it had collected; the others have sent theirs.
+    /// Fails when a connection is lost, and with it what it had collected; the others have sent theirs.
     pub fn flush(&self) -> Result<(), TransportError> {
         let inner = self.shared.lock();
         let senders = inner

@@ -11,16 +11,16 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How an upstream is used. Times of connections are those of [`Options`]: `connect_timeout`, `response_timeout`.
+/// Options of an upstream. Time limits of connections are those of [`Options`]: `connect_timeout`, `response_timeout`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpstreamOptions {
-    /// How members are chosen.
+    /// Choice of members.
     pub group: GroupOptions,
     /// Connections to each member that are made ahead. Default: 0.
     pub connections_ahead: usize,
     /// A connection that nobody has used for so long is closed. Default: 20 s, less than a server waits.
     pub idle_timeout: Duration,
-    /// How often another member is tried. What is tried again may have been done already. Default: 1.
+    /// Number of other members that are tried. What is tried again may have been done already. Default: 1.
     pub retries: u32,
 }
 
@@ -35,10 +35,10 @@ impl Default for UpstreamOptions {
     }
 }
 
-/// What is done with a connection.
+/// Operation on a connection.
 type Operation<'a> = dyn FnMut(&mut Client) -> Result<(), TransportError> + 'a;
 
-/// Whether the connection is as good as before: it went well, or the fault is not the member's.
+/// Returns whether the connection is as good as before: it went well, or the fault is not the member's.
 fn is_answer(result: &Result<(), TransportError>) -> bool {
     matches!(
         result,
@@ -56,7 +56,7 @@ struct Idle {
 pub(super) struct PoolState {
     pub(super) group: Group,
     idle: HashMap<MemberId, Vec<Idle>>,
-    /// What goes one way: a sender for each member that is used so.
+    /// Senders of messages one way, for each member that is used so.
     pub(super) senders: HashMap<MemberId, CachedSender>,
     probed_at: HashMap<MemberId, Instant>,
     ends: bool,
@@ -101,7 +101,7 @@ pub struct Upstream {
 
 impl Shared {
     pub(super) fn lock(&self) -> MutexGuard<'_, PoolState> {
-        // Whoever panicked has left whole lists.
+        // A thread that panicked has left whole lists.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -109,7 +109,7 @@ impl Shared {
         u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Whose turn it is, and a connection that is free. Waits while all members have as many connections as they may.
+    /// Picks a member, with an idle connection if it has one. Waits while all members have as many connections as they may.
     fn acquire(
         &self,
         key: u64,
@@ -365,7 +365,7 @@ impl Upstream {
     /// Starts one without members, with a thread that looks after them.
     ///
     /// # Errors
-    /// When an option is out of bounds, or the thread cannot be started.
+    /// Fails when an option is out of bounds, or the thread cannot be started.
     pub fn start(name: &str, options: UpstreamOptions, transport: &Options) -> Result<Self, TransportError> {
         transport.check()?;
         let shared = Arc::new(Shared {
@@ -409,7 +409,7 @@ impl Upstream {
     /// Adds a member, or changes the one with this address, while it runs.
     ///
     /// # Errors
-    /// When it may not be used, or there are too many.
+    /// Fails when it may not be used, or there are too many.
     pub fn add(&self, member: MemberOptions) -> Result<(), TransportError> {
         member.address.check(self.shared.transport.insecure)?;
         self.shared.lock().group.add(member)?;
@@ -436,16 +436,16 @@ impl Upstream {
         self.shared.lock().group.choose(address)
     }
 
-    /// How the members stand.
+    /// States of the members.
     pub fn members(&self) -> Vec<MemberState> {
         self.shared.lock().group.members().collect()
     }
 
-    /// Asks a member, and appends its answer. Blocks until it is there; where a member cannot be reached, or is lost, or takes
-    /// too long, another one is asked.
+    /// Asks a member, and appends its answer. Blocks until it is there; where a member cannot be reached, or is lost, or
+    /// takes too long, another one is asked.
     ///
     /// # Errors
-    /// When no member could answer, or the service said that it failed.
+    /// Fails when no member could answer, or the service said that it failed.
     pub fn call(&self, key: u64, body: &[u8], reply: &mut Vec<u8>) -> Result<(), TransportError> {
         let start = reply.len();
         self.shared.with_retries(key, &mut |client| {
@@ -456,10 +456,10 @@ impl Upstream {
     }
 
     /// Sends messages one way to one member, and blocks until its service has taken all of them; see [`Client::deliver`].
-    /// Where that fails all of them go to another one, which may have them twice then, in all.
+    /// On failure all of them go to another member, so that some may arrive twice.
     ///
     /// # Errors
-    /// When no member has acknowledged them, or one of them is too long.
+    /// Fails when no member has acknowledged them, or one of them is too long.
     pub fn deliver<M: AsRef<[u8]>>(&self, key: u64, messages: &[M]) -> Result<(), TransportError> {
         self.shared
             .with_retries(key, &mut |client| client.deliver(messages))

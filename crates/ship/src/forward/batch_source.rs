@@ -1,4 +1,4 @@
-//! Where the batches come from that are sent next: what earlier sessions left in the spool, the own spool, or memory.
+//! The source of the batches that are sent next: spools that earlier sessions left, the own spool, or memory.
 
 use super::options::ForwardOptions;
 use super::owner::Owner;
@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 pub(super) struct BatchSource {
     own: Owner,
     pub(super) own_first: u64,
-    /// What earlier sessions left; the first is sent now.
+    /// Spools that earlier sessions left; the first is sent now.
     leftovers: VecDeque<Spool>,
     spool: Option<Spool>,
     /// Keeps other processes out.
@@ -57,12 +57,12 @@ impl BatchSource {
         }
     }
 
-    /// Whether the own session's turn has come.
+    /// Returns whether the own session's turn has come.
     pub(super) fn is_own(&self) -> bool {
         self.leftovers.is_empty()
     }
 
-    /// Whose turn it is.
+    /// Owner of the records that are sent now.
     pub(super) fn owner(&self) -> &Owner {
         self.leftovers.front().map_or(&self.own, Spool::owner)
     }
@@ -100,13 +100,13 @@ impl BatchSource {
         self.leftovers.front_mut().or(self.spool.as_mut())
     }
 
-    /// Whether nothing is left in the spool of the session whose turn it is.
+    /// Returns whether nothing is left in the spool of the session whose turn it is.
     pub(super) fn is_current_read(&self) -> bool {
         let current = self.leftovers.front().or(self.spool.as_ref());
         current.is_none_or(Spool::is_read)
     }
 
-    /// Whether nothing is left in any spool.
+    /// Returns whether nothing is left in any spool.
     pub(super) fn is_read(&self) -> bool {
         self.leftovers.is_empty() && self.is_current_read()
     }

@@ -1,4 +1,5 @@
-//! Looks at those that records may be sent to, by a thread of its own: a connection that hangs must not hold up records.
+//! Health probes of the addresses that records may go to, by a thread of their own: a connection that hangs must not hold
+//! up records.
 
 use crate::TransportError;
 use crate::address::Address;
@@ -9,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Looks whose news nobody has heard yet, at most: whoever does not hear them has other things to do.
+/// Results of probes that wait to be taken, at most: later ones are left out.
 const PENDING_EVENTS_MAX: usize = 4096;
 
 #[derive(Debug, Default)]
@@ -21,22 +22,22 @@ struct ProbeResults {
 #[derive(Debug, Default)]
 struct Shared {
     results: Mutex<ProbeResults>,
-    /// It ends.
+    /// The owner has ended.
     changed: Condvar,
 }
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, ProbeResults> {
-        // Whoever panicked has left whole lists.
+        // A thread that panicked has left whole lists.
         self.results.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A thread that looks, and what is made of its news.
+/// Thread that probes members, and what its results say.
 #[derive(Debug)]
 pub(super) struct HealthProber {
     shared: Arc<Shared>,
-    /// Good looks in a row, of those without a failure since.
+    /// Good probes in a row, of members without a failure since.
     successes: HashMap<MemberId, u32>,
     successes_needed: u32,
 }
@@ -67,7 +68,7 @@ impl HealthProber {
         })
     }
 
-    /// What has been found since the last time.
+    /// Takes the results of probes since the last call.
     pub(super) fn events(&mut self) -> Vec<(MemberId, bool)> {
         let events = std::mem::take(&mut self.shared.lock().events);
         for (id, is_healthy) in &events {
@@ -79,12 +80,12 @@ impl HealthProber {
         events
     }
 
-    /// A member has failed, whatever looks have said before.
+    /// Forgets good probes of a member that has failed.
     pub(super) fn suspect(&mut self, id: MemberId) {
         self.successes.remove(&id);
     }
 
-    /// Whether the last looks at a member were good, and enough of them; without a look it is not known.
+    /// Returns whether the last probes of a member were good, and enough of them; without a probe it is not known.
     pub(super) fn is_confirmed_healthy(&self, id: MemberId) -> bool {
         self.successes
             .get(&id)
@@ -99,7 +100,7 @@ impl Drop for HealthProber {
     }
 }
 
-/// Says hello to each, and goodbye, again and again.
+/// Probes each member again and again.
 fn probe_members(members: &[(MemberId, Address)], every: Duration, options: &Options, shared: &Shared) {
     // As the thread that forwards.
     logdrive_ring::local::deny_thread();

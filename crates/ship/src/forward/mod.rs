@@ -15,7 +15,7 @@ pub use spool::{Spool, SpoolDirectory, SpoolOptions, SpooledBatch};
 /// A session's number that nobody else has.
 ///
 /// # Errors
-/// When the system gives no random bytes.
+/// Fails when the system gives no random bytes.
 pub fn new_session() -> std::io::Result<u128> {
     let mut bytes = [0; 16];
     let length = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;

@@ -1,4 +1,4 @@
-//! What is forwarded, and how, and the group of those that it may go to.
+//! Options of a forwarder, and the group of addresses that it may send to.
 
 use super::spool::SpoolOptions;
 use crate::TransportError;
@@ -8,16 +8,16 @@ use crate::limits::OUTBOX_BYTES_MAX;
 use crate::options::Options;
 use crate::upstream::{BreakerOptions, Group, GroupOptions, MemberOptions};
 
-/// What is forwarded, and how.
+/// Options of a forwarder.
 #[derive(Debug, Clone)]
 pub struct ForwardOptions {
-    /// Whose records: a number of its own, kept over restarts where records are sent again after them.
+    /// Session of the records: a number of its own, kept over restarts where records are sent again after them.
     pub session: u128,
     /// Rises when the numbering begins anew.
     pub epoch: u64,
     /// The number of the first record.
     pub next: u64,
-    /// How records look.
+    /// Format of the records.
     pub format: Format,
     /// The process that they come from. Default: this one.
     pub pid: u32,
@@ -25,15 +25,15 @@ pub struct ForwardOptions {
     pub zstd_level: Option<i32>,
     /// Bytes in memory that nobody keeps yet, at most. Default: 16 MiB.
     pub queue_bytes: usize,
-    /// Where batches go while nobody takes them; without it they wait in memory. What earlier sessions left there is
+    /// Spool for batches while no collector takes them; without it they wait in memory. What earlier sessions left there is
     /// sent first, as theirs. The session must be a new one then.
     pub spool: Option<SpoolOptions>,
     /// Further addresses, with weights and roles of their own. Default: none.
     pub members: Vec<MemberOptions>,
-    /// Which address is used where there are several; with [`Policy::Manual`](crate::upstream::Policy::Manual) the first that
-    /// is no backup. Its circuit breaker never opens by default: pauses between attempts
-    /// grow as it is. With looks at members ([`GroupOptions::health`]) one that is ill is not tried, and records go back from
-    /// a backup to a main member that is found well again. Default: in turn, without looks.
+    /// Which address is used where there are several; with [`Policy::Manual`](crate::upstream::Policy::Manual) the first
+    /// that is no backup. Its circuit breaker never opens by default: pauses between attempts
+    /// grow as it is. With looks at members ([`GroupOptions::health`]) one that is ill is not tried, and records go back
+    /// from a backup to a main member that is found well again. Default: in turn, without looks.
     pub group: GroupOptions,
     /// Tries again also where a failure does not pass by itself, such as a certificate that is refused: for programs that
     /// run on whatever happens to their logs. Default: no, it ends.
@@ -87,14 +87,14 @@ pub(super) fn group_of(
     Ok(group)
 }
 
-/// Where one is chosen by hand, that is the first that is no backup.
+/// Chooses the first member that is no backup, where members are chosen by hand.
 pub(super) fn choose_first(group: &mut Group, members: &[MemberOptions]) {
     if let Some(first) = members.iter().find(|member| !member.is_backup) {
         group.choose(&first.address);
     }
 }
 
-/// Whether records may be sent to a member.
+/// Returns whether records may be sent to a member.
 pub(super) fn check_member(member: &MemberOptions, options: &Options) -> Result<(), TransportError> {
     if let Address::Udp(_) = member.address {
         return Err(TransportError::OneWay {

@@ -1,4 +1,4 @@
-//! Whose the records of a spool are: what a hello has to say of them, also when another process sends them.
+//! The owner of records: what a hello has to say of them, also when another process sends them.
 
 use super::spool::{at, private};
 use crate::TransportError;
@@ -10,15 +10,15 @@ use std::path::Path;
 /// A session, its numbering, how its records look, and the process that they come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
-    /// The session.
+    /// Session that the records belong to.
     pub session: u128,
     /// The epoch of its numbers.
     pub epoch: u64,
-    /// How the records look.
+    /// Format of the records.
     pub format: Format,
-    /// The process.
+    /// Process that the records come from.
     pub pid: u32,
-    /// Its program's name.
+    /// Name of its program.
     pub app: String,
 }
 

@@ -1,4 +1,5 @@
-//! The thread that forwards: connects, says what is new, sends, hears what is kept, and spools while nobody listens.
+//! The thread that forwards: connects, sends what is new, takes acknowledgements, and spools while no collector takes
+//! records.
 
 use super::batch_source::BatchSource;
 use super::health::HealthProber;
@@ -17,13 +18,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long the thread listens for acknowledgements before it looks for new batches.
+/// Time that the thread waits for acknowledgements before it looks for new batches.
 const ACK_WAIT: Duration = Duration::from_millis(2);
 
-/// How it stands.
+/// State of a forwarder.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ForwardState {
-    /// Whether somebody takes records now.
+    /// A collector takes records now.
     pub is_connected: bool,
     /// Records that were pushed.
     pub pushed: u64,
@@ -42,15 +43,15 @@ pub struct ForwardState {
     pub spool_bytes: u64,
     /// Sessions before this one whose records are still in the spool.
     pub sessions_left: u64,
-    /// Why nobody takes records; empty when somebody does.
+    /// Failure that keeps records from being taken; empty while a collector takes them.
     pub failure: String,
-    /// Why the spool cannot be written; empty when it can.
+    /// Failure to write the spool; empty while it can be written.
     pub spool_failure: String,
     /// The failure will not pass: the thread has ended.
     pub is_over: bool,
 }
 
-/// What was pushed did not fit: it is given back.
+/// Error of a push for which there was no room, with the lines that were pushed.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Refusal(pub Vec<u8>);
 
@@ -67,11 +68,11 @@ struct Inner {
     next: u64,
     state: ForwardState,
     ends: bool,
-    /// Whom records may go to.
+    /// Members that records may go to.
     members: Vec<MemberOptions>,
-    /// The thread has not heard of these yet.
+    /// The thread has not taken over these members yet.
     members_changed: bool,
-    /// When the thread gives up what is not acknowledged.
+    /// Time at which the thread gives up what is not acknowledged.
     deadline: Option<Instant>,
 }
 
@@ -106,7 +107,7 @@ impl Forwarder {
     /// [`Forwarder::state`] tells.
     ///
     /// # Errors
-    /// When the spool cannot be opened or the thread not be started, or an address may not be used.
+    /// Fails when the spool cannot be opened or the thread not be started, or an address may not be used.
     pub fn start(
         addresses: &[Address],
         options: &Options,
@@ -157,7 +158,7 @@ impl Forwarder {
         })
     }
 
-    /// For others who want to know how it stands, also when it has ended.
+    /// Returns a handle to its state, which stays valid when the forwarder has ended.
     pub fn watch(&self) -> ForwardWatch {
         ForwardWatch(Arc::clone(&self.shared))
     }
@@ -167,7 +168,7 @@ impl Forwarder {
         self.first
     }
 
-    /// The session.
+    /// Session that the records belong to.
     pub fn session(&self) -> u128 {
         self.session
     }
@@ -176,7 +177,7 @@ impl Forwarder {
     /// `timeout` allows: 0 never blocks.
     ///
     /// # Errors
-    /// When there was no room, or it is over; the lines are given back, and their number is counted.
+    /// Fails when there was no room, or it is over; the lines are given back, and their number is counted.
     pub fn push(&self, count: u32, lines: Vec<u8>, timeout: Duration) -> Result<u64, Refusal> {
         let mut inner = self.shared.lock();
         let length = lines.len();
@@ -204,7 +205,7 @@ impl Forwarder {
         Ok(first)
     }
 
-    /// How it stands.
+    /// Returns the state at this moment.
     pub fn state(&self) -> ForwardState {
         self.shared.lock().state.clone()
     }
@@ -243,12 +244,12 @@ impl Drop for Forwarder {
     }
 }
 
-/// How a forwarder stands, for others.
+/// Handle to the state of a forwarder, valid after its end, too.
 #[derive(Debug, Clone)]
 pub struct ForwardWatch(Arc<Shared>);
 
 impl ForwardWatch {
-    /// How it stands.
+    /// Returns the state at this moment.
     pub fn state(&self) -> ForwardState {
         self.0.lock().state.clone()
     }
@@ -263,21 +264,21 @@ impl ForwardWatch {
         self.0.lock().state.secured
     }
 
-    /// Why nobody takes records; `None` when somebody does, or nothing has been tried.
+    /// Failure that keeps records from being taken; `None` while a collector takes them, and before the first attempt.
     pub fn failure(&self) -> Option<String> {
         let inner = self.0.lock();
         let failure = &inner.state.failure;
         (!failure.is_empty()).then(|| failure.clone())
     }
 
-    /// Whom records may go to.
+    /// Members that records may go to.
     pub fn members(&self) -> Vec<MemberOptions> {
         self.0.lock().members.clone()
     }
 
     /// Sends to these from now on. A connection to one that is not among them ends when all that was sent there is
-    /// acknowledged; with [`Policy::Manual`] also one to any but the first that is no backup. Those that may not be used are
-    /// left out, which [`ForwardState::failure`] tells.
+    /// acknowledged; with [`Policy::Manual`] also one to any but the first that is no backup. Those that may not be used
+    /// are left out, which [`ForwardState::failure`] tells.
     pub fn set_members(&self, members: Vec<MemberOptions>) {
         let mut inner = self.0.lock();
         (inner.members, inner.members_changed) = (members, true);
@@ -298,15 +299,15 @@ impl ForwardWatch {
 /// The thread's state.
 struct Runner {
     group: Group,
-    /// Those that have failed since one took records.
+    /// Members that have failed since one took records.
     tried: Vec<MemberId>,
-    /// Whom the connection goes to, and whether it has said hello.
+    /// Member of the connection, and whether it is established.
     member: Option<(MemberId, bool)>,
-    /// Looks at members, where that is asked for.
+    /// Health probes, where they are asked for.
     health: Option<HealthProber>,
-    /// The connection is not to go on: it ends when all is acknowledged.
+    /// The connection takes no new batches and ends when all that were sent are acknowledged.
     is_draining: bool,
-    /// Somebody has chosen another member by hand since the connection was made.
+    /// Another member was chosen by hand since the connection was made.
     is_reselected: bool,
     /// Others may have what lies before the records that are sent.
     is_elsewhere: bool,
@@ -320,9 +321,9 @@ struct Runner {
     began: Instant,
     retry_ms: u64,
     retry_at: Instant,
-    /// When the other end was heard, or had nothing to say.
+    /// Time of the last frame of the other end, or at which it had nothing to say.
     last_received: Instant,
-    /// When it was asked whether it is still there, if it has not answered.
+    /// Time of a keepalive question that has not been answered.
     keepalive_sent: Option<Instant>,
     connections: u64,
     resent_batches: u64,
@@ -407,14 +408,14 @@ impl Runner {
         self.shared.progress.notify_all();
     }
 
-    /// Whether there is nothing more to do, or no more time.
+    /// Returns whether there is nothing more to do, or no more time.
     fn is_finished(&self) -> bool {
         let inner = self.shared.lock();
         let is_done = inner.queue.is_empty() && self.shipper.is_all_acknowledged() && self.source.is_read();
         inner.ends && (is_done || inner.deadline.is_some_and(|end| Instant::now() >= end))
     }
 
-    /// Hears of other members and of what looks have found. Where the connection is not to go on, no new batches go there,
+    /// Takes over new members and results of probes. Where the connection is to be given up, no new batches go there,
     /// and when all that did are acknowledged it ends.
     fn apply_changes(&mut self) {
         let mut inner = self.shared.lock();
@@ -440,7 +441,7 @@ impl Runner {
         }
     }
 
-    /// Whether a member is a backup, and a main member is known to be well.
+    /// Returns whether a member is a backup, and a main member is known to be healthy.
     fn should_fail_back(&self, id: MemberId) -> bool {
         let Some(health) = &self.health else {
             return false;
@@ -453,7 +454,7 @@ impl Runner {
             && self.group.members().any(|member| is_main(&member))
     }
 
-    /// Others take the members' place; those that stay keep their past.
+    /// Replaces the members; those that stay keep their state.
     fn replace_members(&mut self, members: Vec<MemberOptions>) {
         let before: Vec<Address> = self
             .group
@@ -485,7 +486,7 @@ impl Runner {
         }
     }
 
-    /// Ends the connection in order, for another one.
+    /// Ends the connection in order, to make another one.
     fn disconnect(&mut self) {
         if let Some(mut connection) = self.connection.take() {
             connection.close();
@@ -527,7 +528,7 @@ impl Runner {
         }
     }
 
-    /// Who is tried next: none of those that failed, as long as there are others.
+    /// Picks the member to try next: none of those that failed, as long as there are others.
     fn choose(&mut self) -> Option<(MemberId, Address)> {
         let (key, now_ns) = (self.source.owner().session as u64, self.now_ns());
         let mut found = self.group.pick(key, now_ns, &self.tried);
@@ -623,7 +624,7 @@ impl Runner {
         Ok(())
     }
 
-    /// Sends what may go and hears what is kept.
+    /// Sends what the window allows and takes acknowledgements.
     fn exchange(&mut self) -> Result<(), TransportError> {
         let now = self.now_ns();
         let Some(connection) = &mut self.connection else {
@@ -690,7 +691,7 @@ impl Runner {
         Ok(())
     }
 
-    /// When all of an earlier session is acknowledged, the next one's turn comes, and in the end the own.
+    /// Goes on to the next session when all of an earlier one is acknowledged, and in the end to the own.
     fn advance_session(&mut self) -> Result<(), TransportError> {
         if self.source.is_own() || !self.shipper.is_all_acknowledged() || !self.source.is_current_read() {
             return Ok(());
@@ -739,7 +740,7 @@ impl Runner {
         }
     }
 
-    /// Sleeps until there is something to do.
+    /// Waits until there is something to do.
     fn wait_for_work(&self) {
         let is_idle = self.shipper.is_all_acknowledged() || self.connection.is_none();
         let inner = self.shared.lock();

@@ -28,7 +28,7 @@ const BATCH_BYTES_MAX: usize = if FRAME_BYTES_MAX > DECOMPRESSED_BYTES_MAX {
 /// The file that says whose a spool is.
 const OWNER: &str = "owner";
 
-/// Where a spool is and how large it may grow.
+/// Directory and size limit of a spool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpoolOptions {
     /// Its directory, made with mode 0700 where it is missing.
@@ -52,11 +52,11 @@ impl SpoolOptions {
 pub struct SpooledBatch {
     /// The number of its first record.
     pub first: u64,
-    /// Its records.
+    /// Number of its records.
     pub count: u32,
     /// Whether the payload is compressed.
     pub compressed: bool,
-    /// Its bytes.
+    /// Payload of the request.
     pub payload: Vec<u8>,
 }
 
@@ -98,7 +98,7 @@ impl SpoolDirectory {
     /// Opens a directory, which is made with mode 0700 where it is missing.
     ///
     /// # Errors
-    /// When it cannot be made or locked: another process has it.
+    /// Fails when it cannot be made or locked: another process has it.
     pub fn open(options: &SpoolOptions) -> Result<Self, TransportError> {
         make_directory(&options.directory)?;
         let lock_path = options.directory.join("lock");
@@ -120,10 +120,10 @@ impl SpoolDirectory {
         })
     }
 
-    /// What earlier sessions left, the oldest first. Those that are empty are removed.
+    /// Opens the spools that earlier sessions left, the oldest first. Empty ones are removed.
     ///
     /// # Errors
-    /// When the directory cannot be read.
+    /// Fails when the directory cannot be read.
     pub fn left(&self) -> Result<Vec<Spool>, TransportError> {
         let directory = &self.options.directory;
         let mut found = Vec::new();
@@ -157,7 +157,7 @@ impl SpoolDirectory {
     /// A spool for a session, which has none here; nothing is made before the first batch.
     ///
     /// # Errors
-    /// When the clock or the directory cannot be read.
+    /// Fails when the clock or the directory cannot be read.
     pub fn begin(&self, owner: Owner) -> Result<Spool, TransportError> {
         let since = std::time::SystemTime::now()
             .duration_since(std::time::UNIX_EPOCH)
@@ -171,7 +171,7 @@ impl SpoolDirectory {
     /// there already are left out.
     ///
     /// # Errors
-    /// When they cannot be written, or do not fit.
+    /// Fails when they cannot be written, or do not fit.
     pub fn put_back(&self, owner: &Owner, batches: &[(u64, u32, &[u8])]) -> Result<(), TransportError> {
         let all = self.left()?;
         let bytes: u64 = all.iter().map(Spool::bytes).sum();
@@ -234,7 +234,7 @@ impl Spool {
         }
     }
 
-    /// Whose records these are.
+    /// Owner of these records.
     pub fn owner(&self) -> &Owner {
         &self.owner
     }
@@ -259,12 +259,12 @@ impl Spool {
         self.bytes_max = bytes_max;
     }
 
-    /// Why the last batch could not be written, if it could not for another reason than the limit of its bytes.
+    /// Error of the last write; `None` after a success, and where only the size limit was in the way.
     pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }
 
-    /// Whether all of it has been read.
+    /// Returns whether all of it has been read.
     pub fn is_read(&self) -> bool {
         let (index, offset) = self.reading;
         match self.segments.get(index) {
@@ -364,7 +364,7 @@ impl Spool {
     /// is cut off.
     ///
     /// # Errors
-    /// When a batch is longer than what is read back.
+    /// Fails when a batch is longer than what is read back.
     pub fn append(
         &mut self,
         first: u64,
@@ -468,7 +468,7 @@ impl Spool {
     /// The next batch that has not been read; `None` when all has been.
     ///
     /// # Errors
-    /// When it cannot be read, or its checksum does not fit.
+    /// Fails when it cannot be read, or its checksum does not fit.
     pub fn read(&mut self) -> Result<Option<SpooledBatch>, TransportError> {
         loop {
             let (index, offset) = self.reading;
@@ -499,7 +499,7 @@ impl Spool {
     /// Everything before this number is kept elsewhere: its segments are removed.
     ///
     /// # Errors
-    /// When a file cannot be removed.
+    /// Fails when a file cannot be removed.
     pub fn release(&mut self, next: u64) -> Result<(), TransportError> {
         while let Some(segment) = self.segments.front().filter(|segment| segment.end <= next) {
             std::fs::remove_file(&segment.path).map_err(at("remove", &segment.path))?;

@@ -53,7 +53,7 @@ pub(crate) trait Link: Send {
     /// Sleeps until there is something to receive, or room to send where that is asked for. `false`: the time is over.
     ///
     /// # Errors
-    /// When the system cannot wait.
+    /// Fails when the system cannot wait.
     fn wait(&mut self, for_room: bool, timeout: Duration) -> io::Result<bool>;
 
     /// As [`Link::try_receive`], and waits for it; in one system call where there is one for it.
@@ -75,7 +75,7 @@ pub(crate) trait Link: Send {
         }
     }
 
-    /// Whether [`Link::receive`] is one system call.
+    /// Returns whether [`Link::receive`] is one system call.
     fn blocks_in_receive(&self) -> bool {
         false
     }
@@ -93,15 +93,15 @@ pub(crate) trait Link: Send {
         Ok(())
     }
 
-    /// What a poller watches; `None` where it needs a thread of its own.
+    /// Descriptor that an event loop watches; `None` where the link needs a thread of its own.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 
-    /// Whether bytes may lie in the link although its descriptor has none: read until it would block.
+    /// Returns whether bytes may lie in the link although its descriptor has none: read until it would block.
     fn buffers_received(&self) -> bool {
         false
     }
 
-    /// Whether bytes wait in the link for room in the socket.
+    /// Returns whether bytes wait in the link for room in the socket.
     fn has_unsent(&self) -> bool {
         false
     }
@@ -120,12 +120,13 @@ pub(crate) trait Link: Send {
     /// Nothing more will be sent. What has been is waited for when the link is dropped; of several links, of all at once.
     fn finish(&mut self) {}
 
-    /// Whether the link has streams of its own, which [`Link::open_stream`] opens.
+    /// Returns whether the link has streams of its own, which [`Link::open_stream`] opens.
     fn has_streams(&self) -> bool {
         false
     }
 
-    /// Whether what is sent now waits here for what was sent before, so that it is no later for having been collected first.
+    /// Returns whether what is sent now waits here for what was sent before, so that it is no later for having been
+    /// collected first.
     fn is_congested(&self) -> bool {
         false
     }
@@ -133,7 +134,7 @@ pub(crate) trait Link: Send {
     /// Another stream of the same connection.
     ///
     /// # Errors
-    /// When it cannot be opened.
+    /// Fails when it cannot be opened.
     fn open_stream(&mut self) -> io::Result<Box<dyn Link>> {
         Err(io::ErrorKind::Unsupported.into())
     }
@@ -153,7 +154,7 @@ pub(crate) trait Link: Send {
         None
     }
 
-    /// Whether [`Link::receive`] itself looks for a while before it sleeps, without a system call for each look.
+    /// Returns whether [`Link::receive`] itself looks for a while before it sleeps, without a system call for each look.
     fn spins(&self) -> bool {
         false
     }
@@ -164,7 +165,7 @@ pub(crate) trait Link: Send {
         let _ = bytes;
     }
 
-    /// Whether something was sent that the other end may not have been told of.
+    /// Returns whether something was sent that the other end may not have been told of.
     fn is_corked(&self) -> bool {
         false
     }
@@ -172,17 +173,17 @@ pub(crate) trait Link: Send {
     /// Tells the other end of what was held.
     ///
     /// # Errors
-    /// When the system cannot.
+    /// Fails when the system cannot.
     fn uncork(&mut self) -> io::Result<()> {
         Ok(())
     }
 
-    /// Whether [`Link::uncork`] is no system call, so that nothing need be held for long.
+    /// Returns whether [`Link::uncork`] is no system call, so that nothing need be held for long.
     fn uncorks_cheaply(&self) -> bool {
         false
     }
 
-    /// Whether the bytes need no checksum of ours: they stay in this machine's memory, or the link checks them.
+    /// Returns whether the bytes need no checksum of ours: they stay in this machine's memory, or the link checks them.
     fn is_integrity_protected(&self) -> bool;
 
     /// The user at the other end, where the kernel vouches for it.
@@ -190,7 +191,7 @@ pub(crate) trait Link: Send {
         None
     }
 
-    /// Whether the other end has shown a certificate, which was checked.
+    /// Returns whether the other end has shown a certificate, which was checked.
     fn is_certified(&self) -> bool {
         false
     }
@@ -199,7 +200,7 @@ pub(crate) trait Link: Send {
 /// Makes a connection.
 ///
 /// # Errors
-/// When nobody answers there within the options' time, or may not be spoken to like that.
+/// Fails when nobody answers there within the options' time, or may not be spoken to like that.
 pub(crate) fn connect(address: &Address, options: &Options) -> Result<Box<dyn Link>, TransportError> {
     address.check(options.insecure)?;
     options.check()?;

@@ -19,10 +19,10 @@ use std::time::{Duration, Instant};
 const OFFER: &[u8; 8] = b"LDSHM\x01\x00\x00";
 /// Parts of one send, at most: a header, a payload, and what fills it up.
 const PARTS_MAX: usize = 3;
-/// How often a sleeper looks whether the other process lives.
+/// Time between two looks of a sleeper at whether the other process lives.
 const LIVENESS_INTERVAL: Duration = Duration::from_millis(100);
 
-/// One end.
+/// One end of a connection in shared memory.
 pub(crate) struct ShmLink {
     channel: Channel,
     outgoing: PipeWriter,
@@ -53,7 +53,7 @@ impl ShmLink {
         }
     }
 
-    /// Whether the other process still has its end.
+    /// Returns whether the other process still has its end.
     fn is_peer_alive(channel: &Channel) -> bool {
         let mut nothing = [0; 8];
         match channel.receive(&mut nothing, &mut Vec::new(), false) {

@@ -283,7 +283,7 @@ impl StreamListener {
         Ok(Self::Tcp(listener))
     }
 
-    /// Where it listens, with the port that the system chose.
+    /// Host and port that it listens on, with the port that the system chose.
     pub(crate) fn host_port(&self) -> Option<HostPort> {
         match self {
             Self::Unix(..) => None,

@@ -236,7 +236,7 @@ fn missing(option: &'static str, allowed: &'static str) -> TransportError {
     }
 }
 
-/// What encrypts. AES of 128 bits comes first: it takes ten rounds where that of 256 takes fourteen, and nobody breaks either.
+/// Cipher suites. AES-128 comes first: it takes ten rounds where AES-256 takes fourteen, and neither has been broken.
 fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     let mut provider = rustls::crypto::ring::default_provider();
     let is_first =
@@ -245,7 +245,7 @@ fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(provider)
 }
 
-/// What connects: knows the authority, and shows its own certificate where there is one.
+/// Configuration of the connecting end: trusts the authority, and shows its own certificate where there is one.
 pub(crate) fn client_config(files: &TlsFiles) -> Result<Arc<ClientConfig>, TransportError> {
     let authorities = files.authorities.as_ref().ok_or_else(|| {
         missing("tls.authorities", "the file with the authority's certificate; `logdrive collect --make-certificates DIR` makes one for a test")
@@ -265,7 +265,7 @@ pub(crate) fn client_config(files: &TlsFiles) -> Result<Arc<ClientConfig>, Trans
     Ok(Arc::new(config))
 }
 
-/// What listens: shows its certificate, and wants one of the same authority.
+/// Configuration of the listening end: shows its certificate, and wants one of the same authority.
 pub(crate) fn server_config(files: &TlsFiles) -> Result<Arc<ServerConfig>, TransportError> {
     let (Some(certificate), Some(private)) = (&files.certificate, &files.key) else {
         return Err(missing(

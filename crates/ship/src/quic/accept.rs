@@ -26,7 +26,7 @@ const MOVED_BYTES_MAX: usize = 16 * 1024;
 /// Bytes of a connection that has not delivered anything, which quinn may hold for us: a frame and what is behind it.
 const INITIAL_WINDOW_BYTES: u32 = 5 << 18;
 
-/// A listener.
+/// Listening QUIC endpoint.
 pub(crate) struct Endpoint {
     runtime: Runtime,
     endpoint: quinn::Endpoint,
@@ -260,7 +260,7 @@ impl PartialFrame<'_> {
         }
     }
 
-    /// Whether what comes next may be read: the rest of a long frame waits until there is memory for all of it.
+    /// Returns whether what comes next may be read: the rest of a long frame waits until there is memory for all of it.
     fn has_memory(&mut self, server: &Server) -> bool {
         let partial = self.bytes.len();
         if partial == 0 {

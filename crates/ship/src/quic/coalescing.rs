@@ -14,14 +14,14 @@ const SEGMENTS_MAX: usize = 40;
 /// Bytes of a datagram that can be cut: the bound of UDP over IPv4.
 const BYTES_MAX: usize = 65_507;
 
-/// A socket that joins.
+/// Socket that coalesces datagrams.
 #[derive(Debug)]
 pub(super) struct CoalescingSocket {
     inner: Arc<dyn AsyncUdpSocket>,
     pending: Mutex<PendingDatagrams>,
 }
 
-/// What waits for more of its kind, which comes in the same turn of the runtime or not at all.
+/// Datagrams that wait for more of their kind, which come in the same turn of the runtime or not at all.
 #[derive(Debug, Default)]
 struct PendingDatagrams {
     bytes: Vec<u8>,
@@ -30,11 +30,11 @@ struct PendingDatagrams {
     is_closed: bool,
     /// More has come since the last look.
     grew: bool,
-    /// Who sends it when nothing more comes.
+    /// Wakes the task that sends them when nothing more comes.
     flush_waker: Option<Waker>,
 }
 
-/// What datagrams have in common that are sent at once.
+/// Properties that datagrams must share to be sent in one system call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct SegmentMeta {
     destination: SocketAddr,

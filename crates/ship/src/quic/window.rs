@@ -1,4 +1,5 @@
-//! What a connection has under way, which bounds what its callers may send, and the buffers that come back from it.
+//! The in-flight window of a connection, which bounds what its callers may send, and the pool of buffers that come back
+//! from it.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -111,7 +112,7 @@ impl InFlightWindow {
         self.lock().in_flight_bytes_max = bytes;
     }
 
-    /// Whether what is given now waits for what was given before.
+    /// Returns whether what is given now waits for what was given before.
     pub(super) fn is_congested(&self) -> bool {
         let state = self.lock();
         state.in_flight_bytes >= state.wake_below_bytes / 2

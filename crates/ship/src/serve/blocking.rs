@@ -9,7 +9,7 @@ use std::io::{self, IoSlice};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How often the thread looks whether the server stops.
+/// Time between two looks at whether the server stops.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Serves a connection until it ends.

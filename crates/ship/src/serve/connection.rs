@@ -14,7 +14,7 @@ const MOVED_BYTES_MAX: usize = 64 * 1024;
 /// Reads of one connection before the others get their turn.
 const READS_MAX: usize = 8;
 
-/// How long a connection whose requests come in numbers is looked at before its thread sleeps.
+/// Time that the thread of a connection whose requests come in numbers spins before it sleeps.
 const BUSY_SPIN: Duration = Duration::from_micros(BUSY_SPIN_US);
 
 /// Outcome of one receive.
@@ -29,7 +29,7 @@ struct Received {
     is_full: bool,
 }
 
-/// A connection.
+/// Accepted connection.
 pub(crate) struct ServerConnection {
     pub(crate) link: Box<dyn Link>,
     pub(crate) server: Server,
@@ -38,14 +38,14 @@ pub(crate) struct ServerConnection {
     out: Vec<u8>,
     out_start: usize,
     pub(crate) last_received: Instant,
-    /// When it was accepted.
+    /// Time of the accept.
     pub(crate) accepted_at: Instant,
     pub(crate) jobs_waiting: usize,
-    /// What of it is counted in the memory of all connections.
+    /// Share of this connection in the memory quota.
     memory: QuotaShare,
     /// The rest of a long frame is not read before there is memory for it.
     pub(crate) waits_for_memory: bool,
-    /// When the frame that has not come whole began to come.
+    /// Time at which the frame that has not come whole began to come.
     frame_began: Instant,
     /// Since when the peer has taken nothing of what is left to be sent.
     send_blocked_since: Option<Instant>,
@@ -91,7 +91,7 @@ impl ServerConnection {
         }
     }
 
-    /// Whether the peer does not take what we send, so that we take nothing from it.
+    /// Returns whether the peer does not take what we send, so that we take nothing from it.
     pub(crate) fn is_backpressured(&self, shared: &ServerState) -> bool {
         let most = match shared.memory.is_scarce() {
             true => LONG_BYTES,
@@ -100,8 +100,8 @@ impl ServerConnection {
         self.out.len() - self.out_start > most
     }
 
-    /// Reason to end the connection for, if it holds memory for too long: for a frame that has not come whole, or for answers
-    /// that the peer does not take.
+    /// Reason to end the connection for, if it holds memory for too long: for a frame that has not come whole, or for
+    /// answers that the peer does not take.
     fn overdue(&self, shared: &ServerState, now: Instant) -> Option<Reason> {
         let (timeout, reason) = shared.memory.hold_timeout();
         let is_over = |since: Instant| now.saturating_duration_since(since) >= timeout;
@@ -124,7 +124,7 @@ impl ServerConnection {
         }
     }
 
-    /// Whether what comes next may be read: the rest of a long frame waits until there is memory for all of it.
+    /// Returns whether what comes next may be read: the rest of a long frame waits until there is memory for all of it.
     fn has_memory(&mut self, shared: &ServerState) -> bool {
         let held = self.input.len();
         if held == 0 {
@@ -141,12 +141,13 @@ impl ServerConnection {
         !self.waits_for_memory
     }
 
-    /// Whether a thread can wait for it alone: it has said hello, owes nothing, and its link waits in one system call.
+    /// Returns whether a thread can wait for it alone: it has said hello, owes nothing, and its link waits in one system
+    /// call.
     pub(crate) fn suits_dedicated_thread(&self) -> bool {
         self.is_established && self.closing.is_none() && !self.has_output() && self.link.blocks_in_receive()
     }
 
-    /// Whether there is something to send.
+    /// Returns whether there is something to send.
     pub(crate) fn has_output(&self) -> bool {
         self.out.len() > self.out_start || self.link.has_unsent()
     }
@@ -380,7 +381,8 @@ impl ServerConnection {
         }
     }
 
-    /// Reason to end the connection for when nothing can be sent any more: a peer that has said goodbye waits for no answer.
+    /// Reason to end the connection for when nothing can be sent any more: a peer that has said goodbye waits for no
+    /// answer.
     fn lost_reason(&self) -> Reason {
         self.closing.unwrap_or(Reason::Lost)
     }
@@ -410,7 +412,7 @@ impl ServerConnection {
         self.closed(reason, shared);
     }
 
-    /// It is over: gives back what it counted.
+    /// Gives back what it counted; the connection is closed.
     pub(crate) fn closed(&mut self, reason: Reason, shared: &ServerState) {
         shared.memory.release(&mut self.memory);
         shared.connection_closed(reason, !self.is_established);

@@ -11,9 +11,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long one may be silent, and how often a thread looks whether the server stops.
+/// Time that a connection may be silent before it goes back, and between two looks at whether the server stops.
 const SILENCE_TIMEOUT: Duration = Duration::from_millis(100);
-/// How long a peer may take for what is left for it at the end.
+/// Time that a peer gets at the end to take what is left for it.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// A connection, and the poller that it goes back to.
@@ -37,7 +37,7 @@ pub(crate) struct DedicatedThreads {
     shared: Arc<ServerState>,
 }
 
-/// What becomes of a connection.
+/// Outcome of a connection's time on a dedicated thread.
 enum Outcome {
     /// Its poller is to have it.
     ReturnToPoller,
@@ -99,7 +99,7 @@ impl DedicatedThreads {
         Ok(())
     }
 
-    /// The server stops; waits for all threads.
+    /// Ends all threads and waits for them.
     pub(crate) fn end(&self) {
         let mut queue = self.lock();
         queue.ends = true;

@@ -81,7 +81,7 @@ impl Inbox {
         std::mem::take(&mut queue.items)
     }
 
-    /// Whether both are the same poller's.
+    /// Returns whether both are the same poller's.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.waker, &other.waker)
     }

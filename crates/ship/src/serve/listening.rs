@@ -70,7 +70,7 @@ impl std::fmt::Debug for RequestPool {
 /// options say `insecure`.
 ///
 /// # Errors
-/// When an address cannot be listened at, a certificate cannot be used, or a thread cannot be started.
+/// Fails when an address cannot be listened at, a certificate cannot be used, or a thread cannot be started.
 pub fn serve(
     addresses: &[Address],
     options: &Options,
@@ -103,7 +103,7 @@ fn system(doing: &'static str) -> impl Fn(io::Error) -> TransportError {
     move |cause| TransportError::System { doing, cause }
 }
 
-/// What makes a connection that was accepted one of TLS.
+/// Makes the function that wraps accepted sockets in TLS.
 #[cfg(feature = "tls")]
 fn tls_wrap(options: &Options) -> Result<WrapLink, TransportError> {
     let config = crate::link::tls::server_config(&options.tls)?;
@@ -234,12 +234,12 @@ impl ServerHandle {
         Ok(())
     }
 
-    /// Where it listens, with the ports that the system chose, in the order that was given.
+    /// Addresses that it listens at, with the ports that the system chose, in the order that was given.
     pub fn addresses(&self) -> &[Address] {
         &self.addresses
     }
 
-    /// What it has counted.
+    /// Counters at this moment.
     pub fn stats(&self) -> Stats {
         self.shared.stats()
     }

@@ -1,6 +1,7 @@
-//! Memory that connections hold for frames that have not come whole and for answers that were not taken: one account for all.
+//! Memory that connections hold for frames that have not come whole and for answers that were not taken: one account for
+//! all.
 //!
-//! Who is slow, or hostile, must not cost those their connection who are not. So half of the memory is for whoever comes first;
+//! A slow or hostile peer must not cost others their connection. So half of the memory is for whoever comes first;
 //! of the other half nothing goes to a long frame, which waits unread until there is room for the whole of it, nor the last
 //! part to a peer that has not delivered anything yet. And while more than half is taken, nobody has it for long.
 
@@ -10,7 +11,7 @@ use crate::options::Options;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// How long a frame may take to come whole, and an answer to be taken, while memory is scarce.
+/// Time that a frame may take to come whole, and an answer to be taken, while memory is scarce.
 pub(crate) const SCARCE_HOLD_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The account. Relaxed throughout: numbers that no other memory depends on.
@@ -22,7 +23,7 @@ pub(crate) struct MemoryQuota {
     idle_timeout: Duration,
 }
 
-/// What one connection holds. Each gives its own back.
+/// Share of one connection, which it gives back at its end.
 #[derive(Debug, Default)]
 pub(crate) struct QuotaShare {
     bytes: usize,
@@ -51,7 +52,7 @@ impl MemoryQuota {
         }
     }
 
-    /// How long a frame may take to come whole, and an answer to be taken, and why the connection ends then.
+    /// Time that a frame may take to come whole, and an answer to be taken, and the reason to close the connection then.
     pub(crate) fn hold_timeout(&self) -> (Duration, Reason) {
         match self.is_scarce() {
             true => (SCARCE_HOLD_TIMEOUT.min(self.idle_timeout), Reason::Memory),

@@ -66,7 +66,7 @@ impl Listener {
     }
 }
 
-/// Whether the system has too little of something, so that the next accept would fail, too.
+/// Returns whether the system has too little of something, so that the next accept would fail, too.
 fn is_exhausted(error: &io::Error) -> bool {
     let errno = Errno::from_io_error(error);
     matches!(

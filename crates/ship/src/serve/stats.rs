@@ -1,4 +1,4 @@
-//! What all threads of a server share, and what it counts.
+//! State that all threads of a server share, and its counters.
 
 use super::memory::MemoryQuota;
 use crate::hello::{HELLO_UNCHECKED, Hello, Reason, Role};
@@ -7,7 +7,7 @@ use crate::session::{Peer, Server, Service};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// What a server has counted.
+/// Counters of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stats {
     /// Connections that are open now.
@@ -60,7 +60,7 @@ impl ServerState {
         self.stops.load(Ordering::Relaxed)
     }
 
-    /// Whether [`ServerState::admit`] would refuse.
+    /// Returns whether [`ServerState::admit`] would refuse.
     pub(crate) fn is_full(&self) -> bool {
         let most = self.options.connections_max as u64;
         self.current.load(Ordering::Relaxed) >= most

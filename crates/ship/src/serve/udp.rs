@@ -26,7 +26,7 @@ const BUFFER_BYTES: usize = 64 * 1024;
 const BUFFERS: usize = 8;
 /// Buffers of one receive where each holds one datagram.
 const BUFFERS_SINGLE: usize = quinn_udp::BATCH_SIZE;
-/// How often the thread looks at deadlines.
+/// Time between two looks at deadlines.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(crate) struct Socket {

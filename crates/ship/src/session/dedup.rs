@@ -9,7 +9,7 @@ pub struct DedupCursor {
     pub next: u64,
 }
 
-/// What to do with a batch.
+/// Classification of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Classification {
     /// Keep what comes behind the first `skip` records, which are kept already.

@@ -77,7 +77,7 @@ impl<'a> Reserved<'a> {
         bytes.append_to(&mut self.spill);
     }
 
-    /// How many there are so far.
+    /// Number of bytes so far.
     pub fn len(&self) -> usize {
         match &self.reservation {
             Some(reservation) => reservation.in_place().len().saturating_sub(self.head_bytes),
@@ -85,7 +85,7 @@ impl<'a> Reserved<'a> {
         }
     }
 
-    /// Whether nothing has been appended.
+    /// Returns whether nothing has been appended.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -105,8 +105,8 @@ impl<'a> Reserved<'a> {
 
 impl Server {
     /// Takes whole plain frames at the front of a ring until it has used so many bytes. It uses none of a frame that
-    /// has to be copied first: one that has not come whole, has a checksum, is compressed or is acknowledged, a hello, a goodbye, records.
-    /// Replies go into `writer`, or behind `out` where there is no room.
+    /// has to be copied first: one that has not come whole, has a checksum, is compressed or is acknowledged, a hello, a
+    /// goodbye, records. Replies go into `writer`, or behind `out` where there is no room.
     pub(crate) fn feed_in_place(
         &mut self,
         ring: InPlace<'_>,

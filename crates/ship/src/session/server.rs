@@ -12,7 +12,7 @@ use crate::session::Classification;
 use logdrive_ring::InPlace;
 use std::cell::{Cell, RefCell};
 
-/// Who is at the other end.
+/// Peer at the other end of a connection.
 #[derive(Debug, Clone)]
 pub struct Peer {
     /// A number of its own among the connections of a server.
@@ -23,17 +23,17 @@ pub struct Peer {
     pub uid: Option<u32>,
     /// Whether it has shown a certificate of our authority.
     pub is_certified: bool,
-    /// What it said; `None` before it has.
+    /// Hello of the peer; `None` before it has come.
     pub hello: Option<Hello>,
 }
 
-/// What a server does with what comes. Called on a poller's thread, or, for requests, on a pool's where the server is
+/// Handler of all that comes to a server. Called on a poller's thread, or, for requests, on a pool's where the server is
 /// told so; calls for one connection come in order.
 pub trait Service: Send + Sync {
     /// A peer has said hello. Gives where the numbering of its records stands.
     ///
     /// # Errors
-    /// Why it is refused.
+    /// Reason why it is refused.
     fn hello(&self, peer: &Peer) -> Result<DedupCursor, Reason> {
         match peer.hello.as_ref() {
             Some(hello) if hello.role == Role::Client => Ok(DedupCursor::default()),
@@ -49,7 +49,7 @@ pub trait Service: Send + Sync {
     /// The messages of a batch, in order. Of a long batch they come in several calls, as its bytes do.
     ///
     /// # Errors
-    /// When the batch is malformed; the connection ends.
+    /// Fails when the batch is malformed; the connection ends.
     fn batch(&self, peer: &Peer, stream: u16, mut messages: Messages<'_>) -> Result<(), FrameError> {
         while let Some(message) = messages.next_message()? {
             self.message(peer, stream, message);
@@ -60,7 +60,7 @@ pub trait Service: Send + Sync {
     /// Answers a request: appends the reply.
     ///
     /// # Errors
-    /// What the one who asked is told instead.
+    /// Error in words, which the client gets instead of a reply.
     fn request(
         &self,
         peer: &Peer,
@@ -72,9 +72,9 @@ pub trait Service: Send + Sync {
         Err("nobody answers requests here".to_owned())
     }
 
-    /// Whether messages and requests of `shm://` are handed over where the peer has written them, which spares a copy:
-    /// then [`Service::message_in_place`] and [`Service::request_in_place`] are called instead of the others, for frames
-    /// that lie whole in the ring. Default: no.
+    /// Returns whether messages and requests of `shm://` are handed over where the peer has written them, which spares a
+    /// copy: then [`Service::message_in_place`] and [`Service::request_in_place`] are called instead of the others, for
+    /// frames that lie whole in the ring. Default: no.
     fn reads_in_place(&self) -> bool {
         false
     }
@@ -89,7 +89,7 @@ pub trait Service: Send + Sync {
     /// [`Service::message_in_place`].
     ///
     /// # Errors
-    /// What the one who asked is told instead.
+    /// Error in words, which the client gets instead of a reply.
     fn request_in_place(
         &self,
         peer: &Peer,
@@ -107,7 +107,7 @@ pub trait Service: Send + Sync {
     /// acknowledges all before it.
     ///
     /// # Errors
-    /// Why they cannot be kept; the connection ends.
+    /// Reason why they cannot be kept; the connection ends.
     fn records(&self, peer: &Peer, first: u64, count: u32, lines: &[u8]) -> Result<u64, Reason> {
         let _ = (peer, first, count, lines);
         Err(Reason::Unexpected)
@@ -124,7 +124,7 @@ pub trait Service: Send + Sync {
     }
 }
 
-/// Where a service puts its reply: bytes that are appended, as to a `Vec<u8>` of its own.
+/// Buffer for a service's reply: bytes that are appended, as to a `Vec<u8>` of its own.
 ///
 /// ```
 /// use logdrive_ship::session::ReplyBuffer;
@@ -183,11 +183,11 @@ impl Extend<u8> for ReplyBuffer<'_> {
 }
 
 thread_local! {
-    /// Where batches are decompressed: of a thread, not of a connection, of which there are many.
+    /// Buffer for decompressed batches: of a thread, not of a connection, of which there are many.
     static DECOMPRESSED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What is said instead of a reply that the peer does not accept.
+/// Answer in place of a reply that the peer does not accept.
 pub(super) const TOO_LONG: &str = "the reply is longer than what is accepted";
 
 /// A request for a thread of a pool.
@@ -197,16 +197,16 @@ pub struct Job {
     pub stream: u16,
     /// The request's number.
     pub sequence: u64,
-    /// Its bytes.
+    /// Payload of the request.
     pub body: Vec<u8>,
 }
 
-/// What became of bytes.
+/// Outcome of feeding bytes to a server.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct FeedResult {
     /// Bytes that are done with; the rest has to be given again with what comes behind it.
     pub used_bytes: usize,
-    /// Why the connection ends, once the output is sent.
+    /// Reason to close the connection, once the output is sent.
     pub close_reason: Option<Reason>,
     /// Whole frames that were taken.
     pub frames: usize,
@@ -218,7 +218,7 @@ pub struct FeedResult {
 #[derive(Debug, Clone, Copy)]
 struct PartialBatch {
     stream: u16,
-    /// What is still to come of its payload, and how many messages that is.
+    /// Bytes that are still to come of its payload, and below the number of messages in them.
     left_bytes: usize,
     left: u32,
 }
@@ -226,7 +226,7 @@ struct PartialBatch {
 /// The state of one accepted connection.
 #[derive(Debug)]
 pub struct Server {
-    /// Who is at the other end.
+    /// Peer at the other end of a connection.
     pub peer: Peer,
     hello: Hello,
     pub(super) frame_bytes_max: usize,
@@ -291,22 +291,22 @@ impl Server {
         self
     }
 
-    /// How many bytes the peer may have under way.
+    /// Sets the number of bytes that the peer may have in flight.
     pub fn set_window(&mut self, bytes: u64) {
         self.hello.credit_bytes = bytes;
     }
 
-    /// Whether the peer has said hello.
+    /// Returns whether the peer has said hello.
     pub fn is_established(&self) -> bool {
         self.peer.hello.is_some()
     }
 
-    /// Whether a request or a batch of the peer has come whole.
+    /// Returns whether a request or a batch of the peer has come whole.
     pub(crate) fn has_delivered(&self) -> bool {
         self.has_delivered
     }
 
-    /// How long what has begun at this front has to get before any of it can be used.
+    /// Number of bytes that must have come before any of what begins at this front can be used.
     pub(crate) fn needed_bytes(&self, front: &[u8]) -> usize {
         match (self.partial, front.first_chunk::<4>()) {
             (None, _) => self.frame_bytes(InPlace::from(front)),
@@ -379,8 +379,8 @@ impl Server {
         fed
     }
 
-    /// Whether a frame that has not come whole is a batch whose messages can be handed over as they come: over a stream,
-    /// without a checksum of the payload, and not compressed. Nobody then keeps the whole of it.
+    /// Returns whether a frame that has not come whole is a batch whose messages can be handed over as they come: over a
+    /// stream, without a checksum of the payload, and not compressed. Nobody then keeps the whole of it.
     fn begin_partial(&mut self, front: &[u8]) -> Result<bool, FrameError> {
         let Some(head) = front.first_chunk::<HEADER_BYTES>() else {
             return Ok(false);

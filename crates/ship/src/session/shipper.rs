@@ -41,15 +41,15 @@ pub struct Full(pub Vec<u8>);
 /// A frame to send.
 #[derive(Debug)]
 pub struct Outgoing<'a> {
-    /// Its header.
+    /// Header of the frame.
     pub header: [u8; HEADER_BYTES],
-    /// What comes behind it.
+    /// Payload behind the header.
     pub payload: &'a [u8],
     /// Whether nothing else is under way.
     pub is_first: bool,
 }
 
-/// What became of records.
+/// Counters of records.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ShipperCounts {
     /// Records that were pushed.
@@ -78,9 +78,9 @@ pub struct Shipper {
     queue: VecDeque<Batch>,
     held_bytes: usize,
     bytes_max: usize,
-    /// How many batches at the front of the queue are under way.
+    /// Number of batches at the front of the queue that are in flight.
     sent: usize,
-    /// How many of those were sent before on another connection or before a resend.
+    /// Records before this number were sent before, on another connection or before a resend.
     resent_until: u64,
     in_flight_bytes: u64,
     window_bytes: u64,
@@ -119,7 +119,7 @@ impl Shipper {
     /// Takes a batch and gives its first number.
     ///
     /// # Errors
-    /// When there is no room for it; the batch is given back.
+    /// Fails when there is no room for it; the batch is given back.
     pub fn push(&mut self, count: u32, payload: Vec<u8>, compressed: bool) -> Result<u64, Full> {
         if !self.has_room(payload.len()) {
             return Err(Full(payload));
@@ -164,7 +164,7 @@ impl Shipper {
         }
     }
 
-    /// Whether what comes next is longer than what the other end accepts, and cannot be cut.
+    /// Returns whether what comes next is longer than what the other end accepts, and cannot be cut.
     pub fn is_blocked_by_oversized(&self) -> bool {
         let next = self.queue.get(self.sent).filter(|_| self.is_established());
         next.is_some_and(|batch| batch.bytes() > self.peer_frame_bytes as u64)
@@ -192,22 +192,22 @@ impl Shipper {
         self.held_bytes
     }
 
-    /// Whether nothing waits for an acknowledgement.
+    /// Returns whether nothing waits for an acknowledgement.
     pub fn is_all_acknowledged(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// Whether batches may go now.
+    /// Returns whether batches may go now.
     pub fn is_established(&self) -> bool {
         self.state == State::Established
     }
 
-    /// What became of records.
+    /// Counters of records.
     pub fn counts(&self) -> ShipperCounts {
         self.counts
     }
 
-    /// Whether a batch of this length would be taken.
+    /// Returns whether a batch of this length would be taken.
     pub fn has_room(&self, bytes: usize) -> bool {
         self.queue.is_empty() || self.held_bytes + bytes <= self.bytes_max
     }
@@ -253,7 +253,7 @@ impl Shipper {
     /// Takes a frame that came.
     ///
     /// # Errors
-    /// When it ends the connection; the reason says whether another attempt is worth it.
+    /// Fails when it ends the connection; the reason says whether another attempt is worth it.
     pub fn receive(&mut self, frame: &Frame<'_>, now_ns: u64) -> Result<(), Reason> {
         match frame.header.kind {
             Kind::Hello => self.finish_handshake(&Hello::decode(frame.payload)?, now_ns),
@@ -356,7 +356,7 @@ impl Shipper {
         Some(self.hello_frame())
     }
 
-    /// When [`Shipper::poll`] or [`Shipper::resend_hello`] has something to do without a frame that comes.
+    /// Time at which [`Shipper::poll`] or [`Shipper::resend_hello`] has something to do although no frame comes.
     pub fn deadline_ns(&self) -> Option<u64> {
         match self.state {
             State::Handshake { since_ns } if self.lossy => Some(since_ns.saturating_add(RESEND_NS)),

@@ -76,7 +76,7 @@ impl Service for Disk {
     }
 }
 
-/// What a wire does with a packet, as chances of one in so many; 0 is never.
+/// Faults of a wire, as chances of one in so many packets; 0 is never.
 #[derive(Clone, Copy, Debug)]
 struct Weather {
     lose: u64,
@@ -137,7 +137,7 @@ struct World {
     back: Wire,
     stream_there: Vec<u8>,
     stream_back: Vec<u8>,
-    /// What the sender must still push, and what it pushed: its own disk.
+    /// Records that the sender must still push, and those that it pushed: its own disk.
     left: u64,
     pushed: u64,
     connected: bool,

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-/// When a member is given up, and when it is tried again.
+/// Options of a circuit breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BreakerOptions {
     /// Failures in a row that open it. Default: 5.
     pub failures: u32,
-    /// How long it stays open. Default: 5 s.
+    /// Time that it stays open. Default: 5 s.
     pub open: Duration,
-    /// How many may try at once when that time is over. Default: 1.
+    /// Number of attempts at once when that time is over. Default: 1.
     pub probes: u32,
-    /// How many of them have to succeed. Default: 1.
+    /// Number of those that must succeed to close it. Default: 1.
     pub successes: u32,
 }
 
@@ -26,24 +26,24 @@ impl Default for BreakerOptions {
     }
 }
 
-/// How it stands.
+/// State of a circuit breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BreakerState {
-    /// All is well, but for so many failures in a row.
+    /// Attempts pass.
     Closed {
-        /// How many.
+        /// Failures in a row so far.
         failures: u32,
     },
-    /// Nobody is sent there before this time.
+    /// No attempt passes before this time.
     Open {
         /// On the caller's clock.
         until_ns: u64,
     },
-    /// A few try.
+    /// A few attempts are made to learn whether the member is back.
     HalfOpen {
-        /// How many do now.
+        /// Attempts that are being made.
         probes: u32,
-        /// How many have succeeded.
+        /// Attempts that have succeeded.
         successes: u32,
     },
 }
@@ -52,7 +52,7 @@ pub enum BreakerState {
 pub(super) struct Breaker {
     options: BreakerOptions,
     state: BreakerState,
-    /// How often it has opened.
+    /// Times that it has opened.
     pub(super) opened: u64,
 }
 
@@ -69,7 +69,7 @@ impl Breaker {
         self.state
     }
 
-    /// Whether somebody may be sent there now.
+    /// Returns whether somebody may be sent there now.
     pub(super) fn lets_pass(&self, now_ns: u64) -> bool {
         match self.state {
             BreakerState::Closed { .. } => true,

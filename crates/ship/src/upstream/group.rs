@@ -10,9 +10,9 @@ use std::time::Duration;
 /// One member, as a configuration describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemberOptions {
-    /// Where it listens.
+    /// Address of the member.
     pub address: Address,
-    /// How often it is used compared to others; 0 takes it out. Default: 1.
+    /// Share of use compared to others; 0 takes it out. Default: 1.
     pub weight: u32,
     /// Used only while no main member can be. Default: no.
     pub is_backup: bool,
@@ -29,14 +29,14 @@ impl MemberOptions {
     }
 }
 
-/// How members are looked at that nobody uses.
+/// Options of health probes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HealthOptions {
-    /// Time between two looks at a member. Default: 5 s.
+    /// Time between two probes of a member. Default: 5 s.
     pub every: Duration,
-    /// Looks in vain, in a row, that make it ill. Default: 2.
+    /// Failed probes in a row that make a member unhealthy. Default: 2.
     pub failures: u32,
-    /// Good ones, in a row, that make it well again. Default: 2.
+    /// Good probes in a row that make it healthy again. Default: 2.
     pub successes: u32,
 }
 
@@ -50,18 +50,18 @@ impl Default for HealthOptions {
     }
 }
 
-/// How a group chooses.
+/// Options of a group of addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupOptions {
-    /// Which of the members that may be used is. Default: in turn.
+    /// Policy that chooses among the members that may be used. Default: in turn.
     pub policy: Policy,
-    /// When a member is given up for a while.
+    /// Circuit breaker of each member.
     pub breaker: BreakerOptions,
-    /// Looks at members that nobody uses; `None` does not. Default: none.
+    /// Health probes; `None` makes none. Default: none.
     pub health: Option<HealthOptions>,
     /// Connections to one member at most. Default: 64.
     pub connections_max: usize,
-    /// Where chance comes from. Default: 0.
+    /// Seed of the random choice. Default: 0.
     pub seed: u64,
 }
 
@@ -81,28 +81,28 @@ impl Default for GroupOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MemberId(u64);
 
-/// How a member stands.
+/// State of a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemberState {
-    /// Its number.
+    /// Number in the group.
     pub id: MemberId,
-    /// Its description.
+    /// Options of the member.
     pub options: MemberOptions,
-    /// Its circuit breaker.
+    /// State of its circuit breaker.
     pub breaker: BreakerState,
-    /// How often that has opened.
+    /// Times that the breaker has opened.
     pub opened: u64,
-    /// What the last looks at it said.
+    /// Result of the last probes: true until enough of them have failed.
     pub is_healthy: bool,
-    /// Connections to it.
+    /// Connections to the member now.
     pub connections: usize,
-    /// How often it was chosen.
+    /// Times that it was chosen.
     pub chosen: u64,
-    /// How often that ended well.
+    /// Times that it succeeded.
     pub succeeded: u64,
-    /// How often it failed.
+    /// Times that it failed.
     pub failed: u64,
-    /// Why it failed last; empty before.
+    /// Last failure in words; empty before the first.
     pub failure: String,
 }
 
@@ -112,11 +112,11 @@ struct Member {
     breaker: Breaker,
     hash: u64,
     credit: i64,
-    /// Looks in a row that said otherwise than what is believed.
+    /// Probes in a row that contradict the present state.
     contrary_probes: u32,
 }
 
-/// Members that do the same.
+/// Group of addresses that do the same.
 ///
 /// ```
 /// use logdrive_ship::upstream::{Group, GroupOptions, MemberOptions};
@@ -151,12 +151,12 @@ impl Group {
         }
     }
 
-    /// Its name.
+    /// Name of the group.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// How it chooses.
+    /// Options that it was made with.
     pub fn options(&self) -> &GroupOptions {
         &self.options
     }
@@ -164,7 +164,7 @@ impl Group {
     /// Adds a member; one with the same address takes the new description, and keeps its number and its past.
     ///
     /// # Errors
-    /// When there are 1,024 already.
+    /// Fails when there are 1,024 already.
     pub fn add(&mut self, options: MemberOptions) -> Result<MemberId, TransportError> {
         let same = |member: &&mut Member| member.state.options.address == options.address;
         if let Some(member) = self.members.iter_mut().find(same) {
@@ -209,8 +209,8 @@ impl Group {
         Some(self.members.remove(index).state.id)
     }
 
-    /// With [`Policy::Manual`]: uses this member from now on, and backups while it cannot be used. `false` when there is none
-    /// with this address.
+    /// With [`Policy::Manual`]: uses this member from now on, and backups while it cannot be used. `false` when there is
+    /// none with this address.
     pub fn choose(&mut self, address: &Address) -> bool {
         let found = |member: &&Member| member.state.options.address == *address;
         let id = self.members.iter().find(found).map(|member| member.state.id);
@@ -218,7 +218,7 @@ impl Group {
         id.is_some()
     }
 
-    /// Who was chosen, by [`Group::choose`].
+    /// Member that [`Group::choose`] chose.
     pub fn chosen(&self) -> Option<MemberId> {
         self.chosen
     }
@@ -233,7 +233,7 @@ impl Group {
         Some(&member.state.options.address)
     }
 
-    /// How all members stand.
+    /// States of all members.
     pub fn members(&self) -> impl Iterator<Item = MemberState> {
         self.members.iter().map(|member| MemberState {
             breaker: member.breaker.state(),
@@ -242,8 +242,8 @@ impl Group {
         })
     }
 
-    /// Who is used next, for a key where the policy looks at it, and none of `except`. Whoever asks has to tell how it went:
-    /// [`Group::succeeded`], [`Group::failed`] or [`Group::withdrawn`]. `None`: nobody can be used now.
+    /// Picks the member to use next, for a key where the policy looks at it, and none of `except`. The caller reports the
+    /// outcome: [`Group::succeeded`], [`Group::failed`] or [`Group::withdrawn`]. `None`: nobody can be used now.
     pub fn pick(&mut self, key: u64, now_ns: u64, except: &[MemberId]) -> Option<MemberId> {
         let index = self
             .pick_of(false, key, now_ns, except)
@@ -294,7 +294,7 @@ impl Group {
         places.get(found?).copied()
     }
 
-    /// What was sent to a member went well.
+    /// Reports that an attempt at a member succeeded.
     pub fn succeeded(&mut self, id: MemberId) {
         if let Some(member) = self.member(id) {
             member.breaker.succeeded();
@@ -302,7 +302,7 @@ impl Group {
         }
     }
 
-    /// It did not, and why.
+    /// Reports that an attempt at a member failed, and why.
     pub fn failed(&mut self, id: MemberId, why: &str, now_ns: u64) {
         if let Some(member) = self.member(id) {
             member.breaker.failed(now_ns);
@@ -311,14 +311,14 @@ impl Group {
         }
     }
 
-    /// It was not sent there after all.
+    /// Reports that an attempt at a member was not made after all.
     pub fn withdrawn(&mut self, id: MemberId) {
         if let Some(member) = self.member(id) {
             member.breaker.withdrawn();
         }
     }
 
-    /// What a look at a member said.
+    /// Reports the result of a health probe.
     pub fn probed(&mut self, id: MemberId, is_healthy: bool) {
         let health = self.options.health.unwrap_or_default();
         let Some(member) = self.member(id) else { return };
@@ -338,7 +338,7 @@ impl Group {
         }
     }
 
-    /// There is one more connection to a member, or one less.
+    /// Counts one connection to a member more, or one less.
     pub fn connected(&mut self, id: MemberId, is_more: bool) {
         if let Some(member) = self.member(id) {
             let connections = &mut member.state.connections;
@@ -350,7 +350,7 @@ impl Group {
         }
     }
 
-    /// When somebody may be used again whose breaker is open; `None` when no breaker is.
+    /// Time at which the first open breaker lets an attempt pass; `None` when no breaker is open.
     pub fn next_retry_ns(&self) -> Option<u64> {
         let open = self
             .members

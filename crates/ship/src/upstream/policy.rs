@@ -1,6 +1,6 @@
 //! Which of several members is next. Numbers come from a seed, so that a choice can be made again.
 
-/// How one of the members that may be used is chosen.
+/// Policy that chooses one of the members that may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Policy {
     /// By chance, as often as its weight says.
@@ -31,7 +31,7 @@ pub(super) struct Candidate<'a> {
     pub(super) weight: u32,
     /// A number of its address.
     pub(super) hash: u64,
-    /// What it has been passed over.
+    /// Turns that it has been passed over, weighted.
     pub(super) credit: &'a mut i64,
 }
 
