@@ -9,6 +9,7 @@ mod args;
 mod ci;
 mod cpp;
 mod dependencies;
+mod dist;
 mod go;
 mod lab;
 mod lines;
@@ -90,6 +91,13 @@ const ENTRIES: &[Entry] = &[
         about: "licences, bans and sources of all packages (cargo-deny), and known vulnerabilities",
         example: "cargo xtask dependencies",
         run: dependencies::run,
+    },
+    Entry {
+        name: "dist",
+        usage: "dist",
+        about: "the command as it is passed on: stripped, with its debug information in a file of its own",
+        example: "cargo xtask dist",
+        run: dist::run,
     },
     Entry {
         name: "vectors",

@@ -243,6 +243,11 @@ pub(crate) const CXX: Tool = Tool {
     probe: &["c++", "--version"],
     how: "apt-get install g++ (Debian, Ubuntu), dnf install gcc-c++ (Fedora)",
 };
+pub(crate) const OBJCOPY: Tool = Tool {
+    name: "objcopy",
+    probe: &["objcopy", "--version"],
+    how: "apt-get install binutils (Debian, Ubuntu), dnf install binutils (Fedora)",
+};
 pub(crate) const GO: Tool = Tool {
     name: "Go",
     probe: &["go", "version"],

@@ -14,21 +14,18 @@ use logdrive_bench::workloads::quic::{Progress, run_subject};
 use logdrive_bench::{BenchError, Result};
 use serde::{Deserialize, Serialize};
 
-/// The logger name of the run that will be killed.
-pub(crate) const TO_BE_KILLED: &str = "logdrive-to-be-killed";
-
-/// What a child is told.
+/// Arguments of a child.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     /// The logger, by its name in the `quic` workload.
     pub(crate) logger: String,
     /// The log file.
     pub(crate) log: PathBuf,
-    /// What to send.
+    /// Number of bytes to send.
     pub(crate) bytes: u64,
 }
 
-/// What a child that came to its end says.
+/// Result of a child that came to its end.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Outcome {
     /// Bytes that arrived.
@@ -48,7 +45,7 @@ pub(crate) struct Outcome {
 pub(crate) enum Message {
     /// Bytes that have arrived so far.
     Progress(u64),
-    /// Where the child's Logdrive session lies.
+    /// Path of the child's Logdrive session.
     Session(PathBuf),
     /// The end.
     Outcome(Outcome),
@@ -69,13 +66,9 @@ impl Request {
     }
 }
 
-/// The child's side.
+/// Runs a transfer to its end in the child.
 pub(crate) fn serve(request: &Request) -> Result<()> {
-    let progress: Progress = Box::new(|bytes| say(&format!("progress {bytes}")));
-    if request.logger == TO_BE_KILLED {
-        return crate::killed::serve(request, progress);
-    }
-    let run = run_subject(&request.logger, &request.log, request.bytes, progress)?;
+    let run = run_subject(&request.logger, &request.log, request.bytes, progress())?;
     let outcome = Outcome {
         bytes: run.transfer.bytes,
         seconds: run.transfer.elapsed.as_secs_f64(),
@@ -87,6 +80,11 @@ pub(crate) fn serve(request: &Request) -> Result<()> {
         .map_err(|error| BenchError::Usage(format!("the outcome has no JSON: {error}")))?;
     say(&format!("outcome {json}"));
     Ok(())
+}
+
+/// Callback of a transfer that prints how far it is.
+pub(crate) fn progress() -> Progress {
+    Box::new(|bytes| say(&format!("progress {bytes}")))
 }
 
 /// Prints a message at once. A parent that is gone needs none.

@@ -7,24 +7,25 @@ use logdrive_bench::lines::count_file;
 use logdrive_bench::quic::transfer;
 use logdrive_bench::subjects::logdrive as ours;
 use logdrive_bench::subjects::{Full, Target};
-use logdrive_bench::workloads::quic::{EVENT_MARKER, Progress};
+use logdrive_bench::workloads::quic::EVENT_MARKER;
 use logdrive_bench::{BenchError, Result};
 
-use crate::child::{self, Message, Request, TO_BE_KILLED};
+use crate::child::{self, Message, Request};
 use crate::summary::Row;
 
+/// Name of the logger in the request to the child that will be killed.
+pub(crate) const LOGGER: &str = "logdrive-to-be-killed";
 const TITLE: &str = "logdrive, killed";
 
-/// The child's side: a transfer that logs until it is killed. It tells first
-/// where its session lies.
-pub(crate) fn serve(request: &Request, progress: Progress) -> Result<()> {
+/// Runs a transfer in the child, which logs until it is killed. First the path of the session is printed.
+pub(crate) fn serve(request: &Request) -> Result<()> {
     let builder = ours::to_file(&Target::new(&request.log, Full::Block))?;
     let guard = ours::start(builder.filter("trace"))?;
     ours::install_subscriber()?;
     if let Some(session) = logdrive::session_path() {
         child::say(&format!("session {}", session.display()));
     }
-    transfer(request.bytes, progress)?;
+    transfer(request.bytes, child::progress())?;
     ours::stop(guard).map(drop)
 }
 
@@ -32,7 +33,7 @@ pub(crate) fn serve(request: &Request, progress: Progress) -> Result<()> {
 pub(crate) fn run(log: &Path, bytes: u64) -> Result<Row> {
     remove_old(log)?;
     let request = Request {
-        logger: TO_BE_KILLED.to_string(),
+        logger: LOGGER.to_string(),
         log: log.to_path_buf(),
         bytes,
     };
@@ -79,7 +80,7 @@ fn kill_half_way(request: &Request) -> Result<PathBuf> {
         .kill()
         .and_then(|()| running.process.wait())
         .map_err(BenchError::io("kill", Path::new("the transfer")))?;
-    session.ok_or_else(|| BenchError::subject("logdrive", "the run did not tell its session"))
+    session.ok_or_else(|| BenchError::subject("logdrive", "the run did not print its session"))
 }
 
 /// The events that the dead process had committed, by its own counters, which
@@ -90,7 +91,7 @@ fn committed_events(session: &Path) -> Result<u64> {
     Ok(logdrive::Stats::of_view(&view).committed)
 }
 
-/// What `logdrive recover` and the next start of the program do.
+/// Recovers the log as `logdrive recover` and the next start of the program do.
 fn recover(session: &Path) -> Result<logdrive::Recovered> {
     logdrive::recover(session, None).map_err(|error| BenchError::subject("logdrive", error))
 }

@@ -10,7 +10,7 @@
 
 mod child;
 mod killed;
-mod look;
+mod logs;
 mod summary;
 
 use std::path::Path;
@@ -27,7 +27,7 @@ Usage: cargo xtask demo [--mb N]
   --mb N      send N megabytes in each run (1000 when not given)
 ";
 
-/// What one transfer sends, in megabytes of 1,000,000 bytes.
+/// Size of one transfer, in megabytes of 1,000,000 bytes.
 const DEFAULT_MB: u64 = 1_000;
 const MAX_MB: u64 = 100_000;
 
@@ -52,7 +52,7 @@ fn run() -> Result<()> {
         use lexopt::prelude::*;
         match argument {
             Long("mb") => megabytes = read_megabytes(&mut parser)?,
-            Long("child") => return child::serve(&child::Request::read(&mut parser)?),
+            Long("child") => return serve(&child::Request::read(&mut parser)?),
             Long("help") | Short('h') => {
                 print!("{USAGE}");
                 return Ok(());
@@ -63,6 +63,13 @@ fn run() -> Result<()> {
     let dir = runs::scratch_dir()?.with_file_name("demo");
     std::fs::create_dir_all(&dir).map_err(BenchError::io("create", &dir))?;
     demonstrate(&dir, megabytes * 1_000_000)
+}
+
+fn serve(request: &child::Request) -> Result<()> {
+    if request.logger == killed::LOGGER {
+        return killed::serve(request);
+    }
+    child::serve(request)
 }
 
 fn usage(error: lexopt::Error) -> BenchError {
@@ -94,7 +101,7 @@ fn demonstrate(dir: &Path, bytes: u64) -> Result<()> {
     let killed_log = dir.join("killed.log");
     rows.push(killed::run(&killed_log, bytes)?);
     summary::print(&rows);
-    look::print(&[log, killed_log])
+    logs::print(&[log, killed_log])
 }
 
 /// Runs a transfer to its end in a process of its own. The log is written over

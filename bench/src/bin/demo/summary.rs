@@ -7,7 +7,7 @@ use logdrive_bench::harness::table::aligned;
 
 use crate::child::Outcome;
 
-/// What the table says of one run.
+/// Row of the table: one run.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     title: &'static str,

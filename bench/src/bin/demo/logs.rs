@@ -1,4 +1,4 @@
-//! Tells where the logs lie, how to look at them, and shows their last lines.
+//! Paths of the logs that the demo leaves, how to read them, and their last lines.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -11,7 +11,7 @@ const TAIL_BYTES: u64 = 16 * 1024;
 const TAIL_LINES: usize = 2;
 const SHOWN_CHARS: usize = 160;
 
-/// Prints where the logs lie and how they end.
+/// Prints the paths of the logs and their last lines.
 pub(crate) fn print(logs: &[PathBuf]) -> Result<()> {
     let logs: Vec<PathBuf> = logs.iter().map(|log| shortened(log)).collect();
     let names: Vec<String> = logs.iter().map(|log| log.display().to_string()).collect();
@@ -23,7 +23,7 @@ pub(crate) fn print(logs: &[PathBuf]) -> Result<()> {
         }
     }
     if let Some(last) = names.last() {
-        println!("\nLook at one with\n  cargo run --release -p logdrive-cli -- cat {last}");
+        println!("\nTo read one:\n  cargo run --release -p logdrive-cli -- cat {last}");
     }
     Ok(())
 }
