@@ -8,14 +8,18 @@
 
 #![deny(unsafe_code)]
 
+#[cfg(feature = "workloads")]
 pub mod command;
+#[cfg(feature = "workloads")]
 pub mod ends;
 pub mod error;
 pub mod harness;
 pub mod lines;
+#[cfg(feature = "workloads")]
 pub mod probe;
 pub mod quic;
 pub mod subjects;
+#[cfg(feature = "workloads")]
 pub mod usage;
 pub mod warm;
 pub mod workloads;

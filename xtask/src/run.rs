@@ -8,9 +8,11 @@ use std::io::IsTerminal;
 /// Cycles of `crash` when none are given: what a person waits for.
 const CRASH_CYCLES: u64 = 100;
 
-/// Runs the main job on real input.
+/// Runs the main job on real input. The demo is built without the workloads and their rivals, so that someone who sees
+/// the project for the first time waits half as long.
 pub(crate) fn demo(args: &[String]) -> Outcome {
-    run_program("demo", args)
+    build("--package logdrive-bench --no-default-features --bin demo", &[])?;
+    start("demo", args)
 }
 
 /// Runs one workload; without a name, the bench program lists what it has.
@@ -71,21 +73,28 @@ pub(crate) fn crash(args: &[String]) -> Outcome {
 /// Builds a program of the bench crate and runs it.
 fn run_program(name: &str, args: &[String]) -> Outcome {
     build_programs(&[])?;
-    let program = crate::suite::target_dir(&crate::shell::root()?)?
-        .join("release")
-        .join(name);
-    Call::new(program).args(args).run()
+    start(name, args)
+}
+
+fn start(name: &str, args: &[String]) -> Outcome {
+    let target = crate::suite::target_dir(&crate::shell::root()?)?;
+    Call::new(target.join("release").join(name)).args(args).run()
 }
 
 /// Builds the release programs of the workshop and the command `logdrive`. Always all of them in one call: cargo unifies
 /// features over the packages of a call, so that another choice would build most crates a second time. Standard output
 /// belongs to the program that is run next, and someone at a terminal sees the progress, which takes minutes at first.
 pub(crate) fn build_programs(more: &[&str]) -> Outcome {
+    build("--package logdrive-cli --package logdrive-bench --bins", more)
+}
+
+fn build(packages: &str, more: &[&str]) -> Outcome {
     let quiet = (!std::io::stderr().is_terminal()).then_some("--quiet");
     Call::cargo()
         .arg("build")
         .args(quiet)
-        .words("--release --package logdrive-cli --package logdrive-bench --bins")
+        .arg("--release")
+        .words(packages)
         .args(more)
         .dir(&crate::shell::root()?)
         .run()

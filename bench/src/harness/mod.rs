@@ -5,14 +5,18 @@
 //! no logger's global state touches another's. The order is rotated per round,
 //! so that no case always follows the same one. What counts is the median.
 
+#[cfg(feature = "workloads")]
 pub mod args;
 pub mod case;
+#[cfg(feature = "workloads")]
 pub mod child;
 pub mod machine;
 pub mod report;
+#[cfg(feature = "workloads")]
 pub mod rounds;
 pub mod runs;
 pub mod table;
 
+#[cfg(feature = "workloads")]
 pub use args::Args;
 pub use case::{Case, Job, Metric, Ratio, Samples, Scale, Workload};

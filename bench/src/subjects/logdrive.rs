@@ -12,6 +12,7 @@ use logdrive_drain::control::{Action, Selector, change, put_rule};
 use logdrive_drain::file::{Fault, Faulty, Operation};
 use logdrive_ring::SessionReader;
 
+#[cfg(feature = "workloads")]
 use super::agent::AgentProcess;
 use super::in_place::InPlace;
 use super::{Ended, Full, Subject, Target, Visitor};
@@ -31,6 +32,7 @@ pub fn visit<V: Visitor>(name: &str, target: &Target, visitor: V) -> Result<V::O
             visitor.visit(Macros(start(with_file(target, file)?)?))
         }
         "logdrive" | "logdrive-args" => visitor.visit(Macros(start(builder)?)),
+        #[cfg(feature = "workloads")]
         "logdrive-agent" => {
             let agent = AgentProcess::start(&target.path, target.in_place)?;
             let guard = start(base(target.full).agent(agent.socket()))?;

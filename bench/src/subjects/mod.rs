@@ -4,15 +4,19 @@
 //! macros are compiled into it as they would be in a program that uses them.
 //! Each is set up as its authors advise.
 
+#[cfg(feature = "workloads")]
 pub mod agent;
 pub mod count_only;
 pub mod counted;
 pub mod cpp;
+#[cfg(feature = "workloads")]
 pub mod floor;
 pub mod go;
 pub mod in_place;
 pub mod logdrive;
+#[cfg(feature = "workloads")]
 pub mod spdlog_rs;
+#[cfg(feature = "workloads")]
 pub mod tracing_floor;
 pub mod tracing_fmt;
 
@@ -108,6 +112,7 @@ pub trait Visitor {
     fn visit<S: Subject>(self, subject: S) -> Result<Self::Output>;
 }
 
+#[cfg(feature = "workloads")]
 /// Sets up the logger called `name` and runs `visitor` with it.
 pub fn visit<V: Visitor>(name: &str, target: &Target, visitor: V) -> Result<V::Output> {
     match name {
