@@ -15,7 +15,7 @@ pub(crate) const END_LEVEL: Level = Level::Warn;
 /// In words, with what it leaves. `exit` is the kernel's word, which goes before what the process has noted itself.
 pub(crate) fn describe_exit(view: &SessionReader, stats: &Stats, exit: Option<Exit>) -> String {
     let header = view.header();
-    let how = match (exit, header.noted_signal()) {
+    let how = match (exit, header.end().signal) {
         (Some(Exit::Status(status)), _) => format!("exited with status {status}, without goodbye"),
         (Some(Exit::Signal(signal)), Some((noted, thread, _))) if noted == signal => {
             format!("was ended by signal {signal} in thread {thread}")
@@ -24,7 +24,7 @@ pub(crate) fn describe_exit(view: &SessionReader, stats: &Stats, exit: Option<Ex
         (None, Some((signal, thread, _))) => format!("was ended by signal {signal} in thread {thread}"),
         (None, None) => "ended without a word (SIGKILL, power or out of memory)".to_owned(),
     };
-    let panics = match header.panics() {
+    let panics = match header.end().panics {
         0 => String::new(),
         count => format!(", after {count} panics"),
     };

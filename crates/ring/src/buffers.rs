@@ -19,7 +19,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"LDDRAIN\x01");
 pub const SINKS_MAX: usize = 16;
 
 /// Output buffers of one session: sixteen sinks with sixteen buffers each.
-pub const BUFFERS_MAX: usize = 256;
+pub(crate) const BUFFERS_MAX: usize = 256;
 
 /// Bytes of a buffer, at least: one record at its largest, escaped in the longest way, is 400 KiB.
 pub const BUFFER_BYTES_MIN: usize = 512 * 1024;
@@ -27,7 +27,7 @@ pub const BUFFER_BYTES_MIN: usize = 512 * 1024;
 /// Bytes for the descriptions of the sinks, together. Where they are replaced, old and new have to fit.
 pub const CONFIG_BYTES_MAX: usize = 32 * 1024;
 
-/// Looks at the descriptions before one that was replaced meanwhile is taken as it is.
+/// Reads of the descriptions before one that was replaced meanwhile is taken as it is.
 const CONFIG_LOOKS: usize = 8;
 
 const HEADER_BYTES: usize = 4096;
@@ -114,14 +114,14 @@ const FILLING: u32 = 1;
 const READY: u32 = 2;
 const WRITING: u32 = 3;
 
-/// Where a buffer's bytes go: a file by device and inode, and the offset in it.
+/// Destination of a buffer's bytes: a file by device and inode, and the offset in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FileLocation {
     /// Device number of the file.
     pub dev: u64,
     /// Inode number of the file; 0 for a destination that has no offsets.
     pub ino: u64,
-    /// Where the first byte goes.
+    /// Offset of the first byte.
     pub offset: u64,
 }
 
@@ -334,12 +334,12 @@ impl Buffers {
         Ok(())
     }
 
-    /// Sinks of the session.
+    /// Number of sinks of the session.
     pub fn sink_count(&self) -> usize {
         self.sink_count
     }
 
-    /// Bytes of each buffer.
+    /// Size of each buffer in bytes.
     pub fn buffer_bytes(&self) -> usize {
         self.buffer_bytes
     }
@@ -420,7 +420,7 @@ impl Buffers {
         }
     }
 
-    /// Where a sink's buffers lie in the file, if they are reserved when they are taken.
+    /// Path and range of a sink's buffers in the file, if they are reserved when they are taken.
     fn blocks_of(&self, sink: usize) -> Option<(&Path, u64, u64)> {
         let per_sink = self.buffer_count.checked_div(self.sink_count)?;
         let from = Self::file_bytes(sink * per_sink, self.buffer_bytes);
@@ -428,7 +428,7 @@ impl Buffers {
         Some((self.growing.as_deref()?, from, to))
     }
 
-    /// What a dead process left of one sink: its unwritten buffers in order, then its empty ones. Afterwards all
+    /// Takes what a dead process left of one sink: its unwritten buffers in order, then its empty ones. Afterwards all
     /// of the sink's descriptors say what these values say.
     pub fn adopt(self: &Arc<Self>, sink: usize) -> (Vec<(Buffer, FileLocation)>, Vec<Buffer>) {
         let epoch = self.epoch();
@@ -495,7 +495,7 @@ impl Buffers {
             .unwrap_or(0)
     }
 
-    /// How far a filling buffer counts at an epoch.
+    /// Length and records of a filling buffer that count at an epoch.
     fn filled(&self, sink: usize, index: usize, epoch: u64) -> (usize, u64) {
         let mut newest = 0;
         let mut found = (0, 0, 0);
@@ -564,7 +564,7 @@ impl Buffers {
         words.last_error.store(code, Ordering::Relaxed);
     }
 
-    /// A sink's statistics.
+    /// Statistics of a sink, as they are now.
     pub fn counts(&self, sink: usize) -> SinkCounts {
         let words = self.sink(sink);
         let epoch = self.epoch();
@@ -589,7 +589,7 @@ impl Buffers {
         }
     }
 
-    /// Whose a buffer is. By its number: what the descriptor says is for people.
+    /// Sink of a buffer. By its number: the word in the descriptor is for people.
     fn sink_of(&self, index: usize) -> usize {
         index * self.sink_count / self.buffer_count.max(1)
     }
@@ -636,12 +636,12 @@ impl Descriptor {
 }
 
 impl Buffer {
-    /// Which sink it belongs to.
+    /// Number of the sink that it belongs to.
     pub fn sink(&self) -> usize {
         self.shared.sink_of(self.index)
     }
 
-    /// Bytes that count.
+    /// Bytes filled so far.
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: `length` is at most the buffer's size, and the value is the only access to its bytes.
         unsafe { core::slice::from_raw_parts(self.start(), self.length) }
@@ -664,12 +664,12 @@ impl Buffer {
         self.records += records;
     }
 
-    /// Bytes filled.
+    /// Number of bytes filled.
     pub fn length(&self) -> usize {
         self.length
     }
 
-    /// Records in it.
+    /// Number of records in the buffer.
     pub fn records(&self) -> u64 {
         self.records
     }

@@ -21,17 +21,17 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Descriptors of one packet, at most; the kernel's own limit.
-pub const DESCRIPTORS_MAX: usize = 253;
+const DESCRIPTORS_MAX: usize = 253;
 
 const CONTROL_BYTES: usize = rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX));
 
-/// A connection.
+/// A connection between a process and its agent.
 #[derive(Debug)]
 pub struct Channel {
     socket: OwnedFd,
 }
 
-/// What came.
+/// Result of a receive.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Received {
     /// A packet of so many bytes.
@@ -98,7 +98,7 @@ impl Channel {
         Self { socket }
     }
 
-    /// Who is at the other end.
+    /// The process at the other end, as the kernel knows it.
     ///
     /// # Errors
     /// When the system does not say it.

@@ -2,7 +2,7 @@
 
 use crate::sys;
 
-/// Where ticks come from. The code is stored in the session header.
+/// Source of ticks. The code is stored in the session header.
 #[repr(u32)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClockSource {
@@ -47,7 +47,7 @@ fn has_invariant_tsc() -> bool {
 
 /// Reads the processor's counter; on processors without one, the monotonic clock in nanoseconds.
 #[inline(always)]
-pub fn counter_ticks() -> u64 {
+pub(crate) fn counter_ticks() -> u64 {
     #[cfg(target_arch = "x86_64")]
     {
         // SAFETY: every x86-64 processor has the instruction.
@@ -157,7 +157,7 @@ pub struct Calibrator {
     last_monotonic_ns: u64,
 }
 
-/// How often the anchor is renewed, in nanoseconds.
+/// Time between two anchors, in nanoseconds.
 const RENEW_NS: u64 = 1_000_000_000;
 
 impl Calibrator {

@@ -64,12 +64,12 @@ impl Consumer {
         }
     }
 
-    /// The ring.
+    /// Ring that is read.
     pub fn ring(&self) -> &Arc<Ring> {
         &self.ring
     }
 
-    /// Up to where the ring has been read.
+    /// Position up to which the ring has been read.
     pub fn position(&self) -> u64 {
         self.consumed
     }
@@ -166,7 +166,7 @@ impl Consumer {
         self.ring.header().store_state(RingState::Quarantined);
     }
 
-    /// Whether the ring's thread has ended and everything is read, so that the ring can go to another thread.
+    /// Returns whether the ring's thread has ended and everything is read, so that the ring can go to another thread.
     pub fn is_finished(&self) -> bool {
         self.ring.header().state() == RingState::Ended && matches!(self.pending_bytes(), Ok(0))
     }

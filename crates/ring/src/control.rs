@@ -47,12 +47,12 @@ const _: () = {
     assert!(offset_of!(ControlEntry, sampled_variant) == 24);
 };
 
-/// What a callsite does: its control word with all that belongs to it.
+/// Setting of a callsite: its control word with all that belongs to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Switch {
     /// The control word.
     pub control: u32,
-    /// What the word needs to know.
+    /// Parameter of the word.
     pub parameter: u64,
 }
 
@@ -85,7 +85,7 @@ pub struct KeyedLimit {
     pub key: KeyField,
 }
 
-/// How a call finds the field that is its key.
+/// Field that is the key of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyField {
     /// By its index in the callsite.
@@ -168,7 +168,7 @@ impl ControlEntry {
         self.id.store(id, Ordering::Relaxed);
     }
 
-    /// What the control word needs to know.
+    /// Parameter of the control word.
     #[inline(always)]
     pub fn parameter(&self) -> u64 {
         // Relaxed: a parameter of the word before or after is taken for some nanoseconds at most.
@@ -211,16 +211,16 @@ impl ControlEntry {
         fence(Ordering::SeqCst);
     }
 
-    /// Whether a call may pass now.
+    /// Returns whether a call may pass now.
     #[inline(always)]
-    pub fn has_budget(&self) -> bool {
+    pub(crate) fn has_budget(&self) -> bool {
         // Relaxed: a count by itself.
         self.budget.load(Ordering::Relaxed) > 0
     }
 
     /// Takes one of the calls that may pass. No more than a load when there is none.
     #[inline]
-    pub fn take_budget(&self) -> bool {
+    pub(crate) fn take_budget(&self) -> bool {
         // Relaxed: a count by itself.
         let mut left = self.budget.load(Ordering::Relaxed);
         while left > 0 {
@@ -304,7 +304,7 @@ impl ControlRef {
         }
     }
 
-    /// The entry.
+    /// Entry of the callsite. One load.
     #[inline(always)]
     pub fn entry(&self) -> &'static ControlEntry {
         // SYNC(control): the entry's id is visible before its address is. (A plain load on x86-64.)

@@ -1,4 +1,4 @@
-//! What is counted for each callsite: records and bytes by the drain, drops and sampled-out calls by the threads. In
+//! Counts of each callsite: records and bytes by the drain, drops and sampled-out calls by the threads. In
 //! a file of its own, so that no count shares a cache line with a control word, which every call loads.
 #![allow(unsafe_code)]
 
@@ -37,7 +37,7 @@ pub struct CallsiteTotals {
 }
 
 impl CallsiteCounts {
-    /// Tells how much has been laid out so far. For the drain.
+    /// Stores how much has been laid out so far. For the drain.
     pub fn store_drained(&self, records: u64, bytes: u64) {
         // Relaxed: statistics, here and below.
         self.records.store(records, Ordering::Relaxed);

@@ -23,7 +23,7 @@ pub enum DropReason {
 }
 
 impl DropReason {
-    /// How many reasons there are.
+    /// Number of reasons.
     pub const COUNT: usize = 8;
 
     /// All reasons in the order of their codes.
@@ -38,36 +38,30 @@ impl DropReason {
         Self::Other,
     ];
 
-    /// How the reason is told in the log.
+    /// Short name and text of each reason, in the order of their codes.
+    const WORDS: [(&'static str, &'static str); Self::COUNT] = [
+        ("full", "ring full"),
+        ("too_large", "record too large"),
+        ("reentrant", "log call interrupted by a signal handler that logs"),
+        ("no_ring", "no ring for the thread"),
+        ("closed", "logging not running"),
+        ("backend", "logged by the backend itself"),
+        ("no_callsite", "callsite table full"),
+        ("other", "other"),
+    ];
+
+    /// Text of the reason in the log.
     pub const fn text(self) -> &'static str {
-        match self {
-            Self::Full => "ring full",
-            Self::TooLarge => "record too large",
-            Self::Reentrant => "log call interrupted by a signal handler that logs",
-            Self::NoRing => "no ring for the thread",
-            Self::Closed => "logging not running",
-            Self::Backend => "logged by the backend itself",
-            Self::NoCallsite => "callsite table full",
-            Self::Other => "other",
-        }
+        Self::WORDS[self as usize].1
     }
 
-    /// A short name for machines.
+    /// Short name for machines.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Full => "full",
-            Self::TooLarge => "too_large",
-            Self::Reentrant => "reentrant",
-            Self::NoRing => "no_ring",
-            Self::Closed => "closed",
-            Self::Backend => "backend",
-            Self::NoCallsite => "no_callsite",
-            Self::Other => "other",
-        }
+        Self::WORDS[self as usize].0
     }
 }
 
-/// What a call does when its ring is full.
+/// Policy of a call when its ring is full.
 #[repr(u8)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum FullPolicy {

@@ -1,4 +1,4 @@
-//! What can go wrong with shared memory, rings and sessions.
+//! Errors of shared memory, rings and sessions.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,11 +10,11 @@ pub enum RingError {
     /// A system call on a file or directory failed.
     #[error("cannot {action} {path}: {cause}")]
     Io {
-        /// What was tried.
+        /// Action that failed.
         action: &'static str,
-        /// On which path.
+        /// Path of the file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         #[source]
         cause: io::Error,
     },
@@ -28,10 +28,10 @@ pub enum RingError {
         /// Bytes asked for.
         bytes: u64,
     },
-    /// What should be a file of a session is a pipe, a device or a directory.
+    /// A path that should be a file of a session and is a pipe, a device or a directory.
     #[error("{path} is not a regular file, so that it belongs to no session; remove it")]
     NotAFile {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
     },
     /// A directory that somebody else could write to.
@@ -39,10 +39,10 @@ pub enum RingError {
     UnsafeDirectory {
         /// The directory.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Reason, in words.
         what: &'static str,
     },
-    /// Somebody else's agent.
+    /// An agent of a user who is not trusted.
     #[error(
         "the agent at {path} runs as user {uid}: it is believed if that is root, your own user, or the one whom the \
          directory belongs to, with nobody else writing there; mend that, or choose another socket"
@@ -62,13 +62,13 @@ pub enum RingError {
         field: &'static str,
         /// The value found.
         found: u64,
-        /// What the format allows there.
+        /// Values that the format allows there.
         expected: &'static str,
     },
     /// A limit of the format is reached.
     #[error("{what}: the limit of {limit} is reached")]
     Limit {
-        /// What there is too much of.
+        /// Name of what there is too much of.
         what: &'static str,
         /// The most there may be.
         limit: u64,
@@ -84,13 +84,13 @@ pub enum RingError {
     Alive {
         /// The session's directory.
         path: PathBuf,
-        /// Who holds it.
+        /// Process that holds it.
         pid: u32,
     },
 }
 
 impl RingError {
-    /// Whether it says that a session was never made to its end: its process was killed in the middle of that.
+    /// Returns whether a session was never made to its end: its process was killed in the middle of that.
     pub fn is_incomplete(&self) -> bool {
         matches!(
             self,

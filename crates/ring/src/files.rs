@@ -358,7 +358,7 @@ pub(crate) fn split_table(bytes: &[u8]) -> (Vec<(u32, Vec<u8>)>, usize) {
 /// A session in a run directory.
 #[derive(Debug, Clone)]
 pub struct FoundSession {
-    /// Its directory.
+    /// Directory of the session.
     pub path: PathBuf,
     /// The process that holds it; `None` when that process is dead.
     pub holder: Option<u32>,
@@ -384,7 +384,7 @@ pub fn find_sessions(run_dir: &Path) -> Result<Vec<FoundSession>, RingError> {
     Ok(found)
 }
 
-/// Who holds a session: `None` when there is no session, `Some(None)` when its process is dead.
+/// Finds the process that holds a session: `None` when there is no session, `Some(None)` when its process is dead.
 fn holder_of(path: &Path) -> Option<Option<u32>> {
     with_session_file(path, |file, own| {
         if own {

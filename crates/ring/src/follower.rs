@@ -31,7 +31,7 @@ use std::sync::Arc;
 /// hundred stores of at most 64 bytes; this is more than twice that, and a quarter of the smallest ring.
 const STORES_AHEAD_BYTES: usize = 16 * 1024;
 
-/// What a follower saw.
+/// Result of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum FollowerRead {
@@ -91,17 +91,17 @@ impl RingFollower {
         follower
     }
 
-    /// The ring.
+    /// Ring that is read.
     pub fn ring(&self) -> &Arc<Ring> {
         &self.ring
     }
 
-    /// Up to where the ring was seen.
+    /// Position up to which the ring was read.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// How far ahead of a byte the producer may have committed while the byte is surely as it was.
+    /// Distance by which the producer may be ahead of a byte while the byte is surely as it was.
     fn safe_bytes(&self) -> u64 {
         let kept = self.ring.record_bytes_max() + STORES_AHEAD_BYTES;
         self.ring.capacity_bytes().saturating_sub(kept) as u64

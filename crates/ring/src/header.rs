@@ -12,7 +12,7 @@ pub const RING_HEADER_BYTES: usize = 4096;
 /// `LDRING` and the two bytes of the format's version.
 pub(crate) const RING_MAGIC: u64 = u64::from_le_bytes(*b"LDRING\x01\x00");
 
-/// Who has a ring.
+/// Owner of a ring.
 #[repr(u32)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RingState {
@@ -122,7 +122,7 @@ impl RingHeader {
         self.magic.store(RING_MAGIC, Ordering::Relaxed);
     }
 
-    /// Whether the header is one of ours, and says of the capacity what the file's length says.
+    /// Checks that the header is one of ours, and says of the capacity what the file's length says.
     pub(crate) fn check(&self, capacity_bytes: usize) -> Result<(), RingError> {
         // Relaxed: the values are checked, whatever they are.
         let magic = self.magic.load(Ordering::Relaxed);
@@ -140,7 +140,7 @@ impl RingHeader {
         Ok(())
     }
 
-    /// Who has the ring.
+    /// Owner of the ring.
     pub fn state(&self) -> RingState {
         // SYNC(state): what the last owner wrote is visible to the next.
         RingState::from_code(self.state.load(labelled("state.load", Ordering::Acquire)))
@@ -185,7 +185,7 @@ impl RingHeader {
         self.thread_id.store(thread_id, Ordering::Relaxed);
     }
 
-    /// Up to where the ring is drained, by the drain's word.
+    /// Position up to which the ring is drained, by the drain's word.
     pub fn consumed_position(&self) -> u64 {
         // Relaxed: tells whether anything moves.
         self.consumed.load(Ordering::Relaxed)

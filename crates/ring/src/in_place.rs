@@ -57,13 +57,13 @@ impl<'a> InPlace<'a> {
         self.start
     }
 
-    /// How many there are.
+    /// Number of bytes.
     #[inline]
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.length == 0
@@ -102,7 +102,7 @@ impl<'a> InPlace<'a> {
 
     /// Copies so many bytes as `out` has from a place on; `false`, and nothing is copied, where they are not all there.
     #[inline]
-    pub fn copy_to(&self, at: usize, out: &mut [u8]) -> bool {
+    pub(crate) fn copy_to(&self, at: usize, out: &mut [u8]) -> bool {
         let Some(part) = self.slice(at, out.len()) else {
             return false;
         };

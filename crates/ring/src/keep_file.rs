@@ -103,7 +103,7 @@ pub struct KeepPositions {
     pub written: u64,
 }
 
-/// How many records a flight recorder has had: `kept = written + forgotten + held`.
+/// Records that a flight recorder has had: `kept = written + forgotten + held`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct KeepCounts {
     /// Records that were put into the memory.
@@ -235,7 +235,7 @@ impl KeepFile {
         }
     }
 
-    /// What lies before the position is overwritten from now on.
+    /// Allows everything before the position to be overwritten.
     pub fn forget_before(&mut self, position: u64) {
         self.header().tail.store(position, Ordering::Relaxed);
         // SYNC(keep tail): whoever comes after our death and sees new bytes there sees the tail behind them.
@@ -273,7 +273,7 @@ impl KeepFile {
         cell.epoch.store(epoch, Ordering::Relaxed);
     }
 
-    /// What counts at an epoch, for whoever goes on with a dead process's memory; cells of later epochs are cleared.
+    /// Finds what counts at an epoch, for whoever goes on with a dead process's memory; cells of later epochs are cleared.
     pub fn adopt(&mut self, epoch: u64) -> KeepPositions {
         let mut newest = 0;
         let mut found = KeepPositions::default();

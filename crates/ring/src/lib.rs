@@ -60,52 +60,48 @@ mod static_cell;
 #[cfg(not(loom))]
 pub mod thread_counts;
 
-#[cfg(not(loom))]
-pub use buffers::{
-    BUFFER_BYTES_MIN, BUFFERS_MAX, Buffer, Buffers, CONFIG_BYTES_MAX, FileLocation, Journal, SINKS_MAX,
-    SinkCounts,
+pub use {
+    clock::{Calibration, Calibrator, ClockSource},
+    consumer::Consumer,
+    drop_reason::{DropReason, FullPolicy},
+    error::RingError,
+    in_place::InPlace,
+    producer::{Admission, Producer},
+    record_writer::RecordWriter,
+    ring::{DrainWaker, RING_HEADER_BYTES, Ring, RingHeader, RingState, capacity_for, record_bytes_max},
+    sys::user_id,
 };
-pub use clock::{Calibration, Calibrator, ClockSource};
-pub use consumer::Consumer;
+
 #[cfg(not(loom))]
-pub use counts::{CallsiteCounters, CallsiteCounts, CallsiteTotals};
-pub use drop_reason::{DropReason, FullPolicy};
-pub use error::RingError;
-#[cfg(not(loom))]
-pub use files::{FoundSession, default_run_dir, file_part, find_sessions};
-#[cfg(not(loom))]
-pub use follower::{FollowerRead, RingFollower};
-pub use in_place::InPlace;
-#[cfg(not(loom))]
-pub use keep_file::{CHUNK_BYTES, KeepCounts, KeepFile, KeepPositions, KeepToucher};
-#[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
-pub use memory_file::{MemoryId, is_memory_file};
-#[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
-pub use peer::{Exit, Peer, exit_of, is_privileged};
-#[cfg(not(loom))]
-pub use pipe::{PipeWriter, Reservation};
-pub use producer::{Admission, Producer};
+pub use {
+    buffers::{
+        BUFFER_BYTES_MIN, Buffer, Buffers, CONFIG_BYTES_MAX, FileLocation, Journal, SINKS_MAX, SinkCounts,
+    },
+    counts::{CallsiteCounters, CallsiteCounts, CallsiteTotals},
+    files::{FoundSession, default_run_dir, file_part, find_sessions},
+    follower::{FollowerRead, RingFollower},
+    keep_file::{CHUNK_BYTES, KeepCounts, KeepFile, KeepPositions, KeepToucher},
+    pipe::{PipeWriter, Reservation},
+    session::{HostedOptions, HostedSession, SessionMemory, SessionOptions, SessionReader, SessionWriter},
+    session_header::{ProcessEnd, SessionHeader},
+    static_cell::StaticCell,
+    waker::AgentConnection,
+};
+
 #[cfg(not(loom))]
 #[doc(hidden)]
 pub use raw::RawMemory;
-pub use record_writer::RecordWriter;
-pub use ring::{DrainWaker, RING_HEADER_BYTES, Ring, RingHeader, RingState, capacity_for, record_bytes_max};
+
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
-pub use session::MemoryFiles;
+pub use {
+    memory_file::{MemoryId, is_memory_file},
+    peer::{Exit, Peer, exit_of, is_privileged},
+    session::MemoryFiles,
+    sys::close_inherited,
+};
+
 #[cfg(all(not(any(target_os = "linux", target_os = "android")), not(loom)))]
 pub use session::Peer;
-#[cfg(not(loom))]
-pub use session::{
-    HostedOptions, HostedSession, SessionMemory, SessionOptions, SessionReader, SessionWriter,
-};
-#[cfg(not(loom))]
-pub use session_header::SessionHeader;
-#[cfg(not(loom))]
-pub use static_cell::StaticCell;
+
 #[cfg(loom)]
 pub use sync::{ENDS, WEAKENED};
-#[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
-pub use sys::close_inherited;
-pub use sys::user_id;
-#[cfg(not(loom))]
-pub use waker::AgentConnection;

@@ -5,7 +5,7 @@
 pub const RING_BYTES_MIN: usize = 64 * 1024;
 
 /// Largest ring: positions are 64 bits, this bounds a mistaken or hostile header.
-pub const RING_BYTES_MAX: usize = 1 << 30;
+pub(crate) const RING_BYTES_MAX: usize = 1 << 30;
 
 /// Default ring: 7,000 lines of 150 bytes, which is a drain pause of some 100 µs at full speed.
 pub const RING_BYTES_DEFAULT: usize = 1 << 20;
@@ -18,19 +18,19 @@ pub const RINGS_MAX: usize = 4096;
 pub const CALLSITES_MAX: usize = 64 * 1024;
 
 /// Bytes of the callsite table: the most callsites at 256 bytes each.
-pub const TABLE_BYTES_MAX: usize = 16 << 20;
+pub(crate) const TABLE_BYTES_MAX: usize = 16 << 20;
 
 /// The callsite table and the control words are reserved in steps of this many bytes.
-pub const RESERVE_STEP_BYTES: usize = 64 * 1024;
+pub(crate) const RESERVE_STEP_BYTES: usize = 64 * 1024;
 
 /// Bytes of a thread's name in its ring header; the kernel's own limit is 16.
 pub const THREAD_NAME_BYTES: usize = 32;
 
 /// Bytes of the application's name in the session header.
-pub const APP_NAME_BYTES: usize = 64;
+pub(crate) const APP_NAME_BYTES: usize = 64;
 
 /// A record may take this part of a ring at most, so that a few large ones never fill it.
-pub const RECORD_PART_OF_RING: usize = 8;
+pub(crate) const RECORD_PART_OF_RING: usize = 8;
 
 /// Bytes of the longest record of any ring, as in the limits of the record format.
 pub const RECORD_BYTES_MAX: usize = 64 * 1024;
@@ -38,59 +38,59 @@ pub const RECORD_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of a record that every ring takes: longer ones are compared with the ring that they go to.
 pub const RECORD_BYTES_SURE: usize = RING_BYTES_MIN / RECORD_PART_OF_RING;
 
-/// How long a producer with policy `wait` parks, once per overload episode, in milliseconds.
-pub const WAIT_MS_MAX: u32 = 10;
+/// Time that a producer with policy `wait` parks, once per overload episode, in milliseconds.
+pub(crate) const WAIT_MS_MAX: u32 = 10;
 
-/// How long a producer with policy `block` parks before it looks again whether the session still lives.
-pub const BLOCK_RECHECK_MS: u32 = 100;
+/// Time that a producer with policy `block` parks before it looks again whether the session still lives.
+pub(crate) const BLOCK_RECHECK_MS: u32 = 100;
 
 /// Rings of ended threads that may wait for the drain before a new thread waits for one of them.
-pub const ENDED_RINGS_MAX: usize = 64;
+pub(crate) const ENDED_RINGS_MAX: usize = 64;
 
-/// How often a new thread looks for a ring of an ended one before it gets a new ring: 10 ms in all, as a full ring.
-pub const FREE_RING_LOOKS: u32 = 50;
+/// Number of times that a new thread looks for a ring of an ended one before it gets a new ring: 10 ms in all, as a full ring.
+pub(crate) const FREE_RING_LOOKS: u32 = 50;
 
 /// Pause between two such looks, in microseconds.
-pub const FREE_RING_LOOK_US: u64 = 200;
+pub(crate) const FREE_RING_LOOK_US: u64 = 200;
 
 /// Rules of one session: more than anybody keeps in mind, and few enough to look through for every new callsite.
 pub const RULES_MAX: usize = 256;
 
 /// Bytes of the file that holds rules: its header, and two tables of rules, of which one is in force.
-pub const RULES_FILE_BYTES: usize = 64 * 1024;
+pub(crate) const RULES_FILE_BYTES: usize = 64 * 1024;
 
 /// Bytes of a name in a rule: a module, target, file or field, as in the limits of the record format.
 pub const RULE_NAME_BYTES_MAX: usize = 1024;
 
-/// How often a reader of the rules begins again because they were changed meanwhile.
-pub const RULE_READS_MAX: usize = 100;
+/// Number of times that a reader of the rules begins again because they were changed meanwhile.
+pub(crate) const RULE_READS_MAX: usize = 100;
 
-/// How long a tool waits for another one that changes the rules of the same session, in milliseconds. Each takes
+/// Time that a tool waits for another one that changes the rules of the same session, in milliseconds. Each takes
 /// some milliseconds for the largest program.
-pub const RULES_WAIT_MS_MAX: u64 = 2_000;
+pub(crate) const RULES_WAIT_MS_MAX: u64 = 2_000;
 
-/// How often a control word is made again because rules or filter changed meanwhile: each round needs another change
+/// Number of times that a control word is made again because rules or filter changed meanwhile: each round needs another change
 /// within microseconds, and the last one who changes them settles the word.
-pub const SETTLE_ROUNDS_MAX: usize = 100;
+pub(crate) const SETTLE_ROUNDS_MAX: usize = 100;
 
 /// Sampled callsites that a thread has counts of its own for. Further ones push each other out, at some ten
 /// nanoseconds a time.
-pub const THREAD_COUNTS_SLOTS: usize = 64;
+pub(crate) const THREAD_COUNTS_SLOTS: usize = 64;
 
 /// Calls that a thread counts for itself before it tells the session of them.
-pub const UNREPORTED_CALLS_MAX: u32 = 256;
+pub(crate) const UNREPORTED_CALLS_MAX: u32 = 256;
 
 /// Free rings below which a process asks its agent for more.
-pub const AGENT_RINGS_SPARE: usize = 2;
+pub(crate) const AGENT_RINGS_SPARE: usize = 2;
 
 /// Rings that it asks for at a time: programs start their threads in bunches.
-pub const AGENT_RINGS_ASKED: u32 = 4;
+pub(crate) const AGENT_RINGS_ASKED: u32 = 4;
 
-/// How long a thread without a ring waits for its agent, in milliseconds; as a full ring with policy `wait`, twice.
-pub const AGENT_RING_WAIT_MS: u64 = 20;
+/// Time that a thread without a ring waits for its agent, in milliseconds; as a full ring with policy `wait`, twice.
+pub(crate) const AGENT_RING_WAIT_MS: u64 = 20;
 
-/// How long no thread waits after one has waited in vain, in milliseconds.
-pub const AGENT_RING_STALL_MS: u64 = 1_000;
+/// Time in which no thread waits after one has waited in vain, in milliseconds.
+pub(crate) const AGENT_RING_STALL_MS: u64 = 1_000;
 
 /// Bytes that a flight recorder may keep: more than any machine gives one process's log, and a bound on a mistaken or
 /// hostile file.

@@ -10,13 +10,13 @@ use crate::drop_reason::{DropReason, FullPolicy};
 use crate::producer::{Admission, Hot, Producer};
 use crate::record_writer::RecordWriter;
 use crate::sys;
-use crate::thread_counts::{self, ThreadCounts};
+use crate::thread_counts::slots::{self, ThreadCounts};
 use core::cell::{Cell, UnsafeCell};
 use core::mem::{ManuallyDrop, offset_of};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence, fence};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// What became of a record.
+/// Outcome of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wrote {
     /// It is committed: it survives SIGKILL.
@@ -29,7 +29,7 @@ pub enum Wrote {
     GapDue,
 }
 
-/// Where a thread's times come from. A code of 8 bytes, then the address of the word, see [`thread_state`].
+/// Source of a thread's times. A code of 8 bytes, then the address of the word, see [`thread_state`].
 #[derive(Debug, Clone, Copy)]
 #[repr(C, u64)]
 pub enum Clock {
@@ -41,12 +41,12 @@ pub enum Clock {
     Coarse(&'static AtomicU64),
 }
 
-/// What the hot path reads and writes is one cache line, the first.
+/// State of a thread. The hot path reads and writes one cache line of it, the first.
 #[repr(C, align(64))]
 struct Local {
-    /// Whether a log call of this thread is under way; a signal handler that logs sees it.
+    /// Set while a log call of this thread is under way; a signal handler that logs sees it.
     busy: Cell<bool>,
-    /// Whether the thread is one of the logger's own, which must not log.
+    /// Set if the thread is one of the logger's own, which must not log.
     denied: Cell<bool>,
     policy: Cell<FullPolicy>,
     generation: Cell<u32>,
@@ -99,7 +99,7 @@ fn with_local<T>(work: impl FnOnce(&Local) -> T) -> T {
 
 /// Rises when a session starts or ends; a state of an older generation has to attach anew.
 static GENERATION: AtomicU32 = AtomicU32::new(1);
-/// Whether a drain is at work.
+/// 1 while a drain is at work.
 static RUNNING: AtomicU32 = AtomicU32::new(0);
 /// Disabled calls of threads that have ended.
 static DISABLED_BY_ENDED_THREADS: AtomicU64 = AtomicU64::new(0);
@@ -140,7 +140,7 @@ struct Owner(ThreadState);
 
 impl Owner {
     fn list() -> Self {
-        let state = LOCAL.with(|local| ThreadState(local, thread_counts::address()));
+        let state = LOCAL.with(|local| ThreadState(local, slots::address()));
         thread_states()
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -347,7 +347,7 @@ pub fn attach_for_one_call(producer: Producer, policy: FullPolicy, clock: Clock,
     !is_denied() && put_producer(producer, policy, clock, generation)
 }
 
-/// Whether the calling thread is ending and has given its ring back already.
+/// Returns whether the calling thread is ending and has given its ring back already.
 pub fn is_ending() -> bool {
     OWNER.try_with(|_| ()).is_err()
 }
@@ -376,7 +376,7 @@ pub fn deny_thread() {
     with_local(|local| local.denied.set(true));
 }
 
-/// Whether [`deny_thread`] was called in this thread.
+/// Returns whether [`deny_thread`] was called in this thread.
 pub fn is_denied() -> bool {
     with_local(|local| local.denied.get())
 }
@@ -395,7 +395,7 @@ fn detach(local: &Local) {
     local.busy.set(false);
 }
 
-/// Whether the calling thread is inside of a log call; then it must not take locks of the logger.
+/// Returns whether the calling thread is inside of a log call; then it must not take locks of the logger.
 pub fn is_busy() -> bool {
     with_local(|local| local.busy.get())
 }
@@ -510,7 +510,7 @@ extern "C" fn in_child() {
         local.disabled.store(u64::MAX, Ordering::Relaxed);
     });
     // SAFETY: the state is the calling thread's own.
-    unsafe { &*thread_counts::address() }.forget();
+    unsafe { &*slots::address() }.forget();
     // Where the thread was listed before, it is listed in the new list, too; a new owner lists itself.
     let state = OWNER.try_with(|owner| owner.0);
     if let Ok(state) = state {
@@ -522,9 +522,4 @@ extern "C" fn in_child() {
     if let Some(handler) = AFTER_FORK.get() {
         handler();
     }
-}
-
-/// Keeps the ring of a thread reachable for tests and statistics.
-pub fn attached_ring() -> Option<Arc<crate::Ring>> {
-    with_producer(|producer| producer.ring().cloned()).flatten()
 }

@@ -14,7 +14,7 @@ const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlag
 /// The file system of memory files with pages of the usual size. Huge pages may be missing when they are touched.
 const TMPFS_MAGIC: u64 = 0x0102_1994;
 
-/// Which memory file it is, whatever descriptor leads to it.
+/// Identity of a memory file, whatever descriptor leads to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct MemoryId {
     dev: u64,
@@ -51,7 +51,7 @@ pub(crate) fn make(name: &str, bytes: u64, reserved: u64) -> Result<File, RingEr
     Ok(file)
 }
 
-/// Whether a descriptor is a memory file with the seals of a session's. Asks nobody but the kernel, so that it never
+/// Returns whether a descriptor is a memory file with the seals of a session's. Asks nobody but the kernel, so that it never
 /// hangs, whatever file system the descriptor belongs to; and such a file can be closed without a wait.
 pub fn is_memory_file(file: &File) -> bool {
     fs::fcntl_get_seals(file).is_ok_and(|seals| seals.contains(SEALS))

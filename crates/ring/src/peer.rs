@@ -1,4 +1,4 @@
-//! Who is at the other end of a Unix socket, by the kernel's word, and how a process ended that is no child of ours.
+//! The process at the other end of a Unix socket, by the kernel's word, and the end of a process that is no child of ours.
 #![allow(unsafe_code)]
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 /// A process that is connected, as the kernel knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer {
-    /// Its number; 0 where it is not visible from here.
+    /// Process number; 0 where it is not visible from here.
     pub pid: u32,
     /// Its effective user when it connected.
     pub uid: u32,
@@ -20,7 +20,7 @@ pub struct Peer {
 const SO_PEERPIDFD: libc::c_int = 77;
 
 impl Peer {
-    /// Who connected a socket.
+    /// Process that connected a socket.
     ///
     /// # Errors
     /// When the descriptor is no connected Unix socket.
@@ -78,14 +78,14 @@ unsafe fn socket_option<T>(socket: BorrowedFd<'_>, option: libc::c_int, out: &mu
     }
 }
 
-/// Whether this process has rights that whoever started it has not (set-user-id and the like): then its environment is
+/// Returns whether this process has rights that whoever started it has not (set-user-id and the like): then its environment is
 /// not to be believed.
 pub fn is_privileged() -> bool {
     // SAFETY: looks a number up that the kernel gave at the start of the program.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
-/// How a process ended.
+/// End of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     /// It called `exit` with this status.
@@ -96,7 +96,7 @@ pub enum Exit {
 
 impl Exit {
     /// Reads what `wait` would have given.
-    pub fn from_wait(status: u32) -> Self {
+    pub(crate) fn from_wait(status: u32) -> Self {
         match status & 0x7f {
             0 => Self::Status((status >> 8) & 0xff),
             signal => Self::Signal(signal),
@@ -124,7 +124,7 @@ const PIDFD_GET_INFO: libc::c_ulong = 0xc040_ff0b;
 /// `PIDFD_INFO_EXIT`: asks for the exit code.
 const PIDFD_INFO_EXIT: u64 = 1 << 3;
 
-/// How a process ended that is no child of ours: from its descriptor where the kernel (6.15) keeps that for us, else
+/// Finds the end of a process that is no child of ours: from its descriptor where the kernel (6.15) keeps that for us, else
 /// from `/proc` as long as its parent has not fetched it. `None` where neither says it.
 pub fn exit_of(process: BorrowedFd<'_>, pid: u32) -> Option<Exit> {
     // Again where its parent fetched it between the two looks.
@@ -155,7 +155,7 @@ fn exit_of_zombie(process: BorrowedFd<'_>, pid: u32) -> Option<Exit> {
     (state == "Z" && is_there(process)).then(|| Exit::from_wait(code))
 }
 
-/// Whether the process has not been waited for.
+/// Returns whether the process has not been waited for.
 fn is_there(process: BorrowedFd<'_>) -> bool {
     let no_info = core::ptr::null::<libc::siginfo_t>();
     // SAFETY: signal 0 is sent to nobody; the call only says whether it could be.

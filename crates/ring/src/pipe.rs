@@ -42,7 +42,7 @@ impl PipeWriter {
         }
     }
 
-    /// The ring.
+    /// Ring that is written.
     pub fn ring(&self) -> Option<&Arc<Ring>> {
         self.producer.ring()
     }
@@ -196,7 +196,7 @@ impl Reservation<'_> {
         fits
     }
 
-    /// What has been written so far.
+    /// Bytes that were written so far.
     pub fn in_place(&self) -> InPlace<'_> {
         // SAFETY: `length` bytes from the start are mapped for as long as the writer lives, which is borrowed.
         unsafe { InPlace::raw(self.start(), self.length) }
@@ -216,7 +216,7 @@ impl Reservation<'_> {
 }
 
 impl Consumer {
-    /// What is committed and not released, where it lies: nothing is copied. A reader that copies out what it checks, and
+    /// Bytes that are committed and not released, where they lie: nothing is copied. A reader that copies out what it checks, and
     /// uses only its copy, is safe from a writer that breaks the rules.
     ///
     /// # Errors

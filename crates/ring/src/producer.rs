@@ -22,7 +22,7 @@ pub struct Producer {
     ring: Option<Arc<Ring>>,
 }
 
-/// What the hot path reads: kept together so that it is one cache line of the thread's own. In this order, because front
+/// Words that the hot path reads: kept together so that it is one cache line of the thread's own. In this order, because front
 /// ends in other languages write through it as well, see [`crate::local::thread_state`].
 #[derive(Debug)]
 #[repr(C)]
@@ -36,11 +36,11 @@ pub(crate) struct Hot {
     pub(crate) header: *const crate::header::RingHeader,
 }
 
-/// How far ahead of a record its successors' cache lines are asked for.
+/// Distance ahead of a record at which its successors' cache lines are asked for.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 const PREFETCH_BYTES: u64 = 1024;
 
-/// What the slow path decided.
+/// Decision of the slow path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
     /// There is room: write.
@@ -64,7 +64,7 @@ impl Hot {
         }
     }
 
-    /// Whether a record of this length can be written without asking anybody.
+    /// Returns whether a record of this length can be written without asking anybody.
     #[inline(always)]
     pub(crate) fn fits(&self, length: usize) -> bool {
         // A longer record may be too long for this ring, and is worth the slow path. A constant for most calls.
@@ -73,7 +73,7 @@ impl Hot {
             && self.position.get().wrapping_add(length as u64) <= self.limit.load(Ordering::Relaxed)
     }
 
-    /// Where the next record goes.
+    /// Space of the next record.
     ///
     /// # Safety
     /// A ring must be attached, and `length` bytes must have been admitted.
@@ -154,7 +154,7 @@ impl Producer {
         }
     }
 
-    /// Where a producer keeps its ring.
+    /// Address of a producer's ring.
     ///
     /// # Safety
     /// The place must hold a producer.

@@ -21,15 +21,15 @@ pub struct Ring {
     model: Model,
     capacity_bytes: usize,
     index: u32,
-    /// Whether an overload episode is on; the producer's own, kept here because producers come and go.
+    /// 1 during an overload episode; the producer's own, kept here because producers come and go.
     overloaded: AtomicU32,
-    /// Whether a producer of this process has the ring, whatever the shared header says.
+    /// 1 while a producer of this process has the ring, whatever the shared header says.
     held: AtomicU32,
-    /// What wakes the drain, where this process writes the ring.
+    /// Wakes the drain, where this process writes the ring.
     drain_waker: Option<&'static DrainWaker>,
 }
 
-/// Rounds a wish to a capacity that the format allows.
+/// Rounds a size to a capacity that the format allows.
 pub fn capacity_for(bytes: usize) -> usize {
     bytes.clamp(RING_BYTES_MIN, RING_BYTES_MAX).next_power_of_two()
 }
@@ -251,7 +251,7 @@ impl Ring {
         self.held.swap(1, Ordering::Acquire) == 0
     }
 
-    /// Whether a producer of this process has the ring.
+    /// Returns whether a producer of this process has the ring.
     #[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
     pub(crate) fn is_held(&self) -> bool {
         // Relaxed: a hint; `hold` decides.

@@ -28,17 +28,17 @@ const TABLE_BYTES: usize = (RULES_FILE_BYTES - HEADER_BYTES) / 2;
 /// One rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// When it was made, in nanoseconds since 1970. No two rules of a session have the same.
+    /// Time at which it was made, in nanoseconds since 1970. No two rules of a session have the same.
     pub made_unix_ns: u64,
-    /// From when on it does not hold any more; 0 for never.
+    /// Time from which on it does not hold any more; 0 for never.
     pub until_unix_ns: u64,
-    /// What it does.
+    /// Action of the rule.
     pub action: Action,
-    /// To which callsites.
+    /// Callsites that it is about.
     pub selector: Selector,
 }
 
-/// What a rule does.
+/// Action of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// Callsites of this level code and above are on, others off. `None`: all are off.
@@ -58,7 +58,7 @@ pub enum Action {
     },
 }
 
-/// Which callsites a rule is about.
+/// Callsites that a rule is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Selector {
     /// All of them.
@@ -74,7 +74,7 @@ pub enum Selector {
 }
 
 impl Rule {
-    /// Whether it holds at a time.
+    /// Returns whether it holds at a time.
     pub fn holds(&self, now_unix_ns: u64) -> bool {
         self.until_unix_ns == 0 || now_unix_ns < self.until_unix_ns
     }

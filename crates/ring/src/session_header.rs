@@ -13,12 +13,13 @@ pub(crate) const SESSION_BYTES: usize = 4096;
 /// `LDSESS` and the format's version.
 const MAGIC: u64 = u64::from_le_bytes(*b"LDSESS\x01\x00");
 
-/// In `flags`: everything has reached the log.
-const FLAG_DONE: u64 = 1;
+/// In `flags`: everything has reached the log. What is left of the session may be removed, and nothing of it read.
+pub(crate) const FLAG_DONE: u64 = 1;
 
 /// In `flags`: the process has written the session to files, for whoever recovers sessions. What is in the memory is
-/// there, too, and not to be drained.
-const FLAG_SPILLED: u64 = 2;
+/// there, too, and not to be drained. For a process whose agent is gone, and that logs no more.
+#[cfg_attr(not(any(target_os = "linux", target_os = "android")), allow(dead_code))]
+pub(crate) const FLAG_SPILLED: u64 = 2;
 
 /// The session file.
 #[repr(C)]
@@ -41,7 +42,7 @@ pub struct SessionHeader {
     calibration_end: [AtomicU64; 3],
     // Line 3: the coarse clock, renewed by the drain at every poll.
     coarse_ticks: AtomicU64,
-    /// Whether a drain in another process sleeps, and wants to be woken.
+    /// 1 while a drain in another process sleeps and wants to be woken.
     drain_asleep: AtomicU32,
     coarse_unused: AtomicU32,
     coarse_end: [AtomicU64; 6],
@@ -75,12 +76,8 @@ const _: () = {
 };
 
 impl SessionHeader {
-    pub(crate) fn format(&self, app: &str, clock: ClockSource, start_unix_ns: u64) {
-        self.format_for(std::process::id(), app, clock, start_unix_ns);
-    }
-
-    /// As [`SessionHeader::format`], for another process.
-    pub(crate) fn format_for(&self, pid: u32, app: &str, clock: ClockSource, start_unix_ns: u64) {
+    /// Makes zeroed memory the header of a session of a process.
+    pub(crate) fn format(&self, pid: u32, app: &str, clock: ClockSource, start_unix_ns: u64) {
         // Relaxed: the magic is stored last.
         self.pid.store(pid, Ordering::Relaxed);
         self.clock_source.store(clock as u32, Ordering::Relaxed);
@@ -138,26 +135,19 @@ impl SessionHeader {
         Ok(())
     }
 
-    /// Everything has reached the log: what is left of the session may be removed, and nothing of it read.
-    pub fn mark_done(&self) {
-        // SYNC(done)
-        self.flags.fetch_or(FLAG_DONE, Ordering::Release);
+    /// Sets [`FLAG_DONE`] or [`FLAG_SPILLED`].
+    pub(crate) fn mark(&self, flag: u64) {
+        // SYNC(done): what the flag says is so.
+        self.flags.fetch_or(flag, Ordering::Release);
     }
 
-    /// Whether [`SessionHeader::mark_done`] was called: its process died while it removed the session.
+    /// Returns whether everything has reached the log: the process died while it removed the session.
     pub fn is_done(&self) -> bool {
         // SYNC(done)
         self.flags.load(Ordering::Acquire) & FLAG_DONE != 0
     }
 
-    /// From now on what is here is in files, too. For a process whose agent is gone, and that logs no more.
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    pub(crate) fn mark_spilled(&self) {
-        // SYNC(done): the files are whole.
-        self.flags.fetch_or(FLAG_SPILLED, Ordering::Release);
-    }
-
-    /// Whether the process has written the session to files, from which its records reach the log.
+    /// Returns whether the process has written the session to files, from which its records reach the log.
     pub fn is_spilled(&self) -> bool {
         // SYNC(done)
         self.flags.load(Ordering::Acquire) & FLAG_SPILLED != 0
@@ -168,12 +158,12 @@ impl SessionHeader {
         self.pid.load(Ordering::Relaxed)
     }
 
-    /// When it was made, in nanoseconds since 1970.
+    /// Time at which it was made, in nanoseconds since 1970.
     pub fn start_unix_ns(&self) -> u64 {
         self.start_unix_ns.load(Ordering::Relaxed)
     }
 
-    /// Where its ticks come from.
+    /// Source of its ticks.
     pub fn clock_source(&self) -> ClockSource {
         ClockSource::from_code(self.clock_source.load(Ordering::Relaxed)).unwrap_or(ClockSource::Monotonic)
     }
@@ -231,13 +221,13 @@ impl SessionHeader {
         &self.coarse_ticks
     }
 
-    /// The drain, in another process, says whether it sleeps.
+    /// Notes whether the drain, in another process, sleeps.
     pub fn set_drain_asleep(&self, asleep: bool) {
         // SYNC(wake): whoever sees the 1 has work that the drain sees after its wake.
         self.drain_asleep.store(u32::from(asleep), Ordering::SeqCst);
     }
 
-    /// Whether the drain sleeps; of several callers one is told so, and wakes it.
+    /// Returns whether the drain sleeps; `true` for one of several callers, which wakes it.
     pub fn take_drain_asleep(&self) -> bool {
         // SYNC(wake)
         self.drain_asleep.load(Ordering::SeqCst) == 1 && self.drain_asleep.swap(0, Ordering::SeqCst) == 1
@@ -298,35 +288,22 @@ impl SessionHeader {
         core::array::from_fn(|reason| self.dropped[reason].load(Ordering::Relaxed))
     }
 
-    /// Calls that their level switched off, as last told by the process.
+    /// Calls that their level switched off, as last reported by the process.
     pub fn disabled(&self) -> u64 {
         self.disabled.load(Ordering::Relaxed)
     }
 
-    /// Tells the number of calls that their level switched off.
+    /// Stores the number of calls that their level switched off.
     pub fn store_disabled(&self, calls: u64) {
         self.disabled.store(calls, Ordering::Relaxed);
     }
 
     /// Notes a fatal signal. Safe to call from a signal handler: plain stores.
-    pub fn note_signal(&self, signal: u32, thread_id: u64, unix_ns: u64) {
+    pub(crate) fn note_signal(&self, signal: u32, thread_id: u64, unix_ns: u64) {
         self.end_thread.store(thread_id, Ordering::Relaxed);
         self.end_unix_ns.store(unix_ns, Ordering::Relaxed);
         // SYNC(end): thread and time are visible to whoever sees the signal.
         self.end_signal.store(signal, Ordering::Release);
-    }
-
-    /// The fatal signal that was noted: its number, the thread and the time.
-    pub fn noted_signal(&self) -> Option<(u32, u64, u64)> {
-        // SYNC(end)
-        let signal = self.end_signal.load(Ordering::Acquire);
-        (signal != 0).then(|| {
-            (
-                signal,
-                self.end_thread.load(Ordering::Relaxed),
-                self.end_unix_ns.load(Ordering::Relaxed),
-            )
-        })
     }
 
     /// Counts a panic.
@@ -334,10 +311,30 @@ impl SessionHeader {
         self.end_panics.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Panics so far.
-    pub fn panics(&self) -> u32 {
-        self.end_panics.load(Ordering::Relaxed)
+    /// Notes on the end of the process, as far as it could say.
+    pub fn end(&self) -> ProcessEnd {
+        // SYNC(end)
+        let signal = self.end_signal.load(Ordering::Acquire);
+        ProcessEnd {
+            signal: (signal != 0).then(|| {
+                (
+                    signal,
+                    self.end_thread.load(Ordering::Relaxed),
+                    self.end_unix_ns.load(Ordering::Relaxed),
+                )
+            }),
+            panics: self.end_panics.load(Ordering::Relaxed),
+        }
     }
+}
+
+/// Notes of a process on its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ProcessEnd {
+    /// Fatal signal: its number, the thread, and the time in nanoseconds since 1970.
+    pub signal: Option<(u32, u64, u64)>,
+    /// Number of panics so far.
+    pub panics: u32,
 }
 
 fn damaged(field: &'static str, found: u64, expected: &'static str) -> RingError {

@@ -29,14 +29,14 @@ pub const ENDS: [&str; 9] = [
     "state.load",
 ];
 
-/// Whether an end does its part: always, but for the weakened one of a loom run.
+/// Returns whether an end does its part: always, but for the weakened one of a loom run.
 #[cfg(not(loom))]
 #[inline(always)]
 pub(crate) const fn is_kept(_end: &str) -> bool {
     true
 }
 
-/// Whether an end does its part: always, but for the weakened one of a loom run.
+/// Returns whether an end does its part: always, but for the weakened one of a loom run.
 #[cfg(loom)]
 pub(crate) fn is_kept(end: &str) -> bool {
     static CHOSEN: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();

@@ -189,7 +189,7 @@ pub(crate) fn memfd(name: &str, bytes: u64) -> io::Result<File> {
     Ok(file)
 }
 
-/// Whether the file can neither shrink nor grow.
+/// Returns whether the file can neither shrink nor grow.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) fn is_sealed(file: &File) -> bool {
     // SAFETY: plain system call on a descriptor that `file` keeps open.

@@ -9,7 +9,7 @@ use crate::session_header::SessionHeader;
 #[cfg(not(loom))]
 use std::sync::Arc;
 
-/// What a session whose drain is in an agent asks of its connection. Threads that log call it: nothing here may wait.
+/// Requests of a session, whose drain is in an agent, to its connection. Threads that log call it: nothing here may wait.
 #[cfg(not(loom))]
 pub trait AgentConnection: Send + Sync + core::fmt::Debug {
     /// Wakes the agent's drain.
@@ -18,10 +18,10 @@ pub trait AgentConnection: Send + Sync + core::fmt::Debug {
     /// Asks for so many rings, unless that was done and is not answered.
     fn request_rings(&self, count: u32);
 
-    /// Whether the agent is there, as far as is known.
+    /// Returns whether the agent is there, as far as is known.
     fn is_connected(&self) -> bool;
 
-    /// Whether the agent has said that there are no more rings.
+    /// Returns whether the agent has said that there are no more rings.
     fn are_rings_refused(&self) -> bool {
         false
     }

@@ -250,7 +250,6 @@ fn a_table_with_a_broken_entry_is_read_up_to_it_and_never_again() {
         .expect("table_bytes");
     let (found, place) = shared.callsites_from(0);
     assert_eq!((found.len(), place), (1, 16));
-    assert!(shared.is_table_damaged());
     assert_eq!(shared.callsites_from(place), (Vec::new(), place));
 }
 

@@ -529,10 +529,10 @@ fn patched_fields(view: &SessionReader) {
         5
     );
     assert_eq!(
-        (header.disabled(), header.dropped()[0], header.panics()),
+        (header.disabled(), header.dropped()[0], header.end().panics),
         (6, 7, 12)
     );
-    assert_eq!(header.noted_signal(), Some((11, 8, 9)));
+    assert_eq!(header.end().signal, Some((11, 8, 9)));
     assert_eq!(
         (header.ring_count(), header.callsite_count(), header.table_bytes()),
         (0, 2, 32)

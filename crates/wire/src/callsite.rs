@@ -9,9 +9,9 @@ use crate::{Cursor, Level, WireError};
 pub struct Field {
     /// The key; empty for a positional argument.
     pub name: String,
-    /// What its bytes mean. Ignored where the callsite is dynamic.
+    /// Kind of its values. Ignored where the callsite is dynamic.
     pub kind: FieldKind,
-    /// Whether the template shows it, so that text does not repeat it as `key=value`.
+    /// Set if the template shows it, so that text does not repeat it as `key=value`.
     pub argument: bool,
 }
 
@@ -28,7 +28,7 @@ pub struct Field {
 pub struct Callsite {
     /// Its level.
     pub level: Level,
-    /// Whether each value carries its own tag, see `spec/record.md`.
+    /// Set if each value carries its own tag, see `spec/record.md`.
     pub dynamic: bool,
     /// Line in the source file, from 1; 0 when unknown.
     pub line: u32,
@@ -36,7 +36,7 @@ pub struct Callsite {
     pub file: String,
     /// Module path.
     pub module: String,
-    /// What the filter looks at; empty means the module.
+    /// Name that filters look at; empty means the module.
     pub target: String,
     /// The message, with placeholders.
     pub message: String,

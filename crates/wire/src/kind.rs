@@ -2,7 +2,7 @@
 
 use crate::WireError;
 
-/// What a field's bytes mean. The code is one byte; [`Kind::OPTIONAL`] may be added to any kind before `None`.
+/// Meaning of a field's bytes. The code is one byte; [`Kind::OPTIONAL`] may be added to any kind before `None`.
 #[repr(u8)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
@@ -102,7 +102,7 @@ impl Kind {
 pub struct FieldKind {
     /// The kind of the value.
     pub kind: Kind,
-    /// Whether a presence byte comes first.
+    /// Set if a presence byte comes first.
     pub optional: bool,
 }
 

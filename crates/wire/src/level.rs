@@ -3,7 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-/// How severe a record is. Greater is more severe.
+/// Severity of a record. Greater is more severe.
 ///
 /// ```
 /// use logdrive_wire::Level;
@@ -69,7 +69,7 @@ impl Level {
         }
     }
 
-    /// Whether records of this level may use the last eighth of a ring.
+    /// Returns whether records of this level may use the last eighth of a ring.
     #[inline]
     pub const fn is_urgent(self) -> bool {
         self as u8 >= Level::Warn as u8

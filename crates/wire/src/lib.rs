@@ -18,11 +18,11 @@ pub mod value;
 pub use callsite::{Callsite, Field};
 pub use kind::Kind;
 pub use level::Level;
-pub use record::{RecordHeader, Scope, ScopeField};
+pub use record::RecordHeader;
 pub use template::{Piece, Spec, Template};
-pub use value::{Named, Value};
+pub use value::{Named, Scope, ScopeField, Value};
 
-/// What was wrong with bytes that claimed to be a record, a callsite or a template.
+/// Error that says what was wrong with bytes that claimed to be a record, a callsite or a template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WireError {
@@ -60,7 +60,7 @@ pub enum WireError {
     Template {
         /// Byte offset in the template.
         offset: usize,
-        /// What is wrong there.
+        /// Reason, in words.
         what: &'static str,
     },
 }

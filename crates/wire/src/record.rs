@@ -1,8 +1,7 @@
-//! The record: its 16-byte header, and the span scope that a dynamic record may carry.
+//! The header of a record, 16 bytes, and the lengths that a record may have.
 
-use crate::limits::{RECORD_ALIGN, RECORD_BYTES_MAX, SCOPE_DEPTH_MAX};
-use crate::value::DynamicFields;
-use crate::{Cursor, WireError};
+use crate::WireError;
+use crate::limits::{RECORD_ALIGN, RECORD_BYTES_MAX};
 
 /// Bytes of a record header.
 pub const HEADER_BYTES: usize = 16;
@@ -82,7 +81,7 @@ pub fn check_length(length_bytes: u32) -> Result<(), WireError> {
     Ok(())
 }
 
-/// Whether a record can have this length; as [`check_length`], where nothing is to be said about it.
+/// Returns whether a record can have this length; as [`check_length`], where nothing is to be said about it.
 #[inline(always)]
 pub const fn is_length(length_bytes: u32) -> bool {
     // What is below the least is beyond the greatest by then, and so is what is no multiple, whose low bits are now high.
@@ -96,68 +95,6 @@ pub const fn is_length(length_bytes: u32) -> bool {
 #[inline]
 pub const fn align_up(length: usize) -> usize {
     (length + (RECORD_ALIGN - 1)) & !(RECORD_ALIGN - 1)
-}
-
-/// The spans around a record, outermost first: each `u16 name length, name, u16 fields length, dynamic fields`.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Scope<'a> {
-    bytes: &'a [u8],
-}
-
-/// One span of a [`Scope`].
-#[derive(Debug, Clone, Copy)]
-pub struct ScopeField<'a> {
-    /// The span's name.
-    pub name: &'a str,
-    /// The span's fields, all with inline keys.
-    pub fields: DynamicFields<'a>,
-}
-
-impl<'a> Scope<'a> {
-    /// Wraps the encoded spans.
-    #[inline]
-    pub fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes }
-    }
-
-    /// The encoded bytes.
-    #[inline]
-    pub fn bytes(&self) -> &'a [u8] {
-        self.bytes
-    }
-
-    /// The spans, outermost first; stops with an error at the first one that cannot be read.
-    pub fn spans(&self) -> impl Iterator<Item = Result<ScopeField<'a>, WireError>> + use<'a> {
-        let mut cursor = Cursor::new(self.bytes);
-        let mut depth = 0;
-        let mut failed = false;
-        core::iter::from_fn(move || {
-            if failed || cursor.left() == 0 {
-                return None;
-            }
-            depth += 1;
-            let span = if depth > SCOPE_DEPTH_MAX {
-                Err(WireError::Limit {
-                    what: "span depth",
-                    found: depth as u64,
-                    limit: SCOPE_DEPTH_MAX as u64,
-                })
-            } else {
-                read_span(&mut cursor)
-            };
-            failed = span.is_err();
-            Some(span)
-        })
-    }
-}
-
-fn read_span<'a>(cursor: &mut Cursor<'a>) -> Result<ScopeField<'a>, WireError> {
-    let name = cursor.short_str("span name")?;
-    let length = usize::from(cursor.u16()?);
-    Ok(ScopeField {
-        name,
-        fields: DynamicFields::new(cursor.take(length)?),
-    })
 }
 
 #[cfg(test)]
@@ -185,15 +122,5 @@ mod tests {
                 (HEADER_BYTES..=RECORD_BYTES_MAX).contains(&bytes) && bytes.is_multiple_of(RECORD_ALIGN);
             assert_eq!(is_length(length), expected, "{length}");
         }
-    }
-
-    #[test]
-    fn a_scope_that_is_cut_ends_with_an_error() {
-        let mut bytes = vec![3, 0];
-        bytes.extend_from_slice(b"abc");
-        bytes.extend_from_slice(&[9, 0]);
-        let spans: Vec<_> = Scope::new(&bytes).spans().collect();
-        assert_eq!(spans.len(), 1);
-        assert!(spans[0].is_err());
     }
 }

@@ -23,12 +23,12 @@ pub enum Piece {
     Field {
         /// Index into the callsite's fields.
         index: usize,
-        /// How it is shown.
+        /// Form in which it is shown.
         spec: Spec,
     },
 }
 
-/// Where padded text stands.
+/// Side on which padded text stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Align {
     /// Padding on the right.
@@ -48,14 +48,14 @@ pub enum Count {
     Field(usize),
 }
 
-/// How a placeholder shows its value.
+/// Form in which a placeholder shows its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Spec {
     /// Padding character; a space when absent.
     pub fill: Option<char>,
     /// Alignment; numbers right and text left when absent.
     pub align: Option<Align>,
-    /// Whether a plus sign is shown.
+    /// Set if a plus sign is shown.
     pub plus: bool,
     /// The `#` flag: prefixes for radixes, several lines for `Debug`.
     pub alternate: bool,
@@ -65,12 +65,12 @@ pub struct Spec {
     pub width: Option<Count>,
     /// Digits behind the point, or most characters of text.
     pub precision: Option<Count>,
-    /// What `?`, `x` and the like ask for.
+    /// Form that `?`, `x` and the like ask for.
     pub form: Form,
 }
 
 impl Spec {
-    /// Whether this is `{}`: the value in its plain form.
+    /// Returns whether this is `{}`: the value in its plain form.
     pub fn is_plain(&self) -> bool {
         *self == Spec::default()
     }

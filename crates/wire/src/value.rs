@@ -1,7 +1,9 @@
-//! A decoded field value, borrowed from the record's bytes.
+//! Decoded field values, and the spans around a record, which are values with fields of their own. All of them borrow
+//! from the bytes of the record.
 
 use crate::kind::FieldKind;
-use crate::{Cursor, Kind, Scope, WireError};
+use crate::limits::SCOPE_DEPTH_MAX;
+use crate::{Cursor, Kind, WireError};
 
 /// One field value. Text borrows from the record; nothing is copied or allocated.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -129,7 +131,7 @@ pub struct Named<'a> {
     pub key: &'a str,
     /// The value.
     pub value: Value<'a>,
-    /// Whether the value was written as an optional.
+    /// Set if the value was written as an optional.
     pub optional: bool,
 }
 
@@ -178,5 +180,82 @@ impl<'a> DynamicFields<'a> {
             value,
             optional,
         }))
+    }
+}
+
+/// The spans around a record, outermost first: each `u16 name length, name, u16 fields length, dynamic fields`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Scope<'a> {
+    bytes: &'a [u8],
+}
+
+/// One span of a [`Scope`].
+#[derive(Debug, Clone, Copy)]
+pub struct ScopeField<'a> {
+    /// The span's name.
+    pub name: &'a str,
+    /// The span's fields, all with inline keys.
+    pub fields: DynamicFields<'a>,
+}
+
+impl<'a> Scope<'a> {
+    /// Wraps the encoded spans.
+    #[inline]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes }
+    }
+
+    /// The encoded bytes.
+    #[inline]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The spans, outermost first; stops with an error at the first one that cannot be read.
+    pub fn spans(&self) -> impl Iterator<Item = Result<ScopeField<'a>, WireError>> + use<'a> {
+        let mut cursor = Cursor::new(self.bytes);
+        let mut depth = 0;
+        let mut failed = false;
+        core::iter::from_fn(move || {
+            if failed || cursor.left() == 0 {
+                return None;
+            }
+            depth += 1;
+            let span = if depth > SCOPE_DEPTH_MAX {
+                Err(WireError::Limit {
+                    what: "span depth",
+                    found: depth as u64,
+                    limit: SCOPE_DEPTH_MAX as u64,
+                })
+            } else {
+                read_span(&mut cursor)
+            };
+            failed = span.is_err();
+            Some(span)
+        })
+    }
+}
+
+fn read_span<'a>(cursor: &mut Cursor<'a>) -> Result<ScopeField<'a>, WireError> {
+    let name = cursor.short_str("span name")?;
+    let length = usize::from(cursor.u16()?);
+    Ok(ScopeField {
+        name,
+        fields: DynamicFields::new(cursor.take(length)?),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scope_that_is_cut_ends_with_an_error() {
+        let mut bytes = vec![3, 0];
+        bytes.extend_from_slice(b"abc");
+        bytes.extend_from_slice(&[9, 0]);
+        let spans: Vec<_> = Scope::new(&bytes).spans().collect();
+        assert_eq!(spans.len(), 1);
+        assert!(spans[0].is_err());
     }
 }

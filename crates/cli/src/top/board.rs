@@ -87,7 +87,7 @@ impl Board {
             pending: stats.pending(),
             written: sinks.iter().map(accounted).min().unwrap_or(drained),
             errors: sum(|sink| sink.counts.errors),
-            panics: header.panics(),
+            panics: header.end().panics,
             place: self.place(),
             damage: None,
         }

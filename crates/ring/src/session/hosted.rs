@@ -64,9 +64,7 @@ impl HostedSession {
         RulesFile::format(rules, path)?;
         let pid = options.peer.pid;
         let format = |reader: &SessionReader| {
-            reader
-                .header()
-                .format_for(pid, app, ClockSource::detect(), unix_ns());
+            reader.header().format(pid, app, ClockSource::detect(), unix_ns());
         };
         Self::new(files, options, format)
     }
@@ -191,13 +189,13 @@ impl HostedSession {
             return Err(twice("ring"));
         }
         files.push((id, file));
-        self.reader.enter_ring(Arc::new(ring));
+        self.reader.opened_rings().enter(Arc::new(ring));
         Ok(())
     }
 
     /// Number of rings that were made or taken. One load.
     pub fn ring_count(&self) -> usize {
-        self.reader.ring_count()
+        self.reader.opened_rings().count()
     }
 
     /// Hands descriptors of at most `count` rings from `first` on to `work`.

@@ -43,7 +43,7 @@ pub struct MemoryFiles {
 }
 
 impl MemoryFiles {
-    /// How many there are.
+    /// Number of the files.
     pub const PARTS: usize = 5;
 
     /// Makes empty ones, with the blocks of what is used first.
@@ -85,7 +85,7 @@ impl MemoryFiles {
         self.files.each_ref().map(File::as_fd)
     }
 
-    /// Which files they are.
+    /// Identities of the files.
     pub fn ids(&self) -> &[MemoryId] {
         &self.ids
     }

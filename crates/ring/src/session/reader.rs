@@ -11,18 +11,18 @@ use crate::control::ControlEntry;
 use crate::counts::CallsiteCounts;
 use crate::files::{self, DrainLock, SessionDir, open_existing};
 use crate::keep_file::KeepFile;
-use crate::limits::{CALLSITES_MAX, TABLE_BYTES_MAX};
 use crate::ring::{Ring, RingState};
 use crate::rules::RulesFile;
-use crate::session_header::{SESSION_BYTES, SessionHeader};
+use crate::session_header::{FLAG_DONE, SESSION_BYTES, SessionHeader};
 use crate::{RingError, sys};
+use callsite_files::CallsiteFiles;
 use std::fs::File;
-use std::marker::PhantomData;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+mod callsite_files;
 
 /// Reading handle of a session, dead or alive.
 ///
@@ -60,72 +60,50 @@ pub struct SessionReader {
     /// Writing handle, where the session is this process's own.
     own: Option<Arc<SessionWriter>>,
     header: sys::Mapping,
-    control: OnceLock<Entries<ControlEntry>>,
-    counts: OnceLock<Entries<CallsiteCounts>>,
+    callsite_files: CallsiteFiles,
     rules: OnceLock<RulesFile>,
-    table: OnceLock<File>,
-    /// Set when the table has an entry that cannot be read: what lies behind it is never looked at again.
-    table_damaged: AtomicBool,
-    rings: Mutex<Vec<Arc<Ring>>>,
-    /// Length of `rings`.
-    ring_count: AtomicU32,
-    /// Number of ring files that were looked at; those that could not be opened are not among `rings`.
-    ring_files_seen: AtomicU32,
+    /// Rings that were opened for the drain.
+    rings: OpenedRings,
     /// Lock of the process, which is dead.
     process_lock: Option<SessionDir>,
     /// The right to drain the session.
     drain_lock: Option<DrainLock>,
 }
 
-/// Entries of one kind in shared memory, one for each callsite.
-#[derive(Debug)]
-struct Entries<T> {
-    mapping: sys::Mapping,
-    count: usize,
-    kind: PhantomData<T>,
+/// Rings of another process that were opened for the drain, in the order of their numbers.
+#[derive(Debug, Default)]
+pub(super) struct OpenedRings {
+    list: Mutex<Vec<Arc<Ring>>>,
+    /// Length of `list`.
+    count: AtomicU32,
+    /// Number of ring files that were looked at; those that could not be opened are not in the list.
+    files_seen: AtomicU32,
 }
 
-impl<T> Entries<T> {
-    /// Maps a file of the session unless that was done.
-    fn map_once<'a>(
-        cell: &'a OnceLock<Self>,
-        memory: &SessionMemory,
-        name: &str,
-    ) -> Result<&'a Self, RingError> {
-        if let Some(entries) = cell.get() {
-            return Ok(entries);
+impl OpenedRings {
+    /// Adds a ring for the drain.
+    pub(super) fn enter(&self, ring: Arc<Ring>) {
+        let mut list = self.lock();
+        list.push(ring);
+        // Relaxed: a hint for the drain; the list itself is behind its lock.
+        self.count.store(list.len() as u32, Ordering::Relaxed);
+    }
+
+    /// Number of rings in the list. One load.
+    pub(super) fn count(&self) -> usize {
+        // Relaxed: as above.
+        self.count.load(Ordering::Relaxed) as usize
+    }
+
+    fn from(&self, first: usize) -> Vec<Arc<Ring>> {
+        if self.count() <= first {
+            return Vec::new();
         }
-        let mapped = match memory {
-            SessionMemory::Directory(path) => {
-                let path = path.join(name);
-                Self::map(&open_existing(&path)?, &path)
-            }
-            #[cfg(any(target_os = "linux", target_os = "android"))]
-            SessionMemory::Files { files, .. } => Self::map(files.part(name)?.0, Path::new(name)),
-        }?;
-        Ok(cell.get_or_init(|| mapped))
+        self.lock().get(first..).unwrap_or(&[]).to_vec()
     }
 
-    /// Maps as many entries as the file has, at most those of the format.
-    fn map(file: &File, path: &Path) -> Result<Self, RingError> {
-        let bytes = file
-            .metadata()
-            .map_err(|cause| RingError::io("look at", path, cause))?
-            .len();
-        let count = (bytes as usize / size_of::<T>()).min(CALLSITES_MAX);
-        let mapping = sys::Mapping::plain(file, 0, count.max(1) * size_of::<T>())
-            .map_err(|cause| RingError::io("map", path, cause))?;
-        Ok(Self {
-            mapping,
-            count,
-            kind: PhantomData,
-        })
-    }
-
-    fn entry(&self, id: u32) -> Option<&T> {
-        // SAFETY: the entry lies inside of the mapping, which is as long as the file was, is aligned, and lives as long as
-        // `self`. The entries of both kinds are atomics in all of their fields.
-        ((id as usize) < self.count).then(|| unsafe { &*self.mapping.base().cast::<T>().add(id as usize) })
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Ring>>> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -223,14 +201,9 @@ impl SessionReader {
             memory,
             own: None,
             header,
-            control: OnceLock::new(),
-            counts: OnceLock::new(),
+            callsite_files: CallsiteFiles::default(),
             rules: OnceLock::new(),
-            table: OnceLock::new(),
-            table_damaged: AtomicBool::new(false),
-            rings: Mutex::default(),
-            ring_count: AtomicU32::new(0),
-            ring_files_seen: AtomicU32::new(0),
+            rings: OpenedRings::default(),
             process_lock: None,
             drain_lock: None,
         };
@@ -241,10 +214,8 @@ impl SessionReader {
 
     /// Opens now what the drain of a live process needs, so that damage is found before anything is drained.
     pub(super) fn check_for_drain(&self) -> Result<(), RingError> {
-        self.control_entries()?;
-        self.count_entries()?;
-        self.rules()?;
-        self.table().map(drop)
+        self.callsite_files.open_all(&self.memory)?;
+        self.rules().map(drop)
     }
 
     /// The right to drain the session; `None` when somebody else has it.
@@ -300,7 +271,7 @@ impl SessionReader {
     pub fn callsites(&self) -> Result<Vec<(u32, Vec<u8>)>, RingError> {
         match &self.own {
             Some(own) => Ok(own.callsites_from(0).0),
-            None => Ok(files::split_table(&self.read_table(0, self.table_bytes())?).0),
+            None => self.callsite_files.read_all(&self.memory, self.header()),
         }
     }
 
@@ -310,53 +281,7 @@ impl SessionReader {
         if let Some(own) = &self.own {
             return own.callsites_from(offset);
         }
-        let valid = self.table_bytes();
-        // Relaxed: only the drain reads the table.
-        if valid <= offset || self.table_damaged.load(Ordering::Relaxed) {
-            return (Vec::new(), offset);
-        }
-        let (found, used) = match self.read_table(offset, valid) {
-            Ok(bytes) => files::split_table(&bytes),
-            Err(_) => Default::default(),
-        };
-        // A process raises the end of the table when an entry is whole: one that is not will never be.
-        self.table_damaged.store(used < valid - offset, Ordering::Relaxed);
-        (found, offset + used)
-    }
-
-    /// Returns whether the callsite table has an entry that cannot be read.
-    pub fn is_table_damaged(&self) -> bool {
-        // Relaxed: only the drain reads the table.
-        self.table_damaged.load(Ordering::Relaxed)
-    }
-
-    /// Bytes of the table that are valid, by the header's word.
-    fn table_bytes(&self) -> usize {
-        self.header().table_bytes().min(TABLE_BYTES_MAX as u64) as usize
-    }
-
-    /// Reads the part of the table that the file has. Read and not mapped: reading makes no pages that the process has not
-    /// made.
-    fn read_table(&self, from: usize, to: usize) -> Result<Vec<u8>, RingError> {
-        let file = self.table()?;
-        let io = |action| move |cause| RingError::io(action, self.path().join("callsites"), cause);
-        let length = file.metadata().map_err(io("look at"))?.len();
-        let to = to.min(usize::try_from(length).unwrap_or(usize::MAX));
-        let mut bytes = vec![0; to.saturating_sub(from)];
-        file.read_exact_at(&mut bytes, from as u64).map_err(io("read"))?;
-        Ok(bytes)
-    }
-
-    fn table(&self) -> Result<&File, RingError> {
-        match (&self.memory, self.table.get()) {
-            #[cfg(any(target_os = "linux", target_os = "android"))]
-            (SessionMemory::Files { files, .. }, _) => Ok(files.part("callsites")?.0),
-            (_, Some(file)) => Ok(file),
-            (SessionMemory::Directory(path), None) => {
-                let file = open_existing(&path.join("callsites"))?;
-                Ok(self.table.get_or_init(|| file))
-            }
-        }
+        self.callsite_files.read_from(offset, &self.memory, self.header())
     }
 
     /// Control entry of a callsite, if the session has it.
@@ -364,13 +289,7 @@ impl SessionReader {
         if let Some(own) = &self.own {
             return own.control(id);
         }
-        // The process may have no more entries than it says.
-        let is_known = id < self.header().callsite_count();
-        self.control_entries().ok().filter(|_| is_known)?.entry(id)
-    }
-
-    fn control_entries(&self) -> Result<&Entries<ControlEntry>, RingError> {
-        Entries::map_once(&self.control, &self.memory, "control")
+        self.callsite_files.control(id, &self.memory, self.header())
     }
 
     /// Counts of a callsite. `None` where the session does not have it, or is of an older version, which had no counts.
@@ -378,12 +297,7 @@ impl SessionReader {
         if let Some(own) = &self.own {
             return own.counters().of(id);
         }
-        let is_known = id < self.header().callsite_count();
-        self.count_entries().ok().filter(|_| is_known)?.entry(id)
-    }
-
-    fn count_entries(&self) -> Result<&Entries<CallsiteCounts>, RingError> {
-        Entries::map_once(&self.counts, &self.memory, "counts")
+        self.callsite_files.counts(id, &self.memory, self.header())
     }
 
     /// Number of calls that sampling left out, over all callsites.
@@ -466,36 +380,24 @@ impl SessionReader {
         if let SessionMemory::Directory(_) = self.memory {
             self.open_new_rings();
         }
-        // Relaxed: a hint for the drain; the list itself is behind its lock.
-        if self.ring_count.load(Ordering::Relaxed) as usize <= first {
-            return Vec::new();
-        }
-        self.lock_rings().get(first..).unwrap_or(&[]).to_vec()
+        self.rings.from(first)
     }
 
     fn open_new_rings(&self) {
         let count = self.ring_total();
         // Relaxed: only the drain looks for rings.
-        let seen = self.ring_files_seen.load(Ordering::Relaxed);
+        let seen = self.rings.files_seen.load(Ordering::Relaxed);
         if count > seen {
             let (found, _) = self.rings_in(seen..count);
-            self.ring_files_seen.store(count, Ordering::Relaxed);
-            found.into_iter().for_each(|ring| self.enter_ring(ring));
+            self.rings.files_seen.store(count, Ordering::Relaxed);
+            found.into_iter().for_each(|ring| self.rings.enter(ring));
         }
     }
 
-    /// Adds a ring for the drain.
-    pub(super) fn enter_ring(&self, ring: Arc<Ring>) {
-        let mut rings = self.lock_rings();
-        rings.push(ring);
-        // Relaxed: see `rings_from`.
-        self.ring_count.store(rings.len() as u32, Ordering::Relaxed);
-    }
-
-    /// Number of rings that were entered for the drain; what the header says of them is not relied on. One load.
-    pub(super) fn ring_count(&self) -> usize {
-        // Relaxed: see `rings_from`.
-        self.ring_count.load(Ordering::Relaxed) as usize
+    /// Rings that were opened for the drain.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub(super) fn opened_rings(&self) -> &OpenedRings {
+        &self.rings
     }
 
     /// Gives a finished ring back: the process hands it to its next thread.
@@ -536,18 +438,14 @@ impl SessionReader {
     /// When the process lives, the session was only opened, or a file cannot be removed.
     pub fn remove(&self) -> Result<(), RingError> {
         if let Some(dir) = &self.process_lock {
-            self.header().mark_done();
+            self.header().mark(FLAG_DONE);
             return dir.remove();
         }
         if self.drain_lock.is_none() {
             return Err(self.in_use());
         }
         let dir = SessionDir::adopt(self.path())?;
-        self.header().mark_done();
+        self.header().mark(FLAG_DONE);
         dir.remove()
-    }
-
-    fn lock_rings(&self) -> MutexGuard<'_, Vec<Arc<Ring>>> {
-        self.rings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -4,33 +4,32 @@
 
 use crate::buffers::{BUFFERS_MAX, Buffers, CONFIG_BYTES_MAX, SINKS_MAX};
 use crate::clock::{ClockSource, unix_ns};
-use crate::control::{ControlEntry, ENTRY_BYTES};
-use crate::counts::{COUNTS_BYTES, CallsiteCounters};
-use crate::files::{self, SessionDir};
+use crate::control::ControlEntry;
+use crate::counts::CallsiteCounters;
+use crate::files::SessionDir;
 use crate::keep_file::KeepFile;
-use crate::limits::{
-    CALLSITES_MAX, ENDED_RINGS_MAX, FREE_RING_LOOK_US, FREE_RING_LOOKS, RESERVE_STEP_BYTES, RINGS_MAX,
-    TABLE_BYTES_MAX,
-};
-use crate::ring::{DrainWaker, Ring, RingState};
+use crate::ring::{DrainWaker, Ring};
 use crate::rules::RulesFile;
-use crate::session_header::{SESSION_BYTES, SessionHeader};
+use crate::session_header::{FLAG_DONE, SESSION_BYTES, SessionHeader};
 use crate::{FullPolicy, Producer, RingError, sys};
-use std::fs::File;
+use callsite_table::CallsiteTable;
+use ring_pool::RingPool;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+mod callsite_table;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod joined;
+mod ring_pool;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod spill;
 
-/// How a session is made.
+/// Options of a new session.
 #[derive(Debug, Clone)]
 pub struct SessionOptions {
     /// The application's name.
     pub app: String,
-    /// Where sessions live; tried in order, the first that is safe and has room is taken.
+    /// Directories of sessions, tried in order, the first that is safe and has room is taken.
     pub run_dirs: Vec<PathBuf>,
     /// Bytes of each ring, rounded up to a power of two.
     pub ring_bytes: usize,
@@ -52,18 +51,11 @@ pub struct SessionOptions {
 pub struct SessionWriter {
     home: Home,
     header: &'static SessionHeader,
-    control: Growing,
-    counts: Growing,
-    counters: &'static CallsiteCounters,
+    callsites: CallsiteTable,
     rules: RulesFile,
-    table: Growing,
-    registering: Mutex<Registered>,
-    rings: Mutex<Rings>,
-    making: Mutex<()>,
+    rings: RingPool,
     buffers: Arc<Buffers>,
     keep: Option<Keep>,
-    ring_bytes: usize,
-    waker: &'static DrainWaker,
 }
 
 /// The memory of a flight recorder: one view for the drain, which alone writes records, and one for everybody else.
@@ -87,7 +79,7 @@ impl Keep {
     }
 }
 
-/// Where a session's memory comes from.
+/// Origin of a session's memory.
 #[derive(Debug)]
 enum Home {
     /// Files in a directory; this process drains them itself.
@@ -97,68 +89,11 @@ enum Home {
     Agent(joined::AgentHome),
 }
 
-#[derive(Debug)]
-struct Registered {
-    count: u32,
-    table_bytes: usize,
-}
-
-#[derive(Debug, Default)]
-struct Rings {
-    all: Vec<Arc<Ring>>,
-    free: Vec<Arc<Ring>>,
-}
-
-/// A file whose mapping covers its largest size from the start, and whose blocks are reserved step by step.
-#[derive(Debug)]
-struct Growing {
-    file: File,
-    path: PathBuf,
-    mapping: &'static sys::Mapping,
-    reserved: std::sync::atomic::AtomicUsize,
-}
-
-impl Growing {
-    fn create(dir: &SessionDir, name: &str, bytes_max: usize) -> Result<Self, RingError> {
-        let (file, path) = dir.create_file(name, RESERVE_STEP_BYTES as u64)?;
-        Self::map(file, path, bytes_max)
-    }
-
-    /// Maps a file whose first step is reserved.
-    fn map(file: File, path: PathBuf, bytes_max: usize) -> Result<Self, RingError> {
-        let mapping =
-            sys::Mapping::plain(&file, 0, bytes_max).map_err(|cause| RingError::io("map", &path, cause))?;
-        let reserved = std::sync::atomic::AtomicUsize::new(RESERVE_STEP_BYTES);
-        Ok(Self {
-            file,
-            path,
-            mapping: Box::leak(Box::new(mapping)),
-            reserved,
-        })
-    }
-
-    /// Makes sure that the first `bytes` may be touched. Callers hold the registration lock.
-    fn reserve(&self, bytes: usize) -> Result<(), RingError> {
-        use std::sync::atomic::Ordering;
-        // Relaxed: changed under the registration lock only.
-        let reserved = self.reserved.load(Ordering::Relaxed);
-        if bytes <= reserved {
-            return Ok(());
-        }
-        let wanted = bytes.next_multiple_of(RESERVE_STEP_BYTES);
-        files::reserve(&self.file, &self.path, reserved as u64, wanted as u64)?;
-        self.reserved.store(wanted, Ordering::Relaxed);
-        Ok(())
-    }
-}
-
 /// The files of a session, made in this order.
 struct Parts {
     header: &'static SessionHeader,
-    control: Growing,
-    counts: Growing,
+    callsites: CallsiteTable,
     rules: RulesFile,
-    table: Growing,
     buffers: Buffers,
     keep: Option<Keep>,
 }
@@ -178,21 +113,17 @@ impl Parts {
             options.buffer_bytes,
         )?;
         buffers.reserve_later(path);
-        let control = Growing::create(dir, "control", CALLSITES_MAX * ENTRY_BYTES)?;
-        let counts = Growing::create(dir, "counts", CALLSITES_MAX * COUNTS_BYTES)?;
+        let callsites = CallsiteTable::create(dir)?;
         let rules = RulesFile::create(dir)?;
-        let table = Growing::create(dir, "callsites", TABLE_BYTES_MAX)?;
         let keep = Keep::make(dir, options.keep_bytes)?;
         let mapping: &'static sys::Mapping = Box::leak(Box::new(dir.map_session_file(SESSION_BYTES)?));
         // SAFETY: the page is mapped, aligned and large enough, all fields are atomics, and the mapping is leaked.
         let header = unsafe { &*mapping.base().cast::<SessionHeader>() };
-        header.format(&options.app, ClockSource::detect(), unix_ns());
+        header.format(std::process::id(), &options.app, ClockSource::detect(), unix_ns());
         Ok(Self {
             header,
-            control,
-            counts,
+            callsites,
             rules,
-            table,
             buffers,
             keep,
         })
@@ -251,7 +182,6 @@ impl SessionWriter {
     }
 
     fn from_parts(home: Home, parts: Parts, ring_bytes: usize) -> Self {
-        let counters = CallsiteCounters::new(parts.control.mapping, parts.counts.mapping);
         let waker = match &home {
             Home::Directory(_) => DrainWaker::new(),
             #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -260,30 +190,20 @@ impl SessionWriter {
         Self {
             home,
             header: parts.header,
-            control: parts.control,
-            counts: parts.counts,
-            counters: Box::leak(Box::new(counters)),
+            callsites: parts.callsites,
             rules: parts.rules,
-            table: parts.table,
-            registering: Mutex::new(Registered {
-                count: 0,
-                table_bytes: 0,
-            }),
-            rings: Mutex::default(),
-            making: Mutex::new(()),
+            rings: RingPool::new(ring_bytes, waker),
             buffers: Arc::new(parts.buffers),
             keep: parts.keep,
-            ring_bytes: crate::ring::capacity_for(ring_bytes),
-            waker: Box::leak(Box::new(waker)),
         }
     }
 
     /// Bytes of the longest record that its rings take.
     pub fn record_bytes_max(&self) -> usize {
-        crate::ring::record_bytes_max(self.ring_bytes)
+        crate::ring::record_bytes_max(self.rings.ring_bytes)
     }
 
-    /// Where the session is: its directory, or the socket of its agent.
+    /// Place of the session: its directory, or the socket of its agent.
     pub fn path(&self) -> &Path {
         match &self.home {
             Home::Directory(dir) => dir.path(),
@@ -315,12 +235,12 @@ impl SessionWriter {
 
     /// The word on which the drain sleeps.
     pub fn waker(&self) -> &'static DrainWaker {
-        self.waker
+        self.rings.waker
     }
 
-    /// What is counted for each callsite.
+    /// Counts of the callsites.
     pub fn counters(&self) -> &'static CallsiteCounters {
-        self.counters
+        self.callsites.counters()
     }
 
     /// The rules of live control.
@@ -336,83 +256,17 @@ impl SessionWriter {
     /// # Errors
     /// When the table is full, or there is no room for it to grow.
     pub fn register(&self, callsite: &[u8], control: u32) -> Result<&'static ControlEntry, RingError> {
-        let mut registered = self.registering.lock().unwrap_or_else(PoisonError::into_inner);
-        let id = registered.count;
-        let start = registered.table_bytes;
-        let end = start + (8 + callsite.len()).next_multiple_of(8);
-        if id as usize >= CALLSITES_MAX {
-            return Err(RingError::Limit {
-                what: "callsites of a session",
-                limit: CALLSITES_MAX as u64,
-            });
-        }
-        if end > TABLE_BYTES_MAX {
-            return Err(RingError::Limit {
-                what: "bytes of a callsite table",
-                limit: TABLE_BYTES_MAX as u64,
-            });
-        }
-        self.table.reserve(end)?;
-        self.control.reserve((id as usize + 1) * ENTRY_BYTES)?;
-        self.counts.reserve((id as usize + 1) * COUNTS_BYTES)?;
-        self.counters.publish(id + 1);
-        // SAFETY: `[start, end)` is mapped and reserved, and nobody reads it before the count is published.
-        unsafe {
-            let at = self.table.mapping.base().add(start);
-            at.cast::<[u8; 4]>()
-                .write_unaligned((callsite.len() as u32).to_le_bytes());
-            at.add(4).cast::<[u8; 4]>().write_unaligned(id.to_le_bytes());
-            core::ptr::copy_nonoverlapping(callsite.as_ptr(), at.add(8), callsite.len());
-        }
-        // SAFETY: the entry is mapped, reserved and aligned; zeroes are valid; the mapping is leaked.
-        let entry = unsafe {
-            &*self
-                .control
-                .mapping
-                .base()
-                .add(id as usize * ENTRY_BYTES)
-                .cast::<ControlEntry>()
-        };
-        entry.set_id(id);
-        entry.set_base(control);
-        entry.set_control(control);
-        registered.count += 1;
-        registered.table_bytes = end;
-        self.header.publish_callsite(registered.count, end as u64);
-        // SYNC(settle): whoever looks at the rules after this sees those of a tool that has not seen the callsite.
-        core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
-        Ok(entry)
+        self.callsites.register(self.header, callsite, control)
     }
 
     /// Copies the callsites from `first` on, starting at `table_offset`; returns them and where the next one starts.
     pub fn callsites_from(&self, table_offset: usize) -> (Vec<(u32, Vec<u8>)>, usize) {
-        // Our own count: the one in shared memory may be damaged.
-        let valid = self.lock_registered().table_bytes;
-        let mut bytes = vec![0; valid.saturating_sub(table_offset)];
-        // SAFETY: the first `valid` bytes are mapped and reserved, and never change again.
-        unsafe {
-            core::ptr::copy_nonoverlapping(
-                self.table.mapping.base().add(table_offset.min(valid)),
-                bytes.as_mut_ptr(),
-                bytes.len(),
-            );
-        }
-        let (found, used) = files::split_table(&bytes);
-        (found, table_offset + used)
+        self.callsites.read_from(table_offset)
     }
 
     /// The control entry of a callsite.
     pub fn control(&self, id: u32) -> Option<&'static ControlEntry> {
-        // SAFETY: below the number of callsites that have counts, entries are mapped and reserved, and zeroes are
-        // valid; the mapping is leaked.
-        self.counters.of(id).map(|_| unsafe {
-            &*self
-                .control
-                .mapping
-                .base()
-                .add(id as usize * ENTRY_BYTES)
-                .cast::<ControlEntry>()
-        })
+        self.callsites.control(id)
     }
 
     /// A ring for the calling thread: a free one, or a new one. Not for the hot path: a new ring takes up to some
@@ -430,7 +284,10 @@ impl SessionWriter {
     /// # Errors
     /// As [`SessionWriter::acquire`].
     pub fn acquire_as(&self, thread_name: &str, policy: FullPolicy) -> Result<Producer, RingError> {
-        let ring = match self.take_free().or_else(|| self.wait_for_free_ring()) {
+        let ring = match self
+            .take_free()
+            .or_else(|| self.rings.wait_for_ended(|| self.take_free()))
+        {
             Some(ring) => ring,
             None => self.new_ring(policy)?,
         };
@@ -441,9 +298,9 @@ impl SessionWriter {
     /// A ring that no thread has.
     fn take_free(&self) -> Option<Arc<Ring>> {
         match &self.home {
-            Home::Directory(_) => self.lock_rings().free.pop(),
+            Home::Directory(_) => self.rings.take_free(),
             #[cfg(any(target_os = "linux", target_os = "android"))]
-            Home::Agent(_) => self.take_freed_by_agent(),
+            Home::Agent(_) => self.rings.take_unclaimed(),
         }
     }
 
@@ -453,9 +310,9 @@ impl SessionWriter {
     )]
     fn new_ring(&self, policy: FullPolicy) -> Result<Arc<Ring>, RingError> {
         match &self.home {
-            Home::Directory(dir) => self.make_ring(dir),
+            Home::Directory(dir) => self.rings.make(dir, self.header),
             #[cfg(any(target_os = "linux", target_os = "android"))]
-            Home::Agent(agent) => self.ring_of_agent(agent, policy == FullPolicy::Block),
+            Home::Agent(agent) => agent.wait_for_ring(&self.rings, self.header, policy == FullPolicy::Block),
         }
     }
 
@@ -465,28 +322,8 @@ impl SessionWriter {
             // The drain stocks rings when it has nothing else to do.
             Home::Directory(_) => {}
             #[cfg(any(target_os = "linux", target_os = "android"))]
-            Home::Agent(agent) => self.ask_ahead(agent),
+            Home::Agent(agent) => agent.ask_ahead(&self.rings),
         }
-    }
-
-    /// Where many threads have just ended, their rings will be free as soon as the drain has looked at them: that is
-    /// worth a short wait, because memory for a ring of every short thread is not.
-    fn wait_for_free_ring(&self) -> Option<Arc<Ring>> {
-        for _ in 0..FREE_RING_LOOKS {
-            let ended = |rings: &Rings| {
-                let ended = |ring: &&Arc<Ring>| ring.header().state() == RingState::Ended;
-                rings.all.iter().filter(ended).nth(ENDED_RINGS_MAX).is_some()
-            };
-            if !ended(&self.lock_rings()) {
-                return None;
-            }
-            self.waker.wake();
-            std::thread::sleep(std::time::Duration::from_micros(FREE_RING_LOOK_US));
-            if let Some(ring) = self.take_free() {
-                return Some(ring);
-            }
-        }
-        None
     }
 
     /// Makes a ring ahead of its need, so that the next thread finds one. An agent is asked for rings elsewhere.
@@ -496,9 +333,9 @@ impl SessionWriter {
     pub fn make_spare_ring(&self, spare: usize) -> Result<(), RingError> {
         match &self.home {
             Home::Directory(dir) => {
-                if self.lock_rings().free.len() < spare {
-                    let ring = self.make_ring(dir)?;
-                    self.lock_rings().free.push(ring);
+                if self.rings.lock().free.len() < spare {
+                    let ring = self.rings.make(dir, self.header)?;
+                    self.rings.lock().free.push(ring);
                 }
                 Ok(())
             }
@@ -507,41 +344,14 @@ impl SessionWriter {
         }
     }
 
-    fn make_ring(&self, dir: &SessionDir) -> Result<Arc<Ring>, RingError> {
-        // One at a time, but without the list's lock: who finds a ring in stock does not wait for others' files.
-        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
-        let index = self.lock_rings().all.len();
-        if index >= RINGS_MAX {
-            return Err(RingError::Limit {
-                what: "rings of a session",
-                limit: RINGS_MAX as u64,
-            });
-        }
-        let (file, path) =
-            dir.create_file(&files::ring_name(index as u32), Ring::file_bytes(self.ring_bytes))?;
-        let ring = Arc::new(Ring::create(
-            &file,
-            &path,
-            self.ring_bytes,
-            index as u32,
-            Some(self.waker),
-        )?);
-        let mut rings = self.lock_rings();
-        rings.all.push(Arc::clone(&ring));
-        self.header.publish_ring_count(rings.all.len() as u32);
-        Ok(ring)
-    }
-
     /// Rings with numbers from `first` on.
     pub fn rings_from(&self, first: usize) -> Vec<Arc<Ring>> {
-        self.lock_rings().all.get(first..).unwrap_or(&[]).to_vec()
+        self.rings.from(first)
     }
 
     /// Takes a finished ring back, for the next thread. For the drain.
     pub fn recycle(&self, ring: &Arc<Ring>) {
-        ring.set_overloaded(false);
-        ring.header().store_state(RingState::Free);
-        self.lock_rings().free.push(Arc::clone(ring));
+        self.rings.recycle(ring);
     }
 
     /// Removes the session's files: everything has reached the log.
@@ -549,20 +359,12 @@ impl SessionWriter {
     /// # Errors
     /// When a file cannot be removed.
     pub fn remove(&self) -> Result<(), RingError> {
-        self.header.mark_done();
+        self.header.mark(FLAG_DONE);
         match &self.home {
             Home::Directory(dir) => dir.remove(),
             // The memory goes with the last descriptor.
             #[cfg(any(target_os = "linux", target_os = "android"))]
             Home::Agent(_) => Ok(()),
         }
-    }
-
-    fn lock_registered(&self) -> std::sync::MutexGuard<'_, Registered> {
-        self.registering.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock_rings(&self) -> std::sync::MutexGuard<'_, Rings> {
-        self.rings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -325,8 +325,8 @@ fn read_view(view: &SessionReader, seen: &mut Seen) {
     );
     let _ = (
         header.dropped(),
-        header.noted_signal(),
-        header.panics(),
+        header.end().signal,
+        header.end().panics,
         header.coarse_clock(),
     );
     if let Some(calibration) = header.calibration() {

@@ -1,14 +1,14 @@
 //! A session whose memory came from an agent: rings arrive through the connection, ahead of their need, and all
 //! descriptors are kept, to be shown to the next agent.
 
-use super::{Growing, Home, Parts, SessionWriter};
+use super::callsite_table::{CallsiteTable, Growing};
+use super::ring_pool::{RingPool, is_unclaimed};
+use super::{Home, Parts, SessionWriter};
 use crate::buffers::{BUFFER_BYTES_MIN, Buffers};
 use crate::clock::{ClockSource, monotonic_ns};
-use crate::limits::{
-    AGENT_RING_STALL_MS, AGENT_RING_WAIT_MS, AGENT_RINGS_ASKED, AGENT_RINGS_SPARE, RINGS_MAX,
-};
+use crate::limits::{AGENT_RING_STALL_MS, AGENT_RING_WAIT_MS, AGENT_RINGS_ASKED, AGENT_RINGS_SPARE};
 use crate::memory_file::{self, MemoryId};
-use crate::ring::{Ring, RingState};
+use crate::ring::Ring;
 use crate::rules::RulesFile;
 use crate::session::memory_files::{MemoryFiles, twice};
 use crate::session_header::SessionHeader;
@@ -82,10 +82,8 @@ impl Parts {
         let file = memory_file::make("logdrive-drain", no_buffers, no_buffers)?;
         Ok(Self {
             header,
-            control: growing("control")?,
-            counts: growing("counts")?,
+            callsites: CallsiteTable::new(growing("callsites")?, growing("control")?, growing("counts")?),
             rules: RulesFile::from_file(rules, path)?,
-            table: growing("callsites")?,
             buffers: Buffers::create(&file, Path::new("drain"), &[], 0, 0, BUFFER_BYTES_MIN)?,
             keep: None,
         })
@@ -127,7 +125,7 @@ impl SessionWriter {
             return Ok(());
         };
         for file in files {
-            let ring_bytes = Ring::file_bytes(self.ring_bytes);
+            let ring_bytes = Ring::file_bytes(self.rings.ring_bytes);
             let id = memory_file::check(&file, "ring", ring_bytes)?;
             let known = agent.files().iter().any(|(other, _)| *other == id);
             if known || agent.memory.ids().contains(&id) {
@@ -135,25 +133,10 @@ impl SessionWriter {
             }
             // Outside of the lock: this takes some milliseconds. Rings come through one thread, and the number is only a
             // name.
-            let index = self.lock_rings().all.len();
-            let ring = Arc::new(Ring::open_for_producer(&file, index as u32, self.waker)?);
-            self.enter(agent, ring, id, file)?;
+            let index = self.rings.lock().all.len();
+            let ring = Arc::new(Ring::open_for_producer(&file, index as u32, self.rings.waker)?);
+            agent.enter(&self.rings, self.header, ring, (id, file))?;
         }
-        Ok(())
-    }
-
-    fn enter(&self, agent: &AgentHome, ring: Arc<Ring>, id: MemoryId, file: File) -> Result<(), RingError> {
-        let mut rings = self.lock_rings();
-        if rings.all.len() >= RINGS_MAX {
-            return Err(RingError::Limit {
-                what: "rings of a session",
-                limit: RINGS_MAX as u64,
-            });
-        }
-        agent.files().push((id, file));
-        rings.all.push(ring);
-        self.header.publish_ring_count(rings.all.len() as u32);
-        agent.arrived.notify_all();
         Ok(())
     }
 
@@ -170,83 +153,88 @@ impl SessionWriter {
         let rings: Vec<BorrowedFd<'_>> = files.iter().map(|(_, file)| file.as_fd()).collect();
         Some(work(&agent.memory.descriptors(), &rings))
     }
+}
 
-    /// A ring that is free by the agent's word, and that no producer of this process has by ours.
-    pub(super) fn take_freed_by_agent(&self) -> Option<Arc<Ring>> {
-        let rings = self.lock_rings();
-        let ring = rings.all.iter().find(|ring| is_free(ring) && ring.hold())?;
-        ring.set_overloaded(false);
-        Some(Arc::clone(ring))
+impl AgentHome {
+    fn enter(
+        &self,
+        rings: &RingPool,
+        header: &SessionHeader,
+        ring: Arc<Ring>,
+        file: (MemoryId, File),
+    ) -> Result<(), RingError> {
+        // The file is listed under the same lock, so that both lists have one order.
+        let entered = rings.enter(ring, header)?;
+        self.files().push(file);
+        drop(entered);
+        self.arrived.notify_all();
+        Ok(())
     }
 
     /// Asks for rings, so that the next threads find some.
-    pub(super) fn ask_ahead(&self, agent: &AgentHome) {
-        let free = self.lock_rings().all.iter().filter(|ring| is_free(ring)).count();
-        if free < AGENT_RINGS_SPARE && agent.line.is_connected() {
-            agent.line.request_rings(AGENT_RINGS_ASKED);
+    pub(super) fn ask_ahead(&self, rings: &RingPool) {
+        if rings.unclaimed() < AGENT_RINGS_SPARE && self.line.is_connected() {
+            self.line.request_rings(AGENT_RINGS_ASKED);
         }
     }
 
     /// Waits a moment for a ring, or with `blocks` until there is one or will be none; while the agent is away, makes one
     /// itself.
-    pub(super) fn ring_of_agent(&self, agent: &AgentHome, blocks: bool) -> Result<Arc<Ring>, RingError> {
-        let blocks = || blocks && !agent.line.are_rings_refused();
+    pub(super) fn wait_for_ring(
+        &self,
+        rings: &RingPool,
+        header: &SessionHeader,
+        blocks: bool,
+    ) -> Result<Arc<Ring>, RingError> {
+        let blocks = || blocks && !self.line.are_rings_refused();
         let none = RingError::Limit {
             what: "rings that the agent has sent",
-            limit: self.lock_rings().all.len() as u64,
+            limit: rings.lock().all.len() as u64,
         };
         // Relaxed: a hint, for how long nobody waits.
-        let is_stalled = || monotonic_ns() < agent.stalled_until_ns.load(Ordering::Relaxed);
-        if agent.line.is_connected() && !blocks() && is_stalled() {
+        let is_stalled = || monotonic_ns() < self.stalled_until_ns.load(Ordering::Relaxed);
+        if self.line.is_connected() && !blocks() && is_stalled() {
             return Err(none);
         }
         let until = Instant::now() + Duration::from_millis(AGENT_RING_WAIT_MS);
         loop {
-            if !agent.line.is_connected() {
-                return self.make_own_ring(agent);
+            if !self.line.is_connected() {
+                return self.make_own_ring(rings, header);
             }
-            agent.line.request_rings(AGENT_RINGS_ASKED);
-            if let Some(ring) = self.take_freed_by_agent() {
+            self.line.request_rings(AGENT_RINGS_ASKED);
+            if let Some(ring) = rings.take_unclaimed() {
                 return Ok(ring);
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() && !blocks() {
                 let until_ns = monotonic_ns() + AGENT_RING_STALL_MS * 1_000_000;
-                agent.stalled_until_ns.store(until_ns, Ordering::Relaxed);
+                self.stalled_until_ns.store(until_ns, Ordering::Relaxed);
                 return Err(none);
             }
-            let rings = self.lock_rings();
-            if !rings.all.iter().any(|ring| is_free(ring)) {
+            let list = rings.lock();
+            if !list.all.iter().any(|ring| is_unclaimed(ring)) {
                 // A connection that breaks meanwhile wakes nobody, so the look at it comes often.
                 let pause = Duration::from_millis(2);
-                drop(
-                    agent
-                        .arrived
-                        .wait_timeout(rings, pause)
-                        .unwrap_or_else(PoisonError::into_inner),
-                );
+                let waited = self.arrived.wait_timeout(list, pause);
+                drop(waited.unwrap_or_else(PoisonError::into_inner));
             }
         }
     }
 
-    fn make_own_ring(&self, agent: &AgentHome) -> Result<Arc<Ring>, RingError> {
-        let bytes = Ring::file_bytes(self.ring_bytes);
+    fn make_own_ring(&self, rings: &RingPool, header: &SessionHeader) -> Result<Arc<Ring>, RingError> {
+        let bytes = Ring::file_bytes(rings.ring_bytes);
         let file = memory_file::make("logdrive-ring", bytes, bytes)?;
         let id = memory_file::check(&file, "ring", bytes)?;
-        let index = self.lock_rings().all.len() as u32;
+        let index = rings.lock().all.len() as u32;
         let ring = Arc::new(Ring::create(
             &file,
             Path::new("ring"),
-            self.ring_bytes,
+            rings.ring_bytes,
             index,
-            Some(self.waker),
+            Some(rings.waker),
         )?);
         ring.hold();
-        self.enter(agent, Arc::clone(&ring), id, file)?;
+        self.enter(rings, header, Arc::clone(&ring), (id, file))?;
         Ok(ring)
     }
-}
-
-fn is_free(ring: &Ring) -> bool {
-    ring.header().state() == RingState::Free && !ring.is_held()
 }

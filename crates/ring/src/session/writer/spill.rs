@@ -9,7 +9,7 @@ use crate::counts::COUNTS_BYTES;
 use crate::files::{self, SessionDir};
 use crate::limits::RULES_FILE_BYTES;
 use crate::ring::Ring;
-use crate::session_header::SESSION_BYTES;
+use crate::session_header::{FLAG_SPILLED, SESSION_BYTES};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 const STEP_BYTES: usize = 64 * 1024;
 
 impl SessionWriter {
-    /// Whether there are records that no drain has released, or drops that nobody has told.
+    /// Returns whether there are records that no drain has released, or drops that nobody has told.
     pub fn has_left(&self) -> bool {
         let rings = self.rings_from(0);
         let is_pending = |ring: &std::sync::Arc<Ring>| {
@@ -50,7 +50,7 @@ impl SessionWriter {
             };
             match agent.write_to(&dir, self, options) {
                 Ok(()) => {
-                    self.header.mark_spilled();
+                    self.header.mark(FLAG_SPILLED);
                     return Ok(Some(dir.path().to_owned()));
                 }
                 Err(error) => {
@@ -97,7 +97,7 @@ impl super::joined::AgentHome {
             copy_to(dir, name, from, bytes)?;
         }
         for (index, (_, from)) in self.files().iter().enumerate() {
-            let bytes = Ring::file_bytes(session.ring_bytes);
+            let bytes = Ring::file_bytes(session.rings.ring_bytes);
             copy_to(dir, &files::ring_name(index as u32), from, bytes)?;
         }
         // The header goes last, and its magic behind the rest of it: until then there is no session.
