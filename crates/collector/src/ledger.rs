@@ -15,15 +15,15 @@ use std::path::{Path, PathBuf};
 
 /// Bytes of an entry.
 const ENTRY_BYTES: usize = 88;
-/// Where it is written anew: 200,000 entries, which are read in some milliseconds.
+/// Length at which it is written anew: 200,000 entries, which are read in some milliseconds.
 const LEDGER_BYTES_MAX: u64 = 16 << 20;
 
-/// One entry.
+/// An entry: one batch of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) session: u128,
-    pub(crate) intake: DedupCursor,
-    /// Where the bytes of its batch lie; of length 0 in a ledger that was written anew.
+    pub(crate) cursor: DedupCursor,
+    /// Location of its batch in the log; of length 0 in a ledger that was written anew.
     pub(crate) place: Placement,
     pub(crate) length: u64,
 }
@@ -32,8 +32,8 @@ impl Entry {
     fn encode(&self) -> [u8; ENTRY_BYTES] {
         let mut bytes = [0; ENTRY_BYTES];
         let numbers = [
-            self.intake.epoch,
-            self.intake.next,
+            self.cursor.epoch,
+            self.cursor.next,
             self.place.dev,
             self.place.ino,
             self.place.offset,
@@ -59,7 +59,7 @@ impl Entry {
             .map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap_or_default()));
         Some(Self {
             session: u128::from_le_bytes(*session),
-            intake: DedupCursor {
+            cursor: DedupCursor {
                 epoch: numbers.next()?,
                 next: numbers.next()?,
             },
@@ -88,7 +88,7 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     /// Opens the ledger of a directory and takes back what it says of bytes that are not in the log: their senders
-    /// send them again. Gives where each session stands.
+    /// send them again. Returns the cursor of each session.
     pub(crate) fn open(directory: &Path) -> Result<(Self, Vec<(u128, DedupCursor)>), CollectorError> {
         let path = directory.join("collected.ledger");
         let file = options()
@@ -105,7 +105,7 @@ impl Ledger {
         let mut sessions: Vec<(u128, DedupCursor)> = Vec::new();
         for entry in entries.iter().rev() {
             if seen.insert(entry.session) {
-                sessions.push((entry.session, entry.intake));
+                sessions.push((entry.session, entry.cursor));
             }
         }
         sessions.reverse();
@@ -129,14 +129,14 @@ impl Ledger {
         Ok(entries)
     }
 
-    /// Notes where bytes are about to be written.
+    /// Notes the location at which bytes are about to be written.
     pub(crate) fn append(&mut self, entry: &Entry) -> io::Result<()> {
         self.file.write_all_at(&entry.encode(), self.end)?;
         self.end += ENTRY_BYTES as u64;
         Ok(())
     }
 
-    /// Makes what was noted durable.
+    /// Makes all entries durable. Blocks until the disk has them.
     pub(crate) fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
     }
@@ -157,10 +157,10 @@ impl Ledger {
         let fresh = self.path.with_extension("new");
         let file = options().create(true).truncate(true).open(&fresh)?;
         let mut bytes = Vec::with_capacity(sessions.len() * ENTRY_BYTES);
-        for (session, intake) in sessions {
+        for (session, cursor) in sessions {
             let entry = Entry {
                 session: *session,
-                intake: *intake,
+                cursor: *cursor,
                 place: Placement {
                     dev: 0,
                     ino: 0,
@@ -227,7 +227,7 @@ mod tests {
     fn entry(session: u128, next: u64, ino: u64, offset: u64, length: u64, dev: u64) -> Entry {
         Entry {
             session,
-            intake: DedupCursor { epoch: 1, next },
+            cursor: DedupCursor { epoch: 1, next },
             place: Placement { dev, ino, offset },
             length,
         }
@@ -250,7 +250,7 @@ mod tests {
                 .expect("written");
             drop(ledger);
             let (_, sessions) = Ledger::open(directory.path()).expect("opened");
-            let next = sessions.first().map_or(0, |(_, intake)| intake.next);
+            let next = sessions.first().map_or(0, |(_, cursor)| cursor.next);
             let left = log.metadata().expect("there").len();
             let expected = match length {
                 20 => (9, 20),
@@ -275,7 +275,7 @@ mod tests {
             file.set_len(ENTRY_BYTES as u64 + cut).expect("cut");
             let (_, sessions) = Ledger::open(directory.path()).expect("opened");
             assert_eq!(
-                sessions.first().map(|(session, intake)| (*session, intake.next)),
+                sessions.first().map(|(session, cursor)| (*session, cursor.next)),
                 Some((7, 3))
             );
         }

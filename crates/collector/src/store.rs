@@ -30,12 +30,12 @@ pub struct StoreCounts {
     pub is_failing: bool,
 }
 
-/// A session.
+/// A session that has sent records.
 #[derive(Debug, Clone, Copy)]
-struct Known {
-    intake: DedupCursor,
-    /// When it said something last, by [`Inner::clock`].
-    heard: u64,
+struct StoredSession {
+    cursor: DedupCursor,
+    /// Reading of [`Inner::clock`] at its last record or hello.
+    last_active: u64,
     /// Connections that it has now.
     connections: u32,
 }
@@ -44,10 +44,10 @@ struct Known {
 struct Inner {
     file: LogFile,
     ledger: Ledger,
-    sessions: HashMap<u128, Known>,
-    /// StoreCounts what sessions have said, so that it is known which one was silent longest.
+    sessions: HashMap<u128, StoredSession>,
+    /// Count of all that sessions have sent, which tells the session that was silent longest.
     clock: u64,
-    /// Fields by connection.
+    /// Fields of the senders, by connection.
     fields: HashMap<u64, Fields>,
     out: Vec<u8>,
     counts: StoreCounts,
@@ -103,7 +103,7 @@ impl Store {
                     ..StoreCounts::default()
                 },
                 clock: sessions.len() as u64,
-                sessions: known(sessions),
+                sessions: by_session(sessions),
                 fields: HashMap::new(),
                 out: Vec::new(),
                 notices: Vec::new(),
@@ -158,31 +158,31 @@ impl Store {
     }
 }
 
-/// Sessions as the ledger has them: those that were silent longest first.
-fn known(sessions: Vec<(u128, DedupCursor)>) -> HashMap<u128, Known> {
+/// Returns the sessions of the ledger, which has those that were silent longest first.
+fn by_session(sessions: Vec<(u128, DedupCursor)>) -> HashMap<u128, StoredSession> {
     let numbered = sessions.into_iter().zip(0..);
-    let known = numbered.map(|((session, intake), heard)| {
-        let known = Known {
-            intake,
-            heard,
+    let stored = numbered.map(|((session, cursor), last_active)| {
+        let stored = StoredSession {
+            cursor,
+            last_active,
             connections: 0,
         };
-        (session, known)
+        (session, stored)
     });
-    known.collect()
+    stored.collect()
 }
 
 impl Inner {
-    /// All sessions, those that were silent longest first.
+    /// Returns all sessions, those that were silent longest first.
     fn in_order(&self) -> Vec<(u128, DedupCursor)> {
-        let mut all: Vec<(u128, Known)> = self
+        let mut all: Vec<(u128, StoredSession)> = self
             .sessions
             .iter()
-            .map(|(session, known)| (*session, *known))
+            .map(|(session, stored)| (*session, *stored))
             .collect();
-        all.sort_unstable_by_key(|(_, known)| known.heard);
+        all.sort_unstable_by_key(|(_, stored)| stored.last_active);
         all.into_iter()
-            .map(|(session, known)| (session, known.intake))
+            .map(|(session, stored)| (session, stored.cursor))
             .collect()
     }
 
@@ -192,8 +192,8 @@ impl Inner {
         let mut silent: Vec<(u64, u128)> = self
             .sessions
             .iter()
-            .filter(|(_, known)| known.connections == 0)
-            .map(|(session, known)| (known.heard, *session))
+            .filter(|(_, stored)| stored.connections == 0)
+            .map(|(session, stored)| (stored.last_active, *session))
             .collect();
         silent.sort_unstable();
         for (_, session) in silent.iter().take(SESSIONS_MAX / 16) {
@@ -202,22 +202,22 @@ impl Inner {
         !silent.is_empty()
     }
 
-    fn intake_of(&self, session: u128) -> DedupCursor {
+    fn cursor_of(&self, session: u128) -> DedupCursor {
         self.sessions
             .get(&session)
-            .map(|known| known.intake)
+            .map(|stored| stored.cursor)
             .unwrap_or_default()
     }
 
-    fn note(&mut self, session: u128, intake: DedupCursor) {
+    fn note(&mut self, session: u128, cursor: DedupCursor) {
         self.clock += 1;
-        let heard = self.clock;
-        let known = self.sessions.entry(session).or_insert(Known {
-            intake,
-            heard,
+        let last_active = self.clock;
+        let stored = self.sessions.entry(session).or_insert(StoredSession {
+            cursor,
+            last_active,
             connections: 0,
         });
-        (known.intake, known.heard) = (intake, heard);
+        (stored.cursor, stored.last_active) = (cursor, last_active);
     }
 
     fn keep(
@@ -230,17 +230,17 @@ impl Inner {
     ) -> Result<u64, Reason> {
         let session = peer.hello.as_ref().map_or(0, |hello| hello.session);
         let epoch = peer.hello.as_ref().map_or(0, |hello| hello.epoch);
-        let intake = self.intake_of(session);
-        if intake.epoch != epoch {
+        let cursor = self.cursor_of(session);
+        if cursor.epoch != epoch {
             return Err(Reason::Superseded);
         }
-        let skip = match intake.classify(first, count) {
+        let skip = match cursor.classify(first, count) {
             Classification::New { skip } => skip,
             Classification::Duplicate => {
                 self.counts.duplicates += u64::from(count);
-                return Ok(intake.next);
+                return Ok(cursor.next);
             }
-            Classification::Ahead => return Err(Reason::Unavailable),
+            Classification::Ahead => return Ok(cursor.next),
         };
         let Some(fields) = self.fields.get(&peer.id) else {
             return Err(Reason::Unexpected);
@@ -249,7 +249,7 @@ impl Inner {
         if fields.put(lines, skip, &mut self.out) != count {
             return Err(Reason::Malformed);
         }
-        let mut after = intake;
+        let mut after = cursor;
         after.advance(first, count);
         if let Err(error) = self.write(session, after, syncs) {
             if !std::mem::replace(&mut self.counts.is_failing, true) {
@@ -272,13 +272,13 @@ impl Inner {
     }
 
     /// First the ledger, then the log: `spec/frame.md` says why.
-    fn write(&mut self, session: u128, intake: DedupCursor, syncs: bool) -> Result<(), CollectorError> {
+    fn write(&mut self, session: u128, cursor: DedupCursor, syncs: bool) -> Result<(), CollectorError> {
         let ledger_failed = |cause| CollectorError::write(Path::new("collected.ledger"), cause);
         let length = self.out.len() as u64;
         let place = self.file.place(length, now_unix_ns())?;
         let entry = Entry {
             session,
-            intake,
+            cursor,
             place,
             length,
         };
@@ -305,11 +305,11 @@ impl Inner {
 }
 
 impl Service for Store {
-    fn hello(&self, peer: &Peer) -> Result<DedupCursor, Reason> {
+    fn hello(&self, peer: &Peer) -> Result<u64, Reason> {
         let hello = peer.hello.as_ref().ok_or(Reason::Unexpected)?;
         if hello.role == Role::Client {
-            // It looks whether we live, and may do nothing else.
-            return Ok(DedupCursor::default());
+            // It probes whether the collector lives, and may do nothing else.
+            return Ok(0);
         }
         if hello.session == 0 {
             return Err(Reason::Unexpected);
@@ -319,30 +319,27 @@ impl Service for Store {
         if is_new && inner.sessions.len() >= SESSIONS_MAX && !inner.make_room() {
             return Err(Reason::Memory);
         }
-        let mut intake = inner.intake_of(hello.session);
-        let before = intake;
-        if !intake.resume(hello.epoch, hello.next) {
+        let mut cursor = inner.cursor_of(hello.session);
+        let before = cursor;
+        if !cursor.resume(hello.epoch, hello.next) {
             return Err(Reason::Superseded);
         }
         let is_elsewhere = hello.flags & HELLO_ELSEWHERE != 0;
-        if before.epoch == intake.epoch && before.next != 0 && !is_elsewhere {
-            // What it has given up, by its own count.
-            inner.counts.lost += intake.next - before.next;
+        if before.epoch == cursor.epoch && before.next != 0 && !is_elsewhere {
+            // Records that it has given up, by its own count.
+            inner.counts.lost += cursor.next - before.next;
         }
-        inner.note(hello.session, intake);
-        if let Some(known) = inner.sessions.get_mut(&hello.session) {
-            known.connections += 1;
+        inner.note(hello.session, cursor);
+        if let Some(stored) = inner.sessions.get_mut(&hello.session) {
+            stored.connections += 1;
         }
         inner.fields.insert(peer.id, Fields::of(hello));
-        Ok(intake)
+        Ok(cursor.next)
     }
 
     fn batch(&self, _: &Peer, _: u16, _: Messages<'_>) -> Result<(), FrameError> {
-        // Messages are kept nowhere, which whoever sends them has to hear.
-        Err(FrameError::Unknown {
-            field: "messages, to a collector",
-            found: 0,
-        })
+        // Messages are kept nowhere, which their sender has to learn.
+        Err(FrameError::Refused { what: "messages" })
     }
 
     fn records(&self, peer: &Peer, first: u64, count: u32, lines: &[u8]) -> Result<u64, Reason> {
@@ -359,8 +356,8 @@ impl Service for Store {
             return;
         }
         let session = peer.hello.as_ref().map_or(0, |hello| hello.session);
-        if let Some(known) = inner.sessions.get_mut(&session) {
-            known.connections = known.connections.saturating_sub(1);
+        if let Some(stored) = inner.sessions.get_mut(&session) {
+            stored.connections = stored.connections.saturating_sub(1);
         }
     }
 }

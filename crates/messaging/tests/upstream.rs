@@ -1,7 +1,7 @@
 //! Upstreams over real servers: members that die, come back, come and go; limits, connections made ahead, looks.
 
 use logdrive_messaging::{Upstream, UpstreamOptions};
-use logdrive_ship::session::{DedupCursor, Peer, ReplyBuffer, Service};
+use logdrive_ship::session::{Peer, ReplyBuffer, Service};
 use logdrive_ship::upstream::{
     BreakerOptions, BreakerState, GroupOptions, HealthOptions, MemberOptions, Policy,
 };
@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 struct Named(String, Option<Barrier>);
 
 impl Service for Named {
-    fn hello(&self, _: &Peer) -> Result<DedupCursor, logdrive_ship::hello::Reason> {
-        Ok(DedupCursor::default())
+    fn hello(&self, _: &Peer) -> Result<u64, logdrive_ship::hello::Reason> {
+        Ok(0)
     }
 
     fn request(&self, _: &Peer, _: u16, body: &[u8], reply: &mut ReplyBuffer<'_>) -> Result<(), String> {

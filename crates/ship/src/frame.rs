@@ -94,6 +94,12 @@ pub enum FrameError {
         /// Checksum of the bytes.
         expected: u32,
     },
+    /// Frames that the service of a server does not take.
+    #[error("{what} are not taken here")]
+    Refused {
+        /// Kind of frames, in the plural.
+        what: &'static str,
+    },
     /// A name is not UTF-8.
     #[error("{field} is not UTF-8")]
     NotUtf8 {
@@ -110,6 +116,7 @@ impl FrameError {
             Self::Limit { .. } => "limit",
             Self::Unknown { .. } => "unknown",
             Self::Checksum { .. } => "checksum",
+            Self::Refused { .. } => "refused",
             Self::NotUtf8 { .. } => "not_utf8",
         }
     }

@@ -285,6 +285,7 @@ impl From<FrameError> for Reason {
             FrameError::Unknown { field: "version", .. } => Self::Version,
             FrameError::Limit { field: "length", .. } => Self::TooLarge,
             FrameError::Checksum { .. } => Self::Checksum,
+            FrameError::Refused { .. } => Self::Unexpected,
             _ => Self::Malformed,
         }
     }

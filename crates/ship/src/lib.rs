@@ -8,14 +8,14 @@
 //! ```
 //! use logdrive_ship::forward::{ForwardOptions, Forwarder, new_session};
 //! use logdrive_ship::hello::Reason;
-//! use logdrive_ship::session::{DedupCursor, Peer, Service};
+//! use logdrive_ship::session::{Peer, Service};
 //! use logdrive_ship::{Address, Options, Threads, serve};
 //! # use std::sync::Arc;
 //! # use std::time::Duration;
 //! struct Printer;
 //! impl Service for Printer {
-//!     fn hello(&self, _: &Peer) -> Result<DedupCursor, Reason> {
-//!         Ok(DedupCursor { epoch: 1, next: 0 })
+//!     fn hello(&self, _: &Peer) -> Result<u64, Reason> {
+//!         Ok(0)
 //!     }
 //!     fn records(&self, _: &Peer, first: u64, count: u32, lines: &[u8]) -> Result<u64, Reason> {
 //!         print!("{}", String::from_utf8_lossy(lines));

@@ -5,7 +5,7 @@ use logdrive_ring::channel::Channel;
 use logdrive_ring::{Consumer, PipeWriter, Ring};
 use logdrive_ship::frame::{HEADER_BYTES, Header, Kind, next_frame};
 use logdrive_ship::hello::{Hello, Reason, Role, decode_goodbye};
-use logdrive_ship::session::{DedupCursor, Peer, ReplyBuffer, Service};
+use logdrive_ship::session::{Peer, ReplyBuffer, Service};
 use logdrive_ship::{
     Address, Options, ServerHandle, Stats, Threads, TransportError, make_certificates, serve,
 };
@@ -26,9 +26,9 @@ struct Host {
 }
 
 impl Service for Host {
-    fn hello(&self, peer: &Peer) -> Result<DedupCursor, Reason> {
+    fn hello(&self, peer: &Peer) -> Result<u64, Reason> {
         match peer.hello.as_ref() {
-            Some(hello) if hello.app != "stranger" => Ok(DedupCursor::default()),
+            Some(hello) if hello.app != "stranger" => Ok(0),
             _ => Err(Reason::Forbidden),
         }
     }

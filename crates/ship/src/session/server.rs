@@ -1,6 +1,5 @@
 //! The accepting end of a connection: says hello, hands messages, requests and records to a service, and answers.
 
-use super::DedupCursor;
 use super::in_place::Reserved;
 use crate::frame::{
     FLAG_ACK, FLAG_FAILED, FLAG_ZSTD, Frame, FrameError, HEADER_BYTES, Header, Kind, Messages, Remainder,
@@ -8,7 +7,6 @@ use crate::frame::{
 };
 use crate::hello::{HELLO_ACKS, HELLO_UNCHECKED, Hello, Reason, Role, decode_goodbye, encode_goodbye};
 use crate::limits::{DECOMPRESSED_BYTES_MAX, FRAME_BYTES_MAX, HELLO_BYTES_MAX, REPLY_BYTES_MAX};
-use crate::session::Classification;
 use logdrive_ring::InPlace;
 use std::cell::{Cell, RefCell};
 
@@ -30,13 +28,13 @@ pub struct Peer {
 /// Handler of all that comes to a server. Called on a poller's thread, or, for requests, on a pool's where the server is
 /// told so; calls for one connection come in order.
 pub trait Service: Send + Sync {
-    /// A peer has said hello. Gives where the numbering of its records stands.
+    /// Admits a peer that has sent its hello, and returns the number of its record that is wanted next.
     ///
     /// # Errors
-    /// Reason why it is refused.
-    fn hello(&self, peer: &Peer) -> Result<DedupCursor, Reason> {
+    /// The reason for which it is refused.
+    fn hello(&self, peer: &Peer) -> Result<u64, Reason> {
         match peer.hello.as_ref() {
-            Some(hello) if hello.role == Role::Client => Ok(DedupCursor::default()),
+            Some(hello) if hello.role == Role::Client => Ok(0),
             _ => Err(Reason::Unexpected),
         }
     }
@@ -103,11 +101,12 @@ pub trait Service: Send + Sync {
         Ok(())
     }
 
-    /// Records of a shipper: `count` lines, the first with number `first`. Gives the number that is wanted next, which
-    /// acknowledges all before it.
+    /// Keeps records of a shipper: `count` lines, the first with number `first`, of which some or all may have come
+    /// before. Returns the number of the record that is wanted next, which acknowledges all before it; below `first` when
+    /// records before the batch are missing, so that none of it was kept.
     ///
     /// # Errors
-    /// Reason why they cannot be kept; the connection ends.
+    /// The reason for which they cannot be kept; the connection ends.
     fn records(&self, peer: &Peer, first: u64, count: u32, lines: &[u8]) -> Result<u64, Reason> {
         let _ = (peer, first, count, lines);
         Err(Reason::Unexpected)
@@ -235,7 +234,8 @@ pub struct Server {
     lossy: bool,
     /// The peer wants to hear which messages have been taken.
     pub(super) sends_acks: bool,
-    cursor: DedupCursor,
+    /// Number of the record that is wanted next: all before it are acknowledged.
+    next_record: u64,
     /// A batch of messages that has come in part.
     partial: Option<PartialBatch>,
     /// A request or a batch has come whole.
@@ -258,7 +258,7 @@ impl Server {
             alignment: 1,
             lossy: false,
             sends_acks: false,
-            cursor: DedupCursor::default(),
+            next_record: 0,
             partial: None,
             has_delivered: false,
             next_message: 0,
@@ -443,7 +443,7 @@ impl Server {
     /// Acknowledges what came since the last time; over datagrams the caller says when.
     pub fn put_ack(&mut self, out: &mut Vec<u8>) {
         if std::mem::take(&mut self.ack_due) {
-            let next = self.cursor.next.max(self.next_message);
+            let next = self.next_record.max(self.next_message);
             self.put(Header::new(Kind::Ack, next), &[], out);
         }
     }
@@ -550,8 +550,8 @@ impl Server {
         self.hello.epoch = hello.epoch;
         self.sends_acks = hello.role == Role::Client && hello.flags & HELLO_ACKS != 0;
         self.peer.hello = Some(hello);
-        self.cursor = match service.hello(&self.peer) {
-            Ok(cursor) => cursor,
+        self.next_record = match service.hello(&self.peer) {
+            Ok(next) => next,
             Err(reason) => {
                 self.peer.hello = None;
                 return Err(reason);
@@ -563,7 +563,7 @@ impl Server {
     }
 
     fn send_hello(&mut self, out: &mut Vec<u8>) {
-        self.hello.next = self.cursor.next;
+        self.hello.next = self.next_record;
         self.put(Header::new(Kind::Hello, 0), &[&self.hello.encode()], out);
     }
 
@@ -619,21 +619,16 @@ impl Server {
     }
 
     fn take_records(&mut self, header: Header, payload: &[u8], service: &dyn Service) -> Result<(), Reason> {
-        match self.cursor.classify(header.sequence, header.count) {
-            Classification::Duplicate => {
-                self.ack_due = true;
-                return Ok(());
-            }
-            // Over a stream this cannot be; over datagrams one before it was lost, or is late.
-            Classification::Ahead if self.lossy => return Ok(()),
-            Classification::Ahead => return Err(Reason::Unexpected),
-            Classification::New { .. } => {}
-        }
         let keep = |lines: &[u8]| service.records(&self.peer, header.sequence, header.count, lines);
-        self.cursor.next = match header.flags & FLAG_ZSTD {
+        let next = match header.flags & FLAG_ZSTD {
             0 => keep(payload)?,
             _ => self.decompressed(payload, keep)?,
         };
+        if next < header.sequence {
+            // Over datagrams a batch before it was lost, or is late; over a stream that cannot be.
+            return if self.lossy { Ok(()) } else { Err(Reason::Unexpected) };
+        }
+        self.next_record = next;
         self.has_delivered = true;
         self.ack_due = true;
         Ok(())

@@ -37,13 +37,13 @@ struct Disk {
 }
 
 impl Service for Disk {
-    fn hello(&self, peer: &Peer) -> Result<DedupCursor, Reason> {
+    fn hello(&self, peer: &Peer) -> Result<u64, Reason> {
         let hello = peer.hello.as_ref().expect("it has just come");
         let mut cursor = self.cursor.lock().expect("no panic");
         if !cursor.resume(hello.epoch, hello.next) {
             return Err(Reason::Superseded);
         }
-        Ok(*cursor)
+        Ok(cursor.next)
     }
 
     fn records(&self, _peer: &Peer, first: u64, count: u32, lines: &[u8]) -> Result<u64, Reason> {
@@ -54,7 +54,7 @@ impl Service for Disk {
         }
         let mut cursor = self.cursor.lock().expect("no panic");
         let super::Classification::New { skip } = cursor.classify(first, count) else {
-            panic!("the server judges before it hands over");
+            return Ok(cursor.next);
         };
         let numbers: Vec<u64> = lines
             .split(|byte| *byte == b'\n')
