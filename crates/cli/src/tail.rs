@@ -390,7 +390,7 @@ fn is_running(pid: u32) -> bool {
 
 /// Prints a record, if it passes.
 fn show(record: &mut FollowedRecord<'_>, lines: &mut Lines, names_process: bool) -> Result<(), CliError> {
-    if lines.filter.asks_for_lines() && !lines.filter.passes(record.line()) {
+    if !record.passes(lines.filter.filter()) {
         return Ok(());
     }
     match names_process {

@@ -10,7 +10,6 @@ use crate::times::Times;
 use jiff::tz::TimeZone;
 use logdrive_wire::Level;
 use memchr::memmem::Finder;
-use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::str::FromStr;
 
@@ -83,7 +82,7 @@ impl FromStr for Condition {
             .all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
         // The record's own parts have no key in text.
         let key_finder =
-            (is_written_plainly && own_part(key).is_none()).then(|| Finder::new(key).into_owned());
+            (is_written_plainly && own_part(key, value).is_none()).then(|| Finder::new(key).into_owned());
         Ok(Self {
             key: key.to_owned(),
             operator,
@@ -93,31 +92,88 @@ impl FromStr for Condition {
     }
 }
 
-/// What a record has besides fields.
-#[derive(Debug, Clone, Copy)]
-enum OwnPart {
+/// Part of a record besides its fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OwnPart {
     Level,
     App,
     Pid,
     Thread,
+    /// The target, where the record has one.
     Module,
+    /// Name of the source file, or its path where that is all there is.
     File,
+    /// Path of the source file, or its name where that is all there is.
+    Path,
     Line,
     Message,
 }
 
-fn own_part(key: &str) -> Option<OwnPart> {
+fn own_part(key: &str, value: &str) -> Option<OwnPart> {
     Some(match key {
         "level" => OwnPart::Level,
         "app" => OwnPart::App,
         "pid" => OwnPart::Pid,
         "thread" => OwnPart::Thread,
         "module" | "target" => OwnPart::Module,
+        "file" if value.contains(['/', '\\']) => OwnPart::Path,
         "file" => OwnPart::File,
         "line" => OwnPart::Line,
         "message" | "msg" => OwnPart::Message,
         _ => return None,
     })
+}
+
+/// Values of a record, whether it was parsed from a line or is typed.
+pub(crate) trait RecordValues {
+    /// Gives the values of all fields with a key, as text.
+    fn fields(&mut self, key: &str, each: &mut dyn FnMut(&[u8]));
+
+    /// Gives a part of the record, if it has it.
+    fn own_part(&mut self, part: OwnPart, each: &mut dyn FnMut(&[u8]));
+
+    /// Whether the record has the part, and it is as wanted.
+    fn has_part(&mut self, part: OwnPart, is_wanted: impl Fn(&[u8]) -> bool) -> Option<bool>
+    where
+        Self: Sized,
+    {
+        let mut found = None;
+        self.own_part(part, &mut |text| found = Some(is_wanted(text)));
+        found
+    }
+}
+
+/// A record that was parsed, with its bytes.
+struct ParsedRecord<'a> {
+    bytes: &'a [u8],
+    parts: &'a Record,
+}
+
+impl RecordValues for ParsedRecord<'_> {
+    fn fields(&mut self, key: &str, each: &mut dyn FnMut(&[u8])) {
+        for field in &self.parts.fields {
+            if *field.key.plain(self.bytes) == *key.as_bytes() {
+                each(&field.value.plain(self.bytes));
+            }
+        }
+    }
+
+    fn own_part(&mut self, part: OwnPart, each: &mut dyn FnMut(&[u8])) {
+        let parts = self.parts;
+        let text = match part {
+            OwnPart::Level => return parts.level.iter().for_each(|level| each(level.name().as_bytes())),
+            OwnPart::App => Text::in_text(parts.process.app),
+            OwnPart::Pid => Text::in_text(parts.process.pid),
+            OwnPart::Thread => parts.thread,
+            OwnPart::Module => parts.module,
+            OwnPart::File | OwnPart::Path => parts.file,
+            OwnPart::Line => Text::in_text(parts.line),
+            OwnPart::Message => parts.message,
+        };
+        if !text.is_empty() {
+            each(&text.plain(self.bytes));
+        }
+    }
 }
 
 impl Condition {
@@ -130,35 +186,21 @@ impl Condition {
                 .is_none_or(|finder| finder.find(record).is_some())
     }
 
-    fn holds(&self, line: &[u8], record: &Record) -> bool {
-        let fields = record
-            .fields
-            .iter()
-            .filter(|field| *field.key.plain(line) == *self.key.as_bytes());
-        let mut values = fields
-            .map(|field| field.value.plain(line))
-            .chain(self.own_value(line, record));
-        match self.operator {
-            Operator::NotEqual => values.all(|value| self.compare(&value).is_none_or(Ordering::is_ne)),
-            operator => values.any(|value| {
-                self.compare(&value)
-                    .is_some_and(|ordering| operator.holds(ordering))
-            }),
-        }
-    }
-
-    fn own_value<'a>(&self, line: &'a [u8], record: &Record) -> Option<Cow<'a, [u8]>> {
-        let text = match own_part(&self.key)? {
-            OwnPart::Level => return Some(Cow::Borrowed(record.level?.name().as_bytes())),
-            OwnPart::App => Text::in_text(record.process.app),
-            OwnPart::Pid => Text::in_text(record.process.pid),
-            OwnPart::Thread => record.thread,
-            OwnPart::Module => record.module,
-            OwnPart::File => record.file,
-            OwnPart::Line => Text::in_text(record.line),
-            OwnPart::Message => record.message,
+    fn holds(&self, record: &mut impl RecordValues) -> bool {
+        let is_all = self.operator == Operator::NotEqual;
+        let mut holds = is_all;
+        let mut each = |value: &[u8]| {
+            let found = self
+                .compare(value)
+                .map_or(is_all, |ordering| self.operator.holds(ordering));
+            // None may be equal, or one has to be as wanted.
+            holds = if is_all { holds && found } else { holds || found };
         };
-        (!text.is_empty()).then(|| text.plain(line))
+        record.fields(&self.key, &mut each);
+        if let Some(part) = own_part(&self.key, &self.value) {
+            record.own_part(part, &mut each);
+        }
+        holds
     }
 
     /// How a value compares to the wanted one: as numbers where both are, else as texts, which have no order here.
@@ -245,10 +287,15 @@ impl Filter {
     /// Whether a record passes by its head.
     #[inline]
     pub(crate) fn passes_head(&self, head: &Head) -> bool {
+        self.passes_level_and_time(head.level, head.unix_ns)
+    }
+
+    #[inline]
+    pub(crate) fn passes_level_and_time(&self, level: Option<Level>, unix_ns: u64) -> bool {
         self.level
-            .is_none_or(|least| head.level.is_some_and(|level| level >= least))
-            && self.since_ns.is_none_or(|since| head.unix_ns >= since)
-            && self.until_ns.is_none_or(|until| head.unix_ns <= until)
+            .is_none_or(|least| level.is_some_and(|level| level >= least))
+            && self.since_ns.is_none_or(|since| unix_ns >= since)
+            && self.until_ns.is_none_or(|until| unix_ns <= until)
     }
 
     /// Whether a line passes that belongs to no record.
@@ -267,12 +314,18 @@ impl Filter {
         self.passes_texts(record) && (!self.asks_for_parts() || self.passes_parts(record, parts, times))
     }
 
-    fn asks_for_parts(&self) -> bool {
+    /// Whether texts are looked for in the whole record.
+    pub(crate) fn asks_for_texts(&self) -> bool {
+        !(self.wanted.is_empty() && self.unwanted.is_empty())
+    }
+
+    /// Whether parts of the record decide, beside level and time.
+    pub(crate) fn asks_for_parts(&self) -> bool {
         !(self.modules.is_empty() && self.threads.is_empty() && self.conditions.is_empty())
     }
 
     #[inline]
-    fn passes_texts(&self, record: &[u8]) -> bool {
+    pub(crate) fn passes_texts(&self, record: &[u8]) -> bool {
         self.wanted.iter().all(|needle| needle.find(record).is_some())
             && !self.unwanted.iter().any(|needle| needle.find(record).is_some())
     }
@@ -286,20 +339,24 @@ impl Filter {
             return false;
         }
         parts.read(record, times);
-        let is_thread = |thread: &String| *parts.thread.plain(record) == *thread.as_bytes();
-        // A line without a module has its file.
-        let module = if parts.module.is_empty() {
-            parts.file
-        } else {
-            parts.module
+        self.passes_values(&mut ParsedRecord { bytes: record, parts })
+    }
+
+    /// Whether thread, module and fields of a record pass.
+    pub(crate) fn passes_values(&self, record: &mut impl RecordValues) -> bool {
+        let is_thread = |name: &[u8]| self.threads.iter().any(|thread| thread.as_bytes() == name);
+        let is_module = |name: &[u8]| {
+            let mut modules = self.modules.iter();
+            modules.any(|prefix| is_below(name, prefix.as_bytes()))
         };
-        let is_module = |prefix: &String| is_below(&module.plain(record), prefix.as_bytes());
-        (self.threads.is_empty() || self.threads.iter().any(is_thread))
-            && (self.modules.is_empty() || self.modules.iter().any(is_module))
-            && self
-                .conditions
-                .iter()
-                .all(|condition| condition.holds(record, parts))
+        (self.threads.is_empty() || record.has_part(OwnPart::Thread, is_thread) == Some(true))
+            && (self.modules.is_empty()
+                // A line without a module has its file.
+                || record
+                    .has_part(OwnPart::Module, is_module)
+                    .or_else(|| record.has_part(OwnPart::File, is_module))
+                    == Some(true))
+            && self.conditions.iter().all(|condition| condition.holds(record))
     }
 }
 
@@ -324,11 +381,6 @@ impl LineFilter {
     /// The conditions.
     pub fn filter(&self) -> &Filter {
         &self.filter
-    }
-
-    /// Whether more than level and time decides, so that records have to be judged by their lines.
-    pub fn asks_for_lines(&self) -> bool {
-        self.filter.asks_for_parts() || !(self.filter.wanted.is_empty() && self.filter.unwanted.is_empty())
     }
 
     /// Whether a record passes, which may have several lines.

@@ -13,6 +13,7 @@
 mod record;
 mod ring;
 mod session;
+mod values;
 
 pub use record::FollowedRecord;
 pub use ring::Start;
@@ -20,10 +21,11 @@ pub use ring::Start;
 use crate::error::ReadError;
 use crate::limits::{HELD_BYTES_MAX, SESSIONS_MAX};
 use logdrive_drain::layout::limits::LINE_BYTES_MAX;
-use logdrive_drain::layout::{Layout, LayoutOptions, ProcessInfo};
+use logdrive_drain::layout::{Layout, LayoutOptions, ProcessInfo, Style};
 use logdrive_ring::SessionReader;
 use logdrive_ring::clock::unix_ns;
 use logdrive_wire::Level;
+use record::Layouts;
 use ring::WatchedRing;
 use session::FollowedSession;
 use std::path::Path;
@@ -119,9 +121,12 @@ impl Follow {
             pid: view.header().pid(),
             host: String::new(),
         };
-        let layout = Layout::new(self.options.layout.clone(), info.clone())?;
+        let layouts = Layouts {
+            lines: Layout::new(self.options.layout.clone(), info.clone())?,
+            messages: Layout::new(Style::Pattern("{raw_message}".to_owned()).into(), info.clone())?,
+        };
         self.sessions
-            .push(FollowedSession::new(id, view, info, layout, start));
+            .push(FollowedSession::new(id, view, info, layouts, start));
         Ok(())
     }
 

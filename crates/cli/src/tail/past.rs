@@ -124,7 +124,7 @@ impl Pasts {
 
     /// Keeps a record that was found in memory, if it passes.
     pub(super) fn keep(&mut self, record: &mut FollowedRecord<'_>, lines: &mut Lines, names_process: bool) {
-        if lines.filter.asks_for_lines() && !lines.filter.passes(record.line()) {
+        if !record.passes(lines.filter.filter()) {
             return;
         }
         let (unix_ns, id) = (record.unix_ns, record.id);

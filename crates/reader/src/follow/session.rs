@@ -1,8 +1,8 @@
 //! One session that is followed: its rings, and the callsites that it has registered so far.
 
-use super::record::{FollowedRecord, Site};
+use super::record::{FollowedRecord, Layouts, Site};
 use super::ring::{Start, WatchedRing};
-use logdrive_drain::layout::{Layout, ProcessInfo, Record, Thread};
+use logdrive_drain::layout::{ProcessInfo, Record, Thread};
 use logdrive_ring::clock::ticks_of;
 use logdrive_ring::{Calibration, SessionReader};
 use logdrive_wire::{Callsite, Level};
@@ -13,7 +13,7 @@ pub(crate) struct FollowedSession {
     pub(crate) id: u64,
     pub(crate) view: SessionReader,
     pub(crate) info: ProcessInfo,
-    layout: Layout,
+    layouts: Layouts,
     pub(crate) rings: Vec<WatchedRing>,
     /// Rings below this number are watched, or cannot be opened.
     rings_known: u32,
@@ -27,7 +27,13 @@ pub(crate) struct FollowedSession {
 }
 
 impl FollowedSession {
-    pub(crate) fn new(id: u64, view: SessionReader, info: ProcessInfo, layout: Layout, start: Start) -> Self {
+    pub(crate) fn new(
+        id: u64,
+        view: SessionReader,
+        info: ProcessInfo,
+        layouts: Layouts,
+        start: Start,
+    ) -> Self {
         let calibration = Calibration {
             base_ticks: 0,
             base_unix_ns: view.header().start_unix_ns(),
@@ -37,7 +43,7 @@ impl FollowedSession {
             id,
             view,
             info,
-            layout,
+            layouts,
             rings: Vec::new(),
             rings_known: 0,
             sites: Vec::new(),
@@ -119,11 +125,13 @@ impl FollowedSession {
         let mut outcome = Ok(());
         let watched = self.rings.get(ring);
         match (self.sites.get(id), watched, watched.and_then(WatchedRing::front)) {
-            (Some(Some(site)), Some(watched), Some((unix_ns, _, payload))) if site.level >= min_level => {
+            (Some(Some(site)), Some(watched), Some((unix_ns, _, payload)))
+                if site.callsite.level >= min_level =>
+            {
                 outcome = each(&mut FollowedRecord {
                     process: &self.info,
                     id: self.id,
-                    level: site.level,
+                    level: site.callsite.level,
                     unix_ns,
                     thread: &watched.thread_name,
                     line: Record {
@@ -135,7 +143,7 @@ impl FollowedSession {
                         payload,
                     },
                     site,
-                    layout: &mut self.layout,
+                    layouts: &mut self.layouts,
                     space,
                 });
             }
@@ -167,9 +175,10 @@ impl FollowedSession {
                 && let Ok(callsite) = Callsite::decode(&bytes)
             {
                 *slot = Some(Site {
-                    level: callsite.level,
-                    plain: self.layout.compile(&callsite),
-                    named: self.layout.compile_for(&callsite, &self.info),
+                    plain: self.layouts.lines.compile(&callsite),
+                    named: self.layouts.lines.compile_for(&callsite, &self.info),
+                    message: self.layouts.messages.compile(&callsite),
+                    callsite,
                 });
             }
         }

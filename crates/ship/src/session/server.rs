@@ -626,7 +626,11 @@ impl Server {
         };
         if next < header.sequence {
             // Over datagrams a batch before it was lost, or is late; over a stream that cannot be.
-            return if self.lossy { Ok(()) } else { Err(Reason::Unexpected) };
+            return if self.lossy {
+                Ok(())
+            } else {
+                Err(Reason::Unexpected)
+            };
         }
         self.next_record = next;
         self.has_delivered = true;
