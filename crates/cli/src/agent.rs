@@ -6,13 +6,13 @@ use crate::error::CliError;
 use crate::limits::AGENT_PATIENCE_MS;
 use crate::paint::{ColorChoice, Style};
 use crate::places::usual_sockets;
+use crate::signals::Signals;
 use crate::sessions::safe;
 use clap::Args;
 use logdrive_agent::config::{AgentConfig, Places};
 use logdrive_agent::{Agent, Client, KeeperCommand, StartError};
 use logdrive_drain::Stopped;
-use nix::sys::signal::{SigSet, Signal};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
+use signal_hook::consts::{SIGHUP, SIGUSR1};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &AgentArgs, color: ColorChoice) -> Result<bool, CliError
     if args.reload {
         return ask_to_reload(args);
     }
-    let signals = Signals::hold()?;
+    let signals = Signals::of_service()?;
     let Some(config) = configuration(args, color)? else {
         return Ok(false);
     };
@@ -100,10 +100,10 @@ pub(crate) fn run(args: &AgentArgs, color: ColorChoice) -> Result<bool, CliError
             let said = reload(&mut agent, args, color);
             agent.answer_reload(requester, said.as_deref().map_err(String::as_str));
         }
-        match signals.next() {
+        match signals.take() {
             // What came of it has been said.
-            Some(Signal::SIGHUP) => drop(reload(&mut agent, args, color)),
-            Some(Signal::SIGUSR1) => agent.reopen(),
+            Some(SIGHUP) => drop(reload(&mut agent, args, color)),
+            Some(SIGUSR1) => agent.reopen(),
             Some(_) => break,
             None => {}
         }
@@ -185,32 +185,6 @@ fn say(color: ColorChoice, what: &str, text: &str) {
     let what = color.for_stderr().the(Style::Good, &title);
     // A service whose standard error is closed runs on; the log has what matters.
     let _ = writeln!(io::stderr(), "{what} {text}");
-}
-
-/// Signals that are read between two turns instead of acted upon.
-struct Signals {
-    incoming: SignalFd,
-}
-
-impl Signals {
-    fn hold() -> Result<Self, CliError> {
-        let held: SigSet = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM, Signal::SIGUSR1]
-            .into_iter()
-            .collect();
-        let system = |cause: nix::Error| CliError::Signals {
-            cause: io::Error::from(cause),
-        };
-        // Before any thread is started: they inherit it.
-        held.thread_block().map_err(system)?;
-        let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
-        let incoming = SignalFd::with_flags(&held, flags).map_err(system)?;
-        Ok(Self { incoming })
-    }
-
-    fn next(&self) -> Option<Signal> {
-        let found = self.incoming.read_signal().ok()??;
-        Signal::try_from(i32::try_from(found.ssi_signo).ok()?).ok()
-    }
 }
 
 impl From<StartError> for CliError {

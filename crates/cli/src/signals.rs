@@ -1,41 +1,70 @@
-//! Signals that are read between two turns instead of acted upon.
+//! Signals that are read when the command is ready for them, instead of acted upon.
 
 use crate::error::CliError;
-use nix::sys::signal::{SigSet, Signal};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::io;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::iterator::backend::SignalDelivery;
+use signal_hook::iterator::exfiltrator::SignalOnly;
+use std::cell::RefCell;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// HUP, INT, TERM and USR1, held from before the first thread.
+/// Signals of a command that is not ended by them.
+#[derive(Debug)]
 pub(crate) struct Signals {
-    incoming: SignalFd,
+    delivery: RefCell<SignalDelivery<UnixStream, SignalOnly>>,
+    /// The end of the pipe that becomes readable when a signal comes.
+    readable: UnixStream,
 }
 
 impl Signals {
-    pub(crate) fn hold() -> Result<Self, CliError> {
-        let held: SigSet = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM, Signal::SIGUSR1]
-            .into_iter()
-            .collect();
-        let system = |cause: nix::Error| CliError::Signals {
-            cause: io::Error::from(cause),
-        };
-        // Threads that are started later inherit it.
-        held.thread_block().map_err(system)?;
-        let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
-        let incoming = SignalFd::with_flags(&held, flags).map_err(system)?;
-        Ok(Self { incoming })
+    /// Signals by which a service is told to end, or to read and open things anew: HUP, INT, TERM and USR1.
+    pub(crate) fn of_service() -> Result<Self, CliError> {
+        Self::new(&[SIGHUP, SIGINT, SIGTERM, SIGUSR1])
     }
 
-    /// The next signal, if one comes in time.
-    pub(crate) fn wait(&self, patience: Duration) -> Option<Signal> {
-        let time = Timespec {
-            tv_sec: i64::try_from(patience.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: patience.subsec_nanos().into(),
-        };
-        // An interruption only makes the caller turn earlier.
-        let _ = poll(&mut [PollFd::new(&self.incoming, PollFlags::IN)], Some(&time));
-        let found = self.incoming.read_signal().ok()??;
-        Signal::try_from(i32::try_from(found.ssi_signo).ok()?).ok()
+    /// Signals with these numbers.
+    pub(crate) fn new(numbers: &[i32]) -> Result<Self, CliError> {
+        let failed = |cause| CliError::Signals { cause };
+        let (readable, written) = UnixStream::pair().map_err(failed)?;
+        let own_end = readable.try_clone().map_err(failed)?;
+        let delivery = SignalDelivery::with_pipe(own_end, written, SignalOnly, numbers);
+        Ok(Self {
+            delivery: RefCell::new(delivery.map_err(failed)?),
+            readable,
+        })
+    }
+
+    /// Returns the number of a signal that has come, if one has.
+    pub(crate) fn take(&self) -> Option<i32> {
+        self.delivery.borrow_mut().pending().next()
+    }
+
+    /// Returns the number of the next signal, if one comes in time.
+    pub(crate) fn wait(&self, timeout: Duration) -> Option<i32> {
+        self.take().or_else(|| {
+            // An interruption only makes the caller's turn come earlier.
+            let _ = poll(
+                &mut [PollFd::new(&self.readable, PollFlags::IN)],
+                Some(&timespec(timeout)),
+            );
+            self.take()
+        })
+    }
+}
+
+impl AsFd for Signals {
+    /// Descriptor that is readable when a signal has come.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.readable.as_fd()
+    }
+}
+
+/// Returns a timeout as `poll` takes it.
+pub(crate) fn timespec(timeout: Duration) -> Timespec {
+    Timespec {
+        tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: timeout.subsec_nanos().into(),
     }
 }

@@ -13,6 +13,7 @@ use crate::instant::now_unix_ns;
 use crate::paint::{ColorChoice, Paint, Style};
 use crate::places::{Located, Places, absolute};
 use crate::ps::tell;
+use crate::signals::Signals;
 use crate::sessions::{find_everywhere, safe, select};
 use crate::tail_args::TailArgs;
 use logdrive_drain::layout::{LayoutOptions, Style as LayoutStyle};
@@ -22,7 +23,8 @@ use past::Pasts;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use wait::{Pause, Signals};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use wait::{Pause, ends_within};
 
 /// How often new processes are looked for.
 const SCAN_EVERY: Duration = Duration::from_millis(500);
@@ -32,7 +34,7 @@ const EXTEND_EVERY: Duration = Duration::from_millis(20);
 
 /// Runs the command.
 pub(crate) fn run(args: &TailArgs, color: ColorChoice) -> Result<(), CliError> {
-    let signals = Signals::hold()?;
+    let signals = Signals::new(&[SIGHUP, SIGINT, SIGTERM])?;
     let mut tail = Tail::new(args, color)?;
     tail.scan()?;
     if tail.known.is_empty() && !args.wait {
@@ -62,7 +64,7 @@ pub(crate) fn run(args: &TailArgs, color: ColorChoice) -> Result<(), CliError> {
             tail.extend();
             extend_at = Instant::now() + EXTEND_EVERY;
         }
-        if signals.wait(pause.after(&polled)) {
+        if ends_within(&signals, pause.after(&polled)) {
             tail.follow.poll();
             tail.take(true)?;
             return tail.finish();

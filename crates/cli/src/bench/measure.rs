@@ -6,7 +6,7 @@ use logdrive_messaging::{Client, Sender};
 use logdrive_ship::frame::{FrameError, Messages};
 use logdrive_ship::session::{Peer, ReplyBuffer, Service};
 use logdrive_ship::{Address, Options, TransportError};
-use nix::sys::signal::Signal;
+use signal_hook::consts::{SIGINT, SIGTERM};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -89,8 +89,8 @@ impl Service for Listener {
 }
 
 /// Whether a signal ends the receiving end.
-pub(crate) fn ends(signal: Signal) -> bool {
-    matches!(signal, Signal::SIGINT | Signal::SIGTERM)
+pub(crate) fn ends(signal: i32) -> bool {
+    matches!(signal, SIGINT | SIGTERM)
 }
 
 /// How many messages the receiver has: it is here, or it is asked.

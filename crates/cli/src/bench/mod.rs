@@ -58,7 +58,7 @@ fn threads(args: &TransportArgs) -> Threads {
 }
 
 fn listen(args: &TransportArgs, address: &Address) -> Result<bool, CliError> {
-    let signals = Signals::hold()?;
+    let signals = Signals::of_service()?;
     let listener = Arc::new(Listener::default());
     let at = std::slice::from_ref(address);
     let server = serve(at, &options(args, None), threads(args), listener.clone())?;

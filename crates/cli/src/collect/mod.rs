@@ -13,7 +13,7 @@ use crate::signals::Signals;
 use logdrive_collector::{Store, StoreCounts};
 use logdrive_ship::hello::Reason;
 use logdrive_ship::{Address, ServerHandle, Stats, Threads, make_certificates, serve};
-use nix::sys::signal::Signal;
+use signal_hook::consts::{SIGHUP, SIGUSR1};
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &CollectArgs, color: ColorChoice) -> Result<bool, CliErr
         );
         return Ok(true);
     }
-    let signals = Signals::hold()?;
+    let signals = Signals::of_service()?;
     take_descriptors();
     let Some(config) = config::configuration(args, color)? else {
         return Ok(false);
@@ -84,7 +84,7 @@ fn watch(signals: &Signals, server: &ServerHandle, store: &Store, color: ColorCh
     let mut before = StoreCounts::default();
     loop {
         match signals.wait(TURN) {
-            Some(Signal::SIGHUP | Signal::SIGUSR1) => store.reopen(),
+            Some(SIGHUP | SIGUSR1) => store.reopen(),
             Some(_) => break,
             None => {}
         }

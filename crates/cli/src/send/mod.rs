@@ -13,7 +13,7 @@ use logdrive_collector::send::{LogInput, LogSender, SendControl, SendState, defa
 use logdrive_ship::forward::{ForwardOptions, ForwardState, ForwardWatch, SpoolOptions, new_session};
 use logdrive_ship::hello::Format;
 use logdrive_ship::{Options, TlsFiles};
-use nix::sys::signal::Signal;
+use signal_hook::consts::SIGHUP;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -25,7 +25,7 @@ pub(crate) fn run(args: &SendArgs, color: ColorChoice) -> Result<bool, CliError>
         return Ok(false);
     };
     let args = &args;
-    let signals = Signals::hold()?;
+    let signals = Signals::of_service()?;
     let is_stdin = args.file.as_os_str() == "-";
     let state_path = match (&args.state, is_stdin) {
         (_, true) => None,
@@ -136,7 +136,7 @@ impl SendControl for Control<'_> {
     fn stops(&mut self, timeout: Duration) -> bool {
         match self.signals.wait(timeout) {
             None => false,
-            Some(Signal::SIGHUP) if self.named.config.is_some() => {
+            Some(SIGHUP) if self.named.config.is_some() => {
                 self.reload();
                 false
             }

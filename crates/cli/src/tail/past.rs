@@ -1,7 +1,8 @@
 //! The last records before `tail` began: from the log files, and from the memory of programs that have none.
 
 use super::Known;
-use super::wait::Signals;
+use super::wait::ends_within;
+use crate::signals::Signals;
 use crate::cat::lines::Lines;
 use crate::error::CliError;
 use crate::places::Places;
@@ -70,7 +71,7 @@ impl Pasts {
             behind.retain(|(known, committed)| !has_written(&known.at.path, *committed));
             let spent = began.elapsed();
             let is_done = behind.is_empty() && spent >= WINDOW;
-            if is_done || spent >= FILES_BEHIND || signals.wait(Duration::from_millis(5)) {
+            if is_done || spent >= FILES_BEHIND || ends_within(signals, Duration::from_millis(5)) {
                 let behind = behind.iter().map(|(known, _)| *known);
                 return behind.chain(late).map(Known::title).collect();
             }

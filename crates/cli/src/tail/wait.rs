@@ -1,47 +1,21 @@
-//! Pauses between looks, which end early when somebody wants the command to end.
+//! Pauses between polls, which end early when the command should end.
 
-use crate::error::CliError;
-use nix::sys::signal::{SigSet, Signal};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use crate::signals::{Signals, timespec};
+use rustix::event::{PollFd, PollFlags, poll};
 use std::time::Duration;
 
-/// Signals that end the command, and are waited for instead of acted upon.
-#[derive(Debug)]
-pub(super) struct Signals {
-    incoming: SignalFd,
-}
-
-impl Signals {
-    /// Holds them from now on.
-    pub(super) fn hold() -> Result<Self, CliError> {
-        let ending: SigSet = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]
-            .into_iter()
-            .collect();
-        ending.thread_block().map_err(std::io::Error::from)?;
-        let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
-        Ok(Self {
-            incoming: SignalFd::with_flags(&ending, flags).map_err(std::io::Error::from)?,
-        })
-    }
-
-    /// Waits for the time given; `true` as soon as the command should end, because somebody wants it or because
-    /// nobody reads its output any more.
-    pub(super) fn wait(&self, time: Duration) -> bool {
-        let stdout = std::io::stdout();
-        let mut files = [
-            PollFd::new(&self.incoming, PollFlags::IN),
-            // Without a wish only errors are told: the other end of a pipe has gone.
-            PollFd::new(&stdout, PollFlags::empty()),
-        ];
-        let time = Timespec {
-            tv_sec: time.as_secs() as i64,
-            tv_nsec: i64::from(time.subsec_nanos()),
-        };
-        // A wait that was interrupted is a short one.
-        let count = poll(&mut files, Some(&time)).unwrap_or(0);
-        count > 0 && files.iter().any(|file| !file.revents().is_empty())
-    }
+/// Waits for the time given; `true` as soon as the command should end, because of a signal or because the reader of its
+/// output has gone.
+pub(super) fn ends_within(signals: &Signals, time: Duration) -> bool {
+    let stdout = std::io::stdout();
+    let mut files = [
+        PollFd::new(signals, PollFlags::IN),
+        // Without a request only errors are reported: the other end of a pipe has gone.
+        PollFd::new(&stdout, PollFlags::empty()),
+    ];
+    // A wait that was interrupted is a short one.
+    let count = poll(&mut files, Some(&timespec(time))).unwrap_or(0);
+    count > 0 && files.iter().any(|file| !file.revents().is_empty())
 }
 
 /// Pauses: short while records come, long while none do.

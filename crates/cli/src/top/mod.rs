@@ -24,10 +24,10 @@ mod view;
 
 use crate::error::CliError;
 use crate::paint::ColorChoice;
+use crate::signals::Signals;
 use args::TopArgs;
 use model::{Effect, Model, Tone};
-use nix::sys::signal::{SigSet, Signal, raise};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH};
 use paint::Palette;
 use ratatui::crossterm::event::{self, Event};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &TopArgs, color: ColorChoice) -> Result<(), CliError> {
     if args.once || args.json || args.count.is_some() || !is_screen {
         return snapshot::run(args, &mut source, color);
     }
-    let signals = hold_signals()?;
+    let signals = Signals::new(&[SIGWINCH, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP])?;
     let model = Model::new(args.interval, args.sort, args.filter.as_deref().unwrap_or(""));
     let mut watch = Watch {
         model,
@@ -74,7 +74,7 @@ struct Watch {
 }
 
 impl Watch {
-    fn run(&mut self, signals: &SignalFd) -> Result<(), CliError> {
+    fn run(&mut self, signals: &Signals) -> Result<(), CliError> {
         self.look();
         self.look_at = Instant::now() + Duration::from_millis(SECOND_LOOK_MS);
         self.draw()?;
@@ -93,7 +93,7 @@ impl Watch {
     ///
     /// The waiting is done here and not by the library that reads keys, which goes on reading without end when its
     /// terminal has gone.
-    fn wait(&mut self, signals: &SignalFd) -> Result<bool, CliError> {
+    fn wait(&mut self, signals: &Signals) -> Result<bool, CliError> {
         let left = self.look_at.saturating_duration_since(Instant::now());
         let timeout: Option<Timespec> = (!self.model.paused).then(|| left.try_into().ok()).flatten();
         let stdin = rustix::stdio::stdin();
@@ -128,12 +128,11 @@ impl Watch {
     }
 
     /// Does what signals want; whether this is the end.
-    fn take_signals(&mut self, signals: &SignalFd) -> Result<bool, CliError> {
-        while let Some(found) = signals.read_signal().ok().flatten() {
-            let number = i32::try_from(found.ssi_signo).unwrap_or(0);
-            let effect = match Signal::try_from(number) {
-                Ok(Signal::SIGWINCH) => Effect::Redraw,
-                Ok(Signal::SIGTSTP) => Effect::Suspend,
+    fn take_signals(&mut self, signals: &Signals) -> Result<bool, CliError> {
+        while let Some(number) = signals.take() {
+            let effect = match number {
+                SIGWINCH => Effect::Redraw,
+                SIGTSTP => Effect::Suspend,
                 _ => Effect::Quit,
             };
             if self.follow(effect)? {
@@ -194,28 +193,9 @@ impl Watch {
     fn suspend(&mut self) -> Result<(), CliError> {
         // A process can always stop itself; if not, it goes on, which is all that can be done.
         self.screen.leave_for(|| {
-            let _ = raise(Signal::SIGSTOP);
+            let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP);
         })?;
         self.look();
         Ok(())
     }
-}
-
-/// Signals that would end this with the terminal as it is are read instead.
-fn hold_signals() -> Result<SignalFd, CliError> {
-    let held: SigSet = [
-        Signal::SIGWINCH,
-        Signal::SIGINT,
-        Signal::SIGTERM,
-        Signal::SIGHUP,
-        Signal::SIGQUIT,
-        Signal::SIGTSTP,
-    ]
-    .into_iter()
-    .collect();
-    let system = |cause: nix::Error| CliError::Signals {
-        cause: io::Error::from(cause),
-    };
-    held.thread_block().map_err(system)?;
-    SignalFd::with_flags(&held, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK).map_err(system)
 }
