@@ -13,17 +13,17 @@ use crate::instant::now_unix_ns;
 use crate::paint::{ColorChoice, Paint, Style};
 use crate::places::{Located, Places, absolute};
 use crate::ps::tell;
-use crate::signals::Signals;
 use crate::sessions::{find_everywhere, safe, select};
+use crate::signals::Signals;
 use crate::tail_args::TailArgs;
 use logdrive_drain::layout::{LayoutOptions, Style as LayoutStyle};
 use logdrive_reader::follow::{Follow, FollowOptions, FollowedRecord, Polled, Start};
 use logdrive_wire::Level;
 use past::Pasts;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use wait::{Pause, ends_within};
 
 /// How often new processes are looked for.

@@ -2,10 +2,10 @@
 
 use super::Known;
 use super::wait::ends_within;
-use crate::signals::Signals;
 use crate::cat::lines::Lines;
 use crate::error::CliError;
 use crate::places::Places;
+use crate::signals::Signals;
 use logdrive_drain::{Stats, sinks_from_text};
 use logdrive_reader::follow::{Follow, FollowedRecord};
 use logdrive_reader::last_records;
