@@ -4,9 +4,9 @@ use crate::config::load::{DEFAULT_PATH, Loaded, Reading, load};
 use crate::config::user_places;
 use crate::error::CliError;
 use crate::limits::AGENT_PATIENCE_MS;
+use crate::output::safe;
 use crate::paint::{ColorChoice, Style};
-use crate::places::usual_sockets;
-use crate::sessions::safe;
+use crate::session_finder::usual_sockets;
 use crate::signals::Signals;
 use clap::Args;
 use logdrive_agent::config::{AgentConfig, Places};
@@ -125,7 +125,7 @@ pub(crate) fn keep(args: &KeeperArgs) -> Result<bool, CliError> {
     Ok(true)
 }
 
-/// What the file says, or the defaults. `None` when the file is wrong, which has been said.
+/// Returns the configuration of the file, or the defaults; `None` when the file is wrong, which has been reported.
 fn configuration(args: &AgentArgs, color: ColorChoice) -> Result<Option<AgentConfig>, CliError> {
     let path = match &args.config {
         Some(path) => Some(path.as_path()),

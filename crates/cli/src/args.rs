@@ -1,24 +1,25 @@
-//! What can be said on the command line, and the help that goes with it.
+//! The command line, and the help that goes with it.
 
 use crate::agent::{AgentArgs, KeeperArgs};
 use crate::bench::BenchArgs;
 use crate::collect::CollectArgs;
 use crate::config::ConfigArgs;
 use crate::control_args::{CallsitesArgs, LevelArgs, MuteArgs, SampleArgs};
+use crate::docs_args::{CompletionsArgs, ManArgs};
 use crate::drain::DrainArgs;
 use crate::dump_args::DumpArgs;
+use crate::filter_args::FilterArgs;
 use crate::instant::{Edge, read_instant};
 use crate::limits::LAST_RECORDS_MAX;
 use crate::paint::ColorChoice;
 use crate::run_args::RunArgs;
 use crate::send::SendArgs;
+use crate::session_args::{AgentAt, RunDirArgs};
 use crate::tail_args::TailArgs;
 use crate::top::args::TopArgs;
 use clap::builder::Styles;
 use clap::builder::styling::{AnsiColor, Effects};
 use clap::{Args, Parser, Subcommand};
-use logdrive_reader::Condition;
-use logdrive_wire::Level;
 use std::path::PathBuf;
 
 const STYLES: Styles = Styles::styled()
@@ -76,7 +77,7 @@ A session is what one process shares while it logs: it lies in shared memory, by
 /dev/shm/logdrive-UID. When the process ends well its session goes; when it is killed the session
 stays, with every record that the process had committed, until it is recovered.";
 
-/// What to do. The help of each command is that of its arguments.
+/// Command to run. The help of each command is that of its arguments.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(RunArgs),
@@ -102,35 +103,6 @@ pub(crate) enum Command {
     Config(ConfigArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
-}
-
-/// Which records pass, whatever they are read from.
-#[derive(Debug, Args)]
-pub(crate) struct FilterArgs {
-    /// Only records of this level and above: trace, debug, info, warn, error, fatal
-    #[arg(short, long, value_name = "LEVEL", help_heading = "Filters")]
-    pub(crate) level: Option<Level>,
-    /// Only records with such a field: key=value, key!=value, key>number, also >= < <=
-    ///
-    /// May be given several times; all have to hold. Fields of spans count too, and so do the record's own parts:
-    /// app, pid, thread, module, file, line, message. `!=` also passes records without the field. Numbers compare as numbers.
-    #[arg(short, long, value_name = "COND", help_heading = "Filters")]
-    pub(crate) field: Vec<Condition>,
-    /// Only records of this module or target and what is below it; `net` means net::quic too
-    #[arg(short, long, value_name = "PREFIX", help_heading = "Filters")]
-    pub(crate) module: Vec<String>,
-    /// Only records of the thread of this name
-    #[arg(short, long, value_name = "NAME", help_heading = "Filters")]
-    pub(crate) thread: Vec<String>,
-    /// Only records with this text in them, as it stands in the file; all given texts must be there
-    #[arg(short, long, value_name = "TEXT", help_heading = "Filters")]
-    pub(crate) grep: Vec<String>,
-    /// No records with this text in them
-    #[arg(short = 'v', long, value_name = "TEXT", help_heading = "Filters")]
-    pub(crate) exclude: Vec<String>,
-    /// Upper and lower case letters are the same to --grep and --exclude (ASCII only)
-    #[arg(short, long, help_heading = "Filters")]
-    pub(crate) ignore_case: bool,
 }
 
 /// Merge log files by time, filter them and colour them
@@ -201,29 +173,6 @@ Lines of glog carry no zone and are read as local time, as glog writes it: set T
 Control characters in foreign lines are shown as escapes when they would reach a terminal.
 
 Exit status: 0 all was read, 1 some file could not be read, 2 the command line is wrong.";
-
-/// Where sessions are looked for.
-#[derive(Debug, Args)]
-pub(crate) struct RunDirArgs {
-    /// Look for sessions there instead of in the default run directory; may be given several times
-    ///
-    /// Default: /dev/shm/logdrive-UID, and .logdrive in the current directory. Where shared memory cannot be used,
-    /// a program keeps its session in .logdrive beside its log: name that directory, or the one that holds it.
-    #[arg(long, value_name = "DIR")]
-    pub(crate) run_dir: Vec<PathBuf>,
-}
-
-/// Which agent is asked for its sessions.
-#[derive(Debug, Args)]
-pub(crate) struct AgentAt {
-    /// Ask the agent at this socket, instead of the usual ones; off for none
-    ///
-    /// Default: the agent that LOGDRIVE_AGENT names, or else the agents of the machine (/run/logdrive/agent.sock) and of
-    /// this user (below $XDG_RUNTIME_DIR). Where only --agent or only --run-dir is given, only that place is looked at.
-    /// An agent shows the sessions of one's own processes; those of all to root and to its own user.
-    #[arg(long = "agent", value_name = "SOCKET")]
-    pub(crate) agent: Option<PathBuf>,
-}
 
 /// List sessions: programs that log now, and what dead ones left
 #[derive(Debug, Args)]
@@ -324,38 +273,3 @@ Examples:
 
 Exit status: 0 all is well, also when there was nothing to recover; 1 something could not be
 recovered, and its session is left as it is; 2 the command line is wrong.";
-
-/// Print completions for a shell
-#[derive(Debug, Args)]
-#[command(after_long_help = COMPLETIONS_EXAMPLES)]
-pub(crate) struct CompletionsArgs {
-    /// The shell
-    #[arg(value_enum)]
-    pub(crate) shell: crate::docs::Shell,
-}
-
-const COMPLETIONS_EXAMPLES: &str = "\
-Examples:
-  logdrive completions bash > ~/.local/share/bash-completion/completions/logdrive
-  logdrive completions zsh  > ~/.zfunc/_logdrive     (with ~/.zfunc in fpath)
-  logdrive completions fish > ~/.config/fish/completions/logdrive.fish";
-
-/// Print a manual page, or write all of them to a directory
-#[derive(Debug, Args)]
-#[command(after_long_help = MAN_EXAMPLES)]
-pub(crate) struct ManArgs {
-    /// The page: logdrive, a command such as cat or config-check, or logdrive.toml
-    #[arg(value_name = "PAGE", default_value = "logdrive", conflicts_with = "dir")]
-    pub(crate) page: String,
-    /// Write logdrive.1, logdrive-cat.1 and so on into this directory, which is made if it is missing
-    ///
-    /// logdrive.toml.5 goes there too, or into man5 beside a directory that is called man1.
-    #[arg(long, value_name = "DIR")]
-    pub(crate) dir: Option<PathBuf>,
-}
-
-const MAN_EXAMPLES: &str = "\
-Examples:
-  logdrive man | man -l -                      read it
-  logdrive man logdrive.toml | man -l -        the configuration of the agent
-  logdrive man --dir ~/.local/share/man/man1   install all pages";

@@ -3,10 +3,9 @@
 use crate::control_args::{CallsitesArgs, SortBy};
 use crate::error::CliError;
 use crate::live::{Live, live_sessions};
-use crate::output::Output;
+use crate::output::{Output, safe};
 use crate::paint::{ColorChoice, Paint, Style};
 use crate::ps::{put_json, tell};
-use crate::sessions::safe;
 use crate::table::{Side, Table, bytes_text, count_text};
 use logdrive_drain::control::{Action, Rule, is_off, selects};
 use logdrive_ring::control::{ControlEntry, EVERY, KeyField, KeyedLimit, PER_KEY, PER_SECOND};
@@ -91,7 +90,7 @@ pub(crate) fn run(args: &CallsitesArgs, color: ColorChoice) -> Result<(), CliErr
         // A process that has ended takes no part any more; when all have, so does this command.
         match live_sessions(&args.live) {
             Ok(alive) => keep_alive(&mut live, &mut before, alive),
-            Err(CliError::NobodyAlive { .. }) => {
+            Err(CliError::NoRunningProcess { .. }) => {
                 tell(&format!("{} has ended", args.live.name));
                 return Ok(());
             }
@@ -100,7 +99,7 @@ pub(crate) fn run(args: &CallsitesArgs, color: ColorChoice) -> Result<(), CliErr
     }
 }
 
-/// What is shown, for a screen that is drawn again and again.
+/// Returns the title of a screen that is drawn again and again.
 fn title_of(live: &[Live], count: usize, shown: usize, args: &CallsitesArgs) -> String {
     let shown = match shown {
         shown if shown >= count => String::new(),
@@ -150,7 +149,7 @@ fn interval_text(ns: u64) -> String {
     }
 }
 
-/// What was counted at one moment.
+/// Counts of a session at one moment.
 #[derive(Debug)]
 struct Totals {
     at: Instant,
@@ -245,7 +244,7 @@ fn sum(own: CallsiteTotals, sampled_variant: CallsiteTotals, has_sampled_variant
     }
 }
 
-/// What was counted for a callsite and the one under which its kept records go.
+/// Returns the counts of a callsite together with those of its sampled variant.
 pub(crate) fn with_sampled_variant(session: &SessionReader, id: u32, sampled_variant: u32) -> CallsiteTotals {
     let has_sampled_variant = sampled_variant != 0 && sampled_variant != id;
     let of_variant = if has_sampled_variant {
@@ -256,7 +255,7 @@ pub(crate) fn with_sampled_variant(session: &SessionReader, id: u32, sampled_var
     sum(totals_of(session, id), of_variant, has_sampled_variant)
 }
 
-/// What was counted for a callsite; nothing where the session has no such counts.
+/// Returns the counts of a callsite; zeros where the session has no such counts.
 pub(crate) fn totals_of(session: &SessionReader, id: u32) -> CallsiteTotals {
     session
         .counts(id)

@@ -1,6 +1,6 @@
-//! What can be said to the commands of live control: `level`, `sample`, `mute`, `callsites`.
+//! Arguments of the commands of live control: `level`, `sample`, `mute`, `callsites`.
 
-use crate::args::{AgentAt, RunDirArgs};
+use crate::session_args::{AgentAt, RunDirArgs};
 use clap::{ArgGroup, Args, ValueEnum};
 use logdrive_drain::control::{Action, Selector, read_action_directive, read_selector};
 
@@ -16,7 +16,7 @@ pub(crate) struct LiveArgs {
     pub(crate) agent: AgentAt,
 }
 
-/// How long a change holds.
+/// Duration of a change.
 #[derive(Debug, Args)]
 pub(crate) struct SpanArgs {
     /// End by itself after this time: 30s, 10m, 2h, 1d

@@ -1,24 +1,14 @@
 //! Completions and manual pages, made from the description of the command line.
 
-use crate::args::{Cli, CompletionsArgs, ManArgs};
+use crate::args::Cli;
 use crate::config::{MANUAL_NAME, manual_page};
+use crate::docs_args::{CompletionsArgs, ManArgs, Shell};
 use crate::error::CliError;
-use crate::similar::most_similar;
-use clap::{CommandFactory, ValueEnum};
+use crate::suggestion::most_similar;
+use clap::CommandFactory;
 use clap_mangen::Man;
 use std::io::Write;
 use std::path::Path;
-
-/// Shells that completions can be made for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Shell {
-    /// Bash
-    Bash,
-    /// Z shell
-    Zsh,
-    /// Fish
-    Fish,
-}
 
 /// Prints completions.
 pub(crate) fn completions(args: &CompletionsArgs) -> Result<(), CliError> {

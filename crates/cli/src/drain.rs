@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// Bytes of the longest line that a program may say.
 const LINE_BYTES_MAX: u64 = 256;
 
-/// How long a program whose pipe has ended may take to end itself, before it is taken for one that lives.
+/// Time that a program whose pipe has ended has to end itself, before it is taken for one that lives.
 const END_MS: u64 = 2_000;
 
 /// Drain the session of a program that has no drain of its own

@@ -33,7 +33,7 @@ struct Asked<'a> {
     whom: Whom<'a>,
 }
 
-/// Who is asked.
+/// Process that is asked.
 enum Whom<'a> {
     /// The process, in its file.
     Process { file: KeepFile, request: u64 },
@@ -41,7 +41,7 @@ enum Whom<'a> {
     Agent { socket: &'a Path, session: u64 },
 }
 
-/// What came of a request.
+/// Outcome of a request.
 enum Answer {
     /// So many records are in these files.
     Written(u64, Vec<PathBuf>),

@@ -1,4 +1,4 @@
-//! What can be said to `logdrive dump`.
+//! Arguments of `logdrive dump`.
 
 use crate::control_args::LiveArgs;
 use clap::Args;

@@ -1,4 +1,4 @@
-//! What can go wrong, told as: what happened, to what, and what to do next.
+//! Errors of commands. Each says what happened, to what, and what to do next.
 
 use logdrive_agent::AgentError;
 use logdrive_drain::BackendError;
@@ -68,8 +68,8 @@ pub(crate) enum CliError {
     NoManual { name: String, hint: String },
     #[error("there is no session of {name}{hint}")]
     UnknownSession { name: String, hint: String },
-    #[error("nobody who is called {name} logs now{hint}")]
-    NobodyAlive { name: String, hint: String },
+    #[error("no running process named {name}{hint}")]
+    NoRunningProcess { name: String, hint: String },
     #[error("cannot control {app} (process {pid}): {cause}")]
     Control {
         app: String,
@@ -108,7 +108,7 @@ pub(crate) enum CliError {
 }
 
 impl CliError {
-    /// What a process says by its exit status: 2 when the command line was wrong.
+    /// Returns the exit status: 2 when the command line was wrong.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::NothingToRead

@@ -60,7 +60,7 @@ fn read_ago(text: &str, now: Timestamp) -> Option<u64> {
     nanoseconds(then.timestamp())
 }
 
-/// How long: `30s`, `10m`, `1h30m`, in nanoseconds; `None` for what is no time, or none at all.
+/// Reads a duration such as `30s`, `10m` or `1h30m`, in nanoseconds; `None` for what is no duration, or none at all.
 pub(crate) fn read_span(text: &str) -> Option<u64> {
     let span: Span = text.trim().parse().ok()?;
     // Days are 24 hours long here: a change ends after a time, not at one.
@@ -68,7 +68,7 @@ pub(crate) fn read_span(text: &str) -> Option<u64> {
     u64::try_from(length.as_nanos()).ok().filter(|ns| *ns > 0)
 }
 
-/// How long ago, in the two largest units: `3 min 12 s`.
+/// Returns an age in its two largest units: `3 min 12 s`.
 pub(crate) fn age_text(seconds: u64) -> String {
     let units = [("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)];
     let largest = units

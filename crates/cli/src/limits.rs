@@ -21,16 +21,16 @@ pub(crate) const EXCERPT_CHARACTERS_MAX: usize = 100;
 /// Characters of a wrong value that an error repeats.
 pub(crate) const FOUND_CHARACTERS_MAX: usize = 60;
 
-/// How long an agent may take for an answer, in milliseconds: it answers between two turns of its own, and a flush takes
+/// Timeout for an agent's answer, in milliseconds: it answers between two turns of its own, and a flush takes
 /// as long as a disk.
 pub(crate) const AGENT_PATIENCE_MS: u64 = 3_000;
 
-/// How long an agent may take where others could be kept waiting, in milliseconds: it is asked again when those are served.
+/// Timeout for an agent's answer where others could be kept waiting, in milliseconds: it is asked again when those are served.
 /// One that is idle takes a tenth of one.
 pub(crate) const AGENT_HURRY_MS: u64 = 4;
 
-/// How long `dump` waits for a process that does not answer, in milliseconds: longer than a drain waits for a disk.
+/// Timeout of `dump` for a process that does not answer, in milliseconds: longer than a drain waits for a disk.
 pub(crate) const DUMP_WAIT_MS_MAX: u64 = 10_000;
 
-/// How often `dump` looks for the answer, in milliseconds.
+/// Interval at which `dump` looks for the answer, in milliseconds.
 pub(crate) const DUMP_LOOK_MS: u64 = 2;

@@ -2,11 +2,10 @@
 
 use crate::control_args::LiveArgs;
 use crate::error::CliError;
-use crate::output::Output;
-use crate::places::{Located, Places, absolute};
+use crate::output::{Output, safe};
 use crate::ps::{put_json, tell};
-use crate::sessions::safe;
-use crate::similar::most_similar;
+use crate::session_finder::{Located, SessionFinder, absolute};
+use crate::suggestion::most_similar;
 use logdrive_agent::AgentError;
 use logdrive_drain::control::{
     Action, Rule, Selector, change, describe_rule, describe_selector, put_rule, sampled_variants, selects,
@@ -53,24 +52,24 @@ impl Live {
     }
 }
 
-/// The live processes that somebody means, however long that takes.
+/// Returns the live processes that the arguments name, however long that takes.
 pub(crate) fn live_sessions(args: &LiveArgs) -> Result<Vec<Live>, CliError> {
     let (search, mut live) = Search::start(args)?;
     live.extend(search.rest()?);
     Ok(live)
 }
 
-/// A search for live processes: those that are found at once come first, so that nobody waits for an agent that is slow and
+/// A search for live processes: those that are found at once come first, so that no one waits for an agent that is slow and
 /// perhaps has nothing to do with it.
 struct Search<'a> {
     name: &'a str,
-    places: Places,
-    /// Somebody was found.
+    finder: SessionFinder,
+    /// Whether a process was found.
     has_found: bool,
     /// Nobody else can be meant.
     is_over: bool,
-    dead: Option<Somebody>,
-    others: Vec<Somebody>,
+    dead: Option<FoundProcess>,
+    others: Vec<FoundProcess>,
 }
 
 impl<'a> Search<'a> {
@@ -78,22 +77,22 @@ impl<'a> Search<'a> {
     fn start(args: &'a LiveArgs) -> Result<(Self, Vec<Live>), CliError> {
         let mut search = Self {
             name: &args.name,
-            places: Places::of(&args.run_dir, &args.agent)?,
+            finder: SessionFinder::of(&args.run_dir, &args.agent)?,
             has_found: false,
             is_over: false,
             dead: None,
             others: Vec::new(),
         };
         let found = match search.path() {
-            None => search.places.find_in_a_hurry()?,
+            None => search.finder.find_in_a_hurry()?,
             Some(path) => {
-                search.places.look_at(path);
-                let found = search.places.find_path(path).into_iter();
+                search.finder.look_at(path);
+                let found = search.finder.find_path(path).into_iter();
                 let found: Vec<Located> = found.filter(|at| is_same(&at.path, path)).collect();
                 search.is_over = found.iter().any(Located::is_alive);
                 match search.is_over {
                     true => found,
-                    false => search.places.find_in_a_hurry()?,
+                    false => search.finder.find_in_a_hurry()?,
                 }
             }
         };
@@ -109,15 +108,20 @@ impl<'a> Search<'a> {
         if self.is_over {
             return Ok(Vec::new());
         }
-        let found = self.places.find_late()?;
+        let found = self.finder.find_late()?;
         let live = self.pick(found)?;
         if self.has_found {
             // It may have others who are meant.
-            self.places.late().iter().for_each(|silence| tell(silence));
+            self.finder.late().iter().for_each(|silence| tell(silence));
             return Ok(live);
         }
-        self.others.retain(|somebody| somebody.at.is_alive());
-        Err(nobody(self.name, self.dead, &self.others, &self.places))
+        self.others.retain(|process| process.at.is_alive());
+        Err(no_running_process(
+            self.name,
+            self.dead,
+            &self.others,
+            &self.finder,
+        ))
     }
 
     fn path(&self) -> Option<&'a Path> {
@@ -129,18 +133,18 @@ impl<'a> Search<'a> {
         let mut live = Vec::new();
         for at in found {
             // One that cannot be read, or has just gone, is nobody's.
-            let Some((app, pid)) = self.places.whose(&at) else {
+            let Some((app, pid)) = self.finder.owner_of(&at) else {
                 continue;
             };
             let is_named = match self.path() {
                 Some(path) => is_same(&at.path, path),
                 None => at.is_named(self.name, &app, pid),
             };
-            let somebody = Somebody { at, app, pid };
-            match (is_named, somebody.at.is_alive()) {
-                (true, true) => live.push(open(somebody, &mut self.places)?),
-                (true, false) => self.dead = self.dead.take().or(Some(somebody)),
-                _ => self.others.push(somebody),
+            let process = FoundProcess { at, app, pid };
+            match (is_named, process.at.is_alive()) {
+                (true, true) => live.push(open(process, &mut self.finder)?),
+                (true, false) => self.dead = self.dead.take().or(Some(process)),
+                _ => self.others.push(process),
             }
         }
         self.has_found |= !live.is_empty();
@@ -150,7 +154,7 @@ impl<'a> Search<'a> {
 
 /// A process with a session, before that is opened.
 #[derive(Debug, Clone)]
-struct Somebody {
+struct FoundProcess {
     at: Located,
     app: String,
     pid: u32,
@@ -163,9 +167,9 @@ fn is_same(found: &Path, named: &Path) -> bool {
             && matches!((found.canonicalize(), named.canonicalize()), (Ok(found), Ok(named)) if found == named))
 }
 
-fn open(somebody: Somebody, places: &mut Places) -> Result<Live, CliError> {
-    let Somebody { at, app, pid } = somebody;
-    let opened = places.view(&at).and_then(|session| {
+fn open(process: FoundProcess, finder: &mut SessionFinder) -> Result<Live, CliError> {
+    let FoundProcess { at, app, pid } = process;
+    let opened = finder.view(&at).and_then(|session| {
         // A session of a version that had no live control has no rules.
         session.rules()?;
         Ok(session)
@@ -183,12 +187,17 @@ fn open(somebody: Somebody, places: &mut Places) -> Result<Live, CliError> {
 }
 
 /// Nobody who lives is meant; tells who lives.
-fn nobody(name: &str, dead: Option<Somebody>, alive: &[Somebody], places: &Places) -> CliError {
-    let apps: Vec<&str> = alive.iter().map(|somebody| somebody.app.as_str()).collect();
-    let mut hint = if let Some(Somebody { app, pid, .. }) = dead {
+fn no_running_process(
+    name: &str,
+    dead: Option<FoundProcess>,
+    alive: &[FoundProcess],
+    finder: &SessionFinder,
+) -> CliError {
+    let apps: Vec<&str> = alive.iter().map(|process| process.app.as_str()).collect();
+    let mut hint = if let Some(FoundProcess { app, pid, .. }) = dead {
         format!(": {app} (process {pid}) is dead; `logdrive recover` brings what it had logged into its log")
     } else if alive.is_empty() {
-        let places = places.text();
+        let places = finder.text();
         format!(
             ": no program of this user logs with Logdrive in {places}; --run-dir and --agent name other places to look"
         )
@@ -196,16 +205,16 @@ fn nobody(name: &str, dead: Option<Somebody>, alive: &[Somebody], places: &Place
         let names: Vec<String> = alive
             .iter()
             .take(NAMES_SHOWN_MAX)
-            .map(|somebody| format!("{} ({})", somebody.app, somebody.pid))
+            .map(|process| format!("{} ({})", process.app, process.pid))
             .collect();
         let more = if alive.len() > names.len() { ", ..." } else { "" };
         let meant = most_similar(name, apps).map_or(String::new(), |app| format!("; did you mean {app}?"));
         format!(": alive are {}{more}{meant}", names.join(", "))
     };
-    for silence in places.silences() {
+    for silence in finder.silences() {
         hint.push_str(&format!("; {silence}"));
     }
-    CliError::NobodyAlive {
+    CliError::NoRunningProcess {
         name: safe(name),
         hint,
     }
@@ -214,7 +223,7 @@ fn nobody(name: &str, dead: Option<Somebody>, alive: &[Somebody], places: &Place
 /// Processes that an error lists.
 const NAMES_SHOWN_MAX: usize = 10;
 
-/// What a change of rules did to one process, as JSON.
+/// Outcome of a change of rules in one process, as JSON.
 #[derive(Debug, Serialize)]
 struct Line<'a> {
     app: &'a str,
@@ -271,7 +280,7 @@ impl Edit<'_> {
         selectors.any(|selector| matches!(selector, Selector::Callsite(_)))
     }
 
-    /// How many rules were removed.
+    /// Number of rules that were removed.
     fn make(&self, rules: &mut Vec<Rule>, now_unix_ns: u64) -> usize {
         let before = rules.len();
         match self {
@@ -300,7 +309,7 @@ impl Edit<'_> {
 /// Looks at a process before anything is changed.
 type Check<'a> = dyn Fn(&Live) -> Result<(), CliError> + 'a;
 
-/// Changes the rules of all processes that somebody means, and says what that did: of each as soon as it is found. What has
+/// Changes the rules of all processes that process means, and says what that did: of each as soon as it is found. What has
 /// to be looked at in all of them is, by `check`, before any is changed. `false` when there was nothing to remove.
 pub(crate) fn change_all(
     args: &LiveArgs,
@@ -481,7 +490,7 @@ fn tell_of_nothing(session: &Live, edit: &Edit<'_>, selected: &[(u32, Callsite)]
     Ok(())
 }
 
-/// What somebody may have meant by a selector of this kind.
+/// Returns names that may have been meant by a selector of this kind.
 fn names_of(selector: &Selector, callsite: &Callsite) -> Vec<String> {
     let file = callsite.file.rsplit('/').next().unwrap_or("");
     match selector {

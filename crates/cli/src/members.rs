@@ -2,7 +2,7 @@
 //! weight and whether it is a backup. `to = ["tls://a:1", { address = "tls://b:1", weight = 3 }]` and two tables
 //! `[[ship.to]]` say the same.
 
-use crate::similar::most_similar;
+use crate::suggestion::most_similar;
 use logdrive_ship::Address;
 use logdrive_ship::upstream::MemberOptions;
 use std::ops::Range;

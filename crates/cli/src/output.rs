@@ -1,6 +1,7 @@
-//! Standard output, in large pieces.
+//! Standard output, in large pieces, and foreign text that goes there.
 
 use crate::limits::OUTPUT_BYTES;
+use logdrive_reader::put_safe;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -10,7 +11,7 @@ use std::os::fd::AsFd;
 #[derive(Debug)]
 pub(crate) struct Output {
     file: File,
-    /// What is not written yet.
+    /// Output that is not written yet.
     pub(crate) bytes: Vec<u8>,
 }
 
@@ -47,4 +48,11 @@ impl Write for Output {
         self.bytes.clear();
         written
     }
+}
+
+/// Returns a foreign name on one line, without what a terminal would obey.
+pub(crate) fn safe(text: &str) -> String {
+    let mut bytes = Vec::new();
+    put_safe(&mut bytes, text.as_bytes());
+    String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -5,7 +5,7 @@ use logdrive_drain::console::Console;
 use logdrive_wire::Level;
 use std::fmt;
 
-/// What `--color` says.
+/// Value of `--color`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum ColorChoice {
     /// On a terminal, unless NO_COLOR is set
@@ -39,7 +39,7 @@ impl ColorChoice {
     }
 }
 
-/// What a piece of output is, which decides its colour.
+/// Meaning of a piece of output, which decides its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
     /// As it is.
@@ -60,7 +60,7 @@ pub(crate) enum Style {
     Bad,
     /// The name of a file.
     File,
-    /// What was searched for.
+    /// Text that was searched for.
     Found,
 }
 

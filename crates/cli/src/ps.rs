@@ -5,7 +5,7 @@ use crate::error::CliError;
 use crate::instant::age_text;
 use crate::output::Output;
 use crate::paint::{ColorChoice, Paint, Style};
-use crate::places::Places;
+use crate::session_finder::SessionFinder;
 use crate::sessions::{Session, State, find_everywhere, recover_command};
 use crate::table::{Side, Table, count_text};
 use logdrive_reader::iso_text;
@@ -70,9 +70,9 @@ impl<'a> Line<'a> {
 
 /// Runs the command.
 pub(crate) fn run(args: &PsArgs, color: ColorChoice) -> Result<(), CliError> {
-    let mut places = Places::of(&args.run_dir, &args.agent)?;
-    let sessions = find_everywhere(&mut places)?;
-    for silence in places.silences() {
+    let mut finder = SessionFinder::of(&args.run_dir, &args.agent)?;
+    let sessions = find_everywhere(&mut finder)?;
+    for silence in finder.silences() {
         tell(&silence);
     }
     let mut output = Output::stdout()?;
@@ -85,7 +85,7 @@ pub(crate) fn run(args: &PsArgs, color: ColorChoice) -> Result<(), CliError> {
     if sessions.is_empty() {
         tell(&format!(
             "no sessions in {}: no program of this user logs with Logdrive there",
-            places.text()
+            finder.text()
         ));
         return Ok(());
     }

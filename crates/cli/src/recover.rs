@@ -2,10 +2,11 @@
 
 use crate::args::RecoverArgs;
 use crate::error::CliError;
-use crate::output::Output;
+use crate::output::{Output, safe};
 use crate::paint::{ColorChoice, Paint, Style};
 use crate::ps::{put_json, tell};
-use crate::sessions::{Session, State, dirs_text, find, recover_command, run_dirs, safe, select};
+use crate::run_dirs::{dirs_text, run_dirs};
+use crate::sessions::{Session, State, find, recover_command, select};
 use crate::table::{Side, Table, count_text};
 use logdrive_drain::file::FileOptions;
 use logdrive_drain::{BackendError, Recovered};
@@ -97,7 +98,7 @@ fn recover(session: &Session, into: Option<&FileOptions>) -> Result<Recovered, C
     })
 }
 
-/// Where a session's records would go.
+/// Returns the files to which a session's records would go.
 fn target_files(args: &RecoverArgs, session: &Session) -> Vec<PathBuf> {
     let mut files = session.files();
     if let Some(into) = &args.into {

@@ -1,4 +1,4 @@
-//! What can be said about `logdrive run` on the command line.
+//! Arguments of `logdrive run`.
 
 use crate::config::units::{read_duration, read_size};
 use clap::{Args, ValueEnum};

@@ -1,20 +1,18 @@
-//! Sessions: where they are looked for, what is known of each, and which of them somebody means.
+//! Sessions: the facts about each, and the choice of those that somebody names.
 
-use crate::args::RunDirArgs;
 use crate::error::CliError;
 use crate::instant::now_unix_ns;
-use crate::places::{Located, Places, absolute};
-use crate::similar::most_similar;
+use crate::output::safe;
+use crate::run_dirs::find_all;
+use crate::session_args::RunDirArgs;
+use crate::session_finder::{Located, SessionFinder, absolute};
+use crate::suggestion::most_similar;
 use logdrive_agent::AgentError;
 use logdrive_drain::{RecoverableSink, Stats, sinks_from_text};
-use logdrive_reader::put_safe;
-pub(crate) use logdrive_ring::FoundSession;
-use logdrive_ring::{RingError, SessionReader, default_run_dir, find_sessions};
+use logdrive_ring::FoundSession;
+use logdrive_ring::{SessionReader, find_sessions};
 use logdrive_wire::agent::{RefusedCode, SessionEntry};
 use std::path::{Path, PathBuf};
-
-/// The directory beside a log where a program keeps its session when shared memory cannot be used.
-const BESIDE_LOG: &str = ".logdrive";
 
 /// Whether a session's process lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -28,12 +26,12 @@ pub(crate) enum State {
     Damaged,
 }
 
-/// What is known of a session.
+/// Facts about a session.
 #[derive(Debug)]
 pub(crate) struct Session {
     /// Its directory; or its number below the socket of its agent.
     pub(crate) path: PathBuf,
-    /// What its agent says of it, for one that an agent has.
+    /// Entry in its agent's list, for a session that an agent has.
     pub(crate) entry: Option<SessionEntry>,
     pub(crate) state: State,
     pub(crate) app: String,
@@ -65,11 +63,11 @@ impl Session {
     }
 
     /// Looks at a session that an agent has; `None` when it has gone.
-    fn ask(located: Located, places: &mut Places) -> Option<Self> {
-        match places.view(&located) {
+    fn ask(located: Located, finder: &mut SessionFinder) -> Option<Self> {
+        match finder.view(&located) {
             Ok(view) => {
                 // Where they are not told, there is nothing to be said of them.
-                let sinks = places.sinks(&located, false).unwrap_or_default();
+                let sinks = finder.sinks(&located, false).unwrap_or_default();
                 Some(Self::of_view(located, &view, sinks))
             }
             Err(AgentError::Refused {
@@ -154,64 +152,22 @@ impl Session {
     }
 }
 
-/// A foreign name on one line, without what a terminal would obey.
-pub(crate) fn safe(text: &str) -> String {
-    let mut bytes = Vec::new();
-    put_safe(&mut bytes, text.as_bytes());
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-/// The directories that are looked into.
-pub(crate) fn run_dirs(args: &RunDirArgs) -> Result<Vec<PathBuf>, CliError> {
-    if args.run_dir.is_empty() {
-        return Ok(vec![default_run_dir(), PathBuf::from(BESIDE_LOG)]);
-    }
-    let mut dirs = Vec::new();
-    for dir in &args.run_dir {
-        if !dir.is_dir() {
-            return Err(CliError::NoRunDir { path: dir.clone() });
-        }
-        dirs.push(dir.clone());
-        dirs.push(dir.join(BESIDE_LOG));
-    }
-    Ok(dirs)
-}
-
 /// All sessions of these directories.
 pub(crate) fn find(dirs: &[PathBuf]) -> Result<Vec<Session>, CliError> {
     Ok(find_all(dirs)?.into_iter().filter_map(Session::read).collect())
 }
 
 /// All sessions of these places.
-pub(crate) fn find_everywhere(places: &mut Places) -> Result<Vec<Session>, CliError> {
-    let found = places.find()?.into_iter();
+pub(crate) fn find_everywhere(finder: &mut SessionFinder) -> Result<Vec<Session>, CliError> {
+    let found = finder.find()?.into_iter();
     let read = |located: Located| match located.entry {
         None => Session::read(FoundSession {
             path: located.path,
             holder: located.holder,
         }),
-        Some(_) => Session::ask(located, places),
+        Some(_) => Session::ask(located, finder),
     };
     Ok(found.filter_map(read).collect())
-}
-
-/// Where the sessions of these directories are, and who holds them; nothing more is read.
-pub(crate) fn find_all(dirs: &[PathBuf]) -> Result<Vec<FoundSession>, CliError> {
-    let mut found = Vec::new();
-    for dir in dirs {
-        match find_sessions(dir) {
-            Ok(sessions) => found.extend(sessions),
-            // A directory of logs may be open to others where the one for sessions inside of it is not.
-            Err(RingError::UnsafeDirectory { .. }) if dir.join(BESIDE_LOG).exists() => {}
-            Err(cause) => {
-                return Err(CliError::RunDir {
-                    path: dir.clone(),
-                    cause,
-                });
-            }
-        }
-    }
-    Ok(found)
 }
 
 /// The sessions that the names mean: applications, process ids, names of session directories or paths to them.
@@ -298,10 +254,4 @@ pub(crate) fn recover_command(args: &RunDirArgs, what: &str) -> String {
         .iter()
         .map(|dir| format!(" --run-dir {}", dir.display()));
     format!("logdrive recover{what}{}", dirs.collect::<String>())
-}
-
-/// Where was looked, for people.
-pub(crate) fn dirs_text(dirs: &[PathBuf]) -> String {
-    let names: Vec<String> = dirs.iter().map(|dir| dir.display().to_string()).collect();
-    names.join(" or ")
 }

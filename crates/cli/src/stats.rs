@@ -3,11 +3,11 @@
 use crate::args::StatsArgs;
 use crate::error::CliError;
 use crate::instant::age_text;
-use crate::output::Output;
+use crate::output::{Output, safe};
 use crate::paint::{ColorChoice, Paint, Style};
-use crate::places::Places;
 use crate::ps::{put_json, state_cell, tell};
-use crate::sessions::{Session, State, find_everywhere, safe, select};
+use crate::session_finder::SessionFinder;
+use crate::sessions::{Session, State, find_everywhere, select};
 use crate::table::{bytes_text, count_text};
 use logdrive_drain::{RecoverableSink, SessionNumbers, SinkStats, metrics};
 use logdrive_reader::iso_text;
@@ -63,12 +63,12 @@ struct SinkLine {
 
 /// Runs the command.
 pub(crate) fn run(args: &StatsArgs, color: ColorChoice) -> Result<(), CliError> {
-    let mut places = Places::of(&args.run_dir, &args.agent)?;
+    let mut finder = SessionFinder::of(&args.run_dir, &args.agent)?;
     for name in &args.sessions {
-        places.look_at_agent_of(Path::new(name));
+        finder.look_at_agent_of(Path::new(name));
     }
-    let sessions = select(find_everywhere(&mut places)?, &args.sessions)?;
-    for silence in places.silences() {
+    let sessions = select(find_everywhere(&mut finder)?, &args.sessions)?;
+    for silence in finder.silences() {
         tell(&silence);
     }
     let mut output = Output::stdout()?;
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &StatsArgs, color: ColorChoice) -> Result<(), CliError> 
         return Ok(output.flush()?);
     }
     if sessions.is_empty() && !args.json {
-        tell(&format!("no sessions in {}", places.text()));
+        tell(&format!("no sessions in {}", finder.text()));
     }
     let paint = color.for_stdout();
     for (number, session) in sessions.iter().enumerate() {
@@ -89,12 +89,12 @@ pub(crate) fn run(args: &StatsArgs, color: ColorChoice) -> Result<(), CliError> 
         write!(output, "{gap}{}", text_of(session, paint))?;
     }
     if args.sessions.is_empty() {
-        put_agents(&mut output, &mut places, args.json, paint)?;
+        put_agents(&mut output, &mut finder, args.json, paint)?;
     }
     Ok(output.flush()?)
 }
 
-/// What an agent says about itself, as JSON.
+/// Numbers that an agent reports of itself, as JSON.
 #[derive(Debug, Serialize)]
 struct AgentLine<'a> {
     agent: &'a Path,
@@ -102,8 +102,13 @@ struct AgentLine<'a> {
 }
 
 /// The numbers of the agents, which they tell root and their own users.
-fn put_agents(output: &mut Output, places: &mut Places, json: bool, paint: Paint) -> Result<(), CliError> {
-    for (socket, text) in places.agent_stats() {
+fn put_agents(
+    output: &mut Output,
+    finder: &mut SessionFinder,
+    json: bool,
+    paint: Paint,
+) -> Result<(), CliError> {
+    for (socket, text) in finder.agent_stats() {
         if json {
             let stats = text.lines().collect();
             let line = AgentLine {
@@ -126,7 +131,7 @@ fn put_agents(output: &mut Output, places: &mut Places, json: bool, paint: Paint
     Ok(())
 }
 
-/// What can be read; a damaged session has no numbers.
+/// Returns the numbers of the sessions that can be read.
 fn numbers_of(sessions: &[Session]) -> Vec<SessionNumbers> {
     let readable = sessions.iter().filter(|session| session.state != State::Damaged);
     readable
@@ -149,7 +154,7 @@ fn calls(session: &Session) -> u64 {
         .saturating_add(stats.sampled_out)
 }
 
-/// What a sink accounts for.
+/// Returns the records that a sink accounts for.
 fn accounted(sink: &SinkStats) -> u64 {
     sink.counts
         .written_records
@@ -216,7 +221,7 @@ fn sink_line(sink: &SinkStats, described: Option<&RecoverableSink>, committed: u
     }
 }
 
-/// What the system said at the last write, if that failed.
+/// Returns the system's error of the last write, if that failed.
 fn last_error(sink: &SinkStats) -> Option<String> {
     let code = i32::try_from(sink.counts.last_error)
         .ok()
@@ -267,7 +272,7 @@ fn text_of(session: &Session, paint: Paint) -> String {
     lines.text
 }
 
-/// Where the records of a session of an agent go; the numbers of its sinks are those of all its sessions.
+/// Returns the sinks of a session of an agent; their numbers are those of all its sessions.
 fn put_sinks_of_agent(lines: &mut Lines, session: &Session) {
     let pending = format!("{} in rings", count_text(session.stats.in_rings));
     lines.put("pending", &pending);

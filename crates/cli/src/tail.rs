@@ -5,31 +5,32 @@
 //! to that moment, which takes the time between two flushes of the log, 200 ms by default.
 
 mod past;
-mod wait;
+mod pause;
 
 use crate::cat::lines::{Format, Lines};
 use crate::error::CliError;
 use crate::instant::now_unix_ns;
+use crate::output::safe;
 use crate::paint::{ColorChoice, Paint, Style};
-use crate::places::{Located, Places, absolute};
 use crate::ps::tell;
-use crate::sessions::{find_everywhere, safe, select};
+use crate::session_finder::{Located, SessionFinder, absolute};
+use crate::sessions::{find_everywhere, select};
 use crate::signals::Signals;
 use crate::tail_args::TailArgs;
 use logdrive_drain::layout::{LayoutOptions, Style as LayoutStyle};
 use logdrive_reader::follow::{Follow, FollowOptions, FollowedRecord, Polled, Start};
 use logdrive_wire::Level;
 use past::Pasts;
+use pause::{Pause, ends_within};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use wait::{Pause, ends_within};
 
-/// How often new processes are looked for.
+/// Interval at which new processes are looked for.
 const SCAN_EVERY: Duration = Duration::from_millis(500);
 
-/// How often agents are asked for the rings of new threads, where there are any: sooner than such a ring is full.
+/// Interval at which agents are asked for the rings of new threads, where there are any: sooner than such a ring is full.
 const EXTEND_EVERY: Duration = Duration::from_millis(20);
 
 /// Runs the command.
@@ -38,7 +39,7 @@ pub(crate) fn run(args: &TailArgs, color: ColorChoice) -> Result<(), CliError> {
     let mut tail = Tail::new(args, color)?;
     tail.scan()?;
     if tail.known.is_empty() && !args.wait {
-        return Err(tail.nobody());
+        return Err(tail.no_running_process());
     }
     tail.show_past(&signals)?;
     if args.no_follow {
@@ -50,7 +51,7 @@ pub(crate) fn run(args: &TailArgs, color: ColorChoice) -> Result<(), CliError> {
     loop {
         let polled = tail.follow.poll();
         let taken = tail.take(false)?;
-        tail.tell_gone();
+        tail.report_ended();
         if tail.is_over() {
             return tail.finish();
         }
@@ -94,7 +95,7 @@ impl Known {
 /// The command at work.
 struct Tail<'a> {
     args: &'a TailArgs,
-    places: Places,
+    finder: SessionFinder,
     follow: Follow,
     lines: Lines,
     /// By the number under which it is followed.
@@ -121,13 +122,13 @@ impl<'a> Tail<'a> {
             min_level: args.filters.level.unwrap_or(Level::Trace),
             ..FollowOptions::default()
         };
-        let mut places = Places::of(&args.run_dir, &args.agent)?;
+        let mut finder = SessionFinder::of(&args.run_dir, &args.agent)?;
         for name in args.names.iter().filter(|name| name.contains('/')) {
-            places.look_at(Path::new(name));
+            finder.look_at(Path::new(name));
         }
         Ok(Self {
             args,
-            places,
+            finder,
             follow: Follow::new(options),
             lines: Lines::new(&args.filters, args.since, args.format, color)?,
             known: BTreeMap::new(),
@@ -142,11 +143,11 @@ impl<'a> Tail<'a> {
 
     /// Looks for processes that have come or gone.
     fn scan(&mut self) -> Result<(), CliError> {
-        let found = self.places.find()?;
+        let found = self.finder.find()?;
         for (id, known) in self.known.iter_mut().filter(|(_, known)| !known.has_ended) {
             let is_found = found.iter().any(|at| at.path == known.at.path && at.is_alive());
             // An agent that is away says nothing about its sessions; they go on without it.
-            let is_alive = is_found || (self.places.is_silent(&known.at.path) && is_running(known.pid));
+            let is_alive = is_found || (self.finder.is_silent(&known.at.path) && is_running(known.pid));
             if !is_alive {
                 known.has_ended = true;
                 self.follow.has_ended(*id);
@@ -168,7 +169,7 @@ impl<'a> Tail<'a> {
         for id in self.follow.lacking_rings() {
             // One that cannot be opened has just ended, or its agent is away: the next look tries again.
             if let Some(known) = self.known.get(&id)
-                && let Ok(view) = self.places.view(&known.at)
+                && let Ok(view) = self.finder.view(&known.at)
             {
                 self.follow.extend(id, view);
             }
@@ -177,14 +178,14 @@ impl<'a> Tail<'a> {
 
     /// Follows a live session, if it is meant.
     fn add(&mut self, at: Located) {
-        let Some((app, pid)) = self.places.whose(&at) else {
+        let Some((app, pid)) = self.finder.owner_of(&at) else {
             return;
         };
         if !self.is_meant(&at, &app, pid) {
             return;
         }
         // One that cannot be opened is being made or removed, or damaged, which `ps` tells.
-        let Ok(view) = self.places.view(&at) else {
+        let Ok(view) = self.finder.view(&at) else {
             return;
         };
         let shared_files = self.files_of_agent(&at);
@@ -223,7 +224,7 @@ impl<'a> Tail<'a> {
     /// The files to which an agent writes the records of a session.
     fn files_of_agent(&mut self, at: &Located) -> Vec<PathBuf> {
         // Where they are not told, the past is what memory has.
-        let mut sinks = self.places.sinks(at, false).unwrap_or_default();
+        let mut sinks = self.finder.sinks(at, false).unwrap_or_default();
         sinks.sort_by_key(|sink| sink.min_level);
         let files = sinks.into_iter().filter_map(|sink| Some(sink.file?.path));
         files.filter(|path| path.is_file()).collect()
@@ -240,8 +241,8 @@ impl<'a> Tail<'a> {
     }
 
     /// Nobody who lives is meant.
-    fn nobody(&mut self) -> CliError {
-        let found = find_everywhere(&mut self.places);
+    fn no_running_process(&mut self) -> CliError {
+        let found = find_everywhere(&mut self.finder);
         let sessions = found.and_then(|found| select(found, &self.args.names));
         let hint = match sessions {
             Err(error) => return error,
@@ -258,7 +259,7 @@ impl<'a> Tail<'a> {
             [] => "anything".to_owned(),
             names => safe(&names.join(" or ")),
         };
-        CliError::NobodyAlive { name, hint }
+        CliError::NoRunningProcess { name, hint }
     }
 
     /// Shows the last records before the beginning.
@@ -275,7 +276,7 @@ impl<'a> Tail<'a> {
         }
         let mut pasts = Pasts::new(count, self.began_unix_ns);
         if count > 0 {
-            let behind = pasts.wait_for_files(&self.known, &mut self.follow, &mut self.places, signals);
+            let behind = pasts.wait_for_files(&self.known, &mut self.follow, &mut self.finder, signals);
             for title in behind {
                 self.say(&format!(
                     "{title} has not written its newest records yet: those just before this moment are missing here"
@@ -328,7 +329,7 @@ impl<'a> Tail<'a> {
         })
     }
 
-    fn tell_gone(&mut self) {
+    fn report_ended(&mut self) {
         for gone in self.follow.take_gone() {
             let known = self.known.get(&gone.id);
             let (app, path) = match known {

@@ -1,9 +1,10 @@
-//! What can be said to `logdrive tail`.
+//! Arguments of `logdrive tail`.
 
-use crate::args::{AgentAt, FilterArgs, RunDirArgs};
 use crate::cat::lines::Format;
+use crate::filter_args::FilterArgs;
 use crate::instant::{Edge, read_instant};
 use crate::limits::LAST_RECORDS_MAX;
+use crate::session_args::{AgentAt, RunDirArgs};
 use clap::Args;
 
 /// Follow live what programs log

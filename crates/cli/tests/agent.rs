@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// Set for the program that logs: the directory of the test.
 const DIR: &str = "LOGDRIVE_AGENT_TEST_DIR";
-/// How many records it logs in each of two threads.
+/// Number of records that it logs in each of two threads.
 const RECORDS: &str = "LOGDRIVE_AGENT_TEST_RECORDS";
 /// Whether it waits to be killed.
 const STAYS: &str = "LOGDRIVE_AGENT_TEST_STAYS";
@@ -189,7 +189,7 @@ fn place() -> tempfile::TempDir {
     dir
 }
 
-/// How often each `thread/number` stands in the log.
+/// Returns how often each `thread/number` stands in the log.
 fn orders(dir: &Path) -> BTreeMap<(u64, u64), u32> {
     orders_in(&dir.join("agent/shop.log"))
 }

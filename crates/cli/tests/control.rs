@@ -55,7 +55,7 @@ fn until(dir: &Path, app: &str, is_so: impl Fn(&str) -> bool) -> String {
     }
 }
 
-/// What a program logs from now on.
+/// Records that a program logs from now on.
 fn fresh<'a>(log: &'a str, mark: &str) -> Vec<&'a str> {
     let Some(at) = log.rfind(mark) else {
         return Vec::new();

@@ -12,7 +12,7 @@ use support::{logdrive, text};
 
 /// Set for the program that logs: what it does at its end.
 const END: &str = "LOGDRIVE_RUN_TEST_END";
-/// How many records it logs in each of two threads.
+/// Number of records that it logs in each of two threads.
 const RECORDS: u64 = 5_000;
 
 /// Longer than anything here takes on a busy machine.

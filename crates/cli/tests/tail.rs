@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 use support::{VICTIM_DIR, logdrive, run, text};
 
-/// How long anything may take before a test gives up.
+/// Timeout of a test for anything that it waits for.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 const APP: &str = "LOGDRIVE_CLI_TEST_APP";

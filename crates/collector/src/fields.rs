@@ -168,7 +168,7 @@ fn keys_of(inside: &[u8]) -> Vec<(Range<usize>, Cow<'_, [u8]>)> {
     keys
 }
 
-/// Where the quote stands that ends a string; the end of all where there is none.
+/// Returns the offset of the quote that ends a string; the end of all where there is none.
 fn string_end(bytes: &[u8], start: usize) -> usize {
     let mut at = start;
     while let Some(byte) = bytes.get(at) {

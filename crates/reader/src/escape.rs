@@ -3,7 +3,7 @@
 use logdrive_drain::layout::{Escape, escaped};
 use std::borrow::Cow;
 
-/// How a piece of a line is written.
+/// Escapes with which a piece of a line is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Writing {
     /// With the escapes of text, as a message or between quotes.
@@ -19,7 +19,7 @@ pub enum Writing {
     JsonValue,
 }
 
-/// What was logged, without the escapes of how it was written.
+/// Returns the bytes that were logged, without the escapes with which they were written.
 pub fn unescape(written: &[u8], writing: Writing) -> Cow<'_, [u8]> {
     if memchr::memchr(b'\\', written).is_none() {
         return Cow::Borrowed(written);
@@ -31,7 +31,7 @@ pub fn unescape(written: &[u8], writing: Writing) -> Cow<'_, [u8]> {
     }
 }
 
-/// What is no valid JSON string stays as it stands.
+/// Takes the escapes of a JSON string out; what is no valid one stays as it stands.
 fn plain_json(written: &[u8]) -> Cow<'_, [u8]> {
     let mut quoted = Vec::with_capacity(written.len() + 2);
     quoted.push(b'"');

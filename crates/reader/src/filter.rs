@@ -203,7 +203,7 @@ impl Condition {
         holds
     }
 
-    /// How a value compares to the wanted one: as numbers where both are, else as texts, which have no order here.
+    /// Compares a value to the wanted one: as numbers where both are, else as texts, which have no order here.
     fn compare(&self, value: &[u8]) -> Option<Ordering> {
         let is_equal = value == self.value.as_bytes()
             || (self.key == "level" && value.eq_ignore_ascii_case(self.value.as_bytes()));
@@ -235,7 +235,7 @@ impl Needle {
         }
     }
 
-    /// Where the text is found first.
+    /// Returns the offset at which the text is found first.
     pub fn find(&self, text: &[u8]) -> Option<usize> {
         if !self.ignore_case {
             return self.finder.find(text);
@@ -262,7 +262,7 @@ impl Needle {
     }
 }
 
-/// What has to hold for a record.
+/// Conditions on records, which all hold for one that passes.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     /// Lowest level.

@@ -82,7 +82,7 @@ pub struct Follow {
     sessions: Vec<FollowedSession>,
     /// Of processes that are no longer followed.
     missed_before: u64,
-    /// Where a line is laid out.
+    /// Space in which a line is laid out.
     line: Vec<u8>,
 }
 

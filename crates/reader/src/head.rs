@@ -15,7 +15,7 @@ const HEAD_PAIRS_MAX: usize = 8;
 /// Words behind the time among which a level is looked for.
 const LEVEL_WORDS_MAX: usize = 3;
 
-/// How a record is written.
+/// Form in which a record is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Form {
     /// Time, level, and text that may be Logdrive's.
@@ -31,13 +31,13 @@ pub(crate) enum Form {
     Unknown,
 }
 
-/// What the head of a line tells.
+/// Facts of the head of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) form: Form,
     pub(crate) unix_ns: u64,
     pub(crate) level: Option<Level>,
-    /// Where time and level stand, in text and glog.
+    /// Part that is the time, in text and glog.
     pub(crate) time: Part,
     pub(crate) level_part: Part,
 }
@@ -161,7 +161,7 @@ fn read_glog(line: &[u8], times: &mut Times) -> Option<Head> {
     })
 }
 
-/// What a key of a structured line stands for.
+/// Role of a key of a structured line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     Time,

@@ -1,4 +1,4 @@
-//! Where bytes come from: files and standard input, compressed or not. The files of one log come one after the other.
+//! Input of the reader: files and standard input, compressed or not. The files of one log come one after the other.
 
 use crate::error::ReadError;
 use crate::log_files::LogFile;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// What a reader reads: bytes that were looked at, then the rest.
+/// Bytes that were looked at, then the rest of the file.
 type Raw = Chain<Cursor<Vec<u8>>, File>;
 
 enum Reader {

@@ -73,7 +73,7 @@ fn skip_space(line: &[u8], at: usize) -> usize {
     at + rest.iter().take_while(|byte| byte.is_ascii_whitespace()).count()
 }
 
-/// Where the string ends that begins with the quote at an offset.
+/// Returns the end of the string that begins with the quote at an offset.
 fn string_end(line: &[u8], at: usize) -> Option<usize> {
     if line.get(at) != Some(&b'"') {
         return None;
@@ -88,7 +88,7 @@ fn string_end(line: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// Where the object or array ends that begins at an offset.
+/// Returns the end of the object or array that begins at an offset.
 fn nested_end(line: &[u8], at: usize) -> Option<usize> {
     let mut depth = 0;
     let mut at = at;
@@ -112,7 +112,7 @@ fn nested_end(line: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// Where a number or a word ends.
+/// Returns the end of a number or a word.
 fn bare_end(line: &[u8], at: usize) -> Option<usize> {
     let rest = line.get(at..)?;
     let length = rest

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// How long before its rotation a file may have been given its last record: a record may be late by as much as its
+/// Time before its rotation within which a file got its last record: a record may be late by as much as its
 /// thread was stopped inside of the call.
 const LATE_NS: u64 = 600_000_000_000;
 
@@ -114,7 +114,7 @@ impl Place {
     }
 }
 
-/// What a file's name says.
+/// Process and place in the log that a file's name says.
 #[derive(Debug, PartialEq, Eq)]
 struct Name {
     /// `4711`, `4711-2`, or nothing for the process that got the file it asked for.

@@ -4,7 +4,7 @@ use crate::escape::Writing;
 use crate::limits::FIELDS_MAX;
 use crate::part::{Part, Text};
 
-/// Whose rules hold.
+/// Rules by which pairs are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
     /// Text layouts: values have the escapes of text, and an empty one stands between quotes.
@@ -18,7 +18,7 @@ pub(crate) enum Style {
 pub(crate) struct Pair {
     pub(crate) key: Part,
     pub(crate) value: Text,
-    /// Where the next one begins.
+    /// Offset of the next pair.
     pub(crate) next: usize,
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn read_pair(line: &[u8], at: usize, style: Style) -> Option<Pair> {
     })
 }
 
-/// What a key consists of; a text layout escapes the rest. Brackets and commas stand in messages: `f(a=1, b=2)`.
+/// Whether a byte may stand in a key; a text layout escapes the rest. Brackets and commas stand in messages: `f(a=1, b=2)`.
 pub(crate) fn is_key(byte: u8) -> bool {
     const IS_KEY: [bool; 256] = {
         let mut table = [false; 256];

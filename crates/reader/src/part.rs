@@ -31,7 +31,7 @@ impl Part {
         self.start >= self.end
     }
 
-    /// What stands there.
+    /// Returns the bytes of the part.
     pub(crate) fn of(self, line: &[u8]) -> &[u8] {
         line.get(self.start()..self.end()).unwrap_or(b"")
     }
@@ -57,7 +57,7 @@ impl Text {
         self.part.is_empty()
     }
 
-    /// What was logged.
+    /// Returns the bytes that were logged.
     pub(crate) fn plain(self, line: &[u8]) -> Cow<'_, [u8]> {
         unescape(self.part.of(line), self.writing)
     }

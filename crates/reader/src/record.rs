@@ -79,7 +79,7 @@ impl Record {
         self.level_part = head.level_part;
     }
 
-    /// What follows the first line, without the last line's end.
+    /// Returns the lines behind the first one, without the last line's end.
     pub(crate) fn further_lines<'a>(&self, record: &'a [u8]) -> &'a [u8] {
         let rest = record.get(self.line_length..).unwrap_or(b"");
         let rest = rest.strip_prefix(b"\r").unwrap_or(rest);

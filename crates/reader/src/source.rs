@@ -66,14 +66,14 @@ pub struct Source {
     chunk: Vec<u8>,
     spare: Vec<u8>,
     filled: usize,
-    /// Where the first line begins that is not yet part of an entry.
+    /// Offset of the first line that is not yet part of an entry.
     open_at: usize,
     entries: Vec<Entry>,
     next: usize,
     /// Entries before this one may be taken.
     ready: usize,
     at_end: bool,
-    /// What was finished last, for what goes on with it.
+    /// Entry that was finished last, for what goes on with it.
     last: Last,
     /// Whether what was finished last was a piece of a line, which goes on.
     in_line: bool,
@@ -151,7 +151,7 @@ impl Source {
         !self.at_end && self.input.would_wait()
     }
 
-    /// What could not be read since this was last asked.
+    /// Takes the errors since the last call.
     pub(crate) fn take_failures(&mut self) -> Vec<ReadError> {
         std::mem::take(&mut self.failures)
     }

@@ -185,7 +185,7 @@ fn contains_end(value: &[u8]) -> bool {
     span_end(value).is_some()
 }
 
-/// Where a bare value meets the end of its span: `}:`.
+/// Returns the offset at which a bare value meets the end of its span: `}:`.
 fn span_end(text: &[u8]) -> Option<usize> {
     let word = memchr::memchr(b' ', text).unwrap_or(text.len());
     text.get(..word)?.windows(2).position(|two| two == b"}:")

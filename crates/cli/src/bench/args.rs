@@ -1,4 +1,4 @@
-//! What can be said about `logdrive bench` on the command line.
+//! Arguments of `logdrive bench`.
 
 use crate::collect::address;
 use crate::config::units::{read_duration, read_size};
@@ -35,7 +35,7 @@ pub(crate) struct BenchArgs {
     pub(crate) what: BenchCommand,
 }
 
-/// What to measure.
+/// Measurement to make.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
     Transport(Box<TransportArgs>),

@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 
 /// Messages that are pushed between two looks at the clock.
 const PUSHED: u64 = 1_000;
-/// How long a receiver may take for what is under way.
+/// Timeout of a receiver for what is under way.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long nothing may come over UDP before the rest is taken for lost.
+/// Silence over UDP after which the rest is taken for lost.
 const SILENCE: Duration = Duration::from_millis(500);
 /// A request for the number of messages; any other is answered with its own bytes.
 const COUNTS: &[u8] = b"logdrive bench: counts";
 
-/// What came out of it.
+/// Result of a measurement.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Figures {
     pub(crate) one_way_per_s: f64,
@@ -93,7 +93,7 @@ pub(crate) fn ends(signal: i32) -> bool {
     matches!(signal, SIGINT | SIGTERM)
 }
 
-/// How many messages the receiver has: it is here, or it is asked.
+/// Returns the number of messages that the receiver has: it is here, or it is asked.
 enum Counter<'a> {
     Here(&'a Listener),
     There(Box<Client>),

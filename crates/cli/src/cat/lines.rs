@@ -1,9 +1,8 @@
 //! Printing of records as they come from live sessions, and of the last ones of a log file.
 
 use super::print::{PrintOptions, Printer};
-use super::{filter_of, marked};
-use crate::args::FilterArgs;
 use crate::error::CliError;
+use crate::filter_args::FilterArgs;
 use crate::output::Output;
 use crate::paint::ColorChoice;
 use clap::ValueEnum;
@@ -43,10 +42,10 @@ impl Lines {
             paint,
             safe: paint.on || std::io::stdout().is_terminal(),
             with_name: false,
-            marked: marked(args),
+            marked: args.marked(),
         };
         Ok(Self {
-            filter: LineFilter::new(filter_of(args, since_ns, None)),
+            filter: LineFilter::new(args.filter(since_ns, None)),
             format,
             printer: Printer::new(options, Output::stdout()?, color.for_stderr()),
             formatter: Formatter::new(),

@@ -5,14 +5,14 @@
 pub(crate) mod lines;
 mod print;
 
-use crate::args::{CatArgs, FilterArgs};
+use crate::args::CatArgs;
 use crate::error::CliError;
 use crate::output::Output;
 use crate::paint::{ColorChoice, Style};
-use crate::similar::most_similar;
+use crate::suggestion::most_similar;
 use logdrive_reader::{
-    DIRECTORY_ENTRIES_MAX, FILES_MAX, Filter, Input, Last, LogFile, Needle, Shape, Source, SourceOptions,
-    chain, chunk_bytes, log_files, merge,
+    DIRECTORY_ENTRIES_MAX, FILES_MAX, Input, Last, LogFile, Shape, Source, SourceOptions, chain, chunk_bytes,
+    log_files, merge,
 };
 use print::{PrintOptions, Printer};
 use std::fs;
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 /// Runs the command. `false` when something could not be read, which has been said.
 pub(crate) fn run(args: &CatArgs, color: ColorChoice) -> Result<bool, CliError> {
-    let filter = filter_of(&args.filters, args.since, args.until);
+    let filter = args.filters.filter(args.since, args.until);
     let mut printer = Printer::new(print_options(args, color), Output::stdout()?, color.for_stderr());
     let mut sources = open_sources(args, &mut printer)?;
     match args.lines {
@@ -43,25 +43,6 @@ pub(crate) fn run(args: &CatArgs, color: ColorChoice) -> Result<bool, CliError> 
     Ok(!printer.has_failed)
 }
 
-fn filter_of(args: &FilterArgs, since_ns: Option<u64>, until_ns: Option<u64>) -> Filter {
-    let needles = |texts: &[String]| {
-        texts
-            .iter()
-            .map(|text| Needle::new(text, args.ignore_case))
-            .collect()
-    };
-    Filter {
-        level: args.level,
-        since_ns,
-        until_ns,
-        wanted: needles(&args.grep),
-        unwanted: needles(&args.exclude),
-        modules: args.module.clone(),
-        threads: args.thread.clone(),
-        conditions: args.field.clone(),
-    }
-}
-
 fn print_options(args: &CatArgs, color: ColorChoice) -> PrintOptions {
     let paint = color.for_stdout();
     PrintOptions {
@@ -73,14 +54,8 @@ fn print_options(args: &CatArgs, color: ColorChoice) -> PrintOptions {
         paint,
         safe: paint.on || std::io::stdout().is_terminal(),
         with_name: args.with_filename,
-        marked: marked(&args.filters),
+        marked: args.filters.marked(),
     }
-}
-
-/// What is marked where it is found.
-fn marked(args: &FilterArgs) -> Vec<Needle> {
-    let texts = args.grep.iter();
-    texts.map(|text| Needle::new(text, args.ignore_case)).collect()
 }
 
 /// One source for each file, or with `--all` for each log. What cannot be found is told, and the rest goes on.

@@ -6,7 +6,7 @@ use crate::paint::{Paint, RESET, Style};
 use logdrive_reader::{Formatter, Needle, Pen, Piece, ReadError, Shape, Sink, SourceRecord, put_safe};
 use std::io::Write;
 
-/// How records are printed.
+/// Options of printing.
 #[derive(Debug, Clone)]
 pub(super) struct PrintOptions {
     pub(super) shape: Shape,
@@ -15,7 +15,7 @@ pub(super) struct PrintOptions {
     pub(super) safe: bool,
     /// Put the log's name before each record.
     pub(super) with_name: bool,
-    /// What is marked where it is found.
+    /// Texts that are marked where they are found.
     pub(super) marked: Vec<Needle>,
 }
 

@@ -1,4 +1,4 @@
-//! What can be said about `logdrive collect` on the command line.
+//! Arguments of `logdrive collect`.
 
 use super::record_address;
 use crate::config::units::{read_duration, read_size};

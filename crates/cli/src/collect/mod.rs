@@ -18,7 +18,7 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often the live line is drawn, and signals are looked at.
+/// Interval at which the live line is drawn, and signals are taken.
 const TURN: Duration = Duration::from_millis(250);
 
 /// Runs the collector until it is told to end. `false` when it could not start as it was told, which has been said.

@@ -8,7 +8,7 @@ use crate::error::CliError;
 use crate::limits::CONFIG_BYTES_MAX;
 use crate::members;
 use crate::paint::ColorChoice;
-use crate::similar::most_similar;
+use crate::suggestion::most_similar;
 use logdrive_ship::Address;
 use logdrive_ship::upstream::MemberOptions;
 use std::io::{self, Read, Write};

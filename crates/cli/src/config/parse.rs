@@ -8,7 +8,7 @@ use super::problem::Problem;
 use super::reader::{Findings, Places, Reader};
 use super::sections::{SECTIONS, section};
 use super::values::{Value, describe};
-use crate::similar::most_similar;
+use crate::suggestion::most_similar;
 use logdrive_agent::config::limits::NAME_BYTES_MAX;
 use logdrive_agent::config::{
     AgentConfig, AppLimit, AppPattern, LevelRule, Limits, Metrics, Quota, Recorder, Route, SinkConfig,

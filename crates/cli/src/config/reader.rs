@@ -5,7 +5,7 @@ use super::keys::{Key, Section, Without};
 use super::problem::Problem;
 use super::sections::SECTIONS;
 use super::values::{self, Given, Value};
-use crate::similar::most_similar;
+use crate::suggestion::most_similar;
 use logdrive_agent::config::{Account, AppPattern, Who};
 use logdrive_wire::Level;
 use std::ops::Range;

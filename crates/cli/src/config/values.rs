@@ -5,7 +5,7 @@ use super::keys::{Kind, one_of};
 use super::units::{duration_text, read_duration, read_mode, read_size, size_text};
 use crate::limits::FOUND_CHARACTERS_MAX;
 use crate::members;
-use crate::similar::most_similar;
+use crate::suggestion::most_similar;
 use logdrive_agent::config::limits::{
     LEVEL_RULES_MAX, MODULE_BYTES_MAX, NAME_BYTES_MAX, RULES_BYTES_MAX, SINKS_MAX, TRIGGERS_MAX,
 };

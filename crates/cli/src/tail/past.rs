@@ -1,10 +1,10 @@
 //! The last records before `tail` began: from the log files, and from the memory of programs that have none.
 
 use super::Known;
-use super::wait::ends_within;
+use super::pause::ends_within;
 use crate::cat::lines::Lines;
 use crate::error::CliError;
-use crate::places::Places;
+use crate::session_finder::SessionFinder;
 use crate::signals::Signals;
 use logdrive_drain::{Stats, sinks_from_text};
 use logdrive_reader::follow::{Follow, FollowedRecord};
@@ -14,10 +14,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long files may take to have what was logged before: twice the default time between two flushes.
+/// Timeout for files to have what was logged before: twice the default time between two flushes.
 const FILES_BEHIND: Duration = Duration::from_millis(450);
 
-/// How long a record is kept back for its order, and some: so long nothing that is past can be taken.
+/// Time for which a record is kept back for its order, and some: so long nothing that is past can be taken.
 const WINDOW: Duration = Duration::from_millis(60);
 
 /// Of a file to which many processes log, so many times the records are looked at when some of them are named.
@@ -50,7 +50,7 @@ impl Pasts {
         &self,
         known: &BTreeMap<u64, Known>,
         follow: &mut Follow,
-        places: &mut Places,
+        finder: &mut SessionFinder,
         signals: &Signals,
     ) -> Vec<String> {
         let began = Instant::now();
@@ -60,7 +60,7 @@ impl Pasts {
         let of_agents = with_file().filter(|known| known.at.entry.is_some());
         // An agent writes at once when it is asked.
         let late: Vec<&Known> = of_agents
-            .filter(|known| places.sinks(&known.at, true).is_err())
+            .filter(|known| finder.sinks(&known.at, true).is_err())
             .collect();
         let mut behind: Vec<(&Known, u64)> = with_file()
             .filter(|known| known.at.entry.is_none())
@@ -118,7 +118,7 @@ impl Pasts {
         }
     }
 
-    /// What could not be read.
+    /// Errors of what could not be read.
     pub(super) fn take_failures(&mut self) -> Vec<CliError> {
         std::mem::take(&mut self.failures)
     }

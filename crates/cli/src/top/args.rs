@@ -1,6 +1,6 @@
-//! What can be said about `logdrive top` on the command line.
+//! Arguments of `logdrive top`.
 
-use crate::args::RunDirArgs;
+use crate::session_args::RunDirArgs;
 use crate::top::limits::{INTERVAL_NS_MAX, INTERVAL_NS_MIN};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;

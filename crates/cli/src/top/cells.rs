@@ -5,8 +5,8 @@ use super::rates::{ProcessRow, SiteRow};
 use super::sample::Life;
 use crate::callsites::{level_style, rate_text};
 use crate::instant::age_text;
+use crate::output::safe;
 use crate::paint::Style;
-use crate::sessions::safe;
 use crate::table::{Side, bytes_text, count_text};
 
 /// The columns of processes.
@@ -40,7 +40,7 @@ pub(super) const SITE_COLUMNS: [Column; 10] = [
     Column::growing("MESSAGE", 12, 3),
 ];
 
-/// What stands where nothing is known.
+/// Text of a cell whose value is not known.
 const UNKNOWN: &str = "-";
 
 /// The cells of a process, in the order of the columns.
@@ -117,7 +117,7 @@ fn state_cell(state: &str, by_rule: bool) -> Cell {
     (style, text)
 }
 
-/// Where a callsite stands in the source, or whose it is.
+/// Returns the place of a callsite in the source, or its owner.
 pub(super) fn place_of(row: &SiteRow) -> String {
     let callsite = &row.site.callsite;
     let file = callsite.file.rsplit('/').next().unwrap_or("");

@@ -6,7 +6,7 @@ use logdrive_drain::control::{
 };
 use logdrive_ring::{RingError, SessionReader};
 
-/// What a level is set for.
+/// Scope of a level that is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scope {
     Process,
@@ -20,11 +20,11 @@ pub(super) struct Change {
     /// Which session.
     pub(super) key: String,
     pub(super) edit: Edit,
-    /// How long it holds; 0 for ever.
+    /// Nanoseconds for which it holds; 0 for ever.
     pub(super) for_ns: u64,
 }
 
-/// What changes.
+/// Kind of the change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Edit {
     Set(Action, Selector),
@@ -50,7 +50,7 @@ pub(super) fn make(session: &SessionReader, wanted: &Change) -> Result<String, R
     ))
 }
 
-/// How many rules were removed.
+/// Number of rules that were removed.
 fn apply(edit: &Edit, for_ns: u64, rules: &mut Vec<Rule>, now_unix_ns: u64) -> usize {
     let before = rules.len();
     match edit {

@@ -7,7 +7,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 /// Lines that a page key goes.
 const PAGE: isize = 10;
 
-/// What a key means; `None` where it means nothing.
+/// Returns the command of a key; `None` where it has none.
 pub(super) fn command(key: KeyEvent, mode: &Mode) -> Option<Command> {
     // Some terminals tell of the end of a key, too.
     if key.kind == KeyEventKind::Release {

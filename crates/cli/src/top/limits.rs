@@ -6,10 +6,10 @@ pub(super) const INTERVAL_NS_MIN: u64 = 100_000_000;
 /// Longest time between two looks.
 pub(super) const INTERVAL_NS_MAX: u64 = 3_600_000_000_000;
 
-/// How long an agent may take to answer, in milliseconds: the screen waits for it.
+/// Timeout for an agent's answer, in milliseconds: the screen waits for it.
 pub(super) const AGENT_PATIENCE_MS: u64 = 500;
 
-/// How long after an agent did not answer it is asked again, in milliseconds, so that a dead one does not hold the
+/// Delay before an agent that did not answer is asked again, in milliseconds, so that a dead one does not hold the
 /// screen up at each look.
 pub(super) const AGENT_AWAY_MS: u64 = 5_000;
 

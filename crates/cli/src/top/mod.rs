@@ -4,7 +4,6 @@
 //! session. [`source`] does that, [`edit`] changes rules, and [`snapshot`] prints what there is without a screen.
 
 pub(crate) mod args;
-mod board;
 mod cells;
 mod columns;
 mod edit;
@@ -21,6 +20,7 @@ mod source;
 #[cfg(test)]
 mod testing;
 mod view;
+mod watched_session;
 
 use crate::error::CliError;
 use crate::paint::ColorChoice;

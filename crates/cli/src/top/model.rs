@@ -1,4 +1,4 @@
-//! What the screen shows and what keys do to it. No terminal, no session and no clock in here: looks come in as
+//! The model of the screen, and the effects of keys on it. No terminal, no session and no clock in here: looks come in as
 //! samples, keys as commands, and what is to be done outside goes out as an [`Effect`].
 
 use super::args::ProcessSort;
@@ -11,14 +11,14 @@ use logdrive_drain::control::{Action, Rule, RuleKind, Selector};
 use std::cmp::Ordering;
 use std::collections::{HashMap, VecDeque};
 
-/// What keys are about.
+/// List that keys are about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pane {
     Processes,
     Sites,
 }
 
-/// What is being asked.
+/// Question that is open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Mode {
     /// Nothing: keys are commands.
@@ -27,13 +27,13 @@ pub(super) enum Mode {
     Filter { before: String },
     /// A level is chosen.
     Level(Scope),
-    /// How to sample is typed.
+    /// A sample is typed.
     Sample(String),
     /// The keys are shown.
     Help,
 }
 
-/// Where to go in a list.
+/// Movement in a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     By(isize),
@@ -41,7 +41,7 @@ pub(super) enum Step {
     Last,
 }
 
-/// What a key means.
+/// Command of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Command {
     Quit,
@@ -72,7 +72,7 @@ pub(super) enum Command {
     PickLevel(Option<u8>),
 }
 
-/// What has to be done outside.
+/// Effect of a command outside of the model.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Effect {
     Nothing,
@@ -84,7 +84,7 @@ pub(super) enum Effect {
     Change(Change),
 }
 
-/// How a message is meant.
+/// Tone of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tone {
     Done,
@@ -119,7 +119,7 @@ pub(super) struct Model {
     pub(super) site_filter: String,
     pub(super) message: Option<(Tone, String)>,
     pub(super) troubles: Vec<String>,
-    /// Where sessions are looked for, in words.
+    /// Places in which sessions are looked for, in words.
     pub(super) places: Vec<String>,
     /// Whether anything has been looked at.
     pub(super) has_looked: bool,
@@ -213,7 +213,7 @@ impl Model {
         self.sites.iter().filter(|row| self.is_site_shown(row))
     }
 
-    /// How many processes there are, whether shown or not.
+    /// Number of processes, whether shown or not.
     pub(super) fn process_count(&self) -> usize {
         self.rows.len()
     }
@@ -237,13 +237,13 @@ impl Model {
         is_there.then_some(process.key.as_str())
     }
 
-    /// Where the selected process stands among those that are shown.
+    /// Row of the selected process among those that are shown.
     pub(super) fn process_place(&self) -> Option<usize> {
         let key = self.selected.as_ref()?;
         self.processes().position(|row| row.process.key == *key)
     }
 
-    /// Where the selected callsite stands among those that are shown.
+    /// Row of the selected callsite among those that are shown.
     pub(super) fn site_place(&self) -> Option<usize> {
         let id = self.selected_site?;
         self.sites().position(|row| row.site.id == id)

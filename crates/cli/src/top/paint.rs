@@ -4,7 +4,7 @@ use crate::paint::{Paint, Style as Meaning};
 use logdrive_wire::Level;
 use ratatui::style::{Color, Modifier, Style};
 
-/// What colours there are. Without colours, weight still tells things apart.
+/// Colours of the screen. Without colours, weight still tells things apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Palette {
     pub(super) colored: bool,
@@ -15,7 +15,7 @@ impl Palette {
         Self { colored: paint.on }
     }
 
-    /// How something looks by what it is.
+    /// Returns the style of something by its meaning.
     pub(super) fn style(self, meaning: Meaning) -> Style {
         let weight = match meaning {
             Meaning::Title | Meaning::Bad | Meaning::Level(Level::Fatal) => Modifier::BOLD,

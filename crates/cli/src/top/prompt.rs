@@ -1,16 +1,17 @@
 //! The two lines at the bottom: what is asked or was said, and which keys there are; and the page of keys.
 
+use super::cells::place_of;
 use super::columns::cut;
 use super::edit::Scope;
-use super::model::{Mode, Model, Pane};
+use super::model::{Mode, Model, Pane, Tone};
 use super::paint::Palette;
-use super::view::{scope_text, tone_style};
 use crate::instant::age_text;
+use crate::output::safe;
 use crate::paint::Style;
-use crate::sessions::safe;
+use logdrive_drain::control::describe_selector;
 use ratatui::text::{Line, Span};
 
-/// Where letters go that are typed.
+/// Returns the text that typed letters go to.
 const CURSOR: &str = "▏";
 
 /// Whether the line for messages has something to say.
@@ -18,7 +19,7 @@ pub(super) fn has_words(model: &Model) -> bool {
     model.message.is_some() || !matches!(model.mode, Mode::Watch | Mode::Help)
 }
 
-/// What is asked, or what was said.
+/// Returns the line of the question that is open, or of the last message.
 pub(super) fn line(model: &Model, width: usize, palette: Palette) -> Line<'static> {
     let key = palette.style(Style::Key);
     let asked = match &model.mode {
@@ -70,7 +71,7 @@ pub(super) fn line(model: &Model, width: usize, palette: Palette) -> Line<'stati
     Line::from(spans)
 }
 
-/// What the list has no room for of the callsite that is chosen: where it stands in full, its module, its message.
+/// Returns details of the chosen callsite that the list has no room for: its full place, its module, its message.
 fn chosen(model: &Model) -> String {
     let Some(row) = model.site().filter(|_| model.pane == Pane::Sites) else {
         return String::new();
@@ -190,4 +191,26 @@ pub(super) fn help(palette: Palette) -> Vec<Line<'static>> {
             ])
         })
         .collect()
+}
+
+/// Returns what a scope selects, for the line that asks for a level.
+fn scope_text(model: &Model, scope: Scope) -> String {
+    match (scope, model.site(), model.process()) {
+        (Scope::Site, Some(row), _) => format!("callsite {} ({})", row.site.id, place_of(row)),
+        (Scope::Module, _, _) => match model.selector(scope) {
+            Some(selector) => format!("module {}", describe_selector(&selector)),
+            None => "no module".to_owned(),
+        },
+        (_, _, Some(row)) => format!("all of {} ({})", row.process.app, row.process.pid),
+        _ => "nothing".to_owned(),
+    }
+}
+
+/// Returns the style of a message.
+pub(super) fn tone_style(tone: Tone) -> Style {
+    match tone {
+        Tone::Done => Style::Good,
+        Tone::Doubt => Style::Doubt,
+        Tone::Wrong => Style::Bad,
+    }
 }

@@ -12,14 +12,14 @@ pub(super) struct ProcessRow {
     pub(super) rates: Rates,
 }
 
-/// What happened in a second.
+/// Rates of a process, per second.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub(super) struct Rates {
     pub(super) records_per_s: f64,
     pub(super) bytes_per_s: f64,
     pub(super) drops_per_s: f64,
     pub(super) sampled_out_per_s: f64,
-    /// How long the slowest sink needs for what is on its way; `None` where nothing is known of its speed.
+    /// Seconds that the slowest sink needs for what is on its way; `None` where its speed is not known.
     pub(super) lag_s: Option<f64>,
 }
 

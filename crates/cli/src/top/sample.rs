@@ -1,4 +1,4 @@
-//! What is known of processes at one moment: numbers that only grow, and numbers of that moment.
+//! Samples of processes at one moment: numbers that only grow, and numbers of that moment.
 //!
 //! Nothing in here looks at a session; see [`super::source`].
 
@@ -12,11 +12,11 @@ pub(super) struct Sample {
     /// When, by a clock that only goes forward.
     pub(super) at_ns: u64,
     pub(super) processes: Vec<Process>,
-    /// What could not be looked at, in words.
+    /// Places that could not be searched, in words.
     pub(super) troubles: Vec<String>,
 }
 
-/// Who drains a session.
+/// Drain of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Via {
     /// The process itself.
@@ -34,13 +34,13 @@ impl Via {
     }
 }
 
-/// How a process is.
+/// Condition of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Life {
     Alive,
     /// It lives, and has lost its connection to the agent.
     Away,
-    /// What it logged waits to be recovered.
+    /// Dead, with records that wait to be recovered.
     Dead,
     /// Its session cannot be read.
     Damaged,
@@ -78,7 +78,7 @@ pub(super) struct Process {
     /// Calls and records that were not kept, by whomever.
     pub(super) dropped: u64,
     pub(super) sampled_out: u64,
-    /// How full the fullest ring is, from 0 to 1.
+    /// Returns the fill of the fullest ring, from 0 to 1.
     pub(super) fill: f64,
     /// Records on their way to the slowest sink.
     pub(super) pending: u64,
@@ -109,7 +109,7 @@ pub(super) struct Sites {
 pub(super) struct Site {
     pub(super) id: u32,
     pub(super) callsite: Callsite,
-    /// What it does, in words.
+    /// State of its control word, in words.
     pub(super) state: String,
     /// Whether a rule of live control has set that.
     pub(super) by_rule: bool,

@@ -59,7 +59,7 @@ fn restore() {
     let _ = execute!(io::stdout(), LeaveAlternateScreen, Show);
 }
 
-/// What a panic says is to be read, and the shell is to work afterwards.
+/// Gives the terminal back at a panic, so that its message can be read, and the shell works afterwards.
 fn restore_on_panic() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

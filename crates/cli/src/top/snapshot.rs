@@ -1,4 +1,4 @@
-//! What there is at one moment, without a screen: as text, or as JSON for machines.
+//! Snapshots of one moment, without a screen: as text, or as JSON for machines.
 
 use super::args::TopArgs;
 use super::cells::{PROCESS_COLUMNS, SITE_COLUMNS, process_cells, site_cells};
@@ -9,10 +9,9 @@ use super::sample::Sites;
 use super::source::Source;
 use crate::error::CliError;
 use crate::instant::now_unix_ns;
-use crate::output::Output;
+use crate::output::{Output, safe};
 use crate::paint::{ColorChoice, Paint, Style};
 use crate::ps::{put_json, tell};
-use crate::sessions::safe;
 use crate::table::Table;
 use logdrive_reader::iso_text;
 use serde::Serialize;

@@ -1,12 +1,13 @@
 //! Looks at sessions: those of run directories, and those that agents hold.
 
-use super::board::Board;
 use super::edit::{self, Change};
 use super::limits::{AGENT_AWAY_MS, AGENT_PATIENCE_MS, PROCESSES_MAX};
 use super::sample::{Life, Process, Sample, Sites, Via};
+use super::watched_session::WatchedSession;
 use crate::error::CliError;
 use crate::instant::now_unix_ns;
-use crate::sessions::{find_all, run_dirs, safe};
+use crate::output::safe;
+use crate::run_dirs::{find_all, run_dirs};
 use crate::top::args::TopArgs;
 use logdrive_agent::supervisor::private_sockets;
 use logdrive_agent::{AgentError, Client};
@@ -17,7 +18,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Where an agent of the system listens.
+/// Socket of an agent of the system.
 const SYSTEM_SOCKET: &str = "/run/logdrive/agent.sock";
 
 /// Looks at sessions, again and again.
@@ -26,7 +27,7 @@ pub(super) struct Source {
     dirs: Vec<PathBuf>,
     agents: Vec<Agent>,
     /// Sessions that can be read, by their keys.
-    boards: HashMap<String, Board>,
+    watched: HashMap<String, WatchedSession>,
     start: Instant,
 }
 
@@ -40,12 +41,12 @@ struct Agent {
     is_private: bool,
     client: Option<Client>,
     ask_again: Option<Instant>,
-    /// What there is to tell until then.
+    /// Error that is reported until then.
     trouble: Option<String>,
 }
 
 impl Source {
-    /// Where the arguments say.
+    /// Sources that the arguments name.
     pub(super) fn new(args: &TopArgs) -> Result<Self, CliError> {
         raise_file_limit();
         let agents = sockets(args)
@@ -54,12 +55,12 @@ impl Source {
         Ok(Self {
             dirs: run_dirs(&args.run_dir)?,
             agents: agents.collect(),
-            boards: HashMap::new(),
+            watched: HashMap::new(),
             start: Instant::now(),
         })
     }
 
-    /// Where is looked, in words.
+    /// Places that are searched, in words.
     pub(super) fn places(&self) -> Vec<String> {
         let dirs = self
             .dirs
@@ -93,7 +94,7 @@ impl Source {
             .iter()
             .map(|process| process.key.as_str())
             .collect();
-        self.boards.retain(|key, _| seen.contains(key.as_str()));
+        self.watched.retain(|key, _| seen.contains(key.as_str()));
         sample
     }
 
@@ -114,10 +115,10 @@ impl Source {
                 } else {
                     Life::Dead
                 };
-                match board_of_path(&mut self.boards, &key, &found.path) {
-                    Ok(board) => sample
+                match session_of_path(&mut self.watched, &key, &found.path) {
+                    Ok(session) => sample
                         .processes
-                        .push(board.process(&key, Via::Own, life, now_unix_ns)),
+                        .push(session.process(&key, Via::Own, life, now_unix_ns)),
                     // It has just ended.
                     Err(_) if !found.path.join("session").exists() => {}
                     Err(error) => sample.processes.push(damaged(key, &found.path, error)),
@@ -148,8 +149,8 @@ impl Source {
         };
         for entry in entries {
             let key = key_of(&agent.socket, entry.session);
-            let process = match board_of_agent(&mut self.boards, &key, agent, entry.session) {
-                Ok(board) => board.process(&key, Via::Agent, life_of(&entry), now_unix_ns()),
+            let process = match session_of_agent(&mut self.watched, &key, agent, entry.session) {
+                Ok(session) => session.process(&key, Via::Agent, life_of(&entry), now_unix_ns()),
                 Err(why) => told(key, &agent.socket, &entry, why),
             };
             sample.processes.push(process);
@@ -158,16 +159,16 @@ impl Source {
 
     /// Looks at the callsites of a process; `None` when it has gone.
     pub(super) fn sites(&self, key: &str) -> Option<Sites> {
-        self.boards.get(key)?.sites(key, self.at_ns()).ok()
+        self.watched.get(key)?.sites(key, self.at_ns()).ok()
     }
 
     /// Makes a change in a session; what it did, or why it could not be done.
     pub(super) fn change(&self, change: &Change) -> Result<String, String> {
-        let board = self
-            .boards
+        let session = self
+            .watched
             .get(&change.key)
             .ok_or_else(|| "the process has ended".to_owned())?;
-        edit::make(board.session(), change).map_err(|error| error.to_string())
+        edit::make(session.session(), change).map_err(|error| error.to_string())
     }
 }
 
@@ -213,38 +214,38 @@ impl Agent {
     }
 }
 
-/// The board of a session in a directory.
-fn board_of_path<'a>(
-    boards: &'a mut HashMap<String, Board>,
+/// Returns the watched session of a directory.
+fn session_of_path<'a>(
+    watched: &'a mut HashMap<String, WatchedSession>,
     key: &str,
     path: &Path,
-) -> Result<&'a mut Board, String> {
-    if !boards.contains_key(key) {
-        let board = SessionReader::open(path).and_then(Board::of);
-        boards.insert(key.to_owned(), board.map_err(|error| error.to_string())?);
+) -> Result<&'a mut WatchedSession, String> {
+    if !watched.contains_key(key) {
+        let session = SessionReader::open(path).and_then(WatchedSession::of);
+        watched.insert(key.to_owned(), session.map_err(|error| error.to_string())?);
     }
-    let board = boards.get_mut(key).ok_or("it has gone")?;
-    board.find_rings();
-    Ok(board)
+    let session = watched.get_mut(key).ok_or("it has gone")?;
+    session.find_rings();
+    Ok(session)
 }
 
-/// The board of a session that an agent holds. The agent is asked again when there are more rings than it showed.
-fn board_of_agent<'a>(
-    boards: &'a mut HashMap<String, Board>,
+/// The session of a session that an agent holds. The agent is asked again when there are more rings than it showed.
+fn session_of_agent<'a>(
+    watched: &'a mut HashMap<String, WatchedSession>,
     key: &str,
     agent: &mut Agent,
     session: u64,
-) -> Result<&'a Board, String> {
-    if boards.get(key).is_none_or(Board::misses_rings) {
+) -> Result<&'a WatchedSession, String> {
+    if watched.get(key).is_none_or(WatchedSession::misses_rings) {
         let view = agent.client().and_then(|client| client.open(session));
         let view = view.map_err(|error| error.to_string())?;
         // Where it is not told, the session's own name stands there.
         let sinks = agent.client().and_then(|client| client.files(session, false));
-        let board = Board::of_agent(view, &sinks.unwrap_or_default());
-        let board = board.map_err(|error| error.to_string())?;
-        boards.insert(key.to_owned(), board);
+        let session = WatchedSession::of_agent(view, &sinks.unwrap_or_default());
+        let session = session.map_err(|error| error.to_string())?;
+        watched.insert(key.to_owned(), session);
     }
-    boards.get(key).ok_or_else(|| "it has gone".to_owned())
+    watched.get(key).ok_or_else(|| "it has gone".to_owned())
 }
 
 fn key_of(socket: &Path, session: u64) -> String {

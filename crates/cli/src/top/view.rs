@@ -1,9 +1,8 @@
 //! The screen: draws what the model says into whatever space there is.
 
-use super::cells::{PROCESS_COLUMNS, SITE_COLUMNS, place_of, process_cells, site_cells};
+use super::cells::{PROCESS_COLUMNS, SITE_COLUMNS, process_cells, site_cells};
 use super::columns::{Cell, Column, cut, fit_columns, head_of, line_of};
-use super::edit::Scope;
-use super::model::{Mode, Model, Pane, Tone};
+use super::model::{Mode, Model, Pane};
 use super::paint::Palette;
 use super::prompt;
 use crate::callsites::rate_text;
@@ -12,7 +11,6 @@ use crate::instant::age_text;
 use crate::paint::Style;
 use crate::table::{bytes_text, count_text};
 use clap::ValueEnum;
-use logdrive_drain::control::describe_selector;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
@@ -27,7 +25,7 @@ const HEIGHT_OF_BOTH: u16 = 12;
 /// From this width on the past is drawn as a curve.
 const WIDTH_OF_CURVE: u16 = 100;
 
-/// What the screen remembers from one drawing to the next: where its lists begin.
+/// State of the screen from one drawing to the next: the first rows of its lists.
 #[derive(Debug, Default)]
 pub(super) struct Scroll {
     process: usize,
@@ -195,7 +193,7 @@ fn draw_sites(frame: &mut Frame<'_>, model: &Model, area: Rect, scroll: &mut Scr
     list.draw(frame, rest, &mut scroll.site, palette);
 }
 
-/// Whose callsites are shown, what holds there, and its past.
+/// Draws the process whose callsites are shown, the rules that hold there, and its past.
 fn draw_site_bar(frame: &mut Frame<'_>, model: &Model, area: Rect, palette: Palette) {
     let style = palette.bar(model.pane == Pane::Sites);
     let Some(row) = model.process() else {
@@ -245,7 +243,7 @@ struct List<'a> {
     rows: &'a [Vec<Cell>],
     selected: Option<usize>,
     has_focus: bool,
-    /// What stands there when there are no rows.
+    /// Text that stands there when there are no rows.
     nothing: &'a str,
 }
 
@@ -281,7 +279,7 @@ impl List<'_> {
     }
 }
 
-/// Where a list begins, so that what is selected is seen, and no more moves than has to.
+/// Returns the first row of a list, so that the selected row is seen, and no more moves than has to.
 fn scrolled(first: usize, selected: Option<usize>, count: usize, height: usize) -> usize {
     let first = first.min(count.saturating_sub(height));
     match selected {
@@ -309,28 +307,6 @@ fn draw_help(frame: &mut Frame<'_>, area: Rect, palette: Palette) {
         .padding(ratatui::widgets::Padding::horizontal(1));
     frame.render_widget(Clear, inside);
     frame.render_widget(Paragraph::new(lines).block(block), inside);
-}
-
-/// What a scope means, for the line that asks for a level.
-pub(super) fn scope_text(model: &Model, scope: Scope) -> String {
-    match (scope, model.site(), model.process()) {
-        (Scope::Site, Some(row), _) => format!("callsite {} ({})", row.site.id, place_of(row)),
-        (Scope::Module, _, _) => match model.selector(scope) {
-            Some(selector) => format!("module {}", describe_selector(&selector)),
-            None => "no module".to_owned(),
-        },
-        (_, _, Some(row)) => format!("all of {} ({})", row.process.app, row.process.pid),
-        _ => "nothing".to_owned(),
-    }
-}
-
-/// How a message looks.
-pub(super) fn tone_style(tone: Tone) -> Style {
-    match tone {
-        Tone::Done => Style::Good,
-        Tone::Doubt => Style::Doubt,
-        Tone::Wrong => Style::Bad,
-    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long anything may take before a test gives up.
+/// Timeout of a test for anything that it waits for.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
 const APP: &str = "LOGDRIVE_CLI_TEST_APP";

@@ -102,7 +102,7 @@ impl World {
         command
     }
 
-    /// What is in the collector's log, without the fields.
+    /// Returns the lines of the collector's log, without the fields.
     pub(crate) fn collected(&self) -> Vec<String> {
         let lines = self.raw().into_iter().map(|line| {
             let (line, fields) = line

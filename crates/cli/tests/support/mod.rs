@@ -1,4 +1,4 @@
-//! What the tests of the command share: running it, and programs that log and die.
+//! Helpers of the tests of the command: running it, and programs that log and die.
 #![allow(dead_code)] // Each test file uses its part.
 
 pub(crate) mod agent;
@@ -56,7 +56,7 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// What the test binary runs as when it is to be a program that logs: see [`Victim`].
+/// Role of the test binary when it is to be a program that logs: see [`Victim`].
 pub(crate) const VICTIM_DIR: &str = "LOGDRIVE_CLI_TEST_DIR";
 
 /// A program that has logged and waits. It is killed when this is dropped.

@@ -22,7 +22,7 @@ pub enum Start {
 pub(crate) struct WatchedRing {
     follower: RingFollower,
     bytes: Vec<u8>,
-    /// Where the record at the front begins.
+    /// Offset of the record at the front.
     start: usize,
     /// Up to where whole records stand.
     whole: usize,

@@ -19,7 +19,7 @@ pub(crate) struct FollowedSession {
     rings_known: u32,
     /// Callsites by their number; those that no record has named are not compiled.
     sites: Vec<Option<Site>>,
-    /// How much of the table was read.
+    /// Callsites and bytes of the table that was read.
     table: (u32, u64),
     pub(crate) calibration: Calibration,
     pub(crate) has_ended: bool,

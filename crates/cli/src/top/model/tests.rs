@@ -1,4 +1,4 @@
-//! What the model makes of samples and keys.
+//! Tests of the model: samples and keys in, rows and effects out.
 
 use super::super::sample::Site;
 use super::super::testing::{process, site};

@@ -1,7 +1,7 @@
-//! What stands on the screen, at several sizes.
+//! Tests of the drawn screen, at several sizes.
 
 use super::super::args::ProcessSort;
-use super::super::model::{Command, Step};
+use super::super::model::{Command, Step, Tone};
 use super::super::sample::{Life, Sample, Sites, Via};
 use super::super::testing::{process, site};
 use super::*;
@@ -11,7 +11,7 @@ use ratatui::style::Modifier;
 
 const PLAIN: Palette = Palette { colored: false };
 
-/// What stands on a screen of this size, line by line.
+/// Returns the text of a screen of this size, line by line.
 fn screen(model: &Model, width: u16, height: u16) -> Vec<String> {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal

@@ -1,12 +1,13 @@
-//! Places where sessions are: run directories, and agents, whose sessions have no files.
+//! SessionFinder where sessions are: run directories, and agents, whose sessions have no files.
 //!
 //! A session that an agent has is named as if its number were a file below the agent's socket:
 //! `/run/logdrive/agent.sock/1763723456789`.
 
-use crate::args::{AgentAt, RunDirArgs};
 use crate::error::CliError;
 use crate::limits::{AGENT_HURRY_MS, AGENT_PATIENCE_MS};
-use crate::sessions::{dirs_text, find_all, run_dirs, safe};
+use crate::output::safe;
+use crate::run_dirs::{dirs_text, find_all, run_dirs};
+use crate::session_args::{AgentAt, RunDirArgs};
 use logdrive_agent::config::Places as AgentPlaces;
 use logdrive_agent::supervisor::private_sockets;
 use logdrive_agent::{AgentError, Client};
@@ -28,7 +29,7 @@ pub(crate) struct Located {
     pub(crate) path: PathBuf,
     /// Its process; `None` when that is dead.
     pub(crate) holder: Option<u32>,
-    /// What its agent says of it, for one that an agent has.
+    /// Entry in its agent's list, for a session that an agent has.
     pub(crate) entry: Option<SessionEntry>,
 }
 
@@ -162,14 +163,14 @@ impl AgentPlace {
     }
 }
 
-/// Where a command looks for sessions.
+/// Search for sessions in run directories and at agents.
 #[derive(Debug)]
-pub(crate) struct Places {
+pub(crate) struct SessionFinder {
     dirs: Vec<PathBuf>,
     agents: Vec<AgentPlace>,
 }
 
-impl Places {
+impl SessionFinder {
     /// The places that are named on the command line, or else the usual ones.
     pub(crate) fn of(run_dir: &RunDirArgs, agent: &AgentAt) -> Result<Self, CliError> {
         let named = agent.agent.as_deref();
@@ -238,7 +239,7 @@ impl Places {
         Ok(all)
     }
 
-    /// The sessions that are found at once: those of an agent that is slow are [late](Places::find_late).
+    /// The sessions that are found at once: those of an agent that is slow are [late](SessionFinder::find_late).
     pub(crate) fn find_in_a_hurry(&mut self) -> Result<Vec<Located>, CliError> {
         let mut all: Vec<Located> = find_all(&self.dirs)?.into_iter().map(Located::from).collect();
         self.find_private_agents();
@@ -284,7 +285,7 @@ impl Places {
     }
 
     /// Application and process of a session; `None` when it has just gone, or cannot be read, which `ps` tells.
-    pub(crate) fn whose(&mut self, at: &Located) -> Option<(String, u32)> {
+    pub(crate) fn owner_of(&mut self, at: &Located) -> Option<(String, u32)> {
         if let Some(entry) = &at.entry {
             return Some((safe(&entry.app), entry.pid));
         }
@@ -323,14 +324,14 @@ impl Places {
             .collect()
     }
 
-    /// What the agents that answer say about themselves; those that refuse are left out.
+    /// Returns the numbers of the agents that answer; those that refuse are left out.
     pub(crate) fn agent_stats(&mut self) -> Vec<(PathBuf, String)> {
         let stats = |agent: &mut AgentPlace| Some((agent.socket.clone(), agent.ask(Client::stats).ok()?));
         let answering = self.agents.iter_mut().filter(|agent| agent.has_answered);
         answering.filter_map(stats).collect()
     }
 
-    /// Where was looked, for people.
+    /// Returns the places that were searched, as text for people.
     pub(crate) fn text(&self) -> String {
         let agents = self.agents.iter().filter(|agent| agent.has_answered);
         let mut names: Vec<String> = agents
@@ -393,7 +394,7 @@ fn usual_agents() -> Vec<AgentPlace> {
     }
 }
 
-/// Where the agent of the machine listens, and that of this user.
+/// Returns the sockets of the agent of the machine and of that of this user.
 pub(crate) fn usual_sockets() -> Vec<PathBuf> {
     let mut sockets = vec![AgentPlaces::system().socket];
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);

@@ -2,7 +2,7 @@
 
 use super::sample::{Life, Process, Site, Sites, Via};
 use crate::callsites::{rules_of, state_of, with_sampled_variant};
-use crate::sessions::safe;
+use crate::output::safe;
 use logdrive_drain::control::sampled_variants;
 use logdrive_drain::{SinkDrop, SinkStats, Stats, sinks_from_text};
 use logdrive_ring::{Consumer, Ring, RingError, SessionReader};
@@ -12,14 +12,14 @@ use std::sync::Arc;
 
 /// A session as this command sees it. Its mappings stay from look to look.
 #[derive(Debug)]
-pub(super) struct Board {
+pub(super) struct WatchedSession {
     view: SessionReader,
     rings: Vec<Arc<Ring>>,
     /// The log file, as an agent tells it.
     log: Option<PathBuf>,
 }
 
-impl Board {
+impl WatchedSession {
     /// Opens what live control needs of a session.
     pub(super) fn of(view: SessionReader) -> Result<Self, RingError> {
         view.rules()?;
@@ -138,7 +138,7 @@ fn first_file(sinks: &str) -> Option<PathBuf> {
     sinks.find_map(|sink| Some(sink.file?.path))
 }
 
-/// How full the fullest ring is, from 0 to 1. One that breaks the rules says nothing.
+/// Returns the fill of the fullest ring, from 0 to 1. One that breaks the rules says nothing.
 fn fullest(rings: &[Arc<Ring>]) -> f64 {
     let fill = |ring: &Arc<Ring>| {
         let pending = Consumer::new(Arc::clone(ring)).pending_bytes().unwrap_or(0);

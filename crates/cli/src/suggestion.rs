@@ -1,4 +1,4 @@
-//! What somebody may have meant who mistyped a name.
+//! Suggestions for mistyped names.
 
 use crate::limits::TYPO_LETTERS_MAX;
 
