@@ -5,6 +5,7 @@ mod support;
 use logdrive_agent::Agent;
 use logdrive_agent::config::{AgentConfig, AppPattern, Places, Route, SinkConfig};
 use logdrive_drain::file::{Disk, Fault, Faulty, OpenMode, Operation, RenameMode, Stat, Storage};
+use logdrive_testkit::{Process, report, role, wait_for_input};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -13,7 +14,6 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use support::player::{Player, part, tell, wait_for_word};
 
 /// Lines of the program whose disk is bad: more than its buffers hold.
 const MANY: u64 = 60_000;
@@ -125,7 +125,7 @@ fn config(dir: &Path) -> AgentConfig {
 
 /// Plays a program, if this process is one: `bad DIR` or `good DIR`.
 fn plays() -> bool {
-    let Some(text) = part() else {
+    let Some(text) = role() else {
         return false;
     };
     let (app, dir) = text.split_once(' ').expect("a part and a directory");
@@ -143,8 +143,8 @@ fn plays() -> bool {
         logdrive::info!(number, padding, "counted");
     }
     if app == "bad" {
-        tell("logged");
-        wait_for_word();
+        report("logged");
+        wait_for_input();
     } else {
         assert!(logdrive::flush(), "the other disk is good");
     }
@@ -192,17 +192,17 @@ fn one_disk_is_bad(test: &str, fault: Fault) -> String {
             agent.stop()
         });
         let programs = std::panic::catch_unwind(|| {
-            let mut bad = Player::start(test, &format!("bad {}", dir.display()));
+            let mut bad = Process::in_role(test, &format!("bad {}", dir.display()));
             // With more than the buffers hold: the rings of the program do not fill.
-            bad.hear("logged");
-            let good = Player::start(test, &format!("good {}", dir.display()));
-            assert!(good.end(), "the program of the good disk ends in order");
+            bad.expect("logged");
+            let good = Process::in_role(test, &format!("good {}", dir.display()));
+            good.end();
             let text = std::fs::read_to_string(dir.join("good/good.log")).expect("a log");
             assert_eq!(count(&text), FEW);
             // Now the disk is good again, and has what was not dropped.
             storage.bad.clear();
-            bad.say();
-            assert!(bad.end(), "the other one ends in order as well");
+            bad.send("");
+            bad.end();
         });
         storage.bad.clear();
         over.store(true, Ordering::Relaxed);

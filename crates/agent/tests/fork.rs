@@ -4,9 +4,9 @@ mod support;
 
 use logdrive_agent::Agent;
 use logdrive_agent::config::{AgentConfig, Places};
+use logdrive_testkit::{Process, role};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use support::player::{Player, part};
 
 /// Lines of each process before a fork, behind it, and in its child.
 const LINES: u64 = 500;
@@ -19,7 +19,7 @@ fn log(who: &str) {
 
 /// Plays the program, if this process is it.
 fn plays() -> bool {
-    let Some(dir) = part() else {
+    let Some(dir) = role() else {
         return false;
     };
     let dir = Path::new(&dir);
@@ -91,10 +91,10 @@ fn a_forked_process_joins_the_agent_for_itself() {
         log_dir: dir.join("logs"),
     });
     let mut agent = Agent::start(config).expect("an agent");
-    let mut program = Player::start(NAME, &dir.display().to_string());
+    let mut program = Process::in_role(NAME, &dir.display().to_string());
     let status = loop {
         agent.turn();
-        if let Some(status) = program.child.try_wait().expect("its status") {
+        if let Some(status) = program.try_wait() {
             break status;
         }
     };

@@ -4,26 +4,26 @@ mod support;
 
 use logdrive_agent::server::{End, Event};
 use logdrive_ring::{Consumer, Exit, HostedSession};
+use logdrive_testkit::{Process, report, wait_for_input};
 use logdrive_wire::{Callsite, RecordHeader};
 use std::collections::HashMap;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
-use support::player::{self, Player, tell, wait_for_word};
 use support::*;
 
 /// Records that a child logs at a time.
 const RECORDS: u64 = 1000;
 
 /// Starts a test anew, with a part, the agent's socket and a directory.
-fn start(test: &str, part: &str, socket: &Path, dir: &Path) -> Player {
-    Player::start(test, &format!("{part} {} {}", socket.display(), dir.display()))
+fn start(test: &str, part: &str, socket: &Path, dir: &Path) -> Process {
+    Process::in_role(test, &format!("{part} {} {}", socket.display(), dir.display()))
 }
 
 /// The part of a child, if this process is one: its name, the socket, its directory.
-fn part() -> Option<(String, String, String)> {
-    let text = player::part()?;
+fn role() -> Option<(String, String, String)> {
+    let text = logdrive_testkit::role()?;
     let mut words = text.split(' ').map(str::to_owned);
     Some((words.next()?, words.next()?, words.next()?))
 }
@@ -95,7 +95,7 @@ impl Drained {
 #[test]
 fn what_a_killed_process_has_committed_arrives() {
     const NAME: &str = "what_a_killed_process_has_committed_arrives";
-    if let Some((_, socket, dir)) = part() {
+    if let Some((_, socket, dir)) = role() {
         let _guard = builder(&socket, &dir).init().expect("it starts");
         assert!(logdrive::session_path().is_none(), "an agent has the session");
         log(0);
@@ -105,7 +105,7 @@ fn what_a_killed_process_has_committed_arrives() {
                 scope.spawn(move || log(thread * RECORDS));
             }
         });
-        tell("logged");
+        report("logged");
         loop {
             std::thread::park();
         }
@@ -115,38 +115,38 @@ fn what_a_killed_process_has_committed_arrives() {
     let mut program = start(NAME, "log", &agent.socket(), &dir);
     let session = agent.joined();
     assert_eq!(session.app(), "child");
-    assert_eq!(session.peer().pid, program.child.id());
+    assert_eq!(session.peer().pid, program.pid());
     let (word, heard) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            program.hear("logged");
+            program.expect("logged");
             word.send(()).expect("the test listens");
         });
         agent.until("it has logged", |_| heard.try_recv().ok());
     });
-    program.child.kill().expect("killed");
+    program.child().kill().expect("killed");
     let (left, end) = agent.left();
     assert_eq!(end, End::Exited(Exit::Signal(9)), "{}", end.describe(&left));
     let mut drained = Drained::default();
     drained.take(&left);
     drained.holds_all_below(8 * RECORDS);
     assert!(!dir.join("own.log").exists(), "the process has no sinks");
-    program.child.wait().expect("its status");
+    program.wait();
 }
 
 #[test]
 fn a_process_goes_on_with_the_next_agent_and_ends_with_it_in_order() {
     const NAME: &str = "a_process_goes_on_with_the_next_agent_and_ends_with_it_in_order";
-    if let Some((_, socket, dir)) = part() {
+    if let Some((_, socket, dir)) = role() {
         let guard = builder(&socket, &dir).init().expect("it starts");
         log(0);
-        tell("logged");
-        wait_for_word();
+        report("logged");
+        wait_for_input();
         // The agent is dead. What is logged waits in the ring, also that of a new thread.
         log(RECORDS);
         std::thread::spawn(|| log(2 * RECORDS)).join().expect("no panic");
-        tell("logged");
-        wait_for_word();
+        report("logged");
+        wait_for_input();
         assert!(logdrive::flush(), "the next agent answers");
         log(3 * RECORDS);
         let (stopped, stats) = guard.stop().expect("it ran");
@@ -159,16 +159,16 @@ fn a_process_goes_on_with_the_next_agent_and_ends_with_it_in_order() {
     let mut agent = Agent::in_dir(keep.path(), |_| {});
     let mut program = start(NAME, "log", &agent.socket(), keep.path());
     let session = agent.joined();
-    program.hear("logged");
+    program.expect("logged");
     let mut drained = Drained::default();
     drained.take(&session);
     assert_eq!(drained.numbers.len() as u64, RECORDS);
     let number = session.id();
     drop((agent, session));
-    program.say();
-    program.hear("logged");
+    program.send("");
+    program.expect("logged");
     let mut agent = Agent::in_dir(keep.path(), |options| options.journal = 78);
-    program.say();
+    program.send("");
     let session = agent.event("an adoption", |event| match event {
         Event::Adopted { session, journal: 77 } => Some(Arc::clone(session)),
         _ => None,
@@ -188,18 +188,18 @@ fn a_process_goes_on_with_the_next_agent_and_ends_with_it_in_order() {
             }
         }
         drained.take(&session);
-        program.child.try_wait().expect("its status")
+        program.try_wait()
     });
     drained.take(&session);
     drained.holds_all_below(4 * RECORDS);
-    assert!(program.child.wait().expect("its status").success());
+    assert!(program.wait().success());
     assert_eq!(agent.counts().sessions, 0);
 }
 
 #[test]
 fn without_an_agent_a_process_writes_its_log_itself_and_says_so_once() {
     const NAME: &str = "without_an_agent_a_process_writes_its_log_itself_and_says_so_once";
-    if let Some((_, socket, dir)) = part() {
+    if let Some((_, socket, dir)) = role() {
         let guard = builder(&socket, &dir).init().expect("it starts");
         assert!(logdrive::session_path().is_some());
         log(0);
@@ -209,7 +209,7 @@ fn without_an_agent_a_process_writes_its_log_itself_and_says_so_once() {
     let keep = tempfile::tempdir().expect("a directory");
     let socket = keep.path().join("agent.sock");
     let mut program = start(NAME, "log", &socket, keep.path());
-    assert!(program.child.wait().expect("its status").success());
+    assert!(program.wait().success());
     let text = std::fs::read_to_string(keep.path().join("own.log")).expect("a log");
     assert_eq!(text.matches("counted").count() as u64, RECORDS);
     assert_eq!(
@@ -224,7 +224,7 @@ fn without_an_agent_a_process_writes_its_log_itself_and_says_so_once() {
 #[test]
 fn a_refused_process_writes_its_log_itself_and_says_why() {
     const NAME: &str = "a_refused_process_writes_its_log_itself_and_says_why";
-    if let Some((_, socket, dir)) = part() {
+    if let Some((_, socket, dir)) = role() {
         let guard = builder(&socket, &dir).init().expect("it starts");
         log(0);
         assert_eq!(guard.stop().expect("it ran").0, logdrive::Stopped::Complete);
@@ -233,7 +233,7 @@ fn a_refused_process_writes_its_log_itself_and_says_why() {
     let mut agent = Agent::with(|options| options.limits.total.processes = Some(0));
     let dir = agent.dir.clone();
     let mut program = start(NAME, "log", &agent.socket(), &dir);
-    let status = agent.until("it ends", |_| program.child.try_wait().expect("its status"));
+    let status = agent.until("it ends", |_| program.try_wait());
     assert!(status.success());
     let text = std::fs::read_to_string(dir.join("own.log")).expect("a log");
     assert_eq!(text.matches("counted").count() as u64, RECORDS);
@@ -243,7 +243,7 @@ fn a_refused_process_writes_its_log_itself_and_says_why() {
 #[test]
 fn an_agent_that_hangs_keeps_nobody_from_starting() {
     const NAME: &str = "an_agent_that_hangs_keeps_nobody_from_starting";
-    if let Some((_, socket, dir)) = part() {
+    if let Some((_, socket, dir)) = role() {
         let guard = builder(&socket, &dir).init().expect("it starts");
         log(0);
         assert_eq!(guard.stop().expect("it ran").0, logdrive::Stopped::Complete);
@@ -252,7 +252,7 @@ fn an_agent_that_hangs_keeps_nobody_from_starting() {
     // It has no turns.
     let agent = Agent::start();
     let mut program = start(NAME, "log", &agent.socket(), &agent.dir);
-    assert!(program.child.wait().expect("its status").success());
+    assert!(program.wait().success());
     let text = std::fs::read_to_string(agent.dir.join("own.log")).expect("a log");
     assert!(text.contains("does not answer"), "{}", &text[..500]);
 }
@@ -260,12 +260,12 @@ fn an_agent_that_hangs_keeps_nobody_from_starting() {
 #[test]
 fn what_a_process_logged_before_exec_is_drained() {
     const NAME: &str = "what_a_process_logged_before_exec_is_drained";
-    if let Some((_, socket, dir)) = part() {
+    if let Some((_, socket, dir)) = role() {
         use std::os::unix::process::CommandExt;
         let _guard = builder(&socket, &dir).init().expect("it starts");
         log(0);
-        tell("logged");
-        wait_for_word();
+        report("logged");
+        wait_for_input();
         // The process goes on as another program: its descriptors are closed, and its memory is gone.
         let error = Command::new("sleep").arg("1000").exec();
         panic!("{error}");
@@ -274,8 +274,8 @@ fn what_a_process_logged_before_exec_is_drained() {
     let dir = agent.dir.clone();
     let mut program = start(NAME, "log", &agent.socket(), &dir);
     let session = agent.joined();
-    program.hear("logged");
-    program.say();
+    program.expect("logged");
+    program.send("");
     agent.until("it is away", |agent| {
         (agent.counts().connections == 0).then_some(())
     });
@@ -285,6 +285,6 @@ fn what_a_process_logged_before_exec_is_drained() {
     let mut drained = Drained::default();
     drained.take(&left);
     drained.holds_all_below(RECORDS);
-    program.child.kill().expect("killed");
-    program.child.wait().expect("its status");
+    program.child().kill().expect("killed");
+    program.wait();
 }

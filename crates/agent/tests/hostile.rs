@@ -6,14 +6,14 @@ mod support;
 use logdrive_agent::server::{End, Event};
 use logdrive_ring::channel::Channel;
 use logdrive_ring::{Exit, MemoryFiles, Ring};
+use logdrive_testkit::{Process, Random, report, role, wait_for_input};
 use logdrive_wire::agent::{Adopt, Message, RefusedCode, Welcome};
 use nix::sys::resource::{Resource, setrlimit};
 use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
 use serde_json::Value as Json;
 use std::fs::File;
-use std::io::{Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 use support::*;
 
@@ -137,25 +137,9 @@ fn messages_that_are_wrong_or_out_of_turn_end_their_connection_only() {
     ));
 }
 
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self, below: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % below.max(1) as u64) as usize
-    }
-}
-
 #[test]
 fn random_packets_with_random_descriptors_do_no_harm() {
-    let seed = std::env::var("LOGDRIVE_TEST_SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok());
-    let seed = seed.unwrap_or(0x000a_6e57);
-    println!("seed: LOGDRIVE_TEST_SEED={seed}");
-    let mut random = Random(seed);
+    let mut random = Random::seeded(0x000a_6e57);
     let mut agent = Agent::start();
     let (_process, _, files) = agent.hello("shop");
     let null = File::open("/dev/null").expect("a device");
@@ -163,18 +147,18 @@ fn random_packets_with_random_descriptors_do_no_harm() {
     let open = open_descriptors();
     for _ in 0..3000 {
         let channel = agent.connect();
-        for _ in 0..=random.next(3) {
-            let mut bytes = vectors[random.next(vectors.len())].clone();
-            if random.next(2) == 0 && !bytes.is_empty() {
-                let at = random.next(bytes.len());
-                bytes[at] = random.next(256) as u8;
+        for _ in 0..=random.index(3) {
+            let mut bytes = vectors[random.index(vectors.len())].clone();
+            if random.index(2) == 0 && !bytes.is_empty() {
+                let at = random.index(bytes.len());
+                bytes[at] = random.index(256) as u8;
             }
             let mut sent = Vec::new();
-            for _ in 0..random.next(9) {
-                let file = if random.next(4) == 0 {
+            for _ in 0..random.index(9) {
+                let file = if random.index(4) == 0 {
                     &null
                 } else {
-                    &files[random.next(files.len())]
+                    &files[random.index(files.len())]
                 };
                 sent.push(file.as_fd());
             }
@@ -439,21 +423,7 @@ fn a_peer_that_shouts_is_not_heard_for_a_while_and_others_are() {
     );
 }
 
-/// Names the part that a child process of this test program plays.
-const CHILD: &str = "LOGDRIVE_TEST_CHILD";
-
-/// Starts one test of this program anew, as a child with a part to play.
-fn child(test: &str, part: &str) -> Child {
-    Command::new(std::env::current_exe().expect("a program has a path"))
-        .args(["--exact", test, "--nocapture", "--test-threads=1"])
-        .env(CHILD, part)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("a child")
-}
-
-/// In a child: joins the agent at `socket`, says so, and waits for a word; then returns the connection.
+/// In a child: joins the agent at `socket`, waits for a word; then returns the connection.
 fn join_as_child(socket: &str) -> (Channel, Vec<File>) {
     let channel = Channel::connect(socket.as_ref(), Duration::from_secs(20)).expect("a connection");
     channel
@@ -467,18 +437,15 @@ fn join_as_child(socket: &str) -> (Channel, Vec<File>) {
             other => panic!("{other:?}"),
         }
     };
-    println!("joined");
-    std::io::stdout().flush().expect("the parent listens");
-    let mut word = [0; 1];
-    std::io::stdin().read_exact(&mut word).expect("a word");
+    wait_for_input();
     (channel, files)
 }
 
 #[test]
 fn the_end_of_a_process_is_seen_and_told() {
     const NAME: &str = "the_end_of_a_process_is_seen_and_told";
-    if let Ok(part) = std::env::var(CHILD) {
-        let (how, socket) = part.split_once(' ').expect("a part and a socket");
+    if let Some(role) = role() {
+        let (how, socket) = role.split_once(' ').expect("a part and a socket");
         let joined = join_as_child(socket);
         match how {
             "abort" => std::process::abort(),
@@ -489,8 +456,7 @@ fn the_end_of_a_process_is_seen_and_told() {
                 let keeper = keeper
                     .arg("1000")
                     .stdin(Stdio::from(joined.0.as_fd().try_clone_to_owned().expect("fd")));
-                println!("{}", keeper.spawn().expect("a child").id());
-                std::io::stdout().flush().expect("the parent listens");
+                report(&format!("orphan {}", keeper.spawn().expect("a child").id()));
                 loop {
                     std::thread::park();
                 }
@@ -507,24 +473,18 @@ fn the_end_of_a_process_is_seen_and_told() {
         ("exit", Exit::Status(3)),
         ("orphan", Exit::Signal(9)),
     ] {
-        let mut child = child(NAME, &format!("{how} {}", agent.socket().display()));
+        let mut child = Process::in_role(NAME, &format!("{how} {}", agent.socket().display()));
         let session = agent.joined();
-        assert_eq!(session.peer().pid, child.id());
-        let mut stdin = child.stdin.take().expect("a pipe");
-        stdin.write_all(b"x").expect("a word");
-        let mut orphan = None;
-        if how == "orphan" {
-            let mut lines =
-                std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().expect("a pipe")));
-            orphan = lines.find_map(|line| line.expect("text").trim().parse::<i32>().ok());
-        }
+        assert_eq!(session.peer().pid, child.pid());
+        child.send("");
+        let orphan = (how == "orphan").then(|| child.expect("orphan").parse::<i32>().expect("a number"));
         if how == "kill" || how == "orphan" {
-            child.kill().expect("killed");
+            child.child().kill().expect("killed");
         }
         let (left, end) = agent.left();
         assert_eq!(left.id(), session.id());
         assert_eq!(end, End::Exited(expected), "{how}: {}", end.describe(&left));
-        child.wait().expect("its status");
+        child.wait();
         if let Some(pid) = orphan.and_then(rustix::process::Pid::from_raw) {
             rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("killed");
         }
@@ -535,29 +495,23 @@ fn the_end_of_a_process_is_seen_and_told() {
 #[test]
 fn a_process_cannot_adopt_the_session_of_another_one() {
     const NAME: &str = "a_process_cannot_adopt_the_session_of_another_one";
-    if let Ok(socket) = std::env::var(CHILD) {
+    if let Some(socket) = role() {
         let (channel, files) = join_as_child(&socket);
         // The parent has copies of these through `/proc`, as a debugger would.
         for file in &files {
-            println!("fd {}", file.as_raw_fd());
+            report(&format!("fd {}", file.as_raw_fd()));
         }
-        std::io::stdout().flush().expect("the parent listens");
-        std::io::stdin().read_exact(&mut [0; 1]).expect("a word");
+        wait_for_input();
         drop(channel);
         return;
     }
     let mut agent = Agent::start();
-    let mut child = child(NAME, &agent.socket().display().to_string());
+    let mut child = Process::in_role(NAME, &agent.socket().display().to_string());
     let session = agent.joined();
-    let mut stdin = child.stdin.take().expect("a pipe");
-    stdin.write_all(b"x").expect("a word");
-    let lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().expect("a pipe")));
-    let mut numbers = lines.filter_map(|line| Some(line.ok()?.strip_prefix("fd ")?.to_owned()));
-    let stolen: Vec<File> = numbers
-        .by_ref()
-        .take(MemoryFiles::PARTS + 1)
-        .map(|number| {
-            let path = format!("/proc/{}/fd/{number}", child.id());
+    child.send("");
+    let stolen: Vec<File> = (0..MemoryFiles::PARTS + 1)
+        .map(|_| {
+            let path = format!("/proc/{}/fd/{}", child.pid(), child.expect("fd "));
             File::options()
                 .read(true)
                 .write(true)
@@ -577,22 +531,22 @@ fn a_process_cannot_adopt_the_session_of_another_one() {
     let channel = agent.connect();
     let why = agent.ask(&channel, &message, &fds(&stolen)).refused();
     assert!(
-        why.reason.contains(&format!("belongs to process {}", child.id())),
+        why.reason
+            .contains(&format!("belongs to process {}", child.pid())),
         "{why:?}"
     );
-    stdin.write_all(b"x").expect("a word");
-    child.wait().expect("its status");
+    child.send("");
+    child.wait();
     assert_eq!(agent.left().0.id(), session.id());
 }
 
 #[test]
 fn an_agent_without_descriptors_says_so_and_goes_on() {
     const NAME: &str = "an_agent_without_descriptors_says_so_and_goes_on";
-    if std::env::var(CHILD).is_err() {
-        let output = child(NAME, "agent").wait_with_output().expect("its status");
-        let text = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && text.contains("it went on"), "{text}");
-        return;
+    if role().is_none() {
+        let mut child = Process::in_role(NAME, "agent");
+        child.expect("it went on");
+        return child.end();
     }
     let mut agent = Agent::start();
     let (process, _, _) = agent.hello("shop");

@@ -5,12 +5,12 @@ mod support;
 
 use logdrive_agent::Agent;
 use logdrive_agent::config::{AgentConfig, Places};
+use logdrive_testkit::{Process, end_of_input, report, role};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use support::player::{Player, end_of_input, part, tell};
 
-fn start(test: &str, part: &str, dir: &Path) -> Player {
-    Player::start(test, &format!("{part} {}", dir.display()))
+fn start(test: &str, part: &str, dir: &Path) -> Process {
+    Process::in_role(test, &format!("{part} {}", dir.display()))
 }
 
 fn config(dir: &Path) -> AgentConfig {
@@ -27,7 +27,7 @@ fn log_file(dir: &Path) -> PathBuf {
 
 /// Plays the part of an agent or of a program, if this process is one.
 fn plays() -> bool {
-    let Some(text) = part() else {
+    let Some(text) = role() else {
         return false;
     };
     let (part, dir) = text.split_once(' ').expect("a part and a directory");
@@ -42,7 +42,7 @@ fn plays() -> bool {
 
 fn play_agent(dir: &Path) {
     let mut agent = Agent::start(config(dir)).expect("an agent");
-    tell("ready");
+    report("ready");
     let over = end_of_input();
     while over.try_recv().is_err() {
         agent.turn();
@@ -67,7 +67,7 @@ fn play_program(dir: &Path, name: &'static str) {
         logdrive::info!(who = name, number, "counted");
         number += 1;
         if number.is_multiple_of(2000) {
-            tell(&format!("at {number}"));
+            report(&format!("at {number}"));
         }
     }
     if name == "lives" {
@@ -102,25 +102,25 @@ fn an_agent_that_is_killed_again_and_again_loses_nothing_and_writes_nothing_twic
     let keep = tempfile::tempdir().expect("a directory");
     let dir = keep.path();
     let mut agent = start(NAME, "agent", dir);
-    agent.hear("ready");
+    agent.expect("ready");
     let mut program = start(NAME, "program", dir);
-    program.hear("at ");
+    program.expect("at ");
     for _ in 0..6 {
         agent.kill();
         // The program goes on meanwhile, until its ring is full.
         agent = start(NAME, "agent", dir);
-        agent.hear("ready");
+        agent.expect("ready");
         // Some thousand records: with a full ring they come only when the agent has adopted the session.
         for _ in 0..20 {
-            program.hear("at ");
+            program.expect("at ");
         }
     }
-    assert!(program.end(), "the program ends in order");
+    program.end();
     let count: u64 = std::fs::read_to_string(dir.join("count"))
         .expect("it was written")
         .parse()
         .expect("a number");
-    assert!(agent.end(), "the agent ends in order");
+    agent.end();
     let text = std::fs::read_to_string(log_file(dir)).expect("a log");
     let found = numbers(&text, "lives");
     are_all_once(&found, count);
@@ -137,14 +137,14 @@ fn what_killed_programs_have_logged_is_in_the_log_with_a_line_that_says_how_they
     let keep = tempfile::tempdir().expect("a directory");
     let dir = keep.path();
     let mut agent = start(NAME, "agent", dir);
-    agent.hear("ready");
+    agent.expect("ready");
     let mut told = 0;
     for _ in 0..4 {
         let mut program = start(NAME, "kill-me", dir);
         for _ in 0..3 {
-            program.hear("at ");
+            program.expect("at ");
         }
-        let pid = program.child.id();
+        let pid = program.pid();
         program.kill();
         let word = format!("process {pid} of program was ended by signal 9 (SIGKILL); thread ");
         let deadline = Instant::now() + Duration::from_secs(20);
@@ -158,7 +158,7 @@ fn what_killed_programs_have_logged_is_in_the_log_with_a_line_that_says_how_they
         }
         told += 1;
     }
-    assert!(agent.end(), "the agent ends in order");
+    agent.end();
     let text = std::fs::read_to_string(log_file(dir)).expect("a log");
     let found = numbers(&text, "killed");
     let starts: Vec<usize> = (0..found.len()).filter(|place| found[*place] == 0).collect();

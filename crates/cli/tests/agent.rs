@@ -1,13 +1,14 @@
 //! `logdrive agent` with real programs: they log through it, are killed, and so is it; every record is in the log once.
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+mod support;
+
+use logdrive_testkit::{DEADLINE, Process, report, this_test, wait_until};
+use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader, Lines, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use support::agent::{Agent, place};
 
 /// Set for the program that logs: the directory of the test.
 const DIR: &str = "LOGDRIVE_AGENT_TEST_DIR";
@@ -18,8 +19,6 @@ const STAYS: &str = "LOGDRIVE_AGENT_TEST_STAYS";
 
 /// Whether it waits for a line before it logs.
 const WAITS: &str = "LOGDRIVE_AGENT_TEST_WAITS";
-
-const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Does nothing, unless a test started it: then this is a program that logs through the agent.
 #[test]
@@ -37,7 +36,7 @@ fn program() {
         .init()
         .expect("logging starts");
     if std::env::var_os(WAITS).is_some() {
-        println!("\nJOINED");
+        report("JOINED");
         std::io::stdin().read_line(&mut String::new()).expect("a line");
     }
     std::thread::scope(|scope| {
@@ -53,7 +52,7 @@ fn program() {
             });
         }
     });
-    println!("LOGGED");
+    report("LOGGED");
     if std::env::var_os(STAYS).is_some() {
         loop {
             std::thread::park();
@@ -64,13 +63,13 @@ fn program() {
     std::process::exit(0);
 }
 
-struct Program(Child, Lines<BufReader<ChildStdout>>);
+struct Program(Process);
 
 impl Program {
     /// Starts it and waits until it has a session; it logs when it is told to.
     fn start_waiting(dir: &Path, records: u64, stays: bool) -> Self {
         let mut program = Self::start_with(dir, records, stays, true);
-        program.hears("JOINED");
+        program.0.expect("JOINED");
         program
     }
 
@@ -79,115 +78,35 @@ impl Program {
     }
 
     fn start_with(dir: &Path, records: u64, stays: bool, waits: bool) -> Self {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command
-            .args(["program", "--exact", "--nocapture", "--test-threads=1"])
-            .env(DIR, dir)
-            .env(RECORDS, records.to_string())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped());
+        let mut command = this_test("program");
+        command.env(DIR, dir).env(RECORDS, records.to_string());
         if stays {
             command.env(STAYS, "1");
         }
         if waits {
             command.env(WAITS, "1");
         }
-        let mut child = command.spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        Self(child, lines)
+        Self(Process::spawn(&mut command))
     }
 
     /// Waits until it has logged everything.
     fn logged(&mut self) {
-        self.hears("LOGGED");
-    }
-
-    fn hears(&mut self, word: &str) {
-        let found = self
-            .1
-            .by_ref()
-            .map_while(Result::ok)
-            .any(|line| line.contains(word));
-        assert!(found, "the program ended without {word}");
+        self.0.expect("LOGGED");
     }
 
     /// Lets it log, and waits until it has.
     fn goes(&mut self) {
-        self.0.stdin.take().unwrap().write_all(b"go\n").unwrap();
-        self.logged();
+        self.0.ask("go", "LOGGED");
+        self.0.close_input();
     }
 
     fn kill(mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
+        self.0.kill();
     }
 }
 
-struct Agent(Child);
-
-impl Agent {
-    fn start(dir: &Path) -> Self {
-        let child = Command::new(env!("CARGO_BIN_EXE_logdrive"))
-            .args(["agent", "--config"])
-            .arg(dir.join("agent.toml"))
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut agent = Self(child);
-        let mut said = BufReader::new(agent.0.stderr.take().unwrap()).lines();
-        let first = said.next().and_then(Result::ok).unwrap_or_default();
-        assert!(first.contains("listens"), "{first}");
-        // Nobody reads on: what is said later is little.
-        std::mem::forget(said);
-        agent
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(self.0.id().cast_signed()), signal).unwrap();
-    }
-
-    fn end(mut self) {
-        self.signal(Signal::SIGTERM);
-        assert!(self.0.wait().unwrap().success());
-    }
-
-    fn kill(mut self) {
-        self.signal(Signal::SIGKILL);
-        self.0.wait().unwrap();
-    }
-}
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        // Gone already, unless the test failed.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        // As above.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn place() -> tempfile::TempDir {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().display();
-    fs::create_dir(dir.path().join("agent")).unwrap();
-    fs::write(
-        dir.path().join("agent.toml"),
-        format!(
-            "[agent]\nsocket = \"{path}/agent/agent.sock\"\nrun_dir = \"{path}/agent/state\"\n\n\
-             [[sink]]\nname = \"main\"\ntype = \"file\"\npath = \"{path}/agent/{{app}}.log\"\nrotate_bytes = \"1 GiB\"\n"
-        ),
-    )
-    .unwrap();
-    dir
-}
+const TABLES: &str =
+    "[[sink]]\nname = \"main\"\ntype = \"file\"\npath = \"DIR/{app}.log\"\nrotate_bytes = \"1 GiB\"\n";
 
 /// Returns how often each `thread/number` stands in the log.
 fn orders(dir: &Path) -> BTreeMap<(u64, u64), u32> {
@@ -231,22 +150,14 @@ fn assert_whole(dir: &Path, records: u64, runs: u32) {
     assert!(!dir.join("alone.log").exists(), "it did not use the agent");
 }
 
-fn wait_until(what: &str, done: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !done() {
-        assert!(start.elapsed() < DEADLINE, "in vain for {what}");
-        std::thread::yield_now();
-    }
-}
-
 #[test]
 fn programs_log_through_the_agent_and_end() {
-    let dir = place();
+    let dir = place(TABLES);
     let agent = Agent::start(dir.path());
     let mut programs: Vec<_> = (0..3).map(|_| Program::start(dir.path(), 5_000, false)).collect();
     for program in &mut programs {
         program.logged();
-        assert!(program.0.wait().unwrap().success());
+        assert!(program.0.wait().success());
     }
     agent.end();
     assert_whole(dir.path(), 5_000, 3);
@@ -254,11 +165,11 @@ fn programs_log_through_the_agent_and_end() {
 
 #[test]
 fn what_a_killed_program_had_logged_is_written_with_how_it_ended() {
-    let dir = place();
+    let dir = place(TABLES);
     let agent = Agent::start(dir.path());
     let mut program = Program::start(dir.path(), 3_000, true);
     program.logged();
-    let pid = program.0.id();
+    let pid = program.0.pid();
     program.kill();
     let log = dir.path().join("agent/shop.log");
     wait_until("the end", || {
@@ -270,7 +181,7 @@ fn what_a_killed_program_had_logged_is_written_with_how_it_ended() {
 
 #[test]
 fn an_agent_that_is_killed_again_and_again_loses_nothing_and_writes_nothing_twice() {
-    let dir = place();
+    let dir = place(TABLES);
     let records = 60_000;
     let mut agent = Agent::start(dir.path());
     let mut program = Program::start(dir.path(), records, false);
@@ -285,14 +196,14 @@ fn an_agent_that_is_killed_again_and_again_loses_nothing_and_writes_nothing_twic
         assert!(round < 7);
     }
     program.logged();
-    assert!(program.0.wait().unwrap().success());
+    assert!(program.0.wait().success());
     agent.end();
     assert_whole(dir.path(), records, 1);
 }
 
 #[test]
 fn two_agents_do_not_share_a_place() {
-    let dir = place();
+    let dir = place(TABLES);
     let agent = Agent::start(dir.path());
     let second = Command::new(env!("CARGO_BIN_EXE_logdrive"))
         .args(["agent", "--config"])
@@ -314,14 +225,14 @@ fn keeper_has_ended(dir: &Path) {
 
 #[test]
 fn what_a_program_had_logged_is_written_when_it_is_killed_together_with_the_agent() {
-    let dir = place();
+    let dir = place(TABLES);
     let mut agent = Agent::start(dir.path());
     let rounds = 3;
     for _ in 0..rounds {
         // The agent takes nothing of what comes now, and neither of them gets to do anything more.
         let mut program = Program::start_waiting(dir.path(), 3_000, true);
-        let pid = program.0.id();
-        agent.signal(Signal::SIGSTOP);
+        let pid = program.0.pid();
+        agent.signal(Signal::STOP);
         program.goes();
         agent.kill();
         program.kill();
@@ -338,20 +249,20 @@ fn what_a_program_had_logged_is_written_when_it_is_killed_together_with_the_agen
 
 #[test]
 fn a_keeper_that_is_killed_is_replaced_and_shown_everything() {
-    let dir = place();
+    let dir = place(TABLES);
     let agent = Agent::start(dir.path());
     let mut program = Program::start_waiting(dir.path(), 3_000, true);
     let lock = dir.path().join("agent/state/keeper.sock.lock");
     let keeper = || -> Option<i32> { fs::read_to_string(&lock).ok()?.trim().parse().ok() };
     wait_until("a keeper", || keeper().is_some());
     let first = keeper().unwrap();
-    kill(Pid::from_raw(first), Signal::SIGKILL).unwrap();
+    kill_process(Pid::from_raw(first).unwrap(), Signal::KILL).unwrap();
     wait_until("another keeper", || keeper().is_some_and(|pid| pid != first));
     // What it holds can only be seen by what the next agent gets from it.
     let second = keeper().unwrap();
     wait_until("the session is shown", || descriptors_of(second) >= 7);
-    let pid = program.0.id();
-    agent.signal(Signal::SIGSTOP);
+    let pid = program.0.pid();
+    agent.signal(Signal::STOP);
     program.goes();
     agent.kill();
     program.kill();
@@ -381,12 +292,12 @@ fn descriptors_of(pid: i32) -> usize {
 
 #[test]
 fn a_program_that_ends_while_the_agent_is_gone_leaves_its_records_in_files() {
-    let dir = place();
+    let dir = place(TABLES);
     let agent = Agent::start(dir.path());
     let mut program = Program::start_waiting(dir.path(), 3_000, false);
     agent.kill();
     program.goes();
-    assert!(program.0.wait().unwrap().success());
+    assert!(program.0.wait().success());
     let recovered = Command::new(env!("CARGO_BIN_EXE_logdrive"))
         .args(["recover", "--all", "--run-dir"])
         .arg(dir.path().join("run"))
@@ -416,7 +327,7 @@ fn keeper_holds_nothing(dir: &Path) {
 
 #[test]
 fn a_reload_changes_levels_and_nothing_when_the_file_is_wrong() {
-    let dir = place();
+    let dir = place(TABLES);
     let file = dir.path().join("agent.toml");
     let good = fs::read_to_string(&file).unwrap();
     let agent = Agent::start(dir.path());
@@ -427,29 +338,29 @@ fn a_reload_changes_levels_and_nothing_when_the_file_is_wrong() {
         format!("{good}\n[[level]]\nrules = \"off\"\n\n[[sink]]\nname = \"main\"\n"),
     )
     .unwrap();
-    agent.signal(Signal::SIGHUP);
+    agent.signal(Signal::HUP);
     wait_until("the refusal", || {
         log().contains("the configuration stays as it was: the file is wrong")
     });
     // Nothing would be logged if the levels of the wrong file held.
     program.goes();
-    assert!(program.0.wait().unwrap().success());
+    assert!(program.0.wait().success());
     assert_whole(dir.path(), 1_000, 1);
     fs::write(&file, format!("{good}\n[[level]]\nrules = \"off\"\n")).unwrap();
-    agent.signal(Signal::SIGHUP);
+    agent.signal(Signal::HUP);
     wait_until("the new configuration", || {
         log().contains("the configuration was read again")
     });
     let mut program = Program::start_waiting(dir.path(), 1_000, false);
     program.goes();
-    assert!(program.0.wait().unwrap().success());
+    assert!(program.0.wait().success());
     agent.end();
     assert_whole(dir.path(), 1_000, 1);
 }
 
 #[test]
 fn two_agents_do_not_share_a_directory_of_log_files() {
-    let dir = place();
+    let dir = place(TABLES);
     let agent = Agent::start(dir.path());
     let other = dir.path().join("other.toml");
     let text = fs::read_to_string(dir.path().join("agent.toml")).unwrap();
@@ -465,7 +376,7 @@ fn two_agents_do_not_share_a_directory_of_log_files() {
         .unwrap();
     let said = String::from_utf8_lossy(&second.stderr).into_owned();
     assert!(!second.status.success());
-    let expected = format!("belongs to another agent, process {}", agent.0.id());
+    let expected = format!("belongs to another agent, process {}", agent.pid());
     assert!(said.contains(&expected), "{said}");
     agent.end();
 }

@@ -2,9 +2,10 @@
 
 mod support;
 
+use logdrive_testkit::{DEADLINE, wait_for};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Stdio};
-use support::agent::{Agent, ONE_FILE, Program, configure, log_of, ok, place, play, run, socket, until};
+use support::agent::{Agent, ONE_FILE, Program, configure, log_of, ok, place, play, run, socket};
 use support::{logdrive, text};
 
 /// Does nothing, unless a test started it: then this is a program that logs through the agent.
@@ -36,7 +37,7 @@ fn levels_change_through_the_agent_and_go_back() {
     shop.does("detail 2");
     // What is set and removed between two looks of the drain is not told.
     let told = |text: &str| log_of(dir, "shop").contains(text).then_some(());
-    until("the log tells it", || told("live control: net::quic=debug"));
+    wait_for("the log tells it", || told("live control: net::quic=debug"));
     let said = ok(dir, &["level", &shop.pid().to_string(), "--reset"]);
     assert!(said.contains(": 1 rule removed; 1 callsite changed"), "{said}");
     shop.does("detail 3");
@@ -47,7 +48,7 @@ fn levels_change_through_the_agent_and_go_back() {
         (1..=3).map(has).collect()
     };
     assert_eq!(numbers(&log), [false, true, false], "{log}");
-    until("the log tells it", || {
+    wait_for("the log tells it", || {
         told("live control: ended: net::quic=debug")
     });
     shop.end();
@@ -68,7 +69,7 @@ fn a_rule_ends_by_itself_also_when_command_and_agent_were_killed() {
         .expect("the command runs");
     // As soon as it holds, so that nothing of the command is left that could end it.
     let mut number = 1;
-    until("the rule holds", || {
+    wait_for("the rule holds", || {
         number += 1;
         shop.does(&format!("detail {number}"));
         shop.does("flush");
@@ -78,7 +79,7 @@ fn a_rule_ends_by_itself_also_when_command_and_agent_were_killed() {
     command.wait().expect("it ends");
     agent.kill();
     let _agent = Agent::start(dir);
-    until("the rule has ended", || {
+    wait_for("the rule has ended", || {
         shop.does("flush");
         log_of(dir, "shop")
             .contains("all=debug, its time is over")
@@ -106,7 +107,7 @@ fn callsites_are_sorted_by_rate_and_can_be_sampled_and_muted() {
     shop.does("flush");
     // What was counted before the first look is told once a second at most.
     let mut rows = Vec::new();
-    until("both are counted", || {
+    wait_for("both are counted", || {
         rows = json_lines(&ok(dir, &["callsites", "shop", "--json", "--interval", "10ms"]));
         let records = |message: &str| {
             let row = rows.iter().find(|row| row["message"] == message);
@@ -140,7 +141,7 @@ fn callsites_are_sorted_by_rate_and_can_be_sampled_and_muted() {
     );
     shop.does("ticks 1000");
     let told = format!("records sampled out at {place} (5 per second and peer kept)");
-    until("the log tells what was left out", || {
+    wait_for("the log tells what was left out", || {
         log_of(dir, "shop").contains(&told).then_some(())
     });
 
@@ -281,7 +282,7 @@ fn what_an_agent_keeps_is_written_when_it_is_asked_for_when_it_breaks_and_when_i
     let pid = shop.pid();
     shop.kill();
     let end = format!("process {pid} of shop was ended by signal 9 (SIGKILL)");
-    until("its end", || {
+    wait_for("its end", || {
         let log = log_of(dir, "shop");
         let lines: Vec<&str> = log.lines().collect();
         lines.last().is_some_and(|last| last.contains(&end)).then_some(())
@@ -392,7 +393,7 @@ impl Tail {
 
     #[track_caller]
     fn next(&self) -> String {
-        let line = self.lines.recv_timeout(support::agent::DEADLINE);
+        let line = self.lines.recv_timeout(DEADLINE);
         line.expect("a line comes")
     }
 }

@@ -3,11 +3,12 @@
 
 mod support;
 
+use logdrive_testkit::wait_until;
 use std::collections::HashSet;
 use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
-use support::collector::{Running, World, cycles, json, logdrive, until, write_lines};
+use support::collector::{Running, World, cycles, json, logdrive, write_lines};
 
 fn expected(count: usize) -> Vec<String> {
     (0..count)
@@ -120,11 +121,11 @@ fn collectors_that_are_killed_under_load_lose_and_double_nothing() {
             write_lines(&file, count, count + 1 + cycle * 37 % 400);
             count += 1 + cycle * 37 % 400;
         }
-        until("the log grows", || length() != before);
+        wait_until("the log grows", || length() != before);
         collector.kill();
     }
     let (collector, _) = world.collect(&address, &keeps);
-    until("all is sent", || world.collected().len() >= count);
+    wait_until("all is sent", || world.collected().len() >= count);
     let sent = json(&sender.end());
     assert_eq!(sent["missing"], 0, "{sent}");
     collector.end();
@@ -151,7 +152,7 @@ fn senders_that_are_killed_go_on_where_they_stopped() {
         );
         write_lines(&file, count, count + 3_000 + cycle);
         count += 3_000 + cycle;
-        until("the log grows", || length() > before);
+        wait_until("the log grows", || length() > before);
         sender.kill();
         if cycle % 3 == 0 {
             std::fs::rename(&file, world.path(&format!("app.{cycle:04}.log"))).expect("renamed");

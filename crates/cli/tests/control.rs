@@ -2,13 +2,14 @@
 
 mod support;
 
+use logdrive_testkit::wait_for;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net;
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use support::{VICTIM_DIR, Victim, logdrive, run, stdout, text};
 
 /// Does nothing, unless it was started by [`Victim::start`]: then this is a program that logs all the time.
@@ -44,15 +45,8 @@ fn talker_in(dir: &Path, app: &str) -> Victim {
 
 /// Waits until the log of a program is so.
 fn until(dir: &Path, app: &str, is_so: impl Fn(&str) -> bool) -> String {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    loop {
-        let log = std::fs::read_to_string(dir.join(format!("{app}.log"))).unwrap_or_default();
-        if is_so(&log) {
-            return log;
-        }
-        assert!(Instant::now() < deadline, "waited in vain: {log}");
-        std::thread::park_timeout(Duration::from_millis(2));
-    }
+    let read = || std::fs::read_to_string(dir.join(format!("{app}.log"))).unwrap_or_default();
+    wait_for("the log", || Some(read()).filter(|log| is_so(log)))
 }
 
 /// Records that a program logs from now on.

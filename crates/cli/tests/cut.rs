@@ -5,6 +5,7 @@ mod support;
 
 use logdrive_ship::frame::{FLAG_ACK, FLAG_ZSTD, HEADER_BYTES, Header, Kind, next_frame};
 use logdrive_ship::hello::{HELLO_ACKS, HELLO_UNCHECKED, Hello, Reason, Role, decode_goodbye};
+use logdrive_testkit::wait_until;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -13,7 +14,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
-use support::collector::{Running, World, cycles, json, logdrive, until, write_lines};
+use support::collector::{Running, World, cycles, json, logdrive, write_lines};
 
 fn check(world: &World, count: usize) {
     let found = world.collected();
@@ -104,7 +105,7 @@ fn connections_that_are_cut_under_load_lose_and_double_nothing() {
     let mut count = 1_000;
     let wanted = cycles(24);
     let log = world.path("out/collected.log");
-    until("enough is cut", || {
+    wait_until("enough is cut", || {
         // Always something to send, and never more than some seconds take: a line has 80 bytes there or more.
         let kept = log.metadata().map_or(0, |found| found.len() / 80) as usize;
         if proxy.cuts.load(Ordering::Relaxed) < wanted && count < kept + 200_000 {
@@ -114,7 +115,7 @@ fn connections_that_are_cut_under_load_lose_and_double_nothing() {
         proxy.cuts.load(Ordering::Relaxed) >= wanted
     });
     proxy.is_calm.store(true, Ordering::Relaxed);
-    until("all is sent", || {
+    wait_until("all is sent", || {
         let bytes = std::fs::read(&log).unwrap_or_default();
         bytes.iter().filter(|byte| **byte == b'\n').count() >= count
     });
@@ -178,7 +179,7 @@ fn a_collector_whose_disk_is_full_refuses_and_goes_on_when_there_is_room() {
             .iter()
             .any(|line| line.contains(text))
     };
-    until("it listens", || has_said("listens"));
+    wait_until("it listens", || has_said("listens"));
     let file = world.path("app.log");
     write_lines(&file, 0, 60_000);
     let path = file.to_str().expect("text").to_owned();
@@ -188,7 +189,7 @@ fn a_collector_whose_disk_is_full_refuses_and_goes_on_when_there_is_room() {
             .spawn()
             .expect("it starts"),
     );
-    until("it is told", || has_said("senders keep what is not written"));
+    wait_until("it is told", || has_said("senders keep what is not written"));
     lift_limit(&collector);
     let output = sender.end_by_itself();
     assert!(
@@ -218,7 +219,7 @@ fn a_spool_whose_disk_is_full_holds_back_and_loses_nothing() {
         }
     });
     let has_spool = || std::fs::read_dir(&spool).is_ok_and(|found| found.count() > 1);
-    until("the spool is used", has_spool);
+    wait_until("the spool is used", has_spool);
     let (collector, _) = world.collect(&world.address(), &[]);
     writer.join().expect("all is read");
     let output = sender.end_by_itself();

@@ -2,6 +2,7 @@
 
 mod support;
 
+use logdrive_testkit::wait_until;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -85,15 +86,6 @@ fn lines(log: &str) -> Vec<(String, String, String)> {
         .map(split)
         .filter(|(_, output, _)| output != "run")
         .collect()
-}
-
-/// Waits until something is so.
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < DEADLINE, "{what} did not come");
-        std::thread::yield_now();
-    }
 }
 
 fn signal(child: &Child, name: &str) {

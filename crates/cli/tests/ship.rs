@@ -3,18 +3,17 @@
 
 mod support;
 
-use nix::sys::signal::Signal;
+use logdrive_testkit::{Process, report, this_test, wait_for};
+use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use support::VICTIM_DIR;
-use support::agent::{Agent, ONE_FILE, configure, log_of, place, socket, until as wait};
+use support::agent::{Agent, ONE_FILE, configure, log_of, place, socket};
 use support::collector::{World, cycles};
 
 const TO: &str = "LOGDRIVE_CLI_TEST_TO";
@@ -44,7 +43,7 @@ fn program() {
         builder = builder.sink(ship.flush_every(Duration::from_millis(5)));
     }
     let guard = builder.init().expect("logging starts");
-    println!("\nready");
+    report("ready");
     for command in std::io::stdin().lines().map_while(Result::ok) {
         let words: Vec<&str> = command.split(' ').collect();
         let number = |at: usize| words[at].parse::<u64>().expect("a number");
@@ -69,58 +68,15 @@ fn program() {
     std::process::exit(0);
 }
 
-struct Program {
-    child: Child,
-    lines: std::io::Lines<BufReader<ChildStdout>>,
-}
-
-impl Program {
-    fn start(world: &World, variables: &[(&str, &str)]) -> Self {
-        let mut child = Command::new(std::env::current_exe().expect("this program has a path"))
-            .args(["--exact", "program", "--nocapture", "--test-threads=1"])
-            .env(VICTIM_DIR, world.directory.path())
-            .envs(variables.iter().copied())
-            .current_dir(world.directory.path())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the program starts");
-        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-        let mut program = Self { child, lines };
-        program.hear("ready");
-        program
-    }
-
-    #[track_caller]
-    fn hear(&mut self, word: &str) -> String {
-        let mut lines = self.lines.by_ref().map_while(Result::ok);
-        let found = lines.find(|line| line.starts_with(word));
-        found.unwrap_or_else(|| panic!("the program ended before it said {word}"))
-    }
-
-    #[track_caller]
-    fn does(&mut self, command: &str) -> String {
-        writeln!(self.child.stdin.as_mut().expect("a pipe"), "{command}").expect("it reads");
-        self.hear("done")
-    }
-
-    fn end(mut self) {
-        drop(self.child.stdin.take());
-        assert!(self.child.wait().expect("it ends").success());
-    }
-
-    fn kill(mut self) {
-        self.child.kill().expect("it can be killed");
-        self.child.wait().expect("it ends");
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        // Gone already, unless the test failed.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+fn start(world: &World, variables: &[(&str, &str)]) -> Process {
+    let mut command = this_test("program");
+    command
+        .env(VICTIM_DIR, world.directory.path())
+        .envs(variables.iter().copied())
+        .current_dir(world.directory.path());
+    let mut process = Process::spawn(&mut command);
+    process.expect("ready");
+    process
 }
 
 /// The records of the collector's log, without what the logger says of itself.
@@ -148,13 +104,13 @@ fn check(world: &World, count: u64) {
 fn a_program_ships_records_whose_fields_keep_their_types() {
     let world = World::new();
     let (collector, address) = world.collect(&world.address(), &[]);
-    let mut program = Program::start(&world, &[(TO, &address)]);
-    program.does("log 0 20000");
-    assert_eq!(program.does("deliver"), "done true");
+    let mut program = start(&world, &[(TO, &address)]);
+    program.ask("log 0 20000", "done");
+    assert_eq!(program.ask("deliver", "done"), "true");
     assert_eq!(orders(&world).len(), 20_000, "what is delivered is there");
-    assert_eq!(program.does("state"), "done true ");
-    program.does("log 20000 30000");
-    let pid = program.child.id();
+    assert_eq!(program.ask("state", "done"), "true");
+    program.ask("log 20000 30000", "done");
+    let pid = program.pid();
     program.end();
     collector.end();
     check(&world, 30_000);
@@ -181,12 +137,12 @@ fn a_program_that_is_killed_loses_nothing_that_it_had_committed() {
             drop(collector.take());
             collector = Some(world.collect(&address, &[]).0);
         }
-        let mut program = Program::start(&world, &[(TO, &address)]);
+        let mut program = start(&world, &[(TO, &address)]);
         let count = 500 + cycle * 997 % 5_000;
-        program.does(&format!("log {next} {}", next + count));
+        program.ask(&format!("log {next} {}", next + count), "done");
         next += count;
         if cycle % 2 == 0 && collector.is_some() {
-            program.does("flush");
+            program.ask("flush", "done");
         }
         program.kill();
         if cycle % 3 == 0
@@ -198,8 +154,8 @@ fn a_program_that_is_killed_loses_nothing_that_it_had_committed() {
     drop(collector.take());
     let (collector, _) = world.collect(&address, &[]);
     // The start recovers whatever is left.
-    let mut program = Program::start(&world, &[(TO, &address)]);
-    assert_eq!(program.does("deliver"), "done true");
+    let mut program = start(&world, &[(TO, &address)]);
+    assert_eq!(program.ask("deliver", "done"), "true");
     program.end();
     collector.end();
     check(&world, next);
@@ -215,14 +171,14 @@ fn what_a_killed_program_had_in_its_spool_is_sent_by_the_next() {
     let mut next = 0;
     for cycle in 0..cycles(6) as u64 {
         let collector = (cycle % 2 == 1).then(|| world.collect(&address, &[]).0);
-        let mut program = Program::start(&world, &variables);
+        let mut program = start(&world, &variables);
         let count = 40_000 + cycle * 997;
-        program.does(&format!("log {next} {}", next + count));
+        program.ask(&format!("log {next} {}", next + count), "done");
         next += count;
         if cycle % 3 != 2 {
             assert_eq!(
-                program.does("flush"),
-                "done true",
+                program.ask("flush", "done"),
+                "true",
                 "the spool takes what nobody else does"
             );
         }
@@ -235,8 +191,8 @@ fn what_a_killed_program_had_in_its_spool_is_sent_by_the_next() {
         }
     }
     let (collector, _) = world.collect(&address, &[]);
-    let mut program = Program::start(&world, &variables);
-    assert_eq!(program.does("deliver"), "done true");
+    let mut program = start(&world, &variables);
+    assert_eq!(program.ask("deliver", "done"), "true");
     program.end();
     collector.end();
     check(&world, next);
@@ -248,10 +204,10 @@ fn what_a_killed_program_had_in_its_spool_is_sent_by_the_next() {
 fn what_nobody_takes_is_left_for_recovery() {
     let world = World::new();
     let address = world.address();
-    let mut program = Program::start(&world, &[(TO, &address)]);
-    program.does("log 0 1000");
-    wait("it is told", || {
-        program.does("state").contains("cannot").then_some(())
+    let mut program = start(&world, &[(TO, &address)]);
+    program.ask("log 0 1000", "done");
+    wait_for("it is told", || {
+        program.ask("state", "done").contains("cannot").then_some(())
     });
     program.end();
     let run = world.path("run");
@@ -274,16 +230,16 @@ fn an_agent_ships_the_records_of_its_processes() {
     let agent = Agent::start(dir.path());
     let at = socket(dir.path());
     let variables = [(AGENT, at.to_str().expect("text"))];
-    let mut one = Program::start(&world, &variables);
-    let mut two = Program::start(&world, &variables);
-    one.does("log 0 5000");
-    two.does("log 5000 10000");
-    assert_eq!(one.does("flush"), "done true");
+    let mut one = start(&world, &variables);
+    let mut two = start(&world, &variables);
+    one.ask("log 0 5000", "done");
+    two.ask("log 5000 10000", "done");
+    assert_eq!(one.ask("flush", "done"), "true");
     agent.kill();
-    one.does("log 10000 12000");
+    one.ask("log 10000 12000", "done");
     let agent = Agent::start(dir.path());
-    assert_eq!(one.does("flush"), "done true");
-    let pids = [one.child.id(), two.child.id()];
+    assert_eq!(one.ask("flush", "done"), "true");
+    let pids = [one.pid(), two.pid()];
     one.end();
     two.end();
     agent.end();
@@ -310,27 +266,27 @@ fn a_reload_opens_a_new_collector_and_tells_what_waits_for_the_next_start() {
     let dir = place(ONE_FILE);
     let agent = Agent::start(dir.path());
     let at = socket(dir.path());
-    let mut program = Program::start(&world, &[(AGENT, at.to_str().expect("text"))]);
-    program.does("log 0 1000");
-    assert_eq!(program.does("flush"), "done true");
+    let mut program = start(&world, &[(AGENT, at.to_str().expect("text"))]);
+    program.ask("log 0 1000", "done");
+    assert_eq!(program.ask("flush", "done"), "true");
     let ship = |more: &str| {
         let more = format!(
             "{ONE_FILE}[[ship]]\nname = \"central\"\nflush_every = \"5ms\"\n{more}[[ship.to]]\naddress = \"{address}\"\n"
         );
         configure(dir.path(), &more);
-        agent.signal(Signal::SIGHUP);
+        agent.signal(Signal::HUP);
     };
     let told = |what: &str, words: &str| {
-        wait(what, || log_of(dir.path(), "shop").contains(words).then_some(()));
+        wait_for(what, || log_of(dir.path(), "shop").contains(words).then_some(()));
     };
     let reread = || {
         let said = log_of(dir.path(), "shop");
         said.matches("the configuration was read again").count()
     };
     ship("");
-    wait("it is read", || (reread() == 1).then_some(()));
-    program.does("log 1000 2000");
-    assert_eq!(program.does("flush"), "done true");
+    wait_for("it is read", || (reread() == 1).then_some(()));
+    program.ask("log 1000 2000", "done");
+    assert_eq!(program.ask("flush", "done"), "true");
     let ids = || -> Vec<u64> {
         let ids = orders(&world)
             .into_iter()
@@ -340,18 +296,18 @@ fn a_reload_opens_a_new_collector_and_tells_what_waits_for_the_next_start() {
     assert_eq!(ids(), (1000..2000).collect::<Vec<u64>>(), "from the reload on");
     // The level holds at once, the circuit breaker and the weight from the next start on.
     ship("level = \"error\"\nbreaker_failures = 7\n");
-    wait("it is read", || (reread() == 2).then_some(()));
+    wait_for("it is read", || (reread() == 2).then_some(()));
     told("what waits", "breaker_failures");
-    program.does("log 2000 3000");
-    assert_eq!(program.does("flush"), "done true");
+    program.ask("log 2000 3000", "done");
+    assert_eq!(program.ask("flush", "done"), "true");
     assert_eq!(ids().len(), 1000, "none of these is an error");
     // One that is wrong changes nothing.
     ship("brekaer_failures = 7\n");
     told("the refusal", "the configuration stays as it was");
     ship("");
-    wait("it is read", || (reread() == 3).then_some(()));
-    program.does("log 3000 4000");
-    assert_eq!(program.does("flush"), "done true");
+    wait_for("it is read", || (reread() == 3).then_some(()));
+    program.ask("log 3000 4000", "done");
+    assert_eq!(program.ask("flush", "done"), "true");
     program.end();
     agent.end();
     collector.end();
@@ -372,34 +328,34 @@ fn a_reload_sends_to_another_collector_and_a_recovery_does_too() {
     let dir = place(&ship(&one));
     let agent = Agent::start(dir.path());
     let at = socket(dir.path());
-    let mut program = Program::start(&first, &[(AGENT, at.to_str().expect("text"))]);
-    program.does("log 0 3000");
-    assert_eq!(program.does("flush"), "done true");
+    let mut program = start(&first, &[(AGENT, at.to_str().expect("text"))]);
+    program.ask("log 0 3000", "done");
+    assert_eq!(program.ask("flush", "done"), "true");
     configure(dir.path(), &ship(&two));
-    agent.signal(Signal::SIGHUP);
-    wait("it is read", || {
+    agent.signal(Signal::HUP);
+    wait_for("it is read", || {
         let said = log_of(dir.path(), "shop");
         said.contains("the configuration was read again").then_some(())
     });
-    program.does("log 3000 6000");
-    assert_eq!(program.does("flush"), "done true");
+    program.ask("log 3000 6000", "done");
+    assert_eq!(program.ask("flush", "done"), "true");
     let ids = |world: &World| -> Vec<u64> {
         let id = |order: Value| order["id"].as_u64().expect("a number");
         orders(world).into_iter().map(id).collect()
     };
-    wait("the other one has it", || {
+    wait_for("the other one has it", || {
         (ids(&second).last() == Some(&5999)).then_some(())
     });
     // The first one is not needed any more, by nobody.
     of_first.end();
     assert_eq!(ids(&first), (0..3000).collect::<Vec<u64>>());
     of_second.end();
-    program.does("log 6000 7000");
+    program.ask("log 6000 7000", "done");
     agent.kill();
-    program.does("log 7000 8000");
+    program.ask("log 7000 8000", "done");
     let (of_second, _) = second.collect(&second.address(), &[]);
     let agent = Agent::start(dir.path());
-    assert_eq!(program.does("flush"), "done true");
+    assert_eq!(program.ask("flush", "done"), "true");
     program.end();
     agent.end();
     of_second.end();
@@ -434,18 +390,18 @@ fn a_start_asks_a_collector_that_does_not_answer_once_for_all_dead_sessions() {
     let to = format!("unix://{}", away.display());
     let mut next = 0;
     // At once, so that none of them recovers another.
-    let mut programs: Vec<Program> = (0..4).map(|_| Program::start(&world, &[(TO, &to)])).collect();
+    let mut programs: Vec<Process> = (0..4).map(|_| start(&world, &[(TO, &to)])).collect();
     for program in &mut programs {
-        program.does(&format!("log {next} {}", next + 100));
+        program.ask(&format!("log {next} {}", next + 100), "done");
         next += 100;
     }
-    programs.into_iter().for_each(Program::kill);
+    programs.iter_mut().for_each(Process::kill);
     let asked = silent(&away);
     let (collector, address) = world.collect(&world.address(), &[]);
-    let mut program = Program::start(&world, &[(TO, &address)]);
+    let mut program = start(&world, &[(TO, &address)]);
     assert_eq!(asked.load(Ordering::SeqCst), 1, "it has started, and has asked");
-    program.does("log 1000 1010");
-    assert_eq!(program.does("deliver"), "done true");
+    program.ask("log 1000 1010", "done");
+    assert_eq!(program.ask("deliver", "done"), "true");
     program.end();
     let notice = "4 sessions of earlier processes wait for a collector that does not answer";
     assert!(world.raw().iter().any(|line| line.contains(notice)), "it is told");
@@ -455,8 +411,8 @@ fn a_start_asks_a_collector_that_does_not_answer_once_for_all_dead_sessions() {
     std::fs::remove_file(&away).expect("a socket");
     collector.end();
     let (collector, _) = world.collect(&to, &[]);
-    let mut program = Program::start(&world, &[(TO, &to)]);
-    assert_eq!(program.does("deliver"), "done true");
+    let mut program = start(&world, &[(TO, &to)]);
+    assert_eq!(program.ask("deliver", "done"), "true");
     program.end();
     collector.end();
     let mut ids: Vec<u64> = orders(&world)

@@ -2,9 +2,10 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader, Lines, Write};
+use logdrive_testkit::{Process, report, this_test};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
@@ -15,7 +16,7 @@ const DEADLINE: Duration = Duration::from_secs(30);
 
 const APP: &str = "LOGDRIVE_CLI_TEST_APP";
 
-/// Does nothing, unless it was started by [`Program::start`]: then this is a program that logs what it is told to.
+/// Does nothing, unless it was started by [`start`]: then this is a program that logs what it is told to.
 #[test]
 fn program() {
     let Some(dir) = std::env::var_os(VICTIM_DIR) else {
@@ -33,7 +34,7 @@ fn program() {
         )),
     };
     let guard = builder.init().expect("logging starts");
-    println!("\nready");
+    report("ready");
     for command in std::io::stdin().lines().map_while(Result::ok) {
         match command.split_once(' ') {
             Some(("log", id)) => logdrive::info!(id = id.parse::<u64>().unwrap_or(0), "order filled"),
@@ -45,57 +46,13 @@ fn program() {
     drop(guard);
 }
 
-/// A program that logs on demand.
-struct Program {
-    child: Child,
-    lines: Lines<BufReader<ChildStdout>>,
-}
-
-impl Program {
-    fn start(dir: &Path, app: &str) -> Self {
-        let mut child = Command::new(std::env::current_exe().expect("this program has a path"))
-            .args(["--exact", "program", "--nocapture"])
-            .env(VICTIM_DIR, dir)
-            .env(APP, app)
-            .env_remove("LOGDRIVE")
-            .current_dir(dir)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the program starts");
-        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-        let mut program = Self { child, lines };
-        program.wait_for("ready");
-        program
-    }
-
-    fn wait_for(&mut self, word: &str) {
-        let found = self.lines.by_ref().map_while(Result::ok).any(|line| line == word);
-        assert!(found, "the program ended before it said {word}");
-    }
-
-    fn log(&mut self, command: &str) {
-        let stdin = self.child.stdin.as_mut().expect("a pipe");
-        writeln!(stdin, "{command}").expect("the program reads");
-        self.wait_for("done");
-    }
-
-    fn pid(&self) -> String {
-        self.child.id().to_string()
-    }
-
-    fn end(mut self) {
-        drop(self.child.stdin.take());
-        self.child.wait().expect("it ends");
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        // It may be gone already, which is what is wanted.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// Starts a program that logs on demand.
+fn start(dir: &Path, app: &str) -> Process {
+    let mut command = this_test("program");
+    command.env(VICTIM_DIR, dir).env(APP, app).current_dir(dir);
+    let mut process = Process::spawn(&mut command);
+    process.expect("ready");
+    process
 }
 
 /// The command while it follows.
@@ -173,9 +130,9 @@ fn directory() -> tempfile::TempDir {
 #[test]
 fn what_was_logged_before_comes_first_and_nothing_comes_twice() {
     let dir = directory();
-    let mut shop = Program::start(dir.path(), "shop");
+    let mut shop = start(dir.path(), "shop");
     for id in 0..20 {
-        shop.log(&format!("log {id}"));
+        shop.ask(&format!("log {id}"), "done");
     }
     let tail = Tail::start(dir.path(), &["shop", "-n", "5"]);
     for id in 15..20 {
@@ -183,7 +140,7 @@ fn what_was_logged_before_comes_first_and_nothing_comes_twice() {
         assert!(line.ends_with(&format!("order filled id={id}")), "{line}");
     }
     for id in 20..40 {
-        shop.log(&format!("log {id}"));
+        shop.ask(&format!("log {id}"), "done");
     }
     for id in 20..40 {
         let line = tail.next();
@@ -197,19 +154,19 @@ fn what_was_logged_before_comes_first_and_nothing_comes_twice() {
 #[test]
 fn processes_are_merged_named_and_found_while_they_come_and_go() {
     let dir = directory();
-    let mut first = Program::start(dir.path(), "shop");
-    first.log("log 1");
+    let mut first = start(dir.path(), "shop");
+    first.ask("log 1", "done");
     let tail = Tail::start(dir.path(), &["shop", "-n", "0"]);
     // The command has begun when it shows something.
     let began = Instant::now();
     let mut id = 100;
     while tail.lines.try_recv().is_err() {
         assert!(began.elapsed() < DEADLINE);
-        first.log(&format!("log {id}"));
+        first.ask(&format!("log {id}"), "done");
         id += 1;
     }
-    let mut second = Program::start(dir.path(), "shop");
-    second.log("log 7");
+    let mut second = start(dir.path(), "shop");
+    second.ask("log 7", "done");
     let said = tail.next_error();
     assert_eq!(said, format!("shop (process {}) logs", second.pid()));
     let named = format!("shop[{}]/", second.pid());
@@ -217,14 +174,14 @@ fn processes_are_merged_named_and_found_while_they_come_and_go() {
         .find(|line| line.contains(&named))
         .expect("it comes");
     assert!(line.ends_with("order filled id=7"), "{line}");
-    first.log("warn 8");
+    first.ask("warn 8", "done");
     let line = tail.next();
     assert!(line.contains(&format!("shop[{}]/", first.pid())), "{line}");
     assert!(
         line.contains(" WARN ") && line.ends_with("order late id=8"),
         "{line}"
     );
-    let pid = second.pid();
+    let pid = second.pid().to_string();
     second.end();
     assert_eq!(tail.next_error(), format!("shop (process {pid}) has ended"));
     assert_eq!(tail.interrupt().0, Some(0));
@@ -233,10 +190,10 @@ fn processes_are_merged_named_and_found_while_they_come_and_go() {
 #[test]
 fn a_process_that_is_named_by_its_number_ends_the_command_when_it_ends() {
     let dir = directory();
-    let mut program = Program::start(dir.path(), "console");
-    program.log("log 1");
-    program.log("warn 2");
-    let pid = program.pid();
+    let mut program = start(dir.path(), "console");
+    program.ask("log 1", "done");
+    program.ask("warn 2", "done");
+    let pid = program.pid().to_string();
     let mut tail = Tail::start(dir.path(), &[&pid, "--level", "warn", "--format", "json"]);
     // No file has it, so it comes from memory.
     let line: serde_json::Value = serde_json::from_str(&tail.next()).expect("it is JSON");
@@ -245,8 +202,8 @@ fn a_process_that_is_named_by_its_number_ends_the_command_when_it_ends() {
         (&2.into(), &"WARN".into()),
         "{line}"
     );
-    program.log("log 3");
-    program.log("warn 4");
+    program.ask("log 3", "done");
+    program.ask("warn 4", "done");
     program.end();
     let line: serde_json::Value = serde_json::from_str(&tail.next()).expect("it is JSON");
     assert_eq!(line["id"], 4);
@@ -258,9 +215,9 @@ fn a_process_that_is_named_by_its_number_ends_the_command_when_it_ends() {
 #[test]
 fn filters_are_those_of_cat() {
     let dir = directory();
-    let mut shop = Program::start(dir.path(), "shop");
+    let mut shop = start(dir.path(), "shop");
     for id in 0..30 {
-        shop.log(&format!("log {id}"));
+        shop.ask(&format!("log {id}"), "done");
     }
     for (args, expected) in [
         (&["-f", "id>=28"][..], &[28, 29][..]),
@@ -283,16 +240,16 @@ fn filters_are_those_of_cat() {
 #[test]
 fn a_look_at_the_end_has_as_many_records_as_were_asked_for_however_much_is_logged_meanwhile() {
     let dir = directory();
-    let mut shop = Program::start(dir.path(), "shop");
+    let mut shop = start(dir.path(), "shop");
     for id in 0..5 {
-        shop.log(&format!("log {id}"));
+        shop.ask(&format!("log {id}"), "done");
     }
     let over = AtomicBool::new(false);
     let outputs = std::thread::scope(|scope| {
         scope.spawn(|| {
             // Relaxed: a word to stop.
             for id in (5..).take_while(|_| !over.load(Ordering::Relaxed)) {
-                shop.log(&format!("log {id}"));
+                shop.ask(&format!("log {id}"), "done");
             }
         });
         let args = ["tail", "shop", "--run-dir", "run", "--no-follow", "-n", "3"];
@@ -316,7 +273,7 @@ fn nobody_to_follow_is_an_error_that_helps() {
         "{}",
         text(&output.stderr)
     );
-    let _shop = Program::start(dir.path(), "shop");
+    let _shop = start(dir.path(), "shop");
     let output = run(dir.path(), &["tail", "shpo", "--run-dir", "run"]);
     assert_eq!(
         text(&output.stderr),
@@ -327,8 +284,8 @@ fn nobody_to_follow_is_an_error_that_helps() {
 #[test]
 fn numbers_are_told_to_prometheus() {
     let dir = directory();
-    let mut console = Program::start(dir.path(), "console");
-    console.log("log 1");
+    let mut console = start(dir.path(), "console");
+    console.ask("log 1", "done");
     let text = support::stdout(dir.path(), &["stats", "--prometheus", "--run-dir", "run"]);
     let whose = format!("app=\"console\",pid=\"{}\"", console.pid());
     for expected in [

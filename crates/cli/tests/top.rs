@@ -2,10 +2,11 @@
 
 mod support;
 
+use logdrive_testkit::Process;
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use support::{VICTIM_DIR, Victim, logdrive, run, stdout, text, wait_to_be_killed};
@@ -150,7 +151,7 @@ fn a_command_under_run_is_seen_through_its_private_agent() {
         .args(["--exact", "victim", "--nocapture"])
         .stdout(Stdio::null())
         .spawn();
-    let mut child = Killed(child.expect("it runs"));
+    let mut child = Process::from(child.expect("it runs"));
     let start = Instant::now();
     let inside = loop {
         std::fs::create_dir_all(dir.path().join("run")).expect("a directory");
@@ -174,23 +175,12 @@ fn a_command_under_run_is_seen_through_its_private_agent() {
             .expect("kill runs")
             .success()
     );
-    child.0.wait().expect("it ends");
-}
-
-/// A process that does not outlive a test that fails.
-struct Killed(Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        // It may be gone already, which is what is wanted.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+    child.wait();
 }
 
 /// The screen, in a terminal that `logdrive run --pty` makes.
 struct Screen {
-    child: Killed,
+    child: Process,
     keys: Option<ChildStdin>,
     shown: Arc<Mutex<String>>,
 }
@@ -216,7 +206,7 @@ impl Screen {
         });
         let keys = child.stdin.take();
         Self {
-            child: Killed(child),
+            child: child.into(),
             keys,
             shown,
         }
@@ -248,7 +238,7 @@ impl Screen {
 
     /// Waits for the end; what was shown, and the status.
     fn ended(mut self) -> (String, i32) {
-        let status = self.child.0.wait().expect("its status");
+        let status = self.child.wait();
         self.wait_for(LEFT);
         (self.shown(), status.code().unwrap_or(-1))
     }
@@ -307,7 +297,7 @@ fn a_signal_ends_it_with_the_terminal_given_back() {
     let screen = Screen::start(dir.path());
     screen.wait_for("WARN");
     // It goes on to the command.
-    let pid = screen.child.0.id().to_string();
+    let pid = screen.child.pid().to_string();
     assert!(
         Command::new("kill")
             .args(["-TERM", &pid])

@@ -2,11 +2,12 @@
 
 mod support;
 
+use logdrive_testkit::wait_until;
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
-use support::collector::{Running, World, json, logdrive, until, write_lines};
+use support::collector::{Running, World, json, logdrive, write_lines};
 use support::text;
 
 /// A collector with a directory and a socket of its own.
@@ -63,14 +64,14 @@ fn a_backup_has_what_comes_while_the_others_are_away_and_is_left_when_one_is_bac
             .spawn()
             .expect("it starts"),
     );
-    until("the main one has it", || main.lines().len() == 500);
+    wait_until("the main one has it", || main.lines().len() == 500);
     // In order, so that all that it has is acknowledged.
     of_main.end();
     write_lines(&path, 500, 1_000);
-    until("the backup has it", || spare.lines().len() == 500);
+    wait_until("the backup has it", || spare.lines().len() == 500);
     let of_main = main.start();
     let mut count = 1_000;
-    until("records go back", || {
+    wait_until("records go back", || {
         write_lines(&path, count, count + 10);
         count += 10;
         std::thread::park_timeout(std::time::Duration::from_millis(10));
@@ -81,7 +82,7 @@ fn a_backup_has_what_comes_while_the_others_are_away_and_is_left_when_one_is_bac
     assert_eq!(spared["lost"], 0, "{spared}");
     write_lines(&path, count, count + 500);
     count += 500;
-    until("all is there", || all_of(&[&main, &spare]).len() == count);
+    wait_until("all is there", || all_of(&[&main, &spare]).len() == count);
     let sent = json(&running.end());
     assert_eq!(sent["missing"], 0, "{sent}");
     let kept = json(&of_main.end());
@@ -112,7 +113,7 @@ fn sends_after_both_failed(extra: &str) -> (Output, usize) {
         lines.collect()
     };
     input.write_all(lines(0).as_bytes()).expect("it reads");
-    until("the backup has it", || spare.lines().len() == 100);
+    wait_until("the backup has it", || spare.lines().len() == 100);
     of_spare.kill();
     let _of_main = main.start();
     input.write_all(lines(100).as_bytes()).expect("it reads");
@@ -175,13 +176,13 @@ fn records_go_over_quic_once_whatever_becomes_of_the_collector() {
     let sender = Running(world.send(&file, &address, &more).spawn().expect("it starts"));
     let mut count = 20_000;
     for _ in 0..2 {
-        until("some has come", || !world.raw().is_empty());
+        wait_until("some has come", || !world.raw().is_empty());
         write_lines(&path, count, count + 5_000);
         count += 5_000;
         collector.kill();
         (collector, _) = world.collect(&address, &strs(&server));
     }
-    until("all has come", || world.collected().len() >= count);
+    wait_until("all has come", || world.collected().len() >= count);
     let sent = json(&sender.end());
     assert_eq!(sent["missing"], 0, "{sent}");
     let found = world.collected();
@@ -231,7 +232,7 @@ fn who_runs_a_sender_chooses_where_records_go_while_it_runs() {
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
     let running = Running(command.spawn().expect("it starts"));
-    until("the first has it", || one.lines().len() == 500);
+    wait_until("the first has it", || one.lines().len() == 500);
     let read_again = || {
         let pid = rustix::process::Pid::from_child(&running.0);
         rustix::process::kill_process(pid, rustix::process::Signal::HUP).expect("it runs");
@@ -240,11 +241,11 @@ fn who_runs_a_sender_chooses_where_records_go_while_it_runs() {
     std::fs::write(&config, "to = 7\n").expect("written");
     read_again();
     write_lines(&path, 500, 600);
-    until("the first has that, too", || one.lines().len() == 600);
+    wait_until("the first has that, too", || one.lines().len() == 600);
     say([&two, &one]);
     read_again();
     let mut count = 600;
-    until("the other one is used", || {
+    wait_until("the other one is used", || {
         write_lines(&path, count, count + 10);
         count += 10;
         std::thread::park_timeout(std::time::Duration::from_millis(10));
@@ -253,13 +254,13 @@ fn who_runs_a_sender_chooses_where_records_go_while_it_runs() {
     let before = one.lines().len();
     write_lines(&path, count, count + 500);
     count += 500;
-    until("all is there", || all_of(&[&one, &two]).len() == count);
+    wait_until("all is there", || all_of(&[&one, &two]).len() == count);
     // No other is used while it is away.
     of_two.kill();
     write_lines(&path, count, count + 100);
     count += 100;
     let _of_two = two.start();
-    until("it has what came meanwhile", || {
+    wait_until("it has what came meanwhile", || {
         all_of(&[&one, &two]).len() == count
     });
     assert_eq!(one.lines().len(), before);

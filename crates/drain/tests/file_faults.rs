@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use file_support::random::Random;
 use file_support::*;
 use logdrive_drain::file::{
     Compress, Disk, Fault, Faulty, FileError, FileOptions, LogFile, Operation, Placement, Rewrite, rewrite,
 };
+use logdrive_testkit::Random;
 use rustix::io::Errno;
 
 const NOSPC: Fault = Fault::Error(Errno::NOSPC.raw_os_error());

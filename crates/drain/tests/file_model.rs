@@ -8,9 +8,9 @@ use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use file_support::random::Random;
 use file_support::{Chunks, NOW_S, SECOND_NS, content, names, open, put, settle};
 use logdrive_drain::file::{Compress, Every, FileOptions, LogFile};
+use logdrive_testkit::Random;
 
 /// What the directory should hold, in the simplest terms.
 #[derive(Debug)]

@@ -6,11 +6,11 @@ mod file_support;
 use std::fs;
 use std::sync::Arc;
 
-use file_support::random::Random;
 use file_support::*;
 use logdrive_drain::file::{
     Compress, Disk, Fault, Faulty, FileOptions, LogFile, NotInPlace, Operation, Placement, Rewrite, rewrite,
 };
+use logdrive_testkit::Random;
 
 /// A log whose owner was killed after `torn_bytes` of its last chunk.
 struct Killed {

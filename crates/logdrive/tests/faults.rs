@@ -4,9 +4,10 @@
 
 use logdrive::{File, Full, Level, MemorySink, Overflow, Stats, Stopped};
 use logdrive_drain::file::{Fault, Faulty, Operation};
+use logdrive_testkit::wait_until;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 static LOGGER: Mutex<()> = Mutex::new(());
 
@@ -35,15 +36,6 @@ fn assert_sums(stats: &Stats, calls: u64) {
             counts.written_records + sink.dropped() + sink.pending,
             "{stats:#?}"
         );
-    }
-}
-
-/// Waits for a condition; a test that waits longer has failed.
-fn wait_until(what: &str, condition: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while !condition() {
-        assert!(Instant::now() < deadline, "{what}");
-        std::thread::yield_now();
     }
 }
 

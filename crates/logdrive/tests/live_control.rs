@@ -4,9 +4,10 @@
 use logdrive::{Guard, Layout, MemorySink, SinkOptions, Stats, Target};
 use logdrive_drain::control::{Action, Selector, change, put_rule, read_action_directive, read_selector};
 use logdrive_ring::{CallsiteTotals, SessionReader};
+use logdrive_testkit::wait_until;
 use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// A logger of the process, of which there is one at a time.
 struct Logger {
@@ -82,19 +83,10 @@ fn reset() -> usize {
         .callsites_changed
 }
 
-/// Waits for something that another thread does.
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while !is_so() {
-        assert!(Instant::now() < deadline, "waited in vain: {what}");
-        std::thread::park_timeout(Duration::from_millis(1));
-    }
-}
-
 /// What the log says about the logger itself, as soon as it says the text.
 fn until_told(logger: &Logger, text: &str) -> String {
     let mut all = Vec::new();
-    until(text, || {
+    wait_until(text, || {
         logdrive::flush();
         all.extend(logger.memory.take());
         all.iter().any(|line| line.contains(text))
@@ -207,7 +199,7 @@ fn a_rule_ends_by_itself_and_the_log_says_so() {
     call();
     set_for(Action::Level(Some(0)), "live_control", 60_000_000);
     call();
-    until("the rule has ended", || {
+    wait_until("the rule has ended", || {
         let session = session();
         session
             .control(1)
@@ -324,7 +316,7 @@ fn a_budget_is_filled_again() {
     call();
     set(Action::PerSecond(100), "live_control");
     let mut kept = 0;
-    until("300 records", || {
+    wait_until("300 records", || {
         // More than may pass, however slow the machine is.
         (0..50).for_each(|_| call());
         kept += logger.lines().len();
@@ -373,7 +365,7 @@ fn callsites_know_what_they_have_logged() {
     (0..10).for_each(|_| logdrive::info!("seldom"));
     logdrive::flush();
     let bytes: usize = logger.memory.take().iter().map(|line| line.len() + 1).sum();
-    until("counts are told", || {
+    wait_until("counts are told", || {
         let (often, seldom) = (totals_of("counted"), totals_of("seldom"));
         often[0].records == 1000
             && seldom[0].records == 10
@@ -383,7 +375,7 @@ fn callsites_know_what_they_have_logged() {
     (0..1000).for_each(|id: u32| logdrive::info!(id, "sampled"));
     logdrive::flush();
     logdrive::stats();
-    until("sampled calls are told", || {
+    wait_until("sampled calls are told", || {
         // The callsite, and the one under which its kept records go.
         let totals = totals_of("sampled");
         totals.iter().map(|totals| totals.records).sum::<u64>() == 100

@@ -4,10 +4,11 @@
 
 use logdrive::{File, Keep, Level, MemorySink, Stats};
 use logdrive_ring::{SessionReader, find_sessions};
+use logdrive_testkit::wait_until;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 static LOGGER: Mutex<()> = Mutex::new(());
 
@@ -58,15 +59,6 @@ fn assert_sums(stats: &Stats) {
         keep.written + keep.forgotten + keep.held(),
         "{stats:#?}"
     );
-}
-
-/// Waits for a condition; a test that waits longer has failed.
-fn wait_until(what: &str, condition: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while !condition() {
-        assert!(Instant::now() < deadline, "{what}");
-        std::thread::yield_now();
-    }
 }
 
 #[test]

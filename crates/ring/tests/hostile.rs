@@ -6,6 +6,7 @@
 #![cfg(not(any(loom, miri)))]
 
 use logdrive_ring::{Consumer, FullPolicy, Producer, Ring};
+use logdrive_testkit::Random;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
@@ -26,35 +27,12 @@ const HEADER: u64 = CAPACITY as u64;
 const COMMITTED: u64 = HEADER + 64;
 const CONSUMED: u64 = HEADER + 256;
 
-struct Random(u64);
-
-impl Random {
-    /// From `LOGDRIVE_SEED`, else always the same.
-    fn seeded(test: &str) -> Self {
-        let seed = std::env::var("LOGDRIVE_SEED")
-            .ok()
-            .and_then(|text| text.parse().ok())
-            .unwrap_or(20_261_121);
-        println!("{test}: LOGDRIVE_SEED={seed}");
-        Self(seed)
-    }
-
-    /// splitmix64.
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn edit(&mut self) -> Edit {
-        let mut bytes = [0; EDIT_BYTES];
-        let (front, back) = bytes.split_at_mut(8);
-        front.copy_from_slice(&self.next().to_le_bytes());
-        back.copy_from_slice(&self.next().to_le_bytes()[..EDIT_BYTES - 8]);
-        Edit::from_bytes(&bytes)
-    }
+fn edit(random: &mut Random) -> Edit {
+    let mut bytes = [0; EDIT_BYTES];
+    let (front, back) = bytes.split_at_mut(8);
+    front.copy_from_slice(&random.bits().to_le_bytes());
+    back.copy_from_slice(&random.bits().to_le_bytes()[..EDIT_BYTES - 8]);
+    Edit::from_bytes(&bytes)
 }
 
 /// A directory of the test's own, and the images of a session.
@@ -78,10 +56,10 @@ fn mangled_sessions_are_refused_or_read_but_never_fatal() {
         whole.records > 0 && whole.rings == 4 && whole.buffers > 0,
         "{whole:?}"
     );
-    let mut random = Random::seeded("mangled_sessions");
+    let mut random = Random::seeded(20_261_121);
     let mut sum = Seen::default();
     for _ in 0..MUTATIONS {
-        let edits: Vec<Edit> = (0..1 + random.next() % 4).map(|_| random.edit()).collect();
+        let edits: Vec<Edit> = (0..1 + random.bits() % 4).map(|_| edit(&mut random)).collect();
         images.write(&dir, &edits);
         let seen = read_all(&dir);
         sum.opened += seen.opened;
@@ -167,25 +145,25 @@ fn fill_with_headers(file: &File) {
 
 #[test]
 fn a_producer_that_writes_what_it_likes_costs_no_more_than_its_ring() {
-    let mut random = Random::seeded("a_producer_that_writes_what_it_likes");
+    let mut random = Random::seeded(20_261_121);
     let (mut found, mut refused) = (0, 0);
     let (mut shared, mut file) = ring();
     for _ in 0..RING_STEPS {
-        match random.next() % 4 {
+        match random.bits() % 4 {
             0 => put(
                 &file,
-                HEADER + random.next() % 48 * 8,
-                random.next() >> (random.next() % 64),
+                HEADER + random.bits() % 48 * 8,
+                random.bits() >> (random.bits() % 64),
             ),
             1 => put(
                 &file,
-                [COMMITTED, CONSUMED, HEADER + 272, HEADER + 280][random.next() as usize % 4],
-                random.next() % (1 << 20),
+                [COMMITTED, CONSUMED, HEADER + 272, HEADER + 280][random.bits() as usize % 4],
+                random.bits() % (1 << 20),
             ),
-            2 => put(&file, random.next() % 60_000, 16 + random.next() % 32 * 8),
+            2 => put(&file, random.bits() % 60_000, 16 + random.bits() % 32 * 8),
             _ => {
                 let mut seen = Seen::default();
-                read_ring(&shared, random.next() % 4, &mut seen);
+                read_ring(&shared, random.bits() % 4, &mut seen);
                 assert!(
                     seen.records as usize <= CAPACITY / 16,
                     "each record takes 16 bytes at least"
@@ -194,7 +172,7 @@ fn a_producer_that_writes_what_it_likes_costs_no_more_than_its_ring() {
                 refused += seen.refused;
                 // The next walk begins with a ring of its own, or hardly any would be read.
                 (shared, file) = ring();
-                put(&file, COMMITTED, random.next() % 4096 * 8);
+                put(&file, COMMITTED, random.bits() % 4096 * 8);
                 fill_with_headers(&file);
             }
         }

@@ -9,6 +9,7 @@ use logdrive_ring::{
     BUFFER_BYTES_MIN, Calibration, Consumer, DropReason, FileLocation, FullPolicy, Producer, Ring, RingError,
     SessionOptions, SessionReader, SessionWriter, control,
 };
+use logdrive_testkit::{each_case, hex, number, vectors};
 use serde_json::Value as Json;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -18,37 +19,6 @@ use std::sync::Arc;
 #[path = "vectors/drawing.rs"]
 mod drawing;
 use drawing::Drawing;
-
-fn load(file: &str) -> Json {
-    let path = format!("{}/../../vectors/{file}", env!("CARGO_MANIFEST_DIR"));
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
-    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}"))
-}
-
-/// Runs every case of one list; returns how many there were.
-fn each(file: &Json, list: &str, run: impl Fn(&Json, &str)) -> usize {
-    let cases = file[list]
-        .as_array()
-        .unwrap_or_else(|| panic!("the list {list} is missing"));
-    assert!(!cases.is_empty(), "{list} is empty");
-    for case in cases {
-        run(case, &format!("{list}: {}", case["name"]));
-    }
-    cases.len()
-}
-
-fn number(json: &Json) -> u64 {
-    let of_string = json.as_str().and_then(|text| text.parse().ok());
-    of_string
-        .or(json.as_u64())
-        .unwrap_or_else(|| panic!("a number: {json}"))
-}
-
-fn bytes(json: &Json) -> Vec<u8> {
-    let digits = json.as_str().expect("hex is a string");
-    let pair = |at| u8::from_str_radix(&digits[at..at + 2], 16).expect("pairs of digits");
-    (0..digits.len()).step_by(2).map(pair).collect()
-}
 
 fn put(file: &File, offset: u64, value: u64) {
     file.write_all_at(&value.to_le_bytes(), offset).unwrap();
@@ -76,7 +46,7 @@ fn directory(test: &str) -> PathBuf {
 
 #[test]
 fn clock_vectors() {
-    let valid = each(&load("clock.json"), "valid", |case, name| {
+    let valid = each_case(&vectors("clock"), "valid", |case, name| {
         let calibration = Calibration {
             base_ticks: number(&case["base_ticks"]),
             base_unix_ns: number(&case["base_unix_ns"]),
@@ -224,8 +194,8 @@ fn run_push(step: &Json, name: &str, ring: &Arc<Ring>) {
 #[test]
 fn ring_vectors() {
     local::start_running();
-    let file = load("ring.json");
-    let sequences = each(&file, "sequences", |case, name| {
+    let file = vectors("ring");
+    let sequences = each_case(&file, "sequences", |case, name| {
         // Each in a thread of its own, because a thread has one ring.
         std::thread::scope(|scope| scope.spawn(|| run_sequence(case, name)).join()).expect(name);
     });
@@ -235,17 +205,17 @@ fn ring_vectors() {
         put_header(&file, 256, number(&case["consumed"]));
         Consumer::new(Arc::new(ring)).pending_bytes()
     };
-    let positions = each(&file, "positions", |case, name| {
+    let positions = each_case(&file, "positions", |case, name| {
         assert_eq!(
             position(case).expect(name) as u64,
             number(&case["pending"]),
             "{name}"
         );
     });
-    let headers = each(&file, "headers", |case, name| {
+    let headers = each_case(&file, "headers", |case, name| {
         drop(open_header(case).expect(name))
     });
-    let resumes = each(&file, "resume", |case, name| {
+    let resumes = each_case(&file, "resume", |case, name| {
         let (ring, file) = Ring::unnamed(1 << 16).unwrap();
         put_header(&file, 256, number(&case["consumed"]));
         for (cell, offset) in case["cells"].as_array().unwrap().iter().zip([272, 288]) {
@@ -255,14 +225,14 @@ fn ring_vectors() {
         let consumer = Consumer::resume(Arc::new(ring), number(&case["epoch"]));
         assert_eq!(consumer.position(), number(&case["position"]), "{name}");
     });
-    let bad_positions = each(&file, "invalid_positions", |case, name| {
+    let bad_positions = each_case(&file, "invalid_positions", |case, name| {
         assert_eq!(
             case["error"],
             damaged_field(position(case).expect_err(name)),
             "{name}"
         );
     });
-    let bad_headers = each(&file, "invalid_headers", |case, name| {
+    let bad_headers = each_case(&file, "invalid_headers", |case, name| {
         assert_eq!(
             case["error"],
             damaged_field(open_header(case).expect_err(name)),
@@ -306,7 +276,7 @@ fn open_header(case: &Json) -> Result<Ring, RingError> {
     let at = length.saturating_sub(RING_HEADER);
     file.write_all_at(&head, at).unwrap();
     for patch in case["patches"].as_array().unwrap() {
-        file.write_all_at(&bytes(&patch["hex"]), at + number(&patch["offset"]))
+        file.write_all_at(&hex(&patch["hex"]), at + number(&patch["offset"]))
             .unwrap();
     }
     file.set_len(length).unwrap();
@@ -357,7 +327,7 @@ fn session_vectors() {
         SessionReader::open(&path)
     };
     let table = |case: &Json, name: &str| {
-        std::fs::write(path.join("callsites"), bytes(&case["hex"])).unwrap();
+        std::fs::write(path.join("callsites"), hex(&case["hex"])).unwrap();
         let view = write(&|file| put(file, 264, number(&case["table_bytes"]))).expect(name);
         let entry = |entry: &Json| {
             (
@@ -368,13 +338,13 @@ fn session_vectors() {
         let expected: Vec<_> = case["entries"].as_array().unwrap().iter().map(entry).collect();
         assert_eq!(view.callsites().expect(name), expected, "{name}");
     };
-    let file = load("session.json");
-    let valid = each(&file, "tables", table);
-    let mut invalid = each(&file, "damaged_tables", table);
-    invalid += each(&file, "invalid_headers", |case, name| {
+    let file = vectors("session");
+    let valid = each_case(&file, "tables", table);
+    let mut invalid = each_case(&file, "damaged_tables", table);
+    invalid += each_case(&file, "invalid_headers", |case, name| {
         let opened = write(&|file| {
             for patch in case["patches"].as_array().unwrap() {
-                file.write_all_at(&bytes(&patch["hex"]), number(&patch["offset"]))
+                file.write_all_at(&hex(&patch["hex"]), number(&patch["offset"]))
                     .unwrap();
             }
         });

@@ -3,24 +3,8 @@
 use logdrive_ship::frame::{FLAG_CHECKED, Header, Kind, next_frame};
 use logdrive_ship::hello::{Format, Hello, Reason, Role, decode_goodbye, encode_goodbye};
 use logdrive_ship::limits::FRAME_BYTES_MAX;
+use logdrive_testkit::{hex, number, vectors};
 use serde_json::Value;
-
-fn file() -> Value {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/frame.json");
-    let text = std::fs::read_to_string(path).expect("the vectors are there");
-    serde_json::from_str(&text).expect("they are JSON")
-}
-
-fn hex(value: &Value) -> Vec<u8> {
-    let text = value.as_str().expect("hex");
-    (0..text.len() / 2)
-        .map(|at| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).expect("hex"))
-        .collect()
-}
-
-fn long(value: &Value) -> u64 {
-    value.as_str().expect("a string").parse().expect("a number")
-}
 
 fn kind(name: &str) -> Kind {
     match name {
@@ -49,7 +33,7 @@ fn check_frame(case: &Value) {
     );
     assert_eq!(u64::from(frame.header.flags), case["flags"], "{name}");
     assert_eq!(u64::from(frame.header.stream), case["stream"], "{name}");
-    assert_eq!(frame.header.sequence, long(&case["sequence"]), "{name}");
+    assert_eq!(frame.header.sequence, number(&case["sequence"]), "{name}");
     assert_eq!(u64::from(frame.header.count), case["count"], "{name}");
     assert_eq!(frame.payload, hex(&case["payload"]), "{name}");
     let mut again = Vec::new();
@@ -83,11 +67,11 @@ fn check_hello(case: &Value) {
         "{name}"
     );
     assert_eq!(u64::from(hello.pid), case["pid"], "{name}");
-    assert_eq!(hello.credit_bytes, long(&case["credit_bytes"]), "{name}");
+    assert_eq!(hello.credit_bytes, number(&case["credit_bytes"]), "{name}");
     assert_eq!(format!("{:032x}", hello.session), case["session"], "{name}");
     assert_eq!(
         (hello.epoch, hello.next),
-        (long(&case["epoch"]), long(&case["next"])),
+        (number(&case["epoch"]), number(&case["next"])),
         "{name}"
     );
     assert_eq!(
@@ -112,7 +96,7 @@ fn check_goodbye(case: &Value) {
 
 #[test]
 fn frame_vectors() {
-    let file = file();
+    let file = vectors("frame");
     let all = |name: &str| file[name].as_array().expect("a list").clone();
     all("frames").iter().for_each(check_frame);
     all("hellos").iter().for_each(check_hello);

@@ -1,5 +1,6 @@
 //! Messages between processes and agents: the shared vectors, run in full and counted, and mutations of good ones.
 
+use logdrive_testkit::{Random, hex, number, vectors};
 use logdrive_wire::WireError;
 use logdrive_wire::agent::{
     Adopt, HEADER_BYTES, Hello, Keep, Message, Refused, RefusedCode, SessionEntry, SessionState, Welcome,
@@ -7,24 +8,8 @@ use logdrive_wire::agent::{
 };
 use serde_json::Value as Json;
 
-fn load() -> Json {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/agent.json");
-    let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{path}: {error}"));
-    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}"))
-}
-
 fn bytes(case: &Json) -> Vec<u8> {
-    let digits = case["hex"].as_str().expect("hex is a string");
-    (0..digits.len())
-        .step_by(2)
-        .map(|at| u8::from_str_radix(&digits[at..at + 2], 16).expect("pairs of digits"))
-        .collect()
-}
-
-fn long(json: &Json) -> u64 {
-    json.as_str()
-        .and_then(|text| text.parse().ok())
-        .expect("a number as text")
+    hex(&case["hex"])
 }
 
 fn short(json: &Json) -> u32 {
@@ -43,8 +28,8 @@ fn yes(json: &Json) -> bool {
 
 fn entry(json: &Json) -> SessionEntry {
     SessionEntry {
-        session: long(&json["session"]),
-        start_unix_ns: long(&json["start_unix_ns"]),
+        session: number(&json["session"]),
+        start_unix_ns: number(&json["start_unix_ns"]),
         pid: short(&json["pid"]),
         uid: short(&json["uid"]),
         ring_count: short(&json["ring_count"]),
@@ -62,9 +47,9 @@ fn keep(fields: &Json) -> Keep {
     let callsites = fields["trigger_callsites"].as_array().expect("a list");
     let level = fields["trigger_level"].as_str();
     Keep {
-        bytes: long(&fields["bytes"]),
-        before_ns: long(&fields["before_ns"]),
-        pause_ns: long(&fields["pause_ns"]),
+        bytes: number(&fields["bytes"]),
+        before_ns: number(&fields["before_ns"]),
+        pause_ns: number(&fields["pause_ns"]),
         trigger_level: level.map(|level| level.parse().expect("a level")),
         on_crash: yes(&fields["on_crash"]),
         trigger_callsites: callsites.iter().map(text).collect(),
@@ -77,15 +62,15 @@ fn described(kind: &str, fields: &Json) -> Message {
     match kind {
         "hello" => Message::Hello(Hello {
             app: text(f("app")),
-            ring_bytes: long(f("ring_bytes")),
+            ring_bytes: number(f("ring_bytes")),
             ring_count: short(f("ring_count")),
             policy: short(f("policy")),
             coarse: yes(f("coarse")),
         }),
         "welcome" => Message::Welcome(Welcome {
-            session: long(f("session")),
-            journal: long(f("journal")),
-            ring_bytes: long(f("ring_bytes")),
+            session: number(f("session")),
+            journal: number(f("journal")),
+            ring_bytes: number(f("ring_bytes")),
             clock_source: short(f("clock_source")),
             ring_count: short(f("ring_count")),
             rings_max: short(f("rings_max")),
@@ -104,17 +89,17 @@ fn described(kind: &str, fields: &Json) -> Message {
             reason: text(f("reason")),
         },
         "adopt" => Message::Adopt(Adopt {
-            session: long(f("session")),
-            journal: long(f("journal")),
-            ring_bytes: long(f("ring_bytes")),
+            session: number(f("session")),
+            journal: number(f("journal")),
+            ring_bytes: number(f("ring_bytes")),
             ring_total: short(f("ring_total")),
             ring_count: short(f("ring_count")),
             policy: short(f("policy")),
             coarse: yes(f("coarse")),
         }),
         "welcome_back" => Message::WelcomeBack {
-            session: long(f("session")),
-            journal: long(f("journal")),
+            session: number(f("session")),
+            journal: number(f("journal")),
             ring_total: short(f("ring_total")),
             rings_max: short(f("rings_max")),
         },
@@ -123,18 +108,18 @@ fn described(kind: &str, fields: &Json) -> Message {
             complete: yes(f("complete")),
         },
         "flush" => Message::Flush {
-            ticket: long(f("ticket")),
+            ticket: number(f("ticket")),
             durable: yes(f("durable")),
         },
         "flushed" => Message::Flushed {
-            ticket: long(f("ticket")),
+            ticket: number(f("ticket")),
             reached: yes(f("reached")),
         },
         "bell" => Message::Bell,
         "keep" => Message::Keep(keep(fields)),
         "write_kept" => Message::WriteKept {
-            ticket: long(f("ticket")),
-            span_ns: long(f("span_ns")),
+            ticket: number(f("ticket")),
+            span_ns: number(f("span_ns")),
         },
         other => described_of_tools(other, fields),
     }
@@ -144,7 +129,7 @@ fn described_of_tools(kind: &str, fields: &Json) -> Message {
     let f = |name: &str| &fields[name];
     match kind {
         "list" => Message::List {
-            above: long(f("above")),
+            above: number(f("above")),
         },
         "sessions" => Message::Sessions {
             more: yes(f("more")),
@@ -156,25 +141,25 @@ fn described_of_tools(kind: &str, fields: &Json) -> Message {
                 .collect(),
         },
         "open" => Message::Open {
-            session: long(f("session")),
+            session: number(f("session")),
         },
         "session" => Message::Session {
-            session: long(f("session")),
+            session: number(f("session")),
             ring_total: short(f("ring_total")),
             ring_count: short(f("ring_count")),
         },
         "stats" => Message::Stats,
         "reload" => Message::Reload,
         "dump" => Message::Dump {
-            span_ns: long(f("span_ns")),
+            span_ns: number(f("span_ns")),
             app: text(f("app")),
         },
         "dump_session" => Message::DumpSession {
-            session: long(f("session")),
-            span_ns: long(f("span_ns")),
+            session: number(f("session")),
+            span_ns: number(f("span_ns")),
         },
         "files" => Message::Files {
-            session: long(f("session")),
+            session: number(f("session")),
             written: yes(f("written")),
         },
         "answer" => Message::Answer {
@@ -197,7 +182,7 @@ fn family(error: WireError) -> &'static str {
 
 #[test]
 fn agent_vectors() {
-    let file = load();
+    let file = vectors("agent");
     let valid = file["messages"].as_array().expect("messages");
     for case in valid {
         let name = &case["name"];
@@ -281,56 +266,40 @@ fn what_is_beyond_a_limit_is_not_written() {
     assert!(rings(u32::MAX).encode().is_err());
 }
 
-/// A small generator, so that a run can be repeated from its seed.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self, below: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % below.max(1) as u64) as usize
-    }
-}
-
 #[test]
 fn mutated_messages_are_read_or_refused_and_what_is_read_is_written_the_same() {
-    let seed = std::env::var("LOGDRIVE_TEST_SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok());
-    let seed = seed.unwrap_or(0x5eed_a9e7);
-    println!("seed: LOGDRIVE_TEST_SEED={seed}");
-    let mut random = Random(seed);
-    let file = load();
+    let mut random = Random::seeded(0x5eed_a9e7);
+    let start = random.clone();
+    let file = vectors("agent");
     let all: Vec<Vec<u8>> = ["messages", "invalid_messages"]
         .iter()
         .flat_map(|list| file[list].as_array().expect("a list").iter().map(bytes))
         .collect();
     let mut read = 0;
     for _ in 0..200_000 {
-        let mut message = all[random.next(all.len())].clone();
-        for _ in 0..=random.next(4) {
+        let mut message = all[random.index(all.len())].clone();
+        for _ in 0..=random.index(4) {
             mutate(&mut message, &mut random);
         }
-        if random.next(2) == 0 && message.len() >= HEADER_BYTES {
+        if random.index(2) == 0 && message.len() >= HEADER_BYTES {
             let length = message.len() as u32;
             message[8..12].copy_from_slice(&length.to_le_bytes());
         }
         if let Ok(found) = Message::decode(&message) {
             read += 1;
-            assert_eq!(found.encode().as_deref(), Ok(message.as_slice()), "seed {seed}");
+            assert_eq!(found.encode().as_deref(), Ok(message.as_slice()), "{start:?}");
         }
     }
     assert!(read > 1000, "only {read} were read: the mutations are too wild");
 }
 
 fn mutate(message: &mut Vec<u8>, random: &mut Random) {
-    let at = random.next(message.len());
-    match random.next(5) {
-        0 if at < message.len() => message[at] ^= 1 << random.next(8),
-        1 if at < message.len() => message[at] = [0, 1, 0x7f, 0x80, 0xff][random.next(5)],
+    let at = random.index(message.len());
+    match random.index(5) {
+        0 if at < message.len() => message[at] ^= 1 << random.index(8),
+        1 if at < message.len() => message[at] = [0, 1, 0x7f, 0x80, 0xff][random.index(5)],
         2 => message.truncate(at),
-        3 => message.insert(at, random.next(256) as u8),
-        _ => message.extend((0..random.next(40)).map(|_| 0u8)),
+        3 => message.insert(at, random.index(256) as u8),
+        _ => message.extend((0..random.index(40)).map(|_| 0u8)),
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Every case is read, and what a case says can be written is written and compared byte for byte.
 
+use logdrive_testkit::{each_case, hex, vectors};
 use logdrive_wire::kind::FieldKind;
 use logdrive_wire::template::{Align, Count, Form};
 use logdrive_wire::value::DynamicFields;
@@ -9,41 +10,6 @@ use logdrive_wire::{
     Callsite, Cursor, Field, Kind, Level, Piece, RecordHeader, Scope, Spec, Template, Value, WireError,
 };
 use serde_json::Value as Json;
-
-fn load(file: &str) -> Json {
-    let path = format!("{}/../../vectors/{file}", env!("CARGO_MANIFEST_DIR"));
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
-    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}"))
-}
-
-/// Runs every case of one list; returns how many there were.
-fn each(file: &Json, list: &str, run: impl Fn(&Json, &str)) -> usize {
-    let cases = file[list]
-        .as_array()
-        .unwrap_or_else(|| panic!("the list {list} is missing"));
-    assert!(!cases.is_empty(), "{list} is empty");
-    for case in cases {
-        // Miri would take minutes for what is long only to reach a limit; everybody else runs it.
-        let text = case.to_string();
-        if cfg!(miri) && (text.len() > 1000 || text.contains('*') || text.contains("times")) {
-            continue;
-        }
-        run(case, &format!("{list}: {}", case["name"]));
-    }
-    cases.len()
-}
-
-/// `GROUP GROUP*N`, groups of hexadecimal digits.
-fn bytes(json: &Json) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for group in json.as_str().expect("hex is a string").split_whitespace() {
-        let (digits, times) = group.split_once('*').unwrap_or((group, "1"));
-        let pair = |at| u8::from_str_radix(&digits[at..at + 2], 16).expect("pairs of digits");
-        let group: Vec<u8> = (0..digits.len()).step_by(2).map(pair).collect();
-        bytes.extend(group.repeat(times.parse().expect("a number of times")));
-    }
-    bytes
-}
 
 fn text(json: &Json) -> String {
     match json {
@@ -129,7 +95,7 @@ fn integer<T: std::str::FromStr>(json: &Json) -> T {
 fn blob(json: &Json) -> Vec<u8> {
     match json["utf8"].as_str() {
         Some(text) => text.as_bytes().to_vec(),
-        None => bytes(&json["hex"]),
+        None => hex(&json["hex"]),
     }
 }
 
@@ -228,29 +194,29 @@ fn read_fields(mut fields: DynamicFields<'_>, expected: &Json, name: &str) -> Re
 
 #[test]
 fn record_vectors() {
-    let file = load("record.json");
-    let mut valid = each(&file, "headers", |case, name| {
-        let bytes = bytes(&case["hex"]);
+    let file = vectors("record");
+    let mut valid = each_case(&file, "headers", |case, name| {
+        let bytes = hex(&case["hex"]);
         let header = RecordHeader::decode(&bytes).expect(name);
         assert_eq!(case["length_bytes"], header.length_bytes, "{name}");
         assert_eq!(case["callsite_id"], header.callsite_id, "{name}");
         assert_eq!(header.time_ticks, integer::<u64>(&case["time_ticks"]), "{name}");
         assert_eq!(header.encode(), bytes[..16], "{name}");
     });
-    valid += each(&file, "values", |case, name| {
-        let used = read_values(case, &bytes(&case["hex"]), name).expect(name);
+    valid += each_case(&file, "values", |case, name| {
+        let used = read_values(case, &hex(&case["hex"]), name).expect(name);
         assert_eq!(
             case["values"].as_array().map(Vec::len),
             Some(kinds(case).len()),
             "{name}"
         );
-        assert!(used <= bytes(&case["hex"]).len(), "{name}");
+        assert!(used <= hex(&case["hex"]).len(), "{name}");
     });
-    valid += each(&file, "dynamic", |case, name| {
-        read_fields(DynamicFields::new(&bytes(&case["hex"])), &case["fields"], name).expect(name);
+    valid += each_case(&file, "dynamic", |case, name| {
+        read_fields(DynamicFields::new(&hex(&case["hex"])), &case["fields"], name).expect(name);
     });
-    valid += each(&file, "scopes", |case, name| {
-        let bytes = bytes(&case["hex"]);
+    valid += each_case(&file, "scopes", |case, name| {
+        let bytes = hex(&case["hex"]);
         let spans: Vec<_> = Scope::new(&bytes).spans().map(|span| span.expect(name)).collect();
         let expected = case["spans"].as_array().expect("spans");
         assert_eq!(spans.len(), expected.len(), "{name}");
@@ -268,33 +234,33 @@ fn record_vectors() {
 }
 
 fn invalid_records(file: &Json) -> usize {
-    let mut invalid = each(file, "invalid_headers", |case, name| {
-        refused(RecordHeader::decode(&bytes(&case["hex"])), case, name);
+    let mut invalid = each_case(file, "invalid_headers", |case, name| {
+        refused(RecordHeader::decode(&hex(&case["hex"])), case, name);
     });
-    invalid += each(file, "invalid_kinds", |case, name| {
+    invalid += each_case(file, "invalid_kinds", |case, name| {
         let code = case["code"]
             .as_u64()
             .and_then(|code| u8::try_from(code).ok())
             .expect(name);
         refused(FieldKind::from_code(code), case, name);
     });
-    invalid += each(file, "invalid_values", |case, name| {
-        let bytes = bytes(&case["hex"]);
+    invalid += each_case(file, "invalid_values", |case, name| {
+        let bytes = hex(&case["hex"]);
         let mut cursor = Cursor::new(&bytes);
         let read = kinds(case)
             .into_iter()
             .try_for_each(|kind| Value::read(kind, &mut cursor).map(drop));
         refused(read, case, name);
     });
-    invalid += each(file, "invalid_dynamic", |case, name| {
+    invalid += each_case(file, "invalid_dynamic", |case, name| {
         refused(
-            read_to_error(DynamicFields::new(&bytes(&case["hex"])), &case["fields"], name),
+            read_to_error(DynamicFields::new(&hex(&case["hex"])), &case["fields"], name),
             case,
             name,
         );
     });
-    invalid += each(file, "invalid_scopes", |case, name| {
-        let bytes = bytes(&case["hex"]);
+    invalid += each_case(file, "invalid_scopes", |case, name| {
+        let bytes = hex(&case["hex"]);
         let mut spans = Scope::new(&bytes).spans();
         for _ in 0..case["good_spans"].as_u64().expect(name) {
             spans.next().expect(name).expect(name);
@@ -346,9 +312,9 @@ fn callsite(json: &Json) -> Callsite {
 
 #[test]
 fn callsite_vectors() {
-    let file = load("callsite.json");
-    let valid = each(&file, "valid", |case, name| {
-        let bytes = bytes(&case["hex"]);
+    let file = vectors("callsite");
+    let valid = each_case(&file, "valid", |case, name| {
+        let bytes = hex(&case["hex"]);
         let expected = callsite(&case["callsite"]);
         assert_eq!(Callsite::decode(&bytes).expect(name), expected, "{name}");
         assert_eq!(expected.encode().expect(name), bytes, "{name}");
@@ -358,8 +324,8 @@ fn callsite_vectors() {
             assert_eq!(family(error), "truncated", "{name}, cut to {length} bytes");
         }
     });
-    let invalid = each(&file, "invalid", |case, name| {
-        refused(Callsite::decode(&bytes(&case["hex"])), case, name)
+    let invalid = each_case(&file, "invalid", |case, name| {
+        refused(Callsite::decode(&hex(&case["hex"])), case, name)
     });
     println!("vectors: callsite.json: {valid} valid, {invalid} invalid");
     assert!(
@@ -421,8 +387,8 @@ fn parse(case: &Json) -> Result<Template, WireError> {
 
 #[test]
 fn template_vectors() {
-    let file = load("template.json");
-    let valid = each(&file, "valid", |case, name| {
+    let file = vectors("template");
+    let valid = each_case(&file, "valid", |case, name| {
         let piece = |json: &Json| match json["literal"].as_str() {
             Some(text) => Piece::Literal(text.to_owned()),
             None => Piece::Field {
@@ -438,7 +404,7 @@ fn template_vectors() {
             .collect();
         assert_eq!(parse(case).expect(name).pieces, expected, "{name}");
     });
-    let invalid = each(&file, "invalid", |case, name| refused(parse(case), case, name));
+    let invalid = each_case(&file, "invalid", |case, name| refused(parse(case), case, name));
     println!("vectors: template.json: {valid} valid, {invalid} invalid");
     assert!(
         valid >= 62 && invalid >= 35,

@@ -28,7 +28,7 @@ const SIDEWAYS: &[(&str, &str)] = &[
     ("logdrive-collector", "logdrive-reader"),
 ];
 /// Packages that may use all others and that none may use.
-const WORKSHOP: &[&str] = &["xtask", "logdrive-bench", "logdrive-sim", "logdrive-fuzz"];
+const WORKSHOP: &[&str] = &["xtask", "logdrive-bench", "logdrive-fuzz", "logdrive-testkit"];
 
 fn floor(name: &str) -> Option<u8> {
     FLOORS

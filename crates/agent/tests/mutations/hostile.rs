@@ -6,6 +6,7 @@ use logdrive_ring::{
     Admission, AgentConnection, FullPolicy, MemoryFiles, Producer, RING_HEADER_BYTES, RawMemory,
     SessionWriter, control,
 };
+use logdrive_testkit::Random;
 use logdrive_wire::agent::{Hello, Message, Welcome};
 use logdrive_wire::kind::FieldKind;
 use logdrive_wire::{Callsite, Field, Kind, Level, RecordHeader};
@@ -81,37 +82,20 @@ impl Done {
     }
 }
 
-struct Random(u64);
-
-impl Random {
-    /// splitmix64.
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-
-    /// A value of eight bytes that is worth a try.
-    fn value(&mut self, near: u64) -> u64 {
-        let small = self.below(64);
-        match self.below(10) {
-            0 => 0,
-            1 => u64::MAX - small,
-            2 => near.wrapping_add(small * 8),
-            3 => near.wrapping_sub(small * 8),
-            4 => RING_BYTES.wrapping_add(small * 8).wrapping_sub(64),
-            5 => 1 << self.below(64),
-            // A length, or two.
-            6 => small * 8 + 16,
-            7 => self.below(1 << 17) | self.below(1 << 8) << 32,
-            _ => self.next(),
-        }
+/// Returns a value of eight bytes that is worth a try.
+fn value(random: &mut Random, near: u64) -> u64 {
+    let small = random.below(64);
+    match random.below(10) {
+        0 => 0,
+        1 => u64::MAX - small,
+        2 => near.wrapping_add(small * 8),
+        3 => near.wrapping_sub(small * 8),
+        4 => RING_BYTES.wrapping_add(small * 8).wrapping_sub(64),
+        5 => 1 << random.below(64),
+        // A length, or two.
+        6 => small * 8 + 16,
+        7 => random.below(1 << 17) | random.below(1 << 8) << 32,
+        _ => random.bits(),
     }
 }
 
@@ -136,7 +120,7 @@ pub(crate) fn play(socket: &Path, seed: u64, mutations: u64) -> String {
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..threads)
             .map(|number| {
-                let random = Random(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ number << 56);
+                let random = Random::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ number << 56);
                 scope.spawn(move || attack(socket, random, mutations.div_ceil(threads)))
             })
             .collect();
@@ -337,7 +321,7 @@ impl Victim {
                 };
                 record[..16].copy_from_slice(&header.encode());
                 for eight in record[16..].chunks_exact_mut(8) {
-                    eight.copy_from_slice(&random.value(length).to_le_bytes());
+                    eight.copy_from_slice(&value(random, length).to_le_bytes());
                 }
                 let record = &record[..length as usize];
                 let mut push = || producer.push(record, false, FullPolicy::Drop);
@@ -356,7 +340,7 @@ impl Victim {
 
     fn mutate(&self, random: &mut Random) {
         let near = random.below(1 << 16);
-        let bytes = random.value(near).to_le_bytes();
+        let bytes = value(random, near).to_le_bytes();
         let bytes = &bytes[..1 + random.below(8) as usize];
         let header = RING_HEADER_BYTES as u64;
         let ring = &self.rings[random.below(u64::from(RINGS)) as usize];

@@ -10,7 +10,8 @@ mod roles;
 
 use hostile::Done;
 use logdrive_agent::Client;
-use roles::{Player, log_of, socket};
+use logdrive_testkit::Process;
+use roles::{log_of, socket};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -92,13 +93,13 @@ fn run(options: &Options) {
     let keep = tempfile::tempdir().expect("a directory");
     let dir = keep.path();
     let begin = Instant::now();
-    let mut agent = Player::start("agent", dir, 0, 0);
-    agent.hear("ready");
-    let mut honest = Player::start("honest", dir, 0, 0);
-    honest.hear("ready");
+    let mut agent = roles::start("agent", dir, 0, 0);
+    agent.expect("ready");
+    let mut honest = roles::start("honest", dir, 0, 0);
+    honest.expect("ready");
     let seen = attack(options, dir, &mut agent);
-    let told = honest.end("honest");
-    agent.end("agent");
+    let told = roles::end(honest);
+    roles::end(agent);
     let took = begin.elapsed();
     let words: Vec<u64> = told.split(' ').filter_map(|word| word.parse().ok()).collect();
     let [logged, slowest_ms] = words.as_slice() else {
@@ -124,21 +125,21 @@ fn run(options: &Options) {
 }
 
 /// Hostile processes, one after the other, until there were so many mutations.
-fn attack(options: &Options, dir: &Path, agent: &mut Player) -> Seen {
+fn attack(options: &Options, dir: &Path, agent: &mut Process) -> Seen {
     let mut seen = Seen::default();
     let mut client = Client::connect(&socket(dir), PATIENCE).expect("the agent listens");
     while seen.done.seen < options.mutations {
         let left = (options.mutations - seen.done.seen).min(hostile::MUTATIONS_MAX);
-        let mut hostile = Player::start("hostile", dir, options.seed ^ seen.hostiles, left);
+        let mut hostile = roles::start("hostile", dir, options.seed ^ seen.hostiles, left);
         seen.hostiles += 1;
-        while !hostile.has_ended() {
+        while hostile.try_wait().is_none() {
             let asked = Instant::now();
             client
                 .stats()
                 .unwrap_or_else(|error| panic!("the agent does not answer: {error}"));
             seen.slowest_answer = seen.slowest_answer.max(asked.elapsed());
-            assert!(!agent.has_ended(), "the agent has ended");
-            let (mib, descriptors) = agent.weight();
+            assert!(agent.try_wait().is_none(), "the agent has ended");
+            let (mib, descriptors) = roles::weight(agent);
             seen.most_mib = seen.most_mib.max(mib);
             seen.most_descriptors = seen.most_descriptors.max(descriptors);
             assert!(mib < AGENT_MIB_MAX, "the agent takes {mib} MiB");
@@ -146,9 +147,9 @@ fn attack(options: &Options, dir: &Path, agent: &mut Player) -> Seen {
                 descriptors < AGENT_DESCRIPTORS_MAX,
                 "the agent has {descriptors} descriptors"
             );
-            hostile.wait_a_little();
+            roles::wait_a_little();
         }
-        let told = hostile.end("hostile");
+        let told = roles::end(hostile);
         let done = Done::from_text(&told).unwrap_or_else(|| panic!("the hostile process says {told:?}"));
         seen.done.add(&done);
         println!("{} mutations, {} looks", seen.done.seen, seen.done.looks);

@@ -4,9 +4,9 @@ use logdrive_agent::Agent;
 use logdrive_agent::config::{AgentConfig, Places};
 use logdrive_drain::Target;
 use logdrive_drain::file::Compress;
-use std::io::{BufRead, BufReader, Read, Write};
+use logdrive_testkit::{Process, end_of_input, report};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Names the part of a child, its directory, a seed and a number.
@@ -14,79 +14,38 @@ const CHILD: &str = "LOGDRIVE_TEST_CHILD";
 /// Between two looks at the agent.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A child that plays a part.
-pub(crate) struct Player {
-    child: Child,
-    lines: std::io::Lines<BufReader<ChildStdout>>,
-    status: Option<ExitStatus>,
+/// Starts a process of this program in a role.
+pub(crate) fn start(role: &str, dir: &Path, seed: u64, number: u64) -> Process {
+    Process::spawn(
+        Command::new(std::env::current_exe().expect("a program has a path"))
+            .env(CHILD, format!("{role} {seed} {number} {}", dir.display()))
+            .env_remove("LOGDRIVE_AGENT"),
+    )
 }
 
-impl Player {
-    pub(crate) fn start(part: &str, dir: &Path, seed: u64, number: u64) -> Self {
-        let mut child = Command::new(std::env::current_exe().expect("a program has a path"))
-            .env(CHILD, format!("{part} {seed} {number} {}", dir.display()))
-            .env_remove("LOGDRIVE_AGENT")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("a child");
-        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-        Self {
-            child,
-            lines,
-            status: None,
-        }
-    }
-
-    #[track_caller]
-    pub(crate) fn hear(&mut self, word: &str) -> String {
-        let found = self.lines.find_map(|line| {
-            let line = line.expect("text");
-            line.strip_prefix(word).map(|rest| rest.trim().to_owned())
-        });
-        found.unwrap_or_else(|| panic!("a child has ended without saying {word}"))
-    }
-
-    pub(crate) fn has_ended(&mut self) -> bool {
-        self.status = self.child.try_wait().expect("its status");
-        self.status.is_some()
-    }
-
-    pub(crate) fn wait_a_little(&self) {
-        // tidy: allow(sleep): the pause of a look that has a deadline
-        std::thread::sleep(LOOK);
-    }
-
-    /// Memory of its own in MiB, and its descriptors.
-    pub(crate) fn weight(&self) -> (u64, usize) {
-        let proc = PathBuf::from(format!("/proc/{}", self.child.id()));
-        let text = std::fs::read_to_string(proc.join("status")).unwrap_or_default();
-        let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:"));
-        let kib = line.and_then(|rest| rest.trim().split(' ').next()?.parse::<u64>().ok());
-        let descriptors = std::fs::read_dir(proc.join("fd")).map_or(0, Iterator::count);
-        (kib.unwrap_or(0) / 1024, descriptors)
-    }
-
-    /// Lets it end, in order, and returns what it says at its end.
-    #[track_caller]
-    pub(crate) fn end(mut self, part: &str) -> String {
-        drop(self.child.stdin.take());
-        let told = self.hear("done");
-        let status = self.child.wait().expect("its status");
-        assert!(status.success(), "{part}: {status}");
-        self.status = Some(status);
-        told
-    }
+/// Pauses between two looks.
+pub(crate) fn wait_a_little() {
+    // tidy: allow(sleep): the pause of a look that has a deadline
+    std::thread::sleep(LOOK);
 }
 
-impl Drop for Player {
-    fn drop(&mut self) {
-        if self.status.is_none() {
-            // After a failure; it may have ended by itself.
-            let _ = self.child.kill();
-            let _ = self.child.wait();
-        }
-    }
+/// Returns the memory of a process in MiB that is its own, and the number of its descriptors.
+pub(crate) fn weight(process: &Process) -> (u64, usize) {
+    let proc = PathBuf::from(format!("/proc/{}", process.pid()));
+    let text = std::fs::read_to_string(proc.join("status")).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+    let kib = line.and_then(|rest| rest.trim().split(' ').next()?.parse::<u64>().ok());
+    let descriptors = std::fs::read_dir(proc.join("fd")).map_or(0, Iterator::count);
+    (kib.unwrap_or(0) / 1024, descriptors)
+}
+
+/// Ends a process in order, and returns what it says at its end.
+#[track_caller]
+pub(crate) fn end(mut process: Process) -> String {
+    process.close_input();
+    let report = process.expect("done");
+    process.end();
+    report
 }
 
 /// Plays a part, if this process is a child.
@@ -107,7 +66,7 @@ pub(crate) fn plays() -> bool {
             crate::hostile::play(&socket(dir), seed, mutations)
         }
     };
-    tell(&format!("done {told}"));
+    report(&format!("done {told}"));
     true
 }
 
@@ -117,21 +76,6 @@ pub(crate) fn socket(dir: &Path) -> PathBuf {
 
 pub(crate) fn log_of(dir: &Path, app: &str) -> PathBuf {
     dir.join("logs").join(app).with_extension("log")
-}
-
-fn tell(word: &str) {
-    println!("{word}");
-    std::io::stdout().flush().expect("the parent listens");
-}
-
-/// The end of the standard input, as something to look at.
-fn end_of_input() -> std::sync::mpsc::Receiver<()> {
-    let (send, over) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        let _ = std::io::stdin().read(&mut [0; 1]);
-        let _ = send.send(());
-    });
-    over
 }
 
 fn play_agent(dir: &Path) -> String {
@@ -148,7 +92,7 @@ fn play_agent(dir: &Path) -> String {
         }
     }
     let mut agent = Agent::start(config).expect("an agent");
-    tell("ready");
+    report("ready");
     let over = end_of_input();
     while over.try_recv().is_err() {
         agent.turn();
@@ -167,7 +111,7 @@ fn play_honest(dir: &Path) -> String {
         .init()
         .expect("it starts");
     assert!(logdrive::session_path().is_none(), "an agent has the session");
-    tell("ready");
+    report("ready");
     let over = end_of_input();
     let (mut number, mut slowest) = (0u64, Duration::ZERO);
     while over.try_recv().is_err() {

@@ -6,22 +6,18 @@ use logdrive_agent::Agent;
 use logdrive_agent::config::{AgentConfig, Places};
 use logdrive_drain::Stats;
 use logdrive_ring::HostedSession;
-use std::io::{BufRead, BufReader, Write};
+use logdrive_testkit::{Process, report, this_test, wait_until};
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
 /// Set in a child process: its directory.
 const CHILD: &str = "LOGDRIVE_TEST_CHILD";
 
 /// Set in a child process as well: the name of its application.
 const APP: &str = "LOGDRIVE_TEST_APP";
-
-/// Nothing here takes as long, on any machine.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
 pub(crate) fn config(dir: &Path) -> AgentConfig {
     AgentConfig::at(&Places {
@@ -87,12 +83,8 @@ impl Service {
     }
 
     #[track_caller]
-    pub(crate) fn until(&self, what: &str, mut look: impl FnMut() -> bool) {
-        let start = Instant::now();
-        while !look() {
-            assert!(start.elapsed() < DEADLINE, "in vain: {what}");
-            std::thread::yield_now();
-        }
+    pub(crate) fn until(&self, what: &str, look: impl FnMut() -> bool) {
+        wait_until(what, look);
     }
 
     pub(crate) fn stop(self) {
@@ -103,8 +95,7 @@ impl Service {
 
 /// A program that does what it is told.
 pub(crate) struct Program {
-    child: Child,
-    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+    process: Process,
     rounds: u32,
 }
 
@@ -116,41 +107,20 @@ impl Program {
 
     /// The same, as another application.
     pub(crate) fn start_as(app: &str, test: &str, dir: &Path) -> Self {
-        let mut child = Command::new(std::env::current_exe().expect("a program has a path"))
-            .args(["--exact", test, "--nocapture", "--test-threads=1"])
-            .env(CHILD, dir)
-            .env(APP, app)
-            .env_remove("LOGDRIVE_AGENT")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("a child");
-        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-        let mut program = Self {
-            child,
-            lines,
-            rounds: 0,
-        };
-        program.hear("READY");
-        program
+        let mut command = this_test(test);
+        command.env(CHILD, dir).env(APP, app).stderr(Stdio::null());
+        let mut process = Process::spawn(&mut command);
+        process.expect("READY");
+        Self { process, rounds: 0 }
     }
 
     pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    #[track_caller]
-    fn hear(&mut self, word: &str) -> String {
-        let mut lines = self.lines.by_ref().map_while(Result::ok);
-        let found = lines.find(|line| line.contains(word));
-        found.unwrap_or_else(|| panic!("the child has ended without {word}"))
+        self.process.pid()
     }
 
     /// Tells it to do something; the number of the round.
     pub(crate) fn says(&mut self, word: &str) -> u32 {
-        let stdin = self.child.stdin.as_mut().expect("a pipe");
-        writeln!(stdin, "{word}").expect("the child listens");
+        self.process.send(word);
         self.rounds += 1;
         self.rounds - 1
     }
@@ -159,7 +129,7 @@ impl Program {
     #[track_caller]
     pub(crate) fn does(&mut self, word: &str) -> u32 {
         let round = self.says(word);
-        self.hear(&format!("DONE {round} "));
+        self.process.expect(&format!("DONE {round} "));
         round
     }
 
@@ -167,31 +137,21 @@ impl Program {
     #[track_caller]
     pub(crate) fn does_and_flushes(&mut self, word: &str) -> bool {
         let round = self.says(word);
-        self.hear(&format!("DONE {round} ")).ends_with("true")
+        self.process.expect(&format!("DONE {round} ")) == "true"
     }
 
     /// Lets it end in order.
     #[track_caller]
-    pub(crate) fn end(mut self) {
-        drop(self.child.stdin.take());
-        assert!(self.child.wait().expect("its status").success());
+    pub(crate) fn end(self) {
+        self.process.end();
     }
 
     pub(crate) fn has_ended(&mut self) -> ExitStatus {
-        self.child.wait().expect("its status")
+        self.process.wait()
     }
 
     pub(crate) fn kill(&mut self) {
-        self.child.kill().expect("killed");
-        self.child.wait().expect("its status");
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        // Gone already, unless the test failed.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.process.kill();
     }
 }
 
@@ -218,17 +178,12 @@ pub(crate) fn serve(dir: &Path, mut work: impl FnMut(&str, u32)) {
         .init()
         .expect("it starts");
     assert!(logdrive::session_path().is_none(), "an agent has the session");
-    tell("READY");
+    report("READY");
     for (number, word) in (0..).zip(std::io::stdin().lines()) {
         work(word.expect("a word").trim(), number);
-        tell(&format!("DONE {number} {}", logdrive::flush()));
+        report(&format!("DONE {number} {}", logdrive::flush()));
     }
     drop(guard);
     // Before the test harness says something to a parent that listens no more.
     std::process::exit(0);
-}
-
-fn tell(word: &str) {
-    println!("\n{word}");
-    std::io::stdout().flush().expect("the parent listens");
 }

@@ -2,8 +2,6 @@
 //! while a peer waits for an answer, so that nothing here depends on the scheduler. Time is passed in.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
-pub(crate) mod player;
-
 use logdrive_agent::config::Limits;
 use logdrive_agent::server::{Event, ServerCounts};
 use logdrive_agent::{Server, ServerOptions};

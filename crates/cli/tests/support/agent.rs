@@ -1,15 +1,12 @@
 //! A real agent, and real programs that log through it what they are told to.
 
 use super::{VICTIM_DIR, text};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-use std::io::{BufRead, BufReader, Lines, Write};
+use logdrive_testkit::{Process, report, this_test};
+use rustix::process::Signal;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::{Duration, Instant};
-
-/// Timeout of a test for anything that it waits for.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 const APP: &str = "LOGDRIVE_CLI_TEST_APP";
 const KEEP: &str = "LOGDRIVE_CLI_TEST_KEEP";
@@ -45,7 +42,7 @@ pub(crate) const ONE_FILE: &str = "[[sink]]\nname = \"main\"\npath = \"DIR/{app}
 
 /// `logdrive agent`.
 pub(crate) struct Agent {
-    child: Child,
+    process: Process,
 }
 
 impl Agent {
@@ -69,29 +66,26 @@ impl Agent {
         assert!(listens, "the agent does not listen");
         // What it says later goes nowhere, but it must not fail.
         std::thread::spawn(move || said.map_while(Result::ok).count());
-        Self { child }
+        Self {
+            process: child.into(),
+        }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.pid()
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(self.child.id().cast_signed()), signal).expect("it can be told");
+        self.process.signal(signal);
     }
 
     pub(crate) fn end(mut self) {
-        self.signal(Signal::SIGTERM);
-        assert!(self.child.wait().expect("it ends").success());
+        self.signal(Signal::TERM);
+        assert!(self.process.wait().success());
     }
 
     pub(crate) fn kill(mut self) {
-        self.child.kill().expect("it can be killed");
-        self.child.wait().expect("it ends");
-    }
-}
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        // Gone already, unless the test failed.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.process.kill();
     }
 }
 
@@ -113,7 +107,7 @@ pub(crate) fn play() -> bool {
     }
     let guard = builder.init().expect("logging starts");
     assert!(logdrive::session_path().is_none(), "no agent has the session");
-    println!("\nready");
+    report("ready");
     for command in std::io::stdin().lines().map_while(Result::ok) {
         let (what, number) = command.split_once(' ').unwrap_or((&command, "0"));
         let number: u64 = number.parse().expect("a number");
@@ -149,8 +143,7 @@ fn tick(number: u64) {
 
 /// A program that logs through the agent.
 pub(crate) struct Program {
-    child: Child,
-    lines: Lines<BufReader<ChildStdout>>,
+    process: Process,
 }
 
 impl Program {
@@ -165,43 +158,24 @@ impl Program {
     }
 
     fn start_with(dir: &Path, app: &str, keeps: bool) -> Self {
-        let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
-        command
-            .args(["--exact", "program", "--nocapture", "--test-threads=1"])
-            .env(VICTIM_DIR, dir)
-            .env(APP, app)
-            .env_remove("LOGDRIVE")
-            .env_remove("LOGDRIVE_AGENT")
-            .current_dir(dir)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped());
+        let mut command = this_test("program");
+        command.env(VICTIM_DIR, dir).env(APP, app).current_dir(dir);
         if keeps {
             command.env(KEEP, "1");
         }
-        let mut child = command.spawn().expect("the program starts");
-        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-        let mut program = Self { child, lines };
-        program.hear("ready");
-        program
-    }
-
-    #[track_caller]
-    fn hear(&mut self, word: &str) -> String {
-        let mut lines = self.lines.by_ref().map_while(Result::ok);
-        let found = lines.find(|line| line.starts_with(word));
-        found.unwrap_or_else(|| panic!("the program ended before it said {word}"))
+        let mut process = Process::spawn(&mut command);
+        process.expect("ready");
+        Self { process }
     }
 
     /// Has it do something; what it says to that.
     #[track_caller]
     pub(crate) fn does(&mut self, command: &str) -> bool {
-        let stdin = self.child.stdin.as_mut().expect("a pipe");
-        writeln!(stdin, "{command}").expect("the program reads");
-        self.hear("done ") == "done true"
+        self.process.ask(command, "done ") == "true"
     }
 
     pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
+        self.process.pid()
     }
 
     /// `shop (process 4711)`
@@ -209,35 +183,12 @@ impl Program {
         format!("{app} (process {})", self.pid())
     }
 
-    pub(crate) fn end(mut self) {
-        drop(self.child.stdin.take());
-        assert!(self.child.wait().expect("it ends").success());
+    pub(crate) fn end(self) {
+        self.process.end();
     }
 
     pub(crate) fn kill(mut self) {
-        self.child.kill().expect("it can be killed");
-        self.child.wait().expect("it ends");
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        // Gone already, unless the test failed.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Waits until something is so; a test that waits longer has failed.
-#[track_caller]
-pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + DEADLINE;
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "in vain: {what}");
-        std::thread::park_timeout(Duration::from_millis(2));
+        self.process.kill();
     }
 }
 

@@ -3,7 +3,6 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 pub(crate) fn logdrive() -> Command {
     Command::new(env!("CARGO_BIN_EXE_logdrive"))
@@ -175,12 +174,4 @@ pub(crate) fn write_lines(path: &Path, from: usize, to: usize) {
 pub(crate) fn cycles(default: usize) -> usize {
     let given = std::env::var("LOGDRIVE_TEST_CYCLES").ok();
     given.and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
-pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(120);
-    while !holds() {
-        assert!(Instant::now() < end, "{what} never came true");
-        std::thread::yield_now();
-    }
 }

@@ -4,9 +4,10 @@
 pub(crate) mod agent;
 pub(crate) mod collector;
 
-use std::io::{BufRead, BufReader, Write};
+use logdrive_testkit::{Process, report, this_test};
+use std::io::Write;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 /// The command, in a directory, with an environment of its own.
 pub(crate) fn logdrive(dir: &Path) -> Command {
@@ -61,56 +62,37 @@ pub(crate) const VICTIM_DIR: &str = "LOGDRIVE_CLI_TEST_DIR";
 
 /// A program that has logged and waits. It is killed when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Victim {
-    child: Child,
-}
+pub(crate) struct Victim(Process);
 
 impl Victim {
     /// Starts this test binary again as a program that logs: `test` is the name of its test that does so when
     /// [`VICTIM_DIR`] is set. Comes back when it has logged.
     pub(crate) fn start(test: &str, dir: &Path, app: &str) -> Self {
-        let mut child = Command::new(std::env::current_exe().expect("this program has a path"))
-            .args(["--exact", test, "--nocapture"])
+        let mut command = this_test(test);
+        command
             .env(VICTIM_DIR, dir)
             .env("LOGDRIVE_CLI_TEST_APP", app)
-            .env_remove("LOGDRIVE")
-            .current_dir(dir)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the program starts");
-        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-        let is_ready = lines
-            .map_while(Result::ok)
-            .any(|line| line.contains("victim is ready"));
-        assert!(is_ready, "the program ended before it had logged");
-        Self { child }
+            .current_dir(dir);
+        let mut process = Process::spawn(&mut command);
+        process.expect("victim is ready");
+        Self(process)
     }
 
     /// Its process id.
     pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
+        self.0.pid()
     }
 
     /// Ends it with SIGKILL, and waits until it has gone.
     pub(crate) fn kill(mut self) -> u32 {
-        self.child.kill().expect("it can be killed");
-        self.child.wait().expect("it ends");
-        self.child.id()
-    }
-}
-
-impl Drop for Victim {
-    fn drop(&mut self) {
-        // It may be gone already, which is what is wanted.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.0.kill();
+        self.0.pid()
     }
 }
 
 /// Tells the parent that all has been logged, then waits to be killed.
 pub(crate) fn wait_to_be_killed() -> ! {
-    println!("\nvictim is ready");
+    report("victim is ready");
     loop {
         std::thread::park();
     }

@@ -21,8 +21,6 @@ mod names;
 mod notices;
 mod open;
 mod options;
-#[cfg(test)]
-mod random;
 mod retention;
 mod rewrite;
 mod rotation;
@@ -36,7 +34,5 @@ pub use faulty::{Fault, Faulty, Operation};
 pub use log_file::LogFile;
 pub use names::safe_name;
 pub use options::{Compress, Every, FileOptions};
-#[cfg(test)]
-pub(crate) use random::Random;
 pub use rewrite::{NotInPlace, Rewrite, rewrite};
 pub use storage::{Disk, FileKind, OpenMode, RenameMode, Stat, Storage};

@@ -174,8 +174,8 @@ fn allowed(character: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::calendar::Zone;
-    use super::super::random::Random;
     use super::*;
+    use logdrive_testkit::Random;
 
     fn names(path: &str) -> Names {
         Names::new(Path::new(path)).expect("a good path")

@@ -233,8 +233,8 @@ fn absolute(path: &Path) -> Result<PathBuf, FileError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::random::Random;
     use super::*;
+    use logdrive_testkit::Random;
     use std::ffi::OsString;
     use std::os::unix::ffi::OsStringExt;
 
@@ -245,25 +245,25 @@ mod tests {
                 .collect()
         };
         let mut options = FileOptions::new(OsString::from_vec(bytes(random)));
-        options.rotate_bytes = random.maybe(|random| random.next());
+        options.rotate_bytes = random.maybe(|random| random.bits());
         options.rotate_every = random.maybe(|random| match random.below(3) {
             0 => Every::Hourly,
             1 => Every::Daily,
-            _ => Every::Seconds(random.next()),
+            _ => Every::Seconds(random.bits()),
         });
         options.local_time = random.below(2) == 0;
-        options.keep_files = random.maybe(|random| random.next() as u32);
+        options.keep_files = random.maybe(|random| random.bits() as u32);
         options.keep_age =
-            random.maybe(|random| Duration::new(random.next(), random.below(1_000_000_000) as u32));
-        options.keep_bytes = random.maybe(|random| random.next());
+            random.maybe(|random| Duration::new(random.bits(), random.below(1_000_000_000) as u32));
+        options.keep_bytes = random.maybe(|random| random.bits());
         options.compress = match random.below(3) {
             0 => Compress::None,
             1 => Compress::Gzip,
             _ => Compress::Zstd,
         };
         options.newest_link = random.maybe(|random| OsString::from_vec(bytes(random)).into());
-        options.mode = random.next() as u32;
-        options.dir_mode = random.next() as u32;
+        options.mode = random.bits() as u32;
+        options.dir_mode = random.bits() as u32;
         options.trust_directory = random.below(2) == 0;
         options.header = random.maybe(|random| String::from_utf8_lossy(&bytes(random)).into_owned());
         options

@@ -1,9 +1,6 @@
 //! What the tests of the file sink share: chunks of numbered lines, and the lines that a log holds.
 #![allow(dead_code)] // each test binary uses a part of it
 
-#[path = "../../src/file/random.rs"]
-pub(crate) mod random;
-
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;

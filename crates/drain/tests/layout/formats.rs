@@ -1,10 +1,11 @@
 //! Every kind of value with every spec is shown as `std::fmt` shows it.
 
 use logdrive_drain::layout::{Layout, LayoutOptions, Outcome, unescape};
+use logdrive_testkit::Random;
 use logdrive_wire::kind::FieldKind;
 use logdrive_wire::{Field, Kind};
 
-use crate::records::{Payload, Random, field, layout, pattern, record, site, write};
+use crate::records::{Payload, field, layout, pattern, record, site, write};
 
 /// Lays a message out and takes the escapes out again.
 struct Message {
@@ -71,7 +72,7 @@ macro_rules! check_integers {
 
 #[test]
 fn integers_equal_std() {
-    let (mut message, mut random) = (Message::new(), Random(SEED));
+    let (mut message, mut random) = (Message::new(), Random::new(SEED));
     check_integers!(message, random, u8: Kind::U8, i8: Kind::I8, u16: Kind::U16, i16: Kind::I16, u32: Kind::U32,
         i32: Kind::I32, u64: Kind::U64, i64: Kind::I64, u128: Kind::U128, i128: Kind::I128);
 }
@@ -108,7 +109,7 @@ macro_rules! check_floats {
 
 #[test]
 fn floats_equal_std() {
-    let (mut message, mut random) = (Message::new(), Random(SEED + 1));
+    let (mut message, mut random) = (Message::new(), Random::new(SEED + 1));
     let mut doubles = vec![
         0.0, -0.0, 1.0, -1.5, 0.1, 0.5, 2.5, 1e15, 1e16, 1e17, 1e-4, 9.9e-5, 1e-5, 1e-7, 123456.789,
     ];
@@ -134,7 +135,7 @@ fn floats_equal_std() {
 
 #[test]
 fn text_chars_and_bools_equal_std() {
-    let (mut message, mut random) = (Message::new(), Random(SEED + 2));
+    let (mut message, mut random) = (Message::new(), Random::new(SEED + 2));
     let alphabet: Vec<char> = "aZ09 \"'\\=\n\t\r\0\u{1b}\u{7f}\u{85}é漢🦀\u{2028}\u{202e}\u{300}\u{feff}"
         .chars()
         .collect();
@@ -191,7 +192,7 @@ fn text_chars_and_bools_equal_std() {
 
 #[test]
 fn lists_of_bytes_equal_std() {
-    let (mut message, mut random) = (Message::new(), Random(SEED + 3));
+    let (mut message, mut random) = (Message::new(), Random::new(SEED + 3));
     let mut lists: Vec<Vec<u8>> = vec![Vec::new(), vec![0], vec![255, 1, 16]];
     lists.extend((0..20).map(|round| (0..round * 3).map(|_| random.bits() as u8).collect()));
     let encode = |bytes: &Vec<u8>| Payload::default().blob(bytes);
@@ -227,11 +228,11 @@ fn width_and_precision_may_come_from_fields_and_in_any_order() {
         field("", Kind::U8, true),
         field("", Kind::Str, true),
     ];
-    let mut random = Random(SEED + 4);
+    let mut random = Random::new(SEED + 4);
     let mut records = Vec::new();
     for _ in 0..200 {
         let value = random.bits() as f64 / 1e15;
-        let (width, precision) = (random.below(40), random.below(20));
+        let (width, precision) = (random.index(40), random.index(20));
         let payload = Payload::default()
             .raw(&value.to_le_bytes())
             .raw(&(width as u64).to_le_bytes())

@@ -3,11 +3,12 @@
 use std::collections::HashSet;
 
 use logdrive_drain::layout::{Layout, LayoutOptions, LineBuffer, Outcome, Plan, Record, Style};
+use logdrive_testkit::Random;
 use logdrive_wire::kind::FieldKind;
 use logdrive_wire::{Callsite, Field, Kind, Level};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
-use crate::records::{Payload, Random, layout, pattern, record, write};
+use crate::records::{Payload, layout, pattern, record, write};
 
 const SEED: u64 = 4_711;
 
@@ -55,7 +56,7 @@ fn text(random: &mut Random, most: usize) -> String {
         .chars()
         .collect();
     let plain = random.one_in(2);
-    let length = random.below(most + 1);
+    let length = random.index(most + 1);
     (0..length)
         .map(|_| {
             if plain {
@@ -71,7 +72,7 @@ fn template(random: &mut Random) -> String {
     let pieces = [
         "{}", "{0}", "{1:.2}", "{2:>8}", "{0:?}", "{1:#x?}", "{:1$}", "{a}", "{{", "}", "lit ", "{3:e}", "\n",
     ];
-    (0..random.below(6)).map(|_| *random.pick(&pieces)).collect()
+    (0..random.index(6)).map(|_| *random.pick(&pieces)).collect()
 }
 
 fn kind(random: &mut Random) -> FieldKind {
@@ -84,7 +85,7 @@ fn kind(random: &mut Random) -> FieldKind {
 
 fn callsite(random: &mut Random) -> Callsite {
     let names = ["a", "b", "level", "ts", "msg", "message", "a_1", "spans", ""];
-    let fields = (0..random.below(7))
+    let fields = (0..random.index(7))
         .map(|_| Field {
             name: if random.one_in(3) {
                 text(random, 6)
@@ -123,11 +124,11 @@ fn value(random: &mut Random, kind: FieldKind, mut payload: Payload) -> Payload 
         Kind::I8 | Kind::U8 => payload.raw(&bits[..1]),
         Kind::I16 | Kind::U16 => payload.raw(&bits[..2]),
         Kind::I32 | Kind::U32 | Kind::F32 => payload.raw(&bits[..4]),
-        Kind::Char => payload.raw(&(random.below(0xd800) as u32).to_le_bytes()),
+        Kind::Char => payload.raw(&(random.index(0xd800) as u32).to_le_bytes()),
         Kind::I64 | Kind::U64 | Kind::F64 | Kind::Pointer => payload.raw(&bits),
         Kind::I128 | Kind::U128 => payload.raw(&bits).raw(&bits),
         Kind::Str | Kind::Display | Kind::Debug | Kind::Message => payload.blob(text(random, 40).as_bytes()),
-        Kind::Bytes => payload.blob(&bits[..random.below(9)]),
+        Kind::Bytes => payload.blob(&bits[..random.index(9)]),
         Kind::Scope => {
             let spans = spans(random);
             payload.blob(&spans.0)
@@ -152,9 +153,9 @@ fn inline(random: &mut Random, payload: Payload) -> Payload {
 
 fn spans(random: &mut Random) -> Payload {
     let mut spans = Payload::default();
-    for _ in 0..random.below(4) {
+    for _ in 0..random.index(4) {
         let mut fields = Payload::default();
-        for _ in 0..random.below(4) {
+        for _ in 0..random.index(4) {
             fields = inline(random, fields);
         }
         let name = text(random, 8);
@@ -183,12 +184,12 @@ fn payload(random: &mut Random, site: &Callsite) -> Payload {
                 .key(Kind::Message.code(), "")
                 .blob(text(random, 30).as_bytes());
         }
-        for _ in 0..random.below(8) {
+        for _ in 0..random.index(8) {
             if site.fields.is_empty() || random.one_in(2) {
                 payload = inline(random, payload);
             } else {
                 let kind = plain_kind(random);
-                let index = random.below(site.fields.len()) as u8;
+                let index = random.index(site.fields.len()) as u8;
                 payload = value(random, kind, payload.tag(kind.code(), index));
             }
         }
@@ -234,7 +235,7 @@ fn check_small_buffers(
     whole: &[u8],
     random: &mut Random,
 ) {
-    let capacity = random.below(whole.len() + 80);
+    let capacity = random.index(whole.len() + 80);
     let mut bytes = vec![0; capacity + 10];
     let mut out = LineBuffer::resume(&mut bytes, 10);
     match layout.line(plan, line, &mut out) {
@@ -257,7 +258,7 @@ fn check_small_buffers(
 
 #[test]
 fn records_that_fit_their_callsite_are_lines_in_every_style() {
-    let mut random = Random(SEED);
+    let mut random = Random::new(SEED);
     let mut layouts: Vec<Layout> = styles().into_iter().map(layout).collect();
     for round in 0..4_000 {
         let site = callsite(&mut random);
@@ -281,23 +282,23 @@ fn records_that_fit_their_callsite_are_lines_in_every_style() {
 
 #[test]
 fn any_bytes_give_a_line_and_no_panic() {
-    let mut random = Random(SEED + 1);
+    let mut random = Random::new(SEED + 1);
     let mut layouts: Vec<Layout> = styles().into_iter().map(layout).collect();
     let mut malformed = 0;
     for _ in 0..6_000 {
         let site = callsite(&mut random);
         let mut payload = payload(&mut random, &site).0;
-        for _ in 0..random.below(4) {
+        for _ in 0..random.index(4) {
             if !payload.is_empty() {
-                let place = random.below(payload.len());
+                let place = random.index(payload.len());
                 payload[place] = random.bits() as u8;
             }
         }
         if random.one_in(3) {
-            payload.truncate(random.below(payload.len() + 1));
+            payload.truncate(random.index(payload.len() + 1));
         }
         if random.one_in(4) {
-            payload = (0..random.below(60)).map(|_| random.bits() as u8).collect();
+            payload = (0..random.index(60)).map(|_| random.bits() as u8).collect();
         }
         let line = record(&payload);
         for layout in &mut layouts {

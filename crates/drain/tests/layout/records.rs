@@ -9,32 +9,6 @@ use logdrive_wire::{Callsite, Field, Kind, Level};
 /// 2026-11-21T12:34:56.123456789Z
 pub(crate) const TIME_NS: u64 = 1_795_264_496_123_456_789;
 
-/// A generator that a failed test can be rerun with.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn bits(&mut self) -> u64 {
-        // splitmix64
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    pub(crate) fn below(&mut self, limit: usize) -> usize {
-        (self.bits() % limit.max(1) as u64) as usize
-    }
-
-    pub(crate) fn one_in(&mut self, chances: usize) -> bool {
-        self.below(chances) == 0
-    }
-
-    pub(crate) fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
-        &from[self.below(from.len())]
-    }
-}
-
 /// The bytes of a record's values.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Payload(pub(crate) Vec<u8>);

@@ -1,8 +1,8 @@
 //! Tests of the memory: against a plain model, after kills at any moment, and with files of arbitrary bytes.
 
 use super::*;
-use crate::file::Random;
 use logdrive_ring::KeepFile;
+use logdrive_testkit::Random;
 use std::collections::VecDeque;
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,26 +1,9 @@
 //! The shared vectors of the file `keep`, each run in full and counted.
 
 use super::*;
-use serde_json::Value as Json;
+use logdrive_testkit::{hex, number, vectors};
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
-
-fn load() -> Json {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/keep.json");
-    let text = std::fs::read_to_string(path).expect("the vectors are there");
-    serde_json::from_str(&text).expect("JSON")
-}
-
-fn number(json: &Json) -> u64 {
-    let text = json.as_str().expect("64-bit numbers are strings");
-    text.parse().expect("a number")
-}
-
-fn bytes(json: &Json) -> Vec<u8> {
-    let digits = json.as_str().expect("hex is a string");
-    let pair = |at| u8::from_str_radix(&digits[at..at + 2], 16).expect("pairs of digits");
-    (0..digits.len()).step_by(2).map(pair).collect()
-}
 
 /// A session with a memory of four chunks, and its file.
 fn session() -> (tempfile::TempDir, logdrive_ring::SessionWriter, std::fs::File) {
@@ -53,7 +36,7 @@ fn open(session: &logdrive_ring::SessionWriter) -> Result<KeepFile, logdrive_rin
 
 #[test]
 fn what_counts_at_an_epoch_is_found() {
-    let vectors = load();
+    let vectors = vectors("keep");
     let cases = vectors["adopt"].as_array().expect("a list");
     for case in cases {
         let name = case["name"].as_str().expect("a name");
@@ -67,7 +50,7 @@ fn what_counts_at_an_epoch_is_found() {
         }
         for chunk in case["chunks"].as_array().expect("a list") {
             let at = number(&chunk["position"]) % (4 * CHUNK);
-            file.write_all_at(&bytes(&chunk["hex"]), 4096 + at)
+            file.write_all_at(&hex(&chunk["hex"]), 4096 + at)
                 .expect("written");
         }
         let memory = open(&session).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -94,7 +77,7 @@ fn what_counts_at_an_epoch_is_found() {
                 "{name}"
             );
             assert_eq!(kept.thread_id, number(&record["thread_id"]), "{name}");
-            assert_eq!(kept.payload, bytes(&record["values"]), "{name}");
+            assert_eq!(kept.payload, hex(&record["values"]), "{name}");
             memory.advance(true);
         }
         assert!(memory.front().is_none(), "{name}");
@@ -105,14 +88,14 @@ fn what_counts_at_an_epoch_is_found() {
 
 #[test]
 fn a_header_that_is_none_is_refused_by_its_field() {
-    let vectors = load();
+    let vectors = vectors("keep");
     let cases = vectors["headers"].as_array().expect("a list");
     for case in cases {
         let name = case["name"].as_str().expect("a name");
         let (_dir, session, file) = session();
         for patch in case["patches"].as_array().expect("a list") {
             let at = patch["offset"].as_u64().expect("a number");
-            file.write_all_at(&bytes(&patch["hex"]), at).expect("written");
+            file.write_all_at(&hex(&patch["hex"]), at).expect("written");
         }
         if !case["file_bytes"].is_null() {
             // The session's own mapping of it is not touched any more.
