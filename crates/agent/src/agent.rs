@@ -8,10 +8,10 @@ mod requests;
 mod sink_files;
 
 use crate::config::AgentConfig;
+use crate::descriptor_store::StoreOptions;
 use crate::error::AgentError;
 use crate::flight_recorders::{FlightRecorders, after_crash};
 use crate::flush_waiters::{FlushWaiters, Waiter};
-use crate::keeper::KeeperCommand;
 use crate::level_rules;
 use crate::limits::{SINK_PLACES, TURN_MS, WAIT_TURN_MS};
 use crate::log_directories::LogDirectories;
@@ -145,11 +145,11 @@ impl Agent {
         })
     }
 
-    /// Has a keeper hold the memory of all sessions, so that what processes have committed survives even when they are
-    /// killed together with the agent; goes on with what the keeper of an earlier agent holds.
-    pub fn keep(&mut self, command: KeeperCommand) {
+    /// Has a keeper or the service manager hold the memory of all sessions, so that what processes have committed survives
+    /// even when they are killed together with the agent; goes on with what it holds of an earlier agent.
+    pub fn store_descriptors(&mut self, options: StoreOptions) {
         let run_dir = self.config.run_dir.clone();
-        self.server.keep(command, &run_dir, Instant::now());
+        self.server.keep(options, &run_dir, Instant::now());
     }
 
     /// One turn: waits for peers some milliseconds, and does what they ask for.

@@ -5,7 +5,7 @@
 //! directory. `spec/agent.md` draws the packets.
 
 mod client;
-mod packet;
+pub(crate) mod packet;
 
 pub(crate) use client::KeeperClient;
 

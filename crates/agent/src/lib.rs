@@ -7,6 +7,7 @@ mod agent;
 pub mod capture;
 pub mod client;
 pub mod config;
+mod descriptor_store;
 mod error;
 mod flight_recorders;
 mod flush_waiters;
@@ -23,6 +24,7 @@ pub mod supervisor;
 
 pub use agent::{Agent, StartError};
 pub use client::Client;
+pub use descriptor_store::{ServiceManager, StoreOptions};
 pub use error::AgentError;
 pub use keeper::{KeeperCommand, keep};
 pub use path_lock::{PathLock, safe_directory};

@@ -18,8 +18,8 @@ mod tool_messages;
 pub use event::{End, Event, Request, Requester};
 
 use crate::config::{AgentConfig, LevelRule, Limits, Recorder};
+use crate::descriptor_store::DescriptorStore;
 use crate::error::AgentError;
-use crate::keeper::KeeperClient;
 use crate::limits::{
     ACCEPT_PAUSE_MS, ACCEPTS_PER_TURN, READY_PER_TURN, TIMERS_EVERY_MS, USER_PART_OF_CONNECTIONS,
 };
@@ -116,8 +116,8 @@ pub struct Server {
     /// Which session each memory file belongs to.
     memory: HashMap<MemoryId, u64>,
     descriptor_closer: DescriptorCloser,
-    /// Holds what processes and this agent share, should both be killed.
-    keeper: Option<KeeperClient>,
+    /// Holds the descriptors of sessions beyond the death of this agent.
+    store: Option<DescriptorStore>,
     events: Vec<Event>,
     counts: ServerCounts,
     timers_at: Instant,
@@ -151,7 +151,7 @@ impl Server {
             last_session: 0,
             memory: HashMap::new(),
             descriptor_closer: DescriptorCloser::default(),
-            keeper: None,
+            store: None,
             events: Vec::new(),
             counts: ServerCounts::default(),
             timers_at: Instant::now(),
@@ -373,7 +373,7 @@ impl Server {
             self.update_interest(key, Ok(()), now);
         }
         self.check_sessions(now);
-        self.restore_keeper(now);
+        self.retry_store(now);
     }
 }
 

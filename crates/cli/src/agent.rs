@@ -10,7 +10,7 @@ use crate::session_finder::usual_sockets;
 use crate::signals::Signals;
 use clap::Args;
 use logdrive_agent::config::{AgentConfig, Places};
-use logdrive_agent::{Agent, Client, KeeperCommand, StartError};
+use logdrive_agent::{Agent, Client, KeeperCommand, StartError, StoreOptions};
 use logdrive_drain::Stopped;
 use signal_hook::consts::{SIGHUP, SIGUSR1};
 use std::io::{self, Write};
@@ -83,9 +83,12 @@ pub(crate) fn run(args: &AgentArgs, color: ColorChoice) -> Result<bool, CliError
     let Some(config) = configuration(args, color)? else {
         return Ok(false);
     };
+    // Before anything is opened: the service manager passes descriptors by their numbers.
+    let store = std::env::current_exe()
+        .map(|program| StoreOptions::from_environment(KeeperCommand::new(program, ["keeper"])));
     let mut agent = Agent::start(config)?;
-    match std::env::current_exe() {
-        Ok(program) => agent.keep(KeeperCommand::new(program, ["keeper"])),
+    match store {
+        Ok(store) => agent.store_descriptors(store),
         Err(cause) => agent.notice(format!(
             "there is no keeper: this program cannot be found: {cause}"
         )),

@@ -97,7 +97,7 @@ pub use {
     memory_file::{MemoryId, is_memory_file},
     peer::{Exit, Peer, exit_of, is_privileged},
     session::MemoryFiles,
-    sys::close_inherited,
+    sys::{close_inherited, inherited_descriptors},
 };
 
 #[cfg(all(not(any(target_os = "linux", target_os = "android")), not(loom)))]

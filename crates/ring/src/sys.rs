@@ -4,7 +4,7 @@
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 /// Memory mapped twice in a row, or once; unmapped when dropped.
 #[derive(Debug)]
@@ -304,6 +304,22 @@ pub fn close_inherited() {
     // SAFETY: takes no pointers; nothing of this program owns a descriptor above the standard ones yet, as its caller
     // promises. Kernels before 5.9 do not know the call, and then they stay open.
     unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
+}
+
+/// Takes descriptors that whoever started this program has passed, from a number on, as service managers do. They are closed
+/// on `exec` from then on. To be called once for each, in a program that has just begun; what is not open ends the list.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub fn inherited_descriptors(first: i32, count: usize) -> Vec<OwnedFd> {
+    let mut descriptors = Vec::new();
+    for number in (first..).take(count) {
+        // SAFETY: takes a number and no pointers; one that is not open is an error.
+        if unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } != 0 {
+            break;
+        }
+        // SAFETY: it is open, as the call above says, and nothing of this program owns it yet, as its caller promises.
+        descriptors.push(unsafe { OwnedFd::from_raw_fd(number) });
+    }
+    descriptors
 }
 
 /// The calling user.

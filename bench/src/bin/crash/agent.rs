@@ -13,7 +13,7 @@ use crate::agent_log::{AgentLog, Lines};
 use crate::{Error, checksum, mix};
 use logdrive::{File, Full, Layout};
 use logdrive_agent::config::{AgentConfig, Places, Route, SinkConfig};
-use logdrive_agent::{Agent, Client, KeeperCommand};
+use logdrive_agent::{Agent, Client, KeeperCommand, StoreOptions};
 use logdrive_drain::file::Compress;
 use logdrive_drain::{Overflow, Target};
 use logdrive_ring::SessionReader;
@@ -112,7 +112,10 @@ fn config(dir: &Path) -> AgentConfig {
 
 fn play_agent(dir: &Path) -> Result<(), Error> {
     let mut agent = Agent::start(config(dir))?;
-    agent.keep(KeeperCommand::new(std::env::current_exe()?, ["--play", "keeper"]));
+    agent.store_descriptors(StoreOptions::Keeper(KeeperCommand::new(
+        std::env::current_exe()?,
+        ["--play", "keeper"],
+    )));
     say("ready")?;
     let over = end_of_input();
     while over.try_recv().is_err() {

@@ -1,14 +1,14 @@
 //! The agent's side of its keeper: shows it sessions and rings as they come, and gets back what an earlier agent showed.
 
-use super::packet::{self, Kind, Packet};
+use super::packet::{self, Kind, Packet, Restored};
 use super::{KeeperCommand, SOCKET, send};
 use crate::error::AgentError;
 use crate::limits::{
     KEEPER_CONNECT_MS, KEEPER_FAILURES_TOLD, KEEPER_LIST_MS, KEEPER_RETRY_MS, KEEPER_START_MS,
     RINGS_PER_PACKET,
 };
-use logdrive_ring::channel::{Channel, Received, into_files};
-use logdrive_ring::{FullPolicy, HostedOptions, HostedSession, MemoryFiles, Peer};
+use logdrive_ring::channel::{Channel, Received};
+use logdrive_ring::{HostedSession, MemoryFiles};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeMap;
 use std::io;
@@ -17,12 +17,6 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-
-/// A session that the keeper had.
-pub(crate) struct Restored {
-    pub(crate) session: HostedSession,
-    pub(crate) process: Option<OwnedFd>,
-}
 
 /// Descriptors of a session, on their way back from the keeper.
 struct Parts {
@@ -208,7 +202,7 @@ impl KeeperClient {
     fn restore(&mut self, parts: Parts, restored: &mut Vec<Restored>, notices: &mut Vec<String>) {
         let Parts { packet, descriptors } = parts;
         let rings = descriptors.len();
-        match session_of(&packet, descriptors) {
+        match packet.restore(descriptors) {
             Ok(found) => {
                 let had = usize::from(packet.has_process) + MemoryFiles::PARTS;
                 self.stored_rings
@@ -242,7 +236,10 @@ impl KeeperClient {
                 all.extend_from_slice(rings);
                 let kind = if is_new { Kind::Put } else { Kind::More };
                 // The keeper does nothing but take: where there is no room it has stopped.
-                channel.send(&packet_of(kind, session, process.is_some()).encode(), &all)?;
+                channel.send(
+                    &Packet::of_session(kind, session, process.is_some()).encode(),
+                    &all,
+                )?;
                 Ok::<usize, io::Error>(rings.len())
             });
             match sent {
@@ -278,50 +275,4 @@ fn has_hung_up(channel: &Channel) -> bool {
         tv_nsec: 0,
     };
     poll(&mut [PollFd::new(channel, PollFlags::IN)], Some(&at_once)).is_ok_and(|ready| ready > 0)
-}
-
-fn packet_of(kind: Kind, session: &HostedSession, has_process: bool) -> Packet {
-    let peer = session.peer();
-    Packet {
-        kind,
-        session: session.id(),
-        pid: peer.pid,
-        uid: peer.uid,
-        gid: peer.gid,
-        policy: match session.options().policy {
-            FullPolicy::Drop => 0,
-            FullPolicy::Wait => 1,
-            FullPolicy::Block => 2,
-        },
-        ring_bytes: session.options().ring_bytes as u64,
-        rings_max: session.options().rings_max as u32,
-        coarse: session.options().coarse,
-        has_process,
-    }
-}
-
-/// A session out of its descriptors. All is checked as if it came from a stranger.
-fn session_of(packet: &Packet, mut descriptors: Vec<OwnedFd>) -> Result<Restored, AgentError> {
-    let process = (packet.has_process && !descriptors.is_empty()).then(|| descriptors.remove(0));
-    let mut files = into_files(descriptors);
-    let rings = files.split_off(MemoryFiles::PARTS.min(files.len()));
-    let options = HostedOptions {
-        id: packet.session,
-        peer: Peer {
-            pid: packet.pid,
-            uid: packet.uid,
-            gid: packet.gid,
-        },
-        ring_bytes: usize::try_from(packet.ring_bytes).unwrap_or(usize::MAX),
-        rings_max: (packet.rings_max as usize).max(rings.len()),
-        policy: match packet.policy {
-            0 => FullPolicy::Drop,
-            2 => FullPolicy::Block,
-            _ => FullPolicy::Wait,
-        },
-        coarse: packet.coarse,
-    };
-    let session = HostedSession::adopt(files, options)?;
-    rings.into_iter().try_for_each(|ring| session.take_ring(ring))?;
-    Ok(Restored { session, process })
 }

@@ -1,7 +1,18 @@
-//! The packets between an agent and its keeper: all of one length, little endian.
+//! The packets between an agent and its keeper: all of one length, little endian; and the session that one describes.
+
+use crate::error::AgentError;
+use logdrive_ring::channel::into_files;
+use logdrive_ring::{FullPolicy, HostedOptions, HostedSession, MemoryFiles, Peer};
+use std::os::fd::OwnedFd;
+
+/// A session that outlived an agent, with the descriptor of its process.
+pub(crate) struct Restored {
+    pub(crate) session: HostedSession,
+    pub(crate) process: Option<OwnedFd>,
+}
 
 /// Bytes of a packet.
-pub(super) const BYTES: usize = 64;
+pub(crate) const BYTES: usize = 64;
 
 /// `LDKP` and the version.
 const MAGIC: u32 = u32::from_le_bytes(*b"LDKP");
@@ -9,7 +20,7 @@ const VERSION: u16 = 1;
 
 /// Purpose of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// A session, with the descriptors of its process (if any), its memory and its first rings.
     Put,
     /// Further rings of a session.
@@ -24,22 +35,22 @@ pub(super) enum Kind {
 
 /// A packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Packet {
-    pub(super) kind: Kind,
-    pub(super) session: u64,
-    pub(super) pid: u32,
-    pub(super) uid: u32,
-    pub(super) gid: u32,
-    pub(super) policy: u32,
-    pub(super) ring_bytes: u64,
-    pub(super) rings_max: u32,
-    pub(super) coarse: bool,
+pub(crate) struct Packet {
+    pub(crate) kind: Kind,
+    pub(crate) session: u64,
+    pub(crate) pid: u32,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    pub(crate) policy: u32,
+    pub(crate) ring_bytes: u64,
+    pub(crate) rings_max: u32,
+    pub(crate) coarse: bool,
     /// The first descriptor is that of the process.
-    pub(super) has_process: bool,
+    pub(crate) has_process: bool,
 }
 
 impl Packet {
-    pub(super) fn of(kind: Kind, session: u64) -> Self {
+    pub(crate) fn of(kind: Kind, session: u64) -> Self {
         Self {
             kind,
             session,
@@ -54,7 +65,54 @@ impl Packet {
         }
     }
 
-    pub(super) fn encode(&self) -> [u8; BYTES] {
+    /// Describes a session.
+    pub(crate) fn of_session(kind: Kind, session: &HostedSession, has_process: bool) -> Self {
+        let peer = session.peer();
+        Self {
+            kind,
+            session: session.id(),
+            pid: peer.pid,
+            uid: peer.uid,
+            gid: peer.gid,
+            policy: match session.options().policy {
+                FullPolicy::Drop => 0,
+                FullPolicy::Wait => 1,
+                FullPolicy::Block => 2,
+            },
+            ring_bytes: session.options().ring_bytes as u64,
+            rings_max: session.options().rings_max as u32,
+            coarse: session.options().coarse,
+            has_process,
+        }
+    }
+
+    /// Makes a session out of its descriptors. All is checked as if it came from a stranger.
+    pub(crate) fn restore(&self, mut descriptors: Vec<OwnedFd>) -> Result<Restored, AgentError> {
+        let process = (self.has_process && !descriptors.is_empty()).then(|| descriptors.remove(0));
+        let mut files = into_files(descriptors);
+        let rings = files.split_off(MemoryFiles::PARTS.min(files.len()));
+        let options = HostedOptions {
+            id: self.session,
+            peer: Peer {
+                pid: self.pid,
+                uid: self.uid,
+                gid: self.gid,
+            },
+            ring_bytes: usize::try_from(self.ring_bytes).unwrap_or(usize::MAX),
+            rings_max: (self.rings_max as usize).max(rings.len()),
+            policy: match self.policy {
+                0 => FullPolicy::Drop,
+                2 => FullPolicy::Block,
+                _ => FullPolicy::Wait,
+            },
+            coarse: self.coarse,
+        };
+        let session = HostedSession::adopt(files, options)?;
+        rings.into_iter().try_for_each(|ring| session.take_ring(ring))?;
+        Ok(Restored { session, process })
+    }
+
+    pub(crate) fn encode(&self) -> [u8; BYTES] {
         let kind: u16 = match self.kind {
             Kind::Put => 1,
             Kind::More => 2,
@@ -81,7 +139,7 @@ impl Packet {
     }
 
     /// `None` for what another version, or somebody else, has sent.
-    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; BYTES] = bytes.try_into().ok()?;
         let word = |at: usize| bytes.get(at..at + 4)?.try_into().ok().map(u32::from_le_bytes);
         let long = |at: usize| bytes.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes);

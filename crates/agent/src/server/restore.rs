@@ -1,19 +1,19 @@
-//! Sessions that the keeper holds: shown as they come, taken back after both an agent and processes were killed.
+//! Sessions in the descriptor store: stored as they come, taken back after both an agent and processes were killed.
 
 use super::Server;
 use super::event::Event;
 use super::sessions::ServedSession;
+use crate::descriptor_store::{DescriptorStore, StoreOptions};
 use crate::error::AgentError;
-use crate::keeper::{KeeperClient, KeeperCommand};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
 impl Server {
-    /// Has a keeper hold all sessions from now on, and takes over those that it has from an earlier agent: of processes
+    /// Has a store hold all sessions from now on, and takes over those that it has from an earlier agent: of processes
     /// that live, which will come and show them, and of those that are dead, which nobody else could show.
-    pub fn keep(&mut self, command: KeeperCommand, run_dir: &Path, now: Instant) {
-        let (mut line, restored, notices) = KeeperClient::start(command, run_dir, now);
+    pub fn keep(&mut self, options: StoreOptions, run_dir: &Path, now: Instant) {
+        let (mut store, restored, notices) = DescriptorStore::start(options, run_dir, now);
         self.events.extend(notices.into_iter().map(Event::Notice));
         for kept in restored {
             let id = kept.session.id();
@@ -25,11 +25,11 @@ impl Server {
                     session.peer().pid,
                     session.app()
                 )));
-                line.remove(id);
+                store.remove(id);
                 continue;
             }
             if self.sessions.contains_key(&id) || self.claim(id, &session.memory_ids()).is_err() {
-                line.remove(id);
+                store.remove(id);
                 continue;
             }
             let journal = session.header().journal();
@@ -37,44 +37,44 @@ impl Server {
             self.counts.adopted += 1;
             self.events.push(Event::Adopted { session, journal });
         }
-        let started = line.connect_at_start();
-        self.keeper = Some(line);
+        let started = store.connect_at_start();
+        self.store = Some(store);
         self.store_all(started);
     }
 
-    /// Shows the keeper what is new of a session.
+    /// Stores what is new of a session.
     pub(super) fn store_session(&mut self, session: u64) {
-        if let (Some(keeper), Some(served)) = (&mut self.keeper, self.sessions.get(&session)) {
-            keeper.store(&served.session, served.process());
+        if let (Some(store), Some(served)) = (&mut self.store, self.sessions.get(&session)) {
+            store.store(&served.session, served.process());
         }
     }
 
     /// All of a session is written: nobody needs its memory any more.
     pub fn release(&mut self, session: u64) {
-        if let Some(keeper) = &mut self.keeper {
-            keeper.remove(session);
+        if let Some(store) = &mut self.store {
+            store.remove(session);
         }
     }
 
-    /// Starts a keeper where there is none, and shows it everything.
-    pub(super) fn restore_keeper(&mut self, now: Instant) {
-        if let Some(keeper) = &mut self.keeper {
-            let connected = keeper.reconnect(now);
+    /// Stores everything again where the store has lost it.
+    pub(super) fn retry_store(&mut self, now: Instant) {
+        if let Some(store) = &mut self.store {
+            let connected = store.reconnect(now);
             self.store_all(connected);
         }
     }
 
     fn store_all(&mut self, connected: Result<bool, AgentError>) {
-        let Some(keeper) = &mut self.keeper else { return };
+        let Some(store) = &mut self.store else { return };
         match connected {
             Ok(false) => {}
             Ok(true) => {
                 for served in self.sessions.values() {
-                    keeper.store(&served.session, served.process());
+                    store.store(&served.session, served.process());
                 }
             }
             Err(error) => self.events.push(Event::Notice(format!(
-                "there is no keeper: {error}; a process that is killed together with the agent loses what is in its rings"
+                "nobody holds the memory of sessions: {error}; a process that is killed together with the agent loses what is in its rings"
             ))),
         }
     }
