@@ -17,43 +17,43 @@ use std::path::Path;
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LogdriveStats {
-    /// Records committed to rings.
+    /// Number of records committed to rings.
     pub committed: u64,
     /// Calls dropped, by the codes of `spec/ring.md`.
     pub dropped: [u64; DropReason::COUNT],
     /// Calls that their level switched off, where they are counted.
     pub disabled: u64,
-    /// Calls that sampling left out.
+    /// Number of calls that sampling left out.
     pub sampled_out: u64,
-    /// Records whose values were cut.
+    /// Number of records whose values were cut.
     pub cut: u64,
     /// Records that still lie in rings.
     pub in_rings: u64,
-    /// Records of unknown callsites.
+    /// Number of records of unknown callsites.
     pub malformed: u64,
-    /// Rings that were made.
+    /// Number of rings that were made.
     pub rings: u32,
     /// Rings that a thread has now.
     pub rings_attached: u32,
-    /// Callsites registered.
+    /// Number of callsites that are registered.
     pub callsites: u32,
     /// Sinks; ask for each of them.
     pub sinks: u32,
 }
 
-/// The numbers of one sink.
+/// Counters of one sink.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LogdriveSinkStats {
-    /// Records handed to the kernel.
+    /// Number of records handed to the kernel.
     pub written_records: u64,
-    /// Bytes handed to the kernel.
+    /// Number of bytes handed to the kernel.
     pub written_bytes: u64,
     /// Records that the sink left out, whatever the reason.
     pub dropped: u64,
-    /// Records on their way.
+    /// Number of records on their way to the sink.
     pub pending: u64,
-    /// Failed writes.
+    /// Number of writes that failed.
     pub errors: u64,
     /// The system's code of the last failed write; 0 when the last one went well.
     pub last_error: u64,
@@ -95,7 +95,7 @@ fn done(result: Result<(), String>) -> c_int {
     }
 }
 
-/// The version, as text.
+/// Returns the version of the library as text.
 #[unsafe(no_mangle)]
 pub extern "C" fn logdrive_version() -> *const c_char {
     const VERSION: &CStr =
@@ -106,7 +106,7 @@ pub extern "C" fn logdrive_version() -> *const c_char {
     VERSION.as_ptr()
 }
 
-/// What went wrong in this thread's last call that failed. Valid until the next one that fails.
+/// Returns the error text of this thread's last call that failed. Valid until the next one that fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn logdrive_last_error() -> *const c_char {
     error::last()
@@ -412,7 +412,7 @@ pub unsafe extern "C" fn logdrive_callsite(description: *const u8, bytes: usize)
     })
 }
 
-/// Whether a call goes on whose control word is neither 0 nor 1. Registers the callsite the first time.
+/// Returns true if a call goes on whose control word is neither 0 nor 1. Registers the callsite the first time.
 ///
 /// # Safety
 /// What `logdrive_callsite` gave.

@@ -18,7 +18,7 @@ pub struct Logger {
     gate: Mutex<()>,
 }
 
-/// The process's.
+/// The logger of this process.
 pub(crate) static LOGGER: Logger = Logger {
     guard: Mutex::new(None),
     changing: AtomicBool::new(false),
@@ -105,7 +105,7 @@ impl Logger {
         }
     }
 
-    /// Whether a logger was started here and has not ended.
+    /// Returns true if a logger was started here and has not ended.
     pub(crate) fn is_running(&self) -> bool {
         self.guard
             .lock()

@@ -1,4 +1,4 @@
-//! What a call says when it did not work: a code, and a text for the calling thread.
+//! Errors of the C interface: a code, and a text for the calling thread.
 
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int};
@@ -7,13 +7,13 @@ use std::ffi::{CStr, CString, c_char, c_int};
 #[repr(i32)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Code {
-    /// It worked.
+    /// The call did what it was asked for.
     Ok = 0,
     /// An argument is missing, is not UTF-8, or has a value that cannot be.
     Argument = -1,
-    /// A logger runs already.
+    /// A logger of this process runs already.
     Running = -2,
-    /// No logger runs.
+    /// No logger of this process runs.
     NotRunning = -3,
     /// The logger could not be started.
     Start = -4,
@@ -21,7 +21,7 @@ pub enum Code {
     Incomplete = -5,
     /// A session could not be recovered.
     Recover = -6,
-    /// The library itself failed.
+    /// The library itself has failed.
     Internal = -7,
 }
 

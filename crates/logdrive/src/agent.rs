@@ -1,13 +1,13 @@
 //! This process's side of an agent: the session comes from there, the agent drains it, and one thread looks after the
 //! connection. `spec/agent.md` has the messages and the rules.
 
+mod connection;
 mod limits;
-mod line;
 mod thread;
 
-use crate::runtime::Config;
-use limits::{CONNECT_MS, LOOK_MS, NO_PROGRESS_MS, RINGS_AT_START, SPILLED_BUFFERS, WELCOME_MS};
-use line::{Line, What, say, say_wish, wish_of};
+use crate::config::Config;
+use connection::{Connection, FlushTarget, keep_request, send, send_keep_request};
+use limits::{CONNECT_MS, NO_PROGRESS_MS, PROGRESS_MS, RINGS_AT_START, SPILLED_BUFFERS, WELCOME_MS};
 use logdrive_drain::{Stats, Stopped, gap_callsite};
 use logdrive_ring::channel::{Channel, Received, into_files};
 use logdrive_ring::{
@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Why there is no session from an agent.
+/// Error that keeps this process from getting a session from an agent.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum JoinError {
     #[error(transparent)]
@@ -44,17 +44,17 @@ pub(crate) enum JoinError {
 
 /// A session that an agent drains.
 #[derive(Debug)]
-pub(crate) struct Link {
-    line: Arc<Line>,
+pub(crate) struct AgentSession {
+    connection: Arc<Connection>,
     session: Arc<SessionWriter>,
     thread: Mutex<Option<JoinHandle<()>>>,
     /// Disabled calls of the process before this session began.
     disabled_before: u64,
-    /// How the session is written to files where there is no agent at the end.
+    /// Options for writing the session to files where there is no agent at the end.
     spill: SessionOptions,
 }
 
-impl Link {
+impl AgentSession {
     /// Gets a session from the agent at a socket. Waits half a second at most.
     pub(crate) fn start(socket: &Path, config: &Config) -> Result<Self, JoinError> {
         let channel = Channel::connect_to_agent(socket, Duration::from_millis(CONNECT_MS))?;
@@ -62,18 +62,18 @@ impl Link {
         let rings = files.split_off(MemoryFiles::PARTS.min(files.len()));
         let memory = MemoryFiles::check(files)?;
         let shown = rings.len();
-        let line = Arc::new(Line::new(channel, socket, config, &welcome));
+        let connection = Arc::new(Connection::new(channel, socket, config, &welcome));
         let session = Arc::new(SessionWriter::join(
             socket,
             memory,
             rings,
             usize::try_from(welcome.ring_bytes).unwrap_or(0),
-            Arc::clone(&line) as Arc<dyn AgentConnection>,
+            Arc::clone(&connection) as Arc<dyn AgentConnection>,
         )?);
         let gap = gap_callsite().encode().unwrap_or_default();
         session.register(&gap, control::ON)?;
         let disabled_before = local::disabled_calls();
-        let keeper = thread::Keeper::new(&line, &session, shown, disabled_before);
+        let keeper = thread::ConnectionThread::new(&connection, &session, shown, disabled_before);
         let thread = std::thread::Builder::new()
             .name("logdrive-agent".to_owned())
             .spawn(move || keeper.run())
@@ -82,7 +82,7 @@ impl Link {
                 cause,
             })?;
         Ok(Self {
-            line,
+            connection,
             session,
             thread: Mutex::new(Some(thread)),
             disabled_before,
@@ -107,26 +107,29 @@ impl Link {
     /// could not be done, or nothing moves for five seconds.
     pub(crate) fn flush(&self, durable: bool) -> bool {
         self.wait_for(match durable {
-            true => What::Durable,
-            false => What::Written,
+            true => FlushTarget::Durable,
+            false => FlushTarget::Written,
         })
     }
 
-    /// Lets the agent write what it keeps of this process, so far back or all, and waits as [`Link::flush`] does.
+    /// Lets the agent write what it keeps of this process, so far back or all, and waits as [`AgentSession::flush`] does.
     pub(crate) fn dump(&self, span: Option<Duration>) -> bool {
         let span_ns = span.map_or(0, |span| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX));
-        self.wait_for(What::Kept(span_ns))
+        self.wait_for(FlushTarget::Kept(span_ns))
     }
 
-    fn wait_for(&self, what: What) -> bool {
-        let ticket = self.line.want_ticket(what);
+    fn wait_for(&self, what: FlushTarget) -> bool {
+        let ticket = self.connection.request_flush(what);
         let mut progress = Progress::new(&self.session);
         loop {
-            if let Some(reached) = self.line.wait_for_ticket(ticket, Duration::from_millis(LOOK_MS)) {
+            if let Some(reached) = self
+                .connection
+                .wait_for_ticket(ticket, Duration::from_millis(PROGRESS_MS))
+            {
                 return reached;
             }
-            if !progress.goes_on() {
-                self.line.forget_ticket(ticket);
+            if !progress.is_moving() {
+                self.connection.forget_ticket(ticket);
                 return false;
             }
         }
@@ -137,25 +140,25 @@ impl Link {
         let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() else {
             return Stopped::Complete;
         };
-        self.line.say_goodbye();
+        self.connection.send_goodbye();
         let mut progress = Progress::new(&self.session);
         let complete = loop {
-            if let Some(complete) = self.line.wait_for_done(Duration::from_millis(LOOK_MS)) {
+            if let Some(complete) = self.connection.wait_for_done(Duration::from_millis(PROGRESS_MS)) {
                 break complete;
             }
-            if !progress.goes_on() {
+            if !progress.is_moving() {
                 break false;
             }
         };
-        let has_agent = self.line.is_connected();
-        self.line.end();
+        let has_agent = self.connection.is_connected();
+        self.connection.end();
         // It ends by itself; that it has panicked, which it does not, would change nothing here.
         let _ = thread.join();
         if complete {
             return Stopped::Complete;
         }
         // An agent that has the session, and only hangs, drains it when this process has ended.
-        if !has_agent && !self.line.is_connected() {
+        if !has_agent && !self.connection.is_connected() {
             return self.leave_in_files();
         }
         Stopped::LeftForRecovery
@@ -172,7 +175,7 @@ impl Link {
     }
 }
 
-/// Whether anything of a session moves.
+/// Watch over a session: whether anything of it moves.
 struct Progress<'a> {
     session: &'a SessionWriter,
     consumed: u64,
@@ -189,7 +192,7 @@ impl<'a> Progress<'a> {
     }
 
     /// `false` when nothing has moved for five seconds.
-    fn goes_on(&mut self) -> bool {
+    fn is_moving(&mut self) -> bool {
         let rings = self.session.rings_from(0);
         let consumed = rings.iter().fold(0u64, |sum, ring| {
             sum.wrapping_add(ring.header().consumed_position())
@@ -210,13 +213,13 @@ fn hello(channel: &Channel, socket: &Path, config: &Config) -> Result<(Welcome, 
         policy: policy_code(config.full),
         coarse: config.backend.coarse_clock,
     });
-    let wish = config.backend.keep.as_ref().map(wish_of);
-    let said = say_wish(channel, wish.as_ref()).and_then(|()| say(channel, &message, &[]));
+    let keep = config.backend.keep.as_ref().map(keep_request);
+    let said = send_keep_request(channel, keep.as_ref()).and_then(|()| send(channel, &message, &[]));
     said.map_err(|cause| JoinError::Io {
         action: "send to the agent",
         cause,
     })?;
-    let (answer, descriptors) = hear(channel, socket, Duration::from_millis(WELCOME_MS))?;
+    let (answer, descriptors) = receive(channel, socket, Duration::from_millis(WELCOME_MS))?;
     match answer {
         Message::Welcome(welcome) => Ok((welcome, into_files(descriptors))),
         _ => Err(no_answer(socket, "has answered something else than was asked")),
@@ -224,8 +227,12 @@ fn hello(channel: &Channel, socket: &Path, config: &Config) -> Result<(Welcome, 
 }
 
 /// The next message of an agent, within a time.
-fn hear(channel: &Channel, socket: &Path, patience: Duration) -> Result<(Message, Vec<OwnedFd>), JoinError> {
-    let until = Instant::now() + patience;
+fn receive(
+    channel: &Channel,
+    socket: &Path,
+    timeout: Duration,
+) -> Result<(Message, Vec<OwnedFd>), JoinError> {
+    let until = Instant::now() + timeout;
     let mut buffer = vec![0; logdrive_wire::limits::AGENT_MESSAGE_BYTES_MAX];
     loop {
         let mut descriptors = Vec::new();

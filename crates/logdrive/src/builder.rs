@@ -1,7 +1,8 @@
-//! Starting and ending the logger.
+//! Builder: starting and ending the logger.
 
+use crate::config::Config;
 use crate::keep::Keep;
-use crate::runtime::{self, Config, InitError};
+use crate::runtime::{self, InitError};
 use crate::sinks::{Console, File, IntoSink};
 use logdrive_drain::file::FileOptions;
 use logdrive_drain::schema::{Kind, PROGRAM, Row, Setting, Word, Wrong, limits};
@@ -55,7 +56,7 @@ pub fn builder(app: &str) -> Builder {
     }
 }
 
-/// Where the times of records come from.
+/// Source of the times of records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Clock {
     /// The processor's counter: exact to some nanoseconds, about 10 ns a call.
@@ -103,7 +104,7 @@ pub struct Builder {
     storage: Option<std::sync::Arc<dyn logdrive_drain::file::Storage>>,
 }
 
-/// What a call does when its ring is full.
+/// Words for what a call does when its ring is full.
 const POLICIES: &[Word] = &[
     (
         "wait",
@@ -164,7 +165,7 @@ logdrive_drain::rows! { Builder {
 } }
 
 impl Builder {
-    /// Adds a file.
+    /// Adds a file as a sink.
     pub fn file(self, file: File) -> Self {
         self.sink(file)
     }
@@ -197,25 +198,25 @@ impl Builder {
         self
     }
 
-    /// Which callsites are on, see [`Filter`]. The environment variable `LOGDRIVE` goes before it. Default: `debug`.
+    /// Sets which callsites are on, see [`Filter`]. The environment variable `LOGDRIVE` goes before it. Default: `debug`.
     pub fn filter(mut self, directives: &str) -> Self {
         self.filter = Some(directives.to_owned());
         self
     }
 
-    /// Whether `LOGDRIVE` and `LOGDRIVE_AGENT` are looked at. Default: yes.
+    /// Returns true if `LOGDRIVE` and `LOGDRIVE_AGENT` are looked at. Default: yes.
     pub fn use_env(mut self, on: bool) -> Self {
         self.use_env = on;
         self
     }
 
-    /// What a call does when its thread's ring is full. Default: wait.
+    /// Sets what a call does when its thread's ring is full. Default: wait.
     pub fn full(mut self, policy: FullPolicy) -> Self {
         self.full = policy;
         self
     }
 
-    /// Where times come from. Default: the processor's counter.
+    /// Sets the source of times. Default: the processor's counter.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
@@ -227,7 +228,7 @@ impl Builder {
         self
     }
 
-    /// Where the session lives. Default: `/dev/shm/logdrive-UID`, else `.logdrive` beside the first log file.
+    /// Sets the directory of sessions. Default: `/dev/shm/logdrive-UID`, else `.logdrive` beside the first log file.
     pub fn run_dir(mut self, dir: impl Into<PathBuf>) -> Self {
         self.run_dir = Some(dir.into());
         self
@@ -246,7 +247,7 @@ impl Builder {
         self
     }
 
-    /// How long lines may wait in a buffer, for all sinks. Default: 200 ms.
+    /// Time that lines may wait in a buffer, for all sinks. Default: 200 ms.
     pub fn flush_every(mut self, time: Duration) -> Self {
         self.flush_every = Some(time);
         self
@@ -258,7 +259,7 @@ impl Builder {
         self
     }
 
-    /// What happens to records for a sink that is too slow, for all sinks. Default: they are dropped and counted, but
+    /// Sets what happens to records for a sink that is too slow, for all sinks. Default: they are dropped and counted, but
     /// with the policy `Block` everything is held back.
     pub fn overflow(mut self, overflow: Overflow) -> Self {
         self.overflow = Some(overflow);
@@ -285,7 +286,7 @@ impl Builder {
         self
     }
 
-    /// Whether sessions that dead processes of the same name left are drained before the start. Default: yes.
+    /// Returns true if sessions that dead processes of the same name left are drained before the start. Default: yes.
     pub fn recover(mut self, on: bool) -> Self {
         self.recover = on;
         self

@@ -1,4 +1,4 @@
-//! How the values of a log call become the bytes of a record.
+//! Capture: the way of a log call's values into the bytes of a record.
 //!
 //! [`Raw`] is the sealed list of types that are taken as they are; a value of any other type is rendered at the
 //! call ([`Rendered`]). Either way the result is a [`Field`], and a call's fields together are [`Fields`]:
@@ -24,17 +24,17 @@ pub use raw::{Blob, Maybe, Plain, Pointer, Raw, raw_value};
 pub use rendered::Rendered;
 
 mod sealed {
-    /// What is written goes into a ring whose space was reserved by [`super::Fields::size_bytes`], so that no
+    /// Values are written into a ring whose space was reserved by [`super::Fields::size_bytes`], so that no
     /// other crate may add an implementation that gets the size wrong.
     pub trait Sealed {}
 }
 
-/// One captured value.
+/// One captured value of a call.
 pub trait Field: sealed::Sealed {
     /// The code of its kind on the wire.
     const KIND: u8;
 
-    /// Bytes that [`Field::write`] writes, exactly.
+    /// Number of bytes that [`Field::write`] writes, exactly.
     fn size_bytes(&self) -> usize;
 
     /// Writes the value as `spec/record.md` says.
@@ -45,7 +45,7 @@ pub trait Field: sealed::Sealed {
     where
         Self: 'a;
 
-    /// See [`Fields::view`].
+    /// Returns a copy that borrows, see [`Fields::view`].
     fn view(&self) -> Self::View<'_>;
 
     /// Bytes of text or of a byte string, which may be cut; 0 for all else.
@@ -81,7 +81,7 @@ pub trait Fields: sealed::Sealed {
     /// Writes the values one behind the other.
     fn write(&self, out: &mut RecordWriter<'_>);
 
-    /// What [`Fields::view`] makes.
+    /// Type of what [`Fields::view`] returns.
     type View<'a>: Fields + Copy
     where
         Self: 'a;

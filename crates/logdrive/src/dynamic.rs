@@ -55,14 +55,14 @@ fn new_scratch() -> Box<[u8]> {
 /// Bytes in front of the spans: kind, index, `u32` length.
 const SCOPE_HEAD_BYTES: usize = 6;
 
-/// What a record's callsite says of it.
+/// The callsite of a record, as far as writing it needs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Head {
-    /// The callsite.
+    /// Control word of the callsite.
     pub(crate) control: &'static ControlRef,
-    /// Its number.
+    /// Number of the callsite in the session.
     pub(crate) id: u32,
-    /// Whether it may use the ring's last eighth.
+    /// True if it may use the ring's last eighth.
     pub(crate) urgent: bool,
 }
 
@@ -115,7 +115,7 @@ fn commit_slowly(
     );
 }
 
-/// Whether a record of a sample passes, whose number in the session bears marks and whose values are encoded. Adds of
+/// Returns true if a record of a sample passes, whose number in the session bears marks and whose values are encoded. Adds of
 /// how many calls it is one.
 #[cold]
 #[inline(never)]

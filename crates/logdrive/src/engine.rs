@@ -1,21 +1,21 @@
-//! What drains the session of this process: a backend of its own, or an agent.
+//! The drain of this process's session: a backend of its own, or an agent.
 
-use crate::runtime::Config;
+use crate::config::Config;
 use logdrive_drain::{Backend, BackendError, Stats, Stopped};
 use logdrive_ring::SessionWriter;
 use std::sync::Arc;
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
-use crate::agent::Link;
+use crate::agent::AgentSession;
 
 /// A running drain, here or elsewhere.
 #[derive(Debug)]
 pub(crate) enum Engine {
-    /// In this process.
+    /// A backend in this process.
     Own(Backend),
-    /// In an agent.
+    /// An agent, over a connection.
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    Agent(Link),
+    Agent(AgentSession),
 }
 
 impl Engine {
@@ -25,8 +25,8 @@ impl Engine {
             return Ok(Self::Own(Backend::start(&config.backend)?));
         };
         #[cfg(any(target_os = "linux", target_os = "android"))]
-        let why = match Link::start(socket, config) {
-            Ok(link) => return Ok(Self::Agent(link)),
+        let why = match AgentSession::start(socket, config) {
+            Ok(session) => return Ok(Self::Agent(session)),
             Err(why) => why.to_string(),
         };
         #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -43,7 +43,7 @@ impl Engine {
         match self {
             Self::Own(backend) => backend.session(),
             #[cfg(any(target_os = "linux", target_os = "android"))]
-            Self::Agent(link) => link.session(),
+            Self::Agent(session) => session.session(),
         }
     }
 
@@ -60,16 +60,16 @@ impl Engine {
         match self {
             Self::Own(backend) => backend.flush(),
             #[cfg(any(target_os = "linux", target_os = "android"))]
-            Self::Agent(link) => link.flush(false),
+            Self::Agent(session) => session.flush(false),
         }
     }
 
     #[cfg(all(feature = "ship", target_os = "linux"))]
-    pub(crate) fn deliver(&self, patience: std::time::Duration) -> bool {
+    pub(crate) fn deliver(&self, timeout: std::time::Duration) -> bool {
         match self {
-            Self::Own(backend) => backend.deliver(patience),
+            Self::Own(backend) => backend.deliver(timeout),
             #[cfg(any(target_os = "linux", target_os = "android"))]
-            Self::Agent(link) => link.flush(false),
+            Self::Agent(session) => session.flush(false),
         }
     }
 
@@ -86,7 +86,7 @@ impl Engine {
         match self {
             Self::Own(backend) => backend.dump(span),
             #[cfg(any(target_os = "linux", target_os = "android"))]
-            Self::Agent(link) => link.dump(span),
+            Self::Agent(session) => session.dump(span),
         }
     }
 
@@ -94,7 +94,7 @@ impl Engine {
         match self {
             Self::Own(backend) => backend.sync(),
             #[cfg(any(target_os = "linux", target_os = "android"))]
-            Self::Agent(link) => link.flush(true),
+            Self::Agent(session) => session.flush(true),
         }
     }
 
@@ -111,7 +111,7 @@ impl Engine {
         match self {
             Self::Own(backend) => backend.stats(),
             #[cfg(any(target_os = "linux", target_os = "android"))]
-            Self::Agent(link) => link.stats(),
+            Self::Agent(session) => session.stats(),
         }
     }
 
@@ -119,7 +119,7 @@ impl Engine {
         match self {
             Self::Own(backend) => backend.stop(),
             #[cfg(any(target_os = "linux", target_os = "android"))]
-            Self::Agent(link) => link.stop(),
+            Self::Agent(session) => session.stop(),
         }
     }
 }

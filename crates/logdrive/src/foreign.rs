@@ -35,7 +35,7 @@ type Sites = HashMap<Box<[u8]>, &'static ForeignSite>;
 static SITES: StaticCell<Mutex<Sites>> = StaticCell::empty();
 
 /// Forgets the list of callsites, whose lock may be held by a thread that this process has not. The callsites stay.
-pub fn after_fork() {
+fn forget_sites() {
     SITES.clear();
 }
 
@@ -55,6 +55,7 @@ impl ForeignSite {
     }
 
     fn find_or_keep(description: &[u8]) -> Option<&'static Self> {
+        runtime::on_fork(forget_sites);
         let mut sites = SITES
             .value_or(Mutex::default)
             .lock()
@@ -74,7 +75,7 @@ impl ForeignSite {
         Some(site)
     }
 
-    /// Whether a call goes on, where its control word does not say so at once. Registers the callsite the first time.
+    /// Returns true if a call goes on, where its control word does not say so at once. Registers the callsite the first time.
     #[cold]
     pub fn admit(&'static self) -> bool {
         let mut entry = self.control.entry();
@@ -89,14 +90,14 @@ impl ForeignSite {
         }
         if is_off(entry.control()) {
             // Counts where that is asked for.
-            let _ = sampling::admit_with_thought(entry);
+            let _ = sampling::admit_uncommon(entry);
             return false;
         }
         true
     }
 
     fn register(&'static self) -> Option<&'static ControlEntry> {
-        runtime::register_with(&self.control, &|| self.callsite.clone())
+        runtime::register(&self.control, &|| self.callsite.clone())
     }
 
     /// Writes one record with these values, encoded; whether it is committed. What is not is counted.
@@ -111,7 +112,7 @@ impl ForeignSite {
         }
         let marked = match entry.control() {
             ON => Some(entry.id()),
-            _ => sampling::admit_with_thought(entry),
+            _ => sampling::admit_uncommon(entry),
         };
         let Some(marked) = marked else { return false };
         if sampling::is_keyed(marked) && !sampling::pass_key(entry, self.key(entry, values).as_ref()) {
@@ -166,7 +167,7 @@ impl ForeignSite {
 
     fn sampled_variant(&'static self, entry: &'static ControlEntry) -> Option<u32> {
         match entry.sampled_variant() {
-            0 => runtime::register_twin_with(entry, &|| self.callsite.clone()),
+            0 => runtime::register_sampled_variant(entry, &|| self.callsite.clone()),
             own if own == entry.id() => None,
             sampled_variant => Some(sampling::number(sampled_variant)),
         }
@@ -202,7 +203,7 @@ impl ForeignSite {
     }
 }
 
-/// Whether the value is text or a byte string, and if so which.
+/// Returns whether a blob is text (`true`) or a byte string (`false`); `None` for other values.
 fn blob_of(kind: Kind) -> Option<bool> {
     match kind {
         Kind::Str | Kind::Display | Kind::Debug => Some(true),

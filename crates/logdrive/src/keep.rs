@@ -51,7 +51,7 @@ impl Keep {
         self
     }
 
-    /// No level has anything written.
+    /// No level is a trigger.
     #[must_use]
     pub fn no_trigger(mut self) -> Self {
         self.options.trigger_level = None;
@@ -80,7 +80,7 @@ impl Keep {
         self
     }
 
-    /// Whether what a killed process kept is written when its session is recovered. Default: yes.
+    /// Returns true if what a killed process kept is written when its session is recovered. Default: yes.
     #[must_use]
     pub fn on_crash(mut self, on: bool) -> Self {
         self.options.on_crash = on;

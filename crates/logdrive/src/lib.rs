@@ -29,6 +29,7 @@
 mod agent;
 mod builder;
 pub mod capture;
+mod config;
 #[cfg(any(feature = "tracing", feature = "log"))]
 mod dynamic;
 mod engine;
@@ -95,11 +96,11 @@ pub fn sync() -> bool {
 /// As [`flush`], then waits until collectors keep all of it (C3), at most so long in all. `false`: something is still on its
 /// way, in memory or in a spool. Without a [`Ship`] sink it is [`flush`].
 #[cfg(all(feature = "ship", target_os = "linux"))]
-pub fn deliver(patience: std::time::Duration) -> bool {
-    runtime::deliver(patience)
+pub fn deliver(timeout: std::time::Duration) -> bool {
+    runtime::deliver(timeout)
 }
 
-/// How each [`Ship`] sink stands, by its place among the sinks. Where an agent has the session there are none: the sinks are
+/// Returns the state of each [`Ship`] sink, by its place among the sinks. Where an agent has the session there are none: the sinks are
 /// the agent's.
 #[cfg(all(feature = "ship", target_os = "linux"))]
 pub fn shipping() -> Vec<(usize, ForwardState)> {
@@ -126,7 +127,7 @@ pub fn session_path() -> Option<std::path::PathBuf> {
     runtime::session_path()
 }
 
-/// What the macros' expansions use. Not for use by hand; it changes without notice.
+/// Items that the macros' expansions use. Not for use by hand; they change without notice.
 #[doc(hidden)]
 pub mod __private {
     pub use crate::macros::support::*;

@@ -5,7 +5,7 @@
 
 mod limiter;
 
-/// What the expansions of the macros refer to. Not for use by hand; it changes without notice.
+/// Items that expansions of the macros refer to. Not for use by hand; they change without notice.
 #[doc(hidden)]
 pub(crate) mod support {
     pub use super::limiter::{EveryMs, EveryN, Once};

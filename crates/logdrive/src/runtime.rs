@@ -2,10 +2,10 @@
 //!
 //! Everything here is cold: a callsite comes once, a thread comes once, and a call comes when its ring is full.
 
+use crate::config::Config;
 use crate::engine::Engine;
-use crate::site::Meta;
 use logdrive_drain::control::{Rule, SAMPLE_FIELD, sampled_variants, switch_of};
-use logdrive_drain::{BackendError, BackendOptions, Filter, Stats, Stopped};
+use logdrive_drain::{BackendError, Filter, Stats, Stopped};
 use logdrive_ring::clock::{monotonic_ns, unix_ns};
 use logdrive_ring::control::{
     ControlEntry, ControlRef, OFF, OFF_COUNTED, ON, UNREGISTERED, settle, unbind_all,
@@ -19,22 +19,10 @@ use logdrive_wire::limits::RECORD_BYTES_MAX;
 use logdrive_wire::record::{HEADER_BYTES, align_up};
 use logdrive_wire::{Callsite, Field, Kind, Level};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 // Two crates that do not know each other agree on it.
 const _: () = assert!(RECORD_BYTES_MAX == logdrive_ring::limits::RECORD_BYTES_MAX);
-
-/// All that a start needs, kept for children of `fork`.
-#[derive(Debug, Clone)]
-pub(crate) struct Config {
-    pub(crate) backend: BackendOptions,
-    /// The socket of the agent that is to drain the session.
-    pub(crate) agent: Option<std::path::PathBuf>,
-    pub(crate) filter: Filter,
-    pub(crate) full: FullPolicy,
-    pub(crate) note_signals: bool,
-    pub(crate) count_disabled: bool,
-}
 
 /// The logger while it runs. StaticCell, so that reading it takes no lock; its backend goes when it is stopped.
 #[derive(Debug)]
@@ -49,12 +37,12 @@ struct Runtime {
     generation: u32,
 }
 
-/// What says which callsites are on: the program's filter, and on top of it the rules of live control.
+/// Levels of all callsites: the program's filter, and on top of it the rules of live control.
 #[derive(Debug)]
 struct Levels {
     filter: Filter,
     rules: Vec<Rule>,
-    /// That of these rules.
+    /// Sequence number of these rules.
     sequence: u64,
 }
 
@@ -85,32 +73,34 @@ impl Levels {
 
 static RUNTIME: StaticCell<Runtime> = StaticCell::empty();
 static CONFIG: StaticCell<Config> = StaticCell::empty();
+/// Runs in the child of a `fork`, for a part that others build on.
+static FORK_HOOK: OnceLock<fn()> = OnceLock::new();
 static FORKED: AtomicBool = AtomicBool::new(false);
 static STARTING: Mutex<()> = Mutex::new(());
 /// Calls before the start, after the end, and from threads that cannot be given a ring while nothing runs.
 static CLOSED: AtomicU64 = AtomicU64::new(0);
-/// Whether a logger has ended: calls between two loggers belong to neither.
+/// True if a logger has ended: calls between two loggers belong to neither.
 static ENDED: AtomicBool = AtomicBool::new(false);
 
 /// Bytes of the longest record that the rings of the running session take; of any ring while none runs.
 static RECORD_BYTES: AtomicUsize = AtomicUsize::new(RECORD_BYTES_MAX);
 
-/// Why logging could not be started.
+/// Error that keeps logging from being started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InitError {
-    /// It runs already.
+    /// A logger of this process runs already.
     #[error(
         "logging runs already in this process; keep the first guard, and do not start again before it is dropped"
     )]
     Running,
-    /// A statement that [`crate::Keep::trigger_at`] names.
+    /// A statement that [`crate::Keep::trigger_at`] names cannot be read.
     #[error("what has kept records written: {0}")]
     Trigger(#[from] logdrive_drain::control::DirectiveError),
-    /// `LOGDRIVE`, or the builder's filter.
+    /// `LOGDRIVE` or the builder's filter cannot be read.
     #[error(transparent)]
     Filter(#[from] crate::FilterError),
-    /// The session, a sink or a thread.
+    /// The session, a sink or a thread could not be started.
     #[error(transparent)]
     Backend(#[from] BackendError),
 }
@@ -182,9 +172,16 @@ fn after_fork() {
     RUNTIME.clear();
     signals::forget_header();
     unbind_all();
-    crate::foreign::after_fork();
+    if let Some(hook) = FORK_HOOK.get() {
+        hook();
+    }
     // Relaxed: the child has one thread.
     FORKED.store(CONFIG.value().is_some(), Ordering::Relaxed);
+}
+
+/// Has a function called in children of a `fork`; the first one stays. It must not take locks.
+pub(crate) fn on_fork(hook: fn()) {
+    let _first_stays = FORK_HOOK.set(hook);
 }
 
 fn runtime() -> Option<&'static Runtime> {
@@ -266,11 +263,11 @@ pub(crate) fn flush() -> bool {
 }
 
 #[cfg(all(feature = "ship", target_os = "linux"))]
-pub(crate) fn deliver(patience: std::time::Duration) -> bool {
+pub(crate) fn deliver(timeout: std::time::Duration) -> bool {
     RUNTIME
         .value()
         .and_then(Runtime::backend)
-        .is_none_or(|backend| backend.deliver(patience))
+        .is_none_or(|backend| backend.deliver(timeout))
 }
 
 #[cfg(all(feature = "ship", target_os = "linux"))]
@@ -303,7 +300,7 @@ pub(crate) fn stats() -> Option<Stats> {
     Some(with_closed(RUNTIME.value()?.backend()?.stats()))
 }
 
-/// Where the session of this process lies, if it has a directory.
+/// Returns the directory of this process's session, if it has one.
 pub(crate) fn session_path() -> Option<std::path::PathBuf> {
     RUNTIME.value()?.backend()?.session_path()
 }
@@ -354,27 +351,9 @@ pub(crate) fn counts_of(entry: &'static ControlEntry) -> Option<&'static Callsit
     RUNTIME.value()?.counters.of_entry(entry)
 }
 
-/// Enters a callsite of a macro into the session's table. `None`: nothing runs, or the table is full; counted.
-pub(crate) fn register(
-    control: &'static ControlRef,
-    meta: &'static Meta,
-    kinds: &'static [u8],
-) -> Option<&'static ControlEntry> {
-    register_with(control, &|| describe(meta, kinds))
-}
-
 /// Enters the callsite under which a sampled callsite's kept records go: the same with one more field, which says of
 /// how many calls a record is one. `None` where that is not possible, which then holds for good; or not now.
-pub(crate) fn register_twin(
-    entry: &'static ControlEntry,
-    meta: &'static Meta,
-    kinds: &'static [u8],
-) -> Option<u32> {
-    register_twin_with(entry, &|| describe(meta, kinds))
-}
-
-/// As [`register_twin`], for a callsite that is described by the caller.
-pub(crate) fn register_twin_with(
+pub(crate) fn register_sampled_variant(
     entry: &'static ControlEntry,
     callsite: &dyn Fn() -> Callsite,
 ) -> Option<u32> {
@@ -401,33 +380,7 @@ pub(crate) fn register_twin_with(
     sampled_variant
 }
 
-fn describe(meta: &Meta, kinds: &[u8]) -> Callsite {
-    Callsite {
-        level: meta.level,
-        dynamic: false,
-        line: meta.line,
-        file: meta.file.to_owned(),
-        module: meta.module.to_owned(),
-        target: meta.target.to_owned(),
-        message: meta.message.to_owned(),
-        fields: fields(meta, kinds),
-    }
-}
-
-fn fields(meta: &Meta, kinds: &[u8]) -> Vec<Field> {
-    let kinds = kinds.iter().filter_map(|code| FieldKind::from_code(*code).ok());
-    meta.fields
-        .iter()
-        .zip(kinds)
-        .map(|(field, kind)| Field {
-            name: field.name.to_owned(),
-            kind,
-            argument: field.argument,
-        })
-        .collect()
-}
-
-/// What filter and rules say of a callsite; `None` when nothing runs, or when a signal handler asks inside of a log call.
+/// Returns the decision of filter and rules on a callsite; `None` when nothing runs, or when a signal handler asks inside of a log call.
 #[cfg(any(feature = "tracing", feature = "log"))]
 pub(crate) fn allows(target: &str, level: Level) -> Option<bool> {
     if local::is_busy() {
@@ -445,8 +398,8 @@ pub(crate) fn allows(target: &str, level: Level) -> Option<bool> {
     Some(by_rules.unwrap_or_else(|| levels.filter.allows(target, level)))
 }
 
-/// As [`register`], for a callsite that is described by the caller.
-pub(crate) fn register_with(
+/// Enters a callsite into the session's table. `None`: nothing runs, or the table is full; counted.
+pub(crate) fn register(
     control: &'static ControlRef,
     callsite: &dyn Fn() -> Callsite,
 ) -> Option<&'static ControlEntry> {
@@ -564,7 +517,7 @@ pub(crate) fn count_drop(reason: DropReason) {
 }
 
 /// Writes gap records for the drops of the calling thread.
-pub(crate) fn tell_gap() {
+pub(crate) fn report_gap() {
     let mut counts = local::take_gap();
     for reason in DropReason::ALL {
         let count = counts[reason as usize];
@@ -585,7 +538,7 @@ pub(crate) fn tell_gap() {
     local::return_gap(&counts);
 }
 
-/// Callsite 0 of every session.
+/// Number of the callsite of gap records in every session.
 const GAP_CALLSITE: u32 = 0;
 
 /// Milliseconds of a clock that never runs backwards.

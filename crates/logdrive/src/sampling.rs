@@ -1,4 +1,4 @@
-//! What becomes of a call whose control word is neither on nor off: it is counted, or one of a sample.
+//! Sampling: a call whose control word is neither on nor off is counted, or is one of a sample.
 //!
 //! A call that is left out costs some nanoseconds, because its thread counts it for itself (`logdrive_ring::thread_counts`).
 //! A call that passes is written like any other, but that the record says of how many calls it is one, where it is one
@@ -24,33 +24,33 @@ const KEYED: u32 = 1 << 31;
 
 const _: () = assert!(CALLSITES_MAX <= MARKS as usize);
 
-/// A callsite's number without marks.
+/// Returns a callsite's number without marks.
 #[inline(always)]
 pub(crate) fn number(marked: u32) -> u32 {
     marked & (MARKS - 1)
 }
 
-/// Whether the record says of how many calls it is one.
+/// Returns true if the record says of how many calls it is one.
 pub(crate) fn is_one_of_many(marked: u32) -> bool {
     marked & ONE_OF_MANY != 0
 }
 
-/// Whether the record's values decide whether it passes.
+/// Returns true if the record's values decide whether it passes.
 pub(crate) fn is_keyed(marked: u32) -> bool {
     marked & KEYED != 0
 }
 
-/// Whether a call goes on: the callsite's number in the session, with marks. Counts what does not.
+/// Returns the callsite's number in the session, with marks, if a call goes on. Counts calls that do not.
 #[cfg(any(feature = "tracing", feature = "log"))]
 #[inline]
 pub(crate) fn admit(entry: &'static ControlEntry) -> Option<u32> {
     if is_left_out(entry) {
         return None;
     }
-    admit_with_thought(entry)
+    admit_uncommon(entry)
 }
 
-/// Whether a call is one of those that a sample leaves out, where that is seen at once. Such calls are many, and this
+/// Returns true if a call is one of those that a sample leaves out, where that is seen at once. Such calls are many, and this
 /// is all that they cost. With nothing but the entry to keep, its frame is small.
 #[cold]
 #[inline(never)]
@@ -64,7 +64,7 @@ pub(crate) fn is_left_out(entry: &'static ControlEntry) -> bool {
 
 #[cold]
 #[inline(never)]
-pub(crate) fn admit_with_thought(entry: &'static ControlEntry) -> Option<u32> {
+pub(crate) fn admit_uncommon(entry: &'static ControlEntry) -> Option<u32> {
     match entry.control() {
         EVERY => {
             thread_counts::pass_every(entry, runtime::counts_of).then(|| number(entry.id()) | ONE_OF_MANY)
@@ -84,12 +84,12 @@ pub(crate) fn one_of(entry: &ControlEntry) -> u64 {
     entry.parameter().max(1)
 }
 
-/// Which field is the key of a callsite now.
+/// Returns the field that is the key of a callsite now.
 pub(crate) fn key_of(entry: &ControlEntry) -> KeyField {
     KeyedLimit::of(entry.parameter()).key
 }
 
-/// Whether a call passes whose key has this value. Counts it if not.
+/// Returns true if a call passes whose key has this value. Counts it if not.
 pub(crate) fn pass_key(entry: &'static ControlEntry, value: Option<&Value<'_>>) -> bool {
     let mut hasher = DefaultHasher::new();
     std::ptr::from_ref(entry).addr().hash(&mut hasher);
@@ -146,7 +146,7 @@ struct Keys<const PLACES: usize> {
 const PART_BITS: u32 = 20;
 const PART: u64 = (1 << PART_BITS) - 1;
 
-/// What a place says.
+/// Content of a slot of the key table.
 #[derive(Clone, Copy)]
 struct Count {
     key: u64,
@@ -169,7 +169,7 @@ impl Count {
 }
 
 impl<const PLACES: usize> Keys<PLACES> {
-    /// Whether another call of a key passes in this second.
+    /// Returns true if another call of a key passes in this second.
     fn pass(&self, hash: u64, limit: u32, second: u64) -> bool {
         let (key, second) = (hash >> (2 * PART_BITS), second & PART);
         let limit = u64::from(limit).min(PART);

@@ -9,9 +9,9 @@ use logdrive_wire::Level;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Whatever can be a sink.
+/// A value that can be made a sink, such as [`File`] or [`Console`].
 pub trait IntoSink {
-    /// The sink's options.
+    /// Returns the options of the sink.
     fn into_sink(self) -> SinkOptions;
 }
 
@@ -21,7 +21,7 @@ impl IntoSink for SinkOptions {
     }
 }
 
-/// How lines look.
+/// Layout of the lines.
 ///
 /// ```
 /// use logdrive::{Console, Layout};
@@ -41,12 +41,12 @@ impl Layout {
         Self(LayoutOptions::glog())
     }
 
-    /// One JSON object a line.
+    /// One JSON object for each line.
     pub fn json() -> Self {
         Self(Style::Json.into())
     }
 
-    /// `key=value` pairs.
+    /// Pairs `key=value` in logfmt.
     pub fn logfmt() -> Self {
         Self(Style::Logfmt.into())
     }
@@ -119,14 +119,14 @@ impl File {
         self
     }
 
-    /// Rotates at midnight.
+    /// Rotates at midnight, of UTC unless the file has local time.
     #[must_use]
     pub fn rotate_daily(mut self) -> Self {
         self.options.rotate_every = Some(Every::Daily);
         self
     }
 
-    /// Rotates at the full hour.
+    /// Rotates at each full hour.
     #[must_use]
     pub fn rotate_hourly(mut self) -> Self {
         self.options.rotate_every = Some(Every::Hourly);
@@ -168,7 +168,7 @@ impl File {
         self
     }
 
-    /// Everything else about the file.
+    /// Sets all other options of the file.
     #[must_use]
     pub fn with(mut self, change: impl FnOnce(&mut FileOptions)) -> Self {
         change(&mut self.options);
@@ -320,7 +320,7 @@ impl IntoSink for Ship {
 macro_rules! common {
     ($($type:ident),*) => {$(
         impl $type {
-            /// How lines look. Default: text in UTC.
+            /// Sets the layout of lines. Default: text in UTC.
             #[must_use]
             pub fn layout(mut self, layout: Layout) -> Self {
                 self.sink.layout = layout.0;
@@ -334,21 +334,21 @@ macro_rules! common {
                 self
             }
 
-            /// What happens to records when the target is too slow.
+            /// Sets what happens to records when the target is too slow.
             #[must_use]
             pub fn overflow(mut self, overflow: Overflow) -> Self {
                 self.sink.overflow = overflow;
                 self
             }
 
-            /// How long lines may wait in a buffer. Default: 200 ms.
+            /// Time that lines may wait in a buffer. Default: 200 ms.
             #[must_use]
             pub fn flush_every(mut self, time: Duration) -> Self {
                 self.sink.flush_every = time;
                 self
             }
 
-            /// When bytes are made durable. Default: when the kernel likes.
+            /// Sets when bytes are synced to disk. Default: when the kernel likes.
             #[must_use]
             pub fn sync(mut self, sync: Sync) -> Self {
                 self.sink.sync = sync;

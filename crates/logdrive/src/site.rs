@@ -10,20 +10,20 @@ use logdrive_ring::local::{self, Wrote};
 use logdrive_ring::{DropReason, RecordWriter, thread_counts};
 use logdrive_wire::kind::FieldKind;
 use logdrive_wire::record::{HEADER_BYTES, align_up};
-use logdrive_wire::{Cursor, Level, Value};
+use logdrive_wire::{Callsite, Cursor, Field, Level, Value};
 
-/// What is known of a log statement when the program is compiled.
+/// Description of a log statement that is known when the program is compiled.
 #[derive(Debug)]
 pub struct Meta {
-    /// Its level.
+    /// Level of the statement.
     pub level: Level,
-    /// Source file.
+    /// Path of the source file.
     pub file: &'static str,
-    /// Line in it.
+    /// Line of the statement in the file.
     pub line: u32,
-    /// Module path.
+    /// Path of the module.
     pub module: &'static str,
-    /// Target; empty for the module.
+    /// Target of the statement; empty for the module.
     pub target: &'static str,
     /// The message with explicit field indices.
     pub message: &'static str,
@@ -36,11 +36,11 @@ pub struct Meta {
 pub struct FieldMeta {
     /// The key; empty for a positional argument.
     pub name: &'static str,
-    /// Whether the message shows it.
+    /// True if the message shows it.
     pub argument: bool,
 }
 
-/// A callsite's static.
+/// The static of a callsite: its control word and its description.
 #[derive(Debug)]
 pub struct Site {
     control: ControlRef,
@@ -63,7 +63,7 @@ impl Site {
         }
     }
 
-    /// Whether the call goes on. Two loads when the callsite is known; registers it the first time.
+    /// Returns a ticket if the call goes on. Two loads when the callsite is known; registers it the first time.
     #[inline(always)]
     pub fn admit<C: Fields>(&'static self, _: &Kinds<C>) -> Option<Ticket> {
         let entry = self.control.entry();
@@ -86,22 +86,22 @@ impl Site {
                 return None;
             }
         }
-        sampling::admit_with_thought(entry).map(|id| Ticket { id })
+        sampling::admit_uncommon(entry).map(|id| Ticket { id })
     }
 
     #[cold]
     fn register(&'static self, kinds: &'static [u8]) -> Option<&'static ControlEntry> {
-        runtime::register(&self.control, self.meta, kinds)
+        runtime::register(&self.control, &|| describe(self.meta, kinds))
     }
 
-    /// Writes the record.
+    /// Writes the record into the thread's ring.
     #[inline(always)]
     pub fn write<const URGENT: bool, C: Fields>(&'static self, ticket: Ticket, values: C) {
         // Copied for the cold paths, so that the values stay in registers here.
         let values = values.view();
         let length = align_up(HEADER_BYTES + values.size_bytes());
         if length > RECORD_BYTES_SURE || ticket.id >= sampling::MARKS {
-            return self.write_with_care(ticket, URGENT, values);
+            return self.write_uncommon(ticket, URGENT, values);
         }
         let wrote = local::write(ticket.id, length, URGENT, |put| values.write(put));
         if wrote != Wrote::Committed {
@@ -127,7 +127,7 @@ impl Site {
     /// sample.
     #[cold]
     #[inline(never)]
-    fn write_with_care<C: Fields + Copy>(&'static self, ticket: Ticket, urgent: bool, values: C) {
+    fn write_uncommon<C: Fields + Copy>(&'static self, ticket: Ticket, urgent: bool, values: C) {
         let (kinds, values) = (C::KINDS, &values);
         let entry = self.control.entry();
         if sampling::is_keyed(ticket.id) && !key_passes(entry, kinds, values) {
@@ -136,7 +136,7 @@ impl Site {
         let sampled_variant = sampling::is_one_of_many(ticket.id)
             .then(|| self.sampled_variant(entry, kinds))
             .flatten();
-        let record = Marked {
+        let record = RecordDraft {
             site: self,
             id: sampled_variant.unwrap_or(sampling::number(ticket.id)),
             one_of: sampled_variant.map(|_| sampling::one_of(entry)),
@@ -160,7 +160,7 @@ impl Site {
     /// is no room for such a callsite, or none may be made now.
     fn sampled_variant(&'static self, entry: &'static ControlEntry, kinds: &'static [u8]) -> Option<u32> {
         match entry.sampled_variant() {
-            0 => runtime::register_twin(entry, self.meta, kinds),
+            0 => runtime::register_sampled_variant(entry, &|| describe(self.meta, kinds)),
             own if own == entry.id() => None,
             sampled_variant => Some(sampling::number(sampled_variant)),
         }
@@ -189,7 +189,7 @@ impl Site {
 }
 
 /// A record on its way that may say of how many calls it is one: as one more field, of another callsite.
-struct Marked {
+struct RecordDraft {
     site: &'static Site,
     id: u32,
     one_of: Option<u64>,
@@ -197,7 +197,7 @@ struct Marked {
     kinds: &'static [u8],
 }
 
-impl Marked {
+impl RecordDraft {
     fn mark_bytes(&self) -> usize {
         if self.one_of.is_some() { 8 } else { 0 }
     }
@@ -206,7 +206,7 @@ impl Marked {
         align_up(HEADER_BYTES + values.size_bytes() + self.mark_bytes())
     }
 
-    /// Whether the record is committed.
+    /// Returns true if the record is committed.
     fn write(&self, values: &impl Fields) -> bool {
         let length = self.length(values);
         let fill = |put: &mut RecordWriter<'_>| {
@@ -221,7 +221,7 @@ impl Marked {
     }
 }
 
-/// Whether a record passes whose key is one of its values.
+/// Returns true if a record passes whose key is one of its values.
 fn key_passes(entry: &'static ControlEntry, kinds: &'static [u8], values: &impl Fields) -> bool {
     if values.size_bytes() <= KEYED_BYTES_USUAL {
         key_passes_in::<KEYED_BYTES_USUAL>(entry, kinds, values)
@@ -246,7 +246,7 @@ fn key_passes_in<const BYTES: usize>(
     sampling::pass_key(entry, key.as_ref())
 }
 
-/// One of a record's values.
+/// Returns the value of the key among a record's values.
 fn value_at<'a>(key: KeyField, kinds: &[u8], bytes: &'a [u8]) -> Option<Value<'a>> {
     let KeyField::Index(index) = key else {
         return None;
@@ -258,6 +258,33 @@ fn value_at<'a>(key: KeyField, kinds: &[u8], bytes: &'a [u8]) -> Option<Value<'a
     }
     let (value, _) = Value::read(FieldKind::from_code(*last).ok()?, &mut cursor).ok()?;
     Some(value)
+}
+
+/// Returns the description of a macro's callsite for the session's table.
+fn describe(meta: &Meta, kinds: &[u8]) -> Callsite {
+    Callsite {
+        level: meta.level,
+        dynamic: false,
+        line: meta.line,
+        file: meta.file.to_owned(),
+        module: meta.module.to_owned(),
+        target: meta.target.to_owned(),
+        message: meta.message.to_owned(),
+        fields: fields(meta, kinds),
+    }
+}
+
+fn fields(meta: &Meta, kinds: &[u8]) -> Vec<Field> {
+    let kinds = kinds.iter().filter_map(|code| FieldKind::from_code(*code).ok());
+    meta.fields
+        .iter()
+        .zip(kinds)
+        .map(|(field, kind)| Field {
+            name: field.name.to_owned(),
+            kind,
+            argument: field.argument,
+        })
+        .collect()
 }
 
 /// Counts a call of a callsite that came to nothing.
@@ -287,7 +314,7 @@ pub(crate) fn write_slowly(
                 thread_counts::count_dropped(control.entry(), runtime::counts_of);
                 return false;
             }
-            Wrote::GapDue => runtime::tell_gap(),
+            Wrote::GapDue => runtime::report_gap(),
             Wrote::NoRing => {
                 if let Err(reason) = runtime::attach() {
                     drop_call(control, reason);

@@ -34,7 +34,7 @@ pub fn capture() -> Capture {
     }
 }
 
-/// What one test has logged, since [`capture`]. Clones see the same.
+/// Records that one test has logged since [`capture`]. Clones see the same.
 ///
 /// ```
 /// let log = logdrive::testing::capture();
@@ -80,12 +80,12 @@ impl Capture {
         })
     }
 
-    /// Whether a line contains the text.
+    /// Returns true if a line contains the text.
     pub fn contains(&self, text: &str) -> bool {
         self.lines().iter().any(|line| line.contains(text))
     }
 
-    /// Forgets the records so far.
+    /// Forgets the records that were captured so far.
     pub fn clear(&self) {
         read(self.ended.id, Vec::clear);
     }
@@ -119,7 +119,7 @@ impl Capture {
 #[derive(Debug)]
 pub struct Adopted {
     id: u64,
-    /// It belongs to its thread.
+    /// Keeps the value on its thread.
     thread: std::marker::PhantomData<*const ()>,
 }
 

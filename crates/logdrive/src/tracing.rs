@@ -32,6 +32,7 @@
 //! Events and spans may come from signal handlers as far as their values allow it; `Span::record` may not, it takes a
 //! lock. What interrupts a call of this module in its own thread is logged without spans.
 
+mod constant;
 mod context;
 mod layer;
 mod site;

@@ -73,7 +73,7 @@ impl Quote {
         TokenTree::from(Ident::new(&format!("__a{value}"), span)).into()
     }
 
-    /// The value behind a binding.
+    /// Returns the expression for the value behind a binding.
     fn dereferenced(&self, plan: &Plan, value: usize) -> TokenStream {
         let binding = self.binding(plan, value);
         let mut star = Punct::new('*', Spacing::Alone);
@@ -99,7 +99,7 @@ fn push(open: &mut [Vec<TokenTree>], token: impl Into<TokenTree>) {
     }
 }
 
-/// The code of a call.
+/// Returns the code that a call expands to.
 pub(crate) fn emit(call: &Call, plan: &Plan) -> TokenStream {
     let quote = Quote {
         krate: call.krate.clone(),

@@ -8,27 +8,27 @@ const PAD_MAX: usize = 1024;
 /// A piece of a format string.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Piece {
-    /// Text, braces single.
+    /// Literal text, with single braces.
     Text(String),
-    /// A `{...}`.
+    /// A placeholder `{...}` with its spec.
     Placeholder(Placeholder),
 }
 
-/// A `{...}`.
+/// A placeholder `{...}` with its spec.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Placeholder {
-    /// Which argument it shows.
+    /// Argument that it shows.
     pub(crate) value: Operand,
-    /// How.
+    /// Spec by which it is shown.
     pub(crate) spec: Spec<Operand>,
 }
 
-/// What a placeholder refers to. The counter of `{}` and `.*` is resolved already.
+/// Argument that a placeholder refers to. The counter of `{}` and `.*` is resolved already.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Operand {
-    /// By position.
+    /// An argument by its position.
     Index(usize),
-    /// By name.
+    /// An argument by its name.
     Name(String),
 }
 
@@ -37,20 +37,20 @@ pub(crate) enum Operand {
 pub(crate) struct Spec<R> {
     /// Fill, alignment and flags as they were written.
     pub(crate) flags: String,
-    /// Least width.
+    /// Least width in characters.
     pub(crate) width: Option<Count<R>>,
-    /// Precision.
+    /// Precision or most characters.
     pub(crate) precision: Option<Count<R>>,
-    /// What picks the trait: empty, `?`, `x` and so on.
+    /// Letters that pick the trait: empty, `?`, `x` and so on.
     pub(crate) form: &'static str,
 }
 
-/// A width or precision.
+/// A width or precision: a number, or an argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Count<R> {
     /// A number in the format string.
     Fixed(usize),
-    /// The value of an argument.
+    /// The value of this argument.
     Argument(R),
 }
 
@@ -73,7 +73,7 @@ impl<R> Spec<R> {
 }
 
 impl Spec<usize> {
-    /// `{}`.
+    /// Returns the spec of `{}`.
     pub(crate) fn plain() -> Self {
         Self {
             flags: String::new(),
@@ -83,7 +83,7 @@ impl Spec<usize> {
         }
     }
 
-    /// Writes `{index:spec}`.
+    /// Writes the placeholder `{index:spec}`.
     pub(crate) fn print(&self, out: &mut String, index: usize) {
         let _ = write!(out, "{{{index}");
         if *self != Spec::plain() {
@@ -101,7 +101,7 @@ impl Spec<usize> {
         out.push('}');
     }
 
-    /// Whether the value's `Debug` is asked for.
+    /// Returns true if the value's `Debug` is asked for.
     pub(crate) fn is_debug(&self) -> bool {
         self.form.ends_with('?')
     }
@@ -115,7 +115,7 @@ fn print_count(out: &mut String, count: &Count<usize>) {
     };
 }
 
-/// Takes a format string apart.
+/// Parses a format string into pieces.
 pub(crate) fn parse(text: &str) -> Result<Vec<Piece>, String> {
     let mut parser = Parser { rest: text, next: 0 };
     let mut pieces = Vec::new();
@@ -277,7 +277,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// `12`, `1$` or `name$`.
+    /// Reads a count: `12`, `1$` or `name$`.
     fn count(&mut self) -> Result<Option<Count<Operand>>, String> {
         if let Some(number) = self.number()? {
             return Ok(Some(if self.eat('$') {

@@ -1,4 +1,4 @@
-//! What a call says: level, target, fields, format string and arguments, read from the macro's tokens.
+//! Input of a call: level, target, fields, format string and arguments, read from the macro's tokens.
 
 use proc_macro::{Delimiter, Ident, Spacing, Span, TokenStream, TokenTree};
 
@@ -36,32 +36,32 @@ pub(crate) struct Expression {
     pub(crate) span: Span,
 }
 
-/// The level of a call.
+/// Level of a call, known or computed.
 #[derive(Debug)]
 pub(crate) enum Level {
-    /// One of the six names.
+    /// One of the six level names.
     Known(&'static str),
-    /// A constant expression.
+    /// A constant expression of type `Level`.
     Constant(TokenStream),
 }
 
-/// Which calls of a statement log.
+/// Limit on the calls of a statement that log.
 #[derive(Debug)]
 pub(crate) enum Limiter {
-    /// Each one.
+    /// Each call logs.
     None,
-    /// One in so many.
+    /// One call in so many logs.
     EveryN(TokenStream),
-    /// One in so many milliseconds.
+    /// One call in so many milliseconds logs.
     EveryMs(TokenStream),
-    /// The first one.
+    /// Only the first call logs.
     Once,
 }
 
-/// How a `key = value` field is taken.
+/// Sigil of a `key = value` field, which says how the value is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sigil {
-    /// As it is.
+    /// The value as it is.
     None,
     /// `%`: by `Display` where it cannot be taken as it is.
     Display,
@@ -69,7 +69,7 @@ pub(crate) enum Sigil {
     Debug,
 }
 
-/// A `key = value` field.
+/// A field of the form `key = value`.
 #[derive(Debug)]
 pub(crate) struct KeyValue {
     pub(crate) name: String,
@@ -92,13 +92,13 @@ pub(crate) struct Message {
     pub(crate) span: Span,
 }
 
-/// A whole call.
+/// Input of a whole call.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) krate: Ident,
     pub(crate) level: Level,
     pub(crate) limiter: Limiter,
-    /// Whether `after_fatal` is called behind it.
+    /// True if `after_fatal` is called behind it.
     pub(crate) is_fatal: bool,
     pub(crate) target: Option<TokenStream>,
     pub(crate) fields: Vec<KeyValue>,
@@ -177,7 +177,7 @@ impl<'a> Reader<'a> {
         self.tokens.get(self.index + ahead)
     }
 
-    /// Whether `found` stands `ahead` tokens from here and is not the start of a longer operator.
+    /// Returns true if `found` stands `ahead` tokens from here and is not the start of a longer operator.
     fn is_punct(&self, ahead: usize, found: char) -> bool {
         let Some(TokenTree::Punct(punct)) = self.peek(ahead) else {
             return false;
@@ -228,7 +228,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// `target: expression,`
+    /// Reads `target: expression,` where it stands.
     fn target(&mut self) -> Result<Option<TokenStream>> {
         let Some(TokenTree::Ident(ident)) = self.peek(0) else {
             return Ok(None);
@@ -339,7 +339,7 @@ impl<'a> Reader<'a> {
         sigil
     }
 
-    /// `name`, `a.b.c` or `"quoted key"`.
+    /// Reads a key: `name`, `a.b.c` or `"quoted key"`.
     fn field_name(&mut self) -> Result<String> {
         if let Some(key) = self.peek(0).and_then(string_of) {
             self.index += 1;

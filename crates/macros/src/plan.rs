@@ -1,21 +1,21 @@
-//! What is captured, in which order, and the message with every placeholder referring to it by number.
+//! Plan of a call: the captured values in their order, and the message with every placeholder referring to them by number.
 
 use proc_macro::{Ident, Span, TokenStream, TokenTree};
 
 use crate::format::{self, Count, Operand, Piece, Spec};
 use crate::input::{Argument, Call, Expression, Message, Mistake, Sigil};
 
-/// Fields of one callsite; `logdrive_wire::limits::FIELDS_MAX`.
+/// Most fields of one callsite; equals `logdrive_wire::limits::FIELDS_MAX`.
 const FIELDS_MAX: usize = 255;
 /// Bytes of a field name; `logdrive_wire::limits::NAME_BYTES_MAX`.
 const NAME_BYTES_MAX: usize = 1024;
-/// Bytes of a message; `logdrive_wire::limits::TEMPLATE_BYTES_MAX`.
+/// Most bytes of a message; equals `logdrive_wire::limits::TEMPLATE_BYTES_MAX`.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024;
 
-/// How a captured value is taken.
+/// Form in which a value is captured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Take {
-    /// Only as it is.
+    /// Only the value itself.
     Raw,
     /// As it is, or else as text that this spec makes; the numbers in it are arguments of the format string.
     Shown(Spec<usize>),
@@ -23,14 +23,14 @@ pub(crate) enum Take {
     Suppressed,
 }
 
-/// One field of the record.
+/// One field of the record's callsite.
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub(crate) name: String,
-    /// Which value, an index into [`Plan::values`]; unused for [`Take::Suppressed`].
+    /// Index of the value in [`Plan::values`]; unused for [`Take::Suppressed`].
     pub(crate) value: usize,
     pub(crate) take: Take,
-    /// Whether the message shows it.
+    /// True if the message shows it.
     pub(crate) is_argument: bool,
 }
 
@@ -98,7 +98,7 @@ struct Arguments<'a> {
     message: &'a Message,
     list: Vec<Argument>,
     is_used: Vec<bool>,
-    /// How many stand in the call; the others are variables that the format string names.
+    /// Number of arguments that stand in the call; the others are variables that the format string names.
     explicit: usize,
 }
 

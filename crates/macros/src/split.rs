@@ -1,4 +1,4 @@
-//! Where an expression ends: at the first comma that is not inside of generics or of a closure's parameters.
+//! Search for the end of an expression: the first comma that is not inside of generics or of a closure's parameters.
 //!
 //! Commas in brackets never show here, since a bracketed part is one token. What is left are turbofishes and
 //! qualified paths, types behind `as` and `->`, and closures; `<` and `|` are told from the operators by
@@ -12,12 +12,12 @@ const STARTERS: [&str; 18] = [
     "return", "static", "unsafe", "while", "yield",
 ];
 
-/// How far the type behind `as` or `->` has been read.
+/// State of reading the type behind `as` or `->`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Type {
-    /// No type here.
+    /// Not within such a type.
     No,
-    /// Before its first name.
+    /// Before the first name of the type.
     Start,
     /// Behind a name: `<` opens its generics.
     Named,
@@ -27,7 +27,7 @@ struct Scan<'a> {
     tokens: &'a [TokenTree],
     index: usize,
     angle_depth: usize,
-    /// Whether the token before ends an operand.
+    /// True if the token before ends an operand.
     operand: bool,
     kind: Type,
 }
@@ -125,14 +125,14 @@ impl Scan<'_> {
         matches!(before, Some(TokenTree::Punct(punct)) if punct.as_char() == expected)
     }
 
-    /// Whether the character before is `expected` and makes one operator with this one.
+    /// Returns true if the character before is `expected` and makes one operator with this one.
     fn joins(&self, expected: char) -> bool {
         let before = self.index.checked_sub(1).and_then(|index| self.tokens.get(index));
         matches!(before, Some(TokenTree::Punct(punct))
             if punct.as_char() == expected && punct.spacing() == Spacing::Joint)
     }
 
-    /// Whether `expected` comes next and makes one operator with this character.
+    /// Returns true if `expected` comes next and makes one operator with this character.
     fn next_joins(&self, expected: char) -> bool {
         let joint = matches!(self.tokens.get(self.index), Some(TokenTree::Punct(punct))
             if punct.spacing() == Spacing::Joint);

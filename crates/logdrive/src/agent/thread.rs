@@ -1,8 +1,8 @@
 //! The thread `logdrive-agent`: takes what the agent sends, and finds an agent again when it has gone.
 
-use super::limits::{CONNECT_MS, KEEP_MS, RETRY_MS, RINGS_SHOWN, WELCOME_BACK_MS};
-use super::line::{Line, say, say_wish};
-use super::{JoinError, hear, no_answer};
+use super::connection::{Connection, send, send_keep_request};
+use super::limits::{CONNECT_MS, REPORT_MS, RETRY_MS, RINGS_SHOWN, WELCOME_BACK_MS};
+use super::{JoinError, no_answer, receive};
 use logdrive_ring::channel::{Channel, Received, into_files};
 use logdrive_ring::clock::monotonic_ns;
 use logdrive_ring::{AgentConnection, SessionWriter, local, signals, thread_counts};
@@ -12,32 +12,32 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Looks after one connection.
+/// The thread of one connection to an agent.
 #[derive(Debug)]
-pub(super) struct Keeper {
-    line: Arc<Line>,
+pub(super) struct ConnectionThread {
+    connection: Arc<Connection>,
     session: Arc<SessionWriter>,
     /// Rings that the agent knows of.
     shown: usize,
     disabled_before: u64,
-    /// When it is time to look around.
-    keep_at: Instant,
+    /// Time of the next report of counts.
+    report_at: Instant,
     buffer: Vec<u8>,
 }
 
-impl Keeper {
+impl ConnectionThread {
     pub(super) fn new(
-        line: &Arc<Line>,
+        connection: &Arc<Connection>,
         session: &Arc<SessionWriter>,
         shown: usize,
         disabled_before: u64,
     ) -> Self {
         Self {
-            line: Arc::clone(line),
+            connection: Arc::clone(connection),
             session: Arc::clone(session),
             shown,
             disabled_before,
-            keep_at: Instant::now(),
+            report_at: Instant::now(),
             buffer: vec![0; logdrive_wire::limits::AGENT_MESSAGE_BYTES_MAX],
         }
     }
@@ -46,57 +46,62 @@ impl Keeper {
         local::deny_thread();
         signals::block_in_thread();
         let mut pause_ms = RETRY_MS.0;
-        while !self.line.has_ended() {
-            if self.line.is_connected() {
+        while !self.connection.has_ended() {
+            if self.connection.is_connected() {
                 pause_ms = RETRY_MS.0;
-                self.attend();
+                self.handle_message();
                 continue;
             }
-            self.line.pause(with_jitter(pause_ms));
-            if self.line.has_ended() {
+            self.connection.pause(with_jitter(pause_ms));
+            if self.connection.has_ended() {
                 return;
             }
             // Why it did not work has no place to be said but the log, which is what cannot be reached.
             if self.adopt().is_err() {
                 pause_ms = (pause_ms * 2).min(RETRY_MS.1);
             }
-            self.keep();
+            self.report();
         }
     }
 
     /// Waits for a message and acts on it.
-    fn attend(&mut self) {
-        self.keep();
-        if self.line.channel.wait(Duration::from_millis(KEEP_MS)).is_err() {
-            return self.lose();
+    fn handle_message(&mut self) {
+        self.report();
+        if self
+            .connection
+            .channel
+            .wait(Duration::from_millis(REPORT_MS))
+            .is_err()
+        {
+            return self.disconnect();
         }
         let mut descriptors = Vec::new();
         let received = self
-            .line
+            .connection
             .channel
             .receive(&mut self.buffer, &mut descriptors, true);
         let message = match received {
             Ok(Received::Packet(length)) => Message::decode(self.buffer.get(..length).unwrap_or_default()),
             // Without descriptors to spare there are no rings: the agent is asked again later.
-            Ok(Received::Cut) => return self.line.answer_rings(false),
+            Ok(Received::Cut) => return self.connection.answer_rings(false),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-            Ok(Received::Closed) | Err(_) => return self.lose(),
+            Ok(Received::Closed) | Err(_) => return self.disconnect(),
         };
         match message {
             Ok(Message::Rings { count, .. }) if count as usize == descriptors.len() => {
                 let came = count > 0 && self.session.take_rings(into_files(descriptors)).is_ok();
                 self.shown = self.ring_count();
-                self.line.answer_rings(came);
+                self.connection.answer_rings(came);
             }
-            Ok(Message::Flushed { ticket, reached }) => self.line.answer_ticket(ticket, reached),
-            Ok(Message::Done { complete }) => self.line.answer_done(complete),
+            Ok(Message::Flushed { ticket, reached }) => self.connection.answer_ticket(ticket, reached),
+            Ok(Message::Done { complete }) => self.connection.answer_done(complete),
             // Refused, or something that an agent does not say: begin anew.
-            _ => self.lose(),
+            _ => self.disconnect(),
         }
     }
 
-    fn lose(&mut self) {
-        self.line.set_connected(false);
+    fn disconnect(&mut self) {
+        self.connection.set_connected(false);
     }
 
     fn ring_count(&self) -> usize {
@@ -104,72 +109,72 @@ impl Keeper {
     }
 
     /// Once a second: what threads count for themselves is told, and rings are shown that were made in a hurry.
-    fn keep(&mut self) {
+    fn report(&mut self) {
         let now = Instant::now();
-        if now < self.keep_at {
+        if now < self.report_at {
             return;
         }
-        self.keep_at = now + Duration::from_millis(KEEP_MS);
+        self.report_at = now + Duration::from_millis(REPORT_MS);
         thread_counts::report_all();
         let disabled = local::disabled_calls().saturating_sub(self.disabled_before);
         self.session.header().store_disabled(disabled);
-        if self.line.is_connected() && self.ring_count() > self.shown {
+        if self.connection.is_connected() && self.ring_count() > self.shown {
             let from = self.shown;
             let shown = self.session.with_descriptors(|_, rings| {
-                show_rings(&self.line.channel, rings, from).map(|()| rings.len())
+                show_rings(&self.connection.channel, rings, from).map(|()| rings.len())
             });
             match shown {
                 Some(Ok(count)) => self.shown = count,
-                _ => self.lose(),
+                _ => self.disconnect(),
             }
         }
     }
 
     /// Connects anew and shows the session.
     fn adopt(&mut self) -> Result<(), JoinError> {
-        let socket = &self.line.socket;
+        let socket = &self.connection.socket;
         let fresh = Channel::connect_to_agent(socket, Duration::from_millis(CONNECT_MS))?;
         let (session, journal) = {
-            let state = self.line.state();
+            let state = self.connection.state();
             (state.session, state.journal)
         };
         let io = |cause| JoinError::Io {
             action: "show the session to the agent",
             cause,
         };
-        say_wish(&fresh, self.line.keep.as_ref()).map_err(io)?;
+        send_keep_request(&fresh, self.connection.keep.as_ref()).map_err(io)?;
         let shown = self.session.with_descriptors(|memory, rings| {
             let first = rings.get(..RINGS_SHOWN.min(rings.len())).unwrap_or_default();
             let message = Message::Adopt(Adopt {
                 session,
                 journal,
-                ring_bytes: self.line.ring_bytes,
+                ring_bytes: self.connection.ring_bytes,
                 ring_total: rings.len() as u32,
                 ring_count: first.len() as u32,
-                policy: self.line.policy,
-                coarse: self.line.coarse,
+                policy: self.connection.policy,
+                coarse: self.connection.coarse,
             });
             let mut all = memory.to_vec();
             all.extend_from_slice(first);
-            say(&fresh, &message, &all)?;
+            send(&fresh, &message, &all)?;
             show_rings(&fresh, rings, first.len())?;
             Ok(rings.len())
         });
         let shown = shown.unwrap_or(Ok(0)).map_err(io)?;
-        let (answer, _) = hear(&fresh, socket, Duration::from_millis(WELCOME_BACK_MS))?;
+        let (answer, _) = receive(&fresh, socket, Duration::from_millis(WELCOME_BACK_MS))?;
         let Message::WelcomeBack { session, journal, .. } = answer else {
             return Err(no_answer(socket, "has answered something else than was asked"));
         };
-        self.line.channel.replace(fresh).map_err(io)?;
+        self.connection.channel.replace(fresh).map_err(io)?;
         self.shown = shown;
         {
-            let mut state = self.line.state();
+            let mut state = self.connection.state();
             state.session = session;
             state.journal = journal;
         }
-        self.line.set_connected(true);
+        self.connection.set_connected(true);
         // A thread may have made a ring in the meantime.
-        self.keep_at = Instant::now();
+        self.report_at = Instant::now();
         Ok(())
     }
 }
@@ -186,7 +191,7 @@ fn show_rings(channel: &Channel, rings: &[BorrowedFd<'_>], from: usize) -> io::R
             count: part.len() as u32,
             reason: String::new(),
         };
-        match say(channel, &message, part) {
+        match send(channel, &message, part) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 if !channel.wait_for_room(Duration::from_millis(WELCOME_BACK_MS))? {
                     return Err(error);

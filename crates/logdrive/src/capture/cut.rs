@@ -90,7 +90,7 @@ pub(crate) fn equal_part(lengths: &mut [usize], budget_bytes: usize) -> usize {
     usize::MAX
 }
 
-/// How many bytes of a text or byte string are kept, and whether [`CUT_MARK`] follows them.
+/// Returns how many bytes of a text or byte string are kept, and whether [`CUT_MARK`] follows them.
 pub(crate) fn kept(bytes: &[u8], is_text: bool, limit_bytes: usize) -> (usize, bool) {
     if bytes.len() <= limit_bytes {
         return (bytes.len(), false);

@@ -24,5 +24,5 @@ pub const KEYED_BYTES_USUAL: usize = 512;
 /// The same for longer records, whose texts are cut for the look: 255 numbers of the largest kind, and as much again.
 pub const KEYED_BYTES_MAX: usize = 8 * 1024;
 
-/// What marks a text that was cut.
+/// Mark at the end of a text that was cut.
 pub const CUT_MARK: &str = "…";

@@ -21,7 +21,7 @@ use super::{Field, sealed};
     note = "numbers, `bool`, `char`, text, bytes, pointers and `Option`s of them are logged as they are"
 )]
 pub trait Raw: sealed::Sealed {
-    /// What goes into the ring.
+    /// Form of the value that goes into the ring.
     type Captured<'a>: Field
     where
         Self: 'a;
@@ -136,7 +136,7 @@ converted! {
     NonZero<usize> => u64, |value| value.get() as u64;
 }
 
-/// An address.
+/// A captured address, shown in hexadecimal.
 #[derive(Debug, Clone, Copy)]
 pub struct Pointer(u64);
 

@@ -8,7 +8,7 @@ use logdrive_wire::limits::NAME_BYTES_MAX;
 use logdrive_wire::value::INLINE_KEY;
 use std::fmt::{self, Write};
 
-/// Whose value it is.
+/// Key of a value: a field of the callsite, or a name in the record.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Key<'a> {
     /// The callsite's field of this index; below 255.
@@ -26,7 +26,7 @@ pub(crate) struct Encoder<'a> {
 }
 
 impl<'a> Encoder<'a> {
-    /// Starts at the first byte.
+    /// An encoder that starts at the first byte.
     #[inline]
     pub(crate) fn new(bytes: &'a mut [u8]) -> Self {
         Self {
@@ -36,7 +36,7 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    /// What was written, and whether anything was cut or left out.
+    /// Returns the bytes that were written, and whether anything was cut or left out.
     #[inline]
     pub(crate) fn written(&self) -> (&[u8], bool) {
         (self.bytes.get(..self.at).unwrap_or(&[]), self.cut)
@@ -206,7 +206,7 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    /// As [`Encoder::put`].
+    /// Writes a value as [`Encoder::put`] does.
     #[inline]
     fn append(&mut self, bytes: &[u8]) {
         if let Some(place) = self.bytes.get_mut(self.at..self.at + bytes.len()) {
@@ -300,7 +300,7 @@ fn copy_ends<const N: usize>(place: &mut [u8], bytes: &[u8]) {
     }
 }
 
-/// Whether two texts are equal. Two overlapping pairs of words do for most literal messages, without a call.
+/// Returns true if two texts are equal. Two overlapping pairs of words do for most literal messages, without a call.
 #[inline]
 fn is_same(one: &str, other: &str) -> bool {
     let (one, other) = (one.as_bytes(), other.as_bytes());
@@ -336,7 +336,7 @@ impl Write for Text<'_, '_> {
 struct Message<'e, 'a, 'c> {
     encoder: &'e mut Encoder<'a>,
     state: State<'c>,
-    /// Where its head is, once there is one.
+    /// Offset of its head, once there is one.
     head: Option<usize>,
 }
 
@@ -346,7 +346,7 @@ enum State<'c> {
     Undecided(&'c str),
     /// All that came is the constant.
     Constant(&'c str),
-    /// It is not the constant.
+    /// The message is not the constant.
     Own,
     /// There is no room for more.
     Full,

@@ -10,7 +10,7 @@ pub(crate) struct Table<T: 'static, const PLACES: usize> {
 }
 
 impl<T, const PLACES: usize> Table<T, PLACES> {
-    /// A table without entries.
+    /// Makes a table without entries.
     pub(crate) const fn new() -> Self {
         assert!(PLACES.is_power_of_two());
         Self {
@@ -56,14 +56,14 @@ impl<T, const PLACES: usize> Table<T, PLACES> {
     }
 }
 
-/// The hash of an address.
+/// Returns the hash of an address.
 #[inline]
 #[cfg(feature = "tracing")]
 pub(crate) fn hash_address<T>(value: &T) -> u64 {
     hash_words(std::ptr::from_ref(value).addr() as u64, 0)
 }
 
-/// The hash of two words.
+/// Returns the hash of two words.
 #[inline]
 pub(crate) fn hash_words(one: u64, two: u64) -> u64 {
     // Multiplication by the golden ratio spreads neighbours; the second word is spread before it joins.

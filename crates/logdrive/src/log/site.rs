@@ -1,4 +1,4 @@
-//! What is known of a statement of `log`: its control word, and its constant message.
+//! Callsites of `log`: control word and constant message of each statement.
 //!
 //! `log` has no callsites: a statement is told by its place, target and level. Targets may be made at the call, so the
 //! number of entries is bounded; records of further statements share one callsite per level.
@@ -14,7 +14,7 @@ use logdrive_ring::local;
 use logdrive_wire::{Callsite, Level};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A statement with its target.
+/// A statement of `log` with its target.
 #[derive(Debug)]
 pub(super) struct Site {
     control: ControlRef,
@@ -25,7 +25,7 @@ pub(super) struct Site {
     target: &'static str,
     /// The literal message of the first record. Later ones may differ: a macro of the program may hold the statement.
     message: Option<&'static str>,
-    /// Whether it stands for all statements that found no entry.
+    /// True if it stands for all statements that found no entry.
     is_shared: bool,
 }
 
@@ -41,7 +41,7 @@ static SHARED: [Site; 5] = [
 ];
 
 impl Site {
-    /// The site of a record.
+    /// Returns the callsite of a record.
     #[inline]
     pub(super) fn of(record: &Record<'_>) -> &'static Site {
         let hash = hash_of(record);
@@ -118,23 +118,23 @@ impl Site {
         self.message
     }
 
-    /// Whether records have to say themselves where they come from.
+    /// Returns true if records have to say themselves where they come from.
     pub(super) fn is_shared(&self) -> bool {
         self.is_shared
     }
 
-    /// Whether records may use the ring's last eighth.
+    /// Returns true if records may use the ring's last eighth.
     pub(super) fn urgent(&self) -> bool {
         self.level.is_urgent()
     }
 
-    /// The control word's place.
+    /// Returns the reference to the control word.
     #[inline]
     pub(super) fn control(&'static self) -> &'static ControlRef {
         &self.control
     }
 
-    /// Whether the record goes on: the callsite's number in the session, with the marks of `sampling`. Counts what
+    /// Returns true if the record goes on: the callsite's number in the session, with the marks of `sampling`. Counts what
     /// does not.
     #[inline]
     pub(super) fn admit(&'static self, record: &Record<'_>) -> Option<u32> {
@@ -177,9 +177,7 @@ impl Site {
 
     fn registered(&'static self) -> Option<&'static ControlEntry> {
         match self.control.entry() {
-            entry if entry.control() == UNREGISTERED => {
-                runtime::register_with(&self.control, &|| self.describe())
-            }
+            entry if entry.control() == UNREGISTERED => runtime::register(&self.control, &|| self.describe()),
             entry => Some(entry),
         }
     }
@@ -207,7 +205,7 @@ fn keep(fixed: Option<&'static str>, text: &str) -> &'static str {
     fixed.unwrap_or_else(|| String::leak(text.to_owned()))
 }
 
-/// Whether a text is the one that is kept. Mostly it is the very same: nothing else can have its address, which is
+/// Returns true if a text is the one that is kept. Mostly it is the very same: nothing else can have its address, which is
 /// never freed.
 #[inline]
 fn is_same(kept: &'static str, text: &str) -> bool {

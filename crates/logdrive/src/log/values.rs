@@ -6,7 +6,7 @@ use log::Record;
 use log::kv::{self, Value, VisitSource, VisitValue};
 use logdrive_wire::Kind;
 
-/// Encodes all of it.
+/// Encodes message and key-values of a record.
 #[inline]
 pub(super) fn encode(record: &Record<'_>, site: &Site, out: &mut Encoder<'_>) {
     let arguments = record.args();
@@ -32,7 +32,7 @@ fn encode_place(record: &Record<'_>, out: &mut Encoder<'_>) {
     }
 }
 
-/// Takes all key-values.
+/// Visitor of all key-values.
 struct Pairs<'e, 'a> {
     out: &'e mut Encoder<'a>,
 }

@@ -9,7 +9,7 @@ pub struct EveryN {
 }
 
 impl EveryN {
-    /// Before the first call.
+    /// A state before the first call.
     #[expect(
         clippy::new_without_default,
         reason = "only the expansion makes one, in a static"
@@ -20,7 +20,7 @@ impl EveryN {
         }
     }
 
-    /// Whether this call passes, and then how many were left out before it. A period of 0 is taken for 1.
+    /// Returns true if this call passes, and then how many were left out before it. A period of 0 is taken for 1.
     #[inline]
     pub fn pass(&self, period: u64) -> Option<u64> {
         let period = period.max(1);
@@ -41,7 +41,7 @@ pub struct EveryMs {
 }
 
 impl EveryMs {
-    /// Before the first call.
+    /// A state before the first call.
     #[expect(
         clippy::new_without_default,
         reason = "only the expansion makes one, in a static"
@@ -53,7 +53,7 @@ impl EveryMs {
         }
     }
 
-    /// Whether a call at `now_ms` passes, and then how many were left out before it.
+    /// Returns true if a call at `now_ms` passes, and then how many were left out before it.
     #[inline]
     pub fn pass(&self, period_ms: u64, now_ms: u64) -> Option<u64> {
         // Relaxed: of the threads that see the time has come, the exchange lets one pass; nothing else is ordered.
@@ -79,14 +79,14 @@ impl EveryMs {
     }
 }
 
-/// Passes the first call.
+/// State of a limiter that passes the first call.
 #[derive(Debug)]
 pub struct Once {
     has_passed: AtomicBool,
 }
 
 impl Once {
-    /// Before the first call.
+    /// A state before the first call.
     #[expect(
         clippy::new_without_default,
         reason = "only the expansion makes one, in a static"
@@ -97,7 +97,7 @@ impl Once {
         }
     }
 
-    /// Whether this is the first call.
+    /// Returns true if this is the first call.
     #[inline]
     pub fn pass(&self) -> bool {
         // Relaxed: the swap lets one thread pass, and nothing else is ordered; the load spares later calls the swap.

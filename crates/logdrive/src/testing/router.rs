@@ -1,4 +1,4 @@
-//! Which captured line belongs to which capture.
+//! Router of captured lines to the tests that wrote them.
 //!
 //! A line starts with the number of its thread. Threads mark in the log itself from where to where they belong to a
 //! capture, so that neither the order of lines nor the reuse of thread numbers needs care.
@@ -15,11 +15,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What a line holds, with a tab between its parts; tabs inside of them are escaped.
+/// Parts of a line, with a tab between them; tabs inside of them are escaped.
 const PATTERN: &str = "{thread_id}\t{level}\t{target}\t{spans}\t{message}\t{fields}";
 /// Bytes of lines that wait to be read. Tests that log more than that without a look at it lose the oldest.
 const MEMORY_BYTES_MAX: usize = 256 << 20;
-/// The target of the marks.
+/// Target of the records that begin and end a capture.
 const TARGET: &str = "logdrive::testing";
 
 /// A captured record.
@@ -34,7 +34,7 @@ const TARGET: &str = "logdrive::testing";
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Record {
-    /// Its level.
+    /// Level of the statement.
     pub level: Level,
     /// Its target, or the module where none was given.
     pub target: String,
@@ -181,7 +181,7 @@ fn mark(id: u64, belongs: bool) {
     let length = align_up(HEADER_BYTES + 16);
     let callsite = || match MARK.entry() {
         entry if entry.control() == UNREGISTERED => {
-            runtime::register_with(&MARK, &describe_mark).map(|entry| entry.id())
+            runtime::register(&MARK, &describe_mark).map(|entry| entry.id())
         }
         entry => Some(entry.id()),
     };

@@ -44,12 +44,12 @@ struct Made {
 struct Entered {
     key: SpanKey,
     metadata: &'static Metadata<'static>,
-    /// Where its scope lies.
+    /// Offset at which its scope begins.
     start: usize,
     end: usize,
-    /// Spans in it.
+    /// Number of spans in the scope.
     depth: usize,
-    /// Whether spans in it hold it.
+    /// True if spans in it hold it.
     is_held: bool,
 }
 

@@ -38,7 +38,7 @@ where
     Filtered::new(Records { _private: () }, ControlWords { _private: () })
 }
 
-/// What asks the control words.
+/// Filter of a layer, which asks the control words.
 #[derive(Debug)]
 struct ControlWords {
     _private: (),
@@ -54,13 +54,13 @@ impl<S> Filter<S> for ControlWords {
     }
 }
 
-/// What writes the records.
+/// Layer that writes the records.
 #[derive(Debug)]
 pub(super) struct Records {
     _private: (),
 }
 
-/// What a span of the registry carries.
+/// Extension of a span in the registry: its key.
 #[derive(Debug)]
 struct SpanBytes {
     /// Name and fields; empty for a span that is not shown.

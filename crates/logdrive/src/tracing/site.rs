@@ -1,7 +1,7 @@
-//! What is known of a callsite of `tracing`: its control word, and its constant message.
+//! Callsites of `tracing`: control word and constant message of each `Metadata`.
 
+use super::constant::find_constant;
 use super::level_of;
-use super::visit::find_constant;
 use crate::dynamic::limits::TRACING_SITES;
 use crate::dynamic::{Table, hash_address, hash_words};
 use crate::{runtime, sampling};
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use tracing_core::{Event, Interest, Metadata};
 
-/// Whether the callsite of this metadata is on.
+/// Returns true if the callsite of this metadata is on.
 #[inline]
 pub(super) fn is_enabled(metadata: &Metadata<'_>) -> bool {
     match SITES.find(hash_address(metadata), |site| is_of(site, metadata)) {
@@ -61,10 +61,10 @@ pub(super) struct Site {
     metadata: &'static Metadata<'static>,
     /// The message that the first event had, if it came in one piece.
     message: OnceLock<&'static str>,
-    /// Whether the table of the running session holds it.
+    /// True if the table of the running session holds it.
     message_in_table: AtomicBool,
     urgent: bool,
-    /// Whether fields of some span of this callsite have changed.
+    /// True if fields of some span of this callsite have changed.
     has_changed: AtomicBool,
     /// Index of the field `message`; beyond all fields where there is none.
     message_index: u16,
@@ -77,7 +77,7 @@ static SITES: Table<Site, TRACING_SITES> = Table::new();
 static FURTHER: Mutex<BTreeMap<usize, &'static Site>> = Mutex::new(BTreeMap::new());
 
 impl Site {
-    /// The site of a callsite.
+    /// Returns the entry of a callsite.
     #[inline]
     pub(super) fn of(metadata: &'static Metadata<'static>) -> &'static Site {
         let hash = hash_address(metadata);
@@ -117,7 +117,7 @@ impl Site {
         }
     }
 
-    /// Whether fields of its spans may change, as far as is known.
+    /// Returns true if fields of its spans may change, as far as is known.
     #[inline]
     pub(super) fn may_change(&self) -> bool {
         // Relaxed: a hint.
@@ -129,7 +129,7 @@ impl Site {
         self.has_changed.store(true, Ordering::Relaxed);
     }
 
-    /// Whether its records may use the ring's last eighth.
+    /// Returns true if its records may use the ring's last eighth.
     #[inline]
     pub(super) fn urgent(&self) -> bool {
         self.urgent
@@ -153,13 +153,13 @@ impl Site {
         }
     }
 
-    /// The control word's place.
+    /// Returns the reference to the control word.
     #[inline]
     pub(super) fn control(&'static self) -> &'static ControlRef {
         &self.control
     }
 
-    /// Whether the event goes on: the callsite's number in the session, with the marks of `sampling`. Counts what does
+    /// Returns true if the event goes on: the callsite's number in the session, with the marks of `sampling`. Counts what does
     /// not.
     #[inline]
     pub(super) fn admit(&'static self, event: &Event<'_>) -> Option<u32> {
@@ -207,9 +207,7 @@ impl Site {
 
     fn registered(&'static self) -> Option<&'static ControlEntry> {
         match self.control.entry() {
-            entry if entry.control() == UNREGISTERED => {
-                runtime::register_with(&self.control, &|| self.describe())
-            }
+            entry if entry.control() == UNREGISTERED => runtime::register(&self.control, &|| self.describe()),
             entry => Some(entry),
         }
     }
@@ -248,7 +246,7 @@ impl Site {
         }
     }
 
-    /// What `tracing` may remember: whether it can leave out the question. A callsite that is off is asked about at
+    /// Returns the interest that `tracing` may remember. A callsite that is off is asked about at
     /// every call, so that its control word can switch it on.
     pub(super) fn interest(&self) -> Interest {
         match runtime::allows(self.metadata.target(), self.level()) {
@@ -289,7 +287,7 @@ impl Site {
         }
     }
 
-    /// Whether a span is on. Enters it into the table, so that its control word can switch it.
+    /// Returns true if a span is on. Enters it into the table, so that its control word can switch it.
     #[inline]
     pub(super) fn is_shown(&'static self) -> bool {
         let entry = self.control.entry();

@@ -23,7 +23,7 @@ pub(super) struct SpanKey(u64);
 const UNKEPT: u64 = u64::MAX;
 
 impl SpanKey {
-    /// No span.
+    /// Key that stands for no span.
     pub(super) const NONE: SpanKey = SpanKey(0);
 
     /// The key in an id of `tracing`.
@@ -66,13 +66,13 @@ pub(super) struct Span<'a> {
     pub(super) around: &'a [u8],
     /// Its own name and fields; empty for a span that is not shown.
     pub(super) own: &'a [u8],
-    /// How many spans that is, with itself.
+    /// Number of spans in the scope, with itself.
     pub(super) depth: usize,
     /// The state of all spans' fields when it was made.
     pub(super) epoch: u64,
-    /// Whether it holds its parent.
+    /// True if it holds its parent.
     pub(super) holds_parent: bool,
-    /// Whether the spans in it hold it: its fields may change, or those of a span that it holds.
+    /// True if the spans in it hold it: its fields may change, or those of a span that it holds.
     pub(super) is_held: bool,
 }
 
@@ -83,7 +83,7 @@ struct Place {
     uses: AtomicU64,
     parent: AtomicU64,
     epoch: AtomicU64,
-    /// Address of the metadata.
+    /// Address of the span's metadata.
     metadata: AtomicUsize,
     depth: AtomicU32,
     flags: AtomicU32,
@@ -123,7 +123,7 @@ pub(super) fn raise_epoch() {
 }
 
 static CHUNKS: [OnceLock<Box<[Place]>>; SPAN_CHUNKS_MAX] = [const { OnceLock::new() }; SPAN_CHUNKS_MAX];
-/// Places that were ever used.
+/// Number of slots that were ever used.
 static USED: AtomicU32 = AtomicU32::new(0);
 /// Free places that no thread keeps for itself.
 static FREE: Mutex<Vec<u32>> = Mutex::new(Vec::new());
@@ -369,7 +369,7 @@ impl Place {
         }
     }
 
-    /// Whether the place holds the span.
+    /// Returns true if the place holds the span.
     #[inline]
     fn begin_read(&self, key: SpanKey) -> Option<&Self> {
         // SYNC(span)
@@ -377,7 +377,7 @@ impl Place {
         ((uses >> 32) as u32 == key.generation() && uses as u32 != 0).then_some(self)
     }
 
-    /// Whether all that was read since the begin belongs to the span.
+    /// Returns true if all that was read since the begin belongs to the span.
     #[inline]
     fn end_read(&self, key: SpanKey) -> Option<()> {
         // SYNC(span): who has read something of a later span sees that this one has been closed.
@@ -461,7 +461,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// Some metadata.
+    /// Returns metadata for tests.
     fn metadata() -> &'static Metadata<'static> {
         tracing::span!(tracing::Level::INFO, "a span")
             .metadata()

@@ -27,7 +27,7 @@ pub fn subscriber() -> Subscriber {
     Subscriber { _private: () }
 }
 
-/// See [`subscriber`].
+/// Subscriber that [`subscriber`] returns.
 #[derive(Debug, Clone, Default)]
 pub struct Subscriber {
     _private: (),
@@ -124,7 +124,7 @@ impl tracing_core::Subscriber for Subscriber {
     }
 }
 
-/// Writes the record.
+/// Writes the record into the thread's ring.
 #[inline(always)]
 pub(super) fn write(site: &'static Site, id: u32, scope: &[u8], values: &[u8], cut: bool) {
     let head = Head {

@@ -1,18 +1,17 @@
 //! Visitors that take the values of events and spans.
 
 use super::site::Site;
-use crate::dynamic::{Encoder, Key, OnePiece, pass_sample};
+use crate::dynamic::{Encoder, Key, pass_sample};
 use logdrive_wire::Kind;
 use logdrive_wire::limits::FIELDS_MAX;
 use std::error::Error;
 use std::fmt::{self, Write};
-use tracing_core::Event;
 use tracing_core::field::{Field, Visit};
 
 /// Causes of an error that are shown.
 const CAUSES_MAX: usize = 16;
 
-/// Takes an event's values.
+/// Visitor of an event's values.
 #[derive(Debug)]
 pub(super) struct EventValues<'a> {
     out: Encoder<'a>,
@@ -32,7 +31,7 @@ impl<'a> EventValues<'a> {
         }
     }
 
-    /// Whether the record passes, whose number bears marks.
+    /// Returns true if the record passes, whose number bears marks.
     pub(super) fn pass_sample(&mut self, site: &'static Site, marked: u32) -> bool {
         pass_sample(site.control(), marked, &mut self.out)
     }
@@ -65,7 +64,7 @@ impl<'a> EventValues<'a> {
 #[derive(Debug)]
 pub(super) struct SpanValues<'a> {
     pub(super) out: Encoder<'a>,
-    /// Values so far.
+    /// Number of values so far.
     pub(super) count: usize,
 }
 
@@ -179,47 +178,6 @@ impl fmt::Display for WithCauses<'_> {
     }
 }
 
-/// The event's message, if it may be kept in the callsite table: if it comes in one piece, as literal text does. A
-/// message of nothing but an argument looks alike; then the first of them is kept, and the others are copied.
-pub(super) fn find_constant(event: &Event<'_>, message_index: usize) -> Option<String> {
-    let mut found = FindMessage {
-        message_index,
-        text: OnePiece::default(),
-    };
-    event.record(&mut found);
-    found.text.constant()
-}
-
-struct FindMessage {
-    message_index: usize,
-    text: OnePiece,
-}
-
-impl Visit for FindMessage {
-    fn record_f64(&mut self, _: &Field, _: f64) {}
-    fn record_i64(&mut self, _: &Field, _: i64) {}
-    fn record_u64(&mut self, _: &Field, _: u64) {}
-    fn record_i128(&mut self, _: &Field, _: i128) {}
-    fn record_u128(&mut self, _: &Field, _: u128) {}
-    fn record_bool(&mut self, _: &Field, _: bool) {}
-    fn record_bytes(&mut self, _: &Field, _: &[u8]) {}
-    fn record_error(&mut self, _: &Field, _: &(dyn Error + 'static)) {}
-
-    fn record_str(&mut self, field: &Field, value: &str) {
-        if field.index() == self.message_index {
-            // `write_str` of `OnePiece` does not fail.
-            let _ = self.text.write_str(value);
-        }
-    }
-
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        if field.index() == self.message_index {
-            // As far as a failed `Debug` came; the event itself shows it again.
-            let _ = write!(self.text, "{value:?}");
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -227,6 +185,7 @@ mod tests {
     use logdrive_wire::Value;
     use logdrive_wire::value::DynamicFields;
     use std::sync::{Arc, Mutex};
+    use tracing_core::Event;
     use tracing_core::Metadata;
     use tracing_core::span::{Attributes, Id, Record};
 

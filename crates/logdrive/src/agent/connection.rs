@@ -1,8 +1,8 @@
 //! The connection as all threads see it: what is sent from anywhere, without a wait, and what is waited for.
 
-use super::limits::RINGS_AGAIN_MS;
+use super::limits::RINGS_REQUEST_MS;
 use super::policy_code;
-use crate::runtime::Config;
+use crate::config::Config;
 use logdrive_drain::RecorderOptions;
 use logdrive_drain::control::describe_selector;
 use logdrive_ring::AgentConnection;
@@ -19,31 +19,31 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Says what is to be kept, before the session is asked for or shown.
-pub(super) fn say_wish(channel: &Channel, keep: Option<&Keep>) -> io::Result<()> {
+pub(super) fn send_keep_request(channel: &Channel, keep: Option<&Keep>) -> io::Result<()> {
     match keep {
-        Some(keep) => say(channel, &Message::Keep(keep.clone()), &[]),
+        Some(keep) => send(channel, &Message::Keep(keep.clone()), &[]),
         None => Ok(()),
     }
 }
 
 /// Sends a message, or says why not.
-pub(super) fn say(channel: &Channel, message: &Message, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+pub(super) fn send(channel: &Channel, message: &Message, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
     let bytes = message.encode().map_err(io::Error::other)?;
     channel.send(&bytes, descriptors)
 }
 
-/// The connection.
+/// The connection of this process to its agent, shared by all threads.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct Connection {
     pub(super) channel: Channel,
     pub(super) socket: PathBuf,
     pub(super) ring_bytes: u64,
     pub(super) policy: u32,
     pub(super) coarse: bool,
-    /// What the agent is to keep in memory.
+    /// Request for the agent's flight recorder.
     pub(super) keep: Option<Keep>,
     connected: AtomicBool,
-    /// Whether the agent has said that there are no more rings.
+    /// True if the agent has said that there are no more rings.
     rings_refused: AtomicBool,
     /// Until then no rings are asked for.
     rings_asked_until_ms: AtomicU64,
@@ -59,30 +59,30 @@ pub(super) struct State {
     last_ticket: u64,
     tickets: BTreeMap<u64, Ticket>,
     goodbye: bool,
-    goodbye_said: bool,
+    goodbye_sent: bool,
     done: Option<bool>,
     ended: bool,
 }
 
 #[derive(Debug)]
 struct Ticket {
-    what: What,
+    what: FlushTarget,
     sent: bool,
     reached: Option<bool>,
 }
 
-/// What is to be done before a ticket is reached.
+/// State that a flush ticket waits for.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum What {
-    /// Everything is with the kernel.
+pub(super) enum FlushTarget {
+    /// Until all lines are with the kernel.
     Written,
-    /// Everything is on disk.
+    /// Until all lines are on disk.
     Durable,
-    /// What is kept, so many nanoseconds back or all, is with the kernel, too.
+    /// Until kept records, so many nanoseconds back or all, are with the kernel, too.
     Kept(u64),
 }
 
-impl What {
+impl FlushTarget {
     fn message(self, ticket: u64) -> Message {
         match self {
             Self::Written => Message::Flush {
@@ -98,8 +98,8 @@ impl What {
     }
 }
 
-/// What an agent is told of a flight recorder.
-pub(super) fn wish_of(keep: &RecorderOptions) -> Keep {
+/// Returns the request for an agent's flight recorder.
+pub(super) fn keep_request(keep: &RecorderOptions) -> Keep {
     let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     let callsites = keep.trigger_callsites.iter();
     Keep {
@@ -119,7 +119,7 @@ fn now_ms() -> u64 {
     monotonic_ns() / 1_000_000
 }
 
-impl Line {
+impl Connection {
     pub(super) fn new(channel: Channel, socket: &Path, config: &Config, welcome: &Welcome) -> Self {
         Self {
             channel,
@@ -127,7 +127,7 @@ impl Line {
             ring_bytes: welcome.ring_bytes,
             policy: policy_code(config.full),
             coarse: config.backend.coarse_clock,
-            keep: config.backend.keep.as_ref().map(wish_of),
+            keep: config.backend.keep.as_ref().map(keep_request),
             connected: AtomicBool::new(true),
             rings_refused: AtomicBool::new(false),
             rings_asked_until_ms: AtomicU64::new(0),
@@ -147,38 +147,38 @@ impl Line {
     /// The connection is there again, or gone.
     pub(super) fn set_connected(&self, connected: bool) {
         let mut state = self.state();
-        // What was sent and not answered is sent again.
-        state.goodbye_said = false;
+        // FlushTarget was sent and not answered is sent again.
+        state.goodbye_sent = false;
         state.tickets.values_mut().for_each(|ticket| ticket.sent = false);
         // Relaxed: a hint for threads that want rings; what else hangs on it is behind the lock.
         self.connected.store(connected, Ordering::Relaxed);
         self.rings_refused.store(false, Ordering::Relaxed);
         self.rings_asked_until_ms.store(0, Ordering::Relaxed);
         if connected {
-            self.say_what_waits(&mut state);
+            self.send_pending(&mut state);
         }
         drop(state);
         self.changed.notify_all();
     }
 
     /// Sends tickets and goodbye as far as there is room; the rest at the next look.
-    fn say_what_waits(&self, state: &mut State) {
+    fn send_pending(&self, state: &mut State) {
         if !self.is_connected() {
             return;
         }
         for (ticket, waiting) in &mut state.tickets {
             if !waiting.sent {
                 let message = waiting.what.message(*ticket);
-                waiting.sent = say(&self.channel, &message, &[]).is_ok();
+                waiting.sent = send(&self.channel, &message, &[]).is_ok();
             }
         }
-        if state.goodbye && !state.goodbye_said {
-            state.goodbye_said = say(&self.channel, &Message::Bye, &[]).is_ok();
+        if state.goodbye && !state.goodbye_sent {
+            state.goodbye_sent = send(&self.channel, &Message::Bye, &[]).is_ok();
         }
     }
 
     /// Asks for a ticket; returns it.
-    pub(super) fn want_ticket(&self, what: What) -> u64 {
+    pub(super) fn request_flush(&self, what: FlushTarget) -> u64 {
         let mut state = self.state();
         state.last_ticket += 1;
         let ticket = state.last_ticket;
@@ -188,20 +188,20 @@ impl Line {
             reached: None,
         };
         state.tickets.insert(ticket, waiting);
-        self.say_what_waits(&mut state);
+        self.send_pending(&mut state);
         ticket
     }
 
     /// The answer to a ticket, within a time. `Some(false)` when there will be none.
-    pub(super) fn wait_for_ticket(&self, ticket: u64, patience: Duration) -> Option<bool> {
+    pub(super) fn wait_for_ticket(&self, ticket: u64, timeout: Duration) -> Option<bool> {
         let mut state = self.state();
-        self.say_what_waits(&mut state);
+        self.send_pending(&mut state);
         let is_answered = |state: &mut State| {
             let waiting = state.tickets.get(&ticket);
             state.ended || waiting.is_none_or(|waiting| waiting.reached.is_some())
         };
         if !is_answered(&mut state) {
-            state = self.wait(state, patience, |state| !is_answered(state));
+            state = self.wait(state, timeout, |state| !is_answered(state));
         }
         if !is_answered(&mut state) {
             return None;
@@ -228,20 +228,20 @@ impl Line {
     }
 
     /// From now on nothing is written.
-    pub(super) fn say_goodbye(&self) {
+    pub(super) fn send_goodbye(&self) {
         let mut state = self.state();
         state.goodbye = true;
-        self.say_what_waits(&mut state);
+        self.send_pending(&mut state);
         drop(state);
         self.changed.notify_all();
     }
 
-    /// Whether all was written, as soon as the agent says it.
-    pub(super) fn wait_for_done(&self, patience: Duration) -> Option<bool> {
+    /// Waits until the agent has said whether all was written; `None` when it has not within the timeout.
+    pub(super) fn wait_for_done(&self, timeout: Duration) -> Option<bool> {
         let mut state = self.state();
-        self.say_what_waits(&mut state);
+        self.send_pending(&mut state);
         if state.done.is_none() {
-            state = self.wait(state, patience, |state| state.done.is_none());
+            state = self.wait(state, timeout, |state| state.done.is_none());
         }
         state.done
     }
@@ -263,7 +263,7 @@ impl Line {
         state.ended || state.done.is_some()
     }
 
-    /// Pauses between two tries; ends early when the line ends.
+    /// Pauses between two tries; ends early when the connection ends.
     pub(super) fn pause(&self, time: Duration) {
         let state = self.state();
         drop(self.wait(state, time, |state| !state.ended));
@@ -272,28 +272,28 @@ impl Line {
     fn wait<'a>(
         &self,
         state: MutexGuard<'a, State>,
-        patience: Duration,
-        goes_on: impl FnMut(&mut State) -> bool,
+        timeout: Duration,
+        is_moving: impl FnMut(&mut State) -> bool,
     ) -> MutexGuard<'a, State> {
         self.changed
-            .wait_timeout_while(state, patience, goes_on)
+            .wait_timeout_while(state, timeout, is_moving)
             .unwrap_or_else(PoisonError::into_inner)
             .0
     }
 
     /// Rings have come, or there are no more.
     pub(super) fn answer_rings(&self, came: bool) {
-        let until = if came { 0 } else { now_ms() + RINGS_AGAIN_MS.1 };
+        let until = if came { 0 } else { now_ms() + RINGS_REQUEST_MS.1 };
         // Relaxed: hints.
         self.rings_refused.store(!came, Ordering::Relaxed);
         self.rings_asked_until_ms.store(until, Ordering::Relaxed);
     }
 }
 
-impl AgentConnection for Line {
+impl AgentConnection for Connection {
     fn wake_drain(&self) {
         // A bell that is lost costs the drain's longest sleep.
-        let _ = say(&self.channel, &Message::Bell, &[]);
+        let _ = send(&self.channel, &Message::Bell, &[]);
     }
 
     fn request_rings(&self, count: u32) {
@@ -303,7 +303,7 @@ impl AgentConnection for Line {
         let exchange = |until| {
             self.rings_asked_until_ms.compare_exchange(
                 until,
-                now + RINGS_AGAIN_MS.0,
+                now + RINGS_REQUEST_MS.0,
                 Ordering::Relaxed,
                 Ordering::Relaxed,
             )
@@ -311,7 +311,7 @@ impl AgentConnection for Line {
         if now < until || exchange(until).is_err() {
             return;
         }
-        if say(&self.channel, &Message::MoreRings { count }, &[]).is_err() {
+        if send(&self.channel, &Message::MoreRings { count }, &[]).is_err() {
             self.rings_asked_until_ms.store(0, Ordering::Relaxed);
         }
     }
