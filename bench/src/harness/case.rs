@@ -1,9 +1,12 @@
-//! What a workload is to the harness: metrics, cases, and how to run one.
+//! Workloads as the harness sees them: metrics, cases, and the measurement of one.
+
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::Result;
+use super::runs;
+use crate::{BenchError, Result, warm};
 
 /// Named values that describe a case; they are part of a result's identity.
 pub type Params = Map<String, Value>;
@@ -162,19 +165,71 @@ impl Scale {
     }
 }
 
+/// Measures a case in a child process.
+pub type Measure<'a> = &'a dyn Fn(&Case) -> Result<Samples>;
+
+/// Properties of a workload that never change.
+#[derive(Clone, Copy, Debug)]
+pub struct About {
+    name: &'static str,
+    metrics: &'static [Metric],
+    ratio: Option<Ratio>,
+    shared_log: Option<&'static str>,
+}
+
+impl About {
+    /// A workload without a floor.
+    #[must_use]
+    pub const fn new(name: &'static str, metrics: &'static [Metric]) -> About {
+        About {
+            name,
+            metrics,
+            ratio: None,
+            shared_log: None,
+        }
+    }
+
+    /// The same, whose cases write over one log file of this name, see [`crate::warm`].
+    #[must_use]
+    pub const fn with_shared_log(self, name: &'static str) -> About {
+        About {
+            shared_log: Some(name),
+            ..self
+        }
+    }
+
+    /// The same, whose last column compares `metric` with that of the subject `floor`.
+    #[must_use]
+    pub const fn with_floor(self, metric: &'static str, floor: &'static str) -> About {
+        About {
+            ratio: Some(Ratio { metric, floor }),
+            ..self
+        }
+    }
+}
+
 /// One of the measured cases that the project exists for.
 pub trait Workload: Sync {
-    /// The name on the command line and in every result.
-    fn name(&self) -> &'static str;
+    /// Name, metrics and floor.
+    fn about(&self) -> About;
+
+    /// Name on the command line and in every result.
+    fn name(&self) -> &'static str {
+        self.about().name
+    }
 
     /// What is measured, in a few words, for the heading of the table.
     fn title(&self, scale: Scale) -> String;
 
-    /// The metrics, in the order of the table's columns.
-    fn metrics(&self) -> &'static [Metric];
+    /// Metrics, in the order of the table's columns.
+    fn metrics(&self) -> &'static [Metric] {
+        self.about().metrics
+    }
 
-    /// The comparison in the last column, if the workload has a floor.
-    fn ratio(&self) -> Option<Ratio>;
+    /// Comparison in the last column, if the workload has a floor.
+    fn ratio(&self) -> Option<Ratio> {
+        self.about().ratio
+    }
 
     /// All cases at this scale, in the order of the table's rows.
     fn cases(&self, scale: Scale) -> Vec<Case>;
@@ -182,21 +237,32 @@ pub trait Workload: Sync {
     /// Runs once before the first round, in the parent: warms what all cases
     /// use and completes the cases' settings. `run` measures a case in a
     /// child.
-    fn prepare(
-        &self,
-        scale: Scale,
-        cases: &mut Vec<Case>,
-        run: &dyn Fn(&Case) -> Result<Samples>,
-    ) -> Result<()>;
-
-    /// Runs in the parent before each measurement, outside of every clock.
-    fn before_each(&self) -> Result<()> {
+    fn prepare(&self, _scale: Scale, _cases: &mut Vec<Case>, _run: Measure<'_>) -> Result<()> {
         Ok(())
     }
 
-    /// Runs in the parent after the last round.
+    /// Path of the log file that all cases write over; an error for a workload without one.
+    fn shared_log(&self) -> Result<PathBuf> {
+        let name = self.about().shared_log;
+        let name = name.ok_or_else(|| BenchError::Usage(format!("`{}` has no shared log", self.name())))?;
+        Ok(runs::scratch_dir()?.join(name))
+    }
+
+    /// Runs in the parent before each measurement, outside of every clock. Fills the shared log with zeros.
+    fn before_each(&self) -> Result<()> {
+        match self.about().shared_log {
+            Some(_) => warm::blank(&self.shared_log()?, 0),
+            None => Ok(()),
+        }
+    }
+
+    /// Runs in the parent after the last round. Removes the shared log.
     fn clean_up(&self) -> Result<()> {
-        Ok(())
+        if self.about().shared_log.is_none() {
+            return Ok(());
+        }
+        let path = self.shared_log()?;
+        std::fs::remove_file(&path).map_err(BenchError::io("remove", &path))
     }
 
     /// Measures one case; runs in a process of its own.

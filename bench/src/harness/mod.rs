@@ -19,4 +19,4 @@ pub mod table;
 
 #[cfg(feature = "workloads")]
 pub use args::Args;
-pub use case::{Case, Job, Metric, Ratio, Samples, Scale, Workload};
+pub use case::{About, Case, Job, Measure, Metric, Ratio, Samples, Scale, Workload};

@@ -167,38 +167,22 @@ fn style_of(number: usize, row: &[String], ratio: Option<Ratio>) -> Style {
 
 #[cfg(test)]
 mod tests {
-    use super::super::case::{Job, Metric, Samples, Scale};
+    use super::super::case::{About, Job, Metric, Samples, Scale};
     use super::*;
     use crate::Result;
 
     struct Fixed;
 
     impl Workload for Fixed {
-        fn name(&self) -> &'static str {
-            "fixed"
+        fn about(&self) -> About {
+            About::new("fixed", const { &[Metric::new("wall_s", "s", 1)] }).with_floor("wall_s", "write")
         }
+
         fn title(&self, _scale: Scale) -> String {
             String::new()
         }
-        fn metrics(&self) -> &'static [Metric] {
-            const { &[Metric::new("wall_s", "s", 1)] }
-        }
-        fn ratio(&self) -> Option<Ratio> {
-            Some(Ratio {
-                metric: "wall_s",
-                floor: "write",
-            })
-        }
         fn cases(&self, _scale: Scale) -> Vec<Case> {
             vec![]
-        }
-        fn prepare(
-            &self,
-            _scale: Scale,
-            _cases: &mut Vec<Case>,
-            _run: &dyn Fn(&Case) -> Result<Samples>,
-        ) -> Result<()> {
-            Ok(())
         }
         fn measure(&self, _job: &Job) -> Result<Samples> {
             Ok(Samples::default())

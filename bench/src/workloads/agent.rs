@@ -11,7 +11,7 @@ mod many;
 
 pub use many::serve_role;
 
-use crate::harness::{Case, Job, Metric, Ratio, Samples, Scale, Workload};
+use crate::harness::{About, Case, Job, Measure, Metric, Samples, Scale, Workload};
 use crate::{BenchError, Result, command};
 
 const METRICS: &[Metric] = &[
@@ -42,8 +42,8 @@ const ROWS: [(&str, &str, &str); 11] = [
 pub struct Agent;
 
 impl Workload for Agent {
-    fn name(&self) -> &'static str {
-        "agent"
+    fn about(&self) -> About {
+        About::new("agent", METRICS)
     }
 
     fn title(&self, scale: Scale) -> String {
@@ -51,14 +51,6 @@ impl Workload for Agent {
             "programs through an agent and with a drain of their own; live control; {} quiet programs",
             idle::programs(scale)
         )
-    }
-
-    fn metrics(&self) -> &'static [Metric] {
-        METRICS
-    }
-
-    fn ratio(&self) -> Option<Ratio> {
-        None
     }
 
     fn cases(&self, scale: Scale) -> Vec<Case> {
@@ -72,12 +64,7 @@ impl Workload for Agent {
             .collect()
     }
 
-    fn prepare(
-        &self,
-        _scale: Scale,
-        _cases: &mut Vec<Case>,
-        _run: &dyn Fn(&Case) -> Result<Samples>,
-    ) -> Result<()> {
+    fn prepare(&self, _: Scale, _: &mut Vec<Case>, _: Measure<'_>) -> Result<()> {
         command::path().map(drop)
     }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use logdrive::{File, Full, Keep, Level};
 
-use crate::harness::{Case, Job, Metric, Ratio, Samples, Scale, Workload, runs};
+use crate::harness::{About, Case, Job, Metric, Samples, Scale, Workload, runs};
 use crate::usage::{cpu_s, peak_rss_mib};
 use crate::{BenchError, Result};
 
@@ -35,8 +35,8 @@ const METRICS: &[Metric] = &[
 pub struct Recorder;
 
 impl Workload for Recorder {
-    fn name(&self) -> &'static str {
-        "recorder"
+    fn about(&self) -> About {
+        About::new("recorder", METRICS)
     }
 
     fn title(&self, scale: Scale) -> String {
@@ -44,14 +44,6 @@ impl Workload for Recorder {
             "debug records into a flight recorder of {KEEP_MIB} MiB for {} s, then an error",
             scale.pick(FULL_MS, QUICK_MS) / 1_000
         )
-    }
-
-    fn metrics(&self) -> &'static [Metric] {
-        METRICS
-    }
-
-    fn ratio(&self) -> Option<Ratio> {
-        None
     }
 
     fn cases(&self, scale: Scale) -> Vec<Case> {
@@ -65,15 +57,6 @@ impl Workload for Recorder {
                     .setting("ms", scale.pick(FULL_MS, QUICK_MS))
             })
             .collect()
-    }
-
-    fn prepare(
-        &self,
-        _scale: Scale,
-        _cases: &mut Vec<Case>,
-        _run: &dyn Fn(&Case) -> Result<Samples>,
-    ) -> Result<()> {
-        Ok(())
     }
 
     fn measure(&self, job: &Job) -> Result<Samples> {

@@ -21,7 +21,7 @@ use logdrive_drain::{BackendOptions, Overflow, SinkOptions, Stopped, Target};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 
-use crate::harness::{Case, Job, Metric, Ratio, Samples, Scale, Workload, runs};
+use crate::harness::{About, Case, Job, Measure, Metric, Samples, Scale, Workload};
 use crate::lines::count_file;
 use crate::subjects::in_place::InPlace;
 use crate::{BenchError, Result, warm};
@@ -59,8 +59,10 @@ const METRICS: &[Metric] = &[
 pub struct Run;
 
 impl Workload for Run {
-    fn name(&self) -> &'static str {
-        "run"
+    fn about(&self) -> About {
+        About::new("run", METRICS)
+            .with_floor("printed_mb_s", "file")
+            .with_shared_log("run.log")
     }
 
     fn title(&self, scale: Scale) -> String {
@@ -69,17 +71,6 @@ impl Workload for Run {
             "a program prints {lines} lines of {LINE_BYTES} bytes, {} MB",
             lines * LINE_BYTES / 1_000_000
         )
-    }
-
-    fn metrics(&self) -> &'static [Metric] {
-        METRICS
-    }
-
-    fn ratio(&self) -> Option<Ratio> {
-        Some(Ratio {
-            metric: "printed_mb_s",
-            floor: "file",
-        })
     }
 
     fn cases(&self, scale: Scale) -> Vec<Case> {
@@ -101,27 +92,13 @@ impl Workload for Run {
         .collect()
     }
 
-    fn prepare(
-        &self,
-        scale: Scale,
-        _cases: &mut Vec<Case>,
-        _run: &dyn Fn(&Case) -> Result<Samples>,
-    ) -> Result<()> {
+    fn prepare(&self, scale: Scale, _: &mut Vec<Case>, _: Measure<'_>) -> Result<()> {
         eprintln!("  writing the file once to warm the page cache");
-        warm::blank(&log_path()?, lines_at(scale) * LONGEST_LINE)
-    }
-
-    fn before_each(&self) -> Result<()> {
-        warm::blank(&log_path()?, 0)
-    }
-
-    fn clean_up(&self) -> Result<()> {
-        let path = log_path()?;
-        std::fs::remove_file(&path).map_err(BenchError::io("remove", &path))
+        warm::blank(&self.shared_log()?, lines_at(scale) * LONGEST_LINE)
     }
 
     fn measure(&self, job: &Job) -> Result<Samples> {
-        let path = log_path()?;
+        let path = self.shared_log()?;
         let lines = match job.subject.as_str() {
             "terminal" => job.number("lines") / TERMINAL_PART,
             _ => job.number("lines"),
@@ -149,10 +126,6 @@ impl Workload for Run {
 
 fn lines_at(scale: Scale) -> u64 {
     scale.pick(FULL_LINES, QUICK_LINES)
-}
-
-fn log_path() -> Result<PathBuf> {
-    Ok(runs::scratch_dir()?.join("run.log"))
 }
 
 fn cpu_of_children_s() -> f64 {

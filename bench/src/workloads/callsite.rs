@@ -14,7 +14,7 @@ use std::hint::black_box;
 use std::sync::Barrier;
 use std::time::Duration;
 
-use crate::harness::{Case, Job, Metric, Ratio, Samples, Scale, Workload, runs};
+use crate::harness::{About, Case, Job, Measure, Metric, Samples, Scale, Workload, runs};
 use crate::probe::{TickLength, thread_allocations, ticks};
 use crate::subjects::{self, Full, Subject, Target, Visitor, cpp, go};
 use crate::{BenchError, Result};
@@ -108,8 +108,8 @@ const METRICS: &[Metric] = &[
 pub struct Callsite;
 
 impl Workload for Callsite {
-    fn name(&self) -> &'static str {
-        "callsite"
+    fn about(&self) -> About {
+        About::new("callsite", METRICS).with_floor("mean20_p50_ns", "clock")
     }
 
     fn title(&self, scale: Scale) -> String {
@@ -117,17 +117,6 @@ impl Workload for Callsite {
             "a call with a u64, f64, i32 and string, {} bursts of {BURST_CALLS}, then 1 ms busy",
             scale.pick(FULL_BURSTS, QUICK_BURSTS)
         )
-    }
-
-    fn metrics(&self) -> &'static [Metric] {
-        METRICS
-    }
-
-    fn ratio(&self) -> Option<Ratio> {
-        Some(Ratio {
-            metric: "mean20_p50_ns",
-            floor: "clock",
-        })
     }
 
     fn cases(&self, scale: Scale) -> Vec<Case> {
@@ -147,12 +136,7 @@ impl Workload for Callsite {
             .collect()
     }
 
-    fn prepare(
-        &self,
-        _scale: Scale,
-        _cases: &mut Vec<Case>,
-        _run: &dyn Fn(&Case) -> Result<Samples>,
-    ) -> Result<()> {
+    fn prepare(&self, _: Scale, _: &mut Vec<Case>, _: Measure<'_>) -> Result<()> {
         cpp::tell_missing(&CPP);
         Ok(())
     }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use crate::harness::{Case, Job, Metric, Ratio, Samples, Scale, Workload, runs};
+use crate::harness::{About, Case, Job, Measure, Metric, Samples, Scale, Workload, runs};
 use crate::{BenchError, Result, usage};
 
 const FUNCTIONS: usize = 40;
@@ -89,8 +89,8 @@ const METRICS: &[Metric] = &[
 pub struct Compile;
 
 impl Workload for Compile {
-    fn name(&self) -> &'static str {
-        "compile"
+    fn about(&self) -> About {
+        About::new("compile", METRICS).with_floor("cpu_s", NONE)
     }
 
     fn title(&self, _scale: Scale) -> String {
@@ -101,17 +101,6 @@ impl Workload for Compile {
         )
     }
 
-    fn metrics(&self) -> &'static [Metric] {
-        METRICS
-    }
-
-    fn ratio(&self) -> Option<Ratio> {
-        Some(Ratio {
-            metric: "cpu_s",
-            floor: NONE,
-        })
-    }
-
     fn cases(&self, scale: Scale) -> Vec<Case> {
         KINDS
             .iter()
@@ -120,12 +109,7 @@ impl Workload for Compile {
     }
 
     /// Leaves out what cannot be compiled here, and says how to get it.
-    fn prepare(
-        &self,
-        _scale: Scale,
-        cases: &mut Vec<Case>,
-        _run: &dyn Fn(&Case) -> Result<Samples>,
-    ) -> Result<()> {
+    fn prepare(&self, _: Scale, cases: &mut Vec<Case>, _: Measure<'_>) -> Result<()> {
         let has_compiler = Command::new(compiler())
             .arg("--version")
             .stdout(Stdio::null())

@@ -4,7 +4,7 @@
 //! appends and through loggers, until all is with the kernel; then a server answers requests that write ten lines each,
 //! with its load on the same two cores.
 
-use crate::harness::{Case, Job, Metric, Ratio, Samples, Scale, Workload, runs};
+use crate::harness::{About, Case, Job, Measure, Metric, Samples, Scale, Workload, runs};
 use crate::subjects::go;
 use crate::{BenchError, Result};
 
@@ -33,8 +33,8 @@ const METRICS: &[Metric] = &[
 pub struct Fprintf;
 
 impl Workload for Fprintf {
-    fn name(&self) -> &'static str {
-        "fprintf"
+    fn about(&self) -> About {
+        About::new("fprintf", METRICS).with_floor("http_qps", "none")
     }
 
     fn title(&self, scale: Scale) -> String {
@@ -43,17 +43,6 @@ impl Workload for Fprintf {
             lines_at(scale),
             f64::from(http_ms(scale)) / 1e3
         )
-    }
-
-    fn metrics(&self) -> &'static [Metric] {
-        METRICS
-    }
-
-    fn ratio(&self) -> Option<Ratio> {
-        Some(Ratio {
-            metric: "http_qps",
-            floor: "none",
-        })
     }
 
     fn cases(&self, scale: Scale) -> Vec<Case> {
@@ -65,12 +54,7 @@ impl Workload for Fprintf {
         SUBJECTS.iter().map(case).collect()
     }
 
-    fn prepare(
-        &self,
-        _scale: Scale,
-        _cases: &mut Vec<Case>,
-        _run: &dyn Fn(&Case) -> Result<Samples>,
-    ) -> Result<()> {
+    fn prepare(&self, _: Scale, _: &mut Vec<Case>, _: Measure<'_>) -> Result<()> {
         if go::is_built() {
             return Ok(());
         }

@@ -4,11 +4,10 @@
 //! subjects write over the same pages of the same file, see [`crate::warm`].
 
 use std::io::Write;
-use std::path::PathBuf;
 use std::sync::Barrier;
 use std::time::Instant;
 
-use crate::harness::{Case, Job, Metric, Ratio, Samples, Scale, Workload, runs};
+use crate::harness::{About, Case, Job, Measure, Metric, Samples, Scale, Workload, runs};
 use crate::lines::{LineCount, count_file};
 use crate::subjects::{self, Ended, Full, Subject, Target, Visitor, cpp, go};
 use crate::{BenchError, Result, usage, warm};
@@ -64,8 +63,10 @@ const METRICS: &[Metric] = &[
 pub struct Glog;
 
 impl Workload for Glog {
-    fn name(&self) -> &'static str {
-        "glog"
+    fn about(&self) -> About {
+        About::new("glog", METRICS)
+            .with_floor("wall_s", "write")
+            .with_shared_log("glog.log")
     }
 
     fn title(&self, scale: Scale) -> String {
@@ -74,17 +75,6 @@ impl Workload for Glog {
             "{THREADS} threads write {lines} lines of {LINE_BYTES} bytes, {} MB",
             lines * LINE_BYTES / 1_000_000
         )
-    }
-
-    fn metrics(&self) -> &'static [Metric] {
-        METRICS
-    }
-
-    fn ratio(&self) -> Option<Ratio> {
-        Some(Ratio {
-            metric: "wall_s",
-            floor: "write",
-        })
     }
 
     fn cases(&self, scale: Scale) -> Vec<Case> {
@@ -105,12 +95,7 @@ impl Workload for Glog {
             .collect()
     }
 
-    fn prepare(
-        &self,
-        scale: Scale,
-        cases: &mut Vec<Case>,
-        run: &dyn Fn(&Case) -> Result<Samples>,
-    ) -> Result<()> {
+    fn prepare(&self, scale: Scale, cases: &mut Vec<Case>, run: Measure<'_>) -> Result<()> {
         cpp::tell_missing(&NEW_FILES[1..]);
         for case in cases.iter_mut() {
             let probe = case
@@ -125,23 +110,14 @@ impl Workload for Glog {
         }
         eprintln!("  writing the file once to warm the page cache");
         let bytes = lines_at(scale) * LINE_BYTES;
-        warm::blank(&log_path()?, bytes + bytes / SPARE_SHARE)
-    }
-
-    fn before_each(&self) -> Result<()> {
-        warm::blank(&log_path()?, 0)
-    }
-
-    fn clean_up(&self) -> Result<()> {
-        let path = log_path()?;
-        std::fs::remove_file(&path).map_err(BenchError::io("remove", &path))
+        warm::blank(&self.shared_log()?, bytes + bytes / SPARE_SHARE)
     }
 
     fn measure(&self, job: &Job) -> Result<Samples> {
         if NEW_FILES.contains(&job.subject.as_str()) || GO.contains(&job.subject.as_str()) {
             return measure_new_file(job);
         }
-        let path = log_path()?;
+        let path = self.shared_log()?;
         let load = Load {
             lines_a_thread: job.number("lines") / THREADS,
             message: message(job.number("message_bytes")),
@@ -213,10 +189,6 @@ fn measure_new_file(job: &Job) -> Result<Samples> {
 fn lines_at(scale: Scale) -> u64 {
     let lines = scale.pick(FULL_LINES, QUICK_LINES);
     lines - lines % THREADS
-}
-
-fn log_path() -> Result<PathBuf> {
-    runs::scratch_dir().map(|dir| dir.join("glog.log"))
 }
 
 /// A message of the given length that begins with the marker.

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use self::pipe::Fifo;
 use self::producers::{CALLS_A_TICK, Phases, Produced, Production, THREADS};
 use self::slow_disk::SlowDisk;
-use crate::harness::{Case, Job, Metric, Ratio, Samples, Scale, Workload, runs};
+use crate::harness::{About, Case, Job, Measure, Metric, Samples, Scale, Workload, runs};
 use crate::lines::count_file;
 use crate::subjects::{self, Full, Target, cpp};
 use crate::{BenchError, Result, usage};
@@ -80,8 +80,8 @@ const METRICS: &[Metric] = &[
 pub struct Hang;
 
 impl Workload for Hang {
-    fn name(&self) -> &'static str {
-        "hang"
+    fn about(&self) -> About {
+        About::new("hang", METRICS)
     }
 
     fn title(&self, scale: Scale) -> String {
@@ -90,14 +90,6 @@ impl Workload for Hang {
             "{THREADS} threads log {calls_per_s} lines/s while the log's write hangs for {} ms",
             scale.pick(FULL_MS, QUICK_MS).hang_ms
         )
-    }
-
-    fn metrics(&self) -> &'static [Metric] {
-        METRICS
-    }
-
-    fn ratio(&self) -> Option<Ratio> {
-        None
     }
 
     fn cases(&self, scale: Scale) -> Vec<Case> {
@@ -120,12 +112,7 @@ impl Workload for Hang {
     }
 
     /// Tries the file system once; without it, its rows are left out.
-    fn prepare(
-        &self,
-        _scale: Scale,
-        cases: &mut Vec<Case>,
-        run: &dyn Fn(&Case) -> Result<Samples>,
-    ) -> Result<()> {
+    fn prepare(&self, _: Scale, cases: &mut Vec<Case>, run: Measure<'_>) -> Result<()> {
         cpp::tell_missing(&CPP.map(|(subject, _)| subject));
         let by_fuse = |case: &Case| case.params["inject"] == "fuse";
         let nothing = Phases {

@@ -4,7 +4,7 @@
 use crate::Result;
 use crate::ends::plan::Plan;
 use crate::ends::{self};
-use crate::harness::{Case, Job, Metric, Ratio, Samples, Scale, Workload, runs};
+use crate::harness::{About, Case, Job, Measure, Metric, Samples, Scale, Workload, runs};
 
 const SMALL_BYTES: u64 = 85;
 const QUIC_BYTES: u64 = 8 * 1024;
@@ -48,23 +48,12 @@ fn quic(subject: &'static str, streams: u64, messages: u64) -> Case {
 }
 
 impl Workload for Net {
-    fn name(&self) -> &'static str {
-        "net"
+    fn about(&self) -> About {
+        About::new("net", METRICS).with_floor("msgs_per_s", "tcp-naive")
     }
 
     fn title(&self, _: Scale) -> String {
         "messages of 85 bytes between two processes, and of 8 KB over QUIC".to_owned()
-    }
-
-    fn metrics(&self) -> &'static [Metric] {
-        METRICS
-    }
-
-    fn ratio(&self) -> Option<Ratio> {
-        Some(Ratio {
-            metric: "msgs_per_s",
-            floor: "tcp-naive",
-        })
     }
 
     fn cases(&self, scale: Scale) -> Vec<Case> {
@@ -103,7 +92,7 @@ impl Workload for Net {
         cases
     }
 
-    fn prepare(&self, _: Scale, _: &mut Vec<Case>, _: &dyn Fn(&Case) -> Result<Samples>) -> Result<()> {
+    fn prepare(&self, _: Scale, _: &mut Vec<Case>, _: Measure<'_>) -> Result<()> {
         ends::say_what_is_missing(&["zeromq", "nng", "s2n-quic"]);
         Ok(())
     }

@@ -4,15 +4,15 @@
 //! holds events then finishes outside of the clock; what it lost is counted
 //! in its file.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::harness::{Case, Job, Metric, Ratio, Samples, Scale, Workload, runs};
+use crate::harness::{About, Case, Job, Measure, Metric, Samples, Scale, Workload};
 use crate::lines::count_file;
 use crate::quic::{Transfer, transfer};
 use crate::subjects::count_only::CountOnly;
 use crate::subjects::tracing_fmt::TracingFmt;
 use crate::subjects::{Full, Subject, Target, go};
-use crate::{BenchError, Result, warm};
+use crate::{BenchError, Result};
 
 const FULL_BYTES: u64 = 1_000_000_000;
 const QUICK_BYTES: u64 = 60_000_000;
@@ -57,8 +57,10 @@ const METRICS: &[Metric] = &[
 pub struct QuicTransfer;
 
 impl Workload for QuicTransfer {
-    fn name(&self) -> &'static str {
-        "quic"
+    fn about(&self) -> About {
+        About::new("quic", METRICS)
+            .with_floor("mb_per_s", "none")
+            .with_shared_log("quic.log")
     }
 
     fn title(&self, scale: Scale) -> String {
@@ -66,17 +68,6 @@ impl Workload for QuicTransfer {
             "a QUIC transfer of {} MB, the stack's own events logged",
             scale.pick(FULL_BYTES, QUICK_BYTES) / 1_000_000
         )
-    }
-
-    fn metrics(&self) -> &'static [Metric] {
-        METRICS
-    }
-
-    fn ratio(&self) -> Option<Ratio> {
-        Some(Ratio {
-            metric: "mb_per_s",
-            floor: "none",
-        })
     }
 
     fn cases(&self, scale: Scale) -> Vec<Case> {
@@ -102,12 +93,7 @@ impl Workload for QuicTransfer {
             .collect()
     }
 
-    fn prepare(
-        &self,
-        scale: Scale,
-        _cases: &mut Vec<Case>,
-        run: &dyn Fn(&Case) -> Result<Samples>,
-    ) -> Result<()> {
+    fn prepare(&self, scale: Scale, _: &mut Vec<Case>, run: Measure<'_>) -> Result<()> {
         eprintln!("  one transfer that does not count, to warm the machine and the log file");
         let warm = Case::new("tracing-subscriber").setting("bytes", scale.pick(FULL_BYTES, QUICK_BYTES));
         self.before_each()?;
@@ -120,17 +106,8 @@ impl Workload for QuicTransfer {
         Ok(())
     }
 
-    fn before_each(&self) -> Result<()> {
-        warm::blank(&log_path()?, 0)
-    }
-
-    fn clean_up(&self) -> Result<()> {
-        let path = log_path()?;
-        std::fs::remove_file(&path).map_err(BenchError::io("remove", &path))
-    }
-
     fn measure(&self, job: &Job) -> Result<Samples> {
-        let path = log_path()?;
+        let path = self.shared_log()?;
         if job.text("stack") == QUIC_GO {
             let path = path.with_file_name(format!("quic-go-{}.log", std::process::id()));
             let settings = ["bytes", "connections"].map(|key| (key, job.number(key).to_string()));
@@ -151,10 +128,6 @@ impl Workload for QuicTransfer {
                 .with("log_bytes", run.log_bytes as f64),
         })
     }
-}
-
-fn log_path() -> Result<PathBuf> {
-    runs::scratch_dir().map(|dir| dir.join("quic.log"))
 }
 
 /// A transfer under a logger, and what became of the events.

@@ -3,7 +3,7 @@
 use crate::Result;
 use crate::ends::plan::Plan;
 use crate::ends::{self, RIVALS};
-use crate::harness::{Case, Job, Metric, Ratio, Samples, Scale, Workload, runs};
+use crate::harness::{About, Case, Job, Measure, Metric, Samples, Scale, Workload, runs};
 
 const MESSAGE_BYTES: usize = 10_240;
 /// How long both ends of a case with `spin` look before they sleep.
@@ -26,8 +26,8 @@ const METRICS: &[Metric] = &[
 pub struct Uds;
 
 impl Workload for Uds {
-    fn name(&self) -> &'static str {
-        "uds"
+    fn about(&self) -> About {
+        About::new("uds", METRICS).with_floor("oneway_msgs_per_s", "unix")
     }
 
     fn title(&self, scale: Scale) -> String {
@@ -36,17 +36,6 @@ impl Workload for Uds {
             scale.pick(SLEEPING_REQUESTS, 2_000),
             scale.pick(REQUESTS, 2_000)
         )
-    }
-
-    fn metrics(&self) -> &'static [Metric] {
-        METRICS
-    }
-
-    fn ratio(&self) -> Option<Ratio> {
-        Some(Ratio {
-            metric: "oneway_msgs_per_s",
-            floor: "unix",
-        })
     }
 
     fn cases(&self, scale: Scale) -> Vec<Case> {
@@ -84,7 +73,7 @@ impl Workload for Uds {
         cases
     }
 
-    fn prepare(&self, _: Scale, _: &mut Vec<Case>, _: &dyn Fn(&Case) -> Result<Samples>) -> Result<()> {
+    fn prepare(&self, _: Scale, _: &mut Vec<Case>, _: Measure<'_>) -> Result<()> {
         ends::say_what_is_missing(&["zeromq", "nng", "tonic"]);
         Ok(())
     }
