@@ -118,7 +118,7 @@ impl Agent {
         options.ring_bytes = logdrive_ring::limits::RING_BYTES_MIN;
         options.sinks = fixed.iter().map(|sink| sink.options_for(&NO_PROCESS)).collect();
         options.sink_places = SINK_PLACES.max(config.sinks.len());
-        let most_buffers = config.sinks.iter().map(|sink| sink.buffers as usize).max();
+        let most_buffers = config.sinks.iter().filter_map(|sink| sink.options.buffers).max();
         options.buffers_per_sink = most_buffers.unwrap_or(0).max(options.buffers_per_sink);
         let routing = SharedRouting::new(config.clone(), numbers);
         let backend = Backend::start_multi_session(&options, routing.router())?;

@@ -8,68 +8,83 @@ pub mod limits;
 mod quota;
 mod recorder;
 mod route;
+mod selector;
 mod sink;
-mod who;
-
 pub use diff::Change;
-pub use quota::{Allowance, AppLimit, Limits, Quota, UserLimit};
+pub use quota::{AppLimit, Limits, ProcessQuotas, Quota, UserLimit};
 pub use recorder::{LevelRule, Recorder};
 pub use route::Route;
-pub use sink::{PLACEHOLDERS, SinkConfig, TUNED_KEYS};
-pub use who::{Account, AppPattern, Process, Who};
+pub use selector::{Account, AppPattern, Process, ProcessSelector};
+pub use sink::SinkConfig;
 
+use limits::{CONNECTIONS, DIRECTORY_BYTES_MAX, IDLE_TIMEOUT, SOCKET_PATH_BYTES_MAX};
+use logdrive_drain::options;
+use logdrive_drain::schema::{FILE, Given, Kind, Row, Setting, Value, Wrong, quoted};
 use logdrive_wire::Level;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// All that an agent is told.
-///
-/// ```
-/// use logdrive_agent::config::{AgentConfig, Process};
-/// use logdrive_wire::Level;
-///
-/// let config = AgentConfig::default();
-/// let process = Process { app: "shop", pid: 417, uid: 1000 };
-/// let sinks = config.sinks_for(&process, "shop::orders", Level::Info);
-/// assert_eq!(config.sinks[sinks[0]].name, "main");
-/// ```
-#[derive(Debug, Clone, PartialEq)]
-pub struct AgentConfig {
-    /// The Unix socket that processes and commands connect to.
-    pub socket: PathBuf,
-    /// The group that owns the socket; `None` for the agent's own.
-    pub group: Option<Account>,
-    /// Permissions of the socket.
-    pub mode: u32,
-    /// The agent's own directory, mode 0700: what it needs to go on after it was killed.
-    pub run_dir: PathBuf,
-    /// Where metrics can be read.
-    pub metrics: Metrics,
-    /// Connections at once.
-    pub connections: u32,
-    /// A connection without a session that says nothing for this long is closed.
-    pub idle_timeout: Duration,
-    /// The sinks, with different names; at least one.
-    pub sinks: Vec<SinkConfig>,
-    /// Which records go to which sinks, in the order in which they are tried; at least one.
-    pub routes: Vec<Route>,
-    /// What processes may take.
-    pub limits: Limits,
-    /// Flight recorders. The first that matches is the one.
-    pub recorders: Vec<Recorder>,
-    /// The levels that processes begin with. The first that matches is the one.
-    pub levels: Vec<LevelRule>,
+options! {
+    /// Configuration of an agent.
+    ///
+    /// ```
+    /// use logdrive_agent::config::{AgentConfig, Process};
+    /// use logdrive_wire::Level;
+    ///
+    /// let config = AgentConfig::default();
+    /// let process = Process { app: "shop", pid: 417, uid: 1000 };
+    /// let sinks = config.sinks_for(&process, "shop::orders", Level::Info);
+    /// assert_eq!(config.sinks[sinks[0]].name, "main");
+    /// ```
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct AgentConfig {
+        /// The Unix socket that processes and commands connect to. Nobody but root and the agent's user may be able to write
+        /// to its directory, or somebody else could take its place.
+        pub socket: PathBuf => Row::of(Kind::Path(SOCKET_PATH_BYTES_MAX)).scope(FILE),
+        /// The group of the socket: who may log through the agent, and look at it.
+        pub group: Option<Account> => Row::of(Kind::Group).unset("the agent's own group", "\"adm\"").scope(FILE),
+        /// Permissions of the socket. All others stay out, because who may connect may take memory and disk.
+        pub mode: u32 => Row::of(Kind::Mode { most: 0o660, least: 0o600 }).scope(FILE),
+        /// The agent's own directory, mode 0700. Here lies what it needs to go on where it was when it is killed; it need not
+        /// outlive the machine's power, so shared memory is right.
+        pub run_dir: PathBuf => Row::of(Kind::Path(DIRECTORY_BYTES_MAX)).scope(FILE),
+        /// Address at which metrics are served to Prometheus, by HTTP without a password: names of applications and their
+        /// numbers of records, never a record.
+        pub metrics: Metrics => Row::of(Kind::Parsed(
+            "an address and port such as \"127.0.0.1:9187\", or \"unix:\" and an absolute path",
+        )).off().live().scope(FILE),
+        /// Accept an address in `metrics` that other machines can reach.
+        pub metrics_insecure: bool => Row::of(Kind::Flag).live().scope(FILE),
+        /// Connections at once, of processes and commands. Each takes a file descriptor, and a process a dozen more.
+        pub connections: u32 => Row::of(Kind::Count(CONNECTIONS)).live().scope(FILE),
+        /// A connection without a session that says nothing for this long is closed.
+        pub idle_timeout: Duration => Row::of(Kind::Time(IDLE_TIMEOUT)).live().scope(FILE),
+    }
+    and {
+        /// The sinks, with different names; at least one.
+        pub sinks: Vec<SinkConfig>,
+        /// Routes of records to sinks, in the order in which they are tried; at least one.
+        pub routes: Vec<Route>,
+        /// Quotas of processes.
+        pub limits: Limits,
+        /// Flight recorders. The first that matches is the one.
+        pub recorders: Vec<Recorder>,
+        /// Levels that processes begin with. The first that matches is the one.
+        pub levels: Vec<LevelRule>,
+    }
 }
 
 /// The first rule that is about a process.
 pub(crate) fn level_of<'a>(levels: &'a [LevelRule], process: &Process<'_>) -> Option<&'a LevelRule> {
-    levels.iter().find(|rule| rule.who.matches(process))
+    levels.iter().find(|rule| rule.processes.matches(process))
 }
 
 /// The memory that the flight recorders of a process take, 0 without one: they share one, as large as the largest says.
 pub(crate) fn keep_bytes_of(recorders: &[Recorder], process: &Process<'_>) -> u64 {
-    let own = recorders.iter().filter(|recorder| recorder.who.matches(process));
+    let own = recorders
+        .iter()
+        .filter(|recorder| recorder.processes.matches(process));
     own.map(|recorder| recorder.keep_bytes).max().unwrap_or(0)
 }
 
@@ -83,6 +98,34 @@ pub enum Metrics {
     Tcp(SocketAddr),
     /// By HTTP at this Unix socket.
     Unix(PathBuf),
+}
+
+impl Setting for Metrics {
+    fn to_value(&self) -> Option<Value> {
+        Some(match self {
+            Self::Off => Value::Off,
+            other => Value::Text(other.to_string()),
+        })
+    }
+
+    fn from_value(value: Value) -> Result<Self, Wrong> {
+        if value == Value::Off {
+            return Ok(Self::Off);
+        }
+        let text = String::from_value(value)?;
+        if let Some(path) = text.strip_prefix("unix:") {
+            let row = Row::of(Kind::Path(SOCKET_PATH_BYTES_MAX));
+            let path = row.read(&Given::Text(path), &|_, _| None)?;
+            return PathBuf::from_value(path).map(Self::Unix);
+        }
+        match text.parse::<SocketAddr>() {
+            Ok(address) if address.port() == 0 => {
+                Err(Wrong::new(format!("{} has port 0", quoted(&text))).help("choose a port, such as 9187"))
+            }
+            Ok(address) => Ok(Self::Tcp(address)),
+            Err(_) => Err(Wrong::new(format!("{} is no address", quoted(&text)))),
+        }
+    }
 }
 
 /// The places that differ between the agent of a machine and that of one user.
@@ -140,6 +183,7 @@ impl AgentConfig {
             mode: 0o660,
             run_dir: places.run_dir.clone(),
             metrics: Metrics::default(),
+            metrics_insecure: false,
             connections: 1024,
             idle_timeout: Duration::from_secs(5),
             routes: vec![Route::to_all(std::slice::from_ref(&main))],
@@ -263,7 +307,7 @@ mod tests {
     #[test]
     fn records_without_a_route_and_sinks_without_one_are_noted() {
         let mut only_shop = route(&["main"]);
-        only_shop.who.app = AppPattern::new("shop");
+        only_shop.processes.app = AppPattern::new("shop");
         let config = routed(vec![only_shop]);
         let other = Process { app: "mail", ..SHOP };
         assert_eq!(config.sinks_for(&SHOP, "x", Level::Trace), [0]);

@@ -13,7 +13,9 @@ pub(crate) struct FlightRecorders(pub(crate) SharedRouting);
 
 /// Span of a dump of a process that nobody asked for: the longest of its recorders.
 fn before(recorders: &[Recorder], process: &Process<'_>) -> Option<std::time::Duration> {
-    let own = recorders.iter().filter(|recorder| recorder.who.matches(process));
+    let own = recorders
+        .iter()
+        .filter(|recorder| recorder.processes.matches(process));
     own.map(|recorder| recorder.before).max()
 }
 
@@ -58,7 +60,7 @@ pub(crate) fn after_crash(
         pid: session.peer().pid,
         uid: session.peer().uid,
     };
-    let wants = |recorder: &Recorder| recorder.on_crash && recorder.who.matches(&process);
+    let wants = |recorder: &Recorder| recorder.on_crash && recorder.processes.matches(&process);
     let wanted = end.is_crash(session) && recorders.iter().any(wants);
     wanted.then(|| (before(recorders, &process), end.describe(session)))
 }

@@ -51,14 +51,14 @@ impl RoutingTable {
     pub(crate) fn sink_indices(&self, process: &Process<'_>) -> Vec<usize> {
         let mut places = Vec::new();
         let routes = self.config.routes.iter();
-        for route in routes.filter(|route| route.who.matches(process)) {
+        for route in routes.filter(|route| route.processes.matches(process)) {
             places.extend(self.config.places_of(&route.sinks));
             if !route.goes_on && route.module.is_none() && route.level == Level::Trace {
                 break;
             }
         }
         let recorders = self.config.recorders.iter();
-        for recorder in recorders.filter(|recorder| recorder.who.matches(process)) {
+        for recorder in recorders.filter(|recorder| recorder.processes.matches(process)) {
             places.extend(self.config.places_of(&recorder.sinks));
         }
         places.sort_unstable();

@@ -4,7 +4,8 @@
 mod programs;
 
 use logdrive_agent::config::{
-    AgentConfig, AppPattern, LevelRule, Metrics, Quota, Recorder, Route, SinkConfig, UserLimit, Who,
+    AgentConfig, AppPattern, LevelRule, Metrics, ProcessSelector, Quota, Recorder, Route, SinkConfig,
+    UserLimit,
 };
 use logdrive_drain::Target;
 use logdrive_wire::Level;
@@ -34,7 +35,7 @@ fn play(dir: &std::path::Path) {
 }
 
 fn level(directives: &str) -> LevelRule {
-    LevelRule::new(Who::anyone(), directives).expect("directives")
+    LevelRule::new(ProcessSelector::anyone(), directives).expect("directives")
 }
 
 #[test]
@@ -424,9 +425,9 @@ fn a_reload_changes_the_level_and_layout_of_an_open_sink() {
     program.does("quiet");
     config.sinks[0].options.min_level = Level::Error;
     config.sinks[0].options.layout = logdrive_drain::layout::Style::Json.into();
-    config.sinks[0].buffers = 2;
+    config.sinks[0].options.buffers = Some(2);
     let later = service.reload(config).expect("a good configuration");
-    assert_eq!(later, ["sink \"main\" has another layout, level, buffers"]);
+    assert_eq!(later, ["sink \"main\" has another layout, min_level, buffers"]);
     let round = program.does("round");
     let text = log_of(keep.path());
     assert!(!text.contains(&format!("info of round {round}")), "{text}");
@@ -470,11 +471,11 @@ fn a_full_disk_under_one_sink_is_no_matter_to_the_other() {
     }
 }
 
-fn beside_a_full_disk(test: &str, buffers: u32) {
+fn beside_a_full_disk(test: &str, buffers: usize) {
     let keep = tempfile::tempdir().expect("a directory");
     let mut config = config(keep.path());
     let mut full = SinkConfig::file("full", "/dev/full");
-    full.buffers = buffers;
+    full.options.buffers = Some(buffers);
     if let Target::File(file) = &mut full.options.target {
         file.trust_directory = true;
         (file.rotate_bytes, file.keep_files) = (None, None);
@@ -516,7 +517,7 @@ fn levels_of_other_applications_are_left_alone() {
     let keep = tempfile::tempdir().expect("a directory");
     let mut config = config(keep.path());
     let mut rule = level("off");
-    rule.who.app = AppPattern::new("other*");
+    rule.processes.app = AppPattern::new("other*");
     config.levels = vec![rule];
     let service = Service::start(config);
     let mut program = Program::start(NAME, keep.path());

@@ -111,7 +111,7 @@ fn config(dir: &Path) -> AgentConfig {
     let bad = SinkConfig::file("bad", dir.join("bad/bad.log"));
     let good = SinkConfig::file("good", dir.join("good/good.log"));
     let mut of_bad = Route::to_all(std::slice::from_ref(&bad));
-    of_bad.who.app = AppPattern::new("bad");
+    of_bad.processes.app = AppPattern::new("bad");
     AgentConfig {
         routes: vec![of_bad, Route::to_all(std::slice::from_ref(&good))],
         sinks: vec![bad, good],

@@ -174,7 +174,7 @@ fn a_process_whose_file_cannot_be_opened_is_told_so_and_loses_what_is_counted() 
     let keep = tempfile::tempdir().expect("a directory");
     let mut config = config_of(keep.path(), "logs/{app}/x.log");
     // Half of what comes fits into the buffers.
-    config.sinks[0].buffers = 4;
+    config.sinks[0].options.buffers = Some(4);
     let service = Service::start(config);
     // Where the directory should be is something else.
     let blocked = keep.path().join("logs/program");

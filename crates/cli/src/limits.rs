@@ -18,9 +18,6 @@ pub(crate) const CONFIG_PROBLEMS_MAX: usize = 50;
 /// Characters of a line that an error shows.
 pub(crate) const EXCERPT_CHARACTERS_MAX: usize = 100;
 
-/// Characters of a wrong value that an error repeats.
-pub(crate) const FOUND_CHARACTERS_MAX: usize = 60;
-
 /// Timeout for an agent's answer, in milliseconds: it answers between two turns of its own, and a flush takes
 /// as long as a disk.
 pub(crate) const AGENT_PATIENCE_MS: u64 = 3_000;

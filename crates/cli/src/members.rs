@@ -15,11 +15,6 @@ pub(crate) const WEIGHT_MAX: u32 = 1_000;
 /// Keys of a member.
 const KEYS: [&str; 3] = ["address", "weight", "backup"];
 
-/// What is allowed for a list of members.
-pub(crate) const ALLOWED: &str = "a list of addresses such as [\"tls://logs.example.org:7140\"]; also \"unix:///PATH\", \
-     \"shm:///PATH\", \"tcp://HOST:PORT\", \"quic://HOST:PORT\", and tables such as { address = \"tls://logs.example.org:7140\", \
-     weight = 3, backup = false }, with weights from 0, which is never used, to 1000";
-
 /// Where, and what is the matter.
 pub(crate) type Wrong = (Range<usize>, String);
 

@@ -239,7 +239,7 @@ fn what_cannot_be_done_says_what_there_is_and_what_to_do() {
 
 #[test]
 fn what_an_agent_keeps_is_written_when_it_is_asked_for_when_it_breaks_and_when_it_dies() {
-    let from_info = "[[sink]]\nname = \"main\"\npath = \"DIR/{app}.log\"\nlevel = \"info\"\n";
+    let from_info = "[[sink]]\nname = \"main\"\npath = \"DIR/{app}.log\"\nmin_level = \"info\"\n";
     let dir = place(from_info);
     let dir = dir.path();
     let _agent = Agent::start(dir);
@@ -292,7 +292,7 @@ fn what_an_agent_keeps_is_written_when_it_is_asked_for_when_it_breaks_and_when_i
 
 #[test]
 fn what_a_program_wants_kept_is_known_to_the_next_agent() {
-    let from_info = "[[sink]]\nname = \"main\"\npath = \"DIR/{app}.log\"\nlevel = \"info\"\n";
+    let from_info = "[[sink]]\nname = \"main\"\npath = \"DIR/{app}.log\"\nmin_level = \"info\"\n";
     let dir = place(from_info);
     let dir = dir.path();
     let agent = Agent::start(dir);

@@ -62,7 +62,7 @@ fn records_come_over_tls_from_those_with_a_certificate_only() {
     let file = file.to_str().expect("text");
     write_lines(Path::new(file), 0, 1_000);
     let nobody = world
-        .send(file, &address, &["--tls-ca", &ca, "--patience", "1s"])
+        .send(file, &address, &["--tls-ca", &ca, "--end-timeout", "1s"])
         .output()
         .expect("it ran");
     assert_eq!(json(&nobody)["acknowledged"], 0, "{nobody:?}");
@@ -81,7 +81,7 @@ fn records_come_over_tls_from_those_with_a_certificate_only() {
         &c,
         "--tls-key",
         &k,
-        "--patience",
+        "--end-timeout",
         "1s",
     ];
     let forged = world.send(file, &address, &forged).output().expect("it ran");
@@ -191,7 +191,7 @@ fn what_comes_while_the_collector_is_away_waits_in_the_spool() {
     let address = world.address();
     let spool = world.path("spool");
     let spool = spool.to_str().expect("text").to_owned();
-    let more = ["--app", "app", "--spool", &spool, "--patience", "100ms"];
+    let more = ["--app", "app", "--spool", &spool, "--end-timeout", "100ms"];
     let mut count = 0;
     for _ in 0..3 {
         // Nobody listens: all of it goes to the disk, and the sender says so by its status.

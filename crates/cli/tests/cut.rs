@@ -291,7 +291,7 @@ fn those_who_mean_harm_are_refused_with_a_reason_and_the_next_one_is_served() {
     let world = World::new();
     std::fs::write(
         world.path("collect.toml"),
-        "handshake = \"200ms\"\nidle = \"1s\"\n",
+        "handshake_timeout = \"200ms\"\nidle_timeout = \"1s\"\n",
     )
     .expect("written");
     let config = world.path("collect.toml");

@@ -295,7 +295,7 @@ fn a_reload_opens_a_new_collector_and_tells_what_waits_for_the_next_start() {
     };
     assert_eq!(ids(), (1000..2000).collect::<Vec<u64>>(), "from the reload on");
     // The level holds at once, the circuit breaker and the weight from the next start on.
-    ship("level = \"error\"\nbreaker_failures = 7\n");
+    ship("min_level = \"error\"\nbreaker_failures = 7\n");
     wait_for("it is read", || (reread() == 2).then_some(()));
     told("what waits", "breaker_failures");
     program.ask("log 2000 3000", "done");

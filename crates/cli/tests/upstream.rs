@@ -124,10 +124,10 @@ fn sends_after_both_failed(extra: &str) -> (Output, usize) {
 
 #[test]
 fn a_circuit_breaker_leaves_alone_who_has_failed_as_the_file_says() {
-    let (output, kept) = sends_after_both_failed("patience = \"60s\"");
+    let (output, kept) = sends_after_both_failed("end_timeout = \"60s\"");
     assert_eq!((json(&output)["missing"].as_u64(), kept), (Some(0), 100));
     let (output, kept) =
-        sends_after_both_failed("patience = \"2s\"\nbreaker_failures = 1\nbreaker_open = \"1h\"");
+        sends_after_both_failed("end_timeout = \"2s\"\nbreaker_failures = 1\nbreaker_open = \"1h\"");
     assert_eq!((output.status.code(), kept), (Some(1), 0), "{output:?}");
 }
 
@@ -202,7 +202,7 @@ fn records_go_over_quic_once_whatever_becomes_of_the_collector() {
         .send(
             other.to_str().expect("text"),
             &address,
-            &["--tls-ca", &client[1], "--patience", "1s"],
+            &["--tls-ca", &client[1], "--end-timeout", "1s"],
         )
         .output()
         .expect("it ran");
@@ -316,7 +316,7 @@ fn what_a_file_may_say_is_told_where_it_is_wrong() {
         .expect("it ran");
     let said = text(&output.stderr);
     for words in [
-        "send.toml:1:16: error: health_every: 1ms is out of bounds",
+        "send.toml:1:16: error: health_every: \"1ms\" is less than 100ms",
         "allowed: a time from \"100ms\" to \"1h\", or \"off\"",
         "send.toml:4:1: error: to: an address has no key `wieght`, did you mean `weight`?",
         "{ address = \"tls://logs.example.org:7140\", weight = 3, backup = false }",

@@ -3,7 +3,7 @@
 use crate::file::FileOptions;
 use crate::layout::{LayoutOptions, Style};
 use crate::options;
-use crate::schema::{self, FILE, Kind, PROGRAM, Row, Word, limits};
+use crate::schema::{self, FILE, Kind, PROGRAM, Row, Setting, Value, Word, Wrong, limits};
 use crate::ship::ShipOptions;
 use crate::sink::memory::MemorySink;
 use logdrive_wire::Level;
@@ -84,6 +84,36 @@ const SYNCS: &[Word] = &[
     ),
 ];
 
+/// Kinds of targets in configuration files.
+const TYPES: &[Word] = &[
+    ("file", "a file, rotated and removed by the rules below"),
+    ("stdout", "standard output, which systemd puts into the journal"),
+    ("stderr", "standard error"),
+    ("discard", "nowhere: lines are made and thrown away"),
+];
+
+impl Setting for Target {
+    fn to_value(&self) -> Option<Value> {
+        match self {
+            Self::File(_) => Some(Value::Word("file")),
+            Self::Stdout => Some(Value::Word("stdout")),
+            Self::Stderr => Some(Value::Word("stderr")),
+            Self::Discard => Some(Value::Word("discard")),
+            Self::Memory(_) | Self::Ship(_) => None,
+        }
+    }
+
+    fn from_value(value: Value) -> Result<Self, Wrong> {
+        match value {
+            Value::Word("file") => Ok(Self::File(FileOptions::new(""))),
+            Value::Word("stdout") => Ok(Self::Stdout),
+            Value::Word("stderr") => Ok(Self::Stderr),
+            Value::Word("discard") => Ok(Self::Discard),
+            _ => Err(Wrong::new("there is no such word")),
+        }
+    }
+}
+
 options! {
     /// One sink.
     #[derive(Debug, Clone)]
@@ -120,7 +150,9 @@ options! {
     with {
         /// The times in lines and in the names of rotated files are local ones. UTC has no hour twice; the layout glog has no
         /// zone in its lines and is local unless told.
-        local_time: (layout.local_time) => Row::of(Kind::Flag).live().scope(FILE | PROGRAM),
+        local_time: (layout.local_time) => Row::of(Kind::Flag).scope(FILE | PROGRAM),
+        /// Kind of the target.
+        kind: (target) => Row::of(Kind::Word).words(TYPES).named("type").scope(FILE),
     }
 }
 

@@ -242,12 +242,16 @@ macro_rules! place {
             Ok(())
         }
     };
+    (get { $field:ident }) => { $crate::place!(get ($field)) };
+    (set { $field:ident }) => { $crate::place!(set ($field)) };
+    (get { $field:ident $place:tt }) => { $crate::place!(get $place) };
+    (set { $field:ident $place:tt }) => { $crate::place!(set $place) };
     (get [$get:expr, $set:expr]) => { $get };
     (set [$get:expr, $set:expr]) => { $set };
 }
 
-/// Declares a struct whose fields are options, each with its row. Fields that are none stand behind `and`, options that are
-/// no fields behind `with`.
+/// Declares a struct whose fields are options, each with its row, and where needed with its own two functions, as for
+/// [`rows!`](crate::rows). Fields that are none stand behind `and`, options that are no fields behind `with`.
 ///
 /// ```
 /// use logdrive_drain::schema::{Kind, Row, Schema};
@@ -267,7 +271,7 @@ macro_rules! options {
     (
         $(#[$about:meta])*
         $visible:vis struct $type:ident {
-            $( $(#[doc = $doc:literal])* $field_visible:vis $field:ident : $field_type:ty => $row:expr, )*
+            $( $(#[doc = $doc:literal])* $field_visible:vis $field:ident : $field_type:ty => $row:expr $( => $own:tt )?, )*
         }
         $( and { $( $(#[$other_about:meta])* $other_visible:vis $other:ident : $other_type:ty, )* } )?
         $( with { $( $(#[doc = $more_doc:literal])* $more:ident : $place:tt => $more_row:expr, )* } )?
@@ -279,7 +283,7 @@ macro_rules! options {
         }
 
         $crate::rows! { $type {
-            $( $(#[doc = $doc])* $field: ($field) => $row, )*
+            $( $(#[doc = $doc])* $field: { $field $($own)? } => $row, )*
             $( $( $(#[doc = $more_doc])* $more: $place => $more_row, )* )?
         } }
     };

@@ -1,6 +1,8 @@
 //! What a new configuration changes, and what of it has to wait for a restart.
 
-use super::{Account, AgentConfig, Metrics, SinkConfig, TUNED_KEYS};
+use super::sink::is_live;
+use super::{AgentConfig, Metrics, SinkConfig};
+use logdrive_drain::schema::{Options, differences};
 use std::fmt;
 
 /// One difference between two configurations, see [`AgentConfig::diff`].
@@ -60,7 +62,7 @@ impl Change {
     pub fn needs_restart(&self) -> bool {
         match self {
             Self::AtRestart { .. } | Self::SinkRemoved(_) => true,
-            Self::SinkChanged { keys, .. } => keys.iter().any(|key| !TUNED_KEYS.contains(key)),
+            Self::SinkChanged { keys, .. } => !keys.iter().all(|key| is_live(key)),
             _ => false,
         }
     }
@@ -69,8 +71,10 @@ impl Change {
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::AtRestart { key, old, new } => write!(f, "{key}: {old} becomes {new} at the next start"),
-            Self::Setting { key, old, new } => write!(f, "{key}: {old} became {new}"),
+            Self::AtRestart { key, old, new } => {
+                write!(f, "agent.{key}: {old} becomes {new} at the next start")
+            }
+            Self::Setting { key, old, new } => write!(f, "agent.{key}: {old} became {new}"),
             Self::SinkAdded(name) => write!(f, "sink {name:?} is new"),
             Self::SinkRemoved(name) => write!(f, "sink {name:?} is gone"),
             Self::SinkChanged { name, keys } => write!(f, "sink {name:?} has another {}", keys.join(", ")),
@@ -87,15 +91,15 @@ impl AgentConfig {
     /// Empty when both say the same. The order of sinks means nothing, that of all else does.
     pub fn diff(&self, new: &Self) -> Vec<Change> {
         let mut changes = Vec::new();
-        for ((key, old), (_, new)) in self.fixed().into_iter().zip(new.fixed()) {
-            if old != new {
-                changes.push(Change::AtRestart { key, old, new });
-            }
-        }
-        for ((key, old), (_, new)) in self.adjustable().into_iter().zip(new.adjustable()) {
-            if old != new {
-                changes.push(Change::Setting { key, old, new });
-            }
+        let mut settings: Vec<_> = differences(self, new).collect();
+        // What needs a restart comes first.
+        settings.sort_by_key(|key| self.row(key).is_some_and(|row| row.is_live));
+        for key in settings {
+            let (old, new) = (self.shown(key), new.shown(key));
+            changes.push(match self.row(key).is_some_and(|row| row.is_live) {
+                true => Change::Setting { key, old, new },
+                false => Change::AtRestart { key, old, new },
+            });
         }
         changes.extend(sink_changes(&self.sinks, &new.sinks));
         let parts = [
@@ -113,26 +117,13 @@ impl AgentConfig {
         changes
     }
 
-    /// What stays as it is while the agent runs: the places that others know or hold open.
-    fn fixed(&self) -> [(&'static str, String); 4] {
-        let group = |group: &Account| group.to_string();
-        [
-            ("agent.socket", self.socket.display().to_string()),
-            (
-                "agent.group",
-                self.group.as_ref().map_or_else(|| "its own".to_owned(), group),
-            ),
-            ("agent.mode", format!("{:04o}", self.mode)),
-            ("agent.run_dir", self.run_dir.display().to_string()),
-        ]
-    }
-
-    fn adjustable(&self) -> [(&'static str, String); 3] {
-        [
-            ("agent.metrics", self.metrics.to_string()),
-            ("agent.connections", self.connections.to_string()),
-            ("agent.idle_timeout", format!("{:?}", self.idle_timeout)),
-        ]
+    /// An option of the agent itself as a sentence has it.
+    fn shown(&self, key: &str) -> String {
+        match (self.row(key), self.value(key)) {
+            (Some(row), Some(value)) => row.show(&value).trim_matches('"').to_owned(),
+            (Some(row), None) => row.without.to_owned(),
+            (None, _) => String::new(),
+        }
     }
 }
 
@@ -171,7 +162,7 @@ impl fmt::Display for Metrics {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{LevelRule, Recorder, Route, Who};
+    use crate::config::{Account, LevelRule, ProcessSelector, Recorder, Route};
     use logdrive_wire::Level;
 
     fn change(change: impl FnOnce(&mut AgentConfig)) -> Vec<Change> {
@@ -199,7 +190,10 @@ mod tests {
         assert_eq!(changes.len(), 4, "{changes:?}");
         assert!(changes.iter().all(Change::needs_restart));
         let lines: Vec<String> = changes.iter().map(Change::to_string).collect();
-        assert_eq!(lines[1], "agent.group: its own becomes adm at the next start");
+        assert_eq!(
+            lines[1],
+            "agent.group: the agent's own group becomes adm at the next start"
+        );
     }
 
     #[test]
@@ -214,7 +208,7 @@ mod tests {
             config.routes.insert(0, Route::to_all(&config.sinks));
             config.limits.process.rings = Some(1);
             config.recorders.push(Recorder::new());
-            let rule = LevelRule::new(Who::anyone(), "info").expect("a rule");
+            let rule = LevelRule::new(ProcessSelector::anyone(), "info").expect("a rule");
             config.levels.push(rule);
         });
         assert!(!changes.iter().any(Change::needs_restart));
@@ -224,7 +218,7 @@ mod tests {
             [
                 "agent.metrics: off became unix:/run/m.sock",
                 "agent.connections: 1024 became 10",
-                "sink \"main\" has another level",
+                "sink \"main\" has another min_level",
                 "sink \"errors\" is new",
                 "the routes changed",
                 "the limits changed",

@@ -37,33 +37,6 @@ pub const CONNECTIONS: RangeInclusive<u64> = 1..=65_536;
 /// How long a connection may be silent: below, a busy machine's processes are cut off; above, an hour is for ever.
 pub const IDLE_TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3600);
 
-/// Output buffers of a sink, 1 MiB each: with one, nothing could be filled while it is written; a session has 256, which
-/// are 16 for each of 16 sinks.
-pub const BUFFERS: RangeInclusive<u64> = 2..=16;
-
-/// How long lines may wait: the drain itself pauses up to 10 ms.
-pub const FLUSH_EVERY: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(3600);
-
-/// Pause between two `fdatasync`; more often, the disk does nothing else.
-pub const SYNC_EVERY: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(86_400);
-
-/// Bytes before a file is rotated: a smaller file would be rotated for each output buffer.
-pub const ROTATE_BYTES: RangeInclusive<u64> = 64 << 10..=16 << 40;
-
-/// Time before a file is rotated: names tell seconds, and files by the second help nobody.
-pub const ROTATE_EVERY: RangeInclusive<Duration> =
-    Duration::from_secs(60)..=Duration::from_secs(366 * 86_400);
-
-/// Rotated files of one log: as many as one pass of the housekeeping lists.
-pub const KEEP_FILES: RangeInclusive<u64> = 1..=65_536;
-
-/// Age of rotated files.
-pub const KEEP_AGE: RangeInclusive<Duration> =
-    Duration::from_secs(60)..=Duration::from_secs(100 * 366 * 86_400);
-
-/// Bytes of rotated files.
-pub const KEEP_BYTES: RangeInclusive<u64> = 64 << 10..=1 << 50;
-
 /// Processes at once.
 pub const PROCESSES: RangeInclusive<u64> = 1..=65_536;
 
@@ -88,29 +61,5 @@ pub const RECORDER_BYTES: RangeInclusive<u64> = 1 << 20..=64 << 30;
 /// The time that a dump goes back.
 pub const RECORDER_BEFORE: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(86_400);
 
-/// Levels of zstd for what is sent: beyond 19 it takes memory that no log is worth.
-pub const ZSTD_LEVEL: RangeInclusive<u64> = 1..=19;
-
-/// Bytes of a spool: a segment is 8 MiB.
-pub const SPOOL_BYTES: RangeInclusive<u64> = 16 << 20..=1 << 46;
-
-/// Failures in a row that open a circuit breaker.
-pub const BREAKER_FAILURES: RangeInclusive<u64> = 1..=1_000;
-
-/// How long it stays open: shorter is none, and after an hour somebody has looked at it.
-pub const BREAKER_OPEN: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(3600);
-
-/// Probes, and results in a row, of breakers and looks.
-pub const BREAKER_COUNT: RangeInclusive<u64> = 1..=100;
-
-/// Pause between two looks at a collector: each is a connection with a handshake.
-pub const HEALTH_EVERY: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3600);
-
-/// How long a connection may take to be made: longer than the kernel tries by itself it never does.
-pub const CONNECT_TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(120);
-
-/// How long an acknowledgement may take: below, a collector that writes to a busy disk is cut off.
-pub const RESPONSE_TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(600);
-
-/// How long a connection to a collector may be silent.
-pub const SHIP_IDLE_TIMEOUT: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
+/// Bytes of the path of a directory: room is left for the names of the files in it.
+pub const DIRECTORY_BYTES_MAX: usize = 3072;

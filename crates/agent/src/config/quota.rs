@@ -1,27 +1,34 @@
-//! What processes may take of rings, memory, records and disk.
+//! Quotas of processes: rings, memory, records and disk.
 
+use super::limits::{DISK_BYTES_PER_DAY, MEMORY_BYTES, PROCESSES, RECORDS_PER_SECOND, RINGS};
+use super::selector::APP_PATTERN;
 use super::{Account, AppPattern, Process};
+use logdrive_drain::options;
+use logdrive_drain::schema::{FILE, Kind, Row, Setting, Value};
 
-/// Upper limits. `None` is no limit of this kind.
-///
-/// ```
-/// use logdrive_agent::config::Quota;
-/// let quota = Quota { records_per_second: Some(10_000), ..Quota::default() };
-/// assert_eq!(quota.rings, None);
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Quota {
-    /// Processes at once.
-    pub processes: Option<u32>,
-    /// Rings, one of each thread that logs.
-    pub rings: Option<u32>,
-    /// Bytes of memory: rings, callsite tables and flight recorders.
-    pub memory_bytes: Option<u64>,
-    /// Records that go to sinks in one second; more are dropped and counted. The last eighth is for warnings and errors.
-    pub records_per_second: Option<u64>,
-    /// Bytes of lines in files from one midnight to the next, in UTC; more are dropped and counted. The last eighth is for
-    /// warnings and errors.
-    pub disk_bytes_per_day: Option<u64>,
+options! {
+    /// Upper limits. `None` is no limit of this kind.
+    ///
+    /// ```
+    /// use logdrive_agent::config::Quota;
+    /// let quota = Quota { records_per_second: Some(10_000), ..Quota::default() };
+    /// assert_eq!(quota.rings, None);
+    /// ```
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub struct Quota {
+        /// Processes at once.
+        pub processes: Option<u32> => Row::of(Kind::Count(PROCESSES)).off().scope(FILE),
+        /// Rings: one for each thread that logs. A thread without one has its records dropped and counted.
+        pub rings: Option<u32> => Row::of(Kind::Count(RINGS)).off().scope(FILE),
+        /// Shared memory of rings, callsite tables and flight recorders.
+        pub memory_bytes: Option<u64> => Row::of(Kind::Size(MEMORY_BYTES)).off().scope(FILE),
+        /// Records in one second; more are dropped, counted and reported in the log. The last eighth is for warnings and
+        /// errors. Records in a flight recorder do not count.
+        pub records_per_second: Option<u64> => Row::of(Kind::Count(RECORDS_PER_SECOND)).off().scope(FILE),
+        /// Bytes of lines in files from midnight to midnight, UTC, before compression; more are dropped, counted and
+        /// reported in the log. The last eighth is for warnings and errors.
+        pub disk_bytes_per_day: Option<u64> => Row::of(Kind::Size(DISK_BYTES_PER_DAY)).off().scope(FILE),
+    }
 }
 
 /// The limits. All that apply to a process hold at once.
@@ -29,8 +36,8 @@ pub struct Quota {
 /// ```
 /// use logdrive_agent::config::{Limits, Process};
 /// let limits = Limits::default();
-/// let allowance = limits.of(&Process { app: "shop", pid: 417, uid: 1000 });
-/// assert_eq!(allowance.process.rings, Some(256));
+/// let quotas = limits.of(&Process { app: "shop", pid: 417, uid: 1000 });
+/// assert_eq!(quotas.process.rings, Some(256));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
@@ -44,27 +51,45 @@ pub struct Limits {
     pub apps: Vec<AppLimit>,
 }
 
-/// Limits of a user.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UserLimit {
-    /// The user; `None` for every user, each for himself.
-    pub user: Option<Account>,
-    /// What all processes of the user may take.
-    pub quota: Quota,
+options! {
+    /// Limits of a user.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct UserLimit {
+        /// The user, as the kernel knows it; "*" is every other user, each for itself.
+        pub user: Option<Account> => Row::of(Kind::User)
+            .words(&[("*", "every other user")])
+            .required("\"*\"")
+            .scope(FILE)
+            => [|limit| limit.user.to_value(), |limit, value| {
+                limit.user = match value {
+                    Value::Word(_) => None,
+                    value => Some(Account::from_value(value)?),
+                };
+                Ok(())
+            }],
+    }
+    and {
+        /// Quota of all processes of the user together.
+        pub quota: Quota,
+    }
 }
 
-/// Limits of an application.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AppLimit {
-    /// The application; each name that matches is an application of its own.
-    pub app: AppPattern,
-    /// What all processes of the application may take.
-    pub quota: Quota,
+options! {
+    /// Limits of an application.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct AppLimit {
+        /// The application's name, with * and ?. Each name that matches is an application of its own.
+        pub app: AppPattern => Row::of(Kind::Parsed(APP_PATTERN)).required("\"shop*\"").scope(FILE),
+    }
+    and {
+        /// Quota of all processes of the application together.
+        pub quota: Quota,
+    }
 }
 
 /// The limits that one process is under, see [`Limits::of`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Allowance<'a> {
+pub struct ProcessQuotas<'a> {
     /// Its own.
     pub process: &'a Quota,
     /// Those of its user, with all of the user's processes.
@@ -106,10 +131,10 @@ impl Default for Limits {
 
 impl Limits {
     /// The limits that a process is under.
-    pub fn of(&self, process: &Process<'_>) -> Allowance<'_> {
+    pub fn of(&self, process: &Process<'_>) -> ProcessQuotas<'_> {
         let is_user = |limit: &&UserLimit| limit.user.as_ref().is_none_or(|user| user.id == process.uid);
         let is_app = |limit: &&AppLimit| limit.app.matches(process.app);
-        Allowance {
+        ProcessQuotas {
             process: &self.process,
             user: self.users.iter().find(is_user).map(|limit| &limit.quota),
             app: self.apps.iter().find(is_app).map(|limit| &limit.quota),
@@ -149,10 +174,10 @@ mod tests {
             ..Limits::default()
         };
         let of = |app, uid| {
-            let allowance = limits.of(&Process { app, pid: 1, uid });
+            let quotas = limits.of(&Process { app, pid: 1, uid });
             (
-                allowance.user.and_then(|quota| quota.rings),
-                allowance.app.and_then(|quota| quota.rings),
+                quotas.user.and_then(|quota| quota.rings),
+                quotas.app.and_then(|quota| quota.rings),
             )
         };
         assert_eq!(of("shop-1", 33), (Some(1), Some(3)));

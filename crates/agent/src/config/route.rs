@@ -1,9 +1,12 @@
 //! Routes: which records go to which sinks.
 
-use super::{Process, SinkConfig, Who};
-use logdrive_drain::is_below;
+use super::limits::{MODULE_BYTES_MAX, SINKS_MAX};
+use super::{Process, ProcessSelector, SinkConfig};
+use logdrive_drain::schema::{FILE, Kind, Row, Setting, Value, Wrong, quoted};
+use logdrive_drain::{is_below, options};
 use logdrive_wire::Level;
 
+options! {
 /// Sends the records that match to sinks. Routes are tried in their order, and the first that matches decides, unless
 /// it goes on.
 ///
@@ -18,23 +21,51 @@ use logdrive_wire::Level;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
-    /// Records of these processes,
-    pub who: Who,
-    /// with this target or module, or below it; `None` for any,
-    pub module: Option<String>,
-    /// of this level and above,
-    pub level: Level,
-    /// go to the sinks with these names.
-    pub sinks: Vec<String>,
-    /// Whether the routes behind are tried too.
-    pub goes_on: bool,
+    /// The module or target of the log statement, with all that is below it: net means net::quic too, but not network.
+    pub module: Option<String> => Row::of(Kind::Parsed(MODULE)).unset("any module", "\"net::quic\"").scope(FILE)
+        => [|route| route.module.to_value(), |route, value| read_module(&mut route.module, value)],
+    /// Records of this level and above.
+    pub level: Level => Row::of(Kind::Level).scope(FILE),
+    /// The names of the sinks they go to.
+    pub sinks: Vec<String> => Row::of(SINKS).required("[\"main\"]").scope(FILE),
+    /// Try the routes behind too, so that this one only adds sinks: for errors that go to a file of their own as well.
+    pub goes_on: bool => Row::of(Kind::Flag).named("continue").scope(FILE),
+}
+and {
+    /// Processes whose records match.
+    pub processes: ProcessSelector,
+} }
+
+/// Description of a module.
+pub(super) const MODULE: &str = "a module or target such as \"net::quic\"";
+
+/// Names of sinks.
+pub(super) const SINKS: Kind = Kind::List {
+    most: SINKS_MAX,
+    bytes: 0,
+    is_names: true,
+    allowed: "names of sinks, such as [\"main\"]",
+};
+
+/// Reads a module, which means all below it as well.
+pub(super) fn read_module(module: &mut Option<String>, value: Value) -> Result<(), Wrong> {
+    let text = String::from_value(value)?;
+    if text.len() > MODULE_BYTES_MAX {
+        return Err(Wrong::new(format!("this has more than {MODULE_BYTES_MAX} bytes")));
+    }
+    if text.contains('*') {
+        return Err(Wrong::new(format!("{} has a * in it", quoted(&text)))
+            .help("a module means all that is below it as well: leave the * out"));
+    }
+    *module = Some(text);
+    Ok(())
 }
 
 impl Route {
     /// The route that sends everything to these sinks.
     pub fn to_all(sinks: &[SinkConfig]) -> Self {
         Self {
-            who: Who::anyone(),
+            processes: ProcessSelector::anyone(),
             module: None,
             level: Level::Trace,
             sinks: sinks.iter().map(|sink| sink.name.clone()).collect(),
@@ -48,7 +79,7 @@ impl Route {
             .module
             .as_deref()
             .is_none_or(|module| is_below(target, module));
-        level >= self.level && in_module && self.who.matches(process)
+        level >= self.level && in_module && self.processes.matches(process)
     }
 
     /// Whether it matches every record.
@@ -56,11 +87,11 @@ impl Route {
         self.covers(&Self::to_all(&[]))
     }
 
-    /// Whether every record that `other` matches is matched here too, as far as can be seen. See [`Who::covers`].
+    /// Whether every record that `other` matches is matched here too, as far as can be seen. See [`ProcessSelector::covers`].
     pub fn covers(&self, other: &Route) -> bool {
         self.level <= other.level
             && module_covers(self.module.as_deref(), other.module.as_deref())
-            && self.who.covers(&other.who)
+            && self.processes.covers(&other.processes)
     }
 }
 

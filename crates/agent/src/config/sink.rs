@@ -4,32 +4,13 @@ use super::Process;
 use logdrive_drain::file::{Compress, FileOptions};
 use logdrive_drain::layout::Style;
 use logdrive_drain::limits::BUFFERS_PER_SINK;
-use logdrive_drain::ship::{MemberOptions, ShipOptions};
-use logdrive_drain::{SinkOptions, Target};
+use logdrive_drain::schema::{FILE, Kind, Options, PLACEHOLDERS, Row, Schema, differences};
+use logdrive_drain::ship::ShipOptions;
+use logdrive_drain::{SinkOptions, Target, options};
 use std::path::{Path, PathBuf};
 
-/// What a path of a sink may have in it, and what it stands for.
-pub const PLACEHOLDERS: [(&str, &str); 3] = [
-    (
-        "{app}",
-        "the application's name, with `_` for all but letters, digits, dot, dash and underscore",
-    ),
-    ("{pid}", "the process number"),
-    ("{uid}", "the number of the process's user"),
-];
-
-/// The keys of a sink that a reload changes at once. All others belong to what is open, and hold from the next start on.
-pub const TUNED_KEYS: [&str; 7] = [
-    "layout",
-    "level",
-    "overflow",
-    "flush_every",
-    "flush_level",
-    "to",
-    "backup",
-];
-
-/// A sink with a name. The path of a file may have [`PLACEHOLDERS`] in it: then it is a file for each text that they
+options! {
+/// A sink with a name. The path of a file may have [`PLACEHOLDERS`](logdrive_drain::schema::PLACEHOLDERS) in it: then it is a file for each text that they
 /// stand for.
 ///
 /// ```
@@ -43,21 +24,21 @@ pub const TUNED_KEYS: [&str; 7] = [
 /// ```
 #[derive(Debug, Clone)]
 pub struct SinkConfig {
-    /// Its name, which routes use.
-    pub name: String,
-    /// What it is.
-    pub options: SinkOptions,
-    /// Output buffers of 1 MiB, for each file.
-    pub buffers: u32,
+    /// Its name, for routes.
+    pub name: String => Row::of(Kind::Name).required("\"main\"").scope(FILE),
 }
+and {
+    /// Its options, as in a program.
+    pub options: SinkOptions,
+} }
 
 impl SinkConfig {
     /// A sink of any kind, with the default number of buffers.
     pub fn new(name: impl Into<String>, options: SinkOptions) -> Self {
+        let buffers = options.buffers.or(Some(BUFFERS_PER_SINK));
         Self {
             name: name.into(),
-            options,
-            buffers: u32::try_from(BUFFERS_PER_SINK).unwrap_or(8),
+            options: SinkOptions { buffers, ..options },
         }
     }
 
@@ -82,7 +63,6 @@ impl SinkConfig {
     /// The options with the placeholders of its paths filled in for a process.
     pub fn options_for(&self, process: &Process<'_>) -> SinkOptions {
         let mut options = self.options.clone();
-        options.buffers = usize::try_from(self.buffers).ok();
         if let Target::File(file) = &mut options.target {
             file.path = filled(&file.path, process);
             file.newest_link = file.newest_link.as_deref().map(|link| filled(link, process));
@@ -90,15 +70,16 @@ impl SinkConfig {
         options
     }
 
-    /// The same sink with what another configuration says and can change while it is open: see [`TUNED_KEYS`].
+    /// The same sink with the options of another configuration that a reload changes while it is open.
     #[must_use]
     pub fn tuned(&self, new: &Self) -> Self {
         let mut tuned = self.clone();
-        tuned.options.layout.clone_from(&new.options.layout);
-        tuned.options.min_level = new.options.min_level;
-        tuned.options.overflow = new.options.overflow;
-        tuned.options.flush_every = new.options.flush_every;
-        tuned.options.flush_level = new.options.flush_level;
+        for row in SinkOptions::ROWS.iter().filter(|row| row.is_live) {
+            if let Some(value) = new.options.value(row.name) {
+                // It comes from the field that it goes to.
+                let _ = tuned.options.set(row.name, value);
+            }
+        }
         if let (Target::Ship(ship), Target::Ship(new)) = (&mut tuned.options.target, &new.options.target) {
             ship.to.clone_from(&new.to);
         }
@@ -149,116 +130,27 @@ impl PartialEq for SinkConfig {
 }
 
 impl SinkConfig {
-    /// The keys by which two sinks differ, as a configuration file names them.
+    /// Names of the options by which two sinks differ.
     pub fn changed_keys(&self, other: &Self) -> Vec<&'static str> {
-        let (own, new) = (&self.options, &other.options);
-        let mut keys = Vec::new();
-        let mut note = |key, differs: bool| {
-            if differs {
-                keys.push(key);
+        let mut keys: Vec<&'static str> = differences(&self.options, &other.options).collect();
+        match (&self.options.target, &other.options.target) {
+            (Target::File(own), Target::File(new)) => {
+                keys.extend(differences(own, new).filter(|key| *key != "local_time"));
             }
-        };
-        note(
-            "layout",
-            own.layout.style != new.layout.style || own.layout.local_time != new.layout.local_time,
-        );
-        note("level", own.min_level != new.min_level);
-        note("overflow", own.overflow != new.overflow);
-        note("flush_every", own.flush_every != new.flush_every);
-        note("flush_level", own.flush_level != new.flush_level);
-        note("sync", own.sync != new.sync);
-        note("buffers", self.buffers != other.buffers);
-        match (&own.target, &new.target) {
-            (Target::File(own), Target::File(new)) => keys.extend(changed_file_keys(own, new)),
-            (Target::Ship(own), Target::Ship(new)) => keys.extend(changed_ship_keys(own, new)),
-            (Target::Stdout, Target::Stdout)
-            | (Target::Stderr, Target::Stderr)
-            | (Target::Discard, Target::Discard) => {}
-            // Memory is not named in a file, and two of them are never the same.
-            _ => keys.insert(0, "type"),
+            (Target::Ship(own), Target::Ship(new)) => {
+                keys.extend(differences(&**own, &**new));
+                keys.extend(differences(&own.transport.tls, &new.transport.tls));
+            }
+            _ => {}
         }
         keys
     }
 }
 
-fn changed_file_keys(own: &FileOptions, new: &FileOptions) -> Vec<&'static str> {
-    let differences = [
-        ("path", own.path != new.path),
-        ("rotate_bytes", own.rotate_bytes != new.rotate_bytes),
-        ("rotate_every", own.rotate_every != new.rotate_every),
-        ("time", own.local_time != new.local_time),
-        ("keep_files", own.keep_files != new.keep_files),
-        ("keep_age", own.keep_age != new.keep_age),
-        ("keep_bytes", own.keep_bytes != new.keep_bytes),
-        ("compress", own.compress != new.compress),
-        ("newest_link", own.newest_link != new.newest_link),
-        ("mode", own.mode != new.mode),
-        ("dir_mode", own.dir_mode != new.dir_mode),
-        ("trust_directory", own.trust_directory != new.trust_directory),
-        ("header", own.header != new.header),
-    ];
-    let differences = differences.into_iter();
-    differences
-        .filter_map(|(key, differs)| differs.then_some(key))
-        .collect()
-}
-
-/// The main members, or the backups.
-fn members(ship: &ShipOptions, is_backup: bool) -> Vec<&MemberOptions> {
-    let all = ship.to.iter();
-    all.filter(|member| member.is_backup == is_backup).collect()
-}
-
-fn changed_ship_keys(own: &ShipOptions, new: &ShipOptions) -> Vec<&'static str> {
-    let (own_tls, new_tls) = (&own.transport.tls, &new.transport.tls);
-    let (own_breaker, new_breaker) = (&own.group.breaker, &new.group.breaker);
-    let looks = |ship: &ShipOptions| ship.group.health;
-    let judged = |ship: &ShipOptions| {
-        let health = ship.group.health.unwrap_or_default();
-        (health.failures, health.successes)
-    };
-    let (own_judged, new_judged) = (judged(own), judged(new));
-    let differences = [
-        ("to", members(own, false) != members(new, false)),
-        ("backup", members(own, true) != members(new, true)),
-        ("policy", own.group.policy != new.group.policy),
-        ("breaker_failures", own_breaker.failures != new_breaker.failures),
-        ("breaker_open", own_breaker.open != new_breaker.open),
-        ("breaker_probes", own_breaker.probes != new_breaker.probes),
-        (
-            "breaker_successes",
-            own_breaker.successes != new_breaker.successes,
-        ),
-        (
-            "health_every",
-            looks(own).map(|health| health.every) != looks(new).map(|health| health.every),
-        ),
-        ("health_failures", own_judged.0 != new_judged.0),
-        ("health_successes", own_judged.1 != new_judged.1),
-        (
-            "connect_timeout",
-            own.transport.connect_timeout != new.transport.connect_timeout,
-        ),
-        (
-            "response_timeout",
-            own.transport.response_timeout != new.transport.response_timeout,
-        ),
-        (
-            "idle_timeout",
-            own.transport.idle_timeout != new.transport.idle_timeout,
-        ),
-        ("zstd", own.zstd_level != new.zstd_level),
-        ("spool", own.spool != new.spool),
-        ("tls_authorities", own_tls.authorities != new_tls.authorities),
-        ("tls_certificate", own_tls.certificate != new_tls.certificate),
-        ("tls_key", own_tls.key != new_tls.key),
-        ("tls_name", own_tls.name != new_tls.name),
-        ("insecure", own.transport.insecure != new.transport.insecure),
-    ];
-    let differences = differences.into_iter();
-    differences
-        .filter_map(|(key, differs)| differs.then_some(key))
-        .collect()
+/// A reload changes this option of an open sink; all others belong to what is open, and hold from the next start on.
+pub(super) fn is_live(key: &str) -> bool {
+    let rows = SinkOptions::ROWS.iter().chain(ShipOptions::ROWS);
+    rows.filter(|row| row.name == key).any(|row| row.is_live)
 }
 
 #[cfg(test)]
@@ -298,13 +190,13 @@ mod tests {
         let old = SinkConfig::file("main", "/var/log/a.log");
         let mut new = old.clone();
         assert_eq!(old, new);
-        new.buffers = 4;
+        new.options.buffers = Some(4);
         new.options.min_level = logdrive_wire::Level::Warn;
         if let Target::File(file) = &mut new.options.target {
             file.keep_files = None;
         }
-        assert_eq!(old.changed_keys(&new), ["level", "buffers", "keep_files"]);
+        assert_eq!(old.changed_keys(&new), ["min_level", "buffers", "keep_files"]);
         new.options.target = Target::Stderr;
-        assert_eq!(old.changed_keys(&new), ["type", "level", "buffers"]);
+        assert_eq!(old.changed_keys(&new), ["min_level", "buffers", "type"]);
     }
 }

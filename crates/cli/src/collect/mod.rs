@@ -2,7 +2,6 @@
 
 mod args;
 mod config;
-pub(crate) mod values;
 
 pub(crate) use args::CollectArgs;
 

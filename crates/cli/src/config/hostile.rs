@@ -93,7 +93,8 @@ fn mangle(text: &str, random: &mut Random) -> String {
             1 => lines.insert(at, section.header()),
             2 => lines.insert(at, lines[random.below(lines.len())].clone()),
             3 | 4 => {
-                let key = &section.keys[random.below(section.keys.len())];
+                let rows = section.rows();
+                let key = rows[random.below(rows.len())];
                 lines.insert(at, format!("{} = {}", key.name, random.of(&PIECES)));
             }
             5 | 6 => {

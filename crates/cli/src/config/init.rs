@@ -1,8 +1,8 @@
 //! The commented default: every key with what holds without it, what is allowed, and why it is so.
 
-use super::keys::{Key, Kind, Section, Without};
-use super::sections::{ABOUT, ABOUT_DEFAULT, SECTIONS};
+use super::sections::{ABOUT, ABOUT_DEFAULT, SECTIONS, Section, Without};
 use logdrive_agent::config::Places;
+use logdrive_drain::schema::{Kind, Row};
 use std::fmt::Write;
 
 /// Columns of a comment.
@@ -21,14 +21,24 @@ pub(crate) fn text(places: &Places) -> String {
     out
 }
 
+/// The text of a command's configuration, which is one table without a header.
+pub(crate) fn flat_text(about: &str, section: &Section) -> String {
+    let mut out = String::new();
+    put_paragraphs(&mut out, &[about]);
+    for row in section.rows() {
+        put_key(&mut out, section, row, &Places::system());
+    }
+    out
+}
+
 fn put_section(out: &mut String, section: &Section, places: &Places) {
     // Writing to a string cannot fail, here and below.
     let _ = writeln!(out, "\n# {}", "-".repeat(WIDTH - 2));
     put_paragraphs(out, section.help);
     let mark = if section.is_example { "#" } else { "" };
     let _ = writeln!(out, "\n{mark}{}", section.header());
-    for key in section.keys {
-        put_key(out, section, key, places);
+    for row in section.rows() {
+        put_key(out, section, row, places);
     }
 }
 
@@ -41,50 +51,28 @@ fn put_paragraphs(out: &mut String, paragraphs: &[&str]) {
     }
 }
 
-fn put_key(out: &mut String, section: &Section, key: &Key, places: &Places) {
+fn put_key(out: &mut String, section: &Section, row: &Row, places: &Places) {
     out.push('\n');
-    put_comment(out, "", key.help);
-    match words_of(&key.kind) {
-        Some(words) => {
-            for (word, meaning) in words {
-                put_comment(out, INDENT, &format!("\"{word}\": {meaning}"));
-            }
-            if let Kind::TimeOrWord(..) = key.kind {
-                put_comment(out, INDENT, &allowed(&key.kind));
-            }
+    put_comment(out, "", row.help());
+    for (word, meaning) in row.words {
+        put_comment(out, INDENT, &format!("\"{word}\": {meaning}"));
+    }
+    if !matches!(row.kind, Kind::Word) {
+        let indent = if row.words.is_empty() { "" } else { INDENT };
+        put_comment(out, indent, &format!("Allowed: {}.", row.allowed()));
+    }
+    let shown = section.shown.iter().find(|(name, _)| *name == row.name);
+    let (value, is_given) = match (shown, section.without(row)) {
+        (Some((_, text)), _) => ((*text).to_owned(), true),
+        (None, Without::Required(text)) => (text.to_owned(), true),
+        (None, Without::Default(text)) => (text, !section.name.is_empty()),
+        (None, Without::Unset(without, text)) => {
+            put_comment(out, "", &format!("Without it: {without}."));
+            (text.to_owned(), false)
         }
-        None => put_comment(out, "", &allowed(&key.kind)),
-    }
-    if let Without::Unset(without, _) = key.without {
-        put_comment(out, "", &format!("Without it: {without}."));
-    }
-    let (value, is_given) = value_of(section, key, places);
-    let mark = if is_given && !section.is_example { "" } else { "#" };
-    let _ = writeln!(out, "{mark}{} = {value}", key.name);
-}
-
-/// What is allowed, as a sentence.
-fn allowed(kind: &Kind) -> String {
-    format!("Allowed: {}.", kind.allowed())
-}
-
-/// The words of a key that have meanings.
-pub(crate) fn words_of(kind: &Kind) -> Option<&'static [super::keys::Word]> {
-    match kind {
-        Kind::Word(words) | Kind::TimeOrWord(_, words) => Some(words),
-        _ => None,
-    }
-}
-
-/// The value that is shown, and whether it holds.
-fn value_of(section: &Section, key: &Key, places: &Places) -> (String, bool) {
-    let shown = section.shown.iter().find(|(name, _)| *name == key.name);
-    let (text, is_given) = match (shown, key.without) {
-        (Some((_, text)), _) => (*text, true),
-        (None, Without::Required(text) | Without::Default(text)) => (text, true),
-        (None, Without::Unset(_, text)) => (text, false),
     };
-    (at_places(text, places), is_given)
+    let mark = if is_given && !section.is_example { "" } else { "#" };
+    let _ = writeln!(out, "{mark}{} = {}", row.name, at_places(&value, places));
 }
 
 /// A value with the places of the agent that it is for.
@@ -161,8 +149,6 @@ mod tests {
             given.push_str(if is_key { &line[1..] } else { line });
             given.push('\n');
         }
-        // `pattern` means something with this layout only.
-        let given = given.replace("layout = \"text\"", "layout = \"pattern\"");
         let config = parse(&given, &Island).unwrap_or_else(|problems| panic!("{problems:#?}"));
         assert_eq!(
             (

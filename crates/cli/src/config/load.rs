@@ -6,10 +6,10 @@ use super::parse::parse;
 use super::problem::{self, Problem};
 use crate::error::CliError;
 use crate::limits::CONFIG_BYTES_MAX;
-use crate::paint::Paint;
+use crate::paint::{ColorChoice, Paint};
 use logdrive_agent::config::AgentConfig;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -95,6 +95,38 @@ pub(crate) fn load(path: &Path, reading: Reading) -> Result<Result<Loaded, Refus
         Err(found) => {
             problems.extend(found);
             Ok(Err(Refused { name, text, problems }))
+        }
+    }
+}
+
+/// Reads the configuration of a command, which is its user's own. `None` when it is wrong, which has been said.
+///
+/// # Errors
+/// When the file cannot be read.
+pub(crate) fn load_flat<T>(
+    path: &Path,
+    color: ColorChoice,
+    parse: impl FnOnce(&str) -> Result<T, Vec<Problem>>,
+) -> Result<Option<T>, CliError> {
+    let file = File::open(path).map_err(|cause| CliError::Open {
+        path: path.to_owned(),
+        cause,
+    })?;
+    let bytes = bounded(file).map_err(|cause| CliError::Read {
+        path: path.to_owned(),
+        cause,
+    })?;
+    let mut problems = Vec::new();
+    let text = read_text(bytes, &mut problems);
+    match parse(&text) {
+        Ok(found) if problems.is_empty() => Ok(Some(found)),
+        found => {
+            problems.extend(found.err().unwrap_or_default());
+            let name = path.display().to_string();
+            let shown = problem::report(&problems, &name, &text, color.for_stderr());
+            // Where it cannot be said, the exit status says it.
+            let _ = io::stderr().write_all(shown.as_bytes());
+            Ok(None)
         }
     }
 }

@@ -1,10 +1,9 @@
 //! The manual page logdrive.toml(5), made of the same tables as everything else.
 
-use super::init::words_of;
-use super::keys::{Key, Kind, Section, Without};
 use super::load::DEFAULT_PATH;
-use super::sections::{ABOUT, ABOUT_PAGE, SECTIONS};
+use super::sections::{ABOUT, ABOUT_PAGE, SECTIONS, Section, Without};
 use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
+use logdrive_drain::schema::{Kind, Row};
 
 /// The name of the page.
 pub(crate) const NAME: &str = "logdrive.toml";
@@ -28,7 +27,7 @@ const EXAMPLES: [(&str, &str); 5] = [
     ),
     (
         "Debug records only when an error comes, of the 30 seconds before it",
-        "[[sink]]\nname = \"main\"\npath = \"/var/log/logdrive/{app}.log\"\nlevel = \"info\"\n\n\
+        "[[sink]]\nname = \"main\"\npath = \"/var/log/logdrive/{app}.log\"\nmin_level = \"info\"\n\n\
          [[level]]\nrules = \"debug\"\n\n\
          [[recorder]]\nlevel = \"debug\"\nbefore = \"30s\"",
     ),
@@ -106,45 +105,32 @@ fn put_section(roff: &mut Roff, section: &Section) {
     for paragraph in section.help {
         put_paragraph(roff, paragraph);
     }
-    for key in section.keys {
-        put_key(roff, key);
+    for row in section.rows() {
+        put_key(roff, section, row);
     }
 }
 
-fn put_key(roff: &mut Roff, key: &Key) {
-    let value = match key.without {
-        Without::Default(value) => vec![bold(key.name), roman(" = "), roman(value)],
-        Without::Required(example) => {
-            vec![
-                bold(key.name),
-                roman(" = "),
-                italic(example),
-                roman("  (required)"),
-            ]
-        }
-        Without::Unset(without, example) => vec![
-            bold(key.name),
-            roman(" = "),
-            italic(example),
-            roman(format!("  (without it: {without})")),
-        ],
+fn put_key(roff: &mut Roff, section: &Section, row: &Row) {
+    let (value, note) = match section.without(row) {
+        Without::Default(value) => (roman(value), None),
+        Without::Required(example) => (italic(example), Some("  (required)".to_owned())),
+        Without::Unset(without, example) => (italic(example), Some(format!("  (without it: {without})"))),
     };
     roff.control("TP", []);
-    roff.text(value);
-    roff.text([roman(key.help)]);
-    if let Some(words) = words_of(&key.kind) {
-        for (word, meaning) in words {
-            roff.control("RS", []);
-            roff.control("TP", ["10"]);
-            roff.text([bold(*word)]);
-            roff.text([roman(*meaning)]);
-            roff.control("RE", []);
-        }
+    let title = [bold(row.name), roman(" = "), value];
+    roff.text(title.into_iter().chain(note.map(roman)).collect::<Vec<Inline>>());
+    roff.text([roman(row.help())]);
+    for (word, meaning) in row.words {
+        roff.control("RS", []);
+        roff.control("TP", ["10"]);
+        roff.text([bold(*word)]);
+        roff.text([roman(*meaning)]);
+        roff.control("RE", []);
     }
-    if !matches!(key.kind, Kind::Word(_)) {
+    if !matches!(row.kind, Kind::Word) {
         roff.control("RS", []);
         roff.control("PP", []);
-        roff.text([roman(format!("Allowed: {}.", key.kind.allowed()))]);
+        roff.text([roman(format!("Allowed: {}.", row.allowed()))]);
         roff.control("RE", []);
     }
 }
@@ -161,8 +147,8 @@ mod tests {
         assert!(page.contains(".TH logdrive.toml 5"), "{page}");
         for section in SECTIONS {
             assert!(page.contains(&section.header()), "{}", section.name);
-            for key in section.keys {
-                assert!(page.contains(&format!("\\fB{}\\fR", key.name)), "{}", key.name);
+            for row in section.rows() {
+                assert!(page.contains(&format!("\\fB{}\\fR", row.name)), "{}", row.name);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! `logdrive config`, and reading the agent's configuration: TOML that is checked against one table of keys.
+//! `logdrive config`, and reading the agent's configuration: TOML that is checked against the rows of its options.
 //!
 //! **Why a spanned tree, walked by hand.** Deserialising into structs ends at the first mistake. The crate `toml` gives
 //! a tree in which every key and value knows its place, and all mistakes of syntax at once; reading it against the
@@ -10,18 +10,16 @@ mod checks;
 mod context;
 #[cfg(test)]
 mod hostile;
-mod init;
-mod keys;
+pub(crate) mod init;
 pub(crate) mod load;
 mod manual;
-mod parse;
+pub(crate) mod parse;
 pub(crate) mod problem;
-mod reader;
-mod sections;
+pub(crate) mod reader;
+pub(crate) mod sections;
 mod summary;
 #[cfg(test)]
 mod testing;
-mod values;
 
 pub(crate) use args::ConfigArgs;
 pub(crate) use manual::{NAME as MANUAL_NAME, page as manual_page};

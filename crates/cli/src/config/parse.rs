@@ -1,29 +1,28 @@
-//! From the text of a configuration to what it means, or to all that is wrong with it. No I/O: what has to be known of
-//! the machine is asked of a [`Context`].
+//! From the text of a configuration to its meaning, or to all that is wrong with it. No I/O: what has to be known of the
+//! machine is asked of a [`Context`].
 
 use super::checks;
 use super::context::Context;
-use super::keys::Section;
 use super::problem::Problem;
-use super::reader::{Findings, Places, Reader};
-use super::sections::{SECTIONS, section};
-use super::values::{Value, describe};
+use super::reader::{Findings, Places, Reader, describe};
+use super::sections::{SECTIONS, Section, section};
 use crate::suggestion::most_similar;
-use logdrive_agent::config::limits::NAME_BYTES_MAX;
+use logdrive_agent::config::limits::{NAME_BYTES_MAX, RINGS_OF_PROCESS};
 use logdrive_agent::config::{
-    AgentConfig, AppLimit, AppPattern, LevelRule, Limits, Metrics, Quota, Recorder, Route, SinkConfig,
-    UserLimit,
+    AgentConfig, AppLimit, AppPattern, LevelRule, Limits, Metrics, ProcessSelector, Quota, Recorder, Route,
+    SinkConfig, UserLimit,
 };
-use logdrive_drain::file::{Compress, Every, FileOptions};
+use logdrive_drain::Target;
+use logdrive_drain::file::FileOptions;
 use logdrive_drain::layout::{LayoutOptions, Style};
 use logdrive_drain::limits::SHIP_ADDRESSES_MAX;
-use logdrive_drain::ship::{HealthOptions, MemberOptions, Policy, ShipOptions, SpoolOptions, TlsFiles};
-use logdrive_drain::{Overflow, SinkOptions, Sync, Target};
+use logdrive_drain::schema::Schema;
+use logdrive_drain::ship::{MemberOptions, ShipOptions};
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 
-/// Something that was read, and where.
-#[derive(Debug, Clone)]
+/// An entry that was read, and its places.
+#[derive(Clone)]
 pub(crate) struct Placed<T> {
     pub(crate) value: T,
     pub(crate) places: Places,
@@ -31,17 +30,36 @@ pub(crate) struct Placed<T> {
     pub(crate) is_sound: bool,
 }
 
-/// Reads a configuration.
+/// Reads the configuration of an agent.
 ///
 /// # Errors
 /// With everything that is wrong, in the order of the text.
 pub(crate) fn parse(text: &str, context: &dyn Context) -> Result<AgentConfig, Vec<Problem>> {
+    parse_with(text, |document, findings| read(document, context, findings))
+}
+
+/// Reads the configuration of a command: one table without a header.
+///
+/// # Errors
+/// As [`parse`].
+pub(crate) fn parse_flat<T>(
+    text: &str,
+    section: &'static Section,
+    read: impl FnOnce(&mut Reader<'_>) -> T,
+) -> Result<T, Vec<Problem>> {
+    parse_with(text, |document, findings| {
+        let table = Some((document, 0..0));
+        read_table(section, table, &super::context::Machine, findings, read).value
+    })
+}
+
+fn parse_with<T>(text: &str, read: impl FnOnce(&DeTable<'_>, &mut Findings) -> T) -> Result<T, Vec<Problem>> {
     let (document, errors) = DeTable::parse_recoverable(text);
     let mut findings = Findings {
         is_torn: !errors.is_empty(),
         ..Findings::default()
     };
-    let config = read(document.get_ref(), context, &mut findings);
+    let config = read(document.get_ref(), &mut findings);
     let mut problems = findings.problems;
     if !errors.is_empty() {
         // What was made of a torn line says nothing about what was meant.
@@ -56,7 +74,7 @@ pub(crate) fn parse(text: &str, context: &dyn Context) -> Result<AgentConfig, Ve
     Err(problems)
 }
 
-/// Where the line of a place begins.
+/// Beginning of the line of a place.
 fn line_of(text: &str, span: &Option<Range<usize>>) -> usize {
     let start = span.as_ref().map_or(0, |span| span.start.min(text.len()));
     let before = text.as_bytes().get(..start).unwrap_or_default();
@@ -115,7 +133,7 @@ fn read(document: &DeTable<'_>, context: &dyn Context, findings: &mut Findings) 
     });
     checks::never_reached(&recorders, findings, Recorder::covers);
     checks::never_reached(&levels, findings, |earlier: &LevelRule, later: &LevelRule| {
-        earlier.who.covers(&later.who)
+        earlier.processes.covers(&later.processes)
     });
     checks::never_reached(&users, findings, user_covers);
     checks::never_reached(&apps, findings, app_covers);
@@ -154,7 +172,7 @@ fn find_unknown_tables(document: &DeTable<'_>, findings: &mut Findings) {
         if names.contains(&name) {
             continue;
         }
-        let home = SECTIONS.iter().find(|section| section.key(name).is_some());
+        let home = SECTIONS.iter().find(|section| section.row(name).is_some());
         let is_table = matches!(value.get_ref(), DeValue::Table(_) | DeValue::Array(_));
         let found = match is_table {
             true => "there is no such table",
@@ -268,24 +286,10 @@ fn not_a_table(section: &Section, value: &DeValue<'_>, span: Range<usize>) -> Pr
 }
 
 fn read_agent(reader: &mut Reader<'_>, config: &mut AgentConfig) {
-    if let Some(socket) = reader.path("socket") {
-        config.socket = socket;
-    }
-    if let Some(run_dir) = reader.path("run_dir") {
-        config.run_dir = run_dir;
-    }
-    config.group = reader.account("group");
-    config.mode = reader.mode("mode");
-    config.connections = reader.small_number("connections").unwrap_or(1);
-    config.idle_timeout = reader.time("idle_timeout").unwrap_or_default();
-    let insecure = reader.flag("metrics_insecure");
-    config.metrics = match reader.value("metrics") {
-        Some(Value::Metrics(metrics)) => metrics,
-        _ => Metrics::Off,
-    };
+    reader.fill(config);
     if let Metrics::Tcp(address) = config.metrics
         && !address.ip().is_loopback()
-        && !insecure
+        && !config.metrics_insecure
     {
         let found = format!("other machines can reach {address}, and nothing asks them who they are");
         let help = "use 127.0.0.1 or a Unix socket, or add metrics_insecure = true";
@@ -293,133 +297,88 @@ fn read_agent(reader: &mut Reader<'_>, config: &mut AgentConfig) {
     }
 }
 
-fn read_sink(reader: &mut Reader<'_>) -> SinkConfig {
-    let name = reader.text("name").unwrap_or_default();
-    let layout = read_layout(reader);
-    let target = match reader.word("type") {
-        "stdout" => Target::Stdout,
-        "stderr" => Target::Stderr,
-        "discard" => Target::Discard,
-        _ => Target::File(read_file(reader, layout.local_time)),
-    };
-    if !matches!(target, Target::File(_)) {
-        let what = reader.word("type");
-        reader.refuse(|key| key.files_only, &format!("with type = \"{what}\""));
+/// Reads what all sinks have.
+fn read_common(reader: &mut Reader<'_>, sink: &mut SinkConfig) {
+    reader.fill(sink);
+    reader.fill(&mut sink.options);
+    let layout = &mut sink.options.layout;
+    if layout.style == Style::Glog && !reader.places.has("local_time") {
+        // Tools that read glog's lines take them for local times.
+        layout.local_time = LayoutOptions::glog().local_time;
     }
-    let mut options = SinkOptions::new(target);
-    options.layout = layout;
-    options.min_level = reader.level("level").unwrap_or(options.min_level);
-    options.overflow = match reader.word("overflow") {
-        "hold" => Overflow::Hold,
-        _ => Overflow::Drop,
+}
+
+fn read_sink(reader: &mut Reader<'_>) -> SinkConfig {
+    let defaults = SinkConfig::file("", "");
+    let mut sink = defaults.clone();
+    read_common(reader, &mut sink);
+    let kind = match &sink.options.target {
+        Target::Stdout => "stdout",
+        Target::Stderr => "stderr",
+        Target::Discard => "discard",
+        _ => {
+            sink.options.target = defaults.options.target;
+            if let Target::File(file) = &mut sink.options.target {
+                file.local_time = sink.options.layout.local_time;
+                read_file(reader, file);
+            }
+            return sink;
+        }
     };
-    options.flush_every = reader.time("flush_every").unwrap_or(options.flush_every);
-    options.flush_level = reader.level("flush_level").unwrap_or(options.flush_level);
-    options.sync = match reader.value("sync") {
-        Some(Value::Time(time)) => Sync::Every(time),
-        Some(Value::Word("level")) => Sync::AtLevel,
-        _ => Sync::Never,
-    };
-    let mut sink = SinkConfig::new(name, options);
-    sink.buffers = reader.small_number("buffers").unwrap_or(sink.buffers);
+    reader.refuse(FileOptions::ROWS, &format!("with type = \"{kind}\""));
     sink
+}
+
+fn read_file(reader: &mut Reader<'_>, file: &mut FileOptions) {
+    reader.fill(file);
+    if !reader.places.has("path")
+        && let Some(row) = FileOptions::ROWS.iter().find(|row| row.name == "path")
+    {
+        let problem = reader
+            .places
+            .problem_of_all("`path` is missing: a file needs one")
+            .allowed(row.allowed());
+        reader.wrong_if_whole(problem.help(format!("add a line such as path = {}", row.example)));
+    }
 }
 
 fn read_ship(reader: &mut Reader<'_>) -> SinkConfig {
-    let name = reader.text("name").unwrap_or_default();
-    let mut ship = ShipOptions::new(Vec::new());
-    for (key, is_backup) in [("to", false), ("backup", true)] {
-        if let Some(Value::Members(members)) = reader.value(key) {
-            add_members(reader, key, &mut ship.to, members, is_backup);
-        }
+    let mut sink = SinkConfig::ship("", ShipOptions::new(Vec::new()));
+    read_common(reader, &mut sink);
+    if let Target::Ship(ship) = &mut sink.options.target {
+        reader.fill(&mut **ship);
+        reader.fill(&mut ship.transport.tls);
+        ship.to = reader.addresses("to", false);
+        let backup = reader.addresses("backup", true);
+        add_backups(reader, &mut ship.to, backup);
+        check_ship(reader, ship);
     }
-    read_group(reader, &mut ship);
-    ship.transport.insecure = reader.flag("insecure");
-    ship.transport.tls = TlsFiles {
-        authorities: reader.path("tls_authorities"),
-        certificate: reader.path("tls_certificate"),
-        key: reader.path("tls_key"),
-        name: reader.text("tls_name"),
-        anyone: false,
-    };
-    check_ship(reader, &ship);
-    ship.zstd_level = reader
-        .small_number("zstd")
-        .and_then(|level| i32::try_from(level).ok());
-    ship.spool = reader.path("spool").map(SpoolOptions::new);
-    if let (Some(spool), Some(bytes)) = (&mut ship.spool, reader.number("spool_bytes")) {
-        spool.bytes_max = bytes;
-    }
-    let mut sink = SinkConfig::ship(name, ship);
-    let options = &mut sink.options;
-    options.layout = match reader.word("layout") {
-        "text" => Style::Text.into(),
-        "logfmt" => Style::Logfmt.into(),
-        "glog" => LayoutOptions::glog(),
-        _ => Style::Json.into(),
-    };
-    options.min_level = reader.level("level").unwrap_or(options.min_level);
-    options.overflow = match reader.word("overflow") {
-        "hold" => Overflow::Hold,
-        _ => Overflow::Drop,
-    };
-    options.flush_every = reader.time("flush_every").unwrap_or(options.flush_every);
-    options.flush_level = reader.level("flush_level").unwrap_or(options.flush_level);
-    sink.buffers = reader.small_number("buffers").unwrap_or(sink.buffers);
     sink
 }
 
-/// Adds the members of a key to those of the one before it.
-fn add_members(
-    reader: &mut Reader<'_>,
-    key: &str,
-    all: &mut Vec<MemberOptions>,
-    members: Vec<MemberOptions>,
-    is_backup: bool,
-) {
-    for mut member in members {
-        member.is_backup |= is_backup;
-        if all.iter().any(|other| other.address == member.address) {
-            let found = format!("{} stands in `to` as well", member.address);
-            reader.wrong(reader.places.problem(key, found).help("take one of them out"));
+/// Adds the addresses of `backup` to those of `to`.
+fn add_backups(reader: &mut Reader<'_>, all: &mut Vec<MemberOptions>, backups: Vec<MemberOptions>) {
+    for backup in backups {
+        if all.iter().any(|other| other.address == backup.address) {
+            let found = format!("{} stands in `to` as well", backup.address);
+            reader.wrong(
+                reader
+                    .places
+                    .problem("backup", found)
+                    .help("take one of them out"),
+            );
         }
-        all.push(member);
+        all.push(backup);
     }
     if all.len() > SHIP_ADDRESSES_MAX {
+        let key = if reader.places.has("backup") {
+            "backup"
+        } else {
+            "to"
+        };
         let found = format!("these are {} addresses, with the others", all.len());
         let problem = reader.places.problem(key, found);
         reader.wrong(problem.allowed(format!("at most {SHIP_ADDRESSES_MAX} in `to` and `backup`")));
-    }
-}
-
-/// Which of several is used, when one is given up, how they are looked at, and how long anything may take.
-fn read_group(reader: &mut Reader<'_>, ship: &mut ShipOptions) {
-    let policy = reader.word("policy");
-    let known = Policy::NAMES.iter().find(|(name, _)| *name == policy);
-    ship.group.policy = known.map(|(_, policy)| *policy).unwrap_or_default();
-    let breaker = &mut ship.group.breaker;
-    // Off is never.
-    breaker.failures = reader.small_number("breaker_failures").unwrap_or(u32::MAX);
-    breaker.open = reader.time("breaker_open").unwrap_or(breaker.open);
-    breaker.probes = reader.small_number("breaker_probes").unwrap_or(breaker.probes);
-    breaker.successes = reader
-        .small_number("breaker_successes")
-        .unwrap_or(breaker.successes);
-    let mut health = HealthOptions::default();
-    health.failures = reader.small_number("health_failures").unwrap_or(health.failures);
-    health.successes = reader
-        .small_number("health_successes")
-        .unwrap_or(health.successes);
-    ship.group.health = reader
-        .time("health_every")
-        .map(|every| HealthOptions { every, ..health });
-    let transport = &mut ship.transport;
-    for (key, time) in [
-        ("connect_timeout", &mut transport.connect_timeout),
-        ("response_timeout", &mut transport.response_timeout),
-        ("idle_timeout", &mut transport.idle_timeout),
-    ] {
-        *time = reader.time(key).unwrap_or(*time);
     }
 }
 
@@ -455,97 +414,25 @@ fn check_ship(reader: &mut Reader<'_>, ship: &ShipOptions) {
     }
 }
 
-fn read_layout(reader: &mut Reader<'_>) -> LayoutOptions {
-    let word = reader.word("layout");
-    let pattern = reader.text("pattern");
-    let style = match word {
-        "json" => Style::Json,
-        "logfmt" => Style::Logfmt,
-        "glog" => Style::Glog,
-        "pattern" => Style::Pattern(pattern.unwrap_or_default()),
-        _ => Style::Text,
-    };
-    if word == "pattern" && !reader.places.has("pattern") {
-        let problem = reader.places.problem("layout", "the key `pattern` is missing");
-        reader.wrong_if_whole(
-            problem.help("add a line such as pattern = \"{time} {level:5} {message}{fields}\""),
-        );
-    }
-    if word != "pattern" {
-        reader.refuse(|key| key.name == "pattern", "without layout = \"pattern\"");
-    }
-    let mut layout = LayoutOptions::from(style);
-    layout.local_time = match reader.word("time") {
-        "local" => true,
-        // Tools that read glog's lines take them for local times.
-        _ => layout.style == Style::Glog && !reader.places.has("time"),
-    };
-    if let Err(error) = LayoutOptions::from_text(&layout.to_text()) {
-        let problem = reader.places.problem("pattern", error.to_string());
-        reader.wrong(problem);
-    }
-    layout
-}
-
-fn read_file(reader: &mut Reader<'_>, local_time: bool) -> FileOptions {
-    let mut file = FileOptions::new(reader.path("path").unwrap_or_default());
-    if !reader.places.has("path") {
-        let problem = reader
-            .places
-            .problem_of_all("`path` is missing: a file needs one");
-        let problem = problem.allowed(reader.allowed("path"));
-        reader.wrong_if_whole(problem.help("add a line such as path = \"/var/log/logdrive/{app}.log\""));
-    }
-    file.local_time = local_time;
-    file.rotate_bytes = reader.number("rotate_bytes");
-    file.rotate_every = match reader.value("rotate_every") {
-        Some(Value::Word("hourly")) => Some(Every::Hourly),
-        Some(Value::Word("daily")) => Some(Every::Daily),
-        Some(Value::Time(time)) => Some(Every::Seconds(time.as_secs())),
-        _ => None,
-    };
-    file.keep_files = reader.small_number("keep_files");
-    file.keep_age = reader.time("keep_age");
-    file.keep_bytes = reader.number("keep_bytes");
-    file.compress = match reader.word("compress") {
-        "zstd" => Compress::Zstd,
-        "gzip" => Compress::Gzip,
-        _ => Compress::None,
-    };
-    file.newest_link = reader.path("newest_link");
-    file.header = reader.text("header");
-    file.mode = reader.mode("mode");
-    file.dir_mode = reader.mode("dir_mode");
-    file.trust_directory = reader.flag("trust_directory");
-    file
+fn read_processes(reader: &mut Reader<'_>) -> ProcessSelector {
+    let mut processes = ProcessSelector::anyone();
+    reader.fill(&mut processes);
+    processes
 }
 
 fn read_route(reader: &mut Reader<'_>, sinks: &[&str]) -> Route {
-    Route {
-        who: reader.who(),
-        module: reader.text("module"),
-        level: reader.level("level").unwrap_or(logdrive_wire::Level::Trace),
-        sinks: reader.sinks("sinks", sinks),
-        goes_on: reader.flag("continue"),
-    }
+    let mut route = Route::to_all(&[]);
+    route.processes = read_processes(reader);
+    reader.fill(&mut route);
+    reader.check_sinks("sinks", sinks);
+    route
 }
 
 fn read_recorder(reader: &mut Reader<'_>, sinks: &[&str]) -> Recorder {
-    let defaults = Recorder::new();
-    let recorder = Recorder {
-        who: reader.who(),
-        module: reader.text("module"),
-        level: reader.level("level").unwrap_or(defaults.level),
-        keep_bytes: reader.number("keep").unwrap_or(defaults.keep_bytes),
-        on_level: reader.level("on_level"),
-        on_callsites: match reader.value("on_callsites") {
-            Some(Value::Selectors(selectors)) => selectors,
-            _ => Vec::new(),
-        },
-        on_crash: reader.flag("on_crash"),
-        before: reader.time("before").unwrap_or(defaults.before),
-        sinks: reader.sinks("sinks", sinks),
-    };
+    let mut recorder = Recorder::new();
+    recorder.processes = read_processes(reader);
+    reader.fill(&mut recorder);
+    reader.check_sinks("sinks", sinks);
     if recorder.on_level.is_some_and(|level| level <= recorder.level) {
         let found = "every record that is kept would have all written, so nothing would be kept";
         let help = "raise on_level, or lower level";
@@ -555,47 +442,47 @@ fn read_recorder(reader: &mut Reader<'_>, sinks: &[&str]) -> Recorder {
 }
 
 fn read_level_rule(reader: &mut Reader<'_>) -> LevelRule {
-    LevelRule {
-        who: reader.who(),
-        rules: match reader.value("rules") {
-            Some(Value::Rules(rules)) => rules,
-            _ => Vec::new(),
-        },
-    }
+    let mut rule = LevelRule {
+        processes: read_processes(reader),
+        rules: Vec::new(),
+    };
+    reader.fill(&mut rule);
+    rule
 }
 
 fn read_limits(
     source: &Source<'_>,
     findings: &mut Findings,
 ) -> (Limits, Vec<Placed<UserLimit>>, Vec<Placed<AppLimit>>) {
-    let total = source.read_one("limits", findings, read_quota);
-    let process = source.read_one("limits.process", findings, read_quota);
-    let users = source.read_many("limits.user", findings, |reader| UserLimit {
-        user: reader.account("user"),
-        quota: read_quota(reader),
+    let mut limits = Limits::default();
+    source.read_one("limits", findings, |reader| reader.fill(&mut limits.total));
+    source.read_one("limits.process", findings, |reader| {
+        reader.fill(&mut limits.process);
+        let (least, most) = (RINGS_OF_PROCESS.start(), RINGS_OF_PROCESS.end());
+        if limits.process.rings.is_none_or(|rings| u64::from(rings) > *most) {
+            let problem = reader
+                .places
+                .problem("rings", format!("a process has at most {most} rings"));
+            reader.wrong(problem.allowed(format!("a number from {least} to {most}")));
+        }
     });
-    let apps = source.read_many("limits.app", findings, |reader| AppLimit {
-        app: reader.who().app,
-        quota: read_quota(reader),
+    let users = source.read_many("limits.user", findings, |reader| {
+        let (user, quota) = (None, Quota::default());
+        let mut limit = UserLimit { user, quota };
+        reader.fill(&mut limit);
+        reader.fill(&mut limit.quota);
+        limit
     });
-    let mut limits = Limits {
-        total: total.value,
-        process: process.value,
-        apps: apps.iter().map(|limit| limit.value.clone()).collect(),
-        ..Limits::default()
-    };
+    let apps = source.read_many("limits.app", findings, |reader| {
+        let (app, quota) = (AppPattern::any(), Quota::default());
+        let mut limit = AppLimit { app, quota };
+        reader.fill(&mut limit);
+        reader.fill(&mut limit.quota);
+        limit
+    });
+    limits.apps = apps.iter().map(|limit| limit.value.clone()).collect();
     if !users.is_empty() {
         limits.users = users.iter().map(|limit| limit.value.clone()).collect();
     }
     (limits, users, apps)
-}
-
-fn read_quota(reader: &mut Reader<'_>) -> Quota {
-    Quota {
-        processes: reader.small_number("processes"),
-        rings: reader.small_number("rings"),
-        memory_bytes: reader.number("memory_bytes"),
-        records_per_second: reader.number("records_per_second"),
-        disk_bytes_per_day: reader.number("disk_bytes_per_day"),
-    }
 }

@@ -1,19 +1,17 @@
-//! One table of a file, read key by key; what is wrong with it is noted, and the reading goes on.
+//! One table of a file, read row by row; what is wrong with it is noted, and the reading goes on.
 
 use super::context::Context;
-use super::keys::{Key, Section, Without};
 use super::problem::Problem;
-use super::sections::SECTIONS;
-use super::values::{self, Given, Value};
+use super::sections::{SECTIONS, Section, is_by_hand};
+use crate::members;
 use crate::suggestion::most_similar;
-use logdrive_agent::config::{Account, AppPattern, Who};
-use logdrive_wire::Level;
+use logdrive_drain::schema::{Given, Kind, Options, Row, Value, Wrong, one_of, quoted};
+use logdrive_ship::upstream::MemberOptions;
 use std::ops::Range;
-use std::path::PathBuf;
-use std::time::Duration;
+use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// What has been found wrong so far.
+/// Problems that have been found so far.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub(crate) problems: Vec<Problem>,
@@ -41,8 +39,8 @@ impl Findings {
     }
 }
 
-/// Where the keys of a table stand.
-#[derive(Debug, Clone)]
+/// Places of the keys of a table.
+#[derive(Clone)]
 pub(crate) struct Places {
     section: &'static Section,
     header: Range<usize>,
@@ -50,13 +48,13 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// Where a key's value stands; the table's header when it is not given.
+    /// Place of a key's value; the table's header when it is not given.
     pub(crate) fn of(&self, key: &str) -> Range<usize> {
         let found = self.keys.iter().find(|(name, _)| name == key);
         found.map_or_else(|| self.header.clone(), |(_, span)| span.clone())
     }
 
-    /// Whether a key is given.
+    /// Returns true when a key is given.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.keys.iter().any(|(name, _)| name == key)
     }
@@ -68,13 +66,54 @@ impl Places {
 
     /// A problem with a key.
     pub(crate) fn problem(&self, key: &str, found: impl Into<String>) -> Problem {
-        Problem::at(self.of(key), format!("{}.{key}", self.section.name), found)
+        Problem::at(self.of(key), self.section.title(key), found)
     }
 
     /// A problem with the whole table.
     pub(crate) fn problem_of_all(&self, found: impl Into<String>) -> Problem {
         Problem::at(self.header.clone(), self.section.name, found)
     }
+}
+
+/// Keys that earlier versions had, with advice.
+const RENAMED: [(&str, &str, &str); 8] = [
+    ("sink", "level", "write min_level"),
+    ("ship", "level", "write min_level"),
+    ("sink", "time", "write local_time = true for local times"),
+    ("sink", "pattern", "write layout = \"pattern ...\""),
+    ("recorder", "keep", "write keep_bytes"),
+    ("", "idle", "write idle_timeout"),
+    ("", "handshake", "write handshake_timeout"),
+    ("", "patience", "write end_timeout"),
+];
+
+/// A value of TOML as the rows read it.
+fn given_of<'a>(value: &'a DeValue<'_>) -> Given<'a> {
+    match value {
+        DeValue::String(text) => Given::Text(text),
+        DeValue::Integer(number) => Given::Integer {
+            digits: number.as_str(),
+            radix: number.radix(),
+            shown: number.to_string(),
+        },
+        DeValue::Boolean(flag) => Given::Flag(*flag),
+        DeValue::Float(number) => Given::Other(number.to_string()),
+        DeValue::Datetime(time) => Given::Other(time.to_string()),
+        DeValue::Array(list) => {
+            let elements = list.iter();
+            Given::List(
+                elements
+                    .map(|element| (given_of(element.get_ref()), element.span()))
+                    .collect(),
+            )
+        }
+        DeValue::Table(_) => Given::Table,
+    }
+}
+
+/// A value as an error repeats it.
+pub(crate) fn describe(value: &DeValue<'_>) -> String {
+    given_of(value).describe()
 }
 
 /// One table.
@@ -126,36 +165,73 @@ impl<'a> Reader<'a> {
         self.findings.add_if_whole(problem);
     }
 
-    /// What is allowed for a key.
-    pub(crate) fn allowed(&self, key: &str) -> String {
-        self.section
-            .key(key)
-            .map_or_else(String::new, |key| key.kind.allowed())
-    }
-
-    /// The value of a key, or its default; `None` when it is unset.
-    pub(crate) fn value(&mut self, name: &str) -> Option<Value> {
-        let key = self.section.key(name)?;
-        if let Some(given) = self.given(name) {
-            match values::read(&key.kind, given, self.context) {
-                Ok(value) => return Some(value),
-                Err(wrong) => {
-                    let mut problem = self.places.problem(name, wrong.found).allowed(key.kind.allowed());
-                    problem.help = wrong.help;
-                    problem.span = wrong.span.or(problem.span);
-                    self.findings.add(problem);
+    /// Sets every option of a struct that is given, and notes those that have to be given and are not.
+    pub(crate) fn fill(&mut self, options: &mut dyn Options) {
+        for row in options.rows().iter().filter(|row| self.section.has(row)) {
+            let Some(value) = self.given(row.name) else {
+                // Of a command's options, the command line may give what the file does not.
+                if row.is_required && !self.section.name.is_empty() {
+                    self.missing(row);
                 }
+                continue;
+            };
+            if is_by_hand(row) {
+                continue;
             }
-        } else if let Without::Required(example) = key.without {
-            let found = format!("`{name}` is missing");
-            let problem = self.places.problem_of_all(found).allowed(key.kind.allowed());
-            self.findings
-                .add_if_whole(problem.help(format!("add a line such as {name} = {example}")));
+            let read = self.read(row, value);
+            if let Err(wrong) = read.and_then(|value| options.set(row.name, value)) {
+                self.note(row, value, wrong);
+            }
         }
-        default_of(key, self.context)
     }
 
-    fn given(&self, name: &str) -> Option<&'a Given<'a>> {
+    /// The value of an option that is given and sound.
+    pub(crate) fn value(&self, name: &str) -> Option<Value> {
+        let row = self.section.row(name)?;
+        self.read(row, self.given(name)?).ok()
+    }
+
+    fn read(&self, row: &Row, value: &Spanned<DeValue<'_>>) -> Result<Value, Wrong> {
+        let accounts = |name: &str, is_group: bool| match is_group {
+            true => self.context.group(name),
+            false => self.context.user(name),
+        };
+        let given = match (given_of(value.get_ref()), &row.kind) {
+            // Files of commands are read where the command runs, so that their paths may be relative.
+            (Given::Text(path), Kind::Path(_)) if self.section.name.is_empty() && !path.is_empty() => {
+                Given::Bare(path)
+            }
+            (given, _) => given,
+        };
+        row.read(&given, &accounts)
+    }
+
+    fn missing(&mut self, row: &Row) {
+        let found = format!("`{}` is missing", row.name);
+        let problem = self.places.problem_of_all(found).allowed(row.allowed());
+        let help = format!("add a line such as {} = {}", row.name, row.example);
+        self.findings.add_if_whole(problem.help(help));
+    }
+
+    /// Notes what is wrong with a value, with the word that was probably meant.
+    fn note(&mut self, row: &Row, value: &Spanned<DeValue<'_>>, wrong: Wrong) {
+        let mut problem = self.places.problem(row.name, wrong.found).allowed(row.allowed());
+        let written = value.get_ref().as_str();
+        let meant = match (&wrong.meant, written) {
+            (Some(meant), _) => {
+                let is_known = wrong.candidates.iter().find(|word| *word == meant).copied();
+                is_known.or_else(|| most_similar(meant, wrong.candidates))
+            }
+            (None, Some(text)) => most_similar(text, row.suggestions()),
+            (None, None) => None,
+        };
+        let meant = meant.map(|word| format!("did you mean \"{word}\"?"));
+        problem.help = wrong.help.or(meant);
+        problem.span = wrong.span.or(problem.span);
+        self.findings.add(problem);
+    }
+
+    fn given(&self, name: &str) -> Option<&'a Spanned<DeValue<'a>>> {
         let mut entries = self.table.into_iter().flatten();
         entries.find_map(|(key, value)| (key.get_ref() == name).then_some(value))
     }
@@ -166,150 +242,83 @@ impl<'a> Reader<'a> {
             .into_iter()
             .filter_map(|other| Some((other.name.strip_prefix(&prefix)?, other)))
             .collect();
-        let names = self.section.keys.iter().map(|key| key.name);
+        let rows = self.section.rows();
+        let names = rows.iter().map(|row| row.name);
         let names: Vec<&str> = names.chain(below.iter().map(|(name, _)| *name)).collect();
-        let keys = self.section.keys.iter().map(|key| key.name.to_owned());
+        let keys = rows.iter().map(|row| row.name.to_owned());
         let tables = below.iter().map(|(_, section)| section.header());
         let listed: Vec<String> = keys.chain(tables).collect();
-        let allowed = format!("in {}: {}", self.section.header(), listed.join(", "));
+        let allowed = match self.section.name {
+            "" => listed.join(", "),
+            _ => format!("in {}: {}", self.section.header(), listed.join(", ")),
+        };
         for key in self.table.into_iter().flat_map(|table| table.keys()) {
             let name = key.get_ref().as_ref();
             if names.contains(&name) {
                 continue;
             }
-            let title = format!("{}.{name}", self.section.name);
+            let title = self.section.title(name);
             let problem = Problem::at(key.span(), title, "there is no such key").allowed(allowed.clone());
-            self.findings
-                .add(match (most_similar(name, names.iter().copied()), home_of(name)) {
-                    (Some(meant), _) => problem.help(format!("did you mean `{meant}`?")),
-                    (None, Some(section)) => {
-                        problem.help(format!("`{name}` belongs into {}", section.header()))
-                    }
-                    (None, None) => problem,
-                });
-        }
-    }
-}
-
-/// The table that a key belongs to, if it is a key of any.
-fn home_of(name: &str) -> Option<&'static Section> {
-    SECTIONS.into_iter().find(|section| section.key(name).is_some())
-}
-
-/// What holds without a key.
-fn default_of(key: &Key, context: &dyn Context) -> Option<Value> {
-    let Without::Default(text) = key.without else {
-        return None;
-    };
-    // A test reads every default of the tables.
-    let given = DeValue::parse(text).ok()?;
-    values::read(&key.kind, &given, context).ok()
-}
-
-/// Typed reading. `None` is off, unset or wrong, and what is wrong has been noted.
-impl Reader<'_> {
-    pub(crate) fn text(&mut self, name: &str) -> Option<String> {
-        match self.value(name) {
-            Some(Value::Text(text)) => Some(text),
-            _ => None,
+            let home = SECTIONS.into_iter().find(|section| section.row(name).is_some());
+            let home = home.filter(|_| !self.section.name.is_empty());
+            let renamed = RENAMED
+                .iter()
+                .find(|(table, old, _)| (*table, *old) == (self.section.name, name));
+            let similar = most_similar(name, names.iter().copied());
+            self.findings.add(match (renamed, similar, home) {
+                (Some((.., advice)), _, _) => problem.help(*advice),
+                (None, Some(meant), _) => problem.help(format!("did you mean `{meant}`?")),
+                (None, None, Some(section)) => {
+                    problem.help(format!("`{name}` belongs into {}", section.header()))
+                }
+                (None, None, None) => problem,
+            });
         }
     }
 
-    pub(crate) fn path(&mut self, name: &str) -> Option<PathBuf> {
-        match self.value(name) {
-            Some(Value::Path(path)) => Some(path),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn number(&mut self, name: &str) -> Option<u64> {
-        match self.value(name) {
-            Some(Value::Number(number)) => Some(number),
-            _ => None,
-        }
-    }
-
-    /// A number whose bounds are within 32 bits.
-    pub(crate) fn small_number(&mut self, name: &str) -> Option<u32> {
-        self.number(name).and_then(|number| u32::try_from(number).ok())
-    }
-
-    pub(crate) fn time(&mut self, name: &str) -> Option<Duration> {
-        match self.value(name) {
-            Some(Value::Time(time)) => Some(time),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn level(&mut self, name: &str) -> Option<Level> {
-        match self.value(name) {
-            Some(Value::Level(level)) => Some(level),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn word(&mut self, name: &str) -> &'static str {
-        match self.value(name) {
-            Some(Value::Word(word)) => word,
-            _ => "",
-        }
-    }
-
-    pub(crate) fn flag(&mut self, name: &str) -> bool {
-        self.value(name) == Some(Value::Flag(true))
-    }
-
-    pub(crate) fn mode(&mut self, name: &str) -> u32 {
-        match self.value(name) {
-            Some(Value::Mode(mode)) => mode,
-            _ => 0o600,
-        }
-    }
-
-    pub(crate) fn account(&mut self, name: &str) -> Option<Account> {
-        match self.value(name) {
-            Some(Value::Account(account)) => Some(account),
-            _ => None,
-        }
-    }
-
-    /// The keys `app` and `user`.
-    pub(crate) fn who(&mut self) -> Who {
-        let app = match self.value("app") {
-            Some(Value::App(app)) => app,
-            _ => AppPattern::any(),
-        };
-        Who {
-            app,
-            user: self.account("user"),
-        }
-    }
-
-    /// Names of sinks, all of which have to be there.
-    pub(crate) fn sinks(&mut self, name: &str, known: &[&str]) -> Vec<String> {
-        let Some(Value::Names(names)) = self.value(name) else {
+    /// Reads addresses of collectors. Empty when they are not given or wrong, which has been noted.
+    pub(crate) fn addresses(&mut self, name: &str, is_backup: bool) -> Vec<MemberOptions> {
+        let Some(value) = self.given(name) else {
             return Vec::new();
         };
-        for (sink, span) in &names {
+        let wrong = match members::read(value, is_backup) {
+            Ok(members) if !members.is_empty() => return members,
+            Ok(_) => Wrong::new("these are 0 addresses"),
+            Err((span, found)) => Wrong::new(found).at(&span),
+        };
+        if let Some(row) = self.section.row(name) {
+            self.note(row, value, wrong);
+        }
+        Vec::new()
+    }
+
+    /// Notes names of sinks that are not there.
+    pub(crate) fn check_sinks(&mut self, name: &str, known: &[&str]) {
+        let Some(Value::Names(names)) = self.value(name) else {
+            return;
+        };
+        for (sink, span) in names {
             if known.contains(&sink.as_str()) {
                 continue;
             }
             let mut problem = self.places.problem(name, format!("there is no sink \"{sink}\""));
-            problem.span = Some(span.clone());
-            if let Some(meant) = most_similar(sink, known.iter().copied()) {
+            if !span.is_empty() {
+                problem.span = Some(span);
+            }
+            if let Some(meant) = most_similar(&sink, known.iter().copied()) {
                 problem = problem.help(format!("did you mean \"{meant}\"?"));
             }
-            self.wrong_if_whole(problem.allowed(values::listed(known)));
+            let known: Vec<String> = known.iter().map(|name| quoted(name)).collect();
+            self.wrong_if_whole(problem.allowed(one_of(&known)));
         }
-        names.into_iter().map(|(name, _)| name).collect()
     }
 
-    /// Notes keys that are given but mean nothing, with the reason.
-    pub(crate) fn refuse(&mut self, means_nothing: impl Fn(&Key) -> bool, why: &str) {
-        for key in self.section.keys.iter().filter(|key| means_nothing(key)) {
-            if self.places.has(key.name) {
+    /// Notes options that are given but mean nothing, with the reason.
+    pub(crate) fn refuse(&mut self, rows: &[Row], why: &str) {
+        for row in rows.iter().filter(|row| self.section.has(row)) {
+            if self.places.has(row.name) {
                 let found = format!("means nothing {why}");
-                let problem = self.places.problem(key.name, found);
+                let problem = self.places.problem(row.name, found);
                 self.findings.add(problem.help("take it out"));
             }
         }
@@ -318,22 +327,35 @@ impl Reader<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::sections::Without;
     use super::*;
     use crate::config::testing::Island;
 
     #[test]
     fn every_default_and_example_of_the_tables_can_be_read() {
         for section in SECTIONS {
-            let keys = section.keys.iter().map(|key| match key.without {
-                Without::Required(text) | Without::Default(text) | Without::Unset(_, text) => {
-                    (key.name, text)
-                }
+            let rows = section.rows().into_iter().filter(|row| !is_by_hand(row));
+            let texts = rows.map(|row| match section.without(row) {
+                Without::Required(text) | Without::Unset(_, text) => (row.name, text.to_owned()),
+                Without::Default(text) => (row.name, text),
             });
-            for (name, text) in section.shown.iter().copied().chain(keys) {
-                let key = section.key(name).unwrap_or_else(|| panic!("{name}"));
-                let given = DeValue::parse(text).unwrap_or_else(|error| panic!("{name}: {error}"));
-                let read = values::read(&key.kind, &given, &Island);
-                assert!(read.is_ok(), "{}.{name} = {text}: {read:?}", section.name);
+            let shown = section
+                .shown
+                .iter()
+                .map(|(name, text)| (*name, (*text).to_owned()));
+            for (name, text) in shown.chain(texts) {
+                let row = section.row(name).unwrap_or_else(|| panic!("{name}"));
+                let given = DeValue::parse(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
+                let accounts = |name: &str, is_group: bool| match is_group {
+                    true => Island.group(name),
+                    false => Island.user(name),
+                };
+                let read = row.read(&given_of(given.get_ref()), &accounts);
+                let part = (section.parts)()
+                    .into_iter()
+                    .find(|part| part.row(name).is_some());
+                let set = read.and_then(|value| part.expect("its struct").set(name, value));
+                assert!(set.is_ok(), "{}.{name} = {text}: {set:?}", section.name);
             }
         }
     }

@@ -151,8 +151,8 @@ fn routes(routes: &[Route]) -> Table {
     for (index, route) in routes.iter().enumerate() {
         table.push([
             plain((index + 1).to_string()),
-            plain(route.who.app.as_str()),
-            any(route.who.user.as_ref().map(ToString::to_string)),
+            plain(route.processes.app.as_str()),
+            any(route.processes.user.as_ref().map(ToString::to_string)),
             any(route.module.clone()),
             level(route.level),
             (Look::Title, route.sinks.join(", ")),
@@ -176,12 +176,12 @@ fn limits(config: &AgentConfig) -> Table {
         ("DISK/DAY", Side::Right),
     ];
     let mut table = Table::new(headings);
-    let mut push = |whose: String, quota: &Quota| {
+    let mut push = |holder: String, quota: &Quota| {
         let number =
             |number: Option<u64>| number.map_or_else(|| dim("-"), |number| plain(number.to_string()));
         let size = |bytes: Option<u64>| bytes.map_or_else(|| dim("-"), |bytes| plain(size_text(bytes)));
         table.push([
-            plain(whose),
+            plain(holder),
             number(quota.processes.map(u64::from)),
             number(quota.rings.map(u64::from)),
             size(quota.memory_bytes),
@@ -192,12 +192,12 @@ fn limits(config: &AgentConfig) -> Table {
     push("all together".to_owned(), &config.limits.total);
     push("each process".to_owned(), &config.limits.process);
     for limit in &config.limits.users {
-        let whose = match &limit.user {
+        let holder = match &limit.user {
             Some(user) => format!("user {user}"),
             None if config.limits.users.len() == 1 => "each user".to_owned(),
             None => "each other user".to_owned(),
         };
-        push(whose, &limit.quota);
+        push(holder, &limit.quota);
     }
     for limit in &config.limits.apps {
         push(format!("app {}", limit.app), &limit.quota);
@@ -220,7 +220,7 @@ fn recorders(recorders: &[Recorder]) -> Table {
             recorder.on_crash.then(|| "crash".to_owned()),
         ];
         table.push([
-            plain(recorder.who.to_string()),
+            plain(recorder.processes.to_string()),
             any(recorder.module.clone()),
             level(recorder.level),
             plain(size_text(recorder.keep_bytes)),
@@ -243,7 +243,7 @@ fn levels(config: &AgentConfig) -> Table {
             })
         });
         table.push([
-            plain(rule.who.to_string()),
+            plain(rule.processes.to_string()),
             plain(rules.collect::<Vec<_>>().join(", ")),
         ]);
     }

@@ -4,7 +4,7 @@ use crate::collect::record_address;
 use crate::config::units::{duration_text, read_duration};
 use crate::members::WEIGHT_MAX;
 use clap::{Args, ValueEnum};
-use logdrive_agent::config::limits::{CONNECT_TIMEOUT, HEALTH_EVERY, RESPONSE_TIMEOUT};
+use logdrive_drain::schema::limits::{CONNECT_TIMEOUT, HEALTH_EVERY, RESPONSE_TIMEOUT};
 use logdrive_ship::upstream::{MemberOptions, Policy};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -38,7 +38,7 @@ waited for.
 Exit status: 0 all was acknowledged, 1 something was not, 2 the command line is wrong.";
 
 /// How lines look.
-#[derive(Debug, Clone, Copy, ValueEnum, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Default)]
 pub(crate) enum Look {
     /// Lines of text
     #[default]
@@ -102,9 +102,9 @@ pub(crate) struct SendArgs {
     /// Compress batches with zstd of this level, 1 to 19
     #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(i32).range(1..=19))]
     pub(crate) zstd: Option<i32>,
-    /// How long to wait at the end for the collector's word [default: 30s]
+    /// Time to wait at the end for the collector's acknowledgement [default: 30s]
     #[arg(long, value_name = "TIME", value_parser = |text: &str| crate::config::units::read_duration(text))]
-    pub(crate) patience: Option<Duration>,
+    pub(crate) end_timeout: Option<Duration>,
     /// Print the numbers at the end as JSON, and no live line
     #[arg(long)]
     pub(crate) json: bool,

@@ -8,11 +8,12 @@ pub(crate) use args::{Look, SendArgs};
 use crate::error::CliError;
 use crate::paint::{ColorChoice, Style};
 use crate::signals::Signals;
-use config::{Aim, SendConfig};
+use config::SendConfig;
 use logdrive_collector::send::{LogInput, LogSender, SendControl, SendState, default_state_path};
-use logdrive_ship::forward::{ForwardOptions, ForwardState, ForwardWatch, SpoolOptions, new_session};
+use logdrive_drain::ship::ShipOptions;
+use logdrive_ship::Options;
+use logdrive_ship::forward::{ForwardOptions, ForwardState, ForwardWatch, new_session};
 use logdrive_ship::hello::Format;
-use logdrive_ship::{Options, TlsFiles};
 use signal_hook::consts::SIGHUP;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -21,7 +22,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Sends until the end of the input, or until it is told to end. `false` when something was not acknowledged.
 pub(crate) fn run(args: &SendArgs, color: ColorChoice) -> Result<bool, CliError> {
     let named = args;
-    let Some(SendConfig { args, aim }) = config::configuration(named, color)? else {
+    let Some(SendConfig { args, ship }) = config::configuration(named, color)? else {
         return Ok(false);
     };
     let args = &args;
@@ -36,7 +37,7 @@ pub(crate) fn run(args: &SendArgs, color: ColorChoice) -> Result<bool, CliError>
         Some(path) => SendState::load(path)?,
         None => None,
     };
-    let forward = forward_options(args, &aim, state.as_ref())?;
+    let forward = forward_options(args, &ship, state.as_ref())?;
     let input = match is_stdin {
         true => LogInput::stdin(),
         false => {
@@ -44,7 +45,7 @@ pub(crate) fn run(args: &SendArgs, color: ColorChoice) -> Result<bool, CliError>
             LogInput::file(&args.file, position, args.follow)?
         }
     };
-    let mut sender = LogSender::start(input, state, state_path, &options(args, &aim), &forward)?;
+    let mut sender = LogSender::start(input, state, state_path, &options(args, &ship), &forward)?;
     let mut control = Control {
         signals,
         named,
@@ -54,14 +55,14 @@ pub(crate) fn run(args: &SendArgs, color: ColorChoice) -> Result<bool, CliError>
         watch: sender.watch(),
     };
     sender.run(&mut control)?;
-    let end = sender.finish(args.patience.unwrap_or(Duration::from_secs(30)))?;
+    let end = sender.finish(args.end_timeout.unwrap_or(Duration::from_secs(30)))?;
     report(args, &end, forward.next)
 }
 
 /// Options of the forwarder: a file goes on under the numbers of its state.
 fn forward_options(
     args: &SendArgs,
-    aim: &Aim,
+    ship: &ShipOptions,
     state: Option<&SendState>,
 ) -> Result<ForwardOptions, CliError> {
     let mut forward = match state {
@@ -76,16 +77,16 @@ fn forward_options(
         Look::Text => Format::Text,
         Look::Json => Format::Json,
     };
-    forward.zstd_level = args.zstd;
-    forward.members.clone_from(&aim.members);
-    forward.group.clone_from(&aim.group);
+    forward.zstd_level = ship.zstd_level;
+    forward.members.clone_from(&ship.to);
+    forward.group.clone_from(&ship.group);
     // Of a file nothing is kept twice.
     let is_stdin = args.file.as_os_str() == "-";
-    forward.spool = args.spool.as_ref().filter(|_| is_stdin).map(SpoolOptions::new);
+    forward.spool = ship.spool.clone().filter(|_| is_stdin);
     Ok(forward)
 }
 
-fn options(args: &SendArgs, aim: &Aim) -> Options {
+fn options(args: &SendArgs, ship: &ShipOptions) -> Options {
     let file_name = args
         .file
         .file_stem()
@@ -98,18 +99,7 @@ fn options(args: &SendArgs, aim: &Aim) -> Options {
     };
     Options {
         app,
-        connect_timeout: aim.connect_timeout,
-        response_timeout: aim.response_timeout,
-        idle_timeout: aim.idle_timeout,
-        insecure: args.insecure,
-        tls: TlsFiles {
-            authorities: args.tls_ca.clone(),
-            certificate: args.tls_cert.clone(),
-            key: args.tls_key.clone(),
-            name: args.tls_name.clone(),
-            anyone: false,
-        },
-        ..Options::default()
+        ..ship.transport.clone()
     }
 }
 
@@ -155,13 +145,8 @@ impl Control<'_> {
         // Where it cannot be said, records still go where they went.
         let _ = match config::configuration(self.named, self.color) {
             Ok(Some(found)) => {
-                let places: Vec<String> = found
-                    .aim
-                    .members
-                    .iter()
-                    .map(|one| one.address.to_string())
-                    .collect();
-                self.watch.set_members(found.aim.members);
+                let places: Vec<String> = found.ship.to.iter().map(|one| one.address.to_string()).collect();
+                self.watch.set_members(found.ship.to);
                 let title = paint.the(Style::Good, "note:");
                 writeln!(
                     io::stderr(),

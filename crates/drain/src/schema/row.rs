@@ -68,6 +68,8 @@ pub enum Kind {
     Text(usize),
     /// Text that the type of the field reads, with a description of what it may be.
     Parsed(&'static str),
+    /// A list of values and tables that whoever knows its type reads, with a description of what it may be.
+    Tables(&'static str),
     /// An absolute path of at most so many bytes.
     Path(usize),
     /// An absolute path of at most so many bytes, perhaps with [`PLACEHOLDERS`].
@@ -292,7 +294,9 @@ impl Row {
                 .map_err(|_| "the text is not UTF-8"),
             Kind::Parsed(_) => Ok(Value::Text(text.to_owned())),
             Kind::Word => Err("there is no such word"),
-            Kind::User | Kind::Group | Kind::List { .. } => Err("no session keeps this option"),
+            Kind::User | Kind::Group | Kind::Tables(_) | Kind::List { .. } => {
+                Err("no session keeps this option")
+            }
         }
     }
 }
@@ -338,7 +342,9 @@ impl Kind {
         match self {
             Self::Name => "1 to 64 letters, digits, dots, dashes and underscores".to_owned(),
             Self::Text(bytes) => format!("text of at most {bytes} bytes"),
-            Self::Parsed(allowed) | Self::List { allowed, .. } => (*allowed).to_owned(),
+            Self::Parsed(allowed) | Self::Tables(allowed) | Self::List { allowed, .. } => {
+                (*allowed).to_owned()
+            }
             Self::Path(bytes) => format!("an absolute path of at most {bytes} bytes"),
             Self::LogPath(_) => {
                 let names = PLACEHOLDERS.map(|(name, _)| name.to_owned());
@@ -380,6 +386,7 @@ impl Kind {
                 level.map(Value::Level).ok_or_else(|| is_no(given, "level"))
             }
             Self::Word => Err(is_no(given, "such word")),
+            Self::Tables(_) => Err(Wrong::new("this cannot be given here")),
             Self::Flag => read_flag(given).map(Value::Flag),
             Self::Mode { most, least } => {
                 read_permissions(given, *most, *least).map(|mode| Value::Number(mode.into()))

@@ -2,7 +2,7 @@
 
 use super::Wrong;
 use crate::file::{Compress, Every};
-use crate::layout::LayoutOptions;
+use crate::layout::{LayoutOptions, Style};
 use crate::options::{Overflow, Sync};
 use logdrive_ring::FullPolicy;
 use logdrive_wire::Level;
@@ -30,7 +30,9 @@ pub enum Given<'a> {
     Flag(bool),
     /// A list, each element with its place in the file.
     List(Vec<(Given<'a>, Range<usize>)>),
-    /// Any other value, described for errors.
+    /// A table.
+    Table,
+    /// Any other value, as it was written.
     Other(String),
 }
 
@@ -53,6 +55,7 @@ impl<'a> Given<'a> {
             Self::Integer { shown, .. } | Self::Other(shown) => shown.clone(),
             Self::Flag(flag) => flag.to_string(),
             Self::List(_) => "a list".to_owned(),
+            Self::Table => "a table".to_owned(),
         }
     }
 
@@ -201,7 +204,15 @@ impl Setting for LayoutOptions {
     }
 
     fn from_value(value: Value) -> Result<Self, Wrong> {
-        Self::from_text(&String::from_value(value)?).map_err(|error| Wrong::new(error.to_string()))
+        let layout = Self::from_text(&String::from_value(value)?);
+        let layout = layout.map_err(|error| Wrong::new(error.to_string()))?;
+        match &layout.style {
+            Style::Pattern(pattern) if pattern.is_empty() => {
+                let help = "write it behind the word, such as \"pattern {time} {level:5} {message}{fields}\"";
+                Err(Wrong::new("the pattern is missing").help(help))
+            }
+            _ => Ok(layout),
+        }
     }
 }
 

@@ -37,6 +37,11 @@ pub struct ShipOptions {
     pub app: Option<String>,
 }
 
+/// Description of addresses of collectors.
+const ADDRESSES: &str = "a list of addresses such as [\"tls://logs.example.org:7140\"]; also \"unix:///PATH\", \
+     \"shm:///PATH\", \"tcp://HOST:PORT\", \"quic://HOST:PORT\", and tables such as { address = \"tls://logs.example.org:7140\", \
+     weight = 3, backup = false }, with weights from 0, which is never used, to 1000; at most 16 of them";
+
 /// Ways to choose one of several collectors.
 const POLICIES: &[Word] = &[
     ("round_robin", "one after the other"),
@@ -65,7 +70,33 @@ fn health_field<T: Setting>(value: Value, field: Option<&mut T>) -> Result<(), W
     Ok(())
 }
 
+/// Addresses of collectors, for people.
+fn shown(ship: &ShipOptions, is_backup: bool) -> Option<Value> {
+    let all = ship.to.iter().filter(|member| member.is_backup == is_backup);
+    let all: Vec<String> = all
+        .map(|member| format!("{} {}", member.address, member.weight))
+        .collect();
+    (!all.is_empty()).then(|| Value::Text(all.join(", ")))
+}
+
+/// Tables are read by whoever knows the format that they are written in.
+fn by_hand(_: &mut ShipOptions, _: Value) -> Result<(), Wrong> {
+    Err(Wrong::new("this cannot be given here"))
+}
+
 rows! { ShipOptions {
+    /// Address where the collector listens; with several, whichever can be reached. One that is a table may have a weight and
+    /// may be a backup, and tables [[ship.to]] say the same as a list.
+    to: [|ship| shown(ship, false), by_hand] => Row::of(Kind::Tables(ADDRESSES))
+        .required("[\"tls://logs.example.org:7140\"]")
+        .live()
+        .scope(FILE),
+    /// Collectors that are used while none of the others can be. With `health_every`, records go back to the others once one
+    /// of them is well again.
+    backup: [|ship| shown(ship, true), by_hand] => Row::of(Kind::Tables(ADDRESSES))
+        .unset("there are none", "[\"tls://spare.example.org:7140\"]")
+        .live()
+        .scope(FILE),
     /// Choice of one collector where there are several. It stays as long as it takes records.
     policy: (group.policy) => Row::of(Kind::Word).words(POLICIES),
     /// After so many failures in a row a collector is not tried for the time of `breaker_open`. Off, it is tried again and
@@ -174,12 +205,12 @@ impl ShipOptions {
             *path = path.as_deref().map(absolute);
         }
         let mut text = String::new();
-        for client in &self.to {
-            let key = if client.is_backup { "backup" } else { "to" };
-            let address = schema::escape(client.address.to_string().as_bytes());
+        for collector in &self.to {
+            let key = if collector.is_backup { "backup" } else { "to" };
+            let address = schema::escape(collector.address.to_string().as_bytes());
             text.push_str(&format!("{key} = {address}\n"));
-            if client.weight != 1 {
-                text.push_str(&format!("weight = {}\n", client.weight));
+            if collector.weight != 1 {
+                text.push_str(&format!("weight = {}\n", collector.weight));
             }
         }
         text + &schema::to_text(&options) + &schema::to_text(&options.transport.tls)
@@ -194,9 +225,9 @@ impl ShipOptions {
             match (key, key.strip_suffix("_ms")) {
                 ("to" | "backup", _) => {
                     let address = String::from_utf8(schema::unescape(value).ok()?).ok()?;
-                    let mut client = MemberOptions::new(address.parse().ok()?);
-                    client.is_backup = key == "backup";
-                    options.to.push(client);
+                    let mut collector = MemberOptions::new(address.parse().ok()?);
+                    collector.is_backup = key == "backup";
+                    options.to.push(collector);
                 }
                 ("weight", _) => options.to.last_mut()?.weight = value.parse().ok()?,
                 (_, Some(key)) => {

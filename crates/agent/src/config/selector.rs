@@ -1,5 +1,8 @@
-//! Which processes an entry of the configuration is about.
+//! Selection of processes: by application and user.
 
+use super::limits::NAME_BYTES_MAX;
+use logdrive_drain::options;
+use logdrive_drain::schema::{FILE, Kind, Row, Setting, Value, Wrong, quoted};
 use std::fmt;
 
 /// A process that logs: its name as it says, its number and its user as the kernel says.
@@ -120,21 +123,58 @@ impl fmt::Display for AppPattern {
     }
 }
 
-/// Processes by application and user. Both have to match.
-///
-/// ```
-/// use logdrive_agent::config::{Process, Who};
-/// assert!(Who::anyone().matches(&Process { app: "shop", pid: 417, uid: 1000 }));
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Who {
-    /// The application's name.
-    pub app: AppPattern,
-    /// The user; `None` for any.
-    pub user: Option<Account>,
+options! {
+    /// Processes by application and user. Both have to match.
+    ///
+    /// ```
+    /// use logdrive_agent::config::{Process, ProcessSelector};
+    /// assert!(ProcessSelector::anyone().matches(&Process { app: "shop", pid: 417, uid: 1000 }));
+    /// ```
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct ProcessSelector {
+        /// Applications, by name. A process names itself, and nothing keeps it from taking another's name: where that
+        /// matters, name the user too.
+        pub app: AppPattern => Row::of(Kind::Parsed(APP_PATTERN)).scope(FILE),
+        /// The user of the process, as the kernel knows it.
+        pub user: Option<Account> => Row::of(Kind::User).unset("any user", "\"www-data\"").scope(FILE),
+    }
 }
 
-impl Who {
+/// Description of an [`AppPattern`].
+pub(super) const APP_PATTERN: &str = "a name of an application, with * for any text and ? for any character";
+
+impl Setting for AppPattern {
+    fn to_value(&self) -> Option<Value> {
+        Some(Value::Text(self.0.clone()))
+    }
+
+    fn from_value(value: Value) -> Result<Self, Wrong> {
+        let text = String::from_value(value)?;
+        match text.len() > NAME_BYTES_MAX {
+            true => Err(Wrong::new(format!(
+                "{} has {} bytes, which are more than {NAME_BYTES_MAX}",
+                quoted(&text),
+                text.len()
+            ))),
+            false => Ok(Self(text)),
+        }
+    }
+}
+
+impl Setting for Account {
+    fn to_value(&self) -> Option<Value> {
+        Some(Value::Account(self.name.clone(), self.id))
+    }
+
+    fn from_value(value: Value) -> Result<Self, Wrong> {
+        match value {
+            Value::Account(name, id) => Ok(Self { name, id }),
+            _ => Err(Wrong::new("expected a user or a group")),
+        }
+    }
+}
+
+impl ProcessSelector {
     /// Every process.
     pub fn anyone() -> Self {
         Self {
@@ -151,7 +191,7 @@ impl Who {
 
     /// Whether every process that `other` means is meant here too, as far as can be seen: `*` covers all patterns, any
     /// other pattern itself only.
-    pub fn covers(&self, other: &Who) -> bool {
+    pub fn covers(&self, other: &ProcessSelector) -> bool {
         let user = match (&self.user, &other.user) {
             (None, _) => true,
             (Some(own), Some(other)) => own.id == other.id,
@@ -161,7 +201,7 @@ impl Who {
     }
 }
 
-impl fmt::Display for Who {
+impl fmt::Display for ProcessSelector {
     /// `shop`, `shop of user www-data`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.user {
@@ -220,15 +260,19 @@ mod tests {
             name: "www-data".into(),
             id: 33,
         };
-        let who = Who {
+        let selector = ProcessSelector {
             app: AppPattern::new("shop*"),
             user: Some(web.clone()),
         };
         let process = |app, uid| Process { app, pid: 1, uid };
-        assert!(who.matches(&process("shop-1", 33)));
-        assert!(!who.matches(&process("shop-1", 0)));
-        assert!(!who.matches(&process("mail", 33)));
-        assert_eq!(who.to_string(), "shop* of user www-data");
-        assert!(Who::anyone().covers(&who) && who.covers(&who) && !who.covers(&Who::anyone()));
+        assert!(selector.matches(&process("shop-1", 33)));
+        assert!(!selector.matches(&process("shop-1", 0)));
+        assert!(!selector.matches(&process("mail", 33)));
+        assert_eq!(selector.to_string(), "shop* of user www-data");
+        assert!(
+            ProcessSelector::anyone().covers(&selector)
+                && selector.covers(&selector)
+                && !selector.covers(&ProcessSelector::anyone())
+        );
     }
 }
