@@ -1,7 +1,10 @@
 //! The backend of one process: its session, its drain thread, and an I/O thread for every sink.
 
-use crate::drain::session_input::Router;
-use crate::drain::{ClientSelector, Command, Drain, DrainCounts, DrainParts};
+use crate::drain::Drain;
+use crate::drain::command::Command;
+use crate::drain::counts::DrainCounts;
+use crate::drain::pipeline::DrainParts;
+use crate::drain::route::Router;
 use crate::error::BackendError;
 use crate::file::{Disk, Storage};
 use crate::flight_recorder::memory::RecorderMemory;
@@ -166,14 +169,14 @@ impl Backend {
             session.make_spare_ring(crate::limits::SPARE_RINGS)?;
         }
         let process = process_info(&options.app);
-        let mut outlets = Vec::new();
+        let mut sink_buffers = Vec::new();
         let mut writers = Vec::new();
         for (index, sink) in options.sinks.iter().enumerate() {
             let spare = session.buffers().take_all(index)?;
             let output = open(&sink.target, &options.storage, status)?;
-            let outlet = start_sink(index, sink, output, spare, session.buffers(), status, &process)?;
-            writers.push(Some(outlet.sender()));
-            outlets.push(outlet);
+            let sink_buffer = start_sink(index, sink, output, spare, session.buffers(), status, &process)?;
+            writers.push(Some(sink_buffer.sender()));
+            sink_buffers.push(sink_buffer);
         }
         let counts = Arc::new(DrainCounts::start());
         let stop = Arc::new(AtomicBool::new(false));
@@ -182,19 +185,21 @@ impl Backend {
         let touching = file.as_ref().and_then(|file| touch_keep(file.toucher(), &stop));
         let keep = options.keep.clone().zip(file);
         let keep = keep.map(|(options, file)| FlightRecorder::new(RecorderMemory::shared(file), options));
-        let drain = Drain::new(DrainParts {
-            source: Arc::new(SessionReader::open_own(session)?),
-            buffers: Arc::clone(session.buffers()),
-            outlets,
-            commands: Some(inbox),
-            router,
-            keep,
-            status: Arc::clone(status),
-            counts: Arc::clone(&counts),
-            stop: Arc::clone(&stop),
-            coarse: options.coarse_clock,
-            sequence: 0,
-        });
+        let drain = Drain::new(
+            DrainParts {
+                session: Arc::new(SessionReader::open_own(session)?),
+                buffers: Arc::clone(session.buffers()),
+                sinks: sink_buffers,
+                router,
+                recorder: keep,
+                status: Arc::clone(status),
+                counts: Arc::clone(&counts),
+                stop: Arc::clone(&stop),
+                coarse: options.coarse_clock,
+                sequence: 0,
+            },
+            Some(inbox),
+        );
         let thread = std::thread::Builder::new()
             .name("logdrive-drain".to_owned())
             .spawn(move || drain.run())
@@ -220,7 +225,7 @@ impl Backend {
     /// it as [`Backend::flush`] does.
     pub fn dump(&self, span: Option<Duration>) -> bool {
         let reason = "the program asked for it".to_owned();
-        self.send_command(Command::Dump(ClientSelector::Own, span, reason));
+        self.send_command(Command::Dump(None, span, reason));
         self.flush()
     }
 
@@ -322,7 +327,7 @@ impl Backend {
         };
         drain.report_drops();
         drain.hand_over_all();
-        drain.tell_all(|| IoRequest::Close);
+        drain.send_all(|| IoRequest::Close);
         let closed = self.status.wait_closed(no_progress);
         drop(drain);
         if closed == Waited::NoProgress || self.status.is_abandoned() || self.stats().pending() > 0 {

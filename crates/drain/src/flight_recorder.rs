@@ -1,11 +1,12 @@
 //! The flight recorder: records that no sink takes are kept in memory, in binary, and written when something happens.
 //!
-//! [`memory`] holds the records; this file says which are kept and what has them written. `drain/recorder.rs` does the
-//! work at the drain.
+//! [`memory`] holds the records; this file says which are kept and what has them written. `drain/dump.rs` writes
+//! them.
 
 use crate::client::ClientProcess;
 use crate::control::selects;
 use crate::limits::DUMP_PAUSE;
+use crate::status::{BackendStatus, DumpAnswer};
 use logdrive_ring::KeepCounts;
 use logdrive_ring::rules::Selector;
 use logdrive_wire::{Callsite, Level};
@@ -113,13 +114,12 @@ pub trait RecorderPolicy: Send {
 pub(crate) struct DumpRequest {
     /// So far back; `None` for all.
     pub(crate) span: Option<Duration>,
-    /// What the log gives as the reason.
-    pub(crate) because: String,
-    /// Who has asked for it.
-    pub(crate) by: Requesters,
+    /// Reason that the log gives.
+    pub(crate) reason: String,
+    pub(crate) requesters: Requesters,
 }
 
-/// Who has asked for a dump, for the answer.
+/// Those who have asked for a dump, for the answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Requesters {
     /// The number of a request in the session's file.
@@ -133,13 +133,20 @@ impl Requesters {
     pub(crate) fn is_nobody(&self) -> bool {
         self.request.is_none() && self.dumps.is_empty()
     }
+
+    /// Answers those who have asked for a dump by number.
+    pub(crate) fn answer(&self, status: &BackendStatus, answer: DumpAnswer) {
+        for dump in &self.dumps {
+            status.answer_dump(*dump, answer);
+        }
+    }
 }
 
 /// A dump that goes on.
 #[derive(Debug, Default)]
 pub(crate) struct DumpProgress {
     /// Those that it answers.
-    pub(crate) by: Requesters,
+    pub(crate) requesters: Requesters,
     pub(crate) written: u64,
     pub(crate) lost: u64,
     /// Sinks that have taken nothing for too long, and get nothing more.
@@ -157,7 +164,7 @@ pub(crate) struct FlightRecorder {
     pub(crate) is_requested: bool,
     /// The sinks that dumps go to.
     pub(crate) sinks: u32,
-    pub(crate) wanted: Option<DumpRequest>,
+    pub(crate) pending: Option<DumpRequest>,
     pub(crate) dump: Option<DumpProgress>,
     /// The last request of the session's file that was seen.
     pub(crate) request_seen: u64,
@@ -175,7 +182,7 @@ impl FlightRecorder {
             options,
             is_requested: false,
             sinks: 0,
-            wanted: None,
+            pending: None,
             dump: None,
             request_seen,
             answer: None,
@@ -183,12 +190,47 @@ impl FlightRecorder {
         }
     }
 
-    /// As its process wishes, in the memory of its agent.
-    pub(crate) fn requested(options: RecorderOptions) -> Self {
-        Self {
-            is_requested: true,
-            ..Self::new(RecorderMemory::private(options.bytes), options)
+    /// Returns the recorder with these options in place of another. What that holds stays where the size stays the same.
+    pub(crate) fn replace(before: Option<Self>, options: RecorderOptions, is_requested: bool) -> Self {
+        match before {
+            Some(before) if before.options.bytes == options.bytes => Self {
+                options,
+                is_requested,
+                ..before
+            },
+            before => Self {
+                is_requested,
+                // Whoever waits for what was held before gets what there is now.
+                pending: before.and_then(Self::into_request),
+                ..Self::new(RecorderMemory::private(options.bytes), options)
+            },
         }
+    }
+
+    /// Returns the dump that was requested, or that goes on.
+    fn into_request(self) -> Option<DumpRequest> {
+        let going_on = |dump: DumpProgress| DumpRequest {
+            span: None,
+            reason: "of a command".to_owned(),
+            requesters: dump.requesters,
+        };
+        self.pending.or_else(|| self.dump.map(going_on))
+    }
+
+    /// Returns those who wait for a dump.
+    pub(crate) fn into_requesters(self) -> Vec<Requesters> {
+        let pending = self.pending.map(|request| request.requesters);
+        let going_on = self.dump.map(|dump| dump.requesters);
+        pending.into_iter().chain(going_on).collect()
+    }
+
+    /// Requests a dump that nobody waits for, unless one is requested already.
+    pub(crate) fn request_dump(&mut self, span: Option<Duration>, reason: &str) {
+        self.pending.get_or_insert_with(|| DumpRequest {
+            span,
+            reason: reason.to_owned(),
+            requesters: Requesters::default(),
+        });
     }
 
     /// What becomes of the records of a callsite of this process.
@@ -198,19 +240,19 @@ impl FlightRecorder {
 
     /// Whether something has to be done soon.
     pub(crate) fn is_busy(&self) -> bool {
-        self.wanted.is_some() || self.dump.is_some()
+        self.pending.is_some() || self.dump.is_some()
     }
 
     /// Looks whether a tool has asked for a dump.
     pub(crate) fn poll(&mut self) {
         let Some(file) = self.memory.file() else { return };
         let (request, span_ns) = file.requested();
-        if request != self.request_seen && self.wanted.is_none() {
+        if request != self.request_seen && self.pending.is_none() {
             self.request_seen = request;
-            self.wanted = Some(DumpRequest {
+            self.pending = Some(DumpRequest {
                 span: (span_ns > 0).then(|| Duration::from_nanos(span_ns)),
-                because: "of a command".to_owned(),
-                by: Requesters {
+                reason: "of a command".to_owned(),
+                requesters: Requesters {
                     request: Some(request),
                     dumps: Vec::new(),
                 },

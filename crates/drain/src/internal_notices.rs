@@ -57,13 +57,8 @@ fn notice_callsite(level: Level) -> Callsite {
 }
 
 impl InternalNotices {
-    pub(crate) fn new(outlets: &[SinkBuffer]) -> Self {
-        let compile = |callsite: &Callsite| {
-            outlets
-                .iter()
-                .map(|outlet| outlet.compile(callsite, None))
-                .collect()
-        };
+    pub(crate) fn new(sinks: &[SinkBuffer]) -> Self {
+        let compile = |callsite: &Callsite| sinks.iter().map(|sink| sink.compile(callsite, None)).collect();
         Self {
             gaps: compile(&gap_callsite()),
             warnings: compile(&notice_callsite(Level::Warn)),
@@ -72,9 +67,9 @@ impl InternalNotices {
     }
 
     /// Tells that records are missing. Where even this does not fit, their number stays in the counters.
-    pub(crate) fn gap(&self, outlet: &mut SinkBuffer, number: usize, count: u64, reason: &str) {
+    pub(crate) fn gap(&self, sink: &mut SinkBuffer, number: usize, count: u64, reason: &str) {
         self.line(
-            outlet,
+            sink,
             self.gaps.get(number),
             Level::Warn,
             &gap_payload(count, reason),
@@ -82,7 +77,7 @@ impl InternalNotices {
     }
 
     /// `false` when the sink has no room for it.
-    pub(crate) fn notice(&self, outlet: &mut SinkBuffer, number: usize, level: Level, text: &str) -> bool {
+    pub(crate) fn notice(&self, sink: &mut SinkBuffer, number: usize, level: Level, text: &str) -> bool {
         let plans = if level >= Level::Warn {
             &self.warnings
         } else {
@@ -91,11 +86,11 @@ impl InternalNotices {
         let mut payload = Vec::with_capacity(4 + text.len());
         payload.extend_from_slice(&(text.len() as u32).to_le_bytes());
         payload.extend_from_slice(text.as_bytes());
-        self.line(outlet, plans.get(number), level, &payload)
+        self.line(sink, plans.get(number), level, &payload)
     }
 
     /// A line that frames what was kept, whatever the sink's level; it is on its way at once.
-    pub(crate) fn frame(&self, outlet: &mut SinkBuffer, number: usize, text: &str) -> bool {
+    pub(crate) fn frame(&self, sink: &mut SinkBuffer, number: usize, text: &str) -> bool {
         let Some(plan) = self.infos.get(number) else {
             return true;
         };
@@ -107,20 +102,20 @@ impl InternalNotices {
             thread: Thread { name: TARGET, id: 0 },
             payload: &payload,
         };
-        let staged = outlet.stage_kept(plan, &line);
-        outlet.accept(staged, Level::Fatal, false);
+        let staged = sink.stage_dumped(plan, &line);
+        sink.accept(staged, Level::Fatal, false);
         staged != Staged::Full
     }
 
-    fn line(&self, outlet: &mut SinkBuffer, plan: Option<&Plan>, level: Level, payload: &[u8]) -> bool {
+    fn line(&self, sink: &mut SinkBuffer, plan: Option<&Plan>, level: Level, payload: &[u8]) -> bool {
         let Some(plan) = plan else { return true };
         let line = Record {
             unix_ns: unix_ns(),
             thread: Thread { name: TARGET, id: 0 },
             payload,
         };
-        let staged = outlet.stage(plan, &line, level);
-        outlet.accept(staged, level, false);
+        let staged = sink.stage(plan, &line, level);
+        sink.accept(staged, level, false);
         staged != Staged::Full
     }
 }

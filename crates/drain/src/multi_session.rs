@@ -2,10 +2,9 @@
 
 use crate::backend::{Backend, BackendOptions, make_session};
 use crate::client::ClientProcess;
-use crate::drain::{ClientSelector, Command};
+use crate::drain::command::Command;
 use crate::error::BackendError;
 use crate::flight_recorder::{RecorderOptions, RecorderPolicy};
-use crate::layout::Layout;
 use crate::options::{SinkOptions, Target, with_sink};
 use crate::quota::QuotaPolicy;
 use crate::recover;
@@ -79,13 +78,7 @@ impl Backend {
     /// # Errors
     /// When the layout cannot be used, or there is no more room in the session to note the collectors for a recovery.
     pub fn update_sink(&self, number: usize, options: &SinkOptions) -> Result<(), BackendError> {
-        let settings = SinkSettings {
-            layout: Layout::new(options.layout.clone(), self.process.clone())?,
-            min_level: options.min_level,
-            flush_level: options.flush_level,
-            flush_every: options.flush_every,
-            overflow: options.overflow,
-        };
+        let settings = SinkSettings::new(options, options.layout.clone(), &self.process)?;
         #[cfg(all(feature = "ship", target_os = "linux"))]
         if let Target::Ship(ship) = &options.target {
             self.redirect(number, options, ship)?;
@@ -120,16 +113,9 @@ impl Backend {
         }
     }
 
-    /// Writes what is kept of all processes of an application, so far back or all. A mark for [`Backend::has_reached`].
-    pub fn request_dump(&self, app: &str, span: Option<Duration>) -> u64 {
-        let reason = "of a command".to_owned();
-        self.send_command(Command::Dump(ClientSelector::App(app.to_owned()), span, reason));
-        self.request_flush()
-    }
-
     /// Writes what is kept of the process of a session, as the recorder says how far back: it has crashed, and leaves next.
     pub fn dump_session(&self, session: u64, span: Option<Duration>, reason: String) {
-        self.send_command(Command::Dump(ClientSelector::Session(session), span, reason));
+        self.send_command(Command::Dump(Some(session), span, reason));
     }
 
     /// The process of a session has crashed, as the text says: writes what is [kept](Backend::request_recorder) as it wished, where it
@@ -228,8 +214,8 @@ impl Backend {
             Some(place) => *place = writer,
             None => writers.push(writer),
         }
-        let outlet = started.inspect_err(|_| self.status.close(index))?;
-        self.send_command(Command::AddSink(Box::new(outlet)));
+        let sink_buffer = started.inspect_err(|_| self.status.close(index))?;
+        self.send_command(Command::AddSink(Box::new(sink_buffer)));
         Ok(index)
     }
 
@@ -290,7 +276,7 @@ impl Backend {
         self.session.buffers().journal()
     }
 
-    /// Asks for a flush without waiting for it: a mark for [`Backend::has_reached`].
+    /// Asks for a flush without waiting for it: a flush ticket for [`Backend::flush_status`].
     pub fn request_flush(&self) -> u64 {
         let mark = self.status.request();
         self.session.waker().wake();
@@ -308,11 +294,6 @@ impl Backend {
                 let _ = writer.send(IoRequest::Sync);
             }
         }
-    }
-
-    /// Whether everything that was committed before the mark was requested is with the kernel (C1) in all sinks.
-    pub fn has_reached(&self, mark: u64) -> bool {
-        self.status.has_reached(mark, u32::MAX)
     }
 
     /// How far these sinks are with a mark, by their bits.

@@ -1,6 +1,8 @@
 //! Recovery: drains a session whose process is dead, so that every committed record reaches the log once.
 
-use crate::drain::{Drain, DrainCounts, DrainParts};
+use crate::drain::Drain;
+use crate::drain::counts::DrainCounts;
+use crate::drain::pipeline::DrainParts;
 use crate::error::BackendError;
 use crate::file::{Disk, FileOptions, Storage};
 use crate::flight_recorder::memory::RecorderMemory;
@@ -230,10 +232,10 @@ fn drain_dead(
         pid: recovered.pid,
         ..process_info(&recovered.app)
     };
-    let mut outlets = Vec::new();
+    let mut sink_buffers = Vec::new();
     let mut sequence = 0;
     for (index, sink) in sinks.iter().enumerate() {
-        outlets.push(adopt_sink(
+        sink_buffers.push(adopt_sink(
             index,
             sink,
             buffers,
@@ -245,19 +247,21 @@ fn drain_dead(
         )?);
     }
     let keep = adopt_keep(session, buffers, recovered);
-    let mut drain = Drain::new(DrainParts {
-        source: Arc::clone(session),
-        buffers: Arc::clone(buffers),
-        outlets,
-        router: None,
-        keep,
-        commands: None,
-        status: Arc::clone(&status),
-        counts: Arc::new(DrainCounts::default()),
-        stop: Arc::new(AtomicBool::new(false)),
-        coarse: false,
-        sequence,
-    });
+    let mut drain = Drain::new(
+        DrainParts {
+            session: Arc::clone(session),
+            buffers: Arc::clone(buffers),
+            sinks: sink_buffers,
+            router: None,
+            recorder: keep,
+            status: Arc::clone(&status),
+            counts: Arc::new(DrainCounts::default()),
+            stop: Arc::new(AtomicBool::new(false)),
+            coarse: false,
+            sequence,
+        },
+        None,
+    );
     let path = || recovered.files.first().cloned().unwrap_or_default();
     let is_drained = drain.run_to_end();
     if is_drained {
@@ -268,9 +272,9 @@ fn drain_dead(
         return Err(BackendError::NoProgress { path: path() });
     }
     drain.report_drops();
-    drain.tell(END_LEVEL, &recovered.end);
+    drain.report(END_LEVEL, &recovered.end);
     drain.hand_over_all();
-    drain.tell_all(|| IoRequest::Close);
+    drain.send_all(|| IoRequest::Close);
     if status.wait_closed(Duration::from_millis(NO_PROGRESS_MS)) == Waited::NoProgress {
         status.abandon();
         return Err(BackendError::NoProgress {

@@ -3,7 +3,9 @@
 //! finished first, and what this one leaves is in the session for the next.
 
 use crate::backend::Stopped;
-use crate::drain::{Drain, DrainCounts, DrainParts};
+use crate::drain::Drain;
+use crate::drain::counts::DrainCounts;
+use crate::drain::pipeline::DrainParts;
 use crate::error::BackendError;
 use crate::file::{Disk, Storage};
 use crate::layout::ProcessInfo;
@@ -67,9 +69,9 @@ impl Sidecar {
             ..process_info(&app)
         };
         let storage = Arc::new(Disk) as Arc<dyn Storage>;
-        let (mut outlets, mut writers, mut sequence) = (Vec::new(), Vec::new(), 0);
+        let (mut sink_buffers, mut writers, mut sequence) = (Vec::new(), Vec::new(), 0);
         for (index, sink) in sinks.iter().enumerate() {
-            let outlet = adopt_sink(
+            let sink_buffer = adopt_sink(
                 index,
                 sink,
                 &buffers,
@@ -79,23 +81,25 @@ impl Sidecar {
                 options.overflow,
                 &mut sequence,
             )?;
-            writers.push(outlet.sender());
-            outlets.push(outlet);
+            writers.push(sink_buffer.sender());
+            sink_buffers.push(sink_buffer);
         }
         let stop = Arc::new(AtomicBool::new(false));
-        let drain = Drain::new(DrainParts {
-            source: Arc::clone(&session),
-            buffers,
-            outlets,
-            router: None,
-            keep: None,
-            commands: None,
-            status: Arc::clone(&status),
-            counts: Arc::new(DrainCounts::default()),
-            stop: Arc::clone(&stop),
-            coarse: options.coarse_clock,
-            sequence,
-        });
+        let drain = Drain::new(
+            DrainParts {
+                session: Arc::clone(&session),
+                buffers,
+                sinks: sink_buffers,
+                router: None,
+                recorder: None,
+                status: Arc::clone(&status),
+                counts: Arc::new(DrainCounts::default()),
+                stop: Arc::clone(&stop),
+                coarse: options.coarse_clock,
+                sequence,
+            },
+            None,
+        );
         let thread = std::thread::Builder::new()
             .name("logdrive-drain".to_owned())
             .spawn(move || drain.run())
@@ -162,10 +166,10 @@ impl Sidecar {
         };
         drain.report_drops();
         if let Some(end) = end {
-            drain.tell(END_LEVEL, &end);
+            drain.report(END_LEVEL, &end);
         }
         drain.hand_over_all();
-        drain.tell_all(|| IoRequest::Close);
+        drain.send_all(|| IoRequest::Close);
         let closed = self.status.wait_closed(no_progress);
         drop(drain);
         let pending = Stats::of_view(&self.session).pending();

@@ -2,7 +2,7 @@
 //! `calls = committed + dropped at the call + disabled + sampled out`, and for every sink
 //! `committed = written + dropped by the sink + pending`.
 
-use crate::drain::DrainCounts;
+use crate::drain::counts::DrainCounts;
 use crate::flight_recorder::counts_of;
 use crate::sink::drop_reason::SinkDrop;
 use logdrive_ring::{

@@ -237,13 +237,9 @@ impl BackendStatus {
         })
     }
 
-    /// Whether some sinks, by bits, have reached the mark; does not wait.
-    pub(crate) fn has_reached(&self, mark: u64, sinks: u32) -> bool {
-        let state = self.lock();
-        let reached = state.reached.iter().zip(&state.closed).enumerate();
-        reached
-            .filter(|(number, _)| sinks >> number & 1 == 1)
-            .all(|(_, (reached, closed))| *reached >= mark || *closed)
+    /// Whether all sinks have reached a flush ticket; does not wait.
+    pub(crate) fn is_flushed(&self, mark: u64) -> bool {
+        self.flush_status(mark, u32::MAX).reached
     }
 
     /// Waits until all I/O threads have ended, as long as anything moves.

@@ -1,22 +1,32 @@
-//! The merge: whose record comes next, and how far one ring's records may be taken before another ring's have to be.
+//! Merge: takes the records of all rings in the order of their times, and gives them to their destinations.
+//!
+//! Where the next records go to one destination alone, a sink or the flight recorder, they are taken in runs without a
+//! look at anything else. Every other record is laid out for all its sinks by itself.
 
-use super::single_sink::SingleSink;
-use super::{Drain, site_of};
-use crate::drain::ring_reader::{NO_RECORD, ReadError, RingReader};
-use crate::drain::run::{Run, Times};
-use crate::drain::session_input::SessionInput;
+use super::collect::Collector;
+use super::dump;
+use super::emit::Selection;
+use super::pipeline::Pipeline;
+use super::ring_reader::{NO_RECORD, RingReader};
+use super::route::{Destination, SingleSink};
+use super::run::{Run, Stop, record_run};
+use super::session_input::SessionInput;
+use crate::flight_recorder::memory::RecorderMemory;
+use crate::limits::KEEP_ROOM_TRIES;
+use crate::sink::buffer::SinkBuffer;
 use crate::sink::drop_reason::SinkDrop;
+use logdrive_wire::Level;
 use std::sync::atomic::Ordering;
 
 /// Rings with records to take, by the times of their first ones. The earliest stands last, so that it is changed in place:
-/// where threads log at the same time, their rings take queue record by record, and few of them move.
+/// where threads log at the same time, their rings take turns record by record, and few of them move.
 #[derive(Debug, Default)]
 pub(super) struct MergeQueue {
     heads: Vec<(u64, usize)>,
 }
 
 impl MergeQueue {
-    /// All rings with records up to the bound.
+    /// Takes all rings with records up to the bound.
     fn fill(&mut self, readers: &[RingReader], bound: u64) {
         let heads = readers.iter().map(|reader| reader.head.time_ticks);
         let heads = heads.enumerate().map(|(index, ticks)| (ticks, index));
@@ -26,7 +36,7 @@ impl MergeQueue {
         self.heads.sort_unstable_by(|one, other| other.cmp(one));
     }
 
-    /// The ring that comes first, and up to which time its records come before those of all others.
+    /// Returns the ring that comes first, and up to which time its records come before those of all others.
     #[inline]
     pub(super) fn first(&self, bound: u64) -> Option<(usize, u64)> {
         match self.heads.as_slice() {
@@ -36,9 +46,9 @@ impl MergeQueue {
         }
     }
 
-    /// The first ring begins with a record of another time now.
+    /// Notes that the first ring begins with a record of another time now.
     #[inline]
-    pub(super) fn renew(&mut self, ticks: u64, bound: u64) {
+    pub(super) fn update_first(&mut self, ticks: u64, bound: u64) {
         if ticks > bound || ticks == NO_RECORD {
             self.heads.pop();
             return;
@@ -58,199 +68,300 @@ impl MergeQueue {
     }
 }
 
-/// Why [`Drain::take_some_runs`] ended.
-enum Stop {
-    /// The first record needs more than one sink, or there is none.
-    Other,
-    /// Nothing is in the way of more of them.
-    Again,
-    /// So much was taken that it is given back to its producer now.
-    Enough,
-    /// A ring broke a rule.
-    Broken(usize, ReadError),
+/// Destination of a run, open to take records.
+enum Taker<'a> {
+    Sink(&'a mut SinkBuffer),
+    Recorder(&'a mut RecorderMemory),
 }
 
-impl Drain {
-    /// Takes records in the order of their times up to the bound.
-    pub(super) fn merge(&mut self, bound: u64) -> u64 {
-        let mut took = 0;
-        let mut queue = std::mem::take(&mut self.queue);
-        queue.fill(&self.readers, bound);
-        loop {
-            took += self.take_runs(&mut queue, bound);
-            let kept = self.keep_runs(&mut queue, bound);
-            took += kept;
-            let Some((index, _)) = queue.first(bound) else {
+/// Records that runs took.
+struct Taken {
+    /// Those that count.
+    counted: u64,
+    /// Whether there were any.
+    is_any: bool,
+    /// Number of the session of the last one.
+    input: usize,
+    stop: Stop,
+}
+
+/// Takes records in the order of their times up to the bound; returns the number of those that count.
+pub(super) fn merge(pipe: &mut Pipeline, queue: &mut MergeQueue, bound: u64) -> u64 {
+    let mut took = 0;
+    let mut room_tries = 0;
+    let buffer_bytes = pipe.buffers.buffer_bytes() as u64;
+    queue.fill(&pipe.collect.readers, bound);
+    while let Some((index, _)) = queue.first(bound) {
+        let destination = pipe
+            .route
+            .destination(&pipe.collect, &pipe.emit.sinks, buffer_bytes, index);
+        // Where even dumping does not make room, the record goes the way of one that is not recorded.
+        let destination = destination.filter(|_| room_tries <= KEEP_ROOM_TRIES);
+        let Some(destination) = destination else {
+            room_tries = 0;
+            took += take_first(pipe, queue, bound, true);
+            continue;
+        };
+        let Some(taken) = take_runs(pipe, queue, bound, destination) else {
+            took += take_first(pipe, queue, bound, true);
+            continue;
+        };
+        took += taken.counted;
+        if taken.is_any {
+            room_tries = 0;
+        }
+        match taken.stop {
+            // What a sink's run stops at mostly needs more sinks; but it may be for the flight recorder.
+            Stop::Other if !taken.is_any || matches!(destination, Destination::Sink(_)) => {
+                took += take_first(pipe, queue, bound, false);
+            }
+            Stop::Other | Stop::Again => {}
+            Stop::Enough => pipe.commit(),
+            Stop::NoRoom => {
+                room_tries += 1;
+                dump::make_room(pipe, taken.input);
+            }
+            Stop::Trigger(id) => dump::start_triggered(pipe, taken.input, id),
+            Stop::Broken(error, trigger) => {
+                if let Some(id) = trigger {
+                    dump::start_triggered(pipe, taken.input, id);
+                }
+                if let Some((index, _)) = queue.first(bound) {
+                    pipe.collect.quarantine(index, &error);
+                    queue.update_first(NO_RECORD, bound);
+                }
+            }
+        }
+    }
+    // Relaxed: a statistic.
+    pipe.counts.drained.fetch_add(took, Ordering::Relaxed);
+    took
+}
+
+/// Takes runs of one destination, from rings of one session and of further ones whose records go the same way. `None`
+/// where the destination is gone.
+fn take_runs(
+    pipe: &mut Pipeline,
+    queue: &mut MergeQueue,
+    bound: u64,
+    destination: Destination,
+) -> Option<Taken> {
+    let (first, _) = queue.first(bound)?;
+    let (collect, emit, clock) = (&mut pipe.collect, &mut pipe.emit, &mut pipe.clock);
+    let Collector { inputs, readers, .. } = collect;
+    let mut number = readers[first].input;
+    let owner = number;
+    // Out of its session, so that callsites can be looked at while it is written to.
+    let mut recorder = match destination {
+        Destination::Recorder => inputs.get_mut(number)?.as_mut()?.recorder.take(),
+        Destination::Sink(_) => None,
+    };
+    let mut input = inputs.get(number)?.as_ref()?;
+    let mut run = Run::new(&input.callsites, &clock.calibration, clock.newest_ticks);
+    let (mut taker, single) = match (destination, &mut recorder) {
+        (Destination::Sink(single), _) => {
+            (run.below, run.route) = (single.below, single.route);
+            (Taker::Sink(emit.sinks.get_mut(single.number)?), Some(single))
+        }
+        (Destination::Recorder, Some(recorder)) => (Taker::Recorder(&mut recorder.memory), None),
+        (Destination::Recorder, None) => return None,
+    };
+    let mut stop = Stop::Other;
+    while let Some((index, until)) = queue.first(bound) {
+        let reader = &mut readers[index];
+        if reader.input != number {
+            // Where processes log at the same time, their rings take turns record by record.
+            let Some(next) = single.and_then(|single| same_way(inputs, reader, input, single)) else {
+                stop = Stop::Again;
                 break;
             };
-            if kept > 0 {
-                continue;
-            }
-            took += self.take_one(index);
-            queue.renew(self.readers[index].head.time_ticks, bound);
-        }
-        self.queue = queue;
-        // Relaxed: a statistic.
-        self.counts.drained.fetch_add(took, Ordering::Relaxed);
-        took
-    }
-
-    /// Takes what needs no more than one sink: the only one there is, the only one that takes records of low levels, or the
-    /// only one that routes lead to.
-    fn take_runs(&mut self, queue: &mut MergeQueue, bound: u64) -> u64 {
-        let mut counted = 0;
-        loop {
-            match self.take_some_runs(queue, bound, &mut counted) {
-                Stop::Again => {}
-                Stop::Enough => self.commit(),
-                Stop::Broken(index, error) => {
-                    self.quarantine(index, &error);
-                    queue.renew(NO_RECORD, bound);
-                }
-                Stop::Other => return counted,
-            }
-        }
-    }
-
-    /// The same for rings of one session, and of further ones whose records go the same way.
-    fn take_some_runs(&mut self, queue: &mut MergeQueue, bound: u64, counted: &mut u64) -> Stop {
-        let Some((first, _)) = queue
-            .first(bound)
-            .filter(|(index, _)| self.is_far_from_quota(*index))
-        else {
-            return Stop::Other;
-        };
-        let mut number = self.readers[first].input;
-        let (Some(only), Some(Some(mut input))) =
-            (self.only_sink(first), self.inputs.get(number).map(Option::as_ref))
-        else {
-            return Stop::Other;
-        };
-        let is_alone = self.outlets.len() == 1;
-        let Some(outlet) = self.outlets.get_mut(only.number) else {
-            return Stop::Other;
-        };
-        let mut run = Run::new(&input.sites, &self.calibration, self.newest_ticks);
-        (run.below, run.routed) = (only.below, only.routed);
-        let mut stop = Stop::Other;
-        while let Some((index, until)) = queue.first(bound) {
-            let reader = &mut self.readers[index];
-            if reader.input != number {
-                // Where processes log at the same time, their rings take queue record by record.
-                let Some(next) = same_way(&self.inputs, reader, input, only, is_alone) else {
-                    stop = Stop::Again;
-                    break;
-                };
-                input.note_taken();
-                (number, input) = (reader.input, next);
-                run.sites = &input.sites;
-            }
-            run.until = until;
-            if let Err(error) = outlet.take_run(reader, &mut run) {
-                stop = Stop::Broken(index, error);
-                break;
-            }
-            let ticks = reader.head.time_ticks;
-            if ticks > until {
-                queue.renew(ticks, bound);
-            }
-            // Quotas are looked at for one ring at a time.
-            if run.is_enough || run.trigger.is_some() || (ticks > until && !input.quotas.is_empty()) {
-                stop = if run.is_enough { Stop::Enough } else { Stop::Again };
-                break;
-            }
-            if ticks <= until {
-                break;
-            }
-        }
-        // Records that count for nobody, such as those of gaps, have callsites, too.
-        input.note_taken();
-        let (taken, trigger) = (run.counted, run.trigger);
-        let Times { newest_ticks, late } = run.times;
-        self.quotas.spend(&input.quotas, taken, run.file_bytes);
-        self.newest_ticks = newest_ticks;
-        *counted += taken;
-        self.count_runs(only, taken, late);
-        if let Some(id) = trigger {
-            self.note_trigger(number, id);
-        }
-        stop
-    }
-
-    /// Keeps account of records that went to this sink only.
-    fn count_runs(&mut self, only: SingleSink, taken: u64, late: u64) {
-        let reason = match only.routed {
-            Some(_) => SinkDrop::NotRouted,
-            None => SinkDrop::Level,
-        };
-        for (other, outlet) in self.outlets.iter_mut().enumerate() {
-            if other != only.number {
-                outlet.leave_out(taken, reason);
-            }
-        }
-        if late > 0 {
-            // Relaxed: a statistic.
-            self.counts.late.fetch_add(late, Ordering::Relaxed);
-        }
-    }
-
-    /// Takes what a run stops at, or any record where there are several sinks; how many that count.
-    fn take_one(&mut self, index: usize) -> u64 {
-        // ClientSelector callsite was read just now may be one that a run takes, or that is kept.
-        if self.load_missing(index) {
-            return 0;
-        }
-        let number = self.readers[index].input;
-        let head = self.readers[index].head;
-        self.emit(index);
-        if head.time_ticks < self.newest_ticks {
-            // Relaxed: a statistic.
-            self.counts.late.fetch_add(1, Ordering::Relaxed);
-        }
-        self.newest_ticks = self.newest_ticks.max(head.time_ticks);
-        let advanced = self.readers[index].advance();
-        self.note_trigger(number, head.callsite_id as usize);
-        if let Err(error) = advanced {
-            self.quarantine(index, &error);
-        }
-        if let Some(Some(input)) = self.inputs.get(number) {
             input.note_taken();
+            (number, input) = (reader.input, next);
+            run.callsites = &input.callsites;
         }
-        u64::from(head.callsite_id != 0)
-    }
-
-    /// Reads the callsite of the record at a ring's front, where it has not been read; whether there it is.
-    fn load_missing(&mut self, index: usize) -> bool {
-        let reader = &self.readers[index];
-        let id = reader.head.callsite_id as usize;
-        let Some(Some(input)) = self.inputs.get_mut(reader.input) else {
-            return false;
+        run.until = until;
+        match &mut taker {
+            Taker::Sink(sink) => sink.take_run(reader, &mut run),
+            Taker::Recorder(memory) => record_run(memory, reader, &mut run),
+        }
+        let ticks = reader.head.time_ticks;
+        if ticks > until && !matches!(run.stop, Some(Stop::Broken(..))) {
+            queue.update_first(ticks, bound);
+        }
+        stop = match run.stop.take() {
+            Some(why) => why,
+            None if ticks <= until => Stop::Other,
+            // Quotas are looked at for one ring at a time.
+            None if single.is_some() && !input.quotas.is_empty() => Stop::Again,
+            None => continue,
         };
-        if input.sites.get(id).is_some_and(Option::is_some) {
-            return false;
-        }
-        input.load_sites(
-            &self.outlets,
-            self.router.as_ref(),
-            self.recorder_policy.as_deref(),
-        );
-        input.sites.get(id).is_some_and(Option::is_some)
+        break;
+    }
+    // Records that count for nobody, such as those of gaps, have callsites, too.
+    input.note_taken();
+    let taken = Taken {
+        counted: run.counted,
+        is_any: run.has_taken,
+        input: number,
+        stop,
+    };
+    let (taken_route, times, file_bytes) = (run.route, run.times, run.file_bytes);
+    if let (Some(recorder), Some(Some(input))) = (recorder, inputs.get_mut(owner)) {
+        input.recorder = Some(recorder);
+    }
+    clock.newest_ticks = times.newest_ticks;
+    emit.count_excluded(taken.counted, single.map(|single| single.number), taken_route);
+    if single.is_some() {
+        spend(pipe, number, taken.counted, file_bytes);
+    }
+    if times.late > 0 {
+        // Relaxed: a statistic.
+        pipe.counts.late.fetch_add(times.late, Ordering::Relaxed);
+    }
+    Some(taken)
+}
+
+/// Counts records and their bytes in files against the quotas of a session's process.
+#[inline]
+fn spend(pipe: &mut Pipeline, number: usize, records: u64, file_bytes: u64) {
+    if let Some(input) = pipe.collect.input(number) {
+        pipe.route.quotas.spend(&input.quotas, records, file_bytes);
     }
 }
 
-/// The session of a ring, where its first record goes to the one sink that those of another session go to, and neither
-/// has quotas to keep account of.
+/// Returns the session of a ring, where its first record goes to the one sink that those of another session go to, and
+/// neither has quotas to keep account of.
 fn same_way<'a>(
     inputs: &'a [Option<SessionInput>],
     reader: &RingReader,
     before: &SessionInput,
-    only: SingleSink,
-    is_alone: bool,
+    single: SingleSink,
 ) -> Option<&'a SessionInput> {
     let input = inputs.get(reader.input)?.as_ref()?;
-    let site = site_of(inputs, reader.input, reader.head.callsite_id as usize)?;
-    let is_same = is_alone || only.routed == Some(site.routed);
+    let callsite = input.callsites.get(reader.head.callsite_id as usize)?.as_ref()?;
+    let is_same = single.is_alone || single.route == Some(callsite.route);
     (is_same && input.quotas.is_empty() && before.quotas.is_empty()).then_some(input)
+}
+
+/// Takes the first record by itself, for all its sinks; returns 1 if it counts. One that is recorded is left for the
+/// flight recorder, but where the sinks are to have it all the same.
+fn take_first(pipe: &mut Pipeline, queue: &mut MergeQueue, bound: u64, with_recorded: bool) -> u64 {
+    let Some((index, _)) = queue.first(bound) else {
+        return 0;
+    };
+    let reader = &pipe.collect.readers[index];
+    let (number, head) = (reader.input, reader.head);
+    let id = head.callsite_id as usize;
+    match pipe.collect.callsite(number, id) {
+        Some(callsite) if callsite.is_recorded && !with_recorded => return 0,
+        Some(_) => {}
+        None => {
+            pipe.load_callsites(number);
+            // Its callsite may be one that a run takes.
+            if pipe.collect.callsite(number, id).is_some() {
+                return 0;
+            }
+        }
+    }
+    emit_record(pipe, index);
+    if head.time_ticks < pipe.clock.newest_ticks {
+        // Relaxed: a statistic.
+        pipe.counts.late.fetch_add(1, Ordering::Relaxed);
+    }
+    pipe.clock.newest_ticks = pipe.clock.newest_ticks.max(head.time_ticks);
+    let reader = &mut pipe.collect.readers[index];
+    let advanced = reader.advance();
+    dump::start_triggered(pipe, number, id);
+    if let Err(error) = advanced {
+        pipe.collect.quarantine(index, &error);
+    }
+    if let Some(input) = pipe.collect.input(number) {
+        input.note_taken();
+    }
+    queue.update_first(pipe.collect.readers[index].head.time_ticks, bound);
+    u64::from(head.callsite_id != 0)
+}
+
+/// Lays the record at a ring's front out for every sink. It counts for all of them or for none.
+fn emit_record(pipe: &mut Pipeline, index: usize) {
+    if exceeds_quota(pipe, index) {
+        return;
+    }
+    let mut without = 0;
+    loop {
+        let reader = &pipe.collect.readers[index];
+        let record = reader.line(&pipe.clock.calibration);
+        let Some(callsite) = pipe.collect.front_callsite(index) else {
+            return emit_unknown(pipe, index);
+        };
+        let level = callsite.level;
+        let selection = Selection {
+            sinks: callsite.route,
+            without,
+            level: Some(level),
+        };
+        let Some(full) = pipe.emit.stage(callsite, &record, selection) else {
+            let (is_written, bytes, file_bytes) = pipe.emit.accept(level, reader.head.callsite_id != 0);
+            callsite.counter.add(bytes);
+            let number = reader.input;
+            return spend(pipe, number, u64::from(is_written), file_bytes);
+        };
+        if !pipe.make_room(full, level) {
+            without |= 1 << full;
+        }
+    }
+}
+
+/// Reports a record of which nothing is known but its length.
+#[cold]
+fn emit_unknown(pipe: &mut Pipeline, index: usize) {
+    let reader = &pipe.collect.readers[index];
+    let number = reader.input;
+    let text = format!(
+        "a record of unknown callsite {}, {} bytes",
+        reader.head.callsite_id,
+        reader.payload().len()
+    );
+    // Relaxed: a statistic.
+    pipe.counts.malformed.fetch_add(1, Ordering::Relaxed);
+    pipe.emit.drop_record(Level::Warn, |_, _| SinkDrop::Unknown);
+    let input = pipe.collect.input_mut(number);
+    if input.is_none_or(SessionInput::count_unknown) {
+        pipe.report_for(number, Level::Warn, &text);
+    }
+}
+
+/// Leaves a record out that is over a quota, and counts it for all sinks that would have got it.
+#[inline]
+fn exceeds_quota(pipe: &mut Pipeline, index: usize) -> bool {
+    let reader = &pipe.collect.readers[index];
+    let Some(input) = pipe.collect.input(reader.input) else {
+        return false;
+    };
+    if input.quotas.is_empty() || reader.head.callsite_id == 0 {
+        return false;
+    }
+    // A record of an unknown callsite is reported anyway, in a line of its own.
+    let Some(callsite) = pipe.collect.front_callsite(index) else {
+        return false;
+    };
+    let level = callsite.level;
+    let takes =
+        |number: usize, sink: &SinkBuffer| callsite.plan(number).is_some() && level >= sink.min_level();
+    let mut sinks = pipe.emit.sinks.iter().enumerate();
+    if !sinks.any(|(number, sink)| takes(number, sink)) {
+        return false;
+    }
+    let Some(reason) = pipe.route.quotas.refuse(&input.quotas, level.is_urgent()) else {
+        return false;
+    };
+    pipe.emit
+        .drop_record(level, |number, sink| match callsite.plan(number) {
+            Some(_) if level >= sink.min_level() => reason,
+            Some(_) => SinkDrop::Level,
+            None => SinkDrop::NotRouted,
+        });
+    true
 }
 
 #[cfg(test)]
@@ -281,7 +392,7 @@ mod tests {
             while head(ring) <= until {
                 found.push((ring.remove(0), index));
             }
-            queue.renew(head(ring), bound);
+            queue.update_first(head(ring), bound);
         }
         found
     }

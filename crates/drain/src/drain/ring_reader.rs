@@ -261,7 +261,7 @@ impl RingReader {
     /// payloads and times, and until the ring has [enough to give back](Self::has_enough). The number of records goes
     /// into `count`, also where an error follows on them.
     #[inline(always)]
-    pub(crate) fn take_alike(
+    pub(crate) fn take_shared_prefix(
         &mut self,
         until_ticks: u64,
         count: &mut u64,
@@ -277,7 +277,7 @@ impl RingReader {
             let mut rest = self.window.get(self.start..self.end).unwrap_or(&[]);
             let before = rest.len();
             let mut records = 0;
-            while let Some((payload, time_ticks, behind)) = record_alike(rest, callsite_id)
+            while let Some((payload, time_ticks, behind)) = record_of(rest, callsite_id)
                 && let time_ticks = time_ticks.min(latest_ticks)
                 && time_ticks <= until_ticks
                 && put(&thread, payload, time_ticks)
@@ -348,7 +348,7 @@ impl RingReader {
 /// The payload of the first record, if it is of this callsite, its time, and what is behind the record. `None` where
 /// anything is not as it should be: somebody else looks closer.
 #[inline(always)]
-fn record_alike(bytes: &[u8], callsite_id: u32) -> Option<(&[u8], u64, &[u8])> {
+fn record_of(bytes: &[u8], callsite_id: u32) -> Option<(&[u8], u64, &[u8])> {
     let header = RecordHeader::decode_unchecked(bytes.first_chunk()?);
     if header.callsite_id != callsite_id || !is_length(header.length_bytes) {
         return None;

@@ -1,10 +1,11 @@
-//! The drain's side of one sink: it lays lines out in the current buffer and hands full buffers to the I/O thread.
+//! Sink buffer, the drain's side of one sink: it lays lines out in the current buffer and hands full buffers to the I/O thread.
 
+use crate::drain::callsite::RoutedCallsite;
 use crate::drain::ring_reader::{ReadError, RingReader};
-use crate::drain::run::{RoutedCallsite, Run};
-use crate::layout::{Layout, LineBuffer, Outcome, Plan, ProcessInfo, Record};
+use crate::drain::run::{Run, Stop};
+use crate::layout::{Layout, LayoutError, LayoutOptions, LineBuffer, Outcome, Plan, ProcessInfo, Record};
 use crate::limits::PAUSE_BUSY_NS_MAX;
-use crate::options::Overflow;
+use crate::options::{Overflow, SinkOptions};
 use crate::sink::drop_reason::SinkDrop;
 use crate::sink::writer::IoRequest;
 use logdrive_ring::{Buffer, Buffers};
@@ -28,13 +29,9 @@ pub(crate) enum Staged {
 #[derive(Debug)]
 pub(crate) struct SinkBuffer {
     index: usize,
-    pub(crate) layout: Layout,
-    pub(crate) min_level: Level,
+    pub(crate) settings: SinkSettings,
     /// Whether its lines take space on a disk.
     pub(crate) is_file: bool,
-    flush_level: Level,
-    flush_every: Duration,
-    overflow: Overflow,
     buffers: Arc<Buffers>,
     current: Option<Buffer>,
     /// Whether the current buffer is the last one, which is kept for warnings and above.
@@ -44,33 +41,38 @@ pub(crate) struct SinkBuffer {
     buffer_count: usize,
     back: Receiver<Buffer>,
     out: Sender<IoRequest>,
-    filled_since: Option<Instant>,
-    flush_now: bool,
-    /// The fill is due, and stays because the I/O thread is behind.
-    held_back: bool,
+    flush: Flush,
     dropped_unreported: u64,
+    /// Whether the fill changed since the last commit.
     changed: bool,
     /// Nothing is for it any more: it only keeps its place.
     closed: bool,
 }
 
-/// What an outlet is made of.
+/// Reasons to hand the current buffer over before it is full.
+#[derive(Debug, Default)]
+struct Flush {
+    /// Time of the first commit of the fill.
+    filled_since: Option<Instant>,
+    /// Whether a record's level asks for it.
+    is_asked: bool,
+    /// The fill is due, and stays because the I/O thread is behind.
+    is_held_back: bool,
+}
+
+/// Things that a sink buffer is made of.
 #[derive(Debug)]
 pub(crate) struct SinkBufferParts {
     pub(crate) index: usize,
-    pub(crate) layout: Layout,
+    pub(crate) settings: SinkSettings,
     pub(crate) is_file: bool,
-    pub(crate) min_level: Level,
-    pub(crate) flush_level: Level,
-    pub(crate) flush_every: Duration,
-    pub(crate) overflow: Overflow,
     pub(crate) buffers: Arc<Buffers>,
     pub(crate) spare: Vec<Buffer>,
     pub(crate) back: Receiver<Buffer>,
     pub(crate) out: Sender<IoRequest>,
 }
 
-/// What can change of a sink while it is open.
+/// Settings of a sink that can change while it is open.
 #[derive(Debug)]
 pub(crate) struct SinkSettings {
     pub(crate) layout: Layout,
@@ -80,16 +82,32 @@ pub(crate) struct SinkSettings {
     pub(crate) overflow: Overflow,
 }
 
+impl SinkSettings {
+    /// Settings from the options of a sink.
+    ///
+    /// # Errors
+    /// When the layout cannot be used.
+    pub(crate) fn new(
+        options: &SinkOptions,
+        layout: LayoutOptions,
+        process: &ProcessInfo,
+    ) -> Result<Self, LayoutError> {
+        Ok(Self {
+            layout: Layout::new(layout, process.clone())?,
+            min_level: options.min_level,
+            flush_level: options.flush_level,
+            flush_every: options.flush_every,
+            overflow: options.overflow,
+        })
+    }
+}
+
 impl SinkBuffer {
     pub(crate) fn new(parts: SinkBufferParts) -> Self {
         Self {
             index: parts.index,
-            layout: parts.layout,
-            min_level: parts.min_level,
+            settings: parts.settings,
             is_file: parts.is_file,
-            flush_level: parts.flush_level,
-            flush_every: parts.flush_every,
-            overflow: parts.overflow,
             buffers: parts.buffers,
             current: None,
             reserved: false,
@@ -97,9 +115,7 @@ impl SinkBuffer {
             spare: parts.spare,
             back: parts.back,
             out: parts.out,
-            filled_since: None,
-            flush_now: false,
-            held_back: false,
+            flush: Flush::default(),
             dropped_unreported: 0,
             changed: false,
             closed: false,
@@ -128,40 +144,42 @@ impl SinkBuffer {
         self.closed
     }
 
-    /// Takes other choices. Plans that were compiled before are those of the old layout.
-    pub(crate) fn tune(&mut self, settings: SinkSettings) {
-        self.layout = settings.layout;
-        self.min_level = settings.min_level;
-        self.flush_level = settings.flush_level;
-        self.flush_every = settings.flush_every;
-        self.overflow = settings.overflow;
+    /// Takes other settings. Plans that were compiled before are those of the old layout.
+    pub(crate) fn apply(&mut self, settings: SinkSettings) {
+        self.settings = settings;
+    }
+
+    /// Lowest level that it takes.
+    #[inline]
+    pub(crate) fn min_level(&self) -> Level {
+        self.settings.min_level
     }
 
     /// The plan of a callsite, of another process where one is given.
     pub(crate) fn compile(&self, callsite: &Callsite, process: Option<&ProcessInfo>) -> Plan {
         match process {
-            Some(process) => self.layout.compile_for(callsite, process),
-            None => self.layout.compile(callsite),
+            Some(process) => self.settings.layout.compile_for(callsite, process),
+            None => self.settings.layout.compile(callsite),
         }
     }
 
     /// Lays a line out behind the fill. Nothing counts before [`SinkBuffer::accept`].
     #[inline]
     pub(crate) fn stage(&mut self, plan: &Plan, line: &Record<'_>, level: Level) -> Staged {
-        if level < self.min_level {
+        if level < self.settings.min_level {
             return Staged::Dropped(SinkDrop::Level);
         }
         self.stage_any(plan, line, level)
     }
 
     /// As [`SinkBuffer::stage`], for a record that was kept: whatever its level.
-    pub(crate) fn stage_kept(&mut self, plan: &Plan, line: &Record<'_>) -> Staged {
+    pub(crate) fn stage_dumped(&mut self, plan: &Plan, line: &Record<'_>) -> Staged {
         self.stage_any(plan, line, Level::Trace)
     }
 
     /// Whether buffers are free beyond those that records of the moment need.
     pub(crate) fn has_slack(&mut self) -> bool {
-        if self.overflow == Overflow::Hold {
+        if self.settings.overflow == Overflow::Hold {
             return true;
         }
         self.spare.extend(self.back.try_iter());
@@ -184,8 +202,8 @@ impl SinkBuffer {
         };
         let empty = current.length() == 0;
         let mut out = LineBuffer::new(current.space());
-        match self.layout.line(plan, line, &mut out) {
-            Outcome::Overflow if empty => match self.layout.line_cut(plan, line, &mut out) {
+        match self.settings.layout.line(plan, line, &mut out) {
+            Outcome::Overflow if empty => match self.settings.layout.line_cut(plan, line, &mut out) {
                 Outcome::Overflow => Staged::Dropped(SinkDrop::TooLong),
                 _ => Staged::Line(out.len()),
             },
@@ -197,41 +215,51 @@ impl SinkBuffer {
     /// Lays out records of one ring, up to a time, without looking at anything else: for the only sink that takes them.
     /// Stops at whatever needs more than that: a full buffer, an unknown callsite, a level that is left out, or that
     /// others take.
-    pub(crate) fn take_run(&mut self, reader: &mut RingReader, run: &mut Run<'_>) -> Result<(), ReadError> {
+    pub(crate) fn take_run(&mut self, reader: &mut RingReader, run: &mut Run<'_>) {
         let Some(current) = self.current.as_mut().filter(|_| !self.reserved) else {
-            return Ok(());
+            return;
         };
         let mut out = LineBuffer::new(current.space());
         let mut counted = 0;
         let mut result = Ok(());
         while reader.head.time_ticks <= run.until && result.is_ok() {
             let id = reader.head.callsite_id as usize;
-            let Some(Some(site)) = run.sites.get(id) else {
+            let Some(Some(callsite)) = run.callsites.get(id) else {
                 break;
             };
-            let is_ours = site.level >= self.min_level
-                && run.below.is_none_or(|below| site.level < below)
-                && run.routed.is_none_or(|routed| site.routed == routed);
-            let Some(plan) = site.plan(self.index).filter(|_| is_ours) else {
+            let is_ours = callsite.level >= self.settings.min_level
+                && run.below.is_none_or(|below| callsite.level < below)
+                && run.route.is_none_or(|route| callsite.route == route);
+            let Some(plan) = callsite.plan(self.index).filter(|_| is_ours) else {
                 break;
             };
             let length_before = out.len();
-            let taken = take_site(&mut self.layout, (site, plan), reader, run, &mut out, &mut result);
-            site.counts.add_many(taken.records, out.len() - length_before);
+            let taken = take_callsite(
+                &mut self.settings.layout,
+                (callsite, plan),
+                reader,
+                run,
+                &mut out,
+                &mut result,
+            );
+            callsite
+                .counter
+                .add_many(taken.records, out.len() - length_before);
             if taken.records == 0 {
                 break;
             }
-            self.flush_now |= site.level >= self.flush_level;
+            self.flush.is_asked |= callsite.level >= self.settings.flush_level;
             counted += if id == 0 { 0 } else { taken.records };
-            if site.trigger.is_some() {
-                run.trigger = Some(id);
+            run.has_taken = true;
+            if callsite.trigger.is_some() {
+                run.stop = Some(Stop::Trigger(id));
                 break;
             }
-            if taken.are_alike && result.is_ok() {
+            if taken.share_prefix && result.is_ok() {
                 let mut records = 0;
-                result = take_alike(
-                    &mut self.layout,
-                    (site, plan),
+                result = take_shared_prefix(
+                    &mut self.settings.layout,
+                    (callsite, plan),
                     reader,
                     run,
                     &mut out,
@@ -239,7 +267,7 @@ impl SinkBuffer {
                 );
                 counted += if id != 0 { records } else { 0 };
                 if reader.has_enough() {
-                    run.is_enough = true;
+                    run.stop = Some(Stop::Enough);
                     break;
                 }
             }
@@ -249,7 +277,13 @@ impl SinkBuffer {
         self.changed |= length > 0;
         run.counted += counted;
         run.file_bytes += if self.is_file { length as u64 } else { 0 };
-        result
+        if let Err(error) = result {
+            let trigger = match run.stop {
+                Some(Stop::Trigger(id)) => Some(id),
+                _ => None,
+            };
+            run.stop = Some(Stop::Broken(error, trigger));
+        }
     }
 
     /// Takes a staged line into the fill, or counts it as dropped.
@@ -261,7 +295,7 @@ impl SinkBuffer {
                     current.grow(length, u64::from(counted));
                 }
                 self.changed = true;
-                self.flush_now |= level >= self.flush_level;
+                self.flush.is_asked |= level >= self.settings.flush_level;
             }
             Staged::Dropped(reason) if counted && !self.closed => {
                 self.buffers.count_dropped(self.index, reason as usize, 1);
@@ -272,7 +306,7 @@ impl SinkBuffer {
     }
 
     /// Counts records that are not for this sink.
-    pub(crate) fn leave_out(&mut self, records: u64, reason: SinkDrop) {
+    pub(crate) fn count_excluded(&mut self, records: u64, reason: SinkDrop) {
         if records > 0 && !self.closed {
             self.buffers.count_dropped(self.index, reason as usize, records);
         }
@@ -298,17 +332,18 @@ impl SinkBuffer {
     pub(crate) fn committed(&mut self, now: Instant) {
         if self.changed {
             self.changed = false;
-            self.filled_since.get_or_insert(now);
+            self.flush.filled_since.get_or_insert(now);
         }
     }
 
     /// Whether the fill has waited long enough, or a record asked for it, and the I/O thread keeps up. Where it does not,
     /// the fill would only wait behind others, and nearly empty buffers would be all there are: then it goes on growing.
     pub(crate) fn wants_flush(&mut self, now: Instant) -> bool {
-        let is_due = |since: Instant| now - since >= self.flush_every;
-        let is_wanted = self.has_fill() && (self.flush_now || self.filled_since.is_some_and(is_due));
-        self.held_back = is_wanted && self.is_behind();
-        is_wanted && !self.held_back
+        let is_due = |since: Instant| now - since >= self.settings.flush_every;
+        let is_wanted =
+            self.has_fill() && (self.flush.is_asked || self.flush.filled_since.is_some_and(is_due));
+        self.flush.is_held_back = is_wanted && self.is_behind();
+        is_wanted && !self.flush.is_held_back
     }
 
     /// Whether half of the buffers are on their way; for a flush that a record asked for, all but the current one and one
@@ -317,7 +352,7 @@ impl SinkBuffer {
         self.spare.extend(self.back.try_iter());
         let idle = self.spare.len() + usize::from(self.current.is_some());
         let on_their_way = self.buffer_count.saturating_sub(idle);
-        match self.flush_now {
+        match self.flush.is_asked {
             true => on_their_way > 0 && self.spare.len() < 2,
             false => on_their_way * 2 >= self.buffer_count,
         }
@@ -325,23 +360,23 @@ impl SinkBuffer {
 
     /// When the fill is due, if there is one, or when to look again whether it can go.
     pub(crate) fn due_in(&self, now: Instant) -> Option<Duration> {
-        let since = self.filled_since.filter(|_| self.has_fill())?;
-        Some(match self.held_back {
+        let since = self.flush.filled_since.filter(|_| self.has_fill())?;
+        Some(match self.flush.is_held_back {
             true => Duration::from_nanos(PAUSE_BUSY_NS_MAX),
-            false => self.flush_every.saturating_sub(now - since),
+            false => self.settings.flush_every.saturating_sub(now - since),
         })
     }
 
     /// Gives the committed fill to the I/O thread.
     pub(crate) fn hand_over(&mut self) {
         debug_assert!(!self.changed, "only a committed fill may be written");
-        self.filled_since = None;
-        self.held_back = false;
-        let sync = std::mem::take(&mut self.flush_now);
+        self.flush.filled_since = None;
+        self.flush.is_held_back = false;
+        let sync = std::mem::take(&mut self.flush.is_asked);
         if let Some(mut buffer) = self.current.take_if(|buffer| buffer.length() > 0) {
             buffer.mark_ready();
             self.reserved = false;
-            // The I/O thread lives as long as the outlet; without it the buffer stays in the session.
+            // The I/O thread lives as long as the sink buffer; without it the buffer stays in the session.
             let _ = self.out.send(IoRequest::Write { buffer, sync });
         }
     }
@@ -359,11 +394,11 @@ impl SinkBuffer {
         if self.current.is_some() {
             return !self.reserved || urgent;
         }
-        while self.spare.is_empty() && self.overflow == Overflow::Hold && !stop() {
+        while self.spare.is_empty() && self.settings.overflow == Overflow::Hold && !stop() {
             self.spare
                 .extend(self.back.recv_timeout(Duration::from_millis(20)));
         }
-        let last = self.spare.len() == 1 && self.overflow == Overflow::Drop;
+        let last = self.spare.len() == 1 && self.settings.overflow == Overflow::Drop;
         if self.spare.is_empty() || (last && !urgent) {
             return false;
         }
@@ -402,11 +437,11 @@ impl SinkBuffer {
     }
 }
 
-/// What [`take_site`] did.
+/// What [`take_callsite`] did.
 struct Taken {
     records: u64,
     /// More of them follow that differ in time and one text only.
-    are_alike: bool,
+    share_prefix: bool,
 }
 
 /// Records of one callsite behind each other, from which on more are expected.
@@ -415,9 +450,9 @@ const RUN_RECORDS: u64 = 3;
 /// Lays out records of one ring that have the callsite of the first, until the buffer is full or there is more to do
 /// than that.
 #[inline(always)]
-fn take_site(
+fn take_callsite(
     layout: &mut Layout,
-    (site, plan): (&RoutedCallsite, &Plan),
+    (callsite, plan): (&RoutedCallsite, &Plan),
     reader: &mut RingReader,
     run: &mut Run<'_>,
     out: &mut LineBuffer<'_>,
@@ -426,7 +461,7 @@ fn take_site(
     let id = reader.head.callsite_id;
     let mut taken = Taken {
         records: 0,
-        are_alike: false,
+        share_prefix: false,
     };
     while reader.head.time_ticks <= run.until && reader.head.callsite_id == id {
         let ticks = reader.head.time_ticks;
@@ -435,14 +470,14 @@ fn take_site(
             break;
         }
         taken.records += 1;
-        run.times.took(ticks);
+        run.times.note(ticks);
         if !reader.advance_in_window() {
             *result = reader.look();
         }
         let is_run = reader.head.time_ticks == ticks || taken.records >= RUN_RECORDS;
-        taken.are_alike = plan.has_shared_prefix() && is_run && reader.is_before(id, run.until);
+        taken.share_prefix = plan.has_shared_prefix() && is_run && reader.is_before(id, run.until);
         // What is kept is written before the record after a trigger.
-        if taken.are_alike || site.trigger.is_some() || result.is_err() {
+        if taken.share_prefix || callsite.trigger.is_some() || result.is_err() {
             break;
         }
     }
@@ -452,9 +487,9 @@ fn take_site(
 /// Takes records of the same callsite and second, whose lines begin alike but for the digits of the time, such as many
 /// lines of a command that were read at once. They are taken until the buffer is full, or the ring has enough to give
 /// back.
-fn take_alike(
+fn take_shared_prefix(
     layout: &mut Layout,
-    (site, plan): (&RoutedCallsite, &Plan),
+    (callsite, plan): (&RoutedCallsite, &Plan),
     reader: &mut RingReader,
     run: &mut Run<'_>,
     out: &mut LineBuffer<'_>,
@@ -467,7 +502,7 @@ fn take_alike(
     let calibration = *run.calibration;
     let mut times = run.times;
     let length_before = out.len();
-    let result = reader.take_alike(run.until, records, |thread, payload, ticks| {
+    let result = reader.take_shared_prefix(run.until, records, |thread, payload, ticks| {
         let record = Record {
             unix_ns: calibration.unix_ns(ticks),
             thread: *thread,
@@ -475,11 +510,11 @@ fn take_alike(
         };
         let is_written = layout.line_after(&mut prefix, plan, &record, out);
         if is_written {
-            times.took(ticks);
+            times.note(ticks);
         }
         is_written
     });
     run.times = times;
-    site.counts.add_many(*records, out.len() - length_before);
+    callsite.counter.add_many(*records, out.len() - length_before);
     result
 }

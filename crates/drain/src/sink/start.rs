@@ -4,11 +4,11 @@
 use crate::console::Console;
 use crate::error::BackendError;
 use crate::file::{FileOptions, LogFile, Placement, Storage, rewrite};
-use crate::layout::{Layout, ProcessInfo};
+use crate::layout::ProcessInfo;
 use crate::limits::BUFFERS_PER_SINK_MIN;
 use crate::options::{Overflow, RecoverableSink, SinkOptions, Target};
 use crate::ship::Shipping;
-use crate::sink::buffer::{SinkBuffer, SinkBufferParts};
+use crate::sink::buffer::{SinkBuffer, SinkBufferParts, SinkSettings};
 use crate::sink::writer::{DeferredFile, IoRequest, Output, Writer};
 use crate::status::BackendStatus;
 use logdrive_ring::clock::unix_ns;
@@ -78,14 +78,10 @@ pub(crate) fn start_sink(
         }
         output => output,
     };
-    let outlet = SinkBuffer::new(SinkBufferParts {
+    let sink_buffer = SinkBuffer::new(SinkBufferParts {
         index,
         is_file: matches!(output, Output::File(_) | Output::DeferredFile(_)),
-        layout: Layout::new(layout, process.clone())?,
-        min_level: options.min_level,
-        flush_level: options.flush_level,
-        flush_every: options.flush_every,
-        overflow: options.overflow,
+        settings: SinkSettings::new(options, layout, process)?,
         buffers: Arc::clone(buffers),
         spare,
         back,
@@ -109,14 +105,14 @@ pub(crate) fn start_sink(
             name: "logdrive-io",
             cause,
         })?;
-    Ok(outlet)
+    Ok(sink_buffer)
 }
 
 /// Hands buffers that a dead process left unwritten to a sink, in their order, and waits for them.
-pub(crate) fn replay(outlet: &SinkBuffer, unwritten: Vec<(Buffer, FileLocation)>) {
+pub(crate) fn replay(sink_buffer: &SinkBuffer, unwritten: Vec<(Buffer, FileLocation)>) {
     for (mut buffer, _) in unwritten {
         buffer.mark_ready();
-        outlet.send(IoRequest::Write { buffer, sync: false });
+        sink_buffer.send(IoRequest::Write { buffer, sync: false });
     }
 }
 
@@ -159,9 +155,9 @@ pub(crate) fn adopt_sink(
     options.layout.color = false;
     options.min_level = sink.min_level;
     options.overflow = overflow;
-    let outlet = start_sink(index, &options, output, spare, buffers, status, process)?;
-    replay(&outlet, unwritten);
-    Ok(outlet)
+    let sink_buffer = start_sink(index, &options, output, spare, buffers, status, process)?;
+    replay(&sink_buffer, unwritten);
+    Ok(sink_buffer)
 }
 
 /// A buffer whose write had begun is written to its place again; that is the same bytes at the same offset. Returns

@@ -1,0 +1,91 @@
+//! Commands: what other threads ask of the drain between two passes.
+
+use super::pipeline::Pipeline;
+use super::route::Router;
+use super::{dump, sessions};
+use crate::flight_recorder::{RecorderOptions, RecorderPolicy};
+use crate::quota::QuotaPolicy;
+use crate::sink::buffer::{SinkBuffer, SinkSettings};
+use logdrive_ring::HostedSession;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+/// Request of another thread to the drain.
+pub(crate) enum Command {
+    /// Drain this session, too.
+    Join(Arc<HostedSession>),
+    /// The process of this session writes nothing more: drain the rest, log the text, and forget the session.
+    Leave(u64, Option<String>),
+    /// Use another router.
+    SetRouter(Router),
+    /// Write what the flight recorder of a session holds, or that of the process itself where none is named, so far
+    /// back, for that reason.
+    Dump(Option<u64>, Option<Duration>, String),
+    /// The same of one session, with an answer under a number.
+    DumpFor {
+        /// Number of the answer.
+        dump: u64,
+        /// Session whose records are written.
+        session: u64,
+        /// Age of the oldest record that is written; `None` for all.
+        span: Option<Duration>,
+        /// Reason that the log gives.
+        reason: String,
+    },
+    /// The process of this session has crashed, as the text says: write its flight recorder where it asked for that.
+    DumpCrashed(u64, String),
+    /// The process of this session, which joins next, asks for a flight recorder.
+    RequestRecorder(u64, RecorderOptions),
+    /// Use another policy for flight recorders.
+    SetRecorderPolicy(Box<dyn RecorderPolicy>),
+    /// Use another policy for quotas.
+    SetQuotaPolicy(Box<dyn QuotaPolicy>),
+    /// Change the settings of a sink.
+    UpdateSink(usize, Box<SinkSettings>),
+    /// Add a sink, in a place of its own or in that of one that is closed.
+    AddSink(Box<SinkBuffer>),
+    /// Write what this sink has, and close it: no route leads to it any more.
+    CloseSink(usize),
+}
+
+/// Does what other threads have asked for.
+pub(super) fn handle_commands(pipe: &mut Pipeline, commands: &Receiver<Command>) {
+    while let Ok(command) = commands.try_recv() {
+        match command {
+            Command::Join(session) => sessions::join(pipe, &session),
+            Command::Leave(id, text) => sessions::finish(&mut pipe.collect, id, text),
+            Command::SetRouter(router) => {
+                pipe.route.router = Some(router);
+                pipe.collect.forget_callsites();
+            }
+            Command::Dump(session, span, reason) => {
+                dump::request(&mut pipe.collect, session, span, &reason);
+            }
+            Command::DumpFor {
+                dump,
+                session,
+                span,
+                reason,
+            } => dump::request_answered(pipe, dump, session, span, reason),
+            Command::DumpCrashed(session, reason) => {
+                dump::request_crashed(&mut pipe.collect, session, &reason);
+            }
+            Command::RequestRecorder(session, options) => dump::request_recorder(pipe, session, options),
+            Command::SetRecorderPolicy(policy) => dump::set_policy(pipe, policy),
+            Command::SetQuotaPolicy(policy) => sessions::set_quota_policy(pipe, policy),
+            Command::UpdateSink(number, settings) => {
+                pipe.emit.update_sink(number, *settings);
+                pipe.collect.forget_callsites();
+            }
+            Command::AddSink(sink) => {
+                pipe.emit.add_sink(*sink);
+                pipe.collect.forget_callsites();
+            }
+            Command::CloseSink(number) => {
+                pipe.emit.close_sink(&mut pipe.collect, number);
+                pipe.collect.forget_callsites();
+            }
+        }
+    }
+}
