@@ -1,16 +1,20 @@
 //! Forwarding: records of one session to whoever keeps them, at least once, and once in what is kept.
 
 mod batch_source;
+mod files;
+mod forwarder;
 mod health;
 mod options;
 mod owner;
 mod runner;
 mod spool;
+mod state;
 
+pub use forwarder::Forwarder;
 pub use options::ForwardOptions;
 pub use owner::Owner;
-pub use runner::{ForwardState, ForwardWatch, Forwarder, Refusal};
 pub use spool::{Spool, SpoolDirectory, SpoolOptions, SpooledBatch};
+pub use state::{ForwardState, ForwardWatch, Refusal};
 
 /// A session's number that nobody else has.
 ///

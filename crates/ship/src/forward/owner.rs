@@ -1,6 +1,6 @@
 //! The owner of records: what a hello has to say of them, also when another process sends them.
 
-use super::spool::{at, private};
+use super::files::{at, private};
 use crate::TransportError;
 use crate::hello::{Format, Hello};
 use crate::limits::{NAME_BYTES_MAX, OWNER_BYTES_MAX};

@@ -5,6 +5,7 @@
 //! segments `spool-NUMBER`, named after the first record in them. A segment is removed when all of it is acknowledged.
 //! A session is never continued by another process: what it left is sent under its own numbers, before anything new.
 
+use super::files::{at, make_directory, private};
 use super::owner::Owner;
 use crate::TransportError;
 use crate::limits::{
@@ -12,10 +13,10 @@ use crate::limits::{
 };
 use rustix::fs::{FlockOperation, flock};
 use std::collections::VecDeque;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 
 /// Bytes before the payload of a batch: length, checksum, first number, count, flags.
 const HEAD_BYTES: usize = 4 + 4 + 8 + 4 + 4;
@@ -540,30 +541,10 @@ fn read_at(segment: &Segment, offset: u64, scratch: &mut Vec<u8>) -> Option<Spoo
     })
 }
 
-pub(super) fn private() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options
-        .mode(0o600)
-        .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32);
-    options
-}
-
-fn make_directory(path: &Path) -> Result<(), TransportError> {
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path)
-        .map_err(at("make", path))
-}
-
-pub(super) fn at(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> TransportError {
-    let path = path.to_owned();
-    move |cause| TransportError::File { doing, path, cause }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::OpenOptions;
 
     fn options() -> (tempfile::TempDir, SpoolOptions) {
         let directory = tempfile::tempdir().expect("a directory");
