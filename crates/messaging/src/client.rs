@@ -75,7 +75,7 @@ impl Client {
     /// # Errors
     /// Fails when nobody answers there, or will not serve us.
     pub fn connect(address: &Address, options: &Options) -> Result<Self, TransportError> {
-        let (connection, hello) = Connection::connect_with_flags(address, options, HELLO_ACKS)?;
+        let (connection, hello) = Connection::connect(address, options, HELLO_ACKS)?;
         Ok(Self {
             connection,
             next_number: 1,
@@ -228,8 +228,12 @@ impl Client {
 
     fn put(&mut self, header: Header, body: &[u8]) -> Result<(), TransportError> {
         header.put(&[body], self.connection.is_checked(), &mut self.out);
-        self.out
-            .resize(self.out.len().next_multiple_of(self.connection.alignment()), 0);
+        self.out.resize(
+            self.out
+                .len()
+                .next_multiple_of(self.connection.properties().alignment),
+            0,
+        );
         if self.out.len() >= self.batch_bytes.min(PIECE_BYTES) {
             self.flush()?;
         }

@@ -21,6 +21,14 @@ const BULK_BYTES_MAX: usize = 65_000;
 /// Datagrams of a bulk without help of the kernel.
 const MANY_MAX: usize = 64;
 
+/// Datagrams that were sent and that the receiver has not acknowledged, and the bound for them.
+struct InFlight {
+    /// Number behind the last message of each bulk, and its bytes.
+    bulks: VecDeque<(u64, usize)>,
+    bytes: u64,
+    window_bytes: u64,
+}
+
 pub(crate) struct Datagrams {
     socket: UdpSocket,
     state: UdpSocketState,
@@ -34,10 +42,7 @@ pub(crate) struct Datagrams {
     count_max: usize,
     /// The number of the message behind the last one in `segments`.
     next: u64,
-    /// Bulks that the receiver has not told of: the number behind each, and its bytes.
-    in_flight: VecDeque<(u64, usize)>,
-    in_flight_bytes: u64,
-    window_bytes: u64,
+    in_flight: InFlight,
     /// The receiver has told of all before this number.
     acknowledged: u64,
     inbox: Vec<u8>,
@@ -91,9 +96,11 @@ impl Datagrams {
             count: 0,
             count_max,
             next: 0,
-            in_flight: VecDeque::new(),
-            in_flight_bytes: 0,
-            window_bytes: UDP_WINDOW_BYTES,
+            in_flight: InFlight {
+                bulks: VecDeque::new(),
+                bytes: 0,
+                window_bytes: UDP_WINDOW_BYTES,
+            },
             acknowledged: 0,
             inbox: vec![0; 4096],
             state,
@@ -130,13 +137,6 @@ impl Datagrams {
         }
     }
 
-    fn lost(&self, cause: io::Error) -> TransportError {
-        TransportError::Lost {
-            address: self.address.clone(),
-            cause,
-        }
-    }
-
     /// Takes what the receiver says, and waits for it. `false`: nothing came.
     fn receive(&mut self, timeout: Duration) -> Result<bool, TransportError> {
         let mut received = false;
@@ -148,7 +148,7 @@ impl Datagrams {
                         return Ok(received);
                     }
                     let ready = wait_for_socket(self.socket.as_fd(), false, timeout)
-                        .map_err(|cause| self.lost(cause))?;
+                        .map_err(|cause| TransportError::lost(&self.address, cause))?;
                     if !ready {
                         return Ok(false);
                     }
@@ -159,10 +159,11 @@ impl Datagrams {
                     if timeout.is_zero() {
                         return Ok(received);
                     }
-                    wait_for_socket(self.socket.as_fd(), false, timeout).map_err(|cause| self.lost(cause))?;
+                    wait_for_socket(self.socket.as_fd(), false, timeout)
+                        .map_err(|cause| TransportError::lost(&self.address, cause))?;
                     return Ok(received);
                 }
-                Err(cause) => return Err(self.lost(cause)),
+                Err(cause) => return Err(TransportError::lost(&self.address, cause)),
             };
             received |= self.take(length)?;
         }
@@ -179,12 +180,14 @@ impl Datagrams {
                 let Ok(hello) = Hello::decode(frame.payload) else {
                     return Ok(false);
                 };
-                self.window_bytes = hello.credit_bytes.max(1);
+                self.in_flight.window_bytes = hello.credit_bytes.max(1);
                 self.checked |= hello.flags & HELLO_UNCHECKED == 0;
             }
             Kind::Ack => self.acknowledge(frame.header.sequence),
             Kind::Credit => {
-                self.window_bytes = decode_number(frame.payload).unwrap_or(self.window_bytes).max(1)
+                self.in_flight.window_bytes = decode_number(frame.payload)
+                    .unwrap_or(self.in_flight.window_bytes)
+                    .max(1)
             }
             Kind::Goodbye => {
                 let (reason, words) = decode_goodbye(frame.payload).unwrap_or((Reason::Ending, ""));
@@ -201,8 +204,8 @@ impl Datagrams {
 
     fn acknowledge(&mut self, next: u64) {
         self.acknowledged = self.acknowledged.max(next);
-        while let Some((_, bytes)) = self.in_flight.pop_front_if(|(end, _)| *end <= next) {
-            self.in_flight_bytes = self.in_flight_bytes.saturating_sub(bytes as u64);
+        while let Some((_, bytes)) = self.in_flight.bulks.pop_front_if(|(end, _)| *end <= next) {
+            self.in_flight.bytes = self.in_flight.bytes.saturating_sub(bytes as u64);
         }
     }
 
@@ -239,22 +242,22 @@ impl Datagrams {
         if self.count == 0 {
             return Ok(());
         }
-        if self.in_flight_bytes + self.segments.len() as u64 > self.window_bytes / 2 {
+        if self.in_flight.bytes + self.segments.len() as u64 > self.in_flight.window_bytes / 2 {
             // Before there is need to wait for it.
             self.receive(Duration::ZERO)?;
         }
-        while self.in_flight_bytes > 0
-            && self.in_flight_bytes + self.segments.len() as u64 > self.window_bytes
+        while self.in_flight.bytes > 0
+            && self.in_flight.bytes + self.segments.len() as u64 > self.in_flight.window_bytes
         {
             if !self.receive(Duration::from_millis(UDP_CREDIT_WAIT_MS))? {
                 // Lost, or the word about it was: the receiver counts the gap when it sees what comes next.
-                self.in_flight.clear();
-                self.in_flight_bytes = 0;
+                self.in_flight.bulks.clear();
+                self.in_flight.bytes = 0;
             }
         }
         self.transmit()?;
-        self.in_flight.push_back((self.next, self.segments.len()));
-        self.in_flight_bytes += self.segments.len() as u64;
+        self.in_flight.bulks.push_back((self.next, self.segments.len()));
+        self.in_flight.bytes += self.segments.len() as u64;
         self.segments.clear();
         self.count = 0;
         Ok(())
@@ -276,7 +279,8 @@ impl Datagrams {
                 Ok(()) => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     let pause = Duration::from_millis(UDP_CREDIT_WAIT_MS);
-                    wait_for_socket(self.socket.as_fd(), true, pause).map_err(|cause| self.lost(cause))?;
+                    wait_for_socket(self.socket.as_fd(), true, pause)
+                        .map_err(|cause| TransportError::lost(&self.address, cause))?;
                 }
                 // Of an earlier datagram, to a receiver that was not there: the next one may be.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
@@ -285,7 +289,7 @@ impl Datagrams {
                     self.offload = false;
                     return self.transmit_many();
                 }
-                Err(cause) => return Err(self.lost(cause)),
+                Err(cause) => return Err(TransportError::lost(&self.address, cause)),
             }
         }
     }
@@ -313,10 +317,11 @@ impl Datagrams {
                 Ok(count) => drop(rest.drain(..count.max(1).min(rest.len()))),
                 Err(nix::Error::EAGAIN) => {
                     let pause = Duration::from_millis(UDP_CREDIT_WAIT_MS);
-                    wait_for_socket(self.socket.as_fd(), true, pause).map_err(|cause| self.lost(cause))?;
+                    wait_for_socket(self.socket.as_fd(), true, pause)
+                        .map_err(|cause| TransportError::lost(&self.address, cause))?;
                 }
                 Err(nix::Error::ECONNREFUSED | nix::Error::EINTR) => {}
-                Err(error) => return Err(self.lost(error.into())),
+                Err(error) => return Err(TransportError::lost(&self.address, error.into())),
             }
         }
         Ok(())

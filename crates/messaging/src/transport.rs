@@ -25,9 +25,9 @@ impl Transport {
             let datagrams = Datagrams::connect(address, host_port, options)?;
             return Ok((Self::Datagrams(Box::new(datagrams)), options.datagram_bytes));
         }
-        let (connection, hello) = Connection::connect(address, options)?;
+        let (connection, hello) = Connection::connect(address, options, 0)?;
         let frame_bytes = (hello.frame_bytes_max as usize).min(FRAME_BYTES_MAX);
-        let transport = match connection.has_streams() {
+        let transport = match connection.properties().has_streams {
             true => Self::Streams(connection, Vec::new()),
             false => Self::Stream(connection),
         };
@@ -45,14 +45,14 @@ impl Transport {
     /// A message of so many bytes is better sent by itself.
     pub(crate) fn direct_bytes(&self) -> usize {
         match self {
-            Self::Stream(connection) => connection.direct_bytes(),
+            Self::Stream(connection) => connection.properties().direct_bytes,
             _ => usize::MAX,
         }
     }
 
     /// Returns whether several frames may go in one system call, and small ones be kept for that.
     pub(crate) fn gathers(&self) -> bool {
-        matches!(self, Self::Stream(connection) if connection.alignment() == 1)
+        matches!(self, Self::Stream(connection) if connection.properties().alignment == 1)
     }
 
     /// Opens a stream where the link has its own; elsewhere the frames' header says which they belong to.
@@ -102,7 +102,7 @@ impl Transport {
         more: bool,
     ) -> Result<(), TransportError> {
         if let Some(connection) = self.connection(stream) {
-            let length = frame.len().next_multiple_of(connection.alignment());
+            let length = frame.len().next_multiple_of(connection.properties().alignment);
             frame.resize(length, 0);
             return connection.send_batch(frame, more);
         }
@@ -124,7 +124,7 @@ impl Transport {
     ) -> Result<(), TransportError> {
         if let Some(connection) = self.connection(stream) {
             let length = head.len() + message.len();
-            let padding = length.next_multiple_of(connection.alignment()) - length;
+            let padding = length.next_multiple_of(connection.properties().alignment) - length;
             let zeros = [0; 8];
             let zeros = zeros.get(..padding).unwrap_or(&[]);
             let mut parts = [IoSlice::new(head), IoSlice::new(message), IoSlice::new(zeros)];
@@ -152,7 +152,7 @@ impl Transport {
     /// Returns whether [`Transport::flush`] costs next to nothing.
     pub(crate) fn flushes_cheaply(&self) -> bool {
         match self {
-            Self::Stream(connection) => connection.uncorks_cheaply(),
+            Self::Stream(connection) => connection.properties().uncorks_cheaply,
             _ => false,
         }
     }

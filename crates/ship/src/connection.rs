@@ -4,10 +4,12 @@ use crate::TransportError;
 use crate::address::Address;
 use crate::frame::{Frame, HEADER_BYTES, Header, Kind, next_frame};
 use crate::hello::{HELLO_ACKS, HELLO_UNCHECKED, Hello, Role, decode_goodbye};
-use crate::limits::{BUSY_SPIN_US, BUSY_WAIT_US, FRAME_BYTES_MAX, READ_BYTES, SOCKET_BUFFER_BYTES};
+use crate::limits::{BUSY_SPIN_US, BUSY_WAIT_US, FRAME_BYTES_MAX, SOCKET_BUFFER_BYTES};
+use crate::link::Link;
 pub use crate::link::wait_for_socket;
-use crate::link::{self, Link};
+use crate::open_link::open_link;
 use crate::options::{Checksum, Options};
+use crate::receive_buffer::ReceiveBuffer;
 use logdrive_ring::{InPlace, PipeWriter};
 use std::io::{self, IoSlice};
 use std::time::{Duration, Instant};
@@ -26,13 +28,22 @@ pub struct Connection {
     /// The last wait was short.
     waits_are_short: bool,
     send_timeout: Duration,
-    inbox: Vec<u8>,
-    start: usize,
-    end: usize,
-    /// Start of the frame that was found last.
-    last: Option<usize>,
+    inbox: ReceiveBuffer,
     /// Zeros for alignment.
     padding: [u8; 8],
+}
+
+/// Properties of a link that do not change while it lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LinkProperties {
+    /// Number of bytes of which the start of each frame is a multiple, as in a ring; else 1.
+    pub alignment: usize,
+    /// Length in bytes from where on a message is better sent by itself than copied into a batch.
+    pub direct_bytes: usize,
+    /// [`Connection::open_stream`] opens streams.
+    pub has_streams: bool,
+    /// [`Connection::uncork`] is no system call, so that nothing need be held back for long.
+    pub uncorks_cheaply: bool,
 }
 
 /// Connects, says hello and goodbye: whether the other end serves. Blocks at most for the options' timeouts.
@@ -40,7 +51,7 @@ pub struct Connection {
 /// # Errors
 /// Fails when nobody answers there, or will not serve us.
 pub fn probe(address: &Address, options: &Options) -> Result<(), TransportError> {
-    let (mut connection, _) = Connection::connect_with_flags(address, options, HELLO_ACKS)?;
+    let (mut connection, _) = Connection::connect(address, options, HELLO_ACKS)?;
     connection.close();
     Ok(())
 }
@@ -56,7 +67,7 @@ impl std::fmt::Debug for Connection {
 impl Connection {
     /// Connects, without a word.
     pub(crate) fn open(address: &Address, options: &Options) -> Result<Self, TransportError> {
-        let link = link::connect(address, options)?;
+        let link = open_link(address, options)?;
         Ok(Self::on(link, address.to_string(), options))
     }
 
@@ -71,10 +82,7 @@ impl Connection {
             is_busy: false,
             waits_are_short: true,
             send_timeout: options.response_timeout,
-            inbox: Vec::new(),
-            start: 0,
-            end: 0,
-            last: None,
+            inbox: ReceiveBuffer::default(),
             padding: [0; 8],
         }
     }
@@ -91,23 +99,12 @@ impl Connection {
         hello
     }
 
-    /// Connects and exchanges hellos.
-    pub fn connect(address: &Address, options: &Options) -> Result<(Self, Hello), TransportError> {
-        Self::connect_with_flags(address, options, 0)
-    }
-
-    /// As [`Connection::connect`], with further flags of the hello.
-    pub fn connect_with_flags(
-        address: &Address,
-        options: &Options,
-        flags: u8,
-    ) -> Result<(Self, Hello), TransportError> {
+    /// Connects and exchanges hellos, of which ours has these flags (`HELLO_...`). Blocks at most for the options' timeouts.
+    ///
+    /// # Errors
+    /// Fails when nobody answers there, or will not serve us.
+    pub fn connect(address: &Address, options: &Options, flags: u8) -> Result<(Self, Hello), TransportError> {
         Self::open(address, options)?.handshake(options, flags)
-    }
-
-    /// See [`Link::direct_bytes`].
-    pub fn direct_bytes(&self) -> usize {
-        self.link.direct_bytes()
     }
 
     /// Address of the other end, for people.
@@ -120,9 +117,14 @@ impl Connection {
         self.checked
     }
 
-    /// Bytes of which the start of each frame is a multiple, as in a ring; else 1.
-    pub fn alignment(&self) -> usize {
-        self.alignment
+    /// Fixed properties of the link.
+    pub fn properties(&self) -> LinkProperties {
+        LinkProperties {
+            alignment: self.alignment,
+            direct_bytes: self.link.direct_bytes(),
+            has_streams: self.link.has_streams(),
+            uncorks_cheaply: self.link.uncorks_cheaply(),
+        }
     }
 
     /// Tells that several responses are due, so that a wait for one spins for up to 50 µs before it sleeps.
@@ -135,14 +137,12 @@ impl Connection {
         self.link.is_congested()
     }
 
-    /// Returns whether [`Connection::open_stream`] opens streams.
-    pub fn has_streams(&self) -> bool {
-        self.link.has_streams()
-    }
-
     /// Another stream of the same connection, on a link that has streams of its own.
     pub fn open_stream(&mut self) -> Result<Self, TransportError> {
-        let link = self.link.open_stream().map_err(|cause| self.lost(cause))?;
+        let link = self
+            .link
+            .open_stream()
+            .map_err(|cause| TransportError::lost(&self.address, cause))?;
         let options = Options::clone(&self.options);
         let stream = Self::on(link, self.address.clone(), &options);
         Ok(stream.handshake(&options, 0)?.0)
@@ -157,9 +157,9 @@ impl Connection {
         let frame = connection.next(options.handshake_timeout)?;
         let answer = match frame {
             Some(frame) if frame.header.kind == Kind::Hello => Hello::decode(frame.payload),
-            Some(_) => Err(crate::frame::FrameError::Unknown {
-                field: "first frame",
-                found: 0,
+            Some(frame) => Err(crate::frame::FrameError::Unknown {
+                field: "kind of the first frame",
+                found: frame.header.kind as u64,
             }),
             None => {
                 return Err(TransportError::timeout(
@@ -169,25 +169,11 @@ impl Connection {
                 ));
             }
         };
-        let answer = answer.map_err(|cause| connection.broken(cause))?;
+        let answer = answer.map_err(|cause| TransportError::malformed(&connection.address, cause))?;
         connection.spin = spin;
         // Both have to leave the payloads out.
         connection.checked |= answer.flags & HELLO_UNCHECKED == 0;
         Ok((connection, answer))
-    }
-
-    pub(crate) fn lost(&self, cause: io::Error) -> TransportError {
-        TransportError::Lost {
-            address: self.address.clone(),
-            cause,
-        }
-    }
-
-    fn broken(&self, cause: crate::frame::FrameError) -> TransportError {
-        TransportError::Frame {
-            address: self.address.clone(),
-            cause,
-        }
     }
 
     /// Sends one frame. Waits for room, and takes what comes meanwhile.
@@ -226,12 +212,18 @@ impl Connection {
                     let end = *end.get_or_insert_with(|| Instant::now() + self.send_timeout);
                     let left = end.saturating_duration_since(Instant::now());
                     if left.is_zero() {
-                        return Err(self.timeout("take what was sent"));
+                        return Err(TransportError::timeout(
+                            &self.address,
+                            "take what was sent",
+                            self.send_timeout,
+                        ));
                     }
-                    self.link.wait(true, left).map_err(|cause| self.lost(cause))?;
+                    self.link
+                        .wait(true, left)
+                        .map_err(|cause| TransportError::lost(&self.address, cause))?;
                     self.receive_available()?;
                 }
-                Err(cause) => return Err(self.lost(cause)),
+                Err(cause) => return Err(TransportError::lost(&self.address, cause)),
             }
         }
         while self.link.has_unsent() {
@@ -240,10 +232,10 @@ impl Connection {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.link
                         .wait(true, self.send_timeout)
-                        .map_err(|cause| self.lost(cause))?;
+                        .map_err(|cause| TransportError::lost(&self.address, cause))?;
                     self.receive_available()?;
                 }
-                Err(cause) => return Err(self.lost(cause)),
+                Err(cause) => return Err(TransportError::lost(&self.address, cause)),
             }
         }
         Ok(())
@@ -259,7 +251,11 @@ impl Connection {
             match self.link.send(parts, self.send_timeout) {
                 Ok(sent) => IoSlice::advance_slices(&mut parts, sent),
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                    return Err(self.timeout("take what was sent"));
+                    return Err(TransportError::timeout(
+                        &self.address,
+                        "take what was sent",
+                        self.send_timeout,
+                    ));
                 }
                 Err(cause) => return Err(self.lost_or_refused(cause)),
             }
@@ -278,7 +274,11 @@ impl Connection {
         match self.link.send_buffer(buffer, self.send_timeout) {
             Ok(()) if self.link.has_unsent() => self.send_parts(&mut []),
             Ok(()) => Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::TimedOut => Err(self.timeout("take what was sent")),
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => Err(TransportError::timeout(
+                &self.address,
+                "take what was sent",
+                self.send_timeout,
+            )),
             Err(cause) => Err(self.lost_or_refused(cause)),
         }
     }
@@ -293,7 +293,7 @@ impl Connection {
                 Err(refused) => return refused,
             }
         }
-        self.lost(cause)
+        TransportError::lost(&self.address, cause)
     }
 
     /// An error with a goodbye in its place, where one came.
@@ -304,48 +304,31 @@ impl Connection {
         }
     }
 
-    fn timeout(&self, what: &'static str) -> TransportError {
-        TransportError::timeout(&self.address, what, self.send_timeout)
-    }
-
-    fn make_room(&mut self) {
-        if self.inbox.is_empty() {
-            self.inbox.resize(READ_BYTES, 0);
-        }
-        if self.start > 0 {
-            self.inbox.copy_within(self.start..self.end, 0);
-            self.end -= self.start;
-            self.start = 0;
-            self.last = None;
-        }
-        if self.end == self.inbox.len() {
-            // A frame is at most 1 MiB; beyond that, answers to requests that nobody has looked at yet.
-            self.inbox.resize(self.inbox.len() * 2, 0);
-        }
-    }
-
     /// Takes what is there, without waiting.
     fn receive_available(&mut self) -> Result<(), TransportError> {
-        if self.end - self.start > FRAME_BYTES_MAX + SOCKET_BUFFER_BYTES {
+        if self.inbox.unread().len() > FRAME_BYTES_MAX + SOCKET_BUFFER_BYTES {
+            // Answers to requests that nobody has looked at yet.
             return Ok(());
         }
-        self.make_room();
-        let space = self.inbox.get_mut(self.end..).unwrap_or(&mut []);
-        match self.link.try_receive(space) {
-            Ok(0) => Err(self.lost(io::ErrorKind::UnexpectedEof.into())),
+        match self.link.try_receive(self.inbox.space()) {
+            Ok(0) => Err(TransportError::lost(
+                &self.address,
+                io::ErrorKind::UnexpectedEof.into(),
+            )),
             Ok(length) => {
-                self.end += length;
+                self.inbox.filled(length);
                 Ok(())
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
-            Err(cause) => Err(self.lost(cause)),
+            Err(cause) => Err(TransportError::lost(&self.address, cause)),
         }
     }
 
     /// The length of the whole frame at the front, if it is there.
     fn whole_frame(&self) -> Result<Option<usize>, TransportError> {
-        let bytes = self.inbox.get(self.start..self.end).unwrap_or(&[]);
-        let found = next_frame(bytes, FRAME_BYTES_MAX).map_err(|cause| self.broken(cause))?;
+        let bytes = self.inbox.unread();
+        let found = next_frame(bytes, FRAME_BYTES_MAX)
+            .map_err(|cause| TransportError::malformed(&self.address, cause))?;
         let length = found.map(|frame| (frame.header.length_bytes as usize).next_multiple_of(self.alignment));
         Ok(length.filter(|length| *length <= bytes.len()))
     }
@@ -359,17 +342,14 @@ impl Connection {
                 None => return Ok(None),
             },
         };
-        self.last = Some(self.start);
-        self.start += length;
+        self.inbox.consume(length);
         let address = &self.address;
-        let frame = frame_at(&self.inbox, self.last);
+        let frame = checked_frame(self.inbox.consumed_last());
         let Some(goodbye) = frame.filter(|frame| frame.header.kind == Kind::Goodbye) else {
             return Ok(frame);
         };
-        let (reason, words) = decode_goodbye(goodbye.payload).map_err(|cause| TransportError::Frame {
-            address: address.clone(),
-            cause,
-        })?;
+        let (reason, words) =
+            decode_goodbye(goodbye.payload).map_err(|cause| TransportError::malformed(address, cause))?;
         Err(TransportError::Refused {
             address: address.clone(),
             reason,
@@ -384,11 +364,13 @@ impl Connection {
         timeout: Duration,
         read: impl FnOnce(Header, InPlace<'_>) -> R,
     ) -> Result<Option<R>, TransportError> {
-        if self.start != self.end || self.link.rings().is_none() {
+        if !self.inbox.is_empty() || self.link.rings().is_none() {
             return Ok(None);
         }
         // Over time, or at its end, there is nothing in the ring.
-        self.link.wait(false, timeout).map_err(|cause| self.lost(cause))?;
+        self.link
+            .wait(false, timeout)
+            .map_err(|cause| TransportError::lost(&self.address, cause))?;
         let alignment = self.alignment;
         let Some((back, _)) = self.link.rings() else {
             return Ok(None);
@@ -396,7 +378,7 @@ impl Connection {
         let found = back.in_place().map_err(io::Error::other);
         let ring = match found {
             Ok(ring) => ring,
-            Err(cause) => return Err(self.lost(cause)),
+            Err(cause) => return Err(TransportError::lost(&self.address, cause)),
         };
         let Some(head) = ring.array::<HEADER_BYTES>(0) else {
             return Ok(None);
@@ -425,12 +407,9 @@ impl Connection {
 
     /// See [`Link::uncork`].
     pub fn uncork(&mut self) -> Result<(), TransportError> {
-        self.link.uncork().map_err(|cause| self.lost(cause))
-    }
-
-    /// See [`Link::uncorks_cheaply`].
-    pub fn uncorks_cheaply(&self) -> bool {
-        self.link.uncorks_cheaply()
+        self.link
+            .uncork()
+            .map_err(|cause| TransportError::lost(&self.address, cause))
     }
 
     /// Returns whether something may be held.
@@ -440,7 +419,7 @@ impl Connection {
 
     /// The frame that [`Connection::next`] gave last.
     pub fn last(&self) -> Option<Frame<'_>> {
-        frame_at(&self.inbox, self.last)
+        checked_frame(self.inbox.consumed_last())
     }
 
     /// Returns whether a whole frame is there already.
@@ -461,18 +440,22 @@ impl Connection {
             false => self.spin,
         };
         loop {
-            self.make_room();
             let spins = !self.link.spins() && start.elapsed() < spin;
-            let space = self.inbox.get_mut(self.end..).unwrap_or(&mut []);
+            let space = self.inbox.space();
             let got = if spins || timeout.is_zero() {
                 self.link.try_receive(space)
             } else {
                 self.link.receive(space, timeout.saturating_sub(start.elapsed()))
             };
             match got {
-                Ok(0) => return Err(self.lost(io::ErrorKind::UnexpectedEof.into())),
+                Ok(0) => {
+                    return Err(TransportError::lost(
+                        &self.address,
+                        io::ErrorKind::UnexpectedEof.into(),
+                    ));
+                }
                 Ok(length) => {
-                    self.end += length;
+                    self.inbox.filled(length);
                     if let Some(length) = self.whole_frame()? {
                         return Ok(Some(length));
                     }
@@ -488,7 +471,7 @@ impl Connection {
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => return Ok(None),
-                Err(cause) => return Err(self.lost(cause)),
+                Err(cause) => return Err(TransportError::lost(&self.address, cause)),
             }
             if !spins && start.elapsed() >= timeout {
                 return Ok(None);
@@ -510,9 +493,9 @@ impl Connection {
     }
 }
 
-/// A frame that has been checked.
-fn frame_at(inbox: &[u8], start: Option<usize>) -> Option<Frame<'_>> {
-    let (head, rest) = inbox.get(start?..)?.split_first_chunk::<HEADER_BYTES>()?;
+/// The frame at this front, which has been checked before.
+fn checked_frame(front: &[u8]) -> Option<Frame<'_>> {
+    let (head, rest) = front.split_first_chunk::<HEADER_BYTES>()?;
     let header = Header::decode(head, FRAME_BYTES_MAX).ok()?;
     let payload = rest.get(..header.payload_bytes())?;
     Some(Frame { header, payload })

@@ -163,6 +163,22 @@ pub enum TransportError {
 }
 
 impl TransportError {
+    /// Makes a [`TransportError::Lost`].
+    pub fn lost(address: impl std::fmt::Display, cause: io::Error) -> Self {
+        Self::Lost {
+            address: address.to_string(),
+            cause,
+        }
+    }
+
+    /// Makes a [`TransportError::Frame`].
+    pub fn malformed(address: impl std::fmt::Display, cause: FrameError) -> Self {
+        Self::Frame {
+            address: address.to_string(),
+            cause,
+        }
+    }
+
     /// Makes a [`TransportError::Timeout`].
     pub fn timeout(address: impl std::fmt::Display, what: &'static str, limit: Duration) -> Self {
         Self::Timeout {

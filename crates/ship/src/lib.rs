@@ -50,9 +50,11 @@ pub mod frame;
 pub mod hello;
 pub mod limits;
 mod link;
+mod open_link;
 mod options;
 #[cfg(feature = "quic")]
 mod quic;
+mod receive_buffer;
 mod serve;
 pub mod session;
 pub mod upstream;

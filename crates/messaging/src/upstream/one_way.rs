@@ -1,35 +1,13 @@
 //! Messages one way and without acknowledgement through a group: a sender for each member, which all threads share.
 
+use super::member_sender::{CachedSender, MemberSender};
 use super::pool::{PoolState, Shared, Upstream};
 use crate::{Client, Sender};
 use logdrive_ship::upstream::MemberId;
 use logdrive_ship::{Address, TransportError};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-
-/// A member's sender, with whoever counts what is lost with it.
-#[derive(Debug)]
-pub(super) struct MemberSender {
-    sender: Sender,
-    /// Relaxed: a count that orders nothing.
-    lost: Arc<AtomicU64>,
-}
-
-impl Drop for MemberSender {
-    fn drop(&mut self) {
-        // What it has collected goes now, or is lost and counted with the rest.
-        let _ = self.sender.flush();
-        self.lost.fetch_add(self.sender.lost(), Ordering::Relaxed);
-    }
-}
-
-/// A lane in its list.
-#[derive(Debug)]
-pub(super) struct CachedSender {
-    sender_for: Arc<MemberSender>,
-    used: Instant,
-}
 
 /// Member that is sent to now.
 enum Picked {

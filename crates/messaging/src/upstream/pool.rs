@@ -1,6 +1,6 @@
 //! Connections to the members of a group, and the thread that looks after them.
 
-use super::one_way::CachedSender;
+use super::member_sender::CachedSender;
 use crate::{Client, Sender};
 use logdrive_ship::limits::UPSTREAM_TICK_MS;
 use logdrive_ship::upstream::{BreakerState, Group, GroupOptions, MemberId, MemberOptions, MemberState};

@@ -9,9 +9,6 @@ pub(crate) use shm::{ShmLink, ShmListener};
 pub use socket::wait_for_socket;
 pub(crate) use socket::{SocketLink, StreamListener};
 
-use crate::TransportError;
-use crate::address::Address;
-use crate::options::Options;
 use logdrive_ring::{Consumer, PipeWriter};
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
@@ -195,44 +192,6 @@ pub(crate) trait Link: Send {
     fn is_certified(&self) -> bool {
         false
     }
-}
-
-/// Makes a connection.
-///
-/// # Errors
-/// Fails when nobody answers there within the options' time, or may not be spoken to like that.
-pub(crate) fn connect(address: &Address, options: &Options) -> Result<Box<dyn Link>, TransportError> {
-    address.check(options.insecure)?;
-    options.check()?;
-    let failed = |cause: io::Error| match cause.kind() {
-        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
-            TransportError::timeout(address, "accept a connection", options.connect_timeout)
-        }
-        _ => TransportError::Connect {
-            address: address.to_string(),
-            cause,
-        },
-    };
-    Ok(match address {
-        Address::Unix(path) => Box::new(SocketLink::connect_unix(path, options).map_err(failed)?),
-        Address::Tcp(host_port) => Box::new(SocketLink::connect_tcp(host_port, options).map_err(failed)?),
-        Address::Shm(path) => Box::new(ShmLink::connect(path, options).map_err(failed)?),
-        #[cfg(feature = "tls")]
-        Address::Tls(host_port) => Box::new(tls::connect(address, host_port, options)?),
-        #[cfg(feature = "quic")]
-        Address::Quic(host_port) => Box::new(crate::quic::connect(address, host_port, options)?),
-        Address::Udp(_) => {
-            return Err(TransportError::OneWay {
-                address: address.to_string(),
-            });
-        }
-        #[allow(unreachable_patterns, reason = "some builds have all transports")]
-        other => {
-            return Err(TransportError::NotBuilt {
-                scheme: other.scheme(),
-            });
-        }
-    })
 }
 
 /// Time for the kernel, which takes 0 for ever.

@@ -262,19 +262,12 @@ impl PartialFrame<'_> {
 
     /// Returns whether what comes next may be read: the rest of a long frame waits until there is memory for all of it.
     fn has_memory(&mut self, server: &Server) -> bool {
-        let partial = self.bytes.len();
-        if partial == 0 {
-            return true;
-        }
-        let whole = server.needed_bytes(&self.bytes);
-        let is_granted = self
-            .shared
-            .memory
-            .reserve(&mut self.memory, whole, self.bytes.capacity());
-        if is_granted && whole > MOVED_BYTES_MAX {
-            self.bytes.reserve_exact(whole.saturating_sub(partial));
-        }
-        is_granted
+        let whole = match self.bytes.is_empty() {
+            true => 0,
+            false => server.needed_bytes(&self.bytes),
+        };
+        let quota = &self.shared.memory;
+        quota.reserve_frame(&mut self.memory, &mut self.bytes, whole, MOVED_BYTES_MAX)
     }
 
     fn update_memory(&mut self, has_delivered: bool) -> Result<(), Reason> {

@@ -2,8 +2,9 @@
 
 use super::ServerState;
 use crate::hello::Reason;
-use crate::limits::{READ_BYTES, SHM_RELEASE_BYTES};
+use crate::limits::SHM_RELEASE_BYTES;
 use crate::link::Link;
+use crate::receive_buffer::ReceiveBuffer;
 use crate::session::{FeedResult, InPlace, Server};
 use std::io::{self, IoSlice};
 use std::sync::atomic::Ordering;
@@ -29,37 +30,6 @@ pub(crate) fn serve(mut link: Box<dyn Link>, mut server: Server, shared: &Server
     }
 }
 
-/// Bytes that came and are not used, in a buffer that grows to the longest frame.
-struct Input {
-    bytes: Vec<u8>,
-    start: usize,
-    end: usize,
-}
-
-impl Input {
-    fn is_empty(&self) -> bool {
-        self.start == self.end
-    }
-
-    fn unread(&self) -> &[u8] {
-        self.bytes.get(self.start..self.end).unwrap_or(&[])
-    }
-
-    fn consume(&mut self, used_bytes: usize) {
-        self.start += used_bytes;
-        if self.is_empty() {
-            (self.start, self.end) = (0, 0);
-        } else if self.bytes.len() - self.end < READ_BYTES / 2 {
-            self.bytes.copy_within(self.start..self.end, 0);
-            (self.start, self.end) = (0, self.end - self.start);
-            if self.bytes.len() - self.end < READ_BYTES / 2 {
-                // A frame is 1 MiB at most, which the session has checked by then.
-                self.bytes.resize(self.bytes.len() * 2, 0);
-            }
-        }
-    }
-}
-
 /// `Ok`: nothing is left to be said; `Err`: a goodbye is.
 fn exchange(
     link: &mut dyn Link,
@@ -67,11 +37,7 @@ fn exchange(
     shared: &ServerState,
     is_established: &mut bool,
 ) -> Result<Reason, Reason> {
-    let mut input = Input {
-        bytes: vec![0; READ_BYTES],
-        start: 0,
-        end: 0,
-    };
+    let mut input = ReceiveBuffer::default();
     let mut out = Vec::new();
     let mut last_received = Instant::now();
     let in_place = shared.service.reads_in_place();
@@ -117,17 +83,18 @@ fn take(
     bytes_max: usize,
     server: &mut Server,
     shared: &ServerState,
-    input: &mut Input,
+    input: &mut ReceiveBuffer,
     out: &mut Vec<u8>,
 ) -> io::Result<Option<FeedResult>> {
-    let end = input.bytes.len().min(input.end.saturating_add(bytes_max));
-    let space = input.bytes.get_mut(input.end..end).unwrap_or(&mut []);
+    let space = input.space();
+    let space_bytes = space.len().min(bytes_max);
+    let space = space.get_mut(..space_bytes).unwrap_or(&mut []);
     let length = link.receive(space, STOP_CHECK_INTERVAL)?;
     if length == 0 {
         return Ok(None);
     }
     shared.bytes.fetch_add(length as u64, Ordering::Relaxed);
-    input.end += length;
+    input.filled(length);
     let fed = server.feed(input.unread(), shared.service.as_ref(), out, None);
     input.consume(fed.used_bytes);
     Ok(Some(fed))
@@ -139,7 +106,7 @@ fn take_in_place(
     link: &mut dyn Link,
     server: &mut Server,
     shared: &ServerState,
-    input: &mut Input,
+    input: &mut ReceiveBuffer,
     out: &mut Vec<u8>,
 ) -> io::Result<Option<FeedResult>> {
     if !input.is_empty() {

@@ -126,18 +126,13 @@ impl ServerConnection {
 
     /// Returns whether what comes next may be read: the rest of a long frame waits until there is memory for all of it.
     fn has_memory(&mut self, shared: &ServerState) -> bool {
-        let held = self.input.len();
-        if held == 0 {
-            self.waits_for_memory = false;
-            return true;
-        }
-        let whole = self.server.needed_bytes(&self.input);
-        self.waits_for_memory = !shared
-            .memory
-            .reserve(&mut self.memory, whole, self.input.capacity());
-        if !self.waits_for_memory && whole > MOVED_BYTES_MAX {
-            self.input.reserve_exact(whole.saturating_sub(held));
-        }
+        let whole = match self.input.is_empty() {
+            true => 0,
+            false => self.server.needed_bytes(&self.input),
+        };
+        let quota = &shared.memory;
+        self.waits_for_memory =
+            !quota.reserve_frame(&mut self.memory, &mut self.input, whole, MOVED_BYTES_MAX);
         !self.waits_for_memory
     }
 

@@ -60,8 +60,24 @@ impl MemoryQuota {
         }
     }
 
+    /// Reserves memory for all of the frame that begins in `front` and needs `whole_bytes`; a frame that is longer than
+    /// `moved_bytes_max` gets its place in `front` at once. Returns `false` where it is to wait unread.
+    pub(crate) fn reserve_frame(
+        &self,
+        share: &mut QuotaShare,
+        front: &mut Vec<u8>,
+        whole_bytes: usize,
+        moved_bytes_max: usize,
+    ) -> bool {
+        let is_granted = self.reserve(share, whole_bytes, front.capacity());
+        if is_granted && whole_bytes > moved_bytes_max {
+            front.reserve_exact(whole_bytes.saturating_sub(front.len()));
+        }
+        is_granted
+    }
+
     /// Takes what a frame of `whole_bytes` needs beyond `there_bytes`. `false`: it is to wait.
-    pub(crate) fn reserve(&self, share: &mut QuotaShare, whole_bytes: usize, there_bytes: usize) -> bool {
+    fn reserve(&self, share: &mut QuotaShare, whole_bytes: usize, there_bytes: usize) -> bool {
         if whole_bytes <= LONG_BYTES.max(there_bytes) {
             return true;
         }
