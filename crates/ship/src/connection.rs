@@ -257,7 +257,7 @@ impl Connection {
                         self.send_timeout,
                     ));
                 }
-                Err(cause) => return Err(self.lost_or_refused(cause)),
+                Err(cause) => return Err(self.explained(TransportError::lost(&self.address, cause))),
             }
         }
         if self.link.has_unsent() {
@@ -279,13 +279,16 @@ impl Connection {
                 "take what was sent",
                 self.send_timeout,
             )),
-            Err(cause) => Err(self.lost_or_refused(cause)),
+            Err(cause) => Err(self.explained(TransportError::lost(&self.address, cause))),
         }
     }
 
-    /// A goodbye that came says more than a broken pipe.
-    fn lost_or_refused(&mut self, cause: io::Error) -> TransportError {
-        // What is there besides was sent before it.
+    /// Replaces the error of a lost connection by the goodbye of the other end, where one came: it says more.
+    pub fn explained(&mut self, error: TransportError) -> TransportError {
+        if !matches!(error, TransportError::Lost { .. }) {
+            return error;
+        }
+        // Frames that are there besides were sent before the goodbye.
         while self.receive_available().is_ok() {
             match self.next(Duration::ZERO) {
                 Ok(Some(_)) => {}
@@ -293,15 +296,7 @@ impl Connection {
                 Err(refused) => return refused,
             }
         }
-        TransportError::lost(&self.address, cause)
-    }
-
-    /// An error with a goodbye in its place, where one came.
-    pub fn explained(&mut self, error: TransportError) -> TransportError {
-        match error {
-            TransportError::Lost { cause, .. } => self.lost_or_refused(cause),
-            other => other,
-        }
+        error
     }
 
     /// Takes what is there, without waiting.

@@ -1,7 +1,7 @@
 //! A group of members: who may be used now, and who is. No I/O and no clock: `now_ns` is an argument.
 
 use super::breaker::{Breaker, BreakerOptions, BreakerState};
-use super::policy::{Candidate, Policy, Random, hash_of, rendezvous, round_robin, weighted_random};
+use super::policy::{Candidate, Policy, hash_of, rendezvous, round_robin, weighted_random};
 use crate::TransportError;
 use crate::address::Address;
 use crate::limits::UPSTREAM_MEMBERS_MAX;
@@ -134,7 +134,7 @@ pub struct Group {
     options: GroupOptions,
     members: Vec<Member>,
     next_id: u64,
-    random: Random,
+    random: fastrand::Rng,
     chosen: Option<MemberId>,
 }
 
@@ -143,7 +143,7 @@ impl Group {
     pub fn new(name: impl Into<String>, options: GroupOptions) -> Self {
         Self {
             name: name.into(),
-            random: Random(options.seed),
+            random: fastrand::Rng::with_seed(options.seed),
             options,
             members: Vec::new(),
             next_id: 1,

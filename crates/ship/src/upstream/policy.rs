@@ -35,17 +35,8 @@ pub(super) struct Candidate<'a> {
     pub(super) credit: &'a mut i64,
 }
 
-/// Numbers that look random (splitmix64).
-#[derive(Debug, Clone)]
-pub(super) struct Random(pub(super) u64);
-
-impl Random {
-    pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        mix(self.0)
-    }
-}
-
+/// Mixes all bits of a number into each other (the last steps of splitmix64): rendezvous hashing needs the same result on
+/// every machine and in every version.
 pub(super) fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -58,12 +49,12 @@ pub(super) fn hash_of(bytes: &[u8]) -> u64 {
     mix(bytes.iter().fold(0xCBF2_9CE4_8422_2325, fold))
 }
 
-pub(super) fn weighted_random(candidates: &[Candidate<'_>], random: &mut Random) -> Option<usize> {
+pub(super) fn weighted_random(candidates: &[Candidate<'_>], random: &mut fastrand::Rng) -> Option<usize> {
     let total: u64 = candidates.iter().map(|one| u64::from(one.weight)).sum();
     if total == 0 {
         return None;
     }
-    let mut left = ((u128::from(random.next()) * u128::from(total)) >> 64) as u64;
+    let mut left = random.u64(..total);
     candidates.iter().position(|one| {
         let is_it = left < u64::from(one.weight);
         left = left.saturating_sub(u64::from(one.weight));
