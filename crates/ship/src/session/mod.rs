@@ -3,16 +3,21 @@
 //! [`Shipper`] sends records until they are acknowledged, [`DedupCursor`] says which records of a session are new, and
 //! [`Server`] is the accepting end of a connection, whatever carries its bytes.
 
+mod compression;
 mod dedup;
 mod in_place;
+mod reserved;
 mod server;
+mod service;
 mod shipper;
 #[cfg(test)]
 mod simulation;
 
+pub use compression::compress;
+pub(crate) use compression::decompress;
 pub use dedup::{Classification, DedupCursor};
-pub use in_place::Reserved;
 pub use logdrive_ring::InPlace;
-pub(crate) use server::decompress;
-pub use server::{FeedResult, Job, Peer, ReplyBuffer, Server, Service, compress};
+pub use reserved::Reserved;
+pub use server::{FeedResult, Server};
+pub use service::{Job, Peer, ReplyBuffer, Service};
 pub use shipper::{Full, Outgoing, Shipper, ShipperCounts};

@@ -1,6 +1,7 @@
 //! The accepting end of a connection: says hello, hands messages, requests and records to a service, and answers.
 
-use super::in_place::Reserved;
+use super::compression::with_decompressed;
+use super::service::{Job, Peer, ReplyBuffer, Service};
 use crate::frame::{
     FLAG_ACK, FLAG_FAILED, FLAG_ZSTD, Frame, FrameError, HEADER_BYTES, Header, Kind, Messages, Remainder,
     next_frame,
@@ -8,197 +9,10 @@ use crate::frame::{
 use crate::hello::{HELLO_ACKS, HELLO_UNCHECKED, Hello, Reason, Role, decode_goodbye, encode_goodbye};
 use crate::limits::{DECOMPRESSED_BYTES_MAX, FRAME_BYTES_MAX, HELLO_BYTES_MAX, REPLY_BYTES_MAX};
 use logdrive_ring::InPlace;
-use std::cell::{Cell, RefCell};
-
-/// Peer at the other end of a connection.
-#[derive(Debug, Clone)]
-pub struct Peer {
-    /// A number of its own among the connections of a server.
-    pub id: u64,
-    /// Its address, for people.
-    pub address: String,
-    /// The user, where the kernel vouches for it.
-    pub uid: Option<u32>,
-    /// Whether it has shown a certificate of our authority.
-    pub is_certified: bool,
-    /// Hello of the peer; `None` before it has come.
-    pub hello: Option<Hello>,
-}
-
-/// Handler of all that comes to a server. Called on a poller's thread, or, for requests, on a pool's where the server is
-/// told so; calls for one connection come in order.
-pub trait Service: Send + Sync {
-    /// Admits a peer that has sent its hello, and returns the number of its record that is wanted next.
-    ///
-    /// # Errors
-    /// The reason for which it is refused.
-    fn hello(&self, peer: &Peer) -> Result<u64, Reason> {
-        match peer.hello.as_ref() {
-            Some(hello) if hello.role == Role::Client => Ok(0),
-            _ => Err(Reason::Unexpected),
-        }
-    }
-
-    /// One message.
-    fn message(&self, peer: &Peer, stream: u16, message: &[u8]) {
-        let _ = (peer, stream, message);
-    }
-
-    /// The messages of a batch, in order. Of a long batch they come in several calls, as its bytes do.
-    ///
-    /// # Errors
-    /// Fails when the batch is malformed; the connection ends.
-    fn batch(&self, peer: &Peer, stream: u16, mut messages: Messages<'_>) -> Result<(), FrameError> {
-        while let Some(message) = messages.next_message()? {
-            self.message(peer, stream, message);
-        }
-        Ok(())
-    }
-
-    /// Answers a request: appends the reply.
-    ///
-    /// # Errors
-    /// Error in words, which the client gets instead of a reply.
-    fn request(
-        &self,
-        peer: &Peer,
-        stream: u16,
-        body: &[u8],
-        reply: &mut ReplyBuffer<'_>,
-    ) -> Result<(), String> {
-        let _ = (peer, stream, body, reply);
-        Err("nobody answers requests here".to_owned())
-    }
-
-    /// Returns whether messages and requests of `shm://` are handed over where the peer has written them, which spares a
-    /// copy: then [`Service::message_in_place`] and [`Service::request_in_place`] are called instead of the others, for
-    /// frames that lie whole in the ring. Default: no.
-    fn reads_in_place(&self) -> bool {
-        false
-    }
-
-    /// One message that lies in the ring. It is released after the call, and the peer can change it until then: decide
-    /// by copies.
-    fn message_in_place(&self, peer: &Peer, stream: u16, message: InPlace<'_>) {
-        self.message(peer, stream, &message.to_vec());
-    }
-
-    /// Answers a request that lies in the ring; the reply is written into the other ring. As for
-    /// [`Service::message_in_place`].
-    ///
-    /// # Errors
-    /// Error in words, which the client gets instead of a reply.
-    fn request_in_place(
-        &self,
-        peer: &Peer,
-        stream: u16,
-        body: InPlace<'_>,
-        reply: &mut Reserved<'_>,
-    ) -> Result<(), String> {
-        let mut bytes = Vec::new();
-        self.request(peer, stream, &body.to_vec(), &mut ReplyBuffer::new(&mut bytes))?;
-        reply.extend_from_slice(&bytes);
-        Ok(())
-    }
-
-    /// Keeps records of a shipper: `count` lines, the first with number `first`, of which some or all may have come
-    /// before. Returns the number of the record that is wanted next, which acknowledges all before it; below `first` when
-    /// records before the batch are missing, so that none of it was kept.
-    ///
-    /// # Errors
-    /// The reason for which they cannot be kept; the connection ends.
-    fn records(&self, peer: &Peer, first: u64, count: u32, lines: &[u8]) -> Result<u64, Reason> {
-        let _ = (peer, first, count, lines);
-        Err(Reason::Unexpected)
-    }
-
-    /// The sender has lost so many records or messages, and says so.
-    fn gap(&self, peer: &Peer, lost: u64) {
-        let _ = (peer, lost);
-    }
-
-    /// The connection has ended.
-    fn disconnected(&self, peer: &Peer, reason: Reason) {
-        let _ = (peer, reason);
-    }
-}
-
-/// Buffer for a service's reply: bytes that are appended, as to a `Vec<u8>` of its own.
-///
-/// ```
-/// use logdrive_ship::session::ReplyBuffer;
-/// use std::io::Write;
-/// let mut bytes = b"what stands there already".to_vec();
-/// let mut reply = ReplyBuffer::new(&mut bytes);
-/// reply.extend_from_slice(b"4");
-/// write!(reply, "{}", 2).unwrap();
-/// assert_eq!(reply.as_slice(), b"42");
-/// ```
-#[derive(Debug)]
-pub struct ReplyBuffer<'a> {
-    out: &'a mut Vec<u8>,
-    start: usize,
-}
-
-impl<'a> ReplyBuffer<'a> {
-    /// Appends behind what is there.
-    pub fn new(out: &'a mut Vec<u8>) -> Self {
-        let start = out.len();
-        Self { out, start }
-    }
-
-    /// Appends bytes. Allocates when there is no room.
-    #[inline]
-    pub fn extend_from_slice(&mut self, bytes: &[u8]) {
-        self.out.extend_from_slice(bytes);
-    }
-
-    /// The reply so far.
-    pub fn as_slice(&self) -> &[u8] {
-        self.out.get(self.start..).unwrap_or(&[])
-    }
-
-    /// Begins again.
-    pub fn clear(&mut self) {
-        self.out.truncate(self.start);
-    }
-}
-
-impl std::io::Write for ReplyBuffer<'_> {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Extend<u8> for ReplyBuffer<'_> {
-    fn extend<T: IntoIterator<Item = u8>>(&mut self, bytes: T) {
-        self.out.extend(bytes);
-    }
-}
-
-thread_local! {
-    /// Buffer for decompressed batches: of a thread, not of a connection, of which there are many.
-    static DECOMPRESSED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
+use std::cell::Cell;
 
 /// Answer in place of a reply that the peer does not accept.
 pub(super) const TOO_LONG: &str = "the reply is longer than what is accepted";
-
-/// A request for a thread of a pool.
-#[derive(Debug)]
-pub struct Job {
-    /// The request's stream.
-    pub stream: u16,
-    /// The request's number.
-    pub sequence: u64,
-    /// Payload of the request.
-    pub body: Vec<u8>,
-}
 
 /// Outcome of feeding bytes to a server.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -604,7 +418,7 @@ impl Server {
         if header.flags & FLAG_ZSTD == 0 {
             service.batch(&self.peer, header.stream, Messages::new(payload, header.count))?;
         } else {
-            self.decompressed(payload, |lines| {
+            with_decompressed(payload, self.decompressed_bytes_max, |lines| {
                 let messages = Messages::new(lines, header.count);
                 Ok(service.batch(&self.peer, header.stream, messages)?)
             })?;
@@ -622,7 +436,7 @@ impl Server {
         let keep = |lines: &[u8]| service.records(&self.peer, header.sequence, header.count, lines);
         let next = match header.flags & FLAG_ZSTD {
             0 => keep(payload)?,
-            _ => self.decompressed(payload, keep)?,
+            _ => with_decompressed(payload, self.decompressed_bytes_max, keep)?,
         };
         if next < header.sequence {
             // Over datagrams a batch before it was lost, or is late; over a stream that cannot be.
@@ -637,45 +451,4 @@ impl Server {
         self.ack_due = true;
         Ok(())
     }
-
-    fn decompressed<T>(
-        &self,
-        payload: &[u8],
-        take: impl FnOnce(&[u8]) -> Result<T, Reason>,
-    ) -> Result<T, Reason> {
-        DECOMPRESSED.with_borrow_mut(|scratch| {
-            decompress_within(payload, self.decompressed_bytes_max, scratch)?;
-            take(scratch)
-        })
-    }
-}
-
-/// The payload of a compressed batch: the length in four bytes, then a zstd frame.
-pub(crate) fn decompress(payload: &[u8], out: &mut Vec<u8>) -> Result<(), Reason> {
-    decompress_within(payload, DECOMPRESSED_BYTES_MAX, out)
-}
-
-fn decompress_within(payload: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> Result<(), Reason> {
-    let (length, frame) = payload.split_first_chunk::<4>().ok_or(Reason::Malformed)?;
-    let length = u32::from_le_bytes(*length) as usize;
-    if length > bytes_max {
-        return Err(Reason::TooLarge);
-    }
-    out.resize(length, 0);
-    // Into a slice of the length that was said: a bomb fails when the slice is full.
-    match zstd::bulk::decompress_to_buffer(frame, out.as_mut_slice()) {
-        Ok(found) if found == length => Ok(()),
-        _ => Err(Reason::Malformed),
-    }
-}
-
-/// Makes the payload of a compressed batch; `None` when it would not be shorter.
-pub fn compress(lines: &[u8], level: i32) -> Option<Vec<u8>> {
-    let bound = zstd::zstd_safe::compress_bound(lines.len());
-    let mut out = vec![0; 4 + bound];
-    let (head, body) = out.split_at_mut(4);
-    head.copy_from_slice(&u32::try_from(lines.len()).ok()?.to_le_bytes());
-    let length = zstd::bulk::compress_to_buffer(lines, body, level).ok()?;
-    out.truncate(4 + length);
-    (out.len() < lines.len()).then_some(out)
 }

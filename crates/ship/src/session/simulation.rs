@@ -194,7 +194,7 @@ impl World {
             let packed = self
                 .random
                 .one_in(4)
-                .then(|| super::server::compress(lines.as_bytes(), 1))
+                .then(|| super::compression::compress(lines.as_bytes(), 1))
                 .flatten();
             let compressed = packed.is_some();
             let payload = packed.unwrap_or_else(|| lines.into_bytes());
@@ -442,18 +442,21 @@ fn each_message_over_datagrams_arrives_once_or_is_counted() {
 
 #[test]
 fn a_bomb_is_refused_before_it_takes_memory() {
-    let bomb = super::server::compress(&vec![0; 4 << 20], 1).expect("it is shorter");
+    let bomb = super::compression::compress(&vec![0; 4 << 20], 1).expect("it is shorter");
     let mut out = Vec::new();
     let mut lying = bomb.clone();
     lying[..4].copy_from_slice(&1_000_u32.to_le_bytes());
     assert_eq!(
-        super::server::decompress(&lying, &mut out),
+        super::compression::decompress(&lying, &mut out),
         Err(Reason::Malformed)
     );
     assert!(out.capacity() <= 1_024);
     let mut huge = bomb;
     huge[..4].copy_from_slice(&u32::MAX.to_le_bytes());
-    assert_eq!(super::server::decompress(&huge, &mut out), Err(Reason::TooLarge));
+    assert_eq!(
+        super::compression::decompress(&huge, &mut out),
+        Err(Reason::TooLarge)
+    );
     assert_ne!(FLAG_ZSTD, 0);
 }
 
