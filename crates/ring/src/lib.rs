@@ -82,7 +82,7 @@ pub use {
     follower::{FollowerRead, RingFollower},
     keep_file::{CHUNK_BYTES, KeepCounts, KeepFile, KeepPositions, KeepToucher},
     pipe::{PipeWriter, Reservation},
-    session::{HostedOptions, HostedSession, SessionMemory, SessionOptions, SessionReader, SessionWriter},
+    session::{HostedOptions, HostedSession, SessionOptions, SessionReader, SessionWriter},
     session_header::{ProcessEnd, SessionHeader},
     static_cell::StaticCell,
     waker::AgentConnection,

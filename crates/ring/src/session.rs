@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 
 /// Memory of a session.
 #[derive(Debug)]
-pub enum SessionMemory {
+pub(crate) enum SessionMemory {
     /// Files in a directory.
     Directory(PathBuf),
     /// Sealed memory files, which an agent and a process share.

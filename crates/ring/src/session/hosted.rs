@@ -141,7 +141,7 @@ impl HostedSession {
 
     /// Files of the session without its rings.
     pub fn files(&self) -> &MemoryFiles {
-        match self.reader.memory() {
+        match &self.reader.memory {
             SessionMemory::Files { files, .. } => files,
             SessionMemory::Directory(_) => unreachable!("`new` takes memory files"),
         }
@@ -189,13 +189,13 @@ impl HostedSession {
             return Err(twice("ring"));
         }
         files.push((id, file));
-        self.reader.opened_rings().enter(Arc::new(ring));
+        self.reader.rings.enter(Arc::new(ring));
         Ok(())
     }
 
     /// Number of rings that were made or taken. One load.
     pub fn ring_count(&self) -> usize {
-        self.reader.opened_rings().count()
+        self.reader.rings.count()
     }
 
     /// Hands descriptors of at most `count` rings from `first` on to `work`.

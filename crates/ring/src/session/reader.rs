@@ -56,14 +56,14 @@ mod callsite_files;
 /// ```
 #[derive(Debug)]
 pub struct SessionReader {
-    memory: SessionMemory,
+    pub(super) memory: SessionMemory,
     /// Writing handle, where the session is this process's own.
     own: Option<Arc<SessionWriter>>,
     header: sys::Mapping,
     callsite_files: CallsiteFiles,
     rules: OnceLock<RulesFile>,
     /// Rings that were opened for the drain.
-    rings: OpenedRings,
+    pub(super) rings: OpenedRings,
     /// Lock of the process, which is dead.
     process_lock: Option<SessionDir>,
     /// The right to drain the session.
@@ -133,7 +133,8 @@ impl SessionReader {
     /// When somebody else drains it; or as [`SessionReader::open`].
     pub fn open_for_drain(path: &Path) -> Result<Self, RingError> {
         let mut reader = Self::open(path)?;
-        reader.drain_lock = Some(reader.lock_drain()?.ok_or_else(|| reader.in_use())?);
+        reader.drain_lock =
+            Some(DrainLock::take(reader.path())?.ok_or_else(|| in_use(reader.path(), reader.header()))?);
         reader.check_for_drain()?;
         Ok(reader)
     }
@@ -151,8 +152,8 @@ impl SessionReader {
         }
         let mut reader = reader?;
         // A sidecar that still drains what its process left will finish it.
-        match reader.lock_drain() {
-            Ok(None) => return Err(reader.in_use()),
+        match DrainLock::take(reader.path()) {
+            Ok(None) => return Err(in_use(reader.path(), reader.header())),
             Ok(lock) => reader.drain_lock = lock,
             // What is missing or cannot be opened is reported by whoever needs it.
             Err(_) => {}
@@ -218,26 +219,9 @@ impl SessionReader {
         self.rules().map(drop)
     }
 
-    /// The right to drain the session; `None` when somebody else has it.
-    fn lock_drain(&self) -> Result<Option<DrainLock>, RingError> {
-        DrainLock::take(self.path())
-    }
-
-    fn in_use(&self) -> RingError {
-        RingError::Alive {
-            path: self.path().to_owned(),
-            pid: self.header().pid(),
-        }
-    }
-
     /// Directory of the session; for one that an agent has, what [`SessionReader::of_memory`] was given.
     pub fn path(&self) -> &Path {
         self.memory.path()
-    }
-
-    /// Memory of the session.
-    pub fn memory(&self) -> &SessionMemory {
-        &self.memory
     }
 
     /// Writing handle of the session, where it is this process's own.
@@ -394,12 +378,6 @@ impl SessionReader {
         }
     }
 
-    /// Rings that were opened for the drain.
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    pub(super) fn opened_rings(&self) -> &OpenedRings {
-        &self.rings
-    }
-
     /// Gives a finished ring back: the process hands it to its next thread.
     pub fn recycle(&self, ring: &Arc<Ring>) {
         match &self.own {
@@ -442,10 +420,18 @@ impl SessionReader {
             return dir.remove();
         }
         if self.drain_lock.is_none() {
-            return Err(self.in_use());
+            return Err(in_use(self.path(), self.header()));
         }
         let dir = SessionDir::adopt(self.path())?;
         self.header().mark(FLAG_DONE);
         dir.remove()
+    }
+}
+
+/// Error that says who has a session.
+fn in_use(path: &Path, header: &SessionHeader) -> RingError {
+    RingError::Alive {
+        path: path.to_owned(),
+        pid: header.pid(),
     }
 }
