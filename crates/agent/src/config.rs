@@ -88,7 +88,7 @@ pub(crate) fn keep_bytes_of(recorders: &[Recorder], process: &Process<'_>) -> u6
     own.map(|recorder| recorder.keep_bytes).max().unwrap_or(0)
 }
 
-/// Where metrics can be read, as Prometheus text.
+/// Address of the metrics, as Prometheus text.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Metrics {
     /// Nowhere.
@@ -236,7 +236,7 @@ impl AgentConfig {
         level_of(&self.levels, process)
     }
 
-    /// What has to be said about a configuration that works but may not be what was meant. One sentence each.
+    /// Notes on a configuration that works but may not be what was meant. One sentence each.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if !self.routes.iter().any(Route::takes_all) {

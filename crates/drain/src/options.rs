@@ -49,6 +49,26 @@ pub enum Sync {
     Every(Duration),
 }
 
+crate::words!(Overflow { Drop = "drop", Hold = "hold" });
+
+impl Setting for Sync {
+    fn to_value(&self) -> Option<Value> {
+        Some(match self {
+            Self::Never => Value::Word("never"),
+            Self::AtLevel => Value::Word("level"),
+            Self::Every(time) => Value::Time(*time),
+        })
+    }
+
+    fn from_value(value: Value) -> Result<Self, Wrong> {
+        match value {
+            Value::Word("never") => Ok(Self::Never),
+            Value::Word("level") => Ok(Self::AtLevel),
+            value => Duration::from_value(value).map(Self::Every),
+        }
+    }
+}
+
 /// Layouts that are one word.
 const LAYOUTS: &[Word] = &[
     (

@@ -1,4 +1,4 @@
-//! What a new configuration changes, and what of it has to wait for a restart.
+//! Changes of a new configuration, and those of them that have to wait for a restart.
 
 use super::sink::is_live;
 use super::{AgentConfig, Metrics, SinkConfig};
@@ -22,18 +22,18 @@ pub enum Change {
     AtRestart {
         /// Its key.
         key: &'static str,
-        /// What it is.
+        /// Its value now.
         old: String,
-        /// What it will be.
+        /// Its value from the next start on.
         new: String,
     },
     /// A setting that holds at once.
     Setting {
         /// Its key.
         key: &'static str,
-        /// What it was.
+        /// Its value before.
         old: String,
-        /// What it is now.
+        /// Its value now.
         new: String,
     },
     /// A sink of this name is new.
@@ -87,7 +87,7 @@ impl fmt::Display for Change {
 }
 
 impl AgentConfig {
-    /// What `new` changes: first what needs a restart, then settings, sinks, routes, limits, recorders and levels.
+    /// Changes that `new` makes: first what needs a restart, then settings, sinks, routes, limits, recorders and levels.
     /// Empty when both say the same. The order of sinks means nothing, that of all else does.
     pub fn diff(&self, new: &Self) -> Vec<Change> {
         let mut changes = Vec::new();

@@ -34,7 +34,7 @@ pub const SOCKET_PATH_BYTES_MAX: usize = 107;
 /// Connections at once. Each takes a descriptor, and a session some more.
 pub const CONNECTIONS: RangeInclusive<u64> = 1..=65_536;
 
-/// How long a connection may be silent: below, a busy machine's processes are cut off; above, an hour is for ever.
+/// Time that a connection may be silent: below, a busy machine's processes are cut off; above, an hour is for ever.
 pub const IDLE_TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3600);
 
 /// Processes at once.

@@ -1,4 +1,4 @@
-//! What can be said about configurations on the command line.
+//! Arguments of `logdrive config`.
 
 use super::load::DEFAULT_PATH;
 use clap::{Args, Subcommand};
@@ -23,7 +23,7 @@ Examples:
   logdrive config check logdrive.toml     all that is wrong with a file, by line
   logdrive man logdrive.toml | man -l -   the same keys as a manual page";
 
-/// What to do with a configuration. The help of each command is that of its arguments.
+/// Commands for a configuration. The help of each command is that of its arguments.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
     Init(InitArgs),

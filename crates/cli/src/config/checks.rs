@@ -1,9 +1,8 @@
-//! What is wrong with a configuration as a whole: sinks in each other's way, places where others could interfere, and
+//! Mistakes of a configuration as a whole: sinks in each other's way, places where others could interfere, and
 //! entries that are never reached.
 
 use super::context::Context;
-use super::parse::Placed;
-use super::reader::{Findings, Places};
+use super::reader::{Findings, Placed, Places};
 use logdrive_agent::config::{AgentConfig, Metrics, SinkConfig};
 use logdrive_drain::Target;
 use logdrive_drain::file::FileOptions;
@@ -175,7 +174,7 @@ fn file_of(
     }
 }
 
-/// Who else uses a path, in words.
+/// Other user of a path, in words.
 fn taken_by(path: &Path, config: &AgentConfig, before: &[Placed<SinkConfig>]) -> Option<String> {
     let uses = |sink: &&Placed<SinkConfig>| match &sink.value.options.target {
         Target::File(file) => file.path == path || file.newest_link.as_deref() == Some(path),

@@ -1,4 +1,4 @@
-//! What has to be known of the machine to judge a configuration: accounts, and directories.
+//! Facts about the machine that a configuration is judged by: accounts, and directories.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;

@@ -13,15 +13,15 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Where the agent's configuration is unless told otherwise.
+/// Default place of the agent's configuration.
 pub(crate) const DEFAULT_PATH: &str = "/etc/logdrive/logdrive.toml";
 
 /// A configuration that is sound.
 #[derive(Debug)]
 pub(crate) struct Loaded {
-    /// What it says.
+    /// The configuration.
     pub(crate) config: AgentConfig,
-    /// What works but may not be what was meant.
+    /// Notes on what works but may not be what was meant.
     pub(crate) notes: Vec<String>,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Loaded {
 pub(crate) struct Refused {
     name: String,
     text: String,
-    /// What is wrong with it.
+    /// Everything that is wrong with it.
     pub(crate) problems: Vec<Problem>,
 }
 
@@ -158,7 +158,7 @@ fn read_text(bytes: Vec<u8>, problems: &mut Vec<Problem>) -> String {
     }
 }
 
-/// Who else could write the file. Whoever can makes the agent write where he likes.
+/// Other users that could write the file: they could make the agent write anywhere.
 fn writers(path: &Path, mode: u32, owner: u32, reading: Reading, notes: &mut Vec<String>) -> Vec<Problem> {
     let mut problems = Vec::new();
     let shown = path.display();

@@ -4,7 +4,7 @@
 use super::checks;
 use super::context::Context;
 use super::problem::Problem;
-use super::reader::{Findings, Places, Reader, describe};
+use super::reader::{Findings, Placed, Reader, describe};
 use super::sections::{SECTIONS, Section, section};
 use crate::suggestion::most_similar;
 use logdrive_agent::config::limits::{NAME_BYTES_MAX, RINGS_OF_PROCESS};
@@ -20,15 +20,6 @@ use logdrive_drain::schema::Schema;
 use logdrive_drain::ship::{MemberOptions, ShipOptions};
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};
-
-/// An entry that was read, and its places.
-#[derive(Clone)]
-pub(crate) struct Placed<T> {
-    pub(crate) value: T,
-    pub(crate) places: Places,
-    /// Nothing was wrong with it.
-    pub(crate) is_sound: bool,
-}
 
 /// Reads the configuration of an agent.
 ///
@@ -382,7 +373,7 @@ fn add_backups(reader: &mut Reader<'_>, all: &mut Vec<MemberOptions>, backups: V
     }
 }
 
-/// What is needed for an address, and what nobody should do unknowingly. Names of hosts are not looked up.
+/// Notes what an address lacks, and what nobody should do unknowingly. Names of hosts are not looked up.
 fn check_ship(reader: &mut Reader<'_>, ship: &ShipOptions) {
     let is_here = |host: &str| match host.parse::<std::net::IpAddr>() {
         Ok(address) => address.is_loopback(),

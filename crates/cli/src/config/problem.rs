@@ -9,15 +9,15 @@ use std::ops::Range;
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
-    /// Where in the text, in bytes; `None` for the file itself.
+    /// Place in the text, in bytes; `None` for the file itself.
     pub(crate) span: Option<Range<usize>>,
     /// Which key, with its table: `sink.rotate_bytes`. Empty for a mistake of syntax.
     pub(crate) key: String,
-    /// What was found.
+    /// Description of what was found.
     pub(crate) found: String,
-    /// What is allowed.
+    /// Values that are allowed.
     pub(crate) allowed: Option<String>,
-    /// What was probably meant, or what to do.
+    /// Advice: the word that was probably meant, or what to do.
     pub(crate) help: Option<String>,
 }
 

@@ -75,6 +75,15 @@ impl Places {
     }
 }
 
+/// An entry that was read, and its places.
+#[derive(Clone)]
+pub(crate) struct Placed<T> {
+    pub(crate) value: T,
+    pub(crate) places: Places,
+    /// Nothing was wrong with it.
+    pub(crate) is_sound: bool,
+}
+
 /// Keys that earlier versions had, with advice.
 const RENAMED: [(&str, &str, &str); 8] = [
     ("sink", "level", "write min_level"),

@@ -107,7 +107,7 @@ pub(crate) const ABOUT_DEFAULT: &str = "The configuration of `logdrive agent`, i
 pub(crate) const ABOUT_PAGE: &str = "The configuration of `logdrive agent`, in TOML. Each key stands here with what holds without it. An empty file \
      is a sound configuration, and `logdrive config init` prints one with all keys and defaults.";
 
-/// What else holds for the whole file, as paragraphs.
+/// Paragraphs about the whole file.
 pub(crate) const ABOUT: [&str; 2] = [
     "Sizes are \"64 MiB\" (1024 * 1024 bytes each), \"64 MB\" (1000 * 1000) or a number of bytes; times are \"200ms\", \
      \"10s\", \"10m\", \"1h 30m\" or \"7d\"; levels are trace, debug, info, warn, error and fatal; permissions are \

@@ -1,4 +1,4 @@
-//! What a configuration says, in a few lines, so that somebody sees whether it is what was meant.
+//! Summary of a configuration in a few lines, so that somebody sees whether it is what was meant.
 
 use super::units::{duration_text, size_text};
 use crate::paint::{Paint, Style as Look};
@@ -63,7 +63,7 @@ fn level(level: Level) -> (Look, String) {
     (Look::Level(level), lower(level))
 }
 
-/// What is left open is not worth a look.
+/// A value that was left open, which is not worth a look.
 fn dim(text: &str) -> (Look, String) {
     (Look::Dim, text.to_owned())
 }

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use super::error::FileError;
 use super::limits::{HEADER_BYTES_MAX, OPTIONS_TEXT_BYTES_MAX, PATH_BYTES_MAX};
-use crate::options;
-use crate::schema::{self, FILE, Kind, PROGRAM, Row, SESSION, Word, limits};
+use crate::schema::{self, FILE, Kind, PROGRAM, Row, SESSION, Setting, Value, Word, Wrong, limits};
 
 /// Period after which a file is rotated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +32,26 @@ pub enum Compress {
     Zstd,
 }
 
+crate::words!(Compress { Zstd = "zstd", Gzip = "gzip", None = "none" });
+
+impl Setting for Every {
+    fn to_value(&self) -> Option<Value> {
+        Some(match self {
+            Self::Hourly => Value::Word("hourly"),
+            Self::Daily => Value::Word("daily"),
+            Self::Seconds(seconds) => Value::Time(Duration::from_secs(*seconds)),
+        })
+    }
+
+    fn from_value(value: Value) -> Result<Self, Wrong> {
+        match value {
+            Value::Word("hourly") => Ok(Self::Hourly),
+            Value::Word("daily") => Ok(Self::Daily),
+            value => Duration::from_value(value).map(|time| Self::Seconds(time.as_secs())),
+        }
+    }
+}
+
 /// Periods after which a file is rotated.
 const PERIODS: &[Word] = &[("hourly", "at each full hour"), ("daily", "at midnight")];
 
@@ -43,7 +62,7 @@ const COMPRESSIONS: &[Word] = &[
     ("none", "not at all"),
 ];
 
-options! {
+crate::options! {
     /// Path of a log, when its file is rotated and which rotated files are kept.
     ///
     /// ```

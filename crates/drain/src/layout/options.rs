@@ -7,6 +7,7 @@ use super::escape::{Escape, escaped, unescape};
 use super::limits::{OPTIONS_BYTES_MAX, PATTERN_BYTES_MAX};
 use super::plan::FieldStyle;
 use super::{LayoutError, pattern};
+use crate::schema::{Setting, Value, Wrong};
 
 /// Style of a line. See [the module](super) for a line of each.
 ///
@@ -171,6 +172,24 @@ impl LayoutOptions {
             local_time,
             color,
         })
+    }
+}
+
+impl Setting for LayoutOptions {
+    fn to_value(&self) -> Option<Value> {
+        Some(Value::Text(self.to_text()))
+    }
+
+    fn from_value(value: Value) -> Result<Self, Wrong> {
+        let layout = Self::from_text(&String::from_value(value)?);
+        let layout = layout.map_err(|error| Wrong::new(error.to_string()))?;
+        match &layout.style {
+            Style::Pattern(pattern) if pattern.is_empty() => {
+                let help = "write it behind the word, such as \"pattern {time} {level:5} {message}{fields}\"";
+                Err(Wrong::new("the pattern is missing").help(help))
+            }
+            _ => Ok(layout),
+        }
     }
 }
 

@@ -1,9 +1,6 @@
 //! Values of options: as they are given, as they are read, and the types of fields that take them.
 
 use super::Wrong;
-use crate::file::{Compress, Every};
-use crate::layout::{LayoutOptions, Style};
-use crate::options::{Overflow, Sync};
 use logdrive_ring::FullPolicy;
 use logdrive_wire::Level;
 use std::ops::Range;
@@ -198,24 +195,6 @@ impl Setting for Vec<String> {
     }
 }
 
-impl Setting for LayoutOptions {
-    fn to_value(&self) -> Option<Value> {
-        Some(Value::Text(self.to_text()))
-    }
-
-    fn from_value(value: Value) -> Result<Self, Wrong> {
-        let layout = Self::from_text(&String::from_value(value)?);
-        let layout = layout.map_err(|error| Wrong::new(error.to_string()))?;
-        match &layout.style {
-            Style::Pattern(pattern) if pattern.is_empty() => {
-                let help = "write it behind the word, such as \"pattern {time} {level:5} {message}{fields}\"";
-                Err(Wrong::new("the pattern is missing").help(help))
-            }
-            _ => Ok(layout),
-        }
-    }
-}
-
 /// Makes an enum the type of an option with one word for each variant.
 #[macro_export]
 macro_rules! words {
@@ -234,42 +213,4 @@ macro_rules! words {
         }
     };
 }
-words!(Compress { Zstd = "zstd", Gzip = "gzip", None = "none" });
-words!(Overflow { Drop = "drop", Hold = "hold" });
 words!(FullPolicy { Drop = "drop", Wait = "wait", Block = "block" });
-
-impl Setting for Sync {
-    fn to_value(&self) -> Option<Value> {
-        Some(match self {
-            Self::Never => Value::Word("never"),
-            Self::AtLevel => Value::Word("level"),
-            Self::Every(time) => Value::Time(*time),
-        })
-    }
-
-    fn from_value(value: Value) -> Result<Self, Wrong> {
-        match value {
-            Value::Word("never") => Ok(Self::Never),
-            Value::Word("level") => Ok(Self::AtLevel),
-            value => Duration::from_value(value).map(Self::Every),
-        }
-    }
-}
-
-impl Setting for Every {
-    fn to_value(&self) -> Option<Value> {
-        Some(match self {
-            Self::Hourly => Value::Word("hourly"),
-            Self::Daily => Value::Word("daily"),
-            Self::Seconds(seconds) => Value::Time(Duration::from_secs(*seconds)),
-        })
-    }
-
-    fn from_value(value: Value) -> Result<Self, Wrong> {
-        match value {
-            Value::Word("hourly") => Ok(Self::Hourly),
-            Value::Word("daily") => Ok(Self::Daily),
-            value => Duration::from_value(value).map(|time| Self::Seconds(time.as_secs())),
-        }
-    }
-}

@@ -20,7 +20,7 @@ use std::time::Duration;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShipOptions {
-    /// Where it listens; with several, whichever can be reached, by weight, and backups when no other can be. At most 16.
+    /// Address where it listens; with several, whichever can be reached, by weight, and backups when no other can be. At most 16.
     pub to: Vec<MemberOptions>,
     /// Which of several is used, when one is given up for a while, and whether looks at them find out who is ill. Default: in
     /// turn, never and no.
@@ -29,7 +29,7 @@ pub struct ShipOptions {
     pub transport: TransportOptions,
     /// The level of zstd, 1 to 19; `None` sends as it is. Default: none.
     pub zstd_level: Option<i32>,
-    /// Where records go while no collector takes them; one directory for each sink. Without it they wait in the sink's
+    /// Directory for records while no collector takes them; one directory for each sink. Without it they wait in the sink's
     /// buffers. Default: none.
     pub spool: Option<SpoolOptions>,
     /// The program's name that the collector puts into each line; empty where lines name their process themselves, as an
