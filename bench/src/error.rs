@@ -1,4 +1,4 @@
-//! What can go wrong in a benchmark, said so that a person can act on it.
+//! Errors of a benchmark, written so that a person can act on it.
 
 use std::path::{Path, PathBuf};
 
@@ -12,11 +12,11 @@ pub enum BenchError {
     /// A file or a process could not be used.
     #[error("could not {action} {}", path.display())]
     Io {
-        /// What was tried, as a verb.
+        /// Operation, as a verb.
         action: &'static str,
-        /// What it was tried on.
+        /// Path of the operation.
         path: PathBuf,
-        /// What the kernel said.
+        /// Cause that the kernel gave.
         source: std::io::Error,
     },
     /// The command line names something that does not exist.
@@ -27,7 +27,7 @@ pub enum BenchError {
     Subject {
         /// The logger.
         subject: String,
-        /// What it said.
+        /// Cause that it gave.
         problem: String,
     },
     /// A child process ended without a result.
@@ -37,7 +37,7 @@ pub enum BenchError {
         workload: String,
         /// The logger it measured.
         subject: String,
-        /// How it ended.
+        /// Exit status.
         status: String,
     },
     /// The QUIC transfer failed.

@@ -14,7 +14,7 @@ use crate::{BenchError, Result};
 
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// What a log file holds.
+/// Contents of a log file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LineCount {
     /// Line ends.

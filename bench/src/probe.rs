@@ -39,7 +39,7 @@ pub fn ticks() -> u64 {
     }
 }
 
-/// How long a tick of [`ticks`] lasts.
+/// Length of a tick of [`ticks`] lasts.
 #[derive(Clone, Copy, Debug)]
 pub struct TickLength {
     nanos_per_tick: f64,
@@ -78,7 +78,7 @@ thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// How often the calling thread has allocated or reallocated so far.
+/// Number of times that the calling thread has allocated or reallocated so far.
 #[must_use]
 pub fn thread_allocations() -> u64 {
     ALLOCATIONS.with(Cell::get)

@@ -26,7 +26,7 @@ const READ_BYTES: usize = 64 * 1024;
 const WORKERS: usize = 2;
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a transfer gave.
+/// Result of a transfer.
 #[derive(Clone, Copy, Debug)]
 pub struct Transfer {
     /// Bytes that the server counted.

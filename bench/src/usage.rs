@@ -1,4 +1,4 @@
-//! What this process has used of the machine: processor time and memory.
+//! Use that this process made of the machine: processor time and memory.
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;

@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 const CAPACITY: usize = 1 << 16;
-/// Where the header begins.
+/// Offset of the header.
 const HEADER: u64 = CAPACITY as u64;
 
 struct World {

@@ -72,7 +72,7 @@ fn read_text(text: &str) {
     }
 }
 
-/// What is written of a selector is read as the same one.
+/// The text of a selector is read as the same one.
 fn check_selector(selector: &Selector) {
     let text = describe_selector(selector);
     let again = read_selector(&text).unwrap_or_else(|error| panic!("{text:?}: {error}"));

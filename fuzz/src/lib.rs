@@ -1,4 +1,4 @@
-//! What several fuzz targets share.
+//! Code that several fuzz targets share.
 #![forbid(unsafe_code)]
 
 use std::io::{BufRead, BufReader, Write};

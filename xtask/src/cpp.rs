@@ -1,4 +1,4 @@
-//! What the workshop does for C++: the loggers that benches measure, built where a compiler is present.
+//! The workshop's part for C++: the loggers that benches measure, built where a compiler is present.
 
 use crate::paint;
 use crate::shell::{self, CMAKE, CXX, Call, Outcome, first_missing};

@@ -82,7 +82,7 @@ fn cargo_deny(root: &Path) -> Option<PathBuf> {
     if Call::new(&installed).arg("--version").succeeds() {
         return Some(installed);
     }
-    let place = crate::suite::target_dir(root).ok()?.join("tools");
+    let place = crate::shell::target_dir(root).ok()?.join("tools");
     let own = place.join("bin/cargo-deny");
     let install = Call::cargo()
         .words("install cargo-deny --locked --debug --quiet --version")

@@ -14,7 +14,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
         .words("build --release --locked --package logdrive-cli --bins")
         .dir(&root)
         .run()?;
-    let target = crate::suite::target_dir(&root)?;
+    let target = crate::shell::target_dir(&root)?;
     let (built, dist) = (target.join("release/logdrive"), target.join("dist"));
     std::fs::create_dir_all(&dist)
         .map_err(|cause| Failure::new(format!("{} cannot be made: {cause}", dist.display()), ""))?;

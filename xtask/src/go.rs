@@ -1,4 +1,4 @@
-//! What the workshop does for Go: its tests, in every module, and the loggers that benches measure, where Go is present.
+//! The workshop's part for Go: its tests, in every module, and the loggers that benches measure, where Go is present.
 
 use crate::paint;
 use crate::shell::{self, CXX, Call, GO, Outcome};
@@ -42,7 +42,7 @@ pub(crate) fn crash(root: &Path, cycles: &str) -> StepOutcome {
     if !GO.present() {
         return Ok(End::LeftOut(format!("Go: {}", GO.missing())));
     }
-    crate::run::build_programs(&[])?;
+    crate::programs::build_all(&[])?;
     Call::new("go")
         .words("test -count=1 -timeout 30m -run TestACrashLosesNothing . -crash-cycles")
         .arg(cycles)
@@ -67,7 +67,7 @@ pub(crate) fn build_subjects(args: &[String]) -> Outcome {
         return Ok(());
     }
     // Standard output belongs to the bench, whose lines a program may read.
-    crate::run::build_programs(&[])?;
+    crate::programs::build_all(&[])?;
     let program = root.join("target/go-bench/bench");
     let built = Call::new("go")
         .words("build -o")

@@ -10,7 +10,7 @@ use std::path::Path;
 const MIRI_PACKAGES: [&str; 2] = ["crates/wire", "crates/ring"];
 /// Unit tests of the ring whose system calls Miri lacks.
 const MIRI_SKIPPED: [&str; 6] = ["channel", "keep_file", "memory_file", "observer", "peer", "rules"];
-/// How a source line takes something away under Miri.
+/// Texts by which a source line takes something away under Miri.
 const MIRI_MARKS: [&str; 4] = ["not(miri)", "cfg(miri)", "cfg!(miri)", "cfg_attr(miri, ignore"];
 /// Seconds for each fuzz target when none are given.
 const FUZZ_SECONDS: u64 = 60;

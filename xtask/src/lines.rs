@@ -6,7 +6,7 @@ use crate::tidy::{self, Circle, Figures, Tree};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// What the columns count.
+/// Meaning of the columns.
 pub(crate) const RULE: &str = "\
 lines       lines of Rust files that git tracks
 production  lines that hold code, without blanks, comments, and what only tests compile: files below

@@ -15,6 +15,8 @@ mod lab;
 mod lines;
 mod metadata;
 mod paint;
+
+mod programs;
 mod rivals;
 mod run;
 mod shell;

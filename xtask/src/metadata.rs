@@ -1,4 +1,4 @@
-//! What `cargo metadata` says about the workspace, reduced to what the workshop asks: packages, where
+//! Output of `cargo metadata` about the workspace, reduced to what the workshop asks: packages, where
 //! they lie, whom they depend on and which examples they have.
 
 use crate::shell::{Call, Failure};

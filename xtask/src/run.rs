@@ -2,8 +2,8 @@
 //! arguments, outputs and exit codes pass through untouched, so `bench NAME --json` can be piped.
 
 use crate::args::{Args, Form};
+use crate::programs;
 use crate::shell::{Call, Failure, Outcome};
-use std::io::IsTerminal;
 
 /// Cycles of `crash` when none are given: what a person waits for.
 const CRASH_CYCLES: u64 = 100;
@@ -11,7 +11,7 @@ const CRASH_CYCLES: u64 = 100;
 /// Runs the main job on real input. The demo is built without the workloads and their rivals, so that someone who sees
 /// the project for the first time waits half as long.
 pub(crate) fn demo(args: &[String]) -> Outcome {
-    build("--package logdrive-bench --no-default-features --bin demo", &[])?;
+    programs::build("--package logdrive-bench --no-default-features --bin demo", &[])?;
     start("demo", args)
 }
 
@@ -28,9 +28,9 @@ pub(crate) fn bench(args: &[String]) -> Outcome {
 
 /// Measures what it costs to ship, with the command itself as the collector.
 fn bench_ship(args: &[String]) -> Outcome {
-    build_programs(&["--example", "ship_speed"])?;
+    programs::build_all(&["--example", "ship_speed"])?;
     let root = crate::shell::root()?;
-    let program = crate::suite::target_dir(&root)?.join("release/examples/ship_speed");
+    let program = crate::shell::target_dir(&root)?.join("release/examples/ship_speed");
     Call::new(&program).args(args).run()
 }
 
@@ -72,30 +72,11 @@ pub(crate) fn crash(args: &[String]) -> Outcome {
 
 /// Builds a program of the bench crate and runs it.
 fn run_program(name: &str, args: &[String]) -> Outcome {
-    build_programs(&[])?;
+    programs::build_all(&[])?;
     start(name, args)
 }
 
 fn start(name: &str, args: &[String]) -> Outcome {
-    let target = crate::suite::target_dir(&crate::shell::root()?)?;
+    let target = crate::shell::target_dir(&crate::shell::root()?)?;
     Call::new(target.join("release").join(name)).args(args).run()
-}
-
-/// Builds the release programs of the workshop and the command `logdrive`. Always all of them in one call: cargo unifies
-/// features over the packages of a call, so that another choice would build most crates a second time. Standard output
-/// belongs to the program that is run next, and someone at a terminal sees the progress, which takes minutes at first.
-pub(crate) fn build_programs(more: &[&str]) -> Outcome {
-    build("--package logdrive-cli --package logdrive-bench --bins", more)
-}
-
-fn build(packages: &str, more: &[&str]) -> Outcome {
-    let quiet = (!std::io::stderr().is_terminal()).then_some("--quiet");
-    Call::cargo()
-        .arg("build")
-        .args(quiet)
-        .arg("--release")
-        .words(packages)
-        .args(more)
-        .dir(&crate::shell::root()?)
-        .run()
 }

@@ -10,15 +10,15 @@ use std::process::{Command, ExitStatus, Stdio};
 /// Why a command of the workshop did not succeed.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    /// What failed; shown after `error: `.
+    /// Message of the failure; shown after `error: `.
     pub(crate) message: String,
-    /// What to do next; empty when the message already says it.
+    /// Advice on what to do next; empty when the message already says it.
     pub(crate) advice: String,
     /// The exit code for the caller.
     pub(crate) code: u8,
 }
 
-/// What every command of the workshop returns.
+/// Result of every command of the workshop returns.
 pub(crate) type Outcome = Result<(), Failure>;
 
 impl Failure {
@@ -61,6 +61,14 @@ pub(crate) fn root() -> Result<PathBuf, Failure> {
                 "change into the checkout and run `cargo xtask` there",
             )
         })
+}
+
+/// Cargo's target directory, which the environment may have moved.
+pub(crate) fn target_dir(root: &Path) -> Result<PathBuf, Failure> {
+    Ok(match std::env::var_os("CARGO_TARGET_DIR") {
+        Some(dir) => root.join(dir),
+        None => root.join("target"),
+    })
 }
 
 /// One program call, with the options the workshop needs.
@@ -195,11 +203,11 @@ fn judge(line: &str, status: ExitStatus) -> Outcome {
 
 /// A program that some command needs and that may be missing on this machine.
 pub(crate) struct Tool {
-    /// What to call it in a message.
+    /// Name for messages.
     pub(crate) name: &'static str,
     /// A call that succeeds where it is installed.
     pub(crate) probe: &'static [&'static str],
-    /// How to get it.
+    /// Command that installs it.
     pub(crate) how: &'static str,
 }
 

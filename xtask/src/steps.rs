@@ -5,7 +5,7 @@ use crate::paint;
 use crate::shell::{Failure, Outcome};
 use std::time::{Duration, Instant};
 
-/// How a step ended.
+/// End of a step.
 pub(crate) enum End {
     /// Everything in it was done.
     Passed,
@@ -13,7 +13,7 @@ pub(crate) enum End {
     LeftOut(String),
 }
 
-/// What a step's work returns.
+/// Result of a step's work.
 pub(crate) type StepOutcome = Result<End, Failure>;
 
 struct Row {

@@ -6,7 +6,7 @@ use crate::metadata;
 use crate::paint;
 use crate::shell::{self, CMAKE, CXX, Call, Failure, Outcome, first_missing};
 use crate::steps::{End, StepOutcome, Steps};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -60,7 +60,7 @@ fn examples(root: &Path) -> StepOutcome {
         .words("build --quiet --workspace --examples --all-features")
         .dir(root)
         .run()?;
-    let target = target_dir(root)?;
+    let target = shell::target_dir(root)?;
     let place = target.join("xtask/examples");
     for name in &names {
         let dir = place.join(name);
@@ -108,14 +108,6 @@ fn run_example(program: &Path, dir: &Path) -> Outcome {
             Err(cause) => return Err(failed(format!("cannot be waited for: {cause}"), &output)),
         }
     }
-}
-
-/// Cargo's target directory, which the environment may have moved.
-pub(crate) fn target_dir(root: &Path) -> Result<PathBuf, Failure> {
-    Ok(match std::env::var_os("CARGO_TARGET_DIR") {
-        Some(dir) => root.join(dir),
-        None => root.join("target"),
-    })
 }
 
 /// Builds and runs the C++ tests.

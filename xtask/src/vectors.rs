@@ -15,7 +15,7 @@ use std::path::Path;
 /// Cases by file name.
 type Counts = BTreeMap<String, u64>;
 
-/// What stands in `vectors/`.
+/// Contents of `vectors/`.
 struct Present {
     counts: Counts,
     /// The languages of a file that is not for all.
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     ))
 }
 
-/// What the vector tests of each language printed. Notes about languages left out go to `notes`.
+/// Output of the vector tests of each language. Notes about languages left out go to `notes`.
 fn outputs(root: &Path, notes: &mut Vec<String>) -> Result<Vec<(&'static str, String)>, Failure> {
     let tests = "test --quiet --workspace --all-features vectors -- --nocapture";
     let mut outputs = vec![("rust", shown(Call::cargo().words(tests).dir(root))?)];

@@ -6,7 +6,7 @@ use std::io;
 use std::net::UdpSocket;
 use std::time::Duration;
 
-/// How long the receiver waits for more before it takes the rest for lost.
+/// Time for which the receiver waits for more before it takes the rest for lost.
 const SILENCE: Duration = Duration::from_millis(300);
 
 /// The receiving end.

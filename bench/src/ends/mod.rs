@@ -103,7 +103,7 @@ fn drive(plan: &Plan) -> io::Result<Outcome> {
     Ok(outcome)
 }
 
-/// What has to be there before the receiver starts.
+/// Preparation that has to be done before the receiver starts.
 fn prepare(plan: &Plan) -> io::Result<()> {
     match plan.subject.as_str() {
         "sysv-mq" | "posix-mq" => sysv::own_queues(plan),
@@ -116,7 +116,7 @@ fn nobody(plan: &Plan, _: &str) -> io::Result<()> {
     Err(io::Error::other(format!("{} answers no requests", plan.subject)))
 }
 
-/// Where the rivals' program lies once `cargo xtask bench` has built it.
+/// Path of the rivals' program once `cargo xtask bench` has built it.
 fn rivals_program() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"),

@@ -14,7 +14,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Where the certificates lie.
+/// Paths of the certificates.
 const KEYS: &str = "keys";
 
 fn failed(error: TransportError) -> io::Error {
@@ -80,7 +80,7 @@ struct Steps {
     is_wrong: AtomicBool,
 }
 
-/// What has come.
+/// Messages that have arrived.
 struct Tally {
     streams: Vec<Walk>,
     came: u64,

@@ -1,4 +1,4 @@
-//! What the two ends of a transport are told, and how they talk about it: the receiving end is a process of its own,
+//! Plan of the two ends of a transport, and their conversation: the receiving end is a process of its own,
 //! which says on its standard output where it listens and when it has all. Shared with the rivals' package.
 
 use serde::{Deserialize, Serialize};
@@ -12,10 +12,10 @@ pub const ROLE: &str = "--role-end";
 /// The first word on the command line of a rivals' program that is to send.
 pub const DRIVE: &str = "--role-drive";
 
-/// What is to be measured.
+/// Plan of a measurement.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Plan {
-    /// Who carries the messages.
+    /// Transport of the messages.
     pub subject: String,
     /// A directory for sockets and keys.
     pub directory: PathBuf,
@@ -31,11 +31,11 @@ pub struct Plan {
     pub concurrency: u64,
     /// Streams of a connection.
     pub streams: u64,
-    /// How long both ends look before they sleep.
+    /// Time for which both ends poll before they sleep.
     pub spin_us: u64,
     /// Bytes that are sent at once.
     pub batch_bytes: usize,
-    /// How long a message may wait for others.
+    /// Time for which a message may wait for others.
     pub linger_us: u64,
     /// Time between two messages, each of which bears the time when it was sent; 0 sends as fast as it goes.
     pub pace_us: u64,
@@ -45,7 +45,7 @@ pub struct Plan {
     pub in_place: bool,
 }
 
-/// What came out of it.
+/// Outcome of a measurement.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Outcome {
     /// From the first message until the receiver had the last, in seconds.
@@ -60,12 +60,12 @@ pub struct Outcome {
     pub cpu_s: f64,
 }
 
-/// What a receiving end says.
+/// Message of a receiving end.
 #[derive(Debug, Default)]
 pub struct Mouth;
 
 impl Mouth {
-    /// Where it listens.
+    /// Address of the listener.
     pub fn ready(&self, address: &str) -> io::Result<()> {
         self.say(&format!("ready {address}"))
     }
@@ -99,7 +99,7 @@ pub struct Peer {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
-    /// Where it listens.
+    /// Address of the listener.
     pub address: String,
 }
 

@@ -8,7 +8,7 @@ use crate::{BenchError, Result};
 /// Medians of fewer rounds say nothing.
 pub const MIN_ROUNDS: usize = 3;
 
-/// How to call the program.
+/// Usage of the program.
 pub const USAGE: &str = "\
 Usage: cargo xtask bench WORKLOAD... [--json] [--quick] [--only SUBJECT,...] [--rounds N] [--list]
 
@@ -19,7 +19,7 @@ Usage: cargo xtask bench WORKLOAD... [--json] [--quick] [--only SUBJECT,...] [--
   --list            name the workloads and their subjects
 ";
 
-/// What the program was asked to do.
+/// Request of the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Args {
     /// Measure workloads.
@@ -37,18 +37,18 @@ pub enum Args {
     Help,
 }
 
-/// What to measure, and how to report it.
+/// Choice of measurements and of the report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunArgs {
     /// The workloads, in turn.
     pub workloads: Vec<String>,
-    /// How much of each.
+    /// Size of each.
     pub scale: Scale,
     /// Results as JSON lines instead of a table.
     pub json: bool,
     /// Only these subjects, or all.
     pub only: Vec<String>,
-    /// How often each case runs.
+    /// Number of runs of each case.
     pub rounds: usize,
     /// The command that repeats the run, for the record.
     pub command: String,

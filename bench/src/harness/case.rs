@@ -44,7 +44,7 @@ pub struct Ratio {
 pub struct Case {
     /// The name of what is measured.
     pub subject: &'static str,
-    /// What distinguishes this case from others of the same subject.
+    /// Parameters that distinguish this case from others of the same subject.
     pub params: Params,
     /// Values that the measuring process needs and that no result shows.
     pub settings: Params,
@@ -91,7 +91,7 @@ impl Case {
     }
 }
 
-/// What the measuring process is told: a case, on its way through a pipe.
+/// Request to the measuring process: a case, on its way through a pipe.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
     /// The name of what is measured.
@@ -145,10 +145,10 @@ impl Samples {
     }
 }
 
-/// How much of a workload to run.
+/// Size of a workload's run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// What the reported figures come from.
+    /// Full size, from which the reported figures come.
     Full,
     /// A smoke test of a few seconds.
     Quick,
@@ -218,7 +218,7 @@ pub trait Workload: Sync {
         self.about().name
     }
 
-    /// What is measured, in a few words, for the heading of the table.
+    /// Title in a few words, for the heading of the table.
     fn title(&self, scale: Scale) -> String;
 
     /// Metrics, in the order of the table's columns.

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde::Serialize;
 
-/// What stands in the first line of a kept run.
+/// First line of a kept run.
 #[derive(Clone, Debug, Serialize)]
 pub struct MachineFacts {
     /// The processor's name.

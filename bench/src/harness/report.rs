@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::case::{Case, Metric, Params, Samples};
 
-/// What the rounds of one case gave for one metric.
+/// Result of the rounds of one case for one metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
     /// The middle value; with an even number of rounds, the mean of the two.
@@ -13,7 +13,7 @@ pub struct Summary {
     pub min: f64,
     /// The greatest value.
     pub max: f64,
-    /// How many rounds measured it.
+    /// Number of rounds that measured it.
     pub rounds: usize,
 }
 
@@ -55,7 +55,7 @@ impl CaseResult {
         Summary::of(&self.values(metric))
     }
 
-    /// What each round measured of a metric, in the order of the rounds.
+    /// Measurements of a metric by round, in the order of the rounds.
     #[must_use]
     pub fn values(&self, metric: &str) -> Vec<f64> {
         self.runs.iter().filter_map(|run| run.value(metric)).collect()

@@ -117,7 +117,7 @@ impl AgentProcess {
         Ok(AgentProcess { player, dir })
     }
 
-    /// Where it listens.
+    /// Address of the listener.
     #[must_use]
     pub fn socket(&self) -> PathBuf {
         socket(&self.dir)

@@ -8,7 +8,7 @@ use crate::{BenchError, Result};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Where the programs lie.
+/// Path of a program.
 fn program(subject: &str) -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"),

@@ -1,4 +1,4 @@
-//! How each logger is set up, called and ended; knows no workload.
+//! Set-up, calls and end of each logger; knows no workload.
 //!
 //! A workload's loop is generic over [`Subject`], so that every logger's own
 //! macros are compiled into it as they would be in a program that uses them.
@@ -25,7 +25,7 @@ use std::time::Instant;
 
 use crate::{BenchError, Result};
 
-/// What a logger does with a call that it has no room for.
+/// Policy for a call that it has no room for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
     /// Give up at once.
@@ -48,12 +48,12 @@ impl Full {
     }
 }
 
-/// Where a logger writes, and what it may lose.
+/// Log file of a logger, and what it may lose.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// The log file, written from its start; see [`crate::warm`].
     pub path: PathBuf,
-    /// What to do when full.
+    /// Policy when full.
     pub full: Full,
     /// Whether the file is longer than what will be written. The rivals write
     /// at the start of any file; Logdrive appends unless it is told.
@@ -84,7 +84,7 @@ impl Target {
     }
 }
 
-/// What a logger says when it has ended.
+/// Report of a logger that has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ended {
     /// The calls that the logger itself admits to have dropped.
@@ -105,7 +105,7 @@ pub trait Subject: Sync {
 
 /// A workload's loop, waiting for the logger to run it with.
 pub trait Visitor {
-    /// What the loop gives.
+    /// Result of the loop.
     type Output;
 
     /// Runs the loop.

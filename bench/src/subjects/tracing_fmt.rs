@@ -151,7 +151,7 @@ impl Subject for TracingFmt {
     }
 }
 
-/// What `Mutex<BufWriter<File>>` is to `tracing-subscriber`, with a second
+/// Counterpart of `Mutex<BufWriter<File>>` for `tracing-subscriber`, with a second
 /// owner that can flush it at the end.
 #[derive(Clone, Debug)]
 struct SharedFile(Arc<Mutex<BufWriter<File>>>);

@@ -23,7 +23,7 @@ const METRICS: &[Metric] = &[
     Metric::new("latest_us", "us", 1),
 ];
 
-/// What is asked for: subject, how much, in which unit.
+/// Rows: subject, how much, in which unit.
 const ROWS: [(&str, &str, &str); 11] = [
     ("call-p50", "at most base + 1", "ns"),
     ("call-p99", "at most 1.10 x base", "ns"),

@@ -40,7 +40,7 @@ const LONGEST_LINE: u64 = 220;
 /// Stands in every line of the program and in nothing else.
 const MARKER: &str = "looked at";
 
-/// What stands behind the number, which has ten places and a space.
+/// Text behind the number, which has ten places and a space.
 const TEXT: &str = "a request was taken, looked at, found to be in order, and answered within its time limit";
 const _: () = assert!(TEXT.len() + 12 == LINE_BYTES as usize);
 

@@ -161,7 +161,7 @@ impl Workload for Callsite {
     }
 }
 
-/// How much each thread does.
+/// Work of each thread.
 #[derive(Clone, Copy)]
 struct Plan {
     threads: u64,
@@ -181,7 +181,7 @@ impl Plan {
     }
 }
 
-/// What one thread measured, in ticks.
+/// Measurements of one thread, in ticks.
 #[derive(Default)]
 struct Measured {
     bursts: Vec<u64>,

@@ -4,7 +4,7 @@
 //! file of a program has them; a rival's file holds the same calls. Every time
 //! is that of a compiler that starts anew, without precompiled headers. The
 //! floor is `none`: the same functions without a call and without a header.
-//! What a user pays in each file is the time above that. `logdrive-cpp` is to
+//! The cost to a user in each file is the time above that. `logdrive-cpp` is to
 //! be compared with `spdlog`, `logdrive-cpp-glog` with `glog`.
 
 use std::path::{Path, PathBuf};
@@ -209,7 +209,7 @@ fn compile(kind: &Kind, source: &Path, how: &[&str]) -> Result<(bool, f64, f64)>
     ))
 }
 
-/// Where the headers lie; a rival's options are those of its own package, which links its compiled library.
+/// Folders of the headers; a rival's options are those of its own package, which links its compiled library.
 fn flags(subject: &str) -> Vec<String> {
     let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("../clients/cpp");
     let include = |dir: &str| format!("-I{}", PathBuf::from(&client).join(dir).display());
@@ -227,7 +227,7 @@ fn flags(subject: &str) -> Vec<String> {
     }
 }
 
-/// What pkg-config says; nothing where it does not know the package.
+/// Output of pkg-config; nothing where it does not know the package.
 fn package_flags(package: &str) -> Vec<String> {
     Command::new("pkg-config")
         .args(["--cflags", package])

@@ -198,7 +198,7 @@ fn message(bytes: u64) -> String {
     MARKER.chars().chain(text.chars().cycle()).take(length).collect()
 }
 
-/// How long a message must be for a line of the agreed length, if one of the
+/// Length of a message for a line of the agreed length, if one of the
 /// probe's length gave a line of `line_bytes`.
 fn message_bytes(subject: &str, line_bytes: u64) -> Result<u64> {
     if subject.ends_with("-args") {
@@ -235,7 +235,7 @@ struct Load {
     four_values: bool,
 }
 
-/// What the clocks said.
+/// Readings of the clocks.
 struct Run {
     wall_s: f64,
     cpu_s: f64,

@@ -39,7 +39,7 @@ const QUICK_MS: Phases = Phases {
     after_ms: 500,
 };
 
-/// What it costs to make no call at all.
+/// Subject that makes no call at all.
 const NONE: &str = "none";
 
 /// Subject and policy.

@@ -10,7 +10,7 @@ const SMALL_BYTES: u64 = 85;
 const QUIC_BYTES: u64 = 8 * 1024;
 /// One datagram on a usual network.
 const DATAGRAM_BYTES: u64 = 1_432;
-/// What measures best over TCP, Unix sockets and in the kernel's bulk of datagrams.
+/// Settings that measure best over TCP, Unix sockets and in the kernel's bulk of datagrams.
 const LARGE_BYTES: u64 = 256 * 1024;
 const UDP_BULK_BYTES: u64 = 65_000;
 

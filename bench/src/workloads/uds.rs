@@ -6,7 +6,7 @@ use crate::ends::{self, RIVALS};
 use crate::harness::{About, Case, Job, Measure, Metric, Samples, Scale, Workload, runs};
 
 const MESSAGE_BYTES: usize = 10_240;
-/// How long both ends of a case with `spin` look before they sleep.
+/// Time for which both ends of a case with `spin` poll before they sleep.
 const SPIN_US: u64 = 50;
 
 const BARE: [&str; 4] = ["unix", "tcp", "sysv-mq", "posix-mq"];

@@ -3,7 +3,7 @@
 //!
 //! It accepts anything, and never fails: on a file that does not compile the compiler speaks first.
 
-/// What a token is.
+/// Kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A name or keyword.

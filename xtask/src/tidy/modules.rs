@@ -390,7 +390,7 @@ impl Module {
     }
 }
 
-/// What stays the same while one file is read.
+/// State that stays the same while one file is read.
 struct Walk<'a> {
     files: &'a [Source],
     places: &'a BTreeMap<&'a str, usize>,

@@ -8,7 +8,7 @@ use super::{Report, Source, Tree};
 use std::collections::BTreeMap;
 
 const STRONG: [&str; 4] = ["Acquire", "Release", "AcqRel", "SeqCst"];
-/// How far above an operation its label may stand: a comment, and the few operations that it explains.
+/// Lines above an operation in which its label may stand: a comment, and the few operations that it explains.
 const REACH_LINES: u32 = 12;
 const LABEL: &str = "SYNC(";
 

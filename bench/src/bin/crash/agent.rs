@@ -28,12 +28,12 @@ use std::time::{Duration, Instant};
 const PROGRAMS: usize = 2;
 /// Threads of each; together more than the machine has cores.
 const THREADS: usize = 3;
-/// What is not so by then never will be.
+/// Deadline after which a condition counts as failed.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Between two looks at something that another process does.
 const LOOK: Duration = Duration::from_micros(500);
 
-/// What a child process of this program plays.
+/// Role of a child process of this program.
 pub(crate) enum Part {
     Agent(PathBuf),
     Keeper(PathBuf),
@@ -558,7 +558,7 @@ impl Run {
     }
 }
 
-/// What the threads of a program have noted.
+/// Notes of the threads of a program.
 fn noted(path: &Path) -> Result<[u64; THREADS], Error> {
     let bytes = std::fs::read(path)?;
     let mut counts = [0; THREADS];

@@ -15,7 +15,7 @@ pub(crate) type Lines = BTreeMap<(u64, u64), u64>;
 /// Rotated files that are left.
 const LEFT: usize = 4;
 
-/// What a drain says when records are missing or damaged; nothing of it is to be in this log.
+/// Messages of a drain when records are missing or damaged; nothing of it is to be in this log.
 const BAD_NEWS: [&str; 4] = ["damaged", " records dropped", "unknown callsite", "cannot"];
 
 /// The log.
@@ -143,7 +143,7 @@ impl AgentLog {
         Ok(())
     }
 
-    /// What the drain has to say.
+    /// Messages of the drain.
     fn hear(&mut self, notice: &str) -> Result<(), String> {
         if BAD_NEWS.iter().any(|word| notice.contains(word)) {
             return Err("the drain has bad news".to_owned());

@@ -37,7 +37,7 @@ fn mix(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// How one cycle goes; all of it follows from the seed.
+/// Course of one cycle; all of it follows from the seed.
 struct Plan {
     seed: u64,
     end: End,

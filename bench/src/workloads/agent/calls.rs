@@ -10,10 +10,10 @@ use crate::{BenchError, Result};
 const IN_PROCESS: &str = "logdrive";
 const THROUGH_AGENT: &str = "logdrive-agent";
 
-/// How often each is measured in one row.
+/// Number of measurements of each in one row.
 const PAIRS: usize = 3;
 
-/// What one call costs its thread; compared by difference for the median, by quotient otherwise.
+/// Cost of one call to its thread; compared by difference for the median, by quotient otherwise.
 pub(super) fn call(metric: &str, scale: Scale) -> Result<Samples> {
     let cases = pair(&Callsite, scale)?;
     let (measured, base) = measure(&Callsite, &cases, metric)?;

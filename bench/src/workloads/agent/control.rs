@@ -1,4 +1,4 @@
-//! What live control costs and how soon it holds.
+//! Cost of live control, and the time until it holds.
 //!
 //! A thread calls 64 log statements in turn, all of them off. A person's
 //! command, `logdrive level bench debug`, is run as a process; the clock stops
@@ -172,7 +172,7 @@ fn call_all() {
     eight!(a b c d e f g h);
 }
 
-/// What a call costs, the median of batches.
+/// Cost of a call, the median of batches.
 fn call_ns(batches: u64, tick: TickLength) -> f64 {
     let mut times: Vec<u64> = (0..batches)
         .map(|_| {

@@ -1,4 +1,4 @@
-//! What an agent costs while the programs that it serves have nothing to say.
+//! Cost of an agent while the programs that it serves have nothing to say.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::{BenchError, Result};
 const PROGRAMS: usize = 100;
 const FULL_TIME: Duration = Duration::from_secs(10);
 const QUICK_TIME: Duration = Duration::from_secs(2);
-/// What the last joins and lines bring with them is over by then.
+/// Time after which all that the last joins and lines bring with them is over by then.
 const SETTLE: Duration = Duration::from_secs(2);
 
 /// Mappings of memory that belongs to a session, and is its program's as much as the agent's.

@@ -25,7 +25,7 @@ const FULL_LINES: u64 = 6_000_000;
 const QUICK_LINES: u64 = 600_000;
 /// Longest line of the load.
 const LINE_BYTES_MAX: u64 = 140;
-/// How often each is measured in one row.
+/// Number of measurements of each in one row.
 const PAIRS: usize = 3;
 
 /// The sum of what all processes log, against what one logs.
@@ -73,7 +73,7 @@ fn load(log: &Path, processes: u64, lines: u64) -> Result<f64> {
     Ok(seconds)
 }
 
-/// What must not be.
+/// Lines that are lost or out of order.
 #[derive(Default)]
 struct Wrong {
     /// Lines that are missing, or there twice.

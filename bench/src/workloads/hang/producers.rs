@@ -19,7 +19,7 @@ const TICK: Duration = Duration::from_millis(1);
 /// the hang fills every queue that is bounded.
 const MESSAGE_BYTES: usize = 100;
 
-/// How long calls are made before, while and after writes hang.
+/// Times for which calls are made before, while and after writes hang.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Phases {
     pub(super) before_ms: u64,
@@ -33,14 +33,14 @@ impl Phases {
     }
 }
 
-/// What the producers are to do.
+/// Task of the producers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Production {
     pub(super) start: Instant,
     pub(super) phases: Phases,
 }
 
-/// What they have done.
+/// Result of the producers.
 #[derive(Debug)]
 pub(super) struct Produced {
     pub(super) calls: u64,
@@ -102,7 +102,7 @@ impl Visitor for Production {
     }
 }
 
-/// How long the calls of all threads took. The first call of each thread counts apart: there, a logger may make ready
+/// Durations of the calls of all threads. The first call of each thread counts apart: there, a logger may make ready
 /// what the others use, whatever the disk does.
 #[derive(Debug)]
 pub(super) struct CallTimes {
@@ -140,7 +140,7 @@ impl CallTimes {
         self.sorted_ns.get(index).map_or(0.0, |ns| *ns as f64 / 1e6)
     }
 
-    /// How many calls took longer.
+    /// Number of calls that took longer.
     pub(super) fn over(&self, limit: Duration) -> usize {
         let limit_ns = limit.as_nanos();
         let within = self.sorted_ns.partition_point(|ns| u128::from(*ns) <= limit_ns);

@@ -34,7 +34,7 @@ impl SlowDisk {
     /// Mounts one below `dir`. `program` is the benchmark program, which serves it.
     ///
     /// # Errors
-    /// Where FUSE is missing or may not be used; the message says so.
+    /// FUSE is missing or may not be used; the message says so.
     pub fn mount(program: &Path, dir: &Path) -> Result<SlowDisk> {
         if !Path::new(DEVICE).exists() {
             return Err(unusable(format!("{DEVICE} is missing")));
@@ -72,13 +72,13 @@ impl SlowDisk {
         Ok(disk)
     }
 
-    /// Where programs write.
+    /// Path that programs write to.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.mounted
     }
 
-    /// Where it has kept what was written, whether it answers or not.
+    /// Path that holds what was written, whether it answers or not.
     #[must_use]
     pub fn store(&self) -> &Path {
         &self.store
@@ -94,7 +94,7 @@ impl SlowDisk {
         self.wait_for(HANGING)
     }
 
-    /// What hangs goes on.
+    /// Lets hanging writes go on.
     pub fn go(&mut self) -> Result<()> {
         self.order(GO)
     }

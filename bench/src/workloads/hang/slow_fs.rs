@@ -20,9 +20,9 @@ use fuser::{
 };
 use nix::mount::{MntFlags, umount2};
 
-/// What the process says once the file system is mounted.
+/// Message of the process once the file system is mounted.
 pub const READY: &str = "ready";
-/// What it says when a write begins to hang.
+/// Message when a write begins to hang.
 pub const HANGING: &str = "hanging";
 /// Tells it that writes hang from now on.
 pub const HANG: &str = "hang";
@@ -63,7 +63,7 @@ fn say(word: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// What a write has to pass.
+/// Gate that a write has to pass.
 #[derive(Debug, Default)]
 struct Gate {
     is_shut: Mutex<bool>,
@@ -96,7 +96,7 @@ struct SlowFs {
     known: Mutex<Known>,
 }
 
-/// What the kernel knows by number.
+/// Files that the kernel knows by number.
 #[derive(Debug, Default)]
 struct Known {
     names: HashMap<INodeNo, OsString>,
