@@ -34,8 +34,9 @@ nothing. TERM and INT write what was taken, and end; processes go on, and wait f
 ///
 /// Listens on a Unix socket, gives each process that asks its shared memory, writes the records of all of them to the sinks
 /// that the configuration names, and outlives them: what a killed process had logged is written, with how it ended. When
-/// the agent itself is killed, the next one goes on where it stopped; nothing is lost or written twice. It starts a second
-/// process, its keeper, which holds the memory should agent and program be killed together, and ends by itself.
+/// the agent itself is killed, the next one goes on where it stopped; nothing is lost or written twice. The
+/// descriptor store of the service manager holds the memory should agent and program be killed together; where there is
+/// none, a second process does, the keeper, which ends by itself.
 #[derive(Debug, Args)]
 #[command(after_long_help = AGENT_EXAMPLES)]
 pub(crate) struct AgentArgs {

@@ -165,14 +165,15 @@ impl Backend {
     /// `check` has said that it may be. What does not fit into its buffers until then is dropped, counted and reported.
     ///
     /// # Errors
-    /// When all places are taken, the target is no file, or a thread cannot be started.
+    /// When all places are taken, or a thread cannot be started; and as [`Backend::add_sink`] where the target is no file,
+    /// because only files are opened late.
     pub fn add_deferred_sink(
         &self,
         options: &SinkOptions,
         check: impl FnMut() -> Result<(), String> + Send + 'static,
     ) -> Result<usize, BackendError> {
         let Target::File(file) = &options.target else {
-            return Err(BackendError::NoFile);
+            return self.add_sink(options);
         };
         let late = DeferredFile {
             options: file.clone(),

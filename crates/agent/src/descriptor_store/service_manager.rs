@@ -26,13 +26,13 @@ const FIRST: i32 = 3;
 /// A service manager with a descriptor store.
 #[derive(Debug)]
 pub struct ServiceManager {
-    /// Where it takes messages.
+    /// Path or abstract name of its socket.
     socket: PathBuf,
     channel: Option<Channel>,
-    /// What it has passed, until that is taken.
+    /// Descriptors that it has passed, until they are taken.
     inherited: Vec<(String, OwnedFd)>,
     stored: BTreeMap<u64, Stored>,
-    /// What went wrong since the last look.
+    /// Error of the last message that was lost.
     failed: Option<io::Error>,
     is_reported: bool,
 }
