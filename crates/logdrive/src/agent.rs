@@ -169,7 +169,7 @@ impl AgentSession {
         if !self.session.has_left() {
             return Stopped::Complete;
         }
-        // Where there is no room for them, what is left is lost, and nobody could be told.
+        // Where there is no room for them, what is left is lost, and there is no place to report it.
         let _ = self.session.spill(&self.spill);
         Stopped::LeftForRecovery
     }

@@ -114,7 +114,7 @@ impl LogDirectory {
         }
     }
 
-    /// Makes new names durable. A failure leaves the log usable, so it is only told.
+    /// Makes new names durable. A failure leaves the log usable, so it is only reported.
     pub(crate) fn sync_dir(&self) {
         if let Err(cause) = self.storage.sync_dir(&self.dir) {
             self.notices

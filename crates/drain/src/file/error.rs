@@ -300,7 +300,7 @@ pub struct UnsyncedRange {
     pub to_offset: u64,
 }
 
-/// A sync that failed. The kernel forgets such a failure once it has told it, so the file is sealed:
+/// A sync that failed. The kernel forgets such a failure once it has reported it, so the file is sealed:
 /// nothing more is appended to it, and no later sync of it would mean anything. Write the bytes in
 /// doubt again, where they are still at hand; the next placement is in a new file.
 ///

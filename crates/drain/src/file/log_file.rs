@@ -61,7 +61,7 @@ pub struct LogFile {
     pub(crate) last_rotated: Option<Rotated>,
     /// The owner has asked for a sync before, so files are synced before they are rotated.
     pub(crate) syncs: bool,
-    /// Found by such a sync, or after a seal; told by the next call of `sync`.
+    /// Found by such a sync, or after a seal; returned by the next call of `sync`.
     pub(crate) unsynced: Vec<UnsyncedRange>,
     /// Error of the sync that failed, while it has not been returned.
     pub(crate) sync_error: Option<FileError>,
@@ -107,7 +107,7 @@ impl LogFile {
     }
 
     /// Finds the place for a chunk of whole lines, in a new file where size or time ask for one. A
-    /// rotation that fails is told in a notice and tried again 10 seconds later; meanwhile the old
+    /// rotation that fails is reported in a notice and tried again 10 seconds later; meanwhile the old
     /// file is written on.
     pub fn place(&mut self, len_bytes: u64, now_unix_ns: u64) -> Result<Placement, FileError> {
         if self.chunk.is_some() {
@@ -277,7 +277,7 @@ impl LogFile {
         }
     }
 
-    /// Lets the link point to the file. The log does not depend on it, so a failure is only told.
+    /// Lets the link point to the file. The log does not depend on it, so a failure is only reported.
     pub(crate) fn set_link(&self) {
         let options = &self.directory.options;
         let Some(link) = &options.newest_link else { return };

@@ -80,7 +80,7 @@ impl LogFile {
         Ok(())
     }
 
-    /// Rotates when size or time ask for it. A failure is told, and the old file is written on.
+    /// Rotates when size or time ask for it. A failure is reported, and the old file is written on.
     pub(crate) fn rotate_if_due(&mut self, len_bytes: u64, now_unix_ns: u64) {
         let period = self.directory.period(seconds(now_unix_ns));
         if self.active.is_empty() || period < self.active.period {

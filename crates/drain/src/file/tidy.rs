@@ -42,7 +42,7 @@ struct Found {
 type Listing = BTreeMap<Rotated, Vec<Found>>;
 
 impl Tidy {
-    /// One pass. What fails is told in a notice and tried again by the next pass.
+    /// One pass. A failure is reported in a notice and tried again by the next pass.
     pub(crate) fn run(&self, now_unix_s: i64, opening: bool, stop: &AtomicBool) {
         let compresses = self.options.compress != Compress::None;
         if !opening && !compresses && !self.options.removes() {

@@ -14,16 +14,13 @@ use super::number::{put_fixed, put_fixed_here, put_general, put_i64_here, put_u6
 use super::payload::Malformed;
 use super::plan::{FastStep, Plan, Steps, Var};
 use super::prefix::{PREFIX_BYTES, Prefix, PrefixKey};
-use super::time::Digits;
+use super::time::{Digits, SECOND_NS};
 use super::value::{Form, put_text};
 use super::write::{WIDE, put, room};
 use super::{Layout, LineBuffer, Record};
 
 /// Room for a body of the fast path. Longer ones are rare, and so are buffers that have less left.
 const BODY_BYTES: usize = 512;
-
-/// Nanoseconds of a second.
-const SECOND_NS: u64 = 1_000_000_000;
 
 /// The prefix of the lines of one callsite and thread within a second, for many lines behind each other.
 ///

@@ -4,7 +4,8 @@ use super::LayoutError;
 use super::number::{put_digits, put_u64, three_digits};
 use super::write::{OVERFLOW, put, put_block, put_byte, room};
 
-const SECOND_NS: u64 = 1_000_000_000;
+/// Number of nanoseconds in a second.
+pub(super) const SECOND_NS: u64 = 1_000_000_000;
 
 /// A part of a date, or a whole one, that a layout may ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -108,7 +108,7 @@ impl ConnectionThread {
         self.session.header().ring_count() as usize
     }
 
-    /// Once a second: what threads count for themselves is told, and rings are shown that were made in a hurry.
+    /// Once a second: reports the counts of threads, and shows rings to the agent that were made in a hurry.
     fn report(&mut self) {
         let now = Instant::now();
         if now < self.report_at {

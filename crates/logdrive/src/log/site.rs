@@ -1,6 +1,6 @@
 //! Callsites of `log`: control word and constant message of each statement.
 //!
-//! `log` has no callsites: a statement is told by its place, target and level. Targets may be made at the call, so the
+//! `log` has no callsites: a statement is known by its place, target and level. Targets may be made at the call, so the
 //! number of entries is bounded; records of further statements share one callsite per level.
 
 use super::level_of;

@@ -135,7 +135,7 @@ pub(super) fn write(site: &'static Site, id: u32, scope: &[u8], values: &[u8], c
     commit(head, scope, values, cut, || site.number_again());
 }
 
-/// A new span as a scope has it: `u16 name length, name, u16 fields length, fields`. `take` is also told whether all
+/// A new span as a scope has it: `u16 name length, name, u16 fields length, fields`. `take` also gets whether all
 /// fields have values.
 #[inline]
 pub(super) fn encode_span<R>(attributes: &Attributes<'_>, take: impl FnOnce(&[u8], bool) -> R) -> R {
