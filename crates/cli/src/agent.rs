@@ -4,7 +4,7 @@ use crate::config::load::{DEFAULT_PATH, Loaded, Reading, load};
 use crate::config::user_places;
 use crate::error::CliError;
 use crate::limits::AGENT_PATIENCE_MS;
-use crate::output::safe;
+use crate::output::{safe, titled_note};
 use crate::paint::{ColorChoice, Style};
 use crate::session_finder::usual_sockets;
 use crate::signals::Signals;
@@ -94,11 +94,16 @@ pub(crate) fn run(args: &AgentArgs, color: ColorChoice) -> Result<bool, CliError
             "there is no keeper: this program cannot be found: {cause}"
         )),
     }
-    say(color, "listens", &format!("on {}", agent.socket().display()));
+    titled_note(
+        color.for_stderr(),
+        Style::Good,
+        "listens",
+        format!("on {}", agent.socket().display()),
+    );
     loop {
         agent.turn();
         while let Some(text) = agent.take_problem() {
-            say(color, "warning", &text);
+            titled_note(color.for_stderr(), Style::Good, "warning", &text);
         }
         while let Some(requester) = agent.take_reload() {
             let said = reload(&mut agent, args, color);
@@ -141,7 +146,9 @@ fn configuration(args: &AgentArgs, color: ColorChoice) -> Result<Option<AgentCon
         None => AgentConfig::at(&Places::system()),
         Some(path) => match load(path, Reading::ToObey)? {
             Ok(Loaded { config, notes }) => {
-                notes.iter().for_each(|note| say(color, "note", note));
+                notes
+                    .iter()
+                    .for_each(|note| titled_note(color.for_stderr(), Style::Good, "note", note));
                 config
             }
             Err(refused) => {
@@ -178,17 +185,9 @@ fn reload(agent: &mut Agent, args: &AgentArgs, color: ColorChoice) -> Result<Str
         Err(why) => Err(format!("the configuration stays as it was: {why}")),
     };
     let text = said.as_ref().unwrap_or_else(|text| text);
-    say(color, "reload", text);
+    titled_note(color.for_stderr(), Style::Good, "reload", text);
     agent.notice(text.clone());
     said
-}
-
-/// A line on standard error, for whoever started the service.
-fn say(color: ColorChoice, what: &str, text: &str) {
-    let title = format!("{what}:");
-    let what = color.for_stderr().the(Style::Good, &title);
-    // A service whose standard error is closed runs on; the log has what matters.
-    let _ = writeln!(io::stderr(), "{what} {text}");
 }
 
 impl From<StartError> for CliError {

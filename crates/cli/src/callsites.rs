@@ -3,9 +3,9 @@
 use crate::control_args::{CallsitesArgs, SortBy};
 use crate::error::CliError;
 use crate::live::{Live, live_sessions};
-use crate::output::{Output, safe};
+use crate::output::{Output, note, put_json, safe};
 use crate::paint::{ColorChoice, Paint, Style};
-use crate::ps::{put_json, tell};
+
 use crate::table::{Side, Table, bytes_text, count_text};
 use logdrive_drain::control::{Action, Rule, is_off, selects};
 use logdrive_ring::control::{ControlEntry, EVERY, KeyField, KeyedLimit, PER_KEY, PER_SECOND};
@@ -79,10 +79,7 @@ pub(crate) fn run(args: &CallsitesArgs, color: ColorChoice) -> Result<(), CliErr
         output.flush()?;
         if !args.watch {
             if count > rows.len() && !args.json {
-                tell(&format!(
-                    "{count} callsites, {} shown; -n 0 shows all",
-                    rows.len()
-                ));
+                note(format!("{count} callsites, {} shown; -n 0 shows all", rows.len()));
             }
             return Ok(());
         }
@@ -91,7 +88,7 @@ pub(crate) fn run(args: &CallsitesArgs, color: ColorChoice) -> Result<(), CliErr
         match live_sessions(&args.live) {
             Ok(alive) => keep_alive(&mut live, &mut before, alive),
             Err(CliError::NoRunningProcess { .. }) => {
-                tell(&format!("{} has ended", args.live.name));
+                note(format!("{} has ended", args.live.name));
                 return Ok(());
             }
             Err(error) => return Err(error),
@@ -342,7 +339,7 @@ fn put(
         return Ok(());
     }
     if rows.is_empty() {
-        tell(&format!("{} has called no log statement so far", args.live.name));
+        note(format!("{} has called no log statement so far", args.live.name));
         return Ok(());
     }
     output.write_all(table_of(rows, has_many).text(paint).as_bytes())?;

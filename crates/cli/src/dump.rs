@@ -7,8 +7,8 @@ use crate::dump_args::DumpArgs;
 use crate::error::CliError;
 use crate::limits::{DUMP_LOOK_MS, DUMP_WAIT_MS_MAX};
 use crate::live::{Live, live_sessions};
-use crate::output::Output;
-use crate::ps::{put_json, tell};
+use crate::output::{Output, note, put_json};
+
 use crate::table::count_text;
 use logdrive_agent::{AgentError, Client};
 use logdrive_drain::sinks_from_text;
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &DumpArgs) -> Result<bool, CliError> {
             Answer::None => {
                 (all_answered, some_keep) = (false, true);
                 let (app, pid) = (request.live.app.clone(), request.live.pid);
-                tell(&CliError::NoDump { app, pid }.to_string());
+                note(CliError::NoDump { app, pid }.to_string());
             }
         }
     }

@@ -4,9 +4,9 @@ use crate::control_args::LevelArgs;
 use crate::error::CliError;
 use crate::instant::{age_text, now_unix_ns};
 use crate::live::{Edit, Live, RuleLine, change_all, live_sessions};
-use crate::output::{Output, safe};
+use crate::output::{Output, note, put_json, safe};
 use crate::paint::{ColorChoice, Style};
-use crate::ps::{put_json, tell};
+
 use crate::table::{Side, Table};
 use logdrive_drain::control::{Rule, describe_action, describe_selector, selects};
 use serde::Serialize;
@@ -76,7 +76,7 @@ fn list(live: &[Live], json: bool, color: ColorChoice) -> Result<(), CliError> {
     }
     if count == 0 {
         let titles: Vec<String> = live.iter().map(Live::title).collect();
-        tell(&format!(
+        note(format!(
             "no rules in {}: the program's own filter decides",
             titles.join(", ")
         ));

@@ -2,8 +2,8 @@
 
 use crate::control_args::LiveArgs;
 use crate::error::CliError;
-use crate::output::{Output, safe};
-use crate::ps::{put_json, tell};
+use crate::output::{Output, note, put_json, safe};
+
 use crate::session_finder::{Located, SessionFinder, absolute};
 use crate::suggestion::most_similar;
 use logdrive_agent::AgentError;
@@ -112,7 +112,7 @@ impl<'a> Search<'a> {
         let live = self.pick(found)?;
         if self.has_found {
             // It may have others who are meant.
-            self.finder.late().iter().for_each(|silence| tell(silence));
+            self.finder.late().iter().for_each(note);
             return Ok(live);
         }
         self.others.retain(|process| process.at.is_alive());
@@ -359,7 +359,7 @@ impl Changes<'_> {
         let edit_rules = |rules: &mut Vec<Rule>, now| removed = self.edit.make(rules, now);
         let changed = change(&session.session, edit_rules).map_err(|cause| session.cannot(cause))?;
         if let Some(damage) = changed.damage {
-            tell(&format!(
+            note(format!(
                 "{}: the rules before this were damaged and are gone: {damage}",
                 session.title()
             ));
@@ -385,13 +385,13 @@ impl Changes<'_> {
         let count = count_of(changed.callsites_changed, "callsite");
         writeln!(self.output, "{}: {what}; {count} changed", session.title())?;
         self.output.flush()?;
-        tell_of_nothing(session, self.edit, &selected)
+        report_no_match(session, self.edit, &selected)
     }
 
     fn end(mut self) -> Result<bool, CliError> {
         self.output.flush()?;
         if self.processes > 1 && !self.json {
-            tell(&format!(
+            note(format!(
                 "{} changed in {} processes",
                 count_of(self.changed, "callsite"),
                 self.processes
@@ -457,7 +457,7 @@ fn selected(session: &Live, edit: &Edit<'_>) -> Result<Vec<(u32, Callsite)>, Cli
 }
 
 /// Tells of rules that mean no statement that has been called so far: often a mistyped name.
-fn tell_of_nothing(session: &Live, edit: &Edit<'_>, selected: &[(u32, Callsite)]) -> Result<(), CliError> {
+fn report_no_match(session: &Live, edit: &Edit<'_>, selected: &[(u32, Callsite)]) -> Result<(), CliError> {
     let Edit::Set(rules, _) = edit else {
         return Ok(());
     };
@@ -482,7 +482,7 @@ fn tell_of_nothing(session: &Live, edit: &Edit<'_>, selected: &[(u32, Callsite)]
             });
         let meant = most_similar(plain, names.iter().map(String::as_str));
         let hint = meant.map_or(String::new(), |name| format!("; did you mean {name}?"));
-        tell(&format!(
+        note(format!(
             "{}: nothing of {text} has been called so far, the rule waits for it{hint}",
             session.title()
         ));

@@ -48,8 +48,8 @@ mod top;
 use args::{Cli, Command};
 use clap::Parser;
 use error::CliError;
+use output::titled_note;
 use paint::Style;
-use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
         Ok(status) => status,
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => {
-            tell(&error, &cli);
+            titled_note(cli.color.for_stderr(), Style::Bad, "error", &error);
             ExitCode::from(error.exit_code())
         }
     }
@@ -90,10 +90,4 @@ fn run(cli: &Cli) -> Result<ExitCode, CliError> {
         Command::Man(args) => docs::man(args).map(|()| true),
     };
     Ok(ExitCode::from(u8::from(!all_is_well?)))
-}
-
-fn tell(error: &CliError, cli: &Cli) {
-    let title = cli.color.for_stderr().the(Style::Bad, "error:");
-    // Where errors cannot be printed there is nobody to tell; the exit status says it.
-    let _ = writeln!(std::io::stderr(), "{title} {error}");
 }

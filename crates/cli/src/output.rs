@@ -1,7 +1,11 @@
-//! Standard output, in large pieces, and foreign text that goes there.
+//! Standard output, in large pieces, lines on standard error, and foreign text that goes there.
 
+use crate::error::CliError;
 use crate::limits::OUTPUT_BYTES;
+use crate::paint::{Paint, Style};
 use logdrive_reader::put_safe;
+use serde::Serialize;
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -48,6 +52,26 @@ impl Write for Output {
         self.bytes.clear();
         written
     }
+}
+
+/// Writes an object as one line of JSON.
+pub(crate) fn put_json(output: &mut Output, line: &impl Serialize) -> Result<(), CliError> {
+    serde_json::to_writer(&mut *output, line).map_err(io::Error::from)?;
+    Ok(output.write_all(b"\n")?)
+}
+
+/// Writes a line on standard error, beside the result. Where that is closed, the line is lost: the exit status, and
+/// the log of a service, say what matters.
+pub(crate) fn note(text: impl Display) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// Writes a line with a title in its colour on standard error, as [`note`] does.
+pub(crate) fn titled_note(paint: Paint, style: Style, title: &str, text: impl Display) {
+    note(format_args!(
+        "{} {text}",
+        paint.the(style, format_args!("{title}:"))
+    ));
 }
 
 /// Returns a foreign name on one line, without what a terminal would obey.

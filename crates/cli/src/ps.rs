@@ -3,7 +3,7 @@
 use crate::args::PsArgs;
 use crate::error::CliError;
 use crate::instant::age_text;
-use crate::output::Output;
+use crate::output::{Output, note, put_json};
 use crate::paint::{ColorChoice, Paint, Style};
 use crate::session_finder::SessionFinder;
 use crate::sessions::{Session, State, find_everywhere, recover_command};
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &PsArgs, color: ColorChoice) -> Result<(), CliError> {
     let mut finder = SessionFinder::of(&args.run_dir, &args.agent)?;
     let sessions = find_everywhere(&mut finder)?;
     for silence in finder.silences() {
-        tell(&silence);
+        note(&silence);
     }
     let mut output = Output::stdout()?;
     if args.json {
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &PsArgs, color: ColorChoice) -> Result<(), CliError> {
         return Ok(output.flush()?);
     }
     if sessions.is_empty() {
-        tell(&format!(
+        note(format!(
             "no sessions in {}: no program of this user logs with Logdrive there",
             finder.text()
         ));
@@ -91,20 +91,8 @@ pub(crate) fn run(args: &PsArgs, color: ColorChoice) -> Result<(), CliError> {
     }
     output.write_all(table_of(&sessions).text(color.for_stdout()).as_bytes())?;
     output.flush()?;
-    tell_what_to_do(args, &sessions, color.for_stderr());
+    advise(args, &sessions, color.for_stderr());
     Ok(())
-}
-
-/// One object on one line.
-pub(crate) fn put_json(output: &mut Output, line: &impl Serialize) -> Result<(), CliError> {
-    serde_json::to_writer(&mut *output, line).map_err(std::io::Error::from)?;
-    Ok(output.write_all(b"\n")?)
-}
-
-/// A line beside the result.
-pub(crate) fn tell(text: &str) {
-    // Where this cannot be printed there is nobody to tell.
-    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 /// Calls and records that were not kept, at the call or by any sink.
@@ -176,18 +164,18 @@ pub(crate) fn state_cell(state: State) -> (Style, String) {
     (style, text.to_owned())
 }
 
-fn tell_what_to_do(args: &PsArgs, sessions: &[Session], paint: Paint) {
+fn advise(args: &PsArgs, sessions: &[Session], paint: Paint) {
     let dead = sessions
         .iter()
         .filter(|session| session.state == State::Dead)
         .count();
     if dead > 0 {
         let command = paint.the(Style::Key, recover_command(&args.run_dir, ""));
-        tell(&format!("{dead} dead: what they had logged waits for {command}"));
+        note(format!("{dead} dead: what they had logged waits for {command}"));
     }
     for session in sessions {
         if let Some(damage) = &session.damage {
-            tell(&format!("{}: {damage}", session.path.display()));
+            note(format!("{}: {damage}", session.path.display()));
         }
     }
 }

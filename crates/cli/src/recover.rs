@@ -2,9 +2,9 @@
 
 use crate::args::RecoverArgs;
 use crate::error::CliError;
-use crate::output::{Output, safe};
+use crate::output::{Output, note, put_json, safe};
 use crate::paint::{ColorChoice, Paint, Style};
-use crate::ps::{put_json, tell};
+
 use crate::run_dirs::{dirs_text, run_dirs};
 use crate::sessions::{Session, State, find, recover_command, select};
 use crate::table::{Side, Table, count_text};
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &RecoverArgs, color: ColorChoice) -> Result<bool, CliErr
     let only_look = args.dry_run || (args.sessions.is_empty() && !args.all);
     if sessions.is_empty() {
         if !args.json {
-            tell(&format!(
+            note(format!(
                 "nothing to recover: no killed program left a session in {}",
                 dirs_text(&dirs)
             ));
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &RecoverArgs, color: ColorChoice) -> Result<bool, CliErr
                     put_json(&mut output, &failed_line(session, &error))?;
                 }
                 output.flush()?;
-                tell(&format!(
+                note(format!(
                     "{} {error}",
                     color.for_stderr().the(Style::Bad, "error:")
                 ));
@@ -168,17 +168,17 @@ fn look(
     }
     output.write_all(table.text(color.for_stdout()).as_bytes())?;
     output.flush()?;
-    tell_how(args, sessions, color.for_stderr());
+    advise_how(args, sessions, color.for_stderr());
     Ok(())
 }
 
-fn tell_how(args: &RecoverArgs, sessions: &[Session], paint: Paint) {
+fn advise_how(args: &RecoverArgs, sessions: &[Session], paint: Paint) {
     if args.dry_run {
-        return tell("nothing was changed: leave out --dry-run to recover");
+        return note("nothing was changed: leave out --dry-run to recover");
     }
     let all = paint.the(Style::Key, recover_command(&args.run_dir, " --all"));
     match sessions {
-        [only] => tell(&format!(
+        [only] => note(format!(
             "nothing was changed: {all} recovers it, as the next start of {} does",
             only.app
         )),
@@ -187,7 +187,7 @@ fn tell_how(args: &RecoverArgs, sessions: &[Session], paint: Paint) {
                 Style::Key,
                 recover_command(&args.run_dir, &format!(" {}", first.pid)),
             );
-            tell(&format!(
+            note(format!(
                 "nothing was changed: {all} recovers all of them, {one} the first"
             ));
         }

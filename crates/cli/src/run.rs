@@ -1,5 +1,6 @@
 //! `logdrive run`: a command whose output is kept as records.
 
+use crate::output::titled_note;
 use crate::paint::{ColorChoice, Style};
 use crate::run_args::{Format, Full, RunArgs};
 use crate::table::count_text;
@@ -11,7 +12,6 @@ use logdrive_drain::file::{Compress, FileOptions};
 use logdrive_drain::layout::{LayoutOptions, Style as Layout};
 use logdrive_drain::{BackendOptions, Overflow, SinkOptions, Stopped, Target};
 use logdrive_ring::{FullPolicy, file_part};
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -20,21 +20,19 @@ pub(crate) fn run(args: &RunArgs, color: ColorChoice) -> ExitCode {
     let options = options(args);
     match run_command(&options) {
         Ok(ended) => {
-            tell_trouble(&ended, &options, color);
+            report_losses(&ended, &options, color);
             ended.how.pass_on();
             ExitCode::from(ended.how.exit_code())
         }
         Err(error) => {
-            tell(&error.to_string(), color);
+            report_error(&error.to_string(), color);
             ExitCode::from(CommandError::exit_code(&error))
         }
     }
 }
 
-fn tell(text: &str, color: ColorChoice) {
-    let title = color.for_stderr().the(Style::Bad, "error:");
-    // Where errors cannot be printed there is nobody to tell; the log and the exit status say it.
-    let _ = writeln!(std::io::stderr(), "{title} {text}");
+fn report_error(text: &str, color: ColorChoice) {
+    titled_note(color.for_stderr(), Style::Bad, "error", text);
 }
 
 fn options(args: &RunArgs) -> CommandOptions {
@@ -94,11 +92,11 @@ fn sink(args: &RunArgs, name: &str) -> SinkOptions {
     sink
 }
 
-/// Says what did not get into the log. The log itself says it too, where it can.
-fn tell_trouble(ended: &CommandOutcome, options: &CommandOptions, color: ColorChoice) {
+/// Reports what did not get into the log. The log itself says it too, where it can.
+fn report_losses(ended: &CommandOutcome, options: &CommandOptions, color: ColorChoice) {
     for (output, end) in &ended.outputs {
         if let StreamEnd::Failed(cause) = end {
-            tell(
+            report_error(
                 &format!("cannot go on with {output}: {cause}; its rest is lost"),
                 color,
             );
@@ -107,7 +105,7 @@ fn tell_trouble(ended: &CommandOutcome, options: &CommandOptions, color: ColorCh
     let by_sinks: u64 = ended.stats.sinks.iter().map(|sink| sink.dropped()).sum();
     let lost = ended.stats.dropped_calls().saturating_add(by_sinks);
     if lost > 0 {
-        tell(
+        report_error(
             &format!(
                 "{} lines were left out because the log was too slow; --full block holds the command up instead",
                 count_text(lost)
@@ -116,7 +114,7 @@ fn tell_trouble(ended: &CommandOutcome, options: &CommandOptions, color: ColorCh
         );
     }
     if ended.stopped == Stopped::LeftForRecovery {
-        tell(
+        report_error(
             &format!(
                 "the log takes no more bytes; {} records wait in shared memory: when it does again, \
                  `logdrive recover {}` writes them",

@@ -3,9 +3,9 @@
 use crate::args::StatsArgs;
 use crate::error::CliError;
 use crate::instant::age_text;
-use crate::output::{Output, safe};
+use crate::output::{Output, note, put_json, safe};
 use crate::paint::{ColorChoice, Paint, Style};
-use crate::ps::{put_json, state_cell, tell};
+use crate::ps::state_cell;
 use crate::session_finder::SessionFinder;
 use crate::sessions::{Session, State, find_everywhere, select};
 use crate::table::{bytes_text, count_text};
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &StatsArgs, color: ColorChoice) -> Result<(), CliError> 
     }
     let sessions = select(find_everywhere(&mut finder)?, &args.sessions)?;
     for silence in finder.silences() {
-        tell(&silence);
+        note(&silence);
     }
     let mut output = Output::stdout()?;
     if args.prometheus {
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &StatsArgs, color: ColorChoice) -> Result<(), CliError> 
         return Ok(output.flush()?);
     }
     if sessions.is_empty() && !args.json {
-        tell(&format!("no sessions in {}", finder.text()));
+        note(format!("no sessions in {}", finder.text()));
     }
     let paint = color.for_stdout();
     for (number, session) in sessions.iter().enumerate() {

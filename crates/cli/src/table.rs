@@ -1,7 +1,8 @@
-//! Tables: columns that are as wide as their widest cell.
+//! Tables: columns that are as wide as their widest cell on a terminal, where some characters take two places.
 
 use crate::paint::{Paint, Style};
 use std::fmt::Write;
+use unicode_width::UnicodeWidthStr;
 
 /// On which side of its column a cell stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,9 +56,7 @@ impl Table {
     fn width(&self, column: usize) -> usize {
         let heading = self.headings.get(column).map_or(0, |(heading, _)| heading.len());
         let cells = self.rows.iter().filter_map(|row| row.get(column));
-        cells
-            .map(|(_, cell)| cell.chars().count())
-            .fold(heading, usize::max)
+        cells.map(|(_, cell)| cell.width()).fold(heading, usize::max)
     }
 
     fn put_row<'a>(
@@ -69,7 +68,7 @@ impl Table {
     ) {
         for (column, (style, cell)) in cells.enumerate() {
             let width = widths.get(column).copied().unwrap_or(0);
-            let missing = " ".repeat(width.saturating_sub(cell.chars().count()));
+            let missing = " ".repeat(width.saturating_sub(cell.width()));
             let side = self.headings.get(column).map_or(Side::Left, |(_, side)| *side);
             let is_last = column + 1 == self.headings.len();
             let cell = paint.the(style, cell);
@@ -141,6 +140,15 @@ mod tests {
             colored.contains("\x1b[32mx\x1b[0m     1,234  \x1b[2m/bb\x1b[0m\n"),
             "{colored:?}"
         );
+    }
+
+    #[test]
+    fn wide_characters_take_two_places() {
+        let mut table = Table::new([("NAME", Side::Left), ("N", Side::Right)]);
+        table.push([(Style::Plain, "商店".to_owned()), (Style::Plain, "7".to_owned())]);
+        table.push([(Style::Plain, "bar".to_owned()), (Style::Plain, "8".to_owned())]);
+        let text = table.text(Paint { on: false });
+        assert_eq!(text, "NAME  N\n商店  7\nbar   8\n");
     }
 
     #[test]

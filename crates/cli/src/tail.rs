@@ -10,9 +10,9 @@ mod pause;
 use crate::cat::lines::{Format, Lines};
 use crate::error::CliError;
 use crate::instant::now_unix_ns;
-use crate::output::safe;
+use crate::output::{note, safe};
 use crate::paint::{ColorChoice, Paint, Style};
-use crate::ps::tell;
+
 use crate::session_finder::{Located, SessionFinder, absolute};
 use crate::sessions::{find_everywhere, select};
 use crate::signals::Signals;
@@ -382,7 +382,7 @@ impl<'a> Tail<'a> {
 
     /// A dim line beside the records.
     fn say(&self, text: &str) {
-        tell(&self.stderr.the(Style::Dim, text).to_string());
+        note(self.stderr.the(Style::Dim, text).to_string());
     }
 }
 

@@ -63,11 +63,7 @@ pub struct Source {
     options: SourceOptions,
     times: Times,
     parts: Record,
-    chunk: Vec<u8>,
-    spare: Vec<u8>,
-    filled: usize,
-    /// Offset of the first line that is not yet part of an entry.
-    open_at: usize,
+    chunk: Chunk,
     entries: Vec<Entry>,
     next: usize,
     /// Entries before this one may be taken.
@@ -80,6 +76,18 @@ pub struct Source {
     has_lines: bool,
     has_records: bool,
     failures: Vec<ReadError>,
+}
+
+/// Bytes of the log that are read and not yet taken.
+#[derive(Debug, Default)]
+struct Chunk {
+    bytes: Vec<u8>,
+    /// Memory of the chunk before, which takes what is kept when more is read.
+    spare: Vec<u8>,
+    /// Bytes that were read; what lies behind is rubbish.
+    filled: usize,
+    /// Offset of the first line that is not yet part of an entry.
+    open_at: usize,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -104,10 +112,7 @@ impl Source {
             options,
             times: Times::new(TimeZone::system()),
             parts: Record::default(),
-            chunk: Vec::new(),
-            spare: Vec::new(),
-            filled: 0,
-            open_at: 0,
+            chunk: Chunk::default(),
             entries: Vec::new(),
             next: 0,
             ready: 0,
@@ -141,7 +146,7 @@ impl Source {
         SourceRecord {
             name: &self.name,
             unix_ns: entry.unix_ns,
-            bytes: self.chunk.get(entry.start..entry.end).unwrap_or(b""),
+            bytes: self.chunk.bytes.get(entry.start..entry.end).unwrap_or(b""),
             goes_on: entry.goes_on,
         }
     }
@@ -185,30 +190,40 @@ impl Source {
     /// Moves what is still needed to the front of a chunk with room behind it.
     fn make_room(&mut self) {
         self.entries.drain(..self.next);
-        let open_bytes = self.filled - self.open_at;
+        let open_bytes = self.chunk.filled - self.chunk.open_at;
         let kept_bytes: usize = self.entries.iter().map(|entry| entry.end - entry.start).sum();
         let room = kept_bytes + open_bytes + self.options.chunk_bytes;
         // What lies in the spare chunk from before is written over; it only grows, so it is not cleared each time.
-        if self.spare.len() < room {
-            self.spare.resize(room, 0);
+        if self.chunk.spare.len() < room {
+            self.chunk.spare.resize(room, 0);
         }
         let mut at = 0;
         for entry in &mut self.entries {
-            let length = move_bytes(&self.chunk, entry.start..entry.end, &mut self.spare, at);
+            let length = move_bytes(
+                &self.chunk.bytes,
+                entry.start..entry.end,
+                &mut self.chunk.spare,
+                at,
+            );
             (entry.start, entry.end, entry.is_kept) = (at, at + length, true);
             at += length;
         }
-        let length = move_bytes(&self.chunk, self.open_at..self.filled, &mut self.spare, at);
-        (self.open_at, self.filled) = (at, at + length);
-        std::mem::swap(&mut self.chunk, &mut self.spare);
+        let length = move_bytes(
+            &self.chunk.bytes,
+            self.chunk.open_at..self.chunk.filled,
+            &mut self.chunk.spare,
+            at,
+        );
+        (self.chunk.open_at, self.chunk.filled) = (at, at + length);
+        std::mem::swap(&mut self.chunk.bytes, &mut self.chunk.spare);
         self.next = 0;
         self.ready = 0;
     }
 
     /// Reads a chunk, or what there is without waiting for more of it.
     fn read_more(&mut self, since_ns: Option<u64>) {
-        let end = self.filled + self.options.chunk_bytes;
-        while self.filled < end {
+        let end = self.chunk.filled + self.options.chunk_bytes;
+        while self.chunk.filled < end {
             if !self.input.is_open() {
                 match self.input.open_next(since_ns) {
                     Ok(true) => {}
@@ -222,8 +237,8 @@ impl Source {
                     }
                 }
             }
-            let from = self.filled;
-            let room = self.chunk.get_mut(from..end).unwrap_or_default();
+            let from = self.chunk.filled;
+            let room = self.chunk.bytes.get_mut(from..end).unwrap_or_default();
             let length = self.input.read(room).unwrap_or_else(|error| {
                 self.failures.push(error);
                 0
@@ -233,7 +248,7 @@ impl Source {
                 self.input.close();
                 continue;
             }
-            self.filled += length;
+            self.chunk.filled += length;
             if self.input.would_wait() {
                 return;
             }
@@ -242,34 +257,35 @@ impl Source {
 
     /// The last line of a file may lack its end, and another file may follow.
     fn end_line(&mut self, end: usize) {
-        let lacks_end = self.filled > self.open_at && self.chunk.get(self.filled - 1) != Some(&b'\n');
+        let lacks_end = self.chunk.filled > self.chunk.open_at
+            && self.chunk.bytes.get(self.chunk.filled - 1) != Some(&b'\n');
         if lacks_end
-            && self.filled < end
-            && let Some(byte) = self.chunk.get_mut(self.filled)
+            && self.chunk.filled < end
+            && let Some(byte) = self.chunk.bytes.get_mut(self.chunk.filled)
         {
             *byte = b'\n';
-            self.filled += 1;
+            self.chunk.filled += 1;
         }
     }
 
     /// Groups the lines that are there to records, and notes those that pass.
     fn split(&mut self, filter: &Filter) {
-        let mut chunk = std::mem::take(&mut self.chunk);
-        self.filled = strip_colors(&mut chunk, self.open_at, self.filled);
-        let bytes = chunk.get(..self.filled).unwrap_or(b"");
-        let whole = match memchr::memrchr(b'\n', bytes.get(self.open_at..).unwrap_or(b"")) {
-            _ if self.at_end => self.filled,
-            Some(last) => self.open_at + last + 1,
-            None => self.open_at,
+        let mut chunk = std::mem::take(&mut self.chunk.bytes);
+        self.chunk.filled = strip_colors(&mut chunk, self.chunk.open_at, self.chunk.filled);
+        let bytes = chunk.get(..self.chunk.filled).unwrap_or(b"");
+        let whole = match memchr::memrchr(b'\n', bytes.get(self.chunk.open_at..).unwrap_or(b"")) {
+            _ if self.at_end => self.chunk.filled,
+            Some(last) => self.chunk.open_at + last + 1,
+            None => self.chunk.open_at,
         };
         let mut open: Option<Open> = None;
-        let mut at = self.open_at;
+        let mut at = self.chunk.open_at;
         while at < whole {
             let rest = bytes.get(at..whole).unwrap_or(b"");
             let length = memchr::memchr(b'\n', rest).map_or(rest.len(), |end| end + 1);
             let line = rest.get(..length).unwrap_or(b"");
             self.has_lines = true;
-            let head = self.head_of(line, at == self.open_at);
+            let head = self.head_of(line, at == self.chunk.open_at);
             // Lines before the first record are taken one by one.
             let is_before_first = !self.has_records && open.is_some_and(|open| open.head.is_none());
             if head.is_some() || open.is_none() || is_before_first {
@@ -280,23 +296,23 @@ impl Source {
             }
             at += length;
         }
-        self.open_at = whole;
+        self.chunk.open_at = whole;
         if let Some(open) = open {
             // Lines of the last record may follow, but a reader who waits for them should see what is there.
-            let is_large = self.filled - open.start >= RECORD_BYTES_MAX;
+            let is_large = self.chunk.filled - open.start >= RECORD_BYTES_MAX;
             if self.at_end || is_large || self.input.would_wait() {
                 self.finish(open, whole, bytes, filter);
             } else {
-                self.open_at = open.start;
+                self.chunk.open_at = open.start;
             }
-        } else if self.filled - whole >= RECORD_BYTES_MAX {
+        } else if self.chunk.filled - whole >= RECORD_BYTES_MAX {
             // A line without an end is passed on in pieces.
             let line = bytes.get(whole..).unwrap_or(b"");
             let head = self.head_of(line, true);
-            self.finish(Open { head, start: whole }, self.filled, bytes, filter);
-            self.open_at = self.filled;
+            self.finish(Open { head, start: whole }, self.chunk.filled, bytes, filter);
+            self.chunk.open_at = self.chunk.filled;
         }
-        self.chunk = chunk;
+        self.chunk.bytes = chunk;
     }
 
     /// The head of a line, unless it is the rest of one.

@@ -7,7 +7,7 @@ mod print;
 
 use crate::args::CatArgs;
 use crate::error::CliError;
-use crate::output::Output;
+use crate::output::{Output, titled_note};
 use crate::paint::{ColorChoice, Style};
 use crate::suggestion::most_similar;
 use logdrive_reader::{
@@ -16,7 +16,7 @@ use logdrive_reader::{
 };
 use print::{PrintOptions, Printer};
 use std::fs;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 /// Runs the command. `false` when something could not be read, which has been said.
@@ -145,12 +145,10 @@ fn is_not_found(error: std::io::Error) -> bool {
 
 fn warn_of_foreign(sources: &[Source], printer: &Printer) {
     for source in sources.iter().filter(|source| source.has_no_records()) {
-        // Where a warning cannot be printed there is nobody to warn.
-        let _ = writeln!(
-            std::io::stderr(),
-            "{} {}: no line of it begins with a time, so no filter but --grep and --exclude can pass any",
-            printer.stderr.the(Style::Doubt, "warning:"),
+        let text = format_args!(
+            "{}: no line of it begins with a time, so no filter but --grep and --exclude can pass any",
             source.name
         );
+        titled_note(printer.stderr, Style::Doubt, "warning", text);
     }
 }

@@ -1,7 +1,7 @@
 //! Printing of records: as they stand, in colours, as JSON lines or as lines of text.
 
 use crate::error::CliError;
-use crate::output::Output;
+use crate::output::{Output, titled_note};
 use crate::paint::{Paint, RESET, Style};
 use logdrive_reader::{Formatter, Needle, Pen, Piece, ReadError, Shape, Sink, SourceRecord, put_safe};
 use std::io::Write;
@@ -68,12 +68,7 @@ impl Printer {
         // In the order of what happened, when both go to one terminal.
         self.output.flush()?;
         self.has_failed = true;
-        // Where errors cannot be printed there is nobody to tell; the exit status says it.
-        let _ = writeln!(
-            std::io::stderr(),
-            "{} {error}",
-            self.stderr.the(Style::Bad, "error:")
-        );
+        titled_note(self.stderr, Style::Bad, "error", error);
         Ok(())
     }
 

@@ -7,6 +7,7 @@ pub(crate) use args::CollectArgs;
 
 use crate::error::CliError;
 use crate::members::carries_no_records;
+use crate::output::titled_note;
 use crate::paint::{ColorChoice, Style};
 use crate::signals::Signals;
 use logdrive_collector::{Store, StoreCounts};
@@ -28,10 +29,11 @@ pub(crate) fn run(args: &CollectArgs, color: ColorChoice) -> Result<bool, CliErr
             false => args.name.clone(),
         };
         make_certificates(directory, &names)?;
-        say(
-            color,
+        titled_note(
+            color.for_stderr(),
+            Style::Good,
             "made",
-            &format!(
+            format!(
                 "authority.pem, server.pem, client.pem and their keys in {}",
                 directory.display()
             ),
@@ -44,7 +46,12 @@ pub(crate) fn run(args: &CollectArgs, color: ColorChoice) -> Result<bool, CliErr
         return Ok(false);
     };
     if args.check {
-        say(color, "sound", "the collector would start with this");
+        titled_note(
+            color.for_stderr(),
+            Style::Good,
+            "sound",
+            "the collector would start with this",
+        );
         return Ok(true);
     }
     let store = Arc::new(Store::open(&config.file, config.sync)?);
@@ -54,9 +61,19 @@ pub(crate) fn run(args: &CollectArgs, color: ColorChoice) -> Result<bool, CliErr
     };
     let server = serve(&config.listen, &config.options, threads, store.clone())?;
     for address in server.addresses() {
-        say(color, "listens", &format!("on {address}"));
+        titled_note(
+            color.for_stderr(),
+            Style::Good,
+            "listens",
+            format!("on {address}"),
+        );
     }
-    say(color, "writes", &store.path().display().to_string());
+    titled_note(
+        color.for_stderr(),
+        Style::Good,
+        "writes",
+        store.path().display().to_string(),
+    );
     watch(&signals, &server, &store, color, args.json);
     let stats = server.stop();
     store.close();
@@ -88,7 +105,7 @@ fn watch(signals: &Signals, server: &ServerHandle, store: &Store, color: ColorCh
             None => {}
         }
         for notice in store.notices() {
-            say(color, "note", &notice);
+            titled_note(color.for_stderr(), Style::Good, "note", &notice);
         }
         let counts = store.counts();
         if is_live && counts != before {
@@ -149,14 +166,6 @@ fn report(stats: &Stats, counts: &StoreCounts, json: bool) -> Result<(), CliErro
         writeln!(out, "  {count} connections ended: {name}")?;
     }
     Ok(())
-}
-
-/// A line on standard error, for whoever started the service.
-fn say(color: ColorChoice, what: &str, text: &str) {
-    let title = format!("{what}:");
-    let what = color.for_stderr().the(Style::Good, &title);
-    // A service whose standard error is closed runs on; the log has what matters.
-    let _ = writeln!(io::stderr(), "{what} {text}");
 }
 
 /// Reads an address that records go to or come from.

@@ -9,9 +9,9 @@ use super::sample::Sites;
 use super::source::Source;
 use crate::error::CliError;
 use crate::instant::now_unix_ns;
-use crate::output::{Output, safe};
+use crate::output::{Output, note, put_json, safe};
 use crate::paint::{ColorChoice, Paint, Style};
-use crate::ps::{put_json, tell};
+
 use crate::table::Table;
 use logdrive_reader::iso_text;
 use serde::Serialize;
@@ -193,10 +193,10 @@ fn site_line(row: &SiteRow) -> SiteLine<'_> {
 
 fn put_text(output: &mut Output, model: &Model, blocks: &[Block<'_>], paint: Paint) -> Result<(), CliError> {
     for trouble in &model.troubles {
-        tell(&safe(trouble));
+        note(safe(trouble));
     }
     if blocks.is_empty() {
-        tell(&match model.process_count() {
+        note(&match model.process_count() {
             0 => format!(
                 "no program logs with Logdrive; looked at {}",
                 model.places.join(", ")
