@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Until something asks for its parts, a record of a file is a range of bytes in a chunk that was read ([`Source`]); then
-//! a [`Record`] holds the offsets of its parts. Nothing here writes to a terminal: a [`Pen`] decides about colours.
+//! a `Record` holds the offsets of its parts. Nothing here writes to a terminal: a [`Pen`] decides about colours.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 #![forbid(unsafe_code)]
 

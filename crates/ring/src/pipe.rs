@@ -151,7 +151,7 @@ impl PipeWriter {
     }
 }
 
-/// Bytes that are being written into a ring, see [`PipeWriter::reservation`]. Without [`Reservation::commit`] nobody sees them.
+/// Bytes that are being written into a ring, see [`PipeWriter::reserve`]. Without [`Reservation::commit`] nobody sees them.
 #[derive(Debug)]
 pub struct Reservation<'a> {
     writer: &'a mut PipeWriter,

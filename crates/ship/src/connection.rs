@@ -132,7 +132,7 @@ impl Connection {
         self.is_busy = is_busy;
     }
 
-    /// See [`Link::is_congested`].
+    /// Returns true if a send now waits behind earlier data, so that collecting it first costs no delay.
     pub fn is_congested(&self) -> bool {
         self.link.is_congested()
     }
@@ -400,7 +400,10 @@ impl Connection {
         self.link.rings().map(|(_, writer)| writer)
     }
 
-    /// See [`Link::uncork`].
+    /// Sends what was held back.
+    ///
+    /// # Errors
+    /// Fails when the connection is lost.
     pub fn uncork(&mut self) -> Result<(), TransportError> {
         self.link
             .uncork()

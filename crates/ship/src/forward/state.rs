@@ -113,7 +113,7 @@ impl ForwardWatch {
     }
 
     /// Sends to these from now on. A connection to one that is not among them ends when all that was sent there is
-    /// acknowledged; with [`Policy::Manual`] also one to any but the first that is no backup. Those that may not be used
+    /// acknowledged; with [`Policy::Manual`](crate::upstream::Policy::Manual) also one to any but the first that is no backup. Those that may not be used
     /// are left out, which [`ForwardState::failure`] tells.
     pub fn set_members(&self, members: Vec<MemberOptions>) {
         let mut inner = self.0.lock();
@@ -122,7 +122,8 @@ impl ForwardWatch {
         self.0.work.notify_all();
     }
 
-    /// See [`Forwarder::wait_acknowledged`].
+    /// Waits until every record before `next` is acknowledged, the forwarder has ended or the timeout is over. Returns true if
+    /// all are acknowledged.
     pub fn wait_acknowledged(&self, next: u64, timeout: Duration) -> bool {
         let lacks = |inner: &ForwardQueue| inner.state.acknowledged < next || inner.state.sessions_left > 0;
         let inner = self.0.lock();
