@@ -23,6 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 struct Host {
     left: Mutex<Vec<Reason>>,
     changed: Condvar,
+    /// Requests with the connection that they are said to be of.
+    requests: Mutex<Vec<(u64, Vec<u8>)>>,
 }
 
 impl Service for Host {
@@ -33,7 +35,11 @@ impl Service for Host {
         }
     }
 
-    fn request(&self, _: &Peer, _: u16, body: &[u8], reply: &mut ReplyBuffer<'_>) -> Result<(), String> {
+    fn request(&self, peer: &Peer, _: u16, body: &[u8], reply: &mut ReplyBuffer<'_>) -> Result<(), String> {
+        self.requests
+            .lock()
+            .expect("no panic")
+            .push((peer.id, body.to_vec()));
         reply.extend_from_slice(body);
         Ok(())
     }
@@ -336,6 +342,49 @@ fn a_peer_that_ends_in_the_middle_of_a_frame_is_counted_as_lost() {
     assert_eq!(world.host.wait_for_leave(), Reason::Lost);
     assert_eq!(server.stats().ended_for(Reason::Lost), 1);
     world.check(&server);
+}
+
+/// A poller that reads the end of a connection behind its requests hands those on as this connection's. They once stayed in
+/// the poller's list, and ran as requests of the next connection.
+#[test]
+fn requests_before_the_end_of_a_connection_are_not_run_as_those_of_another() {
+    let world = World::new();
+    let threads = Threads {
+        pool: 1,
+        ..Threads::default()
+    };
+    let server = serve(
+        &[world.address("unix")],
+        &world.server,
+        threads,
+        world.host.clone(),
+    )
+    .expect("it listens");
+    let mut honest = Client::connect(&server.addresses()[0], &world.client).expect("connected");
+    for _ in 0..200 {
+        let mut socket = world.raw(&server);
+        let mut bytes = hello();
+        for sequence in 1..=8 {
+            Header::new(Kind::Request, sequence).put(&[b"of one that ends"], true, &mut bytes);
+        }
+        socket.write_all(&bytes).expect("sent");
+        socket.shutdown(std::net::Shutdown::Write).expect("half closed");
+        assert_eq!(
+            honest.call(b"of one that stays").expect("answered"),
+            b"of one that stays"
+        );
+    }
+    let requests = world.host.requests.lock().expect("no panic");
+    let stays = requests
+        .iter()
+        .find(|(_, body)| body == b"of one that stays")
+        .expect("served")
+        .0;
+    assert!(
+        requests
+            .iter()
+            .all(|(peer, body)| (*peer == stays) == (body == b"of one that stays"))
+    );
 }
 
 /// What the next test starts this program for: connects, sends, and is killed.

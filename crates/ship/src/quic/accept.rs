@@ -169,15 +169,17 @@ async fn exchange(
             }
         };
         last_received = Instant::now();
-        let fed = partial.feed(received, server, &mut out)?;
+        let fed = partial.feed(received, server, &mut out);
+        // Before an error ends it: a service that has had a hello gets the end of its connection, too.
+        if !*is_established && server.is_established() {
+            *is_established = true;
+            shared.established();
+        }
+        let fed = fed?;
         partial.check_deadline()?;
         if !has_full_window && server.has_delivered() {
             has_full_window = true;
             connection.set_receive_window(WINDOW_BYTES);
-        }
-        if !*is_established && server.is_established() {
-            *is_established = true;
-            shared.established();
         }
         if !out.is_empty() {
             let bytes = Bytes::from(std::mem::take(&mut out));

@@ -56,6 +56,17 @@ pub(crate) struct ServerConnection {
     is_busy: bool,
 }
 
+/// Reason for which a turn of reading a connection ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReadEnd {
+    /// All that was there is read, or an event tells when to go on.
+    Drained,
+    /// The turn is over; there may be more.
+    TurnOver,
+    /// The peer does not take its answers. Bytes may be left, of which no event tells.
+    Paused,
+}
+
 /// Bytes of which one poller has one set.
 pub(crate) struct Buffer {
     bytes: Vec<u8>,
@@ -148,7 +159,7 @@ impl ServerConnection {
     }
 
     /// Reads and feeds what is there. With `until_end` a short read does not count as the last one: the end of the
-    /// connection may follow, of which no event tells any more. Returns whether there may be more.
+    /// connection may follow, of which no event tells any more.
     pub(crate) fn read(
         &mut self,
         buffer: &mut Buffer,
@@ -156,18 +167,21 @@ impl ServerConnection {
         now: Instant,
         until_end: bool,
         mut jobs: Option<&mut Vec<Job>>,
-    ) -> Result<bool, Reason> {
+    ) -> Result<ReadEnd, Reason> {
         for _ in 0..READS_MAX {
+            if self.is_backpressured(shared) {
+                return Ok(ReadEnd::Paused);
+            }
             // After a goodbye nothing is read: not even that the connection has been closed meanwhile.
-            if self.is_backpressured(shared) || self.closing.is_some() || !self.has_memory(shared) {
-                return Ok(false);
+            if self.closing.is_some() || !self.has_memory(shared) {
+                return Ok(ReadEnd::Drained);
             }
             let space_bytes = shared.memory.read_bytes(self.server.has_delivered());
             let received = self.receive_once(buffer, space_bytes, None);
             let length = match received.result {
                 Ok(0) => return Err(Reason::Lost),
                 Ok(length) => length,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(ReadEnd::Drained),
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err(Reason::Forbidden),
                 Err(_) => return Err(Reason::Lost),
             };
@@ -181,10 +195,10 @@ impl ServerConnection {
                 &mut jobs,
             )?;
             if !received.is_full && !until_end && !self.link.buffers_received() {
-                return Ok(false);
+                return Ok(ReadEnd::Drained);
             }
         }
-        Ok(true)
+        Ok(ReadEnd::TurnOver)
     }
 
     /// Waits for bytes, in one system call where the link can, and feeds them. `false`: none came in time.
@@ -299,6 +313,11 @@ impl ServerConnection {
                 .feed(bytes, service, &mut self.out, jobs.as_deref_mut());
             used += fed.used_bytes;
             self.is_busy |= fed.frames > 1;
+            // Before a write can fail: a service that has had a hello gets the end of its connection, too.
+            if !self.is_established && self.server.is_established() {
+                self.is_established = true;
+                shared.established();
+            }
             if !fed.is_output_full || fed.close_reason.is_some() {
                 break fed.close_reason;
             }
@@ -323,10 +342,6 @@ impl ServerConnection {
         }
         if self.input.is_empty() {
             self.input = Vec::new();
-        }
-        if !self.is_established && self.server.is_established() {
-            self.is_established = true;
-            shared.established();
         }
         if let Some(reason) = closing {
             self.closing = Some(reason);

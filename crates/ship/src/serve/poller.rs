@@ -5,7 +5,7 @@
 //! a connection makes the kernel look anew, so that nothing is missed while it was not read.
 
 use super::ServerState;
-use super::connection::{Buffer, ServerConnection};
+use super::connection::{Buffer, ReadEnd, ServerConnection};
 use super::dedicated::DedicatedThreads;
 use super::inbox::{Inbox, InboxItem, WAKER};
 use super::pool::{QueuedRequest, RequestPool};
@@ -171,6 +171,9 @@ impl Poller {
                 true => {}
             }
             for index in std::mem::take(&mut self.unread) {
+                if let Some(slot) = self.connections.slots.get_mut(index) {
+                    slot.is_unread = false;
+                }
                 self.process(index, true, now);
             }
             for index in std::mem::take(&mut self.unaccepted) {
@@ -323,7 +326,9 @@ impl Poller {
             let server = self.shared.session(peer, link.is_integrity_protected());
             self.hand_out(Box::new(ServerConnection::new(link, server, now)), now);
         }
-        self.unaccepted.push(index);
+        if !self.unaccepted.contains(&index) {
+            self.unaccepted.push(index);
+        }
     }
 
     /// Gives an accepted connection to the poller whose turn it is.
@@ -365,11 +370,11 @@ impl Poller {
         let Some(connection) = slot.connection.as_deref_mut() else {
             return Ok(());
         };
+        let mut read = Ok(ReadEnd::Drained);
         if is_readable && connection.closing.is_none() {
             let jobs = uses_pool.then_some(&mut self.jobs);
-            if connection.read(&mut self.buffer, &self.shared, now, slot.is_read_closed, jobs)? {
-                self.unread.push(index);
-            }
+            // Requests that came before an error are handed on below: what stays in `jobs` would run as the next peer's.
+            read = connection.read(&mut self.buffer, &self.shared, now, slot.is_read_closed, jobs);
             connection.jobs_waiting += self.jobs.len();
         }
         if let Some(pool) = self.pool.as_ref().filter(|_| !self.jobs.is_empty()) {
@@ -386,12 +391,19 @@ impl Poller {
                 }
             }
         }
-        let is_done = connection.write(&self.shared)?;
+        let written = connection.write(&self.shared);
+        let read = read?;
+        let is_done = written?;
         if let Some(reason) = connection.closing.filter(|_| is_done) {
             return Err(reason);
         }
         // While the peer does not take its answers, or when it has got its goodbye, nothing is read.
         let reads = !connection.is_backpressured(&self.shared) && connection.closing.is_none();
+        let has_more = read == ReadEnd::TurnOver || read == ReadEnd::Paused && reads;
+        if has_more && !slot.is_unread {
+            slot.is_unread = true;
+            self.unread.push(index);
+        }
         let interest = match (reads, connection.has_output()) {
             (true, true) => Interest::READABLE | Interest::WRITABLE,
             (false, true) => Interest::WRITABLE,

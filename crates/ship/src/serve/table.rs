@@ -21,6 +21,8 @@ pub(super) struct Slot {
     interest: Interest,
     /// The peer sends no more: bytes that are still there are followed by the end, of which no further event tells.
     pub(super) is_read_closed: bool,
+    /// The connection is in the list of those to be read in the next round.
+    pub(super) is_unread: bool,
 }
 
 impl Slot {
@@ -30,6 +32,7 @@ impl Slot {
             generation: 0,
             interest: Interest::READABLE,
             is_read_closed: false,
+            is_unread: false,
         }
     }
 
@@ -104,6 +107,7 @@ impl ConnectionTable {
         slot.connection = Some(connection);
         slot.interest = Interest::READABLE;
         slot.is_read_closed = false;
+        slot.is_unread = false;
         Ok(index)
     }
 

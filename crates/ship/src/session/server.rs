@@ -433,6 +433,12 @@ impl Server {
     }
 
     fn take_records(&mut self, header: Header, payload: &[u8], service: &dyn Service) -> Result<(), Reason> {
+        let end = header.sequence.saturating_add(u64::from(header.count));
+        if header.flags & FLAG_ZSTD != 0 && end <= self.next_record {
+            // A duplicate is not decompressed: a peer that repeats one would cost far more than it sends.
+            self.ack_due = true;
+            return Ok(());
+        }
         let keep = |lines: &[u8]| service.records(&self.peer, header.sequence, header.count, lines);
         let next = match header.flags & FLAG_ZSTD {
             0 => keep(payload)?,
