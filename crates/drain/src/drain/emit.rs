@@ -159,16 +159,20 @@ impl Emitter {
     /// once its fill is. `false`: there is none, and the sink's policy is to drop records of this level.
     #[cold]
     pub(super) fn make_room(&mut self, collect: &mut Collector, number: usize, level: Level) -> bool {
+        if self.has_failed {
+            // Nothing is committed any more, so that no fill may be written.
+            return false;
+        }
         self.commit(collect);
         let stop = Arc::clone(&self.stop);
         let status = Arc::clone(&self.status);
-        let (is_dead, has_failed) = (!collect.is_live(), self.has_failed);
+        let is_dead = !collect.is_live();
         let sink = &mut self.sinks[number];
         sink.hand_over();
         let deadline = Instant::now() + Duration::from_millis(NO_PROGRESS_MS);
         let is_given_up = move || match is_dead {
             // Nobody waits for the records of a dead process: they stay where they are when the disk does not answer.
-            true => has_failed || Instant::now() > deadline,
+            true => Instant::now() > deadline,
             // Relaxed: looked at again and again.
             false => stop.load(Ordering::Relaxed) && status.is_abandoned(),
         };
@@ -226,6 +230,9 @@ impl Emitter {
 
     /// Gives fills that are due to their I/O threads.
     pub(super) fn hand_over_due(&mut self) {
+        if self.has_failed {
+            return;
+        }
         let now = Instant::now();
         for sink in &mut self.sinks {
             if sink.wants_flush(now) {

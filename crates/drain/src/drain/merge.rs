@@ -92,6 +92,10 @@ pub(super) fn merge(pipe: &mut Pipeline, queue: &mut MergeQueue, bound: u64) -> 
     let buffer_bytes = pipe.buffers.buffer_bytes() as u64;
     queue.fill(&pipe.collect.readers, bound);
     while let Some((index, _)) = queue.first(bound) {
+        if pipe.emit.has_failed {
+            // Nothing is committed any more: the rest stays in the session of the dead process.
+            break;
+        }
         let destination = pipe
             .route
             .destination(&pipe.collect, &pipe.emit.sinks, buffer_bytes, index);
@@ -307,6 +311,9 @@ fn emit_record(pipe: &mut Pipeline, index: usize) {
             return spend(pipe, number, u64::from(is_written), file_bytes);
         };
         if !pipe.make_room(full, level) {
+            if pipe.emit.has_failed {
+                return;
+            }
             without |= 1 << full;
         }
     }
