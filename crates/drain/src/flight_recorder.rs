@@ -32,7 +32,7 @@ pub struct RecorderOptions {
     pub trigger_callsites: Vec<Selector>,
     /// Whether recovery writes what a killed process kept. Default: yes.
     pub on_crash: bool,
-    /// SingleSink what is not older than this is written, and the rest forgotten; `None` for all.
+    /// Only what is not older than this is written, and the rest forgotten; `None` for all.
     pub before: Option<Duration>,
     /// Between two dumps that records trigger lies at least this time: then it is a storm, of which the beginning tells
     /// the most. Default: 10 seconds.

@@ -38,7 +38,7 @@ impl Backend {
         let ancestors = recover::journals_of(&options.run_dirs(), &options.app);
         let session = make_session(options, &status)?;
         let latest = ancestors.first().map_or(0, |journal| journal.id);
-        // OpenCheck the recovery, which publishes epochs of its own in the earlier buffers.
+        // Before the recovery, which publishes epochs of its own in the earlier buffers.
         session
             .buffers()
             .start_journal(unix_ns().max(latest.saturating_add(1)), &ancestors);
@@ -99,7 +99,7 @@ impl Backend {
         }
         // One thread at a time writes there.
         let _writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
-        // OpenCheck the first line goes there: whoever recovers the session sends to the same.
+        // Before the first line goes there: whoever recovers the session sends to the same.
         self.describe_sink(number, Some(sink))?;
         watch.set_members(ship.to.clone());
         Ok(())
@@ -193,7 +193,7 @@ impl Backend {
             return Err(self.no_place());
         }
         let spare = buffers.take_all(index)?;
-        // OpenCheck the first line: whoever recovers the session has to know where its buffers go.
+        // Before the first line: whoever recovers the session has to know where its buffers go.
         self.describe_sink(index, Some(options))?;
         // What the place says of a file before is not about this one.
         buffers.note_error(index, 0);

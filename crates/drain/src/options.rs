@@ -19,7 +19,7 @@ pub enum Target {
     Stdout,
     /// Standard error.
     Stderr,
-    /// MemorySink of this process, for tests.
+    /// Memory of this process, for tests.
     Memory(MemorySink),
     /// A collector, with the feature `ship`.
     Ship(Box<ShipOptions>),

@@ -21,7 +21,7 @@ use crate::sink::drop_reason::SinkDrop;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quota {
-    /// ClientSelector it is, as the log names them. Processes owner quotas have the same name share it.
+    /// Owner of the quota, as the log names it. Processes whose quotas have the same owner share it.
     pub owner: String,
     /// Whether it is that of one process alone, whatever its name.
     pub is_per_process: bool,

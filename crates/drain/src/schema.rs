@@ -169,8 +169,9 @@ pub(crate) fn unescape(text: &str) -> Result<Vec<u8>, &'static str> {
                 bytes.push(value.and_then(|value| u8::try_from(value).ok()).ok_or(EXPECTED)?);
                 rest = after;
             }
-            (b'\\', [b'\\', after @ ..]) => {
-                bytes.push(b'\\');
+            // Earlier builds escaped quotes of collectors, too.
+            (b'\\', [byte @ (b'\\' | b'\'' | b'"'), after @ ..]) => {
+                bytes.push(*byte);
                 rest = after;
             }
             (b'\\', _) => return Err(EXPECTED),

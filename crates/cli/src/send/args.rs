@@ -103,7 +103,7 @@ pub(crate) struct SendArgs {
     #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(i32).range(1..=19))]
     pub(crate) zstd: Option<i32>,
     /// Time to wait at the end for the collector's acknowledgement [default: 30s]
-    #[arg(long, value_name = "TIME", value_parser = |text: &str| crate::config::units::read_duration(text))]
+    #[arg(long, alias = "patience", value_name = "TIME", value_parser = |text: &str| crate::config::units::read_duration(text))]
     pub(crate) end_timeout: Option<Duration>,
     /// Print the numbers at the end as JSON, and no live line
     #[arg(long)]

@@ -8,9 +8,10 @@ use crate::config::problem::Problem;
 use crate::config::sections::Section;
 use crate::error::CliError;
 use crate::paint::ColorChoice;
-use logdrive_drain::schema::{FILE, Kind, Row, Word, limits};
+use logdrive_drain::schema::{FILE, Kind, Row, Value, Word};
 use logdrive_drain::ship::{HealthOptions, MemberOptions, ShipOptions, SpoolOptions};
 use std::io::{self, Write};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// First words of the commented default.
@@ -24,16 +25,24 @@ logdrive_drain::words!(Look {
     Json = "json"
 });
 
+/// Time that a sender may wait at its end: none, up to a year.
+const END_TIMEOUT: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(366 * 86_400);
+
 logdrive_drain::options! {
     /// Options of the command that are none of a sink.
     #[derive(Debug, Clone, Default, PartialEq)]
     struct SendOptions {
         /// The program's name in the records.
-        app: Option<String> => Row::of(Kind::Text(limits::NAME_BYTES_MAX)).unset("the file's name", "\"stdin\"").scope(FILE),
+        app: Option<String> => Row::of(Kind::Text(logdrive_ship::limits::NAME_BYTES_MAX)).unset("the file's name", "\"stdin\"").scope(FILE),
         /// Format of the lines.
         format: Option<Look> => Row::of(Kind::Word).words(FORMATS).unset("text", "\"text\"").scope(FILE),
         /// Time to wait at the end for the acknowledgement of the collector.
-        end_timeout: Option<Duration> => Row::of(Kind::Time(limits::IDLE_TIMEOUT)).unset("30 s", "\"30s\"").scope(FILE),
+        end_timeout: Option<Duration> => Row::of(Kind::Time(END_TIMEOUT)).unset("30 s", "\"30s\"").scope(FILE),
+    }
+    and {
+        /// Health checks and the size of a spool, for a period or a directory that the command line gives.
+        health: HealthOptions,
+        spool_bytes: Option<u64>,
     }
 }
 
@@ -87,6 +96,15 @@ fn parse(text: &str) -> Result<(SendOptions, ShipOptions), Vec<Problem>> {
         reader.fill(&mut ship);
         reader.fill(&mut ship.transport.tls);
         reader.fill(&mut options);
+        let count = |key| match reader.value(key) {
+            Some(Value::Number(count)) => u32::try_from(count).ok(),
+            _ => None,
+        };
+        options.health.failures = count("health_failures").unwrap_or(options.health.failures);
+        options.health.successes = count("health_successes").unwrap_or(options.health.successes);
+        if let Some(Value::Number(bytes)) = reader.value("spool_bytes") {
+            options.spool_bytes = Some(bytes);
+        }
         ship.to = reader.addresses("to", false);
         ship.to.extend(reader.addresses("backup", true));
         (options, ship)
@@ -107,7 +125,7 @@ fn merged(mut args: SendArgs, file: SendOptions, mut ship: ShipOptions) -> SendC
     ship.to.sort_by_key(|member| member.is_backup);
     ship.group.policy = args.policy.unwrap_or(ship.group.policy);
     if let Some(every) = args.health_every {
-        let health = ship.group.health.unwrap_or_default();
+        let health = ship.group.health.unwrap_or(file.health);
         ship.group.health = Some(HealthOptions { every, ..health });
     }
     let transport = &mut ship.transport;
@@ -124,7 +142,12 @@ fn merged(mut args: SendArgs, file: SendOptions, mut ship: ShipOptions) -> SendC
     }
     tls.name = args.tls_name.clone().or(tls.name.take());
     ship.zstd_level = args.zstd.or(ship.zstd_level);
-    ship.spool = args.spool.clone().map(SpoolOptions::new).or(ship.spool);
+    if let Some(directory) = &args.spool {
+        let of_file = ship.spool.as_ref().map(|spool| spool.bytes_max);
+        let mut spool = SpoolOptions::new(directory.clone());
+        spool.bytes_max = of_file.or(file.spool_bytes).unwrap_or(spool.bytes_max);
+        ship.spool = Some(spool);
+    }
     args.app = args.app.or(file.app);
     args.format = args.format.or(file.format);
     args.end_timeout = args.end_timeout.or(file.end_timeout);

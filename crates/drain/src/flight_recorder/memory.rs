@@ -17,7 +17,7 @@ const THREAD_NAME_BYTES: usize = logdrive_ring::limits::THREAD_NAME_BYTES;
 /// In an entry's length: it explains a thread's number.
 const THREAD_FLAG: u32 = 1 << 31;
 
-/// How many threads are looked through before a thread is explained anew: more than take queue.
+/// How many threads are looked through before a thread is explained anew: more than take turns.
 const THREADS_LOOKED_AT: usize = 64;
 
 const CHUNK: u64 = CHUNK_BYTES as u64;

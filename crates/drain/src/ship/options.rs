@@ -282,11 +282,12 @@ mod tests {
         });
         options.app = Some(String::new());
         assert_eq!(ShipOptions::from_text(&options.to_text()), Some(options));
-        let old = "to = unix:///x\nbreaker_open_ms = 1500\nhealth_every_ms = 9\nhealth_failures = 4\ninsecure = true\n";
+        let old = "to = unix:///x\nbreaker_open_ms = 1500\nhealth_every_ms = 9\nhealth_failures = 4\ninsecure = true\nspool = /srv/o\\'neil\n";
         let old = ShipOptions::from_text(old).expect("a session of an earlier version");
         assert_eq!(old.group.breaker.open, Duration::from_millis(1500));
         assert_eq!(old.group.health.map(|health| health.failures), Some(4));
         assert!(old.transport.insecure);
+        assert_eq!(old.spool.map(|spool| spool.directory), Some("/srv/o'neil".into()));
         assert_eq!(ShipOptions::from_text(""), None);
         assert_eq!(ShipOptions::from_text("weight = 2\nto = unix:///x\n"), None);
         assert_eq!(ShipOptions::from_text("to = unix:///x\nhealth = 2\n"), None);
