@@ -50,7 +50,10 @@ impl ServiceManager {
     pub fn from_environment() -> Option<Self> {
         let size: u64 = std::env::var("FDSTORE").ok()?.parse().ok()?;
         let socket = std::env::var_os("NOTIFY_SOCKET")?;
-        (size > 0).then(|| Self::new(socket, passed_descriptors()))
+        // A child inherits the variables, but the manager listens to its own process only.
+        let is_main =
+            std::env::var("SYSTEMD_EXEC_PID").map_or(true, |pid| pid.parse() == Ok(std::process::id()));
+        (size > 0 && is_main).then(|| Self::new(socket, passed_descriptors()))
     }
 
     /// A manager that takes messages at `socket` and has passed these descriptors, each with its name.
@@ -105,6 +108,10 @@ impl ServiceManager {
 
     /// Stores a session, or what has come to it.
     pub(super) fn store(&mut self, session: &HostedSession, process: Option<&OwnedFd>) {
+        if self.failed.is_some() {
+            // It takes no messages now, and each would wait: all sessions are stored again at the next retry.
+            return;
+        }
         let fixed = MemoryFiles::PARTS + usize::from(process.is_some());
         let count = fixed + session.ring_count();
         let mut stored = self.stored.remove(&session.id()).unwrap_or_else(|| Stored {
@@ -154,11 +161,14 @@ impl ServiceManager {
     /// Fails once when the manager cannot be reached.
     pub(super) fn retry(&mut self) -> Result<bool, AgentError> {
         let Some(cause) = self.failed.take() else {
+            self.is_reported = false;
             return Ok(false);
         };
         if std::mem::replace(&mut self.is_reported, true) {
             return Ok(true);
         }
+        // Reported now, stored again at the next retry.
+        self.failed = Some(cause.kind().into());
         Err(AgentError::io(
             "reach the service manager at",
             self.socket.clone(),
@@ -260,6 +270,6 @@ mod tests {
         );
         let error = manager.retry().expect_err("reported").to_string();
         assert!(error.contains("/nowhere/notify"), "{error}");
-        assert!(!manager.retry().expect("nothing new"));
+        assert!(manager.retry().expect("no second report"), "all is stored again");
     }
 }
