@@ -166,7 +166,13 @@ impl RecordValues for ParsedRecord<'_> {
             OwnPart::Pid => Text::in_text(parts.process.pid),
             OwnPart::Thread => parts.thread,
             OwnPart::Module => parts.module,
-            OwnPart::File | OwnPart::Path => parts.file,
+            OwnPart::File => {
+                // The name alone, as records of live sessions have it.
+                let path = parts.file.plain(self.bytes);
+                let name = path.rsplit(|byte| matches!(byte, b'/' | b'\\')).next();
+                return name.into_iter().filter(|name| !name.is_empty()).for_each(each);
+            }
+            OwnPart::Path => parts.file,
             OwnPart::Line => Text::in_text(parts.line),
             OwnPart::Message => parts.message,
         };

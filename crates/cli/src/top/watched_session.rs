@@ -60,8 +60,9 @@ impl WatchedSession {
     pub(super) fn process(&self, key: &str, via: Via, life: Life, now_unix_ns: u64) -> Process {
         let header = self.view.header();
         let stats = Stats::of_view(&self.view);
+        // As far as counts are mapped: what the header says may be hostile.
         let bytes = (0..header.callsite_count())
-            .filter_map(|id| Some(self.view.counts(id)?.totals().bytes))
+            .map_while(|id| Some(self.view.counts(id)?.totals().bytes))
             .fold(0u64, u64::saturating_add);
         let start_unix_ns = header.start_unix_ns();
         let drained = stats.committed.saturating_sub(stats.in_rings);

@@ -59,7 +59,9 @@ fn give_text(value: Value<'_>, is_named: bool, each: &mut dyn FnMut(&[u8])) {
         Value::Char(value) => shown(&value),
         Value::Pointer(value) => shown(&format_args!("{value:#x}")),
         Value::Str(text) | Value::Bytes(text) | Value::Display(text) | Value::Debug(text) => each(text),
-        Value::None | Value::Scope(_) | Value::Message(_) => {}
+        // As JSON lines show it.
+        Value::None => each(b"null"),
+        Value::Scope(_) | Value::Message(_) => {}
     }
 }
 
