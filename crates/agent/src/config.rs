@@ -217,7 +217,7 @@ impl AgentConfig {
         found
     }
 
-    /// Where in [`AgentConfig::sinks`] sinks of these names stand; names without a sink are left out.
+    /// Indices of the sinks of these names in [`AgentConfig::sinks`]; names without a sink are left out.
     pub fn places_of<'a>(&'a self, names: &'a [String]) -> impl Iterator<Item = usize> + 'a {
         names
             .iter()

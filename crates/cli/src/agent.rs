@@ -110,7 +110,7 @@ pub(crate) fn run(args: &AgentArgs, color: ColorChoice) -> Result<bool, CliError
             agent.answer_reload(requester, said.as_deref().map_err(String::as_str));
         }
         match signals.take() {
-            // What came of it has been said.
+            // The result has been reported.
             Some(SIGHUP) => drop(reload(&mut agent, args, color)),
             Some(SIGUSR1) => agent.reopen(),
             Some(_) => break,

@@ -65,7 +65,7 @@ pub(crate) fn run(args: &RecoverArgs, color: ColorChoice) -> Result<bool, CliErr
                 ));
             }
         }
-        // What has been done is said before the next session is tried.
+        // Reported before the next session is tried.
         output.flush()?;
     }
     Ok(all_well)

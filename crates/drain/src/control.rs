@@ -37,7 +37,7 @@ pub fn is_off(control: u32) -> bool {
     matches!(control, OFF | OFF_COUNTED)
 }
 
-/// What rules make of a callsite whose base is given. `off` is the word for callsites that are off.
+/// Computes the control word that rules give a callsite with this base. `off` is the word for callsites that are off.
 pub fn switch_of(
     rules: &[Rule],
     id: u32,
@@ -82,7 +82,7 @@ fn allowed<'a>(rules: impl Iterator<Item = &'a Rule>, id: u32, callsite: &Callsi
     Some(lowest.is_some_and(|lowest| callsite.level.code() >= lowest))
 }
 
-/// How narrow a selector is, and how new its rule.
+/// Rank of a rule: the narrowness of its selector, then its age.
 type Rank = (u8, usize, u64);
 
 fn keep_higher<T>(best: &mut Option<(Rank, T)>, rank: Rank, found: T) {
@@ -143,7 +143,7 @@ pub fn can_be_key(callsite: &Callsite, field: &str) -> bool {
     key_of(callsite, field).is_some()
 }
 
-/// How records of a callsite show a field: by its index, or, where fields are only known at the call, by its name.
+/// Key of a field in a callsite's records: its index, or its name if fields are only known at the call.
 fn key_of(callsite: &Callsite, field: &str) -> Option<KeyField> {
     let index = callsite.fields.iter().position(|known| known.name == field);
     match index.and_then(|index| u8::try_from(index).ok()) {
@@ -195,14 +195,14 @@ pub fn sampled_variants<'a>(
         .collect()
 }
 
-/// What a change did to one session.
+/// Result of a change in one session.
 #[derive(Debug)]
 pub struct Changed {
     /// The rules that hold now.
     pub rules: Vec<Rule>,
     /// Callsites whose control word has changed.
     pub callsites_changed: usize,
-    /// What was wrong with the rules before: they were replaced.
+    /// Damage of the earlier rules, which were replaced.
     pub damage: Option<RingError>,
 }
 

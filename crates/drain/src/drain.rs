@@ -41,7 +41,7 @@ use pipeline::{DrainParts, Pipeline};
 pub(crate) struct Drain {
     pipe: Pipeline,
     queue: MergeQueue,
-    /// Where commands of other threads come from, if any do.
+    /// Commands of other threads.
     commands: Option<Receiver<Command>>,
     stop: Arc<AtomicBool>,
     housekeeping_at_ns: u64,

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 pub(crate) mod memory;
 
-/// What a process keeps in memory of the records that are below the level of all its sinks, and when they are written.
+/// Options of a flight recorder: records below the level of all sinks that stay in memory, and the triggers of a dump.
 ///
 /// ```
 /// use logdrive_drain::RecorderOptions;
@@ -62,7 +62,7 @@ impl RecorderOptions {
         }
     }
 
-    /// What a recoverer needs of it, for the front of the session's configuration.
+    /// Text for recovery, at the front of the session's configuration.
     pub(crate) fn to_text(&self) -> String {
         let mut text = format!("[keep]\non_crash = {}\n", self.on_crash);
         if let Some(before) = self.before {
@@ -89,7 +89,7 @@ impl RecorderOptions {
     }
 }
 
-/// What a flight recorder does with the records of a callsite.
+/// Decision of a flight recorder on the records of a callsite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RecorderRule {
     /// Keeps those that no sink takes.
@@ -102,10 +102,10 @@ pub struct RecorderRule {
 
 /// The flight recorders of the processes that an agent drains.
 pub trait RecorderPolicy: Send {
-    /// How a process keeps records, if at all; of the options, the triggers are not looked at.
+    /// Returns the options for a process, or `None` to record nothing. The triggers of the options are ignored.
     fn options_for(&self, client: &ClientProcess) -> Option<RecorderOptions>;
 
-    /// What becomes of the records of a callsite. The answer holds for all of them.
+    /// Decides on the records of a callsite. The answer holds for all of them.
     fn rule_for(&self, client: &ClientProcess, id: u32, callsite: &Callsite) -> RecorderRule;
 }
 
@@ -233,7 +233,7 @@ impl FlightRecorder {
         });
     }
 
-    /// What becomes of the records of a callsite of this process.
+    /// Decides on the records of a callsite of this process.
     pub(crate) fn rule_for(&self, id: u32, callsite: &Callsite) -> RecorderRule {
         self.options.rule_for(id, callsite)
     }

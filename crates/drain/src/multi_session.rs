@@ -105,7 +105,7 @@ impl Backend {
         Ok(())
     }
 
-    /// Where another thread gets the statistics from.
+    /// Returns a source of statistics for another thread.
     pub fn stats_source(&self) -> StatsSource {
         StatsSource {
             session: Arc::clone(&self.session),
@@ -137,7 +137,7 @@ impl Backend {
         dump
     }
 
-    /// What came of a dump, once; `None` while it goes on.
+    /// Takes the result of a dump, once; `None` while it goes on.
     pub fn take_dump(&self, dump: u64) -> Option<DumpAnswer> {
         self.status.take_dump(dump)
     }
@@ -259,7 +259,7 @@ impl Backend {
         Ok(buffers.replace_config(text.as_bytes())?)
     }
 
-    /// How many sinks there can be.
+    /// Maximum number of sinks.
     pub fn sink_places(&self) -> usize {
         self.session.buffers().sink_count()
     }
@@ -297,7 +297,7 @@ impl Backend {
         }
     }
 
-    /// How far these sinks are with a mark, by their bits.
+    /// Returns the progress of these sinks, as bits, towards a flush ticket.
     pub fn flush_status(&self, mark: u64, sinks: u32) -> FlushStatus {
         self.status.flush_status(mark, sinks)
     }

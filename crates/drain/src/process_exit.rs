@@ -46,7 +46,7 @@ mod known {
 
     pub(crate) use logdrive_ring::Exit;
 
-    /// How long a process may take to end whose files have been closed.
+    /// Timeout of the exit of a process after its files were closed.
     const EXIT_WAIT: Duration = Duration::from_secs(1);
 
     /// A process that is no child of ours.

@@ -7,7 +7,7 @@ use crate::client::ClientProcess;
 use crate::limits::{QUOTA_REPORT_NS, QUOTAS_UNUSED_MAX};
 use crate::sink::drop_reason::SinkDrop;
 
-/// What some processes may have together.
+/// Quota that some processes share.
 ///
 /// ```
 /// use logdrive_drain::Quota;
@@ -31,15 +31,15 @@ pub struct Quota {
     pub bytes_per_day: Option<u64>,
 }
 
-/// Who may have how much, of the processes that an agent drains. Called by the drain: it must not wait for anybody.
+/// Quotas of the processes that an agent drains. The drain calls it, so it must not block.
 pub trait QuotaPolicy: Send {
     /// The quotas that a process is under; all hold at once.
     fn quotas(&self, client: &ClientProcess) -> Vec<Quota>;
 
-    /// What is known from before: the bytes that shared quotas have had on a day, counted from 1970.
+    /// Returns the bytes that shared quotas have used on a day, counted from 1970, as saved before.
     fn spent(&self, day: u64) -> Vec<(String, u64)>;
 
-    /// What shared quotas have had on a day. Called once a second at most, when something has changed.
+    /// Saves the bytes that shared quotas have used on a day. Called at most once a second, after a change.
     fn remember(&self, day: u64, spent: &[(String, u64)]);
 }
 
@@ -219,7 +219,7 @@ impl Quotas {
         }
     }
 
-    /// How many records and bytes are left for sure, below warnings.
+    /// Number of records and bytes that are left for certain, below warnings.
     pub(crate) fn left(&self, slots: &[usize]) -> (u64, u64) {
         let slots = slots.iter().filter_map(|slot| self.slots.get(*slot)?.as_ref());
         slots.fold((u64::MAX, u64::MAX), |(records, bytes), slot| {

@@ -25,12 +25,12 @@ use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How a session is helped.
+/// Options of a sidecar.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SidecarOptions {
     /// Whether the process reads the coarse clock, which is renewed at every pass then.
     pub coarse_clock: bool,
-    /// What happens when the log is too slow: records are held back, where they would be dropped and counted.
+    /// Holds records back when the log is too slow, instead of dropping and counting them.
     pub overflow: Overflow,
 }
 

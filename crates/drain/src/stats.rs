@@ -48,7 +48,7 @@ pub struct Stats {
 /// The numbers of one sink.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SinkStats {
-    /// What the sink's buffers say.
+    /// Counts of the sink's buffers.
     pub counts: SinkCounts,
     /// Records on their way: in rings or in buffers.
     pub pending: u64,

@@ -185,7 +185,7 @@ impl ControlEntry {
 
     /// Switches the callsite; whether that changed anything. What was there stays as it is, with its budget.
     ///
-    /// Whoever stores a word looks afterwards whether what it was made of still holds, see [`settle`].
+    /// After the store, the caller checks that the inputs of the word have not changed, see [`settle`].
     pub fn set_switch(&self, switch: Switch) -> bool {
         let changed = self.switch() != switch;
         if changed {

@@ -6,7 +6,7 @@ use core::sync::atomic::{Ordering, compiler_fence};
 
 /// Bytes that lie in shared memory, or anywhere else.
 ///
-/// Whoever wrote them can still change them, whatever the rules say: two looks at the same byte may differ. So there is no
+/// Their writer can still change them, against the rules: two reads of the same byte may differ. So there is no
 /// way to a slice, only to copies: copy what decides something, check the copy, and use the copy.
 ///
 /// ```

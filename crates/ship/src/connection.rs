@@ -485,7 +485,7 @@ impl Connection {
     /// Says goodbye, as far as that is possible without an error.
     pub fn close(&mut self) {
         let payload = crate::hello::encode_goodbye(crate::hello::Reason::Done, "");
-        // Whoever is gone needs no goodbye.
+        // A peer that is gone needs no goodbye.
         let _ = self.send(Header::new(Kind::Goodbye, 0), &payload);
         self.link.finish();
     }

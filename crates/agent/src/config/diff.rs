@@ -92,7 +92,7 @@ impl AgentConfig {
     pub fn diff(&self, new: &Self) -> Vec<Change> {
         let mut changes = Vec::new();
         let mut settings: Vec<_> = differences(self, new).collect();
-        // What needs a restart comes first.
+        // Changes that need a restart come first.
         settings.sort_by_key(|key| self.row(key).is_some_and(|row| row.is_live));
         for key in settings {
             let (old, new) = (self.shown(key), new.shown(key));

@@ -148,7 +148,7 @@ impl ServiceManager {
         for number in 0..stored.count {
             let text = format!("FDSTOREREMOVE=1\nFDNAME={}-{number}\n", stored.name);
             if let Err(cause) = self.send(&text, &[]) {
-                // What stays in the store is read once more by the next agent, by its journal.
+                // The rest stays in the store until the next agent, which reports the session as incomplete and removes it.
                 self.failed = Some(cause);
                 return;
             }

@@ -162,7 +162,7 @@ impl Connection {
     /// Returns the readiness to wait for.
     pub(super) fn wanted(&self) -> EventFlags {
         if !self.is_flushed() {
-            // Who does not take answers may not ask.
+            // A peer that does not read its answers may not send requests.
             EventFlags::OUT
         } else if self.muted_until.is_some() || self.ends {
             EventFlags::empty()

@@ -35,7 +35,7 @@ impl Server {
             self.update_interest(key, sent, now);
         }
         for _ in 0..MESSAGES_PER_TURN {
-            // Who does not take what waits for him, or has been told to go, is not listened to.
+            // A peer that does not read its answers, or was told to close, is not read.
             let connection = self.connections.get(&key);
             if connection.is_none_or(|connection| !connection.wanted().contains(EventFlags::IN)) {
                 break;

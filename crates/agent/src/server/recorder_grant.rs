@@ -67,7 +67,7 @@ impl Server {
             let Some(limit) = quota.memory_bytes else {
                 return u64::MAX;
             };
-            // What it had wished for before is no more when it wishes anew.
+            // A new request replaces the earlier one.
             let used = self.sessions.iter().filter(|(_, other)| belongs(other));
             let used = used.fold(0u64, |sum, (id, other)| {
                 let rings = memory_bytes(other.session.ring_count(), other.session.options().ring_bytes);

@@ -268,7 +268,7 @@ struct Reader {
 impl Reader {
     fn run(self) {
         let attached = LineWriter::attach(&self.session, &self.name, self.output, self.record);
-        // Whoever started this thread waits for it, so all that is reported is received.
+        // The starting thread waits for this one, so every report is received.
         let end = match attached {
             Ok(mut writer) => {
                 let _ = self.tell.send(ReaderReport::Ready(Ok(())));

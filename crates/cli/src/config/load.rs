@@ -124,7 +124,7 @@ pub(crate) fn load_flat<T>(
             problems.extend(found.err().unwrap_or_default());
             let name = path.display().to_string();
             let shown = problem::report(&problems, &name, &text, color.for_stderr());
-            // Where it cannot be said, the exit status says it.
+            // Without standard error the exit status tells it.
             let _ = io::stderr().write_all(shown.as_bytes());
             Ok(None)
         }

@@ -37,9 +37,9 @@ pub(crate) struct ControlMaintenance {
 #[derive(Debug)]
 struct Sampled {
     id: u32,
-    /// How the log names it.
+    /// Name of it in the log.
     place: String,
-    /// What the log says about its limit; empty where its records say it themselves.
+    /// Text in the log about its limit; empty if its records carry it.
     limit: String,
     switch: Switch,
     /// A callsite begins with a whole budget: what it gets more is for the time after it was found.

@@ -137,7 +137,7 @@ pub fn describe_selector(selector: &Selector) -> String {
     format!("{prefix}:{plain}")
 }
 
-/// What a rule does, without the callsites: `trace`, `off`, `mute`, `1 of 1000`, `100 per second`.
+/// Text of a rule's action, without the callsites: `trace`, `off`, `mute`, `1 of 1000`, `100 per second`.
 pub fn describe_action(action: &Action) -> String {
     match action {
         Action::Level(None) => "off".to_owned(),

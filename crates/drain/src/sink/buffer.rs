@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// What became of a line.
+/// Outcome of staging a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Staged {
     /// It lies behind the fill of the current buffer, and waits for [`SinkBuffer::accept`].
@@ -437,7 +437,7 @@ impl SinkBuffer {
     }
 }
 
-/// What [`take_callsite`] did.
+/// Outcome of [`take_callsite`].
 struct Taken {
     records: u64,
     /// More of them follow that differ in time and one text only.

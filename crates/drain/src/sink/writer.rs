@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-/// What the drain tells an I/O thread.
+/// Request of the drain to an I/O thread.
 #[derive(Debug)]
 pub(crate) enum IoRequest {
     /// Write these bytes; `sync` when a record's level asked for the flush.
@@ -44,7 +44,7 @@ pub(crate) enum Output {
     Discard,
 }
 
-/// What has to be so before a file may be opened: whether it is, or what is wrong.
+/// Check that must pass before a file is opened; the error says what is wrong.
 pub(crate) type OpenCheck = Box<dyn FnMut() -> Result<(), String> + Send>;
 
 /// A file that is opened with its first line; where that fails, again and again until it works.

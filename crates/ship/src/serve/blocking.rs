@@ -21,7 +21,7 @@ pub(crate) fn serve(mut link: Box<dyn Link>, mut server: Server, shared: &Server
     if end.is_err() {
         let mut out = Vec::new();
         server.goodbye(reason, &mut out);
-        // Whoever is gone needs no goodbye.
+        // A peer that is gone needs no goodbye.
         let _ = link.send(&[IoSlice::new(&out)], STOP_CHECK_INTERVAL);
     }
     shared.connection_closed(reason, !is_established);

@@ -181,7 +181,7 @@ impl Socket {
     fn send_goodbye(&self, server: &Server, address: SocketAddr, reason: Reason) {
         let mut out = Vec::new();
         server.goodbye(reason, &mut out);
-        // Whoever does not hear it finds out by itself.
+        // A peer that misses it runs into its timeout.
         let _ = self.socket.send_to(&out, address);
     }
 }
