@@ -128,7 +128,7 @@ fn make_session(run_dir: &Path) {
     for number in 0..2u64 {
         let mut at = number * chunk;
         let mut put = |bytes: &[u8]| {
-            keep.write(at, bytes);
+            keep.write_both(at, bytes, &[]);
             at += bytes.len() as u64;
         };
         put(&entry(48 | 1 << 31, 0, 0, 417));

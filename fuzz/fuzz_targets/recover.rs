@@ -5,14 +5,14 @@
 use libfuzzer_sys::fuzz_target;
 use logdrive_drain::file::FileOptions;
 use logdrive_ring::{
-    BUFFER_BYTES_MIN, Calibration, Consumer, FullPolicy, Producer, SessionWriter, SessionOptions, control,
+    BUFFER_BYTES_MIN, Calibration, Consumer, FullPolicy, Producer, SessionOptions, SessionWriter, control,
 };
 use logdrive_wire::kind::FieldKind;
 use logdrive_wire::{Callsite, Field, Kind, RecordHeader};
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 struct World {
     run_dir: PathBuf,
@@ -115,10 +115,10 @@ fn make_session(run_dir: &Path) {
         ns_per_tick_q32: 1 << 32,
     };
     session.header().store_calibration(&calibration);
-    for thread in 0..2 {
+    for thread in 0..2_usize {
         let mut producer = session.acquire("t").expect("there is room");
-        fill_ring(&mut producer, thread);
-        Consumer::new(Arc::clone(producer.ring().expect("it is attached"))).note_drained(40, 1, 0);
+        fill_ring(&mut producer, thread as u64);
+        Consumer::new(session.rings_from(thread).remove(0)).note_drained(40, 1, 0);
     }
     session.buffers().publish(1);
 }

@@ -5,10 +5,10 @@
 
 use libfuzzer_sys::fuzz_target;
 use logdrive_drain::control::{
-    Action, RulesFile, Selector, describe_rule, describe_selector, put_rule, read_action_directive,
-    read_selector, switch_of,
+    Action, Selector, describe_rule, describe_selector, put_rule, read_action_directive, read_selector,
+    switch_of,
 };
-use logdrive_ring::{BUFFER_BYTES_MIN, SessionWriter, SessionOptions, control};
+use logdrive_ring::{BUFFER_BYTES_MIN, SessionOptions, SessionReader, SessionWriter, control};
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -26,11 +26,7 @@ fuzz_target!(|data: &[u8]| {
         let image = fs::read(&path).expect("the file can be read");
         (path, image)
     });
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(path)
-        .expect("a file");
+    let file = OpenOptions::new().write(true).open(path).expect("a file");
     file.write_all_at(image, 0).expect("it can be written");
     for edit in data.as_chunks::<10>().0.iter().take(64) {
         let [a0, a1, value @ ..] = *edit;
@@ -45,9 +41,9 @@ fuzz_target!(|data: &[u8]| {
         let at = at.min(image.len() - value.len()) as u64;
         file.write_all_at(&value, at).expect("it can be written");
     }
-    let Ok(rules) = RulesFile::from_file(file, path.clone()) else {
-        return;
-    };
+    let session = path.parent().expect("it lies in a session");
+    let session = SessionReader::open(session).expect("only its rules are edited");
+    let Ok(rules) = session.rules() else { return };
     let Ok((_, found)) = rules.read() else { return };
     for (number, rule) in found.iter().enumerate() {
         assert!(!describe_rule(rule).is_empty());

@@ -4,20 +4,43 @@ mod support;
 
 use logdrive_agent::server::{End, Event, Request};
 use logdrive_agent::{AgentError, Client, Server};
-use logdrive_ring::{Admission, Consumer, FullPolicy, HostedSession, MemoryFiles, SessionWriter, control};
+use logdrive_ring::{
+    Admission, AgentConnection, Consumer, FullPolicy, HostedSession, MemoryFiles, SessionWriter, control,
+};
 use logdrive_wire::agent::{Adopt, Message, RefusedCode, SessionState, Welcome};
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use support::*;
 
+/// A connection that counts how often it is to wake the drain.
+#[derive(Debug, Default)]
+struct Woken(AtomicU32);
+
+impl AgentConnection for Woken {
+    fn wake_drain(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn request_rings(&self, _count: u32) {}
+
+    fn is_connected(&self) -> bool {
+        true
+    }
+}
+
 fn session_of(welcome: &Welcome, files: Vec<File>) -> SessionWriter {
+    session_with(welcome, files, Arc::new(Silent))
+}
+
+fn session_with(welcome: &Welcome, files: Vec<File>, line: Arc<dyn AgentConnection>) -> SessionWriter {
     let mut files = files;
     let rings = files.split_off(MemoryFiles::PARTS);
     let memory = MemoryFiles::check(files).expect("an agent's memory is good");
     let path = std::path::Path::new("agent.sock");
-    SessionWriter::join(path, memory, rings, welcome.ring_bytes as usize, Arc::new(Silent)).expect("joined")
+    SessionWriter::join(path, memory, rings, welcome.ring_bytes as usize, line).expect("joined")
 }
 
 fn adopt_message(welcome: &Welcome, rings: usize) -> Message {
@@ -147,13 +170,14 @@ fn a_bell_ends_the_wait_and_reaches_the_owner() {
     let mut agent = Agent::start();
     let (channel, welcome, files) = agent.hello("shop");
     let shared = agent.joined();
-    let session = session_of(&welcome, files);
+    let line = Arc::new(Woken::default());
+    let session = session_with(&welcome, files, Arc::clone(&line) as Arc<dyn AgentConnection>);
+    session.waker().wake();
+    assert_eq!(line.0.load(Ordering::SeqCst), 0, "the drain is awake");
     shared.header().set_drain_asleep(true);
-    assert!(session.header().take_drain_asleep(), "the process sees it");
-    assert!(
-        !session.header().take_drain_asleep(),
-        "and one of its threads only"
-    );
+    session.waker().wake();
+    session.waker().wake();
+    assert_eq!(line.0.load(Ordering::SeqCst), 1, "one of the threads wakes it");
     let bell = Message::Bell.encode().expect("short");
     channel.send(&bell, &[]).expect("sent");
     let start = Instant::now();
@@ -351,7 +375,8 @@ fn tools_see_sessions_and_their_memory() {
         |client| {
             let list = client.sessions().expect("a list");
             let view = client.open(list[0].session).expect("a view");
-            view.control(0).expect("an entry").set_control(control::OFF);
+            let entry = view.control(0).expect("an entry");
+            control::settle(entry, || 0, |_| control::Switch::plain(control::OFF));
             (list, view.callsites().expect("a table"))
         },
         |_, _| {},

@@ -3,7 +3,6 @@
 #![forbid(unsafe_code)]
 
 use logdrive::{Full, Guard, MemorySink, Stats};
-use logdrive_ring::{capacity_for, record_bytes_max};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A process has one logger.
@@ -41,7 +40,7 @@ impl Log {
         Self {
             guard,
             memory,
-            longest: record_bytes_max(capacity_for(ring_bytes)),
+            longest: (ring_bytes / 8).min(64 * 1024),
             _turn: turn,
             _dir: dir,
         }

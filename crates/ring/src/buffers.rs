@@ -16,7 +16,7 @@ use std::sync::Arc;
 const MAGIC: u64 = u64::from_le_bytes(*b"LDDRAIN\x01");
 
 /// Sinks of one session.
-pub const SINKS_MAX: usize = 16;
+pub(crate) const SINKS_MAX: usize = 16;
 
 /// Output buffers of one session: sixteen sinks with sixteen buffers each.
 pub(crate) const BUFFERS_MAX: usize = 256;
@@ -25,7 +25,7 @@ pub(crate) const BUFFERS_MAX: usize = 256;
 pub const BUFFER_BYTES_MIN: usize = 512 * 1024;
 
 /// Bytes for the descriptions of the sinks, together. Where they are replaced, old and new have to fit.
-pub const CONFIG_BYTES_MAX: usize = 32 * 1024;
+pub(crate) const CONFIG_BYTES_MAX: usize = 32 * 1024;
 
 /// Reads of the descriptions before one that was replaced meanwhile is taken as it is.
 const CONFIG_LOOKS: usize = 8;
@@ -164,7 +164,7 @@ pub struct SinkCounts {
 
 impl Buffers {
     /// Bytes of the file for this many buffers.
-    pub fn file_bytes(buffer_count: usize, buffer_bytes: usize) -> u64 {
+    pub(crate) fn file_bytes(buffer_count: usize, buffer_bytes: usize) -> u64 {
         (BUFFERS_AT + buffer_count * buffer_bytes) as u64
     }
 
@@ -637,7 +637,7 @@ impl Descriptor {
 
 impl Buffer {
     /// Number of the sink that it belongs to.
-    pub fn sink(&self) -> usize {
+    fn sink(&self) -> usize {
         self.shared.sink_of(self.index)
     }
 

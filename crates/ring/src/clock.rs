@@ -16,7 +16,7 @@ pub enum ClockSource {
 
 impl ClockSource {
     /// The best source of this machine.
-    pub fn detect() -> Self {
+    pub(crate) fn detect() -> Self {
         #[cfg(target_arch = "x86_64")]
         if has_invariant_tsc() {
             return Self::Tsc;
@@ -28,7 +28,7 @@ impl ClockSource {
     }
 
     /// Reads a code of the session header.
-    pub fn from_code(code: u32) -> Option<Self> {
+    pub(crate) fn from_code(code: u32) -> Option<Self> {
         match code {
             1 => Some(Self::Tsc),
             2 => Some(Self::Cntvct),
@@ -123,7 +123,7 @@ impl Calibration {
     /// The anchor for the next second, from a new reading of both clocks. `told_ticks` is the newest time that was given out
     /// so far: what lies behind it goes on from there, and nothing that is told later gets an earlier time.
     #[must_use]
-    pub fn next(&self, rate_q32: u64, ticks: u64, unix_ns: u64, told_ticks: u64) -> Self {
+    fn next(&self, rate_q32: u64, ticks: u64, unix_ns: u64, told_ticks: u64) -> Self {
         let error = unix_ns.wrapping_sub(self.unix_ns(ticks)).cast_signed();
         if error.unsigned_abs() > STEP_NS.unsigned_abs() {
             return Self {

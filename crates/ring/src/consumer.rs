@@ -1,6 +1,7 @@
 //! The consuming end of a ring: peek and release. It trusts nothing that it reads.
 
-use crate::ring::{Ring, RingState};
+use crate::header::RingState;
+use crate::ring::Ring;
 use crate::sync::{Ordering, fence, is_kept, labelled};
 use crate::{RingError, sys};
 use std::sync::Arc;

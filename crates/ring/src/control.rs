@@ -132,7 +132,7 @@ impl KeyedLimit {
 
 impl ControlEntry {
     /// An entry with a control word and an id.
-    pub const fn new(control: u32, id: u32) -> Self {
+    pub(crate) const fn new(control: u32, id: u32) -> Self {
         Self {
             control: AtomicU32::new(control),
             id: AtomicU32::new(id),
@@ -152,7 +152,7 @@ impl ControlEntry {
     }
 
     /// Switches the callsite, without a look at rules.
-    pub fn set_control(&self, control: u32) {
+    pub(crate) fn set_control(&self, control: u32) {
         // Relaxed: as above.
         self.control.store(control, Ordering::Relaxed);
     }
@@ -186,7 +186,7 @@ impl ControlEntry {
     /// Switches the callsite; whether that changed anything. What was there stays as it is, with its budget.
     ///
     /// After the store, the caller checks that the inputs of the word have not changed, see [`settle`].
-    pub fn set_switch(&self, switch: Switch) -> bool {
+    pub(crate) fn set_switch(&self, switch: Switch) -> bool {
         let changed = self.switch() != switch;
         if changed {
             // Relaxed: see `parameter`.

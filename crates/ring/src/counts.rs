@@ -45,12 +45,12 @@ impl CallsiteCounts {
     }
 
     /// Counts calls whose record was dropped. Modulo 2^64, so that a correction may be negative.
-    pub fn add_dropped(&self, calls: u64) {
+    pub(crate) fn add_dropped(&self, calls: u64) {
         self.dropped.fetch_add(calls, Ordering::Relaxed);
     }
 
     /// Counts calls that sampling left out, as [`CallsiteCounts::add_dropped`].
-    pub fn add_sampled_out(&self, calls: u64) {
+    pub(crate) fn add_sampled_out(&self, calls: u64) {
         self.sampled_out.fetch_add(calls, Ordering::Relaxed);
     }
 
@@ -92,7 +92,7 @@ impl CallsiteCounters {
     }
 
     /// The counts of a callsite.
-    pub fn of(&self, id: u32) -> Option<&CallsiteCounts> {
+    pub(crate) fn of(&self, id: u32) -> Option<&CallsiteCounts> {
         // SYNC(counters)
         let known = id < self.registered.load(Ordering::Acquire);
         // SAFETY: below the number of callsites counts are mapped, reserved and aligned; zeroes are valid, all fields

@@ -7,7 +7,7 @@ use crate::{DropReason, RingError};
 
 /// Bytes of the header, which lies behind the data area: so both begin at a multiple of any page size up to the
 /// smallest ring, and can be mapped apart.
-pub const RING_HEADER_BYTES: usize = 4096;
+pub(crate) const RING_HEADER_BYTES: usize = 4096;
 
 /// `LDRING` and the two bytes of the format's version.
 pub(crate) const RING_MAGIC: u64 = u64::from_le_bytes(*b"LDRING\x01\x00");
@@ -222,7 +222,7 @@ impl RingHeader {
     }
 
     /// Gives drops back that could not be told.
-    pub fn return_unreported(&self, counts: &[u64; DropReason::COUNT]) {
+    pub(crate) fn return_unreported(&self, counts: &[u64; DropReason::COUNT]) {
         for (word, count) in self.unreported.iter().zip(counts) {
             if *count != 0 {
                 // Relaxed: as in `take_unreported`.

@@ -131,7 +131,7 @@ impl KeepFile {
     }
 
     /// Bytes of the file.
-    pub fn file_bytes(bytes: usize) -> u64 {
+    pub(crate) fn file_bytes(bytes: usize) -> u64 {
         (HEADER_BYTES + bytes) as u64
     }
 
@@ -184,15 +184,6 @@ impl KeepFile {
     /// Bytes of all chunks.
     pub fn bytes(&self) -> usize {
         self.bytes
-    }
-
-    /// Writes at a position. For the one drain of the session.
-    ///
-    /// # Panics
-    /// When the bytes go beyond the chunk of the position.
-    #[inline]
-    pub fn write(&mut self, position: u64, bytes: &[u8]) {
-        self.write_both(position, bytes, &[]);
     }
 
     /// Writes one thing and another behind it at a position. For the one drain of the session.

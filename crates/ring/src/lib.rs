@@ -46,8 +46,6 @@ mod memory_file;
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
 mod peer;
 #[cfg(not(loom))]
-mod raw;
-#[cfg(not(loom))]
 pub mod rules;
 #[cfg(not(loom))]
 mod session;
@@ -65,43 +63,41 @@ pub use {
     consumer::Consumer,
     drop_reason::{DropReason, FullPolicy},
     error::RingError,
+    header::{RingHeader, RingState},
     in_place::InPlace,
     producer::{Admission, Producer},
     record_writer::RecordWriter,
-    ring::{DrainWaker, RING_HEADER_BYTES, Ring, RingHeader, RingState, capacity_for, record_bytes_max},
+    ring::{Ring, capacity_for},
     sys::user_id,
+    waker::DrainWaker,
 };
 
 #[cfg(not(loom))]
 pub use {
-    buffers::{
-        BUFFER_BYTES_MIN, Buffer, Buffers, CONFIG_BYTES_MAX, FileLocation, Journal, SINKS_MAX, SinkCounts,
-    },
+    buffers::{BUFFER_BYTES_MIN, Buffer, Buffers, FileLocation, Journal, SinkCounts},
     counts::{CallsiteCounters, CallsiteCounts, CallsiteTotals},
     files::{FoundSession, default_run_dir, file_part, find_sessions},
     follower::{FollowerRead, RingFollower},
     keep_file::{CHUNK_BYTES, KeepCounts, KeepFile, KeepPositions, KeepToucher},
     pipe::{PipeWriter, Reservation},
-    session::{HostedOptions, HostedSession, SessionOptions, SessionReader, SessionWriter},
+    session::reader::SessionReader,
+    session::writer::{SessionOptions, SessionWriter},
     session_header::{ProcessEnd, SessionHeader},
     static_cell::StaticCell,
     waker::AgentConnection,
 };
 
-#[cfg(not(loom))]
-#[doc(hidden)]
-pub use raw::RawMemory;
-
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
 pub use {
     memory_file::{MemoryId, is_memory_file},
     peer::{Exit, Peer, exit_of, is_privileged},
-    session::MemoryFiles,
+    session::hosted::{HostedOptions, HostedSession},
+    session::memory_files::MemoryFiles,
     sys::{close_inherited, inherited_descriptors},
 };
 
 #[cfg(all(not(any(target_os = "linux", target_os = "android")), not(loom)))]
-pub use session::Peer;
+pub use session::no_agent::{HostedOptions, HostedSession, Peer};
 
 #[cfg(loom)]
 pub use sync::{ENDS, WEAKENED};

@@ -54,7 +54,7 @@ pub(crate) const FREE_RING_LOOKS: u32 = 50;
 pub(crate) const FREE_RING_LOOK_US: u64 = 200;
 
 /// Rules of one session: more than anybody keeps in mind, and few enough to look through for every new callsite.
-pub const RULES_MAX: usize = 256;
+pub(crate) const RULES_MAX: usize = 256;
 
 /// Bytes of the file that holds rules: its header, and two tables of rules, of which one is in force.
 pub(crate) const RULES_FILE_BYTES: usize = 64 * 1024;

@@ -24,7 +24,7 @@ impl Peer {
     ///
     /// # Errors
     /// When the descriptor is no connected Unix socket.
-    pub fn of(socket: BorrowedFd<'_>) -> io::Result<Self> {
+    pub(crate) fn of(socket: BorrowedFd<'_>) -> io::Result<Self> {
         let mut found = libc::ucred {
             pid: 0,
             uid: u32::MAX,

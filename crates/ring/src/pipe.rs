@@ -6,7 +6,8 @@
 #![allow(unsafe_code)]
 
 use crate::drop_reason::FullPolicy;
-use crate::ring::{Ring, RingState};
+use crate::header::RingState;
+use crate::ring::Ring;
 use crate::sync::{Ordering, fence};
 use crate::{Admission, Consumer, InPlace, Producer, RingError, sys};
 use std::sync::Arc;

@@ -6,9 +6,10 @@
 #![allow(unsafe_code)]
 
 use crate::drop_reason::{DropReason, FullPolicy};
+use crate::header::RingState;
 use crate::limits::{BLOCK_RECHECK_MS, RECORD_BYTES_SURE, WAIT_MS_MAX};
 use crate::record_writer::RecordWriter;
-use crate::ring::{Ring, RingState};
+use crate::ring::Ring;
 use crate::sync::{AtomicU64, Ordering, fence, is_kept, labelled};
 use crate::sys;
 use core::cell::Cell;
@@ -164,7 +165,7 @@ impl Producer {
     }
 
     /// The ring, unless the producer is detached.
-    pub fn ring(&self) -> Option<&Arc<Ring>> {
+    pub(crate) fn ring(&self) -> Option<&Arc<Ring>> {
         self.ring.as_ref()
     }
 

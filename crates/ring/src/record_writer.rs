@@ -51,7 +51,7 @@ impl<'a> RecordWriter<'a> {
 
     /// Bytes that still fit.
     #[inline(always)]
-    pub fn left(&self) -> usize {
+    fn left(&self) -> usize {
         self.end.addr() - self.at.addr()
     }
 

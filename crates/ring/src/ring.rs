@@ -1,13 +1,12 @@
 //! A ring in memory: its mapping and header, and the hand-over between threads.
 #![allow(unsafe_code)]
 
-pub use crate::header::{RING_HEADER_BYTES, RingHeader, RingState};
-pub use crate::waker::DrainWaker;
-
 #[cfg(not(loom))]
 use crate::header::capacity_of;
+use crate::header::{RING_HEADER_BYTES, RingHeader};
 use crate::limits::{RECORD_BYTES_MAX, RECORD_PART_OF_RING, RING_BYTES_MAX, RING_BYTES_MIN};
 use crate::sync::{AtomicU32, Ordering};
+use crate::waker::DrainWaker;
 use crate::{RingError, sys};
 use std::fs::File;
 use std::path::Path;
@@ -35,7 +34,7 @@ pub fn capacity_for(bytes: usize) -> usize {
 }
 
 /// Bytes of the longest record that a ring of this capacity takes.
-pub fn record_bytes_max(capacity_bytes: usize) -> usize {
+pub(crate) fn record_bytes_max(capacity_bytes: usize) -> usize {
     RECORD_BYTES_MAX.min(capacity_bytes / RECORD_PART_OF_RING)
 }
 
@@ -167,7 +166,7 @@ impl Ring {
     /// # Errors
     /// When the file does not have the length of a ring, or its header is not a ring's.
     #[cfg(not(loom))]
-    pub fn open(file: &File, path: &Path, index: u32) -> Result<Self, RingError> {
+    pub(crate) fn open(file: &File, path: &Path, index: u32) -> Result<Self, RingError> {
         let bytes = file
             .metadata()
             .map_err(|cause| RingError::io("look at", path, cause))?
@@ -235,7 +234,7 @@ impl Ring {
     }
 
     /// Bytes of the longest record that the ring takes.
-    pub fn record_bytes_max(&self) -> usize {
+    pub(crate) fn record_bytes_max(&self) -> usize {
         record_bytes_max(self.capacity_bytes)
     }
 

@@ -125,7 +125,7 @@ impl RulesFile {
     ///
     /// # Errors
     /// When it is not a file of rules.
-    pub fn from_file(file: File, path: PathBuf) -> Result<Self, RingError> {
+    pub(crate) fn from_file(file: File, path: PathBuf) -> Result<Self, RingError> {
         let bytes = file
             .metadata()
             .map_err(|cause| RingError::io("look at", &path, cause))?

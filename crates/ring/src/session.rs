@@ -2,25 +2,18 @@
 //! recovers it has a reading handle of the same memory, which lies in a directory or in sealed memory files.
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
-mod hosted;
+pub(crate) mod hosted;
 #[cfg(any(target_os = "linux", target_os = "android"))]
-mod memory_files;
+pub(crate) mod memory_files;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-mod no_agent;
-mod reader;
-mod writer;
-
-#[cfg(any(target_os = "linux", target_os = "android"))]
-pub use hosted::{HostedOptions, HostedSession};
-#[cfg(any(target_os = "linux", target_os = "android"))]
-pub use memory_files::MemoryFiles;
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-pub use no_agent::{HostedOptions, HostedSession, Peer};
-pub use reader::SessionReader;
-pub use writer::{SessionOptions, SessionWriter};
+pub(crate) mod no_agent;
+pub(crate) mod reader;
+pub(crate) mod writer;
 
 use crate::RingError;
 use crate::files::open_existing;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use memory_files::MemoryFiles;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 

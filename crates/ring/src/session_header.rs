@@ -228,7 +228,7 @@ impl SessionHeader {
     }
 
     /// Returns whether the drain sleeps; `true` for one of several callers, which wakes it.
-    pub fn take_drain_asleep(&self) -> bool {
+    pub(crate) fn take_drain_asleep(&self) -> bool {
         // SYNC(wake)
         self.drain_asleep.load(Ordering::SeqCst) == 1 && self.drain_asleep.swap(0, Ordering::SeqCst) == 1
     }

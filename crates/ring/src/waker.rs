@@ -38,7 +38,7 @@ pub struct DrainWaker {
 impl DrainWaker {
     /// The waker of a drain in this process, which is awake.
     #[cfg(not(loom))]
-    pub const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             word: AtomicU32::new(0),
             agent: None,
@@ -76,12 +76,5 @@ impl DrainWaker {
         if self.word.load(Ordering::SeqCst) == 1 && self.word.swap(0, Ordering::SeqCst) == 1 {
             sys::futex_wake(&self.word);
         }
-    }
-}
-
-#[cfg(not(loom))]
-impl Default for DrainWaker {
-    fn default() -> Self {
-        Self::new()
     }
 }

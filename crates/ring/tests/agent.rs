@@ -88,10 +88,13 @@ fn what_a_process_registers_and_writes_is_read_by_its_agent() {
     assert_eq!(found.len(), 5000);
     assert_eq!(found, session.callsites_from(0).0);
     assert_eq!(shared.callsites_from(place), (Vec::new(), place));
-    shared.control(4999).expect("an entry").set_control(control::OFF);
+    let entry = shared.control(4999).expect("an entry");
+    control::settle(entry, || 0, |_| control::Switch::plain(control::OFF));
     assert_eq!(session.control(4999).expect("an entry").control(), control::OFF);
     shared.counts(4999).expect("counts").store_drained(3, 300);
-    assert_eq!(session.counters().of(4999).expect("counts").totals().records, 3);
+    let own = session.control(4999).expect("an entry");
+    let counts = session.counters().of_entry(own).expect("counts");
+    assert_eq!(counts.totals().records, 3);
     let mut producer = session.acquire("worker").expect("a ring");
     assert_eq!(
         producer.push(&[5; 64], false, FullPolicy::Drop),
@@ -187,7 +190,8 @@ fn a_tool_sees_the_session_through_its_descriptors() {
         SessionReader::of_memory(Path::new("agent.sock"), memory, rings_of(&shared, 0)).expect("a view");
     assert_eq!(view.callsites().expect("a table"), session.callsites_from(0).0);
     assert_eq!(view.rings().0.len(), 2);
-    view.control(1).expect("an entry").set_control(control::ON);
+    let entry = view.control(1).expect("an entry");
+    control::settle(entry, || 0, |_| control::Switch::plain(control::ON));
     assert_eq!(session.control(1).expect("an entry").control(), control::ON);
     assert!(view.rules().is_ok());
     assert!(view.counts(1).is_some());

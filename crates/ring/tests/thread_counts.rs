@@ -1,7 +1,7 @@
 //! What threads count for themselves adds up, whoever tells it.
 #![cfg(not(loom))]
 
-use logdrive_ring::control::{ControlEntry, EVERY, PER_SECOND, Switch};
+use logdrive_ring::control::{ControlEntry, ControlRef, EVERY, PER_SECOND, Switch};
 use logdrive_ring::{
     BUFFER_BYTES_MIN, CallsiteCounters, CallsiteCounts, CallsiteTotals, SessionOptions, SessionWriter,
     control, thread_counts,
@@ -52,7 +52,7 @@ fn totals(entry: &'static ControlEntry) -> CallsiteTotals {
 impl Shared {
     fn callsite(&self, control: u32, parameter: u64) -> &'static ControlEntry {
         let entry = self.session.register(b"callsite", control::ON).unwrap();
-        entry.set_switch(Switch { control, parameter });
+        control::settle(entry, || 0, |_| Switch { control, parameter });
         entry
     }
 }
@@ -89,10 +89,11 @@ fn a_rule_that_changes_holds_from_the_next_call_on() {
     let entry = shared.callsite(EVERY, 1_000_000);
     let thread = std::thread::spawn(move || {
         assert_eq!((0..600).filter(|_| every(entry)).count(), 1);
-        entry.set_switch(Switch {
+        let switch = Switch {
             control: EVERY,
             parameter: 5,
-        });
+        };
+        control::settle(entry, || 0, |_| switch);
         (0..10).filter(|_| every(entry)).count()
     });
     assert_eq!(thread.join().unwrap(), 2);
@@ -184,10 +185,10 @@ fn telling_at_the_same_time_adds_up() {
 
 #[test]
 fn counts_are_those_of_the_session_that_the_entry_belongs_to() {
-    static ALONE: ControlEntry = ControlEntry::new(PER_SECOND, 1);
+    static ALONE: ControlRef = ControlRef::unregistered();
     let shared = shared();
-    assert!(counts_of(&ALONE).is_none());
-    assert!(!budget(&ALONE), "counted nowhere");
+    assert!(counts_of(ALONE.entry()).is_none());
+    assert!(!budget(ALONE.entry()), "counted nowhere");
     let entry = shared.callsite(PER_SECOND, 0);
     // Somebody else has written to the number, which is not relied on.
     let before = totals(entry).sampled_out;

@@ -6,15 +6,15 @@ use logdrive_ring::control::Switch;
 use logdrive_ring::local::{self, Clock, Wrote};
 use logdrive_ring::rules::{Action, Rule, Selector};
 use logdrive_ring::{
-    BUFFER_BYTES_MIN, Calibration, Consumer, DropReason, FileLocation, FullPolicy, Producer, Ring, RingError,
-    SessionOptions, SessionReader, SessionWriter, control,
+    BUFFER_BYTES_MIN, Calibration, CallsiteCounters, Consumer, DropReason, FileLocation, FullPolicy,
+    Producer, Ring, RingError, SessionOptions, SessionReader, SessionWriter, control, thread_counts,
 };
 use logdrive_testkit::{each_case, hex, number, vectors};
 use serde_json::Value as Json;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 #[path = "vectors/drawing.rs"]
 mod drawing;
@@ -258,21 +258,19 @@ fn damaged_field(error: RingError) -> &'static str {
     }
 }
 
-/// The header of a new ring with patches, at the end of a file of the given length.
-fn open_header(case: &Json) -> Result<Ring, RingError> {
+/// Opens a ring whose header has patches, at the end of a file of the given length.
+fn open_header(case: &Json) -> Result<Arc<Ring>, RingError> {
+    let dir = directory("headers");
+    let (session, _) = SessionWriter::create(&session_options(&dir)).unwrap();
+    drop(session.acquire("main").unwrap());
+    let path = session.path().join("ring-00000");
+    let file = File::options().read(true).write(true).open(path).unwrap();
     let (_ring, whole) = Ring::unnamed(1 << 16).unwrap();
     let mut head = [0; RING_HEADER as usize];
     whole.read_exact_at(&mut head, header_at(&whole)).unwrap();
-    let dir = directory("headers");
-    let path = dir.join("ring");
-    let file = File::options()
-        .create(true)
-        .truncate(true)
-        .read(true)
-        .write(true)
-        .open(&path)
-        .unwrap();
     let length = number(&case["file_bytes"]);
+    file.set_len(0).unwrap();
+    file.set_len(length).unwrap();
     let at = length.saturating_sub(RING_HEADER);
     file.write_all_at(&head, at).unwrap();
     for patch in case["patches"].as_array().unwrap() {
@@ -280,9 +278,9 @@ fn open_header(case: &Json) -> Result<Ring, RingError> {
             .unwrap();
     }
     file.set_len(length).unwrap();
-    let opened = Ring::open(&file, &path, 0);
+    let (mut rings, mut broken) = SessionReader::open(session.path()).unwrap().rings();
     std::fs::remove_dir_all(dir).unwrap();
-    opened
+    rings.pop().ok_or_else(|| broken.remove(0))
 }
 
 fn session_options(dir: &Path) -> SessionOptions {
@@ -539,10 +537,11 @@ fn number_at(bytes: &[u8], at: u64, length: usize) -> u64 {
 /// The drawing of `counts`, and what a rule makes of a control entry.
 fn live_control(session: &SessionWriter) {
     let entry = session.control(1).unwrap();
-    entry.set_switch(Switch {
+    let switch = Switch {
         control: control::PER_SECOND,
         parameter: 41,
-    });
+    };
+    control::settle(entry, || 0, |_| switch);
     entry.set_sampled_variant(42);
     let drawing = Drawing::of("session.md", "## File `control`");
     let bytes = std::fs::read(session.path().join("control")).unwrap();
@@ -555,10 +554,13 @@ fn live_control(session: &SessionWriter) {
 
     let drawing = Drawing::of("session.md", "## File `counts`");
     drawing.assert_whole(32);
-    let counts = session.counters().of(1).unwrap();
-    counts.store_drained(51, 52);
-    counts.add_dropped(53);
-    counts.add_sampled_out(54);
+    static COUNTERS: OnceLock<&CallsiteCounters> = OnceLock::new();
+    COUNTERS.set(session.counters()).unwrap();
+    let counts_of = |entry| COUNTERS.get()?.of_entry(entry);
+    counts_of(entry).unwrap().store_drained(51, 52);
+    (0..53).for_each(|_| thread_counts::count_dropped(entry, counts_of));
+    (0..54).for_each(|_| thread_counts::count_sampled_out(entry, counts_of));
+    thread_counts::report_all();
     let bytes = std::fs::read(session.path().join("counts")).unwrap();
     let of_counts = |field| number_at(&bytes, 32 + drawing.offset(field), 8);
     assert_eq!(

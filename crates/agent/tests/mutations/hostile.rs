@@ -3,8 +3,7 @@
 
 use logdrive_ring::channel::{Channel, Received, into_files};
 use logdrive_ring::{
-    Admission, AgentConnection, FullPolicy, MemoryFiles, Producer, RING_HEADER_BYTES, RawMemory,
-    SessionWriter, control,
+    Admission, AgentConnection, ClockSource, FullPolicy, MemoryFiles, Producer, SessionWriter, control,
 };
 use logdrive_testkit::Random;
 use logdrive_wire::agent::{Hello, Message, Welcome};
@@ -12,6 +11,7 @@ use logdrive_wire::kind::FieldKind;
 use logdrive_wire::{Callsite, Field, Kind, Level, RecordHeader};
 use std::collections::VecDeque;
 use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -37,7 +37,8 @@ const GOODBYES: usize = 4;
 /// The agent answers within this time.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Offsets in the header of a ring, from `spec/ring.md`.
+/// Bytes of the header of a ring, and offsets in it, from `spec/ring.md`.
+const HEADER_BYTES: u64 = 4096;
 const STATE: u64 = 8;
 const COMMITTED: u64 = 64;
 const CONSUMED: u64 = 256;
@@ -102,6 +103,29 @@ fn value(random: &mut Random, near: u64) -> u64 {
 /// Asks for nothing.
 #[derive(Debug)]
 struct Silent;
+
+/// A file of shared memory, to be read and written at any place.
+struct Memory(File);
+
+impl Memory {
+    /// Stores bytes; what lies beyond the end is left out.
+    fn store(&self, offset: usize, bytes: &[u8]) {
+        let length = self.0.metadata().expect("a memory file").len();
+        let room = length.saturating_sub(offset as u64).min(bytes.len() as u64) as usize;
+        self.0
+            .write_all_at(&bytes[..room], offset as u64)
+            .expect("memory that may be written");
+    }
+
+    /// The aligned word that begins at or before the offset; 0 beyond the end.
+    fn word(&self, offset: usize) -> u64 {
+        let mut word = [0; 8];
+        match self.0.read_exact_at(&mut word, offset as u64 & !7) {
+            Ok(()) => u64::from_le_bytes(word),
+            Err(_) => 0,
+        }
+    }
+}
 
 impl AgentConnection for Silent {
     fn wake_drain(&self) {}
@@ -194,12 +218,13 @@ fn receive(channel: &Channel) -> Option<(Message, Vec<File>)> {
 struct Victim {
     channel: Channel,
     /// Header, control, counts, callsites, rules, as `spec/agent.md` orders them.
-    parts: Vec<RawMemory>,
-    rings: Vec<RawMemory>,
+    parts: Vec<Memory>,
+    rings: Vec<Memory>,
     producers: Vec<Producer>,
     /// Records that were logged since the agent looked: ring, offset, bytes.
     recent: Vec<(usize, u64, u64)>,
     callsites: u32,
+    clock: ClockSource,
     _session: SessionWriter,
 }
 
@@ -228,8 +253,8 @@ impl Victim {
     }
 
     fn of(channel: Channel, welcome: &Welcome, files: Vec<File>) -> Self {
-        let map = |file: &File| RawMemory::map(file).expect("an agent's memory can be mapped");
-        let mut parts: Vec<RawMemory> = files.iter().map(map).collect();
+        let copy = |file: &File| Memory(file.try_clone().expect("a descriptor to spare"));
+        let mut parts: Vec<Memory> = files.iter().map(copy).collect();
         let rings_of = parts.split_off(MemoryFiles::PARTS);
         let mut memory = files;
         let rings = memory.split_off(MemoryFiles::PARTS);
@@ -253,6 +278,7 @@ impl Victim {
             producers,
             recent: Vec::new(),
             callsites: callsites.len() as u32,
+            clock: session.header().clock_source(),
             _session: session,
         }
     }
@@ -281,14 +307,14 @@ impl Victim {
 
     /// Returns whether the agent reads one of the rings.
     fn has_living(&self) -> bool {
-        let lives = |ring: &RawMemory| (ring.word((RING_BYTES + STATE) as usize) as u32) < QUARANTINED;
+        let lives = |ring: &Memory| (ring.word((RING_BYTES + STATE) as usize) as u32) < QUARANTINED;
         self.rings.iter().any(lives)
     }
 
     /// How far the agent is in each ring, and which ones it reads.
     fn positions(&self) -> Vec<u64> {
         let place = |offset: u64| (RING_BYTES + offset) as usize;
-        let words = |ring: &RawMemory| [ring.word(place(CONSUMED)), ring.word(place(STATE))];
+        let words = |ring: &Memory| [ring.word(place(CONSUMED)), ring.word(place(STATE))];
         self.rings.iter().flat_map(words).collect()
     }
 
@@ -317,7 +343,7 @@ impl Victim {
                 let header = RecordHeader {
                     length_bytes: length as u32,
                     callsite_id: random.below(u64::from(self.callsites)) as u32,
-                    time_ticks: logdrive_ring::clock::ticks_of(logdrive_ring::ClockSource::detect()),
+                    time_ticks: logdrive_ring::clock::ticks_of(self.clock),
                 };
                 record[..16].copy_from_slice(&header.encode());
                 for eight in record[16..].chunks_exact_mut(8) {
@@ -342,7 +368,6 @@ impl Victim {
         let near = random.below(1 << 16);
         let bytes = value(random, near).to_le_bytes();
         let bytes = &bytes[..1 + random.below(8) as usize];
-        let header = RING_HEADER_BYTES as u64;
         let ring = &self.rings[random.below(u64::from(RINGS)) as usize];
         let (memory, offset) = match random.below(10_000) {
             // The newest records: values, callsites, times, and now and then a length, which mostly ends the ring.
@@ -354,7 +379,7 @@ impl Victim {
             6_600..7_000 => (ring, RING_BYTES + 128 + random.below(16) * 8),
             // Positions, states, cells: most of these end the ring.
             7_000..7_002 => (ring, RING_BYTES + random.below(43) * 8),
-            7_002..7_004 => (ring, RING_BYTES + random.below(header / 8) * 8),
+            7_002..7_004 => (ring, RING_BYTES + random.below(HEADER_BYTES / 8) * 8),
             7_004..8_300 => (&self.parts[3], random.below(8192)),
             8_300..9_000 => (&self.parts[4], random.below(1 << 16)),
             9_000..9_400 => (&self.parts[1], random.below(1 << 14)),

@@ -12,10 +12,12 @@ use super::limits::PAYLOAD_BYTES_MAX;
 use super::*;
 
 fn written<V: Fields>(values: &V) -> Vec<u8> {
-    let mut bytes = vec![0xee; values.size_bytes()];
-    let mut put = RecordWriter::new(&mut bytes);
-    values.write(&mut put);
-    assert_eq!(put.left(), 0, "the size is exact");
+    let [bytes, others] = [0xee, 0x11].map(|before| {
+        let mut bytes = vec![before; values.size_bytes()];
+        values.write(&mut RecordWriter::new(&mut bytes));
+        bytes
+    });
+    assert_eq!(bytes, others, "the size is exact");
     bytes
 }
 

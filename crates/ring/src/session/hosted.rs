@@ -1,14 +1,15 @@
 //! A session of a client process, as its agent hosts it: the reading handle, the descriptors that are passed to the
 //! process and to the next agent, and what the agent knows of the process.
 
-use super::{MemoryFiles, SessionMemory, SessionReader};
+use super::SessionMemory;
+use super::memory_files::{MemoryFiles, twice};
+use super::reader::SessionReader;
 use crate::clock::{ClockSource, unix_ns};
 use crate::limits::RINGS_MAX;
 use crate::memory_file::{self, MemoryId};
 use crate::peer::Peer;
 use crate::ring::{Ring, capacity_for};
 use crate::rules::RulesFile;
-use crate::session::memory_files::twice;
 use crate::{FullPolicy, RingError};
 use std::fs::File;
 use std::ops::Deref;

@@ -1,7 +1,7 @@
 //! Systems without agents: there is no session of one, so that its type has no values. Whoever handles sessions of all
 //! kinds is compiled for these systems, too, and the compiler knows that this kind never comes.
 
-use super::SessionReader;
+use super::reader::SessionReader;
 use std::ops::Deref;
 use std::sync::Arc;
 

@@ -5,13 +5,15 @@
 //! writing handle take the place of those in shared memory.
 #![allow(unsafe_code)]
 
-use super::{SessionMemory, SessionWriter};
+use super::SessionMemory;
+use super::writer::SessionWriter;
 use crate::buffers::Buffers;
 use crate::control::ControlEntry;
 use crate::counts::CallsiteCounts;
 use crate::files::{self, DrainLock, SessionDir, open_existing};
+use crate::header::RingState;
 use crate::keep_file::KeepFile;
-use crate::ring::{Ring, RingState};
+use crate::ring::Ring;
 use crate::rules::RulesFile;
 use crate::session_header::{FLAG_DONE, SESSION_BYTES, SessionHeader};
 use crate::{RingError, sys};

@@ -8,9 +8,10 @@ use crate::control::ControlEntry;
 use crate::counts::CallsiteCounters;
 use crate::files::SessionDir;
 use crate::keep_file::KeepFile;
-use crate::ring::{DrainWaker, Ring};
+use crate::ring::Ring;
 use crate::rules::RulesFile;
 use crate::session_header::{FLAG_DONE, SESSION_BYTES, SessionHeader};
+use crate::waker::DrainWaker;
 use crate::{FullPolicy, Producer, RingError, sys};
 use callsite_table::CallsiteTable;
 use ring_pool::RingPool;
@@ -350,7 +351,7 @@ impl SessionWriter {
     }
 
     /// Takes a finished ring back, for the next thread. For the drain.
-    pub fn recycle(&self, ring: &Arc<Ring>) {
+    pub(crate) fn recycle(&self, ring: &Arc<Ring>) {
         self.rings.recycle(ring);
     }
 

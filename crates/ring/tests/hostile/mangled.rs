@@ -217,7 +217,7 @@ pub(crate) fn make_session(run_dir: &Path) -> SessionWriter {
         for number in 0..40 {
             push(&mut producer, number % 20, 16 + 8 * (number as usize % 9));
         }
-        let consumer = Consumer::new(Arc::clone(producer.ring().expect("it is attached")));
+        let consumer = Consumer::new(session.rings_from(thread as usize).remove(0));
         consumer.note_drained(16, 1, 0);
         consumer.note_drained(40, 2, 1);
     }
@@ -342,7 +342,8 @@ fn read_view(view: &SessionReader, seen: &mut Seen) {
     }
     for id in (0..40).chain([header.callsite_count(), u32::MAX]) {
         if let Some(entry) = view.control(id) {
-            entry.set_control(entry.control());
+            let switch = entry.switch();
+            control::settle(entry, || 0, |_| switch);
         }
     }
     let (rings, broken) = view.rings();
@@ -410,8 +411,7 @@ pub(crate) fn read_ring(ring: &Arc<Ring>, epoch: u64, seen: &mut Seen) {
         ring.header().records_cut(),
         ring.header().dropped(),
     );
-    let untold = ring.header().take_unreported();
-    ring.header().return_unreported(&untold);
+    let _ = ring.header().take_unreported();
     let _ = Consumer::new(Arc::clone(ring)).pending_bytes();
     let mut consumer = Consumer::adopt(Arc::clone(ring), epoch);
     let Ok(pending) = consumer.pending_bytes() else {

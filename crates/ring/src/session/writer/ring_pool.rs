@@ -2,9 +2,11 @@
 
 use crate::RingError;
 use crate::files::{self, SessionDir};
+use crate::header::RingState;
 use crate::limits::{ENDED_RINGS_MAX, FREE_RING_LOOK_US, FREE_RING_LOOKS, RINGS_MAX};
-use crate::ring::{DrainWaker, Ring, RingState, capacity_for};
+use crate::ring::{Ring, capacity_for};
 use crate::session_header::SessionHeader;
+use crate::waker::DrainWaker;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Rings of this process's threads.
