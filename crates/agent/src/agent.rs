@@ -11,7 +11,7 @@ use crate::config::AgentConfig;
 use crate::descriptor_store::StoreOptions;
 use crate::error::AgentError;
 use crate::flight_recorders::{FlightRecorders, after_crash};
-use crate::flush_waiters::{FlushWaiters, Waiter};
+use crate::flush_waiters::FlushWaiters;
 use crate::level_rules;
 use crate::limits::{SINK_PLACES, TURN_MS, WAIT_TURN_MS};
 use crate::log_directories::LogDirectories;
@@ -23,7 +23,7 @@ use crate::server::{Event, Requester, Server, ServerOptions};
 use logdrive_drain::file::{Disk, Storage};
 use logdrive_drain::{Backend, BackendError, BackendOptions, Stats, Stopped};
 use logdrive_ring::HostedSession;
-use sink_files::SinkUse;
+use sink_files::{SinkFiles, SinkUsers};
 use std::collections::VecDeque;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
@@ -48,7 +48,7 @@ const APP: &str = "agent";
 pub struct Agent {
     config: AgentConfig,
     server: Server,
-    backend: Backend,
+    backend: Arc<Backend>,
     routing: SharedRouting,
     flush_waiters: FlushWaiters,
     /// Tools that want the configuration to be read again.
@@ -57,11 +57,7 @@ pub struct Agent {
     metrics: MetricsServer,
     /// Notices of the agent's threads for its log.
     notices: (Sender<String>, Receiver<String>),
-    /// Held as long as the agent lives: one agent per directory.
-    log_directories: LogDirectories,
-    sink_use: SinkUse,
-    /// Problems that its owner is to report.
-    problems: VecDeque<String>,
+    sinks: SinkFiles,
     _run_dir_lock: PathLock,
 }
 
@@ -121,7 +117,7 @@ impl Agent {
         let most_buffers = config.sinks.iter().filter_map(|sink| sink.options.buffers).max();
         options.buffers_per_sink = most_buffers.unwrap_or(0).max(options.buffers_per_sink);
         let routing = SharedRouting::new(config.clone(), numbers);
-        let backend = Backend::start_multi_session(&options, routing.router())?;
+        let backend = Arc::new(Backend::start_multi_session(&options, routing.router())?);
         backend.set_recorder_policy(FlightRecorders(routing.clone()));
         backend.set_quota_policy(ConfiguredQuotas::new(&config.limits, &config.run_dir));
         let server = Server::open(ServerOptions::of(&config, backend.journal()))?;
@@ -131,16 +127,14 @@ impl Agent {
         Ok(Self {
             config,
             server,
+            flush_waiters: FlushWaiters::new(Arc::clone(&backend)),
+            sinks: SinkFiles::new(Arc::clone(&backend), routing.clone(), log_directories),
             backend,
             routing,
-            flush_waiters: FlushWaiters::default(),
             reloads: VecDeque::new(),
             numbers,
             metrics,
             notices: channel(),
-            log_directories,
-            sink_use: SinkUse::default(),
-            problems: VecDeque::new(),
             _run_dir_lock: place,
         })
     }
@@ -163,9 +157,13 @@ impl Agent {
         for event in events {
             self.handle_event(event);
         }
-        self.flush_waiters
-            .answer(&self.backend, &mut self.server, Instant::now());
-        self.check_sinks(Instant::now());
+        let now = Instant::now();
+        self.flush_waiters.answer(&mut self.server, now);
+        let users = SinkUsers {
+            server: &self.server,
+            waiters: &self.flush_waiters,
+        };
+        self.sinks.check(users, now);
         self.numbers.count(self.server.counts());
         while let Ok(text) = self.notices.1.try_recv() {
             self.backend.notice(text);
@@ -191,7 +189,10 @@ impl Agent {
                 session,
                 ticket,
                 durable,
-            } => self.wait_for_flush(Waiter::Flush { session, ticket }, session, durable),
+            } => {
+                let sinks = self.sinks_of_number(session);
+                self.flush_waiters.flush((session, ticket), sinks, durable);
+            }
             Event::Keep { session, keep } => self.backend.request_recorder(session, keep),
             Event::WriteKept {
                 session,
@@ -199,31 +200,21 @@ impl Agent {
                 span_ns,
             } => {
                 let sinks = self.sinks_of_number(session);
-                let whose = (session, ticket);
-                self.flush_waiters
-                    .write_kept(&self.backend, whose, span_ns, sinks, Instant::now());
+                self.flush_waiters.write_kept((session, ticket), span_ns, sinks);
             }
             Event::Bye { session } => {
-                self.sink_use.mark_changed();
+                self.sinks.mark_changed();
                 self.numbers.leave(session);
-                self.backend.leave(session, None);
-                self.wait_for_flush(Waiter::Bye { session }, session, false);
+                self.flush_waiters.bye(session, self.sinks_of_number(session));
             }
             Event::Left { session, end } => {
-                self.sink_use.mark_changed();
-                let text = end.describe(&session);
+                self.sinks.mark_changed();
                 self.numbers.leave(session.id());
                 if let Some((span, because)) = after_crash(&self.config.recorders, &session, end) {
                     self.backend.dump_session(session.id(), span, because);
                 }
-                if end.is_crash(&session) {
-                    self.backend.dump_crashed(session.id(), text.clone());
-                }
-                self.flush_waiters.leave_session(session.id());
-                self.backend.leave(session.id(), Some(text));
-                let (sinks, session) = (self.sinks_of(&session), session.id());
-                self.flush_waiters
-                    .add(Waiter::Left { session }, sinks, None, false, Instant::now());
+                let sinks = self.sinks.sinks_of(&session);
+                self.flush_waiters.left(&session, end, sinks);
             }
             Event::Request {
                 requester,
@@ -238,13 +229,21 @@ impl Agent {
     fn add_session(&mut self, session: Arc<HostedSession>) {
         self.open_sinks(&session);
         self.numbers.join(&session);
-        self.flush_waiters.join_session(session.id(), &self.backend);
-        self.backend.join(session);
+        self.flush_waiters.join(session);
     }
 
-    fn wait_for_flush(&mut self, who: Waiter, session: u64, durable: bool) {
-        let sinks = self.sinks_of_number(session);
-        self.flush_waiters.add(who, sinks, None, durable, Instant::now());
+    fn open_sinks(&mut self, session: &HostedSession) {
+        let users = SinkUsers {
+            server: &self.server,
+            waiters: &self.flush_waiters,
+        };
+        self.sinks.open_for(session, users);
+    }
+
+    /// The sinks that records of a session may go to, as bits; none for a session that is gone.
+    fn sinks_of_number(&self, session: u64) -> u32 {
+        let session = self.server.session(session);
+        session.map_or(0, |session| self.sinks.sinks_of(session))
     }
 
     /// The socket at which it listens.
@@ -264,7 +263,7 @@ impl Agent {
 
     /// Something that is wrong and that its own logs may not be able to tell, such as a log that cannot be opened; once.
     pub fn take_problem(&mut self) -> Option<String> {
-        self.problems.pop_front()
+        self.sinks.take_problem()
     }
 
     /// The statistics of the agent's sinks.
@@ -283,7 +282,7 @@ impl Agent {
     }
 }
 
-fn describe(stats: &Stats, server: &Server, uses: &SinkUse) -> String {
+fn describe(stats: &Stats, server: &Server, sinks: &SinkFiles) -> String {
     let counts = server.counts();
     let mut text = format!(
         "sessions {}, connections {}, joined {}, adopted {}, refused {}\n",
@@ -299,7 +298,7 @@ fn describe(stats: &Stats, server: &Server, uses: &SinkUse) -> String {
             sink.counts.errors
         ));
         if sink.counts.last_error != 0 {
-            let why = uses.why_late(number);
+            let why = sinks.why_late(number);
             let why = why.map_or_else(String::new, |why| format!(", since this: {why}"));
             text.push_str(&format!("; it cannot be written now{why}"));
         }

@@ -1,7 +1,7 @@
 //! The flight recorders of a configuration, as the drain asks for them.
 
 use crate::config::{Process, Recorder, keep_bytes_of};
-use crate::routing::{SharedRouting, process_of};
+use crate::routing::SharedRouting;
 use crate::server::End;
 use logdrive_drain::{ClientProcess, RecorderOptions, RecorderPolicy, RecorderRule};
 use logdrive_ring::HostedSession;
@@ -22,7 +22,7 @@ fn before(recorders: &[Recorder], process: &Process<'_>) -> Option<std::time::Du
 impl RecorderPolicy for FlightRecorders {
     fn options_for(&self, client: &ClientProcess) -> Option<RecorderOptions> {
         let sinks = self.0.lock();
-        let (recorders, process) = (&sinks.config.recorders, process_of(client));
+        let (recorders, process) = (&sinks.config.recorders, Process::from(client));
         let bytes = keep_bytes_of(recorders, &process);
         (bytes > 0).then(|| RecorderOptions {
             before: before(recorders, &process),
@@ -32,7 +32,7 @@ impl RecorderPolicy for FlightRecorders {
 
     fn rule_for(&self, client: &ClientProcess, id: u32, callsite: &Callsite) -> RecorderRule {
         let sinks = self.0.lock();
-        let process = process_of(client);
+        let process = Process::from(client);
         let target = callsite.target_or_module();
         let Some(recorder) = sinks.config.recorder_for(&process, target) else {
             return RecorderRule::default();
@@ -55,11 +55,7 @@ pub(crate) fn after_crash(
     session: &HostedSession,
     end: End,
 ) -> Option<(Option<std::time::Duration>, String)> {
-    let process = Process {
-        app: session.app(),
-        pid: session.peer().pid,
-        uid: session.peer().uid,
-    };
+    let process = Process::from(session);
     let wants = |recorder: &Recorder| recorder.on_crash && recorder.processes.matches(&process);
     let wanted = end.is_crash(session) && recorders.iter().any(wants);
     wanted.then(|| (before(recorders, &process), end.describe(session)))

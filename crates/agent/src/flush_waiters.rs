@@ -5,17 +5,18 @@
 
 use crate::limits::WAIT_NO_PROGRESS_MS;
 use crate::routing::SINK_MISSING;
-use crate::server::{Requester, Server};
+use crate::server::{End, Requester, Server};
 use logdrive_drain::{Backend, DumpAnswer};
 use logdrive_ring::HostedSession;
 use logdrive_wire::agent::{Refused, RefusedCode};
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Owner of a flush.
 #[derive(Debug)]
-pub(crate) enum Waiter {
+enum Waiter {
     /// A process, for a ticket of its own.
     Flush { session: u64, ticket: u64 },
     /// A process, to end.
@@ -42,7 +43,7 @@ impl Waiter {
 
 /// A dump that was asked for.
 #[derive(Debug)]
-pub(crate) struct PendingDump {
+struct PendingDump {
     session: u64,
     pid: u32,
     /// Its number at the backend.
@@ -52,7 +53,7 @@ pub(crate) struct PendingDump {
 
 impl PendingDump {
     /// Begins to write what is kept of the process of a session, so many nanoseconds back or all, because a tool wants it.
-    pub(crate) fn start(backend: &Backend, session: &HostedSession, span_ns: u64) -> Self {
+    fn start(backend: &Backend, session: &HostedSession, span_ns: u64) -> Self {
         Self {
             session: session.id(),
             pid: session.peer().pid,
@@ -63,7 +64,7 @@ impl PendingDump {
 }
 
 /// Returns the span of a message, where 0 is everything.
-pub(crate) fn span_of(span_ns: u64) -> Option<Duration> {
+fn span_of(span_ns: u64) -> Option<Duration> {
     (span_ns > 0).then(|| Duration::from_nanos(span_ns))
 }
 
@@ -126,15 +127,24 @@ impl Pending {
     }
 }
 
-/// All waiters.
-#[derive(Debug, Default)]
+/// Sessions at the drain, and all who wait for it.
+#[derive(Debug)]
 pub(crate) struct FlushWaiters {
+    backend: Arc<Backend>,
     pending: Vec<Pending>,
     /// Losses of all sinks when a session last got an answer, or when it came.
     lost: BTreeMap<u64, Vec<u64>>,
 }
 
 impl FlushWaiters {
+    pub(crate) fn new(backend: Arc<Backend>) -> Self {
+        Self {
+            backend,
+            pending: Vec::new(),
+            lost: BTreeMap::new(),
+        }
+    }
+
     /// Returns whether somebody waits for an answer.
     pub(crate) fn is_urgent(&self) -> bool {
         self.pending
@@ -152,19 +162,71 @@ impl FlushWaiters {
         self.pending.iter().fold(0, |bits, pending| bits | pending.sinks)
     }
 
-    /// A session has come: what was lost before is not its own.
-    pub(crate) fn join_session(&mut self, session: u64, backend: &Backend) {
-        self.lost.insert(session, backend.lost());
+    /// A session has come: it is drained from now on, and what was lost before is not its own.
+    pub(crate) fn join(&mut self, session: Arc<HostedSession>) {
+        self.lost.insert(session.id(), self.backend.lost());
+        self.backend.join(session);
     }
 
-    /// A session has gone.
-    pub(crate) fn leave_session(&mut self, session: u64) {
-        self.lost.remove(&session);
+    /// A process waits for all that was committed before to be written to these sinks, and to be durable with `sync`.
+    pub(crate) fn flush(&mut self, (session, ticket): (u64, u64), sinks: u32, sync: bool) {
+        self.add(Waiter::Flush { session, ticket }, sinks, None, sync);
     }
 
-    /// Waits for all that was committed before to be written to these sinks, after a dump where there is one, and to be
-    /// durable with `sync`.
-    pub(crate) fn add(&mut self, waiter: Waiter, sinks: u32, dump: Option<u64>, sync: bool, now: Instant) {
+    /// A process wants what is kept of it written, so many nanoseconds back or all, and waits for its ticket.
+    pub(crate) fn write_kept(&mut self, (session, ticket): (u64, u64), span_ns: u64, sinks: u32) {
+        let because = "the program asked for it".to_owned();
+        let dump = self.backend.start_dump(session, span_of(span_ns), because);
+        self.add(Waiter::Flush { session, ticket }, sinks, Some(dump), false);
+    }
+
+    /// A process writes nothing more, and waits to end.
+    pub(crate) fn bye(&mut self, session: u64, sinks: u32) {
+        self.backend.leave(session, None);
+        self.add(Waiter::Bye { session }, sinks, None, false);
+    }
+
+    /// A process is gone: what is left of its session is drained, and its end is told.
+    pub(crate) fn left(&mut self, session: &HostedSession, end: End, sinks: u32) {
+        let (id, text) = (session.id(), end.describe(session));
+        if end.is_crash(session) {
+            self.backend.dump_crashed(id, text.clone());
+        }
+        self.lost.remove(&id);
+        self.backend.leave(id, Some(text));
+        self.add(Waiter::Left { session: id }, sinks, None, false);
+    }
+
+    /// A tool wants what is kept of some sessions written, so many nanoseconds back or all.
+    pub(crate) fn dump<'a>(
+        &mut self,
+        requester: Requester,
+        sessions: impl IntoIterator<Item = &'a Arc<HostedSession>>,
+        span_ns: u64,
+        sinks: u32,
+    ) {
+        let sessions = sessions.into_iter();
+        let of = sessions.map(|session| PendingDump::start(&self.backend, session, span_ns));
+        let of = of.collect();
+        self.add(Waiter::Dump { requester, of }, sinks, None, false);
+    }
+
+    /// A tool wants the text that names some sinks; `written`, when all that was committed before is written to them.
+    pub(crate) fn name_sinks(
+        &mut self,
+        (requester, text): (Requester, String),
+        written: bool,
+        sinks: u32,
+        server: &mut Server,
+    ) {
+        match written {
+            true => self.add(Waiter::Files { requester, text }, sinks, None, false),
+            false => server.answer(requester, &text, Instant::now()),
+        }
+    }
+
+    /// Waits for these sinks, after a dump where there is one.
+    fn add(&mut self, waiter: Waiter, sinks: u32, dump: Option<u64>, sync: bool) {
         self.pending.push(Pending {
             waiter,
             sinks,
@@ -172,34 +234,20 @@ impl FlushWaiters {
             ticket: None,
             sync,
             progress: 0,
-            since: now,
+            since: Instant::now(),
         });
     }
 
-    /// A process wants what is kept of it written, so many nanoseconds back or all, and waits for its ticket.
-    pub(crate) fn write_kept(
-        &mut self,
-        backend: &Backend,
-        (session, ticket): (u64, u64),
-        span_ns: u64,
-        sinks: u32,
-        now: Instant,
-    ) {
-        let because = "the program asked for it".to_owned();
-        let dump = backend.start_dump(session, span_of(span_ns), because);
-        self.add(Waiter::Flush { session, ticket }, sinks, Some(dump), false, now);
-    }
-
     /// Tells those who need not wait any more what came of it.
-    pub(crate) fn answer(&mut self, backend: &Backend, server: &mut Server, now: Instant) {
-        for (waiter, sinks, done) in self.take_finished(backend, now) {
+    pub(crate) fn answer(&mut self, server: &mut Server, now: Instant) {
+        for (waiter, sinks, done) in self.take_finished(now) {
             match waiter {
                 Waiter::Flush { session, ticket } => server.flushed(session, ticket, done, now),
                 Waiter::Bye { session } => {
                     server.done(session, done, now);
-                    self.leave_session(session);
+                    self.lost.remove(&session);
                     // What could not be written so far is still in memory that somebody has to have.
-                    self.add(Waiter::Left { session }, sinks, None, false, now);
+                    self.add(Waiter::Left { session }, sinks, None, false);
                 }
                 Waiter::Left { session } => server.release(session),
                 Waiter::Dump { requester, of } if done => server.answer(requester, &dump_report(&of), now),
@@ -212,11 +260,11 @@ impl FlushWaiters {
     }
 
     /// Those that wait no more, each with its sinks and whether it was done.
-    fn take_finished(&mut self, backend: &Backend, now: Instant) -> Vec<(Waiter, u32, bool)> {
+    fn take_finished(&mut self, now: Instant) -> Vec<(Waiter, u32, bool)> {
         let mut done = Vec::new();
         let mut at = 0;
         while let Some(pending) = self.pending.get_mut(at) {
-            let Some(reached) = pending.poll(backend, now) else {
+            let Some(reached) = pending.poll(&self.backend, now) else {
                 at += 1;
                 continue;
             };
@@ -224,7 +272,7 @@ impl FlushWaiters {
             let whole = pending
                 .waiter
                 .session()
-                .is_none_or(|session| !self.has_lost(session, pending.sinks, backend.lost()));
+                .is_none_or(|session| !self.has_lost(session, pending.sinks));
             let has_all = pending.sinks & SINK_MISSING == 0;
             done.push((pending.waiter, pending.sinks, reached && whole && has_all));
         }
@@ -232,7 +280,8 @@ impl FlushWaiters {
     }
 
     /// Returns whether these sinks have lost something since the session was told the last time; it is told now.
-    fn has_lost(&mut self, session: u64, sinks: u32, lost: Vec<u64>) -> bool {
+    fn has_lost(&mut self, session: u64, sinks: u32) -> bool {
+        let lost = self.backend.lost();
         let Some(before) = self.lost.get_mut(&session) else {
             return false;
         };

@@ -9,11 +9,7 @@ use std::sync::mpsc::Sender;
 
 /// The rules for the process of a session.
 fn rule_for<'a>(levels: &'a [LevelRule], session: &HostedSession) -> Option<&'a LevelRule> {
-    let process = Process {
-        app: session.app(),
-        pid: session.peer().pid,
-        uid: session.peer().uid,
-    };
+    let process = Process::from(session);
     level_of(levels, &process)
 }
 

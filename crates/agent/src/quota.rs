@@ -1,8 +1,7 @@
 //! The limits of records and of disk, as the drain asks for them, and the bytes of the day, which outlive the agent.
 
-use crate::config::{self, Limits};
+use crate::config::{self, Limits, Process};
 use crate::limits::SPENT_FILE_BYTES_MAX;
-use crate::routing::process_of;
 use logdrive_drain::{ClientProcess, Quota, QuotaPolicy};
 use std::fs;
 use std::io::Read;
@@ -38,7 +37,7 @@ fn quota_of(owner: String, is_per_process: bool, limits: &config::Quota) -> Opti
 
 impl QuotaPolicy for ConfiguredQuotas {
     fn quotas(&self, client: &ClientProcess) -> Vec<Quota> {
-        let limits = self.limits.of(&process_of(client));
+        let limits = self.limits.of(&Process::from(client));
         let user = limits
             .user
             .and_then(|quota| quota_of(format!("user {}", client.uid), false, quota));

@@ -2,6 +2,7 @@
 
 use crate::config::{AgentConfig, Process, SinkConfig};
 use logdrive_drain::{ClientProcess, SinkOptions, Target};
+use logdrive_ring::HostedSession;
 use logdrive_wire::{Callsite, Level};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -40,7 +41,7 @@ pub(crate) struct RoutingTable {
 impl RoutingTable {
     /// The sinks of a callsite of a process, as bits.
     fn route(&self, client: &ClientProcess, callsite: &Callsite) -> u32 {
-        let process = process_of(client);
+        let process = Process::from(client);
         let found = self
             .config
             .sinks_for(&process, callsite.target_or_module(), callsite.level);
@@ -48,7 +49,7 @@ impl RoutingTable {
     }
 
     /// The sinks that records of a process may go to, by their places in the configuration.
-    pub(crate) fn sink_indices(&self, process: &Process<'_>) -> Vec<usize> {
+    fn sink_indices(&self, process: &Process<'_>) -> Vec<usize> {
         let mut places = Vec::new();
         let routes = self.config.routes.iter();
         for route in routes.filter(|route| route.processes.matches(process)) {
@@ -64,6 +65,12 @@ impl RoutingTable {
         places.sort_unstable();
         places.dedup();
         places
+    }
+
+    /// These sinks themselves.
+    pub(crate) fn sinks_for(&self, process: &Process<'_>) -> impl Iterator<Item = &SinkConfig> {
+        let places = self.sink_indices(process).into_iter();
+        places.filter_map(|place| self.config.sinks.get(place))
     }
 
     /// A sink of the configuration as a process has it.
@@ -85,23 +92,18 @@ impl RoutingTable {
 
     /// The sinks that records of a process may go to, as bits, with [`SINK_MISSING`] where one of them is not open.
     pub(crate) fn flush_sinks(&self, process: &Process<'_>) -> u32 {
-        let places = self.sink_indices(process);
-        let sinks = places.iter().filter_map(|place| self.config.sinks.get(*place));
-        let is_open = |sink: &SinkConfig| self.numbers.contains_key(&key_of(sink, process));
-        let missing = if sinks.map(is_open).any(|open| !open) {
-            SINK_MISSING
-        } else {
-            0
-        };
-        self.bits(process, places) | missing
+        let numbers = self
+            .sinks_for(process)
+            .map(|sink| self.numbers.get(&key_of(sink, process)));
+        numbers.fold(0, |bits, number| {
+            bits | number.map_or(SINK_MISSING, |number| 1 << number)
+        })
     }
 
     /// The files that a process writes to, as keys of sinks with placeholders.
     pub(crate) fn files_of(&self, process: &Process<'_>) -> Vec<SinkKey> {
-        let places = self.sink_indices(process).into_iter();
-        let sinks = places.filter_map(|place| self.config.sinks.get(place));
         let mut files = Vec::new();
-        for sink in sinks.filter(|sink| sink.has_placeholders()) {
+        for sink in self.sinks_for(process).filter(|sink| sink.has_placeholders()) {
             let key = key_of(sink, process);
             if self.shared.contains(&key) {
                 files.push(key_of(sink, &SHARED_FILE));
@@ -148,11 +150,23 @@ pub(crate) fn merged(old: &[SinkConfig], new: &[SinkConfig]) -> Vec<SinkConfig> 
     old.iter().map(stays).chain(added).collect()
 }
 
-pub(crate) fn process_of(client: &ClientProcess) -> Process<'_> {
-    Process {
-        app: &client.app,
-        pid: client.pid,
-        uid: client.uid,
+impl<'a> From<&'a ClientProcess> for Process<'a> {
+    fn from(client: &'a ClientProcess) -> Self {
+        Self {
+            app: &client.app,
+            pid: client.pid,
+            uid: client.uid,
+        }
+    }
+}
+
+impl<'a> From<&'a HostedSession> for Process<'a> {
+    fn from(session: &'a HostedSession) -> Self {
+        Self {
+            app: session.app(),
+            pid: session.peer().pid,
+            uid: session.peer().uid,
+        }
     }
 }
 

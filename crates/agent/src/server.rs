@@ -6,123 +6,50 @@
 
 mod admission;
 mod connection;
+mod connections;
 mod descriptor_closer;
 mod event;
+mod listening;
+mod options;
+mod peers;
 mod process_messages;
 mod ready;
-mod recorder_grant;
-mod restore;
+mod refusal;
 mod sessions;
 mod tool_messages;
 
 pub use event::{End, Event, Request, Requester};
+pub use options::{ServerCounts, ServerOptions};
+pub(crate) use refusal::refused;
 
-use crate::config::{AgentConfig, LevelRule, Limits, Recorder};
-use crate::descriptor_store::DescriptorStore;
+use crate::descriptor_store::{DescriptorStore, StoreOptions};
 use crate::error::AgentError;
 use crate::limits::{
-    ACCEPT_PAUSE_MS, ACCEPTS_PER_TURN, READY_PER_TURN, TIMERS_EVERY_MS, USER_PART_OF_CONNECTIONS,
+    ACCEPTS_PER_TURN, ANSWER_BYTES_MAX, ANSWER_PART_BYTES, MESSAGES_PER_TURN, TIMERS_EVERY_MS,
 };
-use crate::path_lock::Listener;
-use connection::{Attached, Connection, Role, SendError};
+use connection::{Attached, Connection, Incoming, Role};
+use connections::Connections;
 use descriptor_closer::DescriptorCloser;
-use logdrive_ring::channel::Channel;
-use logdrive_ring::{HostedSession, MemoryId};
+use listening::{Accepted, Listening};
+use logdrive_ring::{HostedSession, Peer};
 use logdrive_wire::agent::{Message, Refused, RefusedCode};
-use ready::{Ready, Source};
-use rustix::event::epoll::EventFlags;
-use rustix::io::Errno;
-use rustix::net::{SocketFlags, accept_with};
-use sessions::ServedSession;
-use std::collections::{BTreeMap, HashMap};
-use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use peers::Peers;
+use ready::{Readiness, Ready, Source};
+use sessions::{ServedSession, Sessions, may_access};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// Options of a server.
-#[derive(Debug, Clone)]
-pub struct ServerOptions {
-    /// The path of the socket.
-    pub socket: PathBuf,
-    /// The group of the socket; `None` for the agent's own.
-    pub group: Option<u32>,
-    /// The permissions of the socket.
-    pub mode: u32,
-    /// Connections at once.
-    pub connections: u32,
-    /// Longest time that a connection without a session may send nothing.
-    pub idle_timeout: Duration,
-    /// Names the journal of this agent's epochs.
-    pub journal: u64,
-    /// Limits of processes.
-    pub limits: Limits,
-    /// The levels that processes begin with.
-    pub levels: Vec<LevelRule>,
-    /// Flight recorders, whose memory counts as that of their processes.
-    pub recorders: Vec<Recorder>,
-}
-
-impl ServerOptions {
-    /// As a configuration says.
-    pub fn of(config: &AgentConfig, journal: u64) -> Self {
-        Self {
-            socket: config.socket.clone(),
-            group: config.group.as_ref().map(|group| group.id),
-            mode: config.mode,
-            connections: config.connections,
-            idle_timeout: config.idle_timeout,
-            journal,
-            limits: config.limits.clone(),
-            levels: config.levels.clone(),
-            recorders: config.recorders.clone(),
-        }
-    }
-}
-
-/// Counts of a server since its start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ServerCounts {
-    /// Connections that were taken.
-    pub accepted: u64,
-    /// Connections and requests that were refused in words.
-    pub refused: u64,
-    /// Connections that were closed because their peer was silent, slow, or not understood.
-    pub closed: u64,
-    /// Sessions that were made.
-    pub joined: u64,
-    /// Sessions that were adopted.
-    pub adopted: u64,
-    /// Times that the system had no descriptor for a new connection.
-    pub out_of_descriptors: u64,
-    /// Connections now.
-    pub connections: u64,
-    /// Sessions now.
-    pub sessions: u64,
-}
 
 /// The agent's end of all connections.
 #[derive(Debug)]
 pub struct Server {
-    options: ServerOptions,
-    listener: Listener,
+    listening: Listening,
+    /// Connections may wait that were not accepted in their turn.
+    may_accept: bool,
     ready: Ready,
-    /// Given up for a moment when there is no other descriptor, so that a peer can be told.
-    spare: Option<OwnedFd>,
-    connections: HashMap<u64, Connection>,
-    next_connection: u64,
-    sessions: BTreeMap<u64, ServedSession>,
-    last_session: u64,
-    /// Which session each memory file belongs to.
-    memory: HashMap<MemoryId, u64>,
-    descriptor_closer: DescriptorCloser,
-    /// Holds the descriptors of sessions beyond the death of this agent.
-    store: Option<DescriptorStore>,
-    events: Vec<Event>,
-    counts: ServerCounts,
+    peers: Peers,
+    out_of_descriptors: u64,
     timers_at: Instant,
-    accept_at: Option<Instant>,
-    user: u32,
     buffer: Box<[u8]>,
 }
 
@@ -135,267 +62,303 @@ impl Server {
     /// # Errors
     /// Fails when another agent has the place, others can change its directory, or the system has no descriptors.
     pub fn open(options: ServerOptions) -> Result<Self, AgentError> {
-        let listener = Listener::open(&options.socket, options.mode, options.group)?;
-        let io = |cause: Errno| AgentError::io("watch", &options.socket, cause);
-        let ready = Ready::new().map_err(io)?;
-        ready
-            .add(&listener.socket, Source::Listener, EventFlags::IN)
-            .map_err(io)?;
+        let listening = Listening::open(&options.socket, options.mode, options.group)?;
+        let watched = || {
+            let ready = Ready::new()?;
+            let (connections, sessions) = (ready.watcher()?, ready.watcher()?);
+            connections.add(&listening, Source::Listener)?;
+            Ok::<_, std::io::Error>((ready, connections, sessions))
+        };
+        let (ready, connections, sessions) =
+            watched().map_err(|cause| AgentError::io("watch", &options.socket, cause))?;
         Ok(Self {
-            spare: spare(),
-            listener,
+            listening,
+            may_accept: false,
             ready,
-            connections: HashMap::new(),
-            next_connection: 1,
-            sessions: BTreeMap::new(),
-            last_session: 0,
-            memory: HashMap::new(),
-            descriptor_closer: DescriptorCloser::default(),
-            store: None,
-            events: Vec::new(),
-            counts: ServerCounts::default(),
+            peers: Peers {
+                connections: Connections::new(connections),
+                sessions: Sessions::new(sessions),
+                descriptor_closer: DescriptorCloser::default(),
+                events: Vec::new(),
+                joined: 0,
+                adopted: 0,
+                options,
+            },
+            out_of_descriptors: 0,
             timers_at: Instant::now(),
-            accept_at: None,
-            user: logdrive_ring::user_id(),
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
-            options,
         })
     }
 
     /// Does what peers ask for, and waits for them at most `timeout` when there is nothing to do. Processes that need the
     /// drain end the wait. `now` is the time at the call.
     pub fn poll(&mut self, now: Instant, timeout: Duration) -> Vec<Event> {
-        let work = self.has_work();
-        let timeout = if work { Duration::ZERO } else { timeout };
-        let found = self.ready.wait(timeout, READY_PER_TURN);
-        for (source, flags) in found {
-            match source {
-                Source::Listener => self.accept(now),
-                Source::Connection(key) => self.serve(key, flags, now),
-                Source::Process(session) => self.check_process(session, now),
-            }
+        let has_work = self.may_accept
+            || !self.peers.events.is_empty()
+            || self.peers.connections.has_work()
+            || self.peers.sessions.waiting_for_rings().is_some();
+        let timeout = if has_work { Duration::ZERO } else { timeout };
+        let ready = self.ready.wait(timeout);
+        for key in self.peers.connections.take_unread() {
+            self.serve(key, now);
         }
-        self.send_rings(now);
+        if std::mem::take(&mut self.may_accept) {
+            self.accept(now);
+        }
+        for readiness in ready {
+            self.dispatch(readiness, now);
+        }
+        self.peers.send_rings(now);
         if now >= self.timers_at {
             self.timers_at = now + Duration::from_millis(TIMERS_EVERY_MS);
             self.check_timers(now);
         }
-        std::mem::take(&mut self.events)
+        for (session, key) in self.peers.connections.take_lost() {
+            let end = self.peers.sessions.disconnected(session, key, now);
+            self.peers.end_session(session, end);
+        }
+        std::mem::take(&mut self.peers.events)
     }
 
-    /// The journal that sessions get to hear of.
-    pub fn journal(&self) -> u64 {
-        self.options.journal
+    fn dispatch(&mut self, readiness: Readiness, now: Instant) {
+        match readiness.source {
+            Source::Listener => self.accept(now),
+            Source::Process(session) => {
+                let end = self.peers.sessions.check_process(session, now);
+                self.peers.end_session(session, end);
+            }
+            Source::Connection(key) => {
+                if readiness.is_writable {
+                    self.peers.connections.flush(key, now);
+                }
+                if let Some(connection) = self.peers.connections.get_mut(key) {
+                    connection.may_read |= readiness.is_readable;
+                }
+                self.serve(key, now);
+                // A peer that was told to go and hangs up is closed at once.
+                let is_read = |connection: &mut Connection| connection.reads();
+                if readiness.is_hung_up && !self.peers.connections.get_mut(key).is_some_and(is_read) {
+                    self.peers.connections.close(key);
+                }
+            }
+        }
     }
 
-    /// Replaces the limits; sessions that have more keep it.
-    pub fn set_limits(&mut self, limits: Limits) {
-        self.options.limits = limits;
+    /// Acts on what a connection has sent, as far as others get their turn, too.
+    fn serve(&mut self, key: u64, now: Instant) {
+        for _ in 0..MESSAGES_PER_TURN {
+            let Some(connection) = self.peers.connections.get_mut(key) else {
+                return;
+            };
+            if !connection.may_read || !connection.reads() {
+                return;
+            }
+            match connection.receive(&mut self.buffer, &mut self.peers.descriptor_closer, now) {
+                Incoming::Message(message, descriptors) => {
+                    self.peers.handle_message(key, message, descriptors, now);
+                }
+                Incoming::Nothing => {}
+                Incoming::Closed => return self.peers.connections.close(key),
+                Incoming::Bad(why) => {
+                    self.peers.connections.closed += 1;
+                    self.peers.connections.refuse(key, why, true, now);
+                }
+            }
+        }
+        self.peers.connections.continue_later(key);
     }
 
-    /// Takes what can change while it listens: connections, times, limits, levels and recorders. Sessions and connections
-    /// that are there stay, also where they are more than there may be.
-    pub fn adjust(&mut self, config: &AgentConfig) {
-        let fixed = (self.options.socket.clone(), self.options.group, self.options.mode);
-        self.options = ServerOptions::of(config, self.options.journal);
-        (self.options.socket, self.options.group, self.options.mode) = fixed;
+    fn accept(&mut self, now: Instant) {
+        for _ in 0..ACCEPTS_PER_TURN {
+            match self.listening.accept(now) {
+                Accepted::Connection(channel) => {
+                    self.peers
+                        .connections
+                        .admit(channel, self.peers.options.connections, now);
+                }
+                Accepted::Exhausted(channel) => {
+                    self.out_of_descriptors += 1;
+                    if self.out_of_descriptors == 1 {
+                        self.peers.events.push(Event::Notice(
+                            "the agent has no descriptor for another connection: raise LimitNOFILE, or end some \
+                             processes"
+                                .to_owned(),
+                        ));
+                    }
+                    let why = refused(
+                        RefusedCode::Resources,
+                        "the agent has too many files open",
+                        "raise its limit of open files (LimitNOFILE)",
+                    );
+                    if let Some(channel) = channel {
+                        self.peers.connections.reject(&channel, why);
+                    }
+                    return self.listening.restore_spare();
+                }
+                Accepted::Nothing => return,
+            }
+        }
+        self.may_accept = true;
+    }
+
+    fn check_timers(&mut self, now: Instant) {
+        self.may_accept |= self.listening.resume(now);
+        self.peers
+            .connections
+            .check_timers(now, self.peers.options.idle_timeout);
+        for (session, end) in self.peers.sessions.overdue(now) {
+            self.peers.end_session(session, Some(end));
+        }
+        let stored = self.peers.sessions.check_store(now);
+        self.report_store(stored);
+    }
+
+    /// Takes what can change while it listens: connections, times, limits, levels and recorders; socket, group and mode
+    /// stay. So do sessions and connections that are there, also where they are more than there may be.
+    pub fn adjust(&mut self, options: ServerOptions) {
+        self.peers.options = ServerOptions {
+            socket: std::mem::take(&mut self.peers.options.socket),
+            group: self.peers.options.group,
+            mode: self.peers.options.mode,
+            ..options
+        };
     }
 
     /// All sessions, in the order of their numbers.
-    pub fn sessions(&self) -> impl Iterator<Item = &Arc<HostedSession>> + Clone {
-        self.sessions.values().map(|served| &served.session)
+    pub fn sessions(&self) -> impl Iterator<Item = &Arc<HostedSession>> {
+        self.peers.sessions.iter().map(|served| &served.session)
+    }
+
+    /// The session of a number.
+    pub fn session(&self, id: u64) -> Option<&Arc<HostedSession>> {
+        self.peers.sessions.get(id).map(|served| &served.session)
     }
 
     /// Returns the counts.
     pub fn counts(&self) -> ServerCounts {
         ServerCounts {
-            connections: self.connections.len() as u64,
-            sessions: self.sessions.len() as u64,
-            ..self.counts
+            accepted: self.peers.connections.accepted,
+            refused: self.peers.connections.refused,
+            closed: self.peers.connections.closed,
+            joined: self.peers.joined,
+            adopted: self.peers.adopted,
+            out_of_descriptors: self.out_of_descriptors,
+            connections: self.peers.connections.len() as u64,
+            sessions: self.peers.sessions.len() as u64,
         }
     }
 
-    fn accept(&mut self, now: Instant) {
-        for _ in 0..ACCEPTS_PER_TURN {
-            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-            match accept_with(&self.listener.socket, flags) {
-                Ok(socket) => self.add_connection(Channel::new(socket), now),
-                Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
-                    return self.accept_with_spare(now);
-                }
-                // Gone again, or interrupted; `WOULDBLOCK` when there are no more.
-                Err(Errno::CONNABORTED | Errno::INTR) => {}
-                Err(_) => return,
+    /// Has a store hold all sessions from now on, and takes over those that it has from an earlier agent: of processes
+    /// that live, which will come and show them, and of those that are dead, which nobody else could show.
+    pub fn keep(&mut self, options: StoreOptions, run_dir: &Path, now: Instant) {
+        let (mut store, restored, notices) = DescriptorStore::start(options, run_dir, now);
+        self.peers.events.extend(notices.into_iter().map(Event::Notice));
+        for kept in restored {
+            let id = kept.session.id();
+            let session = Arc::new(kept.session);
+            if session.header().is_spilled() {
+                self.peers.events.push(Event::Notice(format!(
+                    "process {} of {} has written its session to files, because there was no agent: `logdrive recover` \
+                     brings its records into its own log",
+                    session.peer().pid,
+                    session.app()
+                )));
+                store.remove(id);
+                continue;
             }
+            let journal = session.header().journal();
+            let served = ServedSession::new(Arc::clone(&session), kept.process, None, now);
+            if self.peers.sessions.get(id).is_some() || self.peers.sessions.enter(served).is_err() {
+                store.remove(id);
+                continue;
+            }
+            self.peers.adopted += 1;
+            self.peers.events.push(Event::Adopted { session, journal });
+        }
+        let stored = self.peers.sessions.store_in(store);
+        self.report_store(stored);
+    }
+
+    /// All of a session is written: nobody needs its memory any more.
+    pub fn release(&mut self, session: u64) {
+        self.peers.sessions.release(session);
+    }
+
+    fn report_store(&mut self, stored: Result<(), AgentError>) {
+        if let Err(error) = stored {
+            self.peers.events.push(Event::Notice(format!(
+                "nobody holds the memory of sessions: {error}; a process that is killed together with the agent loses what is in its rings"
+            )));
         }
     }
 
-    /// There is no descriptor for the next connection: with the spare one its peer is told so, then all others wait.
-    fn accept_with_spare(&mut self, now: Instant) {
-        self.counts.out_of_descriptors += 1;
-        if self.counts.out_of_descriptors == 1 {
-            self.events.push(Event::Notice(
-                "the agent has no descriptor for another connection: raise LimitNOFILE, or end some processes".to_owned(),
-            ));
-        }
-        drop(self.spare.take());
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        if let Ok(socket) = accept_with(&self.listener.socket, flags) {
-            self.reject(
-                &Channel::new(socket),
-                refused(
-                    RefusedCode::Resources,
-                    "the agent has too many files open",
-                    "raise its limit of open files (LimitNOFILE)",
-                ),
-            );
-        }
-        self.spare = spare();
-        self.accept_at = Some(now + Duration::from_millis(ACCEPT_PAUSE_MS));
-        self.ready
-            .set(&self.listener.socket, Source::Listener, EventFlags::empty());
-    }
-
-    fn add_connection(&mut self, channel: Channel, now: Instant) {
-        let Ok(peer) = channel.peer() else {
-            return;
-        };
-        let of_user = self
-            .connections
-            .values()
-            .filter(|other| other.peer.uid == peer.uid);
-        let user_max = (self.options.connections / USER_PART_OF_CONNECTIONS).max(1) as usize;
-        if self.connections.len() >= self.options.connections as usize {
-            let reason = format!(
-                "the agent has its most connections ({})",
-                self.options.connections
-            );
-            let advice = "end some processes, or raise `connections` in its configuration";
-            return self.reject(&channel, refused(RefusedCode::Limit, reason, advice));
-        }
-        if peer.uid != self.user && of_user.count() >= user_max {
-            let reason = format!(
-                "user {} has the most connections of one user ({user_max})",
-                peer.uid
-            );
-            let advice = "end some processes, or raise `connections` in the agent's configuration";
-            return self.reject(&channel, refused(RefusedCode::Limit, reason, advice));
-        }
-        let key = self.next_connection;
-        self.next_connection += 1;
-        if self
-            .ready
-            .add(&channel, Source::Connection(key), EventFlags::IN)
-            .is_ok()
+    /// Everything that was committed before a [`Event::Flush`] is written, or cannot be.
+    pub fn flushed(&mut self, session: u64, ticket: u64, reached: bool, now: Instant) {
+        if let Some(key) = self
+            .peers
+            .sessions
+            .get(session)
+            .and_then(|served| served.connection)
         {
-            self.counts.accepted += 1;
-            self.connections.insert(key, Connection::new(channel, peer, now));
+            let message = Message::Flushed { ticket, reached };
+            self.peers.connections.send(key, &message, Attached::Nothing, now);
         }
     }
 
-    /// Tells a peer that it will not be served.
-    fn reject(&mut self, channel: &Channel, why: Refused) {
-        self.counts.refused += 1;
-        if let Ok(bytes) = Message::Refused(why).encode() {
-            // A peer that cannot be told sees the end of the connection.
-            let _ = channel.send(&bytes, &[]);
+    /// Everything of a session that said [`Event::Bye`] is written, or cannot be: tells the process, and forgets the
+    /// session. The connection ends by itself when the message is sent.
+    pub fn done(&mut self, session: u64, complete: bool, now: Instant) {
+        let served = self.peers.sessions.remove(session);
+        if let Some(key) = served.and_then(|served| served.connection) {
+            self.peers
+                .connections
+                .send(key, &Message::Done { complete }, Attached::Nothing, now);
+            self.peers.connections.finish(key);
         }
     }
 
-    /// Sends a message to a connection, and closes it if that fails.
-    fn send(&mut self, key: u64, message: &Message, with: Attached, now: Instant) {
-        if let Some(connection) = self.connections.get_mut(&key) {
-            let sent = connection.send(message, with, now);
-            self.update_interest(key, sent, now);
-        }
+    /// The sessions of an application that a peer may see and change.
+    pub fn sessions_of(&self, peer: Peer, app: &str) -> Vec<Arc<HostedSession>> {
+        let of_app = self.sessions().filter(|session| session.app() == app);
+        of_app
+            .filter(|session| may_access(peer, session.peer().uid))
+            .cloned()
+            .collect()
     }
 
-    /// Refuses in words; with `ends`, closes the connection afterwards.
-    fn refuse_at(&mut self, key: u64, why: Refused, ends: bool, now: Instant) {
-        self.counts.refused += 1;
-        if let Some(connection) = self.connections.get_mut(&key) {
-            connection.ends |= ends;
-        }
-        self.send(key, &Message::Refused(why), Attached::Nothing, now);
-    }
-
-    /// After something was sent or received: closes what is broken or done, and waits for the right thing otherwise.
-    fn update_interest(&mut self, key: u64, result: Result<(), SendError>, now: Instant) {
-        let Some(connection) = self.connections.get_mut(&key) else {
-            return;
-        };
-        if result == Err(SendError::Slow) {
-            self.counts.closed += 1;
-        }
-        if result.is_err() || (connection.ends && connection.is_flushed()) {
-            return self.close(key, now);
-        }
-        let wanted = connection.wanted();
-        if connection.interest != wanted {
-            connection.interest = wanted;
-            self.ready
-                .set(&connection.channel, Source::Connection(key), wanted);
-        }
-    }
-
-    /// Closes a connection. A session that it had goes on without one, for a while.
-    fn close(&mut self, key: u64, now: Instant) {
-        let Some(connection) = self.connections.remove(&key) else {
-            return;
-        };
-        self.ready.remove(&connection.channel);
-        if let Role::Process { session } = connection.role {
-            self.connection_lost(session, key, now);
-        }
-    }
-
-    fn check_timers(&mut self, now: Instant) {
-        if self.accept_at.is_some_and(|at| now >= at) {
-            self.accept_at = None;
-            self.ready
-                .set(&self.listener.socket, Source::Listener, EventFlags::IN);
-        }
-        let mut overdue = Vec::new();
-        let mut unmuted = Vec::new();
-        for (key, connection) in &mut self.connections {
-            if connection.is_overdue(now, self.options.idle_timeout) {
-                overdue.push(*key);
-            } else if connection.muted_until.is_some_and(|until| now >= until) {
-                connection.muted_until = None;
-                unmuted.push(*key);
+    /// Answers a tool. A text that is too long is cut, and says so.
+    pub fn answer(&mut self, requester: Requester, text: &str, now: Instant) {
+        self.stop_waiting(requester);
+        let (mut left, rest) = text.split_at(text.floor_char_boundary(ANSWER_BYTES_MAX));
+        let is_cut = !rest.is_empty();
+        loop {
+            let (part, rest) = left.split_at(left.floor_char_boundary(ANSWER_PART_BYTES));
+            let more = !rest.is_empty();
+            let text = match is_cut && !more {
+                true => format!("{part}\n(cut)\n"),
+                false => part.to_owned(),
+            };
+            let message = Message::Answer { more, text };
+            self.peers
+                .connections
+                .send(requester.0, &message, Attached::Nothing, now);
+            if !more {
+                return;
             }
+            left = rest;
         }
-        for key in overdue {
-            self.counts.closed += 1;
-            self.close(key, now);
-        }
-        for key in unmuted {
-            self.update_interest(key, Ok(()), now);
-        }
-        self.check_sessions(now);
-        self.retry_store(now);
     }
-}
 
-/// A descriptor to spare.
-fn spare() -> Option<OwnedFd> {
-    use rustix::fs::{Mode, OFlags, open};
-    open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
-}
+    /// Tells a tool that it does not get what it asked for.
+    pub fn refuse(&mut self, requester: Requester, why: Refused, now: Instant) {
+        self.stop_waiting(requester);
+        let why = refused(why.code, why.reason, why.advice);
+        self.peers.connections.refuse(requester.0, why, false, now);
+    }
 
-/// A refusal, with words cut to what a message takes.
-pub(crate) fn refused(code: RefusedCode, reason: impl Into<String>, advice: impl Into<String>) -> Refused {
-    let cut = |mut text: String| {
-        let mut length = text.len().min(logdrive_wire::limits::AGENT_TEXT_BYTES_MAX);
-        while !text.is_char_boundary(length) {
-            length -= 1;
+    fn stop_waiting(&mut self, requester: Requester) {
+        if let Some(connection) = self.peers.connections.get_mut(requester.0) {
+            connection.role = Role::Tool { waits: false };
         }
-        text.truncate(length);
-        text
-    };
-    Refused {
-        code,
-        reason: cut(reason.into()),
-        advice: cut(advice.into()),
     }
 }

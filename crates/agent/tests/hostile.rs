@@ -357,9 +357,9 @@ fn limits_of_processes_users_and_applications_are_told_in_words() {
         matches!(&answer, Message::Rings { count: 0, reason, .. } if reason.contains("2 rings")),
         "{answer:?}"
     );
-    let mut limits = options(&agent.dir).limits;
-    limits.total.processes = Some(2);
-    agent.server.set_limits(limits);
+    let mut options = options(&agent.dir);
+    options.limits.total.processes = Some(2);
+    agent.server.adjust(options);
     let why = refuse(&mut agent);
     assert!(
         why.reason.contains("all processes together may have 2 processes"),

@@ -505,3 +505,19 @@ fn a_session_is_not_given_to_another_process_that_has_its_descriptors() {
         why.reason
     );
 }
+
+#[test]
+fn messages_beyond_a_turn_are_read_without_a_further_event_and_before_the_end_of_the_peer() {
+    let mut agent = Agent::start();
+    let (channel, _, _) = agent.hello("shop");
+    agent.events.clear();
+    let bell = Message::Bell.encode().expect("short");
+    // More than one turn reads; the socket takes as many.
+    (0..100).for_each(|_| channel.send(&bell, &[]).expect("room"));
+    drop(channel);
+    agent.until("the end of the connection", |agent| {
+        (agent.counts().connections == 0).then_some(())
+    });
+    let bells = agent.events.iter().filter(|event| matches!(event, Event::Bell));
+    assert_eq!(bells.count(), 100);
+}

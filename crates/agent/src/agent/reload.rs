@@ -1,12 +1,13 @@
 //! Another configuration while the agent runs: first what can go wrong, then what cannot.
 
 use super::{Agent, StartError};
-use crate::config::{AgentConfig, Change, SinkConfig};
+use crate::config::{AgentConfig, Change};
 use crate::flight_recorders::FlightRecorders;
 use crate::level_rules;
 use crate::metrics::MetricsServer;
 use crate::quota::ConfiguredQuotas;
-use crate::routing::{NO_PROCESS, key_of, merged};
+use crate::routing::merged;
+use crate::server::ServerOptions;
 
 impl Agent {
     /// Takes another configuration: routes, levels, recorders, limits, metrics, new sinks, and how lines of open sinks look
@@ -24,7 +25,7 @@ impl Agent {
             .filter(Change::needs_restart)
             .collect();
         let metrics = self.metrics_of(&config)?;
-        self.open_new_sinks(&config)?;
+        self.sinks.open_new(&config)?;
         if let Some(metrics) = metrics {
             self.metrics = metrics;
         }
@@ -38,10 +39,11 @@ impl Agent {
             ..config
         };
         let before = std::mem::replace(&mut self.config, next);
-        self.server.adjust(&self.config);
+        self.server
+            .adjust(ServerOptions::of(&self.config, self.backend.journal()));
         self.routing.lock().config = self.config.clone();
-        self.tune_sinks(&before.sinks);
-        self.sink_use.mark_changed();
+        self.sinks.tune(&before.sinks);
+        self.sinks.mark_changed();
         let sessions: Vec<_> = self.server.sessions().cloned().collect();
         for session in &sessions {
             self.open_sinks(session);
@@ -64,42 +66,5 @@ impl Agent {
         let group = self.config.group.as_ref().map(|group| group.id);
         let server = MetricsServer::start(&config.metrics, self.config.mode, group, &self.numbers)?;
         Ok(Some(server))
-    }
-
-    /// Opens sinks that are new. One that was opened when a later one failed waits for the next try.
-    fn open_new_sinks(&mut self, config: &AgentConfig) -> Result<(), StartError> {
-        let is_new = |sink: &&SinkConfig| self.config.sinks.iter().all(|other| other.name != sink.name);
-        let added: Vec<&SinkConfig> = config.sinks.iter().filter(is_new).collect();
-        for sink in added {
-            self.log_directories.claim_known(sink)?;
-            let key = key_of(sink, &NO_PROCESS);
-            if sink.has_placeholders() || self.routing.lock().numbers.contains_key(&key) {
-                continue;
-            }
-            let number = self.backend.add_sink(&sink.options_for(&NO_PROCESS))?;
-            self.routing.lock().numbers.insert(key, number);
-        }
-        Ok(())
-    }
-
-    /// Tells open sinks what has changed of them.
-    fn tune_sinks(&self, before: &[SinkConfig]) {
-        for sink in &self.config.sinks {
-            let is_same = |old: &SinkConfig| old.name == sink.name && old.changed_keys(sink).is_empty();
-            if before.iter().any(is_same) {
-                continue;
-            }
-            let numbers: Vec<usize> = {
-                let routing = self.routing.lock();
-                let own = routing.numbers.iter().filter(|((name, _), _)| *name == sink.name);
-                own.map(|(_, number)| *number).collect()
-            };
-            for number in numbers {
-                if let Err(error) = self.backend.update_sink(number, &sink.options) {
-                    self.backend
-                        .notice(format!("sink {} stays as it is: {error}", sink.name));
-                }
-            }
-        }
     }
 }

@@ -1,10 +1,8 @@
 //! Requests of tools to the agent, and the answers.
 
 use super::{Agent, describe};
-use crate::config::Process;
-use crate::flush_waiters::{PendingDump, Waiter};
 use crate::server::{Request, Requester};
-use logdrive_drain::{SinkOptions, sinks_to_text};
+use logdrive_drain::sinks_to_text;
 use logdrive_ring::{HostedSession, Peer};
 use logdrive_wire::agent::{Refused, RefusedCode};
 use std::sync::Arc;
@@ -16,7 +14,7 @@ impl Agent {
         let now = Instant::now();
         match request {
             Request::Stats => {
-                let text = describe(&self.backend.stats(), &self.server, &self.sink_use);
+                let text = describe(&self.backend.stats(), &self.server, &self.sinks);
                 self.server.answer(requester, &text, now);
             }
             Request::Reload => self.reloads.push_back(requester),
@@ -37,48 +35,19 @@ impl Agent {
     }
 
     fn dump(&mut self, requester: Requester, sessions: &[Arc<HostedSession>], span_ns: u64) {
-        let mut sinks = 0;
-        let mut of = Vec::new();
-        for session in sessions {
-            sinks |= self.sinks_of(session);
-            of.push(PendingDump::start(&self.backend, session, span_ns));
-        }
-        self.flush_waiters
-            .add(Waiter::Dump { requester, of }, sinks, None, false, Instant::now());
+        let sinks = sessions.iter().map(|session| self.sinks.sinks_of(session));
+        let sinks = sinks.fold(0, |all, bits| all | bits);
+        self.flush_waiters.dump(requester, sessions, span_ns, sinks);
     }
 
     fn report_files(&mut self, requester: Requester, session: u64, written: bool) {
-        let now = Instant::now();
-        let Some(found) = self.server.session(session).map(Arc::clone) else {
-            return self.server.refuse(requester, gone(session), now);
+        let Some(found) = self.server.session(session) else {
+            return self.server.refuse(requester, gone(session), Instant::now());
         };
-        let text = sinks_to_text(&self.sink_options_of(&found));
-        if !written {
-            return self.server.answer(requester, &text, now);
-        }
-        let sinks = self.sinks_of(&found);
+        let text = sinks_to_text(&self.sinks.options_of(found));
+        let sinks = self.sinks.sinks_of(found);
         self.flush_waiters
-            .add(Waiter::Files { requester, text }, sinks, None, false, now);
-    }
-
-    /// The sinks that records of a process may go to, as bits.
-    pub(super) fn sinks_of(&self, session: &HostedSession) -> u32 {
-        self.routing.lock().flush_sinks(&process_of(session))
-    }
-
-    /// The same; none for a session that is gone.
-    pub(super) fn sinks_of_number(&self, session: u64) -> u32 {
-        let session = self.server.session(session);
-        session.map_or(0, |session| self.sinks_of(session))
-    }
-
-    fn sink_options_of(&self, session: &HostedSession) -> Vec<SinkOptions> {
-        let process = process_of(session);
-        let sinks = self.routing.lock();
-        let places = sinks.sink_indices(&process).into_iter();
-        places
-            .filter_map(|place| Some(sinks.options_for(sinks.config.sinks.get(place)?, &process)))
-            .collect()
+            .name_sinks((requester, text), written, sinks, &mut self.server);
     }
 
     /// A tool that wants the configuration to be read again. The owner does it, and [answers](Agent::answer_reload).
@@ -100,14 +69,6 @@ impl Agent {
                 self.server.refuse(requester, why, now);
             }
         }
-    }
-}
-
-pub(super) fn process_of(session: &HostedSession) -> Process<'_> {
-    Process {
-        app: session.app(),
-        pid: session.peer().pid,
-        uid: session.peer().uid,
     }
 }
 

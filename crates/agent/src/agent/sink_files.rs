@@ -1,20 +1,22 @@
 //! The files that a process is the first to need, those that nobody needs any more, and the file that processes share when
 //! there are no more places.
 
-use super::requests::process_of;
-use super::{Agent, StartError};
-use crate::config::{Process, SinkConfig};
+use super::StartError;
+use crate::config::{AgentConfig, Process, SinkConfig};
+use crate::flush_waiters::FlushWaiters;
 use crate::limits::{PROBLEMS_MAX, SINK_CLOSING_MS, SINK_IDLE_MS, SINK_LOOK_MS};
-use crate::routing::{SHARED_FILE, SinkKey, key_of};
-use logdrive_drain::Target;
+use crate::log_directories::LogDirectories;
+use crate::routing::{NO_PROCESS, SHARED_FILE, SharedRouting, SinkKey, key_of};
+use crate::server::Server;
+use logdrive_drain::{Backend, SinkOptions, Target};
 use logdrive_ring::HostedSession;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Which files are written to, and since when others are not.
 #[derive(Debug, Default)]
-pub(super) struct SinkUse {
+struct SinkUse {
     /// Open files that no process writes to any more.
     idle_since: BTreeMap<SinkKey, Instant>,
     /// Files that are being closed, with their numbers.
@@ -29,11 +31,6 @@ pub(super) struct SinkUse {
 }
 
 impl SinkUse {
-    /// Sessions or routes have changed.
-    pub(super) fn mark_changed(&mut self) {
-        self.has_changed = true;
-    }
-
     /// Returns whether it is time to look.
     fn is_due(&mut self, now: Instant) -> bool {
         let pause = Duration::from_millis(SINK_LOOK_MS);
@@ -44,11 +41,6 @@ impl SinkUse {
         self.checked_at = Some(now);
         let has_work = !(self.idle_since.is_empty() && self.closing.is_empty() && self.unopened.is_empty());
         std::mem::take(&mut self.has_changed) || has_work
-    }
-
-    /// Returns the reason why a sink was not opened when it was asked for.
-    pub(super) fn why_late(&self, number: usize) -> Option<&str> {
-        self.late.get(&number).map(String::as_str)
     }
 
     /// Notes which of the open files are not used at this moment.
@@ -70,24 +62,123 @@ impl SinkUse {
     }
 }
 
-impl Agent {
+/// Users of sinks: sessions that write to them, and those who wait for them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SinkUsers<'a> {
+    pub(super) server: &'a Server,
+    pub(super) waiters: &'a FlushWaiters,
+}
+
+/// The open files of an agent, and the routes that lead to them.
+#[derive(Debug)]
+pub(super) struct SinkFiles {
+    backend: Arc<Backend>,
+    routing: SharedRouting,
+    log_directories: LogDirectories,
+    uses: SinkUse,
+    /// Problems that the owner of the agent is to report.
+    problems: VecDeque<String>,
+}
+
+impl SinkFiles {
+    /// Files of a backend that has the sinks of the configuration which are the same for all processes.
+    pub(super) fn new(
+        backend: Arc<Backend>,
+        routing: SharedRouting,
+        log_directories: LogDirectories,
+    ) -> Self {
+        Self {
+            backend,
+            routing,
+            log_directories,
+            uses: SinkUse::default(),
+            problems: VecDeque::new(),
+        }
+    }
+
+    /// Sessions or routes have changed.
+    pub(super) fn mark_changed(&mut self) {
+        self.uses.has_changed = true;
+    }
+
+    /// Something that is wrong and that was not told yet.
+    pub(super) fn take_problem(&mut self) -> Option<String> {
+        self.problems.pop_front()
+    }
+
+    /// Returns the reason why a sink was not opened when it was asked for.
+    pub(super) fn why_late(&self, number: usize) -> Option<&str> {
+        self.uses.late.get(&number).map(String::as_str)
+    }
+
+    /// The sinks that records of a process may go to, as bits.
+    pub(super) fn sinks_of(&self, session: &HostedSession) -> u32 {
+        self.routing.lock().flush_sinks(&Process::from(session))
+    }
+
+    /// The options of these sinks.
+    pub(super) fn options_of(&self, session: &HostedSession) -> Vec<SinkOptions> {
+        let process = Process::from(session);
+        let routing = self.routing.lock();
+        let sinks = routing.sinks_for(&process);
+        sinks.map(|sink| routing.options_for(sink, &process)).collect()
+    }
+
+    /// Opens the sinks that another configuration adds, as far as they are the same for all processes.
+    pub(super) fn open_new(&self, config: &AgentConfig) -> Result<(), StartError> {
+        let known = self.routing.lock().config.sinks.clone();
+        let is_new = |sink: &&SinkConfig| known.iter().all(|other| other.name != sink.name);
+        for sink in config.sinks.iter().filter(is_new) {
+            self.log_directories.claim_known(sink)?;
+            let key = key_of(sink, &NO_PROCESS);
+            if sink.has_placeholders() || self.routing.lock().numbers.contains_key(&key) {
+                continue;
+            }
+            let number = self.backend.add_sink(&sink.options_for(&NO_PROCESS))?;
+            self.routing.lock().numbers.insert(key, number);
+        }
+        Ok(())
+    }
+
+    /// Tells open sinks what has changed of them.
+    pub(super) fn tune(&self, before: &[SinkConfig]) {
+        let sinks = self.routing.lock().config.sinks.clone();
+        for sink in &sinks {
+            let is_same = |old: &SinkConfig| old.name == sink.name && old.changed_keys(sink).is_empty();
+            if before.iter().any(is_same) {
+                continue;
+            }
+            let numbers: Vec<usize> = {
+                let routing = self.routing.lock();
+                let own = routing.numbers.iter().filter(|((name, _), _)| *name == sink.name);
+                own.map(|(_, number)| *number).collect()
+            };
+            for number in numbers {
+                if let Err(error) = self.backend.update_sink(number, &sink.options) {
+                    self.backend
+                        .notice(format!("sink {} stays as it is: {error}", sink.name));
+                }
+            }
+        }
+    }
+
     /// Opens the files that a process is the first to need.
-    pub(super) fn open_sinks(&mut self, session: &HostedSession) {
-        let process = process_of(session);
-        let places = self.routing.lock().sink_indices(&process);
-        let sinks = places
-            .into_iter()
-            .filter_map(|place| self.config.sinks.get(place));
-        let sinks: Vec<_> = sinks.filter(|sink| sink.has_placeholders()).cloned().collect();
+    pub(super) fn open_for(&mut self, session: &HostedSession, users: SinkUsers<'_>) {
+        let process = Process::from(session);
+        let sinks: Vec<SinkConfig> = {
+            let routing = self.routing.lock();
+            let sinks = routing.sinks_for(&process);
+            sinks.filter(|sink| sink.has_placeholders()).cloned().collect()
+        };
         for sink in sinks {
             let key = key_of(&sink, &process);
             if self.routing.lock().numbers.contains_key(&key) {
-                self.sink_use.idle_since.remove(&key);
+                self.uses.idle_since.remove(&key);
                 continue;
             }
-            match self.open_for(&sink, &process) {
+            match self.open_own_or_shared(&sink, &process, users) {
                 Ok((number, is_shared)) => {
-                    self.sink_use.unopened.remove(&key);
+                    self.uses.unopened.remove(&key);
                     let mut routing = self.routing.lock();
                     if is_shared {
                         routing.shared.insert(key.clone());
@@ -95,7 +186,7 @@ impl Agent {
                     routing.numbers.insert(key, number);
                 }
                 Err(error) => {
-                    if self.sink_use.unopened.insert(key) {
+                    if self.uses.unopened.insert(key) {
                         self.report_problem(format!(
                             "no sink {} for process {} of {}: {error}; it is told that its records are not written",
                             sink.name, process.pid, process.app
@@ -107,9 +198,14 @@ impl Agent {
     }
 
     /// A file of its own, as long as one is left that all others can share; whether it is the shared one.
-    fn open_for(&mut self, sink: &SinkConfig, process: &Process<'_>) -> Result<(usize, bool), StartError> {
+    fn open_own_or_shared(
+        &mut self,
+        sink: &SinkConfig,
+        process: &Process<'_>,
+        users: SinkUsers<'_>,
+    ) -> Result<(usize, bool), StartError> {
         if !self.has_place() {
-            self.free_place();
+            self.free_place(users);
         }
         if self.has_place() {
             return Ok((self.open_file(sink, process)?, false));
@@ -117,7 +213,7 @@ impl Agent {
         let key = key_of(sink, &SHARED_FILE);
         let found = self.routing.lock().numbers.get(&key).copied();
         if let Some(number) = found {
-            self.sink_use.idle_since.remove(&key);
+            self.uses.idle_since.remove(&key);
             return Ok((number, true));
         }
         let number = self.open_file(sink, &SHARED_FILE)?;
@@ -136,10 +232,11 @@ impl Agent {
     /// Returns whether there is a place beside those that shared files may need.
     fn has_place(&self) -> bool {
         let routing = self.routing.lock();
-        let named = self.config.routes.iter().map(|route| &route.sinks);
-        let named = named.chain(self.config.recorders.iter().map(|recorder| &recorder.sinks));
-        let named: BTreeSet<usize> = named.flat_map(|names| self.config.places_of(names)).collect();
-        let sinks = named.into_iter().filter_map(|place| self.config.sinks.get(place));
+        let config = &routing.config;
+        let named = config.routes.iter().map(|route| &route.sinks);
+        let named = named.chain(config.recorders.iter().map(|recorder| &recorder.sinks));
+        let named: BTreeSet<usize> = named.flat_map(|names| config.places_of(names)).collect();
+        let sinks = named.into_iter().filter_map(|place| config.sinks.get(place));
         let is_lacking = |sink: &&SinkConfig| {
             sink.has_placeholders() && !routing.numbers.contains_key(&key_of(sink, &SHARED_FILE))
         };
@@ -151,7 +248,7 @@ impl Agent {
     /// wants them flushed is told that they are not.
     fn open_file(&mut self, sink: &SinkConfig, process: &Process<'_>) -> Result<usize, StartError> {
         let key = key_of(sink, process);
-        if let Some(number) = self.sink_use.closing.remove(&key) {
+        if let Some(number) = self.uses.closing.remove(&key) {
             // It is ours: opened now, it would seem to belong to somebody else.
             self.backend
                 .wait_closed(number, Duration::from_millis(SINK_CLOSING_MS));
@@ -168,7 +265,7 @@ impl Agent {
         };
         let before = self.log_directories.claimer(options.target.clone());
         let number = self.backend.add_deferred_sink(&options, before)?;
-        self.sink_use.late.insert(number, failed.to_string());
+        self.uses.late.insert(number, failed.to_string());
         self.report_problem(format!(
             "sink {} for process {} of {} cannot be written so far: {failed}; that is tried again, and what does not fit \
              into its buffers until then is dropped and counted",
@@ -178,49 +275,48 @@ impl Agent {
     }
 
     /// Closes files that nobody has written to for a while, and tries again those that could not be opened.
-    pub(super) fn check_sinks(&mut self, now: Instant) {
-        if !self.sink_use.is_due(now) {
+    pub(super) fn check(&mut self, users: SinkUsers<'_>, now: Instant) {
+        if !self.uses.is_due(now) {
             return;
         }
         self.backend.reclaim_closed();
         let backend = &self.backend;
         let is_closing = |number: &mut usize| !backend.wait_closed(*number, Duration::ZERO);
-        self.sink_use.closing.retain(|_, number| is_closing(number));
-        self.note_use(now);
+        self.uses.closing.retain(|_, number| is_closing(number));
+        self.note_use(users, now);
         let idle = Duration::from_millis(SINK_IDLE_MS);
-        for key in self.sink_use.idle_for(idle, now) {
+        for key in self.uses.idle_for(idle, now) {
             self.close_file(key);
         }
-        self.retry_unopened();
+        self.retry_unopened(users);
     }
 
     /// Files that could not be opened: one that nobody needs any more is forgotten, the others are tried again.
-    fn retry_unopened(&mut self) {
-        if self.sink_use.unopened.is_empty() {
+    fn retry_unopened(&mut self, users: SinkUsers<'_>) {
+        if self.uses.unopened.is_empty() {
             return;
         }
-        let sessions: Vec<Arc<HostedSession>> = self.server.sessions().cloned().collect();
         let mut needed = BTreeSet::new();
-        for session in &sessions {
-            let files = self.routing.lock().files_of(&process_of(session));
-            if files.iter().any(|key| self.sink_use.unopened.contains(key)) {
+        for session in users.server.sessions() {
+            let files = self.routing.lock().files_of(&Process::from(&**session));
+            if files.iter().any(|key| self.uses.unopened.contains(key)) {
                 needed.extend(files);
-                self.open_sinks(session);
+                self.open_for(session, users);
             }
         }
-        self.sink_use.unopened.retain(|key| needed.contains(key));
+        self.uses.unopened.retain(|key| needed.contains(key));
     }
 
     /// Notes which files are written to, or waited for.
-    fn note_use(&mut self, now: Instant) {
+    fn note_use(&mut self, users: SinkUsers<'_>, now: Instant) {
         let routing = self.routing.lock();
-        let sessions = self.server.sessions();
+        let sessions = users.server.sessions();
         let mut used: BTreeSet<SinkKey> = sessions
-            .flat_map(|session| routing.files_of(&process_of(session)))
+            .flat_map(|session| routing.files_of(&Process::from(&**session)))
             .collect();
-        let waited = self.flush_waiters.sinks();
+        let waited = users.waiters.sinks();
         let fixed = |key: &SinkKey| {
-            let mut sinks = self.config.sinks.iter();
+            let mut sinks = routing.config.sinks.iter();
             sinks.any(|sink| sink.name == key.0 && !sink.has_placeholders())
         };
         for (key, number) in &routing.numbers {
@@ -228,14 +324,14 @@ impl Agent {
                 used.insert(key.clone());
             }
         }
-        self.sink_use.note(routing.numbers.keys(), &used, now);
+        self.uses.note(routing.numbers.keys(), &used, now);
     }
 
     /// Closes the file that has been idle for the longest time, so that another one finds a place.
-    fn free_place(&mut self) {
+    fn free_place(&mut self, users: SinkUsers<'_>) {
         let now = Instant::now();
-        self.note_use(now);
-        for key in self.sink_use.idle_for(Duration::ZERO, now) {
+        self.note_use(users, now);
+        for key in self.uses.idle_for(Duration::ZERO, now) {
             if let Some(number) = self.close_file(key) {
                 let patience = Duration::from_millis(SINK_CLOSING_MS);
                 self.backend.wait_closed(number, patience);
@@ -246,16 +342,16 @@ impl Agent {
 
     /// Lets a file close; its number, where it was a file and no share in one.
     fn close_file(&mut self, key: SinkKey) -> Option<usize> {
-        self.sink_use.idle_since.remove(&key);
+        self.uses.idle_since.remove(&key);
         let mut routing = self.routing.lock();
         let number = routing.numbers.remove(&key)?;
         if routing.shared.remove(&key) {
             return None;
         }
         drop(routing);
-        self.sink_use.late.remove(&number);
+        self.uses.late.remove(&number);
         self.backend.close_sink(number);
-        self.sink_use.closing.insert(key, number);
+        self.uses.closing.insert(key, number);
         Some(number)
     }
 
@@ -297,7 +393,7 @@ mod tests {
         let start = Instant::now();
         let pause = Duration::from_millis(SINK_LOOK_MS);
         assert!(!uses.is_due(start), "nothing has changed");
-        uses.mark_changed();
+        uses.has_changed = true;
         assert!(!uses.is_due(start), "it was looked just now");
         assert!(uses.is_due(start + pause));
         assert!(!uses.is_due(start + 2 * pause));

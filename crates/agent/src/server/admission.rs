@@ -1,147 +1,135 @@
-//! Admission of sessions and rings: what a process would take, against all limits that it is under.
+//! Admission of sessions, rings and flight recorders: what a process would take, against all limits that it is under.
 
-use super::{ServerOptions, refused};
-use crate::config::{Limits, Process, Quota, Recorder, keep_bytes_of};
+use super::options::ServerOptions;
+use super::refusal::refused;
+use super::sessions::{ServedSession, Sessions};
+use crate::config::{Limits, Process, Quota, keep_bytes_of};
 use crate::limits::SESSION_BYTES;
 use logdrive_ring::{HostedSession, Ring};
 use logdrive_wire::agent::{Refused, RefusedCode};
-use std::sync::Arc;
+use std::fmt;
 
-/// Resources that some processes take.
-#[derive(Debug, Clone, Copy, Default)]
-struct Usage {
-    processes: u64,
-    rings: u64,
-    memory_bytes: u64,
-}
+/// The least that a flight recorder can have.
+const KEEP_BYTES_MIN: u64 = 1 << 20;
 
-impl Usage {
-    fn of<'a>(recorders: &[Recorder], sessions: impl Iterator<Item = &'a Arc<HostedSession>>) -> Self {
-        sessions.fold(Self::default(), |mut usage, session| {
-            usage.processes += 1;
-            usage.rings += session.ring_count() as u64;
-            let process = Process {
-                app: session.app(),
-                pid: session.peer().pid,
-                uid: session.peer().uid,
-            };
-            usage.memory_bytes += memory_bytes(session.ring_count(), session.options().ring_bytes);
-            usage.memory_bytes += keep_bytes_of(recorders, &process);
-            usage
-        })
-    }
-}
-
-pub(super) fn memory_bytes(rings: usize, ring_bytes: usize) -> u64 {
-    SESSION_BYTES + rings as u64 * Ring::file_bytes(ring_bytes)
-}
-
-/// Resources that a process asks for.
+/// Rings that a process asks for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ResourceRequest<'a> {
     pub(super) process: Process<'a>,
-    /// True if it is a new session.
-    pub(super) is_new: bool,
-    /// Rings that the process has.
-    pub(super) has: usize,
-    /// Further rings.
+    /// Session that they are for; `None` for a new one, which takes memory itself.
+    pub(super) session: Option<u64>,
     pub(super) rings: usize,
     pub(super) ring_bytes: usize,
 }
 
-/// Checks a request against the limits of the process, its user, its application and all together.
-pub(super) fn check<'a>(
-    options: &ServerOptions,
-    sessions: impl Iterator<Item = &'a Arc<HostedSession>> + Clone,
-    request: &ResourceRequest<'_>,
-) -> Result<(), Refused> {
-    let recorders = options.recorders.as_slice();
-    let keep_bytes = keep_bytes_of(recorders, &request.process);
-    let limits = options.limits.of(&request.process);
-    let own = Usage {
-        processes: 0,
-        rings: request.has as u64,
-        memory_bytes: if request.is_new {
-            0
-        } else {
-            memory_bytes(request.has, request.ring_bytes) + keep_bytes
-        },
-    };
-    let process = format!("process {}", request.process.pid);
-    // Of its own number a process has one.
-    let quota = Quota {
-        processes: None,
-        ..*limits.process
-    };
-    within(&quota, own, request, keep_bytes, &process)?;
-    if let Some(quota) = limits.user {
-        let of_user = |session: &&Arc<HostedSession>| session.peer().uid == request.process.uid;
-        let usage = Usage::of(recorders, sessions.clone().filter(of_user));
-        within(
-            quota,
-            usage,
-            request,
-            keep_bytes,
-            &format!("user {}", request.process.uid),
-        )?;
+impl<'a> ResourceRequest<'a> {
+    /// Further rings of a session.
+    pub(super) fn more_rings(session: &'a HostedSession, rings: usize) -> Self {
+        Self {
+            process: Process::from(session),
+            session: Some(session.id()),
+            rings,
+            ring_bytes: session.options().ring_bytes,
+        }
     }
-    if let Some(quota) = limits.app {
-        let of_app = |session: &&Arc<HostedSession>| session.app() == request.process.app;
-        let usage = Usage::of(recorders, sessions.clone().filter(of_app));
-        within(
-            quota,
-            usage,
-            request,
-            keep_bytes,
-            &format!("application {}", request.process.app),
-        )?;
-    }
-    within(
-        limits.total,
-        Usage::of(recorders, sessions),
-        request,
-        keep_bytes,
-        "all processes together",
-    )
 }
 
-fn within(
-    quota: &Quota,
-    usage: Usage,
-    request: &ResourceRequest<'_>,
-    keep_bytes: u64,
-    owner: &str,
-) -> Result<(), Refused> {
-    let new_bytes = if request.is_new {
-        SESSION_BYTES + keep_bytes
-    } else {
-        0
+/// Processes that a quota is for.
+enum Scope<'a> {
+    /// One process, whose session is this one.
+    Process(u32, Option<u64>),
+    User(u32),
+    App(&'a str),
+    All,
+}
+
+impl Scope<'_> {
+    fn includes(&self, session: &HostedSession) -> bool {
+        match self {
+            Self::Process(_, of) => *of == Some(session.id()),
+            Self::User(user) => session.peer().uid == *user,
+            Self::App(app) => session.app() == *app,
+            Self::All => true,
+        }
+    }
+}
+
+impl fmt::Display for Scope<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Process(pid, _) => write!(formatter, "process {pid}"),
+            Self::User(user) => write!(formatter, "user {user}"),
+            Self::App(app) => write!(formatter, "application {app}"),
+            Self::All => formatter.write_str("all processes together"),
+        }
+    }
+}
+
+/// The quotas that a process is under, the narrowest first.
+fn quotas<'a>(
+    limits: &Limits,
+    process: Process<'a>,
+    session: Option<u64>,
+) -> impl Iterator<Item = (Scope<'a>, Quota)> {
+    let quotas = limits.of(&process);
+    // Of its own number a process has one.
+    let own = Quota {
+        processes: None,
+        ..*quotas.process
     };
-    let bytes = new_bytes + request.rings as u64 * Ring::file_bytes(request.ring_bytes);
-    let processes = u64::from(request.is_new);
-    for (what, found, limit) in [
-        (
-            "processes",
-            usage.processes + processes,
-            quota.processes.map(u64::from),
-        ),
-        (
-            "rings",
-            usage.rings + request.rings as u64,
-            quota.rings.map(u64::from),
-        ),
-        (
-            "bytes of shared memory",
-            usage.memory_bytes + bytes,
-            quota.memory_bytes,
-        ),
-    ] {
-        if let Some(limit) = limit.filter(|limit| found > *limit) {
-            return Err(refused(
-                RefusedCode::Limit,
-                format!("{owner} may have {limit} {what}, and this would be {found}"),
-                "end some, or raise the limit in the agent's configuration",
-            ));
+    [
+        (Scope::Process(process.pid, session), Some(own)),
+        (Scope::User(process.uid), quotas.user.copied()),
+        (Scope::App(process.app), quotas.app.copied()),
+        (Scope::All, Some(*quotas.total)),
+    ]
+    .into_iter()
+    .filter_map(|(scope, quota)| Some((scope, quota?)))
+}
+
+/// Bytes of shared memory of a session with so many rings.
+fn memory_bytes(rings: usize, ring_bytes: usize) -> u64 {
+    SESSION_BYTES + rings as u64 * Ring::file_bytes(ring_bytes)
+}
+
+fn session_bytes(session: &HostedSession) -> u64 {
+    memory_bytes(session.ring_count(), session.options().ring_bytes)
+}
+
+/// Checks a request against the limits of the process, its user, its application and all together.
+pub(super) fn check(
+    options: &ServerOptions,
+    sessions: &Sessions,
+    request: &ResourceRequest<'_>,
+) -> Result<(), Refused> {
+    let keep_bytes = |process: &Process<'_>| keep_bytes_of(&options.recorders, process);
+    let is_new = request.session.is_none();
+    for (scope, quota) in quotas(&options.limits, request.process, request.session) {
+        let mut processes = u64::from(is_new);
+        let mut rings = request.rings as u64;
+        let mut bytes = rings * Ring::file_bytes(request.ring_bytes);
+        if is_new {
+            bytes += SESSION_BYTES + keep_bytes(&request.process);
+        }
+        for session in sessions.iter().map(|served| &*served.session) {
+            if scope.includes(session) {
+                processes += 1;
+                rings += session.ring_count() as u64;
+                bytes += session_bytes(session) + keep_bytes(&Process::from(session));
+            }
+        }
+        for (what, found, limit) in [
+            ("processes", processes, quota.processes.map(u64::from)),
+            ("rings", rings, quota.rings.map(u64::from)),
+            ("bytes of shared memory", bytes, quota.memory_bytes),
+        ] {
+            if let Some(limit) = limit.filter(|limit| found > *limit) {
+                return Err(refused(
+                    RefusedCode::Limit,
+                    format!("{scope} may have {limit} {what}, and this would be {found}"),
+                    "end some, or raise the limit in the agent's configuration",
+                ));
+            }
         }
     }
     Ok(())
@@ -151,4 +139,34 @@ fn within(
 pub(super) fn rings_max(limits: &Limits, process: &Process<'_>) -> usize {
     let most = logdrive_ring::limits::RINGS_MAX as u32;
     limits.of(process).process.rings.unwrap_or(most).min(most) as usize
+}
+
+/// Bytes of a flight recorder that a process may ask for.
+pub(super) fn keep_bytes_wanted(bytes: u64) -> u64 {
+    bytes.clamp(KEEP_BYTES_MIN, logdrive_ring::limits::KEEP_BYTES_MAX as u64)
+}
+
+/// Returns the bytes of a flight recorder that all limits leave for a session; 0 where that is less than the least.
+pub(super) fn keep_bytes_granted(
+    limits: &Limits,
+    sessions: &Sessions,
+    session: &HostedSession,
+    wanted: u64,
+) -> u64 {
+    // A new request replaces the earlier one.
+    let keep_bytes = |other: &ServedSession| match other.session.id() == session.id() {
+        true => 0,
+        false => other.keep_bytes,
+    };
+    let left = |(scope, quota): (Scope<'_>, Quota)| {
+        let used = sessions.iter().filter(|other| scope.includes(&other.session));
+        let used = used.map(|other| session_bytes(&other.session).saturating_add(keep_bytes(other)));
+        let used = used.fold(0, u64::saturating_add);
+        Some(quota.memory_bytes?.saturating_sub(used))
+    };
+    let least = quotas(limits, Process::from(session), Some(session.id()))
+        .filter_map(left)
+        .min();
+    let granted = least.unwrap_or(u64::MAX).min(wanted);
+    if granted < KEEP_BYTES_MIN { 0 } else { granted }
 }

@@ -1,12 +1,14 @@
 //! One connection: what came, what waits to be sent, and how long all that may take.
 
+use super::descriptor_closer::DescriptorCloser;
+use super::refusal::{refused, unreadable};
 use crate::limits::{MESSAGES_PER_SECOND_MAX, QUEUE_BYTES_MAX, RINGS_PER_MESSAGE, STUCK_MS_MAX};
-use logdrive_ring::channel::Channel;
+use logdrive_ring::channel::{Channel, Received};
 use logdrive_ring::{HostedSession, Peer};
-use logdrive_wire::agent::{Adopt, Keep, Message};
-use rustix::event::epoll::EventFlags;
+use logdrive_wire::agent::{Adopt, Keep, Message, Refused, RefusedCode};
 use std::collections::VecDeque;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -28,8 +30,10 @@ pub(super) struct Connection {
     pub(super) muted_until: Option<Instant>,
     /// Closed as soon as the queue is sent.
     pub(super) ends: bool,
-    /// Readiness that is waited for.
-    pub(super) interest: EventFlags,
+    /// There may be something to read, of which no further event tells.
+    pub(super) may_read: bool,
+    /// Room to send is waited for.
+    pub(super) awaits_room: bool,
     /// Flight recorder that a process asks for, until it has its session.
     pub(super) keep: Option<Keep>,
 }
@@ -78,6 +82,14 @@ pub(super) enum Attached {
     Rings(Arc<HostedSession>, usize, usize),
 }
 
+/// A message that came, or why there is none to act on.
+pub(super) enum Incoming {
+    Message(Message, Vec<OwnedFd>),
+    Nothing,
+    Closed,
+    Bad(Refused),
+}
+
 /// A connection that is to be closed, and why.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SendError {
@@ -101,7 +113,8 @@ impl Connection {
             messages: 0,
             muted_until: None,
             ends: false,
-            interest: EventFlags::IN,
+            may_read: false,
+            awaits_room: false,
             keep: None,
         }
     }
@@ -144,30 +157,59 @@ impl Connection {
         self.queue.is_empty()
     }
 
-    /// Counts a message; `false` when the peer has sent too many in this second.
-    pub(super) fn count_message(&mut self, now: Instant) -> bool {
-        if now.saturating_duration_since(self.second) >= Duration::from_secs(1) {
+    /// Returns whether messages are read: not of a peer that does not read its answers, has sent too many, or was told to
+    /// close.
+    pub(super) fn reads(&self) -> bool {
+        self.is_flushed() && self.muted_until.is_none() && !self.ends
+    }
+
+    /// Takes the next message into `buffer`, with its descriptors.
+    pub(super) fn receive(
+        &mut self,
+        buffer: &mut [u8],
+        descriptor_closer: &mut DescriptorCloser,
+        now: Instant,
+    ) -> Incoming {
+        let mut descriptors = Vec::new();
+        let user = self.peer.uid;
+        let room = descriptor_closer.has_room(user);
+        let bad = match self.channel.receive(buffer, &mut descriptors, room) {
+            Ok(Received::Packet(length)) => {
+                self.count_message(now);
+                match Message::decode(buffer.get(..length).unwrap_or_default()) {
+                    Ok(message) if message.descriptors() as usize == descriptors.len() => {
+                        return Incoming::Message(message, descriptors);
+                    }
+                    other => Incoming::Bad(unreadable(other)),
+                }
+            }
+            Ok(Received::Closed) => Incoming::Closed,
+            Ok(Received::Cut) => Incoming::Bad(refused(
+                RefusedCode::Resources,
+                "a message was too long, or the agent has no descriptors left for it",
+                "raise the agent's limit of open files (LimitNOFILE)",
+            )),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.may_read = false;
+                return Incoming::Nothing;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Incoming::Nothing,
+            Err(_) => Incoming::Closed,
+        };
+        descriptor_closer.close(user, descriptors);
+        bad
+    }
+
+    /// Counts a message. A peer that has sent too many in this second is not read until it is over.
+    fn count_message(&mut self, now: Instant) {
+        let second = Duration::from_secs(1);
+        if now.saturating_duration_since(self.second) >= second {
             self.second = now;
             self.messages = 0;
         }
         self.messages += 1;
-        self.messages <= MESSAGES_PER_SECOND_MAX
-    }
-
-    /// Stops reading from a peer that has sent too many messages, until the second is over.
-    pub(super) fn mute(&mut self) {
-        self.muted_until = Some(self.second + Duration::from_secs(1));
-    }
-
-    /// Returns the readiness to wait for.
-    pub(super) fn wanted(&self) -> EventFlags {
-        if !self.is_flushed() {
-            // A peer that does not read its answers may not send requests.
-            EventFlags::OUT
-        } else if self.muted_until.is_some() || self.ends {
-            EventFlags::empty()
-        } else {
-            EventFlags::IN
+        if self.messages > MESSAGES_PER_SECOND_MAX {
+            self.muted_until = Some(self.second + second);
         }
     }
 

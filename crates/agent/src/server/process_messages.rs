@@ -1,110 +1,33 @@
 //! Messages of processes: joining, adopting, rings, flushes, goodbye.
 
-use super::connection::{Adopting, Attached, Role, SendError, rings_messages};
+use super::admission::{self, ResourceRequest};
+use super::connection::{Adopting, Attached, Role, rings_messages};
 use super::event::Event;
-use super::{Server, admission, refused};
+use super::peers::Peers;
+use super::refusal::{bad_descriptors, bad_memory, no_memory, refused, unexpected_message};
+use super::sessions::ServedSession;
 use crate::config::Process;
 use crate::level_rules;
-use crate::limits::{MESSAGES_PER_TURN, RINGS_ASKED_MAX, RINGS_AT_START};
-use logdrive_ring::channel::{Received, into_files};
-use logdrive_ring::{FullPolicy, HostedOptions, HostedSession, MemoryFiles, Peer, RingError, is_memory_file};
-use logdrive_wire::agent::{Adopt, Hello, Message, Refused, RefusedCode, Welcome, is_other_version};
-use rustix::event::epoll::EventFlags;
+use crate::limits::{RINGS_ASKED_MAX, RINGS_AT_START, RINGS_PER_TURN};
+use logdrive_drain::RecorderOptions;
+use logdrive_drain::control::read_selector;
+use logdrive_ring::channel::into_files;
+use logdrive_ring::{FullPolicy, HostedOptions, HostedSession, MemoryFiles, Peer, is_memory_file};
+use logdrive_wire::agent::{Adopt, Hello, Keep, Message, Refused, RefusedCode, Welcome};
 use std::fs::File;
-use std::io::ErrorKind;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-/// A message that came, or why there is none to act on.
-enum Incoming {
-    Message(Message, Vec<OwnedFd>),
-    Nothing,
-    Closed,
-    Bad(Refused),
-}
-
-impl Server {
-    /// A connection has something to receive, or room to send.
-    pub(super) fn serve(&mut self, key: u64, flags: EventFlags, now: Instant) {
-        if flags.contains(EventFlags::OUT) {
-            let Some(connection) = self.connections.get_mut(&key) else {
-                return;
-            };
-            let sent = connection.flush(now);
-            self.update_interest(key, sent, now);
-        }
-        for _ in 0..MESSAGES_PER_TURN {
-            // A peer that does not read its answers, or was told to close, is not read.
-            let connection = self.connections.get(&key);
-            if connection.is_none_or(|connection| !connection.wanted().contains(EventFlags::IN)) {
-                break;
-            }
-            match self.receive(key, now) {
-                Incoming::Message(message, descriptors) => {
-                    self.handle_message(key, message, descriptors, now)
-                }
-                Incoming::Nothing => break,
-                Incoming::Closed => return self.close(key, now),
-                Incoming::Bad(why) => {
-                    self.counts.closed += 1;
-                    self.refuse_at(key, why, true, now);
-                }
-            }
-        }
-        // A peer that was told to go and hangs up is closed at once.
-        if flags.contains(EventFlags::HUP) && !flags.contains(EventFlags::IN) {
-            self.close(key, now);
-        }
-        self.update_interest(key, Ok(()), now);
-    }
-
-    fn receive(&mut self, key: u64, now: Instant) -> Incoming {
-        let Some(connection) = self.connections.get_mut(&key) else {
-            return Incoming::Nothing;
-        };
-        let mut descriptors = Vec::new();
-        let user = connection.peer.uid;
-        let room = self.descriptor_closer.has_room(user);
-        let received = connection
-            .channel
-            .receive(&mut self.buffer, &mut descriptors, room);
-        let length = match received {
-            Ok(Received::Packet(length)) => length,
-            Ok(Received::Closed) => {
-                self.descriptor_closer.close(user, descriptors);
-                return Incoming::Closed;
-            }
-            Ok(Received::Cut) => {
-                self.descriptor_closer.close(user, descriptors);
-                return Incoming::Bad(refused(
-                    RefusedCode::Resources,
-                    "a message was too long, or the agent has no descriptors left for it",
-                    "raise the agent's limit of open files (LimitNOFILE)",
-                ));
-            }
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
-                return Incoming::Nothing;
-            }
-            Err(_) => return Incoming::Closed,
-        };
-        if !connection.count_message(now) {
-            connection.mute();
-        }
-        let message = Message::decode(self.buffer.get(..length).unwrap_or_default());
-        match message {
-            Ok(message) if message.descriptors() as usize == descriptors.len() => {
-                Incoming::Message(message, descriptors)
-            }
-            other => {
-                self.descriptor_closer.close(user, descriptors);
-                Incoming::Bad(refusal_of(other))
-            }
-        }
-    }
-
-    fn handle_message(&mut self, key: u64, message: Message, mut descriptors: Vec<OwnedFd>, now: Instant) {
-        let Some(connection) = self.connections.get_mut(&key) else {
+impl Peers {
+    pub(super) fn handle_message(
+        &mut self,
+        key: u64,
+        message: Message,
+        mut descriptors: Vec<OwnedFd>,
+        now: Instant,
+    ) {
+        let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
         connection.active_at = now;
@@ -127,7 +50,9 @@ impl Server {
                 self.add_late_rings(session, peer, std::mem::take(&mut descriptors))
             }
             (Message::MoreRings { count }, Some(session)) => {
-                self.request_rings(session, count);
+                if let Some(served) = self.sessions.get_mut(session) {
+                    served.rings_requested = (served.rings_requested + count).min(RINGS_ASKED_MAX);
+                }
                 Ok(())
             }
             (Message::Flush { ticket, durable }, Some(session)) => {
@@ -166,47 +91,39 @@ impl Server {
         // Of a message that should have had none.
         self.descriptor_closer.close(peer.uid, descriptors);
         if let Err(why) = done {
-            self.refuse_at(key, why, true, now);
-        }
-    }
-
-    fn request_rings(&mut self, session: u64, count: u32) {
-        if let Some(served) = self.sessions.get_mut(&session) {
-            served.rings_requested = (served.rings_requested + count).min(RINGS_ASKED_MAX);
+            self.connections.refuse(key, why, true, now);
         }
     }
 
     fn begin_end(&mut self, session: u64) {
-        if let Some(served) = self.sessions.get_mut(&session).filter(|served| !served.is_ending) {
+        let served = self.sessions.get_mut(session);
+        if let Some(served) = served.filter(|served| !served.is_ending) {
             served.is_ending = true;
             self.events.push(Event::Bye { session });
         }
     }
 
-    /// Checks what a process would take; its numbers are those of the kernel.
-    fn admit(&self, app: &str, peer: Peer, rings: usize, ring_bytes: usize) -> Result<usize, Refused> {
-        let process = Process {
-            app,
-            pid: peer.pid,
-            uid: peer.uid,
-        };
-        let request = admission::ResourceRequest {
-            process,
-            is_new: true,
-            has: 0,
-            rings,
-            ring_bytes,
-        };
-        admission::check(&self.options, self.sessions(), &request)?;
-        Ok(admission::rings_max(&self.options.limits, &process))
+    fn admit(&self, request: &ResourceRequest<'_>) -> Result<(), Refused> {
+        admission::check(&self.options, &self.sessions, request)
     }
 
     fn join(&mut self, key: u64, peer: Peer, hello: &Hello, now: Instant) -> Result<(), Refused> {
         let ring_bytes = logdrive_ring::capacity_for(usize::try_from(hello.ring_bytes).unwrap_or(usize::MAX));
         let wanted = hello.ring_count.clamp(1, RINGS_AT_START) as usize;
-        let rings_max = self.admit(&hello.app, peer, wanted, ring_bytes)?;
+        let process = Process {
+            app: &hello.app,
+            pid: peer.pid,
+            uid: peer.uid,
+        };
+        self.admit(&ResourceRequest {
+            process,
+            session: None,
+            rings: wanted,
+            ring_bytes,
+        })?;
+        let rings_max = admission::rings_max(&self.options.limits, &process);
         let options = HostedOptions {
-            id: self.number(None),
+            id: self.sessions.number(None),
             peer,
             ring_bytes,
             rings_max,
@@ -224,8 +141,8 @@ impl Server {
                 peer.pid, hello.app
             )));
         }
-        let session = self.enter(key, session)?;
-        self.counts.joined += 1;
+        let session = self.enter(key, session, now)?;
+        self.joined += 1;
         let welcome = Message::Welcome(Welcome {
             session: session.id(),
             journal: self.options.journal,
@@ -236,7 +153,8 @@ impl Server {
         });
         self.grant_recorder(key, &session);
         self.events.push(Event::Joined(Arc::clone(&session)));
-        self.send(key, &welcome, Attached::Session(session, wanted), now);
+        self.connections
+            .send(key, &welcome, Attached::Session(session, wanted), now);
         Ok(())
     }
 
@@ -265,10 +183,10 @@ impl Server {
             policy: policy(message.policy),
             coarse: message.coarse,
         };
-        let session = HostedSession::adopt(files, options).map_err(bad)?;
+        let session = HostedSession::adopt(files, options).map_err(bad_memory)?;
         self.admit_adopted(&session, total)?;
         let adopting = Adopting { message, session };
-        if let Some(connection) = self.connections.get_mut(&key) {
+        if let Some(connection) = self.connections.get_mut(key) {
             connection.role = Role::Adopting(Box::new(adopting));
         }
         self.add_adopted_rings(key, rings, now)
@@ -281,10 +199,13 @@ impl Server {
                 "the session's header has no name of an application",
             ));
         }
-        let Some(known) = self.known(shown) else {
-            return self
-                .admit(shown.app(), shown.peer(), total, shown.options().ring_bytes)
-                .map(drop);
+        let Some(known) = self.sessions.known(shown) else {
+            return self.admit(&ResourceRequest {
+                process: Process::from(shown),
+                session: None,
+                rings: total,
+                ring_bytes: shown.options().ring_bytes,
+            });
         };
         let peer = known.peer();
         if peer.pid != shown.peer().pid || known.files().ids() != shown.files().ids() {
@@ -294,24 +215,8 @@ impl Server {
                 "start the process anew; after a fork, the child has to ask for a session of its own",
             ));
         }
-        let request = admission::ResourceRequest {
-            process: Process {
-                app: known.app(),
-                pid: peer.pid,
-                uid: peer.uid,
-            },
-            is_new: false,
-            has: known.ring_count(),
-            rings: total.saturating_sub(known.ring_count()),
-            ring_bytes: known.options().ring_bytes,
-        };
-        admission::check(&self.options, self.sessions(), &request)
-    }
-
-    /// The session that has the memory of another one.
-    fn known(&self, shown: &HostedSession) -> Option<&Arc<HostedSession>> {
-        let id = self.memory.get(shown.files().ids().first()?)?;
-        self.sessions.get(id).map(|served| &served.session)
+        let rings = total.saturating_sub(known.ring_count());
+        self.admit(&ResourceRequest::more_rings(known, rings))
     }
 
     fn adopt_rings(
@@ -331,34 +236,23 @@ impl Server {
     /// Takes rings that a process made while it had no connection, and that came to it later than its session.
     fn add_late_rings(&mut self, session: u64, peer: Peer, descriptors: Vec<OwnedFd>) -> Result<(), Refused> {
         let rings = self.memory_files(peer, descriptors)?;
-        let Some(served) = self.sessions.get(&session) else {
+        let served = self.sessions.get(session);
+        let Some(session) = served.map(|served| Arc::clone(&served.session)) else {
             return Ok(());
         };
-        let session = Arc::clone(&served.session);
-        let request = admission::ResourceRequest {
-            process: Process {
-                app: session.app(),
-                pid: peer.pid,
-                uid: peer.uid,
-            },
-            is_new: false,
-            has: session.ring_count(),
-            rings: rings.len(),
-            ring_bytes: session.options().ring_bytes,
-        };
-        admission::check(&self.options, self.sessions(), &request)?;
+        self.admit(&ResourceRequest::more_rings(&session, rings.len()))?;
         for ring in rings {
-            session.take_ring(ring).map_err(bad)?;
+            session.take_ring(ring).map_err(bad_memory)?;
             let newest = session.memory_ids().pop();
-            self.claim(session.id(), newest.as_slice())?;
+            self.sessions.claim(session.id(), newest.as_slice())?;
         }
-        self.store_session(session.id());
+        self.sessions.store(session.id());
         Ok(())
     }
 
     /// Takes rings that a process shows; with the last one, its session.
     fn add_adopted_rings(&mut self, key: u64, rings: Vec<File>, now: Instant) -> Result<(), Refused> {
-        let Some(connection) = self.connections.get_mut(&key) else {
+        let Some(connection) = self.connections.get_mut(key) else {
             return Ok(());
         };
         let Role::Adopting(adopting) = &connection.role else {
@@ -368,7 +262,7 @@ impl Server {
         rings
             .into_iter()
             .try_for_each(|file| session.take_ring(file))
-            .map_err(bad)?;
+            .map_err(bad_memory)?;
         if session.ring_count() < message.ring_total as usize {
             return Ok(());
         }
@@ -381,15 +275,20 @@ impl Server {
 
     fn finish_adoption(&mut self, key: u64, adopting: Adopting, now: Instant) -> Result<(), Refused> {
         let Adopting { message, session } = adopting;
-        if let Some(known) = self.known(&session) {
-            let known = Arc::clone(known);
+        if let Some(known) = self.sessions.known(&session).map(Arc::clone) {
             return self.resume(key, &known, &session, now);
         }
-        let rings = session.ring_count();
-        let rings_max = self.admit(session.app(), session.peer(), rings, session.options().ring_bytes)?;
-        let number = self.number(Some(message.session));
-        let session = self.enter(key, session.renumbered(number, rings_max))?;
-        self.counts.adopted += 1;
+        let process = Process::from(&session);
+        self.admit(&ResourceRequest {
+            process,
+            session: None,
+            rings: session.ring_count(),
+            ring_bytes: session.options().ring_bytes,
+        })?;
+        let rings_max = admission::rings_max(&self.options.limits, &process);
+        let number = self.sessions.number(Some(message.session));
+        let session = self.enter(key, session.renumbered(number, rings_max), now)?;
+        self.adopted += 1;
         self.grant_recorder(key, &session);
         self.events.push(Event::Adopted {
             session: Arc::clone(&session),
@@ -409,20 +308,27 @@ impl Server {
     ) -> Result<(), Refused> {
         let had = session.memory_ids();
         let has = shown.memory_ids();
-        self.claim(session.id(), &has)?;
-        let new = shown.rings_besides(&had).map_err(bad)?;
+        self.sessions.claim(session.id(), &has)?;
+        let new = shown.rings_besides(&had).map_err(bad_memory)?;
         new.into_iter()
             .try_for_each(|file| session.take_ring(file))
-            .map_err(bad)?;
-        self.store_session(session.id());
+            .map_err(bad_memory)?;
+        self.sessions.store(session.id());
         self.grant_recorder(key, session);
-        self.reconnect(session.id(), key, now);
+        if let Some(connection) = self.connections.get_mut(key) {
+            connection.role = Role::Process {
+                session: session.id(),
+            };
+        }
+        if let Some(earlier) = self.sessions.reconnected(session.id(), key) {
+            self.connections.close(earlier);
+        }
         self.send_welcome_back(key, session, now);
         // Rings that were on their way when the connection broke.
         for (place, id) in had.iter().skip(MemoryFiles::PARTS).enumerate() {
             if !has.contains(id) {
                 for (message, with) in rings_messages(session, place, place + 1) {
-                    self.send(key, &message, with, now);
+                    self.connections.send(key, &message, with, now);
                 }
             }
         }
@@ -436,7 +342,7 @@ impl Server {
             ring_total: session.ring_count() as u32,
             rings_max: session.options().rings_max as u32,
         };
-        self.send(key, &message, Attached::Nothing, now);
+        self.connections.send(key, &message, Attached::Nothing, now);
     }
 
     /// Descriptors as files, if all of them are sealed memory; others are closed elsewhere.
@@ -452,33 +358,123 @@ impl Server {
         ))
     }
 
-    /// Everything that was committed before a [`Event::Flush`] is written, or cannot be.
-    pub fn flushed(&mut self, session: u64, ticket: u64, reached: bool, now: Instant) {
-        if let Some(key) = self.connection_of(session) {
-            self.send(key, &Message::Flushed { ticket, reached }, Attached::Nothing, now);
+    /// Enters a session with its process; fails when one of its files belongs to another session.
+    fn enter(
+        &mut self,
+        key: u64,
+        session: HostedSession,
+        now: Instant,
+    ) -> Result<Arc<HostedSession>, Refused> {
+        let session = Arc::new(session);
+        let connection = self.connections.get_mut(key);
+        let process =
+            connection.and_then(|connection| connection.peer.process(connection.channel.as_fd()).ok());
+        let served = ServedSession::new(Arc::clone(&session), process, Some(key), now);
+        self.sessions.enter(served)?;
+        if let Some(connection) = self.connections.get_mut(key) {
+            connection.role = Role::Process {
+                session: session.id(),
+            };
+        }
+        Ok(session)
+    }
+
+    /// Makes rings that processes wait for, a few in each turn.
+    pub(super) fn send_rings(&mut self, now: Instant) {
+        let mut left = RINGS_PER_TURN;
+        while left > 0 {
+            let Some(served) = self.sessions.waiting_for_rings() else {
+                return;
+            };
+            let count = served.rings_requested.min(left);
+            served.rings_requested -= count;
+            left -= count;
+            let (session, connection) = (Arc::clone(&served.session), served.connection);
+            self.send_rings_to(&session, connection, count as usize, now);
         }
     }
 
-    /// Everything of a session that said [`Event::Bye`] is written, or cannot be: tells the process, and forgets the
-    /// session.
-    pub fn done(&mut self, session: u64, complete: bool, now: Instant) {
-        if let Some(key) = self.connection_of(session) {
-            self.send(key, &Message::Done { complete }, Attached::Nothing, now);
-            // The connection ends by itself when the message is sent; it has no session any more.
-            if let Some(served) = self.sessions.get_mut(&session) {
-                served.connection = None;
-            }
-            if let Some(connection) = self.connections.get_mut(&key) {
-                connection.role = Role::Tool { waits: false };
-                connection.ends = true;
-            }
-            self.update_interest(key, Ok::<(), SendError>(()), now);
+    fn send_rings_to(
+        &mut self,
+        session: &Arc<HostedSession>,
+        connection: Option<u64>,
+        count: usize,
+        now: Instant,
+    ) {
+        let first = session.ring_count();
+        let added = (0..count).try_for_each(|_| self.add_ring(session));
+        let made = session.ring_count() - first;
+        // Before the process has them.
+        self.sessions.store(session.id());
+        if added.is_err()
+            && let Some(served) = self.sessions.get_mut(session.id())
+        {
+            served.rings_requested = 0;
         }
-        self.remove_session(session);
+        let Some(key) = connection else { return };
+        for (message, with) in rings_messages(session, first, first + made) {
+            self.connections.send(key, &message, with, now);
+        }
+        if let Err(why) = added {
+            let none = Message::Rings {
+                first: first as u32,
+                count: 0,
+                reason: why.reason,
+            };
+            self.connections.send(key, &none, Attached::Nothing, now);
+        }
     }
 
-    fn connection_of(&self, session: u64) -> Option<u64> {
-        self.sessions.get(&session)?.connection
+    /// Makes one more ring of a session, if all limits allow it.
+    fn add_ring(&mut self, session: &HostedSession) -> Result<(), Refused> {
+        self.admit(&ResourceRequest::more_rings(session, 1))?;
+        session.add_ring().map_err(no_memory)?;
+        self.sessions
+            .claim(session.id(), session.memory_ids().pop().as_slice())
+    }
+
+    /// Grants the flight recorder that a process has wished for before it got its session: its memory counts as that of the
+    /// process. The owner hears of it before it hears of the session.
+    fn grant_recorder(&mut self, key: u64, session: &HostedSession) {
+        let connection = self.connections.get_mut(key);
+        let Some(request) = connection.and_then(|connection| connection.keep.take()) else {
+            return;
+        };
+        let wanted = admission::keep_bytes_wanted(request.bytes);
+        let granted = admission::keep_bytes_granted(&self.options.limits, &self.sessions, session, wanted);
+        if granted < wanted {
+            let gets = match granted {
+                0 => "no flight recorder".to_owned(),
+                bytes => format!("a flight recorder of {bytes} bytes"),
+            };
+            self.events.push(Event::Notice(format!(
+                "process {} of {} has {gets}, because its limit of memory leaves no more of the {wanted} that it wants: \
+                 raise `memory_bytes` in the agent's configuration",
+                session.peer().pid,
+                session.app()
+            )));
+        }
+        let session = session.id();
+        if let Some(served) = self.sessions.get_mut(session) {
+            served.keep_bytes = granted;
+        }
+        if granted > 0 {
+            let keep = recorder_options(&request, granted);
+            self.events.push(Event::Keep { session, keep });
+        }
+    }
+}
+
+fn recorder_options(request: &Keep, bytes: u64) -> RecorderOptions {
+    // A callsite that cannot be read is none that a record could be of.
+    let callsites = request.trigger_callsites.iter();
+    RecorderOptions {
+        trigger_level: request.trigger_level,
+        trigger_callsites: callsites.filter_map(|text| read_selector(text).ok()).collect(),
+        on_crash: request.on_crash,
+        before: (request.before_ns > 0).then(|| Duration::from_nanos(request.before_ns)),
+        pause: Duration::from_nanos(request.pause_ns),
+        ..RecorderOptions::new(bytes)
     }
 }
 
@@ -488,47 +484,4 @@ fn policy(code: u32) -> FullPolicy {
         2 => FullPolicy::Block,
         _ => FullPolicy::Wait,
     }
-}
-
-fn refusal_of(decoded: Result<Message, logdrive_wire::WireError>) -> Refused {
-    match decoded {
-        Err(error) if is_other_version(&error) => refused(
-            RefusedCode::Version,
-            format!(
-                "{error}: this agent speaks version {}",
-                logdrive_wire::agent::VERSION
-            ),
-            "use an agent and a library of the same version",
-        ),
-        Err(error) => refused(
-            RefusedCode::Message,
-            format!("a message cannot be read: {error}"),
-            "connect with Logdrive's own library or command",
-        ),
-        Ok(message) => bad_descriptors(&format!("{} came without its descriptors", message.name())),
-    }
-}
-
-pub(super) fn unexpected_message(message: &Message) -> Refused {
-    refused(
-        RefusedCode::Message,
-        format!("{} does not belong here", message.name()),
-        "connect with Logdrive's own library or command",
-    )
-}
-
-fn bad_descriptors(what: &str) -> Refused {
-    refused(RefusedCode::Descriptors, what, "start the process anew")
-}
-
-fn bad(error: RingError) -> Refused {
-    bad_descriptors(&error.to_string())
-}
-
-fn no_memory(error: RingError) -> Refused {
-    refused(
-        RefusedCode::Resources,
-        error.to_string(),
-        "give the agent more memory or descriptors",
-    )
 }

@@ -1,11 +1,15 @@
-//! Which descriptors have something to do: `epoll`, with times as short as the drain's pauses.
+//! Event loop of a server: which descriptors have something to do, as mio tells it. Each change is told once
+//! (edge-triggered), so whoever is told reads until there is nothing left, or notes that there is more.
 
-use rustix::event::epoll::{CreateFlags, Event, EventData, EventFlags};
-use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
-use rustix::io::Errno;
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use crate::limits::READY_PER_TURN;
+use mio::event::Event;
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Registry, Token};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
+
+const _: () = assert!(usize::BITS == 64, "a token holds a number and its kind");
 
 /// Owner of a descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,74 +24,101 @@ pub(super) enum Source {
 
 impl Source {
     /// Numbers are below 2^60, so that two bits are free for the kind.
-    fn data(self) -> EventData {
-        EventData::new_u64(match self {
+    fn token(self) -> Token {
+        Token(match self {
             Self::Listener => 0,
-            Self::Connection(key) => key << 2 | 1,
-            Self::Process(session) => session << 2 | 2,
+            Self::Connection(key) => (key as usize) << 2 | 1,
+            Self::Process(session) => (session as usize) << 2 | 2,
         })
     }
 
-    fn of(data: u64) -> Self {
-        match data & 3 {
-            1 => Self::Connection(data >> 2),
-            2 => Self::Process(data >> 2),
+    fn of(Token(token): Token) -> Self {
+        match token & 3 {
+            1 => Self::Connection(token as u64 >> 2),
+            2 => Self::Process(token as u64 >> 2),
             _ => Self::Listener,
         }
     }
 }
 
-/// The set of descriptors.
+/// Readiness of a descriptor.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Readiness {
+    pub(super) source: Source,
+    /// There may be something to read, be it the end.
+    pub(super) is_readable: bool,
+    pub(super) is_writable: bool,
+    /// The peer has closed its end for good.
+    pub(super) is_hung_up: bool,
+}
+
+impl Readiness {
+    fn of(event: &Event) -> Self {
+        Self {
+            source: Source::of(event.token()),
+            is_readable: event.is_readable() || event.is_read_closed() || event.is_error(),
+            is_writable: event.is_writable(),
+            is_hung_up: event.is_write_closed(),
+        }
+    }
+}
+
+/// The descriptors that are waited for.
 #[derive(Debug)]
 pub(super) struct Ready {
-    epoll: OwnedFd,
+    poll: Poll,
+    events: Events,
 }
 
 impl Ready {
-    pub(super) fn new() -> Result<Self, Errno> {
-        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        Ok(Self { epoll })
+    pub(super) fn new() -> io::Result<Self> {
+        Ok(Self {
+            poll: Poll::new()?,
+            events: Events::with_capacity(READY_PER_TURN),
+        })
     }
 
-    pub(super) fn add(&self, fd: impl AsFd, source: Source, flags: EventFlags) -> Result<(), Errno> {
-        epoll::add(&self.epoll, fd, source.data(), flags)
+    /// A handle by which descriptors are added and removed.
+    pub(super) fn watcher(&self) -> io::Result<Watcher> {
+        self.poll.registry().try_clone().map(Watcher)
     }
 
-    /// Waits for something else from now on.
-    pub(super) fn set(&self, fd: impl AsFd, source: Source, flags: EventFlags) {
+    /// Waits at most this long, and returns what is ready.
+    pub(super) fn wait(&mut self, timeout: Duration) -> Vec<Readiness> {
+        match self.poll.poll(&mut self.events, Some(timeout)) {
+            Ok(()) => self.events.iter().map(Readiness::of).collect(),
+            // An interruption is a time that is over: the caller comes again.
+            Err(_) => Vec::new(),
+        }
+    }
+}
+
+/// Adds descriptors to the event loop, and removes them.
+#[derive(Debug)]
+pub(super) struct Watcher(Registry);
+
+impl Watcher {
+    /// Watches a descriptor for what it brings.
+    pub(super) fn add(&self, fd: impl AsFd, source: Source) -> io::Result<()> {
+        let fd = fd.as_fd().as_raw_fd();
+        self.0
+            .register(&mut SourceFd(&fd), source.token(), Interest::READABLE)
+    }
+
+    /// Watches it for room to send as well, or no longer. What is there already is told anew.
+    pub(super) fn set_room(&self, fd: impl AsFd, source: Source, room: bool) {
+        let interest = match room {
+            true => Interest::READABLE | Interest::WRITABLE,
+            false => Interest::READABLE,
+        };
         // It is in the set: it was added with its connection, and is removed with it.
-        let _ = epoll::modify(&self.epoll, fd, source.data(), flags);
+        let _ = self
+            .0
+            .reregister(&mut SourceFd(&fd.as_fd().as_raw_fd()), source.token(), interest);
     }
 
     pub(super) fn remove(&self, fd: impl AsFd) {
         // As above.
-        let _ = epoll::delete(&self.epoll, fd);
-    }
-
-    /// Waits at most this long, and returns what is ready. `epoll` itself knows milliseconds only, on older kernels; so the wait is for
-    /// the set as a whole.
-    pub(super) fn wait(&self, timeout: Duration, count: usize) -> Vec<(Source, EventFlags)> {
-        let time = Timespec {
-            tv_sec: timeout.as_secs().min(3600) as _,
-            tv_nsec: timeout.subsec_nanos().into(),
-        };
-        let is_ready = poll(&mut [PollFd::new(&self.epoll, PollFlags::IN)], Some(&time));
-        // An interruption is a time that is over: the caller comes again.
-        if is_ready.unwrap_or(0) == 0 {
-            return Vec::new();
-        }
-        let mut events = [MaybeUninit::<Event>::uninit(); 128];
-        let count = count.min(events.len());
-        let no_wait = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        match epoll::wait(&self.epoll, &mut events[..count], Some(&no_wait)) {
-            Ok((found, _)) => found
-                .iter()
-                .map(|event| (Source::of(event.data.u64()), event.flags))
-                .collect(),
-            Err(_) => Vec::new(),
-        }
+        let _ = self.0.deregister(&mut SourceFd(&fd.as_fd().as_raw_fd()));
     }
 }

@@ -1,16 +1,16 @@
-//! The sessions of a server, and how they end.
+//! Sessions of a server: their numbers, processes and memory files, and how they end.
 
-use super::connection::{Attached, Role};
-use super::event::{End, Event};
-use super::ready::Source;
-use super::{Server, admission, refused};
-use crate::config::Process;
-use crate::limits::{AWAY_MS_MAX, EXIT_WAIT_MS, RINGS_PER_TURN, SESSION_NUMBER_MAX};
+use super::event::End;
+use super::ready::{Source, Watcher};
+use super::refusal::refused;
+use crate::descriptor_store::DescriptorStore;
+use crate::error::AgentError;
+use crate::limits::{AWAY_MS_MAX, EXIT_WAIT_MS, LIST_BYTES_MAX, SESSION_NUMBER_MAX};
 use logdrive_ring::clock::unix_ns;
-use logdrive_ring::{HostedSession, MemoryId, exit_of};
-use logdrive_wire::agent::{Message, Refused, RefusedCode, SessionState};
-use rustix::event::epoll::EventFlags;
+use logdrive_ring::{HostedSession, MemoryId, Peer, exit_of};
+use logdrive_wire::agent::{Message, Refused, RefusedCode, SessionEntry, SessionState};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::{BTreeMap, HashMap};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -35,13 +35,18 @@ pub(super) struct ServedSession {
 }
 
 impl ServedSession {
-    /// One that was kept while there was no agent: its process may come, or be dead.
-    pub(super) fn restored(session: Arc<HostedSession>, process: Option<OwnedFd>, now: Instant) -> Self {
+    /// One whose process is connected, or may still come: it was stored while there was no agent, and may be dead.
+    pub(super) fn new(
+        session: Arc<HostedSession>,
+        process: Option<OwnedFd>,
+        connection: Option<u64>,
+        now: Instant,
+    ) -> Self {
         Self {
             session,
-            connection: None,
+            connection,
             process,
-            away_since: Some(now),
+            away_since: connection.is_none().then_some(now),
             is_ending: false,
             died_at: None,
             rings_requested: 0,
@@ -49,11 +54,7 @@ impl ServedSession {
         }
     }
 
-    pub(super) fn process(&self) -> Option<&OwnedFd> {
-        self.process.as_ref()
-    }
-
-    pub(super) fn state(&self) -> SessionState {
+    fn state(&self) -> SessionState {
         if self.is_ending {
             SessionState::Ending
         } else if self.connection.is_some() {
@@ -62,65 +63,107 @@ impl ServedSession {
             SessionState::Away
         }
     }
+
+    /// End of the process, if it has ended and no more is to be learned of it.
+    fn end(&mut self, now: Instant) -> Option<End> {
+        let process = self.process.as_ref()?;
+        // The event may be that of an earlier session of the same number.
+        let at_once = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let mut polled = [PollFd::new(process, PollFlags::IN)];
+        if poll(&mut polled, Some(&at_once)).unwrap_or(0) == 0 {
+            return None;
+        }
+        let is_fetched = polled[0].revents().contains(PollFlags::HUP);
+        let exit = exit_of(process.as_fd(), self.session.peer().pid);
+        let died_at = *self.died_at.get_or_insert(now);
+        let waited = now.saturating_duration_since(died_at) >= Duration::from_millis(EXIT_WAIT_MS);
+        match exit {
+            _ if self.is_ending => Some(End::Goodbye),
+            Some(exit) => Some(End::Exited(exit)),
+            // Where its parent has not fetched the status, that it does is an event of its own.
+            None => (is_fetched || waited).then_some(End::Ended),
+        }
+    }
 }
 
-impl Server {
-    /// Returns whether a turn has something to do without any peer.
-    pub(super) fn has_work(&self) -> bool {
-        !self.events.is_empty() || self.sessions.values().any(|served| served.rings_requested > 0)
+/// All sessions.
+#[derive(Debug)]
+pub(super) struct Sessions {
+    watcher: Watcher,
+    served: BTreeMap<u64, ServedSession>,
+    last_number: u64,
+    /// Session of each memory file.
+    owners: HashMap<MemoryId, u64>,
+    /// Holds the descriptors of sessions beyond the death of this agent.
+    store: Option<DescriptorStore>,
+}
+
+impl Sessions {
+    pub(super) fn new(watcher: Watcher) -> Self {
+        Self {
+            watcher,
+            served: BTreeMap::new(),
+            last_number: 0,
+            owners: HashMap::new(),
+            store: None,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.served.len()
+    }
+
+    pub(super) fn get(&self, session: u64) -> Option<&ServedSession> {
+        self.served.get(&session)
+    }
+
+    pub(super) fn get_mut(&mut self, session: u64) -> Option<&mut ServedSession> {
+        self.served.get_mut(&session)
+    }
+
+    /// All sessions, in the order of their numbers.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &ServedSession> {
+        self.served.values()
+    }
+
+    /// A session whose process waits for rings.
+    pub(super) fn waiting_for_rings(&mut self) -> Option<&mut ServedSession> {
+        self.served.values_mut().find(|served| served.rings_requested > 0)
     }
 
     /// A number for a session: the wanted one if it is free, otherwise one that rises with time.
     pub(super) fn number(&mut self, wanted: Option<u64>) -> u64 {
-        let free = |number: &u64| *number < SESSION_NUMBER_MAX && !self.sessions.contains_key(number);
-        if let Some(number) = wanted.filter(free) {
+        let is_free = |number: &u64| *number < SESSION_NUMBER_MAX && !self.served.contains_key(number);
+        if let Some(number) = wanted.filter(is_free) {
             return number;
         }
-        let mut number = (unix_ns() / 1_000_000).max(self.last_session + 1);
-        while self.sessions.contains_key(&number) {
+        let mut number = (unix_ns() / 1_000_000).max(self.last_number + 1);
+        while self.served.contains_key(&number) {
             number += 1;
         }
-        self.last_session = number;
+        self.last_number = number;
         number
     }
 
-    /// Enters a session with its process; fails when one of its files belongs to another session.
-    pub(super) fn enter(&mut self, key: u64, session: HostedSession) -> Result<Arc<HostedSession>, Refused> {
-        let session = Arc::new(session);
-        let id = session.id();
-        self.claim(id, &session.memory_ids())?;
-        let connection = self.connections.get_mut(&key);
-        let process = connection.and_then(|connection| {
-            connection.role = Role::Process { session: id };
-            connection.peer.process(connection.channel.as_fd()).ok()
-        });
-        self.insert_session(ServedSession {
-            session: Arc::clone(&session),
-            connection: Some(key),
-            process,
-            away_since: None,
-            is_ending: false,
-            died_at: None,
-            rings_requested: 0,
-            keep_bytes: 0,
-        });
-        self.store_session(id);
-        Ok(session)
-    }
-
-    /// Enters a session, and watches its process.
-    pub(super) fn insert_session(&mut self, served: ServedSession) {
+    /// Enters a session, and watches its process; fails when one of its files belongs to another session.
+    pub(super) fn enter(&mut self, served: ServedSession) -> Result<(), Refused> {
         let id = served.session.id();
+        self.claim(id, &served.session.memory_ids())?;
         if let Some(process) = &served.process {
             // Without it the end of the connection is the end of the process.
-            let _ = self.ready.add(process, Source::Process(id), EventFlags::IN);
+            let _ = self.watcher.add(process, Source::Process(id));
         }
-        self.sessions.insert(id, served);
+        self.served.insert(id, served);
+        self.store(id);
+        Ok(())
     }
 
     /// Notes whose the files are.
     pub(super) fn claim(&mut self, session: u64, files: &[MemoryId]) -> Result<(), Refused> {
-        let is_foreign = |file: &MemoryId| self.memory.get(file).is_some_and(|owner| *owner != session);
+        let is_foreign = |file: &MemoryId| self.owners.get(file).is_some_and(|owner| *owner != session);
         if files.iter().any(is_foreign) {
             return Err(refused(
                 RefusedCode::Descriptors,
@@ -128,203 +171,164 @@ impl Server {
                 "start the process anew",
             ));
         }
-        self.memory.extend(files.iter().map(|file| (*file, session)));
+        self.owners.extend(files.iter().map(|file| (*file, session)));
         Ok(())
     }
 
-    /// The connection of a session has ended.
-    pub(super) fn connection_lost(&mut self, session: u64, key: u64, now: Instant) {
-        let Some(served) = self.sessions.get_mut(&session) else {
-            return;
+    /// The session that has the memory of another one.
+    pub(super) fn known(&self, shown: &HostedSession) -> Option<&Arc<HostedSession>> {
+        let owner = self.owners.get(shown.files().ids().first()?)?;
+        self.served.get(owner).map(|served| &served.session)
+    }
+
+    /// A session that the peer may see and change.
+    pub(super) fn accessible(&self, peer: Peer, id: u64) -> Result<Arc<HostedSession>, Refused> {
+        let Some(served) = self.served.get(&id) else {
+            return Err(refused(
+                RefusedCode::UnknownSession,
+                format!("there is no session {id}"),
+                "`logdrive ps` lists the sessions there are",
+            ));
         };
+        let owner = served.session.peer().uid;
+        if may_access(peer, owner) {
+            return Ok(Arc::clone(&served.session));
+        }
+        Err(refused(
+            RefusedCode::NotAllowed,
+            format!("session {id} belongs to user {owner}"),
+            "ask as that user or as root",
+        ))
+    }
+
+    /// Lists the sessions above a number that a peer may see, as far as one message takes them.
+    pub(super) fn list(&self, peer: Peer, above: u64) -> Message {
+        let mut entries = Vec::new();
+        let mut bytes = 0;
+        for (id, served) in self.served.range(above.saturating_add(1)..) {
+            let session = &served.session;
+            if !may_access(peer, session.peer().uid) {
+                continue;
+            }
+            let entry = SessionEntry {
+                session: *id,
+                start_unix_ns: session.start_unix_ns(),
+                pid: session.peer().pid,
+                uid: session.peer().uid,
+                ring_count: session.ring_count() as u32,
+                state: served.state(),
+                app: session.app().to_owned(),
+            };
+            bytes += entry.wire_bytes();
+            if bytes > LIST_BYTES_MAX {
+                return Message::Sessions { more: true, entries };
+            }
+            entries.push(entry);
+        }
+        Message::Sessions { more: false, entries }
+    }
+
+    /// A session's process is connected (again). Returns the connection that it had.
+    pub(super) fn reconnected(&mut self, session: u64, key: u64) -> Option<u64> {
+        let served = self.served.get_mut(&session)?;
+        served.away_since = None;
+        served.rings_requested = 0;
+        served.connection.replace(key).filter(|earlier| *earlier != key)
+    }
+
+    /// The connection of a session has ended; where the process cannot be watched, so has the process.
+    pub(super) fn disconnected(&mut self, session: u64, key: u64, now: Instant) -> Option<End> {
+        let served = self.served.get_mut(&session)?;
         if served.connection != Some(key) {
-            return;
+            return None;
         }
         served.connection = None;
         served.rings_requested = 0;
         served.away_since = Some(now);
-        if served.process.is_none() {
-            self.end_session(session, End::Ended);
-        }
+        served.process.is_none().then_some(End::Ended)
     }
 
-    /// The descriptor of a process has something to say.
-    pub(super) fn check_process(&mut self, session: u64, now: Instant) {
-        let Some(served) = self.sessions.get_mut(&session) else {
-            return;
-        };
-        let Some(process) = &served.process else {
-            return;
-        };
-        // The event may be that of an earlier session of the same number.
-        let now_or_never = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        let mut polled = [PollFd::new(process, PollFlags::IN)];
-        let ready = poll(&mut polled, Some(&now_or_never)).unwrap_or(0);
-        let is_fetched = polled[0].revents().contains(PollFlags::HUP);
-        if ready == 0 {
-            return;
-        }
-        let exit = exit_of(process.as_fd(), served.session.peer().pid);
-        let died_at = *served.died_at.get_or_insert(now);
-        let waited = now.saturating_duration_since(died_at) >= Duration::from_millis(EXIT_WAIT_MS);
-        match exit {
-            _ if served.is_ending => self.end_session(session, End::Goodbye),
-            Some(exit) => self.end_session(session, End::Exited(exit)),
-            None if is_fetched || waited => self.end_session(session, End::Ended),
-            // Its parent has not fetched the status: that it does is an event of its own.
-            None => self
-                .ready
-                .set(process, Source::Process(session), EventFlags::empty()),
-        }
+    /// The descriptor of a process has something to say: the end of the process, perhaps.
+    pub(super) fn check_process(&mut self, session: u64, now: Instant) -> Option<End> {
+        self.served.get_mut(&session)?.end(now)
     }
 
-    /// Times of sessions: those without a connection, those whose status is awaited.
-    pub(super) fn check_sessions(&mut self, now: Instant) {
-        let has_passed = |active_at: Option<Instant>, ms: u64| {
-            active_at.is_some_and(|active_at| {
-                now.saturating_duration_since(active_at) >= Duration::from_millis(ms)
+    /// Sessions that are over: those without a connection, those whose status was awaited.
+    pub(super) fn overdue(&mut self, now: Instant) -> Vec<(u64, End)> {
+        let has_passed = |since: Option<Instant>, ms: u64| {
+            since.is_some_and(|since| now.saturating_duration_since(since) >= Duration::from_millis(ms))
+        };
+        let end = |served: &mut ServedSession| {
+            if has_passed(served.died_at, EXIT_WAIT_MS) {
+                return served.end(now);
+            }
+            has_passed(served.away_since, AWAY_MS_MAX).then_some(match served.is_ending {
+                true => End::Goodbye,
+                false => End::Vanished,
             })
         };
-        let mut dead = Vec::new();
-        let mut away = Vec::new();
-        for (id, served) in &self.sessions {
-            if has_passed(served.died_at, EXIT_WAIT_MS) {
-                dead.push(*id);
-            } else if has_passed(served.away_since, AWAY_MS_MAX) {
-                away.push(*id);
-            }
-        }
-        for session in dead {
-            self.check_process(session, now);
-        }
-        for session in away {
-            let is_ending = self.sessions.get(&session).is_some_and(|served| served.is_ending);
-            self.end_session(session, if is_ending { End::Goodbye } else { End::Vanished });
-        }
+        let all = self.served.iter_mut();
+        all.filter_map(|(id, served)| Some((*id, end(served)?))).collect()
     }
 
-    /// Forgets a session, and tells the owner.
-    pub(super) fn end_session(&mut self, session: u64, end: End) {
-        if let Some(session) = self.remove_session(session) {
-            self.events.push(Event::Left { session, end });
-        }
-    }
-
-    /// Forgets a session and closes its connection.
-    pub(super) fn remove_session(&mut self, session: u64) -> Option<Arc<HostedSession>> {
-        let served = self.sessions.remove(&session)?;
-        self.memory.retain(|_, owner| *owner != session);
+    /// Forgets a session. The store has it until it is [released](Self::release).
+    pub(super) fn remove(&mut self, session: u64) -> Option<ServedSession> {
+        let served = self.served.remove(&session)?;
+        self.owners.retain(|_, owner| *owner != session);
         if let Some(process) = &served.process {
-            self.ready.remove(process);
+            self.watcher.remove(process);
         }
-        if let Some(connection) = served.connection.and_then(|key| self.connections.remove(&key)) {
-            self.ready.remove(&connection.channel);
-        }
-        Some(served.session)
+        Some(served)
     }
 
-    /// A session's process is connected (again).
-    pub(super) fn reconnect(&mut self, session: u64, key: u64, now: Instant) {
-        let Some(served) = self.sessions.get_mut(&session) else {
-            return;
-        };
-        let earlier = served.connection.replace(key);
-        served.away_since = None;
-        served.rings_requested = 0;
-        if let Some(connection) = self.connections.get_mut(&key) {
-            connection.role = Role::Process { session };
-        }
-        if let Some(earlier) = earlier.filter(|earlier| *earlier != key) {
-            self.close(earlier, now);
+    /// Has a store hold all sessions from now on.
+    pub(super) fn store_in(&mut self, mut store: DescriptorStore) -> Result<(), AgentError> {
+        let connected = store.connect_at_start();
+        self.store = Some(store);
+        self.store_all(connected)
+    }
+
+    /// Stores what is new of a session.
+    pub(super) fn store(&mut self, session: u64) {
+        if let (Some(store), Some(served)) = (&mut self.store, self.served.get(&session)) {
+            store.store(&served.session, served.process.as_ref());
         }
     }
 
-    /// Makes rings that processes wait for, a few in each turn.
-    pub(super) fn send_rings(&mut self, now: Instant) {
-        let mut left = RINGS_PER_TURN;
-        while left > 0 {
-            let waiting = self
-                .sessions
-                .iter()
-                .find(|(_, served)| served.rings_requested > 0);
-            let Some((id, served)) = waiting.map(|(id, served)| (*id, served)) else {
-                return;
-            };
-            let count = served.rings_requested.min(left);
-            left -= count;
-            self.send_rings_to(id, count, now);
+    /// All of a session is written: nobody needs its memory any more.
+    pub(super) fn release(&mut self, session: u64) {
+        if let Some(store) = &mut self.store {
+            store.remove(session);
         }
     }
 
-    fn send_rings_to(&mut self, id: u64, count: u32, now: Instant) {
-        let Some(served) = self.sessions.get_mut(&id) else {
-            return;
-        };
-        served.rings_requested -= count.min(served.rings_requested);
-        let (session, connection) = (Arc::clone(&served.session), served.connection);
-        let first = session.ring_count();
-        let mut why = String::new();
-        for _ in 0..count {
-            if let Err(refused) = self.add_ring(&session) {
-                why = refused.reason;
-                break;
+    /// Stores everything again where the store has lost it.
+    pub(super) fn check_store(&mut self, now: Instant) -> Result<(), AgentError> {
+        match &mut self.store {
+            Some(store) => {
+                let connected = store.reconnect(now);
+                self.store_all(connected)
             }
-        }
-        let made = session.ring_count() - first;
-        // Before the process has them.
-        self.store_session(id);
-        if made < count as usize
-            && let Some(served) = self.sessions.get_mut(&id)
-        {
-            served.rings_requested = 0;
-        }
-        let Some(key) = connection else { return };
-        let message = |count: usize, reason: String| Message::Rings {
-            first: first as u32,
-            count: count as u32,
-            reason,
-        };
-        if made > 0 {
-            let with = Attached::Rings(Arc::clone(&session), first, made);
-            self.send(key, &message(made, String::new()), with, now);
-        }
-        if !why.is_empty() {
-            self.send(key, &message(0, why), Attached::Nothing, now);
+            None => Ok(()),
         }
     }
 
-    /// Makes one more ring of a session, if all limits allow it.
-    pub(super) fn add_ring(&mut self, session: &HostedSession) -> Result<(), Refused> {
-        let peer = session.peer();
-        let request = admission::ResourceRequest {
-            process: Process {
-                app: session.app(),
-                pid: peer.pid,
-                uid: peer.uid,
-            },
-            is_new: false,
-            has: session.ring_count(),
-            rings: 1,
-            ring_bytes: session.options().ring_bytes,
-        };
-        admission::check(
-            &self.options,
-            self.sessions.values().map(|served| &served.session),
-            &request,
-        )?;
-        session.add_ring().map_err(|error| {
-            refused(
-                RefusedCode::Resources,
-                error.to_string(),
-                "give the agent more memory or descriptors",
-            )
-        })?;
-        if let Some(id) = session.memory_ids().last() {
-            self.memory.insert(*id, session.id());
+    fn store_all(&mut self, connected: Result<bool, AgentError>) -> Result<(), AgentError> {
+        if connected? && let Some(store) = &mut self.store {
+            for served in self.served.values() {
+                store.store(&served.session, served.process.as_ref());
+            }
         }
         Ok(())
     }
+}
+
+/// Returns whether a peer is root or the agent's own user.
+pub(super) fn is_trusted(peer: Peer) -> bool {
+    peer.uid == 0 || peer.uid == logdrive_ring::user_id()
+}
+
+/// Returns whether a user may see and change the sessions of another one.
+pub(super) fn may_access(peer: Peer, owner: u32) -> bool {
+    is_trusted(peer) || peer.uid == owner
 }

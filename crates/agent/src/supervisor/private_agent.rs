@@ -8,7 +8,7 @@ use super::limits::ENDING_TURN_MS;
 use crate::capture::stream::{OutputTimeout, notify};
 use crate::config::Limits;
 use crate::error::AgentError;
-use crate::flush_waiters::{FlushWaiters, PendingDump, Waiter};
+use crate::flush_waiters::FlushWaiters;
 use crate::limits::{TURN_MS, WAIT_TURN_MS};
 use crate::path_lock::PathLock;
 use crate::server::{Event, Request, Requester, Server, ServerOptions, refused};
@@ -98,9 +98,9 @@ impl PrivateAgent {
             Ok((server, socket)) => {
                 let turns = AgentLoop {
                     server,
+                    flush_waiters: FlushWaiters::new(Arc::clone(&backend)),
                     backend,
                     shared,
-                    flush_waiters: FlushWaiters::default(),
                     committed: 0,
                     moved_at: Instant::now(),
                 };
@@ -296,53 +296,31 @@ impl AgentLoop {
             {
                 self.act(event);
             }
-            self.flush_waiters
-                .answer(&self.backend, &mut self.server, Instant::now());
+            self.flush_waiters.answer(&mut self.server, Instant::now());
             self.check_end();
         }
         self.report_remaining();
     }
 
     fn act(&mut self, event: Event) {
-        let now = Instant::now();
+        let waiters = &mut self.flush_waiters;
         match event {
-            Event::Joined(session) | Event::Adopted { session, .. } => {
-                self.flush_waiters.join_session(session.id(), &self.backend);
-                self.backend.join(session);
-            }
+            Event::Joined(session) | Event::Adopted { session, .. } => waiters.join(session),
             Event::Bell => self.backend.wake(),
             Event::Keep { session, keep } => self.backend.request_recorder(session, keep),
             Event::Flush {
                 session,
                 ticket,
                 durable,
-            } => self
-                .flush_waiters
-                .add(Waiter::Flush { session, ticket }, ALL, None, durable, now),
+            } => waiters.flush((session, ticket), ALL, durable),
             Event::WriteKept {
                 session,
                 ticket,
                 span_ns,
-            } => self
-                .flush_waiters
-                .write_kept(&self.backend, (session, ticket), span_ns, ALL, now),
-            Event::Bye { session } => {
-                self.backend.leave(session, None);
-                self.flush_waiters
-                    .add(Waiter::Bye { session }, ALL, None, false, now);
-            }
-            Event::Left { session, end } => {
-                let text = end.describe(&session);
-                if end.is_crash(&session) {
-                    self.backend.dump_crashed(session.id(), text.clone());
-                }
-                self.flush_waiters.leave_session(session.id());
-                self.backend.leave(session.id(), Some(text));
-                // Its end is told before that of the command.
-                let session = session.id();
-                self.flush_waiters
-                    .add(Waiter::Left { session }, ALL, None, false, now);
-            }
+            } => waiters.write_kept((session, ticket), span_ns, ALL),
+            Event::Bye { session } => waiters.bye(session, ALL),
+            // Its end is told before that of the command.
+            Event::Left { session, end } => waiters.left(&session, end, ALL),
             Event::Request {
                 requester,
                 peer,
@@ -353,17 +331,13 @@ impl AgentLoop {
     }
 
     fn answer(&mut self, requester: Requester, peer: Peer, request: &Request) {
-        let now = Instant::now();
         let (sessions, span_ns) = match request {
             Request::Files { written, .. } => {
                 let config = self.backend.session().buffers().config();
                 let text = String::from_utf8_lossy(&config).into_owned();
-                return match written {
-                    true => self
-                        .flush_waiters
-                        .add(Waiter::Files { requester, text }, ALL, None, false, now),
-                    false => self.server.answer(requester, &text, now),
-                };
+                return self
+                    .flush_waiters
+                    .name_sinks((requester, text), *written, ALL, &mut self.server);
             }
             Request::Dump { app, span_ns } => (self.server.sessions_of(peer, app), *span_ns),
             Request::DumpSession { session, span_ns } => {
@@ -376,15 +350,10 @@ impl AgentLoop {
                     "this is the private agent of one command",
                     "ask `logdrive top` or `logdrive ps` instead",
                 );
-                return self.server.refuse(requester, why, now);
+                return self.server.refuse(requester, why, Instant::now());
             }
         };
-        let of = sessions
-            .iter()
-            .map(|session| PendingDump::start(&self.backend, session, span_ns));
-        let of = of.collect();
-        self.flush_waiters
-            .add(Waiter::Dump { requester, of }, ALL, None, false, now);
+        self.flush_waiters.dump(requester, &sessions, span_ns, ALL);
     }
 
     /// Once the command has ended: it is over when all its sessions have ended, or those that are left have been quiet
