@@ -307,3 +307,6 @@ fn adopt_keep(
         RecorderOptions::from_text(&String::from_utf8_lossy(&config)),
     ))
 }
+
+#[cfg(test)]
+mod tests;

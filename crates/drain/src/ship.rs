@@ -85,10 +85,11 @@ impl ShipOptions {
     }
 
     /// Sends the buffers of a dead process again that it had begun to send, under their numbers, or puts them into the spool.
-    /// Gives back the others.
+    /// Those are spare then; gives back the others.
     pub(crate) fn finish(
         &self,
         unwritten: Vec<(Buffer, FileLocation)>,
+        spare: &mut Vec<Buffer>,
         layout: &LayoutOptions,
         process: &ProcessInfo,
     ) -> Result<Vec<(Buffer, FileLocation)>, BackendError> {
@@ -115,6 +116,7 @@ impl ShipOptions {
             self.send_again(&self.owner(session, layout, process), &group, next)?;
             for (mut buffer, _) in group {
                 buffer.mark_written();
+                spare.push(buffer);
             }
         }
         Ok(rest)

@@ -35,6 +35,7 @@ impl ShipOptions {
     pub(crate) fn finish(
         &self,
         _: Vec<(Buffer, FileLocation)>,
+        _: &mut Vec<Buffer>,
         _: &LayoutOptions,
         _: &ProcessInfo,
     ) -> Result<Vec<(Buffer, FileLocation)>, BackendError> {

@@ -130,7 +130,7 @@ pub(crate) fn adopt_sink(
     overflow: Overflow,
     sequence: &mut u64,
 ) -> Result<SinkBuffer, BackendError> {
-    let (unwritten, spare) = buffers.adopt(index);
+    let (unwritten, mut spare) = buffers.adopt(index);
     *sequence = (*sequence).max(buffers.last_sequence());
     let (target, unwritten) = match (&sink.file, &sink.ship) {
         (Some(file), shipped) => {
@@ -140,11 +140,11 @@ pub(crate) fn adopt_sink(
                 Some(_) => (buffer, FileLocation::default()),
                 None => (buffer, place),
             });
-            let rest = finish_writes(file, unwritten.collect(), storage)?;
+            let rest = finish_writes(file, unwritten.collect(), &mut spare, storage)?;
             (Target::File(file.clone()), rest)
         }
         (None, Some(ship)) => {
-            let rest = ship.finish(unwritten, &sink.layout, process)?;
+            let rest = ship.finish(unwritten, &mut spare, &sink.layout, process)?;
             (Target::Ship(ship.clone()), rest)
         }
         (None, None) => (Target::Discard, unwritten),
@@ -161,10 +161,11 @@ pub(crate) fn adopt_sink(
 }
 
 /// A buffer whose write had begun is written to its place again; that is the same bytes at the same offset. Returns
-/// what has to be appended, and puts finished buffers back empty.
+/// what has to be appended; finished buffers are spare.
 fn finish_writes(
     file: &FileOptions,
     unwritten: Vec<(Buffer, FileLocation)>,
+    spare: &mut Vec<Buffer>,
     storage: &Arc<dyn Storage>,
 ) -> Result<Vec<(Buffer, FileLocation)>, BackendError> {
     let mut rest = Vec::new();
@@ -181,6 +182,7 @@ fn finish_writes(
         // Whatever way it took, all of the buffer is in the log now.
         rewrite(file, Arc::clone(storage), placement, buffer.bytes(), unix_ns())?;
         buffer.mark_written();
+        spare.push(buffer);
     }
     Ok(rest)
 }
