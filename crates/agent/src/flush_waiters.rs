@@ -6,12 +6,13 @@
 use crate::limits::WAIT_NO_PROGRESS_MS;
 use crate::routing::SINK_MISSING;
 use crate::server::{End, Requester, Server};
-use logdrive_drain::{Backend, DumpAnswer};
+use logdrive_drain::Backend;
 use logdrive_ring::HostedSession;
 use logdrive_wire::agent::{Refused, RefusedCode};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
 /// Owner of a flush.
@@ -46,9 +47,9 @@ impl Waiter {
 struct PendingDump {
     session: u64,
     pid: u32,
-    /// Its number at the backend.
-    dump: u64,
-    answer: Option<DumpAnswer>,
+    /// Number of its records, once they are laid out; the sender is dropped where nothing is kept.
+    dump: Receiver<u64>,
+    answer: Option<Option<u64>>,
 }
 
 impl PendingDump {
@@ -68,6 +69,16 @@ fn span_of(span_ns: u64) -> Option<Duration> {
     (span_ns > 0).then(|| Duration::from_nanos(span_ns))
 }
 
+/// Returns the number of records of a dump that is laid out, or `None` in it where nothing is kept; `None` while it goes
+/// on.
+fn answer_of(dump: &Receiver<u64>) -> Option<Option<u64>> {
+    match dump.try_recv() {
+        Ok(records) => Some(Some(records)),
+        Err(TryRecvError::Empty) => None,
+        Err(TryRecvError::Disconnected) => Some(None),
+    }
+}
+
 /// Flush that somebody waits for.
 #[derive(Debug)]
 struct Pending {
@@ -75,7 +86,7 @@ struct Pending {
     /// The sinks, by their bits.
     sinks: u32,
     /// A dump that has to be laid out first.
-    dump: Option<u64>,
+    dump: Option<Receiver<u64>>,
     /// `None` until all dumps are laid out.
     ticket: Option<u64>,
     /// True if it is to be made durable when it is written.
@@ -86,9 +97,9 @@ struct Pending {
 
 impl Pending {
     /// Returns whether all dumps are laid out.
-    fn has_dumped(&mut self, backend: &Backend) -> bool {
-        if let Some(dump) = self.dump {
-            if backend.take_dump(dump).is_none() {
+    fn has_dumped(&mut self) -> bool {
+        if let Some(dump) = &self.dump {
+            if answer_of(dump).is_none() {
                 return false;
             }
             self.dump = None;
@@ -97,22 +108,22 @@ impl Pending {
             return true;
         };
         for dumped in of.iter_mut().filter(|dumped| dumped.answer.is_none()) {
-            dumped.answer = backend.take_dump(dumped.dump);
+            dumped.answer = answer_of(&dumped.dump);
         }
         of.iter().all(|dumped| dumped.answer.is_some())
     }
 
     /// Returns whether it was done; `None` while it goes on.
     fn poll(&mut self, backend: &Backend, now: Instant) -> Option<bool> {
-        if self.ticket.is_none() && self.has_dumped(backend) {
+        if self.ticket.is_none() && self.has_dumped() {
             self.ticket = Some(backend.request_flush());
         }
-        let reach = backend.flush_status(self.ticket.unwrap_or(0), self.sinks);
-        if reach.reached && self.ticket.is_some() {
+        let reach = backend.sinks().flush_status(self.ticket.unwrap_or(0), self.sinks);
+        if reach.is_flushed && self.ticket.is_some() {
             if !std::mem::take(&mut self.sync) {
                 return Some(true);
             }
-            backend.request_sync(self.sinks);
+            backend.sinks().request_sync(self.sinks);
             self.ticket = Some(backend.request_flush());
             self.since = now;
         }
@@ -164,7 +175,7 @@ impl FlushWaiters {
 
     /// A session has come: it is drained from now on, and what was lost before is not its own.
     pub(crate) fn join(&mut self, session: Arc<HostedSession>) {
-        self.lost.insert(session.id(), self.backend.lost());
+        self.lost.insert(session.id(), self.backend.sinks().lost());
         self.backend.join(session);
     }
 
@@ -226,7 +237,7 @@ impl FlushWaiters {
     }
 
     /// Waits for these sinks, after a dump where there is one.
-    fn add(&mut self, waiter: Waiter, sinks: u32, dump: Option<u64>, sync: bool) {
+    fn add(&mut self, waiter: Waiter, sinks: u32, dump: Option<Receiver<u64>>, sync: bool) {
         self.pending.push(Pending {
             waiter,
             sinks,
@@ -281,7 +292,7 @@ impl FlushWaiters {
 
     /// Returns whether these sinks have lost something since the session was told the last time; it is told now.
     fn has_lost(&mut self, session: u64, sinks: u32) -> bool {
-        let lost = self.backend.lost();
+        let lost = self.backend.sinks().lost();
         let Some(before) = self.lost.get_mut(&session) else {
             return false;
         };
@@ -299,7 +310,7 @@ fn dump_report(of: &[PendingDump]) -> String {
     let mut text = String::new();
     for dumped in of {
         let records = match dumped.answer {
-            Some(DumpAnswer::Written(records)) => records.to_string(),
+            Some(Some(records)) => records.to_string(),
             _ => "-".to_owned(),
         };
         // Writing to a string cannot fail.

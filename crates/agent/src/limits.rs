@@ -137,4 +137,4 @@ pub const SINK_CLOSING_MS: u64 = 100;
 pub const PROBLEMS_MAX: usize = 64;
 
 /// Longest time that whoever waits for sinks that do not move waits, in milliseconds: as long as a drain of its own would.
-pub const WAIT_NO_PROGRESS_MS: u64 = logdrive_drain::limits::NO_PROGRESS_MS;
+pub const WAIT_NO_PROGRESS_MS: u64 = logdrive_drain::limits::NO_PROGRESS.as_millis() as u64;

@@ -1,43 +1,43 @@
 //! The backend of one process: its session, its drain thread, and an I/O thread for every sink.
 
 use crate::drain::Drain;
-use crate::drain::command::Command;
-use crate::drain::counts::DrainCounts;
+use crate::drain::command::{Command, CommandSender};
 use crate::drain::pipeline::DrainParts;
 use crate::drain::route::Router;
+use crate::drain_thread::DrainThread;
 use crate::error::BackendError;
 use crate::file::{Disk, Storage};
 use crate::flight_recorder::memory::RecorderMemory;
 use crate::flight_recorder::{FlightRecorder, RecorderOptions};
 use crate::internal_notices::gap_callsite;
-use crate::layout::ProcessInfo;
-use crate::limits::{BUFFER_BYTES, BUFFERS_PER_SINK, NO_PROGRESS_MS};
+use crate::limits::{BUFFER_BYTES, BUFFERS_PER_SINK};
 use crate::options::{SinkOptions, Target, sinks_to_text};
 use crate::recover;
-use crate::sink::start::{open, process_info, start_sink};
+use crate::sink::start::{SinkStarter, process_info};
 use crate::sink::writer::IoRequest;
-use crate::stats::Stats;
-use crate::status::{BackendStatus, Waited};
+use crate::sinks::Sinks;
+use crate::stats::{Stats, StatsSource};
+use crate::status::BackendStatus;
 use logdrive_ring::{KeepToucher, SessionOptions, SessionReader, SessionWriter, control, default_run_dir};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How a backend is started.
+/// Options of a backend.
 #[derive(Debug, Clone)]
 pub struct BackendOptions {
     /// The application's name.
     pub app: String,
-    /// Where sessions live; `None` for `/dev/shm/logdrive-UID`, then a directory beside the first log file.
+    /// Directory of sessions; `None` for `/dev/shm/logdrive-UID`, then a directory beside the first log file.
     pub run_dir: Option<PathBuf>,
     /// Bytes of each thread's ring, rounded up to a power of two from 64 KiB on.
     pub ring_bytes: usize,
     /// The sinks.
     pub sinks: Vec<SinkOptions>,
-    /// What is kept in memory of records below the level of all sinks; `None` for nothing.
+    /// Flight recorder of records below the level of all sinks; `None` for none.
     pub keep: Option<RecorderOptions>,
     /// Whether producers read the coarse clock, which the drain then renews at every poll.
     pub coarse_clock: bool,
@@ -81,10 +81,8 @@ impl BackendOptions {
         dirs.push(beside.map_or_else(|| PathBuf::from(".logdrive"), |dir| dir.join(".logdrive")));
         dirs
     }
-}
 
-impl BackendOptions {
-    /// How the session is made.
+    /// Options of the session.
     pub fn session_options(&self) -> SessionOptions {
         let keep = self
             .keep
@@ -106,21 +104,16 @@ impl BackendOptions {
 /// A running backend. Dropping it without [`Backend::stop`] leaves the session for recovery.
 #[derive(Debug)]
 pub struct Backend {
-    pub(crate) session: Arc<SessionWriter>,
-    pub(crate) status: Arc<BackendStatus>,
-    pub(crate) counts: Arc<DrainCounts>,
-    stop: Arc<AtomicBool>,
-    thread: Mutex<Option<JoinHandle<Drain>>>,
+    source: StatsSource,
+    drain: DrainThread,
     /// Touches the memory of the flight recorder, once.
     touching: Mutex<Option<JoinHandle<()>>>,
-    /// The ways to the I/O threads, in the order of the sinks; none where one is closed and its place is free.
-    pub(crate) writers: Mutex<Vec<Option<Sender<IoRequest>>>>,
-    pub(crate) commands: Sender<Command>,
-    pub(crate) storage: Arc<dyn Storage>,
-    pub(crate) process: ProcessInfo,
+    sinks: Sinks,
+    pub(crate) commands: CommandSender,
+    status: Arc<BackendStatus>,
 }
 
-/// How a backend ended.
+/// Outcome of the end of a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stopped {
     /// Everything committed is with the kernel; the session is removed.
@@ -140,27 +133,27 @@ impl Backend {
             recover::recover_app(&options.run_dirs(), &options.app, &status);
         }
         let session = make_session(options, &status)?;
-        Self::start_in(options, session, &status, None)
+        Self::start_in(options, session, status, None)
     }
 
     pub(crate) fn start_in(
         options: &BackendOptions,
         session: Arc<SessionWriter>,
-        status: &Arc<BackendStatus>,
+        status: Arc<BackendStatus>,
         router: Option<Router>,
     ) -> Result<Self, BackendError> {
-        let started = Self::threads(options, &session, status, router);
+        let started = Self::start_threads(options, &session, status, router);
         if started.is_err() {
-            // The session holds nothing yet; the error that ended the start is the one to tell.
+            // The session holds nothing yet; the error that ended the start is the one to report.
             let _ = session.remove();
         }
         started
     }
 
-    fn threads(
+    fn start_threads(
         options: &BackendOptions,
         session: &Arc<SessionWriter>,
-        status: &Arc<BackendStatus>,
+        status: Arc<BackendStatus>,
         router: Option<Router>,
     ) -> Result<Self, BackendError> {
         let gap = gap_callsite().encode().unwrap_or_default();
@@ -168,78 +161,73 @@ impl Backend {
         for _ in 0..crate::limits::SPARE_RINGS {
             session.make_spare_ring(crate::limits::SPARE_RINGS)?;
         }
-        let process = process_info(&options.app);
+        let starter = SinkStarter {
+            buffers: Arc::clone(session.buffers()),
+            storage: Arc::clone(&options.storage),
+            status: Arc::clone(&status),
+            process: process_info(&options.app),
+        };
         let mut sink_buffers = Vec::new();
-        let mut writers = Vec::new();
         for (index, sink) in options.sinks.iter().enumerate() {
             let spare = session.buffers().take_all(index)?;
-            let output = open(&sink.target, &options.storage, status)?;
-            let sink_buffer = start_sink(index, sink, output, spare, session.buffers(), status, &process)?;
-            writers.push(Some(sink_buffer.sender()));
-            sink_buffers.push(sink_buffer);
+            sink_buffers.push(starter.start(index, sink, starter.open(&sink.target)?, spare)?);
         }
-        let counts = Arc::new(DrainCounts::start());
+        let writers = sink_buffers.iter().map(|sink| Some(sink.sender())).collect();
+        let (sender, inbox) = channel();
+        let commands = CommandSender::new(sender, session);
+        let source = StatsSource::new(session);
         let stop = Arc::new(AtomicBool::new(false));
-        let (commands, inbox) = channel();
         let file = options.keep.as_ref().and_then(|_| session.take_keep());
         let touching = file.as_ref().and_then(|file| touch_keep(file.toucher(), &stop));
         let keep = options.keep.clone().zip(file);
-        let keep = keep.map(|(options, file)| FlightRecorder::new(RecorderMemory::shared(file), options));
+        let own = Arc::new(SessionReader::open_own(session)?);
         let drain = Drain::new(
             DrainParts {
-                session: Arc::new(SessionReader::open_own(session)?),
+                session: Arc::clone(&own),
                 buffers: Arc::clone(session.buffers()),
                 sinks: sink_buffers,
                 router,
-                recorder: keep,
-                status: Arc::clone(status),
-                counts: Arc::clone(&counts),
+                recorder: keep
+                    .map(|(options, file)| FlightRecorder::new(RecorderMemory::shared(file), options)),
+                status: Arc::clone(&status),
+                counts: Arc::clone(source.counts()),
                 stop: Arc::clone(&stop),
                 coarse: options.coarse_clock,
-                sequence: 0,
             },
             Some(inbox),
         );
-        let thread = std::thread::Builder::new()
-            .name("logdrive-drain".to_owned())
-            .spawn(move || drain.run())
-            .map_err(|cause| BackendError::Thread {
-                name: "logdrive-drain",
-                cause,
-            })?;
         Ok(Self {
-            session: Arc::clone(session),
-            status: Arc::clone(status),
-            counts,
+            source,
+            drain: DrainThread::start(drain, own, Arc::clone(&status), stop)?,
             touching: Mutex::new(touching),
-            stop,
-            thread: Mutex::new(Some(thread)),
-            writers: Mutex::new(writers),
+            sinks: Sinks::new(starter, writers, commands.clone()),
             commands,
-            storage: Arc::clone(&options.storage),
-            process,
+            status,
         })
+    }
+
+    /// The session.
+    pub fn session(&self) -> &Arc<SessionWriter> {
+        self.source.session()
+    }
+
+    /// The sinks, which may be added, changed and closed while the backend runs.
+    pub fn sinks(&self) -> &Sinks {
+        &self.sinks
     }
 
     /// Writes what the flight recorder keeps, so far back or all, with everything that was committed before, and waits for
     /// it as [`Backend::flush`] does.
     pub fn dump(&self, span: Option<Duration>) -> bool {
         let reason = "the program asked for it".to_owned();
-        self.send_command(Command::Dump(None, span, reason));
+        self.commands.send(Command::Dump(None, span, reason));
         self.flush()
-    }
-
-    /// The session.
-    pub fn session(&self) -> &Arc<SessionWriter> {
-        &self.session
     }
 
     /// Waits until every record that was committed before the call is with the kernel (C1) in all sinks. Ends early
     /// with `false` when nothing moves for five seconds.
     pub fn flush(&self) -> bool {
-        let mark = self.status.request();
-        self.session.waker().wake();
-        self.status.wait_for(mark, Duration::from_millis(NO_PROGRESS_MS)) == Waited::Reached
+        self.drain.flush()
     }
 
     /// As [`Backend::flush`], then makes all files durable (C2); `false` also when the system says that this failed.
@@ -248,11 +236,16 @@ impl Backend {
         if !self.flush() {
             return false;
         }
-        self.send_all(|| IoRequest::Sync);
+        self.sinks.send_all(|| IoRequest::Sync);
         self.flush() && self.status.lost() == lost_before
     }
 
-    /// How the sinks that send to collectors stand, by their numbers.
+    /// Asks for a flush without waiting for it: a flush ticket for [`Sinks::flush_status`].
+    pub fn request_flush(&self) -> u64 {
+        self.drain.request_flush()
+    }
+
+    /// Returns the state of the sinks that send to collectors, by their numbers.
     #[cfg(all(feature = "ship", target_os = "linux"))]
     pub fn shipping(&self) -> Vec<(usize, crate::ship::ForwardState)> {
         let watched = self.status.watched().into_iter();
@@ -275,21 +268,17 @@ impl Backend {
 
     /// Opens all files anew, as after a rotation from outside.
     pub fn reopen(&self) {
-        self.send_all(|| IoRequest::Reopen);
+        self.sinks.send_all(|| IoRequest::Reopen);
     }
 
-    pub(crate) fn send_all(&self, message: impl Fn() -> IoRequest) {
-        let writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
-        for sender in writers.iter().flatten() {
-            // A sink whose thread has ended has nothing to open.
-            let _ = sender.send(message());
-        }
-    }
-
-    /// The statistics of the session.
+    /// Returns the statistics of the session.
     pub fn stats(&self) -> Stats {
-        self.session.header().store_disabled(self.counts.disabled_calls());
-        Stats::of_live(&self.session, &self.counts)
+        self.source.stats()
+    }
+
+    /// Returns a source of statistics for another thread.
+    pub fn stats_source(&self) -> StatsSource {
+        self.source.clone()
     }
 
     /// Leaves a line about the logger itself in the log.
@@ -297,22 +286,17 @@ impl Backend {
         self.status.notice(text);
     }
 
+    /// Wakes the drain: a process needs it.
+    pub fn wake(&self) {
+        self.drain.wake();
+    }
+
     /// Drains what is committed, writes it, and ends the threads. Waits as long as anything moves, and five seconds
     /// more.
     pub fn stop(&self) -> Stopped {
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(thread) = thread else {
+        let Some(is_written) = self.drain.stop(None) else {
             return Stopped::Complete;
         };
-        let no_progress = Duration::from_millis(NO_PROGRESS_MS);
-        let mark = self.status.request();
-        self.session.waker().wake();
-        if self.status.wait_for(mark, no_progress) == Waited::NoProgress {
-            self.status.abandon();
-        }
-        // SYNC(stop)
-        self.stop.store(true, Ordering::Release);
-        self.session.waker().wake();
         let touching = self
             .touching
             .lock()
@@ -322,20 +306,9 @@ impl Backend {
             // It does nothing that could fail.
             let _ = touching.join();
         }
-        let Ok(mut drain) = thread.join() else {
-            return Stopped::LeftForRecovery;
-        };
-        drain.report_drops();
-        drain.hand_over_all();
-        drain.send_all(|| IoRequest::Close);
-        let closed = self.status.wait_closed(no_progress);
-        drop(drain);
-        if closed == Waited::NoProgress || self.status.is_abandoned() || self.stats().pending() > 0 {
-            return Stopped::LeftForRecovery;
-        }
-        match self.session.remove() {
-            Ok(()) => Stopped::Complete,
-            Err(_) => Stopped::LeftForRecovery,
+        match is_written && self.stats().pending() == 0 && self.session().remove().is_ok() {
+            true => Stopped::Complete,
+            false => Stopped::LeftForRecovery,
         }
     }
 }

@@ -5,12 +5,13 @@
 //! `spec/session.md` for what the commit buys.
 
 use crate::limits::{
-    HOUSEKEEPING_NS, PAUSE_BUSY_NS_MAX, PAUSE_NS_MAX, PAUSE_NS_MIN, PAUSE_SESSIONS, PAUSE_TIMES_MAX,
-    SPARE_RINGS,
+    HOUSEKEEPING_NS, NO_PROGRESS, PAUSE_BUSY_NS_MAX, PAUSE_NS_MAX, PAUSE_NS_MIN, PAUSE_SESSIONS,
+    PAUSE_TIMES_MAX, SPARE_RINGS,
 };
+use crate::process_exit::END_LEVEL;
 use crate::sink::writer::IoRequest;
+use crate::status::Waited;
 use logdrive_ring::clock::monotonic_ns;
-use logdrive_wire::Level;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
@@ -70,7 +71,7 @@ impl Drain {
         loop {
             // SYNC(stop): what the stopping thread did before is visible to the passes after this load.
             let stopping = self.stop.load(Ordering::Acquire);
-            let requested = self.pipe.status.requested();
+            let requested = self.pipe.status.newest_ticket();
             if let Some(commands) = &self.commands {
                 handle_commands(&mut self.pipe, commands);
             }
@@ -81,8 +82,8 @@ impl Drain {
             let dumps = dump::write_slices(&mut self.pipe);
             let has_left = !is_leaving || sessions::remove_finished(&mut self.pipe);
             if requested > answered && has_left && !self.pipe.collect.is_dumping() {
-                self.hand_over_all();
-                self.send_all(|| IoRequest::Mark(requested));
+                self.pipe.hand_over_all();
+                self.pipe.emit.send_all(|| IoRequest::Ticket(requested));
                 answered = requested;
             }
             report::maintain_control(&mut self.pipe, stopping);
@@ -132,7 +133,7 @@ impl Drain {
         took
     }
 
-    /// Reports, once a second, drops that no producer tells of.
+    /// Reports, once a second, drops that no producer reports.
     fn housekeeping(&mut self) {
         let now_ns = monotonic_ns();
         if now_ns < self.housekeeping_at_ns {
@@ -145,7 +146,7 @@ impl Drain {
             let disabled = self.pipe.counts.disabled_calls();
             own.session.header().store_disabled(disabled);
         }
-        self.report_drops();
+        report::report_drops(&mut self.pipe);
     }
 
     /// Pauses until the fullest ring is likely to be an eighth full: every wake-up takes time from the program's own
@@ -225,23 +226,15 @@ impl Drain {
         self.pipe.emit.has_failed
     }
 
-    /// Writes gap lines for drops that their own thread has not reported.
-    pub(crate) fn report_drops(&mut self) {
+    /// Ends the drain: reports what is left to report, hands all over with a last line, and closes the sinks. `false` when
+    /// one of them has not ended after five seconds without progress.
+    pub(crate) fn close(mut self, end: Option<&str>) -> bool {
         report::report_drops(&mut self.pipe);
-    }
-
-    /// Writes a line of the logger about itself to every sink.
-    pub(crate) fn report(&mut self, level: Level, text: &str) {
-        self.pipe.report(level, text);
-    }
-
-    /// Commits, and gives every fill to its I/O thread.
-    pub(crate) fn hand_over_all(&mut self) {
+        if let Some(end) = end {
+            self.pipe.report(END_LEVEL, end);
+        }
         self.pipe.hand_over_all();
-    }
-
-    /// Sends a request to every I/O thread, behind all fills handed over so far.
-    pub(crate) fn send_all(&self, request: impl Fn() -> IoRequest) {
-        self.pipe.emit.send_all(request);
+        self.pipe.emit.send_all(|| IoRequest::Close);
+        self.pipe.status.wait_closed(NO_PROGRESS) == Waited::Done
     }
 }

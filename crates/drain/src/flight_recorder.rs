@@ -6,11 +6,11 @@
 use crate::client::ClientProcess;
 use crate::control::selects;
 use crate::limits::DUMP_PAUSE;
-use crate::status::{BackendStatus, DumpAnswer};
 use logdrive_ring::KeepCounts;
 use logdrive_ring::rules::Selector;
 use logdrive_wire::{Callsite, Level};
 use memory::RecorderMemory;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 pub(crate) mod memory;
@@ -110,7 +110,7 @@ pub trait RecorderPolicy: Send {
 }
 
 /// A request to write what is kept.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct DumpRequest {
     /// So far back; `None` for all.
     pub(crate) span: Option<Duration>,
@@ -120,24 +120,25 @@ pub(crate) struct DumpRequest {
 }
 
 /// Those who have asked for a dump, for the answer.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Requesters {
     /// The number of a request in the session's file.
     pub(crate) request: Option<u64>,
-    /// Numbers of dumps, see [`crate::status::BackendStatus::next_dump`].
-    pub(crate) dumps: Vec<u64>,
+    /// Receivers of the number of records that are laid out; dropped without an answer where nothing is kept any more.
+    pub(crate) answers: Vec<Sender<u64>>,
 }
 
 impl Requesters {
     /// Nobody: a record, or a crash, is the reason.
     pub(crate) fn is_nobody(&self) -> bool {
-        self.request.is_none() && self.dumps.is_empty()
+        self.request.is_none() && self.answers.is_empty()
     }
 
-    /// Answers those who have asked for a dump by number.
-    pub(crate) fn answer(&self, status: &BackendStatus, answer: DumpAnswer) {
-        for dump in &self.dumps {
-            status.answer_dump(*dump, answer);
+    /// Answers with the number of records that were laid out.
+    pub(crate) fn answer(&self, records: u64) {
+        for answer in &self.answers {
+            // One that waits no more needs no answer.
+            let _ = answer.send(records);
         }
     }
 }
@@ -160,7 +161,7 @@ pub(crate) struct DumpProgress {
 pub(crate) struct FlightRecorder {
     pub(crate) memory: RecorderMemory,
     pub(crate) options: RecorderOptions,
-    /// Its process has wished for it, of whoever drains the session.
+    /// Its process has requested it.
     pub(crate) is_requested: bool,
     /// The sinks that dumps go to.
     pub(crate) sinks: u32,
@@ -168,7 +169,7 @@ pub(crate) struct FlightRecorder {
     pub(crate) dump: Option<DumpProgress>,
     /// The last request of the session's file that was seen.
     pub(crate) request_seen: u64,
-    /// A request that is done when a mark is reached: its number, the records, and the mark.
+    /// A request that is done when its records are flushed: its number, the records, and the flush ticket.
     pub(crate) answer: Option<(u64, u64, u64)>,
     /// No record triggers before that.
     pub(crate) paused_until_ns: u64,
@@ -200,7 +201,7 @@ impl FlightRecorder {
             },
             before => Self {
                 is_requested,
-                // Whoever waits for what was held before gets what there is now.
+                // A requester of what was held before gets what there is now.
                 pending: before.and_then(Self::into_request),
                 ..Self::new(RecorderMemory::private(options.bytes), options)
             },
@@ -215,13 +216,6 @@ impl FlightRecorder {
             requesters: dump.requesters,
         };
         self.pending.or_else(|| self.dump.map(going_on))
-    }
-
-    /// Returns those who wait for a dump.
-    pub(crate) fn into_requesters(self) -> Vec<Requesters> {
-        let pending = self.pending.map(|request| request.requesters);
-        let going_on = self.dump.map(|dump| dump.requesters);
-        pending.into_iter().chain(going_on).collect()
     }
 
     /// Requests a dump that nobody waits for, unless one is requested already.
@@ -254,7 +248,7 @@ impl FlightRecorder {
                 reason: "of a command".to_owned(),
                 requesters: Requesters {
                     request: Some(request),
-                    dumps: Vec::new(),
+                    ..Requesters::default()
                 },
             });
         }

@@ -11,27 +11,18 @@ pub const TARGET: &str = "logdrive";
 
 /// The callsite of gap records: number 0 of every session.
 pub fn gap_callsite() -> Callsite {
-    let field = |name: &str, kind| Field {
-        name: name.to_owned(),
-        kind: FieldKind::plain(kind),
-        argument: true,
-    };
     Callsite {
         level: Level::Warn,
         module: TARGET.to_owned(),
         message: "{0} records dropped: {1}".to_owned(),
-        fields: vec![field("count", Kind::U64), field("reason", Kind::Str)],
+        fields: vec![argument("count", Kind::U64), argument("reason", Kind::Str)],
         ..Callsite::default()
     }
 }
 
 /// The values of a gap record.
 pub fn gap_payload(count: u64, reason: &str) -> Vec<u8> {
-    let mut payload = Vec::with_capacity(16 + reason.len());
-    payload.extend_from_slice(&count.to_le_bytes());
-    payload.extend_from_slice(&(reason.len() as u32).to_le_bytes());
-    payload.extend_from_slice(reason.as_bytes());
-    payload
+    [&count.to_le_bytes()[..], &text_payload(reason)].concat()
 }
 
 /// Plans for lines about the logger, for each sink.
@@ -47,12 +38,16 @@ fn notice_callsite(level: Level) -> Callsite {
         level,
         module: TARGET.to_owned(),
         message: "{0}".to_owned(),
-        fields: vec![Field {
-            name: "notice".to_owned(),
-            kind: FieldKind::plain(Kind::Str),
-            argument: true,
-        }],
+        fields: vec![argument("notice", Kind::Str)],
         ..Callsite::default()
+    }
+}
+
+fn argument(name: &str, kind: Kind) -> Field {
+    Field {
+        name: name.to_owned(),
+        kind: FieldKind::plain(kind),
+        argument: true,
     }
 }
 
@@ -66,56 +61,40 @@ impl InternalNotices {
         }
     }
 
-    /// Tells that records are missing. Where even this does not fit, their number stays in the counters.
+    /// Reports that records are missing. Where even this does not fit, their number stays in the counters.
     pub(crate) fn gap(&self, sink: &mut SinkBuffer, number: usize, count: u64, reason: &str) {
-        self.line(
-            sink,
-            self.gaps.get(number),
-            Level::Warn,
-            &gap_payload(count, reason),
-        );
+        let payload = gap_payload(count, reason);
+        put_line(sink, self.gaps.get(number), Some(Level::Warn), &payload);
     }
 
     /// `false` when the sink has no room for it.
     pub(crate) fn notice(&self, sink: &mut SinkBuffer, number: usize, level: Level, text: &str) -> bool {
-        let plans = if level >= Level::Warn {
-            &self.warnings
-        } else {
-            &self.infos
+        let plans = match level >= Level::Warn {
+            true => &self.warnings,
+            false => &self.infos,
         };
-        let mut payload = Vec::with_capacity(4 + text.len());
-        payload.extend_from_slice(&(text.len() as u32).to_le_bytes());
-        payload.extend_from_slice(text.as_bytes());
-        self.line(sink, plans.get(number), level, &payload)
+        put_line(sink, plans.get(number), Some(level), &text_payload(text))
     }
 
-    /// A line that frames what was kept, whatever the sink's level; it is on its way at once.
+    /// Writes a line that frames a dump, whatever the sink's level; it is on its way at once.
     pub(crate) fn frame(&self, sink: &mut SinkBuffer, number: usize, text: &str) -> bool {
-        let Some(plan) = self.infos.get(number) else {
-            return true;
-        };
-        let mut payload = Vec::with_capacity(4 + text.len());
-        payload.extend_from_slice(&(text.len() as u32).to_le_bytes());
-        payload.extend_from_slice(text.as_bytes());
-        let line = Record {
-            unix_ns: unix_ns(),
-            thread: Thread { name: TARGET, id: 0 },
-            payload: &payload,
-        };
-        let staged = sink.stage_dumped(plan, &line);
-        sink.accept(staged, Level::Fatal, false);
-        staged != Staged::Full
+        put_line(sink, self.infos.get(number), None, &text_payload(text))
     }
+}
 
-    fn line(&self, sink: &mut SinkBuffer, plan: Option<&Plan>, level: Level, payload: &[u8]) -> bool {
-        let Some(plan) = plan else { return true };
-        let line = Record {
-            unix_ns: unix_ns(),
-            thread: Thread { name: TARGET, id: 0 },
-            payload,
-        };
-        let staged = sink.stage(plan, &line, level);
-        sink.accept(staged, level, false);
-        staged != Staged::Full
-    }
+fn text_payload(text: &str) -> Vec<u8> {
+    [&(text.len() as u32).to_le_bytes(), text.as_bytes()].concat()
+}
+
+/// Writes a line, whatever the sink's level where it has none; `false` when the sink has no room for it.
+fn put_line(sink: &mut SinkBuffer, plan: Option<&Plan>, level: Option<Level>, payload: &[u8]) -> bool {
+    let Some(plan) = plan else { return true };
+    let line = Record {
+        unix_ns: unix_ns(),
+        thread: Thread { name: TARGET, id: 0 },
+        payload,
+    };
+    let staged = sink.stage(plan, &line, level);
+    sink.accept(staged, level.unwrap_or(Level::Fatal), false);
+    staged != Staged::Full
 }

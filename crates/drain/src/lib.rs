@@ -7,11 +7,13 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 #![forbid(unsafe_code)]
 
+mod adopted_session;
 mod backend;
 mod client;
 pub mod console;
 pub mod control;
 mod drain;
+mod drain_thread;
 mod error;
 pub mod file;
 mod filter;
@@ -33,6 +35,7 @@ pub mod ship;
 pub mod ship;
 mod sidecar;
 mod sink;
+mod sinks;
 mod stats;
 mod status;
 
@@ -49,5 +52,6 @@ pub use recover::{Recovered, recover};
 pub use sidecar::{Sidecar, SidecarOptions};
 pub use sink::drop_reason::SinkDrop;
 pub use sink::memory::MemorySink;
+pub use sinks::Sinks;
 pub use stats::{SinkStats, Stats, StatsSource};
-pub use status::{DumpAnswer, FlushStatus};
+pub use status::FlushStatus;

@@ -43,7 +43,7 @@ pub const NOTICES_MAX: usize = 64;
 pub const NOTICE_BYTES_MAX: usize = 1024;
 
 /// Waiting for a sink that makes no progress ends after this; what it holds stays in the session, for `recover`.
-pub const NO_PROGRESS_MS: u64 = 5_000;
+pub const NO_PROGRESS: Duration = Duration::from_secs(5);
 
 /// How long a start waits for the hello of a collector that dead processes have records for: a program must start, and
 /// what is left stays where it is.
@@ -88,9 +88,6 @@ pub const QUOTAS_UNUSED_MAX: usize = 4096;
 
 /// Time between two dumps that records trigger, unless it is set.
 pub const DUMP_PAUSE: Duration = Duration::from_secs(10);
-
-/// Answers to dumps that wait for whoever asked: as many as an agent has sessions by default.
-pub const DUMP_ANSWERS_MAX: usize = 1024;
 
 /// How often a sink that sends looks at what is acknowledged: at first, and while nothing moves.
 pub const SHIP_LOOK_MS: (u64, u64) = (1, 50);

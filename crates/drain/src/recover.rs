@@ -1,25 +1,19 @@
 //! Recovery: drains a session whose process is dead, so that every committed record reaches the log once.
 
-use crate::drain::Drain;
-use crate::drain::counts::DrainCounts;
-use crate::drain::pipeline::DrainParts;
+use crate::adopted_session::AdoptedSession;
 use crate::error::BackendError;
 use crate::file::{Disk, FileOptions, Storage};
 use crate::flight_recorder::memory::RecorderMemory;
 use crate::flight_recorder::{FlightRecorder, RecorderOptions};
-use crate::layout::ProcessInfo;
-use crate::limits::{ANSWER_MS, NO_PROGRESS_MS};
+use crate::limits::ANSWER_MS;
 use crate::options::{Overflow, RecoverableSink, sinks_from_text};
-use crate::process_exit::{END_LEVEL, describe_exit};
+use crate::process_exit::describe_exit;
 use crate::ship::ShipOptions;
-use crate::sink::start::{adopt_sink, process_info};
-use crate::sink::writer::IoRequest;
 use crate::stats::Stats;
-use crate::status::{BackendStatus, Waited};
-use logdrive_ring::{Buffers, Journal, RingError, SessionReader, file_part, find_sessions};
+use crate::status::BackendStatus;
+use logdrive_ring::{Journal, RingError, SessionReader, file_part, find_sessions};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// What a recovery did.
@@ -163,38 +157,39 @@ fn recover_with(
     into: Option<&FileOptions>,
     storage: &Arc<dyn Storage>,
 ) -> Result<Recovered, BackendError> {
-    let view = SessionReader::adopt(session)?;
-    if view.header().is_done() {
-        return finish_removal(view);
+    let session = SessionReader::adopt(session)?;
+    let mut recovered = Recovered {
+        app: session.header().app(),
+        pid: session.header().pid(),
+        records: 0,
+        kept: 0,
+        files: Vec::new(),
+        end: "the process had ended in order".to_owned(),
+        damage: Vec::new(),
+    };
+    if session.header().is_done() {
+        // The process died while it removed a session that had nothing left.
+        session.remove()?;
+        return Ok(recovered);
     }
-    let buffers = view.buffers()?;
-    let (rings, broken) = view.rings();
-    let stats = Stats::of_view(&view);
-    let end = describe_exit(&view, &stats, None);
-    let mut sinks = sinks_from_text(&String::from_utf8_lossy(&buffers.config()));
-    sinks.resize_with(buffers.sink_count(), RecoverableSink::default);
-    if let (Some(into), Some(first)) = (into, sinks.first_mut()) {
+    let mut adopted = AdoptedSession::new(session)?;
+    let session = Arc::clone(&adopted.session);
+    let stats = Stats::of_view(&session);
+    if let (Some(into), Some(first)) = (into, adopted.sinks.first_mut()) {
         first.file = Some(into.clone());
     }
-    let files: Vec<PathBuf> = sinks.iter().filter_map(destination).collect();
-    if files.is_empty() && stats.pending() > 0 {
+    recovered.files = adopted.sinks.iter().filter_map(destination).collect();
+    if recovered.files.is_empty() && stats.pending() > 0 {
         return Err(BackendError::NoFile);
     }
-    let mut recovered = Recovered {
-        app: view.header().app(),
-        pid: view.header().pid(),
-        records: stats.pending(),
-        kept: 0,
-        files,
-        end,
-        damage: broken.iter().map(ToString::to_string).collect(),
-    };
+    recovered.records = stats.pending();
+    recovered.end = describe_exit(&session, &stats, None);
+    let (_, broken) = session.rings();
+    recovered.damage.extend(broken.iter().map(ToString::to_string));
     // A table that cannot be read would leave records of callsites that nobody knows.
-    view.callsites()?;
-    drop(rings);
-    let view = Arc::new(view);
-    drain_dead(&view, &buffers, &sinks, storage, &mut recovered)?;
-    view.remove()?;
+    session.callsites()?;
+    drain_dead(&mut adopted, storage, &mut recovered)?;
+    session.remove()?;
     Ok(recovered)
 }
 
@@ -204,108 +199,44 @@ fn destination(sink: &RecoverableSink) -> Option<PathBuf> {
     sink.file.as_ref().map(|file| file.path.clone()).or_else(shipped)
 }
 
-/// The process died while it removed a session that had nothing left.
-fn finish_removal(view: SessionReader) -> Result<Recovered, BackendError> {
-    let recovered = Recovered {
-        app: view.header().app(),
-        pid: view.header().pid(),
-        records: 0,
-        kept: 0,
-        files: Vec::new(),
-        end: "the process had ended in order".to_owned(),
-        damage: Vec::new(),
-    };
-    view.remove()?;
-    Ok(recovered)
-}
-
 /// Writes what the buffers hold, then drains the rings through the same sinks.
 fn drain_dead(
-    session: &Arc<SessionReader>,
-    buffers: &Arc<Buffers>,
-    sinks: &[RecoverableSink],
+    adopted: &mut AdoptedSession,
     storage: &Arc<dyn Storage>,
     recovered: &mut Recovered,
 ) -> Result<(), BackendError> {
-    let status = Arc::new(BackendStatus::new(sinks.len()));
-    let process = ProcessInfo {
-        pid: recovered.pid,
-        ..process_info(&recovered.app)
-    };
-    let mut sink_buffers = Vec::new();
-    let mut sequence = 0;
-    for (index, sink) in sinks.iter().enumerate() {
-        sink_buffers.push(adopt_sink(
-            index,
-            sink,
-            buffers,
-            storage,
-            &status,
-            &process,
-            Overflow::Hold,
-            &mut sequence,
-        )?);
-    }
-    let keep = adopt_keep(session, buffers, recovered);
-    let mut drain = Drain::new(
-        DrainParts {
-            session: Arc::clone(session),
-            buffers: Arc::clone(buffers),
-            sinks: sink_buffers,
-            router: None,
-            recorder: keep,
-            status: Arc::clone(&status),
-            counts: Arc::new(DrainCounts::default()),
-            stop: Arc::new(AtomicBool::new(false)),
-            coarse: false,
-            sequence,
-        },
-        None,
-    );
-    let path = || recovered.files.first().cloned().unwrap_or_default();
+    let recorder = adopt_recorder(adopted, recovered);
+    let mut drain = adopted.drain(storage, Overflow::Hold, false, recorder)?;
     let is_drained = drain.run_to_end();
     if is_drained {
         recovered.kept = drain.dump_dead("the process has crashed");
     }
-    if !is_drained || drain.has_failed() {
-        status.abandon();
-        return Err(BackendError::NoProgress { path: path() });
-    }
-    drain.report_drops();
-    drain.report(END_LEVEL, &recovered.end);
-    drain.hand_over_all();
-    drain.send_all(|| IoRequest::Close);
-    if status.wait_closed(Duration::from_millis(NO_PROGRESS_MS)) == Waited::NoProgress {
-        status.abandon();
+    if !is_drained || drain.has_failed() || !drain.close(Some(&recovered.end)) {
+        adopted.status.abandon();
         return Err(BackendError::NoProgress {
             path: recovered.files.first().cloned().unwrap_or_default(),
         });
     }
-    recovered.damage.extend(status.take_notices());
+    recovered.damage.extend(adopted.status.take_notices());
     Ok(())
 }
 
-/// What the process kept in memory. Where that is damaged, nothing of it can be reported, and the rest is recovered.
-fn adopt_keep(
-    session: &SessionReader,
-    buffers: &Buffers,
-    recovered: &mut Recovered,
-) -> Option<FlightRecorder> {
-    let file = match session.keep() {
+/// Returns the flight recorder of the process. Where its memory is damaged, nothing of it can be reported, and the rest is
+/// recovered.
+fn adopt_recorder(adopted: &AdoptedSession, recovered: &mut Recovered) -> Option<FlightRecorder> {
+    let file = match adopted.session.keep() {
         Ok(file) => file?,
         Err(error) => {
             recovered.damage.push(error.to_string());
             return None;
         }
     };
-    let (memory, damage) = RecorderMemory::adopt(file, buffers.epoch());
+    let (memory, damage) = RecorderMemory::adopt(file, adopted.buffers.epoch());
     let damage = damage.map(|what| format!("the flight recorder's memory is damaged: {what}"));
     recovered.damage.extend(damage);
-    let config = buffers.config();
-    Some(FlightRecorder::new(
-        memory,
-        RecorderOptions::from_text(&String::from_utf8_lossy(&config)),
-    ))
+    let config = adopted.buffers.config();
+    let options = RecorderOptions::from_text(&String::from_utf8_lossy(&config));
+    Some(FlightRecorder::new(memory, options))
 }
 
 #[cfg(test)]

@@ -2,14 +2,14 @@
 //!
 //! A buffer gets the number of its first line before anything of it is sent, noted in shared memory as its place: session
 //! and number. It is given back when the collector has acknowledged all of it (C3), or the spool has it. So a process that
-//! is killed leaves its unacknowledged buffers to whoever recovers it, who sends them again under the same numbers, and
+//! is killed leaves its unacknowledged buffers to its recovery, which sends them again under the same numbers, and
 //! the collector leaves out what it has.
 
 mod options;
 
 use crate::error::BackendError;
 use crate::layout::{LayoutOptions, ProcessInfo, Style};
-use crate::limits::{NO_PROGRESS_MS, SHIP_BATCH_BYTES, SHIP_LOOK_MS, SHIP_QUEUE_BYTES};
+use crate::limits::{NO_PROGRESS, SHIP_BATCH_BYTES, SHIP_LOOK_MS, SHIP_QUEUE_BYTES};
 use crate::status::BackendStatus;
 use logdrive_ring::{Buffer, FileLocation};
 use logdrive_ship::TransportError;
@@ -54,7 +54,7 @@ impl ShipOptions {
                 response_timeout: left,
                 ..self.transport.clone()
             };
-            // Whoever refuses a look has answered, too.
+            // A refusal is an answer, too.
             matches!(
                 probe(&member.address, &transport),
                 Ok(()) | Err(TransportError::Refused { .. })
@@ -145,7 +145,7 @@ impl ShipOptions {
         let first = batches.first().map_or(0, |batch| batch.0);
         let (transport, forward) = self.forward(owner, first);
         let forwarder = Forwarder::start(&[], &transport, &forward)?;
-        let timeout = Duration::from_millis(NO_PROGRESS_MS);
+        let timeout = NO_PROGRESS;
         let failed = || BackendError::NoProgress {
             path: PathBuf::from(self.destination()),
         };
@@ -208,15 +208,8 @@ fn batches_of(mut bytes: &[u8]) -> impl Iterator<Item = (u32, &[u8])> {
 pub(crate) enum Done {
     /// All of it is kept elsewhere.
     Buffer(Buffer),
-    /// All before the mark is.
-    Mark(u64),
-}
-
-/// What has changed.
-#[derive(Debug)]
-pub(crate) struct News {
-    pub(crate) is_failing: bool,
-    pub(crate) text: String,
+    /// All before the flush ticket is.
+    Ticket(u64),
 }
 
 /// A sink that sends.
@@ -270,7 +263,7 @@ impl Shipping {
         buffer.mark_writing(FileLocation { dev, ino, offset });
         for (count, lines) in batches_of(buffer.bytes()) {
             // All buffers of a sink fit into the queue, so that this does not wait, and does not fail.
-            // Where its thread has ended after all, the buffer stays marked, for whoever recovers the session.
+            // Where its thread has ended after all, the buffer stays marked, for a recovery of the session.
             let _ = self.forwarder.push(count, lines.to_vec(), Duration::MAX);
             self.next += u64::from(count);
         }
@@ -278,9 +271,9 @@ impl Shipping {
         self.moved.set(Instant::now());
     }
 
-    /// Everything so far comes before the mark.
-    pub(crate) fn mark(&mut self, mark: u64) {
-        self.waiting.push_back((self.next, Done::Mark(mark)));
+    /// Everything so far comes before the flush ticket.
+    pub(crate) fn note_ticket(&mut self, ticket: u64) {
+        self.waiting.push_back((self.next, Done::Ticket(ticket)));
         self.moved.set(Instant::now());
     }
 
@@ -294,8 +287,8 @@ impl Shipping {
         self.waiting.pop_front().map(|(_, done)| done)
     }
 
-    /// That nobody takes records, or that somebody does again.
-    pub(crate) fn news(&mut self) -> Option<News> {
+    /// Returns whether collectors fail and a notice, where they have begun or ceased to.
+    pub(crate) fn state_change(&mut self) -> Option<(bool, String)> {
         let failure = self.watch.failure();
         if self.is_failing != failure.is_none() {
             return None;
@@ -308,10 +301,7 @@ impl Shipping {
             }
             Some(why) => format!("{why}; records wait until a collector takes them"),
         };
-        Some(News {
-            is_failing: self.is_failing,
-            text,
-        })
+        Some((self.is_failing, text))
     }
 
     /// When to look at what is kept elsewhere; `None` when nothing waits.

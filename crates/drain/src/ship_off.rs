@@ -48,14 +48,7 @@ impl ShipOptions {
 #[allow(dead_code, reason = "made with the feature `ship` alone")]
 pub(crate) enum Done {
     Buffer(Buffer),
-    Mark(u64),
-}
-
-/// What has changed.
-#[derive(Debug)]
-pub(crate) struct News {
-    pub(crate) is_failing: bool,
-    pub(crate) text: String,
+    Ticket(u64),
 }
 
 /// A sink that sends.
@@ -77,7 +70,7 @@ impl Shipping {
         match *self {}
     }
 
-    pub(crate) fn mark(&mut self, _: u64) {
+    pub(crate) fn note_ticket(&mut self, _: u64) {
         match *self {}
     }
 
@@ -85,7 +78,7 @@ impl Shipping {
         match *self {}
     }
 
-    pub(crate) fn news(&mut self) -> Option<News> {
+    pub(crate) fn state_change(&mut self) -> Option<(bool, String)> {
         match *self {}
     }
 

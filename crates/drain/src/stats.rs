@@ -89,18 +89,8 @@ impl Stats {
             .unwrap_or(self.in_rings)
     }
 
-    pub(crate) fn of_live(session: &Arc<SessionWriter>, counts: &DrainCounts) -> Self {
-        let mut stats = Self::gather(session.header(), &session.rings_from(0), Some(session.buffers()));
-        thread_counts::report_all();
-        stats.sampled_out = session.counters().sampled_out();
-        stats.late = counts.late.load(Ordering::Relaxed);
-        stats.malformed = counts.malformed.load(Ordering::Relaxed);
-        stats.quarantined = counts.quarantined.load(Ordering::Relaxed);
-        stats.keep = counts_of(session.keep());
-        stats
-    }
-
-    /// The statistics of this process's session where an agent drains it: what the sinks did with it is the agent's to tell.
+    /// The statistics of this process's session where an agent drains it: what the sinks did with it is in the
+    /// agent's numbers.
     pub fn of_joined(session: &Arc<SessionWriter>) -> Self {
         let mut stats = Self::gather(session.header(), &session.rings_from(0), Some(session.buffers()));
         thread_counts::report_all();
@@ -159,15 +149,38 @@ impl Stats {
 /// The statistics of a backend, for other threads: it holds up nobody, and outlives the backend.
 #[derive(Debug, Clone)]
 pub struct StatsSource {
-    pub(crate) session: Arc<SessionWriter>,
-    pub(crate) counts: Arc<DrainCounts>,
+    session: Arc<SessionWriter>,
+    counts: Arc<DrainCounts>,
 }
 
 impl StatsSource {
+    /// Statistics of a session that begins now.
+    pub(crate) fn new(session: &Arc<SessionWriter>) -> Self {
+        Self {
+            session: Arc::clone(session),
+            counts: Arc::new(DrainCounts::start()),
+        }
+    }
+
+    pub(crate) fn session(&self) -> &Arc<SessionWriter> {
+        &self.session
+    }
+
+    pub(crate) fn counts(&self) -> &Arc<DrainCounts> {
+        &self.counts
+    }
+
     /// The statistics of this moment.
     pub fn stats(&self) -> Stats {
-        self.session.header().store_disabled(self.counts.disabled_calls());
-        Stats::of_live(&self.session, &self.counts)
+        let (session, counts) = (&self.session, &self.counts);
+        session.header().store_disabled(counts.disabled_calls());
+        Stats {
+            late: counts.late.load(Ordering::Relaxed),
+            malformed: counts.malformed.load(Ordering::Relaxed),
+            quarantined: counts.quarantined.load(Ordering::Relaxed),
+            keep: counts_of(session.keep()),
+            ..Stats::of_joined(session)
+        }
     }
 }
 

@@ -1,259 +1,200 @@
-//! What drain, I/O threads and callers of `flush` tell each other: how far each sink is, notices, and the end.
+//! Status of a backend, shared by drain, I/O threads and callers of `flush`: flush tickets, notices, and the end.
 
-use crate::limits::{DUMP_ANSWERS_MAX, NOTICE_BYTES_MAX, NOTICES_MAX};
+use crate::limits::{NOTICE_BYTES_MAX, NOTICES_MAX};
 #[cfg(all(feature = "ship", target_os = "linux"))]
 use logdrive_ship::forward::ForwardWatch;
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Shared by the threads of one backend.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct BackendStatus {
     state: Mutex<State>,
     changed: Condvar,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct State {
-    /// The highest mark that each sink has reached.
-    reached: Vec<u64>,
-    closed: Vec<bool>,
-    /// How often each sink has moved: written a buffer, or reached a mark.
-    moved: Vec<u64>,
-    /// How often each sink could not write, or not make durable, what it was given, for good.
-    lost: Vec<u64>,
+    sinks: Vec<SinkStatus>,
     /// Rises whenever anything moves.
     progress: u64,
-    /// What came of dumps that somebody asked for by number, until that one looks.
-    dumps: BTreeMap<u64, DumpAnswer>,
-    last_dump: u64,
     notices: VecDeque<String>,
+    /// The newest flush ticket.
     requested: u64,
     abandoned: bool,
-    /// How the sinks that send stand.
+    /// State of the sinks that send.
     #[cfg(all(feature = "ship", target_os = "linux"))]
     watched: Vec<(usize, ForwardWatch)>,
 }
 
-/// What came of a dump.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DumpAnswer {
-    /// So many records are laid out; a mark that is requested now is reached when they are with the kernel.
-    Written(u64),
-    /// There is no flight recorder for that process.
-    KeepsNothing,
-    /// There is no such session.
-    Unknown,
+/// Status of one sink.
+#[derive(Debug, Clone, Copy, Default)]
+struct SinkStatus {
+    /// The highest flush ticket before which everything is with the kernel.
+    flushed: u64,
+    /// Whether its I/O thread has ended.
+    is_closed: bool,
+    /// Number of buffers written and tickets passed.
+    moved: u64,
+    /// Number of times that it could not write, or not make durable, what it was given, for good.
+    lost: u64,
 }
 
-/// How far some sinks are with a mark.
+impl SinkStatus {
+    fn has_flushed(&self, ticket: u64) -> bool {
+        self.flushed >= ticket || self.is_closed
+    }
+}
+
+/// Progress of some sinks towards a flush ticket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlushStatus {
-    /// All of them have handed what came before the mark to the kernel.
-    pub reached: bool,
-    /// How often they have moved.
+    /// All of them have handed what came before the ticket to the kernel.
+    pub is_flushed: bool,
+    /// Number of times that they have moved.
     pub moved: u64,
 }
 
-/// How a wait ended.
+/// Outcome of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Waited {
     /// All sinks are there.
-    Reached,
+    Done,
     /// Nothing moved for the given time.
     NoProgress,
 }
 
-impl State {
-    fn move_on(&mut self, sink: usize) {
-        if let Some(moved) = self.moved.get_mut(sink) {
-            *moved += 1;
-        }
-        self.progress += 1;
-    }
-}
-
 impl BackendStatus {
     pub(crate) fn new(sinks: usize) -> Self {
-        Self {
-            state: Mutex::new(State {
-                reached: vec![0; sinks],
-                closed: vec![false; sinks],
-                moved: vec![0; sinks],
-                lost: vec![0; sinks],
-                progress: 0,
-                dumps: BTreeMap::new(),
-                last_dump: 0,
-                notices: VecDeque::new(),
-                requested: 0,
-                abandoned: false,
-                #[cfg(all(feature = "ship", target_os = "linux"))]
-                watched: Vec::new(),
-            }),
-            changed: Condvar::new(),
-        }
+        let status = Self::default();
+        status.lock().sinks = vec![SinkStatus::default(); sinks];
+        status
     }
 
-    /// There is one more sink, with nothing behind it.
-    pub(crate) fn add_sink(&self) {
+    /// Adds a sink with nothing behind it, in a place of its own or in that of one that is closed. What its place has
+    /// lost stays counted.
+    pub(crate) fn open_sink(&self, sink: usize) {
         self.change(|state| {
-            state.reached.push(state.requested);
-            state.closed.push(false);
-            state.moved.push(0);
-            state.lost.push(0);
-        });
-    }
-
-    /// A sink takes the place of one that is closed, with nothing behind it. What its place has lost stays counted.
-    pub(crate) fn reopen_sink(&self, sink: usize) {
-        self.change(|state| {
-            let requested = state.requested;
-            if let Some(reached) = state.reached.get_mut(sink) {
-                *reached = requested;
-            }
-            if let Some(closed) = state.closed.get_mut(sink) {
-                *closed = false;
+            let flushed = state.requested;
+            match state.sinks.get_mut(sink) {
+                Some(place) => (place.flushed, place.is_closed) = (flushed, false),
+                None => state.sinks.push(SinkStatus {
+                    flushed,
+                    ..SinkStatus::default()
+                }),
             }
         });
     }
 
     /// Whether the I/O thread of a sink has ended.
     pub(crate) fn is_closed(&self, sink: usize) -> bool {
-        self.lock().closed.get(sink).copied().unwrap_or(true)
+        self.lock().sinks.get(sink).is_none_or(|sink| sink.is_closed)
     }
 
     /// Waits until the I/O thread of a sink has ended, so long at most.
     pub(crate) fn wait_closed_sink(&self, sink: usize, timeout: Duration) -> bool {
-        let is_open = |state: &mut State| !state.closed.get(sink).copied().unwrap_or(true);
+        let is_open = |state: &mut State| state.sinks.get(sink).is_some_and(|sink| !sink.is_closed);
         let waited = self.changed.wait_timeout_while(self.lock(), timeout, is_open);
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
-    /// A sink sends, and this tells how that goes.
+    /// Adds a sink that sends.
     #[cfg(all(feature = "ship", target_os = "linux"))]
     pub(crate) fn watch(&self, sink: usize, watch: ForwardWatch) {
         self.lock().watched.push((sink, watch));
     }
 
-    /// How the sinks that send stand.
+    /// Returns the sinks that send.
     #[cfg(all(feature = "ship", target_os = "linux"))]
     pub(crate) fn watched(&self) -> Vec<(usize, ForwardWatch)> {
         self.lock().watched.clone()
     }
 
-    /// A new mark, for a caller of `flush` to wait for.
-    pub(crate) fn request(&self) -> u64 {
+    /// Returns a new flush ticket, for a caller of `flush` to wait for.
+    pub(crate) fn request_flush(&self) -> u64 {
         let mut state = self.lock();
         state.requested += 1;
         state.requested
     }
 
-    /// The newest mark that somebody waits for.
-    pub(crate) fn requested(&self) -> u64 {
+    /// Returns the newest flush ticket.
+    pub(crate) fn newest_ticket(&self) -> u64 {
         self.lock().requested
     }
 
-    /// A sink has handed everything before the mark to the kernel.
-    pub(crate) fn reach(&self, sink: usize, mark: u64) {
+    /// Notes that a sink has handed everything before a ticket to the kernel.
+    pub(crate) fn note_flushed(&self, sink: usize, ticket: u64) {
+        self.move_on(sink, |sink| sink.flushed = ticket.max(sink.flushed));
+    }
+
+    /// Notes that a buffer of a sink was written, or given up.
+    pub(crate) fn note_progress(&self, sink: usize) {
+        self.move_on(sink, |_| {});
+    }
+
+    fn move_on(&self, sink: usize, change: impl FnOnce(&mut SinkStatus)) {
         self.change(|state| {
-            if let Some(reached) = state.reached.get_mut(sink) {
-                *reached = mark.max(*reached);
-            }
-            state.move_on(sink);
-        });
-    }
-
-    /// A buffer of a sink was written, or given up.
-    pub(crate) fn progress(&self, sink: usize) {
-        self.change(|state| state.move_on(sink));
-    }
-
-    /// A sink will never write, or make durable, what it was given.
-    pub(crate) fn lose(&self, sink: usize) {
-        self.change(|state| {
-            if let Some(lost) = state.lost.get_mut(sink) {
-                *lost += 1;
-            }
-        });
-    }
-
-    /// How often each sink has lost something.
-    pub(crate) fn lost(&self) -> Vec<u64> {
-        self.lock().lost.clone()
-    }
-
-    /// How far these sinks are with a mark, by their bits.
-    pub(crate) fn flush_status(&self, mark: u64, sinks: u32) -> FlushStatus {
-        let state = self.lock();
-        let numbers = (0..state.reached.len()).filter(|number| sinks >> (*number).min(31) & 1 == 1);
-        let is_there = |number: usize| state.reached[number] >= mark || state.closed[number];
-        FlushStatus {
-            reached: numbers.clone().all(is_there),
-            moved: numbers.map(|number| state.moved[number]).sum(),
-        }
-    }
-
-    /// A number for a dump, under which its answer will be.
-    pub(crate) fn next_dump(&self) -> u64 {
-        let mut state = self.lock();
-        state.last_dump += 1;
-        state.last_dump
-    }
-
-    pub(crate) fn answer_dump(&self, dump: u64, answer: DumpAnswer) {
-        self.change(|state| {
-            // Those that nobody looks at any more make room.
-            while state.dumps.len() >= DUMP_ANSWERS_MAX {
-                state.dumps.pop_first();
-            }
-            state.dumps.insert(dump, answer);
-        });
-    }
-
-    /// What came of a dump, once.
-    pub(crate) fn take_dump(&self, dump: u64) -> Option<DumpAnswer> {
-        self.lock().dumps.remove(&dump)
-    }
-
-    /// An I/O thread has ended.
-    pub(crate) fn close(&self, sink: usize) {
-        self.change(|state| {
-            if let Some(closed) = state.closed.get_mut(sink) {
-                *closed = true;
+            if let Some(sink) = state.sinks.get_mut(sink) {
+                change(sink);
+                sink.moved += 1;
             }
             state.progress += 1;
         });
     }
 
-    /// Waits until all sinks have reached the mark, as long as anything moves.
-    pub(crate) fn wait_for(&self, mark: u64, no_progress: Duration) -> Waited {
-        self.wait(no_progress, |state| {
-            state
-                .reached
-                .iter()
-                .zip(&state.closed)
-                .all(|(reached, closed)| *reached >= mark || *closed)
-        })
+    /// Notes that a sink will never write, or make durable, what it was given.
+    pub(crate) fn note_lost(&self, sink: usize) {
+        self.change(|state| {
+            if let Some(sink) = state.sinks.get_mut(sink) {
+                sink.lost += 1;
+            }
+        });
     }
 
-    /// Whether all sinks have reached a flush ticket; does not wait.
-    pub(crate) fn is_flushed(&self, mark: u64) -> bool {
-        self.flush_status(mark, u32::MAX).reached
+    /// Returns how often each sink has lost something.
+    pub(crate) fn lost(&self) -> Vec<u64> {
+        self.lock().sinks.iter().map(|sink| sink.lost).collect()
+    }
+
+    /// Returns the progress of these sinks, as bits, towards a ticket.
+    pub(crate) fn flush_status(&self, ticket: u64, sinks: u32) -> FlushStatus {
+        let state = self.lock();
+        let some = state.sinks.iter().enumerate();
+        let some = some.filter(|(number, _)| sinks >> (*number).min(31) & 1 == 1);
+        FlushStatus {
+            is_flushed: some.clone().all(|(_, sink)| sink.has_flushed(ticket)),
+            moved: some.map(|(_, sink)| sink.moved).sum(),
+        }
+    }
+
+    /// Notes that an I/O thread has ended.
+    pub(crate) fn close(&self, sink: usize) {
+        self.change(|state| {
+            if let Some(sink) = state.sinks.get_mut(sink) {
+                sink.is_closed = true;
+            }
+            state.progress += 1;
+        });
+    }
+
+    /// Waits until all sinks have handed what came before a ticket to the kernel, as long as anything moves.
+    pub(crate) fn wait_flushed(&self, ticket: u64, no_progress: Duration) -> Waited {
+        self.wait(no_progress, |sink| sink.has_flushed(ticket))
     }
 
     /// Waits until all I/O threads have ended, as long as anything moves.
     pub(crate) fn wait_closed(&self, no_progress: Duration) -> Waited {
-        self.wait(no_progress, |state| state.closed.iter().all(|closed| *closed))
+        self.wait(no_progress, |sink| sink.is_closed)
     }
 
-    fn wait(&self, no_progress: Duration, done: impl Fn(&State) -> bool) -> Waited {
+    fn wait(&self, no_progress: Duration, is_done: impl Fn(&SinkStatus) -> bool) -> Waited {
         let mut state = self.lock();
         let mut seen = state.progress;
         let mut deadline = Instant::now() + no_progress;
         loop {
-            if done(&state) {
-                return Waited::Reached;
+            if state.sinks.iter().all(&is_done) {
+                return Waited::Done;
             }
             if state.progress != seen {
                 seen = state.progress;
@@ -289,11 +230,7 @@ impl BackendStatus {
 
     /// Leaves a line for the log about the logger itself.
     pub(crate) fn notice(&self, mut text: String) {
-        let mut length = text.len().min(NOTICE_BYTES_MAX);
-        while !text.is_char_boundary(length) {
-            length -= 1;
-        }
-        text.truncate(length);
+        text.truncate(text.floor_char_boundary(NOTICE_BYTES_MAX));
         self.change(|state| {
             if state.notices.len() < NOTICES_MAX {
                 state.notices.push_back(text);
@@ -310,7 +247,7 @@ impl BackendStatus {
         self.changed.notify_all();
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -134,7 +134,7 @@ impl SinkFiles {
             if sink.has_placeholders() || self.routing.lock().numbers.contains_key(&key) {
                 continue;
             }
-            let number = self.backend.add_sink(&sink.options_for(&NO_PROCESS))?;
+            let number = self.backend.sinks().add(&sink.options_for(&NO_PROCESS))?;
             self.routing.lock().numbers.insert(key, number);
         }
         Ok(())
@@ -154,7 +154,7 @@ impl SinkFiles {
                 own.map(|(_, number)| *number).collect()
             };
             for number in numbers {
-                if let Err(error) = self.backend.update_sink(number, &sink.options) {
+                if let Err(error) = self.backend.sinks().update(number, &sink.options) {
                     self.backend
                         .notice(format!("sink {} stays as it is: {error}", sink.name));
                 }
@@ -221,7 +221,7 @@ impl SinkFiles {
         self.backend.notice(format!(
             "there are places for {} sinks and no more: from {} on, what else comes for sink {} is in {}; routes by \
              application say who shares which file",
-            self.backend.sink_places(),
+            self.backend.sinks().places(),
             process.app,
             sink.name,
             key.1.display()
@@ -241,7 +241,7 @@ impl SinkFiles {
             sink.has_placeholders() && !routing.numbers.contains_key(&key_of(sink, &SHARED_FILE))
         };
         let unopened = sinks.filter(is_lacking).count();
-        self.backend.free_sink_places() > unopened
+        self.backend.sinks().free_places() > unopened
     }
 
     /// Opens a file, now or, where that cannot be, when it can be: until then its lines wait in its buffers, and whoever
@@ -251,6 +251,7 @@ impl SinkFiles {
         if let Some(number) = self.uses.closing.remove(&key) {
             // It is ours: opened now, it would seem to belong to somebody else.
             self.backend
+                .sinks()
                 .wait_closed(number, Duration::from_millis(SINK_CLOSING_MS));
         }
         let options = sink.options_for(process);
@@ -258,13 +259,13 @@ impl SinkFiles {
             .log_directories
             .claim_for(&options.target)
             .map_err(StartError::from);
-        let opened = taken.and_then(|()| Ok(self.backend.add_sink(&options)?));
+        let opened = taken.and_then(|()| Ok(self.backend.sinks().add(&options)?));
         let failed = match opened {
             Err(failed) if matches!(options.target, Target::File(_)) => failed,
             opened => return opened,
         };
         let before = self.log_directories.claimer(options.target.clone());
-        let number = self.backend.add_deferred_sink(&options, before)?;
+        let number = self.backend.sinks().add_deferred(&options, before)?;
         self.uses.late.insert(number, failed.to_string());
         self.report_problem(format!(
             "sink {} for process {} of {} cannot be written so far: {failed}; that is tried again, and what does not fit \
@@ -279,9 +280,9 @@ impl SinkFiles {
         if !self.uses.is_due(now) {
             return;
         }
-        self.backend.reclaim_closed();
+        self.backend.sinks().reclaim_closed();
         let backend = &self.backend;
-        let is_closing = |number: &mut usize| !backend.wait_closed(*number, Duration::ZERO);
+        let is_closing = |number: &mut usize| !backend.sinks().wait_closed(*number, Duration::ZERO);
         self.uses.closing.retain(|_, number| is_closing(number));
         self.note_use(users, now);
         let idle = Duration::from_millis(SINK_IDLE_MS);
@@ -334,7 +335,7 @@ impl SinkFiles {
         for key in self.uses.idle_for(Duration::ZERO, now) {
             if let Some(number) = self.close_file(key) {
                 let patience = Duration::from_millis(SINK_CLOSING_MS);
-                self.backend.wait_closed(number, patience);
+                self.backend.sinks().wait_closed(number, patience);
                 return;
             }
         }
@@ -350,7 +351,7 @@ impl SinkFiles {
         }
         drop(routing);
         self.uses.late.remove(&number);
-        self.backend.close_sink(number);
+        self.backend.sinks().close(number);
         self.uses.closing.insert(key, number);
         Some(number)
     }

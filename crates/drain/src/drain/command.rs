@@ -6,9 +6,9 @@ use super::{dump, sessions};
 use crate::flight_recorder::{RecorderOptions, RecorderPolicy};
 use crate::quota::QuotaPolicy;
 use crate::sink::buffer::{SinkBuffer, SinkSettings};
-use logdrive_ring::HostedSession;
+use logdrive_ring::{HostedSession, SessionWriter};
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
 /// Request of another thread to the drain.
@@ -22,16 +22,16 @@ pub(crate) enum Command {
     /// Write what the flight recorder of a session holds, or that of the process itself where none is named, so far
     /// back, for that reason.
     Dump(Option<u64>, Option<Duration>, String),
-    /// The same of one session, with an answer under a number.
+    /// The same of one session, with an answer.
     DumpFor {
-        /// Number of the answer.
-        dump: u64,
         /// Session whose records are written.
         session: u64,
         /// Age of the oldest record that is written; `None` for all.
         span: Option<Duration>,
         /// Reason that the log gives.
         reason: String,
+        /// Receiver of the number of records when they are laid out.
+        answer: Sender<u64>,
     },
     /// The process of this session has crashed, as the text says: write its flight recorder where it asked for that.
     DumpCrashed(u64, String),
@@ -49,6 +49,28 @@ pub(crate) enum Command {
     CloseSink(usize),
 }
 
+/// Sender of commands, which wakes the drain for each.
+#[derive(Debug, Clone)]
+pub(crate) struct CommandSender {
+    sender: Sender<Command>,
+    session: Arc<SessionWriter>,
+}
+
+impl CommandSender {
+    pub(crate) fn new(sender: Sender<Command>, session: &Arc<SessionWriter>) -> Self {
+        Self {
+            sender,
+            session: Arc::clone(session),
+        }
+    }
+
+    pub(crate) fn send(&self, command: Command) {
+        // A drain that has ended drains nothing more.
+        let _ = self.sender.send(command);
+        self.session.waker().wake();
+    }
+}
+
 /// Does what other threads have asked for.
 pub(super) fn handle_commands(pipe: &mut Pipeline, commands: &Receiver<Command>) {
     while let Ok(command) = commands.try_recv() {
@@ -63,11 +85,11 @@ pub(super) fn handle_commands(pipe: &mut Pipeline, commands: &Receiver<Command>)
                 dump::request(&mut pipe.collect, session, span, &reason);
             }
             Command::DumpFor {
-                dump,
                 session,
                 span,
                 reason,
-            } => dump::request_answered(pipe, dump, session, span, reason),
+                answer,
+            } => dump::request_answered(&mut pipe.collect, session, span, reason, answer),
             Command::DumpCrashed(session, reason) => {
                 dump::request_crashed(&mut pipe.collect, session, &reason);
             }

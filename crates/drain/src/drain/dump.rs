@@ -10,10 +10,10 @@ use crate::flight_recorder::{
     DumpProgress, DumpRequest, FlightRecorder, RecorderOptions, RecorderPolicy, with_commas,
 };
 use crate::layout::{Record, Thread};
-use crate::limits::{DUMP_SLICE_RECORDS, NO_PROGRESS_MS};
-use crate::status::DumpAnswer;
+use crate::limits::{DUMP_SLICE_RECORDS, NO_PROGRESS};
 use logdrive_ring::clock::monotonic_ns;
 use logdrive_wire::Level;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 /// State of all dumps between two passes.
@@ -39,20 +39,18 @@ pub(super) fn request(collect: &mut Collector, session: Option<u64>, span: Optio
     }
 }
 
-/// Requests a dump of a session for somebody who waits for the answer under a number.
+/// Requests a dump of a session; the answer is the number of its records. Without a flight recorder there is none.
 pub(super) fn request_answered(
-    pipe: &mut Pipeline,
-    dump: u64,
+    collect: &mut Collector,
     session: u64,
     span: Option<Duration>,
     reason: String,
+    answer: Sender<u64>,
 ) {
-    let mut inputs = pipe.collect.inputs_mut();
-    let Some(input) = inputs.find(|input| input.client_id == Some(session)) else {
-        return pipe.status.answer_dump(dump, DumpAnswer::Unknown);
-    };
-    let Some(recorder) = &mut input.recorder else {
-        return pipe.status.answer_dump(dump, DumpAnswer::KeepsNothing);
+    let mut inputs = collect.inputs_mut();
+    let input = inputs.find(|input| input.client_id == Some(session));
+    let Some(recorder) = input.and_then(|input| input.recorder.as_mut()) else {
+        return;
     };
     // One that has not begun answers all.
     let pending = recorder.pending.get_or_insert_with(|| DumpRequest {
@@ -60,11 +58,11 @@ pub(super) fn request_answered(
         reason,
         requesters: Default::default(),
     });
-    pending.requesters.dumps.push(dump);
+    pending.requesters.answers.push(answer);
 }
 
 /// Requests a dump of a session whose process has crashed, where that process asked for it. Where a policy gave it its
-/// flight recorder, whoever made the policy requests the dump.
+/// flight recorder, the owner of the policy requests the dump.
 pub(super) fn request_crashed(collect: &mut Collector, session: u64, reason: &str) {
     for input in collect
         .inputs_mut()
@@ -87,7 +85,7 @@ pub(super) fn request_recorder(pipe: &mut Pipeline, session: u64, options: Recor
         return;
     };
     input.recorder_request = Some(options);
-    pipe.route.choose_recorder(input, &pipe.status);
+    pipe.route.choose_recorder(input);
     input.forget_callsites();
 }
 
@@ -95,7 +93,7 @@ pub(super) fn request_recorder(pipe: &mut Pipeline, session: u64, options: Recor
 pub(super) fn set_policy(pipe: &mut Pipeline, policy: Box<dyn RecorderPolicy>) {
     pipe.route.recorder_policy = Some(policy);
     for input in pipe.collect.inputs_mut().filter(|input| input.client.is_some()) {
-        pipe.route.choose_recorder(input, &pipe.status);
+        pipe.route.choose_recorder(input);
         input.forget_callsites();
     }
 }
@@ -157,7 +155,7 @@ fn answer_file(pipe: &mut Pipeline, number: usize) {
         return;
     };
     if let Some((request, records, ticket)) = recorder.answer
-        && pipe.status.is_flushed(ticket)
+        && pipe.status.flush_status(ticket, u32::MAX).is_flushed
     {
         recorder.answer = None;
         if let Some(file) = recorder.memory.file() {
@@ -185,9 +183,9 @@ fn start(pipe: &mut Pipeline, number: usize, request: DumpRequest, reference_tic
     } = request;
     let Some((records, oldest_ticks)) = recorder.memory.take_from(from_ticks) else {
         if let Some(request) = requesters.request {
-            recorder.answer = Some((request, 0, pipe.status.request()));
+            recorder.answer = Some((request, 0, pipe.status.request_flush()));
         }
-        requesters.answer(&pipe.status, DumpAnswer::Written(0));
+        requesters.answer(0);
         return;
     };
     if requesters.is_nobody() {
@@ -309,10 +307,9 @@ fn end(pipe: &mut Pipeline, number: usize) {
     };
     let Some(dump) = recorder.dump.take() else { return };
     if let Some(request) = dump.requesters.request {
-        recorder.answer = Some((request, dump.written, pipe.status.request()));
+        recorder.answer = Some((request, dump.written, pipe.status.request_flush()));
     }
-    dump.requesters
-        .answer(&pipe.status, DumpAnswer::Written(dump.written));
+    dump.requesters.answer(dump.written);
     let sinks = recorder.sinks & !dump.stuck;
     let text = match dump.lost {
         0 => "flight recorder: end".to_owned(),
@@ -359,7 +356,7 @@ fn give_up_stuck(pipe: &mut Pipeline, number: usize, moved: u64) {
     let sinks = recorder.sinks;
     let Some(dump) = &mut recorder.dump else { return };
     let since_ns = *dump.waiting_since_ns.get_or_insert(now_ns);
-    if now_ns.saturating_sub(since_ns) < NO_PROGRESS_MS * 1_000_000 {
+    if u128::from(now_ns.saturating_sub(since_ns)) < NO_PROGRESS.as_nanos() {
         return;
     }
     dump.stuck |= without_slack;

@@ -4,7 +4,7 @@ use super::callsite::RoutedCallsite;
 use super::collect::Collector;
 use crate::internal_notices::InternalNotices;
 use crate::layout::Record;
-use crate::limits::NO_PROGRESS_MS;
+use crate::limits::NO_PROGRESS;
 use crate::sink::buffer::{SinkBuffer, SinkSettings, Staged};
 use crate::sink::drop_reason::SinkDrop;
 use crate::sink::writer::IoRequest;
@@ -13,7 +13,7 @@ use logdrive_ring::Buffers;
 use logdrive_wire::Level;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Sinks that a record is for.
 #[derive(Debug, Clone, Copy)]
@@ -43,11 +43,10 @@ pub(super) struct Emitter {
 }
 
 impl Emitter {
-    /// Emitter for these sinks, whose buffers go on behind the last epoch and this sequence number.
+    /// Emitter for these sinks, whose buffers go on behind the last epoch and sequence number.
     pub(super) fn new(
         sinks: Vec<SinkBuffer>,
         buffers: Arc<Buffers>,
-        sequence: u64,
         stop: Arc<AtomicBool>,
         status: Arc<BackendStatus>,
     ) -> Self {
@@ -55,9 +54,9 @@ impl Emitter {
             staged: Vec::with_capacity(sinks.len()),
             notices: InternalNotices::new(&sinks),
             epoch: buffers.epoch(),
+            sequence: buffers.last_sequence(),
             sinks,
             buffers,
-            sequence,
             has_failed: false,
             stop,
             status,
@@ -78,12 +77,9 @@ impl Emitter {
         for (number, sink) in self.sinks.iter_mut().enumerate() {
             let is_selected = selection.sinks >> number & 1 == 1;
             let plan = callsite.plans.get(number).filter(|_| is_selected);
-            let staged = match (plan, selection.level) {
-                (Some(Some(_)), _) if selection.without >> number & 1 == 1 => {
-                    Staged::Dropped(SinkDrop::Overflow)
-                }
-                (Some(Some(plan)), Some(level)) => sink.stage(plan, record, level),
-                (Some(Some(plan)), None) => sink.stage_dumped(plan, record),
+            let staged = match plan {
+                Some(Some(_)) if selection.without >> number & 1 == 1 => Staged::Dropped(SinkDrop::Overflow),
+                Some(Some(plan)) => sink.stage(plan, record, selection.level),
                 _ => Staged::Dropped(SinkDrop::NotRouted),
             };
             if staged == Staged::Full {
@@ -169,7 +165,7 @@ impl Emitter {
         let is_dead = !collect.is_live();
         let sink = &mut self.sinks[number];
         sink.hand_over();
-        let deadline = Instant::now() + Duration::from_millis(NO_PROGRESS_MS);
+        let deadline = Instant::now() + NO_PROGRESS;
         let is_given_up = move || match is_dead {
             // Nobody waits for the records of a dead process: they stay where they are when the disk does not answer.
             true => Instant::now() > deadline,

@@ -29,8 +29,6 @@ pub(crate) struct DrainParts {
     pub(crate) stop: Arc<AtomicBool>,
     /// Whether producers read the coarse clock.
     pub(crate) coarse: bool,
-    /// Highest sequence number of a buffer so far.
-    pub(crate) sequence: u64,
 }
 
 /// Parts of the drain, with what all of them use. A part knows those before it, and none that come behind.
@@ -54,7 +52,6 @@ impl Pipeline {
         let emit = Emitter::new(
             parts.sinks,
             Arc::clone(&parts.buffers),
-            parts.sequence,
             parts.stop,
             Arc::clone(&parts.status),
         );

@@ -9,7 +9,6 @@ use crate::internal_notices::gap_callsite;
 use crate::layout::{Plan, ProcessInfo};
 use crate::quota::Quotas;
 use crate::sink::buffer::SinkBuffer;
-use crate::status::{BackendStatus, DumpAnswer};
 use logdrive_wire::{Callsite, Level};
 
 /// Function that returns the sinks that get the records of a callsite of a process: bit 0 for the first.
@@ -172,7 +171,7 @@ impl Routes {
 
     /// Gives a session of another process the flight recorder that it is to have: that of the policy, or else the one
     /// that its process asked for. What is held stays where the size stays the same.
-    pub(super) fn choose_recorder(&self, input: &mut SessionInput, status: &BackendStatus) {
+    pub(super) fn choose_recorder(&self, input: &mut SessionInput) {
         let policy = self.recorder_policy.as_ref();
         let own = input
             .client
@@ -180,14 +179,8 @@ impl Routes {
             .and_then(|client| policy?.options_for(client));
         let is_requested = own.is_none();
         let before = input.recorder.take();
-        let Some(options) = own.or_else(|| input.recorder_request.clone()) else {
-            let requesters = before.map(FlightRecorder::into_requesters);
-            for requesters in requesters.iter().flatten() {
-                requesters.answer(status, DumpAnswer::KeepsNothing);
-            }
-            return;
-        };
-        input.recorder = Some(FlightRecorder::replace(before, options, is_requested));
+        let options = own.or_else(|| input.recorder_request.clone());
+        input.recorder = options.map(|options| FlightRecorder::replace(before, options, is_requested));
     }
 }
 

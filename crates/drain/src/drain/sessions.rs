@@ -34,7 +34,7 @@ pub(super) fn join(pipe: &mut Pipeline, session: &Arc<HostedSession>) {
     let request = pipe.route.recorder_request.take();
     let request = request.filter(|(id, _)| *id == session.id());
     input.recorder_request = request.map(|(_, options)| options);
-    pipe.route.choose_recorder(&mut input, &pipe.status);
+    pipe.route.choose_recorder(&mut input);
     if found != 0 {
         // An earlier drain has reported them.
         input.take_unreported_drops();

@@ -60,18 +60,6 @@ struct Flush {
     is_held_back: bool,
 }
 
-/// Things that a sink buffer is made of.
-#[derive(Debug)]
-pub(crate) struct SinkBufferParts {
-    pub(crate) index: usize,
-    pub(crate) settings: SinkSettings,
-    pub(crate) is_file: bool,
-    pub(crate) buffers: Arc<Buffers>,
-    pub(crate) spare: Vec<Buffer>,
-    pub(crate) back: Receiver<Buffer>,
-    pub(crate) out: Sender<IoRequest>,
-}
-
 /// Settings of a sink that can change while it is open.
 #[derive(Debug)]
 pub(crate) struct SinkSettings {
@@ -103,18 +91,27 @@ impl SinkSettings {
 }
 
 impl SinkBuffer {
-    pub(crate) fn new(parts: SinkBufferParts) -> Self {
+    /// Buffer of a sink that is open: full buffers go `out` and come `back`, and the spare ones are all that it has.
+    pub(crate) fn new(
+        index: usize,
+        settings: SinkSettings,
+        is_file: bool,
+        buffers: Arc<Buffers>,
+        spare: Vec<Buffer>,
+        back: Receiver<Buffer>,
+        out: Sender<IoRequest>,
+    ) -> Self {
         Self {
-            index: parts.index,
-            settings: parts.settings,
-            is_file: parts.is_file,
-            buffers: parts.buffers,
+            index,
+            settings,
+            is_file,
+            buffers,
             current: None,
             reserved: false,
-            buffer_count: parts.spare.len(),
-            spare: parts.spare,
-            back: parts.back,
-            out: parts.out,
+            buffer_count: spare.len(),
+            spare,
+            back,
+            out,
             flush: Flush::default(),
             dropped_unreported: 0,
             changed: false,
@@ -163,20 +160,6 @@ impl SinkBuffer {
         }
     }
 
-    /// Lays a line out behind the fill. Nothing counts before [`SinkBuffer::accept`].
-    #[inline]
-    pub(crate) fn stage(&mut self, plan: &Plan, line: &Record<'_>, level: Level) -> Staged {
-        if level < self.settings.min_level {
-            return Staged::Dropped(SinkDrop::Level);
-        }
-        self.stage_any(plan, line, level)
-    }
-
-    /// As [`SinkBuffer::stage`], for a record that was kept: whatever its level.
-    pub(crate) fn stage_dumped(&mut self, plan: &Plan, line: &Record<'_>) -> Staged {
-        self.stage_any(plan, line, Level::Trace)
-    }
-
     /// Whether buffers are free beyond those that records of the moment need.
     pub(crate) fn has_slack(&mut self) -> bool {
         if self.settings.overflow == Overflow::Hold {
@@ -191,13 +174,15 @@ impl SinkBuffer {
         self.spare.len() >= needed.max(1)
     }
 
+    /// Lays a line out behind the fill; one of a dump, which has no level here, whatever the sink's own. Nothing counts
+    /// before [`SinkBuffer::accept`].
     #[inline]
-    fn stage_any(&mut self, plan: &Plan, line: &Record<'_>, level: Level) -> Staged {
-        let Some(current) = self
-            .current
-            .as_mut()
-            .filter(|_| !self.reserved || level.is_urgent())
-        else {
+    pub(crate) fn stage(&mut self, plan: &Plan, line: &Record<'_>, level: Option<Level>) -> Staged {
+        if level.is_some_and(|level| level < self.settings.min_level) {
+            return Staged::Dropped(SinkDrop::Level);
+        }
+        let is_urgent = level.is_some_and(Level::is_urgent);
+        let Some(current) = self.current.as_mut().filter(|_| !self.reserved || is_urgent) else {
             return Staged::Full;
         };
         let empty = current.length() == 0;
@@ -425,7 +410,7 @@ impl SinkBuffer {
         std::mem::take(&mut self.dropped_unreported)
     }
 
-    /// A way to reach the I/O thread from elsewhere.
+    /// Returns a sender of requests for other threads.
     pub(crate) fn sender(&self) -> Sender<IoRequest> {
         self.out.clone()
     }

@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 pub(crate) enum IoRequest {
     /// Write these bytes; `sync` when a record's level asked for the flush.
     Write { buffer: Buffer, sync: bool },
-    /// Tell that everything before this is with the kernel.
-    Mark(u64),
+    /// Note for a flush ticket that everything before this is with the kernel.
+    Ticket(u64),
     /// Make what was written durable.
     Sync,
     /// Open the file anew.
@@ -104,7 +104,7 @@ impl Writer {
             self.settle();
             match message {
                 Ok(IoRequest::Write { buffer, sync }) => self.write(buffer, sync),
-                Ok(IoRequest::Mark(mark)) => self.mark(mark),
+                Ok(IoRequest::Ticket(ticket)) => self.note_ticket(ticket),
                 Ok(IoRequest::Sync) | Err(RecvTimeoutError::Timeout) => self.sync_now(),
                 Ok(IoRequest::Reopen) => self.reopen(),
                 Ok(IoRequest::Close) | Err(RecvTimeoutError::Disconnected) => break,
@@ -123,16 +123,16 @@ impl Writer {
         }
     }
 
-    /// Everything before the mark was given to the target.
-    fn mark(&mut self, mark: u64) {
+    /// Everything before the ticket was given to the target.
+    fn note_ticket(&mut self, ticket: u64) {
         match &mut self.output {
-            Output::Ship(shipping) => shipping.mark(mark),
-            _ => self.status.reach(self.sink, mark),
+            Output::Ship(shipping) => shipping.note_ticket(ticket),
+            _ => self.status.note_flushed(self.sink, ticket),
         }
         self.settle();
     }
 
-    /// Of what is sent: gives back what is kept elsewhere, and tells what has changed.
+    /// Of what is sent: gives back what is kept elsewhere, and reports whether a collector takes records.
     fn settle(&mut self) {
         let Output::Ship(shipping) = &mut self.output else {
             return;
@@ -141,16 +141,16 @@ impl Writer {
             match done {
                 Done::Buffer(mut buffer) => {
                     buffer.mark_written();
-                    self.status.progress(self.sink);
+                    self.status.note_progress(self.sink);
                     // As in `write`.
                     let _ = self.back.send(buffer);
                 }
-                Done::Mark(mark) => self.status.reach(self.sink, mark),
+                Done::Ticket(ticket) => self.status.note_flushed(self.sink, ticket),
             }
         }
-        if let Some(news) = shipping.news() {
-            self.buffers.note_error(self.sink, u64::from(news.is_failing));
-            self.status.notice(news.text);
+        if let Some((is_failing, text)) = shipping.state_change() {
+            self.buffers.note_error(self.sink, u64::from(is_failing));
+            self.status.notice(text);
         }
     }
 
@@ -174,15 +174,15 @@ impl Writer {
                 self.sync_now();
             }
         } else if self.status.is_abandoned() {
-            // The bytes stay in shared memory, marked as unwritten: whoever recovers the session writes them.
+            // The bytes stay in shared memory, marked as unwritten: a recovery of the session writes them.
             return;
         } else {
             self.buffers
                 .count_dropped(self.sink, SinkDrop::Gone as usize, buffer.records());
-            self.status.lose(self.sink);
+            self.status.note_lost(self.sink);
             buffer.clear();
         }
-        self.status.progress(self.sink);
+        self.status.note_progress(self.sink);
         // The drain ends after its I/O threads; a buffer that nobody wants any more is simply let go.
         let _ = self.back.send(buffer);
     }
@@ -272,7 +272,7 @@ impl Writer {
     fn note_failure(&mut self, error: &FileError) {
         let code = error.os_error().unwrap_or(1);
         self.buffers.note_error(self.sink, u64::from(code.unsigned_abs()));
-        // A reader that is slow is no news.
+        // A reader that is slow is not reported.
         if !error.is_busy() && !std::mem::replace(&mut self.failing, true) {
             self.status.notice(error.to_string());
         }
@@ -292,7 +292,7 @@ impl Writer {
             && let Err(failed) = file.sync()
         {
             self.buffers.note_error(self.sink, 1);
-            self.status.lose(self.sink);
+            self.status.note_lost(self.sink);
             self.status.notice(failed.to_string());
         }
     }

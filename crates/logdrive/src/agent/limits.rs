@@ -25,7 +25,7 @@ pub(super) const REPORT_MS: u64 = 1_000;
 pub(super) const PROGRESS_MS: u64 = 50;
 
 /// Waiting ends when nothing has moved for this long, in milliseconds.
-pub(super) const NO_PROGRESS_MS: u64 = logdrive_drain::limits::NO_PROGRESS_MS;
+pub(super) const NO_PROGRESS_MS: u64 = logdrive_drain::limits::NO_PROGRESS.as_millis() as u64;
 
 /// Output buffers of each sink for whoever recovers a session that was written to files: one is filled, one is written.
 pub(super) const SPILLED_BUFFERS: usize = 2;
