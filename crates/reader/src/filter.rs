@@ -196,9 +196,7 @@ impl Condition {
         let is_all = self.operator == Operator::NotEqual;
         let mut holds = is_all;
         let mut each = |value: &[u8]| {
-            let found = self
-                .compare(value)
-                .map_or(is_all, |ordering| self.operator.holds(ordering));
+            let found = self.is_met_by(value);
             // None may be equal, or one has to be as wanted.
             holds = if is_all { holds && found } else { holds || found };
         };
@@ -207,6 +205,14 @@ impl Condition {
             record.own_part(part, &mut each);
         }
         holds
+    }
+
+    /// Whether one value is as wanted.
+    fn is_met_by(&self, value: &[u8]) -> bool {
+        let ordering = self.compare(value);
+        ordering.map_or(self.operator == Operator::NotEqual, |ordering| {
+            self.operator.holds(ordering)
+        })
     }
 
     /// Compares a value to the wanted one: as numbers where both are, else as texts, which have no order here.
@@ -307,6 +313,27 @@ impl Filter {
     /// Whether a line passes that belongs to no record.
     pub(crate) fn passes_headless(&self, line: &[u8]) -> bool {
         !self.asks_for_records() && self.passes_texts(line)
+    }
+
+    /// The filter for lines of one process that do not name it: what it asks of application and process id is decided now.
+    /// `None` when no such line passes.
+    pub fn of_process(&self, app: &str, pid: u32) -> Option<Self> {
+        let pid = pid.to_string();
+        let mut filter = self.clone();
+        let mut can_pass = true;
+        filter.conditions.retain(|condition| {
+            let own = match own_part(&condition.key, &condition.value) {
+                Some(OwnPart::App) => app,
+                Some(OwnPart::Pid) => &pid,
+                _ => return true,
+            };
+            let is_met = condition.is_met_by(own.as_bytes());
+            let is_all = condition.operator == Operator::NotEqual;
+            // A field of the same name may decide otherwise.
+            can_pass &= is_met || !is_all;
+            is_all || !is_met
+        });
+        can_pass.then_some(filter)
     }
 
     /// Whether nothing passes that is no record.
@@ -425,6 +452,27 @@ mod tests {
         let mut times = Times::new(TimeZone::UTC);
         let head = crate::head::read_head(line, &mut times).expect("a head");
         filter.passes_head(&head) && filter.passes_whole(line, &mut Record::default(), &mut times)
+    }
+
+    #[test]
+    fn what_lines_do_not_say_of_their_process_is_decided_beforehand() {
+        for (conditions, expected) in [
+            (&["app=shop"][..], true),
+            (&["pid=4711", "id=7"], true),
+            (&["pid=4711", "id=8"], false),
+            (&["app!=bank", "pid>4000"], true),
+            (&["app!=shop"], false),
+            (&["app=bank"], false),
+            (&["pid<4711"], false),
+        ] {
+            let conditions = conditions.iter().map(|text| text.parse().expect("sound"));
+            let filter = Filter {
+                conditions: conditions.collect(),
+                ..Filter::default()
+            };
+            let filter = filter.of_process("shop", 4711);
+            assert_eq!(filter.is_some_and(|filter| passes(&filter, TEXT)), expected);
+        }
     }
 
     #[test]
