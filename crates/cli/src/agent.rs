@@ -6,7 +6,7 @@ use crate::error::CliError;
 use crate::limits::AGENT_PATIENCE_MS;
 use crate::output::{safe, titled_note};
 use crate::paint::{ColorChoice, Style};
-use crate::session_finder::usual_sockets;
+use crate::session_finder::usual_socket;
 use crate::signals::Signals;
 use clap::Args;
 use logdrive_agent::config::{AgentConfig, Places};
@@ -59,15 +59,7 @@ pub(crate) struct AgentArgs {
 
 /// Has a running agent read its configuration again.
 fn ask_to_reload(args: &AgentArgs) -> Result<bool, CliError> {
-    let socket = match (&args.socket, std::env::var_os("LOGDRIVE_AGENT")) {
-        (Some(socket), _) => socket.clone(),
-        (None, Some(socket)) if !socket.is_empty() && socket != "off" => PathBuf::from(socket),
-        _ => {
-            let mut sockets = usual_sockets();
-            let there = sockets.iter().rposition(|socket| socket.exists());
-            sockets.swap_remove(there.unwrap_or(0))
-        }
-    };
+    let socket = args.socket.clone().unwrap_or_else(usual_socket);
     let agent = |cause| CliError::Agent { cause };
     let mut client = Client::connect(&socket, Duration::from_millis(AGENT_PATIENCE_MS)).map_err(agent)?;
     let said = client.reload().map_err(agent)?;

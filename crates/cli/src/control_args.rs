@@ -1,5 +1,6 @@
 //! Arguments of the commands of live control: `level`, `sample`, `mute`, `callsites`.
 
+use crate::instant::{interval_argument, span_argument};
 use crate::session_args::{AgentAt, RunDirArgs};
 use clap::{ArgGroup, Args, ValueEnum};
 use logdrive_drain::control::{Action, Selector, read_action_directive, read_selector};
@@ -20,7 +21,7 @@ pub(crate) struct LiveArgs {
 #[derive(Debug, Args)]
 pub(crate) struct SpanArgs {
     /// End by itself after this time: 30s, 10m, 2h, 1d
-    #[arg(long = "for", value_name = "TIME", value_parser = read_span)]
+    #[arg(long = "for", value_name = "TIME", value_parser = span_argument)]
     pub(crate) span_ns: Option<u64>,
 }
 
@@ -170,7 +171,7 @@ pub(crate) struct CallsitesArgs {
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
     pub(crate) lines: usize,
     /// How long rates are measured: 1s, 500ms, 10s
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = read_interval)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = |text: &str| interval_argument(text, 10))]
     pub(crate) interval: u64,
     /// Print again and again until the programs end
     #[arg(short, long)]
@@ -222,16 +223,4 @@ fn read_callsite(text: &str) -> Result<Selector, String> {
         return Ok(Selector::Callsite(id));
     }
     read_selector(text).map_err(|error| error.to_string())
-}
-
-fn read_span(text: &str) -> Result<u64, String> {
-    crate::instant::read_span(text).ok_or_else(|| "write a time such as 30s, 10m, 2h or 1d".to_owned())
-}
-
-/// From what a clock tells apart to what somebody waits for.
-fn read_interval(text: &str) -> Result<u64, String> {
-    let interval_ns = crate::instant::read_span(text);
-    interval_ns
-        .filter(|ns| (10_000_000..=3_600_000_000_000).contains(ns))
-        .ok_or_else(|| "write a time from 10ms to 1h, such as 500ms or 1s".to_owned())
 }

@@ -6,10 +6,10 @@
 use crate::dump_args::DumpArgs;
 use crate::error::CliError;
 use crate::limits::{DUMP_LOOK_MS, DUMP_WAIT_MS_MAX};
-use crate::live::{Live, live_sessions};
+use crate::live::live_sessions;
 use crate::output::{Output, note, put_json};
-
 use crate::table::count_text;
+use crate::watched_session::{WatchedSession, files_of, sinks_of};
 use logdrive_agent::{AgentError, Client};
 use logdrive_drain::sinks_from_text;
 use logdrive_ring::{KeepFile, SessionReader};
@@ -29,7 +29,7 @@ struct Line<'a> {
 
 /// A request on its way.
 struct Asked<'a> {
-    live: &'a Live,
+    live: &'a WatchedSession,
     whom: Whom<'a>,
 }
 
@@ -93,12 +93,12 @@ pub(crate) fn run(args: &DumpArgs) -> Result<bool, CliError> {
     Ok(all_answered)
 }
 
-fn ask(live: &Live, span_ns: u64) -> Result<Option<Whom<'_>>, CliError> {
+fn ask(live: &WatchedSession, span_ns: u64) -> Result<Option<Whom<'_>>, CliError> {
     if let (Some(socket), Some(entry)) = (live.at.agent(), &live.at.entry) {
         let session = entry.session;
         return Ok(Some(Whom::Agent { socket, session }));
     }
-    let view = &live.session;
+    let view = &live.view;
     let file = view.keep().map_err(|cause| live.cannot(cause))?;
     Ok(file.map(|file| Whom::Process {
         request: file.request(span_ns),
@@ -108,7 +108,7 @@ fn ask(live: &Live, span_ns: u64) -> Result<Option<Whom<'_>>, CliError> {
 
 fn wait_for(asked: &Asked<'_>, span_ns: Option<u64>) -> Result<Answer, CliError> {
     match &asked.whom {
-        Whom::Process { file, request } => Ok(wait_for_process(file, *request, &asked.live.session)),
+        Whom::Process { file, request } => Ok(wait_for_process(file, *request, &asked.live.view)),
         Whom::Agent { socket, session } => {
             let answer = wait_for_agent(socket, *session, span_ns.map(Duration::from_nanos));
             match answer {
@@ -125,8 +125,7 @@ fn wait_for_process(file: &KeepFile, request: u64, view: &SessionReader) -> Answ
         let (answered, records) = file.answered();
         // Numbers rise by one and do not come round.
         if answered >= request {
-            let config = view.buffers().map(|buffers| buffers.config()).unwrap_or_default();
-            return Answer::Written(records, files_of(&String::from_utf8_lossy(&config)));
+            return Answer::Written(records, files_of(&sinks_of(view)));
         }
         if Instant::now() > deadline {
             return Answer::None;
@@ -142,21 +141,19 @@ fn wait_for_agent(socket: &Path, session: u64, span: Option<Duration>) -> Result
     match told.split_whitespace().nth(2) {
         Some("-") => Ok(Answer::KeepsNothing),
         Some(records) => match records.parse() {
-            Ok(records) => Ok(Answer::Written(records, files_of(&client.files(session, false)?))),
+            Ok(records) => Ok(Answer::Written(
+                records,
+                files_of(&sinks_from_text(&client.files(session, false)?)),
+            )),
             Err(_) => Ok(Answer::None),
         },
         None => Ok(Answer::None),
     }
 }
 
-fn files_of(config: &str) -> Vec<PathBuf> {
-    let sinks = sinks_from_text(config).into_iter();
-    sinks.filter_map(|sink| Some(sink.file?.path)).collect()
-}
-
 fn put(
     output: &mut Output,
-    live: &Live,
+    live: &WatchedSession,
     records: u64,
     files: &[PathBuf],
     json: bool,

@@ -1,6 +1,7 @@
 //! Arguments of `logdrive dump`.
 
 use crate::control_args::LiveArgs;
+use crate::instant::span_argument;
 use clap::Args;
 
 /// Write down what the flight recorder of a running program keeps in memory
@@ -14,7 +15,7 @@ pub(crate) struct DumpArgs {
     #[command(flatten)]
     pub(crate) live: LiveArgs,
     /// Only what is not older than this, and forget the rest: 30s, 10m, 2h
-    #[arg(long = "last", value_name = "TIME", value_parser = read_span)]
+    #[arg(long = "last", value_name = "TIME", value_parser = span_argument)]
     pub(crate) span_ns: Option<u64>,
     /// Print one JSON object for each process
     #[arg(long)]
@@ -32,8 +33,3 @@ with `Builder::keep`, or when the configuration of its agent has a [[recorder]] 
 
 Exit status: 0 all is well; 1 there is no such program, it keeps nothing, or it does not answer;
 2 the command line is wrong.";
-
-fn read_span(text: &str) -> Result<u64, String> {
-    let span_ns = crate::instant::read_span(text).filter(|ns| *ns > 0);
-    span_ns.ok_or_else(|| "write a time such as 30s, 10m or 2h".to_owned())
-}

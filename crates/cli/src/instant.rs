@@ -61,11 +61,30 @@ fn read_ago(text: &str, now: Timestamp) -> Option<u64> {
 }
 
 /// Reads a duration such as `30s`, `10m` or `1h30m`, in nanoseconds; `None` for what is no duration, or none at all.
-pub(crate) fn read_span(text: &str) -> Option<u64> {
+fn read_span(text: &str) -> Option<u64> {
     let span: Span = text.trim().parse().ok()?;
     // Days are 24 hours long here: a change ends after a time, not at one.
     let length = span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()).ok()?;
     u64::try_from(length.as_nanos()).ok().filter(|ns| *ns > 0)
+}
+
+/// Reads how long something holds, as an argument.
+///
+/// # Errors
+/// With what may be typed.
+pub(crate) fn span_argument(text: &str) -> Result<u64, String> {
+    read_span(text).ok_or_else(|| "write a time such as 30s, 10m, 2h or 1d".to_owned())
+}
+
+/// Reads how often something is looked at, from `least_ms` to an hour, as an argument; in nanoseconds.
+///
+/// # Errors
+/// With what may be typed.
+pub(crate) fn interval_argument(text: &str, least_ms: u64) -> Result<u64, String> {
+    let interval_ns = read_span(text);
+    interval_ns
+        .filter(|ns| (least_ms * 1_000_000..=3_600 * SECOND_NS).contains(ns))
+        .ok_or_else(|| format!("write a time from {least_ms}ms to 1h, such as 500ms or 2s"))
 }
 
 /// Returns an age in its two largest units: `3 min 12 s`.

@@ -1,13 +1,14 @@
 //! `logdrive level`: levels of running programs, and the rules that hold.
 
 use crate::control_args::LevelArgs;
+use crate::edit::{Edit, RuleLine, change_all};
 use crate::error::CliError;
 use crate::instant::{age_text, now_unix_ns};
-use crate::live::{Edit, Live, RuleLine, change_all, live_sessions};
+use crate::live::live_sessions;
 use crate::output::{Output, note, put_json, safe};
 use crate::paint::{ColorChoice, Style};
-
 use crate::table::{Side, Table};
+use crate::watched_session::WatchedSession;
 use logdrive_drain::control::{Rule, describe_action, describe_selector, selects};
 use serde::Serialize;
 use std::io::Write;
@@ -22,7 +23,7 @@ pub(crate) fn run(args: &LevelArgs, color: ColorChoice) -> Result<bool, CliError
         let live = live_sessions(&args.live)?;
         return list(&live, args.json, color).map(|()| true);
     }
-    let edit = Edit::Set(&args.directives, args.span.ns());
+    let edit = Edit::Set(args.directives.clone(), args.span.ns());
     change_all(&args.live, &edit, args.json, None)
 }
 
@@ -35,7 +36,7 @@ struct Line<'a> {
     rules: Vec<RuleLine>,
 }
 
-fn list(live: &[Live], json: bool, color: ColorChoice) -> Result<(), CliError> {
+fn list(live: &[WatchedSession], json: bool, color: ColorChoice) -> Result<(), CliError> {
     let now_unix_ns = now_unix_ns();
     let mut output = Output::stdout()?;
     let mut table = Table::new([
@@ -49,7 +50,7 @@ fn list(live: &[Live], json: bool, color: ColorChoice) -> Result<(), CliError> {
     let mut count = 0;
     for session in live {
         let (_, mut rules) = session
-            .session
+            .view
             .rules()
             .and_then(|rules| rules.read())
             .map_err(|cause| session.cannot(cause))?;
@@ -61,7 +62,7 @@ fn list(live: &[Live], json: bool, color: ColorChoice) -> Result<(), CliError> {
                 &Line {
                     app: &session.app,
                     pid: session.pid,
-                    path: &session.path,
+                    path: &session.at.path,
                     rules: rules.iter().map(RuleLine::of).collect(),
                 },
             )?;
@@ -75,7 +76,7 @@ fn list(live: &[Live], json: bool, color: ColorChoice) -> Result<(), CliError> {
         return Ok(output.flush()?);
     }
     if count == 0 {
-        let titles: Vec<String> = live.iter().map(Live::title).collect();
+        let titles: Vec<String> = live.iter().map(WatchedSession::title).collect();
         note(format!(
             "no rules in {}: the program's own filter decides",
             titles.join(", ")
@@ -86,7 +87,7 @@ fn list(live: &[Live], json: bool, color: ColorChoice) -> Result<(), CliError> {
     Ok(output.flush()?)
 }
 
-fn push(table: &mut Table, session: &Live, rule: &Rule, now_unix_ns: u64) -> Result<(), CliError> {
+fn push(table: &mut Table, session: &WatchedSession, rule: &Rule, now_unix_ns: u64) -> Result<(), CliError> {
     let callsites = session.callsites()?;
     let selected = callsites
         .iter()

@@ -26,6 +26,13 @@ pub(crate) const AGENT_PATIENCE_MS: u64 = 3_000;
 /// One that is idle takes a tenth of one.
 pub(crate) const AGENT_HURRY_MS: u64 = 4;
 
+/// Timeout for an agent's answer to `top`, in milliseconds: the screen waits for it.
+pub(crate) const AGENT_WATCH_MS: u64 = 500;
+
+/// Delay before an agent that did not answer `top` is asked again, in milliseconds, so that a dead one does not hold the
+/// screen up at each look.
+pub(crate) const AGENT_AWAY_MS: u64 = 5_000;
+
 /// Timeout of `dump` for a process that does not answer, in milliseconds: longer than a drain waits for a disk.
 pub(crate) const DUMP_WAIT_MS_MAX: u64 = 10_000;
 

@@ -1,20 +1,19 @@
 //! `logdrive mute`: a part of a running program is silent.
 
 use crate::control_args::MuteArgs;
+use crate::edit::{Edit, change_all};
 use crate::error::CliError;
-use crate::live::{Edit, change_all};
-use logdrive_drain::control::Action;
+use logdrive_drain::control::{Action, RuleKind};
 
 /// Runs the command.
 pub(crate) fn run(args: &MuteArgs) -> Result<bool, CliError> {
-    if args.off {
-        let edit = Edit::Remove(Action::Mute, &args.selectors);
-        return change_all(&args.live, &edit, args.json, None);
-    }
-    let rules: Vec<_> = args
-        .selectors
-        .iter()
-        .map(|selector| (Action::Mute, selector.clone()))
-        .collect();
-    change_all(&args.live, &Edit::Set(&rules, args.span.ns()), args.json, None)
+    let selectors = args.selectors.clone();
+    let edit = match args.off {
+        true => Edit::Remove(RuleKind::Mute, selectors),
+        false => {
+            let mutes = selectors.into_iter().map(|selector| (Action::Mute, selector));
+            Edit::Set(mutes.collect(), args.span.ns())
+        }
+    };
+    change_all(&args.live, &edit, args.json, None)
 }

@@ -68,6 +68,11 @@ pub(crate) enum Style {
 pub(crate) const RESET: &str = "\x1b[0m";
 
 impl Style {
+    /// The style of a number that is worth a look when there is one.
+    pub(crate) const fn doubt_if(is_doubtful: bool) -> Self {
+        if is_doubtful { Self::Doubt } else { Self::Plain }
+    }
+
     /// The sequence that begins it; empty for plain text. Levels are as the layouts paint them.
     pub(crate) const fn sequence(self) -> &'static str {
         match self {

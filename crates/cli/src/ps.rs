@@ -6,8 +6,9 @@ use crate::instant::age_text;
 use crate::output::{Output, note, put_json};
 use crate::paint::{ColorChoice, Paint, Style};
 use crate::session_finder::SessionFinder;
-use crate::sessions::{Session, State, find_everywhere, recover_command};
+use crate::sessions::{read, recover_command, state_cell};
 use crate::table::{Side, Table, count_text};
+use crate::watched_session::{Session, State};
 use logdrive_reader::iso_text;
 use logdrive_wire::agent::SessionState;
 use serde::Serialize;
@@ -36,12 +37,12 @@ struct Line<'a> {
     session: Option<u64>,
     uid: Option<u32>,
     connected: Option<bool>,
-    damage: Option<String>,
+    damage: Option<&'a str>,
 }
 
 impl<'a> Line<'a> {
     fn new(session: &'a Session) -> Self {
-        let stats = &session.stats;
+        let (stats, entry) = (&session.stats, session.at.entry.as_ref());
         Self {
             app: &session.app,
             pid: session.pid,
@@ -52,18 +53,15 @@ impl<'a> Line<'a> {
             rings_in_use: stats.rings.1,
             callsites: stats.callsites,
             committed: stats.committed,
-            dropped: dropped(session),
+            dropped: session.dropped(),
             pending: stats.pending(),
             files: session.files(),
-            path: &session.path,
-            agent: session.agent(),
-            session: session.entry.as_ref().map(|entry| entry.session),
-            uid: session.entry.as_ref().map(|entry| entry.uid),
-            connected: session
-                .entry
-                .as_ref()
-                .map(|entry| entry.state == SessionState::Connected),
-            damage: session.damage.as_ref().map(ToString::to_string),
+            path: &session.at.path,
+            agent: session.at.agent(),
+            session: entry.map(|entry| entry.session),
+            uid: entry.map(|entry| entry.uid),
+            connected: entry.map(|entry| entry.state == SessionState::Connected),
+            damage: session.damage.as_deref(),
         }
     }
 }
@@ -71,7 +69,7 @@ impl<'a> Line<'a> {
 /// Runs the command.
 pub(crate) fn run(args: &PsArgs, color: ColorChoice) -> Result<(), CliError> {
     let mut finder = SessionFinder::of(&args.run_dir, &args.agent)?;
-    let sessions = find_everywhere(&mut finder)?;
+    let sessions = read(finder.find()?, &mut finder);
     for silence in finder.silences() {
         note(&silence);
     }
@@ -95,22 +93,6 @@ pub(crate) fn run(args: &PsArgs, color: ColorChoice) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Calls and records that were not kept, at the call or by any sink.
-fn dropped(session: &Session) -> u64 {
-    session.stats.dropped_calls() + session.stats.sinks.iter().map(lost_by_sink).sum::<u64>()
-}
-
-/// Records that a sink should have written and did not.
-fn lost_by_sink(sink: &logdrive_drain::SinkStats) -> u64 {
-    let below_level = sink
-        .counts
-        .dropped
-        .get(logdrive_drain::SinkDrop::Level as usize)
-        .copied()
-        .unwrap_or(0);
-    sink.dropped() - below_level
-}
-
 fn table_of(sessions: &[Session]) -> Table {
     let mut table = Table::new([
         ("APP", Side::Left),
@@ -128,7 +110,7 @@ fn table_of(sessions: &[Session]) -> Table {
         let stats = &session.stats;
         let is_known = session.state != State::Damaged;
         let number = |text: String| if is_known { text } else { "-".to_owned() };
-        let dropped = dropped(session);
+        let dropped = session.dropped();
         table.push([
             (Style::Title, session.app.clone()),
             (Style::Plain, session.pid.to_string()),
@@ -148,20 +130,10 @@ fn table_of(sessions: &[Session]) -> Table {
                 number(count_text(dropped)),
             ),
             (Style::Plain, number(count_text(stats.pending()))),
-            (Style::Dim, session.path.display().to_string()),
+            (Style::Dim, session.at.path.display().to_string()),
         ]);
     }
     table
-}
-
-/// A state in its colour.
-pub(crate) fn state_cell(state: State) -> (Style, String) {
-    let (style, text) = match state {
-        State::Alive => (Style::Good, "alive"),
-        State::Dead => (Style::Doubt, "dead"),
-        State::Damaged => (Style::Bad, "damaged"),
-    };
-    (style, text.to_owned())
 }
 
 fn advise(args: &PsArgs, sessions: &[Session], paint: Paint) {
@@ -175,7 +147,7 @@ fn advise(args: &PsArgs, sessions: &[Session], paint: Paint) {
     }
     for session in sessions {
         if let Some(damage) = &session.damage {
-            note(format!("{}: {damage}", session.path.display()));
+            note(format!("{}: {damage}", session.at.path.display()));
         }
     }
 }

@@ -4,10 +4,10 @@ use crate::args::RecoverArgs;
 use crate::error::CliError;
 use crate::output::{Output, note, put_json, safe};
 use crate::paint::{ColorChoice, Paint, Style};
-
-use crate::run_dirs::{dirs_text, run_dirs};
-use crate::sessions::{Session, State, find, recover_command, select};
+use crate::session_finder::SessionFinder;
+use crate::sessions::{read, recover_command, select};
 use crate::table::{Side, Table, count_text};
+use crate::watched_session::{Session, State};
 use logdrive_drain::file::FileOptions;
 use logdrive_drain::{BackendError, Recovered};
 use serde::Serialize;
@@ -31,15 +31,17 @@ struct Line<'a> {
 
 /// Runs the command. `false` when something could not be recovered, which has been said.
 pub(crate) fn run(args: &RecoverArgs, color: ColorChoice) -> Result<bool, CliError> {
-    let dirs = run_dirs(&args.run_dir)?;
-    let sessions = wanted(select(find(&dirs)?, &args.sessions)?, !args.sessions.is_empty())?;
+    let mut finder = SessionFinder::of_dirs(&args.run_dir)?;
+    let sessions = read(finder.find_in_dirs()?, &mut finder);
+    let sessions = select(sessions, &args.sessions, &mut finder)?;
+    let sessions = wanted(sessions, !args.sessions.is_empty())?;
     let mut output = Output::stdout()?;
     let only_look = args.dry_run || (args.sessions.is_empty() && !args.all);
     if sessions.is_empty() {
         if !args.json {
             note(format!(
                 "nothing to recover: no killed program left a session in {}",
-                dirs_text(&dirs)
+                finder.text()
             ));
         }
         return Ok(true);
@@ -56,7 +58,8 @@ pub(crate) fn run(args: &RecoverArgs, color: ColorChoice) -> Result<bool, CliErr
             Err(error) => {
                 all_well = false;
                 if args.json {
-                    put_json(&mut output, &failed_line(session, &error))?;
+                    let line = line_of(session, session.files(), Some(error.to_string()));
+                    put_json(&mut output, &line)?;
                 }
                 output.flush()?;
                 note(format!(
@@ -86,13 +89,13 @@ fn wanted(sessions: Vec<Session>, by_name: bool) -> Result<Vec<Session>, CliErro
 }
 
 fn recover(session: &Session, into: Option<&FileOptions>) -> Result<Recovered, CliError> {
-    logdrive_drain::recover(&session.path, into).map_err(|cause| match cause {
+    logdrive_drain::recover(&session.at.path, into).map_err(|cause| match cause {
         BackendError::NoFile => CliError::NowhereToRecover {
             app: session.app.clone(),
             pid: session.pid,
         },
         cause => CliError::Recover {
-            path: session.path.clone(),
+            path: session.at.path.clone(),
             cause,
         },
     })
@@ -134,7 +137,7 @@ fn look(
 ) -> Result<(), CliError> {
     if args.json {
         for session in sessions {
-            put_json(output, &look_line(args, session))?;
+            put_json(output, &line_of(session, target_files(args, session), None))?;
         }
         return Ok(output.flush()?);
     }
@@ -195,31 +198,18 @@ fn advise_how(args: &RecoverArgs, sessions: &[Session], paint: Paint) {
     }
 }
 
-fn look_line<'a>(args: &RecoverArgs, session: &'a Session) -> Line<'a> {
+/// A session that is not recovered, with the files to which its records would go.
+fn line_of(session: &Session, files: Vec<PathBuf>, error: Option<String>) -> Line<'_> {
     Line {
         app: &session.app,
         pid: session.pid,
-        path: &session.path,
+        path: &session.at.path,
         recovered: false,
         records: session.stats.pending(),
-        files: target_files(args, session),
+        files,
         end: end_of(session),
-        damage: session.damage.iter().map(ToString::to_string).collect(),
-        error: None,
-    }
-}
-
-fn failed_line<'a>(session: &'a Session, error: &CliError) -> Line<'a> {
-    Line {
-        app: &session.app,
-        pid: session.pid,
-        path: &session.path,
-        recovered: false,
-        records: session.stats.pending(),
-        files: session.files(),
-        end: end_of(session),
-        damage: session.damage.iter().map(ToString::to_string).collect(),
-        error: Some(error.to_string()),
+        damage: session.damage.iter().cloned().collect(),
+        error,
     }
 }
 
@@ -232,15 +222,12 @@ fn put_recovered(
 ) -> Result<(), CliError> {
     if args.json {
         let line = Line {
-            app: &session.app,
             pid: recovered.pid,
-            path: &session.path,
             recovered: true,
             records: recovered.records,
-            files: recovered.files.clone(),
             end: recovered.end.clone(),
             damage: recovered.damage.clone(),
-            error: None,
+            ..line_of(session, recovered.files.clone(), None)
         };
         return put_json(output, &line);
     }

@@ -1,9 +1,10 @@
 //! `logdrive sample`: a part of what a statement logs is kept, the rest is counted.
 
 use crate::control_args::SampleArgs;
+use crate::edit::{Edit, change_all};
 use crate::error::CliError;
-use crate::live::{Edit, Live, change_all};
-use logdrive_drain::control::{Action, can_be_key, selects};
+use crate::watched_session::WatchedSession;
+use logdrive_drain::control::{Action, RuleKind, can_be_key, selects};
 use std::collections::BTreeSet;
 
 /// Runs the command.
@@ -15,26 +16,24 @@ pub(crate) fn run(args: &SampleArgs) -> Result<bool, CliError> {
             per_second,
         },
         (_, Some(calls), None) => Action::PerSecond(calls),
-        // Only --off is left; which way of sampling ends makes no difference.
+        // Only --off is left.
         _ => {
-            let selectors = std::slice::from_ref(&args.callsite);
-            let edit = Edit::Remove(Action::Every(1), selectors);
+            let edit = Edit::Remove(RuleKind::Sample, vec![args.callsite.clone()]);
             return change_all(&args.live, &edit, args.json, None);
         }
     };
-    let rule = [(action, args.callsite.clone())];
-    let edit = Edit::Set(&rule, args.span.ns());
+    let edit = Edit::Set(vec![(action, args.callsite.clone())], args.span.ns());
     match &args.per_key {
         None => change_all(&args.live, &edit, args.json, None),
         Some(field) => {
-            let check = |session: &Live| refuse_unknown_field(session, args, field);
+            let check = |session: &WatchedSession| refuse_unknown_field(session, args, field);
             change_all(&args.live, &edit, args.json, Some(&check))
         }
     }
 }
 
 /// A rule that none of the callsites can follow is a mistake. Those that come later may.
-fn refuse_unknown_field(session: &Live, args: &SampleArgs, field: &str) -> Result<(), CliError> {
+fn refuse_unknown_field(session: &WatchedSession, args: &SampleArgs, field: &str) -> Result<(), CliError> {
     let callsites = session.callsites()?;
     let selected: Vec<_> = callsites
         .iter()

@@ -1,20 +1,23 @@
-//! SessionFinder where sessions are: run directories, and agents, whose sessions have no files.
+//! Search for sessions in run directories, and at agents, whose sessions have no files.
 //!
 //! A session that an agent has is named as if its number were a file below the agent's socket:
 //! `/run/logdrive/agent.sock/1763723456789`.
 
+mod agent_place;
+mod run_dirs;
+
 use crate::error::CliError;
-use crate::limits::{AGENT_HURRY_MS, AGENT_PATIENCE_MS};
+use crate::limits::{AGENT_HURRY_MS, AGENT_PATIENCE_MS, AGENT_WATCH_MS};
 use crate::output::safe;
-use crate::run_dirs::{dirs_text, find_all, run_dirs};
 use crate::session_args::{AgentAt, RunDirArgs};
+use agent_place::AgentPlace;
 use logdrive_agent::config::Places as AgentPlaces;
 use logdrive_agent::supervisor::private_sockets;
 use logdrive_agent::{AgentError, Client};
 use logdrive_drain::{RecoverableSink, sinks_from_text};
-use logdrive_ring::{FoundSession, SessionReader};
+use logdrive_ring::SessionReader;
 use logdrive_wire::agent::SessionEntry;
-use std::io;
+use run_dirs::{dirs_text, find_all, run_dirs};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -49,125 +52,16 @@ impl Located {
     }
 }
 
-impl From<FoundSession> for Located {
-    fn from(found: FoundSession) -> Self {
-        Self {
-            path: found.path,
-            holder: found.holder,
-            entry: None,
-        }
-    }
-}
-
-/// An agent that may be there.
-#[derive(Debug)]
-struct AgentPlace {
-    socket: PathBuf,
-    /// Somebody has named it, so that it is told that it does not answer.
-    is_named: bool,
-    /// Nothing else is meant, so that this is an error.
-    is_needed: bool,
-    has_answered: bool,
-    /// It was asked in a hurry, and did not answer in time.
-    is_late: bool,
-    patience: Duration,
-    client: Option<Client>,
-    /// Why it did not answer.
-    silence: Option<AgentError>,
-}
-
-impl AgentPlace {
-    fn new(socket: PathBuf) -> Self {
-        Self {
-            socket,
-            is_named: false,
-            is_needed: false,
-            has_answered: false,
-            is_late: false,
-            patience: Duration::from_millis(AGENT_PATIENCE_MS),
-            client: None,
-            silence: None,
-        }
-    }
-
-    /// Asks, on the connection there is or on a new one: an agent closes those that say nothing for some seconds.
-    fn ask<T>(&mut self, question: impl Fn(&mut Client) -> Result<T, AgentError>) -> Result<T, AgentError> {
-        if let Some(mut client) = self.client.take() {
-            match question(&mut client) {
-                Err(AgentError::NoAnswer { .. } | AgentError::Io { .. }) => {}
-                answer => {
-                    self.client = Some(client);
-                    return answer;
-                }
-            }
-        }
-        let mut client = Client::connect(&self.socket, self.patience)?;
-        let answer = question(&mut client);
-        // What comes late would be taken for the answer to the next question.
-        if !matches!(answer, Err(AgentError::NoAnswer { .. })) {
-            self.client = Some(client);
-        }
-        answer
-    }
-
-    /// Its sessions; none, and a note why, where it does not answer and nobody has to have it.
-    fn found(&mut self) -> Result<Vec<Located>, CliError> {
-        match self.sessions() {
-            Ok(sessions) => {
-                self.silence = None;
-                Ok(sessions)
-            }
-            Err(cause) if self.is_needed && !self.has_answered => Err(CliError::Agent { cause }),
-            Err(cause) => {
-                self.silence = Some(cause);
-                Ok(Vec::new())
-            }
-        }
-    }
-
-    /// The same; none so far where it is late.
-    fn found_in_a_hurry(&mut self) -> Result<Vec<Located>, CliError> {
-        self.patience = Duration::from_millis(AGENT_HURRY_MS);
-        let sessions = self.sessions();
-        self.patience = Duration::from_millis(AGENT_PATIENCE_MS);
-        if let Some(client) = &mut self.client {
-            client.set_patience(self.patience);
-        }
-        match sessions {
-            Ok(sessions) => {
-                self.silence = None;
-                Ok(sessions)
-            }
-            Err(cause) if is_late(&cause) => {
-                self.is_late = true;
-                self.client = None;
-                Ok(Vec::new())
-            }
-            Err(cause) if self.is_needed => Err(CliError::Agent { cause }),
-            Err(cause) => {
-                self.silence = Some(cause);
-                Ok(Vec::new())
-            }
-        }
-    }
-
-    fn sessions(&mut self) -> Result<Vec<Located>, AgentError> {
-        let entries = self.ask(Client::sessions)?;
-        self.has_answered = true;
-        let located = |entry: SessionEntry| Located {
-            path: self.socket.join(entry.session.to_string()),
-            holder: Some(entry.pid),
-            entry: Some(entry),
-        };
-        Ok(entries.into_iter().map(located).collect())
-    }
-}
-
 /// Search for sessions in run directories and at agents.
 #[derive(Debug)]
 pub(crate) struct SessionFinder {
     dirs: Vec<PathBuf>,
     agents: Vec<AgentPlace>,
+    /// Timeout for an agent's answer.
+    timeout: Duration,
+    /// A search that goes on for long: an agent that does not answer is left alone for a while, and that of a command goes
+    /// with the command.
+    goes_on: bool,
 }
 
 impl SessionFinder {
@@ -175,20 +69,49 @@ impl SessionFinder {
     pub(crate) fn of(run_dir: &RunDirArgs, agent: &AgentAt) -> Result<Self, CliError> {
         let named = agent.agent.as_deref();
         let is_only_agent = run_dir.run_dir.is_empty() && named.is_some_and(|socket| !is_none(socket));
+        let agents = match named {
+            Some(socket) if is_none(socket) => Vec::new(),
+            Some(socket) => vec![AgentPlace::needed(absolute(socket))],
+            None if run_dir.run_dir.is_empty() => usual_agents(),
+            None => Vec::new(),
+        };
         Ok(Self {
             dirs: match is_only_agent {
                 true => Vec::new(),
                 false => run_dirs(run_dir)?,
             },
-            agents: match named {
-                Some(socket) if is_none(socket) => Vec::new(),
-                Some(socket) => vec![AgentPlace {
-                    is_needed: true,
-                    ..AgentPlace::new(absolute(socket))
-                }],
-                None if run_dir.run_dir.is_empty() => usual_agents(),
-                None => Vec::new(),
-            },
+            agents,
+            timeout: Duration::from_millis(AGENT_PATIENCE_MS),
+            goes_on: false,
+        })
+    }
+
+    /// Run directories only: no agent is asked, that of a command neither.
+    pub(crate) fn of_dirs(run_dir: &RunDirArgs) -> Result<Self, CliError> {
+        let agent = AgentAt {
+            agent: Some(PathBuf::from(NONE)),
+        };
+        Self::of(run_dir, &agent)
+    }
+
+    /// Places that are searched again and again: run directories, and these agents, or else those that the environment
+    /// names and the usual ones, which may come later.
+    pub(crate) fn going_on(run_dir: &RunDirArgs, sockets: &[PathBuf]) -> Result<Self, CliError> {
+        let named = |socket: &PathBuf| AgentPlace::named(socket.clone());
+        let mut agents: Vec<AgentPlace> = sockets.iter().map(named).collect();
+        if sockets.is_empty() {
+            agents.extend(agent_of_environment().flatten().iter().map(named));
+            for socket in usual_sockets() {
+                if agents.iter().all(|other| other.socket != socket) {
+                    agents.push(AgentPlace::new(socket));
+                }
+            }
+        }
+        Ok(Self {
+            dirs: run_dirs(run_dir)?,
+            agents,
+            timeout: Duration::from_millis(AGENT_WATCH_MS),
+            goes_on: true,
         })
     }
 
@@ -217,34 +140,41 @@ impl SessionFinder {
     }
 
     /// The session of this path, and nothing else: no agent is asked that may keep its asker waiting, but its own.
-    pub(crate) fn find_path(&mut self, session: &Path) -> Vec<Located> {
-        let parent = session.parent().unwrap_or(session);
+    pub(crate) fn find_path(&mut self, session: &Path) -> Result<Vec<Located>, CliError> {
+        let parent = match session.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
         if !is_socket(parent) {
-            let found = find_all(&[parent.to_owned()]).unwrap_or_default();
-            return found.into_iter().map(Located::from).collect();
+            return find_all(&[parent.to_owned()]);
         }
-        let socket = absolute(parent);
+        let (socket, timeout) = (absolute(parent), self.timeout);
         let agent = self.agents.iter_mut().find(|agent| agent.socket == socket);
-        let sessions = agent.map(AgentPlace::sessions);
-        sessions.and_then(Result::ok).unwrap_or_default()
+        let sessions = agent.map(|agent| agent.sessions(timeout));
+        Ok(sessions.and_then(Result::ok).unwrap_or_default())
+    }
+
+    /// The sessions of the run directories.
+    pub(crate) fn find_in_dirs(&self) -> Result<Vec<Located>, CliError> {
+        find_all(&self.dirs)
     }
 
     /// All sessions that are there now.
     pub(crate) fn find(&mut self) -> Result<Vec<Located>, CliError> {
-        let mut all: Vec<Located> = find_all(&self.dirs)?.into_iter().map(Located::from).collect();
+        let mut all = self.find_in_dirs()?;
         self.find_private_agents();
         for agent in &mut self.agents {
-            all.extend(agent.found()?);
+            all.extend(agent.found(self.timeout)?);
         }
         Ok(all)
     }
 
     /// The sessions that are found at once: those of an agent that is slow are [late](SessionFinder::find_late).
     pub(crate) fn find_in_a_hurry(&mut self) -> Result<Vec<Located>, CliError> {
-        let mut all: Vec<Located> = find_all(&self.dirs)?.into_iter().map(Located::from).collect();
+        let mut all = self.find_in_dirs()?;
         self.find_private_agents();
         for agent in &mut self.agents {
-            all.extend(agent.found_in_a_hurry()?);
+            all.extend(agent.found_in_a_hurry(Duration::from_millis(AGENT_HURRY_MS))?);
         }
         Ok(all)
     }
@@ -253,10 +183,30 @@ impl SessionFinder {
     pub(crate) fn find_late(&mut self) -> Result<Vec<Located>, CliError> {
         let mut all = Vec::new();
         for agent in self.agents.iter_mut().filter(|agent| agent.is_late) {
-            all.extend(agent.found()?);
+            all.extend(agent.found(self.timeout)?);
             agent.is_late = agent.silence.is_some();
         }
         Ok(all)
+    }
+
+    /// All sessions that are there now, and in words the places that could not be searched.
+    pub(crate) fn look(&mut self) -> (Vec<Located>, Vec<String>) {
+        let (mut all, mut troubles) = (Vec::new(), Vec::new());
+        for dir in &self.dirs {
+            match find_all(std::slice::from_ref(dir)) {
+                Ok(found) => all.extend(found),
+                Err(error) => troubles.push(error.to_string()),
+            }
+        }
+        self.find_private_agents();
+        for agent in self.agents.iter_mut().filter(|agent| !agent.is_away()) {
+            match agent.found(self.timeout) {
+                Ok(found) => all.extend(found),
+                Err(error) => troubles.push(error.to_string()),
+            }
+        }
+        troubles.extend(self.silences());
+        (all, troubles)
     }
 
     /// Agents that have not answered, however long they were given.
@@ -269,19 +219,25 @@ impl SessionFinder {
     /// Commands under `logdrive run` have agents of their own, beside the sessions.
     fn find_private_agents(&mut self) {
         let sockets = self.dirs.iter().flat_map(|dir| private_sockets(dir));
-        for socket in sockets.map(|socket| absolute(&socket)) {
+        let sockets: Vec<PathBuf> = sockets.map(|socket| absolute(&socket)).collect();
+        if self.goes_on {
+            self.agents
+                .retain(|agent| !agent.is_private || sockets.contains(&agent.socket));
+        }
+        for socket in sockets {
             if !self.agents.iter().any(|agent| agent.socket == socket) {
-                self.agents.push(AgentPlace::new(socket));
+                self.agents.push(AgentPlace::private(socket));
             }
         }
     }
 
     /// Opens a session.
     pub(crate) fn view(&mut self, at: &Located) -> Result<SessionReader, AgentError> {
+        let timeout = self.timeout;
         let (Some(entry), Some(agent)) = (&at.entry, self.agent_of(at)) else {
             return Ok(SessionReader::open(&at.path)?);
         };
-        agent.ask(|client| client.open(entry.session))
+        agent.ask(timeout, |client| client.open(entry.session))
     }
 
     /// Application and process of a session; `None` when it has just gone, or cannot be read, which `ps` tells.
@@ -296,10 +252,11 @@ impl SessionFinder {
     /// The sinks that the records of an agent's session go to. With `written`, those that were committed before are with the
     /// kernel then.
     pub(crate) fn sinks(&mut self, at: &Located, written: bool) -> Result<Vec<RecoverableSink>, AgentError> {
+        let timeout = self.timeout;
         let (Some(entry), Some(agent)) = (&at.entry, self.agent_of(at)) else {
             return Ok(Vec::new());
         };
-        let text = agent.ask(|client| client.files(entry.session, written))?;
+        let text = agent.ask(timeout, |client| client.files(entry.session, written))?;
         Ok(sinks_from_text(&text))
     }
 
@@ -316,22 +273,20 @@ impl SessionFinder {
 
     /// Agents that ought to have answered, and why they did not.
     pub(crate) fn silences(&self) -> Vec<String> {
-        let told =
-            |agent: &&AgentPlace| agent.is_named || agent.silence.as_ref().is_some_and(is_worth_telling);
-        let silent = self.agents.iter().filter(told);
-        silent
-            .filter_map(|agent| agent.silence.as_ref().map(ToString::to_string))
-            .collect()
+        let silent = self.agents.iter().filter_map(AgentPlace::reported_silence);
+        silent.map(ToString::to_string).collect()
     }
 
     /// Returns the numbers of the agents that answer; those that refuse are left out.
     pub(crate) fn agent_stats(&mut self) -> Vec<(PathBuf, String)> {
-        let stats = |agent: &mut AgentPlace| Some((agent.socket.clone(), agent.ask(Client::stats).ok()?));
+        let timeout = self.timeout;
+        let stats =
+            |agent: &mut AgentPlace| Some((agent.socket.clone(), agent.ask(timeout, Client::stats).ok()?));
         let answering = self.agents.iter_mut().filter(|agent| agent.has_answered);
         answering.filter_map(stats).collect()
     }
 
-    /// Returns the places that were searched, as text for people.
+    /// Returns the places that were searched and that answered, as text for people.
     pub(crate) fn text(&self) -> String {
         let agents = self.agents.iter().filter(|agent| agent.has_answered);
         let mut names: Vec<String> = agents
@@ -341,6 +296,15 @@ impl SessionFinder {
             names.insert(0, dirs_text(&self.dirs));
         }
         names.join(" or ")
+    }
+
+    /// Returns all places that are searched, one by one.
+    pub(crate) fn places(&self) -> Vec<String> {
+        let dirs = self.dirs.iter();
+        let dirs = dirs.map(|dir| format!("run directory {}", dir.display()));
+        let agents = self.agents.iter();
+        let agents = agents.map(|agent| format!("agent at {}", agent.socket.display()));
+        dirs.chain(agents).map(|place| safe(&place)).collect()
     }
 }
 
@@ -358,44 +322,33 @@ fn is_socket(path: &Path) -> bool {
     path.metadata().is_ok_and(|found| found.file_type().is_socket())
 }
 
-/// Whether more patience may bring an answer.
-fn is_late(silence: &AgentError) -> bool {
-    let is_time =
-        |cause: &io::Error| matches!(cause.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock);
-    match silence {
-        AgentError::NoAnswer { .. } => true,
-        AgentError::NoAgent { cause, .. } => is_time(cause),
-        _ => false,
-    }
-}
-
-/// That nobody is there is no news; that somebody is and may not be asked is.
-fn is_worth_telling(silence: &AgentError) -> bool {
-    !matches!(
-        silence,
-        AgentError::NoAgent { cause, .. }
-            if matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
-    )
+/// The agent that the environment names; `Some(None)` where it says that there is none.
+fn agent_of_environment() -> Option<Option<PathBuf>> {
+    let socket = PathBuf::from(std::env::var_os("LOGDRIVE_AGENT")?);
+    Some((!is_none(&socket)).then(|| absolute(&socket)))
 }
 
 /// The agent that the environment names; or those of the machine and of this user, where they have left a socket.
 fn usual_agents() -> Vec<AgentPlace> {
-    match std::env::var_os("LOGDRIVE_AGENT").map(PathBuf::from) {
-        Some(socket) if is_none(&socket) => Vec::new(),
-        Some(socket) => vec![AgentPlace {
-            is_named: true,
-            ..AgentPlace::new(absolute(&socket))
-        }],
-        None => usual_sockets()
-            .into_iter()
-            .filter(|socket| is_socket(socket))
-            .map(AgentPlace::new)
-            .collect(),
+    match agent_of_environment() {
+        Some(socket) => socket.map(AgentPlace::named).into_iter().collect(),
+        None => {
+            let sockets = usual_sockets().into_iter().filter(|socket| is_socket(socket));
+            sockets.map(AgentPlace::new).collect()
+        }
     }
 }
 
+/// Returns the socket of the agent that the environment names, or that of this user, or that of the machine.
+pub(crate) fn usual_socket() -> PathBuf {
+    let mut sockets = usual_sockets();
+    let there = sockets.iter().rposition(|socket| socket.exists());
+    let usual = sockets.swap_remove(there.unwrap_or(0));
+    agent_of_environment().flatten().unwrap_or(usual)
+}
+
 /// Returns the sockets of the agent of the machine and of that of this user.
-pub(crate) fn usual_sockets() -> Vec<PathBuf> {
+fn usual_sockets() -> Vec<PathBuf> {
     let mut sockets = vec![AgentPlaces::system().socket];
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     if let Some(runtime) = runtime.filter(|path| path.is_absolute()) {

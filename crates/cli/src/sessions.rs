@@ -1,177 +1,57 @@
-//! Sessions: the facts about each, and the choice of those that somebody names.
+//! The sessions there are, and the choice of those that somebody names.
 
 use crate::error::CliError;
-use crate::instant::now_unix_ns;
-use crate::output::safe;
-use crate::run_dirs::find_all;
+use crate::paint::Style;
 use crate::session_args::RunDirArgs;
 use crate::session_finder::{Located, SessionFinder, absolute};
 use crate::suggestion::most_similar;
+use crate::watched_session::{Session, State, WatchedSession};
 use logdrive_agent::AgentError;
-use logdrive_drain::{RecoverableSink, Stats, sinks_from_text};
-use logdrive_ring::FoundSession;
-use logdrive_ring::{SessionReader, find_sessions};
-use logdrive_wire::agent::{RefusedCode, SessionEntry};
-use std::path::{Path, PathBuf};
+use logdrive_wire::agent::RefusedCode;
+use std::path::Path;
 
-/// Whether a session's process lives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum State {
-    /// Its process logs.
-    Alive,
-    /// Its process is gone, and what it logged waits to be recovered.
-    Dead,
-    /// It cannot be read.
-    Damaged,
+/// Returns the facts about sessions that were found. Those that have gone meanwhile, because their processes have ended
+/// well, are left out.
+pub(crate) fn read(found: Vec<Located>, finder: &mut SessionFinder) -> Vec<Session> {
+    let found = found.into_iter();
+    let read = |at: Located| match WatchedSession::open(at.clone(), finder) {
+        Ok(session) => Some(session.with_sinks(finder).snapshot()),
+        Err(error) if has_gone(&at, &error) => None,
+        Err(error) => Some(Session::damaged(at, &error)),
+    };
+    found.filter_map(read).collect()
 }
 
-/// Facts about a session.
-#[derive(Debug)]
-pub(crate) struct Session {
-    /// Its directory; or its number below the socket of its agent.
-    pub(crate) path: PathBuf,
-    /// Entry in its agent's list, for a session that an agent has.
-    pub(crate) entry: Option<SessionEntry>,
-    pub(crate) state: State,
-    pub(crate) app: String,
-    pub(crate) pid: u32,
-    /// When the process began to log; 0 where that is not known.
-    pub(crate) start_unix_ns: u64,
-    /// The signal that ended the process, where it could note it.
-    pub(crate) signal: Option<u32>,
-    pub(crate) panics: u32,
-    pub(crate) stats: Stats,
-    pub(crate) sinks: Vec<RecoverableSink>,
-    /// Why it cannot be read.
-    pub(crate) damage: Option<AgentError>,
-}
-
-impl Session {
-    /// Looks at a session; `None` when it has gone, because its process has just ended well.
-    fn read(found: FoundSession) -> Option<Self> {
-        let located = Located::from(found);
-        match SessionReader::open(&located.path) {
-            Ok(view) => {
-                let config = view.buffers().map(|buffers| buffers.config()).unwrap_or_default();
-                let sinks = sinks_from_text(&String::from_utf8_lossy(&config));
-                Some(Self::of_view(located, &view, sinks))
-            }
-            Err(_) if !located.path.join("session").exists() => None,
-            Err(error) => Some(Self::damaged(located, error.into())),
-        }
-    }
-
-    /// Looks at a session that an agent has; `None` when it has gone.
-    fn ask(located: Located, finder: &mut SessionFinder) -> Option<Self> {
-        match finder.view(&located) {
-            Ok(view) => {
-                // Where they are not told, there is nothing to be said of them.
-                let sinks = finder.sinks(&located, false).unwrap_or_default();
-                Some(Self::of_view(located, &view, sinks))
-            }
-            Err(AgentError::Refused {
+/// Whether a session cannot be opened because it is no more.
+pub(crate) fn has_gone(at: &Located, error: &AgentError) -> bool {
+    match at.entry {
+        None => !at.path.join("session").exists(),
+        Some(_) => matches!(
+            error,
+            AgentError::Refused {
                 code: RefusedCode::UnknownSession,
                 ..
-            }) => None,
-            Err(error) => Some(Self::damaged(located, error)),
-        }
-    }
-
-    fn of_view(located: Located, view: &SessionReader, sinks: Vec<RecoverableSink>) -> Self {
-        let header = view.header();
-        // What an agent knows from the kernel counts more than what the process has written.
-        let entry = located.entry.as_ref();
-        Self {
-            state: if located.is_alive() {
-                State::Alive
-            } else {
-                State::Dead
-            },
-            app: safe(&entry.map_or_else(|| header.app(), |entry| entry.app.clone())),
-            pid: entry.map_or_else(|| header.pid(), |entry| entry.pid),
-            start_unix_ns: header.start_unix_ns(),
-            signal: header.end().signal.map(|(signal, _, _)| signal),
-            panics: header.end().panics,
-            stats: Stats::of_view(view),
-            sinks,
-            damage: None,
-            path: located.path,
-            entry: located.entry,
-        }
-    }
-
-    fn damaged(located: Located, error: AgentError) -> Self {
-        let name = located
-            .path
-            .file_name()
-            .map(|name| name.to_string_lossy().into_owned())
-            .unwrap_or_default();
-        // A session's directory is named APP-PID-NUMBER.
-        let mut parts = name.rsplitn(3, '-').skip(1);
-        let pid = parts.next().and_then(|pid| pid.parse().ok()).unwrap_or(0);
-        let app = parts.next().unwrap_or(&name);
-        let entry = located.entry.as_ref();
-        Self {
-            state: State::Damaged,
-            app: safe(entry.map_or(app, |entry| &entry.app)),
-            pid: entry.map_or(pid, |entry| entry.pid),
-            start_unix_ns: 0,
-            signal: None,
-            panics: 0,
-            stats: Stats::default(),
-            sinks: Vec::new(),
-            damage: Some(error),
-            path: located.path,
-            entry: located.entry,
-        }
-    }
-
-    /// The socket of the agent that has it.
-    pub(crate) fn agent(&self) -> Option<&Path> {
-        self.entry.as_ref().and_then(|_| self.path.parent())
-    }
-
-    /// Seconds since the process began to log; `None` where that is not known.
-    pub(crate) fn age_seconds(&self) -> Option<u64> {
-        (self.start_unix_ns != 0).then(|| now_unix_ns().saturating_sub(self.start_unix_ns) / 1_000_000_000)
-    }
-
-    /// The files that it logs to.
-    pub(crate) fn files(&self) -> Vec<PathBuf> {
-        self.sinks
-            .iter()
-            .filter_map(|sink| Some(sink.file.as_ref()?.path.clone()))
-            .collect()
-    }
-
-    fn is_named(&self, name: &str) -> bool {
-        let directory = self.path.file_name().is_some_and(|directory| directory == name);
-        let is_path = self.path == absolute(Path::new(name));
-        self.app == name || directory || is_path || name.parse() == Ok(self.pid)
+            }
+        ),
     }
 }
 
-/// All sessions of these directories.
-pub(crate) fn find(dirs: &[PathBuf]) -> Result<Vec<Session>, CliError> {
-    Ok(find_all(dirs)?.into_iter().filter_map(Session::read).collect())
-}
-
-/// All sessions of these places.
-pub(crate) fn find_everywhere(finder: &mut SessionFinder) -> Result<Vec<Session>, CliError> {
-    let found = finder.find()?.into_iter();
-    let read = |located: Located| match located.entry {
-        None => Session::read(FoundSession {
-            path: located.path,
-            holder: located.holder,
-        }),
-        Some(_) => Session::ask(located, finder),
+/// A state in its colour.
+pub(crate) fn state_cell(state: State) -> (Style, String) {
+    let style = match state {
+        State::Alive => Style::Good,
+        State::Away | State::Dead => Style::Doubt,
+        State::Damaged => Style::Bad,
     };
-    Ok(found.filter_map(read).collect())
+    (style, state.name().to_owned())
 }
 
 /// The sessions that the names mean: applications, process ids, names of session directories or paths to them.
-pub(crate) fn select(sessions: Vec<Session>, names: &[String]) -> Result<Vec<Session>, CliError> {
+pub(crate) fn select(
+    sessions: Vec<Session>,
+    names: &[String],
+    finder: &mut SessionFinder,
+) -> Result<Vec<Session>, CliError> {
     if names.is_empty() {
         return Ok(sessions);
     }
@@ -179,9 +59,9 @@ pub(crate) fn select(sessions: Vec<Session>, names: &[String]) -> Result<Vec<Ses
     let mut selected: Vec<Session> = Vec::new();
     for name in names {
         let is_of_agent =
-            |session: &Session| session.agent().is_some() && session.path == absolute(Path::new(name));
+            |session: &Session| session.at.entry.is_some() && session.at.path == absolute(Path::new(name));
         if is_path(name) && !known.iter().any(is_of_agent) {
-            selected.push(at_path(Path::new(name))?);
+            selected.push(at_path(Path::new(name), finder)?);
             continue;
         }
         let (named, others): (Vec<Session>, Vec<Session>) =
@@ -200,7 +80,7 @@ fn is_path(name: &str) -> bool {
 }
 
 /// The session at a path.
-fn at_path(path: &Path) -> Result<Session, CliError> {
+fn at_path(path: &Path, finder: &mut SessionFinder) -> Result<Session, CliError> {
     let unknown = |hint: &str| CliError::UnknownSession {
         name: path.display().to_string(),
         hint: hint.to_owned(),
@@ -212,19 +92,11 @@ fn at_path(path: &Path) -> Result<Session, CliError> {
             ": there is no such directory; `logdrive ps` lists the sessions there are"
         }));
     }
-    let parent = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    let sessions = find_sessions(parent).map_err(|cause| CliError::RunDir {
-        path: parent.to_owned(),
-        cause,
-    })?;
-    let found = sessions
-        .into_iter()
-        .find(|found| found.path.file_name() == path.file_name());
-    found
-        .and_then(Session::read)
+    let mut found = finder.find_path(path)?;
+    found.retain(|found| found.path.file_name() == path.file_name());
+    let mut sessions = read(found, finder).into_iter();
+    sessions
+        .next()
         .ok_or_else(|| unknown(": it has just ended; `logdrive ps` lists those there are"))
 }
 

@@ -5,16 +5,16 @@ use crate::error::CliError;
 use crate::instant::age_text;
 use crate::output::{Output, note, put_json, safe};
 use crate::paint::{ColorChoice, Paint, Style};
-use crate::ps::state_cell;
 use crate::session_finder::SessionFinder;
-use crate::sessions::{Session, State, find_everywhere, select};
+use crate::sessions::{read, select, state_cell};
 use crate::table::{bytes_text, count_text};
-use logdrive_drain::{RecoverableSink, SessionNumbers, SinkStats, metrics};
+use crate::watched_session::{Session, State};
+use logdrive_drain::{RecoverableSink, SessionNumbers, SinkStats, Stats, metrics};
 use logdrive_reader::iso_text;
 use logdrive_ring::DropReason;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -27,7 +27,7 @@ struct Line<'a> {
     started: Option<String>,
     path: &'a Path,
     agent: Option<&'a Path>,
-    damage: Option<String>,
+    damage: Option<&'a str>,
     signal: Option<u32>,
     panics: u32,
     rings: u32,
@@ -67,7 +67,8 @@ pub(crate) fn run(args: &StatsArgs, color: ColorChoice) -> Result<(), CliError> 
     for name in &args.sessions {
         finder.look_at_agent_of(Path::new(name));
     }
-    let sessions = select(find_everywhere(&mut finder)?, &args.sessions)?;
+    let sessions = read(finder.find()?, &mut finder);
+    let sessions = select(sessions, &args.sessions, &mut finder)?;
     for silence in finder.silences() {
         note(&silence);
     }
@@ -145,28 +146,25 @@ fn numbers_of(sessions: &[Session]) -> Vec<SessionNumbers> {
 }
 
 /// Calls: there is no counter of its own, because a call counts itself under what became of it.
-fn calls(session: &Session) -> u64 {
-    let stats = &session.stats;
-    stats
-        .committed
-        .saturating_add(stats.dropped_calls())
-        .saturating_add(stats.disabled)
-        .saturating_add(stats.sampled_out)
+fn calls(stats: &Stats) -> u64 {
+    let parts = [
+        stats.committed,
+        stats.dropped_calls(),
+        stats.disabled,
+        stats.sampled_out,
+    ];
+    parts.into_iter().fold(0, u64::saturating_add)
 }
 
 /// Returns the records that a sink accounts for.
 fn accounted(sink: &SinkStats) -> u64 {
-    sink.counts
-        .written_records
-        .saturating_add(sink.dropped())
-        .saturating_add(sink.pending)
+    let parts = [sink.counts.written_records, sink.dropped(), sink.pending];
+    parts.into_iter().fold(0, u64::saturating_add)
 }
 
-fn reasons(session: &Session) -> impl Iterator<Item = (DropReason, u64)> + '_ {
-    DropReason::ALL
-        .into_iter()
-        .zip(session.stats.dropped)
-        .filter(|(_, count)| *count > 0)
+fn reasons(stats: &Stats) -> impl Iterator<Item = (DropReason, u64)> + '_ {
+    let counts = DropReason::ALL.into_iter().zip(stats.dropped);
+    counts.filter(|(_, count)| *count > 0)
 }
 
 fn json_line(session: &Session) -> Line<'_> {
@@ -177,21 +175,21 @@ fn json_line(session: &Session) -> Line<'_> {
         pid: session.pid,
         state: session.state,
         started: (session.start_unix_ns != 0).then(|| iso_text(session.start_unix_ns)),
-        path: &session.path,
-        agent: session.agent(),
-        damage: session.damage.as_ref().map(ToString::to_string),
+        path: &session.at.path,
+        agent: session.at.agent(),
+        damage: session.damage.as_deref(),
         signal: session.signal,
         panics: session.panics,
         rings: stats.rings.0,
         rings_in_use: stats.rings.1,
         rings_unreadable: stats.quarantined,
         callsites: stats.callsites,
-        calls: calls(session),
+        calls: calls(stats),
         committed: stats.committed,
         disabled: stats.disabled,
         sampled_out: stats.sampled_out,
         dropped: stats.dropped_calls(),
-        dropped_by_reason: reasons(session)
+        dropped_by_reason: reasons(stats)
             .map(|(reason, count)| (reason.name(), count))
             .collect(),
         records_cut: stats.cut,
@@ -242,43 +240,34 @@ fn text_of(session: &Session, paint: Paint) -> String {
     }
     text.push('\n');
     let mut lines = Lines { text, paint };
-    lines.put(
-        "session",
-        &paint.the(Style::Dim, session.path.display()).to_string(),
-    );
+    lines.put("session", paint.the(Style::Dim, session.at.path.display()));
     if let Some(damage) = &session.damage {
-        lines.put("damage", &paint.the(Style::Bad, damage).to_string());
+        lines.put("damage", paint.the(Style::Bad, damage));
         return lines.text;
     }
     put_process(&mut lines, session);
-    put_calls(&mut lines, session);
+    put_calls(&mut lines, &session.stats);
     let keep = session.stats.keep;
     if keep.kept > 0 {
-        let sum = format!(
-            "{} kept = {} written + {} forgotten + {} in memory",
-            count_text(keep.kept),
-            count_text(keep.written),
-            count_text(keep.forgotten),
-            count_text(keep.held())
+        let [kept, written, forgotten, held] =
+            [keep.kept, keep.written, keep.forgotten, keep.held()].map(count_text);
+        lines.put(
+            "recorder",
+            format!("{kept} kept = {written} written + {forgotten} forgotten + {held} in memory"),
         );
-        lines.put("recorder", &sum);
     }
     for (index, sink) in session.stats.sinks.iter().enumerate() {
         put_sink(&mut lines, session, index, sink);
     }
-    if session.agent().is_some() {
-        put_sinks_of_agent(&mut lines, session);
+    if session.at.entry.is_some() {
+        // The numbers of an agent's sinks are those of all its sessions.
+        let in_rings = count_text(session.stats.in_rings);
+        lines.put("pending", format!("{in_rings} in rings"));
+        for file in session.files() {
+            lines.put("file", safe(&file.to_string_lossy()));
+        }
     }
     lines.text
-}
-
-/// Returns the sinks of a session of an agent; their numbers are those of all its sessions.
-fn put_sinks_of_agent(lines: &mut Lines, session: &Session) {
-    let pending = format!("{} in rings", count_text(session.stats.in_rings));
-    lines.put("pending", &pending);
-    for file in session.files() {
-        lines.put("file", &safe(&file.to_string_lossy()));
-    }
 }
 
 /// Lines of a name and what there is to say about it.
@@ -288,90 +277,79 @@ struct Lines {
 }
 
 impl Lines {
-    fn put(&mut self, name: &str, what: &str) {
+    fn put(&mut self, name: &str, what: impl Display) {
         let padded = format!("{name:<10}");
         // Writing to a string cannot fail.
         let _ = writeln!(self.text, "  {} {what}", self.paint.the(Style::Key, padded));
     }
+
+    /// Puts how many were dropped for a reason.
+    fn put_reason(&mut self, count: u64, reason: &str) {
+        self.put("", format!("{} dropped: {reason}", count_text(count)));
+    }
+
+    /// `3 dropped`, as part of a sum.
+    fn dropped(&self, count: u64) -> impl Display + use<> {
+        let text = format!("{} dropped", count_text(count));
+        self.paint.the(Style::doubt_if(count > 0), text)
+    }
 }
 
 fn put_process(lines: &mut Lines, session: &Session) {
-    let stats = &session.stats;
+    let (stats, paint) = (&session.stats, lines.paint);
     let (made, in_use) = stats.rings;
-    let when = if session.state == State::Alive {
-        "log now"
-    } else {
-        "logged to the end"
+    let when = match session.state {
+        State::Alive => "log now",
+        _ => "logged to the end",
     };
-    lines.put("threads", &format!("{in_use} {when}, {made} rings made"));
+    lines.put("threads", format!("{in_use} {when}, {made} rings made"));
     if stats.quarantined > 0 {
         let text = format!("{} rings cannot be read", count_text(stats.quarantined));
-        lines.put("damage", &lines.paint.the(Style::Bad, text).to_string());
+        lines.put("damage", paint.the(Style::Bad, text));
     }
-    lines.put("callsites", &count_text(u64::from(stats.callsites)));
+    lines.put("callsites", count_text(u64::from(stats.callsites)));
     if let Some(signal) = session.signal {
-        lines.put(
-            "ended by",
-            &lines
-                .paint
-                .the(Style::Bad, format!("signal {signal}"))
-                .to_string(),
-        );
+        lines.put("ended by", paint.the(Style::Bad, format!("signal {signal}")));
     }
     if session.panics > 0 {
-        lines.put(
-            "panics",
-            &lines.paint.the(Style::Doubt, session.panics).to_string(),
-        );
+        lines.put("panics", paint.the(Style::Doubt, session.panics));
     }
 }
 
-fn put_calls(lines: &mut Lines, session: &Session) {
-    let stats = &session.stats;
-    let dropped = stats.dropped_calls();
-    let dropped_text = format!("{} dropped", count_text(dropped));
-    let sum = format!(
-        "{} = {} committed + {} + {} disabled + {} sampled out",
-        count_text(calls(session)),
-        count_text(stats.committed),
-        lines.paint.the(
-            if dropped > 0 { Style::Doubt } else { Style::Plain },
-            dropped_text
+fn put_calls(lines: &mut Lines, stats: &Stats) {
+    let [calls, committed, disabled, sampled_out] =
+        [calls(stats), stats.committed, stats.disabled, stats.sampled_out].map(count_text);
+    let dropped = lines.dropped(stats.dropped_calls());
+    lines.put(
+        "calls",
+        format!(
+            "{calls} = {committed} committed + {dropped} + {disabled} disabled + {sampled_out} sampled out"
         ),
-        count_text(stats.disabled),
-        count_text(stats.sampled_out),
     );
-    lines.put("calls", &sum);
-    for (reason, count) in reasons(session) {
-        lines.put("", &format!("{} dropped: {}", count_text(count), reason.text()));
+    for (reason, count) in reasons(stats) {
+        lines.put_reason(count, reason.text());
     }
     if stats.cut > 0 {
-        lines.put(
-            "",
-            &format!("{} committed with values cut to the limit", count_text(stats.cut)),
-        );
+        let cut = count_text(stats.cut);
+        lines.put("", format!("{cut} committed with values cut to the limit"));
     }
 }
 
 fn put_sink(lines: &mut Lines, session: &Session, index: usize, sink: &SinkStats) {
     let paint = lines.paint;
-    let name = match session.sinks.get(index) {
-        Some(described) => {
-            let target = match &described.file {
-                Some(file) => safe(&file.path.to_string_lossy()),
-                None => "not a file".to_owned(),
-            };
-            format!(
-                "{target} ({}, from {})",
-                described.layout.to_text(),
-                described.min_level.name()
-            )
-        }
-        None => "unknown".to_owned(),
-    };
-    lines.put(&format!("sink {}", index + 1), &name);
-    let committed = session.stats.committed;
-    let difference = i128::from(committed) - i128::from(accounted(sink));
+    let name = session.sinks.get(index).map(|described| {
+        let target = match &described.file {
+            Some(file) => safe(&file.path.to_string_lossy()),
+            None => "not a file".to_owned(),
+        };
+        let (layout, level) = (described.layout.to_text(), described.min_level.name());
+        format!("{target} ({layout}, from {level})")
+    });
+    lines.put(
+        &format!("sink {}", index + 1),
+        name.as_deref().unwrap_or("unknown"),
+    );
+    let difference = i128::from(session.stats.committed) - i128::from(accounted(sink));
     let verdict = match (difference, session.state) {
         (0, _) => paint.the(Style::Good, "adds up".to_owned()),
         (_, State::Alive) => paint.the(
@@ -380,42 +358,25 @@ fn put_sink(lines: &mut Lines, session: &Session, index: usize, sink: &SinkStats
         ),
         _ => paint.the(Style::Bad, format!("does not add up: {difference:+}")),
     };
-    let dropped = sink.dropped();
-    let dropped_text = format!("{} dropped", count_text(dropped));
-    let sum = format!(
-        "{} committed = {} written + {} + {} pending   {verdict}",
-        count_text(committed),
-        count_text(sink.counts.written_records),
-        paint.the(
-            if dropped > 0 { Style::Doubt } else { Style::Plain },
-            dropped_text
-        ),
-        count_text(sink.pending),
-    );
-    lines.put("", &sum);
-    for (reason, count) in sink.dropped_by_reason() {
-        lines.put(
-            "",
-            &format!("{} dropped: {}", count_text(count), sink_reason(reason)),
-        );
-    }
-    let errors = match sink.counts.errors {
-        0 => "no failed writes".to_owned(),
-        count => paint
-            .the(Style::Doubt, format!("{} failed writes", count_text(count)))
-            .to_string(),
-    };
+    let [committed, written, pending] =
+        [session.stats.committed, sink.counts.written_records, sink.pending].map(count_text);
+    let dropped = lines.dropped(sink.dropped());
     lines.put(
         "",
-        &format!("{} written, {errors}", bytes_text(sink.counts.written_bytes)),
+        format!("{committed} committed = {written} written + {dropped} + {pending} pending   {verdict}"),
     );
+    for (reason, count) in sink.dropped_by_reason() {
+        lines.put_reason(count, sink_reason(reason));
+    }
+    let errors = match sink.counts.errors {
+        0 => paint.the(Style::Plain, "no failed writes".to_owned()),
+        count => paint.the(Style::Doubt, format!("{} failed writes", count_text(count))),
+    };
+    let bytes = bytes_text(sink.counts.written_bytes);
+    lines.put("", format!("{bytes} written, {errors}"));
     if let Some(error) = last_error(sink) {
-        lines.put(
-            "",
-            &paint
-                .the(Style::Bad, format!("the last write failed: {error}"))
-                .to_string(),
-        );
+        let text = format!("the last write failed: {error}");
+        lines.put("", paint.the(Style::Bad, text));
     }
 }
 

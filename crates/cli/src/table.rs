@@ -11,11 +11,14 @@ pub(crate) enum Side {
     Right,
 }
 
+/// A cell, and its style.
+pub(crate) type Cell = (Style, String);
+
 /// A table with a line of headings.
 #[derive(Debug)]
 pub(crate) struct Table {
     headings: Vec<(&'static str, Side)>,
-    rows: Vec<Vec<(Style, String)>>,
+    rows: Vec<Vec<Cell>>,
 }
 
 impl Table {
@@ -27,7 +30,7 @@ impl Table {
     }
 
     /// Adds a row of as many cells as there are headings.
-    pub(crate) fn push(&mut self, cells: impl Into<Vec<(Style, String)>>) {
+    pub(crate) fn push(&mut self, cells: impl Into<Vec<Cell>>) {
         self.rows.push(cells.into());
     }
 
@@ -116,6 +119,15 @@ pub(crate) fn bytes_text(bytes: u64) -> String {
     }
 }
 
+/// Few are shown as they are: one in ten seconds is not none.
+pub(crate) fn rate_text(rate: f64) -> String {
+    if rate == 0.0 || rate >= 9.95 {
+        count_text(rate.round() as u64)
+    } else {
+        format!("{rate:.1}")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,6 +173,14 @@ mod tests {
         assert_eq!(
             texts,
             ["0 B", "999 B", "1.0 kB", "9.9 kB", "10 kB", "1.0 MB", "1.6 GB"]
+        );
+    }
+
+    #[test]
+    fn few_records_a_second_are_not_none() {
+        assert_eq!(
+            [0.0, 0.1, 9.94, 12.4, 12_345.0].map(rate_text),
+            ["0", "0.1", "9.9", "12", "12,345"]
         );
     }
 }

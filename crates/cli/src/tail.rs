@@ -14,7 +14,7 @@ use crate::output::{note, safe};
 use crate::paint::{ColorChoice, Paint, Style};
 
 use crate::session_finder::{Located, SessionFinder, absolute};
-use crate::sessions::{find_everywhere, select};
+use crate::sessions::{read, select};
 use crate::signals::Signals;
 use crate::tail_args::TailArgs;
 use logdrive_drain::layout::{LayoutOptions, Style as LayoutStyle};
@@ -242,8 +242,9 @@ impl<'a> Tail<'a> {
 
     /// Nobody who lives is meant.
     fn no_running_process(&mut self) -> CliError {
-        let found = find_everywhere(&mut self.finder);
-        let sessions = found.and_then(|found| select(found, &self.args.names));
+        let finder = &mut self.finder;
+        let found = finder.find();
+        let sessions = found.and_then(|found| select(read(found, finder), &self.args.names, finder));
         let hint = match sessions {
             Err(error) => return error,
             Ok(sessions) if sessions.is_empty() => {
@@ -282,7 +283,7 @@ impl<'a> Tail<'a> {
                     "{title} has not written its newest records yet: those just before this moment are missing here"
                 ));
             }
-            pasts.read_files(&self.known, &self.args.names, &mut self.lines);
+            pasts.read_files(&self.known, &self.args.names, &self.lines);
         }
         for error in pasts.take_failures() {
             self.say(&error.to_string());
@@ -393,7 +394,7 @@ fn is_running(pid: u32) -> bool {
 
 /// Prints a record, if it passes.
 fn show(record: &mut FollowedRecord<'_>, lines: &mut Lines, names_process: bool) -> Result<(), CliError> {
-    if !record.passes(lines.filter.filter()) {
+    if !record.passes(&lines.filter) {
         return Ok(());
     }
     match names_process {

@@ -152,6 +152,19 @@ fn what_was_logged_before_comes_first_and_nothing_comes_twice() {
 }
 
 #[test]
+fn a_process_is_known_in_its_own_file_too() {
+    let dir = directory();
+    let mut shop = start(dir.path(), "shop");
+    shop.ask("log 1", "done");
+    let pid = format!("pid={}", shop.pid());
+    for (condition, expected) in [("app=shop", 1), (&pid, 1), ("app=bank", 0), ("app!=shop", 0)] {
+        let args = ["tail", "shop", "--run-dir", "run", "--no-follow", "-f", condition];
+        let printed = support::stdout(dir.path(), &args);
+        assert_eq!(printed.matches("order filled").count(), expected, "{condition}");
+    }
+}
+
+#[test]
 fn processes_are_merged_named_and_found_while_they_come_and_go() {
     let dir = directory();
     let mut first = start(dir.path(), "shop");

@@ -2,7 +2,7 @@
 
 use crate::collect::address;
 use crate::config::units::{read_duration, read_size};
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use logdrive_ship::Address;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -41,31 +41,8 @@ pub(crate) enum BenchCommand {
     Transport(Box<TransportArgs>),
 }
 
-/// A transport by its scheme.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Scheme {
-    Shm,
-    Unix,
-    Tcp,
-    Tls,
-    Quic,
-    Udp,
-}
-
-impl Scheme {
-    pub(crate) const ALL: [Self; 6] = [Self::Shm, Self::Unix, Self::Tcp, Self::Tls, Self::Quic, Self::Udp];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Shm => "shm",
-            Self::Unix => "unix",
-            Self::Tcp => "tcp",
-            Self::Tls => "tls",
-            Self::Quic => "quic",
-            Self::Udp => "udp",
-        }
-    }
-}
+/// Transports by their schemes.
+pub(crate) const SCHEMES: [&str; 6] = ["shm", "unix", "tcp", "tls", "quic", "udp"];
 
 /// Messages one way and round trips over the transports
 ///
@@ -75,8 +52,11 @@ impl Scheme {
 #[command(after_long_help = TRANSPORT_EXAMPLES)]
 pub(crate) struct TransportArgs {
     /// Which transports [default: all]
-    #[arg(short, long, value_name = "NAME", value_delimiter = ',', conflicts_with_all = ["to", "listen"])]
-    pub(crate) transport: Vec<Scheme>,
+    #[arg(
+        short, long, value_name = "NAME", value_parser = SCHEMES, value_delimiter = ',',
+        conflicts_with_all = ["to", "listen"]
+    )]
+    pub(crate) transport: Vec<String>,
     /// Send to one that listens there
     #[arg(long, value_name = "ADDRESS", value_parser = address, conflicts_with = "listen")]
     pub(crate) to: Option<Address>,

@@ -6,7 +6,7 @@ use logdrive_messaging::{Client, Sender};
 use logdrive_ship::frame::{FrameError, Messages};
 use logdrive_ship::session::{Peer, ReplyBuffer, Service};
 use logdrive_ship::{Address, Options, TransportError};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -20,29 +20,14 @@ const SILENCE: Duration = Duration::from_millis(500);
 const COUNTS: &[u8] = b"logdrive bench: counts";
 
 /// Result of a measurement.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize)]
 pub(crate) struct Figures {
     pub(crate) one_way_per_s: f64,
     pub(crate) lost: u64,
-    pub(crate) echo_per_s: Option<f64>,
+    pub(crate) round_trips_per_s: Option<f64>,
     pub(crate) p50_us: Option<f64>,
     pub(crate) p99_us: Option<f64>,
     pub(crate) at_once_per_s: Option<f64>,
-}
-
-impl Figures {
-    pub(crate) fn json(&self, transport: &str, message_bytes: u64) -> serde_json::Value {
-        serde_json::json!({
-            "transport": transport,
-            "message_bytes": message_bytes,
-            "one_way_per_s": self.one_way_per_s,
-            "lost": self.lost,
-            "round_trips_per_s": self.echo_per_s,
-            "p50_us": self.p50_us,
-            "p99_us": self.p99_us,
-            "at_once_per_s": self.at_once_per_s,
-        })
-    }
 }
 
 /// Counts messages, and answers requests. Relaxed throughout: numbers that nothing else depends on.
@@ -88,12 +73,7 @@ impl Service for Listener {
     }
 }
 
-/// Whether a signal ends the receiving end.
-pub(crate) fn ends(signal: i32) -> bool {
-    matches!(signal, SIGINT | SIGTERM)
-}
-
-/// Returns the number of messages that the receiver has: it is here, or it is asked.
+/// Receiver that knows how many messages it has.
 enum Counter<'a> {
     Here(&'a Listener),
     There(Box<Client>),
@@ -106,7 +86,7 @@ impl Counter<'_> {
             Self::Here(listener) => Some(listener.counts().0),
             Self::There(client) => {
                 let reply = client.call(COUNTS)?;
-                reply.first_chunk::<8>().map(|bytes| u64::from_le_bytes(*bytes))
+                reply.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
             }
             Self::Unknown => None,
         })
@@ -189,18 +169,15 @@ fn one_by_one(
     figures: &mut Figures,
 ) -> Result<(), CliError> {
     let start = Instant::now();
-    let mut times_ns: Vec<u64> = Vec::new();
+    let mut times: Vec<Duration> = Vec::new();
     while start.elapsed() < args.time {
         let asked = Instant::now();
         client.call(body)?;
-        times_ns.push(u64::try_from(asked.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        times.push(asked.elapsed());
     }
-    figures.echo_per_s = Some(times_ns.len() as f64 / start.elapsed().as_secs_f64());
-    times_ns.sort_unstable();
-    let at = |part: usize| {
-        let found = times_ns.get(times_ns.len() * part / 100);
-        found.map(|time_ns| *time_ns as f64 / 1e3)
-    };
+    figures.round_trips_per_s = Some(times.len() as f64 / start.elapsed().as_secs_f64());
+    times.sort_unstable();
+    let at = |part: usize| Some(times.get(times.len() * part / 100)?.as_nanos() as f64 / 1e3);
     (figures.p50_us, figures.p99_us) = (at(50), at(99));
     Ok(())
 }

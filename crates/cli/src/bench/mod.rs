@@ -4,16 +4,19 @@ mod args;
 mod measure;
 
 pub(crate) use args::BenchArgs;
-use args::{BenchCommand, Scheme, TransportArgs};
+use args::{BenchCommand, SCHEMES, TransportArgs};
 
 use crate::error::CliError;
+use crate::output::{Output, put_json, titled_note};
 use crate::paint::{ColorChoice, Style};
 use crate::signals::Signals;
 use crate::table::{Side, Table, count_text};
 use logdrive_ship::{Address, Options, Threads, TlsFiles, TransportError, make_certificates, serve};
 use measure::{Figures, Listener};
+use serde::Serialize;
+use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,7 +72,7 @@ fn listen(args: &TransportArgs, address: &Address) -> Result<bool, CliError> {
         )?;
     }
     // HUP and USR1 have no meaning here.
-    while !matches!(signals.wait(Duration::from_secs(3600)), Some(signal) if measure::ends(signal)) {}
+    while !matches!(signals.wait(Duration::from_secs(3600)), Some(SIGINT | SIGTERM)) {}
     server.stop();
     let (came, lost) = listener.counts();
     writeln!(std::io::stdout(), "{came} messages came, {lost} were lost")?;
@@ -89,14 +92,12 @@ impl Scratch {
         Ok(Self(path))
     }
 
-    fn address(&self, scheme: Scheme) -> Result<Address, TransportError> {
-        match scheme {
-            Scheme::Shm | Scheme::Unix => {
-                let name = scheme.name();
-                format!("{name}://{}", self.0.join(format!("{name}.sock")).display()).parse()
-            }
-            _ => format!("{}://127.0.0.1:0", scheme.name()).parse(),
-        }
+    fn address(&self, scheme: &str) -> Result<Address, TransportError> {
+        let place = match scheme {
+            "shm" | "unix" => self.0.join(format!("{scheme}.sock")).display().to_string(),
+            _ => "127.0.0.1:0".to_owned(),
+        };
+        format!("{scheme}://{place}").parse()
     }
 }
 
@@ -110,33 +111,29 @@ impl Drop for Scratch {
 fn both_ends(args: &TransportArgs, color: ColorChoice) -> Result<bool, CliError> {
     let scratch = Scratch::new()?;
     let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
-    let (server_tls, client_tls) = make_certificates(Path::new(&scratch.0.join("keys")), &names)?;
-    let chosen = match args.transport.is_empty() {
-        true => &Scheme::ALL[..],
-        false => &args.transport[..],
+    let (server_tls, client_tls) = make_certificates(&scratch.0.join("keys"), &names)?;
+    let there = options(args, Some(server_tls));
+    let here = options(args, Some(client_tls));
+    let measure = |scheme: &str| -> Result<Figures, CliError> {
+        let listener = Arc::new(Listener::default());
+        let address = scratch.address(scheme)?;
+        let server = serve(&[address], &there, threads(args), listener.clone())?;
+        let address = server.addresses().first().ok_or(CliError::NothingToListen)?;
+        measure::over(args, address, &here, Some(&listener))
     };
+    let mut schemes: Vec<&str> = args.transport.iter().map(String::as_str).collect();
+    if schemes.is_empty() {
+        schemes.extend(SCHEMES);
+    }
     let mut rows = Vec::new();
     let mut all_is_well = true;
-    for scheme in chosen {
-        let measured = scratch
-            .address(*scheme)
-            .map_err(CliError::from)
-            .and_then(|address| {
-                let listener = Arc::new(Listener::default());
-                let options_there = options(args, Some(server_tls.clone()));
-                let server = serve(&[address], &options_there, threads(args), listener.clone())?;
-                let options = options(args, Some(client_tls.clone()));
-                let address = server.addresses().first().cloned();
-                address.map_or(Err(CliError::NothingToListen), |address| {
-                    measure::over(args, &address, &options, Some(&listener))
-                })
-            });
-        match measured {
-            Ok(figures) => rows.push((format!("{}://", scheme.name()), figures)),
+    for scheme in schemes {
+        match measure(scheme) {
+            Ok(figures) => rows.push((format!("{scheme}://"), figures)),
             Err(error) => {
                 all_is_well = false;
-                let title = color.for_stderr().the(Style::Bad, "error:");
-                writeln!(std::io::stderr(), "{title} {}: {error}", scheme.name())?;
+                let text = format_args!("{scheme}: {error}");
+                titled_note(color.for_stderr(), Style::Bad, "error", text);
             }
         }
     }
@@ -144,56 +141,65 @@ fn both_ends(args: &TransportArgs, color: ColorChoice) -> Result<bool, CliError>
     Ok(all_is_well)
 }
 
+/// A transport's figures as JSON.
+#[derive(Serialize)]
+struct Line<'a> {
+    transport: &'a str,
+    message_bytes: u64,
+    #[serde(flatten)]
+    figures: &'a Figures,
+}
+
 fn print(args: &TransportArgs, rows: &[(String, Figures)], color: ColorChoice) -> Result<(), CliError> {
-    let mut out = std::io::stdout();
-    if args.json {
-        for (name, figures) in rows {
-            writeln!(out, "{}", figures.json(name, args.message))?;
-        }
-        return Ok(());
-    }
-    let mut table = Table::new([
-        ("transport", Side::Left),
-        ("one way/s", Side::Right),
-        ("MB/s", Side::Right),
-        ("lost", Side::Right),
-        ("round trips/s", Side::Right),
-        ("p50 us", Side::Right),
-        ("p99 us", Side::Right),
-        ("at once/s", Side::Right),
-    ]);
-    for (name, figures) in rows {
-        let or_none = |value: Option<f64>, decimals: usize| {
-            (
-                Style::Plain,
-                value.map_or_else(|| "-".to_owned(), |value| format!("{value:.decimals$}")),
-            )
-        };
-        let count = |value: Option<f64>| {
-            (
-                Style::Plain,
-                value.map_or_else(|| "-".to_owned(), |value| count_text(value as u64)),
-            )
-        };
-        let per_s = figures.one_way_per_s;
-        table.push([
-            (Style::Plain, name.clone()),
-            count(Some(per_s)),
-            or_none(Some(per_s * args.message as f64 / 1e6), 0),
-            (
-                if figures.lost == 0 {
-                    Style::Plain
-                } else {
-                    Style::Bad
+    let mut output = Output::stdout()?;
+    let headings = [
+        "transport",
+        "one way/s",
+        "MB/s",
+        "lost",
+        "round trips/s",
+        "p50 us",
+        "p99 us",
+        "at once/s",
+    ];
+    let mut table = Table::new(headings.map(|heading| match heading {
+        "transport" => (heading, Side::Left),
+        _ => (heading, Side::Right),
+    }));
+    let text = |value: Option<String>| (Style::Plain, value.unwrap_or_else(|| "-".to_owned()));
+    let count = |value: Option<f64>| text(value.map(|value| count_text(value as u64)));
+    let time = |value: Option<f64>| text(value.map(|value| format!("{value:.1}")));
+    for (transport, figures) in rows {
+        if args.json {
+            let message_bytes = args.message;
+            put_json(
+                &mut output,
+                &Line {
+                    transport,
+                    message_bytes,
+                    figures,
                 },
-                count_text(figures.lost),
-            ),
-            count(figures.echo_per_s),
-            or_none(figures.p50_us, 1),
-            or_none(figures.p99_us, 1),
+            )?;
+        }
+        let per_s = figures.one_way_per_s;
+        let lost_style = if figures.lost == 0 {
+            Style::Plain
+        } else {
+            Style::Bad
+        };
+        table.push([
+            text(Some(transport.clone())),
+            count(Some(per_s)),
+            text(Some(format!("{:.0}", per_s * args.message as f64 / 1e6))),
+            (lost_style, count_text(figures.lost)),
+            count(figures.round_trips_per_s),
+            time(figures.p50_us),
+            time(figures.p99_us),
             count(figures.at_once_per_s),
         ]);
     }
-    write!(out, "{}", table.text(color.for_stdout()))?;
-    Ok(())
+    if !args.json {
+        output.write_all(table.text(color.for_stdout()).as_bytes())?;
+    }
+    Ok(output.flush()?)
 }

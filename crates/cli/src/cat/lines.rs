@@ -6,7 +6,7 @@ use crate::filter_args::FilterArgs;
 use crate::output::Output;
 use crate::paint::ColorChoice;
 use clap::ValueEnum;
-use logdrive_reader::{Formatter, LineFilter, Shape};
+use logdrive_reader::{Filter, Formatter, Shape};
 use std::io::IsTerminal;
 
 /// Layout in which records are printed.
@@ -23,7 +23,7 @@ pub(crate) enum Format {
 
 /// Filters and prints lines.
 pub(crate) struct Lines {
-    pub(crate) filter: LineFilter,
+    pub(crate) filter: Filter,
     format: Format,
     printer: Printer,
     formatter: Formatter,
@@ -45,7 +45,7 @@ impl Lines {
             marked: args.marked(),
         };
         Ok(Self {
-            filter: LineFilter::new(args.filter(since_ns, None)),
+            filter: args.filter(since_ns, None),
             format,
             printer: Printer::new(options, Output::stdout()?, color.for_stderr()),
             formatter: Formatter::new(),

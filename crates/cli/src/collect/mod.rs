@@ -5,6 +5,7 @@ mod config;
 
 pub(crate) use args::CollectArgs;
 
+use crate::descriptors::raise_descriptor_limit;
 use crate::error::CliError;
 use crate::members::carries_no_records;
 use crate::output::titled_note;
@@ -41,7 +42,8 @@ pub(crate) fn run(args: &CollectArgs, color: ColorChoice) -> Result<bool, CliErr
         return Ok(true);
     }
     let signals = Signals::of_service()?;
-    take_descriptors();
+    // Each connection takes a descriptor. Where there may be no more, there are fewer connections, which is counted.
+    raise_descriptor_limit();
     let Some(config) = config::configuration(args, color)? else {
         return Ok(false);
     };
@@ -79,20 +81,6 @@ pub(crate) fn run(args: &CollectArgs, color: ColorChoice) -> Result<bool, CliErr
     store.close();
     report(&stats, &store.counts(), args.json)?;
     Ok(!store.counts().is_failing)
-}
-
-/// Each connection takes a descriptor, and the usual limit is for programs that might still use `select`.
-fn take_descriptors() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    // Where it cannot be raised there are fewer connections, which is counted where it matters.
-    let _ = setrlimit(
-        Resource::Nofile,
-        Rlimit {
-            current: limit.maximum,
-            ..limit
-        },
-    );
 }
 
 fn watch(signals: &Signals, server: &ServerHandle, store: &Store, color: ColorChoice, json: bool) {

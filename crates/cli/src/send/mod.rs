@@ -6,6 +6,7 @@ mod config;
 pub(crate) use args::{Look, SendArgs};
 
 use crate::error::CliError;
+use crate::output::titled_note;
 use crate::paint::{ColorChoice, Style};
 use crate::signals::Signals;
 use config::SendConfig;
@@ -135,68 +136,49 @@ impl SendControl for Control<'_> {
     }
 
     fn progress(&mut self, state: &ForwardState) {
-        report_progress(self.color, self.is_live, state, &mut self.failure);
+        // Where it cannot be shown, the exit status says it.
+        let show = |text: &str| drop(write!(io::stderr(), "\r\x1b[K{text}"));
+        if state.failure != self.failure {
+            self.failure.clone_from(&state.failure);
+            if self.is_live {
+                show("");
+            }
+            let (style, title, text) = match state.failure.as_str() {
+                "" => (Style::Good, "note", "the collector takes records again"),
+                failure => (Style::Doubt, "waits", failure),
+            };
+            titled_note(self.color.for_stderr(), style, title, text);
+        }
+        if self.is_live {
+            show(&format!(
+                "{} acknowledged, {} on their way, {} in the spool ",
+                state.acknowledged,
+                state.pushed.saturating_sub(state.acknowledged),
+                crate::config::units::size_text(state.spool_bytes)
+            ));
+        }
     }
 }
 
 impl Control<'_> {
     fn reload(&self) {
-        let paint = self.color.for_stderr();
-        // Where it cannot be said, records still go where they went.
-        let _ = match config::configuration(self.named, self.color) {
+        let (style, text) = match config::configuration(self.named, self.color) {
             Ok(Some(found)) => {
                 let places: Vec<String> = found.ship.to.iter().map(|one| one.address.to_string()).collect();
                 self.watch.set_members(found.ship.to);
-                let title = paint.the(Style::Good, "note:");
-                writeln!(
-                    io::stderr(),
-                    "{title} records go to {} from now on",
-                    places.join(", ")
+                (
+                    Style::Good,
+                    format!("records go to {} from now on", places.join(", ")),
                 )
             }
             // What is wrong has been told, with its line.
-            Ok(None) => writeln!(
-                io::stderr(),
-                "{} the file is not used: records go where they went",
-                paint.the(Style::Doubt, "note:")
+            Ok(None) => (
+                Style::Doubt,
+                "the file is not used: records go where they went".to_owned(),
             ),
-            Err(error) => writeln!(
-                io::stderr(),
-                "{} {error}; records go where they went",
-                paint.the(Style::Doubt, "note:")
-            ),
+            Err(error) => (Style::Doubt, format!("{error}; records go where they went")),
         };
-    }
-}
-
-fn report_progress(color: ColorChoice, is_live: bool, state: &ForwardState, failure: &mut String) {
-    let paint = color.for_stderr();
-    if state.failure != *failure {
-        failure.clone_from(&state.failure);
-        let front = if is_live { "\r\x1b[K" } else { "" };
-        // Where it cannot be said, the exit status says it.
-        let _ = match failure.is_empty() {
-            true => writeln!(
-                io::stderr(),
-                "{front}{} the collector takes records again",
-                paint.the(Style::Good, "note:")
-            ),
-            false => writeln!(
-                io::stderr(),
-                "{front}{} {failure}",
-                paint.the(Style::Doubt, "waits:")
-            ),
-        };
-    }
-    if is_live {
-        let waiting = state.pushed.saturating_sub(state.acknowledged);
-        // As above.
-        let _ = write!(
-            io::stderr(),
-            "\r\x1b[K{} acknowledged, {waiting} on their way, {} in the spool ",
-            state.acknowledged,
-            crate::config::units::size_text(state.spool_bytes)
-        );
+        titled_note(self.color.for_stderr(), style, "note", text);
     }
 }
 

@@ -6,9 +6,10 @@ use crate::cat::lines::Lines;
 use crate::error::CliError;
 use crate::session_finder::SessionFinder;
 use crate::signals::Signals;
-use logdrive_drain::{Stats, sinks_from_text};
+use crate::watched_session::sinks_of;
+use logdrive_drain::Stats;
 use logdrive_reader::follow::{Follow, FollowedRecord};
-use logdrive_reader::last_records;
+use logdrive_reader::{LineFilter, last_records};
 use logdrive_ring::SessionReader;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -79,7 +80,7 @@ impl Pasts {
     }
 
     /// Reads the ends of the files.
-    pub(super) fn read_files(&mut self, known: &BTreeMap<u64, Known>, names: &[String], lines: &mut Lines) {
+    pub(super) fn read_files(&mut self, known: &BTreeMap<u64, Known>, names: &[String], lines: &Lines) {
         let mut seen = BTreeSet::new();
         for (id, process) in known.iter().filter(|(_, known)| known.has_file) {
             let file = match process.shared_files.first() {
@@ -98,7 +99,15 @@ impl Pasts {
                 true => self.count.saturating_mul(SHARED_FACTOR),
                 false => self.count,
             };
-            match last_records(&file, &mut lines.filter, count, self.until_ns) {
+            let filter = match is_shared {
+                true => Some(lines.filter.clone()),
+                // Its lines do not say whose they are.
+                false => lines.filter.of_process(&process.app, process.pid),
+            };
+            let Some(mut filter) = filter.map(LineFilter::new) else {
+                continue;
+            };
+            match last_records(&file, &mut filter, count, self.until_ns) {
                 Ok(past) => {
                     let is_theirs = |record: &[u8]| {
                         let mut those = known
@@ -125,7 +134,7 @@ impl Pasts {
 
     /// Keeps a record that was found in memory, if it passes.
     pub(super) fn keep(&mut self, record: &mut FollowedRecord<'_>, lines: &mut Lines, names_process: bool) {
-        if !record.passes(lines.filter.filter()) {
+        if !record.passes(&lines.filter) {
             return;
         }
         let (unix_ns, id) = (record.unix_ns, record.id);
@@ -209,8 +218,7 @@ pub(super) fn files_of(view: &SessionReader, pid: u32) -> Vec<PathBuf> {
 
 /// The sinks that are files, by the number of the sink; those that leave out the fewest levels first.
 fn file_sinks(view: &SessionReader) -> Vec<(usize, PathBuf)> {
-    let config = view.buffers().map(|buffers| buffers.config()).unwrap_or_default();
-    let mut sinks: Vec<_> = sinks_from_text(&String::from_utf8_lossy(&config))
+    let mut sinks: Vec<_> = sinks_of(view)
         .into_iter()
         .enumerate()
         .filter_map(|(number, sink)| Some((sink.min_level, number, sink.file?.path)))

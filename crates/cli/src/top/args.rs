@@ -1,7 +1,8 @@
 //! Arguments of `logdrive top`.
 
+use crate::instant::interval_argument;
 use crate::session_args::RunDirArgs;
-use crate::top::limits::{INTERVAL_NS_MAX, INTERVAL_NS_MIN};
+use crate::top::limits::INTERVAL_NS_MIN;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -17,7 +18,7 @@ pub(crate) struct TopArgs {
     #[arg(value_name = "FILTER")]
     pub(crate) filter: Option<String>,
     /// How often the screen is renewed: 500ms, 1s, 10s
-    #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = read_interval)]
+    #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = |text: &str| interval_argument(text, INTERVAL_NS_MIN / 1_000_000))]
     pub(crate) interval: u64,
     /// What comes first: records, bytes, drops, fill, lag, app or pid
     #[arg(
@@ -91,11 +92,4 @@ pub(crate) enum ProcessSort {
     App,
     /// By process id
     Pid,
-}
-
-fn read_interval(text: &str) -> Result<u64, String> {
-    let interval_ns = crate::instant::read_span(text);
-    interval_ns
-        .filter(|ns| (INTERVAL_NS_MIN..=INTERVAL_NS_MAX).contains(ns))
-        .ok_or_else(|| "write a time from 100ms to 1h, such as 500ms or 2s".to_owned())
 }

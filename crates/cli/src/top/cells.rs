@@ -1,13 +1,13 @@
 //! Processes and callsites as cells of a list, the same for the screen and for a snapshot.
 
-use super::columns::{Cell, Column};
-use super::rates::{ProcessRow, SiteRow};
-use super::sample::Life;
-use crate::callsites::{level_style, rate_text};
+use super::columns::Column;
 use crate::instant::age_text;
 use crate::output::safe;
 use crate::paint::Style;
-use crate::table::{Side, bytes_text, count_text};
+use crate::rates::{ProcessRow, SiteRow};
+use crate::sessions::state_cell;
+use crate::table::{Cell, Side, bytes_text, count_text, rate_text};
+use crate::watched_session::State;
 
 /// The columns of processes.
 pub(super) const PROCESS_COLUMNS: [Column; 13] = [
@@ -27,7 +27,7 @@ pub(super) const PROCESS_COLUMNS: [Column; 13] = [
 ];
 
 /// The columns of callsites.
-pub(super) const SITE_COLUMNS: [Column; 10] = [
+pub(crate) const SITE_COLUMNS: [Column; 10] = [
     Column::new("ID", Side::Right, 4, 6),
     Column::new("LEVEL", Side::Left, 5, 2),
     Column::new("STATE", Side::Left, 11, 2),
@@ -45,52 +45,54 @@ const UNKNOWN: &str = "-";
 
 /// The cells of a process, in the order of the columns.
 pub(super) fn process_cells(row: &ProcessRow) -> Vec<Cell> {
-    let (process, rates) = (&row.process, &row.rates);
-    let is_known = process.life != Life::Damaged;
+    let (session, rates) = (&row.session, &row.rates);
+    let is_known = session.state != State::Damaged;
     let known = |text: String| if is_known { text } else { UNKNOWN.to_owned() };
+    let state = session.state_at_agent();
     // What a dead process left waits for nobody who is slow, but to be recovered.
-    let lag = match process.life {
-        Life::Dead => (Style::Plain, UNKNOWN.to_owned()),
-        _ => (lag_style(rates.lag_s), known(lag_text(rates.lag_s))),
+    let lag = match state {
+        State::Dead => (Style::Plain, UNKNOWN.to_owned()),
+        _ => (lag_style(row.lag_s), known(lag_text(row.lag_s))),
     };
-    let life = match process.life {
-        Life::Alive => Style::Good,
-        Life::Away | Life::Dead => Style::Doubt,
-        Life::Damaged => Style::Bad,
-    };
-    let age = process.age_s.map_or_else(|| UNKNOWN.to_owned(), age_text);
-    let place = process.damage.as_ref().unwrap_or(&process.place);
+    let age = session.age_seconds().map_or_else(|| UNKNOWN.to_owned(), age_text);
+    let dropped = session.dropped();
     vec![
-        (Style::Title, process.app.clone()),
-        (Style::Plain, process.pid.to_string()),
-        (life, process.life.name().to_owned()),
-        (Style::Plain, process.via.name().to_owned()),
+        (Style::Title, session.app.clone()),
+        (Style::Plain, session.pid.to_string()),
+        state_cell(state),
+        (Style::Plain, session.via().to_owned()),
         (Style::Plain, age),
-        (Style::Plain, known(process.rings_in_use.to_string())),
+        (Style::Plain, known(session.stats.rings.1.to_string())),
         (Style::Plain, known(rate_text(rates.records_per_s))),
         (Style::Plain, known(bytes_text(rates.bytes_per_s as u64))),
         (
-            doubt(rates.drops_per_s > 0.0),
+            Style::doubt_if(rates.drops_per_s > 0.0),
             known(rate_text(rates.drops_per_s)),
         ),
-        (fill_style(process.fill), known(fill_text(process.fill))),
+        (fill_style(session.fill), known(fill_text(session.fill))),
         lag,
-        (doubt(process.dropped > 0), known(count_text(process.dropped))),
-        (if is_known { Style::Dim } else { Style::Bad }, place.clone()),
+        (Style::doubt_if(dropped > 0), known(count_text(dropped))),
+        match &session.damage {
+            Some(damage) => (Style::Bad, damage.clone()),
+            None => (Style::Dim, session.place()),
+        },
     ]
 }
 
 /// The cells of a callsite, in the order of the columns.
-pub(super) fn site_cells(row: &SiteRow) -> Vec<Cell> {
+pub(crate) fn site_cells(row: &SiteRow) -> Vec<Cell> {
     let (site, rates) = (&row.site, &row.rates);
-    let level = site.callsite.level.name();
+    let level = site.callsite.level;
     vec![
         (Style::Plain, site.id.to_string()),
-        (level_style(level), level.to_owned()),
-        state_cell(&site.state, site.by_rule),
+        (Style::Level(level), level.name().to_owned()),
+        control_cell(&site.state, site.by_rule),
         (Style::Plain, rate_text(rates.records_per_s)),
         (Style::Plain, bytes_text(rates.bytes_per_s as u64)),
-        (doubt(rates.drops_per_s > 0.0), rate_text(rates.drops_per_s)),
+        (
+            Style::doubt_if(rates.drops_per_s > 0.0),
+            rate_text(rates.drops_per_s),
+        ),
         (Style::Plain, rate_text(rates.sampled_out_per_s)),
         (Style::Plain, count_text(site.totals.records)),
         (Style::Dim, place_of(row)),
@@ -98,33 +100,24 @@ pub(super) fn site_cells(row: &SiteRow) -> Vec<Cell> {
     ]
 }
 
-fn doubt(is_doubtful: bool) -> Style {
-    if is_doubtful { Style::Doubt } else { Style::Plain }
-}
-
-fn state_cell(state: &str, by_rule: bool) -> Cell {
+fn control_cell(state: &str, by_rule: bool) -> Cell {
     let style = match state {
         "on" => Style::Good,
         "off" => Style::Dim,
         _ => Style::Doubt,
     };
-    let is_plain = matches!(state, "on" | "off");
-    let text = if by_rule && is_plain {
-        format!("{state} by rule")
-    } else {
-        state.to_owned()
-    };
-    (style, text)
+    match state {
+        "on" | "off" if by_rule => (style, format!("{state} by rule")),
+        _ => (style, state.to_owned()),
+    }
 }
 
 /// Returns the place of a callsite in the source, or its owner.
-pub(super) fn place_of(row: &SiteRow) -> String {
+pub(crate) fn place_of(row: &SiteRow) -> String {
     let callsite = &row.site.callsite;
-    let file = callsite.file.rsplit('/').next().unwrap_or("");
-    if file.is_empty() {
-        safe(callsite.target_or_module())
-    } else {
-        safe(&format!("{file}:{}", callsite.line))
+    match callsite.file.rsplit('/').next().unwrap_or("") {
+        "" => safe(callsite.target_or_module()),
+        file => safe(&format!("{file}:{}", callsite.line)),
     }
 }
 
@@ -173,22 +166,16 @@ fn lag_text(lag_s: Option<f64>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::rates::Rates;
-    use super::super::testing::{process, site};
     use super::*;
+    use crate::rates::{process_rows, site_rows};
+    use crate::top::testing::{process, site};
 
     #[test]
     fn there_is_a_cell_for_each_column() {
-        let row = ProcessRow {
-            process: process("shop", 7),
-            rates: Rates::default(),
-        };
-        assert_eq!(process_cells(&row).len(), PROCESS_COLUMNS.len());
-        let row = SiteRow {
-            site: site(1, 5),
-            rates: Rates::default(),
-        };
-        assert_eq!(site_cells(&row).len(), SITE_COLUMNS.len());
+        let rows = process_rows(Vec::new(), vec![process("shop", 7)], 0.0);
+        assert_eq!(process_cells(&rows[0]).len(), PROCESS_COLUMNS.len());
+        let rows = site_rows(&[], vec![site(1, 5)], 0.0);
+        assert_eq!(site_cells(&rows[0]).len(), SITE_COLUMNS.len());
     }
 
     #[test]
@@ -220,12 +207,9 @@ mod tests {
     #[test]
     fn a_session_that_cannot_be_read_has_no_numbers() {
         let mut damaged = process("shop", 7);
-        damaged.life = Life::Damaged;
+        damaged.state = State::Damaged;
         damaged.damage = Some("the magic is wrong".to_owned());
-        let cells = process_cells(&ProcessRow {
-            process: damaged,
-            rates: Rates::default(),
-        });
+        let cells = process_cells(&process_rows(Vec::new(), vec![damaged], 0.0)[0]);
         assert_eq!(cells[6].1, "-");
         assert_eq!(cells[12], (Style::Bad, "the magic is wrong".to_owned()));
     }

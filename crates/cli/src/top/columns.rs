@@ -2,12 +2,12 @@
 
 use super::paint::Palette;
 use crate::paint::Style;
-use crate::table::Side;
+use crate::table::{Cell, Side};
 use ratatui::text::{Line, Span};
 
 /// A column of a list.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Column {
+pub(crate) struct Column {
     pub(super) title: &'static str,
     pub(super) side: Side,
     /// Characters that it needs.
@@ -32,6 +32,11 @@ impl Column {
         }
     }
 
+    /// Its title and the side of its cells.
+    pub(crate) const fn heading(&self) -> (&'static str, Side) {
+        (self.title, self.side)
+    }
+
     /// The same, with up to so many characters more on a wide screen.
     pub(super) const fn up_to(self, width: usize) -> Self {
         Self {
@@ -47,9 +52,6 @@ impl Column {
         }
     }
 }
-
-/// A cell: what it says, and how it is painted.
-pub(super) type Cell = (Style, String);
 
 /// Characters between two columns.
 const GAP: usize = 1;

@@ -1,6 +1,7 @@
 //! Keys: what each of them means, by what is being asked at the moment.
 
-use super::model::{Command, Mode, Step};
+use super::list::Step;
+use super::model::{Command, Mode};
 use logdrive_wire::Level;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
@@ -122,7 +123,7 @@ mod tests {
             Mode::Watch,
             Mode::Help,
             Mode::Sample(String::new()),
-            Mode::Level(super::super::edit::Scope::Process),
+            Mode::Level(super::super::model::Scope::Process),
         ];
         for mode in modes {
             let quit = key(KeyCode::Char('c'), KeyModifiers::CONTROL, &mode);
@@ -132,7 +133,7 @@ mod tests {
 
     #[test]
     fn levels_are_picked_by_their_letters() {
-        let mode = Mode::Level(super::super::edit::Scope::Site);
+        let mode = Mode::Level(super::super::model::Scope::Site);
         assert_eq!(
             plain('w', &mode),
             Some(Command::PickLevel(Some(Level::Warn.code())))

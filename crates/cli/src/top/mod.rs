@@ -1,26 +1,24 @@
 //! `logdrive top`: programs while they log, on a screen that keys act upon.
 //!
 //! [`model`] says what is shown and what a key does, [`view`] draws it, [`input`] reads keys; none of them looks at a
-//! session. [`source`] does that, [`edit`] changes rules, and [`snapshot`] prints what there is without a screen.
+//! session. [`source`] does that, and [`snapshot`] prints what there is without a screen.
 
 pub(crate) mod args;
-mod cells;
-mod columns;
-mod edit;
+pub(crate) mod cells;
+pub(crate) mod columns;
 mod input;
 mod limits;
+mod list;
 mod model;
 mod paint;
 mod prompt;
-mod rates;
 mod sample;
 mod screen;
 mod snapshot;
 mod source;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 mod view;
-mod watched_session;
 
 use crate::error::CliError;
 use crate::paint::ColorChoice;
@@ -35,6 +33,7 @@ use screen::Screen;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH};
 use source::Source;
 use std::io::{self, IsTerminal};
+use std::path::Path;
 use std::time::{Duration, Instant};
 use view::{Scroll, draw};
 
@@ -150,8 +149,8 @@ impl Watch {
             Effect::Redraw => self.screen.forget()?,
             Effect::Look => self.look_at_sites(),
             Effect::Suspend => self.suspend()?,
-            Effect::Change(change) => {
-                match self.source.change(&change) {
+            Effect::Change(session, edit) => {
+                match self.source.change(&session, &edit) {
                     Ok(done) => self.model.say(Tone::Done, done),
                     Err(why) => self.model.say(Tone::Wrong, why),
                 }
@@ -169,9 +168,11 @@ impl Watch {
     }
 
     fn look_at_sites(&mut self) {
-        let sites = self.model.wanted().and_then(|key| self.source.sites(key));
-        if let Some(sites) = sites {
-            self.model.take_sites(sites);
+        let Some(session) = self.model.wanted().map(Path::to_owned) else {
+            return;
+        };
+        if let Some((at_ns, sites)) = self.source.sites(&session) {
+            self.model.take_sites(&session, at_ns, sites);
         }
     }
 

@@ -2,20 +2,30 @@
 //! samples, keys as commands, and what is to be done outside goes out as an [`Effect`].
 
 use super::args::ProcessSort;
-use super::edit::{Change, Edit, Scope, read_sample};
-use super::limits::{HISTORY, INPUT_CHARACTERS_MAX, INTERVAL_NS_MAX, INTERVAL_NS_MIN};
-use super::rates::{ProcessRow, SiteRow, of_processes, of_sites};
-use super::sample::{Life, Sample, Sites};
+use super::limits::{INPUT_CHARACTERS_MAX, INTERVAL_NS_MIN};
+use super::list::{List, Step};
+use super::sample::read_sample;
+use super::source::Sample;
 use crate::control_args::SortBy;
+use crate::edit::Edit;
+use crate::rates::{ProcessRow, SiteRow, process_rows, site_rows};
+use crate::watched_session::{Sites, State};
 use logdrive_drain::control::{Action, Rule, RuleKind, Selector};
-use std::cmp::Ordering;
-use std::collections::{HashMap, VecDeque};
+use std::path::{Path, PathBuf};
 
 /// List that keys are about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pane {
     Processes,
     Sites,
+}
+
+/// Scope of a level that is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scope {
+    Process,
+    Module,
+    Site,
 }
 
 /// Question that is open.
@@ -31,14 +41,6 @@ pub(super) enum Mode {
     Sample(String),
     /// The keys are shown.
     Help,
-}
-
-/// Movement in a list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
-    By(isize),
-    First,
-    Last,
 }
 
 /// Command of a key.
@@ -81,7 +83,8 @@ pub(super) enum Effect {
     Redraw,
     /// Look at the sessions now.
     Look,
-    Change(Change),
+    /// Change the rules of this session.
+    Change(PathBuf, Edit),
 }
 
 /// Tone of a message.
@@ -113,29 +116,22 @@ pub(super) struct Model {
     pub(super) mode: Mode,
     pub(super) paused: bool,
     pub(super) interval_ns: u64,
-    pub(super) process_sort: ProcessSort,
-    pub(super) site_sort: SortBy,
-    pub(super) process_filter: String,
-    pub(super) site_filter: String,
+    pub(super) processes: List<ProcessRow>,
+    /// Callsites of the selected process.
+    pub(super) sites: List<SiteRow>,
     pub(super) message: Option<(Tone, String)>,
     pub(super) troubles: Vec<String>,
     /// Places in which sessions are looked for, in words.
     pub(super) places: Vec<String>,
-    /// Whether anything has been looked at.
-    pub(super) has_looked: bool,
+    /// Rules that hold in the selected process.
+    pub(super) rules: Vec<Rule>,
+    /// Number of looks so far, and time of the last one.
+    looks: (u64, u64),
+    /// Time of the last look at the callsites.
+    sites_at_ns: Option<u64>,
     span: usize,
-    has_rates: bool,
     /// Whether somebody has chosen what is selected.
     has_moved: bool,
-    sample: Option<Sample>,
-    rows: Vec<ProcessRow>,
-    sites_seen: Option<Sites>,
-    sites: Vec<SiteRow>,
-    /// The key of the selected process, and the number of the selected callsite.
-    selected: Option<String>,
-    selected_site: Option<u32>,
-    /// Records a second of the past, the newest last.
-    history: HashMap<String, VecDeque<u64>>,
 }
 
 impl Model {
@@ -145,122 +141,60 @@ impl Model {
             mode: Mode::Watch,
             paused: false,
             interval_ns,
-            process_sort: sort,
-            site_sort: SortBy::Records,
-            process_filter: filter.to_owned(),
-            site_filter: String::new(),
+            processes: List::new(sort, filter),
+            sites: List::new(SortBy::Records, ""),
             message: None,
             troubles: Vec::new(),
             places: Vec::new(),
-            has_looked: false,
+            rules: Vec::new(),
+            looks: (0, 0),
+            sites_at_ns: None,
             span: 0,
-            has_rates: false,
             has_moved: false,
-            sample: None,
-            rows: Vec::new(),
-            sites_seen: None,
-            sites: Vec::new(),
-            selected: None,
-            selected_site: None,
-            history: HashMap::new(),
         }
     }
 
     /// Takes a look at all processes.
     pub(super) fn take(&mut self, sample: Sample) {
-        self.has_looked = true;
-        self.troubles.clone_from(&sample.troubles);
-        let has_rates = self.sample.is_some();
-        let are_first_rates = has_rates && !self.has_rates;
-        self.has_rates = has_rates;
-        self.rows = of_processes(self.sample.as_ref(), sample.clone());
-        self.sample = Some(sample);
-        let keys: Vec<&String> = self.rows.iter().map(|row| &row.process.key).collect();
-        self.history.retain(|key, _| keys.contains(&key));
-        for row in self.rows.iter().filter(|_| has_rates) {
-            let past = self.history.entry(row.process.key.clone()).or_default();
-            past.push_back(row.rates.records_per_s.round() as u64);
-            if past.len() > HISTORY {
-                past.pop_front();
-            }
-        }
-        self.sort_rows();
+        self.troubles = sample.troubles;
+        let (count, before_ns) = self.looks;
+        self.looks = (count + 1, sample.at_ns);
+        let before = std::mem::take(&mut self.processes.rows);
+        let seconds = seconds_between(before_ns, sample.at_ns);
+        self.processes
+            .set(process_rows(before, sample.processes, seconds));
         // Only now is it known who is the busiest. From here on the selection stays with its process.
-        if are_first_rates && !self.has_moved {
-            self.select(None);
+        let are_first_rates = count == 1;
+        if (are_first_rates && !self.has_moved) || self.processes.place().is_none() {
+            self.select_first_process();
         }
-        self.keep_selection();
     }
 
-    /// Takes a look at the callsites of the selected process.
-    pub(super) fn take_sites(&mut self, sites: Sites) {
-        if self.selected.as_ref() != Some(&sites.key) {
+    /// Takes a look at the callsites of a process, if that is the selected one.
+    pub(super) fn take_sites(&mut self, session: &Path, at_ns: u64, sites: Sites) {
+        if self.processes.key().is_none_or(|key| key != session) {
             return;
         }
-        self.sites = of_sites(self.sites_seen.as_ref(), sites.clone());
-        self.sites_seen = Some(sites);
-        self.sort_sites();
+        let seconds = self
+            .sites_at_ns
+            .map_or(0.0, |before_ns| seconds_between(before_ns, at_ns));
+        let rows = site_rows(&self.sites.rows, sites.sites, seconds);
+        self.sites.set(rows);
+        self.rules = sites.rules;
+        self.sites_at_ns = Some(at_ns);
         self.keep_site_selection();
     }
 
-    /// The processes that pass the filter, in their order.
-    pub(super) fn processes(&self) -> impl Iterator<Item = &ProcessRow> {
-        self.rows.iter().filter(|row| self.is_shown(row))
+    /// Whether anything has been looked at.
+    pub(super) fn has_looked(&self) -> bool {
+        self.looks.0 > 0
     }
 
-    /// The callsites that pass the filter, in their order.
-    pub(super) fn sites(&self) -> impl Iterator<Item = &SiteRow> {
-        self.sites.iter().filter(|row| self.is_site_shown(row))
-    }
-
-    /// Number of processes, whether shown or not.
-    pub(super) fn process_count(&self) -> usize {
-        self.rows.len()
-    }
-
-    /// The selected process.
-    pub(super) fn process(&self) -> Option<&ProcessRow> {
-        let key = self.selected.as_ref()?;
-        self.processes().find(|row| row.process.key == *key)
-    }
-
-    /// The selected callsite.
-    pub(super) fn site(&self) -> Option<&SiteRow> {
-        let id = self.selected_site?;
-        self.sites().find(|row| row.site.id == id)
-    }
-
-    /// The key of the process whose callsites are wanted.
-    pub(super) fn wanted(&self) -> Option<&str> {
-        let process = &self.process()?.process;
-        let is_there = matches!(process.life, Life::Alive | Life::Away);
-        is_there.then_some(process.key.as_str())
-    }
-
-    /// Row of the selected process among those that are shown.
-    pub(super) fn process_place(&self) -> Option<usize> {
-        let key = self.selected.as_ref()?;
-        self.processes().position(|row| row.process.key == *key)
-    }
-
-    /// Row of the selected callsite among those that are shown.
-    pub(super) fn site_place(&self) -> Option<usize> {
-        let id = self.selected_site?;
-        self.sites().position(|row| row.site.id == id)
-    }
-
-    /// Records a second of the selected process, the newest last.
-    pub(super) fn past(&self) -> Vec<u64> {
-        let past = self.selected.as_ref().and_then(|key| self.history.get(key));
-        past.map_or_else(Vec::new, |past| past.iter().copied().collect())
-    }
-
-    /// The rules that hold in the selected process.
-    pub(super) fn rules(&self) -> &[Rule] {
-        match &self.sites_seen {
-            Some(sites) if self.selected.as_ref() == Some(&sites.key) => &sites.rules,
-            _ => &[],
-        }
+    /// The path of the session whose callsites are wanted.
+    pub(super) fn wanted(&self) -> Option<&Path> {
+        let session = &self.processes.selected()?.session;
+        let is_there = matches!(session.state_at_agent(), State::Alive | State::Away);
+        is_there.then_some(session.at.path.as_path())
     }
 
     /// For how long changes hold, in seconds; 0 for ever.
@@ -284,11 +218,20 @@ impl Model {
             Command::Go(step) => return self.go(step),
             Command::OtherPane => self.other_pane(),
             Command::Back => self.back(),
-            Command::Sort => self.next_sort(),
+            Command::Sort => match self.pane {
+                Pane::Processes => self.processes.next_sort(),
+                Pane::Sites => self.sites.next_sort(),
+            },
             Command::Pause => self.paused = !self.paused,
             Command::Span => self.span = (self.span + 1) % SPANS_S.len(),
-            Command::Faster => self.change_interval(Ordering::Less),
-            Command::Slower => self.change_interval(Ordering::Greater),
+            Command::Faster => {
+                let next = INTERVALS_NS.iter().rev().find(|ns| **ns < self.interval_ns);
+                self.interval_ns = next.copied().unwrap_or(INTERVAL_NS_MIN);
+            }
+            Command::Slower => {
+                let next = INTERVALS_NS.iter().find(|ns| **ns > self.interval_ns);
+                self.interval_ns = next.copied().unwrap_or(self.interval_ns);
+            }
             Command::AskFilter => {
                 self.mode = Mode::Filter {
                     before: self.filter().clone(),
@@ -299,10 +242,22 @@ impl Model {
             Command::Mute => return self.mute(),
             Command::TakeBack => return self.take_back(),
             Command::Help => self.mode = Mode::Help,
-            Command::Type(letter) => self.type_letter(letter),
-            Command::Erase | Command::EraseAll => self.erase(command == Command::EraseAll),
+            Command::Type(letter) => self.edit_typed(|text| {
+                if text.chars().count() < INPUT_CHARACTERS_MAX {
+                    text.push(letter);
+                }
+            }),
+            Command::Erase => self.edit_typed(|text| {
+                text.pop();
+            }),
+            Command::EraseAll => self.edit_typed(String::clear),
             Command::Accept => return self.accept(),
-            Command::Cancel => self.cancel(),
+            Command::Cancel => {
+                if let Mode::Filter { before } = std::mem::replace(&mut self.mode, Mode::Watch) {
+                    *self.filter() = before;
+                    self.keep_selection();
+                }
+            }
             Command::OtherScope => self.other_scope(),
             Command::PickLevel(lowest) => return self.pick_level(lowest),
         }
@@ -311,179 +266,82 @@ impl Model {
 
     fn filter(&mut self) -> &mut String {
         match self.pane {
-            Pane::Processes => &mut self.process_filter,
-            Pane::Sites => &mut self.site_filter,
+            Pane::Processes => &mut self.processes.filter,
+            Pane::Sites => &mut self.sites.filter,
         }
-    }
-
-    fn is_shown(&self, row: &ProcessRow) -> bool {
-        let process = &row.process;
-        let number = process.pid.to_string();
-        let texts = [
-            process.app.as_str(),
-            &number,
-            process.via.name(),
-            process.life.name(),
-            &process.place,
-        ];
-        contains_any(&texts, &self.process_filter)
-    }
-
-    fn is_site_shown(&self, row: &SiteRow) -> bool {
-        let callsite = &row.site.callsite;
-        let place = format!("{}:{}", callsite.file, callsite.line);
-        let texts = [
-            callsite.target_or_module(),
-            &place,
-            &callsite.message,
-            callsite.level.name(),
-            &row.site.state,
-        ];
-        contains_any(&texts, &self.site_filter)
     }
 
     fn go(&mut self, step: Step) -> Effect {
         self.has_moved = true;
         match self.pane {
-            Pane::Processes => {
-                let keys: Vec<String> = self.processes().map(|row| row.process.key.clone()).collect();
-                let place = moved(self.process_place(), step, keys.len());
-                let key = place.and_then(|place| keys.get(place)).cloned();
-                if key == self.selected {
-                    return Effect::Nothing;
-                }
-                self.select(key);
+            Pane::Processes if self.processes.go(step) => {
+                self.forget_sites();
                 // The callsites of another process are looked for at once.
-                Effect::Look
+                return Effect::Look;
             }
+            Pane::Processes => {}
             Pane::Sites => {
-                let ids: Vec<u32> = self.sites().map(|row| row.site.id).collect();
-                let place = moved(self.site_place(), step, ids.len());
-                self.selected_site = place.and_then(|place| ids.get(place)).copied();
-                Effect::Nothing
+                self.sites.go(step);
             }
         }
+        Effect::Nothing
     }
 
-    fn select(&mut self, key: Option<String>) {
-        if self.selected != key {
-            self.selected = key;
-            self.sites.clear();
-            self.sites_seen = None;
-            self.selected_site = None;
+    fn forget_sites(&mut self) {
+        self.sites.set(Vec::new());
+        self.sites.select(None);
+        self.rules.clear();
+        self.sites_at_ns = None;
+    }
+
+    fn select_first_process(&mut self) {
+        if self.processes.select_first() {
+            self.forget_sites();
         }
     }
 
+    /// Selects what is shown, after a filter has changed.
     fn keep_selection(&mut self) {
-        if self.process_place().is_none() {
-            let first = self.processes().next().map(|row| row.process.key.clone());
-            self.select(first);
+        if self.processes.place().is_none() {
+            self.select_first_process();
         }
+        self.keep_site_selection();
     }
 
     /// As long as keys are about processes, the loudest callsite is selected.
     fn keep_site_selection(&mut self) {
-        if self.pane == Pane::Processes || self.site_place().is_none() {
-            let first = self.sites().next().map(|row| row.site.id);
-            self.selected_site = first;
+        if self.pane == Pane::Processes || self.sites.place().is_none() {
+            self.sites.select_first();
         }
     }
 
     fn other_pane(&mut self) {
         self.pane = match self.pane {
-            Pane::Processes if self.process().is_some() => Pane::Sites,
+            Pane::Processes if self.processes.selected().is_some() => Pane::Sites,
             _ => Pane::Processes,
         };
     }
 
     /// Out of the callsites; otherwise the filter goes.
     fn back(&mut self) {
-        if self.pane == Pane::Sites && self.site_filter.is_empty() {
+        if self.pane == Pane::Sites && self.sites.filter.is_empty() {
             self.pane = Pane::Processes;
         } else {
             self.filter().clear();
         }
         self.keep_selection();
-        self.keep_site_selection();
     }
 
-    fn next_sort(&mut self) {
-        match self.pane {
-            Pane::Processes => {
-                self.process_sort = match self.process_sort {
-                    ProcessSort::Records => ProcessSort::Bytes,
-                    ProcessSort::Bytes => ProcessSort::Drops,
-                    ProcessSort::Drops => ProcessSort::Fill,
-                    ProcessSort::Fill => ProcessSort::Lag,
-                    ProcessSort::Lag => ProcessSort::App,
-                    ProcessSort::App => ProcessSort::Pid,
-                    ProcessSort::Pid => ProcessSort::Records,
-                };
-                self.sort_rows();
+    /// Edits what is typed at the moment.
+    fn edit_typed(&mut self, edit: impl FnOnce(&mut String)) {
+        match &mut self.mode {
+            Mode::Sample(text) => edit(text),
+            Mode::Filter { .. } => {
+                edit(self.filter());
+                self.keep_selection();
             }
-            Pane::Sites => {
-                self.site_sort = match self.site_sort {
-                    SortBy::Records => SortBy::Bytes,
-                    SortBy::Bytes => SortBy::Drops,
-                    SortBy::Drops => SortBy::Sampled,
-                    SortBy::Sampled => SortBy::Id,
-                    SortBy::Id => SortBy::Records,
-                };
-                self.sort_sites();
-            }
+            _ => {}
         }
-    }
-
-    fn sort_rows(&mut self) {
-        let by = self.process_sort;
-        self.rows.sort_by(|a, b| compare_processes(by, a, b));
-    }
-
-    fn sort_sites(&mut self) {
-        let by = self.site_sort;
-        self.sites.sort_by(|a, b| compare_sites(by, a, b));
-    }
-
-    fn change_interval(&mut self, to: Ordering) {
-        let next = match to {
-            Ordering::Less => INTERVALS_NS.iter().rev().find(|ns| **ns < self.interval_ns),
-            _ => INTERVALS_NS.iter().find(|ns| **ns > self.interval_ns),
-        };
-        self.interval_ns = next
-            .copied()
-            .unwrap_or(self.interval_ns)
-            .clamp(INTERVAL_NS_MIN, INTERVAL_NS_MAX);
-    }
-
-    fn type_letter(&mut self, letter: char) {
-        let is_filter = matches!(self.mode, Mode::Filter { .. });
-        let text = match &mut self.mode {
-            Mode::Sample(text) => text,
-            Mode::Filter { .. } => self.filter(),
-            _ => return,
-        };
-        if text.chars().count() < INPUT_CHARACTERS_MAX {
-            text.push(letter);
-        }
-        if is_filter {
-            self.keep_selection();
-            self.keep_site_selection();
-        }
-    }
-
-    fn erase(&mut self, all: bool) {
-        let text = match &mut self.mode {
-            Mode::Sample(text) => text,
-            Mode::Filter { .. } => self.filter(),
-            _ => return,
-        };
-        if all {
-            text.clear();
-        } else {
-            text.pop();
-        }
-        self.keep_selection();
-        self.keep_site_selection();
     }
 
     fn accept(&mut self) -> Effect {
@@ -498,24 +356,18 @@ impl Model {
         }
     }
 
-    fn cancel(&mut self) {
-        if let Mode::Filter { before } = std::mem::replace(&mut self.mode, Mode::Watch) {
-            *self.filter() = before;
-            self.keep_selection();
-            self.keep_site_selection();
-        }
-    }
-
     fn ask_level(&mut self) {
-        match (self.pane, self.wanted().is_some(), self.site().is_some()) {
-            (_, false, _) => self.say(Tone::Doubt, "no live process is selected"),
-            (Pane::Sites, true, true) => self.mode = Mode::Level(Scope::Site),
-            _ => self.mode = Mode::Level(Scope::Process),
+        if self.wanted().is_none() {
+            return self.say(Tone::Doubt, "no live process is selected");
         }
+        self.mode = Mode::Level(match self.sites.selected() {
+            Some(_) => self.scope(),
+            None => Scope::Process,
+        });
     }
 
     fn other_scope(&mut self) {
-        let has_site = self.site().is_some();
+        let has_site = self.sites.selected().is_some();
         if let Mode::Level(scope) = &mut self.mode {
             *scope = match scope {
                 Scope::Process if has_site => Scope::Site,
@@ -527,7 +379,7 @@ impl Model {
 
     /// Which callsites a scope means, as things are selected.
     pub(super) fn selector(&self, scope: Scope) -> Option<Selector> {
-        let site = self.site().map(|row| &row.site);
+        let site = self.sites.selected().map(|row| &row.site);
         match scope {
             Scope::Process => Some(Selector::All),
             Scope::Module => {
@@ -539,7 +391,7 @@ impl Model {
     }
 
     /// The scope of keys that ask nothing.
-    fn scope(&self) -> Scope {
+    pub(super) fn scope(&self) -> Scope {
         match self.pane {
             Pane::Processes => Scope::Process,
             Pane::Sites => Scope::Site,
@@ -547,15 +399,20 @@ impl Model {
     }
 
     fn change(&mut self, edit: Edit) -> Effect {
-        let Some(key) = self.wanted().map(str::to_owned) else {
-            self.say(Tone::Doubt, "no live process is selected");
-            return Effect::Nothing;
-        };
-        Effect::Change(Change {
-            key,
-            edit,
-            for_ns: self.span_s().saturating_mul(1_000_000_000),
-        })
+        match self.wanted().map(Path::to_owned) {
+            Some(session) => Effect::Change(session, edit),
+            None => self.refuse("no live process is selected"),
+        }
+    }
+
+    fn set(&mut self, action: Action, selector: Selector) -> Effect {
+        let for_ns = self.span_s().saturating_mul(1_000_000_000);
+        self.change(Edit::Set(vec![(action, selector)], for_ns))
+    }
+
+    fn refuse(&mut self, why: &str) -> Effect {
+        self.say(Tone::Doubt, why);
+        Effect::Nothing
     }
 
     fn pick_level(&mut self, lowest: Option<u8>) -> Effect {
@@ -563,26 +420,20 @@ impl Model {
             return Effect::Nothing;
         };
         match self.selector(scope) {
-            Some(selector) => self.change(Edit::Set(Action::Level(lowest), selector)),
-            None => {
-                self.say(Tone::Doubt, "no callsite with a module is selected");
-                Effect::Nothing
-            }
+            Some(selector) => self.set(Action::Level(lowest), selector),
+            None => self.refuse("no callsite with a module is selected"),
         }
     }
 
     fn mute(&mut self) -> Effect {
         let Some(selector) = self.selector(self.scope()) else {
-            self.say(Tone::Doubt, "no callsite is selected");
-            return Effect::Nothing;
+            return self.refuse("no callsite is selected");
         };
         let is_mute = |rule: &Rule| rule.action == Action::Mute && rule.selector == selector;
-        let edit = if self.rules().iter().any(is_mute) {
-            Edit::Remove(RuleKind::Mute, selector)
-        } else {
-            Edit::Set(Action::Mute, selector)
-        };
-        self.change(edit)
+        match self.rules.iter().any(is_mute) {
+            true => self.change(Edit::Remove(RuleKind::Mute, vec![selector])),
+            false => self.set(Action::Mute, selector),
+        }
     }
 
     fn ask_sample(&mut self) {
@@ -600,8 +451,8 @@ impl Model {
             return Effect::Nothing;
         };
         match read_sample(text) {
-            Ok(Some(action)) => self.change(Edit::Set(action, selector)),
-            Ok(None) => self.change(Edit::Remove(RuleKind::Sample, selector)),
+            Ok(Some(action)) => self.set(action, selector),
+            Ok(None) => self.change(Edit::Remove(RuleKind::Sample, vec![selector])),
             Err(expected) => {
                 self.say(Tone::Wrong, expected);
                 self.mode = Mode::Sample(text.to_owned());
@@ -612,78 +463,15 @@ impl Model {
 
     fn take_back(&mut self) -> Effect {
         match self.selector(self.scope()) {
-            None => {
-                self.say(Tone::Doubt, "no callsite is selected");
-                Effect::Nothing
-            }
+            None => self.refuse("no callsite is selected"),
             Some(Selector::All) => self.change(Edit::Reset),
             Some(selector) => self.change(Edit::Clear(selector)),
         }
     }
 }
 
-fn contains_any(texts: &[&str], wanted: &str) -> bool {
-    let wanted = wanted.to_lowercase();
-    wanted.is_empty() || texts.iter().any(|text| text.to_lowercase().contains(&wanted))
-}
-
-fn moved(place: Option<usize>, step: Step, count: usize) -> Option<usize> {
-    let last = count.checked_sub(1)?;
-    Some(match (step, place) {
-        (Step::First, _) | (Step::By(_), None) => 0,
-        (Step::Last, _) => last,
-        (Step::By(by), Some(place)) => place.saturating_add_signed(by).min(last),
-    })
-}
-
-fn compare_processes(by: ProcessSort, a: &ProcessRow, b: &ProcessRow) -> Ordering {
-    // A lag that nobody knows is the longest.
-    let lag = |row: &ProcessRow| row.rates.lag_s.unwrap_or(f64::INFINITY);
-    let first = match by {
-        ProcessSort::Records => b.rates.records_per_s.total_cmp(&a.rates.records_per_s),
-        ProcessSort::Bytes => b.rates.bytes_per_s.total_cmp(&a.rates.bytes_per_s),
-        ProcessSort::Drops => b.rates.drops_per_s.total_cmp(&a.rates.drops_per_s),
-        ProcessSort::Fill => b.process.fill.total_cmp(&a.process.fill),
-        ProcessSort::Lag => lag(b).total_cmp(&lag(a)),
-        ProcessSort::App => a.process.app.cmp(&b.process.app),
-        ProcessSort::Pid => Ordering::Equal,
-    };
-    let then = match by {
-        ProcessSort::Drops => b.process.dropped.cmp(&a.process.dropped),
-        ProcessSort::App | ProcessSort::Pid => Ordering::Equal,
-        _ => b.process.committed.cmp(&a.process.committed),
-    };
-    let names = || (a.process.pid, &a.process.key).cmp(&(b.process.pid, &b.process.key));
-    first.then(then).then_with(names)
-}
-
-fn compare_sites(by: SortBy, a: &SiteRow, b: &SiteRow) -> Ordering {
-    let (of_a, of_b) = (a.site.totals, b.site.totals);
-    let (first, then) = match by {
-        SortBy::Records => (
-            b.rates.records_per_s.total_cmp(&a.rates.records_per_s),
-            of_b.records.cmp(&of_a.records),
-        ),
-        SortBy::Bytes => (
-            b.rates.bytes_per_s.total_cmp(&a.rates.bytes_per_s),
-            of_b.bytes.cmp(&of_a.bytes),
-        ),
-        SortBy::Drops => (
-            b.rates.drops_per_s.total_cmp(&a.rates.drops_per_s),
-            of_b.dropped.cmp(&of_a.dropped),
-        ),
-        SortBy::Sampled => (
-            b.rates.sampled_out_per_s.total_cmp(&a.rates.sampled_out_per_s),
-            of_b.sampled_out.cmp(&of_a.sampled_out),
-        ),
-        SortBy::Id => (Ordering::Equal, Ordering::Equal),
-    };
-    first.then(then).then(a.site.id.cmp(&b.site.id))
-}
-
-/// The loudest callsites by what a snapshot sorts by.
-pub(super) fn sort_sites(rows: &mut [SiteRow]) {
-    rows.sort_by(|a, b| compare_sites(SortBy::Records, a, b));
+fn seconds_between(before_ns: u64, now_ns: u64) -> f64 {
+    now_ns.saturating_sub(before_ns) as f64 / 1e9
 }
 
 #[cfg(test)]

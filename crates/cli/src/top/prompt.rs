@@ -2,8 +2,7 @@
 
 use super::cells::place_of;
 use super::columns::cut;
-use super::edit::Scope;
-use super::model::{Mode, Model, Pane, Tone};
+use super::model::{Mode, Model, Pane, Scope, Tone};
 use super::paint::Palette;
 use crate::instant::age_text;
 use crate::output::safe;
@@ -25,8 +24,8 @@ pub(super) fn line(model: &Model, width: usize, palette: Palette) -> Line<'stati
     let asked = match &model.mode {
         Mode::Filter { .. } => {
             let (what, typed) = match model.pane {
-                Pane::Processes => ("processes", &model.process_filter),
-                Pane::Sites => ("callsites", &model.site_filter),
+                Pane::Processes => ("processes", &model.processes.filter),
+                Pane::Sites => ("callsites", &model.sites.filter),
             };
             (
                 format!(" {what} with: "),
@@ -35,20 +34,16 @@ pub(super) fn line(model: &Model, width: usize, palette: Palette) -> Line<'stati
             )
         }
         Mode::Sample(typed) => {
-            let scope = match model.pane {
-                Pane::Processes => Scope::Process,
-                Pane::Sites => Scope::Site,
-            };
             let help = "   1000: one of 1000, 100/s, 10/s FIELD; nothing: all again";
             (
-                format!(" sample {}: ", scope_text(model, scope)),
+                format!(" sample {}: ", scope_text(model, model.scope())),
                 format!("{typed}{CURSOR}"),
                 help,
             )
         }
         Mode::Level(scope) => {
             let what = scope_text(model, *scope);
-            let other = if model.site().is_some() {
+            let other = if model.sites.selected().is_some() {
                 "   Tab: of something else"
             } else {
                 ""
@@ -73,7 +68,7 @@ pub(super) fn line(model: &Model, width: usize, palette: Palette) -> Line<'stati
 
 /// Returns details of the chosen callsite that the list has no room for: its full place, its module, its message.
 fn chosen(model: &Model) -> String {
-    let Some(row) = model.site().filter(|_| model.pane == Pane::Sites) else {
+    let Some(row) = model.sites.selected().filter(|_| model.pane == Pane::Sites) else {
         return String::new();
     };
     let callsite = &row.site.callsite;
@@ -195,13 +190,13 @@ pub(super) fn help(palette: Palette) -> Vec<Line<'static>> {
 
 /// Returns what a scope selects, for the line that asks for a level.
 fn scope_text(model: &Model, scope: Scope) -> String {
-    match (scope, model.site(), model.process()) {
+    match (scope, model.sites.selected(), model.processes.selected()) {
         (Scope::Site, Some(row), _) => format!("callsite {} ({})", row.site.id, place_of(row)),
         (Scope::Module, _, _) => match model.selector(scope) {
             Some(selector) => format!("module {}", describe_selector(&selector)),
             None => "no module".to_owned(),
         },
-        (_, _, Some(row)) => format!("all of {} ({})", row.process.app, row.process.pid),
+        (_, _, Some(row)) => format!("all of {} ({})", row.session.app, row.session.pid),
         _ => "nothing".to_owned(),
     }
 }

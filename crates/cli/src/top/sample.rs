@@ -1,117 +1,51 @@
-//! Samples of processes at one moment: numbers that only grow, and numbers of that moment.
-//!
-//! Nothing in here looks at a session; see [`super::source`].
+//! Ways to sample, as they are typed.
 
-use logdrive_drain::control::Rule;
-use logdrive_ring::CallsiteTotals;
-use logdrive_wire::Callsite;
+use logdrive_drain::control::Action;
 
-/// Everything that was seen in one look.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Sample {
-    /// When, by a clock that only goes forward.
-    pub(super) at_ns: u64,
-    pub(super) processes: Vec<Process>,
-    /// Places that could not be searched, in words.
-    pub(super) troubles: Vec<String>,
+/// Reads how to sample: `1000` keeps one of 1000, `100/s` so many a second, `10/s peer` so many a second for each value
+/// of a field. `None` for nothing: all are kept again.
+pub(super) fn read_sample(text: &str) -> Result<Option<Action>, &'static str> {
+    const EXPECTED: &str = "write 1000 for one of 1000, 100/s, 10/s FIELD, or nothing to keep all";
+    let mut words = text.split_whitespace();
+    let Some(number) = words.next() else {
+        return Ok(None);
+    };
+    let field = words.next();
+    if words.next().is_some() {
+        return Err(EXPECTED);
+    }
+    let per_second = number.strip_suffix("/s").map(str::parse::<u32>);
+    let action = match (per_second, field) {
+        (Some(Ok(per_second)), None) => Action::PerSecond(per_second),
+        (Some(Ok(per_second)), Some(field)) => Action::PerKey {
+            field: field.to_owned(),
+            per_second,
+        },
+        (None, None) => match number.parse() {
+            Ok(every @ 1..) => Action::Every(every),
+            _ => return Err(EXPECTED),
+        },
+        _ => return Err(EXPECTED),
+    };
+    Ok(Some(action))
 }
 
-/// Drain of a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Via {
-    /// The process itself.
-    Own,
-    /// An agent.
-    Agent,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Via {
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Own => "own",
-            Self::Agent => "agent",
+    #[test]
+    fn ways_to_sample_are_read_as_they_are_written() {
+        assert_eq!(read_sample(" 1000 "), Ok(Some(Action::Every(1000))));
+        assert_eq!(read_sample("100/s"), Ok(Some(Action::PerSecond(100))));
+        let keyed = Action::PerKey {
+            field: "peer".to_owned(),
+            per_second: 10,
+        };
+        assert_eq!(read_sample("10/s peer"), Ok(Some(keyed)));
+        assert_eq!(read_sample("  "), Ok(None));
+        for wrong in ["0", "-1", "x", "10/m", "1000 peer", "10/s a b", "99999999999"] {
+            assert!(read_sample(wrong).is_err(), "{wrong}");
         }
     }
-}
-
-/// Condition of a process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Life {
-    Alive,
-    /// It lives, and has lost its connection to the agent.
-    Away,
-    /// Dead, with records that wait to be recovered.
-    Dead,
-    /// Its session cannot be read.
-    Damaged,
-}
-
-impl Life {
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Alive => "alive",
-            Self::Away => "away",
-            Self::Dead => "dead",
-            Self::Damaged => "damaged",
-        }
-    }
-}
-
-/// A process as it is seen.
-#[derive(Debug, Clone)]
-pub(super) struct Process {
-    /// Tells its session from all others.
-    pub(super) key: String,
-    pub(super) app: String,
-    pub(super) pid: u32,
-    pub(super) via: Via,
-    pub(super) life: Life,
-    /// Since it began to log; `None` where that is not known.
-    pub(super) age_s: Option<u64>,
-    pub(super) rings: u32,
-    pub(super) rings_in_use: u32,
-    pub(super) callsites: u32,
-    /// Records committed.
-    pub(super) committed: u64,
-    /// Bytes of lines laid out.
-    pub(super) bytes: u64,
-    /// Calls and records that were not kept, by whomever.
-    pub(super) dropped: u64,
-    pub(super) sampled_out: u64,
-    /// Returns the fill of the fullest ring, from 0 to 1.
-    pub(super) fill: f64,
-    /// Records on their way to the slowest sink.
-    pub(super) pending: u64,
-    /// Records written by the sink that has written least.
-    pub(super) written: u64,
-    /// Writes that failed, in all sinks.
-    pub(super) errors: u64,
-    pub(super) panics: u32,
-    /// Its log file, or where its session is.
-    pub(super) place: String,
-    /// Why it cannot be read.
-    pub(super) damage: Option<String>,
-}
-
-/// The callsites of one process at one moment.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Sites {
-    /// Of which process.
-    pub(super) key: String,
-    pub(super) at_ns: u64,
-    pub(super) sites: Vec<Site>,
-    /// Rules of live control that hold.
-    pub(super) rules: Vec<Rule>,
-}
-
-/// A callsite.
-#[derive(Debug, Clone)]
-pub(super) struct Site {
-    pub(super) id: u32,
-    pub(super) callsite: Callsite,
-    /// State of its control word, in words.
-    pub(super) state: String,
-    /// Whether a rule of live control has set that.
-    pub(super) by_rule: bool,
-    pub(super) totals: CallsiteTotals,
 }

@@ -2,21 +2,22 @@
 
 use super::args::TopArgs;
 use super::cells::{PROCESS_COLUMNS, SITE_COLUMNS, process_cells, site_cells};
-use super::columns::{Cell, Column};
-use super::model::{Model, sort_sites};
-use super::rates::{ProcessRow, Rates, SiteRow, of_sites};
-use super::sample::Sites;
+use super::columns::Column;
+use super::model::Model;
 use super::source::Source;
+use crate::callsites::SiteLine;
+use crate::control_args::SortBy;
 use crate::error::CliError;
 use crate::instant::now_unix_ns;
 use crate::output::{Output, note, put_json, safe};
 use crate::paint::{ColorChoice, Paint, Style};
-
-use crate::table::Table;
+use crate::rates::{ProcessRow, Rates, SiteRow, site_rows};
+use crate::table::{Cell, Table};
 use logdrive_reader::iso_text;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::io::Write;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// A snapshot as JSON.
@@ -40,6 +41,7 @@ struct ProcessLine<'a> {
     rings_in_use: u32,
     #[serde(flatten)]
     rates: Rates,
+    lag_s: Option<f64>,
     fill: f64,
     records: u64,
     bytes: u64,
@@ -48,36 +50,22 @@ struct ProcessLine<'a> {
     pending: u64,
     failed_writes: u64,
     panics: u32,
-    log: &'a str,
+    log: String,
     damage: Option<&'a str>,
     rules: usize,
     callsite_count: u32,
     callsites: Vec<SiteLine<'a>>,
 }
 
-/// A callsite as JSON.
-#[derive(Debug, Serialize)]
-struct SiteLine<'a> {
-    id: u32,
-    level: &'static str,
-    state: &'a str,
-    by_rule: bool,
-    records_per_s: f64,
-    bytes_per_s: f64,
-    drops_per_s: f64,
-    sampled_out_per_s: f64,
-    records: u64,
-    bytes: u64,
-    dropped: u64,
-    sampled_out: u64,
-    target: &'a str,
-    file: &'a str,
-    line: u32,
-    message: &'a str,
+/// Callsites of a process as they were seen last: when, and how many rules held.
+struct Seen {
+    at_ns: u64,
+    rules: usize,
+    rows: Vec<SiteRow>,
 }
 
-/// The callsites of processes, by the keys of their sessions.
-type Seen = HashMap<String, Sites>;
+/// Callsites of processes, by the paths of their sessions.
+type SeenSites = HashMap<PathBuf, Seen>;
 
 /// Prints as many snapshots as are asked for.
 pub(super) fn run(args: &TopArgs, source: &mut Source, color: ColorChoice) -> Result<(), CliError> {
@@ -85,12 +73,12 @@ pub(super) fn run(args: &TopArgs, source: &mut Source, color: ColorChoice) -> Re
     let mut model = Model::new(args.interval, args.sort, args.filter.as_deref().unwrap_or(""));
     model.places = source.places();
     model.take(source.look());
-    let mut before = sites_of(&model, source);
+    let mut seen = sites_of(&model, source, &SeenSites::new());
     for number in 0..args.count.unwrap_or(1) {
         std::thread::sleep(Duration::from_nanos(args.interval));
         model.take(source.look());
-        let now = sites_of(&model, source);
-        let blocks = blocks(&model, &before, &now, args.lines);
+        seen = sites_of(&model, source, &seen);
+        let blocks = blocks(&model, &seen, args.lines);
         if args.json {
             put_json(&mut output, &line(args, &model, &blocks))?;
         } else {
@@ -100,37 +88,46 @@ pub(super) fn run(args: &TopArgs, source: &mut Source, color: ColorChoice) -> Re
             put_text(&mut output, &model, &blocks, color.for_stdout())?;
         }
         output.flush()?;
-        before = now;
     }
     Ok(())
 }
 
-fn sites_of(model: &Model, source: &Source) -> Seen {
-    let keys = model.processes().map(|row| row.process.key.clone());
-    keys.filter_map(|key| Some((key.clone(), source.sites(&key)?)))
-        .collect()
+fn sites_of(model: &Model, source: &Source, before: &SeenSites) -> SeenSites {
+    let look = |row: &ProcessRow| {
+        let path = &row.session.at.path;
+        let (at_ns, sites) = source.sites(path)?;
+        let rows = match before.get(path) {
+            Some(before) => {
+                let seconds = at_ns.saturating_sub(before.at_ns) as f64 / 1e9;
+                site_rows(&before.rows, sites.sites, seconds)
+            }
+            None => site_rows(&[], sites.sites, 0.0),
+        };
+        let rules = sites.rules.len();
+        Some((path.clone(), Seen { at_ns, rules, rows }))
+    };
+    model.processes.shown().filter_map(look).collect()
 }
 
 /// A process with its loudest callsites.
 struct Block<'a> {
     row: &'a ProcessRow,
-    sites: Vec<SiteRow>,
+    sites: Vec<&'a SiteRow>,
     rules: usize,
 }
 
-fn blocks<'a>(model: &'a Model, before: &Seen, now: &Seen, most: usize) -> Vec<Block<'a>> {
+fn blocks<'a>(model: &'a Model, seen: &'a SeenSites, most: usize) -> Vec<Block<'a>> {
     let block = |row: &'a ProcessRow| {
-        let key = &row.process.key;
-        let seen = now.get(key).cloned().unwrap_or_default();
-        let rules = seen.rules.len();
-        let mut sites = of_sites(before.get(key), seen);
-        sort_sites(&mut sites);
+        let seen = seen.get(&row.session.at.path);
+        let mut sites: Vec<&SiteRow> = seen.iter().flat_map(|seen| &seen.rows).collect();
+        sites.sort_by(|a, b| a.compare(b, SortBy::Records).then(a.site.id.cmp(&b.site.id)));
         if most > 0 {
             sites.truncate(most);
         }
+        let rules = seen.map_or(0, |seen| seen.rules);
         Block { row, sites, rules }
     };
-    model.processes().map(block).collect()
+    model.processes.shown().map(block).collect()
 }
 
 fn line<'a>(args: &TopArgs, model: &'a Model, blocks: &'a [Block<'a>]) -> Line<'a> {
@@ -143,51 +140,31 @@ fn line<'a>(args: &TopArgs, model: &'a Model, blocks: &'a [Block<'a>]) -> Line<'
 }
 
 fn process_line<'a>(block: &'a Block<'a>) -> ProcessLine<'a> {
-    let ProcessRow { process, rates } = block.row;
+    let (row, session) = (block.row, &block.row.session);
+    let stats = &session.stats;
     ProcessLine {
-        app: &process.app,
-        pid: process.pid,
-        via: process.via.name(),
-        state: process.life.name(),
-        age_s: process.age_s,
-        rings: process.rings,
-        rings_in_use: process.rings_in_use,
-        rates: *rates,
-        fill: process.fill,
-        records: process.committed,
-        bytes: process.bytes,
-        dropped: process.dropped,
-        sampled_out: process.sampled_out,
-        pending: process.pending,
-        failed_writes: process.errors,
-        panics: process.panics,
-        log: &process.place,
-        damage: process.damage.as_deref(),
+        app: &session.app,
+        pid: session.pid,
+        via: session.via(),
+        state: session.state_at_agent().name(),
+        age_s: session.age_seconds(),
+        rings: stats.rings.0,
+        rings_in_use: stats.rings.1,
+        rates: row.rates,
+        lag_s: row.lag_s,
+        fill: session.fill,
+        records: stats.committed,
+        bytes: session.bytes,
+        dropped: session.dropped(),
+        sampled_out: stats.sampled_out,
+        pending: stats.pending(),
+        failed_writes: session.failed_writes(),
+        panics: session.panics,
+        log: session.place(),
+        damage: session.damage.as_deref(),
         rules: block.rules,
-        callsite_count: process.callsites,
-        callsites: block.sites.iter().map(site_line).collect(),
-    }
-}
-
-fn site_line(row: &SiteRow) -> SiteLine<'_> {
-    let (site, rates) = (&row.site, &row.rates);
-    SiteLine {
-        id: site.id,
-        level: site.callsite.level.name(),
-        state: &site.state,
-        by_rule: site.by_rule,
-        records_per_s: rates.records_per_s,
-        bytes_per_s: rates.bytes_per_s,
-        drops_per_s: rates.drops_per_s,
-        sampled_out_per_s: rates.sampled_out_per_s,
-        records: site.totals.records,
-        bytes: site.totals.bytes,
-        dropped: site.totals.dropped,
-        sampled_out: site.totals.sampled_out,
-        target: site.callsite.target_or_module(),
-        file: &site.callsite.file,
-        line: site.callsite.line,
-        message: &site.callsite.message,
+        callsite_count: session.callsite_count(),
+        callsites: block.sites.iter().map(|row| SiteLine::new(row)).collect(),
     }
 }
 
@@ -196,29 +173,29 @@ fn put_text(output: &mut Output, model: &Model, blocks: &[Block<'_>], paint: Pai
         note(safe(trouble));
     }
     if blocks.is_empty() {
-        note(&match model.process_count() {
+        note(&match model.processes.rows.len() {
             0 => format!(
                 "no program logs with Logdrive; looked at {}",
                 model.places.join(", ")
             ),
-            count => format!("none of {count} processes contains {:?}", model.process_filter),
+            count => format!("none of {count} processes contains {:?}", model.processes.filter),
         });
         return Ok(());
     }
     let rows = blocks.iter().map(|block| process_cells(block.row));
     output.write_all(table(&PROCESS_COLUMNS, rows).text(paint).as_bytes())?;
     for block in blocks.iter().filter(|block| !block.sites.is_empty()) {
-        let process = &block.row.process;
-        let title = format!("{} {}", process.app, process.pid);
+        let session = &block.row.session;
+        let title = format!("{} {}", session.app, session.pid);
         writeln!(output, "\n{}", paint.the(Style::Title, title))?;
-        let rows = block.sites.iter().map(site_cells);
+        let rows = block.sites.iter().map(|row| site_cells(row));
         output.write_all(table(&SITE_COLUMNS, rows).text(paint).as_bytes())?;
     }
     Ok(())
 }
 
 fn table(columns: &[Column], rows: impl Iterator<Item = Vec<Cell>>) -> Table {
-    let headings: Vec<_> = columns.iter().map(|column| (column.title, column.side)).collect();
+    let headings: Vec<_> = columns.iter().map(Column::heading).collect();
     let mut table = Table::new(headings);
     for cells in rows {
         table.push(cells);

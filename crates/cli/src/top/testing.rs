@@ -1,37 +1,41 @@
-//! Processes and callsites for the tests of this command.
+//! Processes and callsites for tests.
 
-use super::sample::{Life, Process, Site, Via};
+use crate::session_finder::Located;
+use crate::watched_session::{Session, Site, State};
+use logdrive_drain::{SinkStats, Stats};
 use logdrive_ring::CallsiteTotals;
 use logdrive_wire::{Callsite, Level};
+use std::path::PathBuf;
 
-/// A process that has done nothing.
-pub(super) fn process(app: &str, pid: u32) -> Process {
-    Process {
-        key: format!("{app}-{pid}"),
+/// A process that has done nothing, with one sink.
+pub(crate) fn process(app: &str, pid: u32) -> Session {
+    Session {
+        at: Located {
+            path: PathBuf::from(format!("{app}-{pid}")),
+            holder: Some(pid),
+            entry: None,
+        },
+        state: State::Alive,
         app: app.to_owned(),
         pid,
-        via: Via::Own,
-        life: Life::Alive,
-        age_s: Some(75),
-        rings: 4,
-        rings_in_use: 3,
-        callsites: 12,
-        committed: 0,
-        bytes: 0,
-        dropped: 0,
-        sampled_out: 0,
-        fill: 0.0,
-        pending: 0,
-        written: 0,
-        errors: 0,
+        start_unix_ns: 1,
+        signal: None,
         panics: 0,
-        place: format!("/var/log/{app}.log"),
+        stats: Stats {
+            rings: (4, 3),
+            callsites: 13,
+            sinks: vec![SinkStats::default()],
+            ..Stats::default()
+        },
+        bytes: 0,
+        fill: 0.0,
+        sinks: Vec::new(),
         damage: None,
     }
 }
 
 /// A callsite that is on.
-pub(super) fn site(id: u32, records: u64) -> Site {
+pub(crate) fn site(id: u32, records: u64) -> Site {
     Site {
         id,
         callsite: Callsite {

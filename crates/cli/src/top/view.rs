@@ -1,16 +1,13 @@
 //! The screen: draws what the model says into whatever space there is.
 
 use super::cells::{PROCESS_COLUMNS, SITE_COLUMNS, process_cells, site_cells};
-use super::columns::{Cell, Column, cut, fit_columns, head_of, line_of};
+use super::columns::{Column, cut, fit_columns, head_of, line_of};
 use super::model::{Mode, Model, Pane};
 use super::paint::Palette;
 use super::prompt;
-use crate::callsites::rate_text;
-use crate::control_args::SortBy;
 use crate::instant::age_text;
 use crate::paint::Style;
-use crate::table::{bytes_text, count_text};
-use clap::ValueEnum;
+use crate::table::{Cell, bytes_text, count_text, rate_text};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
@@ -58,18 +55,18 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &Model, scroll: &mut Scroll, pa
 /// The sums, at the top.
 fn draw_top(frame: &mut Frame<'_>, model: &Model, area: Rect, palette: Palette) {
     let mut sums = (0.0, 0.0, 0.0);
-    for row in model.processes() {
+    for row in model.processes.shown() {
         sums.0 += row.rates.records_per_s;
         sums.1 += row.rates.bytes_per_s;
         sums.2 += row.rates.drops_per_s;
     }
-    let (shown, all) = (model.processes().count(), model.process_count());
+    let (shown, all) = (model.processes.shown().count(), model.processes.rows.len());
     let processes = match (shown, all) {
         (1, 1) => "1 process".to_owned(),
         _ if shown == all => format!("{all} processes"),
         _ => format!("{shown} of {all} processes"),
     };
-    let filter = match model.process_filter.as_str() {
+    let filter = match model.processes.filter.as_str() {
         "" => String::new(),
         filter => format!(" with \"{filter}\""),
     };
@@ -80,8 +77,7 @@ fn draw_top(frame: &mut Frame<'_>, model: &Model, area: Rect, palette: Palette) 
         rate_text(sums.2)
     );
     let paused = if model.paused { "PAUSED  " } else { "" };
-    let sort = model.process_sort.to_possible_value();
-    let sort = sort.as_ref().map_or("", |value| value.get_name());
+    let sort = model.processes.sort_name();
     let interval = interval_text(model.interval_ns);
     let rights = [
         format!("{paused}by {sort}  every {interval} "),
@@ -116,7 +112,7 @@ fn interval_text(interval_ns: u64) -> String {
 }
 
 fn draw_lists(frame: &mut Frame<'_>, model: &Model, area: Rect, scroll: &mut Scroll, palette: Palette) {
-    if model.process_count() == 0 {
+    if model.processes.rows.is_empty() {
         return draw_nothing(frame, model, area, palette);
     }
     if area.height + 3 < HEIGHT_OF_BOTH {
@@ -125,7 +121,7 @@ fn draw_lists(frame: &mut Frame<'_>, model: &Model, area: Rect, scroll: &mut Scr
             Pane::Sites => draw_sites(frame, model, area, scroll, palette),
         };
     }
-    let wanted = model.processes().count() + 1;
+    let wanted = model.processes.shown().count() + 1;
     let most = usize::from(area.height) * 2 / 5;
     let rows = wanted.clamp(4.min(most), most.max(4));
     let [processes, sites] = Layout::vertical([
@@ -139,7 +135,7 @@ fn draw_lists(frame: &mut Frame<'_>, model: &Model, area: Rect, scroll: &mut Scr
 
 fn draw_nothing(frame: &mut Frame<'_>, model: &Model, area: Rect, palette: Palette) {
     let mut lines = vec![Line::default()];
-    if model.has_looked {
+    if model.has_looked() {
         lines.push(Line::styled(
             "No program logs with Logdrive here.",
             palette.style(Style::Title),
@@ -163,11 +159,11 @@ fn draw_nothing(frame: &mut Frame<'_>, model: &Model, area: Rect, palette: Palet
 }
 
 fn draw_processes(frame: &mut Frame<'_>, model: &Model, area: Rect, scroll: &mut Scroll, palette: Palette) {
-    let rows: Vec<Vec<Cell>> = model.processes().map(process_cells).collect();
+    let rows: Vec<Vec<Cell>> = model.processes.shown().map(process_cells).collect();
     let list = List {
         columns: &PROCESS_COLUMNS,
         rows: &rows,
-        selected: model.process_place(),
+        selected: model.processes.place(),
         has_focus: model.pane == Pane::Processes,
         nothing: "no process matches; Esc takes the filter away",
     };
@@ -177,8 +173,8 @@ fn draw_processes(frame: &mut Frame<'_>, model: &Model, area: Rect, scroll: &mut
 fn draw_sites(frame: &mut Frame<'_>, model: &Model, area: Rect, scroll: &mut Scroll, palette: Palette) {
     let [bar, rest] = Layout::vertical([Constraint::Length(1), Constraint::Min(0)]).areas(area);
     draw_site_bar(frame, model, bar, palette);
-    let rows: Vec<Vec<Cell>> = model.sites().map(site_cells).collect();
-    let nothing = match (model.wanted(), model.site_filter.is_empty()) {
+    let rows: Vec<Vec<Cell>> = model.sites.shown().map(site_cells).collect();
+    let nothing = match (model.wanted(), model.sites.filter.is_empty()) {
         (None, _) => "it does not log any more",
         (_, false) => "no callsite matches; Esc takes the filter away",
         (_, true) => "it has called no log statement so far",
@@ -186,7 +182,7 @@ fn draw_sites(frame: &mut Frame<'_>, model: &Model, area: Rect, scroll: &mut Scr
     let list = List {
         columns: &SITE_COLUMNS,
         rows: &rows,
-        selected: model.site_place(),
+        selected: model.sites.place(),
         has_focus: model.pane == Pane::Sites,
         nothing,
     };
@@ -196,36 +192,29 @@ fn draw_sites(frame: &mut Frame<'_>, model: &Model, area: Rect, scroll: &mut Scr
 /// Draws the process whose callsites are shown, the rules that hold there, and its past.
 fn draw_site_bar(frame: &mut Frame<'_>, model: &Model, area: Rect, palette: Palette) {
     let style = palette.bar(model.pane == Pane::Sites);
-    let Some(row) = model.process() else {
+    let Some(row) = model.processes.selected() else {
         return draw_bar(frame, area, " no process", &[], style);
     };
-    let (shown, all) = (model.sites().count(), row.process.callsites);
-    let filter = match model.site_filter.as_str() {
+    let (shown, all) = (model.sites.shown().count(), row.session.callsite_count());
+    let filter = match model.sites.filter.as_str() {
         "" => String::new(),
         filter => format!(" with \"{filter}\""),
     };
     let count = if filter.is_empty() { all as usize } else { shown };
     let callsites = if count == 1 { "callsite" } else { "callsites" };
-    let rules = match model.rules().len() {
+    let rules = match model.rules.len() {
         0 => String::new(),
         1 => "  1 rule".to_owned(),
         many => format!("  {many} rules"),
     };
     let left = format!(
         " {} {}: {} {callsites}{filter}{rules}",
-        row.process.app,
-        row.process.pid,
+        row.session.app,
+        row.session.pid,
         count_text(count as u64)
     );
-    let sort = match model.site_sort {
-        SortBy::Records => "records",
-        SortBy::Bytes => "bytes",
-        SortBy::Drops => "drops",
-        SortBy::Sampled => "sampled",
-        SortBy::Id => "id",
-    };
-    let rights = [format!("by {sort} ")];
-    let past = model.past();
+    let rights = [format!("by {} ", model.sites.sort_name())];
+    let past: Vec<u64> = row.past.iter().copied().collect();
     if area.width < WIDTH_OF_CURVE || past.is_empty() {
         return draw_bar(frame, area, &left, &rights, style);
     }

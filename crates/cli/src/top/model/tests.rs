@@ -1,8 +1,9 @@
 //! Tests of the model: samples and keys in, rows and effects out.
 
-use super::super::sample::Site;
 use super::super::testing::{process, site};
 use super::*;
+use crate::rates::HISTORY;
+use crate::watched_session::Site;
 
 /// A model that has looked twice, a second apart: `(app, pid, records a second)`.
 fn watching(processes: &[(&str, u32, u64)]) -> Model {
@@ -10,7 +11,7 @@ fn watching(processes: &[(&str, u32, u64)]) -> Model {
     for (at_ns, times) in [(0, 0), (1_000_000_000, 1)] {
         let processes = processes.iter().map(|(app, pid, records)| {
             let mut process = process(app, *pid);
-            process.committed = records * times;
+            process.stats.committed = records * times;
             process
         });
         model.take(Sample {
@@ -23,16 +24,15 @@ fn watching(processes: &[(&str, u32, u64)]) -> Model {
 }
 
 fn sites(model: &mut Model, key: &str, sites: Vec<Site>, rules: Vec<Rule>) {
-    model.take_sites(Sites {
-        key: key.to_owned(),
-        at_ns: 1_000_000_000,
-        sites,
-        rules,
-    });
+    model.take_sites(Path::new(key), 1_000_000_000, Sites { sites, rules });
 }
 
 fn apps(model: &Model) -> Vec<&str> {
-    model.processes().map(|row| row.process.app.as_str()).collect()
+    model
+        .processes
+        .shown()
+        .map(|row| row.session.app.as_str())
+        .collect()
 }
 
 fn mute(selector: Selector) -> Rule {
@@ -49,14 +49,17 @@ fn the_busiest_come_first_and_the_selection_stays_with_its_process() {
     let mut model = watching(&[("a", 1, 10), ("b", 2, 30), ("c", 3, 20)]);
     assert_eq!(apps(&model), ["b", "c", "a"]);
     model.act(Command::Go(Step::Last));
-    assert_eq!(model.process().map(|row| row.process.pid), Some(1));
+    assert_eq!(model.processes.selected().map(|row| row.session.pid), Some(1));
     model.act(Command::Sort);
-    while model.process_sort != ProcessSort::App {
+    while model.processes.sort != ProcessSort::App {
         model.act(Command::Sort);
     }
     assert_eq!(apps(&model), ["a", "b", "c"]);
     assert_eq!(
-        (model.process_place(), model.process().unwrap().process.pid),
+        (
+            model.processes.place(),
+            model.processes.selected().unwrap().session.pid
+        ),
         (Some(0), 1)
     );
 }
@@ -70,10 +73,10 @@ fn a_selected_process_that_ends_gives_way_to_the_first() {
         processes: vec![process("b", 2)],
         troubles: vec!["an agent does not answer".to_owned()],
     });
-    assert_eq!(model.process().unwrap().process.app, "b");
+    assert_eq!(model.processes.selected().unwrap().session.app, "b");
     assert_eq!(model.troubles, ["an agent does not answer"]);
     model.take(Sample::default());
-    assert!(model.process().is_none() && model.wanted().is_none());
+    assert!(model.processes.selected().is_none() && model.wanted().is_none());
 }
 
 #[test]
@@ -84,7 +87,7 @@ fn a_filter_is_typed_kept_and_taken_back() {
         model.act(Command::Type(letter));
     }
     assert_eq!(apps(&model), ["shop"]);
-    assert_eq!(model.process().unwrap().process.app, "shop");
+    assert_eq!(model.processes.selected().unwrap().session.app, "shop");
     model.act(Command::Accept);
     assert_eq!((model.mode.clone(), apps(&model)), (Mode::Watch, vec!["shop"]));
     model.act(Command::AskFilter);
@@ -105,7 +108,7 @@ fn the_number_of_a_process_is_a_filter_too() {
         troubles: Vec::new(),
     });
     assert_eq!(apps(&model), ["a"]);
-    assert_eq!(model.process_count(), 2);
+    assert_eq!(model.processes.rows.len(), 2);
 }
 
 #[test]
@@ -113,33 +116,42 @@ fn callsites_are_sorted_filtered_and_selected_by_their_numbers() {
     let mut model = watching(&[("shop", 1, 10)]);
     sites(&mut model, "shop-1", vec![site(1, 5), site(2, 50)], Vec::new());
     model.act(Command::OtherPane);
-    assert_eq!((model.pane, model.site().unwrap().site.id), (Pane::Sites, 2));
+    assert_eq!(
+        (model.pane, model.sites.selected().unwrap().site.id),
+        (Pane::Sites, 2)
+    );
     model.act(Command::Go(Step::By(1)));
-    assert_eq!(model.site().unwrap().site.id, 1);
+    assert_eq!(model.sites.selected().unwrap().site.id, 1);
     sites(
         &mut model,
         "shop-1",
         vec![site(1, 500), site(2, 50), site(3, 1)],
         Vec::new(),
     );
-    assert_eq!((model.site_place(), model.site().unwrap().site.id), (Some(0), 1));
+    assert_eq!(
+        (model.sites.place(), model.sites.selected().unwrap().site.id),
+        (Some(0), 1)
+    );
     model.act(Command::AskFilter);
     for letter in "net.rs:43".chars() {
         model.act(Command::Type(letter));
     }
-    assert_eq!(model.sites().map(|row| row.site.id).collect::<Vec<_>>(), [3]);
-    assert_eq!(model.process_filter, "");
+    assert_eq!(
+        model.sites.shown().map(|row| row.site.id).collect::<Vec<_>>(),
+        [3]
+    );
+    assert_eq!(model.processes.filter, "");
 }
 
 #[test]
 fn a_late_look_at_another_process_is_not_taken() {
     let mut model = watching(&[("a", 1, 10), ("b", 2, 30)]);
     sites(&mut model, "a-1", vec![site(1, 5)], Vec::new());
-    assert_eq!(model.sites().count(), 0);
+    assert_eq!(model.sites.shown().count(), 0);
     sites(&mut model, "b-2", vec![site(1, 5)], Vec::new());
-    assert_eq!(model.sites().count(), 1);
+    assert_eq!(model.sites.shown().count(), 1);
     assert_eq!(model.act(Command::Go(Step::Last)), Effect::Look);
-    assert_eq!(model.sites().count(), 0);
+    assert_eq!(model.sites.shown().count(), 0);
 }
 
 #[test]
@@ -147,11 +159,8 @@ fn levels_are_set_for_the_process_the_module_and_the_callsite() {
     let mut model = watching(&[("shop", 1, 10)]);
     sites(&mut model, "shop-1", vec![site(7, 5)], Vec::new());
     let set = |selector, for_ns| {
-        Effect::Change(Change {
-            key: "shop-1".to_owned(),
-            edit: Edit::Set(Action::Level(Some(3)), selector),
-            for_ns,
-        })
+        let set = Edit::Set(vec![(Action::Level(Some(3)), selector)], for_ns);
+        Effect::Change(PathBuf::from("shop-1"), set)
     };
     model.act(Command::AskLevel);
     assert_eq!(model.act(Command::PickLevel(Some(3))), set(Selector::All, 0));
@@ -176,18 +185,18 @@ fn a_mute_ends_by_the_same_key() {
     sites(&mut model, "shop-1", vec![site(7, 5)], Vec::new());
     model.act(Command::OtherPane);
     let edit = |effect| match effect {
-        Effect::Change(change) => change.edit,
+        Effect::Change(_, edit) => edit,
         other => panic!("{other:?}"),
     };
     let seven = Selector::Callsite(7);
     assert_eq!(
         edit(model.act(Command::Mute)),
-        Edit::Set(Action::Mute, seven.clone())
+        Edit::Set(vec![(Action::Mute, seven.clone())], 0)
     );
     sites(&mut model, "shop-1", vec![site(7, 5)], vec![mute(seven.clone())]);
     assert_eq!(
         edit(model.act(Command::Mute)),
-        Edit::Remove(RuleKind::Mute, seven.clone())
+        Edit::Remove(RuleKind::Mute, vec![seven.clone()])
     );
     assert_eq!(edit(model.act(Command::TakeBack)), Edit::Clear(seven));
     model.act(Command::OtherPane);
@@ -208,19 +217,18 @@ fn a_way_to_sample_that_cannot_be_read_is_asked_again() {
     assert!(matches!(model.message, Some((Tone::Wrong, _))));
     model.act(Command::Erase);
     model.act(Command::Type('s'));
-    let change = Change {
-        key: "shop-1".to_owned(),
-        edit: Edit::Set(Action::PerSecond(10), Selector::Callsite(7)),
-        for_ns: 0,
-    };
-    assert_eq!(model.act(Command::Accept), Effect::Change(change));
+    let set = Edit::Set(vec![(Action::PerSecond(10), Selector::Callsite(7))], 0);
+    assert_eq!(
+        model.act(Command::Accept),
+        Effect::Change(PathBuf::from("shop-1"), set)
+    );
 }
 
 #[test]
 fn a_dead_process_is_not_changed() {
     let mut model = Model::new(1, ProcessSort::Records, "");
     let mut dead = process("shop", 1);
-    dead.life = Life::Dead;
+    dead.state = State::Dead;
     model.take(Sample {
         at_ns: 0,
         processes: vec![dead],
@@ -254,17 +262,18 @@ fn intervals_go_in_steps_and_end_at_their_ends() {
 #[test]
 fn the_past_is_kept_for_as_long_as_the_process_lives() {
     let mut model = watching(&[("shop", 1, 10)]);
-    assert_eq!(model.past(), [10]);
+    let past = |model: &Model| model.processes.selected().map_or(0, |row| row.past.len());
+    assert_eq!(past(&model), 1);
     for second in 2..200 {
         let mut process = process("shop", 1);
-        process.committed = second * 10;
+        process.stats.committed = second * 10;
         model.take(Sample {
             at_ns: second * 1_000_000_000,
             processes: vec![process],
             troubles: Vec::new(),
         });
     }
-    assert_eq!(model.past().len(), HISTORY);
+    assert_eq!(past(&model), HISTORY);
     model.take(Sample::default());
-    assert!(model.past().is_empty());
+    assert!(model.processes.selected().is_none());
 }

@@ -1,10 +1,13 @@
 //! Tests of the drawn screen, at several sizes.
 
 use super::super::args::ProcessSort;
-use super::super::model::{Command, Step, Tone};
-use super::super::sample::{Life, Sample, Sites, Via};
+use super::super::list::Step;
+use super::super::model::{Command, Tone};
+use super::super::source::Sample;
 use super::super::testing::{process, site};
 use super::*;
+use crate::watched_session::{Sites, State};
+use logdrive_wire::agent::{SessionEntry, SessionState};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::style::Modifier;
@@ -32,9 +35,10 @@ fn shops(count: u32) -> Model {
     for second in 0..2u64 {
         let shops = (1..=count).map(|number| {
             let mut shop = process(&format!("shop{number}"), 100 + number);
-            shop.committed = second * u64::from(number) * 1_000;
-            shop.bytes = shop.committed * 100;
-            shop.written = shop.committed;
+            let records = second * u64::from(number) * 1_000;
+            shop.stats.committed = records;
+            shop.bytes = records * 100;
+            shop.stats.sinks[0].counts.written_records = records;
             shop.fill = 0.5;
             shop
         });
@@ -45,13 +49,12 @@ fn shops(count: u32) -> Model {
         });
     }
     for second in 0..2u64 {
-        let key = model.wanted().unwrap().to_owned();
-        model.take_sites(Sites {
-            key,
-            at_ns: second * 1_000_000_000,
+        let session = model.wanted().unwrap().to_owned();
+        let sites = Sites {
             sites: (1..=30).map(|id| site(id, second * u64::from(id))).collect(),
             rules: Vec::new(),
-        });
+        };
+        model.take_sites(&session, second * 1_000_000_000, sites);
     }
     model
 }
@@ -181,9 +184,17 @@ fn questions_messages_and_the_page_of_keys_are_seen_on_small_screens_too() {
 fn dead_and_damaged_sessions_and_those_of_agents_are_told_apart() {
     let mut model = Model::new(1_000_000_000, ProcessSort::Pid, "");
     let (mut dead, mut held, mut damaged) = (process("a", 1), process("b", 2), process("c", 3));
-    dead.life = Life::Dead;
-    held.via = Via::Agent;
-    damaged.life = Life::Damaged;
+    dead.state = State::Dead;
+    held.at.entry = Some(SessionEntry {
+        session: 7,
+        start_unix_ns: 1,
+        pid: 2,
+        uid: 0,
+        ring_count: 1,
+        state: SessionState::Connected,
+        app: "b".to_owned(),
+    });
+    damaged.state = State::Damaged;
     damaged.damage = Some("it belongs to user 7".to_owned());
     model.take(Sample {
         at_ns: 0,

@@ -1,5 +1,6 @@
 //! Run directories: where sessions lie, and the search for them.
 
+use super::Located;
 use crate::error::CliError;
 use crate::session_args::RunDirArgs;
 use logdrive_ring::{FoundSession, RingError, default_run_dir, find_sessions};
@@ -9,7 +10,7 @@ use std::path::PathBuf;
 const BESIDE_LOG: &str = ".logdrive";
 
 /// Returns the directories in which sessions are looked for.
-pub(crate) fn run_dirs(args: &RunDirArgs) -> Result<Vec<PathBuf>, CliError> {
+pub(super) fn run_dirs(args: &RunDirArgs) -> Result<Vec<PathBuf>, CliError> {
     if args.run_dir.is_empty() {
         return Ok(vec![default_run_dir(), PathBuf::from(BESIDE_LOG)]);
     }
@@ -25,11 +26,16 @@ pub(crate) fn run_dirs(args: &RunDirArgs) -> Result<Vec<PathBuf>, CliError> {
 }
 
 /// Returns the sessions of these directories with their holders; nothing more is read.
-pub(crate) fn find_all(dirs: &[PathBuf]) -> Result<Vec<FoundSession>, CliError> {
+pub(super) fn find_all(dirs: &[PathBuf]) -> Result<Vec<Located>, CliError> {
+    let located = |found: FoundSession| Located {
+        path: found.path,
+        holder: found.holder,
+        entry: None,
+    };
     let mut found = Vec::new();
     for dir in dirs {
         match find_sessions(dir) {
-            Ok(sessions) => found.extend(sessions),
+            Ok(sessions) => found.extend(sessions.into_iter().map(located)),
             // A directory of logs may be open to others where the one for sessions inside of it is not.
             Err(RingError::UnsafeDirectory { .. }) if dir.join(BESIDE_LOG).exists() => {}
             Err(cause) => {
@@ -44,7 +50,7 @@ pub(crate) fn find_all(dirs: &[PathBuf]) -> Result<Vec<FoundSession>, CliError> 
 }
 
 /// Returns the directories as text for people.
-pub(crate) fn dirs_text(dirs: &[PathBuf]) -> String {
+pub(super) fn dirs_text(dirs: &[PathBuf]) -> String {
     let names: Vec<String> = dirs.iter().map(|dir| dir.display().to_string()).collect();
     names.join(" or ")
 }
