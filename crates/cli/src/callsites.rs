@@ -6,7 +6,7 @@ use crate::live::live_sessions;
 use crate::output::{Output, note, put_json, safe};
 use crate::paint::{ColorChoice, Paint, Style};
 use crate::rates::{Rates, SiteRow, site_rows};
-use crate::table::{Side, Table};
+use crate::table::{Side, Table, count_of};
 use crate::top::cells::{SITE_COLUMNS, site_cells};
 use crate::top::columns::Column;
 use crate::watched_session::WatchedSession;
@@ -163,14 +163,8 @@ fn title_of(live: &[WatchedSession], count: usize, shown: usize, args: &Callsite
     format!(
         "{}: {}, {}{shown}, every {}; Ctrl-C ends",
         safe(&args.live.name),
-        match live.len() {
-            1 => "1 process".to_owned(),
-            count => format!("{count} processes"),
-        },
-        match count {
-            1 => "1 callsite".to_owned(),
-            count => format!("{count} callsites"),
-        },
+        count_of(live.len() as u64, "process"),
+        count_of(count as u64, "callsite"),
         interval_text(args.interval)
     )
 }

@@ -2,7 +2,7 @@
 
 use crate::args::Cli;
 use crate::config::{MANUAL_NAME, manual_page};
-use crate::docs_args::{CompletionsArgs, ManArgs, Shell};
+use crate::docs_args::{CompletionsArgs, ManArgs};
 use crate::error::CliError;
 use crate::suggestion::most_similar;
 use clap::CommandFactory;
@@ -12,13 +12,8 @@ use std::path::Path;
 
 /// Prints completions.
 pub(crate) fn completions(args: &CompletionsArgs) -> Result<(), CliError> {
-    let shell = match args.shell {
-        Shell::Bash => clap_complete::Shell::Bash,
-        Shell::Zsh => clap_complete::Shell::Zsh,
-        Shell::Fish => clap_complete::Shell::Fish,
-    };
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "logdrive", &mut script);
+    clap_complete::generate(args.shell, &mut Cli::command(), "logdrive", &mut script);
     print(&script)
 }
 

@@ -1,18 +1,8 @@
 //! Arguments of the commands that print completions and manual pages.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap_complete::Shell;
 use std::path::PathBuf;
-
-/// Shells that completions can be made for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Shell {
-    /// Bash
-    Bash,
-    /// Z shell
-    Zsh,
-    /// Fish
-    Fish,
-}
 
 /// Print completions for a shell
 #[derive(Debug, Args)]

@@ -8,7 +8,7 @@ use crate::error::CliError;
 use crate::limits::{DUMP_LOOK_MS, DUMP_WAIT_MS_MAX};
 use crate::live::live_sessions;
 use crate::output::{Output, note, put_json};
-use crate::table::count_text;
+use crate::table::count_of;
 use crate::watched_session::{WatchedSession, files_of, sinks_of};
 use logdrive_agent::{AgentError, Client};
 use logdrive_drain::sinks_from_text;
@@ -172,7 +172,6 @@ fn put(
         true => format!("{}: ", live.title()),
         false => String::new(),
     };
-    let plural = if records == 1 { "" } else { "s" };
     let files: Vec<String> = files.iter().map(|path| path.display().to_string()).collect();
     let places = match files.as_slice() {
         [] => "its sinks".to_owned(),
@@ -180,8 +179,8 @@ fn put(
     };
     writeln!(
         output,
-        "{title}{} record{plural} written to {places}",
-        count_text(records)
+        "{title}{} written to {places}",
+        count_of(records, "record")
     )?;
     Ok(())
 }

@@ -6,7 +6,7 @@ use crate::instant::age_text;
 use crate::live::Search;
 use crate::output::{Output, note, put_json};
 use crate::suggestion::most_similar;
-use crate::table::count_text;
+use crate::table::count_of;
 use crate::watched_session::WatchedSession;
 use logdrive_drain::control::{
     Action, Changed, Rule, RuleKind, Selector, change, describe_rule, describe_selector, kind_of, put_rule,
@@ -18,20 +18,35 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
 
-/// Outcome of a change of rules in one process, as JSON.
+/// The rules of a process as JSON; after a change with what that did.
 #[derive(Debug, Serialize)]
-struct Line<'a> {
+pub(crate) struct RulesLine<'a> {
     app: &'a str,
     pid: u32,
     path: &'a Path,
     rules: Vec<RuleLine>,
-    callsites_selected: usize,
-    callsites_changed: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    callsites_selected: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    callsites_changed: Option<usize>,
+}
+
+impl<'a> RulesLine<'a> {
+    pub(crate) fn new(session: &'a WatchedSession, rules: &[Rule]) -> Self {
+        Self {
+            app: &session.app,
+            pid: session.pid,
+            path: &session.at.path,
+            rules: rules.iter().map(RuleLine::of).collect(),
+            callsites_selected: None,
+            callsites_changed: None,
+        }
+    }
 }
 
 /// A rule as JSON.
 #[derive(Debug, Serialize)]
-pub(crate) struct RuleLine {
+struct RuleLine {
     rule: String,
     selector: String,
     made: String,
@@ -39,7 +54,7 @@ pub(crate) struct RuleLine {
 }
 
 impl RuleLine {
-    pub(crate) fn of(rule: &Rule) -> Self {
+    fn of(rule: &Rule) -> Self {
         Self {
             rule: describe_rule(rule),
             selector: describe_selector(&rule.selector),
@@ -96,7 +111,7 @@ impl Edit {
         let mut removed = 0;
         let edit_rules = |rules: &mut Vec<Rule>, now_unix_ns| removed = self.apply(rules, now_unix_ns);
         let changed = change(&session.view, edit_rules).map_err(|cause| session.cannot(cause))?;
-        let count = count_of(changed.callsites_changed, "callsite");
+        let count = count_of(changed.callsites_changed as u64, "callsite");
         Ok(EditOutcome {
             text: format!("{}; {count} changed", self.describe(removed)),
             changed,
@@ -141,7 +156,7 @@ impl Edit {
             }
             Self::Remove(..) | Self::Clear(_) | Self::Reset => match removed {
                 0 => "there was no such rule".to_owned(),
-                count => format!("{} removed", count_of(count, "rule")),
+                count => format!("{} removed", count_of(count as u64, "rule")),
             },
         }
     }
@@ -212,17 +227,12 @@ impl Changes<'_> {
         self.removed += removed;
         let selected = selected(session, self.edit)?;
         if self.json {
-            return put_json(
-                &mut self.output,
-                &Line {
-                    app: &session.app,
-                    pid: session.pid,
-                    path: &session.at.path,
-                    rules: changed.rules.iter().map(RuleLine::of).collect(),
-                    callsites_selected: selected.len(),
-                    callsites_changed: changed.callsites_changed,
-                },
-            );
+            let line = RulesLine {
+                callsites_selected: Some(selected.len()),
+                callsites_changed: Some(changed.callsites_changed),
+                ..RulesLine::new(session, &changed.rules)
+            };
+            return put_json(&mut self.output, &line);
         }
         writeln!(self.output, "{}: {text}", session.title())?;
         self.output.flush()?;
@@ -234,7 +244,7 @@ impl Changes<'_> {
         if self.processes > 1 && !self.json {
             note(format!(
                 "{} changed in {} processes",
-                count_of(self.changed, "callsite"),
+                count_of(self.changed as u64, "callsite"),
                 self.processes
             ));
         }
@@ -251,12 +261,6 @@ fn refuse_numbers_of_many(live: &[WatchedSession], edit: &Edit) -> Result<(), Cl
         }),
         _ => Ok(()),
     }
-}
-
-/// `1 callsite`, `2 callsites`
-fn count_of(count: usize, what: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{} {what}{plural}", count_text(count as u64))
 }
 
 /// The callsites that a change is about.

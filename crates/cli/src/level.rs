@@ -1,7 +1,7 @@
 //! `logdrive level`: levels of running programs, and the rules that hold.
 
 use crate::control_args::LevelArgs;
-use crate::edit::{Edit, RuleLine, change_all};
+use crate::edit::{Edit, RulesLine, change_all};
 use crate::error::CliError;
 use crate::instant::{age_text, now_unix_ns};
 use crate::live::live_sessions;
@@ -10,9 +10,7 @@ use crate::paint::{ColorChoice, Style};
 use crate::table::{Side, Table};
 use crate::watched_session::WatchedSession;
 use logdrive_drain::control::{Rule, describe_action, describe_selector, selects};
-use serde::Serialize;
 use std::io::Write;
-use std::path::Path;
 
 /// Runs the command.
 pub(crate) fn run(args: &LevelArgs, color: ColorChoice) -> Result<bool, CliError> {
@@ -25,15 +23,6 @@ pub(crate) fn run(args: &LevelArgs, color: ColorChoice) -> Result<bool, CliError
     }
     let edit = Edit::Set(args.directives.clone(), args.span.ns());
     change_all(&args.live, &edit, args.json, None)
-}
-
-/// The rules of a process as JSON.
-#[derive(Debug, Serialize)]
-struct Line<'a> {
-    app: &'a str,
-    pid: u32,
-    path: &'a Path,
-    rules: Vec<RuleLine>,
 }
 
 fn list(live: &[WatchedSession], json: bool, color: ColorChoice) -> Result<(), CliError> {
@@ -57,15 +46,7 @@ fn list(live: &[WatchedSession], json: bool, color: ColorChoice) -> Result<(), C
         rules.retain(|rule| rule.holds(now_unix_ns));
         count += rules.len();
         if json {
-            put_json(
-                &mut output,
-                &Line {
-                    app: &session.app,
-                    pid: session.pid,
-                    path: &session.at.path,
-                    rules: rules.iter().map(RuleLine::of).collect(),
-                },
-            )?;
+            put_json(&mut output, &RulesLine::new(session, &rules))?;
             continue;
         }
         for rule in &rules {

@@ -117,6 +117,11 @@ fn target_files(args: &RecoverArgs, session: &Session) -> Vec<PathBuf> {
     files
 }
 
+fn files_text(files: &[PathBuf]) -> String {
+    let names = files.iter().map(|file| safe(&file.to_string_lossy()));
+    names.collect::<Vec<_>>().join(", ")
+}
+
 fn end_of(session: &Session) -> String {
     let how = match session.signal {
         Some(signal) => format!("by signal {signal}"),
@@ -149,17 +154,14 @@ fn look(
         ("WOULD GO TO", Side::Left),
     ]);
     for session in sessions {
-        let files: Vec<String> = target_files(args, session)
-            .iter()
-            .map(|file| safe(&file.to_string_lossy()))
-            .collect();
+        let files = target_files(args, session);
         let (style, files) = match (session.state, files.is_empty()) {
             (State::Damaged, _) => (Style::Bad, "damaged: it cannot be read".to_owned()),
             (_, true) if session.stats.pending() == 0 => {
                 (Style::Dim, "nowhere, and there is nothing to write".to_owned())
             }
             (_, true) => (Style::Doubt, "it logged to no file: use --into FILE".to_owned()),
-            (_, false) => (Style::Plain, files.join(", ")),
+            (_, false) => (Style::Plain, files_text(&files)),
         };
         table.push([
             (Style::Title, session.app.clone()),
@@ -231,15 +233,9 @@ fn put_recovered(
         };
         return put_json(output, &line);
     }
-    let files: Vec<String> = recovered
-        .files
-        .iter()
-        .map(|file| safe(&file.to_string_lossy()))
-        .collect();
-    let into = if files.is_empty() {
-        "no file".to_owned()
-    } else {
-        files.join(", ")
+    let into = match recovered.files.as_slice() {
+        [] => "no file".to_owned(),
+        files => files_text(files),
     };
     writeln!(
         output,

@@ -100,6 +100,16 @@ pub(crate) fn count_text(count: u64) -> String {
     text
 }
 
+/// `1 process`, `2,000 callsites`
+pub(crate) fn count_of(count: u64, what: &str) -> String {
+    let plural = match (count, what.ends_with('s')) {
+        (1, _) => "",
+        (_, true) => "es",
+        (_, false) => "s",
+    };
+    format!("{} {what}{plural}", count_text(count))
+}
+
 /// Bytes in the unit that people would choose: `1.5 MB`.
 pub(crate) fn bytes_text(bytes: u64) -> String {
     let units = ["kB", "MB", "GB", "TB"];

@@ -102,49 +102,22 @@ fn said(model: &Model, width: usize, palette: Palette) -> Line<'static> {
 
 /// The keys that there are now, as many as fit.
 pub(super) fn keys(model: &Model, width: usize, palette: Palette) -> Line<'static> {
-    let keys: &[(&str, &str)] = match (&model.mode, model.pane) {
-        (Mode::Watch, Pane::Processes) => &[
-            ("q", "quit"),
-            ("?", "keys"),
-            ("Tab", "callsites"),
-            ("/", "filter"),
-            ("s", "sort"),
-            ("p", "pause"),
-            ("l", "level"),
-            ("m", "mute"),
-            ("x", "reset"),
-            ("f", "for how long"),
-            ("+-", "interval"),
-        ],
-        (Mode::Watch, Pane::Sites) => &[
-            ("q", "quit"),
-            ("?", "keys"),
-            ("Tab", "processes"),
-            ("l", "level"),
-            ("m", "mute"),
-            ("e", "sample"),
-            ("x", "take back"),
-            ("/", "filter"),
-            ("s", "sort"),
-            ("p", "pause"),
-            ("f", "for how long"),
-        ],
-        (Mode::Help, _) => &[("any key", "goes back")],
-        (Mode::Level(_), _) => &[
-            ("t", "trace"),
-            ("d", "debug"),
-            ("i", "info"),
-            ("w", "warn"),
-            ("e", "error"),
-            ("f", "fatal"),
-            ("o", "off"),
-            ("Esc", "back"),
-        ],
-        _ => &[("Enter", "do it"), ("Esc", "back"), ("^U", "clear")],
+    let keys = match (&model.mode, model.pane) {
+        (Mode::Watch, Pane::Processes) => {
+            "q: quit, ?: keys, Tab: callsites, /: filter, s: sort, p: pause, l: level, m: mute, x: reset, \
+             f: for how long, +-: interval"
+        }
+        (Mode::Watch, Pane::Sites) => {
+            "q: quit, ?: keys, Tab: processes, l: level, m: mute, e: sample, x: take back, /: filter, s: sort, \
+             p: pause, f: for how long"
+        }
+        (Mode::Help, _) => "any key: goes back",
+        (Mode::Level(_), _) => "t: trace, d: debug, i: info, w: warn, e: error, f: fatal, o: off, Esc: back",
+        _ => "Enter: do it, Esc: back, ^U: clear",
     };
     let mut spans = Vec::new();
     let mut taken = 0;
-    for (key, meaning) in keys {
+    for (key, meaning) in keys.split(", ").filter_map(|key| key.split_once(": ")) {
         let key = Span::styled(format!(" {key}"), palette.style(Style::Key));
         let meaning = Span::styled(format!(" {meaning} "), palette.style(Style::Dim));
         taken += key.width() + meaning.width();

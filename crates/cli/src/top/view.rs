@@ -7,7 +7,7 @@ use super::paint::Palette;
 use super::prompt;
 use crate::instant::age_text;
 use crate::paint::Style;
-use crate::table::{Cell, bytes_text, count_text, rate_text};
+use crate::table::{Cell, bytes_text, count_of, rate_text};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
@@ -61,15 +61,11 @@ fn draw_top(frame: &mut Frame<'_>, model: &Model, area: Rect, palette: Palette) 
         sums.2 += row.rates.drops_per_s;
     }
     let (shown, all) = (model.processes.shown().count(), model.processes.rows.len());
-    let processes = match (shown, all) {
-        (1, 1) => "1 process".to_owned(),
-        _ if shown == all => format!("{all} processes"),
-        _ => format!("{shown} of {all} processes"),
+    let processes = match count_of(all as u64, "process") {
+        processes if shown == all => processes,
+        processes => format!("{shown} of {processes}"),
     };
-    let filter = match model.processes.filter.as_str() {
-        "" => String::new(),
-        filter => format!(" with \"{filter}\""),
-    };
+    let filter = filter_text(&model.processes.filter);
     let left = format!(
         " {processes}{filter}  {} records/s  {}/s  {} drops/s",
         rate_text(sums.0),
@@ -91,6 +87,13 @@ fn draw_top(frame: &mut Frame<'_>, model: &Model, area: Rect, palette: Palette) 
         &rights,
         palette.bar(model.pane == Pane::Processes),
     );
+}
+
+fn filter_text(filter: &str) -> String {
+    match filter {
+        "" => String::new(),
+        filter => format!(" with \"{filter}\""),
+    }
 }
 
 /// A bar with text on both sides; the right side is the first that fits.
@@ -196,22 +199,16 @@ fn draw_site_bar(frame: &mut Frame<'_>, model: &Model, area: Rect, palette: Pale
         return draw_bar(frame, area, " no process", &[], style);
     };
     let (shown, all) = (model.sites.shown().count(), row.session.callsite_count());
-    let filter = match model.sites.filter.as_str() {
-        "" => String::new(),
-        filter => format!(" with \"{filter}\""),
-    };
+    let filter = filter_text(&model.sites.filter);
     let count = if filter.is_empty() { all as usize } else { shown };
-    let callsites = if count == 1 { "callsite" } else { "callsites" };
+    let callsites = count_of(count as u64, "callsite");
     let rules = match model.rules.len() {
         0 => String::new(),
-        1 => "  1 rule".to_owned(),
-        many => format!("  {many} rules"),
+        count => format!("  {}", count_of(count as u64, "rule")),
     };
     let left = format!(
-        " {} {}: {} {callsites}{filter}{rules}",
-        row.session.app,
-        row.session.pid,
-        count_text(count as u64)
+        " {} {}: {callsites}{filter}{rules}",
+        row.session.app, row.session.pid
     );
     let rights = [format!("by {} ", model.sites.sort_name())];
     let past: Vec<u64> = row.past.iter().copied().collect();
