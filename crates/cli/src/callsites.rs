@@ -5,7 +5,7 @@ use crate::error::CliError;
 use crate::live::live_sessions;
 use crate::output::{Output, note, put_json, safe};
 use crate::paint::{ColorChoice, Paint, Style};
-use crate::rates::{Rates, SiteRow, site_rows};
+use crate::rates::{Rates, SeenSites, SiteRow};
 use crate::table::{Side, Table, count_of};
 use crate::top::cells::{SITE_COLUMNS, site_cells};
 use crate::top::columns::Column;
@@ -14,7 +14,7 @@ use serde::Serialize;
 use std::collections::HashMap;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A callsite as JSON.
 #[derive(Debug, Serialize)]
@@ -66,37 +66,29 @@ struct Line<'a> {
     site: SiteLine<'a>,
 }
 
-/// Callsites of processes as they were seen last, by the paths of their sessions.
-#[derive(Default)]
-struct Seen(HashMap<PathBuf, (Instant, Vec<SiteRow>)>);
+/// Callsites of processes, by the paths of their sessions.
+type Seen = HashMap<PathBuf, SeenSites>;
 
-impl Seen {
-    /// Looks at the callsites of a process.
-    fn look(&mut self, session: &WatchedSession) -> Result<(), CliError> {
-        let now = Instant::now();
-        let sites = session.sites()?.sites;
-        let before = self.0.remove(&session.at.path);
-        let rows = match before {
-            Some((at, before)) => site_rows(&before, sites, (now - at).as_secs_f64()),
-            None => site_rows(&[], sites, 0.0),
-        };
-        self.0.insert(session.at.path.clone(), (now, rows));
-        Ok(())
-    }
+/// Looks at the callsites of a process.
+fn look(seen: &mut Seen, session: &WatchedSession) -> Result<(), CliError> {
+    let path = &session.at.path;
+    let now = SeenSites::look(session, seen.get(path))?;
+    seen.insert(path.clone(), now);
+    Ok(())
+}
 
-    /// Returns the callsites of these processes, by what is asked for.
-    fn rows<'a>(&'a self, live: &'a [WatchedSession], args: &CallsitesArgs) -> Vec<Row<'a>> {
-        let rows_of = |session: &'a WatchedSession| {
-            let rows = self.0.get(&session.at.path).map(|(_, rows)| rows);
-            rows.into_iter().flatten().map(move |row| (session, row))
-        };
-        let mut rows: Vec<Row<'a>> = live.iter().flat_map(rows_of).collect();
-        rows.sort_by(|(of_a, a), (of_b, b)| {
-            let numbers = (of_a.pid, a.site.id).cmp(&(of_b.pid, b.site.id));
-            a.compare(b, args.sort).then(numbers)
-        });
-        rows
-    }
+/// Returns the callsites of these processes, by what is asked for.
+fn rows_of<'a>(seen: &'a Seen, live: &'a [WatchedSession], args: &CallsitesArgs) -> Vec<Row<'a>> {
+    let of_process = |session: &'a WatchedSession| {
+        let rows = seen.get(&session.at.path).map(|seen| &seen.rows);
+        rows.into_iter().flatten().map(move |row| (session, row))
+    };
+    let mut rows: Vec<Row<'a>> = live.iter().flat_map(of_process).collect();
+    rows.sort_by(|(of_a, a), (of_b, b)| {
+        let numbers = (of_a.pid, a.site.id).cmp(&(of_b.pid, b.site.id));
+        a.compare(b, args.sort).then(numbers)
+    });
+    rows
 }
 
 /// A callsite and its process.
@@ -107,21 +99,21 @@ pub(crate) fn run(args: &CallsitesArgs, color: ColorChoice) -> Result<(), CliErr
     let interval = Duration::from_nanos(args.interval);
     let mut output = Output::stdout()?;
     let mut live = live_sessions(&args.live)?;
-    let mut seen = Seen::default();
+    let mut seen = Seen::new();
     let clear = args.watch && !args.json && std::io::stdout().is_terminal();
     if clear {
         output.write_all(b"\x1b[2J")?;
     }
     loop {
         for session in &live {
-            if !seen.0.contains_key(&session.at.path) {
-                seen.look(session)?;
+            if !seen.contains_key(&session.at.path) {
+                look(&mut seen, session)?;
             }
         }
-        let began = seen.0.values().map(|(at, _)| at.elapsed()).max();
+        let began = seen.values().map(SeenSites::age).max();
         std::thread::sleep(interval.saturating_sub(began.unwrap_or_default()));
-        live.iter().try_for_each(|session| seen.look(session))?;
-        let mut rows = seen.rows(&live, args);
+        live.iter().try_for_each(|session| look(&mut seen, session))?;
+        let mut rows = rows_of(&seen, &live, args);
         let count = rows.len();
         if args.lines > 0 {
             rows.truncate(args.lines);
@@ -149,8 +141,7 @@ pub(crate) fn run(args: &CallsitesArgs, color: ColorChoice) -> Result<(), CliErr
             }
             alive => alive?,
         };
-        seen.0
-            .retain(|path, _| live.iter().any(|session| session.at.path == *path));
+        seen.retain(|path, _| live.iter().any(|session| session.at.path == *path));
     }
 }
 

@@ -1,11 +1,13 @@
 //! Rates of processes and callsites, from what was seen of them at two moments.
 
 use crate::control_args::SortBy;
-use crate::watched_session::{Session, Site};
+use crate::error::CliError;
+use crate::watched_session::{Session, Site, WatchedSession};
 use serde::Serialize;
 use std::cmp::Ordering;
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 /// Rates of the past that are kept of each process, for a small curve.
 pub(crate) const HISTORY: usize = 120;
@@ -95,6 +97,33 @@ fn process_row(before: ProcessRow, session: Session, seconds: f64) -> ProcessRow
         },
         past,
         session,
+    }
+}
+
+/// Callsites of a process as they were seen last.
+#[derive(Debug)]
+pub(crate) struct SeenSites {
+    at: Instant,
+    /// Number of rules that held.
+    pub(crate) rules: usize,
+    pub(crate) rows: Vec<SiteRow>,
+}
+
+impl SeenSites {
+    /// Looks at the callsites of a process. Without an earlier look they have no rates.
+    pub(crate) fn look(session: &WatchedSession, before: Option<&Self>) -> Result<Self, CliError> {
+        let (at, sites) = (Instant::now(), session.sites()?);
+        let rules = sites.rules.len();
+        let rows = match before {
+            Some(before) => site_rows(&before.rows, sites.sites, (at - before.at).as_secs_f64()),
+            None => site_rows(&[], sites.sites, 0.0),
+        };
+        Ok(Self { at, rules, rows })
+    }
+
+    /// Time since then.
+    pub(crate) fn age(&self) -> Duration {
+        self.at.elapsed()
     }
 }
 

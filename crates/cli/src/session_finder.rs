@@ -161,20 +161,22 @@ impl SessionFinder {
 
     /// All sessions that are there now.
     pub(crate) fn find(&mut self) -> Result<Vec<Located>, CliError> {
-        let mut all = self.find_in_dirs()?;
-        self.find_private_agents();
-        for agent in &mut self.agents {
-            all.extend(agent.found(self.timeout)?);
-        }
-        Ok(all)
+        self.find_by(|agent, timeout| agent.found(timeout))
     }
 
     /// The sessions that are found at once: those of an agent that is slow are [late](SessionFinder::find_late).
     pub(crate) fn find_in_a_hurry(&mut self) -> Result<Vec<Located>, CliError> {
+        self.find_by(|agent, _| agent.found_in_a_hurry(Duration::from_millis(AGENT_HURRY_MS)))
+    }
+
+    fn find_by(
+        &mut self,
+        ask: impl Fn(&mut AgentPlace, Duration) -> Result<Vec<Located>, CliError>,
+    ) -> Result<Vec<Located>, CliError> {
         let mut all = self.find_in_dirs()?;
         self.find_private_agents();
         for agent in &mut self.agents {
-            all.extend(agent.found_in_a_hurry(Duration::from_millis(AGENT_HURRY_MS))?);
+            all.extend(ask(agent, self.timeout)?);
         }
         Ok(all)
     }

@@ -70,7 +70,7 @@ fn a_wrong_command_line_is_status_two_with_a_suggestion() {
     for (args, expected) in [
         (&["recove"][..], "recover"),
         (&["ps", "--jsno"], "--json"),
-        (&["completions", "tcsh"], "bash, zsh, fish"),
+        (&["completions", "tcsh"], "bash, elvish, fish, powershell, zsh"),
         (&["cat", "--color", "sometimes"], "auto, always, never"),
         (&["recover", "--into"], "--into <FILE>"),
     ] {

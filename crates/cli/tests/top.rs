@@ -2,20 +2,16 @@
 
 mod support;
 
-use logdrive_testkit::Process;
+use logdrive_testkit::{Process, wait_for, wait_until};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 use support::{VICTIM_DIR, Victim, logdrive, run, stdout, text, wait_to_be_killed};
 
 /// Records that a victim logs.
 const RECORDS: u64 = 500;
-
-/// Longer than anything here takes on a busy machine.
-const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Does nothing, unless it was started by [`Victim::start`]: then this is a program that logs and waits to be killed.
 #[test]
@@ -152,16 +148,11 @@ fn a_command_under_run_is_seen_through_its_private_agent() {
         .stdout(Stdio::null())
         .spawn();
     let mut child = Process::from(child.expect("it runs"));
-    let start = Instant::now();
-    let inside = loop {
+    let inside = wait_for("the process", || {
         std::fs::create_dir_all(dir.path().join("run")).expect("a directory");
-        let found = snapshot(dir.path(), &["inside"]);
-        let process = found["processes"][0].clone();
-        if process["records"] == RECORDS + 1 {
-            break process;
-        }
-        assert!(start.elapsed() < DEADLINE, "{found}");
-    };
+        let process = snapshot(dir.path(), &["inside"])["processes"][0].clone();
+        (process["records"] == RECORDS + 1).then_some(process)
+    });
     assert_eq!(
         (&inside["via"], &inside["state"]),
         (&"agent".into(), &"alive".into())
@@ -217,15 +208,7 @@ impl Screen {
     }
 
     fn wait_for(&self, what: &str) {
-        let start = Instant::now();
-        while !self.shown().contains(what) {
-            assert!(
-                start.elapsed() < DEADLINE,
-                "{what} does not come: {:?}",
-                self.shown()
-            );
-            std::thread::yield_now();
-        }
+        wait_until(what, || self.shown().contains(what));
     }
 
     fn press(&mut self, keys: &str) {
@@ -257,14 +240,7 @@ fn rules(dir: &Path) -> Vec<Value> {
 }
 
 fn wait_for_rules(dir: &Path, is_so: impl Fn(&[Value]) -> bool) {
-    let start = Instant::now();
-    loop {
-        let rules = rules(dir);
-        if is_so(&rules) {
-            return;
-        }
-        assert!(start.elapsed() < DEADLINE, "{rules:?}");
-    }
+    wait_until("the rules", || is_so(&rules(dir)));
 }
 
 #[test]
@@ -297,14 +273,7 @@ fn a_signal_ends_it_with_the_terminal_given_back() {
     let screen = Screen::start(dir.path());
     screen.wait_for("WARN");
     // It goes on to the command.
-    let pid = screen.child.pid().to_string();
-    assert!(
-        Command::new("kill")
-            .args(["-TERM", &pid])
-            .status()
-            .expect("kill runs")
-            .success()
-    );
+    screen.child.signal(rustix::process::Signal::TERM);
     let (shown, status) = screen.ended();
     assert_eq!(status, 0, "{shown:?}");
     assert!(shown.trim_end().ends_with(CURSOR), "{shown:?}");

@@ -11,7 +11,7 @@ use crate::error::CliError;
 use crate::instant::now_unix_ns;
 use crate::output::{Output, note, put_json, safe};
 use crate::paint::{ColorChoice, Paint, Style};
-use crate::rates::{ProcessRow, Rates, SiteRow, site_rows};
+use crate::rates::{ProcessRow, Rates, SeenSites, SiteRow};
 use crate::table::{Cell, Table};
 use logdrive_reader::iso_text;
 use serde::Serialize;
@@ -57,15 +57,8 @@ struct ProcessLine<'a> {
     callsites: Vec<SiteLine<'a>>,
 }
 
-/// Callsites of a process as they were seen last: when, and how many rules held.
-struct Seen {
-    at_ns: u64,
-    rules: usize,
-    rows: Vec<SiteRow>,
-}
-
 /// Callsites of processes, by the paths of their sessions.
-type SeenSites = HashMap<PathBuf, Seen>;
+type Seen = HashMap<PathBuf, SeenSites>;
 
 /// Prints as many snapshots as are asked for.
 pub(super) fn run(args: &TopArgs, source: &mut Source, color: ColorChoice) -> Result<(), CliError> {
@@ -73,7 +66,7 @@ pub(super) fn run(args: &TopArgs, source: &mut Source, color: ColorChoice) -> Re
     let mut model = Model::new(args.interval, args.sort, args.filter.as_deref().unwrap_or(""));
     model.places = source.places();
     model.take(source.look());
-    let mut seen = sites_of(&model, source, &SeenSites::new());
+    let mut seen = sites_of(&model, source, &Seen::new());
     for number in 0..args.count.unwrap_or(1) {
         std::thread::sleep(Duration::from_nanos(args.interval));
         model.take(source.look());
@@ -92,19 +85,11 @@ pub(super) fn run(args: &TopArgs, source: &mut Source, color: ColorChoice) -> Re
     Ok(())
 }
 
-fn sites_of(model: &Model, source: &Source, before: &SeenSites) -> SeenSites {
+fn sites_of(model: &Model, source: &Source, before: &Seen) -> Seen {
     let look = |row: &ProcessRow| {
         let path = &row.session.at.path;
-        let (at_ns, sites) = source.sites(path)?;
-        let rows = match before.get(path) {
-            Some(before) => {
-                let seconds = at_ns.saturating_sub(before.at_ns) as f64 / 1e9;
-                site_rows(&before.rows, sites.sites, seconds)
-            }
-            None => site_rows(&[], sites.sites, 0.0),
-        };
-        let rules = sites.rules.len();
-        Some((path.clone(), Seen { at_ns, rules, rows }))
+        let seen = SeenSites::look(source.session(path)?, before.get(path)).ok()?;
+        Some((path.clone(), seen))
     };
     model.processes.shown().filter_map(look).collect()
 }
@@ -116,7 +101,7 @@ struct Block<'a> {
     rules: usize,
 }
 
-fn blocks<'a>(model: &'a Model, seen: &'a SeenSites, most: usize) -> Vec<Block<'a>> {
+fn blocks<'a>(model: &'a Model, seen: &'a Seen, most: usize) -> Vec<Block<'a>> {
     let block = |row: &'a ProcessRow| {
         let seen = seen.get(&row.session.at.path);
         let mut sites: Vec<&SiteRow> = seen.iter().flat_map(|seen| &seen.rows).collect();

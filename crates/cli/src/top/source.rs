@@ -89,14 +89,19 @@ impl Source {
         }
     }
 
+    /// Returns an open session; `None` when it has gone.
+    pub(super) fn session(&self, path: &Path) -> Option<&WatchedSession> {
+        self.watched.get(path)
+    }
+
     /// Looks at the callsites of a process, and when; `None` when it has gone.
-    pub(super) fn sites(&self, session: &Path) -> Option<(u64, Sites)> {
-        Some((self.at_ns(), self.watched.get(session)?.sites().ok()?))
+    pub(super) fn sites(&self, path: &Path) -> Option<(u64, Sites)> {
+        Some((self.at_ns(), self.session(path)?.sites().ok()?))
     }
 
     /// Makes a change in a session; what it did, or why it could not be done.
     pub(super) fn change(&self, session: &Path, edit: &Edit) -> Result<String, String> {
-        let session = self.watched.get(session).ok_or("the process has ended")?;
+        let session = self.session(session).ok_or("the process has ended")?;
         let made = edit.make(session).map_err(|error| error.to_string())?;
         Ok(made.text)
     }

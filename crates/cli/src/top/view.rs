@@ -163,7 +163,7 @@ fn draw_nothing(frame: &mut Frame<'_>, model: &Model, area: Rect, palette: Palet
 
 fn draw_processes(frame: &mut Frame<'_>, model: &Model, area: Rect, scroll: &mut Scroll, palette: Palette) {
     let rows: Vec<Vec<Cell>> = model.processes.shown().map(process_cells).collect();
-    let list = List {
+    let list = ListView {
         columns: &PROCESS_COLUMNS,
         rows: &rows,
         selected: model.processes.place(),
@@ -182,7 +182,7 @@ fn draw_sites(frame: &mut Frame<'_>, model: &Model, area: Rect, scroll: &mut Scr
         (_, false) => "no callsite matches; Esc takes the filter away",
         (_, true) => "it has called no log statement so far",
     };
-    let list = List {
+    let list = ListView {
         columns: &SITE_COLUMNS,
         rows: &rows,
         selected: model.sites.place(),
@@ -224,7 +224,7 @@ fn draw_site_bar(frame: &mut Frame<'_>, model: &Model, area: Rect, palette: Pale
 }
 
 /// One of the two lists.
-struct List<'a> {
+struct ListView<'a> {
     columns: &'a [Column],
     rows: &'a [Vec<Cell>],
     selected: Option<usize>,
@@ -233,7 +233,7 @@ struct List<'a> {
     nothing: &'a str,
 }
 
-impl List<'_> {
+impl ListView<'_> {
     fn draw(&self, frame: &mut Frame<'_>, area: Rect, first: &mut usize, palette: Palette) {
         // The first place is for the mark.
         let widths = fit_columns(self.columns, usize::from(area.width).saturating_sub(1));
