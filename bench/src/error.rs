@@ -1,78 +1,42 @@
-//! Errors of a benchmark, written so that a person can act on it.
+//! Errors of a benchmark, written so that a person can act on them.
 
-use std::path::{Path, PathBuf};
+use std::fmt::Display;
+use std::io;
+use std::path::Path;
 
 /// The result of anything in this crate.
 pub type Result<T> = std::result::Result<T, BenchError>;
 
-/// Why a benchmark could not be run or its result not be used.
+/// Why a benchmark could not be run or its result not be used. Nobody tells one cause from another, so it is a message.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum BenchError {
-    /// A file or a process could not be used.
-    #[error("could not {action} {}", path.display())]
-    Io {
-        /// Operation, as a verb.
-        action: &'static str,
-        /// Path of the operation.
-        path: PathBuf,
-        /// Cause that the kernel gave.
-        source: std::io::Error,
-    },
-    /// The command line names something that does not exist.
-    #[error("{0}")]
-    Usage(String),
-    /// A logger under test could not be set up, or broke.
-    #[error("{subject}: {problem}")]
-    Subject {
-        /// The logger.
-        subject: String,
-        /// Cause that it gave.
-        problem: String,
-    },
-    /// A child process ended without a result.
-    #[error("{workload} {subject}: the measuring process ended with {status} and without a result")]
-    Child {
-        /// The workload it ran.
-        workload: String,
-        /// The logger it measured.
-        subject: String,
-        /// Exit status.
-        status: String,
-    },
-    /// The QUIC transfer failed.
-    #[error("the transfer over QUIC failed: {0}")]
-    Transfer(String),
-    /// At least one subject failed; the others have their results.
-    #[error("{0} of the measurements failed, see above")]
-    Incomplete(usize),
-}
+#[error("{0}")]
+pub struct BenchError(String);
 
 impl BenchError {
+    /// An error with this message.
+    pub fn new(message: impl Into<String>) -> BenchError {
+        BenchError(message.into())
+    }
+
     /// Wraps an error of the file system or of a process, for use in `map_err`.
-    pub fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> BenchError {
-        let path = path.to_path_buf();
-        move |source| BenchError::Io { action, path, source }
+    pub fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> BenchError {
+        move |cause| BenchError(format!("could not {action} {}: {cause}", path.display()))
     }
 
-    /// Wraps whatever a logger under test complained about.
-    pub fn subject(subject: &str, problem: impl std::fmt::Display) -> BenchError {
-        BenchError::Subject {
-            subject: subject.to_string(),
-            problem: problem.to_string(),
-        }
+    /// Wraps the complaint of a logger under test.
+    pub fn subject(subject: &str, problem: impl Display) -> BenchError {
+        BenchError(format!("{subject}: {problem}"))
     }
+}
 
-    /// The message together with its causes, on one line.
-    #[must_use]
-    pub fn full_message(&self) -> String {
-        let mut message = self.to_string();
-        let mut cause = std::error::Error::source(self);
-        while let Some(error) = cause {
-            message.push_str(": ");
-            message.push_str(&error.to_string());
-            cause = error.source();
-        }
-        message
+impl From<io::Error> for BenchError {
+    fn from(cause: io::Error) -> BenchError {
+        BenchError(cause.to_string())
+    }
+}
+
+impl From<serde_json::Error> for BenchError {
+    fn from(cause: serde_json::Error) -> BenchError {
+        BenchError(cause.to_string())
     }
 }

@@ -15,13 +15,17 @@ pub mod ends;
 pub mod error;
 pub mod harness;
 pub mod lines;
+pub mod logged;
 #[cfg(feature = "workloads")]
 pub mod probe;
 pub mod quic;
+#[cfg(feature = "workloads")]
+pub mod role;
 pub mod subjects;
 #[cfg(feature = "workloads")]
 pub mod usage;
 pub mod warm;
+#[cfg(feature = "workloads")]
 pub mod workloads;
 
 pub use error::{BenchError, Result};

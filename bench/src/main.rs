@@ -4,71 +4,38 @@
 
 use std::process::ExitCode;
 
-use logdrive_bench::harness::{Args, Scale, args, child, rounds};
-use logdrive_bench::{BenchError, Result, subjects, workloads};
+use clap::Parser;
+use logdrive_bench::harness::{Args, Scale, rounds};
+use logdrive_bench::{Result, role, workloads};
 
 fn main() -> ExitCode {
-    let roles = [
-        logdrive_bench::ends::serve_role,
-        workloads::agent_run::serve_role,
-        workloads::agent::serve_role,
-        subjects::agent::serve_role,
-    ];
-    if let Some(status) = roles.iter().find_map(|serve| serve()) {
-        return status;
-    }
-    match run() {
-        Ok(code) => code,
+    match role::play().unwrap_or_else(|| run(&Args::parse())) {
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{}", error.full_message());
+            eprintln!("{error}");
             ExitCode::FAILURE
         }
     }
 }
 
-fn run() -> Result<ExitCode> {
-    match Args::from_env()? {
-        Args::Help => print!("{}", args::USAGE),
-        Args::List => list(),
-        Args::Child { workload, job } => {
-            return Ok(child::serve(find(&workload)?, &job));
-        }
-        Args::Run(run) => {
-            // All names are looked up before the first workload spends minutes.
-            let chosen = run
-                .workloads
-                .iter()
-                .map(|name| find(name))
-                .collect::<Result<Vec<_>>>()?;
-            for workload in chosen {
-                rounds::run(workload, &run)?;
-            }
-        }
+fn run(args: &Args) -> Result<()> {
+    if args.list {
+        list();
+        return Ok(());
     }
-    Ok(ExitCode::SUCCESS)
-}
-
-fn find(name: &str) -> Result<&'static dyn logdrive_bench::harness::Workload> {
-    workloads::ALL
-        .iter()
-        .copied()
-        .find(|workload| workload.name() == name)
-        .ok_or_else(|| {
-            let known: Vec<_> = workloads::ALL.iter().map(|w| w.name()).collect();
-            BenchError::Usage(format!(
-                "there is no workload '{name}'; there are {}",
-                known.join(", ")
-            ))
-        })
+    args.check()?;
+    // All names are looked up before the first workload spends minutes.
+    let chosen = args.workloads.iter().map(|name| workloads::find(name));
+    for workload in chosen.collect::<Result<Vec<_>>>()? {
+        rounds::run(workload, args)?;
+    }
+    Ok(())
 }
 
 fn list() {
     for workload in workloads::ALL {
-        let mut subjects: Vec<_> = workload
-            .cases(Scale::Full)
-            .iter()
-            .map(|case| case.subject)
-            .collect();
+        let cases = workload.cases(Scale::Full);
+        let mut subjects: Vec<_> = cases.iter().map(|case| case.subject).collect();
         subjects.sort_unstable();
         subjects.dedup();
         println!("{:<10} {}", workload.name(), subjects.join(", "));

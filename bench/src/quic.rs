@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use quinn::{ClientConfig, Endpoint, ServerConfig, TransportConfig, VarInt};
 use rustls::pki_types::PrivatePkcs8KeyDer;
+use serde::{Deserialize, Serialize};
 
 use crate::{BenchError, Result};
 
@@ -27,7 +28,7 @@ const WORKERS: usize = 2;
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Result of a transfer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Transfer {
     /// Bytes that the server counted.
     pub bytes: u64,
@@ -57,7 +58,7 @@ pub fn transfer(total_bytes: u64, progress: impl FnMut(u64) + Send + 'static) ->
 }
 
 fn failed(error: impl std::fmt::Display) -> BenchError {
-    BenchError::Transfer(error.to_string())
+    BenchError::new(format!("the transfer over QUIC failed: {error}"))
 }
 
 async fn both_ends(total_bytes: u64, progress: impl FnMut(u64) + Send + 'static) -> Result<Transfer> {

@@ -6,21 +6,13 @@ use std::time::{Duration, Instant};
 use logdrive::{File, Full, Level, Stats, Stopped};
 use logdrive_bench::usage::peak_rss_mib;
 use logdrive_bench::workloads::hang::slow_disk::SlowDisk;
+use logdrive_testkit::wait_until;
 
 /// Writes hang for so long at least, and calls are made all the time.
 const HANG: Duration = Duration::from_secs(1);
 
 /// The buffers of both sinks, with room for what a test program needs itself.
 const GROWTH_MIB_MAX: f64 = 32.0;
-
-/// Waits for a condition; a test that waits longer has failed.
-fn wait_until(what: &str, condition: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while !condition() {
-        assert!(Instant::now() < deadline, "{what}");
-        std::thread::yield_now();
-    }
-}
 
 /// Both sums of the statistics, for `calls` calls.
 fn assert_sums(stats: &Stats, calls: u64) {
@@ -64,7 +56,7 @@ fn a_file_system_that_hangs_stalls_nobody_and_every_drop_is_counted() {
     let program = Path::new(env!("CARGO_BIN_EXE_logdrive-bench"));
     let mut disk = match SlowDisk::mount(program, dir.path()) {
         Ok(disk) => disk,
-        Err(error) => return println!("left out: {}", error.full_message()),
+        Err(error) => return println!("left out: {}", error),
     };
     let other = dir.path().join("other.log");
     let guard = logdrive::builder("slow-disk")
@@ -79,9 +71,9 @@ fn a_file_system_that_hangs_stalls_nobody_and_every_drop_is_counted() {
         .unwrap();
     let shows = |path: &Path, what: &str| std::fs::read_to_string(path).is_ok_and(|text| text.contains(what));
 
-    disk.hang().unwrap();
+    disk.hang();
     logdrive::error!("the write of this one hangs");
-    disk.wait_until_hanging().unwrap();
+    disk.wait_until_hanging();
     let before_mib = peak_rss_mib();
     let mut calls = 1 + call_all_the_time();
     logdrive::event!(Level::Error, "still here");
@@ -93,7 +85,7 @@ fn a_file_system_that_hangs_stalls_nobody_and_every_drop_is_counted() {
     assert_eq!(hanging.sinks[0].counts.written_records, 0, "{hanging:#?}");
     assert!(hanging.sinks[1].counts.written_records > 0, "{hanging:#?}");
 
-    disk.go().unwrap();
+    disk.go();
     assert!(logdrive::flush());
     logdrive::error!("after the hang");
     calls += 1;

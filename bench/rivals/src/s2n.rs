@@ -1,6 +1,7 @@
 //! s2n-quic used bare: streams in one direction, whole `Bytes` handed over and taken, and the receiver counts what comes.
 
-use crate::plan::{Mouth, Plan};
+use crate::plan::{Plan, done, ready, wait_for_end};
+use crate::{failed, runtime};
 use bytes::Bytes;
 use s2n_quic::client::Connect;
 use s2n_quic::provider::limits::Limits;
@@ -9,7 +10,6 @@ use s2n_quic::{Client, Server};
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use tokio::runtime::{Builder, Runtime};
 
 /// Windows as `quic://` has them.
 const STREAM_WINDOW_BYTES: u64 = 8 << 20;
@@ -18,14 +18,6 @@ const WINDOW_BYTES: u64 = 32 << 20;
 const SOCKET_BUFFER_BYTES: usize = 4 << 20;
 /// UDP payload of a packet, as `quic://` has it.
 const PACKET_BYTES: u16 = 1_452;
-
-fn failed(error: impl std::fmt::Display) -> io::Error {
-    io::Error::other(error.to_string())
-}
-
-fn runtime() -> io::Result<Runtime> {
-    Builder::new_current_thread().enable_all().build()
-}
 
 fn limits() -> io::Result<Limits> {
     Limits::new()
@@ -54,7 +46,7 @@ fn pem(plan: &Plan, name: &str) -> PathBuf {
 }
 
 /// The receiving end.
-pub fn serve(plan: &Plan, mouth: &Mouth) -> io::Result<()> {
+pub fn serve(plan: &Plan) -> io::Result<()> {
     runtime()?.block_on(async {
         let tls = tls::default::Server::builder()
             .with_certificate(
@@ -74,7 +66,7 @@ pub fn serve(plan: &Plan, mouth: &Mouth) -> io::Result<()> {
             .map_err(failed)?
             .start()
             .map_err(failed)?;
-        mouth.ready(&server.local_addr()?.to_string())?;
+        ready(&server.local_addr()?.to_string());
         let mut connection = server.accept().await.ok_or(io::ErrorKind::NotConnected)?;
         let mut readers = Vec::new();
         for _ in 0..plan.streams {
@@ -99,12 +91,12 @@ pub fn serve(plan: &Plan, mouth: &Mouth) -> io::Result<()> {
             bytes += reader.await.map_err(failed)?;
         }
         let wanted = plan.messages * plan.message_bytes as u64;
-        mouth.done((wanted - bytes) / plan.message_bytes as u64)?;
+        done((wanted - bytes) / plan.message_bytes as u64, [0.0; 2]);
         // Until the sender has gone.
         let _ = connection.accept_receive_stream().await;
         Ok::<(), io::Error>(())
     })?;
-    mouth.wait_for_end();
+    wait_for_end();
     Ok(())
 }
 

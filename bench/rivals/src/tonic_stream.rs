@@ -1,7 +1,8 @@
 //! tonic over a Unix socket: a stream of messages one way, and unary calls for requests. The codec hands bytes through,
 //! so that no time goes into a message format.
 
-use crate::plan::{Mouth, Plan, Walk, stamp, template};
+use crate::plan::{Plan, Walk, all_came, ready, stamp, template, wait_for_end};
+use crate::{failed, runtime};
 use bytes::{Buf, BufMut, Bytes};
 use http::uri::PathAndQuery;
 use hyper_util::rt::TokioIo;
@@ -12,7 +13,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::runtime::{Builder, Runtime};
 use tokio_stream::wrappers::UnixListenerStream;
 use tonic::body::Body;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
@@ -20,14 +20,6 @@ use tonic::codegen::Service;
 use tonic::server::{ClientStreamingService, Grpc, NamedService, UnaryService};
 use tonic::transport::{Endpoint, Server, Uri};
 use tonic::{Request, Response, Status, Streaming};
-
-fn failed(error: impl std::fmt::Display) -> io::Error {
-    io::Error::other(error.to_string())
-}
-
-fn runtime() -> io::Result<Runtime> {
-    Builder::new_current_thread().enable_all().build()
-}
 
 /// Bytes as they are.
 #[derive(Default, Clone, Copy)]
@@ -96,8 +88,7 @@ impl ClientStreamingService<Bytes> for Sink {
             while let Some(message) = stream.message().await? {
                 walk.take(&message);
             }
-            let done = Mouth.done(u64::from(walk.is_wrong()));
-            done.map_err(|error| Status::internal(error.to_string()))?;
+            all_came(&walk);
             Ok(Response::new(Bytes::new()))
         })
     }
@@ -133,16 +124,16 @@ impl Service<http::Request<Body>> for Bench {
 }
 
 /// The receiving end.
-pub fn serve(plan: &Plan, mouth: &Mouth) -> io::Result<()> {
+pub fn serve(plan: &Plan) -> io::Result<()> {
     let path = plan.directory.join("tonic.sock");
     let runtime = runtime()?;
     let guard = runtime.enter();
     let listener = UnixListener::bind(&path)?;
     drop(guard);
-    mouth.ready(&path.display().to_string())?;
+    ready(&path.display().to_string());
     let (ends, ended) = tokio::sync::oneshot::channel::<()>();
     std::thread::spawn(move || {
-        Mouth.wait_for_end();
+        wait_for_end();
         // A server that has failed hears nothing.
         let _ = ends.send(());
     });

@@ -1,77 +1,73 @@
 //! ZeroMQ: PUSH to PULL one way, REQ to REP for requests; over a Unix socket, or TCP for small messages.
 
-use crate::plan::{Mouth, Plan, Source, Walk, stamp, template};
+use crate::failed;
+use crate::plan::Plan;
+use crate::queue::{self, Queue};
 use std::io;
 
 /// Bytes of messages that a socket may hold: more than its own bound of 1,000 where they are small.
 const HELD_BYTES: usize = 8 << 20;
 
-fn failed(error: zmq::Error) -> io::Error {
-    io::Error::other(error)
+/// A socket, and the message that it received last.
+struct Socket {
+    socket: zmq::Socket,
+    message: zmq::Message,
 }
 
-fn address(plan: &Plan) -> String {
-    match plan.message_bytes < 1_024 {
-        true => "tcp://127.0.0.1:*".to_owned(),
-        false => format!("ipc://{}", plan.directory.join("zeromq.sock").display()),
+impl Socket {
+    fn new(plan: &Plan, kinds: [zmq::SocketType; 2]) -> io::Result<Self> {
+        let kind = kinds[usize::from(plan.messages == 0)];
+        let socket = zmq::Context::new().socket(kind).map_err(failed)?;
+        let held = (HELD_BYTES / plan.message_bytes.max(1)).max(1_000) as i32;
+        socket.set_sndhwm(held).map_err(failed)?;
+        socket.set_rcvhwm(held).map_err(failed)?;
+        let message = zmq::Message::new();
+        Ok(Self { socket, message })
+    }
+
+    fn connect(plan: &Plan, address: &str) -> io::Result<Self> {
+        let socket = Self::new(plan, [zmq::PUSH, zmq::REQ])?;
+        socket.socket.connect(address).map_err(failed)?;
+        Ok(socket)
     }
 }
 
-fn socket(plan: &Plan, kinds: [zmq::SocketType; 2]) -> io::Result<zmq::Socket> {
-    let kind = kinds[usize::from(plan.messages == 0)];
-    let socket = zmq::Context::new().socket(kind).map_err(failed)?;
-    let held = (HELD_BYTES / plan.message_bytes.max(1)).max(1_000) as i32;
-    socket.set_sndhwm(held).map_err(failed)?;
-    socket.set_rcvhwm(held).map_err(failed)?;
-    Ok(socket)
+impl Queue for Socket {
+    fn send(&mut self, message: &[u8]) -> io::Result<()> {
+        self.socket.send(message, 0).map_err(failed)
+    }
+
+    fn receive(&mut self) -> io::Result<&[u8]> {
+        self.socket.recv(&mut self.message, 0).map_err(failed)?;
+        Ok(&self.message)
+    }
+
+    /// Hands the request itself back.
+    fn answer(&mut self, _: &[u8]) -> io::Result<()> {
+        self.receive()?;
+        let message = std::mem::replace(&mut self.message, zmq::Message::new());
+        self.socket.send(message, 0).map_err(failed)
+    }
 }
 
 /// The receiving end.
-pub fn serve(plan: &Plan, mouth: &Mouth) -> io::Result<()> {
-    let socket = socket(plan, [zmq::PULL, zmq::REP])?;
-    socket.bind(&address(plan)).map_err(failed)?;
-    let bound = socket.get_last_endpoint().map_err(failed)?.unwrap_or_default();
-    mouth.ready(&bound)?;
-    let mut walk = Walk::new(plan);
-    let mut message = zmq::Message::new();
-    for _ in 0..plan.messages {
-        socket.recv(&mut message, 0).map_err(failed)?;
-        walk.take(&message);
-    }
-    if plan.messages > 0 {
-        mouth.done(u64::from(walk.is_wrong()))?;
-    }
-    for _ in 0..plan.requests {
-        socket.recv(&mut message, 0).map_err(failed)?;
-        socket
-            .send(std::mem::replace(&mut message, zmq::Message::new()), 0)
-            .map_err(failed)?;
-    }
-    mouth.wait_for_end();
-    Ok(())
+pub fn serve(plan: &Plan) -> io::Result<()> {
+    let address = match plan.message_bytes < 1_024 {
+        true => "tcp://127.0.0.1:*".to_owned(),
+        false => format!("ipc://{}", plan.directory.join("zeromq.sock").display()),
+    };
+    let mut socket = Socket::new(plan, [zmq::PULL, zmq::REP])?;
+    socket.socket.bind(&address).map_err(failed)?;
+    let bound = socket.socket.get_last_endpoint().map_err(failed)?;
+    queue::serve(plan, &mut socket, &bound.unwrap_or_default())
 }
 
 /// Sends all messages.
 pub fn send(plan: &Plan, address: &str) -> io::Result<()> {
-    let socket = socket(plan, [zmq::PUSH, zmq::REQ])?;
-    socket.connect(address).map_err(failed)?;
-    let mut source = Source::new(plan);
-    for _ in 0..plan.messages {
-        socket.send(source.next_message(), 0).map_err(failed)?;
-    }
-    Ok(())
+    queue::send_in_turn(plan, &mut Socket::connect(plan, address)?)
 }
 
 /// Asks one request after the other.
 pub fn echo(plan: &Plan, address: &str) -> io::Result<()> {
-    let socket = socket(plan, [zmq::PUSH, zmq::REQ])?;
-    socket.connect(address).map_err(failed)?;
-    let mut message = template(plan.message_bytes);
-    let mut reply = zmq::Message::new();
-    for number in 0..plan.requests {
-        stamp(&mut message, number);
-        socket.send(&message, 0).map_err(failed)?;
-        socket.recv(&mut reply, 0).map_err(failed)?;
-    }
-    Ok(())
+    queue::echo(plan, &mut Socket::connect(plan, address)?)
 }

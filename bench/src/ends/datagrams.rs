@@ -1,6 +1,6 @@
 //! Plain UDP: a `send` and a `recv` for each message. Nothing says how much the receiver can take, so it loses some.
 
-use super::plan::{Mouth, Plan, Source, Walk};
+use super::plan::{Plan, Source, Walk, done, ready, wait_for_end};
 use super::sockets::size_buffers;
 use std::io;
 use std::net::UdpSocket;
@@ -10,10 +10,10 @@ use std::time::Duration;
 const SILENCE: Duration = Duration::from_millis(300);
 
 /// The receiving end.
-pub fn serve(plan: &Plan, mouth: &Mouth) -> io::Result<()> {
+pub fn serve(plan: &Plan) -> io::Result<()> {
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     size_buffers(&socket)?;
-    mouth.ready(&socket.local_addr()?.to_string())?;
+    ready(&socket.local_addr()?.to_string());
     let mut walk = Walk::new(plan);
     let mut buffer = vec![0; plan.message_bytes + 1];
     let mut came = 0;
@@ -30,8 +30,8 @@ pub fn serve(plan: &Plan, mouth: &Mouth) -> io::Result<()> {
             socket.set_read_timeout(Some(SILENCE))?;
         }
     }
-    mouth.done(plan.messages - came)?;
-    mouth.wait_for_end();
+    done(plan.messages - came, [0.0; 2]);
+    wait_for_end();
     Ok(())
 }
 

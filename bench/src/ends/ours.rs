@@ -1,6 +1,6 @@
 //! Logdrive's own transports, through their public interface.
 
-use super::plan::{Mouth, Plan, Source, Walk, stamp, template};
+use super::plan::{Plan, Source, Walk, done as report_done, ready, stamp, template, wait_for_end};
 use logdrive_messaging::{Client, Sender};
 use logdrive_ship::frame::{FrameError, Messages};
 use logdrive_ship::hello::Reason;
@@ -173,7 +173,7 @@ impl Service for Counter {
 }
 
 /// The receiving end.
-pub fn serve(plan: &Plan, mouth: &Mouth) -> io::Result<()> {
+pub fn serve(plan: &Plan) -> io::Result<()> {
     let (done, told) = sync_channel(1);
     let counter = Arc::new(Counter {
         tally: Mutex::new(Tally {
@@ -189,15 +189,10 @@ pub fn serve(plan: &Plan, mouth: &Mouth) -> io::Result<()> {
         done,
     });
     let at: Address = address(plan).parse().map_err(failed)?;
-    let server = listen(
-        &[at],
-        &options(plan, "server"),
-        Threads::default(),
-        counter.clone(),
-    )
-    .map_err(failed)?;
+    let options = options(plan, "server");
+    let server = listen(&[at], &options, Threads::default(), counter.clone()).map_err(failed)?;
     let bound = server.addresses().first().map(Address::to_string);
-    mouth.ready(&bound.unwrap_or_default())?;
+    ready(&bound.unwrap_or_default());
     if plan.messages > 0 {
         told.recv().map_err(io::Error::other)?;
         let tally = counter.lock();
@@ -205,9 +200,9 @@ pub fn serve(plan: &Plan, mouth: &Mouth) -> io::Result<()> {
         let came = tally.came + in_place.map_or(0, |steps| steps.came.load(Ordering::Relaxed));
         let late_us = tally.streams.first().map_or([0.0; 2], Walk::late_us);
         drop(tally);
-        mouth.done_late(plan.messages - came.min(plan.messages), late_us)?;
+        report_done(plan.messages - came.min(plan.messages), late_us);
     }
-    mouth.wait_for_end();
+    wait_for_end();
     server.stop();
     let tally = counter.lock();
     let in_place = counter.in_place.as_ref();
@@ -239,10 +234,8 @@ pub fn send(plan: &Plan, address: &str) -> io::Result<()> {
         } else {
             stamp(&mut message, number / streams);
             let stream = (number % streams) as u16;
-            sender
-                .batch_on(stream)
-                .and_then(|mut batch| batch.push(&message))
-                .map_err(failed)?;
+            let batch = sender.batch_on(stream);
+            batch.and_then(|mut batch| batch.push(&message)).map_err(failed)?;
             number += 1;
         }
     }

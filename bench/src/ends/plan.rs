@@ -1,13 +1,15 @@
 //! Plan of the two ends of a transport, and their conversation: the receiving end is a process of its own,
 //! which says on its standard output where it listens and when it has all. Shared with the rivals' package.
 
+use logdrive_testkit::{Process, end_of_input, report};
 use serde::{Deserialize, Serialize};
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::Command;
+use std::time::Instant;
 
-/// The first word on the command line of a receiving end.
-pub const ROLE: &str = "--role-end";
+/// The role of a receiving end: the plan as JSON.
+pub const RECEIVE: &str = "--role-end";
 
 /// The first word on the command line of a rivals' program that is to send.
 pub const DRIVE: &str = "--role-drive";
@@ -60,111 +62,59 @@ pub struct Outcome {
     pub cpu_s: f64,
 }
 
-/// Message of a receiving end.
-#[derive(Debug, Default)]
-pub struct Mouth;
-
-impl Mouth {
-    /// Address of the listener.
-    pub fn ready(&self, address: &str) -> io::Result<()> {
-        self.say(&format!("ready {address}"))
-    }
-
-    /// All one-way messages have come, or been counted as lost.
-    pub fn done(&self, lost: u64) -> io::Result<()> {
-        self.done_late(lost, [0.0; 2])
-    }
-
-    /// As [`Mouth::done`], with how late paced messages came, see [`Walk::late_us`].
-    pub fn done_late(&self, lost: u64, [p50, p99]: [f64; 2]) -> io::Result<()> {
-        self.say(&format!("done {lost} {p50} {p99}"))
-    }
-
-    fn say(&self, line: &str) -> io::Result<()> {
-        let mut out = io::stdout().lock();
-        writeln!(out, "{line}")?;
-        out.flush()
-    }
-
-    /// Waits for the end of the measurement.
-    pub fn wait_for_end(&self) {
-        // An error ends it as well.
-        let _ = io::stdin().read_to_end(&mut Vec::new());
-    }
+/// Reports, at a receiving end, the address that it listens at.
+pub fn ready(address: &str) {
+    report(&format!("ready {address}"));
 }
 
-/// The receiving end, as the sending one sees it.
-#[derive(Debug)]
-pub struct Peer {
-    child: Child,
-    input: Option<ChildStdin>,
-    output: BufReader<ChildStdout>,
-    /// Address of the listener.
-    pub address: String,
+/// Reports that all one-way messages have come, or been counted as lost, and how late paced ones came, see
+/// [`Walk::late_us`].
+pub fn done(lost: u64, [p50, p99]: [f64; 2]) {
+    report(&format!("done {lost} {p50} {p99}"));
 }
 
-impl Peer {
-    /// Starts a program as the receiving end, and waits until it listens.
-    pub fn start(program: &Path, plan: &Plan) -> io::Result<Self> {
-        let plan = serde_json::to_string(plan).map_err(io::Error::other)?;
-        let mut child = Command::new(program)
-            .arg(ROLE)
-            .arg(plan)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let input = child.stdin.take();
-        let output = child
-            .stdout
-            .take()
-            .ok_or_else(|| io::Error::other("no pipe from the receiver"))?;
-        let mut peer = Self {
-            child,
-            input,
-            output: BufReader::new(output),
-            address: String::new(),
-        };
-        peer.address = peer.hear("ready ")?;
-        Ok(peer)
-    }
+/// Reports that the messages of a transport that loses none have come, of which one may have been wrong.
+pub fn all_came(walk: &Walk) {
+    done(u64::from(walk.is_wrong()), walk.late_us());
+}
 
-    fn hear(&mut self, word: &str) -> io::Result<String> {
-        let mut line = String::new();
-        self.output.read_line(&mut line)?;
-        line.strip_prefix(word)
-            .map(|rest| rest.trim().to_owned())
-            .ok_or_else(|| io::Error::other(format!("the receiver ended without `{word}`, but {line:?}")))
-    }
+/// Blocks a receiving end until the end of the measurement.
+pub fn wait_for_end() {
+    // An error ends it as well.
+    let _ = end_of_input().recv();
+}
 
-    /// Waits until it has all messages, and notes those that were lost and how late the others were.
-    pub fn done(&mut self, outcome: &mut Outcome) -> io::Result<()> {
-        let line = self.hear("done ")?;
+/// Sends messages or requests to an address.
+pub type Send = fn(&Plan, &str) -> io::Result<()>;
+
+/// Starts a program as the receiving end, and measures what this process sends to it.
+pub fn drive(program: &Path, plan: &Plan, send: Send, echo: Send) -> io::Result<Outcome> {
+    let text = serde_json::to_string(plan)?;
+    let mut peer = Process::spawn(Command::new(program).args([RECEIVE, &text]));
+    let address = peer.expect("ready ");
+    let mut outcome = Outcome::default();
+    if plan.messages > 0 {
+        let start = Instant::now();
+        send(plan, &address)?;
+        let line = peer.expect("done ");
+        outcome.one_way_s = start.elapsed().as_secs_f64();
         let mut words = line.split_whitespace().map(str::parse::<f64>);
         let mut next = || words.next().unwrap_or(Ok(0.0)).map_err(io::Error::other);
         outcome.lost = next()? as u64;
         outcome.late_us = [next()?, next()?];
-        Ok(())
     }
-
-    /// Ends it, and waits for that.
-    pub fn end(mut self) -> io::Result<()> {
-        drop(self.input.take());
-        let status = self.child.wait()?;
-        match status.success() {
-            true => Ok(()),
-            false => Err(io::Error::other(format!("the receiver ended with {status}"))),
-        }
+    if plan.requests > 0 {
+        let start = Instant::now();
+        echo(plan, &address)?;
+        outcome.echo_s = start.elapsed().as_secs_f64();
     }
+    peer.end();
+    Ok(outcome)
 }
 
-impl Drop for Peer {
-    fn drop(&mut self) {
-        if matches!(self.child.try_wait(), Ok(None)) {
-            // Whatever went wrong has been said.
-            let _ = self.child.kill();
-            let _ = self.child.wait();
-        }
-    }
+/// For a transport without requests.
+pub fn no_requests(plan: &Plan, _: &str) -> io::Result<()> {
+    Err(io::Error::other(format!("{} answers no requests", plan.subject)))
 }
 
 /// The bytes of a message before its number is stamped on it: what a small JSON object looks like, and then more of it.
@@ -269,9 +219,8 @@ impl Walk {
     /// Looks at one message. `false`: its number is not the one that was wanted.
     #[inline]
     pub fn take(&mut self, message: &[u8]) -> bool {
-        let number = message
-            .first_chunk::<8>()
-            .map_or(u64::MAX, |b| u64::from_le_bytes(*b));
+        let first = message.first_chunk::<8>();
+        let number = first.map_or(u64::MAX, |bytes| u64::from_le_bytes(*bytes));
         let is_next = number == self.next;
         self.wrong |= message.len() != self.length || message.last() != Some(&self.last) && self.length > 8;
         if self.paced {

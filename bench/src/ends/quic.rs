@@ -1,6 +1,6 @@
 //! quinn used bare: streams in one direction, whole `Bytes` handed over, and the receiver counts what comes.
 
-use super::plan::{Mouth, Plan};
+use super::plan::{Plan, done, ready, wait_for_end};
 use bytes::Bytes;
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::{Connection, Endpoint, EndpointConfig, TokioRuntime, TransportConfig, VarInt};
@@ -90,12 +90,12 @@ fn client_config(plan: &Plan) -> io::Result<quinn::ClientConfig> {
 }
 
 /// The receiving end.
-pub fn serve(plan: &Plan, mouth: &Mouth) -> io::Result<()> {
+pub fn serve(plan: &Plan) -> io::Result<()> {
     let config = server_config(plan)?;
     let runtime = runtime()?;
     let task = async {
         let endpoint = endpoint(SocketAddr::from(([127, 0, 0, 1], 0)), Some(config))?;
-        mouth.ready(&endpoint.local_addr()?.to_string())?;
+        ready(&endpoint.local_addr()?.to_string());
         let incoming = endpoint.accept().await.ok_or(io::ErrorKind::NotConnected)?;
         let connection = incoming.await.map_err(io::Error::other)?;
         let mut readers = Vec::new();
@@ -114,12 +114,12 @@ pub fn serve(plan: &Plan, mouth: &Mouth) -> io::Result<()> {
             bytes += reader.await.map_err(io::Error::other)?;
         }
         let wanted = plan.messages * plan.message_bytes as u64;
-        mouth.done((wanted - bytes) / plan.message_bytes as u64)?;
+        done((wanted - bytes) / plan.message_bytes as u64, [0.0; 2]);
         connection.closed().await;
         Ok::<(), io::Error>(())
     };
     runtime.block_on(task)?;
-    mouth.wait_for_end();
+    wait_for_end();
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 //! length no frame at all.
 
 use super::SOCKET_BUFFER_BYTES;
-use super::plan::{Mouth, Plan, Source, Walk, stamp, template};
+use super::plan::{Plan, Source, Walk, all_came, ready, stamp, template, wait_for_end};
 use nix::sys::socket::{setsockopt, sockopt};
 use std::io::{self, BufWriter, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -21,38 +21,40 @@ pub fn size_buffers(socket: &impl AsFd) -> io::Result<()> {
 }
 
 /// The receiving end: one connection after the other.
-pub fn serve(plan: &Plan, mouth: &Mouth) -> io::Result<()> {
-    let turns = usize::from(plan.messages > 0) + usize::from(plan.requests > 0);
+pub fn serve(plan: &Plan) -> io::Result<()> {
     if plan.subject.starts_with("unix") {
         let path = plan.directory.join("bare.sock");
         let listener = UnixListener::bind(&path)?;
-        mouth.ready(&path.display().to_string())?;
-        for _ in 0..turns {
-            let (socket, _) = listener.accept()?;
-            size_buffers(&socket)?;
-            converse(plan, mouth, socket)?;
-        }
-    } else {
-        let listener = TcpListener::bind("127.0.0.1:0")?;
-        mouth.ready(&listener.local_addr()?.to_string())?;
-        for _ in 0..turns {
-            let (socket, _) = listener.accept()?;
-            socket.set_nodelay(true)?;
-            size_buffers(&socket)?;
-            converse(plan, mouth, socket)?;
-        }
+        ready(&path.display().to_string());
+        return converse_in_turn(plan, || Ok(listener.accept()?.0));
     }
-    mouth.wait_for_end();
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    ready(&listener.local_addr()?.to_string());
+    converse_in_turn(plan, || {
+        let socket = listener.accept()?.0;
+        socket.set_nodelay(true)?;
+        Ok(socket)
+    })
+}
+
+fn converse_in_turn<S: Socket>(plan: &Plan, accept: impl Fn() -> io::Result<S>) -> io::Result<()> {
+    for _ in 0..u8::from(plan.messages > 0) + u8::from(plan.requests > 0) {
+        let socket = accept()?;
+        size_buffers(&socket)?;
+        converse(plan, socket)?;
+    }
+    wait_for_end();
     Ok(())
 }
 
-fn converse(plan: &Plan, mouth: &Mouth, mut socket: impl Socket) -> io::Result<()> {
+fn converse(plan: &Plan, mut socket: impl Socket) -> io::Result<()> {
     let mut mode = [0];
     socket.read_exact(&mut mode)?;
     let mut walk = Walk::new(plan);
     if &mode == b"o" {
         receive(plan, &mut socket, &mut walk)?;
-        return mouth.done_late(u64::from(walk.is_wrong()), walk.late_us());
+        all_came(&walk);
+        return Ok(());
     }
     let mut message = vec![0; plan.message_bytes];
     let reply = template(plan.reply_bytes);
@@ -69,26 +71,56 @@ fn converse(plan: &Plan, mouth: &Mouth, mut socket: impl Socket) -> io::Result<(
 
 /// Small messages are read many at a time, as the receiver's buffer allows; large ones one by one.
 fn receive(plan: &Plan, socket: &mut impl Socket, walk: &mut Walk) -> io::Result<()> {
-    let length = plan.message_bytes;
-    let at_once = (64 * 1024 / length).max(1);
-    let mut buffer = vec![0; at_once * length];
-    let mut held = 0;
+    let at_once = (64 * 1024 / plan.message_bytes).max(1);
+    let mut buffer = MessageBuffer::new(plan, at_once * plan.message_bytes);
     let mut left = plan.messages;
     while left > 0 {
-        let got = socket.read(&mut buffer[held..])?;
-        if got == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        held += got;
-        let whole = held - held % length;
-        for message in buffer[..whole].chunks_exact(length) {
-            walk.take(message);
-            left -= 1;
-        }
-        buffer.copy_within(whole..held, 0);
-        held -= whole;
+        let got = socket.read(buffer.free())?;
+        left -= buffer.walk_over(got, walk)?;
     }
     Ok(())
+}
+
+/// Room for the bytes of a stream, of which whole messages are taken.
+pub struct MessageBuffer {
+    buffer: Vec<u8>,
+    held: usize,
+    message_bytes: usize,
+}
+
+impl MessageBuffer {
+    /// Room for so many bytes of a plan's messages.
+    pub fn new(plan: &Plan, bytes: usize) -> Self {
+        let buffer = vec![0; bytes];
+        Self {
+            buffer,
+            held: 0,
+            message_bytes: plan.message_bytes,
+        }
+    }
+
+    /// Room that may be filled.
+    pub fn free(&mut self) -> &mut [u8] {
+        &mut self.buffer[self.held..]
+    }
+
+    /// Walks over the messages that so many bytes more have made whole, and returns their number. An error where none
+    /// have come, which is the end of a stream.
+    pub fn walk_over(&mut self, bytes: usize, walk: &mut Walk) -> io::Result<u64> {
+        if bytes == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.held += bytes;
+        let whole = self.held - self.held % self.message_bytes;
+        let mut messages = 0;
+        for message in self.buffer[..whole].chunks_exact(self.message_bytes) {
+            walk.take(message);
+            messages += 1;
+        }
+        self.buffer.copy_within(whole..self.held, 0);
+        self.held -= whole;
+        Ok(messages)
+    }
 }
 
 fn connect(plan: &Plan, address: &str) -> io::Result<Box<dyn Socket>> {

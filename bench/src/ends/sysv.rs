@@ -2,7 +2,8 @@
 //! goes. Measured in a namespace of its own, where the bound of 8 KiB for a message may be raised.
 #![allow(unsafe_code)]
 
-use super::plan::{Mouth, Plan, Walk, stamp, template};
+use super::plan::Plan;
+use super::queue::{self, Queue};
 use nix::sched::{CloneFlags, unshare};
 use std::io;
 
@@ -30,31 +31,33 @@ pub fn own_queues(plan: &Plan) -> io::Result<()> {
     Ok(())
 }
 
-/// One queue, and room for a message as the kernel wants it: the type in front.
-struct Queue {
+/// One queue, as one end uses it, and room for a message as the kernel wants it: the type in front.
+struct TypedQueue {
     id: libc::c_int,
+    out: libc::c_long,
+    back: libc::c_long,
     room: Vec<libc::c_long>,
 }
 
-impl Queue {
-    fn open(id: Option<&str>, bytes: usize) -> io::Result<Self> {
-        let id = match id {
-            Some(text) => text.parse().map_err(io::Error::other)?,
-            // SAFETY: msgget reads no memory of ours.
-            None => unsafe { libc::msgget(libc::IPC_PRIVATE, 0o600) },
-        };
-        if id < 0 {
-            return Err(io::Error::last_os_error());
-        }
+impl TypedQueue {
+    /// The sending end.
+    fn open(plan: &Plan, address: &str) -> io::Result<Self> {
+        let id = address.parse().map_err(io::Error::other)?;
+        let bytes = plan.message_bytes.max(plan.reply_bytes);
         let words = 1 + bytes.div_ceil(size_of::<libc::c_long>());
+        let room = vec![0; words];
         Ok(Self {
             id,
-            room: vec![0; words],
+            out: THERE,
+            back: BACK,
+            room,
         })
     }
+}
 
-    fn send(&mut self, kind: libc::c_long, message: &[u8]) -> io::Result<()> {
-        self.room[0] = kind;
+impl Queue for TypedQueue {
+    fn send(&mut self, message: &[u8]) -> io::Result<()> {
+        self.room[0] = self.out;
         let bytes_max = (self.room.len() - 1) * size_of::<libc::c_long>();
         assert!(message.len() <= bytes_max, "the room was made for it");
         let start = self.room[1..].as_mut_ptr().cast::<u8>();
@@ -69,10 +72,10 @@ impl Queue {
         }
     }
 
-    fn receive(&mut self, kind: libc::c_long) -> io::Result<&[u8]> {
+    fn receive(&mut self) -> io::Result<&[u8]> {
         let bytes_max = (self.room.len() - 1) * size_of::<libc::c_long>();
         // SAFETY: `room` has the type in front and `bytes_max` bytes behind it, which the kernel may fill.
-        let got = unsafe { libc::msgrcv(self.id, self.room.as_mut_ptr().cast(), bytes_max, kind, 0) };
+        let got = unsafe { libc::msgrcv(self.id, self.room.as_mut_ptr().cast(), bytes_max, self.back, 0) };
         let length = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
         // SAFETY: the kernel says that it filled so many bytes behind the type, at most `bytes_max`.
         Ok(unsafe { std::slice::from_raw_parts(self.room[1..].as_ptr().cast(), length.min(bytes_max)) })
@@ -80,45 +83,24 @@ impl Queue {
 }
 
 /// The receiving end.
-pub fn serve(plan: &Plan, mouth: &Mouth) -> io::Result<()> {
-    let bytes = plan.message_bytes.max(plan.reply_bytes);
-    let mut queue = Queue::open(None, bytes)?;
-    mouth.ready(&queue.id.to_string())?;
-    let mut walk = Walk::new(plan);
-    for _ in 0..plan.messages {
-        walk.take(queue.receive(THERE)?);
+pub fn serve(plan: &Plan) -> io::Result<()> {
+    // SAFETY: msgget reads no memory of ours.
+    let id = unsafe { libc::msgget(libc::IPC_PRIVATE, 0o600) };
+    if id < 0 {
+        return Err(io::Error::last_os_error());
     }
-    if plan.messages > 0 {
-        mouth.done(u64::from(walk.is_wrong()))?;
-    }
-    let reply = template(plan.reply_bytes);
-    for _ in 0..plan.requests {
-        queue.receive(THERE)?;
-        queue.send(BACK, &reply)?;
-    }
-    mouth.wait_for_end();
-    Ok(())
+    let address = id.to_string();
+    let mut queue = TypedQueue::open(plan, &address)?;
+    (queue.out, queue.back) = (BACK, THERE);
+    queue::serve(plan, &mut queue, &address)
 }
 
 /// Sends all messages.
 pub fn send(plan: &Plan, address: &str) -> io::Result<()> {
-    let mut queue = Queue::open(Some(address), plan.message_bytes)?;
-    let mut message = template(plan.message_bytes);
-    for number in 0..plan.messages {
-        stamp(&mut message, number);
-        queue.send(THERE, &message)?;
-    }
-    Ok(())
+    queue::send(plan, &mut TypedQueue::open(plan, address)?)
 }
 
 /// Asks one request after the other.
 pub fn echo(plan: &Plan, address: &str) -> io::Result<()> {
-    let mut queue = Queue::open(Some(address), plan.message_bytes.max(plan.reply_bytes))?;
-    let mut message = template(plan.message_bytes);
-    for number in 0..plan.requests {
-        stamp(&mut message, number);
-        queue.send(THERE, &message)?;
-        queue.receive(BACK)?;
-    }
-    Ok(())
+    queue::echo(plan, &mut TypedQueue::open(plan, address)?)
 }

@@ -1,7 +1,7 @@
 //! tokio: a `BufWriter` of the batch's size on one end, and reads into a buffer of 64 KiB on the other.
 
-use super::plan::{Mouth, Plan, Source, Walk};
-use super::sockets::size_buffers;
+use super::plan::{Plan, Source, Walk, all_came, ready, wait_for_end};
+use super::sockets::{MessageBuffer, size_buffers};
 use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufWriter};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
@@ -14,44 +14,34 @@ fn runtime() -> io::Result<Runtime> {
 }
 
 /// The receiving end.
-pub fn serve(plan: &Plan, mouth: &Mouth) -> io::Result<()> {
+pub fn serve(plan: &Plan) -> io::Result<()> {
     runtime()?.block_on(async {
         if plan.subject == "tokio-bufwriter-unix" {
             let path = plan.directory.join("tokio.sock");
             let listener = UnixListener::bind(&path)?;
-            mouth.ready(&path.display().to_string())?;
+            ready(&path.display().to_string());
             let socket = listener.accept().await?.0;
             size_buffers(&socket)?;
-            return receive(plan, mouth, socket).await;
+            return receive(plan, socket).await;
         }
         let listener = TcpListener::bind("127.0.0.1:0").await?;
-        mouth.ready(&listener.local_addr()?.to_string())?;
+        ready(&listener.local_addr()?.to_string());
         let socket = listener.accept().await?.0;
         size_buffers(&socket)?;
-        receive(plan, mouth, socket).await
+        receive(plan, socket).await
     })?;
-    mouth.wait_for_end();
+    wait_for_end();
     Ok(())
 }
 
-async fn receive(plan: &Plan, mouth: &Mouth, mut socket: impl AsyncRead + Unpin) -> io::Result<()> {
-    let mut walk = Walk::new(plan);
-    let mut buffer = vec![0; READ_BYTES];
-    let mut held = 0;
+async fn receive(plan: &Plan, mut socket: impl AsyncRead + Unpin) -> io::Result<()> {
+    let (mut walk, mut buffer) = (Walk::new(plan), MessageBuffer::new(plan, READ_BYTES));
     while walk.next < plan.messages {
-        let got = socket.read(&mut buffer[held..]).await?;
-        if got == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        held += got;
-        let whole = held - held % plan.message_bytes;
-        for message in buffer[..whole].chunks_exact(plan.message_bytes) {
-            walk.take(message);
-        }
-        buffer.copy_within(whole..held, 0);
-        held -= whole;
+        let got = socket.read(buffer.free()).await?;
+        buffer.walk_over(got, &mut walk)?;
     }
-    mouth.done(u64::from(walk.is_wrong()))
+    all_came(&walk);
+    Ok(())
 }
 
 /// Sends all messages.

@@ -171,10 +171,14 @@ pub type Measure<'a> = &'a dyn Fn(&Case) -> Result<Samples>;
 /// Properties of a workload that never change.
 #[derive(Clone, Copy, Debug)]
 pub struct About {
-    name: &'static str,
-    metrics: &'static [Metric],
-    ratio: Option<Ratio>,
-    shared_log: Option<&'static str>,
+    /// Name on the command line and in every result.
+    pub name: &'static str,
+    /// Metrics, in the order of the table's columns.
+    pub metrics: &'static [Metric],
+    /// Comparison in the last column, if the workload has a floor.
+    pub ratio: Option<Ratio>,
+    /// Name of the log file that all cases write over, if there is one, see [`crate::warm`].
+    pub shared_log: Option<&'static str>,
 }
 
 impl About {
@@ -221,16 +225,6 @@ pub trait Workload: Sync {
     /// Title in a few words, for the heading of the table.
     fn title(&self, scale: Scale) -> String;
 
-    /// Metrics, in the order of the table's columns.
-    fn metrics(&self) -> &'static [Metric] {
-        self.about().metrics
-    }
-
-    /// Comparison in the last column, if the workload has a floor.
-    fn ratio(&self) -> Option<Ratio> {
-        self.about().ratio
-    }
-
     /// All cases at this scale, in the order of the table's rows.
     fn cases(&self, scale: Scale) -> Vec<Case>;
 
@@ -244,25 +238,25 @@ pub trait Workload: Sync {
     /// Path of the log file that all cases write over; an error for a workload without one.
     fn shared_log(&self) -> Result<PathBuf> {
         let name = self.about().shared_log;
-        let name = name.ok_or_else(|| BenchError::Usage(format!("`{}` has no shared log", self.name())))?;
+        let name = name.ok_or_else(|| BenchError::subject(self.name(), "it has no shared log"))?;
         Ok(runs::scratch_dir()?.join(name))
     }
 
     /// Runs in the parent before each measurement, outside of every clock. Fills the shared log with zeros.
     fn before_each(&self) -> Result<()> {
-        match self.about().shared_log {
-            Some(_) => warm::blank(&self.shared_log()?, 0),
-            None => Ok(()),
+        if self.about().shared_log.is_some() {
+            warm::blank(&self.shared_log()?, 0)?;
         }
+        Ok(())
     }
 
     /// Runs in the parent after the last round. Removes the shared log.
     fn clean_up(&self) -> Result<()> {
-        if self.about().shared_log.is_none() {
-            return Ok(());
+        if self.about().shared_log.is_some() {
+            let path = self.shared_log()?;
+            std::fs::remove_file(&path).map_err(BenchError::io("remove", &path))?;
         }
-        let path = self.shared_log()?;
-        std::fs::remove_file(&path).map_err(BenchError::io("remove", &path))
+        Ok(())
     }
 
     /// Measures one case; runs in a process of its own.

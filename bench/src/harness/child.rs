@@ -4,12 +4,15 @@
 //! starts with `RESULT_MARK`; a logger that prints there does no harm. A
 //! child that hangs ends itself, so that one broken subject cannot stop a run.
 
-use std::path::Path;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
-use super::case::{Case, Job, Samples, Workload};
-use crate::{BenchError, Result};
+use super::case::{Case, Job, Samples};
+use crate::{BenchError, Result, role, workloads};
+
+/// The role of a measuring process: the workload, the subject, which is there for a reader of the list of processes, and
+/// the job as JSON.
+pub const MEASURE: &str = "--child";
 
 /// Stands before the samples on the child's standard output.
 const RESULT_MARK: &str = "logdrive-bench-result ";
@@ -29,58 +32,39 @@ pub fn spawn(workload: &str, case: &Case) -> Result<Samples> {
         settings: case.settings.clone(),
     };
     let job = serde_json::to_string(&job).map_err(|error| BenchError::subject(case.subject, error))?;
-    let program = std::env::current_exe().map_err(BenchError::io("find", Path::new("this program")))?;
-    let output = Command::new(&program)
-        .args(["--child", workload, case.subject, &job])
+    let output = role::command(MEASURE, &[workload, case.subject, &job])?
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
-        .output()
-        .map_err(BenchError::io("start", &program))?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    if output.status.success()
-        && let Some(samples) = find_result(&text)
-    {
-        return Ok(samples);
-    }
-    Err(BenchError::Child {
-        workload: workload.to_string(),
-        subject: case.subject.to_string(),
-        status: output.status.to_string(),
+        .output()?;
+    let samples = find_result(&String::from_utf8_lossy(&output.stdout));
+    samples.filter(|_| output.status.success()).ok_or_else(|| {
+        let (subject, status) = (case.subject, output.status);
+        BenchError::new(format!(
+            "{workload} {subject}: the measuring process ended with {status} and without a result"
+        ))
     })
 }
 
 fn find_result(text: &str) -> Option<Samples> {
-    let line = text
-        .lines()
-        .rev()
-        .find_map(|line| line.strip_prefix(RESULT_MARK))?;
+    let mut lines = text.lines().rev();
+    let line = lines.find_map(|line| line.strip_prefix(RESULT_MARK))?;
     serde_json::from_str(line).ok()
 }
 
 /// The child's side: measures the job and prints the samples.
-pub fn serve(workload: &dyn Workload, job: &str) -> ExitCode {
+pub fn serve(words: &[String]) -> Result<()> {
     std::thread::spawn(|| {
         std::thread::sleep(CHILD_TIMEOUT);
         eprintln!("no result after {} s, giving up", CHILD_TIMEOUT.as_secs());
         std::process::exit(TIMEOUT_STATUS);
     });
-    let outcome = serde_json::from_str::<Job>(job)
-        .map_err(|error| BenchError::Usage(format!("the job cannot be read: {error}")))
-        .and_then(|job| workload.measure(&job))
-        .and_then(|samples| {
-            serde_json::to_string(&samples)
-                .map_err(|error| BenchError::Usage(format!("the samples have no JSON: {error}")))
-        });
-    match outcome {
-        Ok(json) => {
-            println!("{RESULT_MARK}{json}");
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("{}", error.full_message());
-            ExitCode::FAILURE
-        }
-    }
+    let [workload, _, job] = words else {
+        return Err(BenchError::new("a workload, a subject and a job are wanted"));
+    };
+    let unreadable = |error| BenchError::new(format!("the job cannot be read: {error}"));
+    let samples = workloads::find(workload)?.measure(&serde_json::from_str(job).map_err(unreadable)?)?;
+    println!("{RESULT_MARK}{}", serde_json::json!(samples));
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,17 +1,20 @@
 //! Medians over the rounds, and the result lines as JSON.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::case::{Case, Metric, Params, Samples};
 
 /// Result of the rounds of one case for one metric.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Summary {
     /// The middle value; with an even number of rounds, the mean of the two.
+    #[serde(serialize_with = "rounded")]
     pub median: f64,
     /// The least value.
+    #[serde(serialize_with = "rounded")]
     pub min: f64,
     /// The greatest value.
+    #[serde(serialize_with = "rounded")]
     pub max: f64,
     /// Number of rounds that measured it.
     pub rounds: usize,
@@ -24,17 +27,13 @@ impl Summary {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
         let (min, max) = (*sorted.first()?, *sorted.last()?);
-        let middle = sorted.len() / 2;
-        let median = if sorted.len() % 2 == 1 {
-            sorted[middle]
-        } else {
-            f64::midpoint(sorted[middle - 1], sorted[middle])
-        };
+        let rounds = sorted.len();
+        let median = f64::midpoint(sorted[(rounds - 1) / 2], sorted[rounds / 2]);
         Some(Summary {
             median,
             min,
             max,
-            rounds: sorted.len(),
+            rounds,
         })
     }
 }
@@ -69,10 +68,8 @@ struct ResultLine<'a> {
     params: &'a Params,
     metric: &'a str,
     unit: &'a str,
-    median: f64,
-    min: f64,
-    max: f64,
-    rounds: usize,
+    #[serde(flatten)]
+    summary: Summary,
 }
 
 /// One JSON object for each case and metric, without line ends.
@@ -90,10 +87,7 @@ pub fn json_lines(workload: &str, metrics: &[Metric], results: &[CaseResult]) ->
                 params: &result.case.params,
                 metric: metric.name,
                 unit: metric.unit,
-                median: rounded(summary.median),
-                min: rounded(summary.min),
-                max: rounded(summary.max),
-                rounds: summary.rounds,
+                summary,
             };
             // Strings and finite numbers always have a JSON form.
             lines.extend(serde_json::to_string(&line));
@@ -103,8 +97,8 @@ pub fn json_lines(workload: &str, metrics: &[Metric], results: &[CaseResult]) ->
 }
 
 /// Cuts digits that no measurement here has.
-fn rounded(value: f64) -> f64 {
-    (value * 1e4).round() / 1e4
+fn rounded<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64((value * 1e4).round() / 1e4)
 }
 
 #[cfg(test)]

@@ -2,58 +2,54 @@
 
 use std::io::{IsTerminal, Write};
 
-use super::args::RunArgs;
-use super::case::{Case, Samples, Workload};
+use super::args::Args;
+use super::case::{Case, Metric, Samples, Workload};
 use super::machine::MachineFacts;
 use super::report::{CaseResult, json_lines};
-use super::{Scale, child, runs, table};
+use super::{child, runs, table};
 use crate::{BenchError, Result};
 
 /// Measures `workload` as `args` asks, prints the results, and keeps them if
 /// the run is a full one.
 ///
 /// A case that fails is reported on standard error and left out; the rest is
-/// measured all the same, and then this returns [`BenchError::Incomplete`].
-pub fn run(workload: &dyn Workload, args: &RunArgs) -> Result<()> {
+/// measured all the same, and then this returns an error.
+pub fn run(workload: &dyn Workload, args: &Args) -> Result<()> {
     let mut cases = selected(workload, args)?;
     let spawn = |case: &Case| child::spawn(workload.name(), case);
-    eprintln!("{}: {}", workload.name(), workload.title(args.scale));
-    workload.prepare(args.scale, &mut cases, &spawn)?;
+    eprintln!("{}: {}", workload.name(), workload.title(args.scale()));
+    workload.prepare(args.scale(), &mut cases, &spawn)?;
     let (results, failures) = measure_rounds(workload, &cases, args.rounds)?;
     workload.clean_up()?;
 
-    let lines = json_lines(workload.name(), workload.metrics(), &results);
+    let lines = json_lines(workload.name(), workload.about().metrics, &results);
     print_results(workload, args, &results, &lines)?;
-    if args.scale == Scale::Full && !lines.is_empty() {
-        let facts = MachineFacts::collect(args.command.clone());
+    if !args.quick && !lines.is_empty() {
+        let words: Vec<String> = std::env::args().skip(1).collect();
+        let facts = MachineFacts::collect(format!("cargo xtask bench {}", words.join(" ")));
         let path = runs::keep(&runs::runs_dir(), workload.name(), &facts, &lines)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         eprintln!("kept as bench/runs/{name}");
     }
     if failures > 0 {
-        return Err(BenchError::Incomplete(failures));
+        return Err(BenchError::new(format!(
+            "{failures} of the measurements failed, see above"
+        )));
     }
     Ok(())
 }
 
-fn selected(workload: &dyn Workload, args: &RunArgs) -> Result<Vec<Case>> {
-    let mut cases = workload.cases(args.scale);
-    if let Some(unknown) = args
-        .only
-        .iter()
-        .find(|name| !cases.iter().any(|case| case.subject == *name))
-    {
-        let mut known: Vec<&str> = cases.iter().map(|case| case.subject).collect();
-        known.dedup();
-        return Err(BenchError::Usage(format!(
-            "{} has no subject '{unknown}'; it has {}",
-            workload.name(),
-            known.join(", ")
+fn selected(workload: &dyn Workload, args: &Args) -> Result<Vec<Case>> {
+    let mut cases = workload.cases(args.scale());
+    let mut known: Vec<&str> = cases.iter().map(|case| case.subject).collect();
+    known.dedup();
+    if let Some(unknown) = args.only.iter().find(|name| !known.contains(&name.as_str())) {
+        let (name, known) = (workload.name(), known.join(", "));
+        return Err(BenchError::new(format!(
+            "{name} has no subject '{unknown}'; it has {known}"
         )));
     }
-    if !args.only.is_empty() {
-        cases.retain(|case| args.only.iter().any(|name| name == case.subject));
-    }
+    cases.retain(|case| args.only.is_empty() || args.only.iter().any(|name| name == case.subject));
     Ok(cases)
 }
 
@@ -62,7 +58,11 @@ fn measure_rounds(
     cases: &[Case],
     rounds: usize,
 ) -> Result<(Vec<CaseResult>, usize)> {
-    let mut runs: Vec<Vec<Samples>> = vec![Vec::new(); cases.len()];
+    let unmeasured = |case: &Case| CaseResult {
+        case: case.clone(),
+        runs: Vec::new(),
+    };
+    let mut results: Vec<CaseResult> = cases.iter().map(unmeasured).collect();
     let mut failures = 0;
     for round in 0..rounds {
         for index in rotated(cases.len(), round, rounds) {
@@ -71,24 +71,16 @@ fn measure_rounds(
             match child::spawn(workload.name(), case) {
                 Ok(samples) => {
                     report_progress(workload, case, round, rounds, &samples);
-                    runs[index].push(samples);
+                    results[index].runs.push(samples);
                 }
                 Err(error) => {
-                    eprintln!("{}", error.full_message());
+                    eprintln!("{error}");
                     failures += 1;
                 }
             }
         }
     }
-    let results = cases
-        .iter()
-        .zip(runs)
-        .filter(|(_, runs)| !runs.is_empty())
-        .map(|(case, runs)| CaseResult {
-            case: case.clone(),
-            runs,
-        })
-        .collect();
+    results.retain(|result| !result.runs.is_empty());
     Ok((results, failures))
 }
 
@@ -100,47 +92,35 @@ fn rotated(length: usize, round: usize, rounds: usize) -> impl Iterator<Item = u
 }
 
 fn report_progress(workload: &dyn Workload, case: &Case, round: usize, rounds: usize, samples: &Samples) {
-    let figures: Vec<String> = workload
-        .metrics()
-        .iter()
-        .filter_map(|metric| {
-            let decimals = metric.decimals;
-            samples
-                .value(metric.name)
-                .map(|value| format!("{} {value:.decimals$}", metric.name))
-        })
-        .collect();
-    eprintln!(
-        "  {}/{rounds} {} {}: {}",
-        round + 1,
-        case.subject,
-        case.params_text(|_| true),
-        figures.join(", ")
-    );
+    let figure = |metric: &Metric| {
+        let (name, value, decimals) = (metric.name, samples.value(metric.name)?, metric.decimals);
+        Some(format!("{name} {value:.decimals$}"))
+    };
+    let figures: Vec<String> = workload.about().metrics.iter().filter_map(figure).collect();
+    let (round, params, figures) = (round + 1, case.params_text(|_| true), figures.join(", "));
+    eprintln!("  {round}/{rounds} {} {params}: {figures}", case.subject);
 }
 
 fn print_results(
     workload: &dyn Workload,
-    args: &RunArgs,
+    args: &Args,
     results: &[CaseResult],
     lines: &[String],
 ) -> Result<()> {
     let mut out = std::io::stdout().lock();
-    let text = if args.json {
-        lines.join("\n")
+    if args.json {
+        writeln!(out, "{}", lines.join("\n"))?;
     } else {
-        let colours = std::io::stdout().is_terminal() && console::colors_enabled();
-        format!(
-            "\n{}: {} ({} rounds, medians)\n{}",
-            workload.name(),
-            workload.title(args.scale),
-            args.rounds,
-            table::render(workload, results, colours)
-        )
-    };
-    writeln!(out, "{text}")
-        .and_then(|()| out.flush())
-        .map_err(BenchError::io("write to", std::path::Path::new("stdout")))
+        let colours = out.is_terminal() && console::colors_enabled();
+        let (name, title) = (workload.name(), workload.title(args.scale()));
+        let table = table::render(workload, results, colours);
+        writeln!(
+            out,
+            "\n{name}: {title} ({} rounds, medians)\n{table}",
+            args.rounds
+        )?;
+    }
+    Ok(out.flush()?)
 }
 
 #[cfg(test)]

@@ -16,13 +16,21 @@ pub fn runs_dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("runs")
 }
 
+/// Cargo's target directory, which the environment may have moved.
+#[must_use]
+pub fn target_dir() -> PathBuf {
+    let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target");
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(default, PathBuf::from)
+}
+
+/// Path of a file in the directory for scratch that belongs to this process alone; `place` names it.
+pub fn scratch_file(place: &str) -> Result<PathBuf> {
+    Ok(scratch_dir()?.join(format!("{place}-{}.log", std::process::id())))
+}
+
 /// The directory for files that a benchmark writes and deletes again.
 pub fn scratch_dir() -> Result<PathBuf> {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"),
-        PathBuf::from,
-    );
-    let dir = target.join("bench");
+    let dir = target_dir().join("bench");
     std::fs::create_dir_all(&dir).map_err(BenchError::io("create", &dir))?;
     dir.canonicalize().map_err(BenchError::io("open", &dir))
 }
@@ -42,18 +50,12 @@ pub fn keep(dir: &Path, workload: &str, facts: &MachineFacts, lines: &[String]) 
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
             other => other.map_err(BenchError::io("create", &path))?,
         };
-        let facts = serde_json::to_string(facts)
-            .map_err(|error| BenchError::Usage(format!("the machine's facts have no JSON: {error}")))?;
-        let mut text = format!("{facts}\n");
-        for line in lines {
-            text.push_str(line);
-            text.push('\n');
-        }
+        let text = format!("{}\n{}\n", serde_json::to_string(facts)?, lines.join("\n"));
         file.write_all(text.as_bytes())
             .map_err(BenchError::io("write", &path))?;
         return Ok(path);
     }
-    Err(BenchError::Usage(format!(
+    Err(BenchError::new(format!(
         "{} already holds {MAX_RUNS_A_DAY} runs of {workload} of {date}; delete some",
         dir.display()
     )))

@@ -1,8 +1,10 @@
 //! Prints the results as an aligned table, with colour on a terminal.
 
+use std::collections::BTreeSet;
+
 use console::{Alignment, Style, measure_text_width, pad_str};
 
-use super::case::{Case, Ratio, Workload};
+use super::case::{About, Ratio, Workload};
 use super::report::{CaseResult, Summary};
 
 const COLUMN_GAP: &str = "  ";
@@ -12,96 +14,76 @@ const COLUMN_GAP: &str = "  ";
 pub fn render(workload: &dyn Workload, results: &[CaseResult], colours: bool) -> String {
     let varying = varying_params(results);
     let with_params = !varying.is_empty();
-    let mut rows = vec![header(workload, with_params)];
-    rows.extend(
-        results
-            .iter()
-            .map(|result| row(workload, results, result, &varying)),
-    );
-    let text_columns = if with_params { 2 } else { 1 };
-    let lines: Vec<String> = aligned(&rows, text_columns)
-        .into_iter()
-        .enumerate()
-        .map(|(number, line)| {
-            style_of(number, &rows[number], workload.ratio())
-                .force_styling(colours)
-                .apply_to(line)
-                .to_string()
-        })
-        .collect();
-    lines.join("\n")
+    let about = workload.about();
+    let mut rows = vec![header(about, with_params)];
+    rows.extend(results.iter().map(|result| row(about, results, result, &varying)));
+    let lines = aligned(&rows, 1 + usize::from(with_params));
+    let styled = lines.into_iter().enumerate().map(|(number, line)| {
+        let style = style_of(number, &rows[number], about.ratio);
+        style.force_styling(colours).apply_to(line).to_string()
+    });
+    styled.collect::<Vec<_>>().join("\n")
 }
 
 /// Rows of equal length as lines with their cells below each other: the first
 /// columns to the left, the others, which hold numbers, to the right.
 #[must_use]
 pub fn aligned(rows: &[Vec<String>], text_columns: usize) -> Vec<String> {
-    let columns = rows.first().map_or(0, Vec::len);
-    let widths: Vec<usize> = (0..columns)
-        .map(|column| {
-            rows.iter()
-                .filter_map(|row| row.get(column))
-                .map(|cell| measure_text_width(cell))
-                .max()
-                .unwrap_or(0)
-        })
-        .collect();
-    rows.iter()
-        .map(|row| aligned_row(row, &widths, text_columns))
-        .collect()
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| measure_text_width(cell)).max().unwrap_or(0)
+    };
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().enumerate().map(|(column, cell)| {
+            let side = match column < text_columns {
+                true => Alignment::Left,
+                false => Alignment::Right,
+            };
+            pad_str(cell, width(column), side, None)
+        });
+        cells.collect::<Vec<_>>().join(COLUMN_GAP).trim_end().to_string()
+    };
+    rows.iter().map(line).collect()
 }
 
 /// The parameters in which the results differ; the others say nothing here.
 fn varying_params(results: &[CaseResult]) -> Vec<&str> {
-    let Some((first, rest)) = results.split_first() else {
-        return Vec::new();
-    };
-    let names = results.iter().flat_map(|result| result.case.params.keys());
-    let mut varying: Vec<&str> = names
-        .filter(|name| {
-            let value = first.case.params.get(*name);
-            rest.iter().any(|other| other.case.params.get(*name) != value)
-        })
-        .map(String::as_str)
+    let names: BTreeSet<&String> = results
+        .iter()
+        .flat_map(|result| result.case.params.keys())
         .collect();
-    varying.sort_unstable();
-    varying.dedup();
-    varying
+    let varies = |name: &&String| {
+        let values = results.iter().map(|result| result.case.params.get(*name));
+        values.clone().zip(values.skip(1)).any(|(one, next)| one != next)
+    };
+    names.into_iter().filter(varies).map(String::as_str).collect()
 }
 
-fn header(workload: &dyn Workload, with_params: bool) -> Vec<String> {
+fn header(about: About, with_params: bool) -> Vec<String> {
     let mut cells = vec!["subject".to_string()];
-    if with_params {
-        cells.push("params".to_string());
-    }
-    cells.extend(workload.metrics().iter().map(|m| m.name.to_string()));
-    if let Some(ratio) = workload.ratio() {
-        cells.push(format!("x {}", ratio.floor));
-    }
+    cells.extend(with_params.then(|| "params".to_string()));
+    cells.extend(about.metrics.iter().map(|metric| metric.name.to_string()));
+    cells.extend(about.ratio.map(|ratio| format!("x {}", ratio.floor)));
     cells
 }
 
-fn row(
-    workload: &dyn Workload,
-    results: &[CaseResult],
-    result: &CaseResult,
-    varying: &[&str],
-) -> Vec<String> {
+fn row(about: About, results: &[CaseResult], result: &CaseResult, varying: &[&str]) -> Vec<String> {
+    let number = |value: Option<f64>, decimals: usize| {
+        value.map_or("-".to_string(), |value| format!("{value:.decimals$}"))
+    };
     let mut cells = vec![result.case.subject.to_string()];
     if !varying.is_empty() {
         cells.push(result.case.params_text(|name| varying.contains(&name)));
     }
-    for metric in workload.metrics() {
-        cells.push(result.summary(metric.name).map_or("-".to_string(), |s| {
-            let decimals = metric.decimals;
-            format!("{:.decimals$}", s.median)
-        }));
+    for metric in about.metrics {
+        let median = result.summary(metric.name).map(|summary| summary.median);
+        cells.push(number(median, metric.decimals));
     }
-    if let Some(ratio) = workload.ratio() {
-        cells.push(
-            ratio_to_floor(ratio, results, result).map_or("-".to_string(), |value| format!("{value:.2}")),
-        );
-    }
+    cells.extend(
+        about
+            .ratio
+            .map(|ratio| number(ratio_to_floor(ratio, results, result), 2)),
+    );
     cells
 }
 
@@ -109,65 +91,40 @@ fn row(
 /// parameters with it. Rounds are compared one by one, and the median of
 /// that counts: on a shared machine one round can be half as fast as the next.
 fn ratio_to_floor(ratio: Ratio, results: &[CaseResult], result: &CaseResult) -> Option<f64> {
-    let shared = |case: &Case| {
-        let own = &result.case.params;
-        case.params
-            .iter()
-            .filter(|(name, value)| own.get(*name) == Some(value))
+    let shared = |floor: &&CaseResult| {
+        let params = floor.case.params.iter();
+        params
+            .filter(|(name, value)| result.case.params.get(*name) == Some(value))
             .count()
     };
-    let mut floors: Vec<&CaseResult> = results
-        .iter()
-        .filter(|other| other.case.subject == ratio.floor)
-        .collect();
-    // Stable, so that the first of equals stays in front.
-    floors.sort_by_key(|floor| std::cmp::Reverse(shared(&floor.case)));
-    let (own, floor) = (result.values(ratio.metric), floors.first()?.values(ratio.metric));
+    let floors = results.iter().filter(|other| other.case.subject == ratio.floor);
+    // Backwards, so that the first of equals is taken.
+    let floor = floors.rev().max_by_key(shared)?;
+    let (own, floor) = (result.values(ratio.metric), floor.values(ratio.metric));
     let over = |own: f64, floor: f64| (floor != 0.0).then(|| own / floor);
     if own.len() != floor.len() {
         return over(Summary::of(&own)?.median, Summary::of(&floor)?.median);
     }
-    let rounds: Vec<f64> = own
+    let rounds = own
         .iter()
         .zip(&floor)
-        .filter_map(|(own, floor)| over(*own, *floor))
-        .collect();
-    Summary::of(&rounds).map(|rounds| rounds.median)
-}
-
-fn aligned_row(row: &[String], widths: &[usize], text_columns: usize) -> String {
-    let cells: Vec<String> = row
-        .iter()
-        .zip(widths)
-        .enumerate()
-        .map(|(column, (cell, width))| {
-            let side = if column < text_columns {
-                Alignment::Left
-            } else {
-                Alignment::Right
-            };
-            pad_str(cell, *width, side, None).into_owned()
-        })
-        .collect();
-    cells.join(COLUMN_GAP).trim_end().to_string()
+        .filter_map(|(own, floor)| over(*own, *floor));
+    Summary::of(&rounds.collect::<Vec<_>>()).map(|rounds| rounds.median)
 }
 
 fn style_of(number: usize, row: &[String], ratio: Option<Ratio>) -> Style {
     let subject = row.first().map_or("", String::as_str);
-    if number == 0 {
-        Style::new().bold()
-    } else if subject.starts_with("logdrive") {
-        Style::new().green()
-    } else if ratio.is_some_and(|ratio| ratio.floor == subject) {
-        Style::new().cyan()
-    } else {
-        Style::new()
+    match ratio {
+        _ if number == 0 => Style::new().bold(),
+        _ if subject.starts_with("logdrive") => Style::new().green(),
+        Some(ratio) if ratio.floor == subject => Style::new().cyan(),
+        _ => Style::new(),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::case::{About, Job, Metric, Samples, Scale};
+    use super::super::case::{Case, Job, Metric, Samples, Scale};
     use super::*;
     use crate::Result;
 

@@ -7,7 +7,7 @@ use std::io::{BufWriter, Write};
 use std::sync::Mutex;
 
 use super::{Ended, Subject, Target};
-use crate::{BenchError, Result, probe, warm};
+use crate::{Result, probe, warm};
 
 /// A call that only reads the clock, as every logger with a time stamp must.
 #[derive(Clone, Copy, Debug)]
@@ -22,10 +22,6 @@ impl Subject for ClockOnly {
     #[inline]
     fn four(&self, _order: u64, _price: f64, _quantity: i32, _customer: &str) {
         black_box(probe::ticks());
-    }
-
-    fn finish(self) -> Result<Ended> {
-        Ok(Ended::default())
     }
 }
 
@@ -56,40 +52,25 @@ impl Stores {
     }
 }
 
-/// The first eight bytes of a string as a word.
+/// Eight bytes of a string as a word; 0 where it has fewer.
 #[inline]
-fn first_word(text: &str) -> u64 {
-    text.as_bytes()
-        .first_chunk::<8>()
-        .map_or(0, |bytes| u64::from_le_bytes(*bytes))
+fn word(bytes: Option<&[u8; 8]>) -> u64 {
+    bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
 impl Subject for Stores {
     #[inline]
     fn line(&self, text: &str) {
-        Stores::store([1, probe::ticks(), text.len() as u64, first_word(text)]);
+        let first = word(text.as_bytes().first_chunk());
+        Stores::store([1, probe::ticks(), text.len() as u64, first]);
     }
 
     #[inline]
     fn four(&self, order: u64, price: f64, quantity: i32, customer: &str) {
         let text = customer.as_bytes();
-        let last = text
-            .last_chunk::<8>()
-            .map_or(0, |bytes| u64::from_le_bytes(*bytes));
-        let lengths = (quantity as u32 as u64) << 32 | customer.len() as u64;
-        Stores::store([
-            1,
-            probe::ticks(),
-            order,
-            price.to_bits(),
-            lengths,
-            first_word(customer),
-            last,
-        ]);
-    }
-
-    fn finish(self) -> Result<Ended> {
-        Ok(Ended::default())
+        let (first, last) = (word(text.first_chunk()), word(text.last_chunk()));
+        let lengths = (quantity as u32 as u64) << 32 | text.len() as u64;
+        Stores::store([1, probe::ticks(), order, price.to_bits(), lengths, first, last]);
     }
 }
 
@@ -144,10 +125,6 @@ impl Subject for StdFmt {
             "order {order} at {price:.2} x {quantity} for {customer}"
         ));
     }
-
-    fn finish(self) -> Result<Ended> {
-        Ok(Ended::default())
-    }
 }
 
 /// A buffered file behind a mutex: no time stamp, no formatting of a message.
@@ -188,8 +165,7 @@ impl Subject for MutexBufWriter {
 
     fn finish(self) -> Result<Ended> {
         let mut file = self.file.into_inner().expect("no writer panics");
-        file.flush()
-            .map_err(|error| BenchError::subject("mutex-bufwriter", error))?;
+        file.flush()?;
         Ok(Ended::default())
     }
 }

@@ -15,7 +15,7 @@ use logdrive_ring::SessionReader;
 #[cfg(feature = "workloads")]
 use super::agent::AgentProcess;
 use super::in_place::InPlace;
-use super::{Ended, Full, Subject, Target, Visitor};
+use super::{Ended, Full, Subject, Target, Visitor, formatted_calls, tracing_calls};
 use crate::{BenchError, Result, warm};
 
 /// The application's name in the session; without the names of other crates,
@@ -41,7 +41,7 @@ pub fn visit<V: Visitor>(name: &str, target: &Target, visitor: V) -> Result<V::O
             }
             let output = visitor.visit(Macros(guard))?;
             // Outside of every clock: what was logged is with the kernel.
-            agent.end()?;
+            agent.end();
             Ok(output)
         }
         "logdrive-coarse" => visitor.visit(Macros(start(builder.clock(Clock::Coarse))?)),
@@ -61,21 +61,25 @@ pub fn visit<V: Visitor>(name: &str, target: &Target, visitor: V) -> Result<V::O
             logdrive::log::install().map_err(|error| BenchError::subject(name, error))?;
             visitor.visit(Log(guard))
         }
-        other => Err(BenchError::Usage(format!(
-            "there is no subject '{other}' of Logdrive"
-        ))),
+        other => Err(BenchError::subject(other, "is no subject of Logdrive")),
     }
 }
 
 /// From now on, next to all calls are left out.
 fn sample_all(name: &str) -> Result<()> {
-    let problem = |error: &dyn std::fmt::Display| BenchError::subject(name, error);
-    let session = logdrive::session_path().ok_or_else(|| problem(&"no session"))?;
-    let reader = SessionReader::open(&session).map_err(|error| problem(&error))?;
-    let sample = |rules: &mut Vec<_>, now| {
-        put_rule(rules, Action::Every(1_000_000), Selector::All, 0, now);
-    };
-    change(&reader, sample).map_err(|error| problem(&error))?;
+    put(&own_session(name)?, Action::Every(1_000_000))
+}
+
+/// The session of this process; `name` stands in errors.
+pub fn own_session(name: &str) -> Result<SessionReader> {
+    let session = logdrive::session_path().ok_or_else(|| BenchError::subject(name, "no session"))?;
+    SessionReader::open(&session).map_err(|error| BenchError::subject(name, error))
+}
+
+/// Puts a rule for all callsites in force.
+pub fn put(session: &SessionReader, action: Action) -> Result<()> {
+    let put = |rules: &mut Vec<_>, now| put_rule(rules, action, Selector::All, 0, now);
+    change(session, put).map_err(|error| BenchError::subject(APP, error))?;
     Ok(())
 }
 
@@ -167,15 +171,7 @@ fn hanging_storage((begin, end): (Instant, Instant)) -> Arc<Faulty> {
 struct Macros(Guard);
 
 impl Subject for Macros {
-    #[inline]
-    fn line(&self, text: &str) {
-        logdrive::info!("{}", text);
-    }
-
-    #[inline]
-    fn four(&self, order: u64, price: f64, quantity: i32, customer: &str) {
-        logdrive::info!("order {} at {:.2} x {} for {}", order, price, quantity, customer);
-    }
+    formatted_calls!(logdrive::info);
 
     fn finish(self) -> Result<Ended> {
         ended(self.0)
@@ -186,15 +182,7 @@ impl Subject for Macros {
 struct Disabled(Guard);
 
 impl Subject for Disabled {
-    #[inline]
-    fn line(&self, text: &str) {
-        logdrive::debug!("{}", text);
-    }
-
-    #[inline]
-    fn four(&self, order: u64, price: f64, quantity: i32, customer: &str) {
-        logdrive::debug!("order {} at {:.2} x {} for {}", order, price, quantity, customer);
-    }
+    formatted_calls!(logdrive::debug);
 
     fn finish(self) -> Result<Ended> {
         ended(self.0)
@@ -205,15 +193,7 @@ impl Subject for Disabled {
 struct Tracing(Guard);
 
 impl Subject for Tracing {
-    #[inline]
-    fn line(&self, text: &str) {
-        tracing::info!("{}", text);
-    }
-
-    #[inline]
-    fn four(&self, order: u64, price: f64, quantity: i32, customer: &str) {
-        tracing::info!(order, price, quantity, customer, "order filled");
-    }
+    tracing_calls!();
 
     fn finish(self) -> Result<Ended> {
         ended(self.0)
@@ -224,15 +204,7 @@ impl Subject for Tracing {
 struct Log(Guard);
 
 impl Subject for Log {
-    #[inline]
-    fn line(&self, text: &str) {
-        log::info!("{}", text);
-    }
-
-    #[inline]
-    fn four(&self, order: u64, price: f64, quantity: i32, customer: &str) {
-        log::info!("order {} at {:.2} x {} for {}", order, price, quantity, customer);
-    }
+    formatted_calls!(log::info);
 
     fn finish(self) -> Result<Ended> {
         ended(self.0)

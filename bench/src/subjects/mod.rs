@@ -8,10 +8,9 @@
 pub mod agent;
 pub mod count_only;
 pub mod counted;
-pub mod cpp;
 #[cfg(feature = "workloads")]
 pub mod floor;
-pub mod go;
+pub mod foreign;
 pub mod in_place;
 pub mod logdrive;
 #[cfg(feature = "workloads")]
@@ -43,7 +42,7 @@ impl Full {
             "drop" => Ok(Full::Drop),
             "wait" => Ok(Full::Wait),
             "block" => Ok(Full::Block),
-            other => Err(BenchError::Usage(format!("there is no policy '{other}'"))),
+            other => Err(BenchError::new(format!("there is no policy '{other}'"))),
         }
     }
 }
@@ -99,9 +98,45 @@ pub trait Subject: Sync {
     /// Logs a message with four values.
     fn four(&self, order: u64, price: f64, quantity: i32, customer: &str);
 
-    /// Returns when all that was logged has been handed to the kernel.
-    fn finish(self) -> Result<Ended>;
+    /// Returns when all that was logged has been handed to the kernel; at once for a subject that writes nothing.
+    fn finish(self) -> Result<Ended>
+    where
+        Self: Sized,
+    {
+        Ok(Ended::default())
+    }
 }
+
+/// Implements the calls of a [`Subject`] by a macro that takes a format and its values, as most loggers have them.
+macro_rules! formatted_calls {
+    ($($log:ident)::+) => {
+        #[inline]
+        fn line(&self, text: &str) {
+            $($log)::+!("{}", text);
+        }
+
+        #[inline]
+        fn four(&self, order: u64, price: f64, quantity: i32, customer: &str) {
+            $($log)::+!("order {} at {:.2} x {} for {}", order, price, quantity, customer);
+        }
+    };
+}
+
+/// Implements the calls of a [`Subject`] by the macros of `tracing`, with fields.
+macro_rules! tracing_calls {
+    () => {
+        #[inline]
+        fn line(&self, text: &str) {
+            tracing::info!("{}", text);
+        }
+
+        #[inline]
+        fn four(&self, order: u64, price: f64, quantity: i32, customer: &str) {
+            tracing::info!(order, price, quantity, customer, "order filled");
+        }
+    };
+}
+pub(crate) use {formatted_calls, tracing_calls};
 
 /// A workload's loop, waiting for the logger to run it with.
 pub trait Visitor {
@@ -126,7 +161,7 @@ pub fn visit<V: Visitor>(name: &str, target: &Target, visitor: V) -> Result<V::O
         "tracing-bufwriter" => visitor.visit(tracing_fmt::TracingFmt::buffered(target)?),
         "tracing-appender" => visitor.visit(tracing_fmt::TracingFmt::appender(target)?),
         name if name.starts_with("logdrive") => logdrive::visit(name, target, visitor),
-        other => Err(BenchError::Usage(format!(
+        other => Err(BenchError::new(format!(
             "there is no logger '{other}' in this build"
         ))),
     }

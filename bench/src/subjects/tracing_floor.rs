@@ -9,7 +9,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-use super::{Ended, Subject};
+use super::{Subject, tracing_calls};
 use crate::{BenchError, Result, probe};
 
 /// Looks at every value.
@@ -74,17 +74,5 @@ impl Subscriber for TracingVisit {
 }
 
 impl Subject for TracingVisit {
-    #[inline]
-    fn line(&self, text: &str) {
-        tracing::info!("{}", text);
-    }
-
-    #[inline]
-    fn four(&self, order: u64, price: f64, quantity: i32, customer: &str) {
-        tracing::info!(order, price, quantity, customer, "order filled");
-    }
-
-    fn finish(self) -> Result<Ended> {
-        Ok(Ended::default())
-    }
+    tracing_calls!();
 }

@@ -17,7 +17,7 @@ use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuild
 use tracing_subscriber::fmt::MakeWriter;
 
 use super::counted::{Counted, TellWhenDropped};
-use super::{Ended, Full, Subject, Target};
+use super::{Ended, Full, Subject, Target, tracing_calls};
 use crate::{BenchError, Result, warm};
 
 /// The guard of `tracing-appender` waits about a second at most and then
@@ -61,32 +61,26 @@ impl TracingFmt {
     /// Like [`TracingFmt::buffered`], for every event of every level, counted.
     pub fn buffered_counted(target: &Target) -> Result<TracingFmt> {
         let file = SharedFile::create(target)?;
-        let (writer, events) = Counted::new(file.clone());
-        install(writer, Level::TRACE)?;
+        let events = Some(install_counted(file.clone())?);
         Ok(TracingFmt {
             end: End::Buffered(file),
-            events: Some(events),
+            events,
         })
     }
 
     /// Like [`TracingFmt::appender`], for every event of every level, counted.
     pub fn appender_counted(target: &Target) -> Result<TracingFmt> {
         let (writer, end) = appender_writer(target)?;
-        let (writer, events) = Counted::new(writer);
-        install(writer, Level::TRACE)?;
-        Ok(TracingFmt {
-            end,
-            events: Some(events),
-        })
+        let events = Some(install_counted(writer)?);
+        Ok(TracingFmt { end, events })
     }
 
     /// The events formatted so far, if they are counted, else 0.
     #[must_use]
     pub fn events(&self) -> u64 {
         // Relaxed: read when those that count are idle.
-        self.events
-            .as_ref()
-            .map_or(0, |events| events.load(Ordering::Relaxed))
+        let counted = self.events.as_ref();
+        counted.map_or(0, |events| events.load(Ordering::Relaxed))
     }
 }
 
@@ -103,6 +97,15 @@ where
         .map_err(|error| BenchError::subject("tracing-subscriber", error))
 }
 
+fn install_counted<M>(writer: M) -> Result<Arc<AtomicU64>>
+where
+    M: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    let (writer, events) = Counted::new(writer);
+    install(writer, Level::TRACE)?;
+    Ok(events)
+}
+
 fn appender_writer(target: &Target) -> Result<(NonBlocking, End)> {
     let file = warm::open_in_place(&target.path)?;
     let (file, done) = TellWhenDropped::new(BufWriter::new(file));
@@ -110,42 +113,26 @@ fn appender_writer(target: &Target) -> Result<(NonBlocking, End)> {
         .lossy(target.full == Full::Drop)
         .finish(file);
     let errors = writer.error_counter();
-    let end = End::Appender {
-        guard,
-        done: Mutex::new(done),
-        errors,
-    };
-    Ok((writer, end))
+    let done = Mutex::new(done);
+    Ok((writer, End::Appender { guard, done, errors }))
 }
 
 impl Subject for TracingFmt {
-    #[inline]
-    fn line(&self, text: &str) {
-        tracing::info!("{}", text);
-    }
-
-    #[inline]
-    fn four(&self, order: u64, price: f64, quantity: i32, customer: &str) {
-        tracing::info!(order, price, quantity, customer, "order filled");
-    }
+    tracing_calls!();
 
     fn finish(self) -> Result<Ended> {
         match self.end {
-            End::Buffered(mut file) => {
-                file.flush()
-                    .map_err(|error| BenchError::subject("tracing-bufwriter", error))?;
+            End::Buffered(file) => {
+                file.lock().flush()?;
                 Ok(Ended::default())
             }
             End::Appender { guard, done, errors } => {
                 drop(guard);
-                done.into_inner()
-                    .expect("nobody else has locked it")
-                    .recv_timeout(APPENDER_END_TIMEOUT)
-                    .map_err(|error| BenchError::subject("tracing-appender", error))?
-                    .map_err(|error| BenchError::subject("tracing-appender", error))?;
-                Ok(Ended {
-                    dropped_counted: errors.dropped_lines() as u64,
-                })
+                let done = done.into_inner().expect("nobody else has locked it");
+                done.recv_timeout(APPENDER_END_TIMEOUT)
+                    .map_err(|error| BenchError::subject("tracing-appender", error))??;
+                let dropped_counted = errors.dropped_lines() as u64;
+                Ok(Ended { dropped_counted })
             }
         }
     }
@@ -164,10 +151,6 @@ impl SharedFile {
 
     fn lock(&self) -> MutexGuard<'_, BufWriter<File>> {
         self.0.lock().expect("no writer panics")
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.lock().flush()
     }
 }
 

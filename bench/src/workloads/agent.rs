@@ -9,8 +9,9 @@ mod control;
 mod idle;
 mod many;
 
-pub use many::serve_role;
+pub use many::{LOAD, QUIET, play_load, play_quiet};
 
+use crate::harness::report::Summary;
 use crate::harness::{About, Case, Job, Measure, Metric, Samples, Scale, Workload};
 use crate::{BenchError, Result, command};
 
@@ -46,22 +47,19 @@ impl Workload for Agent {
         About::new("agent", METRICS)
     }
 
-    fn title(&self, scale: Scale) -> String {
+    fn title(&self, _: Scale) -> String {
         format!(
             "programs through an agent and with a drain of their own; live control; {} quiet programs",
-            idle::programs(scale)
+            idle::PROGRAMS
         )
     }
 
     fn cases(&self, scale: Scale) -> Vec<Case> {
-        ROWS.iter()
-            .map(|(subject, asked, unit)| {
-                Case::new(subject)
-                    .param("asked", *asked)
-                    .param("unit", *unit)
-                    .setting("quick", scale == Scale::Quick)
-            })
-            .collect()
+        let case = |(subject, asked, unit): &(&'static str, &str, &str)| {
+            let case = Case::new(subject).param("asked", *asked).param("unit", *unit);
+            case.setting("quick", scale == Scale::Quick)
+        };
+        ROWS.iter().map(case).collect()
     }
 
     fn prepare(&self, _: Scale, _: &mut Vec<Case>, _: Measure<'_>) -> Result<()> {
@@ -69,10 +67,9 @@ impl Workload for Agent {
     }
 
     fn measure(&self, job: &Job) -> Result<Samples> {
-        let scale = if job.is_set("quick") {
-            Scale::Quick
-        } else {
-            Scale::Full
+        let scale = match job.is_set("quick") {
+            true => Scale::Quick,
+            false => Scale::Full,
         };
         match job.subject.as_str() {
             "call-p50" => calls::call("mean20_p50_ns", scale),
@@ -80,7 +77,7 @@ impl Workload for Agent {
             "w1" => calls::w1(scale),
             "eight-processes" => many::eight_processes(scale),
             "idle-cpu" => idle::processor(scale),
-            "idle-memory" => idle::memory(scale),
+            "idle-memory" => idle::memory(),
             subject => control::measure(subject, scale),
         }
     }
@@ -91,9 +88,21 @@ fn alone(measured: f64) -> Samples {
     Samples::default().with("measured", measured)
 }
 
-/// The middle of some values.
-fn median(mut values: Vec<f64>) -> Result<f64> {
-    values.sort_by(f64::total_cmp);
-    let middle = values.get(values.len() / 2).copied();
-    middle.ok_or_else(|| BenchError::subject("agent", "nothing was measured"))
+/// The medians of some values and of those that they are compared with, and their quotient.
+fn quotient(measured: &[f64], base: &[f64]) -> Result<Samples> {
+    compared(measured, base, |measured, base| measured / base)
+}
+
+/// The medians of some values and of those that they are compared with, and what `compare` makes of both.
+fn compared(measured: &[f64], base: &[f64], compare: fn(f64, f64) -> f64) -> Result<Samples> {
+    let median = |values| {
+        let summary = Summary::of(values);
+        summary.map_or_else(
+            || Err(BenchError::subject("agent", "nothing was measured")),
+            |of| Ok(of.median),
+        )
+    };
+    let (measured, base) = (median(measured)?, median(base)?);
+    let samples = alone(measured).with("base", base);
+    Ok(samples.with("compared", compare(measured, base)))
 }

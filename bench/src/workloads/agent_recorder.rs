@@ -60,7 +60,7 @@ impl Workload for Recorder {
     }
 
     fn measure(&self, job: &Job) -> Result<Samples> {
-        let path = runs::scratch_dir()?.join(format!("recorder-{}.log", std::process::id()));
+        let path = runs::scratch_file("recorder")?;
         let samples = measure(job, &path);
         // Where nothing was written there is nothing to remove.
         let _ = std::fs::remove_file(&path);

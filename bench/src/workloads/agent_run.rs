@@ -1,16 +1,15 @@
 //! `run`: a program prints lines as fast as it can, into a file, into `logdrive run`, and on a slow terminal.
 //!
-//! The program is this one in another role ([`serve_role`]): it formats lines of 100 bytes one by one and prints them
+//! The program is this one in another role ([`print`]): it formats lines of 100 bytes one by one and prints them
 //! through a buffer of the usual size, as ordinary programs do. The clock stops when the last byte of the log has been
 //! handed to the kernel. Files are written over in place, see [`crate::warm`]; `logdrive run` writes longer lines, as
 //! it adds time, level and name.
 
-use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, ExitStatus, Stdio};
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,13 +17,11 @@ use logdrive_agent::supervisor::{CommandOptions, DestinationOptions, ExitReason,
 use logdrive_drain::file::FileOptions;
 use logdrive_drain::layout::{LayoutOptions, Style};
 use logdrive_drain::{BackendOptions, Overflow, SinkOptions, Stopped, Target};
-use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::time::TimeValLike;
 
 use crate::harness::{About, Case, Job, Measure, Metric, Samples, Scale, Workload};
 use crate::lines::count_file;
 use crate::subjects::in_place::InPlace;
-use crate::{BenchError, Result, warm};
+use crate::{BenchError, Result, role, usage, warm};
 
 const LINE_BYTES: u64 = 100;
 const FULL_LINES: u64 = 10_000_000;
@@ -44,9 +41,10 @@ const MARKER: &str = "looked at";
 const TEXT: &str = "a request was taken, looked at, found to be in order, and answered within its time limit";
 const _: () = assert!(TEXT.len() + 12 == LINE_BYTES as usize);
 
-/// First words of the command line of the roles.
-const PRINT: &str = "--role-print-lines";
-const KEEP: &str = "--role-keep-lines";
+/// The role of the program that prints: the number of lines.
+pub const PRINT: &str = "--role-print-lines";
+/// The role of `logdrive run`: the layout, the subject, the file, and the number of lines that are printed.
+pub const RUN: &str = "--role-run";
 
 const METRICS: &[Metric] = &[
     Metric::new("printed_mb_s", "MB/s", 1),
@@ -67,10 +65,8 @@ impl Workload for Run {
 
     fn title(&self, scale: Scale) -> String {
         let lines = lines_at(scale);
-        format!(
-            "a program prints {lines} lines of {LINE_BYTES} bytes, {} MB",
-            lines * LINE_BYTES / 1_000_000
-        )
+        let megabytes = lines * LINE_BYTES / 1_000_000;
+        format!("a program prints {lines} lines of {LINE_BYTES} bytes, {megabytes} MB")
     }
 
     fn cases(&self, scale: Scale) -> Vec<Case> {
@@ -109,7 +105,7 @@ impl Workload for Run {
             "cat" => through_cat(lines, &path)?,
             "logdrive" | "logdrive-pty" => into_logdrive(job, lines, &path)?,
             "terminal" => on_terminal(lines)?,
-            other => return Err(BenchError::Usage(format!("there is no subject '{other}'"))),
+            other => return Err(BenchError::new(format!("there is no subject '{other}'"))),
         }
         let wall_s = start.elapsed().as_secs_f64();
         let kept = match job.subject.as_str() {
@@ -119,7 +115,7 @@ impl Workload for Run {
         Ok(Samples::default()
             .with("printed_mb_s", (lines * LINE_BYTES) as f64 / 1e6 / wall_s)
             .with("wall_s", wall_s)
-            .with("cpu_s", cpu_of_children_s())
+            .with("cpu_s", usage::children_cpu_s())
             .with("lost_lines", lines.saturating_sub(kept) as f64))
     }
 }
@@ -128,29 +124,18 @@ fn lines_at(scale: Scale) -> u64 {
     scale.pick(FULL_LINES, QUICK_LINES)
 }
 
-fn cpu_of_children_s() -> f64 {
-    getrusage(UsageWho::RUSAGE_CHILDREN).map_or(0.0, |usage| {
-        let micros = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
-        micros as f64 / 1e6
-    })
-}
-
-fn this_program() -> Result<PathBuf> {
-    std::env::current_exe().map_err(BenchError::io("find", Path::new("this program")))
+fn succeed(subject: &str, status: io::Result<ExitStatus>) -> Result<()> {
+    match status? {
+        status if status.success() => Ok(()),
+        status => Err(BenchError::subject(subject, status)),
+    }
 }
 
 /// The program that prints.
 fn printer(lines: u64) -> Result<Command> {
-    let mut command = Command::new(this_program()?);
-    command.args([PRINT, &lines.to_string()]).stdin(Stdio::null());
+    let mut command = role::command(PRINT, &[&lines.to_string()])?;
+    command.stdin(Stdio::null());
     Ok(command)
-}
-
-fn succeed(subject: &str, status: io::Result<ExitStatus>) -> Result<()> {
-    match status.map_err(BenchError::io("run", Path::new(subject)))? {
-        status if status.success() => Ok(()),
-        status => Err(BenchError::subject(subject, status)),
-    }
 }
 
 fn into_file(lines: u64, path: &Path) -> Result<()> {
@@ -160,35 +145,30 @@ fn into_file(lines: u64, path: &Path) -> Result<()> {
 
 fn through_cat(lines: u64, path: &Path) -> Result<()> {
     let file = warm::open_in_place(path)?;
-    let (read, write) = io::pipe().map_err(BenchError::io("make", Path::new("a pipe")))?;
-    let mut cat = Command::new("cat");
-    let started = cat.stdin(read).stdout(file).spawn();
-    // The command holds its end of the pipe until it is dropped.
-    drop(cat);
-    let mut cat = started.map_err(BenchError::io("start", Path::new("cat")))?;
+    let (read, write) = io::pipe()?;
+    // The command, which holds its end of the pipe until it is dropped, ends with this statement.
+    let mut cat = Command::new("cat").stdin(read).stdout(file).spawn()?;
     succeed("cat", printer(lines)?.stdout(write).status())?;
     succeed("cat", cat.wait())
 }
 
 /// `logdrive run` in a process of its own.
 fn into_logdrive(job: &Job, lines: u64, path: &Path) -> Result<()> {
-    let mut keeper = Command::new(this_program()?);
-    keeper
-        .args([KEEP, job.text("format"), &job.subject])
-        .arg(path)
-        .arg(lines.to_string())
-        .stdin(Stdio::null());
-    succeed(&job.subject, keeper.status())
+    let words: [&str; 4] = [
+        job.text("format"),
+        &job.subject,
+        &path.to_string_lossy(),
+        &lines.to_string(),
+    ];
+    let status = role::command(RUN, &words)?.stdin(Stdio::null()).status();
+    succeed(&job.subject, status)
 }
 
 /// A terminal whose reader takes two megabytes a second.
 fn on_terminal(lines: u64) -> Result<()> {
-    let opened = nix::pty::openpty(None, None);
-    let pair = opened.map_err(|errno| BenchError::io("open", Path::new("a terminal"))(errno.into()))?;
-    let mut command = printer(lines)?;
-    let started = command.stdout(pair.slave).spawn();
-    drop(command);
-    let mut child = started.map_err(BenchError::io("start", Path::new("the program")))?;
+    let pair = nix::pty::openpty(None, None).map_err(io::Error::from)?;
+    // The command, which holds the other side of the terminal until it is dropped, ends with this statement.
+    let mut child = printer(lines)?.stdout(pair.slave).spawn()?;
     let mut terminal = File::from(pair.master);
     let mut bytes = [0; 4096];
     let mut taken = 0;
@@ -202,64 +182,43 @@ fn on_terminal(lines: u64) -> Result<()> {
     succeed("terminal", child.wait())
 }
 
-/// Takes another role than that of the benchmark, if the command line says so: the program that prints, or
-/// `logdrive run` around it. Called first in `main`.
-#[must_use]
-pub fn serve_role() -> Option<ExitCode> {
-    let mut words = std::env::args_os().skip(1);
-    let role = words.next()?;
-    let outcome = match role.to_str()? {
-        PRINT => print(number(words.next())?),
-        KEEP => keep(&words.collect::<Vec<_>>()),
-        _ => return None,
-    };
-    Some(match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{role:?}: {error}");
-            ExitCode::FAILURE
-        }
-    })
-}
-
-fn number(word: Option<OsString>) -> Option<u64> {
-    word?.to_str()?.parse().ok()
-}
-
-fn print(lines: u64) -> io::Result<()> {
+/// Plays the program that prints lines.
+pub fn print(words: &[String]) -> Result<()> {
+    let lines = words.first().and_then(|word| word.parse().ok());
+    let lines: u64 = lines.ok_or_else(|| BenchError::new("a number of lines is wanted"))?;
     // Not through `io::stdout`, which looks for line ends.
     let stdout = File::from(io::stdout().as_fd().try_clone_to_owned()?);
     let mut out = BufWriter::new(stdout);
     for number in 0..lines {
         writeln!(out, "{number:>10} {TEXT}")?;
     }
-    out.flush()
+    Ok(out.flush()?)
 }
 
-/// `logdrive run` as the command does it, but for the file that is written over in place.
-fn keep(words: &[OsString]) -> io::Result<()> {
+/// Plays `logdrive run` as the command does it, but for the file that is written over in place.
+pub fn run_around(words: &[String]) -> Result<()> {
     let [format, subject, path, lines] = words else {
-        return Err(io::Error::other("format, subject, file and lines are wanted"));
+        return Err(BenchError::new("format, subject, file and lines are wanted"));
     };
     let mut sink = SinkOptions::new(Target::File(FileOptions::new(path)));
-    sink.layout = match format.to_str() {
-        Some("json") => Style::Json.into(),
-        Some("plain") => LayoutOptions::from(Style::Pattern("{message}{fields}".to_owned())),
+    sink.layout = match format.as_str() {
+        "json" => Style::Json.into(),
+        "plain" => LayoutOptions::from(Style::Pattern("{message}{fields}".to_owned())),
         _ => Style::Text.into(),
     };
     sink.overflow = Overflow::Hold;
     let mut backend = BackendOptions::new("bench-run");
     backend.sinks = vec![sink];
-    let file = warm::open_in_place(Path::new(path)).map_err(io::Error::other)?;
+    let file = warm::open_in_place(Path::new(path))?;
     backend.storage = Arc::new(InPlace::new(&file)?);
     let program = std::env::current_exe()?;
-    let args = vec![PRINT.into(), lines.clone()];
+    let args = vec![PRINT.into(), lines.into()];
     let mut options = CommandOptions::new(program, args, DestinationOptions::PrivateAgent(backend));
     options.name = "print".to_owned();
     options.pty = subject == "logdrive-pty";
-    let ended = run(&options).map_err(io::Error::other)?;
+    let ended = run(&options).map_err(|error| BenchError::subject(subject, error))?;
     if (ended.how, ended.stopped) == (ExitReason::Exited(0), Stopped::Complete) {
         return Ok(());
     }
-    Err(io::Error::other(format!("{:?} {:?}", ended.how, ended.stopped)))
+    Err(BenchError::new(format!("{:?} {:?}", ended.how, ended.stopped)))
 }

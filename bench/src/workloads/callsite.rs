@@ -16,7 +16,8 @@ use std::time::Duration;
 
 use crate::harness::{About, Case, Job, Measure, Metric, Samples, Scale, Workload, runs};
 use crate::probe::{TickLength, thread_allocations, ticks};
-use crate::subjects::{self, Full, Subject, Target, Visitor, cpp, go};
+use crate::subjects::foreign::{Language, report_missing};
+use crate::subjects::{self, Full, Subject, Target, Visitor};
 use crate::{BenchError, Result};
 
 const BURST_CALLS: usize = 20;
@@ -120,41 +121,34 @@ impl Workload for Callsite {
     }
 
     fn cases(&self, scale: Scale) -> Vec<Case> {
-        let cpp = CPP.iter().filter(|name| cpp::is_built(name));
-        let go = GO.iter().filter(|_| go::is_built());
+        let cpp = CPP.iter().filter(|name| Language::Cpp.is_built(name));
+        let go = GO.iter().filter(|name| Language::Go.is_built(name));
         let subjects: Vec<_> = RIVALS.iter().chain(&OURS).chain(cpp).chain(go).collect();
-        [1_u64, 4]
-            .iter()
-            .flat_map(|threads| {
-                subjects.iter().map(move |subject| {
-                    Case::new(subject)
-                        .param("threads", *threads)
-                        .setting("bursts", scale.pick(FULL_BURSTS, QUICK_BURSTS))
-                        .setting("batches", scale.pick(FULL_BATCHES, QUICK_BATCHES))
-                })
-            })
-            .collect()
+        let case = |threads: u64, subject: &'static str| {
+            Case::new(subject)
+                .param("threads", threads)
+                .setting("bursts", scale.pick(FULL_BURSTS, QUICK_BURSTS))
+                .setting("batches", scale.pick(FULL_BATCHES, QUICK_BATCHES))
+        };
+        let with = |threads| subjects.iter().map(move |subject| case(threads, subject));
+        with(1).chain(with(4)).collect()
     }
 
     fn prepare(&self, _: Scale, _: &mut Vec<Case>, _: Measure<'_>) -> Result<()> {
-        cpp::tell_missing(&CPP);
+        report_missing(&CPP);
         Ok(())
     }
 
     fn measure(&self, job: &Job) -> Result<Samples> {
-        let path = runs::scratch_dir()?.join(format!("callsite-{}.log", std::process::id()));
-        let target = Target::new(&path, Full::Block);
-        let in_go = GO.contains(&job.subject.as_str());
-        if in_go || CPP.contains(&job.subject.as_str()) {
-            let setting = |key| (key, job.number(key).to_string());
-            let full = ("full", "block".to_owned());
-            let settings = [full, setting("threads"), setting("bursts"), setting("batches")];
-            let measure = if in_go { go::measure } else { cpp::measure };
-            let samples = measure(&job.subject, "callsite", &path, &settings);
-            let _ = std::fs::remove_file(&path);
-            return samples;
-        }
-        let samples = subjects::visit(&job.subject, &target, Plan::of(job));
+        let path = runs::scratch_file("callsite")?;
+        let setting = |key| (key, job.number(key).to_string());
+        let full = ("full", "block".to_owned());
+        let settings = [full, setting("threads"), setting("bursts"), setting("batches")];
+        let samples = match job.subject.as_str() {
+            name if GO.contains(&name) => Language::Go.measure(name, "callsite", &path, &settings),
+            name if CPP.contains(&name) => Language::Cpp.measure(name, "callsite", &path, &settings),
+            name => subjects::visit(name, &Target::new(&path, Full::Block), Plan::of(job)),
+        };
         // The floor writes no file.
         let _ = std::fs::remove_file(&path);
         samples
@@ -200,10 +194,8 @@ impl Visitor for Plan {
             let threads: Vec<_> = (0..self.threads)
                 .map(|_| scope.spawn(|| self.measure_thread(&subject, &ready)))
                 .collect();
-            threads
-                .into_iter()
-                .filter_map(|thread| thread.join().ok())
-                .collect()
+            let joined = threads.into_iter().map(|thread| thread.join());
+            joined.filter_map(std::thread::Result::ok).collect()
         });
         subject.finish()?;
         if measured.len() as u64 != self.threads {

@@ -7,7 +7,7 @@
 //! The cost to a user in each file is the time above that. `logdrive-cpp` is to
 //! be compared with `spdlog`, `logdrive-cpp-glog` with `glog`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -27,32 +27,22 @@ struct Kind {
     package: &'static str,
 }
 
+impl Kind {
+    const fn new(subject: &'static str, include: &'static str, package: &'static str) -> Kind {
+        Kind {
+            subject,
+            include,
+            package,
+        }
+    }
+}
+
 const KINDS: [Kind; 5] = [
-    Kind {
-        subject: NONE,
-        include: "string",
-        package: "",
-    },
-    Kind {
-        subject: "spdlog",
-        include: "spdlog/spdlog.h",
-        package: "libspdlog-dev",
-    },
-    Kind {
-        subject: "logdrive-cpp",
-        include: "logdrive/logdrive.hpp",
-        package: "",
-    },
-    Kind {
-        subject: "glog",
-        include: "glog/logging.h",
-        package: "libgoogle-glog-dev",
-    },
-    Kind {
-        subject: "logdrive-cpp-glog",
-        include: "glog/logging.h",
-        package: "",
-    },
+    Kind::new(NONE, "string", ""),
+    Kind::new("spdlog", "spdlog/spdlog.h", "libspdlog-dev"),
+    Kind::new("logdrive-cpp", "logdrive/logdrive.hpp", ""),
+    Kind::new("glog", "glog/logging.h", "libgoogle-glog-dev"),
+    Kind::new("logdrive-cpp-glog", "glog/logging.h", ""),
 ];
 
 /// Format and arguments of a call; a stream shows the same.
@@ -94,17 +84,15 @@ impl Workload for Compile {
     }
 
     fn title(&self, _scale: Scale) -> String {
-        format!(
-            "{} compiles a file with {} log calls, -O2",
-            compiler(),
-            FUNCTIONS * CALLS_A_FUNCTION
-        )
+        let (compiler, calls) = (compiler(), FUNCTIONS * CALLS_A_FUNCTION);
+        format!("{compiler} compiles a file with {calls} log calls, -O2")
     }
 
     fn cases(&self, scale: Scale) -> Vec<Case> {
+        let trials = scale.pick(FULL_TRIALS, QUICK_TRIALS);
         KINDS
             .iter()
-            .map(|kind| Case::new(kind.subject).setting("trials", scale.pick(FULL_TRIALS, QUICK_TRIALS)))
+            .map(|kind| Case::new(kind.subject).setting("trials", trials))
             .collect()
     }
 
@@ -141,10 +129,9 @@ impl Workload for Compile {
     }
 
     fn measure(&self, job: &Job) -> Result<Samples> {
-        let kind = KINDS
-            .iter()
-            .find(|kind| kind.subject == job.subject)
-            .ok_or_else(|| BenchError::subject(&job.subject, "is not a subject of this workload"))?;
+        let kind = KINDS.iter().find(|kind| kind.subject == job.subject);
+        let kind =
+            kind.ok_or_else(|| BenchError::subject(&job.subject, "is not a subject of this workload"))?;
         let stem = runs::scratch_dir()?.join(format!("compile-{}", std::process::id()));
         let (source, object) = (stem.with_extension("cpp"), stem.with_extension("o"));
         write(&source, &file(kind))?;
@@ -157,9 +144,7 @@ impl Workload for Compile {
             }
             trials.push((wall_s, cpu_s));
         }
-        let object_bytes = std::fs::metadata(&object)
-            .map_err(BenchError::io("examine", &object))?
-            .len();
+        let object_bytes = std::fs::metadata(&object)?.len();
         for path in [&source, &object] {
             std::fs::remove_file(path).map_err(BenchError::io("remove", path))?;
         }
@@ -189,38 +174,36 @@ fn compile(kind: &Kind, source: &Path, how: &[&str]) -> Result<(bool, f64, f64)>
     let program = compiler();
     let cpu_s = usage::children_cpu_s();
     let start = Instant::now();
-    let status = Command::new(&program)
+    let mut command = Command::new(&program);
+    if how == ["-fsyntax-only"] {
+        command.stderr(Stdio::null());
+    }
+    let status = command
         .args(["-std=c++17", "-O2", "-DNDEBUG"])
         .args(flags(kind.subject))
         .args(how)
         .arg(source)
         .stdin(Stdio::null())
-        .stderr(if how == ["-fsyntax-only"] {
-            Stdio::null()
-        } else {
-            Stdio::inherit()
-        })
         .status()
         .map_err(BenchError::io("start", Path::new(&program)))?;
-    Ok((
-        status.success(),
-        start.elapsed().as_secs_f64(),
-        usage::children_cpu_s() - cpu_s,
-    ))
+    let wall_s = start.elapsed().as_secs_f64();
+    Ok((status.success(), wall_s, usage::children_cpu_s() - cpu_s))
 }
 
 /// Folders of the headers; a rival's options are those of its own package, which links its compiled library.
 fn flags(subject: &str) -> Vec<String> {
     let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("../clients/cpp");
-    let include = |dir: &str| format!("-I{}", PathBuf::from(&client).join(dir).display());
+    let include = |dir: &str| format!("-I{}", client.join(dir).display());
     match subject {
         "logdrive-cpp" => vec![include("include")],
         // As its package has it, too.
-        "logdrive-cpp-glog" => vec![
-            include("glog-include"),
-            include("include"),
-            "-DLOGDRIVE_GLOG_LIBRARY".to_owned(),
-        ],
+        "logdrive-cpp-glog" => {
+            vec![
+                include("glog-include"),
+                include("include"),
+                "-DLOGDRIVE_GLOG_LIBRARY".to_owned(),
+            ]
+        }
         "spdlog" => package_flags("spdlog"),
         "glog" => package_flags("libglog"),
         _ => Vec::new(),
@@ -229,17 +212,15 @@ fn flags(subject: &str) -> Vec<String> {
 
 /// Output of pkg-config; nothing where it does not know the package.
 fn package_flags(package: &str) -> Vec<String> {
-    Command::new("pkg-config")
+    let output = Command::new("pkg-config")
         .args(["--cflags", package])
         .stderr(Stdio::null())
-        .output()
-        .map(|output| {
-            String::from_utf8_lossy(&output.stdout)
-                .split_whitespace()
-                .map(str::to_owned)
-                .collect()
-        })
-        .unwrap_or_default()
+        .output();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    text.unwrap_or_default()
+        .split_whitespace()
+        .map(str::to_owned)
+        .collect()
 }
 
 /// The file of a subject.
@@ -250,9 +231,8 @@ fn file(kind: &Kind) -> String {
         let head = format!(
             "void f{function}(int i, double x, const std::string &s, const char *t, unsigned long u)"
         );
-        text.push_str(&format!(
-            "{head};\n{head} {{\n    (void)i, (void)x, (void)s, (void)t, (void)u;\n"
-        ));
+        let unused = "    (void)i, (void)x, (void)s, (void)t, (void)u;";
+        text.push_str(&format!("{head};\n{head} {{\n{unused}\n"));
         for _ in 0..CALLS_A_FUNCTION {
             if let Some((format, values)) = shapes.next() {
                 text.push_str(&call(kind.subject, format, values));

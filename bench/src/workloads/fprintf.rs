@@ -5,7 +5,7 @@
 //! with its load on the same two cores.
 
 use crate::harness::{About, Case, Job, Measure, Metric, Samples, Scale, Workload, runs};
-use crate::subjects::go;
+use crate::subjects::foreign::Language;
 use crate::{BenchError, Result};
 
 const SUBJECTS: [&str; 9] = [
@@ -55,18 +55,18 @@ impl Workload for Fprintf {
     }
 
     fn prepare(&self, _: Scale, _: &mut Vec<Case>, _: Measure<'_>) -> Result<()> {
-        if go::is_built() {
+        if Language::Go.is_built("none") {
             return Ok(());
         }
-        Err(BenchError::Usage(
-            "all of `fprintf` is in Go: install Go, and run it as `cargo xtask bench fprintf`, which builds it".to_owned(),
+        Err(BenchError::new(
+            "all of `fprintf` is in Go: install Go, and run it as `cargo xtask bench fprintf`, which builds it",
         ))
     }
 
     fn measure(&self, job: &Job) -> Result<Samples> {
-        let path = runs::scratch_dir()?.join(format!("fprintf-{}.log", std::process::id()));
+        let path = runs::scratch_file("fprintf")?;
         let settings = ["lines", "http_ms"].map(|key| (key, job.number(key).to_string()));
-        let samples = go::measure(&job.subject, "fprintf", &path, &settings);
+        let samples = Language::Go.measure(&job.subject, "fprintf", &path, &settings);
         // The floor writes no file.
         let _ = std::fs::remove_file(&path);
         samples

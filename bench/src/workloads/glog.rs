@@ -9,7 +9,8 @@ use std::time::Instant;
 
 use crate::harness::{About, Case, Job, Measure, Metric, Samples, Scale, Workload, runs};
 use crate::lines::{LineCount, count_file};
-use crate::subjects::{self, Ended, Full, Subject, Target, Visitor, cpp, go};
+use crate::subjects::foreign::{Language, report_missing};
+use crate::subjects::{self, Ended, Full, Subject, Target, Visitor};
 use crate::{BenchError, Result, usage, warm};
 
 const THREADS: u64 = 12;
@@ -78,35 +79,33 @@ impl Workload for Glog {
     }
 
     fn cases(&self, scale: Scale) -> Vec<Case> {
+        let cpp = NEW_FILES
+            .iter()
+            .filter(|name| **name == "write-new" || Language::Cpp.is_built(name));
+        let go = GO.iter().filter(|name| Language::Go.is_built(name));
+        let case = |subject: &&'static str| {
+            Case::new(subject)
+                .param("threads", THREADS)
+                .param("lines", lines_at(scale))
+        };
         RIVALS
             .iter()
             .chain(&OURS)
-            .chain(
-                NEW_FILES
-                    .iter()
-                    .filter(|name| **name == "write-new" || cpp::is_built(name)),
-            )
-            .chain(GO.iter().filter(|_| go::is_built()))
-            .map(|subject| {
-                Case::new(subject)
-                    .param("threads", THREADS)
-                    .param("lines", lines_at(scale))
-            })
+            .chain(cpp)
+            .chain(go)
+            .map(case)
             .collect()
     }
 
     fn prepare(&self, scale: Scale, cases: &mut Vec<Case>, run: Measure<'_>) -> Result<()> {
-        cpp::tell_missing(&NEW_FILES[1..]);
+        report_missing(&NEW_FILES[1..]);
         for case in cases.iter_mut() {
-            let probe = case
-                .clone()
-                .setting("lines", PROBE_LINES)
-                .setting("message_bytes", PROBE_MESSAGE_BYTES);
+            let probe = case.clone().setting("lines", PROBE_LINES);
             self.before_each()?;
-            let line_bytes = run(&probe)?.value("line_bytes").unwrap_or(0.0) as u64;
-            *case = case
-                .clone()
-                .setting("message_bytes", message_bytes(case.subject, line_bytes)?);
+            let samples = run(&probe.setting("message_bytes", PROBE_MESSAGE_BYTES))?;
+            let line_bytes = samples.value("line_bytes").unwrap_or(0.0) as u64;
+            let bytes = message_bytes(case.subject, line_bytes)?;
+            *case = case.clone().setting("message_bytes", bytes);
         }
         eprintln!("  writing the file once to warm the page cache");
         let bytes = lines_at(scale) * LINE_BYTES;
@@ -118,26 +117,15 @@ impl Workload for Glog {
             return measure_new_file(job);
         }
         let path = self.shared_log()?;
-        let load = Load {
-            lines_a_thread: job.number("lines") / THREADS,
-            message: message(job.number("message_bytes")),
-            four_values: job.subject.ends_with("-args"),
-        };
-        let run = match job.subject.as_str() {
+        let load = Load::of(job);
+        let samples = match job.subject.as_str() {
             "write" => write_floor(&path, &load)?,
-            name => {
-                let target = Target::in_place(&path, Full::Block);
-                subjects::visit(name, &target, &load)?
-            }
+            name => subjects::visit(name, &Target::in_place(&path, Full::Block), &load)?,
         };
-        let peak_rss_mib = usage::peak_rss_mib();
         let count = count_file(&path, MARKER.as_bytes())?;
         report_strays(&job.subject, count);
         let expected = load.lines_a_thread * THREADS;
-        Ok(Samples::default()
-            .with("wall_s", run.wall_s)
-            .with("cpu_s", run.cpu_s)
-            .with("peak_rss_mib", peak_rss_mib)
+        Ok(samples
             .with("lost_lines", expected.saturating_sub(count.marked) as f64)
             .with("line_bytes", count.bytes as f64 / count.lines.max(1) as f64))
     }
@@ -151,39 +139,27 @@ fn measure_new_file(job: &Job) -> Result<Samples> {
     let bytes = expected * LINE_BYTES;
     warm::blank(&path, bytes + bytes / SPARE_SHARE)?;
     std::fs::remove_file(&path).map_err(BenchError::io("remove", &path))?;
-    let samples = if job.subject == "write-new" {
-        let load = Load {
-            lines_a_thread: job.number("lines") / THREADS,
-            message: message(job.number("message_bytes")),
-            four_values: false,
-        };
-        std::fs::File::create(&path).map_err(BenchError::io("make", &path))?;
-        let run = write_floor(&path, &load)?;
-        Samples::default()
-            .with("wall_s", run.wall_s)
-            .with("cpu_s", run.cpu_s)
-            .with("peak_rss_mib", usage::peak_rss_mib())
-    } else {
-        let settings = [
-            ("full", "block".to_owned()),
-            ("lines", job.number("lines").to_string()),
-            ("message_bytes", job.number("message_bytes").to_string()),
-        ];
-        if GO.contains(&job.subject.as_str()) {
-            go::measure(&job.subject, "glog", &path, &settings)?
-        } else {
-            cpp::measure(&job.subject, "glog", &path, &settings)?
+    let setting = |key| (key, job.number(key).to_string());
+    let settings = [
+        ("full", "block".to_owned()),
+        setting("lines"),
+        setting("message_bytes"),
+    ];
+    let samples = match job.subject.as_str() {
+        "write-new" => {
+            std::fs::File::create(&path).map_err(BenchError::io("make", &path))?;
+            write_floor(&path, &Load::of(job))?
         }
+        name if GO.contains(&name) => Language::Go.measure(name, "glog", &path, &settings)?,
+        name => Language::Cpp.measure(name, "glog", &path, &settings)?,
     };
     let count = count_file(&path, MARKER.as_bytes())?;
     // Its pages are the next subject's.
     std::fs::remove_file(&path).map_err(BenchError::io("remove", &path))?;
+    let line_bytes = count.bytes as f64 / count.marked.max(1) as f64;
     Ok(samples
         .with("lost_lines", expected.saturating_sub(count.marked) as f64)
-        .with(
-            "line_bytes",
-            (count.bytes as f64 / count.marked.max(1) as f64).floor(),
-        ))
+        .with("line_bytes", line_bytes.floor()))
 }
 
 fn lines_at(scale: Scale) -> u64 {
@@ -208,24 +184,20 @@ fn message_bytes(subject: &str, line_bytes: u64) -> Result<u64> {
         }
         return Ok(PROBE_MESSAGE_BYTES);
     }
-    (LINE_BYTES + PROBE_MESSAGE_BYTES)
-        .checked_sub(line_bytes)
+    let bytes = (LINE_BYTES + PROBE_MESSAGE_BYTES).checked_sub(line_bytes);
+    bytes
         .filter(|bytes| *bytes >= PROBE_MESSAGE_BYTES)
         .ok_or_else(|| {
-            BenchError::subject(
-                subject,
-                format_args!("its own part of a line is too long: {line_bytes} bytes in all"),
-            )
+            let problem = format_args!("its own part of a line is too long: {line_bytes} bytes in all");
+            BenchError::subject(subject, problem)
         })
 }
 
 /// Lines that are not of the workload are a logger's own, or torn ones.
 fn report_strays(subject: &str, count: LineCount) {
-    if count.lines != count.marked {
-        eprintln!(
-            "  {subject}: {} line ends but {} lines of the workload",
-            count.lines, count.marked
-        );
+    let LineCount { lines, marked, .. } = count;
+    if lines != marked {
+        eprintln!("  {subject}: {lines} line ends but {marked} lines of the workload");
     }
 }
 
@@ -233,12 +205,6 @@ struct Load {
     lines_a_thread: u64,
     message: String,
     four_values: bool,
-}
-
-/// Readings of the clocks.
-struct Run {
-    wall_s: f64,
-    cpu_s: f64,
 }
 
 struct Stopwatch {
@@ -254,18 +220,19 @@ impl Stopwatch {
         }
     }
 
-    fn stop(&self) -> Run {
-        Run {
-            wall_s: self.start.elapsed().as_secs_f64(),
-            cpu_s: usage::cpu_s() - self.cpu_s,
-        }
+    fn stop(&self) -> Samples {
+        let (wall_s, cpu_s) = (self.start.elapsed().as_secs_f64(), usage::cpu_s() - self.cpu_s);
+        Samples::default()
+            .with("wall_s", wall_s)
+            .with("cpu_s", cpu_s)
+            .with("peak_rss_mib", usage::peak_rss_mib())
     }
 }
 
 impl Visitor for &Load {
-    type Output = Run;
+    type Output = Samples;
 
-    fn visit<S: Subject>(self, subject: S) -> Result<Run> {
+    fn visit<S: Subject>(self, subject: S) -> Result<Samples> {
         let ready = Barrier::new(usize::try_from(THREADS).unwrap_or(1) + 1);
         let stopwatch = std::thread::scope(|scope| -> Result<Stopwatch> {
             for number in 0..THREADS {
@@ -275,22 +242,29 @@ impl Visitor for &Load {
                     .spawn_scoped(scope, move || {
                         ready.wait();
                         self.log_lines(subject, number);
-                    })
-                    .map_err(|error| BenchError::subject("thread", error))?;
+                    })?;
             }
             ready.wait();
             Ok(Stopwatch::start())
         })?;
         let Ended { dropped_counted } = subject.finish()?;
-        let run = stopwatch.stop();
+        let samples = stopwatch.stop();
         if dropped_counted > 0 {
             eprintln!("  the logger says that it dropped {dropped_counted} lines");
         }
-        Ok(run)
+        Ok(samples)
     }
 }
 
 impl Load {
+    fn of(job: &Job) -> Load {
+        Load {
+            lines_a_thread: job.number("lines") / THREADS,
+            message: message(job.number("message_bytes")),
+            four_values: job.subject.ends_with("-args"),
+        }
+    }
+
     fn log_lines<S: Subject>(&self, subject: &S, number: u64) {
         if !self.four_values {
             for _ in 0..self.lines_a_thread {
@@ -308,7 +282,7 @@ impl Load {
 }
 
 /// The same bytes with nothing but `write` in large chunks.
-fn write_floor(path: &std::path::Path, load: &Load) -> Result<Run> {
+fn write_floor(path: &std::path::Path, load: &Load) -> Result<Samples> {
     let line = format!("{}\n", load.message);
     let total_bytes = line.len() as u64 * load.lines_a_thread * THREADS;
     let period = line.len() * (CHUNK_BYTES / line.len() + 2);

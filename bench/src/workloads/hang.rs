@@ -14,7 +14,7 @@ mod producers;
 pub mod slow_disk;
 pub mod slow_fs;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use self::pipe::Fifo;
@@ -22,7 +22,8 @@ use self::producers::{CALLS_A_TICK, Phases, Produced, Production, THREADS};
 use self::slow_disk::SlowDisk;
 use crate::harness::{About, Case, Job, Measure, Metric, Samples, Scale, Workload, runs};
 use crate::lines::count_file;
-use crate::subjects::{self, Full, Target, cpp};
+use crate::subjects::foreign::{Language, report_missing};
+use crate::subjects::{self, Full, Target};
 use crate::{BenchError, Result, usage};
 
 /// Stands in every line of the workload and in nothing else a logger writes.
@@ -95,9 +96,8 @@ impl Workload for Hang {
     fn cases(&self, scale: Scale) -> Vec<Case> {
         let phases = scale.pick(FULL_MS, QUICK_MS);
         let through = |inject, pairs: &'static [(&'static str, &'static str)]| {
-            pairs
-                .iter()
-                .map(move |(subject, policy)| (*subject, *policy, inject))
+            let pairs = pairs.iter();
+            pairs.map(move |(subject, policy)| (*subject, *policy, inject))
         };
         std::iter::once((NONE, NONE, NONE))
             .chain(through("pipe", &RIVALS))
@@ -106,14 +106,14 @@ impl Workload for Hang {
             .chain(through("fuse", &OURS))
             .chain(through("fuse", &HOLDING))
             .chain(through("storage", &OURS))
-            .chain(through("fuse", &CPP).filter(|(subject, ..)| cpp::is_built(subject)))
+            .chain(through("fuse", &CPP).filter(|(subject, ..)| Language::Cpp.is_built(subject)))
             .map(|(subject, policy, inject)| with_phases(Case::new(subject), policy, inject, phases))
             .collect()
     }
 
     /// Tries the file system once; without it, its rows are left out.
     fn prepare(&self, _: Scale, cases: &mut Vec<Case>, run: Measure<'_>) -> Result<()> {
-        cpp::tell_missing(&CPP.map(|(subject, _)| subject));
+        report_missing(&CPP.map(|(subject, _)| subject));
         let by_fuse = |case: &Case| case.params["inject"] == "fuse";
         let nothing = Phases {
             before_ms: 0,
@@ -129,15 +129,12 @@ impl Workload for Hang {
     }
 
     fn measure(&self, job: &Job) -> Result<Samples> {
-        if job.subject == slow_disk::SERVER {
-            return serve_slow_fs(job);
-        }
         let phases = Phases {
             before_ms: job.number("before_ms"),
             hang_ms: job.number("hang_ms"),
             after_ms: job.number("after_ms"),
         };
-        if cpp::is_built(&job.subject) {
+        if Language::Cpp.is_built(&job.subject) {
             return measure_cpp(job, phases);
         }
         let start = Instant::now();
@@ -145,7 +142,7 @@ impl Workload for Hang {
         let (produced, received) = match job.text("inject") {
             "storage" => through_storage(job, production)?,
             "pipe" => through_pipe(job, production)?,
-            "fuse" => through_fuse(job, production)?,
+            "fuse" => on_slow_disk(phases, |path, production| visit(job, path, production))?,
             _ => (visit(job, Path::new(""), production)?, 0),
         };
         let samples = of_times(&produced);
@@ -203,94 +200,58 @@ fn through_pipe(job: &Job, production: Production) -> Result<(Produced, u64)> {
     let reader = std::thread::spawn(move || pipe::read_with_a_hang(&path, hang));
     let produced = visit(job, &fifo.path, production)?;
     fifo.end_reader()?;
-    let received = reader
-        .join()
-        .map_err(|_| BenchError::subject(&job.subject, "the reader panicked"))?
-        .map_err(BenchError::io("read", &fifo.path))?;
-    Ok((produced, received))
+    let received = reader.join().expect("the reader does not panic");
+    Ok((produced, received.map_err(BenchError::io("read", &fifo.path))?))
 }
 
 /// Runs the producers against a file whose writes hang; returns also the lines
 /// in it.
 fn through_storage(job: &Job, production: Production) -> Result<(Produced, u64)> {
-    let path = runs::scratch_dir()?.join(format!("hang-{}.log", std::process::id()));
+    let path = runs::scratch_file("hang")?;
     let produced = visit(job, &path, production)?;
     let count = count_file(&path, MARKER.as_bytes())?;
     std::fs::remove_file(&path).map_err(BenchError::io("remove", &path))?;
     Ok((produced, count.marked))
 }
 
-/// Runs the producers against a file system that stops answering; returns also
-/// the lines that it has kept.
-fn through_fuse(job: &Job, production: Production) -> Result<(Produced, u64)> {
-    let program = std::env::current_exe().map_err(BenchError::io("find", Path::new("this program")))?;
-    let mut disk = SlowDisk::mount(&program, &runs::scratch_dir()?)?;
+/// Runs producers that write to a path in a file system that stops answering; returns also the lines that it has kept.
+fn on_slow_disk<T>(phases: Phases, produce: impl FnOnce(&Path, Production) -> Result<T>) -> Result<(T, u64)> {
+    let mut disk = SlowDisk::mount(&std::env::current_exe()?, &runs::scratch_dir()?)?;
     // Mounting has taken its time.
-    let production = Production {
-        start: Instant::now(),
-        ..production
-    };
-    let path = disk.dir().join("hang.log");
-    let kept = disk.store().join("hang.log");
+    let start = Instant::now();
+    let production = Production { start, phases };
+    let (path, kept) = (disk.dir().join("hang.log"), disk.store().join("hang.log"));
     let (begin, end) = production.hang();
     let switch = std::thread::spawn(move || {
         std::thread::sleep(begin.saturating_duration_since(Instant::now()));
-        disk.hang()?;
+        disk.hang();
         std::thread::sleep(end.saturating_duration_since(Instant::now()));
-        disk.go()?;
-        Ok(disk)
+        disk.go();
+        disk
     });
-    let produced = visit(job, &path, production)?;
-    let switched: Result<SlowDisk> = switch
-        .join()
-        .map_err(|_| BenchError::subject(&job.subject, "the switch of the disk panicked"))?;
-    let disk = switched?;
-    let marked = if job.subject == NONE {
-        0
-    } else {
-        count_file(&kept, MARKER.as_bytes())?.marked
+    let produced = produce(&path, production);
+    // Its end unmounts it, so that it has to outlive both the producers and the count.
+    let _disk = switch.join().expect("the switch of the disk does not panic");
+    let produced = produced?;
+    // The subject that logs nothing makes no file.
+    let marked = match kept.exists() {
+        true => count_file(&kept, MARKER.as_bytes())?.marked,
+        false => 0,
     };
-    drop(disk);
     Ok((produced, marked))
 }
 
 /// A program in C++ against a file system that stops answering.
 fn measure_cpp(job: &Job, phases: Phases) -> Result<Samples> {
-    let program = std::env::current_exe().map_err(BenchError::io("find", Path::new("this program")))?;
-    let mut disk = SlowDisk::mount(&program, &runs::scratch_dir()?)?;
-    let production = Production {
-        start: Instant::now(),
-        phases,
-    };
-    let (path, kept) = (disk.dir().join("hang.log"), disk.store().join("hang.log"));
-    let (begin, end) = production.hang();
-    let switch = std::thread::spawn(move || -> Result<SlowDisk> {
-        std::thread::sleep(begin.saturating_duration_since(Instant::now()));
-        disk.hang()?;
-        std::thread::sleep(end.saturating_duration_since(Instant::now()));
-        disk.go()?;
-        Ok(disk)
-    });
     let settings = [
         ("full", job.text("policy").to_owned()),
         ("before_ms", phases.before_ms.to_string()),
         ("hang_ms", phases.hang_ms.to_string()),
         ("after_ms", phases.after_ms.to_string()),
     ];
-    let measured = cpp::measure(&job.subject, "hang", &path, &settings);
-    let disk = switch
-        .join()
-        .map_err(|_| BenchError::subject(&job.subject, "the switch of the disk panicked"))??;
-    let samples = measured?;
-    let received = count_file(&kept, MARKER.as_bytes())?.marked as f64;
-    drop(disk);
+    let measure = |path: &Path, _| Language::Cpp.measure(&job.subject, "hang", path, &settings);
+    let (samples, received) = on_slow_disk(phases, measure)?;
     let value = |metric| samples.value(metric).unwrap_or(0.0);
-    let lost = (value("calls") - received - value("dropped_counted")).max(0.0);
+    let lost = (value("calls") - received as f64 - value("dropped_counted")).max(0.0);
     Ok(samples.with("lost_uncounted", lost))
-}
-
-fn serve_slow_fs(job: &Job) -> Result<Samples> {
-    let (store, mount) = (PathBuf::from(job.text("store")), PathBuf::from(job.text("mount")));
-    slow_fs::serve(&store, &mount).map_err(BenchError::io("serve a file system at", &mount))?;
-    Ok(Samples::default())
 }

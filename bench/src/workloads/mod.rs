@@ -1,32 +1,20 @@
 //! The measured cases, one file a workload.
 
-#[cfg(feature = "workloads")]
 pub mod agent;
-#[cfg(feature = "workloads")]
 pub mod agent_recorder;
-#[cfg(feature = "workloads")]
 pub mod agent_run;
-#[cfg(feature = "workloads")]
 pub mod callsite;
-#[cfg(feature = "workloads")]
 pub mod compile;
-#[cfg(feature = "workloads")]
 pub mod fprintf;
-#[cfg(feature = "workloads")]
 pub mod glog;
-#[cfg(feature = "workloads")]
 pub mod hang;
-#[cfg(feature = "workloads")]
 pub mod net;
 pub mod quic;
-#[cfg(feature = "workloads")]
 pub mod uds;
 
-#[cfg(feature = "workloads")]
-use crate::harness::Workload;
+use crate::{BenchError, Result, harness::Workload};
 
 /// Every workload of this crate.
-#[cfg(feature = "workloads")]
 pub static ALL: &[&dyn Workload] = &[
     &glog::Glog,
     &callsite::Callsite,
@@ -40,3 +28,13 @@ pub static ALL: &[&dyn Workload] = &[
     &agent_run::Run,
     &agent_recorder::Recorder,
 ];
+
+/// Returns the workload of this name.
+pub fn find(name: &str) -> Result<&'static dyn Workload> {
+    let found = ALL.iter().find(|workload| workload.name() == name);
+    found.copied().ok_or_else(|| {
+        let known: Vec<_> = ALL.iter().map(|w| w.name()).collect();
+        let known = known.join(", ");
+        BenchError::new(format!("there is no workload '{name}'; there are {known}"))
+    })
+}

@@ -4,14 +4,9 @@
 //! holds events then finishes outside of the clock; what it lost is counted
 //! in its file.
 
-use std::path::Path;
-
 use crate::harness::{About, Case, Job, Measure, Metric, Samples, Scale, Workload};
-use crate::lines::count_file;
-use crate::quic::{Transfer, transfer};
-use crate::subjects::count_only::CountOnly;
-use crate::subjects::tracing_fmt::TracingFmt;
-use crate::subjects::{Full, Subject, Target, go};
+use crate::logged::run_subject;
+use crate::subjects::foreign::Language;
 use crate::{BenchError, Result};
 
 const FULL_BYTES: u64 = 1_000_000_000;
@@ -71,26 +66,20 @@ impl Workload for QuicTransfer {
     }
 
     fn cases(&self, scale: Scale) -> Vec<Case> {
-        let go = GO.iter().filter(|_| go::is_built());
-        RIVALS
-            .iter()
-            .chain(&OURS)
-            .map(|(subject, level)| {
-                Case::new(subject)
-                    .param("stack", "quinn")
-                    .param("streams", 1)
-                    .param("level", *level)
-                    .setting("bytes", scale.pick(FULL_BYTES, QUICK_BYTES))
-            })
-            .chain(go.map(|(subject, level, connections, part)| {
-                Case::new(subject)
-                    .param("stack", QUIC_GO)
-                    .param("streams", 1)
-                    .param("level", *level)
-                    .param("connections", *connections)
-                    .setting("bytes", scale.pick(FULL_BYTES, QUICK_BYTES) / part)
-            }))
-            .collect()
+        let case = |stack: &str, subject: &'static str, level: &str, part: u64| {
+            Case::new(subject)
+                .param("stack", stack)
+                .param("streams", 1)
+                .param("level", level)
+                .setting("bytes", scale.pick(FULL_BYTES, QUICK_BYTES) / part)
+        };
+        let ours = RIVALS.iter().chain(&OURS);
+        let ours = ours.map(|(subject, level)| case("quinn", subject, level, 1));
+        let go = GO.iter().filter(|(subject, ..)| Language::Go.is_built(subject));
+        let go = go.map(|(subject, level, connections, part)| {
+            case(QUIC_GO, subject, level, *part).param("connections", *connections)
+        });
+        ours.chain(go).collect()
     }
 
     fn prepare(&self, scale: Scale, _: &mut Vec<Case>, run: Measure<'_>) -> Result<()> {
@@ -99,9 +88,7 @@ impl Workload for QuicTransfer {
         self.before_each()?;
         let events = run(&warm)?.value("events_per_s").unwrap_or(0.0);
         if events < 1.0 {
-            return Err(BenchError::Transfer(
-                "quinn emits no events; is its feature `log` on?".to_string(),
-            ));
+            return Err(BenchError::new("quinn emits no events; is its feature `log` on?"));
         }
         Ok(())
     }
@@ -111,7 +98,7 @@ impl Workload for QuicTransfer {
         if job.text("stack") == QUIC_GO {
             let path = path.with_file_name(format!("quic-go-{}.log", std::process::id()));
             let settings = ["bytes", "connections"].map(|key| (key, job.number(key).to_string()));
-            let samples = go::measure(&job.subject, "quic", &path, &settings);
+            let samples = Language::Go.measure(&job.subject, "quic", &path, &settings);
             // The floor writes no file.
             let _ = std::fs::remove_file(&path);
             return samples;
@@ -128,113 +115,4 @@ impl Workload for QuicTransfer {
                 .with("log_bytes", run.log_bytes as f64),
         })
     }
-}
-
-/// A transfer under a logger, and what became of the events.
-#[derive(Clone, Copy, Debug)]
-pub struct LoggedTransfer {
-    /// The transfer itself.
-    pub transfer: Transfer,
-    /// The events that were emitted; `None` where nobody listened.
-    pub events: Option<u64>,
-    /// The events that are not in the log.
-    pub lost_events: u64,
-    /// The size of the log.
-    pub log_bytes: u64,
-}
-
-/// Told how many bytes have arrived, see [`transfer`].
-pub type Progress = Box<dyn FnMut(u64) + Send>;
-
-/// Runs the transfer with the logger called `name` writing to `path`.
-pub fn run_subject(name: &str, path: &Path, total_bytes: u64, progress: Progress) -> Result<LoggedTransfer> {
-    match name {
-        "none" => Ok(LoggedTransfer {
-            transfer: transfer(total_bytes, progress)?,
-            events: None,
-            lost_events: 0,
-            log_bytes: 0,
-        }),
-        "count" => {
-            let counter = CountOnly::install()?;
-            let transfer = transfer(total_bytes, progress)?;
-            Ok(LoggedTransfer {
-                transfer,
-                events: Some(counter.events()),
-                lost_events: 0,
-                log_bytes: 0,
-            })
-        }
-        "tracing-subscriber" => run_fmt(
-            TracingFmt::buffered_counted(&target(path))?,
-            path,
-            total_bytes,
-            progress,
-        ),
-        "tracing-appender" => run_fmt(
-            TracingFmt::appender_counted(&target(path))?,
-            path,
-            total_bytes,
-            progress,
-        ),
-        name if name.starts_with("logdrive") => run_logdrive(name, path, total_bytes, progress),
-        other => Err(BenchError::Usage(format!(
-            "there is no logger '{other}' for this transfer in this build"
-        ))),
-    }
-}
-
-fn target(path: &Path) -> Target {
-    Target::in_place(path, Full::Block)
-}
-
-fn run_fmt(logger: TracingFmt, path: &Path, total_bytes: u64, progress: Progress) -> Result<LoggedTransfer> {
-    let transfer = transfer(total_bytes, progress)?;
-    let events = logger.events();
-    logger.finish()?;
-    let count = count_file(path, b"\n")?;
-    Ok(LoggedTransfer {
-        transfer,
-        events: Some(events),
-        lost_events: events.saturating_sub(count.lines),
-        log_bytes: count.bytes,
-    })
-}
-
-/// Stands in every line that quinn's events make, by the name of its modules,
-/// and in no line of Logdrive about itself.
-pub const EVENT_MARKER: &[u8] = b"quinn";
-
-fn run_logdrive(name: &str, path: &Path, total_bytes: u64, progress: Progress) -> Result<LoggedTransfer> {
-    use crate::subjects::logdrive as ours;
-
-    let to_file = name != "logdrive-discard";
-    let builder = if to_file {
-        ours::to_file(&target(path))?
-    } else {
-        ours::to_nowhere(Full::Block)
-    };
-    let level = if name == "logdrive-debug" {
-        "debug"
-    } else {
-        "trace"
-    };
-    let guard = ours::start(builder.filter(level))?;
-    ours::install_subscriber()?;
-    let transfer = transfer(total_bytes, progress)?;
-    let stats = ours::stop(guard)?;
-    let events = stats.committed + stats.dropped_calls();
-    let (kept, log_bytes) = if to_file {
-        let count = count_file(path, EVENT_MARKER)?;
-        (count.marked, count.bytes)
-    } else {
-        let dropped: u64 = stats.sinks.iter().map(::logdrive::SinkStats::dropped).sum();
-        (stats.committed - dropped, 0)
-    };
-    Ok(LoggedTransfer {
-        transfer,
-        events: Some(events),
-        lost_events: events.saturating_sub(kept),
-        log_bytes,
-    })
 }

@@ -9,19 +9,19 @@
 //! In some cycles agent and program die together, in one order or the other: then the agent's keeper alone has the
 //! memory of that program, and the next agent gets it from there.
 
-use crate::agent_log::{AgentLog, Lines};
-use crate::{Error, checksum, mix};
+use crate::agent_log::AgentLog;
+use crate::lines::{LineCounts, committed, log_line, mix};
+use crate::{Error, play};
 use logdrive::{File, Full, Layout};
 use logdrive_agent::config::{AgentConfig, Places, Route, SinkConfig};
 use logdrive_agent::{Agent, Client, KeeperCommand, StoreOptions};
 use logdrive_drain::file::Compress;
 use logdrive_drain::{Overflow, Target};
 use logdrive_ring::SessionReader;
+use logdrive_testkit::{Process, end_of_input, report};
 use logdrive_wire::agent::SessionState;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Programs that live at once.
@@ -32,55 +32,6 @@ const THREADS: usize = 3;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Between two looks at something that another process does.
 const LOOK: Duration = Duration::from_micros(500);
-
-/// Role of a child process of this program.
-pub(crate) enum Part {
-    Agent(PathBuf),
-    Keeper(PathBuf),
-    Program { dir: PathBuf, number: u64, seed: u64 },
-}
-
-impl Part {
-    /// `agent DIR`, `keeper SOCKET` or `program DIR NUMBER SEED`.
-    pub(crate) fn read(parser: &mut lexopt::Parser) -> Result<Self, lexopt::Error> {
-        use lexopt::ValueExt;
-        let what = parser.value()?.string()?;
-        let dir = PathBuf::from(parser.value()?);
-        match what.as_str() {
-            "agent" => return Ok(Self::Agent(dir)),
-            "keeper" => return Ok(Self::Keeper(dir)),
-            _ => {}
-        }
-        let number = parser.value()?.parse()?;
-        let seed = parser.value()?.parse()?;
-        Ok(Self::Program { dir, number, seed })
-    }
-}
-
-pub(crate) fn play(part: &Part) -> Result<(), Error> {
-    match part {
-        Part::Agent(dir) => play_agent(dir),
-        Part::Keeper(socket) => Ok(logdrive_agent::keep(socket)?),
-        Part::Program { dir, number, seed } => play_program(dir, *number, *seed),
-    }
-}
-
-fn say(word: &str) -> Result<(), Error> {
-    println!("{word}");
-    std::io::stdout().flush()?;
-    Ok(())
-}
-
-/// The end of the standard input, as something to look at.
-fn end_of_input() -> std::sync::mpsc::Receiver<()> {
-    let (send, over) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        // Nobody writes there, so that it returns at the end.
-        let _ = std::io::stdin().read(&mut [0; 1]);
-        let _ = send.send(());
-    });
-    over
-}
 
 fn socket(dir: &Path) -> PathBuf {
     dir.join("sock/agent.sock")
@@ -110,13 +61,14 @@ fn config(dir: &Path) -> AgentConfig {
     }
 }
 
-fn play_agent(dir: &Path) -> Result<(), Error> {
+/// The agent that writes until it dies, or until its input ends.
+pub(crate) fn play_agent(dir: &Path) -> Result<(), Error> {
     let mut agent = Agent::start(config(dir))?;
     agent.store_descriptors(StoreOptions::Keeper(KeeperCommand::new(
         std::env::current_exe()?,
         ["--play", "keeper"],
     )));
-    say("ready")?;
+    report("ready");
     let over = end_of_input();
     while over.try_recv().is_err() {
         agent.turn();
@@ -137,7 +89,7 @@ fn notes_of(dir: &Path, number: u64) -> PathBuf {
 }
 
 /// The program that logs until it dies, or until its input ends.
-fn play_program(dir: &Path, number: u64, seed: u64) -> Result<(), Error> {
+pub(crate) fn play_program(dir: &Path, number: u64, seed: u64) -> Result<(), Error> {
     let ring_bytes = if mix(seed).is_multiple_of(2) {
         64 << 10
     } else {
@@ -155,10 +107,8 @@ fn play_program(dir: &Path, number: u64, seed: u64) -> Result<(), Error> {
     if logdrive::session_path().is_some() {
         return Err("the program has a session of its own".into());
     }
-    let notes = std::fs::OpenOptions::new()
-        .write(true)
-        .open(notes_of(dir, number))?;
-    let stop = std::sync::atomic::AtomicBool::new(false);
+    let notes = LineCounts::open(&notes_of(dir, number))?;
+    let stop = AtomicBool::new(false);
     let pause = pause_of(dir);
     let over = end_of_input();
     std::thread::scope(|scope| -> Result<(), Error> {
@@ -171,7 +121,7 @@ fn play_program(dir: &Path, number: u64, seed: u64) -> Result<(), Error> {
         // The other end of it is closed, or says nothing for ever.
         let _ = over.recv();
         // Relaxed: a word to stop; what was noted is in a file.
-        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        stop.store(true, Ordering::Relaxed);
         Ok(())
     })?;
     match guard.stop() {
@@ -181,32 +131,22 @@ fn play_program(dir: &Path, number: u64, seed: u64) -> Result<(), Error> {
 }
 
 /// Bursts of any length with pauses between them, so that rings are full, empty and in between.
-fn log_lines(
-    program: u64,
-    thread: u64,
-    seed: u64,
-    notes: &std::fs::File,
-    stop: &std::sync::atomic::AtomicBool,
-    pause: &Path,
-) {
+fn log_lines(program: u64, thread: u64, seed: u64, notes: &LineCounts, stop: &AtomicBool, pause: &Path) {
     let mut random = mix(seed ^ (thread << 32));
     let padding = "p".repeat((random % 200) as usize);
     let mut number = 0u64;
     // Relaxed: see where it is stored.
-    while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+    while !stop.load(Ordering::Relaxed) {
         random = mix(random);
         if pause.exists() {
             std::thread::sleep(LOOK);
             continue;
         }
         for _ in 0..=random % 600 {
-            let sum = checksum(program << 8 | thread, number);
-            logdrive::info!("{} {} {} {:016x} {}", program, thread, number, sum, padding);
+            log_line(program, thread, number, &padding);
             number += 1;
         }
-        // What is noted here was committed before; the log must have it.
-        let noted = notes.write_at(&number.to_le_bytes(), thread * 8);
-        assert!(noted.is_ok_and(|bytes| bytes == 8), "the notes can be written");
+        notes.note(thread, number);
         std::thread::sleep(Duration::from_micros(random >> 32 & 0x3ff));
     }
 }
@@ -214,46 +154,9 @@ fn log_lines(
 /// A program that lives.
 struct Program {
     number: u64,
-    child: Child,
-    input: ChildStdin,
+    process: Process,
     /// Its memory, looked at from outside: what its rings count stays after its end.
-    view: Option<SessionReader>,
-}
-
-impl Program {
-    fn kill(&mut self) -> Result<(), Error> {
-        self.child.kill()?;
-        self.child.wait()?;
-        Ok(())
-    }
-}
-
-/// An agent that lives.
-struct Server {
-    child: Child,
-    /// Its end is the word to stop.
-    input: Option<ChildStdin>,
-}
-
-impl Server {
-    fn kill(&mut self) -> Result<(), Error> {
-        self.child.kill()?;
-        self.child.wait()?;
-        Ok(())
-    }
-}
-
-/// Starts this program in a role, with both pipes.
-fn start(words: &[&str], dir: &Path) -> Result<Child, Error> {
-    let (what, rest) = words.split_first().ok_or("a part")?;
-    let child = Command::new(std::env::current_exe()?)
-        .args(["--play", what])
-        .arg(dir)
-        .args(rest)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()?;
-    Ok(child)
+    view: SessionReader,
 }
 
 #[derive(Default)]
@@ -269,7 +172,7 @@ struct Totals {
 struct Run {
     dir: PathBuf,
     seed: u64,
-    server: Server,
+    server: Process,
     programs: Vec<Program>,
     started: u64,
     log: AgentLog,
@@ -292,13 +195,6 @@ pub(crate) fn cycles_of(cycles: u64, seed: u64, keep: bool) -> Result<(), Error>
     let done = run.all_cycles(cycles, begin);
     let totals = &run.totals;
     if let Err(error) = done {
-        for program in &mut run.programs {
-            // It may have ended by itself.
-            let _ = program.child.kill();
-            let _ = program.child.wait();
-        }
-        let _ = run.server.child.kill();
-        let _ = run.server.child.wait();
         return Err(format!(
             "after {} agents and {} programs of seed {seed}: {error}; the files are in {}",
             totals.agents,
@@ -325,21 +221,10 @@ pub(crate) fn cycles_of(cycles: u64, seed: u64, keep: bool) -> Result<(), Error>
 }
 
 /// Starts an agent and waits until it listens.
-fn start_agent(dir: &Path) -> Result<Server, Error> {
-    let mut child = start(&["agent"], dir)?;
-    hear(&mut child, "ready")?;
-    let input = child.stdin.take();
-    Ok(Server { child, input })
-}
-
-fn hear(child: &mut Child, word: &str) -> Result<(), Error> {
-    let pipe = child.stdout.take().ok_or("no pipe")?;
-    let mut line = String::new();
-    BufReader::new(pipe).read_line(&mut line)?;
-    if line.trim() == word {
-        return Ok(());
-    }
-    Err(format!("a child ended before it said {word}: {:?}", child.wait()?).into())
+fn start_agent(dir: &Path) -> Result<Process, Error> {
+    let mut server = play("agent", &[&dir.to_string_lossy()])?;
+    server.expect("ready");
+    Ok(server)
 }
 
 /// Looks again and again until something is so.
@@ -374,7 +259,7 @@ impl Run {
             }
             self.start_program()?;
             if (cycle + 1) % 100 == 0 {
-                let lines = self.log.checked();
+                let lines = self.log.lines.checked;
                 eprintln!(
                     "{} of {cycles} cycles, {lines} lines checked, {:.0?}",
                     cycle + 1,
@@ -388,30 +273,29 @@ impl Run {
     fn start_program(&mut self) -> Result<(), Error> {
         let number = self.started;
         self.started += 1;
-        std::fs::write(notes_of(&self.dir, number), [0u8; THREADS * 8])?;
-        let seed = mix(self.seed ^ (number << 20)).to_string();
-        let mut child = start(&["program", &number.to_string(), &seed], &self.dir)?;
-        let input = child.stdin.take().ok_or("no pipe")?;
-        let mut program = Program {
-            number,
-            child,
-            input,
-            view: None,
-        };
         let notes = notes_of(&self.dir, number);
+        LineCounts::create::<THREADS>(&notes)?;
+        let seed = mix(self.seed ^ (number << 20)).to_string();
+        let words: [&str; 3] = [&self.dir.to_string_lossy(), &number.to_string(), &seed];
+        let mut process = play("program", &words)?;
         until("all threads of a program log", || {
-            if let Some(status) = program.child.try_wait()? {
+            if let Some(status) = process.try_wait() {
                 return Err(format!("program {number} has ended by itself: {status}").into());
             }
-            let all = noted(&notes)?.iter().all(|count| *count > 0);
+            let all = LineCounts::read::<THREADS>(&notes)?
+                .iter()
+                .all(|count| *count > 0);
             Ok(all.then_some(()))
         })?;
-        program.view = Some(self.view_of(program.child.id())?);
-        self.programs.push(program);
+        let view = self.view_of(process.pid())?;
+        self.programs.push(Program {
+            number,
+            process,
+            view,
+        });
         Ok(())
     }
 
-    /// The memory of the session of a process.
     fn view_of(&self, pid: u32) -> Result<SessionReader, Error> {
         let mut client = Client::connect(&socket(&self.dir), PATIENCE)?;
         let sessions = client.sessions()?;
@@ -422,7 +306,7 @@ impl Run {
 
     /// Kills the agent, starts the next one, and waits until it has all sessions of programs that live.
     fn kill_agent(&mut self, random: u64) -> Result<(), Error> {
-        self.server.kill()?;
+        self.server.kill();
         self.next_agent(random)
     }
 
@@ -431,16 +315,19 @@ impl Run {
         self.totals.agents += 1;
         let mut away = Instant::now();
         if random.is_multiple_of(4) {
-            let mut next = start(&["agent"], &self.dir)?;
+            let mut next = play("agent", &[&self.dir.to_string_lossy()])?;
             std::thread::sleep(Duration::from_micros(mix(random) % 30_000));
-            next.kill()?;
-            next.wait()?;
+            next.kill();
             self.totals.agents += 1;
             self.totals.agents_starting += 1;
             away = Instant::now();
         }
         self.server = start_agent(&self.dir)?;
-        let pids: Vec<u32> = self.programs.iter().map(|program| program.child.id()).collect();
+        let pids: Vec<u32> = self
+            .programs
+            .iter()
+            .map(|program| program.process.pid())
+            .collect();
         let path = socket(&self.dir);
         let mut client = Client::connect(&path, PATIENCE)?;
         until("the next agent has all sessions", || {
@@ -459,7 +346,7 @@ impl Run {
     /// Kills a program, and compares.
     fn kill_program(&mut self, place: usize) -> Result<(), Error> {
         let mut program = self.programs.remove(place);
-        program.kill()?;
+        program.process.kill();
         self.totals.programs += 1;
         self.compare(program)
     }
@@ -470,11 +357,11 @@ impl Run {
         let mut program = self.programs.remove(place);
         let is_program_first = random.is_multiple_of(2);
         if is_program_first {
-            program.kill()?;
+            program.process.kill();
         }
-        self.server.kill()?;
+        self.server.kill();
         if !is_program_first {
-            program.kill()?;
+            program.process.kill();
         }
         self.totals.programs += 1;
         self.totals.together += 1;
@@ -483,8 +370,8 @@ impl Run {
     }
 
     /// Waits until the log says that a killed program has ended, and compares what it has of it with what was counted.
-    fn compare(&mut self, mut program: Program) -> Result<(), Error> {
-        let pid = program.child.id();
+    fn compare(&mut self, program: Program) -> Result<(), Error> {
+        let pid = program.process.pid();
         let log = &mut self.log;
         std::fs::write(pause_of(&self.dir), "")?;
         until("the log says that a program has ended", || {
@@ -492,78 +379,37 @@ impl Run {
             Ok(log.take_end_of(pid).then_some(()))
         })?;
         std::fs::remove_file(pause_of(&self.dir))?;
-        let view = program.view.take().ok_or("no view")?;
-        let (rings, broken) = view.rings();
-        if let Some(error) = broken.first() {
-            return Err(error.to_string().into());
-        }
-        let noted = noted(&notes_of(&self.dir, program.number))?;
-        for thread in 0..THREADS as u64 {
-            let name = format!("t{thread}");
-            let ring = rings.iter().find(|ring| ring.header().thread_name() == name);
-            let counted = ring
-                .ok_or_else(|| format!("no ring of thread {name}"))?
-                .header()
-                .records();
-            let found = self.log.take_lines(program.number, thread);
-            // The count follows the commit, so a kill in between leaves it one short.
-            if found < counted || found > counted + 1 || found < noted[thread as usize] {
-                return Err(format!(
-                    "program {}, thread {thread}: {found} lines, {counted} counted in the ring, {} noted",
-                    program.number, noted[thread as usize]
-                )
-                .into());
-            }
-            self.totals.lines += found;
-        }
-        std::fs::remove_file(notes_of(&self.dir, program.number))?;
+        let notes = notes_of(&self.dir, program.number);
+        let counted = committed::<THREADS>(&program.view)?;
+        let noted = LineCounts::read::<THREADS>(&notes)?;
+        self.totals.lines += log.lines.compare(program.number, &counted, &noted)?;
+        std::fs::remove_file(notes)?;
         Ok(())
     }
 
     /// Those that live end in order: the log has all of them.
     fn end(&mut self) -> Result<(), Error> {
-        let mut expected = Lines::new();
-        for program in self.programs.drain(..) {
-            let Program {
-                number,
-                mut child,
-                input,
-                ..
-            } = program;
-            drop(input);
-            let status = child.wait()?;
-            if !status.success() {
-                return Err(format!("program {number} ended with {status}").into());
-            }
-            for (thread, count) in noted(&notes_of(&self.dir, number))?.into_iter().enumerate() {
-                expected.insert((number, thread as u64), count);
-            }
+        let mut logged = Vec::new();
+        for Program { number, process, .. } in self.programs.drain(..) {
+            process.end();
+            logged.push((number, LineCounts::read::<THREADS>(&notes_of(&self.dir, number))?));
         }
-        drop(self.server.input.take());
-        let status = self.server.child.wait()?;
+        self.server.close_input();
+        let status = self.server.wait();
         if !status.success() {
             return Err(format!("the agent ended with {status}").into());
         }
         self.log.read_on()?;
-        for ((program, thread), count) in expected {
-            let found = self.log.take_lines(program, thread);
-            if found != count {
-                return Err(
-                    format!("program {program}, thread {thread}: {found} lines, {count} logged").into(),
-                );
+        for (program, counts) in logged {
+            for (thread, count) in (0..).zip(counts) {
+                let found = self.log.lines.take(program, thread);
+                if found != count {
+                    let what = format!("program {program}, thread {thread}: {found} lines, {count} logged");
+                    return Err(what.into());
+                }
+                self.totals.lines += found;
             }
-            self.totals.lines += found;
         }
         Ok(())
     }
-}
-
-/// Notes of the threads of a program.
-fn noted(path: &Path) -> Result<[u64; THREADS], Error> {
-    let bytes = std::fs::read(path)?;
-    let mut counts = [0; THREADS];
-    for (count, eight) in counts.iter_mut().zip(bytes.chunks_exact(8)) {
-        *count = u64::from_le_bytes(eight.try_into()?);
-    }
-    Ok(counts)
 }

@@ -3,14 +3,12 @@
 //! Rotated files are removed when they have been read to their end, but for the newest few: an agent that is killed
 //! while a file rotates leaves the next one something to write there.
 
-use crate::{Error, checksum, rotation_key};
+use crate::lines::Lines;
+use crate::{Error, log_files};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-
-/// Lines by program and thread.
-pub(crate) type Lines = BTreeMap<(u64, u64), u64>;
 
 /// Rotated files that are left.
 const LEFT: usize = 4;
@@ -23,9 +21,9 @@ pub(crate) struct AgentLog {
     dir: PathBuf,
     /// Bytes read of each file, by inode.
     read: BTreeMap<u64, u64>,
-    next: Lines,
+    /// Lines of the programs.
+    pub(crate) lines: Lines,
     ended: BTreeSet<u32>,
-    checked: u64,
 }
 
 impl AgentLog {
@@ -33,25 +31,14 @@ impl AgentLog {
         Self {
             dir: dir.to_owned(),
             read: BTreeMap::new(),
-            next: Lines::new(),
+            lines: Lines::default(),
             ended: BTreeSet::new(),
-            checked: 0,
         }
-    }
-
-    /// Lines that were checked so far.
-    pub(crate) fn checked(&self) -> u64 {
-        self.checked
     }
 
     /// Whether the log says that a process has ended, once.
     pub(crate) fn take_end_of(&mut self, pid: u32) -> bool {
         self.ended.remove(&pid)
-    }
-
-    /// The number of lines of a thread; they are forgotten, and none may follow.
-    pub(crate) fn take_lines(&mut self, program: u64, thread: u64) -> u64 {
-        self.next.insert((program, thread), u64::MAX).unwrap_or(0)
     }
 
     /// Reads what has come since the last look.
@@ -80,17 +67,7 @@ impl AgentLog {
 
     /// The files in the order of their lines; the last one is that which is written.
     fn files(&self) -> Result<Vec<PathBuf>, Error> {
-        let mut paths = Vec::new();
-        let Ok(entries) = std::fs::read_dir(&self.dir) else {
-            return Ok(paths);
-        };
-        for entry in entries {
-            let path = entry?.path();
-            if path.extension().is_some_and(|extension| extension == "log") {
-                paths.push(path);
-            }
-        }
-        paths.sort_by_key(|path| rotation_key(path));
+        let mut paths = log_files(&self.dir)?;
         // In the middle of a rotation there is no active file.
         if paths.last().is_some_and(|last| !last.ends_with("crash.log")) {
             paths.push(self.dir.join("crash.log"));
@@ -118,29 +95,10 @@ impl AgentLog {
     }
 
     fn check(&mut self, line: &str) -> Result<(), String> {
-        if let Some(notice) = line.strip_prefix("logdrive ") {
-            return self.hear(notice);
+        match line.strip_prefix("logdrive ") {
+            Some(notice) => self.hear(notice),
+            None => self.lines.check(line),
         }
-        let mut words = line.split(' ').skip(1);
-        let mut number = |radix| u64::from_str_radix(words.next().unwrap_or(""), radix);
-        let (Ok(program), Ok(thread), Ok(count), Ok(sum)) = (number(10), number(10), number(10), number(16))
-        else {
-            return Err("a torn line".to_owned());
-        };
-        if sum != checksum(program << 8 | thread, count) {
-            return Err("a torn line".to_owned());
-        }
-        let next = self.next.entry((program, thread)).or_default();
-        if count != *next {
-            return Err(match *next {
-                u64::MAX => "a line after the program's end".to_owned(),
-                next if count < next => format!("a line that stands twice, {next} is next"),
-                next => format!("lines are lost before this one, {next} is next"),
-            });
-        }
-        *next += 1;
-        self.checked += 1;
-        Ok(())
     }
 
     /// Messages of the drain.

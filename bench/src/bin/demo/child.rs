@@ -4,15 +4,16 @@
 //! The child prints one message a line: `progress BYTES`, `session PATH` and,
 //! at its end, `outcome JSON`.
 
-use std::io::{BufRead, BufReader, Lines, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::path::PathBuf;
+use std::process::Command;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use lexopt::ValueExt;
-use logdrive_bench::workloads::quic::{Progress, run_subject};
+use logdrive_bench::logged::{LoggedTransfer, Progress, run_subject};
 use logdrive_bench::{BenchError, Result};
-use serde::{Deserialize, Serialize};
+use logdrive_testkit::{Process, report};
+
+/// The first word on the command line of a child.
+pub(crate) const CHILD: &str = "--child";
 
 /// Arguments of a child.
 #[derive(Clone, Debug)]
@@ -25,21 +26,6 @@ pub(crate) struct Request {
     pub(crate) bytes: u64,
 }
 
-/// Result of a child that came to its end.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct Outcome {
-    /// Bytes that arrived.
-    pub(crate) bytes: u64,
-    /// From the first write to the last byte.
-    pub(crate) seconds: f64,
-    /// Events of quinn; `None` where nobody listened.
-    pub(crate) events: Option<u64>,
-    /// Events that are not in the log.
-    pub(crate) lost_events: u64,
-    /// Size of the log.
-    pub(crate) log_bytes: u64,
-}
-
 /// A message of a child.
 #[derive(Debug)]
 pub(crate) enum Message {
@@ -48,18 +34,20 @@ pub(crate) enum Message {
     /// Path of the child's Logdrive session.
     Session(PathBuf),
     /// The end.
-    Outcome(Outcome),
+    Outcome(LoggedTransfer),
 }
 
 impl Request {
-    /// Reads what [`start`] put on the command line after `--child`.
-    pub(crate) fn read(parser: &mut lexopt::Parser) -> Result<Request> {
-        let wrong = |error: lexopt::Error| BenchError::Usage(error.to_string());
-        let logger = parser.value().and_then(|word| word.string()).map_err(wrong)?;
-        let log = parser.value().map_err(wrong)?;
-        let bytes = parser.value().and_then(|word| word.parse()).map_err(wrong)?;
+    /// Reads what [`start`] put on the command line after [`CHILD`].
+    pub(crate) fn read(words: &[String]) -> Result<Request> {
+        let [logger, log, bytes] = words else {
+            return Err(BenchError::new(
+                "a logger, a log and a number of bytes are wanted",
+            ));
+        };
+        let bytes = bytes.parse().map_err(|error| BenchError::subject(bytes, error))?;
         Ok(Request {
-            logger,
+            logger: logger.clone(),
             log: log.into(),
             bytes,
         })
@@ -68,65 +56,39 @@ impl Request {
 
 /// Runs a transfer to its end in the child.
 pub(crate) fn serve(request: &Request) -> Result<()> {
-    let run = run_subject(&request.logger, &request.log, request.bytes, progress())?;
-    let outcome = Outcome {
-        bytes: run.transfer.bytes,
-        seconds: run.transfer.elapsed.as_secs_f64(),
-        events: run.events,
-        lost_events: run.lost_events,
-        log_bytes: run.log_bytes,
-    };
-    let json = serde_json::to_string(&outcome)
-        .map_err(|error| BenchError::Usage(format!("the outcome has no JSON: {error}")))?;
-    say(&format!("outcome {json}"));
+    let outcome = run_subject(&request.logger, &request.log, request.bytes, progress())?;
+    report(&format!("outcome {}", serde_json::to_string(&outcome)?));
     Ok(())
 }
 
 /// Callback of a transfer that prints how far it is.
 pub(crate) fn progress() -> Progress {
-    Box::new(|bytes| say(&format!("progress {bytes}")))
-}
-
-/// Prints a message at once. A parent that is gone needs none.
-pub(crate) fn say(message: &str) {
-    let mut out = std::io::stdout().lock();
-    let _ = writeln!(out, "{message}").and_then(|()| out.flush());
+    Box::new(|bytes| report(&format!("progress {bytes}")))
 }
 
 /// A child at work.
 pub(crate) struct Running {
     /// Its process.
-    pub(crate) process: Child,
-    lines: Lines<BufReader<ChildStdout>>,
+    pub(crate) process: Process,
     bar: ProgressBar,
 }
 
 /// Starts a child with a progress bar.
 pub(crate) fn start(title: &str, request: &Request) -> Result<Running> {
-    let program = std::env::current_exe().map_err(BenchError::io("find", Path::new("this program")))?;
-    let mut process = Command::new(&program)
-        .arg("--child")
-        .arg(&request.logger)
+    let mut command = Command::new(std::env::current_exe()?);
+    command
+        .args([CHILD, &request.logger])
         .arg(&request.log)
-        .arg(request.bytes.to_string())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(BenchError::io("start", &program))?;
-    let output = process.stdout.take().expect("the pipe was asked for");
-    Ok(Running {
-        process,
-        lines: BufReader::new(output).lines(),
-        bar: progress_bar(title, request.bytes),
-    })
+        .arg(request.bytes.to_string());
+    let (process, bar) = (Process::spawn(&mut command), progress_bar(title, request.bytes));
+    Ok(Running { process, bar })
 }
 
 impl Running {
     /// The next message, or `None` at the child's end; moves the bar.
     pub(crate) fn next_message(&mut self) -> Option<Message> {
         loop {
-            let line = self.lines.next()?.ok()?;
-            let message = parse(&line);
+            let message = parse(&self.process.next_line()?);
             if let Some(Message::Progress(bytes)) = message {
                 self.bar.set_position(bytes);
             }
@@ -143,7 +105,7 @@ impl Running {
 }
 
 /// Runs a child until it says its outcome.
-pub(crate) fn run_to_the_end(title: &str, request: &Request) -> Result<Outcome> {
+pub(crate) fn run_to_the_end(title: &str, request: &Request) -> Result<LoggedTransfer> {
     let mut running = start(title, request)?;
     let mut outcome = None;
     while let Some(message) = running.next_message() {
@@ -152,17 +114,13 @@ pub(crate) fn run_to_the_end(title: &str, request: &Request) -> Result<Outcome> 
         }
     }
     running.clear_bar();
-    let status = running
-        .process
-        .wait()
-        .map_err(BenchError::io("wait for", Path::new("the transfer")))?;
-    outcome
-        .filter(|_| status.success())
-        .ok_or_else(|| BenchError::Child {
-            workload: "demo".to_string(),
-            subject: title.to_string(),
-            status: status.to_string(),
-        })
+    let status = running.process.wait();
+    outcome.filter(|_| status.success()).ok_or_else(|| {
+        BenchError::subject(
+            title,
+            format_args!("its process ended with {status} and without a result"),
+        )
+    })
 }
 
 fn parse(line: &str) -> Option<Message> {
@@ -190,13 +148,16 @@ fn progress_bar(title: &str, bytes: u64) -> ProgressBar {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     #[test]
     fn messages_are_read_and_other_output_is_ignored() {
         assert!(matches!(parse("progress 42"), Some(Message::Progress(42))));
         assert!(matches!(parse("session /x y"), Some(Message::Session(path)) if path == Path::new("/x y")));
         assert!(parse("a logger prints").is_none());
-        let json = r#"outcome {"bytes":1,"seconds":0.5,"events":null,"lost_events":0,"log_bytes":0}"#;
-        assert!(matches!(parse(json), Some(Message::Outcome(outcome)) if outcome.bytes == 1));
+        let transfer = r#"{"bytes":1,"elapsed":{"secs":0,"nanos":5}}"#;
+        let json =
+            format!(r#"outcome {{"transfer":{transfer},"events":null,"lost_events":0,"log_bytes":0}}"#);
+        assert!(matches!(parse(&json), Some(Message::Outcome(outcome)) if outcome.transfer.bytes == 1));
     }
 }

@@ -4,11 +4,14 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use logdrive_bench::lines::count_file;
+use logdrive_bench::logged::EVENT_MARKER;
 use logdrive_bench::quic::transfer;
 use logdrive_bench::subjects::logdrive as ours;
 use logdrive_bench::subjects::{Full, Target};
-use logdrive_bench::workloads::quic::EVENT_MARKER;
 use logdrive_bench::{BenchError, Result};
+
+use logdrive_ring::SessionReader;
+use logdrive_testkit::report;
 
 use crate::child::{self, Message, Request};
 use crate::summary::Row;
@@ -23,7 +26,7 @@ pub(crate) fn serve(request: &Request) -> Result<()> {
     let guard = ours::start(builder.filter("trace"))?;
     ours::install_subscriber()?;
     if let Some(session) = logdrive::session_path() {
-        child::say(&format!("session {}", session.display()));
+        report(&format!("session {}", session.display()));
     }
     transfer(request.bytes, child::progress())?;
     ours::stop(guard).map(drop)
@@ -38,20 +41,21 @@ pub(crate) fn run(log: &Path, bytes: u64) -> Result<Row> {
         bytes,
     };
     let session = kill_half_way(&request)?;
-    let committed = committed_events(&session)?;
+    let failed = |error: &dyn std::fmt::Display| BenchError::subject("logdrive", error);
+    // By the counters of the dead process, which outlive it.
+    let view = SessionReader::open(&session).map_err(|error| failed(&error))?;
+    let committed = logdrive::Stats::of_view(&view).committed;
     let start = Instant::now();
-    let recovered = recover(&session)?;
+    // As `logdrive recover` and the next start of the program do.
+    let recovered = logdrive::recover(&session, None).map_err(|error| failed(&error))?;
     let recovery_ms = start.elapsed().as_millis();
     let count = count_file(log, EVENT_MARKER)?;
     println!(
         "killed by SIGKILL at {committed} events; {} of them were not in the file yet: recovered in {recovery_ms} ms\n",
         recovered.records
     );
-    Ok(Row::of_killed(
-        TITLE,
-        count.bytes,
-        committed.saturating_sub(count.marked),
-    ))
+    let lost = committed.saturating_sub(count.marked);
+    Ok(Row::of_killed(TITLE, count.bytes, lost))
 }
 
 fn remove_old(log: &Path) -> Result<()> {
@@ -74,24 +78,6 @@ fn kill_half_way(request: &Request) -> Result<PathBuf> {
         }
     }
     running.clear_bar();
-    // On Unix this is SIGKILL.
-    running
-        .process
-        .kill()
-        .and_then(|()| running.process.wait())
-        .map_err(BenchError::io("kill", Path::new("the transfer")))?;
+    running.process.kill();
     session.ok_or_else(|| BenchError::subject("logdrive", "the run did not print its session"))
-}
-
-/// The events that the dead process had committed, by its own counters, which
-/// outlive it.
-fn committed_events(session: &Path) -> Result<u64> {
-    let view = logdrive_ring::SessionReader::open(session)
-        .map_err(|error| BenchError::subject("logdrive", error))?;
-    Ok(logdrive::Stats::of_view(&view).committed)
-}
-
-/// Recovers the log as `logdrive recover` and the next start of the program do.
-fn recover(session: &Path) -> Result<logdrive::Recovered> {
-    logdrive::recover(session, None).map_err(|error| BenchError::subject("logdrive", error))
 }

@@ -39,20 +39,23 @@ fn main() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{}", error.full_message());
+            eprintln!("{error}");
             ExitCode::FAILURE
         }
     }
 }
 
 fn run() -> Result<()> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let Some((child::CHILD, request)) = words.split_first().map(|(word, rest)| (word.as_str(), rest)) {
+        return serve(&child::Request::read(request)?);
+    }
     let mut parser = lexopt::Parser::from_env();
     let mut megabytes = DEFAULT_MB;
     while let Some(argument) = parser.next().map_err(usage)? {
         use lexopt::prelude::*;
         match argument {
             Long("mb") => megabytes = read_megabytes(&mut parser)?,
-            Long("child") => return serve(&child::Request::read(&mut parser)?),
             Long("help") | Short('h') => {
                 print!("{USAGE}");
                 return Ok(());
@@ -73,7 +76,7 @@ fn serve(request: &child::Request) -> Result<()> {
 }
 
 fn usage(error: lexopt::Error) -> BenchError {
-    BenchError::Usage(format!("{error}\n\n{USAGE}"))
+    BenchError::new(format!("{error}\n\n{USAGE}"))
 }
 
 fn read_megabytes(parser: &mut lexopt::Parser) -> Result<u64> {
@@ -81,7 +84,7 @@ fn read_megabytes(parser: &mut lexopt::Parser) -> Result<u64> {
     let word = parser.value().and_then(|word| word.string()).map_err(usage)?;
     match word.parse() {
         Ok(megabytes) if (1..=MAX_MB).contains(&megabytes) => Ok(megabytes),
-        _ => Err(BenchError::Usage(format!(
+        _ => Err(BenchError::new(format!(
             "--mb takes a number from 1 to {MAX_MB}, not '{word}'"
         ))),
     }
@@ -117,10 +120,8 @@ fn logged_run(title: &'static str, logger: &str, log: Option<&Path>, bytes: u64)
     };
     let outcome = child::run_to_the_end(title, &request)?;
     if let Some(log) = log {
-        std::fs::File::options()
-            .write(true)
-            .open(log)
-            .and_then(|file| file.set_len(outcome.log_bytes))
+        let file = std::fs::File::options().write(true).open(log);
+        file.and_then(|file| file.set_len(outcome.log_bytes))
             .map_err(BenchError::io("cut", log))?;
     }
     Ok(Row::of_run(title, &outcome))

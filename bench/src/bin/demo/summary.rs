@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use console::Style;
 use logdrive_bench::harness::table::aligned;
 
-use crate::child::Outcome;
+use logdrive_bench::logged::LoggedTransfer;
 
 /// Row of the table: one run.
 #[derive(Clone, Debug)]
@@ -19,11 +19,12 @@ pub(crate) struct Row {
 
 impl Row {
     /// A run that came to its end.
-    pub(crate) fn of_run(title: &'static str, outcome: &Outcome) -> Row {
+    pub(crate) fn of_run(title: &'static str, outcome: &LoggedTransfer) -> Row {
+        let seconds = outcome.transfer.elapsed.as_secs_f64();
         Row {
             title,
-            mb_per_s: Some(outcome.bytes as f64 / 1e6 / outcome.seconds),
-            events_per_s: outcome.events.map(|events| events as f64 / outcome.seconds),
+            mb_per_s: Some(outcome.transfer.mb_per_s()),
+            events_per_s: outcome.events.map(|events| events as f64 / seconds),
             log_bytes: outcome.log_bytes,
             lost_lines: outcome.events.map(|_| outcome.lost_events),
         }

@@ -1,7 +1,7 @@
 //! A call, and the whole of W1, through an agent and with the drain in the process: the workloads `callsite` and `glog`
 //! with both subjects in turn.
 
-use super::median;
+use super::{compared, quotient};
 use crate::harness::{Case, Samples, Scale, Workload, child};
 use crate::workloads::callsite::Callsite;
 use crate::workloads::glog::Glog;
@@ -15,28 +15,20 @@ const PAIRS: usize = 3;
 
 /// Cost of one call to its thread; compared by difference for the median, by quotient otherwise.
 pub(super) fn call(metric: &str, scale: Scale) -> Result<Samples> {
-    let cases = pair(&Callsite, scale)?;
-    let (measured, base) = measure(&Callsite, &cases, metric)?;
-    let compared = match metric {
-        "mean20_p50_ns" => measured - base,
-        _ => measured / base,
-    };
-    Ok(Samples::default()
-        .with("measured", measured)
-        .with("base", base)
-        .with("compared", compared))
+    let [measured, base] = measure(&Callsite, &pair(&Callsite, scale)?, metric)?;
+    match metric {
+        "mean20_p50_ns" => compared(&measured, &base, |measured, base| measured - base),
+        _ => quotient(&measured, &base),
+    }
 }
 
 /// Twelve threads that write as fast as they can, until all is with the kernel.
 pub(super) fn w1(scale: Scale) -> Result<Samples> {
     let mut cases = pair(&Glog, scale)?;
     Glog.prepare(scale, &mut cases, &|case| child::spawn(Glog.name(), case))?;
-    let (measured, base) = measure(&Glog, &cases, "wall_s")?;
+    let [measured, base] = measure(&Glog, &cases, "wall_s")?;
     Glog.clean_up()?;
-    Ok(Samples::default()
-        .with("measured", measured)
-        .with("base", base)
-        .with("compared", measured / base))
+    quotient(&measured, &base)
 }
 
 /// The case of the in-process subject, and the same through the agent.
@@ -51,9 +43,9 @@ fn pair(workload: &dyn Workload, scale: Scale) -> Result<Vec<Case>> {
     Ok(vec![through, base])
 }
 
-/// Medians of both, measured in turn; a run that loses lines does not count as one.
-fn measure(workload: &dyn Workload, cases: &[Case], metric: &str) -> Result<(f64, f64)> {
-    let mut values = vec![Vec::new(); cases.len()];
+/// Values of both, measured in turn; a run that loses lines does not count as one.
+fn measure(workload: &dyn Workload, cases: &[Case], metric: &str) -> Result<[Vec<f64>; 2]> {
+    let mut values = [Vec::new(), Vec::new()];
     for _ in 0..PAIRS {
         for (case, values) in cases.iter().zip(&mut values) {
             workload.before_each()?;
@@ -64,7 +56,5 @@ fn measure(workload: &dyn Workload, cases: &[Case], metric: &str) -> Result<(f64
             values.extend(samples.value(metric));
         }
     }
-    let [through, base] = <[Vec<f64>; 2]>::try_from(values)
-        .map_err(|_| BenchError::subject(THROUGH_AGENT, "two cases are compared"))?;
-    Ok((median(through)?, median(base)?))
+    Ok(values)
 }

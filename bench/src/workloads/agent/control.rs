@@ -10,18 +10,17 @@
 
 use std::cell::Cell;
 use std::hint::black_box;
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use logdrive::{SinkOptions, Target};
-use logdrive_drain::control::{Action, Selector, change, put_rule};
+use logdrive_drain::control::{self, Action};
 use logdrive_ring::SessionReader;
 
 use super::alone;
 use crate::harness::{Samples, Scale};
 use crate::probe::{TickLength, ticks};
-use crate::subjects::logdrive::{start, stop};
+use crate::subjects::logdrive::{own_session, put, start, stop};
 use crate::{BenchError, Result, command};
 
 /// The application's name in the session.
@@ -55,24 +54,23 @@ pub(super) fn measure(subject: &str, scale: Scale) -> Result<Samples> {
 }
 
 fn live_control(subject: &str, scale: Scale) -> Result<f64> {
-    let session = logdrive::session_path().ok_or_else(|| BenchError::subject(APP, "no session"))?;
-    let reader = SessionReader::open(&session).map_err(|error| BenchError::subject(APP, error))?;
+    let reader = own_session(APP)?;
     let cost = || call_ns(scale.pick(FULL_BATCHES, QUICK_BATCHES), TickLength::measure());
     match subject {
-        "level-change" => longest(scale, &reader, || change_by_command(&session)),
+        "level-change" => longest(scale, &reader, change_by_command),
         "rule-change" => longest(scale, &reader, || change_in_place(&reader)),
         "disabled" => Ok(cost()),
         "sampled-out" => {
-            set(&reader, Action::Level(Some(0)))?;
-            set(&reader, Action::Every(u32::MAX))?;
+            put(&reader, Action::Level(Some(0)))?;
+            put(&reader, Action::Every(u32::MAX))?;
             Ok(cost())
         }
         "sampled-out-second" => {
-            set(&reader, Action::Level(Some(0)))?;
-            set(&reader, Action::PerSecond(0))?;
+            put(&reader, Action::Level(Some(0)))?;
+            put(&reader, Action::PerSecond(0))?;
             Ok(cost())
         }
-        other => Err(BenchError::Usage(format!("there is no row '{other}'"))),
+        other => Err(BenchError::new(format!("there is no row '{other}'"))),
     }
 }
 
@@ -81,15 +79,16 @@ fn longest(scale: Scale, reader: &SessionReader, change: impl Fn() -> Result<f64
     let mut longest = 0.0_f64;
     for _ in 0..scale.pick(FULL_CHANGES, QUICK_CHANGES) {
         longest = longest.max(change()?);
-        reset(reader)?;
+        control::change(reader, |rules, _| rules.clear()).map_err(|error| BenchError::subject(APP, error))?;
         until(|passed| passed == 0)?;
     }
     Ok(longest)
 }
 
 /// From before the start of a process to the moment when all statements log, in milliseconds.
-fn change_by_command(session: &Path) -> Result<f64> {
+fn change_by_command() -> Result<f64> {
     let path = command::path()?;
+    let session = logdrive::session_path().ok_or_else(|| BenchError::subject(APP, "no session"))?;
     let begin = Instant::now();
     let mut command = Command::new(&path)
         .arg("level")
@@ -99,7 +98,7 @@ fn change_by_command(session: &Path) -> Result<f64> {
         .spawn()
         .map_err(BenchError::io("run", &path))?;
     let seen = until(|passed| passed == SITES)?;
-    let status = command.wait().map_err(BenchError::io("wait for", &path))?;
+    let status = command.wait()?;
     if !status.success() {
         return Err(BenchError::subject("logdrive level", status));
     }
@@ -109,19 +108,8 @@ fn change_by_command(session: &Path) -> Result<f64> {
 /// The same for the change alone, by a tool that runs already.
 fn change_in_place(reader: &SessionReader) -> Result<f64> {
     let begin = Instant::now();
-    set(reader, Action::Level(Some(1)))?;
+    put(reader, Action::Level(Some(1)))?;
     Ok((until(|passed| passed == SITES)? - begin).as_secs_f64() * 1e3)
-}
-
-fn set(reader: &SessionReader, action: Action) -> Result<()> {
-    let put = |rules: &mut Vec<_>, now| put_rule(rules, action, Selector::All, 0, now);
-    change(reader, put).map_err(|error| BenchError::subject(APP, error))?;
-    Ok(())
-}
-
-fn reset(reader: &SessionReader) -> Result<()> {
-    change(reader, |rules, _| rules.clear()).map_err(|error| BenchError::subject(APP, error))?;
-    Ok(())
 }
 
 /// Calls all statements in turn until as many of them pass as is wanted; when that was.

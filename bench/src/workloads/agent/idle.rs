@@ -3,12 +3,15 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use logdrive_testkit::Process;
+
 use super::{alone, many};
 use crate::harness::{Samples, Scale, runs};
-use crate::subjects::agent::{AgentProcess, Player};
+use crate::subjects::agent::AgentProcess;
 use crate::{BenchError, Result};
 
-const PROGRAMS: usize = 100;
+/// Quiet programs.
+pub(super) const PROGRAMS: usize = 100;
 const FULL_TIME: Duration = Duration::from_secs(10);
 const QUICK_TIME: Duration = Duration::from_secs(2);
 /// Time after which all that the last joins and lines bring with them is over by then.
@@ -16,11 +19,6 @@ const SETTLE: Duration = Duration::from_secs(2);
 
 /// Mappings of memory that belongs to a session, and is its program's as much as the agent's.
 const SESSION_MEMORY: &str = "/memfd:";
-
-/// Quiet programs.
-pub(super) fn programs(_scale: Scale) -> usize {
-    PROGRAMS
-}
 
 /// Processor time of all threads of the agent, in percent of the time that passes.
 pub(super) fn processor(scale: Scale) -> Result<Samples> {
@@ -33,7 +31,7 @@ pub(super) fn processor(scale: Scale) -> Result<Samples> {
 }
 
 /// Resident memory of the agent without that of the sessions.
-pub(super) fn memory(_scale: Scale) -> Result<Samples> {
+pub(super) fn memory() -> Result<Samples> {
     with_quiet_programs(|agent| {
         let path = PathBuf::from(format!("/proc/{}/smaps", agent.pid()));
         let text = std::fs::read_to_string(&path).map_err(BenchError::io("read", &path))?;
@@ -42,16 +40,15 @@ pub(super) fn memory(_scale: Scale) -> Result<Samples> {
 }
 
 fn with_quiet_programs(measure: impl Fn(&AgentProcess) -> Result<Samples>) -> Result<Samples> {
-    let log = runs::scratch_dir()?.join(format!("idle-{}.log", std::process::id()));
+    let log = runs::scratch_file("idle")?;
     let agent = AgentProcess::start(&log, false)?;
     let socket = agent.socket();
-    let programs = (0..PROGRAMS)
-        .map(|_| many::quiet(&socket))
-        .collect::<Result<Vec<Player>>>()?;
+    let programs = (0..PROGRAMS).map(|_| many::quiet(&socket));
+    let programs: Vec<Process> = programs.collect::<Result<_>>()?;
     std::thread::sleep(SETTLE);
     let samples = measure(&agent)?;
-    programs.into_iter().try_for_each(Player::end)?;
-    agent.end()?;
+    programs.into_iter().for_each(Process::end);
+    agent.end();
     let lines = crate::lines::count_file(&log, b"is looked at")?.marked;
     std::fs::remove_file(&log).map_err(BenchError::io("remove", &log))?;
     Ok(samples.with("wrong", PROGRAMS.abs_diff(lines as usize) as f64))
@@ -64,10 +61,8 @@ fn processor_ns(pid: u32) -> Result<u64> {
     let of_thread = |path: PathBuf| {
         // A thread that has just ended counts no more.
         let text = std::fs::read_to_string(path.join("schedstat")).unwrap_or_default();
-        text.split(' ')
-            .next()
-            .and_then(|ns| ns.parse::<u64>().ok())
-            .unwrap_or(0)
+        let first = text.split(' ').next().unwrap_or_default();
+        first.parse::<u64>().unwrap_or(0)
     };
     Ok(threads.flatten().map(|entry| of_thread(entry.path())).sum())
 }
@@ -80,11 +75,7 @@ fn own_kib(smaps: &str) -> u64 {
         if first.contains('-') {
             is_own = !line.contains(SESSION_MEMORY);
         } else if let (true, "Rss:") = (is_own, first) {
-            let kib = line
-                .trim_start_matches("Rss:")
-                .trim()
-                .trim_end_matches("kB")
-                .trim();
+            let kib = line.split_whitespace().nth(1).unwrap_or_default();
             sum += kib.parse::<u64>().unwrap_or(0);
         }
     }

@@ -1,23 +1,23 @@
 //! Eight processes of three threads each through one agent, against one such process with as many records.
 
-use std::ffi::OsStr;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::ExitCode;
 use std::time::Instant;
 
 use logdrive::Full;
 
-use super::median;
+use logdrive_testkit::{Process, end_of_input, report, wait_for_input};
+
+use super::quotient;
 use crate::harness::{Samples, Scale, runs};
-use crate::subjects::agent::{AgentProcess, Player, end_of_input, ready};
+use crate::subjects::agent::AgentProcess;
 use crate::subjects::logdrive::{start, stop};
-use crate::{BenchError, Result, warm};
+use crate::{BenchError, Result, role, warm};
 
 /// A program that logs lines when it is told to: its agent's socket, and how many lines each thread logs.
-const LOAD: &str = "--role-load";
+pub const LOAD: &str = "--role-load";
 /// A program that logs one line, and then nothing: its agent's socket.
-const QUIET: &str = "--role-quiet";
+pub const QUIET: &str = "--role-quiet";
 
 const PROCESSES: u64 = 8;
 const THREADS: u64 = 3;
@@ -31,7 +31,7 @@ const PAIRS: usize = 3;
 /// The sum of what all processes log, against what one logs.
 pub(super) fn eight_processes(scale: Scale) -> Result<Samples> {
     let lines = scale.pick(FULL_LINES, QUICK_LINES);
-    let log = runs::scratch_dir()?.join(format!("agent-{}.log", std::process::id()));
+    let log = runs::scratch_file("agent")?;
     let (mut many, mut one) = (Vec::new(), Vec::new());
     let mut wrong = Wrong::default();
     let run = |processes: u64, wrong: &mut Wrong| -> Result<f64> {
@@ -45,11 +45,7 @@ pub(super) fn eight_processes(scale: Scale) -> Result<Samples> {
         one.push(run(1, &mut wrong)?);
     }
     std::fs::remove_file(&log).map_err(BenchError::io("remove", &log))?;
-    let (measured, base) = (median(many)?, median(one)?);
-    Ok(Samples::default()
-        .with("measured", measured)
-        .with("base", base)
-        .with("compared", measured / base)
+    Ok(quotient(&many, &one)?
         .with("wrong", (wrong.lost + wrong.late) as f64)
         .with("late", wrong.late as f64)
         .with("latest_us", wrong.latest_ns as f64 / 1e3))
@@ -60,16 +56,16 @@ fn load(log: &Path, processes: u64, lines: u64) -> Result<f64> {
     let agent = AgentProcess::start(log, true)?;
     let each = (lines / processes / THREADS).to_string();
     let socket = agent.socket();
-    let words: [&OsStr; 3] = [LOAD.as_ref(), socket.as_os_str(), each.as_ref()];
-    let mut players = (0..processes)
-        .map(|_| Player::start(&words))
-        .collect::<Result<Vec<_>>>()?;
+    let programs = (0..processes).map(|_| role::start(LOAD, &[&socket.to_string_lossy(), &each]));
+    let mut programs: Vec<Process> = programs.collect::<Result<_>>()?;
     let begin = Instant::now();
-    players.iter_mut().try_for_each(Player::say)?;
-    players.iter_mut().try_for_each(|player| player.hear("done"))?;
+    programs.iter_mut().for_each(|program| program.send("go"));
+    programs
+        .iter_mut()
+        .for_each(|program| drop(program.expect("done")));
     let seconds = begin.elapsed().as_secs_f64();
-    players.into_iter().try_for_each(Player::end)?;
-    agent.end()?;
+    programs.into_iter().for_each(Process::end);
+    agent.end();
     Ok(seconds)
 }
 
@@ -122,53 +118,35 @@ fn time_of_day_ns(line: &[u8]) -> u64 {
 }
 
 /// A program that logs one line and waits.
-pub(super) fn quiet(socket: &Path) -> Result<Player> {
-    Player::start(&[QUIET.as_ref(), socket.as_os_str()])
+pub(super) fn quiet(socket: &Path) -> Result<Process> {
+    role::start(QUIET, &[&socket.to_string_lossy()])
 }
 
-/// Takes the role of a program, if the command line says so. Called first in `main`.
-#[must_use]
-pub fn serve_role() -> Option<ExitCode> {
-    let words: Vec<_> = std::env::args_os().skip(1).collect();
-    let outcome = match words.as_slice() {
-        [role, socket, lines] if role == LOAD => play_load(socket.as_ref(), lines.to_str()?.parse().ok()?),
-        [role, socket] if role == QUIET => play_quiet(socket.as_ref()),
-        _ => return None,
-    };
-    Some(match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{}", error.full_message());
-            ExitCode::FAILURE
-        }
-    })
-}
-
-fn program(socket: &Path) -> Result<logdrive::Guard> {
-    let guard = start(
-        logdrive::builder("bench")
-            .use_env(false)
-            .agent(socket)
-            .full(Full::Block),
-    )?;
+/// Starts the logger of a program whose agent's socket is the first of its words.
+fn program(words: &[String]) -> Result<logdrive::Guard> {
+    let builder = logdrive::builder("bench").use_env(false);
+    let socket = words.first().map_or("", String::as_str);
+    let guard = start(builder.agent(socket).full(Full::Block))?;
     if logdrive::session_path().is_some() {
         return Err(BenchError::subject("logdrive-agent", "no agent has its session"));
     }
     Ok(guard)
 }
 
-fn play_load(socket: &Path, lines: u64) -> Result<()> {
-    let io = |error| BenchError::io("talk to", Path::new("the bench"))(error);
-    let guard = program(socket)?;
-    ready().map_err(io)?;
-    std::io::stdin().read_exact(&mut [0; 1]).map_err(io)?;
+/// Plays a program that logs lines when it is told to.
+pub fn play_load(words: &[String]) -> Result<()> {
+    let guard = program(words)?;
+    let lines = words.get(1).and_then(|lines| lines.parse().ok());
+    let lines = lines.ok_or_else(|| BenchError::new("a socket and a number of lines are wanted"))?;
+    report("ready");
+    wait_for_input();
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
             scope.spawn(move || log_lines(thread, lines));
         }
     });
     stop(guard)?;
-    println!("done");
+    report("done");
     Ok(())
 }
 
@@ -187,10 +165,11 @@ fn log_lines(thread: u64, lines: u64) {
     }
 }
 
-fn play_quiet(socket: &Path) -> Result<()> {
-    let guard = program(socket)?;
+/// Plays a program that logs one line and waits.
+pub fn play_quiet(words: &[String]) -> Result<()> {
+    let guard = program(words)?;
     logdrive::info!("order {} is looked at", 1);
-    ready().map_err(BenchError::io("talk to", Path::new("the bench")))?;
+    report("ready");
     // That the other end is gone is the word to end.
     let _ = end_of_input().recv();
     stop(guard).map(drop)

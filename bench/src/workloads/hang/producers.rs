@@ -88,10 +88,8 @@ impl Visitor for Production {
                     scope.spawn(move || this.produce(subject, number))
                 })
                 .collect();
-            threads
-                .into_iter()
-                .filter_map(|thread| thread.join().ok())
-                .collect()
+            let joined = threads.into_iter().map(|thread| thread.join());
+            joined.filter_map(std::thread::Result::ok).collect()
         });
         let ended = subject.finish()?;
         Ok(Produced {

@@ -3,19 +3,15 @@
 //! Whoever may mounts it in a mount namespace of its own, which nobody else sees and which is gone with its last
 //! process, however that ends.
 
-use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::Command;
 
+use logdrive_testkit::Process;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
-use serde_json::json;
 
-use super::slow_fs::{GO, HANG, HANGING, READY};
+use super::slow_fs::{GO, HANG, HANGING, READY, SERVE};
 use crate::{BenchError, Result};
-
-/// The subject whose measurement is to serve the file system.
-pub const SERVER: &str = "slow-fs";
 
 const DEVICE: &str = "/dev/fuse";
 const HOW_TO_GET: &str = "`modprobe fuse`, and root or the package fuse3";
@@ -25,9 +21,7 @@ const HOW_TO_GET: &str = "`modprobe fuse`, and root or the package fuse3";
 pub struct SlowDisk {
     mounted: PathBuf,
     store: PathBuf,
-    server: Child,
-    orders: Option<ChildStdin>,
-    news: BufReader<ChildStdout>,
+    server: Process,
 }
 
 impl SlowDisk {
@@ -45,31 +39,25 @@ impl SlowDisk {
             mount(None::<&str>, "/", None::<&str>, private, None::<&str>)
                 .map_err(|error| unusable(format!("the mounts cannot be kept to ourselves: {error}")))?;
         }
-        let place = |kind: &str| {
+        let place = |kind: &str| -> Result<PathBuf> {
             let path = dir.join(format!("slow-{}.{kind}", std::process::id()));
             std::fs::create_dir_all(&path).map_err(BenchError::io("create", &path))?;
             Ok(path)
         };
         let (mounted, store) = (place("mnt")?, place("store")?);
-        let job = json!({"subject": SERVER, "params": {}, "settings": {"mount": mounted, "store": store}});
-        let mut server = Command::new(program)
-            .args(["--child", "hang", SERVER, &job.to_string()])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(BenchError::io("start", program))?;
-        let (Some(orders), Some(news)) = (server.stdin.take(), server.stdout.take()) else {
-            return Err(unusable("its process has no pipes".to_owned()));
-        };
+        let mut command = Command::new(program);
+        command.arg(SERVE).args([&store, &mounted]);
         let mut disk = SlowDisk {
             mounted,
             store,
-            server,
-            orders: Some(orders),
-            news: BufReader::new(news),
+            server: Process::spawn(&mut command),
         };
-        disk.wait_for(READY)?;
-        Ok(disk)
+        while let Some(line) = disk.server.next_line() {
+            if line == READY {
+                return Ok(disk);
+            }
+        }
+        Err(unusable(format!("its process has ended before it was {READY}")))
     }
 
     /// Path that programs write to.
@@ -85,55 +73,33 @@ impl SlowDisk {
     }
 
     /// From now on, writes hang.
-    pub fn hang(&mut self) -> Result<()> {
-        self.order(HANG)
+    pub fn hang(&mut self) {
+        self.server.send(HANG);
     }
 
     /// Returns when a write hangs.
-    pub fn wait_until_hanging(&mut self) -> Result<()> {
-        self.wait_for(HANGING)
+    pub fn wait_until_hanging(&mut self) {
+        self.server.expect(HANGING);
     }
 
     /// Lets hanging writes go on.
-    pub fn go(&mut self) -> Result<()> {
-        self.order(GO)
-    }
-
-    fn order(&mut self, word: &str) -> Result<()> {
-        let Some(orders) = &mut self.orders else {
-            return Err(unusable("its process has ended".to_owned()));
-        };
-        writeln!(orders, "{word}").map_err(BenchError::io("tell", &self.mounted))
-    }
-
-    fn wait_for(&mut self, word: &str) -> Result<()> {
-        let mut line = String::new();
-        while line.trim() != word {
-            line.clear();
-            let read = self
-                .news
-                .read_line(&mut line)
-                .map_err(BenchError::io("hear of", &self.mounted))?;
-            if read == 0 {
-                return Err(unusable(format!("its process has ended before it was {word}")));
-            }
-        }
-        Ok(())
+    pub fn go(&mut self) {
+        self.server.send(GO);
     }
 }
 
 fn unusable(why: String) -> BenchError {
-    BenchError::Usage(format!(
+    BenchError::new(format!(
         "no file system of our own by FUSE: {why}; it takes {HOW_TO_GET}"
     ))
 }
 
 impl Drop for SlowDisk {
     fn drop(&mut self) {
-        // The end of its orders ends the server, which unmounts. Whatever fails here leaves files in the directory for
+        // The end of its input ends the server, which unmounts. Whatever fails here leaves files in the directory for
         // scratch, and no more.
-        drop(self.orders.take());
-        let _ = self.server.wait();
+        self.server.close_input();
+        self.server.wait();
         let _ = std::fs::remove_dir(&self.mounted);
         let _ = std::fs::remove_dir_all(&self.store);
     }

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -18,8 +18,13 @@ use fuser::{
     LockOwner, OpenFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry,
     ReplyOpen, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
+use logdrive_testkit::report;
 use nix::mount::{MntFlags, umount2};
 
+use crate::{BenchError, Result};
+
+/// The role of the process: the directory with the files, and the place of the mount.
+pub const SERVE: &str = "--role-slow-fs";
 /// Message of the process once the file system is mounted.
 pub const READY: &str = "ready";
 /// Message when a write begins to hang.
@@ -32,8 +37,12 @@ pub const GO: &str = "go";
 /// The kernel asks anew each time: nothing here is worth remembering.
 const NO_TIME: Duration = Duration::ZERO;
 
-/// Serves `store` at `mount` and obeys standard input, line by line, until its end.
-pub fn serve(store: &Path, mount: &Path) -> io::Result<()> {
+/// Serves a directory at another and obeys standard input, line by line, until its end.
+pub fn serve(words: &[String]) -> Result<()> {
+    let [store, mount] = words else {
+        return Err(BenchError::new("a directory and a place to mount it are wanted"));
+    };
+    let (store, mount) = (Path::new(store), Path::new(mount));
     let gate = Arc::new(Gate::default());
     let files = SlowFs {
         store: store.to_path_buf(),
@@ -41,12 +50,16 @@ pub fn serve(store: &Path, mount: &Path) -> io::Result<()> {
         known: Mutex::default(),
     };
     let session = fuser::spawn_mount(files, mount, &Config::default())?;
-    say(READY)?;
+    report(READY);
     for line in io::stdin().lock().lines() {
         match line?.as_str() {
             HANG => gate.shut(true),
             GO => gate.shut(false),
-            _ => return Err(io::ErrorKind::InvalidInput.into()),
+            other => {
+                return Err(BenchError::new(format!(
+                    "{other} is no command of this file system"
+                )));
+            }
         }
     }
     gate.shut(false);
@@ -54,14 +67,11 @@ pub fn serve(store: &Path, mount: &Path) -> io::Result<()> {
     if umount2(mount, MntFlags::MNT_DETACH).is_ok() {
         return Ok(());
     }
-    session.umount_and_join()
+    Ok(session.umount_and_join()?)
 }
 
-fn say(word: &str) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    writeln!(out, "{word}")?;
-    out.flush()
-}
+/// Answer to the kernel.
+type Answer<T> = std::result::Result<T, Errno>;
 
 /// Gate that a write has to pass.
 #[derive(Debug, Default)]
@@ -79,8 +89,7 @@ impl Gate {
     fn pass(&self) {
         let mut is_shut = self.is_shut.lock().unwrap_or_else(PoisonError::into_inner);
         if *is_shut {
-            // Whoever no longer listens needs no news.
-            let _ = say(HANGING);
+            report(HANGING);
         }
         while *is_shut {
             is_shut = self.changed.wait(is_shut).unwrap_or_else(PoisonError::into_inner);
@@ -109,7 +118,7 @@ impl SlowFs {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn path(&self, ino: INodeNo) -> Result<PathBuf, Errno> {
+    fn path(&self, ino: INodeNo) -> Answer<PathBuf> {
         if ino == INodeNo::ROOT {
             return Ok(self.store.clone());
         }
@@ -118,7 +127,7 @@ impl SlowFs {
         Ok(self.store.join(name))
     }
 
-    fn file(&self, handle: FileHandle) -> Result<Arc<File>, Errno> {
+    fn file(&self, handle: FileHandle) -> Answer<Arc<File>> {
         self.known().files.get(&handle).cloned().ok_or(Errno::EBADF)
     }
 
@@ -131,18 +140,18 @@ impl SlowFs {
     }
 
     /// The attributes of a name, under which its number is known from now on.
-    fn find(&self, name: &OsStr) -> Result<FileAttr, Errno> {
+    fn find(&self, name: &OsStr) -> Answer<FileAttr> {
         let attr = attributes(&self.store.join(name).symlink_metadata()?);
         self.known().names.insert(attr.ino, name.to_os_string());
         Ok(attr)
     }
 
-    fn attributes(&self, ino: INodeNo) -> Result<FileAttr, Errno> {
+    fn attributes(&self, ino: INodeNo) -> Answer<FileAttr> {
         let attr = attributes(&self.path(ino)?.symlink_metadata()?);
         Ok(FileAttr { ino, ..attr })
     }
 
-    fn change(&self, ino: INodeNo, size: Option<u64>, mode: Option<u32>) -> Result<FileAttr, Errno> {
+    fn change(&self, ino: INodeNo, size: Option<u64>, mode: Option<u32>) -> Answer<FileAttr> {
         let path = self.path(ino)?;
         if let Some(bytes) = size {
             File::options().write(true).open(&path)?.set_len(bytes)?;
@@ -153,38 +162,34 @@ impl SlowFs {
         self.attributes(ino)
     }
 
-    fn create_file(&self, name: &OsStr, mode: u32) -> Result<(FileAttr, FileHandle), Errno> {
+    fn create_file(&self, name: &OsStr, mode: u32) -> Answer<(FileAttr, FileHandle)> {
         // The kernel has looked the name up before, so that this is always a new file.
         let path = self.store.join(name);
         let mut options = File::options();
-        let file = options
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .mode(mode)
-            .open(path)?;
+        options.read(true).write(true).create_new(true).mode(mode);
+        let file = options.open(path)?;
         Ok((self.find(name)?, self.keep(file)))
     }
 
-    fn open_file(&self, ino: INodeNo) -> Result<FileHandle, Errno> {
+    fn open_file(&self, ino: INodeNo) -> Answer<FileHandle> {
         let path = self.path(ino)?;
         Ok(self.keep(File::options().read(true).write(true).open(path)?))
     }
 
-    fn read_file(&self, handle: FileHandle, offset: u64, size: u32) -> Result<Vec<u8>, Errno> {
+    fn read_file(&self, handle: FileHandle, offset: u64, size: u32) -> Answer<Vec<u8>> {
         let mut bytes = vec![0; size as usize];
         let read = self.file(handle)?.read_at(&mut bytes, offset)?;
         bytes.truncate(read);
         Ok(bytes)
     }
 
-    fn write_file(&self, handle: FileHandle, offset: u64, bytes: &[u8]) -> Result<u32, Errno> {
+    fn write_file(&self, handle: FileHandle, offset: u64, bytes: &[u8]) -> Answer<u32> {
         self.gate.pass();
         self.file(handle)?.write_all_at(bytes, offset)?;
         u32::try_from(bytes.len()).map_err(|_| Errno::EFBIG)
     }
 
-    fn entries(&self) -> Result<Vec<(INodeNo, FileType, OsString)>, Errno> {
+    fn entries(&self) -> Answer<Vec<(INodeNo, FileType, OsString)>> {
         let mut entries = vec![
             (INodeNo::ROOT, FileType::Directory, OsString::from(".")),
             (INodeNo::ROOT, FileType::Directory, OsString::from("..")),
@@ -200,10 +205,9 @@ impl SlowFs {
 
 fn attributes(metadata: &Metadata) -> FileAttr {
     let modified = metadata.modified().unwrap_or(std::time::UNIX_EPOCH);
-    let kind = if metadata.is_dir() {
-        FileType::Directory
-    } else {
-        FileType::RegularFile
+    let kind = match metadata.is_dir() {
+        true => FileType::Directory,
+        false => FileType::RegularFile,
     };
     FileAttr {
         ino: INodeNo(metadata.ino()),
@@ -265,13 +269,10 @@ impl Filesystem for SlowFs {
 
     fn create(&self, _: &Request, _: INodeNo, name: &OsStr, mode: u32, _: u32, _: i32, reply: ReplyCreate) {
         match self.create_file(name, mode) {
-            Ok((attr, handle)) => reply.created(
-                &NO_TIME,
-                &attr,
-                Generation(0),
-                handle,
-                FopenFlags::FOPEN_DIRECT_IO,
-            ),
+            Ok((attr, handle)) => {
+                let flags = FopenFlags::FOPEN_DIRECT_IO;
+                reply.created(&NO_TIME, &attr, Generation(0), handle, flags);
+            }
             Err(error) => reply.error(error),
         }
     }
