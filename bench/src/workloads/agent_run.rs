@@ -1,6 +1,6 @@
 //! `run`: a program prints lines as fast as it can, into a file, into `logdrive run`, and on a slow terminal.
 //!
-//! The program is this one in another role ([`print`]): it formats lines of 100 bytes one by one and prints them
+//! The program is this one in another role ([`print()`]): it formats lines of 100 bytes one by one and prints them
 //! through a buffer of the usual size, as ordinary programs do. The clock stops when the last byte of the log has been
 //! handed to the kernel. Files are written over in place, see [`crate::warm`]; `logdrive run` writes longer lines, as
 //! it adds time, level and name.
