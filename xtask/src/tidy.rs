@@ -21,6 +21,7 @@ mod text;
 mod unsafety;
 mod words;
 
+use crate::args::{Args, Form};
 use crate::metadata::{self, Package};
 use crate::paint;
 use crate::shell::{self, Call, Failure, Outcome};
@@ -38,20 +39,14 @@ pub(crate) struct Finding {
     file: String,
     line: u32,
     rule: &'static str,
-    what: String,
-    advice: String,
+    /// What breaks the rule, and what to do.
+    text: String,
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Finding {
-            file,
-            line,
-            rule,
-            what,
-            advice,
-        } = self;
-        write!(out, "{file}:{line}: {what}; {advice} [{rule}]")
+        let (file, line, text, rule) = (&self.file, self.line, &self.text, self.rule);
+        write!(out, "{file}:{line}: {text} [{rule}]")
     }
 }
 
@@ -62,113 +57,35 @@ struct Rule {
     check: fn(&Tree, &mut Report),
 }
 
-const RULES: &[Rule] = &[
-    Rule {
-        name: "circles",
-        wants: "no files of one crate import each other in a circle",
-        check: ratchet::circles,
-    },
-    Rule {
-        name: "structs",
-        wants: "a type has at most 15 fields and 30 methods, rows of data aside",
-        check: ratchet::structs,
-    },
-    Rule {
-        name: "docs",
-        wants: "at most 3 % of doc comments open with What, How, Where, Who or Whose",
-        check: ratchet::docs,
-    },
-    Rule {
-        name: "words",
-        wants: "names of types and files are made of the glossary's words and plain ones",
-        check: ratchet::words,
-    },
-    Rule {
-        name: "opening",
-        wants: "a Rust file opens with a `//!` paragraph",
-        check: rust::openings,
-    },
-    Rule {
-        name: "names",
-        wants: "no `get_`, no `utils`, `common`, `manager`, `helpers`",
-        check: rust::names,
-    },
-    Rule {
-        name: "prints",
-        wants: "a library's root denies `print!` and its like: the terminal belongs to the user's program",
-        check: rust::prints,
-    },
-    Rule {
-        name: "pure",
-        wants: "`wire` has no I/O and no clock",
-        check: rust::pure,
-    },
-    Rule {
-        name: "ignored",
-        wants: "no ignored test, no ignored example in docs",
-        check: testing::ignored,
-    },
-    Rule {
-        name: "sleep",
-        wants: "no sleeping in tests",
-        check: testing::sleeps,
-    },
-    Rule {
-        name: "assertion",
-        wants: "no test without an assertion",
-        check: testing::assertions,
-    },
-    Rule {
-        name: "unsafe",
-        wants: "`unsafe` only where ARCHITECTURE.md lists it",
-        check: unsafety::check,
-    },
-    Rule {
-        name: "orderings",
-        wants: "atomic orderings stronger than Relaxed are labelled in pairs",
-        check: orderings::check,
-    },
-    Rule {
-        name: "floors",
-        wants: "crates depend downwards only",
-        check: floors::check,
-    },
-    Rule {
-        name: "whitespace",
-        wants: "no trailing blanks, no tabs, one line break at the end",
-        check: text::whitespace,
-    },
-    Rule {
-        name: "machine",
-        wants: "no path of one machine, no private registry",
-        check: text::machine,
-    },
-    Rule {
-        name: "lock",
-        wants: "Cargo.lock is tracked",
-        check: text::lock,
-    },
-    Rule {
-        name: "pages",
-        wants: "README at most 150 lines, CONTRIBUTING at most 100",
-        check: pages::lengths,
-    },
-    Rule {
-        name: "version",
-        wants: "one minimum Rust version everywhere",
-        check: pages::rust_version,
-    },
-    Rule {
-        name: "vectors",
-        wants: "vectors parse, and large integers are strings",
-        check: pages::vectors,
-    },
-    Rule {
-        name: "links",
-        wants: "links between the project's pages lead somewhere",
-        check: links::check,
-    },
-];
+/// Rules from rows of a name, what the rule wants, and its check.
+macro_rules! rules {
+    ($($name:literal $wants:literal $check:path;)*) => { &[$(Rule { name: $name, wants: $wants, check: $check }),*] };
+}
+
+const RULES: &[Rule] = rules! {
+    "circles" "no files of one crate import each other in a circle" ratchet::circles;
+    "structs" "a type has at most 15 fields and 30 methods, rows of data aside" ratchet::structs;
+    "docs" "at most 3 % of doc comments open with What, How, Where, Who or Whose" ratchet::docs;
+    "words" "names of types and files are made of the glossary's words and plain ones" ratchet::words;
+    "opening" "a Rust file opens with a `//!` paragraph" rust::openings;
+    "names" "no `get_`, no `utils`, `common`, `manager`, `helpers`" rust::names;
+    "prints" "a library's root denies `print!` and its like: the terminal belongs to the user's program"
+        rust::prints;
+    "pure" "`wire` has no I/O and no clock" rust::pure;
+    "ignored" "no ignored test, no ignored example in docs" testing::ignored;
+    "sleep" "no sleeping in tests" testing::sleeps;
+    "assertion" "no test without an assertion" testing::assertions;
+    "unsafe" "`unsafe` only where ARCHITECTURE.md lists it" unsafety::check;
+    "orderings" "atomic orderings stronger than Relaxed are labelled in pairs" orderings::check;
+    "floors" "crates depend downwards only" floors::check;
+    "whitespace" "no trailing blanks, no tabs, one line break at the end" text::whitespace;
+    "machine" "no path of one machine, no private registry" text::machine;
+    "lock" "Cargo.lock is tracked" text::lock;
+    "pages" "README at most 150 lines, CONTRIBUTING at most 100" pages::lengths;
+    "version" "one minimum Rust version everywhere" pages::rust_version;
+    "vectors" "vectors parse, and large integers are strings" pages::vectors;
+    "links" "links between the project's pages lead somewhere" links::check;
+};
 
 /// Files and packages that the rules look at.
 pub(crate) struct Tree {
@@ -186,15 +103,12 @@ pub(crate) struct Tree {
 impl Tree {
     /// Reads every file that git tracks or would add; without git, every file outside `target`.
     pub(crate) fn read(root: &Path) -> Result<Tree, Failure> {
-        let (paths, lock_is_tracked) = match listed_by_git(root) {
-            Some(listed) => listed,
-            None => {
-                let mut paths = BTreeSet::new();
-                walk(root, root, &mut paths);
-                let lock = paths.contains("Cargo.lock");
-                (paths, lock)
-            }
-        };
+        let (paths, lock_is_tracked) = listed_by_git(root).unwrap_or_else(|| {
+            let mut paths = BTreeSet::new();
+            walk(root, root, &mut paths);
+            let lock = paths.contains("Cargo.lock");
+            (paths, lock)
+        });
         let mut files = Vec::new();
         let mut present = BTreeSet::new();
         for path in paths {
@@ -274,13 +188,9 @@ impl Tree {
     fn holds(&self, path: &str) -> bool {
         let path = path.trim_end_matches('/');
         let inside = format!("{path}/");
-        path.is_empty()
-            || self.paths.contains(path)
-            || self
-                .paths
-                .range(inside.clone()..)
-                .next()
-                .is_some_and(|next| next.starts_with(&inside))
+        let next = self.paths.range(inside.clone()..).next();
+        let is_folder = next.is_some_and(|next| next.starts_with(&inside));
+        path.is_empty() || self.paths.contains(path) || is_folder
     }
 
     #[cfg(test)]
@@ -311,23 +221,14 @@ fn listed_by_git(root: &Path) -> Option<(BTreeSet<String>, bool)> {
     if !root.join(".git").exists() || !Call::new("git").words("rev-parse --git-dir").dir(root).succeeds() {
         return None;
     }
-    let list = |args: &[&str]| {
-        let listed = Call::new("git")
-            .words("ls-files -z")
-            .args(args)
-            .dir(root)
-            .stdout()
-            .ok()?;
-        Some(
-            listed
-                .split('\0')
-                .filter(|path| !path.is_empty())
-                .map(str::to_owned)
-                .collect::<BTreeSet<_>>(),
-        )
+    let list = |words: &str| {
+        let call = Call::new("git").words("ls-files -z").words(words);
+        let listed = call.dir(root).stdout().ok()?;
+        let paths = listed.split('\0').filter(|path| !path.is_empty());
+        Some(paths.map(str::to_owned).collect::<BTreeSet<_>>())
     };
-    let paths = list(&["--cached", "--others", "--exclude-standard"])?;
-    Some((paths, list(&["Cargo.lock"])?.contains("Cargo.lock")))
+    let paths = list("--cached --others --exclude-standard")?;
+    Some((paths, list("Cargo.lock")?.contains("Cargo.lock")))
 }
 
 fn walk(root: &Path, dir: &Path, paths: &mut BTreeSet<String>) {
@@ -348,6 +249,7 @@ fn walk(root: &Path, dir: &Path, paths: &mut BTreeSet<String>) {
 }
 
 /// Collects what a rule finds.
+#[derive(Default)]
 pub(crate) struct Report {
     rule: &'static str,
     findings: Vec<Finding>,
@@ -356,63 +258,35 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    fn of(rule: &'static str) -> Report {
-        Report {
-            rule,
-            findings: Vec::new(),
-            notes: Vec::new(),
-        }
-    }
-
-    /// A finding in a file of the tree, unless a comment there allows it.
-    fn add(&mut self, file: &Source, line: u32, what: impl Into<String>, advice: impl Into<String>) {
+    /// A finding in a file of the tree, unless a comment there allows it. The text says what breaks the rule, and, after a
+    /// semicolon, what to do.
+    fn add(&mut self, file: &Source, line: u32, text: impl Into<String>) {
         if !file.allows(self.rule, line) {
-            self.add_at(&file.path, line, what, advice);
+            self.add_at(&file.path, line, text);
         }
     }
 
     /// A finding at a place that cannot hold a comment, or where no exception is granted.
-    fn add_at(&mut self, file: &str, line: u32, what: impl Into<String>, advice: impl Into<String>) {
-        let (what, advice) = (what.into(), advice.into());
-        self.findings.push(Finding {
-            file: file.to_owned(),
-            line,
-            rule: self.rule,
-            what,
-            advice,
-        });
+    fn add_at(&mut self, file: &str, line: u32, text: impl Into<String>) {
+        let (rule, file, text) = (self.rule, file.to_owned(), text.into());
+        self.findings.push(Finding { file, line, rule, text });
     }
 }
 
 pub(crate) fn run(args: &[String]) -> Outcome {
-    match args {
-        [] => {}
-        [flag] if flag == "--rules" => {
-            RULES
-                .iter()
-                .for_each(|rule| println!("{:11} {}", rule.name, rule.wants));
-            return Ok(());
-        }
-        _ => {
-            return Err(Failure::usage(format!(
-                "`{}` is not an argument of tidy",
-                args.join(" ")
-            )));
-        }
+    let form = Form { switches: &["rules"], ..Form::default() };
+    if Args::read(args, &form)?.switch("rules") {
+        let rules = RULES.iter();
+        rules.for_each(|rule| println!("{:11} {}", rule.name, rule.wants));
+        return Ok(());
     }
     let tree = Tree::read(&shell::root()?)?;
     let (findings, notes) = check_all(&tree);
-    for finding in &findings {
-        println!("{finding}");
-    }
+    findings.iter().for_each(|finding| println!("{finding}"));
     notes.iter().for_each(|text| eprintln!("{}", paint::faint(text)));
     if findings.is_empty() {
-        eprintln!(
-            "{}: {} rules over {} files",
-            paint::good("tidy"),
-            RULES.len(),
-            tree.files.len()
-        );
+        let (rules, files) = (RULES.len(), tree.files.len());
+        eprintln!("{}: {rules} rules over {files} files", paint::good("tidy"));
         return Ok(());
     }
     Err(Failure::new(
@@ -436,39 +310,27 @@ fn check_all(tree: &Tree) -> (Vec<Finding>, Vec<String>) {
 }
 
 fn check_one(tree: &Tree, rule: &Rule) -> Report {
-    let mut report = Report::of(rule.name);
+    let mut report = Report { rule: rule.name, ..Report::default() };
     (rule.check)(tree, &mut report);
     report
 }
 
 /// Exceptions that name no rule, give no reason or excuse nothing. Runs after all rules.
 fn needless_allowances(tree: &Tree) -> Vec<Finding> {
-    let mut report = Report::of("allow");
+    let mut report = Report { rule: "allow", ..Report::default() };
     for file in tree.files() {
         for allowance in file.allowances() {
             let rule = &allowance.rule;
-            if !RULES.iter().any(|known| known.name == rule) {
-                report.add_at(
-                    &file.path,
-                    allowance.line,
-                    format!("there is no rule `{rule}`"),
-                    "see cargo xtask tidy --rules",
-                );
+            let text = if !RULES.iter().any(|known| known.name == rule) {
+                format!("there is no rule `{rule}`; see cargo xtask tidy --rules")
             } else if allowance.reason.is_empty() {
-                report.add_at(
-                    &file.path,
-                    allowance.line,
-                    "an exception without a reason",
-                    "say why after the colon",
-                );
+                "an exception without a reason; say why after the colon".to_owned()
             } else if !allowance.used.get() {
-                report.add_at(
-                    &file.path,
-                    allowance.line,
-                    format!("nothing here breaks the rule `{rule}`"),
-                    "delete the exception",
-                );
-            }
+                format!("nothing here breaks the rule `{rule}`; delete the exception")
+            } else {
+                continue;
+            };
+            report.add_at(&file.path, allowance.line, text);
         }
     }
     report.findings
