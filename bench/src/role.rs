@@ -7,8 +7,11 @@ use logdrive_testkit::Process;
 
 use crate::{Result, ends, harness, subjects, workloads};
 
+/// Plays a role, to its end, with the words behind its name.
+type Role = fn(&[String]) -> Result<()>;
+
 /// Every role, by its first word on the command line.
-const ROLES: [(&str, fn(&[String]) -> Result<()>); 8] = [
+const ROLES: [(&str, Role); 8] = [
     (harness::child::MEASURE, harness::child::serve),
     (ends::RECEIVE, ends::serve),
     (subjects::agent::AGENT, subjects::agent::serve),

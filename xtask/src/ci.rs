@@ -40,101 +40,36 @@ struct Step {
     work: fn(&Path) -> StepOutcome,
 }
 
-const STEPS: &[Step] = &[
-    Step {
-        name: "tidy",
-        about: "the project's own rules",
-        repeat: "cargo xtask tidy",
-        work: |_| passed(tidy::run(&[])),
-    },
-    Step {
-        name: "fmt",
-        about: "the sources are formatted",
-        repeat: "cargo fmt --all (mends it)",
-        work: fmt,
-    },
-    Step {
-        name: "clippy",
-        about: "no warning from rustc or clippy, in any target",
-        repeat: "cargo xtask ci --only clippy",
-        work: clippy,
-    },
-    Step {
-        name: "dependencies",
-        about: "licences, bans and sources of all packages, and known vulnerabilities",
-        repeat: "cargo xtask dependencies",
-        work: dependencies::step,
-    },
-    Step {
-        name: "docs",
-        about: "the documentation builds without a warning",
-        repeat: "cargo xtask ci --only docs",
-        work: docs,
-    },
-    Step {
-        name: "features",
-        about: "the front end compiles with no feature and with each alone",
-        repeat: "cargo xtask ci --only features",
-        work: features,
-    },
-    Step {
-        name: "targets",
-        about: "it compiles for 64-bit Arm, the front end for other Unixes too",
-        repeat: "cargo xtask ci --only targets",
-        work: targets,
-    },
-    Step {
-        name: "test",
-        about: "all tests of all languages, with the examples",
-        repeat: "cargo xtask test",
-        work: |_| passed(suite::run(&[])),
-    },
-    Step {
-        name: "vectors",
-        about: "every language ran every shared vector",
-        repeat: "cargo xtask vectors",
-        work: |_| passed(vectors::run(&[])),
-    },
-    Step {
-        name: "loom",
-        about: "the ring under every interleaving",
-        repeat: "cargo xtask loom",
-        work: |_| passed(lab::loom(&[])),
-    },
-    Step {
-        name: "crash",
-        about: "killed at random moments, nothing lost",
-        repeat: "cargo xtask crash --cycles 1000",
-        work: |_| passed(run::crash(&["--cycles".to_owned(), CRASH_CYCLES.to_owned()])),
-    },
-    Step {
-        name: "cpp-crash",
-        about: "programs in C++ killed at random moments, nothing lost",
-        repeat: "target/cpp/tests/crash 1000",
-        work: cpp_crash,
-    },
-    Step {
-        name: "go-crash",
-        about: "programs in Go ended in every way, nothing lost, nothing twice",
-        repeat: "cd clients/go && go test -run TestACrashLosesNothing . -crash-cycles 1000",
-        work: |root| go::crash(root, GO_CRASH_CYCLES),
-    },
-    Step {
-        name: "agent-crash",
-        about: "agents and programs killed in turn, nothing lost, nothing twice",
-        repeat: "cargo xtask crash --agent --cycles 200",
-        work: |_| {
-            let words = ["--agent", "--cycles", AGENT_CRASH_CYCLES];
-            passed(run::crash(&words.map(str::to_owned)))
-        },
-    },
-    Step {
-        name: "smoke",
-        about: "each workload in its short form",
-        repeat: "cargo xtask bench NAME --quick",
-        work: smoke,
-    },
-];
+/// Steps from rows of a name, the command that repeats it, the function, and what it checks.
+macro_rules! steps {
+    ($($name:literal $repeat:literal, $work:expr, $about:literal;)*) => {
+        &[$(Step { name: $name, about: $about, repeat: $repeat, work: $work }),*]
+    };
+}
+
+const STEPS: &[Step] = steps! {
+    "tidy" "cargo xtask tidy", |_| passed(tidy::run(&[])), "the project's own rules";
+    "fmt" "cargo fmt --all (mends it)", fmt, "the sources are formatted";
+    "clippy" "cargo xtask ci --only clippy", clippy, "no warning from rustc or clippy, in any target";
+    "dependencies" "cargo xtask dependencies", dependencies::step,
+        "licences, bans and sources of all packages, and known vulnerabilities";
+    "docs" "cargo xtask ci --only docs", docs, "the documentation builds without a warning";
+    "features" "cargo xtask ci --only features", features,
+        "the front end compiles with no feature and with each alone";
+    "targets" "cargo xtask ci --only targets", targets,
+        "it compiles for 64-bit Arm, the front end for other Unixes too";
+    "test" "cargo xtask test", |_| passed(suite::run(&[])), "all tests of all languages, with the examples";
+    "vectors" "cargo xtask vectors", |_| passed(vectors::run(&[])), "every language ran every shared vector";
+    "loom" "cargo xtask loom", |_| passed(lab::loom(&[])), "the ring under every interleaving";
+    "crash" "cargo xtask crash --cycles 1000", crash, "killed at random moments, nothing lost";
+    "cpp-crash" "target/cpp/tests/crash 1000", cpp_crash,
+        "programs in C++ killed at random moments, nothing lost";
+    "go-crash" "cd clients/go && go test -run TestACrashLosesNothing . -crash-cycles 1000", go_crash,
+        "programs in Go ended in every way, nothing lost, nothing twice";
+    "agent-crash" "cargo xtask crash --agent --cycles 200", agent_crash,
+        "agents and programs killed in turn, nothing lost, nothing twice";
+    "smoke" "cargo xtask bench NAME --quick", smoke, "each workload in its short form";
+};
 
 /// Runs all steps, or those that `--only` names.
 pub(crate) fn run(args: &[String]) -> Outcome {
@@ -328,6 +263,20 @@ fn cpp_crash(root: &Path) -> StepOutcome {
             .dir(root)
             .run(),
     )
+}
+
+fn crash(_: &Path) -> StepOutcome {
+    passed(run::crash(&["--cycles", CRASH_CYCLES].map(str::to_owned)))
+}
+
+fn agent_crash(_: &Path) -> StepOutcome {
+    passed(run::crash(
+        &["--agent", "--cycles", AGENT_CRASH_CYCLES].map(str::to_owned),
+    ))
+}
+
+fn go_crash(root: &Path) -> StepOutcome {
+    go::crash(root, GO_CRASH_CYCLES)
 }
 
 /// Short runs of the workloads: they prove that each still works, not how fast it is.

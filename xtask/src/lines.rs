@@ -2,7 +2,7 @@
 
 use crate::args::{Args, Form};
 use crate::shell::{self, Outcome};
-use crate::tidy::{self, Circle, Figures, Tree};
+use crate::tidy::{self, COLUMNS, Circle, Figures, Size, Tree};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -33,9 +33,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     let tree = Tree::read(&shell::root()?)?;
     let figures = tree.figures();
     let mut all = Figures::default();
-    figures
-        .values()
-        .for_each(|figures_of_one| all.add(figures_of_one));
+    figures.values().for_each(|of_one| tidy::add(&mut all, of_one));
     let circles = tree.circles();
     let packages = tree.package_count();
     if own.switch("json") {
@@ -52,11 +50,15 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     if own.switch("types") {
         println!();
         for ((file, name), size) in tree.large_types() {
-            let (path, line) = (tree.path(file), size.line);
-            println!(
-                "{path}:{line}: {name}: {} fields, {} methods",
-                size.fields, size.methods
-            );
+            let (
+                path,
+                Size {
+                    line,
+                    fields,
+                    methods,
+                },
+            ) = (tree.path(file), size);
+            println!("{path}:{line}: {name}: {fields} fields, {methods} methods");
         }
     }
     if own.switch("docs") {
@@ -77,58 +79,44 @@ pub(crate) fn run(args: &[String]) -> Outcome {
 
 /// The figures as a table, one row a crate.
 fn table(figures: &BTreeMap<String, Figures>, all: &Figures) -> String {
-    let head = [
-        "lines",
-        "production",
-        "public",
-        "docs",
-        "asking",
-        "circles",
-        "tied",
-        "large",
-    ];
-    let mut text = format!("{:17}", "crate");
-    for name in head {
-        text.push_str(&format!("{name:>11}"));
-    }
-    text.push('\n');
-    for (name, figures) in figures
-        .iter()
-        .map(|(name, f)| (name.as_str(), f))
-        .chain([("all", all)])
-    {
-        let asking = format!("{} {:>4.1}%", figures.asking, share(figures));
-        text.push_str(&format!(
-            "{name:17}{:>11}{:>11}{:>11}{:>11}{asking:>12}{:>11}{:>11}{:>11}\n",
-            figures.lines,
-            figures.production,
-            figures.public_items,
-            figures.docs,
-            figures.circles,
-            figures.files_in_circles,
-            figures.large_types,
-        ));
+    let heads = COLUMNS.map(|name| format!("{name:>11}"));
+    let mut text = format!("{:17}{}\n", "crate", heads.concat());
+    let rows = figures.iter().map(|(name, figures)| (name.as_str(), figures));
+    for (name, figures) in rows.chain([("all", all)]) {
+        let cells = COLUMNS.map(|column| match column {
+            "asking" => format!(
+                "{:>12}",
+                format!("{} {:>4.1}%", count(figures, column), share(figures))
+            ),
+            _ => format!("{:>11}", count(figures, column)),
+        });
+        text.push_str(&format!("{name:17}{}\n", cells.concat()));
     }
     text
 }
 
+fn count(figures: &Figures, column: &str) -> usize {
+    figures.get(column).copied().unwrap_or(0)
+}
+
 /// Percentage of doc comments that open with a question word.
 fn share(figures: &Figures) -> f64 {
-    100.0 * figures.asking as f64 / figures.docs.max(1) as f64
+    100.0 * count(figures, "asking") as f64 / count(figures, "docs").max(1) as f64
 }
 
 fn row(figures: &Figures) -> Value {
-    json!({
-        "lines": figures.lines,
-        "production": figures.production,
-        "public_items": figures.public_items,
-        "docs": figures.docs,
-        "asking": figures.asking,
-        "asking_percent": share(figures),
-        "circles": figures.circles,
-        "files_in_circles": figures.files_in_circles,
-        "large_types": figures.large_types,
-    })
+    let mut row = serde_json::Map::new();
+    for column in COLUMNS {
+        let name = match column {
+            "public" => "public_items",
+            "tied" => "files_in_circles",
+            "large" => "large_types",
+            other => other,
+        };
+        row.insert(name.to_owned(), json!(count(figures, column)));
+    }
+    row.insert("asking_percent".to_owned(), json!(share(figures)));
+    row.into()
 }
 
 fn document(
@@ -138,17 +126,9 @@ fn document(
     packages: usize,
     tree: &Tree,
 ) -> Value {
-    let crates: serde_json::Map<String, Value> = figures
-        .iter()
-        .map(|(name, figures)| (name.clone(), row(figures)))
-        .collect();
-    let circles: Vec<Value> = circles
-        .iter()
-        .map(|circle| {
-            let files: Vec<&str> = circle.files.iter().map(|file| tree.path(*file)).collect();
-            json!(files)
-        })
-        .collect();
+    let crates: BTreeMap<&String, Value> = figures.iter().map(|(name, of_one)| (name, row(of_one))).collect();
+    let paths = |circle: &Circle| circle.files.iter().map(|file| tree.path(*file).into()).collect();
+    let circles: Vec<Vec<Value>> = circles.iter().map(paths).collect();
     json!({"all": row(all), "crates": crates, "circles": circles, "members": packages})
 }
 
@@ -174,11 +154,7 @@ mod tests {
 
     #[test]
     fn a_row_shows_the_share_of_asking_comments() {
-        let figures = Figures {
-            docs: 200,
-            asking: 3,
-            ..Figures::default()
-        };
+        let figures = Figures::from([("docs", 200), ("asking", 3)]);
         let text = table(&BTreeMap::new(), &figures);
         assert!(text.contains("3  1.5%"), "{text}");
         assert_eq!(row(&figures)["asking_percent"], json!(1.5));

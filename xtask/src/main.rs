@@ -15,7 +15,6 @@ mod lab;
 mod lines;
 mod metadata;
 mod paint;
-
 mod programs;
 mod rivals;
 mod run;
@@ -37,113 +36,45 @@ struct Entry {
     run: fn(&[String]) -> Outcome,
 }
 
-const ENTRIES: &[Entry] = &[
-    Entry {
-        name: "demo",
-        usage: "demo [ARGS]",
-        about: "a QUIC transfer that logs every event, in three ways, then killed and recovered",
-        example: "cargo xtask demo",
-        run: run::demo,
-    },
-    Entry {
-        name: "test",
-        usage: "test [FILTER]",
-        about: "all tests of all languages, with the examples",
-        example: "cargo xtask test rotation",
-        run: suite::run,
-    },
-    Entry {
-        name: "bench",
-        usage: "bench NAME [--json] [--quick]",
-        about: "one workload against its rivals: glog, callsite, compile, uds, net, ship, quic, fprintf, hang, agent, run, recorder",
-        example: "cargo xtask bench glog --only logdrive,write",
-        run: run::bench,
-    },
-    Entry {
-        name: "crash",
-        usage: "crash [--agent | --collector] [--cycles N] [--seed S]",
-        about: "kill a logging program, an agent, or collectors and their senders, at random moments; count what is lost",
-        example: "cargo xtask crash --cycles 100",
-        run: run::crash,
-    },
-    Entry {
-        name: "ci",
-        usage: "ci [--only STEP,...] [--list]",
-        about: "everything that a change has to pass, step by step",
-        example: "cargo xtask ci --only fmt,clippy,tidy",
-        run: ci::run,
-    },
-    Entry {
-        name: "tidy",
-        usage: "tidy [--rules]",
-        about: "the project's own rules: shape, names, floors, unsafe, links, pages",
-        example: "cargo xtask tidy",
-        run: tidy::run,
-    },
-    Entry {
-        name: "lines",
-        usage: "lines [--json] [--circles] [--types] [--docs] [--words]",
-        about: "figures of each crate: lines, public items, doc comments, circles of imports",
-        example: "cargo xtask lines --circles",
-        run: lines::run,
-    },
-    Entry {
-        name: "dependencies",
-        usage: "dependencies [--advisories DIR]",
-        about: "licences, bans and sources of all packages (cargo-deny), and known vulnerabilities",
-        example: "cargo xtask dependencies",
-        run: dependencies::run,
-    },
-    Entry {
-        name: "dist",
-        usage: "dist",
-        about: "the command as it is passed on: stripped, with its debug information in a file of its own",
-        example: "cargo xtask dist",
-        run: dist::run,
-    },
-    Entry {
-        name: "vectors",
-        usage: "vectors",
-        about: "the shared test vectors, run in every language and counted",
-        example: "cargo xtask vectors",
-        run: vectors::run,
-    },
-    Entry {
-        name: "fuzz",
-        usage: "fuzz [TARGET] [--seconds N]",
-        about: "feed the parsers hostile bytes (needs nightly and cargo-fuzz)",
-        example: "cargo xtask fuzz --seconds 60",
-        run: lab::fuzz,
-    },
-    Entry {
-        name: "hostile",
-        usage: "hostile [--mutations N] [--seed S] [--plain]",
-        about: "a process rewrites its session while an agent drains it (nightly, for its address sanitizer)",
-        example: "cargo xtask hostile --mutations 100_000_000",
-        run: lab::hostile,
-    },
-    Entry {
-        name: "loom",
-        usage: "loom [FILTER]",
-        about: "the ring under every interleaving that loom can reach; fails too where an ordering is not needed",
-        example: "cargo xtask loom",
-        run: lab::loom,
-    },
-    Entry {
-        name: "miri",
-        usage: "miri [FILTER]",
-        about: "wire and ring (no files, signals, processes) under an interpreter that sees undefined behaviour (nightly)",
-        example: "cargo xtask miri",
-        run: lab::miri,
-    },
-    Entry {
-        name: "aarch64",
-        usage: "aarch64 [FILTER]",
-        about: "the tests for 64-bit Arm, run by qemu-user",
-        example: "cargo xtask aarch64",
-        run: lab::aarch64,
-    },
-];
+/// Commands from rows of a name, the function, the usage, an example, and what the command does.
+macro_rules! entries {
+    ($($name:literal $run:path, $usage:literal, $example:literal, $about:literal;)*) => {
+        &[$(Entry { name: $name, usage: $usage, about: $about, example: $example, run: $run }),*]
+    };
+}
+
+const ENTRIES: &[Entry] = entries! {
+    "demo" run::demo, "demo [ARGS]", "cargo xtask demo",
+        "a QUIC transfer that logs every event, in three ways, then killed and recovered";
+    "test" suite::run, "test [FILTER]", "cargo xtask test rotation",
+        "all tests of all languages, with the examples";
+    "bench" run::bench, "bench NAME [--json] [--quick]", "cargo xtask bench glog --only logdrive,write",
+        "one workload against its rivals: glog, callsite, compile, uds, net, ship, quic, fprintf, hang, agent, run, recorder";
+    "crash" run::crash, "crash [--agent | --collector] [--cycles N] [--seed S]", "cargo xtask crash --cycles 100",
+        "kill a logging program, an agent, or collectors and their senders, at random moments; count what is lost";
+    "ci" ci::run, "ci [--only STEP,...] [--list]", "cargo xtask ci --only fmt,clippy,tidy",
+        "everything that a change has to pass, step by step";
+    "tidy" tidy::run, "tidy [--rules]", "cargo xtask tidy",
+        "the project's own rules: shape, names, floors, unsafe, links, pages";
+    "lines" lines::run, "lines [--json] [--circles] [--types] [--docs] [--words]", "cargo xtask lines --circles",
+        "figures of each crate: lines, public items, doc comments, circles of imports";
+    "dependencies" dependencies::run, "dependencies [--advisories DIR]", "cargo xtask dependencies",
+        "licences, bans and sources of all packages (cargo-deny), and known vulnerabilities";
+    "dist" dist::run, "dist", "cargo xtask dist",
+        "the command as it is passed on: stripped, with its debug information in a file of its own";
+    "vectors" vectors::run, "vectors", "cargo xtask vectors",
+        "the shared test vectors, run in every language and counted";
+    "fuzz" lab::fuzz, "fuzz [TARGET] [--seconds N]", "cargo xtask fuzz --seconds 60",
+        "feed the parsers hostile bytes (needs nightly and cargo-fuzz)";
+    "hostile" lab::hostile, "hostile [--mutations N] [--seed S] [--plain]", "cargo xtask hostile --mutations 100_000_000",
+        "a process rewrites its session while an agent drains it (nightly, for its address sanitizer)";
+    "loom" lab::loom, "loom [FILTER]", "cargo xtask loom",
+        "the ring under every interleaving that loom can reach; fails too where an ordering is not needed";
+    "miri" lab::miri, "miri [FILTER]", "cargo xtask miri",
+        "wire and ring (no files, signals, processes) under an interpreter that sees undefined behaviour (nightly)";
+    "aarch64" lab::aarch64, "aarch64 [FILTER]", "cargo xtask aarch64",
+        "the tests for 64-bit Arm, run by qemu-user";
+};
 
 fn main() -> ExitCode {
     let all: Vec<String> = std::env::args().skip(1).collect();
@@ -160,14 +91,11 @@ fn main() -> ExitCode {
 }
 
 fn dispatch(all: &[String]) -> Outcome {
-    let Some((name, rest)) = all.split_first() else {
+    let help_is_wanted = |word: &str| matches!(word, "help" | "--help" | "-h");
+    let Some((name, rest)) = all.split_first().filter(|(name, _)| !help_is_wanted(name)) else {
         print!("{}", help());
         return Ok(());
     };
-    if matches!(name.as_str(), "help" | "--help" | "-h") {
-        print!("{}", help());
-        return Ok(());
-    }
     let Some(entry) = ENTRIES.iter().find(|entry| entry.name == name) else {
         return Err(Failure::usage(format!(
             "`{name}` is not a command of the workshop"
@@ -178,10 +106,13 @@ fn dispatch(all: &[String]) -> Outcome {
         && matches!(word.as_str(), "--help" | "-h")
         && entry.name != "bench"
     {
-        println!(
-            "{}\n\nUsage: cargo xtask {}\nExample: {}",
-            entry.about, entry.usage, entry.example
-        );
+        let Entry {
+            about,
+            usage,
+            example,
+            ..
+        } = entry;
+        println!("{about}\n\nUsage: cargo xtask {usage}\nExample: {example}");
         if entry.name == "lines" {
             println!("\n{}", lines::RULE);
         }

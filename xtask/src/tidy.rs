@@ -25,12 +25,13 @@ use crate::args::{Args, Form};
 use crate::metadata::{self, Package};
 use crate::paint;
 use crate::shell::{self, Call, Failure, Outcome};
-pub(crate) use figures::{Circle, Figures};
+pub(crate) use figures::{COLUMNS, Circle, Figures, add};
 use modules::Crates;
 pub(crate) use source::Source;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
+pub(crate) use structs::Size;
 pub(crate) use words::advice as field_word;
 
 /// One breach of one rule.
@@ -180,6 +181,11 @@ impl Tree {
         self.files.iter().filter(|file| file.is_rust())
     }
 
+    /// Rust files that are not compiled for tests alone.
+    fn production(&self) -> impl Iterator<Item = &Source> {
+        self.rust().filter(|file| !testing::is_test_file(self, file))
+    }
+
     fn file(&self, path: &str) -> Option<&Source> {
         self.files.iter().find(|file| file.path == path)
     }
@@ -269,12 +275,20 @@ impl Report {
     /// A finding at a place that cannot hold a comment, or where no exception is granted.
     fn add_at(&mut self, file: &str, line: u32, text: impl Into<String>) {
         let (rule, file, text) = (self.rule, file.to_owned(), text.into());
-        self.findings.push(Finding { file, line, rule, text });
+        self.findings.push(Finding {
+            file,
+            line,
+            rule,
+            text,
+        });
     }
 }
 
 pub(crate) fn run(args: &[String]) -> Outcome {
-    let form = Form { switches: &["rules"], ..Form::default() };
+    let form = Form {
+        switches: &["rules"],
+        ..Form::default()
+    };
     if Args::read(args, &form)?.switch("rules") {
         let rules = RULES.iter();
         rules.for_each(|rule| println!("{:11} {}", rule.name, rule.wants));
@@ -310,14 +324,20 @@ fn check_all(tree: &Tree) -> (Vec<Finding>, Vec<String>) {
 }
 
 fn check_one(tree: &Tree, rule: &Rule) -> Report {
-    let mut report = Report { rule: rule.name, ..Report::default() };
+    let mut report = Report {
+        rule: rule.name,
+        ..Report::default()
+    };
     (rule.check)(tree, &mut report);
     report
 }
 
 /// Exceptions that name no rule, give no reason or excuse nothing. Runs after all rules.
 fn needless_allowances(tree: &Tree) -> Vec<Finding> {
-    let mut report = Report { rule: "allow", ..Report::default() };
+    let mut report = Report {
+        rule: "allow",
+        ..Report::default()
+    };
     for file in tree.files() {
         for allowance in file.allowances() {
             let rule = &allowance.rule;

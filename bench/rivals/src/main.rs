@@ -18,7 +18,7 @@ mod tonic_stream;
 #[cfg(feature = "zeromq")]
 mod zeromq;
 
-use plan::{DRIVE, Plan, RECEIVE, Send};
+use plan::{DRIVE, Plan, RECEIVE, Send, Serve};
 use std::io;
 use std::process::ExitCode;
 
@@ -50,10 +50,8 @@ fn run() -> io::Result<()> {
     }
 }
 
-type Ends = (fn(&Plan) -> io::Result<()>, Send, Send);
-
 /// The receiving end, and how to send messages and requests to it.
-fn ends(plan: &Plan) -> io::Result<Ends> {
+fn ends(plan: &Plan) -> io::Result<(Serve, Send, Send)> {
     Ok(match plan.subject.as_str() {
         #[cfg(feature = "zeromq")]
         "zeromq" => (zeromq::serve, zeromq::send, zeromq::echo),

@@ -14,7 +14,7 @@ pub mod tokio_buffered;
 use crate::harness::runs::target_dir;
 use crate::{BenchError, Result, usage};
 pub use plan::RECEIVE;
-use plan::{DRIVE, Outcome, Plan, Send, no_requests};
+use plan::{DRIVE, Outcome, Plan, Send, Serve, no_requests};
 use std::io;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -27,14 +27,14 @@ pub const SOCKET_BUFFER_BYTES: usize = 4 << 20;
 
 /// The ends of a transport: the receiving one, and what this process sends to it.
 struct Ends {
-    serve: fn(&Plan) -> io::Result<()>,
+    serve: Serve,
     send: Send,
     echo: Send,
 }
 
 /// The ends of the subjects of this program.
 fn ends(subject: &str) -> Ends {
-    let (serve, send, echo): (fn(&Plan) -> io::Result<()>, Send, Send) = match subject {
+    let (serve, send, echo): (Serve, Send, Send) = match subject {
         "unix" | "tcp" | "tcp-naive" | "tcp-batched" | "unix-batched" => {
             (sockets::serve, sockets::send, sockets::echo)
         }

@@ -84,6 +84,9 @@ pub fn wait_for_end() {
     let _ = end_of_input().recv();
 }
 
+/// Serves a receiving end.
+pub type Serve = fn(&Plan) -> io::Result<()>;
+
 /// Sends messages or requests to an address.
 pub type Send = fn(&Plan, &str) -> io::Result<()>;
 

@@ -31,10 +31,8 @@ const SIDEWAYS: &[(&str, &str)] = &[
 const WORKSHOP: &[&str] = &["xtask", "logdrive-bench", "logdrive-fuzz", "logdrive-testkit"];
 
 fn floor(name: &str) -> Option<u8> {
-    FLOORS
-        .iter()
-        .find(|(known, _)| *known == name)
-        .map(|(_, floor)| *floor)
+    let found = FLOORS.iter().find(|(known, _)| *known == name);
+    found.map(|(_, floor)| *floor)
 }
 
 pub(super) fn check(tree: &Tree, report: &mut Report) {
@@ -45,13 +43,17 @@ pub(super) fn check(tree: &Tree, report: &mut Report) {
         }
         let Some(own) = floor(&package.name) else {
             let advice = "give it one in xtask/src/tidy/floors.rs and in ARCHITECTURE.md";
-            report.add_at(&manifest, 1, format!("`{}` has no floor", package.name), advice);
+            report.add_at(&manifest, 1, format!("`{}` has no floor; {advice}", package.name));
             continue;
         };
         for need in &package.needs {
             if let Some(what) = complaint(package, own, need) {
                 let advice = "turn the arrow round, or move the piece that both need down";
-                report.add_at(&manifest, line_of(tree, &manifest, need), what, advice);
+                report.add_at(
+                    &manifest,
+                    line_of(tree, &manifest, need),
+                    format!("{what}; {advice}"),
+                );
             }
         }
         check_page(tree, package, report);
@@ -92,8 +94,7 @@ fn check_page(tree: &Tree, package: &Package, report: &mut Report) {
         report.add_at(
             &page.path,
             1,
-            format!("`{}` is not mentioned", package.name),
-            advice,
+            format!("`{}` is not mentioned; {advice}", package.name),
         );
     }
 }

@@ -7,7 +7,7 @@ pub(super) fn check(tree: &Tree, report: &mut Report) {
     for page in tree.files().iter().filter(|file| file.extension() == "md") {
         for (line, target) in links(&page.text) {
             if let Some(what) = complaint(tree, page, target) {
-                report.add(page, line, what, "mend the link");
+                report.add(page, line, format!("{what}; mend the link"));
             }
         }
     }

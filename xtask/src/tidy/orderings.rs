@@ -3,7 +3,6 @@
 
 use super::lexer::Token;
 use super::source::{is_in, test_lines};
-use super::testing::is_test_file;
 use super::{Report, Source, Tree};
 use std::collections::BTreeMap;
 
@@ -14,24 +13,17 @@ const LABEL: &str = "SYNC(";
 
 pub(super) fn check(tree: &Tree, report: &mut Report) {
     let mut ends: BTreeMap<String, Vec<(&Source, u32)>> = BTreeMap::new();
-    for file in tree
-        .rust()
-        .filter(|file| file.path.starts_with("crates/") && !is_test_file(tree, file))
-    {
+    let files = tree.production();
+    for file in files.filter(|file| file.path.starts_with("crates/")) {
         let labels = labels(file);
         for line in strong_lines(file) {
-            let near: Vec<&(u32, String)> = labels
+            if !labels
                 .iter()
-                .filter(|(at, _)| *at <= line + 1 && at + REACH_LINES >= line)
-                .collect();
-            if near.is_empty() {
+                .any(|(at, _)| *at <= line + 1 && at + REACH_LINES >= line)
+            {
                 let advice = "say in a comment which other end it pairs with: `SYNC(name): ...`";
-                report.add(
-                    file,
-                    line,
-                    "an ordering stronger than Relaxed without a label",
-                    advice,
-                );
+                let text = format!("an ordering stronger than Relaxed without a label; {advice}");
+                report.add(file, line, text);
             }
         }
         for (line, name) in labels {
@@ -40,12 +32,11 @@ pub(super) fn check(tree: &Tree, report: &mut Report) {
     }
     for (name, places) in ends {
         if let [(file, line)] = places[..] {
-            let what = format!("`SYNC({name})` stands at one end only");
+            let advice = "label the other end of the pair with the same name";
             report.add(
                 file,
                 line,
-                what,
-                "label the other end of the pair with the same name",
+                format!("`SYNC({name})` stands at one end only; {advice}"),
             );
         }
     }
@@ -54,10 +45,8 @@ pub(super) fn check(tree: &Tree, report: &mut Report) {
 /// Lines outside tests and imports that name a strong ordering.
 fn strong_lines(file: &Source) -> Vec<u32> {
     let code = file.code();
-    if !code
-        .iter()
-        .any(|token| token.is("Ordering") || token.is("atomic"))
-    {
+    let is_atomic = |token: &Token<'_>| token.is("Ordering") || token.is("atomic");
+    if !code.iter().any(is_atomic) {
         return Vec::new();
     }
     let tests = test_lines(&code);

@@ -1,6 +1,6 @@
 //! Rules about the project's pages and data: their length, facts that stand twice, and the vectors.
 
-use super::{Report, Tree};
+use super::{Report, Source, Tree};
 use serde_json::Value;
 
 /// Pages with a limit, in lines: a page that is read by everyone has to stay short.
@@ -11,51 +11,43 @@ const EXACT_INTEGER_MAX: u64 = 1 << 53;
 pub(super) fn lengths(tree: &Tree, report: &mut Report) {
     for (path, most) in LENGTHS {
         let Some(file) = tree.file(path) else {
-            report.add_at(path, 1, "the page is missing", "write it");
+            report.add_at(path, 1, "the page is missing; write it");
             continue;
         };
         let lines = file.text.lines().count();
         if lines > most {
-            report.add_at(
-                path,
-                1,
-                format!("{lines} lines, {most} are allowed"),
-                "move detail to a page of its own",
-            );
+            let advice = "move detail to a page of its own";
+            report.add_at(path, 1, format!("{lines} lines, {most} are allowed; {advice}"));
         }
     }
 }
 
 /// Compares the version that a page names after `Rust` with the one in the manifest.
 pub(super) fn rust_version(tree: &Tree, report: &mut Report) {
-    let Some(wanted) = tree
+    let mut versions = tree
         .packages
         .iter()
-        .find_map(|package| package.rust_version.as_deref())
-    else {
+        .map(|package| package.rust_version.as_deref());
+    let Some(wanted) = versions.find_map(|version| version) else {
         return;
     };
     for package in &tree.packages {
         if package.rust_version.as_deref() != Some(wanted) {
-            let advice = "write `rust-version.workspace = true`";
             let manifest = format!("{}/Cargo.toml", package.dir);
+            let advice = "write `rust-version.workspace = true`";
             report.add_at(
                 &manifest,
                 1,
-                format!("the minimum Rust version is not {wanted}"),
-                advice,
+                format!("the minimum Rust version is not {wanted}; {advice}"),
             );
         }
     }
-    for file in tree
-        .files()
-        .iter()
-        .filter(|file| file.extension() == "md" && !file.path.starts_with("bench/"))
-    {
+    let is_page = |file: &&Source| file.extension() == "md" && !file.path.starts_with("bench/");
+    for file in tree.files().iter().filter(is_page) {
         for (at, line) in file.lines() {
             if let Some(named) = named_version(line).filter(|named| named != wanted) {
                 let what = format!("the page says Rust {named}, the manifest {wanted}");
-                report.add(file, at, what, "name the same version");
+                report.add(file, at, format!("{what}; name the same version"));
             }
         }
     }
@@ -69,10 +61,8 @@ fn named_version(line: &str) -> Option<String> {
         let at = lower.find(&format!("{start}1."))?;
         Some(&line[at + start.len()..])
     })?;
-    let version: String = rest
-        .chars()
-        .take_while(|c| c.is_ascii_digit() || *c == '.')
-        .collect();
+    let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.');
+    let version = &rest[..end.unwrap_or(rest.len())];
     Some(version.split('.').take(2).collect::<Vec<_>>().join("."))
 }
 
@@ -85,22 +75,17 @@ pub(super) fn vectors(tree: &Tree, report: &mut Report) {
                 report.add_at(
                     &file.path,
                     line,
-                    format!("it does not parse: {cause}"),
-                    "mend the JSON",
+                    format!("it does not parse: {cause}; mend the JSON"),
                 );
             }
             Ok(value) => {
                 if let Some(number) = large_integer(&value) {
-                    let line = file
-                        .lines()
-                        .find(|(_, line)| line.contains(&number))
-                        .map_or(1, |(at, _)| at);
-                    let advice = "write 64-bit integers as strings";
+                    let found = file.lines().find(|(_, line)| line.contains(&number));
+                    let text = "loses digits in some languages; write 64-bit integers as strings";
                     report.add_at(
                         &file.path,
-                        line,
-                        format!("{number} loses digits in some languages"),
-                        advice,
+                        found.map_or(1, |(at, _)| at),
+                        format!("{number} {text}"),
                     );
                 }
             }
@@ -113,9 +98,8 @@ fn large_integer(value: &Value) -> Option<String> {
     match value {
         Value::Number(number) => {
             let magnitude = number.as_u64().or_else(|| number.as_i64().map(i64::unsigned_abs));
-            magnitude
-                .filter(|magnitude| *magnitude > EXACT_INTEGER_MAX)
-                .map(|_| number.to_string())
+            let is_large = magnitude.is_some_and(|magnitude| magnitude > EXACT_INTEGER_MAX);
+            is_large.then(|| number.to_string())
         }
         Value::Array(items) => items.iter().find_map(large_integer),
         Value::Object(map) => map.values().find_map(large_integer),

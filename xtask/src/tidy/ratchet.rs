@@ -81,16 +81,13 @@ pub(super) fn words(tree: &Tree, report: &mut Report) {
 /// Reports a count above the ceiling, and notes one below.
 fn judge(tree: &Tree, report: &mut Report, measure: Measure) {
     let ceiling = tree.ceiling(report.rule);
-    let Measure {
-        count, what, advice, ..
-    } = measure;
+    let (count, what, advice) = (measure.count, measure.what, measure.advice);
     if count > ceiling {
         let (file, line) = measure.first.unwrap_or_default();
         report.add_at(
             &file,
             line,
-            format!("{count} {what}, {ceiling} are allowed"),
-            advice,
+            format!("{count} {what}, {ceiling} are allowed; {advice}"),
         );
     } else if count < ceiling {
         report.notes.push(format!(

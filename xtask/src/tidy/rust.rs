@@ -1,8 +1,6 @@
 //! Rules about the content of Rust files: openings, names, prints, and the purity of `wire`.
 
-use super::lexer::Kind;
 use super::source::{is_in, test_lines};
-use super::testing::is_test_file;
 use super::{Report, Source, Tree};
 
 /// File names that say nothing about what is inside.
@@ -17,37 +15,28 @@ const IMPURE: [&str; 6] = ["fs", "net", "thread", "process", "Instant", "SystemT
 
 pub(super) fn openings(tree: &Tree, report: &mut Report) {
     for file in tree.rust() {
-        let first = file.text.lines().next().unwrap_or("");
-        if first
-            .strip_prefix("//!")
-            .is_none_or(|text| text.trim().is_empty())
-        {
+        let first = file.text.lines().next().unwrap_or("").strip_prefix("//!");
+        if first.is_none_or(|text| text.trim().is_empty()) {
             let advice = "open it with a `//!` paragraph that says which one idea it holds";
-            report.add(file, 1, "the file does not say what it is", advice);
+            report.add(file, 1, format!("the file does not say what it is; {advice}"));
         }
     }
 }
 
 pub(super) fn names(tree: &Tree, report: &mut Report) {
     for file in tree.rust() {
-        let code = file.code();
-        for pair in code
-            .windows(2)
-            .filter(|pair| pair[0].is("fn") && pair[1].kind == Kind::Name)
-        {
+        for pair in file.code().windows(2) {
             let name = pair[1].text;
-            if let Some(rest) = name.strip_prefix("get_").filter(|_| !STD_NAMES.contains(&name)) {
-                let advice = format!("name it for what it gives: `{rest}`");
-                report.add(file, pair[1].line, format!("`{name}` starts with `get_`"), advice);
+            let rest = name.strip_prefix("get_").filter(|_| !STD_NAMES.contains(&name));
+            if let Some(rest) = rest.filter(|_| pair[0].is("fn")) {
+                let text = format!("`{name}` starts with `get_`; name it for what it gives: `{rest}`");
+                report.add(file, pair[1].line, text);
             }
         }
-        let empty = file
-            .path
-            .split('/')
-            .map(|part| part.strip_suffix(".rs").unwrap_or(part));
-        if let Some(part) = empty.into_iter().find(|part| EMPTY_NAMES.contains(part)) {
+        let mut parts = file.path.trim_end_matches(".rs").split('/');
+        if let Some(part) = parts.find(|part| EMPTY_NAMES.contains(part)) {
             let advice = "name the file for the one idea it holds, with a word of the glossary";
-            report.add(file, 1, format!("`{part}` says nothing"), advice);
+            report.add(file, 1, format!("`{part}` says nothing; {advice}"));
         }
     }
 }
@@ -58,18 +47,18 @@ pub(super) fn prints(tree: &Tree, report: &mut Report) {
     for root in roots.filter(|root| root.starts_with("crates/") && root.ends_with("/lib.rs")) {
         if let Some(file) = tree.file(root).filter(|file| !file.text.contains(NO_PRINTS)) {
             let advice = "add it below the opening paragraph";
-            report.add(file, 1, format!("the library's root lacks `{NO_PRINTS}`"), advice);
+            report.add(
+                file,
+                1,
+                format!("the library's root lacks `{NO_PRINTS}`; {advice}"),
+            );
         }
     }
 }
 
 pub(super) fn pure(tree: &Tree, report: &mut Report) {
     let in_wire = |file: &&Source| file.path.starts_with("crates/wire/src/");
-    for file in tree
-        .rust()
-        .filter(in_wire)
-        .filter(|file| !is_test_file(tree, file))
-    {
+    for file in tree.production().filter(in_wire) {
         let code = file.code();
         let tests = test_lines(&code);
         for (at, token) in code.iter().enumerate() {
@@ -78,12 +67,11 @@ pub(super) fn pure(tree: &Tree, report: &mut Report) {
             let clock = token.is("Instant") || token.is("SystemTime");
             let impure = IMPURE.iter().any(|name| token.is(name)) && (of_std || clock);
             if impure && !is_in(&tests, token.line) {
-                let what = format!("`wire` uses `{}`", token.text);
+                let advice = "pass bytes and `now` in, and do the I/O on a higher floor";
                 report.add(
                     file,
                     token.line,
-                    what,
-                    "pass bytes and `now` in, and do the I/O on a higher floor",
+                    format!("`wire` uses `{}`; {advice}", token.text),
                 );
             }
         }

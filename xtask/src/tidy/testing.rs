@@ -6,15 +6,7 @@ use super::{Report, Source, Tree};
 use std::collections::BTreeSet;
 
 /// Parts of names whose call can fail a test.
-const JUDGES: [&str; 7] = [
-    "assert",
-    "expect",
-    "unwrap",
-    "panic",
-    "unreachable",
-    "check",
-    "verify",
-];
+const JUDGES: &str = "assert expect unwrap panic unreachable check verify";
 
 /// Whether the whole file is test code: it lies under `tests/`, or only tests compile it.
 pub(super) fn is_test_file(tree: &Tree, file: &Source) -> bool {
@@ -29,29 +21,16 @@ pub(super) fn lies_under_tests(path: &str) -> bool {
 pub(super) fn ignored(tree: &Tree, report: &mut Report) {
     for file in tree.rust() {
         let code = file.code();
-        for trio in code
-            .windows(3)
-            .filter(|trio| trio[0].is("#") && trio[1].is("[") && trio[2].is("ignore"))
-        {
-            report.add(
-                file,
-                trio[2].line,
-                "an ignored test",
-                "make it run, or take it out",
-            );
+        let is_ignored = |trio: &&[Token<'_>]| trio[0].is("#") && trio[1].is("[") && trio[2].is("ignore");
+        for trio in code.windows(3).filter(is_ignored) {
+            report.add(file, trio[2].line, "an ignored test; make it run, or take it out");
         }
         for comment in file.comments().iter().filter(|comment| comment.kind == Kind::Doc) {
-            let fence = comment
-                .text
-                .trim_start_matches(['/', '!', '*', ' '])
-                .strip_prefix("```");
-            if fence.is_some_and(|info| info.split([',', ' ']).any(|word| word == "ignore")) {
-                report.add(
-                    file,
-                    comment.line,
-                    "an ignored example",
-                    "let it compile; `no_run` keeps it from running",
-                );
+            let text = comment.text.trim_start_matches(['/', '!', '*', ' ']);
+            let info = text.strip_prefix("```").unwrap_or_default();
+            if info.split([',', ' ']).any(|word| word == "ignore") {
+                let text = "an ignored example; let it compile; `no_run` keeps it from running";
+                report.add(file, comment.line, text);
             }
         }
     }
@@ -62,14 +41,11 @@ pub(super) fn sleeps(tree: &Tree, report: &mut Report) {
         let code = file.code();
         let whole = is_test_file(tree, file);
         let tests = test_lines(&code);
-        for pair in code
-            .windows(2)
-            .filter(|pair| pair[0].is("sleep") && pair[1].is("("))
-        {
+        for pair in code.windows(2) {
             let line = pair[0].line;
-            if whole || is_in(&tests, line) {
+            if pair[0].is("sleep") && pair[1].is("(") && (whole || is_in(&tests, line)) {
                 let advice = "pass time in, or wait on a condition with a deadline";
-                report.add(file, line, "a test sleeps", advice);
+                report.add(file, line, format!("a test sleeps; {advice}"));
             }
         }
     }
@@ -79,36 +55,30 @@ pub(super) fn sleeps(tree: &Tree, report: &mut Report) {
 /// function of the project that does.
 pub(super) fn assertions(tree: &Tree, report: &mut Report) {
     let codes: Vec<(&Source, Vec<Token<'_>>)> = tree.rust().map(|file| (file, file.code())).collect();
-    let all: Vec<(&Source, Function<'_>)> = codes
-        .iter()
-        .flat_map(|(file, code)| functions(code).into_iter().map(move |f| (*file, f)))
-        .collect();
+    let all = codes.iter();
+    let all = all.flat_map(|(file, code)| functions(code).into_iter().map(move |f| (*file, f)));
+    let all: Vec<(&Source, Function<'_>)> = all.collect();
     let mut judging: BTreeSet<&str> = BTreeSet::new();
     loop {
-        let found = all
-            .iter()
-            .filter(|(_, f)| judges(f, &judging))
-            .map(|(_, f)| f.name);
-        let found: BTreeSet<&str> = found.collect();
+        let found = all.iter().filter(|(_, f)| judges(f, &judging));
+        let found: BTreeSet<&str> = found.map(|(_, f)| f.name).collect();
         if found.len() == judging.len() {
             break;
         }
         judging = found;
     }
     for (file, function) in all.iter().filter(|(_, f)| f.is_test && !judges(f, &judging)) {
-        let what = format!("the test `{}` asserts nothing", function.name);
-        report.add(
-            file,
-            function.first_line,
-            what,
-            "say what must be true at its end",
+        let text = format!(
+            "the test `{}` asserts nothing; say what must be true at its end",
+            function.name
         );
+        report.add(file, function.first_line, text);
     }
 }
 
 fn judges(function: &Function<'_>, judging: &BTreeSet<&str>) -> bool {
     function.body.iter().any(|token| match token.kind {
-        Kind::Name => JUDGES.iter().any(|part| token.text.contains(part)) || judging.contains(token.text),
+        Kind::Name => JUDGES.split(' ').any(|part| token.text.contains(part)) || judging.contains(token.text),
         Kind::Mark => token.text == "?",
         _ => false,
     })

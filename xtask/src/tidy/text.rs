@@ -9,72 +9,48 @@ const TABBED: [&str; 4] = ["go", "make", "makefile", "diff"];
 /// Folders that exist on some machine only. Kept without slashes, so that this file passes.
 const MACHINE_FOLDERS: [&str; 4] = ["work", "root", "home", "Users"];
 /// Settings that turn a build to another registry.
-const REGISTRY_SETTINGS: [&str; 5] = [
-    "[source.",
-    "[registries",
-    "replace-with",
-    "GOPROXY=",
-    "CARGO_REGISTRIES_",
-];
+const REGISTRY_SETTINGS: &str = "[source. [registries replace-with GOPROXY= CARGO_REGISTRIES_";
 
 pub(super) fn whitespace(tree: &Tree, report: &mut Report) {
-    for file in tree
-        .files()
-        .iter()
-        .filter(|file| CLEAN.contains(&file.extension()))
-    {
-        let mut fence: Option<String> = None;
+    let files = tree.files().iter();
+    for file in files.filter(|file| CLEAN.contains(&file.extension())) {
+        let (mut fence, mut last) = (None, 1);
         for (at, line) in file.lines() {
+            last = at;
             if let Some(info) = line
                 .trim_start()
                 .strip_prefix("```")
                 .filter(|_| file.extension() == "md")
             {
-                fence = if fence.is_some() {
-                    None
-                } else {
-                    Some(info.trim().to_owned())
-                };
+                fence = fence.is_none().then(|| info.trim());
             }
             if line.ends_with([' ', '\t', '\r']) {
-                report.add(file, at, "blanks at the end of the line", "take them off");
+                report.add(file, at, "blanks at the end of the line; take them off");
             }
-            if line.contains('\t') && !fence.as_deref().is_some_and(|info| TABBED.contains(&info)) {
-                report.add(file, at, "a tab", "use spaces");
+            if line.contains('\t') && !fence.is_some_and(|info| TABBED.contains(&info)) {
+                report.add(file, at, "a tab; use spaces");
             }
         }
-        let last = u32::try_from(file.text.lines().count())
-            .unwrap_or(u32::MAX)
-            .max(1);
         if !file.text.is_empty() && (!file.text.ends_with('\n') || file.text.ends_with("\n\n")) {
-            report.add(file, last, "the file does not end in one line break", "end it so");
+            report.add(file, last, "the file does not end in one line break; end it so");
         }
     }
 }
 
 pub(super) fn machine(tree: &Tree, report: &mut Report) {
     let folders: Vec<String> = MACHINE_FOLDERS.iter().map(|name| format!("/{name}/")).collect();
-    for file in tree
-        .files()
-        .iter()
-        .filter(|file| file.path != "xtask/src/tidy/text.rs")
-    {
+    let files = tree.files().iter();
+    for file in files.filter(|file| file.path != "xtask/src/tidy/text.rs") {
+        let comparable = !file.is_rust() && file.path != "Cargo.lock";
         for (at, line) in file.lines() {
             if let Some(folder) = folders.iter().find(|folder| holds_path(line, folder)) {
                 let advice = "name it from the project's folder, by a variable or with a neutral example";
-                report.add(file, at, format!("`{folder}` is a path of one machine"), advice);
+                report.add(file, at, format!("`{folder}` is a path of one machine; {advice}"));
             }
-            let comparable = !file.is_rust() && file.path != "Cargo.lock";
-            if let Some(setting) = REGISTRY_SETTINGS
-                .iter()
-                .find(|setting| comparable && line.contains(*setting))
-            {
-                report.add(
-                    file,
-                    at,
-                    format!("`{setting}` chooses a registry"),
-                    "leave that to each user's own settings",
-                );
+            let mut settings = REGISTRY_SETTINGS.split(' ');
+            if let Some(setting) = settings.find(|setting| comparable && line.contains(setting)) {
+                let advice = "leave that to each user's own settings";
+                report.add(file, at, format!("`{setting}` chooses a registry; {advice}"));
             }
         }
     }
@@ -90,7 +66,7 @@ fn holds_path(line: &str, folder: &str) -> bool {
 
 pub(super) fn lock(tree: &Tree, report: &mut Report) {
     if !tree.lock_is_tracked {
-        report.add_at("Cargo.lock", 1, "it is not tracked", "git add Cargo.lock");
+        report.add_at("Cargo.lock", 1, "it is not tracked; git add Cargo.lock");
     }
 }
 

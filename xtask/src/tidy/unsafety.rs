@@ -13,9 +13,10 @@ pub(super) fn check(tree: &Tree, report: &mut Report) {
     let listed = listed(tree, report);
     for file in tree.rust().filter(|file| !is_covered(&file.path, &listed)) {
         if let Some(token) = file.code().iter().find(|token| token.is("unsafe")) {
-            let advice =
-                format!("move it to {RING} or a listed module, or list the file in {PAGE} and say why there");
-            report.add_at(&file.path, token.line, "`unsafe` outside its places", advice);
+            let advice = "or a listed module, or list the file in";
+            let text =
+                format!("`unsafe` outside its places; move it to {RING} {advice} {PAGE} and say why there");
+            report.add_at(&file.path, token.line, text);
         }
     }
     for package in &tree.packages {
@@ -27,8 +28,13 @@ pub(super) fn check(tree: &Tree, report: &mut Report) {
 type Listed = Vec<(u32, String)>;
 
 fn is_covered(path: &str, listed: &Listed) -> bool {
-    let under = |place: &str| path == place || path.starts_with(&format!("{}/", place.trim_end_matches('/')));
-    under(RING) || listed.iter().any(|(_, place)| under(place))
+    lies_under(path, RING) || listed.iter().any(|(_, place)| lies_under(path, place))
+}
+
+/// Whether `path` is that place, or inside of it.
+fn lies_under(path: &str, place: &str) -> bool {
+    let rest = path.strip_prefix(place.trim_end_matches('/'));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Every root file forbids `unsafe`; where the crate has a listed module, it denies it, so that the
@@ -43,44 +49,29 @@ fn check_roots(tree: &Tree, package: &Package, listed: &Listed, report: &mut Rep
         .any(|(_, place)| place.starts_with(&inside) && !place.contains("/tests/"));
     for root in &package.roots {
         let Some(file) = tree.file(root) else { continue };
-        let has = |level: &str| {
-            file.text
-                .lines()
-                .any(|line| line.trim() == format!("#![{level}(unsafe_code)]"))
-        };
-        if has("forbid") || has_listed && has("deny") {
+        let has = |wanted: &str| file.text.lines().any(|line| line.trim() == wanted);
+        let (forbid, deny) = ("#![forbid(unsafe_code)]", "#![deny(unsafe_code)]");
+        if has(forbid) || has_listed && has(deny) {
             continue;
         }
-        let wanted = if has_listed {
-            "#![deny(unsafe_code)]"
-        } else {
-            "#![forbid(unsafe_code)]"
-        };
-        report.add_at(
-            root,
-            1,
-            format!("the crate root lacks `{wanted}`"),
-            "add it below the opening paragraph",
-        );
+        let wanted = if has_listed { deny } else { forbid };
+        let advice = "add it below the opening paragraph";
+        report.add_at(root, 1, format!("the crate root lacks `{wanted}`; {advice}"));
     }
 }
 
 /// Reads the list, and checks that each place on it exists and still needs to be there.
 fn listed(tree: &Tree, report: &mut Report) -> Listed {
     let Some(page) = tree.file(PAGE) else {
-        report.add_at(
-            PAGE,
-            1,
-            "the page is missing",
-            format!("write it, with a section \"{HEADING}\""),
-        );
+        let advice = format!("write it, with a section \"{HEADING}\"");
+        report.add_at(PAGE, 1, format!("the page is missing; {advice}"));
         return Vec::new();
     };
     let heading =
         |line: &str| line.starts_with('#') && line.to_lowercase().replace('`', "").contains(HEADING);
     if !page.text.lines().any(heading) {
         let advice = format!("add a section \"{HEADING}\" with a list of paths in backticks");
-        report.add_at(PAGE, 1, "nothing says where `unsafe` is", advice);
+        report.add_at(PAGE, 1, format!("nothing says where `unsafe` is; {advice}"));
     }
     let section = page
         .lines()
@@ -89,12 +80,8 @@ fn listed(tree: &Tree, report: &mut Report) -> Listed {
         .take_while(|(_, line)| !line.starts_with('#'));
     let mut places = Listed::new();
     for (at, line) in section.filter(|(_, line)| line.trim_start().starts_with(['-', '*'])) {
-        let quoted = line.split('`').skip(1).step_by(2);
-        places.extend(
-            quoted
-                .filter(|text| is_path(text))
-                .map(|text| (at, text.to_owned())),
-        );
+        let quoted = line.split('`').skip(1).step_by(2).filter(|text| is_path(text));
+        places.extend(quoted.map(|text| (at, text.to_owned())));
     }
     for (line, place) in &places {
         check_place(tree, *line, place, report);
@@ -111,22 +98,16 @@ fn check_place(tree: &Tree, line: u32, place: &str, report: &mut Report) {
         report.add_at(
             PAGE,
             line,
-            format!("`{place}` does not exist"),
-            "take it off the list",
+            format!("`{place}` does not exist; take it off the list"),
         );
         return;
     }
-    let inside = |path: &str| path == place || path.starts_with(&format!("{}/", place.trim_end_matches('/')));
-    let needed = tree
-        .rust()
-        .filter(|file| inside(&file.path))
-        .any(|file| file.code().iter().any(|token| token.is("unsafe")));
-    if !needed {
+    let mut inside = tree.rust().filter(|file| lies_under(&file.path, place));
+    if !inside.any(|file| file.code().iter().any(|token| token.is("unsafe"))) {
         report.add_at(
             PAGE,
             line,
-            format!("`{place}` holds no `unsafe`"),
-            "take it off the list",
+            format!("`{place}` holds no `unsafe`; take it off the list"),
         );
     }
 }

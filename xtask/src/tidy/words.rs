@@ -2,7 +2,6 @@
 
 use super::lexer::Kind;
 use super::source::{is_in, test_lines};
-use super::testing::is_test_file;
 use super::{Source, Tree};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,50 +9,21 @@ const GLOSSARY: &str = "spec/glossary.md";
 /// Plain words of English and of programming, which need no entry in the glossary.
 const PLAIN: &str = "xtask/words.txt";
 /// Home-made words for what the field has a word for, wherever they are listed.
-const HOME_MADE: &[(&str, &str)] = &[
-    ("alike", "shared prefix"),
-    ("allowance", "quota"),
-    ("board", "control table"),
-    ("depot", "buffer pool"),
-    ("door", "listener"),
-    ("doubt", "suspect"),
-    ("dress", "wrap"),
-    ("greet", "handshake"),
-    ("hear", "receive"),
-    ("helped", "sidecar-drained"),
-    ("hook", "waker"),
-    ("intake", "cursor"),
-    ("judge", "classify"),
-    ("look", "probe"),
-    ("met", "established"),
-    ("news", "event"),
-    ("outgate", "GSO-coalescing socket"),
-    ("outlet", "sink buffer"),
-    ("patience", "timeout, deadline"),
-    ("ration", "quota"),
-    ("rationing", "quota"),
-    ("stranger", "pre-handshake"),
-    ("supply", "batch source"),
-    ("switchboard", "control table"),
-    ("talk", "connection thread"),
-    ("talker", "connection thread"),
-    ("tell", "report"),
-    ("told", "reported"),
-    ("turns", "merge queue"),
-    ("twin", "sampled variant"),
-    ("unannounced", "unreported"),
-    ("untold", "unreported"),
-    ("verdict", "classification"),
-    ("who", "owner"),
-    ("whose", "selector"),
-    ("wish", "request"),
-];
+const HOME_MADE: &str = "\
+    alike: shared prefix; allowance: quota; board: control table; depot: buffer pool; door: listener; \
+    doubt: suspect; dress: wrap; greet: handshake; hear: receive; helped: sidecar-drained; hook: waker; \
+    intake: cursor; judge: classify; look: probe; met: established; news: event; \
+    outgate: GSO-coalescing socket; outlet: sink buffer; patience: timeout, deadline; ration: quota; \
+    rationing: quota; stranger: pre-handshake; supply: batch source; switchboard: control table; \
+    talk: connection thread; talker: connection thread; tell: report; told: reported; \
+    turns: merge queue; twin: sampled variant; unannounced: unreported; untold: unreported; \
+    verdict: classification; who: owner; whose: selector; wish: request";
 
 /// Words that neither list knows or that are home-made, each with the file and line of its first use.
 pub(crate) fn unknown(tree: &Tree) -> BTreeMap<String, (String, u32)> {
     let known = known(tree);
     let mut unknown = BTreeMap::new();
-    for file in tree.rust().filter(|file| !is_test_file(tree, file)) {
+    for file in tree.production() {
         let mut used = vec![(1, file_words(&file.path))];
         used.extend(type_words(file));
         for (line, words) in used {
@@ -70,12 +40,11 @@ pub(crate) fn unknown(tree: &Tree) -> BTreeMap<String, (String, u32)> {
 
 /// The field's word for a home-made one.
 pub(crate) fn advice(word: &str) -> Option<&'static str> {
-    forms(word).find_map(|form| {
-        HOME_MADE
-            .iter()
-            .find(|(bad, _)| *bad == form)
-            .map(|(_, good)| *good)
-    })
+    let instead_of = |form: String| {
+        let mut rows = HOME_MADE.split("; ").filter_map(|row| row.split_once(": "));
+        rows.find(|(bad, _)| *bad == form).map(|(_, good)| good)
+    };
+    forms(word).find_map(instead_of)
 }
 
 /// Words of both lists.
@@ -84,40 +53,27 @@ fn known(tree: &Tree) -> BTreeSet<String> {
     let rows = text(GLOSSARY).lines().filter_map(|line| line.strip_prefix("| "));
     let terms = rows.filter_map(|row| row.split(" | ").next());
     let plain = text(PLAIN).lines().filter(|line| !line.starts_with('#'));
-    let words = terms
-        .chain(plain)
-        .flat_map(|text| text.split(|c: char| !c.is_alphanumeric()));
-    words
-        .filter(|word| !word.is_empty())
-        .map(str::to_lowercase)
-        .collect()
+    let texts = terms.chain(plain);
+    let words = texts.flat_map(|text| text.split(|c: char| !c.is_alphanumeric()));
+    words.map(str::to_lowercase).collect()
 }
 
 /// A word as it stands, then without the endings of plurals and of verbs.
 fn forms(word: &str) -> impl Iterator<Item = String> + '_ {
-    const ENDINGS: [(&str, &str); 12] = [
-        ("", ""),
-        ("s", ""),
-        ("es", ""),
-        ("ies", "y"),
-        ("ed", ""),
-        ("ed", "e"),
-        ("ing", ""),
-        ("ing", "e"),
-        ("er", ""),
-        ("er", "e"),
-        ("ers", ""),
-        ("ers", "e"),
-    ];
-    let endings = ENDINGS.iter().filter_map(move |(ending, instead)| {
+    const PLURALS: [(&str, &str); 4] = [("", ""), ("s", ""), ("es", ""), ("ies", "y")];
+    let plurals = PLURALS.iter().map(|(ending, instead)| (*ending, *instead));
+    let verbs = ["ed", "ing", "er", "ers"]
+        .into_iter()
+        .flat_map(|ending| [(ending, ""), (ending, "e")]);
+    let endings = plurals.chain(verbs).filter_map(move |(ending, instead)| {
         let stem = word.strip_suffix(ending)?;
         (stem.len() > 1).then(|| format!("{stem}{instead}"))
     });
     // A doubled consonant: `dropped`, `mapping`.
     let doubled = ["ed", "ing", "er"].into_iter().filter_map(move |ending| {
         let stem = word.strip_suffix(ending)?;
-        let bytes = stem.as_bytes();
-        let is_doubled = bytes.len() > 2 && bytes[bytes.len() - 1] == bytes[bytes.len() - 2];
+        let mut last = stem.bytes().rev();
+        let is_doubled = stem.len() > 2 && last.next() == last.next();
         is_doubled.then(|| stem[..stem.len() - 1].to_owned())
     });
     endings.chain(doubled)
