@@ -9,6 +9,7 @@
 
 mod adopted_session;
 mod backend;
+mod calendar;
 mod client;
 pub mod console;
 pub mod control;

@@ -1,59 +1,26 @@
 //! Days, hours and the time in a file's name: the little of a calendar that rotation needs.
 //!
-//! UTC is computed here; local time asks the system's time zone (feature `local-time`). No clock is
-//! read: every time is an argument.
+//! No clock is read: every time is an argument.
 
 use super::options::Every;
-
-/// Seconds of a day.
-const DAY_S: i64 = 86_400;
+use crate::calendar::{DAY_S, DateTime, Zone, days_from_date};
 
 /// Last second of the year 9999, the last one with a four-digit year.
 const LAST_S: i64 = 253_402_300_799;
 
-/// Time zone of days and hours: UTC or the system's.
-#[derive(Clone, Debug)]
-pub(crate) enum Zone {
-    /// Coordinated universal time.
-    Utc,
-    /// The time zone of the machine or of the variable `TZ`.
-    #[cfg(feature = "local-time")]
-    Local(jiff::tz::TimeZone),
-}
-
 impl Zone {
-    /// The zone that `local` asks for, and whether it is to be had in this build.
-    pub(crate) fn new(local: bool) -> (Zone, bool) {
-        match local {
-            false => (Zone::Utc, true),
-            #[cfg(feature = "local-time")]
-            true => (Zone::Local(jiff::tz::TimeZone::system()), true),
-            #[cfg(not(feature = "local-time"))]
-            true => (Zone::Utc, false),
-        }
-    }
-
-    /// Seconds east of UTC at an instant, in whole minutes.
-    fn offset_s(&self, unix_s: i64) -> i64 {
-        match self {
-            Zone::Utc => {
-                let _ = unix_s; // the offset of UTC does not depend on the time
-                0
-            }
-            #[cfg(feature = "local-time")]
-            Zone::Local(zone) => jiff::Timestamp::from_second(unix_s)
-                .map(|instant| i64::from(zone.to_offset(instant).seconds()) / 60 * 60)
-                .unwrap_or(0),
-        }
+    /// Seconds east of UTC at an instant, in whole minutes, which is all that a stamp says.
+    fn minutes_offset_s(&self, unix_s: i64) -> i64 {
+        self.offset_s(unix_s) / 60 * 60
     }
 
     /// The number of the period that an instant falls into; a greater number is a later period.
     pub(crate) fn period(&self, every: Every, unix_s: i64) -> i64 {
         match every {
-            Every::Daily => (unix_s + self.offset_s(unix_s)).div_euclid(DAY_S),
+            Every::Daily => (unix_s + self.minutes_offset_s(unix_s)).div_euclid(DAY_S),
             // Only the part below an hour shifts the begin of hours; with the whole offset the hour
             // that summer time repeats would be one period and the skipped one none.
-            Every::Hourly => (unix_s + self.offset_s(unix_s).rem_euclid(3_600)).div_euclid(3_600),
+            Every::Hourly => (unix_s + self.minutes_offset_s(unix_s).rem_euclid(3_600)).div_euclid(3_600),
             Every::Seconds(length_s) => unix_s.div_euclid(i64::try_from(length_s.max(1)).unwrap_or(i64::MAX)),
         }
     }
@@ -62,11 +29,11 @@ impl Zone {
     /// place of the `Z` in local time.
     pub(crate) fn stamp(&self, unix_s: i64) -> String {
         let unix_s = unix_s.clamp(0, LAST_S - DAY_S);
-        let offset_s = self.offset_s(unix_s);
-        let local_s = (unix_s + offset_s).max(0);
-        let (year, month, day) = civil_from_days(local_s.div_euclid(DAY_S));
-        let second_of_day = local_s.rem_euclid(DAY_S);
-        let (hour, minute, second) = (second_of_day / 3_600, second_of_day / 60 % 60, second_of_day % 60);
+        let offset_s = self.minutes_offset_s(unix_s);
+        let local_s = unix_s + offset_s;
+        let date = DateTime::from_unix(local_s);
+        let (year, month, day) = (date.year, date.month, date.day);
+        let (hour, minute, second) = (date.hour, date.minute, date.second);
         let mut text = format!("{year:04}-{month:02}-{day:02}T{hour:02}-{minute:02}-{second:02}");
         match self {
             Zone::Utc => text.push('Z'),
@@ -102,11 +69,11 @@ pub(crate) fn parse_stamp(text: &str) -> Option<(i64, &str)> {
     sign(13, b'-')?;
     sign(16, b'-')?;
     let in_range = (1..=12).contains(&month) && hour < 24 && minute < 60 && second < 60;
-    let days = days_from_civil(year, month, day);
-    if !in_range || civil_from_days(days) != (year, month, day) {
+    let local_s = days_from_date(year, month, day) * DAY_S + hour * 3_600 + minute * 60 + second;
+    let date = DateTime::from_unix(local_s);
+    if !in_range || [date.year, date.month, date.day].map(u64::cast_signed) != [year, month, day] {
         return None;
     }
-    let local_s = days * DAY_S + hour * 3_600 + minute * 60 + second;
     match bytes.get(19)? {
         b'Z' => Some((local_s, text.get(20..)?)),
         east @ (b'+' | b'-') => {
@@ -124,35 +91,6 @@ pub(crate) fn parse_stamp(text: &str) -> Option<(i64, &str)> {
         }
         _ => None,
     }
-}
-
-/// Year, month and day of a day counted from 1970-01-01 (Howard Hinnant, "chrono-compatible
-/// low-level date algorithms": the year begins in March, 400 years are 146097 days).
-fn civil_from_days(days: i64) -> (i64, i64, i64) {
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let march_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * march_month + 2) / 5 + 1;
-    let month = if march_month < 10 {
-        march_month + 3
-    } else {
-        march_month - 9
-    };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
-}
-
-/// The inverse of [`civil_from_days`].
-fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    let march_year = if month <= 2 { year - 1 } else { year };
-    let era = march_year.div_euclid(400);
-    let year_of_era = march_year.rem_euclid(400);
-    let march_month = if month > 2 { month - 3 } else { month + 9 };
-    let day_of_year = (153 * march_month + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - 719_468
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::calendar::Zone;
 use super::error::{FileError, FileOperation};
 use super::limits::OPEN_RACES_MAX;
 use super::names::Names;
@@ -13,6 +12,7 @@ use super::notices::Notices;
 use super::options::FileOptions;
 use super::storage::{Stat, Storage};
 use super::tidy::Tidy;
+use crate::calendar::Zone;
 
 /// An open directory with all that is needed to open and move files in it.
 #[derive(Clone, Debug)]
@@ -41,10 +41,10 @@ impl LogDirectory {
         let stat = storage
             .stat_file(&dir)
             .map_err(|cause| FileError::io(FileOperation::Inspect, &names.dir, cause))?;
-        let (zone, found) = Zone::new(options.local_time);
-        if !found {
+        let zone = Zone::new(options.local_time).unwrap_or_else(|| {
             notices.push("this program was built without local time: times are UTC");
-        }
+            Zone::Utc
+        });
         let shared = stat.mode & 0o002 != 0 && !options.trust_directory;
         Ok(LogDirectory {
             storage,

@@ -173,8 +173,8 @@ fn allowed(character: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::calendar::Zone;
     use super::*;
+    use crate::calendar::Zone;
     use logdrive_testkit::Random;
 
     fn names(path: &str) -> Names {

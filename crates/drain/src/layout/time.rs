@@ -3,6 +3,7 @@
 use super::LayoutError;
 use super::number::{put_digits, put_u64, three_digits};
 use super::write::{OVERFLOW, put, put_block, put_byte, room};
+use crate::calendar::{DateTime, Zone};
 
 /// Number of nanoseconds in a second.
 pub(super) const SECOND_NS: u64 = 1_000_000_000;
@@ -46,88 +47,14 @@ pub(super) enum TimeForm {
     UnixNs,
 }
 
-/// A date and a time of day.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Civil {
-    year: u64,
-    month: u64,
-    day: u64,
-    hour: u64,
-    minute: u64,
-    second: u64,
-    /// Day of the week, from 0 for Sunday.
-    weekday: usize,
-    /// Day of the year, from 1.
-    day_of_year: u64,
-}
-
-impl Civil {
-    /// From seconds since 1970, already moved by the zone's offset; what lies before 1970 is 1970.
-    fn from_unix(seconds: i64) -> Self {
-        let seconds = seconds.max(0).cast_unsigned();
-        let (days, of_day) = (seconds / 86_400, seconds % 86_400);
-        // Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", civil_from_days: years begin in March.
-        let shifted = days + 719_468;
-        let (era, of_era) = (shifted / 146_097, shifted % 146_097);
-        let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-        let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-        let shifted_month = (5 * of_year + 2) / 153;
-        let month = if shifted_month < 10 {
-            shifted_month + 3
-        } else {
-            shifted_month - 9
-        };
-        let year = era * 400 + year_of_era + u64::from(month <= 2);
-        let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-        // 1 March is day 61 of a leap year and 60 of others.
-        let day_of_year = if month > 2 {
-            of_year + 60 + u64::from(leap)
-        } else {
-            of_year - 305
-        };
-        Self {
-            year,
-            month,
-            day: of_year - (153 * shifted_month + 2) / 5 + 1,
-            hour: of_day / 3_600,
-            minute: of_day / 60 % 60,
-            second: of_day % 60,
-            // 1970 began on a Thursday.
-            weekday: ((days + 4) % 7) as usize,
-            day_of_year,
-        }
-    }
-}
-
-/// Time zone that is shown.
-#[derive(Debug, Clone)]
-enum Zone {
-    Utc,
-    #[cfg(feature = "local-time")]
-    Local(jiff::tz::TimeZone),
-}
-
-impl Zone {
-    fn offset_seconds(&self, _unix_seconds: u64) -> i32 {
-        match self {
-            Self::Utc => 0,
-            #[cfg(feature = "local-time")]
-            Self::Local(zone) => i64::try_from(_unix_seconds)
-                .ok()
-                .and_then(|seconds| jiff::Timestamp::from_second(seconds).ok())
-                .map_or(0, |time| zone.to_offset(time).seconds()),
-        }
-    }
-}
-
 /// Turns nanoseconds into text and keeps what the current second has in common.
 #[derive(Debug, Clone)]
 pub(super) struct TimeFormatter {
     zone: Zone,
     /// Begin of the second in nanoseconds since 1970; `u64::MAX` before the first one.
     start_ns: u64,
-    civil: Civil,
-    offset_seconds: i32,
+    date: DateTime,
+    offset_seconds: i64,
     /// `2026-11-21T12:34:56.`
     iso: [u8; 20],
     /// `20261121 12:34:56.`
@@ -139,11 +66,10 @@ pub(super) struct TimeFormatter {
 impl TimeFormatter {
     /// A formatter for UTC or, where the crate was built with the feature `local-time`, for local time.
     pub(super) fn new(local_time: bool) -> Result<Self, LayoutError> {
-        let zone = if local_time { local_zone()? } else { Zone::Utc };
         let mut formatter = Self {
-            zone,
+            zone: Zone::new(local_time).ok_or(LayoutError::NoLocalTime)?,
             start_ns: 0,
-            civil: Civil::default(),
+            date: DateTime::default(),
             offset_seconds: 0,
             iso: [0; 20],
             glog: [0; 18],
@@ -169,12 +95,12 @@ impl TimeFormatter {
     fn enter_second(&mut self, unix_ns: u64) -> u64 {
         let seconds = unix_ns / SECOND_NS;
         self.start_ns = seconds * SECOND_NS;
-        self.offset_seconds = self.zone.offset_seconds(seconds);
-        let civil = Civil::from_unix(seconds.cast_signed() + i64::from(self.offset_seconds));
-        self.civil = civil;
-        let parts = [civil.month, civil.day, civil.hour, civil.minute, civil.second];
+        self.offset_seconds = self.zone.offset_s(seconds.cast_signed());
+        let date = DateTime::from_unix(seconds.cast_signed() + self.offset_seconds);
+        self.date = date;
+        let parts = [date.month, date.day, date.hour, date.minute, date.second];
         let mut text = [0; 40];
-        let mut at = put_digits(&mut text, 0, civil.year, 4);
+        let mut at = put_digits(&mut text, 0, date.year, 4);
         for (separator, part) in [b'-', b'-', b'T', b':', b':'].into_iter().zip(parts) {
             at = put_byte(&mut text, at, separator);
             at = put_digits(&mut text, at, part, 2);
@@ -215,27 +141,27 @@ impl TimeFormatter {
     /// Writes one form of the time. The formatter must stand in its second.
     #[inline(never)]
     pub(super) fn put(&self, bytes: &mut [u8], at: usize, nanos: u32, form: TimeForm) -> usize {
-        let civil = &self.civil;
+        let date = &self.date;
         match form {
             TimeForm::Iso => self.put_iso(bytes, at, nanos),
             TimeForm::Glog => {
                 let at = put_block(bytes, at, &self.glog, GLOG_DIGITS_AT);
                 put_digits(bytes, at, u64::from(nanos / 1_000), 6)
             }
-            TimeForm::Year => put_digits(bytes, at, civil.year, 4),
-            TimeForm::Month => put_digits(bytes, at, civil.month, 2),
-            TimeForm::Day => put_digits(bytes, at, civil.day, 2),
-            TimeForm::Hour => put_digits(bytes, at, civil.hour, 2),
-            TimeForm::Minute => put_digits(bytes, at, civil.minute, 2),
-            TimeForm::Second => put_digits(bytes, at, civil.second, 2),
+            TimeForm::Year => put_digits(bytes, at, date.year, 4),
+            TimeForm::Month => put_digits(bytes, at, date.month, 2),
+            TimeForm::Day => put_digits(bytes, at, date.day, 2),
+            TimeForm::Hour => put_digits(bytes, at, date.hour, 2),
+            TimeForm::Minute => put_digits(bytes, at, date.minute, 2),
+            TimeForm::Second => put_digits(bytes, at, date.second, 2),
             TimeForm::Fraction(3) => put_digits(bytes, at, u64::from(nanos / 1_000_000), 3),
             TimeForm::Fraction(6) => put_digits(bytes, at, u64::from(nanos / 1_000), 6),
             TimeForm::Fraction(_) => put_digits(bytes, at, u64::from(nanos), 9),
             TimeForm::Zone => put_block(bytes, at, &self.zone_text, self.zone_length),
             TimeForm::ZoneDigits => put_offset(bytes, at, self.offset_seconds, false),
-            TimeForm::MonthName => put(bytes, at, name(&MONTHS, civil.month as usize - 1)),
-            TimeForm::DayName => put(bytes, at, name(&DAYS, civil.weekday)),
-            TimeForm::DayOfYear => put_digits(bytes, at, civil.day_of_year, 3),
+            TimeForm::MonthName => put(bytes, at, name(&MONTHS, date.month as usize - 1)),
+            TimeForm::DayName => put(bytes, at, name(&DAYS, date.weekday)),
+            TimeForm::DayOfYear => put_digits(bytes, at, date.day_of_year, 3),
             TimeForm::Unix => put_u64(bytes, at, self.start_ns / SECOND_NS),
             TimeForm::UnixMs => put_u64(
                 bytes,
@@ -318,23 +244,13 @@ fn name(names: &[&'static str], index: usize) -> &'static [u8] {
 }
 
 /// `+02:00` or `+0200`.
-fn put_offset(bytes: &mut [u8], at: usize, offset_seconds: i32, colon: bool) -> usize {
-    let minutes = u64::from(offset_seconds.unsigned_abs()) / 60;
+fn put_offset(bytes: &mut [u8], at: usize, offset_seconds: i64, colon: bool) -> usize {
+    let minutes = offset_seconds.unsigned_abs() / 60;
     let two = |value: u64| [b'0' + (value / 10 % 10) as u8, b'0' + (value % 10) as u8];
     let at = put_byte(bytes, at, if offset_seconds < 0 { b'-' } else { b'+' });
     let at = put_block(bytes, at, &two(minutes / 60), 2);
     let at = if colon { put_byte(bytes, at, b':') } else { at };
     put_block(bytes, at, &two(minutes % 60), 2)
-}
-
-#[cfg(feature = "local-time")]
-fn local_zone() -> Result<Zone, LayoutError> {
-    Ok(Zone::Local(jiff::tz::TimeZone::system()))
-}
-
-#[cfg(not(feature = "local-time"))]
-fn local_zone() -> Result<Zone, LayoutError> {
-    Err(LayoutError::NoLocalTime)
 }
 
 #[cfg(test)]
@@ -379,30 +295,6 @@ mod tests {
             text(&mut formatter, 1_709_164_800_000_000_001, TimeForm::Iso),
             "2024-02-29T00:00:00.000000001Z"
         );
-    }
-
-    #[test]
-    fn days_follow_each_other_for_six_hundred_years() {
-        let mut last = Civil::from_unix(0);
-        for day in 1..219_000 {
-            let civil = Civil::from_unix(day * 86_400);
-            assert_eq!(civil.weekday, (last.weekday + 1) % 7);
-            if civil.day != 1 {
-                assert_eq!(
-                    (civil.year, civil.month, civil.day),
-                    (last.year, last.month, last.day + 1)
-                );
-                assert_eq!(civil.day_of_year, last.day_of_year + 1);
-            } else if civil.month != 1 {
-                assert_eq!((civil.year, civil.month), (last.year, last.month + 1));
-                assert!((28..=31).contains(&last.day));
-            } else {
-                assert_eq!((civil.year, last.month, last.day), (last.year + 1, 12, 31));
-                assert_eq!(civil.day_of_year, 1);
-                assert!(last.day_of_year == 365 || last.year.is_multiple_of(4) && last.day_of_year == 366);
-            }
-            last = civil;
-        }
     }
 
     #[cfg(feature = "local-time")]
