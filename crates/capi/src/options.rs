@@ -25,7 +25,7 @@ impl Options {
     /// # Errors
     /// When the name is unknown or the value is none that it may have; says what is allowed.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
-        set_text(&mut [&mut self.builder], name, value)
+        set_text(&mut self.builder, name, value)
     }
 
     /// Adds a sink: `file:PATH`, `stdout`, `stderr` or `discard`.
@@ -54,14 +54,14 @@ impl Options {
     /// As [`Options::set`], and when there is no sink.
     pub fn set_sink(&mut self, name: &str, value: &str) -> Result<(), String> {
         let sink = self.sinks.last_mut().ok_or("add a sink first")?;
-        let Target::File(file) = &mut sink.target else {
-            return set_text(&mut [sink], name, value);
-        };
-        // The target is taken out for as long as the sink around it is changed.
-        let mut file = file.clone();
-        set_text(&mut [sink, &mut file], name, value)?;
-        file.check().map_err(|error| error.to_string())?;
-        sink.target = Target::File(file);
+        let mut changed = sink.clone();
+        set_text(&mut changed, name, value)?;
+        // A layout replaces the one before it, not the times that were asked for.
+        changed.layout.local_time |= sink.layout.local_time && name == "layout";
+        if let Target::File(file) = &changed.target {
+            file.check().map_err(|error| error.to_string())?;
+        }
+        *sink = changed;
         Ok(())
     }
 
@@ -106,10 +106,16 @@ mod tests {
         options.set_sink("flush_every", "10ms").unwrap();
         options.set_sink("keep_files", "3").unwrap();
         options.set_sink("local_time", "yes").unwrap();
+        options.set_sink("layout", "logfmt").unwrap();
         let Target::File(file) = &options.sinks[0].target else {
             panic!("a file");
         };
         assert_eq!((file.keep_files, file.local_time), (Some(3), true));
         assert_eq!(options.sinks[0].flush_every.as_millis(), 10);
+        let layout = |options: &Options| options.sinks[0].layout.to_text();
+        assert_eq!(layout(&options), "logfmt local");
+        options.set_sink("local_time", "no").unwrap();
+        options.set_sink("layout", "text").unwrap();
+        assert_eq!(layout(&options), "text");
     }
 }

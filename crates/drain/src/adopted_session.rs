@@ -8,7 +8,7 @@ use crate::error::BackendError;
 use crate::file::Storage;
 use crate::flight_recorder::FlightRecorder;
 use crate::layout::ProcessInfo;
-use crate::options::{Overflow, RecoverableSink, sinks_from_text};
+use crate::sink::options::{Overflow, RecoverableSink, sinks_from_text};
 use crate::sink::start::{SinkStarter, process_info};
 use crate::sink::writer::IoRequest;
 use crate::status::BackendStatus;

@@ -24,7 +24,6 @@ pub mod layout;
 pub mod limits;
 mod metrics;
 mod multi_session;
-mod options;
 mod process_exit;
 mod quota;
 mod recover;
@@ -47,12 +46,14 @@ pub use filter::{Filter, FilterError, is_below};
 pub use flight_recorder::{RecorderOptions, RecorderPolicy, RecorderRule};
 pub use internal_notices::{TARGET, gap_callsite, gap_payload};
 pub use metrics::{SessionNumbers, metrics};
-pub use options::{Overflow, RecoverableSink, SinkOptions, Sync, Target, sinks_from_text, sinks_to_text};
 pub use quota::{Quota, QuotaPolicy};
 pub use recover::{Recovered, recover};
 pub use sidecar::{Sidecar, SidecarOptions};
 pub use sink::drop_reason::SinkDrop;
 pub use sink::memory::MemorySink;
+pub use sink::options::{
+    Overflow, RecoverableSink, SinkOptions, Sync, Target, sinks_from_text, sinks_to_text,
+};
 pub use sinks::Sinks;
 pub use stats::{SinkStats, Stats, StatsSource};
 pub use status::FlushStatus;

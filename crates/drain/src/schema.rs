@@ -16,7 +16,7 @@ pub mod units;
 mod value;
 
 pub use row::{Accounts, FILE, Kind, PLACEHOLDERS, PROGRAM, Row, SESSION, Word, one_of};
-pub use value::{Given, Setting, Value, quoted};
+pub use value::{Given, Setting, Value, Words, quoted};
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -80,42 +80,75 @@ pub trait Options {
     /// When the value is none of the field's type, or there is no such option.
     fn set(&mut self, name: &str, value: Value) -> Result<(), Wrong>;
 
+    /// Calls with this struct and those below it whose options stand beside its own, in the order in which they are shown
+    /// and read.
+    fn visit<'a>(&'a self, each: &mut dyn FnMut(&'a dyn Options));
+
+    /// The same, to change them. One that is chosen by an option before it is chosen anew.
+    fn visit_mut(&mut self, each: &mut dyn FnMut(&mut dyn Options));
+
     /// The row of an option.
     fn row(&self, name: &str) -> Option<&'static Row> {
         self.rows().iter().find(|row| row.name == name)
     }
 }
 
-/// Names of the options in which two structs of one type differ.
-pub fn differences<'a>(
-    one: &'a dyn Options,
-    other: &'a dyn Options,
-) -> impl Iterator<Item = &'static str> + 'a {
-    let names = one.rows().iter().map(|row| row.name);
-    names.filter(move |name| one.value(name) != other.value(name))
+/// A struct with options, and those below it.
+pub fn parts(options: &dyn Options) -> Vec<&dyn Options> {
+    let mut parts = Vec::new();
+    options.visit(&mut |part| parts.push(part));
+    parts
+}
+
+/// Names of the options in which two structs of one type differ, with those below them.
+pub fn differences(one: &dyn Options, other: &dyn Options) -> Vec<&'static str> {
+    let others = parts(other);
+    let mut names = Vec::new();
+    for part in parts(one) {
+        let Some(other) = others
+            .iter()
+            .find(|other| std::ptr::eq(other.rows(), part.rows()))
+        else {
+            continue;
+        };
+        for name in part.rows().iter().map(|row| row.name) {
+            if part.value(name) != other.value(name) && !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    names
+}
+
+/// Sets an option in every struct that has it, the given one and those below it.
+///
+/// # Errors
+/// When there is no such option, or the value is none of the field's type.
+pub fn set(options: &mut dyn Options, name: &str, value: &Value) -> Result<(), Wrong> {
+    let mut done = None;
+    options.visit_mut(&mut |part| {
+        if part.row(name).is_some() && !matches!(done, Some(Err(_))) {
+            done = Some(part.set(name, value.clone()));
+        }
+    });
+    done.unwrap_or_else(|| Err(Wrong::new("there is no such option")))
 }
 
 /// Sets an option from text, as programs give it, in every struct that has it.
 ///
 /// # Errors
 /// When there is no such option, or the text is none of its values: says what is allowed.
-pub fn set_text(all: &mut [&mut dyn Options], name: &str, text: &str) -> Result<(), String> {
-    let rows: Vec<&Row> = all.iter().flat_map(|options| options.rows()).collect();
-    let rows: Vec<&Row> = rows.into_iter().filter(|row| row.scope & PROGRAM != 0).collect();
-    if !rows.iter().any(|row| row.name == name) {
+pub fn set_text(options: &mut dyn Options, name: &str, text: &str) -> Result<(), String> {
+    let rows = parts(options).into_iter().flat_map(|part| part.rows());
+    let rows: Vec<&Row> = rows.filter(|row| row.scope & PROGRAM != 0).collect();
+    let Some(row) = rows.iter().find(|row| row.name == name) else {
         let mut names: Vec<&str> = rows.iter().map(|row| row.name).collect();
         names.dedup();
         return Err(format!("unknown option {name:?}: use {}", names.join(", ")));
-    }
-    for options in all {
-        let Some(row) = options.row(name).filter(|row| row.scope & PROGRAM != 0) else {
-            continue;
-        };
-        let read = row.read(&Given::Bare(text), &|_, _| None);
-        read.and_then(|value| options.set(name, value))
-            .map_err(|wrong| format!("{name}: {}; allowed: {}", wrong.found, row.allowed()))?;
-    }
-    Ok(())
+    };
+    let read = row.read(&Given::Bare(text), &|_, _| None);
+    read.and_then(|value| set(options, name, &value))
+        .map_err(|wrong| format!("{name}: {}; allowed: {}", wrong.found, row.allowed()))
 }
 
 /// The options that a session keeps, as `key = value` lines of printable ASCII.
@@ -135,10 +168,12 @@ pub fn to_text(options: &dyn Options) -> String {
 /// # Errors
 /// When there is no such option, or the text is none of its values.
 pub fn set_line(options: &mut dyn Options, name: &str, text: &str) -> Result<(), String> {
-    let row = options.row(name).filter(|row| row.scope & SESSION != 0);
-    let row = row.ok_or("the key is unknown")?;
-    let value = row.read_exact(text)?;
-    options.set(name, value).map_err(|wrong| wrong.found)
+    let rows = parts(options).into_iter().flat_map(|part| part.rows());
+    let row = rows
+        .into_iter()
+        .find(|row| row.name == name && row.scope & SESSION != 0);
+    let value = row.ok_or("the key is unknown")?.read_exact(text)?;
+    set(options, name, &value).map_err(|wrong| wrong.found)
 }
 
 /// Escapes bytes: printable ASCII except the backslash stays, any other byte becomes `\xNN`.
@@ -201,7 +236,7 @@ pub(crate) fn unescape(text: &str) -> Result<Vec<u8>, &'static str> {
 /// ```
 #[macro_export]
 macro_rules! rows {
-    ($type:ty { $( $(#[doc = $doc:literal])* $name:ident : $place:tt => $row:expr, )* }) => {
+    ($type:ty { $( $(#[doc = $doc:literal])* $name:ident : $place:tt => $row:expr, )* } $($below:tt)*) => {
         impl $crate::schema::Schema for $type {
             const ROWS: &'static [$crate::schema::Row] =
                 &[$( $crate::schema::Row::at($row, stringify!($name), concat!($($doc),*)), )*];
@@ -228,6 +263,36 @@ macro_rules! rows {
                     None => Err($crate::schema::Wrong::new("there is no such option")),
                 }
             }
+
+            $crate::below! { $($below)* }
+        }
+    };
+}
+
+/// The structs below one with options, for [`rows!`](crate::rows): fields, or two functions.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! below {
+    ($(before { $($before:ident)* })? $(after { $($($after:ident).+),* })?) => {
+        fn visit<'a>(&'a self, each: &mut dyn FnMut(&'a dyn $crate::schema::Options)) {
+            $($(self.$before.visit(each);)*)?
+            each(self);
+            $($(self.$($after).+.visit(each);)*)?
+        }
+
+        fn visit_mut(&mut self, each: &mut dyn FnMut(&mut dyn $crate::schema::Options)) {
+            $($(self.$before.visit_mut(each);)*)?
+            each(self);
+            $($(self.$($after).+.visit_mut(each);)*)?
+        }
+    };
+    (by [$visit:expr, $visit_mut:expr]) => {
+        fn visit<'a>(&'a self, each: &mut dyn FnMut(&'a dyn $crate::schema::Options)) {
+            $visit(self, each);
+        }
+
+        fn visit_mut(&mut self, each: &mut dyn FnMut(&mut dyn $crate::schema::Options)) {
+            $visit_mut(self, each);
         }
     };
 }
@@ -252,7 +317,8 @@ macro_rules! place {
 }
 
 /// Declares a struct whose fields are options, each with its row, and where needed with its own two functions, as for
-/// [`rows!`](crate::rows). Fields that are none stand behind `and`, options that are no fields behind `with`.
+/// [`rows!`](crate::rows). Fields that are none stand behind `and`, options that are no fields behind `with`, and fields that
+/// are structs with options of their own, shown and read together with these, behind `before` and `after`.
 ///
 /// ```
 /// use logdrive_drain::schema::{Kind, Row, Schema};
@@ -276,6 +342,7 @@ macro_rules! options {
         }
         $( and { $( $(#[$other_about:meta])* $other_visible:vis $other:ident : $other_type:ty, )* } )?
         $( with { $( $(#[doc = $more_doc:literal])* $more:ident : $place:tt => $more_row:expr, )* } )?
+        $( before $before:tt )? $( after $after:tt )? $( by $by:tt )?
     ) => {
         $(#[$about])*
         $visible struct $type {
@@ -286,6 +353,6 @@ macro_rules! options {
         $crate::rows! { $type {
             $( $(#[doc = $doc])* $field: { $field $($own)? } => $row, )*
             $( $( $(#[doc = $more_doc])* $more: $place => $more_row, )* )?
-        } }
+        } $( before $before )? $( after $after )? $( by $by )? }
     };
 }

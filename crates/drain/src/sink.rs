@@ -3,5 +3,6 @@
 pub(crate) mod buffer;
 pub(crate) mod drop_reason;
 pub(crate) mod memory;
+pub(crate) mod options;
 pub(crate) mod start;
 pub(crate) mod writer;

@@ -2,10 +2,10 @@
 
 use crate::drain::command::{Command, CommandSender};
 use crate::error::BackendError;
-use crate::options::{SinkOptions, Target, with_sink};
 #[cfg(all(feature = "ship", target_os = "linux"))]
 use crate::ship::ShipOptions;
 use crate::sink::buffer::{SinkBuffer, SinkSettings};
+use crate::sink::options::{SinkOptions, Target, with_sink};
 use crate::sink::start::SinkStarter;
 use crate::sink::writer::{IoRequest, Output};
 use crate::status::FlushStatus;

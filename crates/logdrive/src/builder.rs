@@ -5,7 +5,7 @@ use crate::keep::Keep;
 use crate::runtime::{self, InitError};
 use crate::sinks::{Console, File, IntoSink};
 use logdrive_drain::file::FileOptions;
-use logdrive_drain::schema::{Kind, PROGRAM, Row, Setting, Word, Wrong, limits};
+use logdrive_drain::schema::{Kind, PROGRAM, Row, Setting, Words, Wrong, limits};
 use logdrive_drain::{BackendOptions, Filter, MemorySink, Overflow, SinkOptions, Stats, Stopped, Target};
 use logdrive_ring::FullPolicy;
 use logdrive_wire::Level;
@@ -104,26 +104,9 @@ pub struct Builder {
     storage: Option<std::sync::Arc<dyn logdrive_drain::file::Storage>>,
 }
 
-/// Words for what a call does when its ring is full.
-const POLICIES: &[Word] = &[
-    (
-        "wait",
-        "at most 10 ms, once in an overload; after that it is dropped and counted",
-    ),
-    ("drop", "it is dropped and counted"),
-    ("block", "it waits for as long as it takes"),
-];
-/// Clocks that times come from.
-const CLOCKS: &[Word] = &[
-    ("tsc", "the processor's counter"),
-    ("coarse", "a word that the drain renews each millisecond"),
-];
-/// Handling of records for a sink that is too slow.
-const OVERFLOWS: &[Word] = &[("drop", "drop and count them"), ("hold", "hold everything back")];
-
 logdrive_drain::words!(Clock {
-    Tsc = "tsc",
-    Coarse = "coarse"
+    Tsc = "tsc": "the processor's counter",
+    Coarse = "coarse": "a word that the drain renews each millisecond",
 });
 
 // The options of a logger, as programs in other languages set them. The methods of the same names tell more.
@@ -139,9 +122,9 @@ logdrive_drain::rows! { Builder {
         }
     ] => Row::of(Kind::Parsed("levels such as \"info,net::quic=trace\"")).scope(PROGRAM),
     /// Fate of a call whose thread's ring is full.
-    full: (full) => Row::of(Kind::Word).words(POLICIES).scope(PROGRAM),
+    full: (full) => Row::of(Kind::Word).words(FullPolicy::WORDS).scope(PROGRAM),
     /// Source of the times of records.
-    clock: (clock) => Row::of(Kind::Word).words(CLOCKS).scope(PROGRAM),
+    clock: (clock) => Row::of(Kind::Word).words(Clock::WORDS).scope(PROGRAM),
     /// Bytes of each thread's ring, rounded up to a power of two.
     ring_bytes: (ring_bytes) => Row::of(Kind::Size(limits::RING_BYTES)).scope(PROGRAM),
     /// Directory of the session.
@@ -153,7 +136,7 @@ logdrive_drain::rows! { Builder {
     /// Level from which on a record is flushed at once, for all sinks.
     flush_level: (flush_level) => Row::of(Kind::Level).scope(PROGRAM),
     /// Handling of records for a sink that is too slow, for all sinks.
-    overflow: (overflow) => Row::of(Kind::Word).words(OVERFLOWS).scope(PROGRAM),
+    overflow: (overflow) => Row::of(Kind::Word).words(Overflow::WORDS).scope(PROGRAM),
     /// Signals that end the process are noted in the session.
     note_signals: (note_signals) => Row::of(Kind::Flag).scope(PROGRAM),
     /// Calls that the filter switches off are counted.

@@ -16,73 +16,36 @@ use std::fmt;
 /// assert!(changes[0].needs_restart());
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Change {
-    /// A setting that holds from the next start on: what is open stays open.
-    AtRestart {
-        /// Its key.
-        key: &'static str,
-        /// Its value now.
-        old: String,
-        /// Its value from the next start on.
-        new: String,
-    },
-    /// A setting that holds at once.
-    Setting {
-        /// Its key.
-        key: &'static str,
-        /// Its value before.
-        old: String,
-        /// Its value now.
-        new: String,
-    },
-    /// A sink of this name is new.
-    SinkAdded(String),
-    /// The sink of this name is gone.
-    SinkRemoved(String),
-    /// A sink is another one now.
-    SinkChanged {
-        /// Its name.
-        name: String,
-        /// The keys that changed.
-        keys: Vec<&'static str>,
-    },
-    /// Records go to other sinks.
-    Routes,
-    /// Processes may take more or less.
-    Limits,
-    /// Flight recorders changed.
-    Recorders,
-    /// The levels that new processes begin with changed, and those of running ones that nobody has changed since.
-    Levels,
+pub struct Change {
+    text: String,
+    needs_restart: bool,
 }
 
 impl Change {
-    /// Whether it, or a part of it, only holds from the next start on.
-    pub fn needs_restart(&self) -> bool {
-        match self {
-            Self::AtRestart { .. } | Self::SinkRemoved(_) => true,
-            Self::SinkChanged { keys, .. } => !keys.iter().all(|key| is_live(key)),
-            _ => false,
+    fn at_once(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            needs_restart: false,
         }
+    }
+
+    fn at_restart(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            needs_restart: true,
+        }
+    }
+
+    /// Returns true when it, or a part of it, only holds from the next start on: what is open stays open.
+    pub fn needs_restart(&self) -> bool {
+        self.needs_restart
     }
 }
 
 impl fmt::Display for Change {
+    /// One sentence.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::AtRestart { key, old, new } => {
-                write!(f, "agent.{key}: {old} becomes {new} at the next start")
-            }
-            Self::Setting { key, old, new } => write!(f, "agent.{key}: {old} became {new}"),
-            Self::SinkAdded(name) => write!(f, "sink {name:?} is new"),
-            Self::SinkRemoved(name) => write!(f, "sink {name:?} is gone"),
-            Self::SinkChanged { name, keys } => write!(f, "sink {name:?} has another {}", keys.join(", ")),
-            Self::Routes => f.write_str("the routes changed"),
-            Self::Limits => f.write_str("the limits changed"),
-            Self::Recorders => f.write_str("the recorders changed"),
-            Self::Levels => f.write_str("the level rules changed"),
-        }
+        f.pad(&self.text)
     }
 }
 
@@ -90,30 +53,27 @@ impl AgentConfig {
     /// Changes that `new` makes: first what needs a restart, then settings, sinks, routes, limits, recorders and levels.
     /// Empty when both say the same. The order of sinks means nothing, that of all else does.
     pub fn diff(&self, new: &Self) -> Vec<Change> {
-        let mut changes = Vec::new();
-        let mut settings: Vec<_> = differences(self, new).collect();
+        let is_live = |key: &str| self.row(key).is_some_and(|row| row.is_live);
+        let mut settings = differences(self, new);
         // Changes that need a restart come first.
-        settings.sort_by_key(|key| self.row(key).is_some_and(|row| row.is_live));
-        for key in settings {
+        settings.sort_by_key(|key| is_live(key));
+        let settings = settings.into_iter().map(|key| {
             let (old, new) = (self.shown(key), new.shown(key));
-            changes.push(match self.row(key).is_some_and(|row| row.is_live) {
-                true => Change::Setting { key, old, new },
-                false => Change::AtRestart { key, old, new },
-            });
-        }
+            match is_live(key) {
+                true => Change::at_once(format!("agent.{key}: {old} became {new}")),
+                false => Change::at_restart(format!("agent.{key}: {old} becomes {new} at the next start")),
+            }
+        });
+        let mut changes: Vec<Change> = settings.collect();
         changes.extend(sink_changes(&self.sinks, &new.sinks));
         let parts = [
-            (Change::Routes, self.routes != new.routes),
-            (Change::Limits, self.limits != new.limits),
-            (Change::Recorders, self.recorders != new.recorders),
-            (Change::Levels, self.levels != new.levels),
+            ("the routes changed", self.routes != new.routes),
+            ("the limits changed", self.limits != new.limits),
+            ("the recorders changed", self.recorders != new.recorders),
+            ("the level rules changed", self.levels != new.levels),
         ];
-        changes.extend(
-            parts
-                .into_iter()
-                .filter(|(_, differs)| *differs)
-                .map(|part| part.0),
-        );
+        let parts = parts.into_iter().filter(|(_, differs)| *differs);
+        changes.extend(parts.map(|(text, _)| Change::at_once(text)));
         changes
     }
 
@@ -131,20 +91,22 @@ fn sink_changes(old: &[SinkConfig], new: &[SinkConfig]) -> Vec<Change> {
     let find = |sinks: &[SinkConfig], name: &str| sinks.iter().position(|sink| sink.name == name);
     let mut changes = Vec::new();
     for sink in old {
-        let Some(newer) = find(new, &sink.name).and_then(|place| new.get(place)) else {
-            changes.push(Change::SinkRemoved(sink.name.clone()));
+        let name = &sink.name;
+        let Some(newer) = find(new, name).and_then(|place| new.get(place)) else {
+            changes.push(Change::at_restart(format!("sink {name:?} is gone")));
             continue;
         };
         let keys = sink.changed_keys(newer);
         if !keys.is_empty() {
-            changes.push(Change::SinkChanged {
-                name: sink.name.clone(),
-                keys,
+            let text = format!("sink {name:?} has another {}", keys.join(", "));
+            changes.push(match keys.iter().all(|key| is_live(key)) {
+                true => Change::at_once(text),
+                false => Change::at_restart(text),
             });
         }
     }
     let added = new.iter().filter(|sink| find(old, &sink.name).is_none());
-    changes.extend(added.map(|sink| Change::SinkAdded(sink.name.clone())));
+    changes.extend(added.map(|sink| Change::at_once(format!("sink {:?} is new", sink.name))));
     changes
 }
 
@@ -231,13 +193,9 @@ mod tests {
     #[test]
     fn a_renamed_sink_is_one_gone_and_one_new_and_their_order_means_nothing() {
         let changes = change(|config| config.sinks[0].name = "other".into());
-        assert_eq!(
-            changes,
-            [
-                Change::SinkRemoved("main".into()),
-                Change::SinkAdded("other".into())
-            ]
-        );
+        let lines: Vec<String> = changes.iter().map(Change::to_string).collect();
+        assert_eq!(lines, ["sink \"main\" is gone", "sink \"other\" is new"]);
+        assert!(changes[0].needs_restart() && !changes[1].needs_restart());
         let two = |names: [&str; 2]| AgentConfig {
             sinks: names
                 .map(|name| SinkConfig::file(name, format!("/{name}")))

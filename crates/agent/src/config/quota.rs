@@ -60,7 +60,7 @@ options! {
             .words(&[("*", "every other user")])
             .required("\"*\"")
             .scope(FILE)
-            => [|limit| limit.user.to_value(), |limit, value| {
+            => [|limit| limit.user.to_value().or(Some(Value::Word("*"))), |limit, value| {
                 limit.user = match value {
                     Value::Word(_) => None,
                     value => Some(Account::from_value(value)?),
@@ -72,6 +72,7 @@ options! {
         /// Quota of all processes of the user together.
         pub quota: Quota,
     }
+    after { quota }
 }
 
 options! {
@@ -85,6 +86,7 @@ options! {
         /// Quota of all processes of the application together.
         pub quota: Quota,
     }
+    after { quota }
 }
 
 /// The limits that one process is under, see [`Limits::of`].

@@ -6,7 +6,8 @@ use super::limits::{
 use super::route::{MODULE, SINKS, module_covers, read_module};
 use super::{Process, ProcessSelector};
 use logdrive_drain::control::{
-    Action, DirectiveError, Selector, read_action_directive, read_selector, selects,
+    Action, DirectiveError, Rule, Selector, describe_rule, describe_selector, read_action_directive,
+    read_selector, selects,
 };
 use logdrive_drain::schema::{FILE, Kind, Row, Setting, Value, Wrong, quoted};
 use logdrive_drain::{is_below, options};
@@ -44,7 +45,7 @@ options! {
             })
             .unset("none", "[\"net.rs:42\"]")
             .scope(FILE)
-            => [|_| None, |recorder, value| read_callsites(&mut recorder.on_callsites, value)],
+            => [shown_callsites, |recorder, value| read_callsites(&mut recorder.on_callsites, value)],
         /// So does the end of the process by a signal.
         pub on_crash: bool => Row::of(Kind::Flag).scope(FILE),
         /// The sinks that it is written to, whatever their level.
@@ -56,6 +57,13 @@ options! {
         /// Processes whose records are kept.
         pub processes: ProcessSelector,
     }
+    before { processes }
+}
+
+/// Places of callsites, for people.
+fn shown_callsites(recorder: &Recorder) -> Option<Value> {
+    let places: Vec<String> = recorder.on_callsites.iter().map(describe_selector).collect();
+    places.to_value()
 }
 
 /// Reads places of callsites, which are the same in every run.
@@ -143,12 +151,27 @@ options! {
             ))
             .required("\"info,net::quic=trace\"")
             .scope(FILE)
-            => [|_| None, |rule, value| read_rules(rule, value)],
+            => [shown_rules, read_rules],
     }
     and {
         /// The processes.
         pub processes: ProcessSelector,
     }
+    before { processes }
+}
+
+/// Directives, for people.
+fn shown_rules(rule: &LevelRule) -> Option<Value> {
+    let rules = rule.rules.iter();
+    let rules = rules.map(|(action, selector)| {
+        describe_rule(&Rule {
+            made_unix_ns: 0,
+            until_unix_ns: 0,
+            action: action.clone(),
+            selector: selector.clone(),
+        })
+    });
+    Some(Value::Text(rules.collect::<Vec<_>>().join(", ")))
 }
 
 /// Reads directives that are the same in every run.

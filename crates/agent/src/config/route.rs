@@ -34,7 +34,8 @@ pub struct Route {
 and {
     /// Processes whose records match.
     pub processes: ProcessSelector,
-} }
+}
+before { processes } }
 
 /// Description of a module.
 pub(super) const MODULE: &str = "a module or target such as \"net::quic\"";

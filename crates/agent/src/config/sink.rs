@@ -30,7 +30,8 @@ pub struct SinkConfig {
 and {
     /// Its options, as in a program.
     pub options: SinkOptions,
-} }
+}
+after { options } }
 
 impl SinkConfig {
     /// A sink of any kind, with the default number of buffers.
@@ -132,18 +133,7 @@ impl PartialEq for SinkConfig {
 impl SinkConfig {
     /// Names of the options by which two sinks differ.
     pub fn changed_keys(&self, other: &Self) -> Vec<&'static str> {
-        let mut keys: Vec<&'static str> = differences(&self.options, &other.options).collect();
-        match (&self.options.target, &other.options.target) {
-            (Target::File(own), Target::File(new)) => {
-                keys.extend(differences(own, new).filter(|key| *key != "local_time"));
-            }
-            (Target::Ship(own), Target::Ship(new)) => {
-                keys.extend(differences(&**own, &**new));
-                keys.extend(differences(&own.transport.tls, &new.transport.tls));
-            }
-            _ => {}
-        }
-        keys
+        differences(&self.options, &other.options)
     }
 }
 

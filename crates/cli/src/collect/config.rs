@@ -5,11 +5,11 @@ use crate::config::init::flat_text;
 use crate::config::load::load_flat;
 use crate::config::parse::parse_flat;
 use crate::config::problem::Problem;
-use crate::config::sections::Section;
+use crate::config::sections::{Argument, BARE, Section, put_arguments};
 use crate::error::CliError;
 use crate::paint::ColorChoice;
 use logdrive_drain::file::{Compress, FileOptions};
-use logdrive_drain::schema::{FILE, Kind, Row, Value, Wrong, limits};
+use logdrive_drain::schema::{FILE, Kind, Row, Setting, Value, Wrong, limits};
 use logdrive_ship::limits::{DECOMPRESSED_BYTES_MAX, FRAME_BYTES_MAX, HELLO_BYTES_MAX};
 use logdrive_ship::{Address, Options};
 use std::io::{self, Write};
@@ -75,6 +75,7 @@ logdrive_drain::options! {
         /// Time for which a thread polls its sockets before it sleeps. It costs a processor while it does, and answers sooner.
         spin: (options.spin) => Row::of(Kind::Time(Duration::ZERO..=Duration::from_secs(1))).scope(FILE),
     }
+    after { file, options.tls }
 }
 
 fn set_listen(config: &mut CollectConfig, value: Value) -> Result<(), Wrong> {
@@ -106,18 +107,10 @@ impl Default for CollectConfig {
 
 /// The one table of the file.
 static COLLECT: Section = Section {
-    name: "",
-    many: None,
-    help: &[],
-    parts: || {
-        let config = CollectConfig::default();
-        let (file, tls) = (config.file.clone(), config.options.tls.clone());
-        vec![Box::new(config), Box::new(file), Box::new(tls)]
-    },
+    options: || Box::new(CollectConfig::default()),
     // The log has the name collected.log, and every line of it is a record.
     skip: &["path", "newest_link", "header", "tls_name"],
-    shown: &[],
-    is_example: false,
+    ..BARE
 };
 
 /// Returns the options of a run. `None` when the file is wrong, which has been said.
@@ -137,38 +130,33 @@ pub(super) fn configuration(
 }
 
 fn parse(text: &str) -> Result<CollectConfig, Vec<Problem>> {
-    parse_flat(text, &COLLECT, |reader| {
-        let mut config = CollectConfig::default();
-        reader.fill(&mut config);
-        reader.fill(&mut config.file);
-        reader.fill(&mut config.options.tls);
-        config
-    })
+    parse_flat(text, &COLLECT, CollectConfig::default(), |_, _| ())
+}
+
+/// The arguments that are options.
+fn arguments(args: &CollectArgs) -> [Argument; 12] {
+    [
+        ("out", args.out.to_value()),
+        ("sync", args.sync.then_some(Value::Flag(true))),
+        ("rotate_bytes", args.rotate_size.to_value()),
+        ("keep_files", args.keep.to_value()),
+        ("pollers", args.pollers.to_value()),
+        ("insecure", args.insecure.then_some(Value::Flag(true))),
+        ("connections", args.connections.to_value()),
+        ("idle_timeout", args.idle.to_value()),
+        ("tls_anyone", args.tls_anyone.then_some(Value::Flag(true))),
+        ("tls_authorities", args.tls_ca.to_value()),
+        ("tls_certificate", args.tls_cert.to_value()),
+        ("tls_key", args.tls_key.to_value()),
+    ]
 }
 
 impl CollectConfig {
     /// Puts the arguments before the file.
     fn merged(mut self, args: &CollectArgs) -> Result<Self, CliError> {
+        put_arguments(&mut self, arguments(args));
         if !args.listen.is_empty() {
             self.listen.clone_from(&args.listen);
-        }
-        self.out = args.out.clone().or(self.out);
-        self.sync |= args.sync;
-        self.file.rotate_bytes = args.rotate_size.or(self.file.rotate_bytes);
-        self.file.keep_files = args.keep.or(self.file.keep_files);
-        self.pollers = args.pollers.unwrap_or(self.pollers);
-        let options = &mut self.options;
-        options.insecure |= args.insecure;
-        options.connections_max = args.connections.unwrap_or(options.connections_max);
-        options.idle_timeout = args.idle.unwrap_or(options.idle_timeout);
-        let tls = &mut options.tls;
-        tls.anyone |= args.tls_anyone;
-        for (place, given) in [
-            (&mut tls.authorities, &args.tls_ca),
-            (&mut tls.certificate, &args.tls_cert),
-            (&mut tls.key, &args.tls_key),
-        ] {
-            *place = given.clone().or(place.take());
         }
         if self.listen.is_empty() {
             return Err(CliError::NothingToListen);
@@ -194,7 +182,8 @@ mod tests {
         let (plain, full) = (parse(&text).expect("sound"), lines.collect::<String>());
         let full = parse(&full).expect("sound");
         assert_eq!((plain.listen.len(), plain.out.is_some()), (1, true));
-        assert_eq!(differences(&plain, &full).next(), None);
+        let of_tls = |name: &&str| name.starts_with("tls_");
+        assert!(differences(&plain, &full).iter().all(of_tls));
         assert_eq!(plain.file, full.file);
         assert_eq!(plain.file, CollectConfig::default().file);
         assert!(full.options.tls.authorities.is_some());

@@ -86,17 +86,16 @@ pub(crate) fn load(path: &Path, reading: Reading) -> Result<Result<Loaded, Refus
         path.display().to_string()
     };
     let text = read_text(bytes, &mut problems);
-    match parse(&text, &Machine) {
+    Ok(match parse(&text, &Machine) {
         Ok(config) if problems.is_empty() => {
             notes.extend(config.notes());
-            Ok(Ok(Loaded { config, notes }))
+            Ok(Loaded { config, notes })
         }
-        Ok(_) => Ok(Err(Refused { name, text, problems })),
-        Err(found) => {
-            problems.extend(found);
-            Ok(Err(Refused { name, text, problems }))
+        found => {
+            problems.extend(found.err().unwrap_or_default());
+            Err(Refused { name, text, problems })
         }
-    }
+    })
 }
 
 /// Reads the configuration of a command, which is its user's own. `None` when it is wrong, which has been said.

@@ -5,7 +5,9 @@ use super::checks;
 use super::context::Context;
 use super::problem::Problem;
 use super::reader::{Findings, Placed, Reader, describe};
-use super::sections::{SECTIONS, Section, section};
+use super::sections::{
+    AGENT, APP, LEVEL, PROCESS, RECORDER, ROUTE, SECTIONS, SHIP, SINK, Section, TOTAL, USER,
+};
 use crate::suggestion::most_similar;
 use logdrive_agent::config::limits::{NAME_BYTES_MAX, RINGS_OF_PROCESS};
 use logdrive_agent::config::{
@@ -16,7 +18,7 @@ use logdrive_drain::Target;
 use logdrive_drain::file::FileOptions;
 use logdrive_drain::layout::{LayoutOptions, Style};
 use logdrive_drain::limits::SHIP_ADDRESSES_MAX;
-use logdrive_drain::schema::Schema;
+use logdrive_drain::schema::{Options, Schema, Value};
 use logdrive_drain::ship::{MemberOptions, ShipOptions};
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};
@@ -33,14 +35,15 @@ pub(crate) fn parse(text: &str, context: &dyn Context) -> Result<AgentConfig, Ve
 ///
 /// # Errors
 /// As [`parse`].
-pub(crate) fn parse_flat<T>(
+pub(crate) fn parse_flat<T: Options>(
     text: &str,
     section: &'static Section,
-    read: impl FnOnce(&mut Reader<'_>) -> T,
+    options: T,
+    check: impl FnOnce(&mut Reader<'_>, &mut T),
 ) -> Result<T, Vec<Problem>> {
     parse_with(text, |document, findings| {
         let table = Some((document, 0..0));
-        read_table(section, table, &super::context::Machine, findings, read).value
+        read_table(section, table, &super::context::Machine, findings, options, check).value
     })
 }
 
@@ -104,20 +107,35 @@ fn syntax_problem(text: &str, error: &toml::de::Error) -> Problem {
 fn read(document: &DeTable<'_>, context: &dyn Context, findings: &mut Findings) -> AgentConfig {
     find_unknown_tables(document, findings);
     let source = Source { document, context };
-    let mut config = AgentConfig::default();
-    let agent = source.read_one("agent", findings, |reader| read_agent(reader, &mut config));
-    let mut sinks = source.read_many("sink", findings, read_sink);
-    sinks.extend(source.read_many("ship", findings, read_ship));
+    let agent = source.read_one(&AGENT, findings, AgentConfig::default(), check_metrics);
+    let (mut config, places) = (agent.value, agent.places);
+    let mut sinks = source.read_many(&SINK, findings, || SinkConfig::file("", ""), finish_sink);
+    let ship = || SinkConfig::ship("", ShipOptions::new(Vec::new()));
+    sinks.extend(source.read_many(&SHIP, findings, ship, finish_ship));
     if !sinks.is_empty() {
         config.sinks = sinks.iter().map(|sink| sink.value.clone()).collect();
     }
     let names: Vec<String> = config.sinks.iter().map(|sink| sink.name.clone()).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let routes = source.read_many("route", findings, |reader| read_route(reader, &names));
-    let recorders = source.read_many("recorder", findings, |reader| read_recorder(reader, &names));
-    let levels = source.read_many("level", findings, read_level_rule);
+    let routes = source.read_many(
+        &ROUTE,
+        findings,
+        || Route::to_all(&[]),
+        |reader, _| {
+            reader.check_sinks("sinks", &names);
+        },
+    );
+    let recorders = source.read_many(&RECORDER, findings, Recorder::new, |reader, recorder| {
+        reader.check_sinks("sinks", &names);
+        check_recorder(reader, recorder);
+    });
+    let any_level = || LevelRule {
+        processes: ProcessSelector::anyone(),
+        rules: Vec::new(),
+    };
+    let levels = source.read_many(&LEVEL, findings, any_level, |_, _| ());
     let (limits, users, apps) = read_limits(&source, findings);
-    checks::agent(&config, &agent.places, context, findings);
+    checks::agent(&config, &places, context, findings);
     checks::sinks(&config, &sinks, context, findings);
     checks::never_reached(&routes, findings, |earlier: &Route, later: &Route| {
         !earlier.goes_on && earlier.covers(later)
@@ -201,29 +219,29 @@ impl<'a> Source<'a> {
     }
 
     /// Reads `[name]`, or its defaults.
-    fn read_one<T>(
+    fn read_one<T: Options>(
         &self,
-        name: &'static str,
+        section: &'static Section,
         findings: &mut Findings,
-        read: impl FnOnce(&mut Reader<'_>) -> T,
+        default: T,
+        check: impl FnOnce(&mut Reader<'_>, &mut T),
     ) -> Placed<T> {
-        let section = section(name).unwrap_or(SECTIONS[0]);
         let found = self.find(section);
         let table = found.and_then(|value| Some((value.get_ref().as_table()?, value.span())));
         if let (Some(value), None) = (found, &table) {
             findings.add_torn(not_a_table(section, value.get_ref(), value.span()));
         }
-        read_table(section, table, self.context, findings, read)
+        read_table(section, table, self.context, findings, default, check)
     }
 
     /// Reads all `[[name]]`.
-    fn read_many<T>(
+    fn read_many<T: Options>(
         &self,
-        name: &'static str,
+        section: &'static Section,
         findings: &mut Findings,
-        mut read: impl FnMut(&mut Reader<'_>) -> T,
+        default: impl Fn() -> T,
+        mut check: impl FnMut(&mut Reader<'_>, &mut T),
     ) -> Vec<Placed<T>> {
-        let section = section(name).unwrap_or(SECTIONS[0]);
         let Some(found) = self.find(section) else {
             return Vec::new();
         };
@@ -244,22 +262,32 @@ impl<'a> Source<'a> {
                 break;
             }
             let table = Some((table, element.span()));
-            all.push(read_table(section, table, self.context, findings, &mut read));
+            all.push(read_table(
+                section,
+                table,
+                self.context,
+                findings,
+                default(),
+                &mut check,
+            ));
         }
         all
     }
 }
 
-fn read_table<'a, T>(
+/// Reads a table into a struct with the defaults; `check` notes what the rows do not say.
+fn read_table<'a, T: Options>(
     section: &'static Section,
     table: Option<(&'a DeTable<'a>, Range<usize>)>,
     context: &'a dyn Context,
     findings: &mut Findings,
-    read: impl FnOnce(&mut Reader<'_>) -> T,
+    mut value: T,
+    check: impl FnOnce(&mut Reader<'_>, &mut T),
 ) -> Placed<T> {
     let before = findings.problems.len();
     let mut reader = Reader::new(section, table, context, findings);
-    let value = read(&mut reader);
+    reader.fill(&mut value);
+    check(&mut reader, &mut value);
     Placed {
         value,
         places: reader.places,
@@ -276,8 +304,7 @@ fn not_a_table(section: &Section, value: &DeValue<'_>, span: Range<usize>) -> Pr
     problem.help(format!("begin it with a line {}", section.header()))
 }
 
-fn read_agent(reader: &mut Reader<'_>, config: &mut AgentConfig) {
-    reader.fill(config);
+fn check_metrics(reader: &mut Reader<'_>, config: &mut AgentConfig) {
     if let Metrics::Tcp(address) = config.metrics
         && !address.ip().is_loopback()
         && !config.metrics_insecure
@@ -288,63 +315,36 @@ fn read_agent(reader: &mut Reader<'_>, config: &mut AgentConfig) {
     }
 }
 
-/// Reads what all sinks have.
-fn read_common(reader: &mut Reader<'_>, sink: &mut SinkConfig) {
-    reader.fill(sink);
-    reader.fill(&mut sink.options);
+/// Tools that read glog's lines take them for local times.
+fn localize(reader: &Reader<'_>, sink: &mut SinkConfig) {
     let layout = &mut sink.options.layout;
     if layout.style == Style::Glog && !reader.places.has("local_time") {
-        // Tools that read glog's lines take them for local times.
         layout.local_time = LayoutOptions::glog().local_time;
     }
 }
 
-fn read_sink(reader: &mut Reader<'_>) -> SinkConfig {
-    let defaults = SinkConfig::file("", "");
-    let mut sink = defaults.clone();
-    read_common(reader, &mut sink);
-    let kind = match &sink.options.target {
-        Target::Stdout => "stdout",
-        Target::Stderr => "stderr",
-        Target::Discard => "discard",
-        _ => {
-            sink.options.target = defaults.options.target;
-            if let Target::File(file) = &mut sink.options.target {
-                file.local_time = sink.options.layout.local_time;
-                read_file(reader, file);
-            }
-            return sink;
+fn finish_sink(reader: &mut Reader<'_>, sink: &mut SinkConfig) {
+    localize(reader, sink);
+    if let Target::File(file) = &mut sink.options.target {
+        file.local_time = sink.options.layout.local_time;
+        if let (false, Some(row)) = (reader.places.has("path"), file.row("path")) {
+            let found = "`path` is missing: a file needs one";
+            let problem = reader.places.problem_of_all(found).allowed(row.allowed());
+            reader.wrong_if_whole(problem.help(format!("add a line such as path = {}", row.example)));
         }
-    };
-    reader.refuse(FileOptions::ROWS, &format!("with type = \"{kind}\""));
-    sink
-}
-
-fn read_file(reader: &mut Reader<'_>, file: &mut FileOptions) {
-    reader.fill(file);
-    if !reader.places.has("path")
-        && let Some(row) = FileOptions::ROWS.iter().find(|row| row.name == "path")
-    {
-        let problem = reader
-            .places
-            .problem_of_all("`path` is missing: a file needs one")
-            .allowed(row.allowed());
-        reader.wrong_if_whole(problem.help(format!("add a line such as path = {}", row.example)));
+    } else if let Some(Value::Word(kind)) = sink.options.value("type") {
+        reader.refuse(FileOptions::ROWS, &format!("with type = \"{kind}\""));
     }
 }
 
-fn read_ship(reader: &mut Reader<'_>) -> SinkConfig {
-    let mut sink = SinkConfig::ship("", ShipOptions::new(Vec::new()));
-    read_common(reader, &mut sink);
+fn finish_ship(reader: &mut Reader<'_>, sink: &mut SinkConfig) {
+    localize(reader, sink);
     if let Target::Ship(ship) = &mut sink.options.target {
-        reader.fill(&mut **ship);
-        reader.fill(&mut ship.transport.tls);
         ship.to = reader.addresses("to", false);
         let backup = reader.addresses("backup", true);
         add_backups(reader, &mut ship.to, backup);
         check_ship(reader, ship);
     }
-    sink
 }
 
 /// Adds the addresses of `backup` to those of `to`.
@@ -405,40 +405,12 @@ fn check_ship(reader: &mut Reader<'_>, ship: &ShipOptions) {
     }
 }
 
-fn read_processes(reader: &mut Reader<'_>) -> ProcessSelector {
-    let mut processes = ProcessSelector::anyone();
-    reader.fill(&mut processes);
-    processes
-}
-
-fn read_route(reader: &mut Reader<'_>, sinks: &[&str]) -> Route {
-    let mut route = Route::to_all(&[]);
-    route.processes = read_processes(reader);
-    reader.fill(&mut route);
-    reader.check_sinks("sinks", sinks);
-    route
-}
-
-fn read_recorder(reader: &mut Reader<'_>, sinks: &[&str]) -> Recorder {
-    let mut recorder = Recorder::new();
-    recorder.processes = read_processes(reader);
-    reader.fill(&mut recorder);
-    reader.check_sinks("sinks", sinks);
+fn check_recorder(reader: &mut Reader<'_>, recorder: &Recorder) {
     if recorder.on_level.is_some_and(|level| level <= recorder.level) {
         let found = "every record that is kept would have all written, so nothing would be kept";
         let help = "raise on_level, or lower level";
         reader.wrong(reader.places.problem("on_level", found).help(help));
     }
-    recorder
-}
-
-fn read_level_rule(reader: &mut Reader<'_>) -> LevelRule {
-    let mut rule = LevelRule {
-        processes: read_processes(reader),
-        rules: Vec::new(),
-    };
-    reader.fill(&mut rule);
-    rule
 }
 
 fn read_limits(
@@ -446,31 +418,23 @@ fn read_limits(
     findings: &mut Findings,
 ) -> (Limits, Vec<Placed<UserLimit>>, Vec<Placed<AppLimit>>) {
     let mut limits = Limits::default();
-    source.read_one("limits", findings, |reader| reader.fill(&mut limits.total));
-    source.read_one("limits.process", findings, |reader| {
-        reader.fill(&mut limits.process);
+    limits.total = source.read_one(&TOTAL, findings, limits.total, |_, _| ()).value;
+    let process = source.read_one(&PROCESS, findings, limits.process, |reader, process| {
         let (least, most) = (RINGS_OF_PROCESS.start(), RINGS_OF_PROCESS.end());
-        if limits.process.rings.is_none_or(|rings| u64::from(rings) > *most) {
-            let problem = reader
-                .places
-                .problem("rings", format!("a process has at most {most} rings"));
-            reader.wrong(problem.allowed(format!("a number from {least} to {most}")));
+        if process.rings.is_none_or(|rings| u64::from(rings) > *most) {
+            let found = format!("a process has at most {most} rings");
+            let allowed = format!("a number from {least} to {most}");
+            reader.wrong(reader.places.problem("rings", found).allowed(allowed));
         }
     });
-    let users = source.read_many("limits.user", findings, |reader| {
-        let (user, quota) = (None, Quota::default());
-        let mut limit = UserLimit { user, quota };
-        reader.fill(&mut limit);
-        reader.fill(&mut limit.quota);
-        limit
-    });
-    let apps = source.read_many("limits.app", findings, |reader| {
-        let (app, quota) = (AppPattern::any(), Quota::default());
-        let mut limit = AppLimit { app, quota };
-        reader.fill(&mut limit);
-        reader.fill(&mut limit.quota);
-        limit
-    });
+    limits.process = process.value;
+    let quota = Quota::default();
+    let users = source.read_many(&USER, findings, || UserLimit { user: None, quota }, |_, _| ());
+    let any_app = || AppLimit {
+        app: AppPattern::any(),
+        quota,
+    };
+    let apps = source.read_many(&APP, findings, any_app, |_, _| ());
     limits.apps = apps.iter().map(|limit| limit.value.clone()).collect();
     if !users.is_empty() {
         limits.users = users.iter().map(|limit| limit.value.clone()).collect();

@@ -128,7 +128,6 @@ pub(crate) fn describe(value: &DeValue<'_>) -> String {
 /// One table.
 pub(crate) struct Reader<'a> {
     pub(crate) places: Places,
-    section: &'static Section,
     table: Option<&'a DeTable<'a>>,
     context: &'a dyn Context,
     findings: &'a mut Findings,
@@ -155,7 +154,6 @@ impl<'a> Reader<'a> {
                 header,
                 keys: keys.collect(),
             },
-            section,
             table,
             context,
             findings,
@@ -174,12 +172,17 @@ impl<'a> Reader<'a> {
         self.findings.add_if_whole(problem);
     }
 
-    /// Sets every option of a struct that is given, and notes those that have to be given and are not.
+    /// Sets every option that is given of a struct and of those below it, and notes those that have to be given and are
+    /// not.
     pub(crate) fn fill(&mut self, options: &mut dyn Options) {
-        for row in options.rows().iter().filter(|row| self.section.has(row)) {
+        options.visit_mut(&mut |part| self.fill_part(part));
+    }
+
+    fn fill_part(&mut self, options: &mut dyn Options) {
+        for row in options.rows().iter().filter(|row| self.places.section.has(row)) {
             let Some(value) = self.given(row.name) else {
                 // Of a command's options, the command line may give what the file does not.
-                if row.is_required && !self.section.name.is_empty() {
+                if row.is_required && !self.places.section.name.is_empty() {
                     self.missing(row);
                 }
                 continue;
@@ -195,8 +198,8 @@ impl<'a> Reader<'a> {
     }
 
     /// The value of an option that is given and sound.
-    pub(crate) fn value(&self, name: &str) -> Option<Value> {
-        let row = self.section.row(name)?;
+    fn value(&self, name: &str) -> Option<Value> {
+        let row = self.places.section.row(name)?;
         self.read(row, self.given(name)?).ok()
     }
 
@@ -207,7 +210,7 @@ impl<'a> Reader<'a> {
         };
         let given = match (given_of(value.get_ref()), &row.kind) {
             // Files of commands are read where the command runs, so that their paths may be relative.
-            (Given::Text(path), Kind::Path(_)) if self.section.name.is_empty() && !path.is_empty() => {
+            (Given::Text(path), Kind::Path(_)) if self.places.section.name.is_empty() && !path.is_empty() => {
                 Given::Bare(path)
             }
             (given, _) => given,
@@ -246,33 +249,33 @@ impl<'a> Reader<'a> {
     }
 
     fn find_unknown_keys(&mut self) {
-        let prefix = format!("{}.", self.section.name);
+        let prefix = format!("{}.", self.places.section.name);
         let below: Vec<(&str, &Section)> = SECTIONS
             .into_iter()
             .filter_map(|other| Some((other.name.strip_prefix(&prefix)?, other)))
             .collect();
-        let rows = self.section.rows();
+        let rows = self.places.section.rows();
         let names = rows.iter().map(|row| row.name);
         let names: Vec<&str> = names.chain(below.iter().map(|(name, _)| *name)).collect();
         let keys = rows.iter().map(|row| row.name.to_owned());
         let tables = below.iter().map(|(_, section)| section.header());
         let listed: Vec<String> = keys.chain(tables).collect();
-        let allowed = match self.section.name {
+        let allowed = match self.places.section.name {
             "" => listed.join(", "),
-            _ => format!("in {}: {}", self.section.header(), listed.join(", ")),
+            _ => format!("in {}: {}", self.places.section.header(), listed.join(", ")),
         };
         for key in self.table.into_iter().flat_map(|table| table.keys()) {
             let name = key.get_ref().as_ref();
             if names.contains(&name) {
                 continue;
             }
-            let title = self.section.title(name);
+            let title = self.places.section.title(name);
             let problem = Problem::at(key.span(), title, "there is no such key").allowed(allowed.clone());
             let home = SECTIONS.into_iter().find(|section| section.row(name).is_some());
-            let home = home.filter(|_| !self.section.name.is_empty());
+            let home = home.filter(|_| !self.places.section.name.is_empty());
             let renamed = RENAMED
                 .iter()
-                .find(|(table, old, _)| (*table, *old) == (self.section.name, name));
+                .find(|(table, old, _)| (*table, *old) == (self.places.section.name, name));
             let similar = most_similar(name, names.iter().copied());
             self.findings.add(match (renamed, similar, home) {
                 (Some((.., advice)), _, _) => problem.help(*advice),
@@ -295,7 +298,7 @@ impl<'a> Reader<'a> {
             Ok(_) => Wrong::new("these are 0 addresses"),
             Err((span, found)) => Wrong::new(found).at(&span),
         };
-        if let Some(row) = self.section.row(name) {
+        if let Some(row) = self.places.section.row(name) {
             self.note(row, value, wrong);
         }
         Vec::new()
@@ -324,7 +327,7 @@ impl<'a> Reader<'a> {
 
     /// Notes options that are given but mean nothing, with the reason.
     pub(crate) fn refuse(&mut self, rows: &[Row], why: &str) {
-        for row in rows.iter().filter(|row| self.section.has(row)) {
+        for row in rows.iter().filter(|row| self.places.section.has(row)) {
             if self.places.has(row.name) {
                 let found = format!("means nothing {why}");
                 let problem = self.places.problem(row.name, found);
@@ -339,6 +342,7 @@ mod tests {
     use super::super::sections::Without;
     use super::*;
     use crate::config::testing::Island;
+    use logdrive_drain::schema::set;
 
     #[test]
     fn every_default_and_example_of_the_tables_can_be_read() {
@@ -360,10 +364,8 @@ mod tests {
                     false => Island.user(name),
                 };
                 let read = row.read(&given_of(given.get_ref()), &accounts);
-                let part = (section.parts)()
-                    .into_iter()
-                    .find(|part| part.row(name).is_some());
-                let set = read.and_then(|value| part.expect("its struct").set(name, value));
+                let mut options = (section.options)();
+                let set = read.and_then(|value| set(&mut *options, name, &value));
                 assert!(set.is_ok(), "{}.{name} = {text}: {set:?}", section.name);
             }
         }

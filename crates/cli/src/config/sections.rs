@@ -6,8 +6,7 @@ use logdrive_agent::config::{
     AgentConfig, AppLimit, AppPattern, LevelRule, Limits, ProcessSelector, Quota, Recorder, Route,
     SinkConfig, UserLimit,
 };
-use logdrive_drain::Target;
-use logdrive_drain::schema::{FILE, Kind, Options, Row, Value};
+use logdrive_drain::schema::{FILE, Kind, Options, Row, Value, parts, set};
 use logdrive_drain::ship::ShipOptions;
 
 /// A table of a file, `[name]` or `[[name]]`.
@@ -18,15 +17,29 @@ pub(crate) struct Section {
     pub(crate) many: Option<usize>,
     /// Help: paragraphs.
     pub(crate) help: &'static [&'static str],
-    /// Structs that the table is read into, with the defaults.
-    pub(crate) parts: fn() -> Vec<Box<dyn Options>>,
+    /// What the table is read into, with the defaults.
+    pub(crate) options: fn() -> Box<dyn Options>,
     /// Options of those structs that the table does not have.
     pub(crate) skip: &'static [&'static str],
     /// Values that the commented default shows where they are not the defaults.
     pub(crate) shown: &'static [(&'static str, &'static str)],
     /// The commented default has the table as a comment only.
     pub(crate) is_example: bool,
+    /// Options that a summary shows although they have their defaults.
+    pub(crate) summary: &'static [&'static str],
 }
+
+/// A table without a name or options.
+pub(crate) const BARE: Section = Section {
+    name: "",
+    many: None,
+    help: &[],
+    options: || Box::new(Quota::default()),
+    skip: &[],
+    shown: &[],
+    is_example: false,
+    summary: &[],
+};
 
 /// An option that is not given.
 pub(crate) enum Without {
@@ -41,8 +54,8 @@ pub(crate) enum Without {
 impl Section {
     /// Rows of the options, in the order in which they are shown.
     pub(crate) fn rows(&self) -> Vec<&'static Row> {
-        let parts = (self.parts)();
-        let rows = parts.iter().flat_map(|part| part.rows());
+        let options = (self.options)();
+        let rows = parts(&*options).into_iter().flat_map(|part| part.rows());
         rows.filter(|row| self.has(row)).collect()
     }
 
@@ -61,8 +74,7 @@ impl Section {
         if row.is_required {
             return Without::Required(row.example);
         }
-        let value = (self.parts)().iter().find_map(|part| part.value(row.name));
-        match value {
+        match value_of(&*(self.options)(), row.name) {
             Some(Value::Path(path)) if path.as_os_str().is_empty() => {
                 Without::Unset(row.without, row.example)
             }
@@ -89,13 +101,29 @@ impl Section {
     }
 }
 
+/// The value of an option of a struct, or of one below it.
+pub(crate) fn value_of(options: &dyn Options, name: &str) -> Option<Value> {
+    parts(options).into_iter().find_map(|part| part.value(name))
+}
+
+/// An argument of a command that is an option, if it is given.
+pub(crate) type Argument = (&'static str, Option<Value>);
+
+/// Sets the options that are given as arguments. Each is one of the struct, of its type.
+pub(crate) fn put_arguments(options: &mut dyn Options, arguments: impl IntoIterator<Item = Argument>) {
+    for (name, value) in arguments {
+        let set = value.map_or(Ok(()), |value| set(options, name, &value));
+        debug_assert_eq!(set, Ok(()), "{name}");
+    }
+}
+
 /// An option that is read by hand, since it is a list of tables.
 pub(crate) fn is_by_hand(row: &Row) -> bool {
     matches!(row.kind, Kind::Tables(_))
 }
 
 /// All tables, in the order in which they are shown.
-pub(crate) const SECTIONS: [&Section; 10] = [
+pub(crate) static SECTIONS: [&Section; 10] = [
     &AGENT, &SINK, &SHIP, &ROUTE, &TOTAL, &PROCESS, &USER, &APP, &RECORDER, &LEVEL,
 ];
 
@@ -116,25 +144,19 @@ pub(crate) const ABOUT: [&str; 2] = [
      goes on with what it had when the new one is wrong.",
 ];
 
-/// The table of a name.
-pub(crate) fn section(name: &str) -> Option<&'static Section> {
-    SECTIONS.into_iter().find(|section| section.name == name)
-}
-
-const AGENT: Section = Section {
+pub(super) static AGENT: Section = Section {
     name: "agent",
-    many: None,
     help: &[
         "Where the agent is found. What stands in this table holds from the next start on, but for `metrics`, \
          `connections` and `idle_timeout`, which a reload changes.",
     ],
-    parts: || vec![Box::new(AgentConfig::default())],
-    skip: &[],
-    shown: &[],
+    options: || Box::new(AgentConfig::default()),
     is_example: false,
+    summary: &["socket", "mode", "run_dir", "metrics"],
+    ..BARE
 };
 
-const SINK: Section = Section {
+pub(super) static SINK: Section = Section {
     name: "sink",
     many: Some(SINKS_MAX),
     help: &[
@@ -144,20 +166,23 @@ const SINK: Section = Section {
          sinks, and changes `layout`, `min_level`, `overflow`, `flush_every` and `flush_level` of open ones; all else of \
          them holds from the next start on.",
     ],
-    parts: || {
-        let sink = SinkConfig::file("", "");
-        let mut parts: Vec<Box<dyn Options>> = vec![Box::new(sink.clone()), Box::new(sink.options.clone())];
-        if let Target::File(file) = sink.options.target {
-            parts.push(Box::new(file));
-        }
-        parts
-    },
-    skip: &[],
+    options: || Box::new(SinkConfig::file("", "")),
     shown: &[("name", "\"main\""), ("path", "\"/var/log/logdrive/{app}.log\"")],
     is_example: false,
+    summary: &[
+        "name",
+        "layout",
+        "min_level",
+        "overflow",
+        "path",
+        "rotate_bytes",
+        "keep_files",
+        "compress",
+    ],
+    ..BARE
 };
 
-const SHIP: Section = Section {
+pub(super) static SHIP: Section = Section {
     name: "ship",
     many: Some(SINKS_MAX),
     help: &[
@@ -167,24 +192,14 @@ const SHIP: Section = Section {
         "A reload opens new ones, and changes `to`, `backup`, `layout`, `min_level`, `overflow`, `flush_every` and \
          `flush_level` of open ones; all else of them holds from the next start on.",
     ],
-    parts: || {
-        let sink = SinkConfig::ship("", ShipOptions::new(Vec::new()));
-        let mut parts: Vec<Box<dyn Options>> = vec![Box::new(sink.clone())];
-        if let Target::Ship(ship) = &sink.options.target {
-            parts.extend([
-                ship.clone() as Box<dyn Options>,
-                Box::new(ship.transport.tls.clone()),
-            ]);
-        }
-        parts.push(Box::new(sink.options));
-        parts
-    },
+    options: || Box::new(SinkConfig::ship("", ShipOptions::new(Vec::new()))),
     skip: &["type", "sync"],
     shown: &[("name", "\"central\"")],
     is_example: true,
+    summary: &["name", "to", "layout", "min_level", "overflow"],
 };
 
-const ROUTE: Section = Section {
+pub(super) static ROUTE: Section = Section {
     name: "route",
     many: Some(ROUTES_MAX),
     help: &[
@@ -194,73 +209,78 @@ const ROUTE: Section = Section {
         "Records that no route matches are dropped and counted: end with a route that has nothing but sinks. Without \
          any route, all records go to all sinks.",
     ],
-    parts: || vec![Box::new(ProcessSelector::anyone()), Box::new(Route::to_all(&[]))],
-    skip: &[],
-    shown: &[],
+    options: || Box::new(Route::to_all(&[])),
     is_example: false,
+    summary: &["app", "user", "module", "level", "sinks", "continue"],
+    ..BARE
 };
 
-const TOTAL: Section = Section {
+pub(super) static TOTAL: Section = Section {
     name: "limits",
-    many: None,
     help: &[
         "What processes may take. All limits that apply to a process hold at once: those for all together, for each \
          process, for its user and for its application.",
         "This table is for all processes together.",
     ],
-    parts: || vec![Box::new(Limits::default().total)],
-    skip: &[],
-    shown: &[],
+    options: || Box::new(Limits::default().total),
     is_example: false,
+    summary: &["processes", "rings", "memory_bytes"],
+    ..BARE
 };
 
-const PROCESS: Section = Section {
+pub(super) static PROCESS: Section = Section {
     name: "limits.process",
-    many: None,
     help: &["For each process, which has at most 4096 rings."],
-    parts: || vec![Box::new(Limits::default().process)],
+    options: || Box::new(Limits::default().process),
     skip: &["processes"],
-    shown: &[],
     is_example: false,
+    summary: &["rings", "memory_bytes"],
+    ..BARE
 };
 
-const USER: Section = Section {
+pub(super) static USER: Section = Section {
     name: "limits.user",
     many: Some(RULES_MAX),
     help: &[
         "For all processes of a user together. The first that matches is the one, so \"*\" comes last. Without any, \
          there is the one that follows.",
     ],
-    parts: || {
-        let (user, quota) = (None, Quota::default());
-        vec![Box::new(UserLimit { user, quota }), Box::new(quota)]
+    options: || {
+        Box::new(UserLimit {
+            user: None,
+            quota: Quota::default(),
+        })
     },
-    skip: &[],
     shown: &[
         ("processes", "256"),
         ("rings", "4096"),
         ("memory_bytes", "\"4 GiB\""),
     ],
     is_example: false,
+    summary: &["user", "processes", "rings", "memory_bytes"],
+    ..BARE
 };
 
-const APP: Section = Section {
+pub(super) static APP: Section = Section {
     name: "limits.app",
     many: Some(RULES_MAX),
     help: &[
         "For all processes of one application together. The first that matches is the one; each name that a pattern \
          matches is an application of its own.",
     ],
-    parts: || {
-        let (app, quota) = (AppPattern::any(), Quota::default());
-        vec![Box::new(AppLimit { app, quota }), Box::new(quota)]
+    options: || {
+        Box::new(AppLimit {
+            app: AppPattern::any(),
+            quota: Quota::default(),
+        })
     },
-    skip: &[],
     shown: &[("records_per_second", "100000")],
     is_example: true,
+    summary: &["app"],
+    ..BARE
 };
 
-const RECORDER: Section = Section {
+pub(super) static RECORDER: Section = Section {
     name: "recorder",
     many: Some(RULES_MAX),
     help: &[
@@ -271,13 +291,14 @@ const RECORDER: Section = Section {
         "The memory is the agent's, one for each process, as large as the largest of its recorders; it does not outlive the \
          agent. The first recorder that matches a process and a module is the one. `logdrive dump APP` has it written at any time.",
     ],
-    parts: || vec![Box::new(ProcessSelector::anyone()), Box::new(Recorder::new())],
-    skip: &[],
+    options: || Box::new(Recorder::new()),
     shown: &[("app", "\"shop\"")],
     is_example: true,
+    summary: &["app", "level", "keep_bytes", "before", "on_level", "on_crash"],
+    ..BARE
 };
 
-const LEVEL: Section = Section {
+pub(super) static LEVEL: Section = Section {
     name: "level",
     many: Some(RULES_MAX),
     help: &[
@@ -285,16 +306,16 @@ const LEVEL: Section = Section {
          matches a process is the one; a process that none matches logs what it chose itself. A level here can also \
          raise what the program chose.",
     ],
-    parts: || {
-        let (processes, rules) = (ProcessSelector::anyone(), Vec::new());
-        vec![
-            Box::new(ProcessSelector::anyone()),
-            Box::new(LevelRule { processes, rules }),
-        ]
+    options: || {
+        Box::new(LevelRule {
+            processes: ProcessSelector::anyone(),
+            rules: Vec::new(),
+        })
     },
-    skip: &[],
     shown: &[("app", "\"shop*\"")],
     is_example: true,
+    summary: &["app", "rules"],
+    ..BARE
 };
 
 #[cfg(test)]

@@ -5,11 +5,11 @@ use crate::config::init::flat_text;
 use crate::config::load::load_flat;
 use crate::config::parse::parse_flat;
 use crate::config::problem::Problem;
-use crate::config::sections::Section;
+use crate::config::sections::{Argument, BARE, Section, put_arguments};
 use crate::error::CliError;
 use crate::paint::ColorChoice;
-use logdrive_drain::schema::{FILE, Kind, Row, Value, Word};
-use logdrive_drain::ship::{HealthOptions, MemberOptions, ShipOptions, SpoolOptions};
+use logdrive_drain::schema::{FILE, Kind, Row, Setting, Value, Words};
+use logdrive_drain::ship::{MemberOptions, ShipOptions};
 use std::io::{self, Write};
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -18,57 +18,48 @@ use std::time::Duration;
 const ABOUT: &str = "Configuration of `logdrive send`. A key with # before it shows its default, or an example; the command line comes \
      before the file. HUP has a sender read `to` and `backup` again.";
 
-/// Formats of lines.
-const FORMATS: &[Word] = &[("text", "lines of text"), ("json", "JSON objects, one a line")];
 logdrive_drain::words!(Look {
-    Text = "text",
-    Json = "json"
+    Text = "text": "lines of text",
+    Json = "json": "JSON objects, one a line",
 });
 
 /// Time that a sender may wait at its end: none, up to a year.
 const END_TIMEOUT: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(366 * 86_400);
 
 logdrive_drain::options! {
-    /// Options of the command that are none of a sink.
-    #[derive(Debug, Clone, Default, PartialEq)]
-    struct SendOptions {
+    /// Options of a run, with the command line before the file.
+    #[derive(Debug, Clone, PartialEq)]
+    pub(super) struct SendConfig {
         /// The program's name in the records.
-        app: Option<String> => Row::of(Kind::Text(logdrive_ship::limits::NAME_BYTES_MAX)).unset("the file's name", "\"stdin\"").scope(FILE),
+        pub(super) app: Option<String> => Row::of(Kind::Text(logdrive_ship::limits::NAME_BYTES_MAX)).unset("the file's name", "\"stdin\"").scope(FILE),
         /// Format of the lines.
-        format: Option<Look> => Row::of(Kind::Word).words(FORMATS).unset("text", "\"text\"").scope(FILE),
+        pub(super) format: Option<Look> => Row::of(Kind::Word).words(Look::WORDS).unset("text", "\"text\"").scope(FILE),
         /// Time to wait at the end for the acknowledgement of the collector.
-        end_timeout: Option<Duration> => Row::of(Kind::Time(END_TIMEOUT)).unset("30 s", "\"30s\"").scope(FILE),
+        pub(super) end_timeout: Option<Duration> => Row::of(Kind::Time(END_TIMEOUT)).unset("30 s", "\"30s\"").scope(FILE),
     }
     and {
-        /// Health checks and the size of a spool, for a period or a directory that the command line gives.
-        health: HealthOptions,
-        spool_bytes: Option<u64>,
+        /// Collectors, and the way to reach them.
+        pub(super) ship: ShipOptions,
+    }
+    before { ship }
+}
+
+impl Default for SendConfig {
+    fn default() -> Self {
+        Self {
+            app: None,
+            format: None,
+            end_timeout: None,
+            ship: ShipOptions::new(Vec::new()),
+        }
     }
 }
 
 /// The one table of the file.
 static SEND: Section = Section {
-    name: "",
-    many: None,
-    help: &[],
-    parts: || {
-        let ship = ShipOptions::new(Vec::new());
-        let tls = ship.transport.tls.clone();
-        vec![Box::new(ship), Box::new(tls), Box::new(SendOptions::default())]
-    },
-    skip: &[],
-    shown: &[],
-    is_example: false,
+    options: || Box::new(SendConfig::default()),
+    ..BARE
 };
-
-/// Options of a run, with the command line before the file.
-#[derive(Debug, Clone)]
-pub(super) struct SendConfig {
-    /// The arguments, with what the file says where they say nothing.
-    pub(super) args: SendArgs,
-    /// Collectors, and the way to reach them.
-    pub(super) ship: ShipOptions,
-}
 
 /// Returns the options of a run. `None` when the file is wrong, which has been said.
 pub(super) fn configuration(args: &SendArgs, color: ColorChoice) -> Result<Option<SendConfig>, CliError> {
@@ -77,81 +68,58 @@ pub(super) fn configuration(args: &SendArgs, color: ColorChoice) -> Result<Optio
         std::process::exit(0);
     }
     let found = match &args.config {
-        Some(path) => load_flat(path, color, parse)?,
-        None => Some((SendOptions::default(), ShipOptions::new(Vec::new()))),
+        Some(path) => load_flat(path, color, |text| parse(text, args))?,
+        None => parse("", args).ok(),
     };
-    let Some((file, ship)) = found else {
-        return Ok(None);
-    };
-    let config = merged(args.clone(), file, ship);
-    match config.ship.to.is_empty() {
-        true => Err(CliError::NowhereToSend),
-        false => Ok(Some(config)),
+    match found {
+        Some(config) if config.ship.to.is_empty() => Err(CliError::NowhereToSend),
+        found => Ok(found),
     }
 }
 
-fn parse(text: &str) -> Result<(SendOptions, ShipOptions), Vec<Problem>> {
-    parse_flat(text, &SEND, |reader| {
-        let (mut options, mut ship) = (SendOptions::default(), ShipOptions::new(Vec::new()));
-        reader.fill(&mut ship);
-        reader.fill(&mut ship.transport.tls);
-        reader.fill(&mut options);
-        let count = |key| match reader.value(key) {
-            Some(Value::Number(count)) => u32::try_from(count).ok(),
-            _ => None,
-        };
-        options.health.failures = count("health_failures").unwrap_or(options.health.failures);
-        options.health.successes = count("health_successes").unwrap_or(options.health.successes);
-        if let Some(Value::Number(bytes)) = reader.value("spool_bytes") {
-            options.spool_bytes = Some(bytes);
+/// Reads a file, with the arguments before what it says.
+fn parse(text: &str, args: &SendArgs) -> Result<SendConfig, Vec<Problem>> {
+    let mut config = SendConfig::default();
+    // Some options mean something beside others alone: those of health checks beside their period, which may be an argument.
+    put_arguments(&mut config, arguments(args));
+    parse_flat(text, &SEND, config, |reader, config| {
+        put_arguments(config, arguments(args));
+        let to = &mut config.ship.to;
+        for (name, given, is_backup) in [("to", &args.to, false), ("backup", &args.backup, true)] {
+            let of_file = reader.addresses(name, is_backup);
+            match given.is_empty() {
+                true => to.extend(of_file),
+                false => to.extend(
+                    given
+                        .iter()
+                        .cloned()
+                        .map(|member| MemberOptions { is_backup, ..member }),
+                ),
+            }
         }
-        ship.to = reader.addresses("to", false);
-        ship.to.extend(reader.addresses("backup", true));
-        (options, ship)
+        // Main ones first: with the policy manual, the first one is used.
+        to.sort_by_key(|member| member.is_backup);
     })
 }
 
-/// Puts the arguments before the file.
-fn merged(mut args: SendArgs, file: SendOptions, mut ship: ShipOptions) -> SendConfig {
-    for (given, is_backup) in [(&args.to, false), (&args.backup, true)] {
-        if !given.is_empty() {
-            ship.to.retain(|member| member.is_backup != is_backup);
-            let given = given.iter().cloned();
-            ship.to
-                .extend(given.map(|member| MemberOptions { is_backup, ..member }));
-        }
-    }
-    // Main ones first: with the policy manual, the first one is used.
-    ship.to.sort_by_key(|member| member.is_backup);
-    ship.group.policy = args.policy.unwrap_or(ship.group.policy);
-    if let Some(every) = args.health_every {
-        let health = ship.group.health.unwrap_or(file.health);
-        ship.group.health = Some(HealthOptions { every, ..health });
-    }
-    let transport = &mut ship.transport;
-    transport.connect_timeout = args.connect_timeout.unwrap_or(transport.connect_timeout);
-    transport.response_timeout = args.response_timeout.unwrap_or(transport.response_timeout);
-    transport.insecure |= args.insecure;
-    let tls = &mut transport.tls;
-    for (place, given) in [
-        (&mut tls.authorities, &args.tls_ca),
-        (&mut tls.certificate, &args.tls_cert),
-        (&mut tls.key, &args.tls_key),
-    ] {
-        *place = given.clone().or(place.take());
-    }
-    tls.name = args.tls_name.clone().or(tls.name.take());
-    ship.zstd_level = args.zstd.or(ship.zstd_level);
-    if let Some(directory) = &args.spool {
-        let of_file = ship.spool.as_ref().map(|spool| spool.bytes_max);
-        let mut spool = SpoolOptions::new(directory.clone());
-        spool.bytes_max = of_file.or(file.spool_bytes).unwrap_or(spool.bytes_max);
-        ship.spool = Some(spool);
-    }
-    args.app = args.app.or(file.app);
-    args.format = args.format.or(file.format);
-    args.end_timeout = args.end_timeout.or(file.end_timeout);
-    SendConfig { args, ship }
+/// The arguments that are options.
+fn arguments(args: &SendArgs) -> [Argument; 14] {
+    [
+        ("policy", args.policy.to_value()),
+        ("health_every", args.health_every.to_value()),
+        ("connect_timeout", args.connect_timeout.to_value()),
+        ("response_timeout", args.response_timeout.to_value()),
+        ("zstd", args.zstd.to_value()),
+        ("spool", args.spool.to_value()),
+        ("insecure", args.insecure.then_some(Value::Flag(true))),
+        ("tls_authorities", args.tls_ca.to_value()),
+        ("tls_certificate", args.tls_cert.to_value()),
+        ("tls_key", args.tls_key.to_value()),
+        ("tls_name", args.tls_name.to_value()),
+        ("app", args.app.to_value()),
+        ("format", args.format.to_value()),
+        ("end_timeout", args.end_timeout.to_value()),
+    ]
 }
 
 #[cfg(test)]
@@ -169,10 +137,12 @@ mod tests {
     #[test]
     fn every_key_of_the_commented_default_can_be_put_in() {
         let text = flat_text(ABOUT, &SEND);
-        let (options, plain) = parse(&text).expect("sound");
-        assert_eq!((plain.to.len(), options), (1, SendOptions::default()));
-        let (options, mut full) = parse(&uncommented(&text)).expect("sound");
-        assert_eq!(options.format, Some(Look::Text));
+        let plain = parse(&text, &SendArgs::default()).expect("sound");
+        assert_eq!((plain.app, plain.format, plain.end_timeout), (None, None, None));
+        let full = parse(&uncommented(&text), &SendArgs::default()).expect("sound");
+        assert_eq!(full.format, Some(Look::Text));
+        let (plain, mut full) = (plain.ship, full.ship);
+        assert_eq!(plain.to.len(), 1);
         assert_eq!((full.to.len(), full.group.clone()), (2, plain.group.clone()));
         assert!(full.spool.is_some() && full.transport.tls.authorities.is_some());
         full.transport.tls = plain.transport.tls.clone();
@@ -183,8 +153,7 @@ mod tests {
     fn weights_breaker_health_checks_and_times_are_taken() {
         let text = "backup = [\"unix:///b\"]\nbreaker_failures = 3\nbreaker_open = \"1s\"\nhealth_every = \"2s\"\n\
                     health_failures = 4\nconnect_timeout = \"300ms\"\n[[to]]\naddress = \"unix:///a\"\nweight = 5\n";
-        let (options, ship) = parse(text).expect("sound");
-        let config = merged(SendArgs::default(), options.clone(), ship.clone());
+        let config = parse(text, &SendArgs::default()).expect("sound");
         let roles: Vec<(u32, bool)> = config
             .ship
             .to
@@ -205,17 +174,63 @@ mod tests {
             connect_timeout: Some(Duration::from_secs(9)),
             ..SendArgs::default()
         };
-        let config = merged(named, options, ship);
+        let config = parse(text, &named).expect("sound");
         assert_eq!(config.ship.to[0].address.to_string(), "unix:///c");
         assert_eq!(config.ship.to.len(), 2, "the backup is still that of the file");
         assert_eq!(config.ship.transport.connect_timeout, Duration::from_secs(9));
     }
 
     #[test]
+    fn arguments_complete_the_options_that_mean_something_beside_them() {
+        let args = SendArgs {
+            health_every: Some(Duration::from_secs(7)),
+            spool: Some("/spool".into()),
+            ..SendArgs::default()
+        };
+        let text = "to = [\"unix:///a\"]\nhealth_failures = 4\nspool_bytes = \"32 MiB\"\n";
+        for more in ["", "health_every = \"2s\"\nspool = \"/other\"\n"] {
+            let ship = parse(&format!("{text}{more}"), &args).expect("sound").ship;
+            let health = ship.group.health.expect("on");
+            assert_eq!((health.every, health.failures), (Duration::from_secs(7), 4));
+            let spool = ship.spool.expect("one");
+            assert_eq!(
+                (spool.directory.to_str(), spool.bytes_max),
+                (Some("/spool"), 32 << 20)
+            );
+        }
+    }
+
+    #[test]
+    fn every_argument_is_an_option_of_its_type() {
+        let text = "to = [\"unix:///a\"]\n";
+        let args = SendArgs {
+            policy: Some(logdrive_drain::ship::Policy::Manual),
+            health_every: Some(Duration::from_secs(7)),
+            connect_timeout: Some(Duration::from_secs(2)),
+            response_timeout: Some(Duration::from_secs(3)),
+            zstd: Some(5),
+            spool: Some("/spool".into()),
+            insecure: true,
+            tls_ca: Some("/a".into()),
+            tls_cert: Some("/b".into()),
+            tls_key: Some("/c".into()),
+            tls_name: Some("d".into()),
+            app: Some("e".into()),
+            format: Some(Look::Json),
+            end_timeout: Some(Duration::from_secs(4)),
+            ..SendArgs::default()
+        };
+        let config = parse(text, &args).expect("sound");
+        for (name, value) in arguments(&args) {
+            assert_eq!(crate::config::sections::value_of(&config, name), value, "{name}");
+        }
+    }
+
+    #[test]
     fn mistakes_are_told_with_their_line_and_what_is_allowed() {
         let wrong = "to = \"x\"\npolicy = \"best\"\nzstd = 20\nspol = \"x\"\nbreaker_open = \"1ms\"\nhealth_every = 5\n\
                      breaker_failures = 0\nbackup = [\"udp://127.0.0.1:1\"]\n";
-        let problems = parse(wrong).expect_err("all wrong");
+        let problems = parse(wrong, &SendArgs::default()).expect_err("all wrong");
         assert_eq!(problems.len(), 8);
         let shown =
             crate::config::problem::report(&problems, "s.toml", wrong, crate::paint::Paint { on: false });

@@ -11,7 +11,6 @@ use crate::paint::{ColorChoice, Style};
 use crate::signals::Signals;
 use config::SendConfig;
 use logdrive_collector::send::{LogInput, LogSender, SendControl, SendState, default_state_path};
-use logdrive_drain::ship::ShipOptions;
 use logdrive_ship::Options;
 use logdrive_ship::forward::{ForwardOptions, ForwardState, ForwardWatch, new_session};
 use logdrive_ship::hello::Format;
@@ -22,11 +21,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Sends until the end of the input, or until it is told to end. `false` when something was not acknowledged.
 pub(crate) fn run(args: &SendArgs, color: ColorChoice) -> Result<bool, CliError> {
-    let named = args;
-    let Some(SendConfig { args, ship }) = config::configuration(named, color)? else {
+    let Some(config) = config::configuration(args, color)? else {
         return Ok(false);
     };
-    let args = &args;
     let signals = Signals::of_service()?;
     let is_stdin = args.file.as_os_str() == "-";
     let state_path = match (&args.state, is_stdin) {
@@ -38,7 +35,7 @@ pub(crate) fn run(args: &SendArgs, color: ColorChoice) -> Result<bool, CliError>
         Some(path) => SendState::load(path)?,
         None => None,
     };
-    let forward = forward_options(args, &ship, state.as_ref())?;
+    let forward = forward_options(args, &config, state.as_ref())?;
     let input = match is_stdin {
         true => LogInput::stdin(),
         false => {
@@ -46,24 +43,24 @@ pub(crate) fn run(args: &SendArgs, color: ColorChoice) -> Result<bool, CliError>
             LogInput::file(&args.file, position, args.follow)?
         }
     };
-    let mut sender = LogSender::start(input, state, state_path, &options(args, &ship), &forward)?;
+    let mut sender = LogSender::start(input, state, state_path, &options(args, &config), &forward)?;
     let mut control = Control {
         signals,
-        named,
+        args,
         color,
         is_live: !args.json && io::stderr().is_terminal(),
         failure: String::new(),
         watch: sender.watch(),
     };
     sender.run(&mut control)?;
-    let end = sender.finish(args.end_timeout.unwrap_or(Duration::from_secs(30)))?;
+    let end = sender.finish(config.end_timeout.unwrap_or(Duration::from_secs(30)))?;
     report(args, &end, forward.next)
 }
 
 /// Options of the forwarder: a file goes on under the numbers of its state.
 fn forward_options(
     args: &SendArgs,
-    ship: &ShipOptions,
+    config: &SendConfig,
     state: Option<&SendState>,
 ) -> Result<ForwardOptions, CliError> {
     let mut forward = match state {
@@ -74,10 +71,11 @@ fn forward_options(
         }
     };
     forward.next = state.map_or(0, |state| state.number);
-    forward.format = match args.format.unwrap_or_default() {
+    forward.format = match config.format.unwrap_or_default() {
         Look::Text => Format::Text,
         Look::Json => Format::Json,
     };
+    let ship = &config.ship;
     forward.zstd_level = ship.zstd_level;
     forward.members.clone_from(&ship.to);
     forward.group.clone_from(&ship.group);
@@ -87,20 +85,20 @@ fn forward_options(
     Ok(forward)
 }
 
-fn options(args: &SendArgs, ship: &ShipOptions) -> Options {
+fn options(args: &SendArgs, config: &SendConfig) -> Options {
     let file_name = args
         .file
         .file_stem()
         .and_then(|name| name.to_str())
         .unwrap_or("stdin");
-    let app = match (&args.app, file_name) {
+    let app = match (&config.app, file_name) {
         (Some(app), _) => app.clone(),
         (None, "-") => "stdin".to_owned(),
         (None, name) => name.to_owned(),
     };
     Options {
         app,
-        ..ship.transport.clone()
+        ..config.ship.transport.clone()
     }
 }
 
@@ -113,7 +111,7 @@ fn unix_ns() -> u64 {
 struct Control<'a> {
     signals: Signals,
     /// The command line, which comes before the file.
-    named: &'a SendArgs,
+    args: &'a SendArgs,
     color: ColorChoice,
     /// Whether there is a line on the terminal that shows the progress.
     is_live: bool,
@@ -127,7 +125,7 @@ impl SendControl for Control<'_> {
     fn stops(&mut self, timeout: Duration) -> bool {
         match self.signals.wait(timeout) {
             None => false,
-            Some(SIGHUP) if self.named.config.is_some() => {
+            Some(SIGHUP) if self.args.config.is_some() => {
                 self.reload();
                 false
             }
@@ -162,7 +160,7 @@ impl SendControl for Control<'_> {
 
 impl Control<'_> {
     fn reload(&self) {
-        let (style, text) = match config::configuration(self.named, self.color) {
+        let (style, text) = match config::configuration(self.args, self.color) {
             Ok(Some(found)) => {
                 let places: Vec<String> = found.ship.to.iter().map(|one| one.address.to_string()).collect();
                 self.watch.set_members(found.ship.to);

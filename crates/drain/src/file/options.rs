@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::error::FileError;
 use super::limits::{HEADER_BYTES_MAX, OPTIONS_TEXT_BYTES_MAX, PATH_BYTES_MAX};
-use crate::schema::{self, FILE, Kind, PROGRAM, Row, SESSION, Setting, Value, Word, Wrong, limits};
+use crate::schema::{self, FILE, Kind, PROGRAM, Row, SESSION, Setting, Value, Word, Words, Wrong, limits};
 
 /// Period after which a file is rotated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,11 @@ pub enum Compress {
     Zstd,
 }
 
-crate::words!(Compress { Zstd = "zstd", Gzip = "gzip", None = "none" });
+crate::words!(Compress {
+    Zstd = "zstd": "four times as fast as gzip, and smaller",
+    Gzip = "gzip": "what old tools read",
+    None = "none": "not at all",
+});
 
 impl Setting for Every {
     fn to_value(&self) -> Option<Value> {
@@ -54,13 +58,6 @@ impl Setting for Every {
 
 /// Periods after which a file is rotated.
 const PERIODS: &[Word] = &[("hourly", "at each full hour"), ("daily", "at midnight")];
-
-/// Compressions of rotated files.
-const COMPRESSIONS: &[Word] = &[
-    ("zstd", "four times as fast as gzip, and smaller"),
-    ("gzip", "what old tools read"),
-    ("none", "not at all"),
-];
 
 crate::options! {
     /// Path of a log, when its file is rotated and which rotated files are kept.
@@ -99,7 +96,7 @@ crate::options! {
         /// Bytes that the rotated files of one file may take, as they are after compression.
         pub keep_bytes: Option<u64> => Row::of(Kind::Size(limits::KEEP_BYTES)).off(),
         /// Compression of rotated files, by a thread of low priority.
-        pub compress: Compress => Row::of(Kind::Word).words(COMPRESSIONS),
+        pub compress: Compress => Row::of(Kind::Word).words(Compress::WORDS),
         /// A symbolic link that always names the file written last. An existing file that is no link is left alone.
         pub newest_link: Option<PathBuf> => Row::of(Kind::LogPath(limits::PATH_BYTES_MAX))
             .unset("no link", "\"/var/log/logdrive/{app}.newest\""),

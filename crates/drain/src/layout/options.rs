@@ -52,6 +52,15 @@ pub enum Style {
     Pattern(String),
 }
 
+/// Styles that are one word.
+const NAMED: [(&str, Style); 5] = [
+    ("text", Style::Text),
+    ("json", Style::Json),
+    ("logfmt", Style::Logfmt),
+    ("glog", Style::Glog),
+    ("glog-raw", Style::GlogRaw),
+];
+
 impl Style {
     /// Style in which fields are written.
     pub(super) fn field_style(&self) -> FieldStyle {
@@ -112,19 +121,13 @@ impl LayoutOptions {
         if self.color {
             flags.push("color");
         }
-        let style = match &self.style {
-            Style::Text => "text",
-            Style::Glog => "glog",
-            Style::GlogRaw => "glog-raw",
-            Style::Json => "json",
-            Style::Logfmt => "logfmt",
-            Style::Pattern(pattern) => {
-                let pattern = escaped(pattern.as_bytes(), Escape::Text);
-                flags.extend(["pattern", core::str::from_utf8(&pattern).unwrap_or("")]);
-                return flags.join(" ");
-            }
-        };
-        flags.insert(0, style);
+        if let Style::Pattern(pattern) = &self.style {
+            let pattern = escaped(pattern.as_bytes(), Escape::Text);
+            flags.extend(["pattern", core::str::from_utf8(&pattern).unwrap_or("")]);
+            return flags.join(" ");
+        }
+        let named = NAMED.iter().find(|(_, style)| *style == self.style);
+        flags.insert(0, named.map_or("text", |(name, _)| *name));
         flags.join(" ")
     }
 
@@ -155,13 +158,11 @@ impl LayoutOptions {
                     color = true;
                     continue;
                 }
-                "text" => Style::Text,
-                "glog" => Style::Glog,
-                "glog-raw" => Style::GlogRaw,
-                "json" => Style::Json,
-                "logfmt" => Style::Logfmt,
                 "pattern" => Style::Pattern(read_pattern(core::mem::take(&mut rest))?),
-                _ => return Err(LayoutError::UnknownWord { word: shorten(word) }),
+                _ => match NAMED.iter().find(|(name, _)| *name == word) {
+                    Some((_, style)) => style.clone(),
+                    None => return Err(LayoutError::UnknownWord { word: shorten(word) }),
+                },
             };
             if style.replace(named).is_some() {
                 return Err(LayoutError::StyleCount);

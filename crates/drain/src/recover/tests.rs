@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::file::{Fault, Faulty, Operation};
-use crate::options::{SinkOptions, Target, sinks_to_text};
+use crate::sink::options::{SinkOptions, Target, sinks_to_text};
 use logdrive_ring::{BUFFER_BYTES_MIN, FullPolicy, SessionOptions, SessionWriter, control};
 use logdrive_testkit::wait_until;
 use logdrive_wire::kind::FieldKind;

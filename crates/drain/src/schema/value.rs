@@ -1,6 +1,6 @@
 //! Values of options: as they are given, as they are read, and the types of fields that take them.
 
-use super::Wrong;
+use super::{Word, Wrong};
 use logdrive_ring::FullPolicy;
 use logdrive_wire::Level;
 use std::ops::Range;
@@ -195,10 +195,20 @@ impl Setting for Vec<String> {
     }
 }
 
-/// Makes an enum the type of an option with one word for each variant.
+/// An enum that is an option of words.
+pub trait Words {
+    /// The words, each with its meaning, in the order in which they are shown.
+    const WORDS: &'static [Word];
+}
+
+/// Makes an enum the type of an option with one word, and its meaning, for each variant.
 #[macro_export]
 macro_rules! words {
-    ($type:ty { $($variant:ident = $word:literal),* $(,)? }) => {
+    ($type:ty { $($variant:ident = $word:literal: $meaning:literal),* $(,)? }) => {
+        impl $crate::schema::Words for $type {
+            const WORDS: &'static [$crate::schema::Word] = &[$(($word, $meaning)),*];
+        }
+
         impl $crate::schema::Setting for $type {
             fn to_value(&self) -> Option<$crate::schema::Value> {
                 Some($crate::schema::Value::Word(match self { $(Self::$variant => $word,)* }))
@@ -213,4 +223,8 @@ macro_rules! words {
         }
     };
 }
-words!(FullPolicy { Drop = "drop", Wait = "wait", Block = "block" });
+words!(FullPolicy {
+    Wait = "wait": "at most 10 ms, once in an overload; after that it is dropped and counted",
+    Drop = "drop": "it is dropped and counted",
+    Block = "block": "it waits for as long as it takes",
+});

@@ -5,7 +5,7 @@ use super::{
     TlsFiles, TransportOptions,
 };
 use crate::limits::SHIP_ADDRESSES_MAX;
-use crate::schema::{self, FILE, Kind, Options, Row, SESSION, Setting, Value, Word, Wrong, limits};
+use crate::schema::{self, FILE, Kind, Options, Row, SESSION, Setting, Value, Words, Wrong, limits};
 use crate::{rows, words};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -42,24 +42,11 @@ const ADDRESSES: &str = "a list of addresses such as [\"tls://logs.example.org:7
      \"shm:///PATH\", \"tcp://HOST:PORT\", \"quic://HOST:PORT\", and tables such as { address = \"tls://logs.example.org:7140\", \
      weight = 3, backup = false }, with weights from 0, which is never used, to 1000; at most 16 of them";
 
-/// Ways to choose one of several collectors.
-const POLICIES: &[Word] = &[
-    ("round_robin", "one after the other"),
-    ("weighted_random", "by chance"),
-    (
-        "consistent_hash",
-        "by the session, so that the same is found again",
-    ),
-    (
-        "manual",
-        "the first, and no other but the backups; another one comes first, and a reload changes over to it",
-    ),
-];
 words!(Policy {
-    RoundRobin = "round_robin",
-    WeightedRandom = "weighted_random",
-    ConsistentHash = "consistent_hash",
-    Manual = "manual",
+    RoundRobin = "round_robin": "one after the other",
+    WeightedRandom = "weighted_random": "by chance",
+    ConsistentHash = "consistent_hash": "by the session, so that the same is found again",
+    Manual = "manual": "the first, and no other but the backups; another one comes first, and a reload changes over to it",
 });
 
 /// A field of the health checks, while there are any.
@@ -70,13 +57,14 @@ fn health_field<T: Setting>(value: Value, field: Option<&mut T>) -> Result<(), W
     Ok(())
 }
 
-/// Addresses of collectors, for people.
+/// Addresses of collectors, as the command line has them.
 fn shown(ship: &ShipOptions, is_backup: bool) -> Option<Value> {
     let all = ship.to.iter().filter(|member| member.is_backup == is_backup);
-    let all: Vec<String> = all
-        .map(|member| format!("{} {}", member.address, member.weight))
-        .collect();
-    (!all.is_empty()).then(|| Value::Text(all.join(", ")))
+    let all = all.map(|member| match member.weight {
+        1 => member.address.to_string(),
+        weight => format!("{},weight={weight}", member.address),
+    });
+    all.collect::<Vec<_>>().to_value()
 }
 
 /// Tables are read by whoever knows the format that they are written in.
@@ -98,7 +86,7 @@ rows! { ShipOptions {
         .live()
         .scope(FILE),
     /// Choice of one collector where there are several. It stays as long as it takes records.
-    policy: (group.policy) => Row::of(Kind::Word).words(POLICIES),
+    policy: (group.policy) => Row::of(Kind::Word).words(Policy::WORDS),
     /// After so many failures in a row a collector is not tried for the time of `breaker_open`. Off, it is tried again and
     /// again, with growing pauses.
     breaker_failures: [
@@ -146,7 +134,11 @@ rows! { ShipOptions {
     spool: [
         |ship| ship.spool.as_ref().map(|spool| spool.directory.clone()).to_value(),
         |ship, value| {
-            ship.spool = Option::<PathBuf>::from_value(value)?.map(SpoolOptions::new);
+            let before = ship.spool.take();
+            ship.spool = Option::<PathBuf>::from_value(value)?.map(|directory| SpoolOptions {
+                bytes_max: before.map_or(SpoolOptions::new("").bytes_max, |spool| spool.bytes_max),
+                directory,
+            });
             Ok(())
         }
     ] => Row::of(Kind::Path(limits::PATH_BYTES_MAX))
@@ -160,7 +152,7 @@ rows! { ShipOptions {
     insecure: (transport.insecure) => Row::of(Kind::Flag),
     /// The program's name that the collector puts into each line.
     app: (app) => Row::of(Kind::Text(limits::PATH_BYTES_MAX)).scope(SESSION),
-} }
+} after { transport.tls } }
 
 rows! { TlsFiles {
     /// Certificates, in PEM, of the authorities that the other end's certificate must come from.
@@ -235,11 +227,7 @@ impl ShipOptions {
                     options.set(key, Value::Time(time)).ok()?;
                 }
                 _ => {
-                    let owner: &mut dyn Options = match options.row(key).is_some() {
-                        true => &mut options,
-                        false => &mut options.transport.tls,
-                    };
-                    schema::set_line(owner, key, value).ok()?;
+                    schema::set_line(&mut options, key, value).ok()?;
                 }
             }
         }

@@ -3,10 +3,10 @@
 use crate::console::Console;
 use crate::file::{FileError, FileOptions, LogFile, Placement, Storage};
 use crate::limits::{CLOSING_LOOK_MS, RETRY_MS};
-use crate::options::Sync;
 use crate::ship::{Done, ShipOptions, Shipping};
 use crate::sink::drop_reason::SinkDrop;
 use crate::sink::memory::MemorySink;
+use crate::sink::options::Sync;
 use crate::status::BackendStatus;
 use logdrive_ring::clock::unix_ns;
 use logdrive_ring::{Buffer, Buffers, FileLocation};

@@ -2,8 +2,7 @@
 
 use crate::file::FileOptions;
 use crate::layout::{LayoutOptions, Style};
-use crate::options;
-use crate::schema::{self, FILE, Kind, PROGRAM, Row, Setting, Value, Word, Wrong, limits};
+use crate::schema::{self, FILE, Kind, Options, PROGRAM, Row, Setting, Value, Word, Words, Wrong, limits};
 use crate::ship::ShipOptions;
 use crate::sink::memory::MemorySink;
 use logdrive_wire::Level;
@@ -49,7 +48,10 @@ pub enum Sync {
     Every(Duration),
 }
 
-crate::words!(Overflow { Drop = "drop", Hold = "hold" });
+crate::words!(Overflow {
+    Drop = "drop": "drop and count what does not fit, and say so in the log; other sinks go on",
+    Hold = "hold": "hold all sinks back, and in the end the rings, where each program's own policy decides",
+});
 
 impl Setting for Sync {
     fn to_value(&self) -> Option<Value> {
@@ -78,18 +80,6 @@ const LAYOUTS: &[Word] = &[
     ("json", "one JSON object a line: fields keep their types"),
     ("logfmt", "key=value pairs"),
     ("glog", "as Google's glog"),
-];
-
-/// What may be done with records that a sink has no room for.
-const OVERFLOWS: &[Word] = &[
-    (
-        "drop",
-        "drop and count what does not fit, and say so in the log; other sinks go on",
-    ),
-    (
-        "hold",
-        "hold all sinks back, and in the end the rings, where each program's own policy decides",
-    ),
 ];
 
 /// Times at which bytes are made durable.
@@ -134,7 +124,7 @@ impl Setting for Target {
     }
 }
 
-options! {
+crate::options! {
     /// One sink.
     #[derive(Debug, Clone)]
     pub struct SinkOptions {
@@ -150,7 +140,7 @@ options! {
         /// other sink takes them.
         pub min_level: Level => Row::of(Kind::Level).live(),
         /// Handling of records when the target is too slow and all buffers are full.
-        pub overflow: Overflow => Row::of(Kind::Word).words(OVERFLOWS).live().scope(FILE | PROGRAM),
+        pub overflow: Overflow => Row::of(Kind::Word).words(Overflow::WORDS).live().scope(FILE | PROGRAM),
         /// Lines wait at most this long before they are handed to the kernel, or sent.
         pub flush_every: Duration => Row::of(Kind::Time(limits::FLUSH_EVERY)).live().scope(FILE | PROGRAM),
         /// A record of this level or above is handed to the kernel, or sent, at once.
@@ -172,7 +162,37 @@ options! {
         /// zone in its lines and is local unless told.
         local_time: (layout.local_time) => Row::of(Kind::Flag).scope(FILE | PROGRAM),
         /// Kind of the target.
-        kind: (target) => Row::of(Kind::Word).words(TYPES).named("type").scope(FILE),
+        kind: [|sink| sink.target.to_value(), |sink, value| {
+            // A target of this kind keeps its options.
+            if sink.target.to_value().as_ref() != Some(&value) {
+                sink.target = Target::from_value(value)?;
+            }
+            Ok(())
+        }] => Row::of(Kind::Word).words(TYPES).named("type").scope(FILE),
+    }
+    by [visit, visit_mut]
+}
+
+/// A collector's options come first, since they are what it is about.
+fn visit<'a>(sink: &'a SinkOptions, each: &mut dyn FnMut(&'a dyn Options)) {
+    #[cfg(all(feature = "ship", target_os = "linux"))]
+    if let Target::Ship(ship) = &sink.target {
+        ship.visit(each);
+    }
+    each(sink);
+    if let Target::File(file) = &sink.target {
+        file.visit(each);
+    }
+}
+
+fn visit_mut(sink: &mut SinkOptions, each: &mut dyn FnMut(&mut dyn Options)) {
+    #[cfg(all(feature = "ship", target_os = "linux"))]
+    if let Target::Ship(ship) = &mut sink.target {
+        ship.visit_mut(each);
+    }
+    each(sink);
+    if let Target::File(file) = &mut sink.target {
+        file.visit_mut(each);
     }
 }
 
