@@ -22,7 +22,7 @@ func exampleLog() (*logdrive.Logger, func()) {
 	}
 	bin := logdrive.Built()
 	path := filepath.Join(dir, "shop.log")
-	options := logdrive.Options{App: "shop", Path: path, RunDir: filepath.Join(dir, "run"), Bin: bin, Format: logdrive.Logfmt, Fallback: os.Stdout}
+	options := logdrive.Options{App: "shop", Path: path, RunDir: filepath.Join(dir, "run"), Bin: bin, Layout: logdrive.Logfmt, Fallback: os.Stdout}
 	logger, err := logdrive.Start(options)
 	if err != nil {
 		log.Fatal(err)

@@ -288,7 +288,7 @@ func TestAnErrorOfTheLogEndsTheStart(t *testing.T) {
 }
 
 func TestOptionsThatMakeNoSenseAreRefused(t *testing.T) {
-	for _, options := range []Options{{App: "x", Level: "loud"}, {App: "x", Format: "xml"}} {
+	for _, options := range []Options{{App: "x", Level: "loud"}, {App: "x", Layout: "xml"}} {
 		if logger, err := Start(options); err == nil {
 			logger.Close()
 			t.Errorf("%+v was taken", options)

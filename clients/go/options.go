@@ -5,6 +5,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
+	"strconv"
 	"strings"
 	"time"
 
@@ -34,15 +36,15 @@ func (f Full) policy() ring.Policy {
 	return ring.PolicyWait
 }
 
-// Format is the layout of lines.
-type Format string
+// Layout is the layout of lines.
+type Layout string
 
-// The formats.
+// The layouts.
 const (
-	Text   Format = "text"
-	JSON   Format = "json"
-	Logfmt Format = "logfmt"
-	Glog   Format = "glog"
+	Text   Layout = "text"
+	JSON   Layout = "json"
+	Logfmt Layout = "logfmt"
+	Glog   Layout = "glog"
 )
 
 // Options configure Start. All are optional.
@@ -50,9 +52,9 @@ type Options struct {
 	// App is the application's name, which names sessions and the log. Default: the name of the executable.
 	App string
 	// Path is the log file. Default: App.log in the working directory.
-	Path string
-	// Format is the layout of lines. Default: Text.
-	Format Format
+	Path string `option:"path"`
+	// Layout is the layout of lines. Default: Text.
+	Layout Layout
 	// Level holds level directives, such as "info,example.com/shop/net=trace". The environment variable LOGDRIVE takes
 	// precedence. Default: debug; info when records go to Fallback.
 	Level string
@@ -63,12 +65,33 @@ type Options struct {
 	// CoarseClock takes times from a word that the drain updates every millisecond, instead of the processor's counter:
 	// cheaper and less precise. Default: false.
 	CoarseClock bool
+	// LocalTime has local times in lines and in the names of rotated files, instead of UTC.
+	LocalTime bool `option:"local_time"`
 	// RotateBytes begins a new file before one grows beyond this. Default: never.
-	RotateBytes int64
+	RotateBytes int64 `option:"rotate_bytes"`
+	// RotateEvery begins a new file with the first record of a new period: "hourly", "daily", or a time such as "6h".
+	// Default: never.
+	RotateEvery Period `option:"rotate_every"`
 	// KeepFiles is how many rotated files are kept. Default: all.
-	KeepFiles int
-	// Compress compresses rotated files with zstd.
-	Compress bool
+	KeepFiles int `option:"keep_files"`
+	// KeepAge removes rotated files whose last record is older than this. Default: never.
+	KeepAge time.Duration `option:"keep_age"`
+	// KeepBytes is how many bytes the rotated files may take, after compression. Default: any number.
+	KeepBytes int64 `option:"keep_bytes"`
+	// Compress compresses rotated files: "zstd", "gzip" or "none". Default: none.
+	Compress string `option:"compress"`
+	// NewestLink is a symbolic link that always names the file written last. Default: none.
+	NewestLink string `option:"newest_link"`
+	// Header has the lines at the top of every new file. Default: none.
+	Header string `option:"header"`
+	// Mode is the permissions of new files, less the process's umask. Default: 0640.
+	Mode os.FileMode `option:"mode"`
+	// DirMode is the permissions of directories that have to be made, less the process's umask. Default: 0750.
+	DirMode os.FileMode `option:"dir_mode"`
+	// TrustDirectory accepts a directory that is a link, that others own or that everybody may write to.
+	TrustDirectory bool `option:"trust_directory"`
+	// OpenLate opens the file with its first line instead of at the start.
+	OpenLate bool `option:"open_late"`
 	// RunDir is where the session lives. Default: /dev/shm/logdrive-UID, then .logdrive beside the log.
 	RunDir string
 	// Agent is the socket of an agent that drains the session. The environment variable LOGDRIVE_AGENT takes precedence;
@@ -94,13 +117,26 @@ func (o Options) filled() (Options, error) {
 		return o, fmt.Errorf("the log's path: %w", err)
 	}
 	o.Path = path
-	if o.Format == "" {
-		o.Format = Text
+	if o.NewestLink != "" {
+		if o.NewestLink, err = filepath.Abs(o.NewestLink); err != nil {
+			return o, fmt.Errorf("the path of the link: %w", err)
+		}
 	}
-	switch o.Format {
+	if o.Layout == "" {
+		o.Layout = Text
+	}
+	switch o.Layout {
 	case Text, JSON, Logfmt, Glog:
 	default:
-		return o, fmt.Errorf("%q is not a format: one of text, json, logfmt, glog", o.Format)
+		return o, fmt.Errorf("%q is not a layout: one of text, json, logfmt, glog", o.Layout)
+	}
+	switch o.Compress {
+	case "", "zstd", "gzip", "none":
+	default:
+		return o, fmt.Errorf("%q is not a compression: one of zstd, gzip, none", o.Compress)
+	}
+	if _, err := o.RotateEvery.seconds(); err != nil {
+		return o, err
 	}
 	if level := os.Getenv("LOGDRIVE"); level != "" {
 		o.Level = level
@@ -129,32 +165,68 @@ func (o *Options) runDirs() []string {
 	return []string{ring.DefaultRunDir(), filepath.Join(filepath.Dir(o.Path), ".logdrive")}
 }
 
-// config describes the one sink for the drain, in the words of spec/session.md.
+// config describes the one sink for the drain, in the words of spec/session.md: of the file, the fields that are set.
 func (o *Options) config() string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "[sink]\nlayout = %s\nmin_level = trace\n[file]\npath = %s\n", o.Format, escapePath(o.Path))
-	if o.RotateBytes > 0 {
-		fmt.Fprintf(&text, "rotate_bytes = %d\n", o.RotateBytes)
+	local := ""
+	if o.LocalTime {
+		local = " local"
 	}
-	if o.KeepFiles > 0 {
-		fmt.Fprintf(&text, "keep_files = %d\n", o.KeepFiles)
-	}
-	if o.Compress {
-		text.WriteString("compress = zstd\n")
+	fmt.Fprintf(&text, "[sink]\nlayout = %s%s\nmin_level = trace\n[file]\n", o.Layout, local)
+	fields := reflect.ValueOf(o).Elem()
+	for at := range fields.NumField() {
+		name := fields.Type().Field(at).Tag.Get("option")
+		if field := fields.Field(at); name != "" && !field.IsZero() {
+			fmt.Fprintf(&text, "%s = %s\n", name, optionText(field.Interface()))
+		}
 	}
 	return text.String()
 }
 
-// escapePath writes unprintable bytes as \xNN and doubles backslashes.
-func escapePath(path string) string {
+// optionText is the value of an option as a session keeps it.
+func optionText(value any) string {
+	switch value := value.(type) {
+	case bool:
+		return map[bool]string{true: "yes", false: "no"}[value]
+	case time.Duration:
+		return fmt.Sprintf("%d.%09d", value/time.Second, value%time.Second)
+	case os.FileMode:
+		return strconv.FormatUint(uint64(value), 8)
+	case Period:
+		if seconds, _ := value.seconds(); seconds > 0 {
+			return strconv.FormatInt(seconds, 10)
+		}
+		return string(value)
+	case string:
+		return escape(value)
+	default:
+		return fmt.Sprint(value)
+	}
+}
+
+// Period is the time after which a file is rotated: "hourly", "daily", or a time in whole seconds such as "6h".
+type Period string
+
+// seconds is its length, 0 for a word.
+func (p Period) seconds() (int64, error) {
+	switch p {
+	case "", "hourly", "daily":
+		return 0, nil
+	}
+	length, err := time.ParseDuration(string(p))
+	if err != nil || length < time.Minute || length%time.Second != 0 {
+		return 0, fmt.Errorf("%q is not a period: hourly, daily, or a time of whole seconds from 1m on", string(p))
+	}
+	return int64(length / time.Second), nil
+}
+
+// escape writes unprintable bytes and the backslash as \xNN.
+func escape(plain string) string {
 	var text strings.Builder
-	for at := range len(path) {
-		switch b := path[at]; {
-		case b == '\\':
-			text.WriteString(`\\`)
-		case b < ' ' || b > '~':
+	for at := range len(plain) {
+		if b := plain[at]; b == '\\' || b < ' ' || b > '~' {
 			fmt.Fprintf(&text, `\x%02x`, b)
-		default:
+		} else {
 			text.WriteByte(b)
 		}
 	}

@@ -56,7 +56,7 @@ func put(to map[string]any, path []string, value any) {
 }
 
 func TestHandlerPassesSlogtest(t *testing.T) {
-	logger, path := started(t, func(o *Options) { o.Format = JSON })
+	logger, path := started(t, func(o *Options) { o.Layout = JSON })
 	err := slogtest.TestHandler(NewHandler(logger, nil), func() []map[string]any {
 		return results(t, closed(t, logger, path))
 	})

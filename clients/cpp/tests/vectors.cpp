@@ -373,6 +373,18 @@ void rings(const json::Value &file) {
     report("ring.json", valid, invalid);
 }
 
+// Every option of a sink that programs may set has the name, and takes the value, that the other languages have.
+void options(const json::Value &file) {
+    logdrive_options *const all = logdrive_options_new("vectors");
+    expect(logdrive_options_add_sink(all, "file:/var/log/shop.log") == 0, "a sink", logdrive_last_error());
+    const int valid = each(file, "valid", [&](const json::Value &one, const std::string &name) {
+        const int status = logdrive_options_set_sink(all, one["name"].text.c_str(), one["value"].text.c_str());
+        expect((status == 0) == one["program"].truth, name, logdrive_last_error());
+    });
+    logdrive_options_free(all);
+    report("options.json", valid, 0);
+}
+
 }  // namespace
 
 int main(int argc, char **argv) {
@@ -387,5 +399,6 @@ int main(int argc, char **argv) {
     clocks(load("clock.json"));
     rings(load("ring.json"));
     tables(load("session.json"));
+    options(load("options.json"));
     return check::result();
 }
