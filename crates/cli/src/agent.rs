@@ -4,8 +4,8 @@ use crate::config::load::{DEFAULT_PATH, Loaded, Reading, load};
 use crate::config::user_places;
 use crate::error::CliError;
 use crate::limits::AGENT_PATIENCE_MS;
-use crate::output::{safe, titled_note};
-use crate::paint::{ColorChoice, Style};
+use crate::output::{safe, service_note};
+use crate::paint::ColorChoice;
 use crate::session_finder::usual_socket;
 use crate::signals::Signals;
 use clap::Args;
@@ -86,16 +86,11 @@ pub(crate) fn run(args: &AgentArgs, color: ColorChoice) -> Result<bool, CliError
             "there is no keeper: this program cannot be found: {cause}"
         )),
     }
-    titled_note(
-        color.for_stderr(),
-        Style::Good,
-        "listens",
-        format!("on {}", agent.socket().display()),
-    );
+    service_note(color, "listens", format_args!("on {}", agent.socket().display()));
     loop {
         agent.turn();
         while let Some(text) = agent.take_problem() {
-            titled_note(color.for_stderr(), Style::Good, "warning", &text);
+            service_note(color, "warning", &text);
         }
         while let Some(requester) = agent.take_reload() {
             let said = reload(&mut agent, args, color);
@@ -138,9 +133,7 @@ fn configuration(args: &AgentArgs, color: ColorChoice) -> Result<Option<AgentCon
         None => AgentConfig::at(&Places::system()),
         Some(path) => match load(path, Reading::ToObey)? {
             Ok(Loaded { config, notes }) => {
-                notes
-                    .iter()
-                    .for_each(|note| titled_note(color.for_stderr(), Style::Good, "note", note));
+                notes.iter().for_each(|note| service_note(color, "note", note));
                 config
             }
             Err(refused) => {
@@ -177,7 +170,7 @@ fn reload(agent: &mut Agent, args: &AgentArgs, color: ColorChoice) -> Result<Str
         Err(why) => Err(format!("the configuration stays as it was: {why}")),
     };
     let text = said.as_ref().unwrap_or_else(|text| text);
-    titled_note(color.for_stderr(), Style::Good, "reload", text);
+    service_note(color, "reload", text);
     agent.notice(text.clone());
     said
 }

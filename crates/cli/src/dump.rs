@@ -27,14 +27,8 @@ struct Line<'a> {
     files: &'a [PathBuf],
 }
 
-/// A request on its way.
-struct Asked<'a> {
-    live: &'a WatchedSession,
-    whom: Whom<'a>,
-}
-
-/// Process that is asked.
-enum Whom<'a> {
+/// Owner of the records that are kept, who is asked.
+enum Owner<'a> {
     /// The process, in its file.
     Process { file: KeepFile, request: u64 },
     /// The agent at this socket, for the session of this number.
@@ -56,29 +50,23 @@ pub(crate) fn run(args: &DumpArgs) -> Result<bool, CliError> {
     let mut keeps_nothing = None;
     for session in &live {
         match ask(session, args.span_ns.unwrap_or(0))? {
-            Some(whom) => asked.push(Asked { live: session, whom }),
+            Some(owner) => asked.push((session, owner)),
             None => keeps_nothing = Some(session),
         }
     }
     let mut output = Output::stdout()?;
     let (mut all_answered, mut some_keep) = (true, false);
-    for request in &asked {
-        match wait_for(request, args.span_ns)? {
+    let is_one_of_many = live.len() > 1;
+    for (session, owner) in &asked {
+        match wait_for(session, owner, args.span_ns)? {
             Answer::Written(records, files) => {
                 some_keep = true;
-                put(
-                    &mut output,
-                    request.live,
-                    records,
-                    &files,
-                    args.json,
-                    live.len() > 1,
-                )?;
+                put(&mut output, session, records, &files, args.json, is_one_of_many)?;
             }
-            Answer::KeepsNothing => keeps_nothing = Some(request.live),
+            Answer::KeepsNothing => keeps_nothing = Some(session),
             Answer::None => {
                 (all_answered, some_keep) = (false, true);
-                let (app, pid) = (request.live.app.clone(), request.live.pid);
+                let (app, pid) = (session.app.clone(), session.pid);
                 note(CliError::NoDump { app, pid }.to_string());
             }
         }
@@ -93,27 +81,27 @@ pub(crate) fn run(args: &DumpArgs) -> Result<bool, CliError> {
     Ok(all_answered)
 }
 
-fn ask(live: &WatchedSession, span_ns: u64) -> Result<Option<Whom<'_>>, CliError> {
+fn ask(live: &WatchedSession, span_ns: u64) -> Result<Option<Owner<'_>>, CliError> {
     if let (Some(socket), Some(entry)) = (live.at.agent(), &live.at.entry) {
         let session = entry.session;
-        return Ok(Some(Whom::Agent { socket, session }));
+        return Ok(Some(Owner::Agent { socket, session }));
     }
     let view = &live.view;
     let file = view.keep().map_err(|cause| live.cannot(cause))?;
-    Ok(file.map(|file| Whom::Process {
+    Ok(file.map(|file| Owner::Process {
         request: file.request(span_ns),
         file,
     }))
 }
 
-fn wait_for(asked: &Asked<'_>, span_ns: Option<u64>) -> Result<Answer, CliError> {
-    match &asked.whom {
-        Whom::Process { file, request } => Ok(wait_for_process(file, *request, &asked.live.view)),
-        Whom::Agent { socket, session } => {
+fn wait_for(live: &WatchedSession, owner: &Owner<'_>, span_ns: Option<u64>) -> Result<Answer, CliError> {
+    match owner {
+        Owner::Process { file, request } => Ok(wait_for_process(file, *request, &live.view)),
+        Owner::Agent { socket, session } => {
             let answer = wait_for_agent(socket, *session, span_ns.map(Duration::from_nanos));
             match answer {
                 Err(AgentError::NoAnswer { .. }) => Ok(Answer::None),
-                answer => answer.map_err(|cause| asked.live.cannot(cause)),
+                answer => answer.map_err(|cause| live.cannot(cause)),
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::error::CliError;
 use crate::limits::OUTPUT_BYTES;
-use crate::paint::{Paint, Style};
+use crate::paint::{ColorChoice, Paint, Style};
 use logdrive_reader::put_safe;
 use serde::Serialize;
 use std::fmt::Display;
@@ -72,6 +72,11 @@ pub(crate) fn titled_note(paint: Paint, style: Style, title: &str, text: impl Di
         "{} {text}",
         paint.the(style, format_args!("{title}:"))
     ));
+}
+
+/// Writes what a service tells of itself, as [`titled_note`] does.
+pub(crate) fn service_note(color: ColorChoice, title: &str, text: impl Display) {
+    titled_note(color.for_stderr(), Style::Good, title, text);
 }
 
 /// Returns a foreign name on one line, without what a terminal would obey.

@@ -46,9 +46,14 @@ impl Located {
         self.entry.as_ref().and_then(|_| self.path.parent())
     }
 
-    /// Whether a name means it: its application, its process, or its own number or directory.
+    /// Whether a name means it: its application, its process, its own number or directory, or its path.
     pub(crate) fn is_named(&self, name: &str, app: &str, pid: u32) -> bool {
-        app == name || name.parse() == Ok(pid) || self.path.file_name().is_some_and(|own| own == name)
+        let path = Path::new(name);
+        app == name
+            || name.parse() == Ok(pid)
+            || self.path.file_name().is_some_and(|own| own == name)
+            || self.path == path
+            || self.path == absolute(path)
     }
 }
 

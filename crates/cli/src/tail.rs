@@ -13,7 +13,7 @@ use crate::instant::now_unix_ns;
 use crate::output::{note, safe};
 use crate::paint::{ColorChoice, Paint, Style};
 
-use crate::session_finder::{Located, SessionFinder, absolute};
+use crate::session_finder::{Located, SessionFinder};
 use crate::sessions::{read, select};
 use crate::signals::Signals;
 use crate::tail_args::TailArgs;
@@ -232,12 +232,7 @@ impl<'a> Tail<'a> {
 
     fn is_meant(&self, at: &Located, app: &str, pid: u32) -> bool {
         let names = &self.args.names;
-        names.is_empty()
-            || names.iter().any(|name| {
-                at.is_named(name, app, pid)
-                    || at.path == Path::new(name)
-                    || at.path == absolute(Path::new(name))
-            })
+        names.is_empty() || names.iter().any(|name| at.is_named(name, app, pid))
     }
 
     /// Nobody who lives is meant.

@@ -4,7 +4,7 @@
 use crate::error::CliError;
 use crate::instant::now_unix_ns;
 use crate::output::safe;
-use crate::session_finder::{Located, SessionFinder, absolute};
+use crate::session_finder::{Located, SessionFinder};
 use logdrive_agent::AgentError;
 use logdrive_drain::control::{Action, Rule, is_off, sampled_variants, selects};
 use logdrive_drain::{RecoverableSink, SinkDrop, SinkStats, Stats, sinks_from_text};
@@ -12,7 +12,7 @@ use logdrive_ring::control::{ControlEntry, EVERY, KeyField, KeyedLimit, PER_KEY,
 use logdrive_ring::{CallsiteTotals, Consumer, Ring, SessionReader};
 use logdrive_wire::Callsite;
 use logdrive_wire::agent::SessionState;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Whether a session's process lives.
@@ -147,7 +147,7 @@ impl Session {
     }
 
     pub(crate) fn is_named(&self, name: &str) -> bool {
-        self.at.is_named(name, &self.app, self.pid) || self.at.path == absolute(Path::new(name))
+        self.at.is_named(name, &self.app, self.pid)
     }
 }
 

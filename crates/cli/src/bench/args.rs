@@ -41,6 +41,9 @@ pub(crate) enum BenchCommand {
     Transport(Box<TransportArgs>),
 }
 
+/// Heading of the options that a receiving and a sending end have.
+const BOTH_ENDS: &str = "Options of both ends";
+
 /// Transports by their schemes.
 pub(crate) const SCHEMES: [&str; 6] = ["shm", "unix", "tcp", "tls", "quic", "udp"];
 
@@ -77,46 +80,36 @@ pub(crate) struct TransportArgs {
     pub(crate) json: bool,
 
     /// Bytes that are sent at once [default: 64KiB]
-    #[arg(long, value_name = "SIZE", value_parser = |text: &str| read_size(text), help_heading = "Options of both ends")]
+    #[arg(long, value_name = "SIZE", value_parser = |text: &str| read_size(text), help_heading = BOTH_ENDS)]
     pub(crate) batch: Option<u64>,
     /// How long a message may wait for others; 0 sends each at once [default: 200us]
-    #[arg(long, value_name = "TIME", value_parser = |text: &str| read_duration(text), help_heading = "Options of both ends")]
+    #[arg(long, value_name = "TIME", value_parser = |text: &str| read_duration(text), help_heading = BOTH_ENDS)]
     pub(crate) linger: Option<Duration>,
     /// How long an end that waits looks before it sleeps [default: 0]
-    #[arg(long, value_name = "TIME", value_parser = |text: &str| read_duration(text), help_heading = "Options of both ends")]
+    #[arg(long, value_name = "TIME", value_parser = |text: &str| read_duration(text), help_heading = BOTH_ENDS)]
     pub(crate) spin: Option<Duration>,
     /// TCP congestion control by its kernel name, such as cubic
-    #[arg(long, value_name = "NAME", help_heading = "Options of both ends")]
+    #[arg(long, value_name = "NAME", help_heading = BOTH_ENDS)]
     pub(crate) congestion: Option<String>,
     /// Without the kernel's help for datagrams (GSO, GRO)
-    #[arg(long, help_heading = "Options of both ends")]
+    #[arg(long, help_heading = BOTH_ENDS)]
     pub(crate) no_offload: bool,
     /// Answer requests on so many threads of a pool, 0 for the poller's own
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 0,
-        help_heading = "Options of both ends"
-    )]
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = BOTH_ENDS)]
     pub(crate) pool: usize,
     /// Threads that wait for sockets
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 1,
-        help_heading = "Options of both ends"
-    )]
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = BOTH_ENDS)]
     pub(crate) pollers: usize,
     /// Threads that each serve one busy unix or tcp connection
     #[arg(
         long = "dedicated-threads",
         value_name = "N",
         default_value_t = 2,
-        help_heading = "Options of both ends"
+        help_heading = BOTH_ENDS
     )]
     pub(crate) dedicated: usize,
     /// Let plain TCP and UDP leave this machine
-    #[arg(long, help_heading = "Options of both ends")]
+    #[arg(long, help_heading = BOTH_ENDS)]
     pub(crate) insecure: bool,
 
     /// Certificates of the authority of the other end

@@ -6,7 +6,7 @@ use crate::filter_args::FilterArgs;
 use crate::output::Output;
 use crate::paint::ColorChoice;
 use clap::ValueEnum;
-use logdrive_reader::{Filter, Formatter, Shape};
+use logdrive_reader::{Filter, Shape};
 use std::io::IsTerminal;
 
 /// Layout in which records are printed.
@@ -26,7 +26,6 @@ pub(crate) struct Lines {
     pub(crate) filter: Filter,
     format: Format,
     printer: Printer,
-    formatter: Formatter,
 }
 
 impl Lines {
@@ -48,7 +47,6 @@ impl Lines {
             filter: args.filter(since_ns, None),
             format,
             printer: Printer::new(options, Output::stdout()?, color.for_stderr()),
-            formatter: Formatter::new(),
         })
     }
 
@@ -70,7 +68,7 @@ impl Lines {
             Format::Json => logdrive_reader::Format::Json,
             Format::Logfmt => logdrive_reader::Format::Logfmt,
         };
-        let line = self.formatter.convert(record, format, process);
+        let line = self.printer.formatter.convert(record, format, process);
         self.print(&line)
     }
 }

@@ -24,7 +24,7 @@ pub(super) struct Printer {
     pub(super) options: PrintOptions,
     pub(super) output: Output,
     pub(super) stderr: Paint,
-    formatter: Formatter,
+    pub(super) formatter: Formatter,
     /// Whether something could not be read.
     pub(super) has_failed: bool,
     /// Whether what was printed last lacks the end of its line.

@@ -8,8 +8,8 @@ pub(crate) use args::CollectArgs;
 use crate::descriptors::raise_descriptor_limit;
 use crate::error::CliError;
 use crate::members::carries_no_records;
-use crate::output::titled_note;
-use crate::paint::{ColorChoice, Style};
+use crate::output::service_note;
+use crate::paint::ColorChoice;
 use crate::signals::Signals;
 use logdrive_collector::{Store, StoreCounts};
 use logdrive_ship::hello::Reason;
@@ -30,15 +30,9 @@ pub(crate) fn run(args: &CollectArgs, color: ColorChoice) -> Result<bool, CliErr
             false => args.name.clone(),
         };
         make_certificates(directory, &names)?;
-        titled_note(
-            color.for_stderr(),
-            Style::Good,
-            "made",
-            format!(
-                "authority.pem, server.pem, client.pem and their keys in {}",
-                directory.display()
-            ),
-        );
+        let place = directory.display();
+        let text = format!("authority.pem, server.pem, client.pem and their keys in {place}");
+        service_note(color, "made", text);
         return Ok(true);
     }
     let signals = Signals::of_service()?;
@@ -48,12 +42,7 @@ pub(crate) fn run(args: &CollectArgs, color: ColorChoice) -> Result<bool, CliErr
         return Ok(false);
     };
     if args.check {
-        titled_note(
-            color.for_stderr(),
-            Style::Good,
-            "sound",
-            "the collector would start with this",
-        );
+        service_note(color, "sound", "the collector would start with this");
         return Ok(true);
     }
     let store = Arc::new(Store::open(&config.file, config.sync)?);
@@ -63,19 +52,9 @@ pub(crate) fn run(args: &CollectArgs, color: ColorChoice) -> Result<bool, CliErr
     };
     let server = serve(&config.listen, &config.options, threads, store.clone())?;
     for address in server.addresses() {
-        titled_note(
-            color.for_stderr(),
-            Style::Good,
-            "listens",
-            format!("on {address}"),
-        );
+        service_note(color, "listens", format_args!("on {address}"));
     }
-    titled_note(
-        color.for_stderr(),
-        Style::Good,
-        "writes",
-        store.path().display().to_string(),
-    );
+    service_note(color, "writes", store.path().display());
     watch(&signals, &server, &store, color, args.json);
     let stats = server.stop();
     store.close();
@@ -93,7 +72,7 @@ fn watch(signals: &Signals, server: &ServerHandle, store: &Store, color: ColorCh
             None => {}
         }
         for notice in store.notices() {
-            titled_note(color.for_stderr(), Style::Good, "note", &notice);
+            service_note(color, "note", &notice);
         }
         let counts = store.counts();
         if is_live && counts != before {
