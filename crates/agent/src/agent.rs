@@ -19,7 +19,7 @@ use crate::metrics::{MetricsServer, Numbers};
 use crate::path_lock::PathLock;
 use crate::quota::ConfiguredQuotas;
 use crate::routing::{NO_PROCESS, SharedRouting, key_of};
-use crate::server::{Event, Requester, Server, ServerOptions};
+use crate::server::{Event, Requester, Server, ServerCounts, ServerOptions};
 use logdrive_drain::file::{Disk, Storage};
 use logdrive_drain::{Backend, BackendError, BackendOptions, Stats, Stopped};
 use logdrive_ring::HostedSession;
@@ -256,6 +256,11 @@ impl Agent {
         self.server.sessions().cloned().collect()
     }
 
+    /// The counts of its server.
+    pub fn counts(&self) -> ServerCounts {
+        self.server.counts()
+    }
+
     /// Leaves a line about the agent in all its logs.
     pub fn notice(&self, text: String) {
         self.backend.notice(text);
@@ -285,8 +290,15 @@ impl Agent {
 fn describe(stats: &Stats, server: &Server, sinks: &SinkFiles) -> String {
     let counts = server.counts();
     let mut text = format!(
-        "sessions {}, connections {}, joined {}, adopted {}, refused {}\n",
-        counts.sessions, counts.connections, counts.joined, counts.adopted, counts.refused
+        "sessions {}, connections {}, joined {}, adopted {}, refused {}\n\
+         descriptors held for the next agent {}, sessions without room there {}\n",
+        counts.sessions,
+        counts.connections,
+        counts.joined,
+        counts.adopted,
+        counts.refused,
+        counts.stored_descriptors,
+        counts.unstored_sessions
     );
     for (number, sink) in stats.sinks.iter().enumerate() {
         text.push_str(&format!(

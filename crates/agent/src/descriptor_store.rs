@@ -43,7 +43,8 @@ impl StoreOptions {
 /// The holder, as the agent uses it.
 #[derive(Debug)]
 pub(crate) enum DescriptorStore {
-    ServiceManager(ServiceManager),
+    /// With the keeper of an earlier agent, which had no store, until all that it holds is stored.
+    ServiceManager(ServiceManager, Option<KeeperClient>),
     Keeper(KeeperClient),
 }
 
@@ -56,11 +57,15 @@ impl DescriptorStore {
     ) -> (Self, Vec<Restored>, Vec<String>) {
         match options {
             StoreOptions::ServiceManager(mut manager) => {
-                let (restored, notices) = manager.restore();
-                (Self::ServiceManager(manager), restored, notices)
+                let (mut restored, mut notices) = manager.restore();
+                let (keeper, kept, kept_notices) = KeeperClient::start(None, run_dir, now);
+                restored.extend(kept.into_iter().filter(|kept| !manager.has(kept.session.id())));
+                notices.extend(kept_notices);
+                let keeper = Some(keeper).filter(KeeperClient::is_connected);
+                (Self::ServiceManager(manager, keeper), restored, notices)
             }
             StoreOptions::Keeper(command) => {
-                let (client, restored, notices) = KeeperClient::start(command, run_dir, now);
+                let (client, restored, notices) = KeeperClient::start(Some(command), run_dir, now);
                 (Self::Keeper(client), restored, notices)
             }
         }
@@ -69,7 +74,7 @@ impl DescriptorStore {
     /// Stores a session, or what has come to it.
     pub(crate) fn store(&mut self, session: &HostedSession, process: Option<&OwnedFd>) {
         match self {
-            Self::ServiceManager(manager) => manager.store(session, process),
+            Self::ServiceManager(manager, _) => manager.store(session, process),
             Self::Keeper(client) => client.store(session, process),
         }
     }
@@ -77,24 +82,53 @@ impl DescriptorStore {
     /// Removes a session that is over, and all of which is written.
     pub(crate) fn remove(&mut self, session: u64) {
         match self {
-            Self::ServiceManager(manager) => manager.remove(session),
+            Self::ServiceManager(manager, keeper) => {
+                manager.remove(session);
+                if let Some(keeper) = keeper {
+                    keeper.remove(session);
+                }
+            }
             Self::Keeper(client) => client.remove(session),
         }
     }
 
     /// Makes sure that there is a holder; `true` when all sessions have to be stored (again).
-    pub(crate) fn reconnect(&mut self, now: Instant) -> Result<bool, AgentError> {
+    ///
+    /// # Errors
+    /// Fails with a notice for the log, once, while sessions are not held.
+    pub(crate) fn reconnect(&mut self, now: Instant) -> Result<bool, String> {
         match self {
-            Self::ServiceManager(manager) => manager.retry(),
-            Self::Keeper(client) => client.reconnect(now),
+            Self::ServiceManager(manager, keeper) => {
+                if let Some(client) = keeper {
+                    client.remove_all(|session| manager.has(session));
+                    // With nothing to hold and no agent it ends.
+                    *keeper = keeper.take().filter(|client| client.counts() > 0);
+                }
+                manager.retry()
+            }
+            Self::Keeper(client) => client.reconnect(now).map_err(|error| nobody_holds(&error)),
         }
     }
 
     /// As [`DescriptorStore::reconnect`], for an agent that starts: waits a moment for a keeper.
-    pub(crate) fn connect_at_start(&mut self) -> Result<bool, AgentError> {
+    pub(crate) fn connect_at_start(&mut self) -> Result<bool, String> {
         match self {
-            Self::ServiceManager(manager) => manager.retry(),
-            Self::Keeper(client) => client.connect_at_start(),
+            Self::ServiceManager(manager, keeper) => Ok(manager.retry()? || keeper.is_some()),
+            Self::Keeper(client) => client.connect_at_start().map_err(|error| nobody_holds(&error)),
         }
     }
+
+    /// Returns the descriptors that are held, and the sessions for which there is no room.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        match self {
+            Self::ServiceManager(manager, _) => manager.counts(),
+            Self::Keeper(client) => (client.counts(), 0),
+        }
+    }
+}
+
+fn nobody_holds(error: &AgentError) -> String {
+    format!(
+        "nobody holds the memory of sessions: {error}; a process that is killed together with the agent loses what is in its rings"
+    )
 }

@@ -103,6 +103,10 @@ pub const KEEPER_FAILURES_TOLD: u32 = 6;
 /// First and longest pause between two tries to have a keeper, in milliseconds: it starts in some.
 pub const KEEPER_RETRY_MS: (u64, u64) = (20, 5_000);
 
+/// Bytes of the names of all descriptors that the service manager holds, each with a colon: it passes them as one string of
+/// the environment, for which Linux has 128 KiB, and may have sockets of its own to name.
+pub const STORE_NAME_BYTES_MAX: usize = 120 * 1024;
+
 /// Bytes of the file that says what was written today: as many rations as are remembered.
 pub const SPENT_FILE_BYTES_MAX: usize = 1 << 20;
 

@@ -173,6 +173,18 @@ fn put_counts(text: &mut String, counts: &ServerCounts) {
             "times that there was no descriptor for a connection",
             counts.out_of_descriptors,
         ),
+        (
+            "stored_descriptors",
+            "gauge",
+            "descriptors of sessions that the service manager or the keeper holds",
+            counts.stored_descriptors,
+        ),
+        (
+            "unstored_sessions",
+            "gauge",
+            "sessions that the service manager has no room for",
+            counts.unstored_sessions,
+        ),
     ] {
         let name = format!("logdrive_agent_{name}");
         let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");

@@ -209,8 +209,8 @@ impl Server {
         for (session, end) in self.peers.sessions.overdue(now) {
             self.peers.end_session(session, Some(end));
         }
-        let stored = self.peers.sessions.check_store(now);
-        self.report_store(stored);
+        let unstored = self.peers.sessions.check_store(now).err();
+        self.peers.events.extend(unstored.map(Event::Notice));
     }
 
     /// Takes what can change while it listens: connections, times, limits, levels and recorders; socket, group and mode
@@ -236,6 +236,7 @@ impl Server {
 
     /// Returns the counts.
     pub fn counts(&self) -> ServerCounts {
+        let (stored_descriptors, unstored_sessions) = self.peers.sessions.store_counts();
         ServerCounts {
             accepted: self.peers.connections.accepted,
             refused: self.peers.connections.refused,
@@ -243,6 +244,8 @@ impl Server {
             joined: self.peers.joined,
             adopted: self.peers.adopted,
             out_of_descriptors: self.out_of_descriptors,
+            stored_descriptors,
+            unstored_sessions,
             connections: self.peers.connections.len() as u64,
             sessions: self.peers.sessions.len() as u64,
         }
@@ -275,21 +278,13 @@ impl Server {
             self.peers.adopted += 1;
             self.peers.events.push(Event::Adopted { session, journal });
         }
-        let stored = self.peers.sessions.store_in(store);
-        self.report_store(stored);
+        let unstored = self.peers.sessions.store_in(store).err();
+        self.peers.events.extend(unstored.map(Event::Notice));
     }
 
     /// All of a session is written: nobody needs its memory any more.
     pub fn release(&mut self, session: u64) {
         self.peers.sessions.release(session);
-    }
-
-    fn report_store(&mut self, stored: Result<(), AgentError>) {
-        if let Err(error) = stored {
-            self.peers.events.push(Event::Notice(format!(
-                "nobody holds the memory of sessions: {error}; a process that is killed together with the agent loses what is in its rings"
-            )));
-        }
     }
 
     /// Everything that was committed before a [`Event::Flush`] is written, or cannot be.

@@ -8,8 +8,10 @@ use logdrive_testkit::{Process, directory, end_of_input, report, role, this_test
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, socket_with};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Records that the program logs while the agent stands still.
 const RECORDS: u64 = 3000;
@@ -76,6 +78,10 @@ fn plays() -> bool {
     };
     let (role, dir) = role.split_once(' ').expect("a role and a directory");
     let dir = Path::new(dir);
+    if role == "keeper" {
+        logdrive_agent::keep(dir).expect("a place");
+        return true;
+    }
     if role == "agent" {
         let store = StoreOptions::from_environment(KeeperCommand::new("/there/is/none", ["keeper"]));
         assert!(matches!(store, StoreOptions::ServiceManager(_)), "{store:?}");
@@ -130,14 +136,11 @@ fn what_is_in_rings_survives_the_kill_of_agent_and_program_in_the_descriptor_sto
     // The process, five files and a ring at least.
     assert!(manager.stored.len() >= 7, "{:?}", manager.stored);
 
-    let mut next = Agent::start(config(dir)).expect("an agent");
-    let copy = |fd: &OwnedFd| fd.try_clone().expect("a descriptor");
-    let inherited = manager.stored.iter().map(|(name, fd)| (name.clone(), copy(fd)));
-    let store = ServiceManager::new(&manager.path, inherited.collect());
-    next.store_descriptors(StoreOptions::ServiceManager(store));
+    let mut next = Process::spawn(&mut passing(&command, &manager.stored));
+    next.expect("ready");
     let ended = format!("process {} of program was", program.pid());
     let text = wait_for("the end of the program in the log", || {
-        next.turn();
+        manager.obey();
         let text = std::fs::read_to_string(dir.join("logs/program.log")).unwrap_or_default();
         text.contains(&ended).then_some(text)
     });
@@ -147,9 +150,92 @@ fn what_is_in_rings_survives_the_kill_of_agent_and_program_in_the_descriptor_sto
     assert!(numbers.eq(0..RECORDS), "each record once: {text}");
     // All of it is written: the store need not have it any more.
     wait_for("the store is empty", || {
+        manager.obey();
+        manager.stored.is_empty().then_some(())
+    });
+    next.kill();
+}
+
+/// The same command, started with these descriptors as a service manager passes them.
+fn passing(command: &Command, stored: &BTreeMap<String, OwnedFd>) -> Command {
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", "LISTEN_PID=$$ exec \"$0\" \"$@\""])
+        .arg(command.get_program())
+        .args(command.get_args())
+        .env("LISTEN_FDS", stored.len().to_string())
+        .env(
+            "LISTEN_FDNAMES",
+            stored.keys().cloned().collect::<Vec<_>>().join(":"),
+        );
+    for (name, value) in command.get_envs() {
+        if let Some(value) = value {
+            shell.env(name, value);
+        }
+    }
+    // Above all places to which they are moved.
+    let high = |fd: &OwnedFd| rustix::io::fcntl_dupfd_cloexec(fd, 500).expect("a descriptor");
+    let descriptors: Vec<OwnedFd> = stored.values().map(high).collect();
+    let place = move || {
+        for (number, descriptor) in (3..).zip(&descriptors) {
+            // SAFETY: takes two numbers; what was at the second one is of no use to the program that is started.
+            if unsafe { libc::dup2(descriptor.as_raw_fd(), number) } < 0 {
+                return Err(std::io::Error::last_os_error());
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: only calls `dup2`, which may be called between fork and exec.
+    unsafe { shell.pre_exec(place) };
+    shell
+}
+
+/// A manager that offers its store to an agent that had none, and so a keeper.
+#[test]
+fn the_sessions_of_a_running_keeper_are_taken_over_and_the_keeper_ends() {
+    const NAME: &str = "the_sessions_of_a_running_keeper_are_taken_over_and_the_keeper_ends";
+    if plays() {
+        return;
+    }
+    let keep = directory();
+    let dir = keep.path();
+    let socket = dir.join("run/keeper.sock");
+    let mut manager = Manager::start(dir);
+    let mut agent = Agent::start(config(dir)).expect("an agent");
+    agent.store_descriptors(StoreOptions::Keeper(this_test_as_keeper(NAME)));
+    let mut program = Process::in_role(NAME, &format!("program {}", dir.display()));
+    wait_for("the program has joined, and the keeper has its session", || {
+        agent.turn();
+        (agent.counts().stored_descriptors >= 6).then_some(())
+    });
+    drop(agent);
+    program.kill();
+
+    let mut next = Agent::start(config(dir)).expect("an agent");
+    let store = ServiceManager::new(&manager.path, 100, Vec::new());
+    next.store_descriptors(StoreOptions::ServiceManager(store));
+    assert_eq!(next.sessions().len(), 1, "it was with the keeper");
+    manager.obey();
+    assert!(manager.stored.len() >= 7, "{:?}", manager.stored);
+    wait_for("the end of the keeper", || {
+        next.turn();
+        manager.obey();
+        (!socket.exists()).then_some(())
+    });
+    wait_for("the store is empty", || {
         next.turn();
         manager.obey();
         manager.stored.is_empty().then_some(())
     });
     next.stop();
+}
+
+/// Command that plays the keeper, with the socket as its last argument.
+fn this_test_as_keeper(name: &str) -> KeeperCommand {
+    let test = this_test(name);
+    let mut words = vec![test.get_program().to_owned()];
+    words.extend(test.get_args().map(ToOwned::to_owned));
+    let words: Vec<String> = words.iter().map(|word| format!("'{}'", word.display())).collect();
+    let script = format!("LOGDRIVE_TEST_ROLE=\"keeper $0\" exec {}", words.join(" "));
+    KeeperCommand::new("/bin/sh", ["-c", &script])
 }

@@ -27,7 +27,8 @@ struct Parts {
 /// The connection to the keeper. While there is none, sessions are not kept, and the log says so.
 #[derive(Debug)]
 pub(crate) struct KeeperClient {
-    command: KeeperCommand,
+    /// Starts a keeper; `None` where one that runs is only to be taken over.
+    command: Option<KeeperCommand>,
     socket: PathBuf,
     channel: Option<Channel>,
     child: Option<Child>,
@@ -40,9 +41,9 @@ pub(crate) struct KeeperClient {
 }
 
 impl KeeperClient {
-    /// Looks for the keeper of an earlier agent; starts one where there is none. What it had, and what is wrong with it.
+    /// Looks for the keeper of an earlier agent. Returns what it had, and what is wrong with it.
     pub(crate) fn start(
-        command: KeeperCommand,
+        command: Option<KeeperCommand>,
         run_dir: &Path,
         now: Instant,
     ) -> (Self, Vec<Restored>, Vec<String>) {
@@ -109,9 +110,15 @@ impl KeeperClient {
         }
         let has_ended = |child: &mut Child| !matches!(child.try_wait(), Ok(None));
         if self.child.as_mut().is_none_or(has_ended) {
-            let started = self.spawn();
-            if let Err(cause) = started {
-                return self.report_once(AgentError::io("start", self.command.program.clone(), cause));
+            let Some(command) = &self.command else {
+                return Ok(false);
+            };
+            match spawn(command, &self.socket) {
+                Ok(child) => self.child = Some(child),
+                Err(cause) => {
+                    let error = AgentError::io("start", command.program.clone(), cause);
+                    return self.report_once(error);
+                }
             }
         }
         if self.failures > KEEPER_FAILURES_TOLD {
@@ -126,21 +133,6 @@ impl KeeperClient {
             true => Ok(false),
             false => Err(error),
         }
-    }
-
-    fn spawn(&mut self) -> io::Result<()> {
-        let started = Command::new(&self.command.program)
-            .args(&self.command.args)
-            .arg(&self.socket)
-            .current_dir("/")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            // What ends the agent from a terminal is not meant for the keeper.
-            .process_group(0)
-            .spawn();
-        self.child = Some(started?);
-        Ok(())
     }
 
     /// As [`KeeperClient::reconnect`], for an agent that starts: waits a moment, because processes that come at once are to be kept
@@ -262,10 +254,41 @@ impl KeeperClient {
         }
     }
 
+    /// Drops the sessions that somebody else holds now.
+    pub(crate) fn remove_all(&mut self, is_held: impl Fn(u64) -> bool) {
+        let sessions: Vec<u64> = self.stored_rings.keys().copied().collect();
+        for session in sessions.into_iter().filter(|session| is_held(*session)) {
+            self.remove(session);
+        }
+    }
+
+    pub(crate) fn is_connected(&self) -> bool {
+        self.channel.is_some()
+    }
+
+    /// Returns the descriptors that the keeper has, without those of processes.
+    pub(crate) fn counts(&self) -> u64 {
+        let of_session = |rings: &usize| (MemoryFiles::PARTS + rings) as u64;
+        self.stored_rings.values().map(of_session).sum()
+    }
+
     fn disconnect(&mut self) {
         self.channel = None;
         self.stored_rings.clear();
     }
+}
+
+fn spawn(command: &KeeperCommand, socket: &Path) -> io::Result<Child> {
+    Command::new(&command.program)
+        .args(&command.args)
+        .arg(socket)
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        // What ends the agent from a terminal is not meant for the keeper.
+        .process_group(0)
+        .spawn()
 }
 
 /// Returns whether the keeper has ended. It says nothing that it is not asked for.

@@ -112,6 +112,19 @@ impl Packet {
         Ok(Restored { session, process })
     }
 
+    /// Its two flags as bits.
+    pub(crate) fn flags(&self) -> u32 {
+        u32::from(self.coarse) | u32::from(self.has_process) << 1
+    }
+
+    pub(crate) fn with_flags(self, flags: u32) -> Self {
+        Self {
+            coarse: flags & 1 != 0,
+            has_process: flags & 2 != 0,
+            ..self
+        }
+    }
+
     pub(crate) fn encode(&self) -> [u8; BYTES] {
         let kind: u16 = match self.kind {
             Kind::Put => 1,
@@ -120,7 +133,6 @@ impl Packet {
             Kind::List => 4,
             Kind::End => 5,
         };
-        let flags = u32::from(self.coarse) | u32::from(self.has_process) << 1;
         let mut bytes = [0; BYTES];
         let mut at = 0;
         let mut put = |part: &[u8]| {
@@ -132,7 +144,14 @@ impl Packet {
         put(&kind.to_le_bytes());
         put(&self.session.to_le_bytes());
         put(&self.ring_bytes.to_le_bytes());
-        for number in [self.pid, self.uid, self.gid, self.policy, self.rings_max, flags] {
+        for number in [
+            self.pid,
+            self.uid,
+            self.gid,
+            self.policy,
+            self.rings_max,
+            self.flags(),
+        ] {
             put(&number.to_le_bytes());
         }
         bytes
@@ -155,19 +174,16 @@ impl Packet {
             5 => Kind::End,
             _ => return None,
         };
-        let flags = word(44)?;
-        Some(Self {
-            kind,
-            session: long(8)?,
+        let packet = Self {
             ring_bytes: long(16)?,
             pid: word(24)?,
             uid: word(28)?,
             gid: word(32)?,
             policy: word(36)?,
             rings_max: word(40)?,
-            coarse: flags & 1 != 0,
-            has_process: flags & 2 != 0,
-        })
+            ..Self::of(kind, long(8)?)
+        };
+        Some(packet.with_flags(word(44)?))
     }
 }
 

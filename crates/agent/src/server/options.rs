@@ -59,6 +59,10 @@ pub struct ServerCounts {
     pub adopted: u64,
     /// Times that the system had no descriptor for a new connection.
     pub out_of_descriptors: u64,
+    /// Descriptors of sessions that the service manager or the keeper holds now.
+    pub stored_descriptors: u64,
+    /// Sessions now that the store has no room for, at least not for all of them.
+    pub unstored_sessions: u64,
     /// Connections now.
     pub connections: u64,
     /// Sessions now.

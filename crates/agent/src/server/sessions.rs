@@ -4,7 +4,6 @@ use super::event::End;
 use super::ready::{Source, Watcher};
 use super::refusal::refused;
 use crate::descriptor_store::DescriptorStore;
-use crate::error::AgentError;
 use crate::limits::{AWAY_MS_MAX, EXIT_WAIT_MS, LIST_BYTES_MAX, SESSION_NUMBER_MAX};
 use logdrive_ring::clock::unix_ns;
 use logdrive_ring::{HostedSession, MemoryId, Peer, exit_of};
@@ -282,10 +281,15 @@ impl Sessions {
     }
 
     /// Has a store hold all sessions from now on.
-    pub(super) fn store_in(&mut self, mut store: DescriptorStore) -> Result<(), AgentError> {
+    pub(super) fn store_in(&mut self, mut store: DescriptorStore) -> Result<(), String> {
         let connected = store.connect_at_start();
         self.store = Some(store);
         self.store_all(connected)
+    }
+
+    /// Returns the descriptors in the store, and the sessions for which it has no room.
+    pub(super) fn store_counts(&self) -> (u64, u64) {
+        self.store.as_ref().map_or((0, 0), DescriptorStore::counts)
     }
 
     /// Stores what is new of a session.
@@ -303,7 +307,7 @@ impl Sessions {
     }
 
     /// Stores everything again where the store has lost it.
-    pub(super) fn check_store(&mut self, now: Instant) -> Result<(), AgentError> {
+    pub(super) fn check_store(&mut self, now: Instant) -> Result<(), String> {
         match &mut self.store {
             Some(store) => {
                 let connected = store.reconnect(now);
@@ -313,7 +317,7 @@ impl Sessions {
         }
     }
 
-    fn store_all(&mut self, connected: Result<bool, AgentError>) -> Result<(), AgentError> {
+    fn store_all(&mut self, connected: Result<bool, String>) -> Result<(), String> {
         if connected? && let Some(store) = &mut self.store {
             for served in self.served.values() {
                 store.store(&served.session, served.process.as_ref());
