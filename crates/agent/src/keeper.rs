@@ -13,14 +13,14 @@ use crate::error::AgentError;
 use crate::limits::{KEEPER_LOOK_MS, KEEPER_ROOM_MS, RINGS_PER_PACKET};
 use crate::path_lock::Listener;
 use logdrive_ring::channel::{Channel, Received};
-use packet::{Kind, Packet};
+use packet::{Kind, Packet, StoredSession};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{SocketFlags, SocketType, accept_with};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -51,13 +51,6 @@ impl KeeperCommand {
             args: args.into_iter().map(Into::into).collect(),
         }
     }
-}
-
-/// Descriptors of one session.
-struct StoredSession {
-    /// As the agent described it.
-    packet: Packet,
-    descriptors: Vec<OwnedFd>,
 }
 
 /// Holds what an agent shows, until there is nothing to hold and no agent; then returns. Blocks.

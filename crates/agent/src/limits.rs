@@ -113,6 +113,9 @@ pub const SPENT_FILE_BYTES_MAX: usize = 1 << 20;
 /// Bytes of a request for metrics. Prometheus sends some hundred.
 pub const METRICS_REQUEST_BYTES_MAX: usize = 8 * 1024;
 
+/// Header lines of a request for metrics. Prometheus sends six.
+pub const METRICS_HEADERS_MAX: usize = 64;
+
 /// Longest time that a peer has for its request and for taking the answer, in milliseconds. One is served at a time.
 pub const METRICS_MS_MAX: u64 = 2_000;
 

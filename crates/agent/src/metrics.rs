@@ -3,20 +3,23 @@
 
 use crate::config::Metrics;
 use crate::error::AgentError;
-use crate::limits::{METRICS_BACKLOG, METRICS_FRESH_MS, METRICS_MS_MAX, METRICS_REQUEST_BYTES_MAX};
+use crate::limits::{
+    METRICS_BACKLOG, METRICS_FRESH_MS, METRICS_HEADERS_MAX, METRICS_MS_MAX, METRICS_REQUEST_BYTES_MAX,
+};
 use crate::path_lock::Listener;
 use crate::routing::SharedRouting;
 use crate::server::ServerCounts;
+use httparse::Status;
 use logdrive_drain::{SessionNumbers, Stats, StatsSource, metrics};
 use logdrive_ring::HostedSession;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::net::{SocketFlags, SocketType, accept_with, listen};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{SendFlags, SocketFlags, SocketType, accept_with, listen, send};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::{self, PipeReader, PipeWriter, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
+use std::io::{self, PipeReader, PipeWriter};
+use std::net::TcpListener;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -193,12 +196,12 @@ fn put_counts(text: &mut String, counts: &ServerCounts) {
 
 /// Listening socket of the server.
 #[derive(Debug)]
-enum Door {
+enum Listening {
     Tcp(TcpListener),
     Unix(Listener),
 }
 
-impl Door {
+impl Listening {
     fn open(place: &Metrics, mode: u32, group: Option<u32>) -> Result<Option<Self>, AgentError> {
         match place {
             Metrics::Off => Ok(None),
@@ -219,62 +222,14 @@ impl Door {
             }
         }
     }
+}
 
+impl AsFd for Listening {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Tcp(listener) => listener.as_fd(),
             Self::Unix(listener) => listener.socket.as_fd(),
         }
-    }
-
-    fn accept(&self) -> Option<Peer> {
-        let socket = accept_with(self.as_fd(), SocketFlags::CLOEXEC).ok()?;
-        Some(match self {
-            Self::Tcp(_) => Peer::Tcp(socket.into()),
-            Self::Unix(_) => Peer::Unix(socket.into()),
-        })
-    }
-}
-
-/// One who asks.
-enum Peer {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
-
-impl Peer {
-    fn set_patience(&self, patience: Duration) -> io::Result<()> {
-        let patience = Some(patience);
-        match self {
-            Self::Tcp(stream) => stream
-                .set_read_timeout(patience)
-                .and_then(|()| stream.set_write_timeout(patience)),
-            Self::Unix(stream) => stream
-                .set_read_timeout(patience)
-                .and_then(|()| stream.set_write_timeout(patience)),
-        }
-    }
-}
-
-impl Read for Peer {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Tcp(stream) => stream.read(buffer),
-            Self::Unix(stream) => stream.read(buffer),
-        }
-    }
-}
-
-impl Write for Peer {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Tcp(stream) => stream.write(bytes),
-            Self::Unix(stream) => stream.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 
@@ -303,7 +258,7 @@ impl MetricsServer {
             stop: None,
             thread: None,
         };
-        let Some(door) = Door::open(place, mode, group)? else {
+        let Some(listening) = Listening::open(place, mode, group)? else {
             return Ok(server);
         };
         let io = |cause: io::Error| AgentError::io("serve metrics at", place.to_string(), cause);
@@ -311,7 +266,7 @@ impl MetricsServer {
         let numbers = numbers.clone();
         let thread = std::thread::Builder::new()
             .name("logdrive-metrics".to_owned())
-            .spawn(move || serve(&door, &stopped, &numbers))
+            .spawn(move || serve(&listening, &stopped, &numbers))
             .map_err(io)?;
         server.stop = Some(stop);
         server.thread = Some(thread);
@@ -334,13 +289,13 @@ impl Drop for MetricsServer {
     }
 }
 
-fn serve(door: &Door, stopped: &PipeReader, numbers: &Numbers) {
+fn serve(listening: &Listening, stopped: &PipeReader, numbers: &Numbers) {
     logdrive_ring::local::deny_thread();
     let mut fresh: Option<(Instant, String)> = None;
     loop {
         let mut polled = [
-            PollFd::from_borrowed_fd(door.as_fd(), PollFlags::IN),
-            PollFd::from_borrowed_fd(stopped.as_fd(), PollFlags::IN),
+            PollFd::new(listening, PollFlags::IN),
+            PollFd::new(stopped, PollFlags::IN),
         ];
         if poll(&mut polled, None).is_err() {
             continue;
@@ -348,7 +303,7 @@ fn serve(door: &Door, stopped: &PipeReader, numbers: &Numbers) {
         if !polled[1].revents().is_empty() {
             return;
         }
-        let Some(peer) = door.accept() else {
+        let Ok(peer) = accept_with(listening, SocketFlags::CLOEXEC) else {
             // Without a descriptor to spare, or with a peer that is gone: the next one may have more luck.
             std::thread::sleep(Duration::from_millis(10));
             continue;
@@ -359,15 +314,15 @@ fn serve(door: &Door, stopped: &PipeReader, numbers: &Numbers) {
         }
         let text = fresh.as_ref().map_or("", |(_, text)| text);
         // A peer that goes away or is too slow has had its chance.
-        let _ = answer(peer, text);
+        let _ = answer(&peer, text);
     }
 }
 
 /// Serves one peer, within its time.
-fn answer(mut peer: Peer, text: &str) -> io::Result<()> {
+fn answer(peer: &OwnedFd, text: &str) -> io::Result<()> {
     let until = Instant::now() + Duration::from_millis(METRICS_MS_MAX);
     let mut request = Vec::new();
-    let response = match read_request(&mut peer, &mut request, until)? {
+    let response = match read_request(peer, &mut request, until)? {
         Request::Metrics { with_body } => response("200 OK", text, with_body),
         Request::Elsewhere => response("404 Not Found", "metrics are at /metrics\n", true),
         Request::Otherwise => response("405 Method Not Allowed", "metrics are read with GET\n", true),
@@ -380,8 +335,8 @@ fn answer(mut peer: Peer, text: &str) -> io::Result<()> {
     };
     let mut left = response.as_bytes();
     while !left.is_empty() {
-        peer.set_patience(patience(until)?)?;
-        let written = peer.write(left)?;
+        set_socket_timeout(peer, Timeout::Send, Some(time_left(until)?))?;
+        let written = send(peer, left, SendFlags::NOSIGNAL)?;
         left = left.get(written..).unwrap_or_default();
         if written == 0 {
             break;
@@ -391,7 +346,7 @@ fn answer(mut peer: Peer, text: &str) -> io::Result<()> {
 }
 
 /// The time that is left, which is not nothing.
-fn patience(until: Instant) -> io::Result<Duration> {
+fn time_left(until: Instant) -> io::Result<Duration> {
     let left = until.saturating_duration_since(Instant::now());
     if left.is_zero() {
         return Err(io::ErrorKind::TimedOut.into());
@@ -408,17 +363,17 @@ enum Request {
     Nonsense,
 }
 
-fn read_request(peer: &mut Peer, request: &mut Vec<u8>, until: Instant) -> io::Result<Request> {
+fn read_request(peer: &OwnedFd, request: &mut Vec<u8>, until: Instant) -> io::Result<Request> {
     let mut part = [0; 1024];
     loop {
-        if request.windows(4).any(|end| end == b"\r\n\r\n") || request.windows(2).any(|end| end == b"\n\n") {
-            return Ok(asked(request));
+        if let Some(asked) = asked(request) {
+            return Ok(asked);
         }
         if request.len() > METRICS_REQUEST_BYTES_MAX {
             return Ok(Request::TooMuch);
         }
-        peer.set_patience(patience(until)?)?;
-        let read = peer.read(&mut part)?;
+        set_socket_timeout(peer, Timeout::Recv, Some(time_left(until)?))?;
+        let read = rustix::io::read(peer, &mut part)?;
         if read == 0 {
             return Ok(Request::Nonsense);
         }
@@ -426,26 +381,23 @@ fn read_request(peer: &mut Peer, request: &mut Vec<u8>, until: Instant) -> io::R
     }
 }
 
-/// Reads the first line of a request; what is below it does not matter here.
-fn asked(request: &[u8]) -> Request {
-    let line = request.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    let line = String::from_utf8_lossy(line);
-    let mut words = line.split_ascii_whitespace();
-    let (Some(method), Some(path), Some(version), None) =
-        (words.next(), words.next(), words.next(), words.next())
-    else {
-        return Request::Nonsense;
-    };
-    if !version.starts_with("HTTP/1.") {
-        return Request::Nonsense;
+/// Reads a request; `None` while a part of it is missing.
+fn asked(request: &[u8]) -> Option<Request> {
+    let mut headers = [httparse::EMPTY_HEADER; METRICS_HEADERS_MAX];
+    let mut parsed = httparse::Request::new(&mut headers);
+    match parsed.parse(request) {
+        Ok(Status::Complete(_)) => {}
+        Ok(Status::Partial) => return None,
+        Err(httparse::Error::TooManyHeaders) => return Some(Request::TooMuch),
+        Err(_) => return Some(Request::Nonsense),
     }
-    let path = path.split('?').next().unwrap_or_default();
-    match (method, path) {
-        ("GET", "/metrics" | "/") => Request::Metrics { with_body: true },
-        ("HEAD", "/metrics" | "/") => Request::Metrics { with_body: false },
-        ("GET" | "HEAD", _) => Request::Elsewhere,
+    let path = parsed.path.and_then(|path| path.split('?').next());
+    Some(match (parsed.method, path) {
+        (Some("GET"), Some("/metrics" | "/")) => Request::Metrics { with_body: true },
+        (Some("HEAD"), Some("/metrics" | "/")) => Request::Metrics { with_body: false },
+        (Some("GET" | "HEAD"), _) => Request::Elsewhere,
         _ => Request::Otherwise,
-    }
+    })
 }
 
 fn response(status: &str, body: &str, with_body: bool) -> String {
@@ -464,6 +416,8 @@ fn response(status: &str, body: &str, with_body: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
 
     #[test]
     fn requests_are_told_apart() {
@@ -482,18 +436,28 @@ mod tests {
             ("GET /metrics\r\n\r\n", Request::Nonsense),
             ("GET /metrics HTTP/2\r\n\r\n", Request::Nonsense),
             ("GET / HTTP/1.1 more\r\n\r\n", Request::Nonsense),
-            ("\r\n\r\n", Request::Nonsense),
             ("\u{0}\u{ff}\n\n", Request::Nonsense),
         ] {
-            assert_eq!(asked(request.as_bytes()), expected, "{request:?}");
+            assert_eq!(asked(request.as_bytes()), Some(expected), "{request:?}");
         }
+        for part in [
+            "",
+            "\r\n\r\n",
+            "GET /metr",
+            "GET /metrics HTTP/1.1\r\nHost: x\r\n",
+        ] {
+            assert_eq!(asked(part.as_bytes()), None, "{part:?}");
+        }
+        let header = "a: b\r\n".repeat(METRICS_HEADERS_MAX + 1);
+        let many = format!("GET / HTTP/1.1\r\n{header}\r\n");
+        assert_eq!(asked(many.as_bytes()), Some(Request::TooMuch));
     }
 
     fn exchange(send: impl FnOnce(&mut UnixStream)) -> String {
         let (mut client, server) = UnixStream::pair().expect("two ends");
         send(&mut client);
         // What comes after the answer, such as a reset, is of no matter.
-        let _ = answer(Peer::Unix(server), "logdrive_up 1\n");
+        let _ = answer(&server.into(), "logdrive_up 1\n");
         let mut text = String::new();
         let _ = client.read_to_string(&mut text);
         text

@@ -1,6 +1,6 @@
 //! The agent's side of its keeper: shows it sessions and rings as they come, and gets back what an earlier agent showed.
 
-use super::packet::{self, Kind, Packet, Restored};
+use super::packet::{self, Kind, Packet, Restored, StoredSession};
 use super::{KeeperCommand, SOCKET, send};
 use crate::error::AgentError;
 use crate::limits::{
@@ -17,12 +17,6 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-
-/// Descriptors of a session, on their way back from the keeper.
-struct Parts {
-    packet: Packet,
-    descriptors: Vec<OwnedFd>,
-}
 
 /// The connection to the keeper. While there is none, sessions are not kept, and the log says so.
 #[derive(Debug)]
@@ -151,13 +145,13 @@ impl KeeperClient {
     }
 
     /// All that the keeper holds.
-    fn list(&mut self) -> io::Result<Vec<Parts>> {
+    fn list(&mut self) -> io::Result<Vec<StoredSession>> {
         let Some(channel) = &self.channel else {
             return Ok(Vec::new());
         };
         send(channel, &Packet::of(Kind::List, 0), &[])?;
         let until = Instant::now() + Duration::from_millis(KEEPER_LIST_MS);
-        let mut found: Vec<Parts> = Vec::new();
+        let mut found: Vec<StoredSession> = Vec::new();
         let mut buffer = [0; packet::BYTES + 1];
         loop {
             let mut descriptors = Vec::new();
@@ -166,7 +160,7 @@ impl KeeperClient {
                     let packet = buffer.get(..length).and_then(Packet::decode);
                     let packet = packet.ok_or(io::ErrorKind::InvalidData)?;
                     match (packet.kind, found.last_mut()) {
-                        (Kind::Put, _) => found.push(Parts { packet, descriptors }),
+                        (Kind::Put, _) => found.push(StoredSession { packet, descriptors }),
                         (Kind::More, Some(last)) if last.packet.session == packet.session => {
                             last.descriptors.extend(descriptors);
                         }
@@ -191,8 +185,8 @@ impl KeeperClient {
         }
     }
 
-    fn restore(&mut self, parts: Parts, restored: &mut Vec<Restored>, notices: &mut Vec<String>) {
-        let Parts { packet, descriptors } = parts;
+    fn restore(&mut self, parts: StoredSession, restored: &mut Vec<Restored>, notices: &mut Vec<String>) {
+        let StoredSession { packet, descriptors } = parts;
         let rings = descriptors.len();
         match packet.restore(descriptors) {
             Ok(found) => {

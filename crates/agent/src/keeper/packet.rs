@@ -11,6 +11,22 @@ pub(crate) struct Restored {
     pub(crate) process: Option<OwnedFd>,
 }
 
+/// A packet and what came with it, in several parts perhaps: all descriptors of one session.
+#[derive(Debug)]
+pub(super) struct StoredSession {
+    pub(super) packet: Packet,
+    pub(super) descriptors: Vec<OwnedFd>,
+}
+
+/// The policy of a code, as processes and packets have it.
+pub(crate) fn policy_of(code: u32) -> FullPolicy {
+    match code {
+        0 => FullPolicy::Drop,
+        2 => FullPolicy::Block,
+        _ => FullPolicy::Wait,
+    }
+}
+
 /// Bytes of a packet.
 pub(crate) const BYTES: usize = 64;
 
@@ -100,11 +116,7 @@ impl Packet {
             },
             ring_bytes: usize::try_from(self.ring_bytes).unwrap_or(usize::MAX),
             rings_max: (self.rings_max as usize).max(rings.len()),
-            policy: match self.policy {
-                0 => FullPolicy::Drop,
-                2 => FullPolicy::Block,
-                _ => FullPolicy::Wait,
-            },
+            policy: policy_of(self.policy),
             coarse: self.coarse,
         };
         let session = HostedSession::adopt(files, options)?;

@@ -7,12 +7,13 @@ use super::peers::Peers;
 use super::refusal::{bad_descriptors, bad_memory, no_memory, refused, unexpected_message};
 use super::sessions::ServedSession;
 use crate::config::Process;
+use crate::keeper::packet::policy_of;
 use crate::level_rules;
 use crate::limits::{RINGS_ASKED_MAX, RINGS_AT_START, RINGS_PER_TURN};
 use logdrive_drain::RecorderOptions;
 use logdrive_drain::control::read_selector;
 use logdrive_ring::channel::into_files;
-use logdrive_ring::{FullPolicy, HostedOptions, HostedSession, MemoryFiles, Peer, is_memory_file};
+use logdrive_ring::{HostedOptions, HostedSession, MemoryFiles, Peer, is_memory_file};
 use logdrive_wire::agent::{Adopt, Hello, Keep, Message, Refused, RefusedCode, Welcome};
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -127,7 +128,7 @@ impl Peers {
             peer,
             ring_bytes,
             rings_max,
-            policy: policy(hello.policy),
+            policy: policy_of(hello.policy),
             coarse: hello.coarse,
         };
         let session = HostedSession::create(&hello.app, options).and_then(|session| {
@@ -180,7 +181,7 @@ impl Peers {
             peer,
             ring_bytes: bytes,
             rings_max: total,
-            policy: policy(message.policy),
+            policy: policy_of(message.policy),
             coarse: message.coarse,
         };
         let session = HostedSession::adopt(files, options).map_err(bad_memory)?;
@@ -475,13 +476,5 @@ fn recorder_options(request: &Keep, bytes: u64) -> RecorderOptions {
         before: (request.before_ns > 0).then(|| Duration::from_nanos(request.before_ns)),
         pause: Duration::from_nanos(request.pause_ns),
         ..RecorderOptions::new(bytes)
-    }
-}
-
-fn policy(code: u32) -> FullPolicy {
-    match code {
-        0 => FullPolicy::Drop,
-        2 => FullPolicy::Block,
-        _ => FullPolicy::Wait,
     }
 }
