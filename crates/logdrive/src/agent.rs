@@ -6,6 +6,7 @@ mod limits;
 mod thread;
 
 use crate::config::Config;
+use crate::engine::Engine;
 use connection::{Connection, FlushTarget, keep_request, send, send_keep_request};
 use limits::{CONNECT_MS, NO_PROGRESS_MS, PROGRESS_MS, RINGS_AT_START, SPILLED_BUFFERS, WELCOME_MS};
 use logdrive_drain::{Stats, Stopped, gap_callsite};
@@ -93,75 +94,25 @@ impl AgentSession {
         })
     }
 
-    pub(crate) fn session(&self) -> &Arc<SessionWriter> {
-        &self.session
-    }
-
-    pub(crate) fn stats(&self) -> Stats {
-        let disabled = local::disabled_calls().saturating_sub(self.disabled_before);
-        self.session.header().store_disabled(disabled);
-        Stats::of_joined(&self.session)
-    }
-
-    /// Waits until the agent says that all that was committed before is with the kernel, or on disk; `false` when it
-    /// could not be done, or nothing moves for five seconds.
-    pub(crate) fn flush(&self, durable: bool) -> bool {
-        self.wait_for(match durable {
-            true => FlushTarget::Durable,
-            false => FlushTarget::Written,
-        })
-    }
-
-    /// Lets the agent write what it keeps of this process, so far back or all, and waits as [`AgentSession::flush`] does.
-    pub(crate) fn dump(&self, span: Option<Duration>) -> bool {
-        let span_ns = span.map_or(0, |span| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX));
-        self.wait_for(FlushTarget::Kept(span_ns))
-    }
-
-    fn wait_for(&self, what: FlushTarget) -> bool {
-        let ticket = self.connection.request_flush(what);
+    /// Waits for an answer of the agent, which `wait` looks for within a time. `None` when nothing of the session has moved
+    /// for five seconds.
+    fn wait_for<T>(&self, wait: impl Fn(Duration) -> Option<T>) -> Option<T> {
         let mut progress = Progress::new(&self.session);
         loop {
-            if let Some(reached) = self
-                .connection
-                .wait_for_ticket(ticket, Duration::from_millis(PROGRESS_MS))
-            {
-                return reached;
-            }
-            if !progress.is_moving() {
-                self.connection.forget_ticket(ticket);
-                return false;
+            let answer = wait(Duration::from_millis(PROGRESS_MS));
+            if answer.is_some() || !progress.is_moving() {
+                return answer;
             }
         }
     }
 
-    /// Says goodbye and waits until all is drained, as long as anything moves, and five seconds more.
-    pub(crate) fn stop(&self) -> Stopped {
-        let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() else {
-            return Stopped::Complete;
-        };
-        self.connection.send_goodbye();
-        let mut progress = Progress::new(&self.session);
-        let complete = loop {
-            if let Some(complete) = self.connection.wait_for_done(Duration::from_millis(PROGRESS_MS)) {
-                break complete;
-            }
-            if !progress.is_moving() {
-                break false;
-            }
-        };
-        let has_agent = self.connection.is_connected();
-        self.connection.end();
-        // It ends by itself; that it has panicked, which it does not, would change nothing here.
-        let _ = thread.join();
-        if complete {
-            return Stopped::Complete;
+    fn wait_for_flush(&self, what: FlushTarget) -> bool {
+        let ticket = self.connection.request_flush(what);
+        let answer = self.wait_for(|time| self.connection.wait_for_ticket(ticket, time));
+        if answer.is_none() {
+            self.connection.forget_ticket(ticket);
         }
-        // An agent that has the session, and only hangs, drains it when this process has ended.
-        if !has_agent && !self.connection.is_connected() {
-            return self.leave_in_files();
-        }
-        Stopped::LeftForRecovery
+        answer.unwrap_or(false)
     }
 
     /// Without an agent nobody has the memory when this process ends: what is left goes to files.
@@ -171,6 +122,53 @@ impl AgentSession {
         }
         // Where there is no room for them, what is left is lost, and there is no place to report it.
         let _ = self.session.spill(&self.spill);
+        Stopped::LeftForRecovery
+    }
+}
+
+impl Engine for AgentSession {
+    fn session(&self) -> &Arc<SessionWriter> {
+        &self.session
+    }
+
+    fn stats(&self) -> Stats {
+        let disabled = local::disabled_calls().saturating_sub(self.disabled_before);
+        self.session.header().store_disabled(disabled);
+        Stats::of_joined(&self.session)
+    }
+
+    /// `false` when it could not be done, or nothing moves for five seconds.
+    fn flush(&self, durable: bool) -> bool {
+        self.wait_for_flush(match durable {
+            true => FlushTarget::Durable,
+            false => FlushTarget::Written,
+        })
+    }
+
+    /// Lets the agent write what it keeps of this process, so far back or all, and waits as for a flush.
+    fn dump(&self, span: Option<Duration>) -> bool {
+        let span_ns = span.map_or(0, |span| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX));
+        self.wait_for_flush(FlushTarget::Kept(span_ns))
+    }
+
+    /// Says goodbye and waits until all is drained, as long as anything moves, and five seconds more.
+    fn stop(&self) -> Stopped {
+        let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+            return Stopped::Complete;
+        };
+        self.connection.send_goodbye();
+        let complete = self.wait_for(|time| self.connection.wait_for_done(time));
+        let has_agent = self.connection.is_connected();
+        self.connection.end();
+        // It ends by itself; that it has panicked, which it does not, would change nothing here.
+        let _ = thread.join();
+        if complete == Some(true) {
+            return Stopped::Complete;
+        }
+        // An agent that has the session, and only hangs, drains it when this process has ended.
+        if !has_agent && !self.connection.is_connected() {
+            return self.leave_in_files();
+        }
         Stopped::LeftForRecovery
     }
 }
@@ -295,18 +293,12 @@ fn policy_code(policy: FullPolicy) -> u32 {
 
 /// An application's name as messages take it.
 fn app_name(app: &str) -> String {
-    let clean: String = app
-        .chars()
-        .map(|c| if c.is_control() { '_' } else { c })
-        .collect();
-    let mut length = clean.len().min(logdrive_wire::limits::AGENT_APP_BYTES_MAX);
-    while !clean.is_char_boundary(length) {
-        length -= 1;
+    let mut name = app.replace(char::is_control, "_");
+    name.truncate(name.floor_char_boundary(logdrive_wire::limits::AGENT_APP_BYTES_MAX));
+    if name.is_empty() {
+        name.push_str("app");
     }
-    match clean.get(..length) {
-        Some(name) if !name.is_empty() => name.to_owned(),
-        _ => "app".to_owned(),
-    }
+    name
 }
 
 #[cfg(test)]

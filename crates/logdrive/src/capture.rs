@@ -3,7 +3,7 @@
 //! [`Raw`] is the sealed list of types that are taken as they are; a value of any other type is rendered at the
 //! call ([`Rendered`]). Either way the result is a [`Field`], and a call's fields together are [`Fields`]:
 //! their kinds are constants, which a callsite registers before the first value exists ([`Kinds`]), their size
-//! is known before the ring is touched, and writing them cannot fail. Records that would be too long are cut
+//! is known before the ring is touched, and writing them cannot fail ([`Values`]). Records that would be too long are cut
 //! in a cold path ([`Shortened`]).
 
 use core::fmt;
@@ -24,21 +24,46 @@ pub use raw::{Blob, Maybe, Plain, Pointer, Raw, raw_value};
 pub use rendered::Rendered;
 
 mod sealed {
-    /// Values are written into a ring whose space was reserved by [`super::Fields::size_bytes`], so that no
+    /// Values are written into a ring whose space was reserved by [`super::Values::size_bytes`], so that no
     /// other crate may add an implementation that gets the size wrong.
     pub trait Sealed {}
 }
 
-/// One captured value of a call.
-pub trait Field: sealed::Sealed {
-    /// The code of its kind on the wire.
-    const KIND: u8;
-
-    /// Number of bytes that [`Field::write`] writes, exactly.
+/// Values of a record on their way into the ring.
+pub trait Values {
+    /// Number of bytes that [`Values::write`] writes, exactly. It is a constant after inlining where every kind has a
+    /// fixed width. May be past the limit of a record: then write [`Shortened`] instead.
     fn size_bytes(&self) -> usize;
 
-    /// Writes the value as `spec/record.md` says.
+    /// Writes the values one behind the other, as `spec/record.md` says.
     fn write(&self, out: &mut RecordWriter<'_>);
+
+    /// Gives the values piece by piece, so that the longest can be cut.
+    fn give(&self, each: &mut dyn FnMut(Piece<'_>));
+}
+
+/// A piece of the values of a record that is too long.
+#[derive(Debug, Clone, Copy)]
+pub enum Piece<'a> {
+    /// Bytes that are never cut.
+    Fixed(&'a [u8]),
+    /// The inside of a text; its length goes before it.
+    Text(&'a [u8]),
+    /// The inside of a byte string; its length goes before it.
+    Bytes(&'a [u8]),
+}
+
+impl<'a> Piece<'a> {
+    pub(crate) fn bytes(self) -> &'a [u8] {
+        let (Self::Fixed(bytes) | Self::Text(bytes) | Self::Bytes(bytes)) = self;
+        bytes
+    }
+}
+
+/// One captured value of a call.
+pub trait Field: Values + sealed::Sealed {
+    /// The code of its kind on the wire.
+    const KIND: u8;
 
     /// The value in a form that lies in registers.
     type View<'a>: Field + Copy
@@ -47,39 +72,12 @@ pub trait Field: sealed::Sealed {
 
     /// Returns a copy that borrows, see [`Fields::view`].
     fn view(&self) -> Self::View<'_>;
-
-    /// Bytes of text or of a byte string, which may be cut; 0 for all else.
-    #[inline]
-    fn blob_bytes(&self) -> usize {
-        0
-    }
-
-    /// Like [`Field::size_bytes`], with text and byte strings cut to `limit_bytes`.
-    #[inline]
-    fn cut_size_bytes(&self, limit_bytes: usize) -> usize {
-        let _ = limit_bytes;
-        self.size_bytes()
-    }
-
-    /// Like [`Field::write`], with text and byte strings cut to `limit_bytes`.
-    #[inline]
-    fn write_cut(&self, out: &mut RecordWriter<'_>, limit_bytes: usize) {
-        let _ = limit_bytes;
-        self.write(out);
-    }
 }
 
 /// All captured values of a call: a tuple of [`Field`]s, or a [`Cons`] of two such.
-pub trait Fields: sealed::Sealed {
+pub trait Fields: Values + sealed::Sealed {
     /// The codes of the kinds, in the order of the values.
     const KINDS: &'static [u8];
-
-    /// Bytes that [`Fields::write`] writes, exactly. It is a constant after inlining where every kind has a
-    /// fixed width. May be past the limit of a record: then write [`Shortened`] instead.
-    fn size_bytes(&self) -> usize;
-
-    /// Writes the values one behind the other.
-    fn write(&self, out: &mut RecordWriter<'_>);
 
     /// Type of what [`Fields::view`] returns.
     type View<'a>: Fields + Copy
@@ -89,84 +87,44 @@ pub trait Fields: sealed::Sealed {
     /// The same values, copyable. A hot path that hands a copy to its cold path keeps its own in registers; a
     /// reference to them would put all values on the stack at every call.
     fn view(&self) -> Self::View<'_>;
-
-    /// Appends the length of every text and byte string to `lengths`.
-    fn list_blobs(&self, lengths: &mut BlobLengths);
-
-    /// Like [`Fields::size_bytes`], with every text and byte string cut to `limit_bytes`.
-    fn cut_size_bytes(&self, limit_bytes: usize) -> usize;
-
-    /// Like [`Fields::write`], with every text and byte string cut to `limit_bytes`.
-    fn write_cut(&self, out: &mut RecordWriter<'_>, limit_bytes: usize);
-}
-
-/// The lengths of a call's texts and byte strings; no allocation, since even the cold path runs in a log call.
-#[derive(Debug)]
-pub struct BlobLengths {
-    lengths: [usize; FIELDS_MAX],
-    count: usize,
-}
-
-impl BlobLengths {
-    fn new() -> Self {
-        Self {
-            lengths: [0; FIELDS_MAX],
-            count: 0,
-        }
-    }
-
-    fn push(&mut self, length: usize) {
-        if let Some(slot) = self.lengths.get_mut(self.count).filter(|_| length > 0) {
-            *slot = length;
-            self.count += 1;
-        }
-    }
-
-    fn as_mut_slice(&mut self) -> &mut [usize] {
-        self.lengths.get_mut(..self.count).unwrap_or(&mut [])
-    }
 }
 
 macro_rules! fields_of_tuple {
-    ($($($name:ident $index:tt),+;)+) => {$(
-        impl<$($name: Field),+> sealed::Sealed for ($($name,)+) {}
+    ($($($name:ident $index:tt),*;)+) => {$(
+        impl<$($name: Field),*> sealed::Sealed for ($($name,)*) {}
 
-        impl<$($name: Field),+> Fields for ($($name,)+) {
-            const KINDS: &'static [u8] = &[$($name::KIND),+];
-
+        impl<$($name: Field),*> Values for ($($name,)*) {
             #[inline(always)]
             fn size_bytes(&self) -> usize {
-                0 $(+ self.$index.size_bytes())+
+                0 $(+ self.$index.size_bytes())*
             }
 
             #[inline(always)]
-            fn write(&self, out: &mut RecordWriter<'_>) {
-                $(self.$index.write(out);)+
+            fn write(&self, _out: &mut RecordWriter<'_>) {
+                $(self.$index.write(_out);)*
             }
 
-            type View<'a> = ($($name::View<'a>,)+) where Self: 'a;
+            fn give(&self, _each: &mut dyn FnMut(Piece<'_>)) {
+                $(self.$index.give(_each);)*
+            }
+        }
+
+        impl<$($name: Field),*> Fields for ($($name,)*) {
+            const KINDS: &'static [u8] = &[$($name::KIND),*];
+
+            type View<'a> = ($($name::View<'a>,)*) where Self: 'a;
 
             #[inline(always)]
+            #[allow(clippy::unused_unit, reason = "the view of no values")]
             fn view(&self) -> Self::View<'_> {
-                ($(self.$index.view(),)+)
-            }
-
-            fn list_blobs(&self, lengths: &mut BlobLengths) {
-                $(lengths.push(self.$index.blob_bytes());)+
-            }
-
-            fn cut_size_bytes(&self, limit_bytes: usize) -> usize {
-                0 $(+ self.$index.cut_size_bytes(limit_bytes))+
-            }
-
-            fn write_cut(&self, out: &mut RecordWriter<'_>, limit_bytes: usize) {
-                $(self.$index.write_cut(out, limit_bytes);)+
+                ($(self.$index.view(),)*)
             }
         }
     )+};
 }
 
 fields_of_tuple! {
+    ;
     A 0;
     A 0, B 1;
     A 0, B 1, C 2;
@@ -179,33 +137,6 @@ fields_of_tuple! {
     A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9;
     A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10;
     A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11;
-}
-
-impl sealed::Sealed for () {}
-
-impl Fields for () {
-    const KINDS: &'static [u8] = &[];
-
-    #[inline(always)]
-    fn size_bytes(&self) -> usize {
-        0
-    }
-
-    #[inline(always)]
-    fn write(&self, _: &mut RecordWriter<'_>) {}
-
-    type View<'a> = ();
-
-    #[inline(always)]
-    fn view(&self) {}
-
-    fn list_blobs(&self, _: &mut BlobLengths) {}
-
-    fn cut_size_bytes(&self, _: usize) -> usize {
-        0
-    }
-
-    fn write_cut(&self, _: &mut RecordWriter<'_>, _: usize) {}
 }
 
 /// The values of a call that has more than one tuple takes.
@@ -230,9 +161,7 @@ impl<A: Fields, B: Fields> Cons<A, B> {
 
 impl<A: Fields, B: Fields> sealed::Sealed for Cons<A, B> {}
 
-impl<A: Fields, B: Fields> Fields for Cons<A, B> {
-    const KINDS: &'static [u8] = Self::CODES.split_at(A::KINDS.len() + B::KINDS.len()).0;
-
+impl<A: Fields, B: Fields> Values for Cons<A, B> {
     #[inline]
     fn size_bytes(&self) -> usize {
         self.0.size_bytes() + self.1.size_bytes()
@@ -244,6 +173,15 @@ impl<A: Fields, B: Fields> Fields for Cons<A, B> {
         self.1.write(out);
     }
 
+    fn give(&self, each: &mut dyn FnMut(Piece<'_>)) {
+        self.0.give(each);
+        self.1.give(each);
+    }
+}
+
+impl<A: Fields, B: Fields> Fields for Cons<A, B> {
+    const KINDS: &'static [u8] = Self::CODES.split_at(A::KINDS.len() + B::KINDS.len()).0;
+
     type View<'a>
         = Cons<A::View<'a>, B::View<'a>>
     where
@@ -252,20 +190,6 @@ impl<A: Fields, B: Fields> Fields for Cons<A, B> {
     #[inline(always)]
     fn view(&self) -> Self::View<'_> {
         Cons(self.0.view(), self.1.view())
-    }
-
-    fn list_blobs(&self, lengths: &mut BlobLengths) {
-        self.0.list_blobs(lengths);
-        self.1.list_blobs(lengths);
-    }
-
-    fn cut_size_bytes(&self, limit_bytes: usize) -> usize {
-        self.0.cut_size_bytes(limit_bytes) + self.1.cut_size_bytes(limit_bytes)
-    }
-
-    fn write_cut(&self, out: &mut RecordWriter<'_>, limit_bytes: usize) {
-        self.0.write_cut(out, limit_bytes);
-        self.1.write_cut(out, limit_bytes);
     }
 }
 

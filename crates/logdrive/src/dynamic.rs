@@ -7,14 +7,12 @@ mod encode;
 pub(crate) mod limits;
 mod table;
 
-#[cfg(feature = "tracing")]
-pub(crate) use encode::OnePiece;
 pub(crate) use encode::{Encoder, Key};
 #[cfg(feature = "tracing")]
 pub(crate) use table::hash_address;
 pub(crate) use table::{Table, hash_words};
 
-use crate::site::write_slowly;
+use crate::statement::{RecordDraft, Statement};
 use crate::{runtime, sampling};
 use limits::SCRATCH_BYTES;
 use logdrive_drain::control::SAMPLE_FIELD;
@@ -55,29 +53,18 @@ fn new_scratch() -> Box<[u8]> {
 /// Bytes in front of the spans: kind, index, `u32` length.
 const SCOPE_HEAD_BYTES: usize = 6;
 
-/// The callsite of a record, as far as writing it needs.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Head {
-    /// Control word of the callsite.
-    pub(crate) control: &'static ControlRef,
-    /// Number of the callsite in the session.
-    pub(crate) id: u32,
-    /// True if it may use the ring's last eighth.
-    pub(crate) urgent: bool,
-}
-
-/// Writes a record into the thread's ring: the spans around it, encoded, and its values, encoded. `cut` says that
-/// something was left out of the values. `again` gives the callsite's number in the session that runs now, where
-/// another one ran when the record was made.
+/// Writes a record into the thread's ring: the spans around it, encoded, and its values, encoded. `marked` is the number
+/// of its callsite; `cut` says that something was left out of the values.
 #[inline(always)]
-pub(crate) fn commit(head: Head, scope: &[u8], values: &[u8], cut: bool, again: impl Fn() -> Option<u32>) {
+pub(crate) fn commit<S: Statement>(statement: S, marked: u32, scope: &[u8], values: &[u8], cut: bool) {
     let length = length_of(scope, values);
     if length > RECORD_BYTES_SURE || cut {
-        return commit_long(head, scope, values, cut, &again);
+        return commit_long(statement, marked, scope, values, cut);
     }
-    let wrote = local::write(head.id, length, head.urgent, |put| fill(put, scope, values));
+    let id = sampling::number(marked);
+    let wrote = local::write(id, length, statement.is_urgent(), |put| fill(put, scope, values));
     if wrote != local::Wrote::Committed {
-        commit_slowly(wrote, head, scope, values, &again);
+        commit_again(statement, wrote, scope, values);
     }
 }
 
@@ -85,34 +72,21 @@ pub(crate) fn commit(head: Head, scope: &[u8], values: &[u8], cut: bool, again: 
 /// the spans that may not fit beside them.
 #[cold]
 #[inline(never)]
-fn commit_long(head: Head, scope: &[u8], values: &[u8], cut: bool, again: &dyn Fn() -> Option<u32>) {
+fn commit_long<S: Statement>(statement: S, marked: u32, scope: &[u8], values: &[u8], cut: bool) {
     let fits = length_of(scope, values) <= runtime::record_bytes_max();
     let scope = if fits { scope } else { &[] };
-    let length = length_of(scope, values);
-    let wrote = local::write(head.id, length, head.urgent, |put| fill(put, scope, values));
-    let fill = |put: &mut RecordWriter<'_>| fill(put, scope, values);
-    if write_slowly(head.control, wrote, length, head.urgent, &fill, again) && (cut || !fits) {
+    let draft = RecordDraft::new(&statement, marked);
+    let committed = draft.put(length_of(scope, values), &|put| fill(put, scope, values));
+    if committed && (cut || !fits) {
         local::count_cut();
     }
 }
 
 #[cold]
 #[inline(never)]
-fn commit_slowly(
-    wrote: local::Wrote,
-    head: Head,
-    scope: &[u8],
-    values: &[u8],
-    again: &dyn Fn() -> Option<u32>,
-) {
-    write_slowly(
-        head.control,
-        wrote,
-        length_of(scope, values),
-        head.urgent,
-        &|put| fill(put, scope, values),
-        again,
-    );
+fn commit_again<S: Statement>(statement: S, wrote: local::Wrote, scope: &[u8], values: &[u8]) {
+    let length = length_of(scope, values);
+    RecordDraft::unnumbered(&statement).put_again(wrote, length, &|put| fill(put, scope, values));
 }
 
 /// Returns true if a record of a sample passes, whose number in the session bears marks and whose values are encoded. Adds of

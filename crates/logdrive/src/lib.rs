@@ -44,6 +44,7 @@ mod runtime;
 mod sampling;
 mod sinks;
 mod site;
+mod statement;
 pub mod testing;
 #[cfg(feature = "tracing")]
 pub mod tracing;
@@ -74,47 +75,49 @@ pub use sinks::{Console, File, IntoSink, Layout};
 /// Where an agent has the session, these are the sinks that it sends this program's records to, and the answer is also
 /// `false` when one of them has lost something since the last time that this was asked.
 pub fn flush() -> bool {
-    runtime::flush()
+    runtime::engine().is_none_or(|engine| engine.flush(false))
 }
 
 /// Writes what the flight recorder keeps, with everything that was committed before the call, and waits as [`flush`]
 /// does. See [`Keep`].
 pub fn dump() -> bool {
-    runtime::dump(None)
+    runtime::engine().is_none_or(|engine| engine.dump(None))
 }
 
 /// As [`dump`], but only what is not older than this; the rest is forgotten.
 pub fn dump_last(time: std::time::Duration) -> bool {
-    runtime::dump(Some(time))
+    runtime::engine().is_none_or(|engine| engine.dump(Some(time)))
 }
 
 /// As [`flush`], then makes all files durable with `fdatasync`.
 pub fn sync() -> bool {
-    runtime::sync()
+    runtime::engine().is_none_or(|engine| engine.flush(true))
 }
 
 /// As [`flush`], then waits until collectors keep all of it (C3), at most so long in all. `false`: something is still on its
 /// way, in memory or in a spool. Without a [`Ship`] sink it is [`flush`].
 #[cfg(all(feature = "ship", target_os = "linux"))]
 pub fn deliver(timeout: std::time::Duration) -> bool {
-    runtime::deliver(timeout)
+    runtime::engine().is_none_or(|engine| engine.deliver(timeout))
 }
 
 /// Returns the state of each [`Ship`] sink, by its place among the sinks. Where an agent has the session there are none: the sinks are
 /// the agent's.
 #[cfg(all(feature = "ship", target_os = "linux"))]
 pub fn shipping() -> Vec<(usize, ForwardState)> {
-    runtime::shipping()
+    runtime::engine().map_or_else(Vec::new, |engine| engine.shipping())
 }
 
 /// Opens all log files anew, after somebody else moved them away.
 pub fn reopen() {
-    runtime::reopen();
+    if let Some(engine) = runtime::engine() {
+        engine.reopen();
+    }
 }
 
 /// The statistics of the running logger; `None` when none runs.
 pub fn stats() -> Option<Stats> {
-    runtime::stats()
+    runtime::engine().map(|engine| runtime::stats_of(&*engine))
 }
 
 /// Replaces the filter of the running logger; `false` when none runs. Effective at once, for all callsites.
@@ -124,7 +127,7 @@ pub fn set_filter(filter: Filter) -> bool {
 
 /// The directory of this process's session, for `logdrive stats` and for tests; `None` when none runs, or an agent has it.
 pub fn session_path() -> Option<std::path::PathBuf> {
-    runtime::session_path()
+    runtime::engine()?.session_path()
 }
 
 /// Items that the macros' expansions use. Not for use by hand; they change without notice.
@@ -150,7 +153,7 @@ pub mod __private {
 
     /// Milliseconds of a clock that never runs backwards.
     pub fn coarse_ms() -> u64 {
-        crate::runtime::coarse_ms()
+        logdrive_ring::clock::monotonic_ns() / 1_000_000
     }
 
     /// Brings the log to the kernel after a `fatal!`. Blocks at most five seconds without progress.

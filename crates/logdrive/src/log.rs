@@ -24,7 +24,8 @@
 mod site;
 mod values;
 
-use crate::dynamic::{Encoder, Head, commit, pass_sample, with_scratch};
+use crate::dynamic::{Encoder, commit, pass_sample, with_scratch};
+use crate::statement::Statement;
 use crate::{runtime, sampling};
 use log::{Level, Log, Metadata, Record};
 use site::Site;
@@ -69,12 +70,7 @@ impl Log for Facade {
                 return;
             }
             let (values, cut) = out.written();
-            let head = Head {
-                control: site.control(),
-                id: sampling::number(marked),
-                urgent: site.urgent(),
-            };
-            commit(head, &[], values, cut, || site.number_again());
+            commit(site, marked, &[], values, cut);
         });
     }
 

@@ -15,7 +15,9 @@ pub(crate) fn install() {
 }
 
 fn log(info: &std::panic::PanicHookInfo<'_>) {
-    crate::runtime::note_panic();
+    if let Some(engine) = crate::runtime::engine() {
+        engine.session().header().note_panic();
+    }
     let message = info.payload_as_str().unwrap_or("a panic without a message");
     let (file, line) = info
         .location()

@@ -1,18 +1,19 @@
-//! The running logger of this process: one backend, which callsites and threads attach to.
+//! The running logger of this process: one engine, which callsites and threads attach to.
 //!
 //! Everything here is cold: a callsite comes once, a thread comes once, and a call comes when its ring is full.
 
 use crate::config::Config;
 use crate::engine::Engine;
 use logdrive_drain::control::{Rule, SAMPLE_FIELD, sampled_variants, switch_of};
-use logdrive_drain::{BackendError, Filter, Stats, Stopped};
-use logdrive_ring::clock::{monotonic_ns, unix_ns};
+use logdrive_drain::{Backend, BackendError, Filter, Stats, Stopped};
+use logdrive_ring::clock::unix_ns;
 use logdrive_ring::control::{
     ControlEntry, ControlRef, OFF, OFF_COUNTED, ON, UNREGISTERED, settle, unbind_all,
 };
 use logdrive_ring::local::{self, Clock, Wrote};
 use logdrive_ring::{
-    CallsiteCounters, CallsiteCounts, ClockSource, DropReason, FullPolicy, SessionWriter, StaticCell, signals,
+    CallsiteCounters, CallsiteCounts, ClockSource, DropReason, FullPolicy, Producer, SessionWriter,
+    StaticCell, signals,
 };
 use logdrive_wire::kind::FieldKind;
 use logdrive_wire::limits::RECORD_BYTES_MAX;
@@ -24,10 +25,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 // Two crates that do not know each other agree on it.
 const _: () = assert!(RECORD_BYTES_MAX == logdrive_ring::limits::RECORD_BYTES_MAX);
 
-/// The logger while it runs. StaticCell, so that reading it takes no lock; its backend goes when it is stopped.
+/// The logger while it runs. In a static cell, so that reading it takes no lock; its engine goes when it is stopped.
 #[derive(Debug)]
 struct Runtime {
-    backend: Mutex<Option<Arc<Engine>>>,
+    engine: Mutex<Option<Arc<dyn Engine>>>,
     levels: Mutex<Levels>,
     counters: &'static CallsiteCounters,
     /// The control word of callsites that the filter switches off.
@@ -106,19 +107,7 @@ pub enum InitError {
 }
 
 pub(crate) fn start(config: Config) -> Result<(), InitError> {
-    start_now(config)?;
-    filter_changed();
-    Ok(())
-}
-
-/// Others remember what the filter said; they ask anew.
-fn filter_changed() {
-    #[cfg(feature = "tracing")]
-    crate::tracing::refresh();
-}
-
-fn start_now(config: Config) -> Result<(), InitError> {
-    let _starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+    let starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
     if RUNTIME.value().is_some() {
         return Err(InitError::Running);
     }
@@ -131,17 +120,26 @@ fn start_now(config: Config) -> Result<(), InitError> {
     launch(&config)?;
     local::on_fork(after_fork);
     CONFIG.set(config);
+    drop(starting);
+    filter_changed();
     Ok(())
 }
 
+/// Others remember what the filter said; they ask anew.
+fn filter_changed() {
+    #[cfg(feature = "tracing")]
+    crate::tracing::refresh();
+}
+
 fn launch(config: &Config) -> Result<(), InitError> {
-    let backend = Arc::new(Engine::start(config)?);
+    let engine = start_engine(config)?;
+    let session = engine.session();
     // Relaxed: a call that still sees the old length is cut to it, or dropped by a smaller ring.
-    RECORD_BYTES.store(backend.session().record_bytes_max(), Ordering::Relaxed);
+    RECORD_BYTES.store(session.record_bytes_max(), Ordering::Relaxed);
     let off = if config.count_disabled { OFF_COUNTED } else { OFF };
-    backend.session().rules().set_off_control(off);
-    let counters = backend.session().counters();
-    let header = backend.session().header();
+    session.rules().set_off_control(off);
+    let counters = session.counters();
+    let header = session.header();
     if config.note_signals {
         signals::note_fatal_signals(header);
     }
@@ -151,7 +149,7 @@ fn launch(config: &Config) -> Result<(), InitError> {
         _ => Clock::Counter,
     };
     RUNTIME.set(Runtime {
-        backend: Mutex::new(Some(backend)),
+        engine: Mutex::new(Some(engine)),
         levels: Mutex::new(Levels {
             filter: config.filter.clone(),
             rules: Vec::new(),
@@ -165,6 +163,26 @@ fn launch(config: &Config) -> Result<(), InitError> {
     });
     local::start_running();
     Ok(())
+}
+
+/// Joins the agent that is configured; where that cannot be, starts a backend, which says why in the log.
+fn start_engine(config: &Config) -> Result<Arc<dyn Engine>, BackendError> {
+    let Some(socket) = &config.agent else {
+        return Ok(Arc::new(Backend::start(&config.backend)?));
+    };
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let why = match crate::agent::AgentSession::start(socket, config) {
+        Ok(session) => return Ok(Arc::new(session)),
+        Err(why) => why.to_string(),
+    };
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let why = format!(
+        "there are no agents on this system, so that {} cannot be one",
+        socket.display()
+    );
+    let backend = Backend::start(&config.backend)?;
+    backend.notice(format!("{why}; so this process writes its log itself"));
+    Ok(Arc::new(backend))
 }
 
 /// In the child of a `fork`: nothing of the parent's logger is used. The next call starts one of the child's own.
@@ -203,12 +221,21 @@ fn runtime() -> Option<&'static Runtime> {
     RUNTIME.value()
 }
 
+/// The logger with its engine, if it has not ended.
+fn running() -> Option<(&'static Runtime, Arc<dyn Engine>)> {
+    let runtime = runtime()?;
+    Some((runtime, runtime.engine()?))
+}
+
+/// Returns the engine of the running logger.
+pub(crate) fn engine() -> Option<Arc<dyn Engine>> {
+    RUNTIME.value().and_then(Runtime::engine)
+}
+
 impl Runtime {
-    fn backend(&self) -> Option<Arc<Engine>> {
-        self.backend
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+    fn engine(&self) -> Option<Arc<dyn Engine>> {
+        let engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
+        engine.clone()
     }
 
     /// The control word that the filter gives.
@@ -237,15 +264,12 @@ pub(crate) fn stop() -> Option<(Stopped, Stats)> {
     local::end_generation();
     local::detach_thread();
     signals::forget_header();
-    let backend = runtime
-        .backend
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .take()?;
-    let stopped = backend.stop();
+    let mut engine = runtime.engine.lock().unwrap_or_else(PoisonError::into_inner);
+    let engine = engine.take()?;
+    let stopped = engine.stop();
     // Relaxed: as in `start`.
     ENDED.store(true, Ordering::Relaxed);
-    Some((stopped, with_closed(backend.stats())))
+    Some((stopped, stats_of(&*engine)))
 }
 
 /// Bytes of the longest record now.
@@ -255,80 +279,23 @@ pub(crate) fn record_bytes_max() -> usize {
     RECORD_BYTES.load(Ordering::Relaxed)
 }
 
-pub(crate) fn flush() -> bool {
-    RUNTIME
-        .value()
-        .and_then(Runtime::backend)
-        .is_none_or(|backend| backend.flush())
-}
-
-#[cfg(all(feature = "ship", target_os = "linux"))]
-pub(crate) fn deliver(timeout: std::time::Duration) -> bool {
-    RUNTIME
-        .value()
-        .and_then(Runtime::backend)
-        .is_none_or(|backend| backend.deliver(timeout))
-}
-
-#[cfg(all(feature = "ship", target_os = "linux"))]
-pub(crate) fn shipping() -> Vec<(usize, logdrive_drain::ship::ForwardState)> {
-    let backend = RUNTIME.value().and_then(Runtime::backend);
-    backend.map(|backend| backend.shipping()).unwrap_or_default()
-}
-
-pub(crate) fn dump(span: Option<std::time::Duration>) -> bool {
-    RUNTIME
-        .value()
-        .and_then(Runtime::backend)
-        .is_none_or(|backend| backend.dump(span))
-}
-
-pub(crate) fn sync() -> bool {
-    RUNTIME
-        .value()
-        .and_then(Runtime::backend)
-        .is_none_or(|backend| backend.sync())
-}
-
-pub(crate) fn reopen() {
-    if let Some(backend) = RUNTIME.value().and_then(Runtime::backend) {
-        backend.reopen();
-    }
-}
-
-pub(crate) fn stats() -> Option<Stats> {
-    Some(with_closed(RUNTIME.value()?.backend()?.stats()))
-}
-
-/// Returns the directory of this process's session, if it has one.
-pub(crate) fn session_path() -> Option<std::path::PathBuf> {
-    RUNTIME.value()?.backend()?.session_path()
-}
-
-fn with_closed(mut stats: Stats) -> Stats {
+/// Returns the engine's statistics, with the calls that no session has counted.
+pub(crate) fn stats_of(engine: &dyn Engine) -> Stats {
+    let mut stats = engine.stats();
     // Relaxed: a statistic.
     stats.dropped[DropReason::Closed as usize] += CLOSED.load(Ordering::Relaxed);
     stats
 }
 
-pub(crate) fn note_panic() {
-    if let Some(backend) = RUNTIME.value().and_then(Runtime::backend) {
-        backend.session().header().note_panic();
-    }
-}
-
 /// Replaces the filter of the running logger, for all callsites at once. `false` when none runs.
 pub(crate) fn set_filter(filter: Filter) -> bool {
-    let Some(runtime) = RUNTIME.value() else {
-        return false;
-    };
-    let Some(backend) = runtime.backend() else {
+    let Some((runtime, engine)) = RUNTIME.value().zip(engine()) else {
         return false;
     };
     // New callsites wait for this lock, so that none slips through with the old filter.
     let mut levels = runtime.levels();
     levels.filter = filter;
-    let session = backend.session();
+    let session = engine.session();
     let (callsites, _) = session.callsites_from(0);
     let sampled_variants = sampled_variants(&callsites, |id| session.control(id));
     for (id, bytes) in callsites
@@ -360,8 +327,7 @@ pub(crate) fn register_sampled_variant(
     if local::is_busy() {
         return None;
     }
-    let runtime = RUNTIME.value()?;
-    let backend = runtime.backend()?;
+    let (runtime, engine) = RUNTIME.value().zip(engine())?;
     runtime.counters.of_entry(entry)?;
     // Keeps other threads from making the same.
     let _levels = runtime.levels();
@@ -375,7 +341,7 @@ pub(crate) fn register_sampled_variant(
         kind: FieldKind::plain(Kind::U64),
         argument: false,
     });
-    let sampled_variant = enter(backend.session(), &callsite, OFF).map(ControlEntry::id);
+    let sampled_variant = enter(engine.session(), &callsite, OFF).map(ControlEntry::id);
     entry.set_sampled_variant(sampled_variant.unwrap_or(entry.id()));
     sampled_variant
 }
@@ -388,8 +354,8 @@ pub(crate) fn allows(target: &str, level: Level) -> Option<bool> {
     }
     let runtime = runtime()?;
     let mut levels = runtime.levels();
-    if let Some(backend) = runtime.backend() {
-        levels.renew(backend.session());
+    if let Some(engine) = runtime.engine() {
+        levels.renew(engine.session());
     }
     let by_rules = match levels.rules.as_slice() {
         [] => None,
@@ -408,7 +374,7 @@ pub(crate) fn register(
         count_drop(DropReason::Reentrant);
         return None;
     }
-    let Some((runtime, backend)) = runtime().and_then(|runtime| Some((runtime, runtime.backend()?))) else {
+    let Some((runtime, engine)) = running() else {
         count_drop(DropReason::Closed);
         return None;
     };
@@ -419,7 +385,7 @@ pub(crate) fn register(
         return Some(entry);
     }
     let callsite = callsite();
-    let session = backend.session();
+    let session = engine.session();
     match enter(session, &callsite, runtime.base(&levels.filter, &callsite)) {
         Some(entry) => {
             levels.settle(session, entry, &callsite);
@@ -444,23 +410,14 @@ fn enter(session: &SessionWriter, callsite: &Callsite, base: u32) -> Option<&'st
             &mut callsite.target,
             &mut callsite.message,
         ] {
-            cut(text, 256);
+            text.truncate(text.floor_char_boundary(256));
         }
-        callsite
-            .fields
-            .iter_mut()
-            .for_each(|field| cut(&mut field.name, 64));
+        for Field { name, .. } in &mut callsite.fields {
+            name.truncate(name.floor_char_boundary(64));
+        }
         callsite.encode()
     });
     session.register(&bytes.ok()?, base).ok()
-}
-
-fn cut(text: &mut String, bytes_max: usize) {
-    let mut length = text.len().min(bytes_max);
-    while !text.is_char_boundary(length) {
-        length -= 1;
-    }
-    text.truncate(length);
 }
 
 /// Gives the calling thread a ring.
@@ -471,29 +428,25 @@ pub(crate) fn attach() -> Result<(), DropReason> {
     if local::is_denied() {
         return Err(DropReason::Backend);
     }
-    let runtime = runtime().ok_or(DropReason::Closed)?;
-    let backend = runtime.backend().ok_or(DropReason::Closed)?;
     let thread = std::thread::current();
-    let producer = backend
-        .session()
-        .acquire_as(thread.name().unwrap_or(""), runtime.full)
-        .map_err(|_| DropReason::NoRing)?;
-    if local::attach(producer, runtime.full, runtime.clock, runtime.generation) {
-        Ok(())
-    } else {
-        Err(DropReason::NoRing)
-    }
+    give_ring(thread.name().unwrap_or(""), local::attach)
 }
 
 /// Gives a thread a ring that is ending and cannot keep one. The caller calls `local::detach_thread` after its call.
 pub(crate) fn attach_for_one_call() -> Result<(), DropReason> {
-    let runtime = runtime().ok_or(DropReason::Closed)?;
-    let backend = runtime.backend().ok_or(DropReason::Closed)?;
-    let producer = backend.session().acquire("").map_err(|_| DropReason::NoRing)?;
-    if local::attach_for_one_call(producer, runtime.full, runtime.clock, runtime.generation) {
-        Ok(())
-    } else {
-        Err(DropReason::NoRing)
+    give_ring("", local::attach_for_one_call)
+}
+
+fn give_ring(
+    thread_name: &str,
+    attach: fn(Producer, FullPolicy, Clock, u32) -> bool,
+) -> Result<(), DropReason> {
+    let (runtime, engine) = running().ok_or(DropReason::Closed)?;
+    let producer =
+        (engine.session().acquire_as(thread_name, runtime.full)).map_err(|_| DropReason::NoRing)?;
+    match attach(producer, runtime.full, runtime.clock, runtime.generation) {
+        true => Ok(()),
+        false => Err(DropReason::NoRing),
     }
 }
 
@@ -505,12 +458,9 @@ pub(crate) fn count_drop(reason: DropReason) {
     if reason != DropReason::Closed && local::count_drop(reason) {
         return;
     }
-    let session = RUNTIME
-        .value()
-        .filter(|_| !local::is_busy())
-        .and_then(Runtime::backend);
-    match session {
-        Some(backend) => backend.session().header().count_drop(reason, 1),
+    let engine = if local::is_busy() { None } else { engine() };
+    match engine {
+        Some(engine) => engine.session().header().count_drop(reason, 1),
         // Relaxed: a statistic.
         None => drop(CLOSED.fetch_add(1, Ordering::Relaxed)),
     }
@@ -540,8 +490,3 @@ pub(crate) fn report_gap() {
 
 /// Number of the callsite of gap records in every session.
 const GAP_CALLSITE: u32 = 0;
-
-/// Milliseconds of a clock that never runs backwards.
-pub(crate) fn coarse_ms() -> u64 {
-    monotonic_ns() / 1_000_000
-}

@@ -3,25 +3,39 @@
 use logdrive_ring::RecordWriter;
 
 use super::limits::CUT_MARK;
-use super::{BlobLengths, Fields, sealed};
+use super::{Piece, Values};
+use logdrive_wire::limits::{FIELDS_MAX, RECORD_BYTES_MAX};
 
-/// A call's values with the longest texts and byte strings cut so that the record keeps to a limit.
+/// Values with the longest texts and byte strings cut so that the record keeps to a limit.
 ///
 /// Short ones stay whole; the long ones share what is left in equal parts. A text that was cut ends with `…`.
-#[derive(Debug)]
-pub struct Shortened<'a, V> {
-    values: &'a V,
+pub struct Shortened<'a> {
+    values: &'a dyn Values,
     limit_bytes: usize,
 }
 
-impl<'a, V: Fields> Shortened<'a, V> {
+impl std::fmt::Debug for Shortened<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "values with texts cut to {} bytes", self.limit_bytes)
+    }
+}
+
+impl<'a> Shortened<'a> {
     /// Cuts the values to `payload_bytes_max` together. Numbers are never cut: should they alone be more than
-    /// that, so is the result.
+    /// that, so is the result. Does not allocate.
     #[cold]
-    pub fn new(values: &'a V, payload_bytes_max: usize) -> Self {
-        let mut lengths = BlobLengths::new();
-        values.list_blobs(&mut lengths);
-        let lengths = lengths.as_mut_slice();
+    pub fn new(values: &'a dyn Values, payload_bytes_max: usize) -> Self {
+        let mut lengths = [0; FIELDS_MAX];
+        let mut count = 0;
+        values.give(&mut |piece| {
+            if let Piece::Text(bytes) | Piece::Bytes(bytes) = piece
+                && let Some(length) = lengths.get_mut(count)
+            {
+                *length = bytes.len().min(RECORD_BYTES_MAX);
+                count += 1;
+            }
+        });
+        let lengths = lengths.get_mut(..count).unwrap_or_default();
         let fixed_bytes = values.size_bytes() - lengths.iter().sum::<usize>();
         Self {
             values,
@@ -30,52 +44,35 @@ impl<'a, V: Fields> Shortened<'a, V> {
     }
 }
 
-impl<V> Clone for Shortened<'_, V> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<V> Copy for Shortened<'_, V> {}
-
-impl<V: Fields> sealed::Sealed for Shortened<'_, V> {}
-
-impl<V: Fields> Fields for Shortened<'_, V> {
-    const KINDS: &'static [u8] = V::KINDS;
-
+impl Values for Shortened<'_> {
     fn size_bytes(&self) -> usize {
-        self.values.cut_size_bytes(self.limit_bytes)
+        let mut size = 0;
+        self.give(&mut |piece| size += piece.bytes().len());
+        size
     }
 
     fn write(&self, out: &mut RecordWriter<'_>) {
-        self.values.write_cut(out, self.limit_bytes);
+        self.give(&mut |piece| out.bytes(piece.bytes()));
     }
 
-    type View<'b>
-        = Self
-    where
-        Self: 'b;
-
-    fn view(&self) -> Self {
-        *self
-    }
-
-    fn list_blobs(&self, lengths: &mut BlobLengths) {
-        self.values.list_blobs(lengths);
-    }
-
-    fn cut_size_bytes(&self, limit_bytes: usize) -> usize {
-        self.values.cut_size_bytes(limit_bytes.min(self.limit_bytes))
-    }
-
-    fn write_cut(&self, out: &mut RecordWriter<'_>, limit_bytes: usize) {
-        self.values.write_cut(out, limit_bytes.min(self.limit_bytes));
+    fn give(&self, each: &mut dyn FnMut(Piece<'_>)) {
+        self.values.give(&mut |piece| {
+            let (length, has_mark) = match piece {
+                Piece::Fixed(_) => return each(piece),
+                Piece::Text(text) => kept(text, true, self.limit_bytes),
+                Piece::Bytes(bytes) => kept(bytes, false, self.limit_bytes),
+            };
+            let mark = if has_mark { CUT_MARK } else { "" };
+            each(Piece::Fixed(&((length + mark.len()) as u32).to_le_bytes()));
+            each(Piece::Fixed(piece.bytes().get(..length).unwrap_or(&[])));
+            each(Piece::Fixed(mark.as_bytes()));
+        });
     }
 }
 
 /// The greatest length so that all, cut to it, fit into the budget.
 #[inline(never)]
-pub(crate) fn equal_part(lengths: &mut [usize], budget_bytes: usize) -> usize {
+fn equal_part(lengths: &mut [usize], budget_bytes: usize) -> usize {
     lengths.sort_unstable();
     let mut left_bytes = budget_bytes;
     let mut count = lengths.len();
@@ -91,7 +88,7 @@ pub(crate) fn equal_part(lengths: &mut [usize], budget_bytes: usize) -> usize {
 }
 
 /// Returns how many bytes of a text or byte string are kept, and whether [`CUT_MARK`] follows them.
-pub(crate) fn kept(bytes: &[u8], is_text: bool, limit_bytes: usize) -> (usize, bool) {
+fn kept(bytes: &[u8], is_text: bool, limit_bytes: usize) -> (usize, bool) {
     if bytes.len() <= limit_bytes {
         return (bytes.len(), false);
     }

@@ -10,9 +10,7 @@ use logdrive_ring::RecordWriter;
 use logdrive_wire::Kind;
 use logdrive_wire::limits::RECORD_BYTES_MAX;
 
-use super::cut::kept;
-use super::limits::CUT_MARK;
-use super::{Field, sealed};
+use super::{Field, Piece, Values, sealed};
 
 /// A type whose values are taken as they are.
 #[diagnostic::on_unimplemented(
@@ -44,24 +42,29 @@ pub fn raw_value<T: Raw + ?Sized>(value: &T) -> T::Captured<'_> {
     value.capture()
 }
 
-macro_rules! numbers {
-    ($($type:ty, $kind:ident, $bytes:literal, $put:ident, |$value:ident| $bits:expr;)+) => {$(
-        impl sealed::Sealed for $type {}
+/// Types that are captured as another one, or as themselves.
+macro_rules! raw {
+    ($(for[$($generics:tt)*][$($plain:tt)*] $type:ty => $captured:ty, |$value:ident| $made:expr;)+) => {$(
+        impl<$($generics)*> sealed::Sealed for $type {}
 
-        impl Raw for $type {
-            type Captured<'a> = $type;
+        impl<$($generics)*> Raw for $type {
+            type Captured<'a> = $captured where Self: 'a;
 
             #[inline(always)]
-            fn capture(&self) -> $type {
-                *self
+            fn capture(&self) -> Self::Captured<'_> {
+                let $value = self;
+                $made
             }
         }
 
-        impl Plain for $type {}
+        impl<$($plain)*> Plain for $type {}
+    )+};
+}
 
-        impl Field for $type {
-            const KIND: u8 = Kind::$kind as u8;
-
+/// Values of one width, of which `$bits` is written.
+macro_rules! fixed {
+    ($($type:ty, $kind:ident, $bytes:literal, $put:ident, |$value:ident| $bits:expr;)+) => {$(
+        impl Values for $type {
             #[inline(always)]
             fn size_bytes(&self) -> usize {
                 $bytes
@@ -73,6 +76,15 @@ macro_rules! numbers {
                 out.$put($bits);
             }
 
+            fn give(&self, each: &mut dyn FnMut(Piece<'_>)) {
+                let $value = *self;
+                each(Piece::Fixed(&$bits.to_le_bytes()));
+            }
+        }
+
+        impl Field for $type {
+            const KIND: u8 = Kind::$kind as u8;
+
             type View<'a> = Self;
 
             #[inline(always)]
@@ -81,6 +93,13 @@ macro_rules! numbers {
             }
         }
     )+};
+}
+
+macro_rules! numbers {
+    ($($type:ty, $kind:ident, $bytes:literal, $put:ident, |$value:ident| $bits:expr;)+) => {
+        raw! { $(for[][] $type => $type, |value| *value;)+ }
+        fixed! { $($type, $kind, $bytes, $put, |$value| $bits;)+ }
+    };
 }
 
 numbers! {
@@ -100,40 +119,22 @@ numbers! {
     char, Char, 4, u32, |value| u32::from(value);
 }
 
-/// Types that become another one first; the drain shows them alike.
-macro_rules! converted {
-    ($($type:ty => $captured:ty, |$value:ident| $made:expr;)+) => {$(
-        impl sealed::Sealed for $type {}
-
-        impl Raw for $type {
-            type Captured<'a> = $captured;
-
-            #[inline(always)]
-            fn capture(&self) -> $captured {
-                let $value = *self;
-                $made
-            }
-        }
-
-        impl Plain for $type {}
-    )+};
-}
-
-converted! {
-    usize => u64, |value| value as u64;
-    isize => i64, |value| value as i64;
-    NonZero<i8> => i8, |value| value.get();
-    NonZero<i16> => i16, |value| value.get();
-    NonZero<i32> => i32, |value| value.get();
-    NonZero<i64> => i64, |value| value.get();
-    NonZero<i128> => i128, |value| value.get();
-    NonZero<isize> => i64, |value| value.get() as i64;
-    NonZero<u8> => u8, |value| value.get();
-    NonZero<u16> => u16, |value| value.get();
-    NonZero<u32> => u32, |value| value.get();
-    NonZero<u64> => u64, |value| value.get();
-    NonZero<u128> => u128, |value| value.get();
-    NonZero<usize> => u64, |value| value.get() as u64;
+// The drain shows these alike.
+raw! {
+    for[][] usize => u64, |value| *value as u64;
+    for[][] isize => i64, |value| *value as i64;
+    for[][] NonZero<i8> => i8, |value| value.get();
+    for[][] NonZero<i16> => i16, |value| value.get();
+    for[][] NonZero<i32> => i32, |value| value.get();
+    for[][] NonZero<i64> => i64, |value| value.get();
+    for[][] NonZero<i128> => i128, |value| value.get();
+    for[][] NonZero<isize> => i64, |value| value.get() as i64;
+    for[][] NonZero<u8> => u8, |value| value.get();
+    for[][] NonZero<u16> => u16, |value| value.get();
+    for[][] NonZero<u32> => u32, |value| value.get();
+    for[][] NonZero<u64> => u64, |value| value.get();
+    for[][] NonZero<u128> => u128, |value| value.get();
+    for[][] NonZero<usize> => u64, |value| value.get() as u64;
 }
 
 /// A captured address, shown in hexadecimal.
@@ -142,50 +143,15 @@ pub struct Pointer(u64);
 
 impl sealed::Sealed for Pointer {}
 
-impl Field for Pointer {
-    const KIND: u8 = Kind::Pointer as u8;
-
-    #[inline(always)]
-    fn size_bytes(&self) -> usize {
-        8
-    }
-
-    #[inline(always)]
-    fn write(&self, out: &mut RecordWriter<'_>) {
-        out.u64(self.0);
-    }
-
-    type View<'a> = Self;
-
-    #[inline(always)]
-    fn view(&self) -> Self {
-        *self
-    }
-}
-
-macro_rules! pointers {
-    ($($type:ty, |$value:ident| $pointer:expr;)+) => {$(
-        impl<T> sealed::Sealed for $type {}
-
-        impl<T> Raw for $type {
-            type Captured<'a> = Pointer where Self: 'a;
-
-            #[inline(always)]
-            fn capture(&self) -> Pointer {
-                let $value = *self;
-                Pointer($pointer.addr() as u64)
-            }
-        }
-
-        impl<T> Plain for $type {}
-    )+};
+fixed! {
+    Pointer, Pointer, 8, u64, |value| value.0;
 }
 
 // Thin pointers only: the `Debug` of a wide one shows more than its address.
-pointers! {
-    *const T, |value| value;
-    *mut T, |value| value;
-    NonNull<T>, |value| value.as_ptr();
+raw! {
+    for[T][T] *const T => Pointer, |value| Pointer(value.addr() as u64);
+    for[T][T] *mut T => Pointer, |value| Pointer(value.addr() as u64);
+    for[T][T] NonNull<T> => Pointer, |value| Pointer(value.as_ptr().addr() as u64);
 }
 
 /// Text or a byte string, as `KIND` says.
@@ -195,8 +161,6 @@ pub struct Blob<'a, const KIND: u8> {
 }
 
 impl<'a, const KIND: u8> Blob<'a, KIND> {
-    const IS_TEXT: bool = KIND != Kind::Bytes as u8;
-
     #[inline(always)]
     pub(super) const fn new(bytes: &'a [u8]) -> Self {
         Self { bytes }
@@ -205,12 +169,12 @@ impl<'a, const KIND: u8> Blob<'a, KIND> {
 
 impl<const KIND: u8> sealed::Sealed for Blob<'_, KIND> {}
 
-impl<const KIND: u8> Field for Blob<'_, KIND> {
-    const KIND: u8 = KIND;
-
+impl<const KIND: u8> Values for Blob<'_, KIND> {
+    /// A string longer than any record counts as one that is just too long, so that a sum of lengths cannot wrap
+    /// around and seem to fit. It also gives the compiler the bounds by which it drops the checks of [`RecordWriter`].
     #[inline(always)]
     fn size_bytes(&self) -> usize {
-        4 + self.blob_bytes()
+        4 + self.bytes.len().min(RECORD_BYTES_MAX)
     }
 
     #[inline(always)]
@@ -218,6 +182,17 @@ impl<const KIND: u8> Field for Blob<'_, KIND> {
         out.u32(self.bytes.len() as u32);
         out.bytes(self.bytes);
     }
+
+    fn give(&self, each: &mut dyn FnMut(Piece<'_>)) {
+        each(match KIND == Kind::Bytes as u8 {
+            true => Piece::Bytes(self.bytes),
+            false => Piece::Text(self.bytes),
+        });
+    }
+}
+
+impl<const KIND: u8> Field for Blob<'_, KIND> {
+    const KIND: u8 = KIND;
 
     type View<'b>
         = Self
@@ -228,78 +203,24 @@ impl<const KIND: u8> Field for Blob<'_, KIND> {
     fn view(&self) -> Self {
         *self
     }
-
-    /// A string longer than any record counts as one that is just too long, so that a sum of lengths cannot wrap
-    /// around and seem to fit. It also gives the compiler the bounds by which it drops the checks of [`RecordWriter`].
-    #[inline(always)]
-    fn blob_bytes(&self) -> usize {
-        self.bytes.len().min(RECORD_BYTES_MAX)
-    }
-
-    fn cut_size_bytes(&self, limit_bytes: usize) -> usize {
-        let (length, has_mark) = kept(self.bytes, Self::IS_TEXT, limit_bytes);
-        4 + length + if has_mark { CUT_MARK.len() } else { 0 }
-    }
-
-    fn write_cut(&self, out: &mut RecordWriter<'_>, limit_bytes: usize) {
-        let (length, has_mark) = kept(self.bytes, Self::IS_TEXT, limit_bytes);
-        let mark = if has_mark { CUT_MARK } else { "" };
-        out.u32((length + mark.len()) as u32);
-        out.bytes(self.bytes.get(..length).unwrap_or(&[]));
-        out.bytes(mark.as_bytes());
-    }
 }
 
-macro_rules! blobs {
-    ($(for<$($generics:ident)?> $type:ty, $kind:ident, |$value:ident| $bytes:expr;)+) => {$(
-        impl<$(const $generics: usize)?> sealed::Sealed for $type {}
-
-        impl<$(const $generics: usize)?> Raw for $type {
-            type Captured<'a> = Blob<'a, { Kind::$kind as u8 }>;
-
-            #[inline(always)]
-            fn capture(&self) -> Self::Captured<'_> {
-                let $value = self;
-                Blob::new($bytes)
-            }
-        }
-
-        impl<$(const $generics: usize)?> Plain for $type {}
-    )+};
+raw! {
+    for[][] str => Blob<'a, { Kind::Str as u8 }>, |value| Blob::new(value.as_bytes());
+    for[][] String => Blob<'a, { Kind::Str as u8 }>, |value| Blob::new(value.as_bytes());
+    for[][] [u8] => Blob<'a, { Kind::Bytes as u8 }>, |value| Blob::new(value);
+    for[][] Vec<u8> => Blob<'a, { Kind::Bytes as u8 }>, |value| Blob::new(value);
+    for[const N: usize][const N: usize] [u8; N] => Blob<'a, { Kind::Bytes as u8 }>, |value| Blob::new(value);
 }
 
-blobs! {
-    for<> str, Str, |value| value.as_bytes();
-    for<> String, Str, |value| value.as_bytes();
-    for<> [u8], Bytes, |value| value;
-    for<> Vec<u8>, Bytes, |value| value;
-    for<N> [u8; N], Bytes, |value| value;
-}
-
-macro_rules! references {
-    ($(for<T $(: $extra:ident)?> $type:ty;)+) => {$(
-        impl<T: Raw + ?Sized $(+ $extra)?> sealed::Sealed for $type {}
-
-        impl<T: Raw + ?Sized $(+ $extra)?> Raw for $type {
-            type Captured<'a> = T::Captured<'a> where Self: 'a;
-
-            #[inline(always)]
-            fn capture(&self) -> Self::Captured<'_> {
-                (**self).capture()
-            }
-        }
-
-        impl<T: Plain + ?Sized $(+ $extra)?> Plain for $type {}
-    )+};
-}
-
-references! {
-    for<T> &T;
-    for<T> &mut T;
-    for<T> Box<T>;
-    for<T> Rc<T>;
-    for<T> Arc<T>;
-    for<T: ToOwned> Cow<'_, T>;
+// References of all kinds, which are captured as what they refer to.
+raw! {
+    for[T: Raw + ?Sized][T: Plain + ?Sized] &T => T::Captured<'a>, |value| (**value).capture();
+    for[T: Raw + ?Sized][T: Plain + ?Sized] &mut T => T::Captured<'a>, |value| (**value).capture();
+    for[T: Raw + ?Sized][T: Plain + ?Sized] Box<T> => T::Captured<'a>, |value| (**value).capture();
+    for[T: Raw + ?Sized][T: Plain + ?Sized] Rc<T> => T::Captured<'a>, |value| (**value).capture();
+    for[T: Raw + ?Sized][T: Plain + ?Sized] Arc<T> => T::Captured<'a>, |value| (**value).capture();
+    for[T: Raw + ?Sized + ToOwned][T: Plain + ?Sized + ToOwned] Cow<'_, T> => T::Captured<'a>, |value| (**value).capture();
 }
 
 impl<T: Plain> sealed::Sealed for Option<T> {}
@@ -322,22 +243,10 @@ pub struct Maybe<F>(Option<F>);
 
 impl<F: Field> sealed::Sealed for Maybe<F> {}
 
-impl<F: Field> Field for Maybe<F> {
-    const KIND: u8 = F::KIND | Kind::OPTIONAL;
-
+impl<F: Field> Values for Maybe<F> {
     #[inline(always)]
     fn size_bytes(&self) -> usize {
         1 + self.0.as_ref().map_or(0, F::size_bytes)
-    }
-
-    type View<'a>
-        = Maybe<F::View<'a>>
-    where
-        Self: 'a;
-
-    #[inline(always)]
-    fn view(&self) -> Self::View<'_> {
-        Maybe(self.0.as_ref().map(F::view))
     }
 
     #[inline(always)]
@@ -348,21 +257,24 @@ impl<F: Field> Field for Maybe<F> {
         }
     }
 
-    fn blob_bytes(&self) -> usize {
-        self.0.as_ref().map_or(0, F::blob_bytes)
-    }
-
-    fn cut_size_bytes(&self, limit_bytes: usize) -> usize {
-        1 + self
-            .0
-            .as_ref()
-            .map_or(0, |value| value.cut_size_bytes(limit_bytes))
-    }
-
-    fn write_cut(&self, out: &mut RecordWriter<'_>, limit_bytes: usize) {
-        out.u8(u8::from(self.0.is_some()));
+    fn give(&self, each: &mut dyn FnMut(Piece<'_>)) {
+        each(Piece::Fixed(&[u8::from(self.0.is_some())]));
         if let Some(value) = &self.0 {
-            value.write_cut(out, limit_bytes);
+            value.give(each);
         }
+    }
+}
+
+impl<F: Field> Field for Maybe<F> {
+    const KIND: u8 = F::KIND | Kind::OPTIONAL;
+
+    type View<'a>
+        = Maybe<F::View<'a>>
+    where
+        Self: 'a;
+
+    #[inline(always)]
+    fn view(&self) -> Self::View<'_> {
+        Maybe(self.0.as_ref().map(F::view))
     }
 }

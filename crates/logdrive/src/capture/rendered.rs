@@ -11,7 +11,7 @@ use logdrive_ring::RecordWriter;
 
 use super::limits::{POOL_STRING_BYTES, POOL_STRINGS_MAX, RENDERED_BYTES_MAX};
 use super::raw::Blob;
-use super::{Field, sealed};
+use super::{Field, Piece, Values, sealed};
 
 thread_local! {
     static POOL: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
@@ -32,11 +32,6 @@ impl<const KIND: u8> Rendered<KIND> {
         let _ = Bounded(&mut rendered.text).write_fmt(text);
         rendered
     }
-
-    #[inline(always)]
-    fn blob(&self) -> Blob<'_, KIND> {
-        Blob::new(self.text.as_bytes())
-    }
 }
 
 impl<const KIND: u8> Drop for Rendered<KIND> {
@@ -48,36 +43,30 @@ impl<const KIND: u8> Drop for Rendered<KIND> {
 
 impl<const KIND: u8> sealed::Sealed for Rendered<KIND> {}
 
-impl<const KIND: u8> Field for Rendered<KIND> {
-    const KIND: u8 = KIND;
-
+impl<const KIND: u8> Values for Rendered<KIND> {
     #[inline(always)]
     fn size_bytes(&self) -> usize {
-        self.blob().size_bytes()
+        self.view().size_bytes()
     }
 
     #[inline(always)]
     fn write(&self, out: &mut RecordWriter<'_>) {
-        self.blob().write(out);
+        self.view().write(out);
     }
+
+    fn give(&self, each: &mut dyn FnMut(Piece<'_>)) {
+        self.view().give(each);
+    }
+}
+
+impl<const KIND: u8> Field for Rendered<KIND> {
+    const KIND: u8 = KIND;
 
     type View<'a> = Blob<'a, KIND>;
 
     #[inline(always)]
     fn view(&self) -> Blob<'_, KIND> {
-        self.blob()
-    }
-
-    fn blob_bytes(&self) -> usize {
-        self.blob().blob_bytes()
-    }
-
-    fn cut_size_bytes(&self, limit_bytes: usize) -> usize {
-        self.blob().cut_size_bytes(limit_bytes)
-    }
-
-    fn write_cut(&self, out: &mut RecordWriter<'_>, limit_bytes: usize) {
-        self.blob().write_cut(out, limit_bytes);
+        Blob::new(self.text.as_bytes())
     }
 }
 

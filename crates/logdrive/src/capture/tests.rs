@@ -11,7 +11,7 @@ use logdrive_wire::{Cursor, Value};
 use super::limits::PAYLOAD_BYTES_MAX;
 use super::*;
 
-fn written<V: Fields>(values: &V) -> Vec<u8> {
+fn written(values: &dyn Values) -> Vec<u8> {
     let [bytes, others] = [0xee, 0x11].map(|before| {
         let mut bytes = vec![before; values.size_bytes()];
         values.write(&mut RecordWriter::new(&mut bytes));
@@ -23,9 +23,13 @@ fn written<V: Fields>(values: &V) -> Vec<u8> {
 
 /// Reads the values back, as text.
 fn read<V: Fields>(values: &V) -> Vec<String> {
+    read_kinds(V::KINDS, values)
+}
+
+fn read_kinds(kinds: &[u8], values: &dyn Values) -> Vec<String> {
     let bytes = written(values);
     let mut cursor = Cursor::new(&bytes);
-    let texts = V::KINDS.iter().map(|code| {
+    let texts = kinds.iter().map(|code| {
         let kind = FieldKind::from_code(*code).unwrap();
         format!("{:?}", Value::read(kind, &mut cursor).unwrap().0)
     });
@@ -170,7 +174,7 @@ fn any_mix_of_long_values_is_cut_to_the_limit_and_reads_back() {
         }
         let short = Shortened::new(&values, PAYLOAD_BYTES_MAX);
         assert!(short.size_bytes() <= PAYLOAD_BYTES_MAX && short.size_bytes() > PAYLOAD_BYTES_MAX - 16);
-        assert_eq!(read(&short).len(), 4, "{a} {b} {c}");
+        assert_eq!(read_kinds(kinds_of(&values), &short).len(), 4, "{a} {b} {c}");
         for limit in [0, 10, 100] {
             assert!(Shortened::new(&values, limit).size_bytes() <= limit.max(14 + 4));
         }

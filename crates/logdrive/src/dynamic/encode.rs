@@ -1,7 +1,5 @@
 //! Values as the bytes of a dynamic record: `u8 kind, u8 field index, value`, or an inline key after the index 0xff.
 
-#[cfg(feature = "tracing")]
-use super::limits::CONSTANT_MESSAGE_BYTES_MAX;
 use crate::capture::limits::CUT_MARK;
 use logdrive_wire::Kind;
 use logdrive_wire::limits::NAME_BYTES_MAX;
@@ -411,33 +409,6 @@ impl Write for Message<'_, '_, '_> {
             State::Own => self.append(text),
             State::Full => {}
             State::Undecided(_) | State::Constant(_) => self.decide(text),
-        }
-        Ok(())
-    }
-}
-
-/// Finds out whether a message came in one piece, as literal text does.
-#[cfg(feature = "tracing")]
-#[derive(Debug, Default)]
-pub(crate) struct OnePiece {
-    text: String,
-    pieces: usize,
-}
-
-#[cfg(feature = "tracing")]
-impl OnePiece {
-    /// The text, where it may be kept in the callsite table.
-    pub(crate) fn constant(self) -> Option<String> {
-        (self.pieces == 1 && !self.text.is_empty()).then_some(self.text)
-    }
-}
-
-#[cfg(feature = "tracing")]
-impl Write for OnePiece {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.pieces += usize::from(!text.is_empty());
-        if self.pieces == 1 && text.len() <= CONSTANT_MESSAGE_BYTES_MAX {
-            self.text.push_str(text);
         }
         Ok(())
     }

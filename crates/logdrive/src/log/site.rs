@@ -6,10 +6,11 @@
 use super::level_of;
 use crate::dynamic::limits::{CONSTANT_MESSAGE_BYTES_MAX, LOG_PLACES, LOG_SITES_MAX};
 use crate::dynamic::{Table, hash_words};
+use crate::statement::Statement;
 use crate::{runtime, sampling};
 use log::Record;
 use logdrive_drain::control::is_off;
-use logdrive_ring::control::{ControlEntry, ControlRef, OFF, ON, UNREGISTERED};
+use logdrive_ring::control::{ControlRef, OFF, ON};
 use logdrive_ring::local;
 use logdrive_wire::{Callsite, Level};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -123,17 +124,6 @@ impl Site {
         self.is_shared
     }
 
-    /// Returns true if records may use the ring's last eighth.
-    pub(super) fn urgent(&self) -> bool {
-        self.level.is_urgent()
-    }
-
-    /// Returns the reference to the control word.
-    #[inline]
-    pub(super) fn control(&'static self) -> &'static ControlRef {
-        &self.control
-    }
-
     /// Returns true if the record goes on: the callsite's number in the session, with the marks of `sampling`. Counts what
     /// does not.
     #[inline]
@@ -152,7 +142,7 @@ impl Site {
     #[cold]
     #[inline(never)]
     fn admit_slowly(&'static self, record: &Record<'_>) -> Option<u32> {
-        let entry = self.registered()?;
+        let entry = self.entry()?;
         // A shared callsite has no target of its own, so the filter is asked for each of its records.
         if self.is_shared && runtime::allows(record.target(), self.level) == Some(false) {
             local::count_disabled();
@@ -164,22 +154,19 @@ impl Site {
             _ => sampling::admit(entry),
         }
     }
+}
 
-    /// The number in the session that runs now, for a record that has been admitted.
-    pub(super) fn number_again(&'static self) -> Option<u32> {
-        let entry = self.registered()?;
-        if is_off(entry.control()) && !self.is_shared {
-            local::count_disabled();
-            return None;
-        }
-        Some(sampling::number(entry.id()))
+impl Statement for &'static Site {
+    fn control(&self) -> &'static ControlRef {
+        &self.control
     }
 
-    fn registered(&'static self) -> Option<&'static ControlEntry> {
-        match self.control.entry() {
-            entry if entry.control() == UNREGISTERED => runtime::register(&self.control, &|| self.describe()),
-            entry => Some(entry),
-        }
+    fn is_urgent(&self) -> bool {
+        self.level.is_urgent()
+    }
+
+    fn ignores_filter(&self) -> bool {
+        self.is_shared
     }
 
     fn describe(&self) -> Callsite {

@@ -5,9 +5,9 @@
 
 use crate::builder::{Guard, builder};
 use crate::sinks::Layout;
-use crate::{Full, Level, MemorySink, Overflow, SinkOptions, Target, runtime};
-use logdrive_ring::control::{ControlRef, UNREGISTERED};
-use logdrive_ring::local::{self, Wrote};
+use crate::statement::{RecordDraft, Statement};
+use crate::{Full, Level, MemorySink, Overflow, SinkOptions, Target};
+use logdrive_ring::control::ControlRef;
 use logdrive_wire::kind::FieldKind;
 use logdrive_wire::record::{HEADER_BYTES, align_up};
 use logdrive_wire::{Callsite, Field, Kind};
@@ -159,40 +159,45 @@ fn join_facades() {
     let _ = crate::log::install();
 }
 
-static MARK: ControlRef = ControlRef::unregistered();
+/// Statement of the records that begin and end a capture, whatever the filter says.
+struct Mark;
 
-fn describe_mark() -> Callsite {
-    let field = || Field {
-        name: String::new(),
-        kind: FieldKind::plain(Kind::U64),
-        argument: true,
-    };
-    Callsite {
-        level: Level::Warn,
-        target: TARGET.to_owned(),
-        message: "{0} {1}".to_owned(),
-        fields: vec![field(), field()],
-        ..Callsite::default()
+impl Statement for Mark {
+    fn control(&self) -> &'static ControlRef {
+        static CONTROL: ControlRef = ControlRef::unregistered();
+        &CONTROL
+    }
+
+    fn describe(&self) -> Callsite {
+        let field = || Field {
+            name: String::new(),
+            kind: FieldKind::plain(Kind::U64),
+            argument: true,
+        };
+        Callsite {
+            level: Level::Warn,
+            target: TARGET.to_owned(),
+            message: "{0} {1}".to_owned(),
+            fields: vec![field(), field()],
+            ..Callsite::default()
+        }
+    }
+
+    fn is_urgent(&self) -> bool {
+        true
+    }
+
+    fn ignores_filter(&self) -> bool {
+        true
     }
 }
 
-/// Writes a mark, whatever the filter says.
 fn mark(id: u64, belongs: bool) {
-    let length = align_up(HEADER_BYTES + 16);
-    let callsite = || match MARK.entry() {
-        entry if entry.control() == UNREGISTERED => {
-            runtime::register(&MARK, &describe_mark).map(|entry| entry.id())
-        }
-        entry => Some(entry.id()),
-    };
-    let fill = |put: &mut logdrive_ring::RecordWriter<'_>| {
-        put.u64(id);
-        put.u64(u64::from(belongs));
-    };
-    let Some(number) = callsite() else { return };
-    let wrote = local::write(number, length, true, fill);
-    if wrote != Wrote::Committed {
-        crate::site::write_slowly(&MARK, wrote, length, true, &fill, &callsite);
+    if let Some(entry) = Mark.entry() {
+        RecordDraft::new(&Mark, entry.id()).put(align_up(HEADER_BYTES + 16), &|put| {
+            put.u64(id);
+            put.u64(u64::from(belongs));
+        });
     }
 }
 

@@ -1,6 +1,6 @@
 //! The constant message of an event, which the callsite table holds instead of each record.
 
-use crate::dynamic::OnePiece;
+use crate::dynamic::limits::CONSTANT_MESSAGE_BYTES_MAX;
 use std::error::Error;
 use std::fmt::{self, Write};
 use tracing_core::Event;
@@ -11,15 +11,28 @@ use tracing_core::field::{Field, Visit};
 pub(super) fn find_constant(event: &Event<'_>, message_index: usize) -> Option<String> {
     let mut found = FindMessage {
         message_index,
-        text: OnePiece::default(),
+        text: String::new(),
+        pieces: 0,
     };
     event.record(&mut found);
-    found.text.constant()
+    (found.pieces == 1 && !found.text.is_empty()).then_some(found.text)
 }
 
+/// Receiver of an event's message, and of the number of pieces in which it comes.
 struct FindMessage {
     message_index: usize,
-    text: OnePiece,
+    text: String,
+    pieces: usize,
+}
+
+impl Write for FindMessage {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.pieces += usize::from(!text.is_empty());
+        if self.pieces == 1 && text.len() <= CONSTANT_MESSAGE_BYTES_MAX {
+            self.text.push_str(text);
+        }
+        Ok(())
+    }
 }
 
 impl Visit for FindMessage {
@@ -34,15 +47,15 @@ impl Visit for FindMessage {
 
     fn record_str(&mut self, field: &Field, value: &str) {
         if field.index() == self.message_index {
-            // `write_str` of `OnePiece` does not fail.
-            let _ = self.text.write_str(value);
+            // It does not fail.
+            let _ = self.write_str(value);
         }
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         if field.index() == self.message_index {
             // As far as a failed `Debug` came; the event itself shows it again.
-            let _ = write!(self.text, "{value:?}");
+            let _ = write!(self, "{value:?}");
         }
     }
 }

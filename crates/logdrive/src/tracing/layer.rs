@@ -2,11 +2,8 @@
 
 use super::site::{self, Site};
 use super::spans;
-use super::subscriber::{encode_recorded, encode_span, merge, write};
-use super::visit::EventValues;
+use super::subscriber::{EventRecord, encode_recorded, encode_span, merge};
 use crate::dynamic::limits::SCOPE_BYTES_MAX;
-use crate::dynamic::with_scratch;
-use crate::sampling;
 use logdrive_wire::limits::SCOPE_DEPTH_MAX;
 use tracing_core::span::{Attributes, Id, Record};
 use tracing_core::{Event, Interest, Metadata};
@@ -103,26 +100,16 @@ where
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
-        let site = Site::of(event.metadata());
-        let Some(id) = site.admit(event) else { return };
-        with_scratch(|bytes| {
-            let mut values = EventValues::new(bytes, site);
-            event.record(&mut values);
-            if id >= sampling::MARKS && !values.pass_sample(site, id) {
-                return;
-            }
-            let (values, cut) = values.finish();
+        EventRecord::of(event, |record| {
             let Some(span) = context.event_span(event) else {
-                return write(site, id, &[], values, cut);
+                return record.write(&[]);
             };
             let is_stale = |kept: &SpanBytes| kept.epoch != spans::epoch();
             if span.extensions().get().is_none_or(is_stale) {
                 renew(&span);
             }
-            match span.extensions().get::<SpanBytes>() {
-                Some(kept) => write(site, id, &kept.scope, values, cut),
-                None => write(site, id, &[], values, cut),
-            }
+            let extensions = span.extensions();
+            record.write(extensions.get().map_or(&[], |kept: &SpanBytes| &kept.scope));
         });
     }
 }

@@ -4,9 +4,10 @@ use super::constant::find_constant;
 use super::level_of;
 use crate::dynamic::limits::TRACING_SITES;
 use crate::dynamic::{Table, hash_address, hash_words};
+use crate::statement::Statement;
 use crate::{runtime, sampling};
 use logdrive_drain::control::is_off;
-use logdrive_ring::control::{ControlEntry, ControlRef, OFF, OFF_COUNTED, ON, UNREGISTERED};
+use logdrive_ring::control::{ControlRef, OFF, OFF_COUNTED, ON, UNREGISTERED};
 use logdrive_ring::local;
 use logdrive_wire::kind::FieldKind;
 use logdrive_wire::limits::FIELDS_MAX;
@@ -129,12 +130,6 @@ impl Site {
         self.has_changed.store(true, Ordering::Relaxed);
     }
 
-    /// Returns true if its records may use the ring's last eighth.
-    #[inline]
-    pub(super) fn urgent(&self) -> bool {
-        self.urgent
-    }
-
     /// Index of the field `message`; beyond all fields where there is none.
     #[inline]
     pub(super) fn message_index(&self) -> usize {
@@ -151,12 +146,6 @@ impl Site {
         } else {
             None
         }
-    }
-
-    /// Returns the reference to the control word.
-    #[inline]
-    pub(super) fn control(&'static self) -> &'static ControlRef {
-        &self.control
     }
 
     /// Returns true if the event goes on: the callsite's number in the session, with the marks of `sampling`. Counts what does
@@ -186,64 +175,7 @@ impl Site {
                 let _ = self.message.set(String::leak(text));
             }
         }
-        sampling::admit(self.registered()?)
-    }
-
-    /// The number in the session that runs now, for a record that has been admitted.
-    #[cold]
-    pub(super) fn number_again(&'static self) -> Option<u32> {
-        self.on_entry().map(|entry| sampling::number(entry.id()))
-    }
-
-    /// The entry, unless the callsite is off; counts that.
-    fn on_entry(&'static self) -> Option<&'static ControlEntry> {
-        let entry = self.registered()?;
-        if is_off(entry.control()) {
-            local::count_disabled();
-            return None;
-        }
-        Some(entry)
-    }
-
-    fn registered(&'static self) -> Option<&'static ControlEntry> {
-        match self.control.entry() {
-            entry if entry.control() == UNREGISTERED => runtime::register(&self.control, &|| self.describe()),
-            entry => Some(entry),
-        }
-    }
-
-    fn describe(&self) -> Callsite {
-        let message = if self.metadata.is_event() {
-            self.message.get().copied().unwrap_or("")
-        } else {
-            self.metadata.name()
-        };
-        // Relaxed: published by the binding of the control entry, which follows.
-        self.message_in_table
-            .store(!message.is_empty() && self.metadata.is_event(), Ordering::Relaxed);
-        let module = self.metadata.module_path().unwrap_or("");
-        let target = self.metadata.target();
-        let fields = self.metadata.fields().iter().take(FIELDS_MAX);
-        Callsite {
-            level: level_of(self.metadata),
-            dynamic: true,
-            line: self.metadata.line().unwrap_or(0),
-            file: self.metadata.file().unwrap_or("").to_owned(),
-            module: module.to_owned(),
-            target: if target == module {
-                String::new()
-            } else {
-                target.to_owned()
-            },
-            message: message.to_owned(),
-            fields: fields
-                .map(|field| Field {
-                    name: field.name().to_owned(),
-                    kind: FieldKind::plain(Kind::None),
-                    argument: field.index() == self.message_index(),
-                })
-                .collect(),
-        }
+        sampling::admit(self.entry()?)
     }
 
     /// Returns the interest that `tracing` may remember. A callsite that is off is asked about at
@@ -281,8 +213,8 @@ impl Site {
             // The event enters the callsite, with its message.
             Some(true) if self.metadata.is_event() => true,
             // Nothing runs: an event is counted as such, and a span may outlive the start.
-            None => !self.metadata.is_event() || self.on_entry().is_some(),
-            Some(_) if self.metadata.is_event() => self.on_entry().is_some(),
+            None => !self.metadata.is_event() || self.entry_if_on().is_some(),
+            Some(_) if self.metadata.is_event() => self.entry_if_on().is_some(),
             Some(_) => self.is_shown(),
         }
     }
@@ -305,6 +237,52 @@ impl Site {
         if runtime::allows(self.metadata.target(), self.level()).is_none() {
             return true;
         }
-        self.registered().is_none_or(|entry| !is_off(entry.control()))
+        self.entry().is_none_or(|entry| !is_off(entry.control()))
+    }
+}
+
+impl Statement for &'static Site {
+    #[inline]
+    fn control(&self) -> &'static ControlRef {
+        &self.control
+    }
+
+    #[inline]
+    fn is_urgent(&self) -> bool {
+        self.urgent
+    }
+
+    fn describe(&self) -> Callsite {
+        let message = if self.metadata.is_event() {
+            self.message.get().copied().unwrap_or("")
+        } else {
+            self.metadata.name()
+        };
+        // Relaxed: published by the binding of the control entry, which follows.
+        self.message_in_table
+            .store(!message.is_empty() && self.metadata.is_event(), Ordering::Relaxed);
+        let module = self.metadata.module_path().unwrap_or("");
+        let target = self.metadata.target();
+        let fields = self.metadata.fields().iter().take(FIELDS_MAX);
+        Callsite {
+            level: level_of(self.metadata),
+            dynamic: true,
+            line: self.metadata.line().unwrap_or(0),
+            file: self.metadata.file().unwrap_or("").to_owned(),
+            module: module.to_owned(),
+            target: if target == module {
+                String::new()
+            } else {
+                target.to_owned()
+            },
+            message: message.to_owned(),
+            fields: fields
+                .map(|field| Field {
+                    name: field.name().to_owned(),
+                    kind: FieldKind::plain(Kind::None),
+                    argument: field.index() == self.message_index(),
+                })
+                .collect(),
+        }
     }
 }

@@ -5,7 +5,7 @@ use super::site::Site;
 use super::spans::{self, SpanKey};
 use super::visit::{EventValues, SpanValues};
 use crate::dynamic::limits::SPAN_BYTES_MAX;
-use crate::dynamic::{Head, commit, with_scratch};
+use crate::dynamic::{commit, with_scratch};
 use crate::sampling;
 use logdrive_wire::{Cursor, Value, WireError, kind::FieldKind, value::INLINE_KEY};
 use tracing_core::span::{Attributes, Current, Id, Record};
@@ -77,21 +77,10 @@ impl tracing_core::Subscriber for Subscriber {
 
     #[inline]
     fn event(&self, event: &Event<'_>) {
-        let site = Site::of(event.metadata());
-        let Some(id) = site.admit(event) else { return };
-        with_scratch(|bytes| {
-            let mut values = EventValues::new(bytes, site);
-            event.record(&mut values);
-            if id >= sampling::MARKS && !values.pass_sample(site, id) {
-                return;
-            }
-            let (values, cut) = values.finish();
-            let write = |scope: &[u8]| write(site, id, scope, values, cut);
-            match event.parent() {
-                None if event.is_contextual() => context::with_current_scope(write),
-                None => write(&[]),
-                Some(parent) => context::with_scope_of(SpanKey::of(parent), write),
-            }
+        EventRecord::of(event, |record| match event.parent() {
+            None if event.is_contextual() => context::with_current_scope(|scope| record.write(scope)),
+            None => record.write(&[]),
+            Some(parent) => context::with_scope_of(SpanKey::of(parent), |scope| record.write(scope)),
         });
     }
 
@@ -124,15 +113,41 @@ impl tracing_core::Subscriber for Subscriber {
     }
 }
 
-/// Writes the record into the thread's ring.
-#[inline(always)]
-pub(super) fn write(site: &'static Site, id: u32, scope: &[u8], values: &[u8], cut: bool) {
-    let head = Head {
-        control: site.control(),
-        id: sampling::number(id),
-        urgent: site.urgent(),
-    };
-    commit(head, scope, values, cut, || site.number_again());
+/// Record of an event that goes on, encoded but for the spans around it.
+pub(super) struct EventRecord<'a> {
+    site: &'static Site,
+    id: u32,
+    values: &'a [u8],
+    cut: bool,
+}
+
+impl EventRecord<'_> {
+    /// Gives the record of an event to `take`, if it goes on.
+    #[inline(always)]
+    pub(super) fn of(event: &Event<'_>, take: impl FnOnce(EventRecord<'_>)) {
+        let site = Site::of(event.metadata());
+        let Some(id) = site.admit(event) else { return };
+        with_scratch(|bytes| {
+            let mut values = EventValues::new(bytes, site);
+            event.record(&mut values);
+            if id >= sampling::MARKS && !values.pass_sample(site, id) {
+                return;
+            }
+            let (values, cut) = values.finish();
+            take(EventRecord {
+                site,
+                id,
+                values,
+                cut,
+            });
+        });
+    }
+
+    /// Writes the record, with the spans around it, into the thread's ring.
+    #[inline(always)]
+    pub(super) fn write(&self, scope: &[u8]) {
+        commit(self.site, self.id, scope, self.values, self.cut);
+    }
 }
 
 /// A new span as a scope has it: `u16 name length, name, u16 fields length, fields`. `take` also gets whether all

@@ -2,6 +2,7 @@
 
 use super::site::Site;
 use crate::dynamic::{Encoder, Key, pass_sample};
+use crate::statement::Statement;
 use logdrive_wire::Kind;
 use logdrive_wire::limits::FIELDS_MAX;
 use std::error::Error;
@@ -11,13 +12,34 @@ use tracing_core::field::{Field, Visit};
 /// Causes of an error that are shown.
 const CAUSES_MAX: usize = 16;
 
-/// Visitor of an event's values.
+/// Visitor of the values of an event, or of a span.
 #[derive(Debug)]
-pub(super) struct EventValues<'a> {
-    out: Encoder<'a>,
+pub(super) struct FieldValues<'a, const IS_SPAN: bool> {
+    pub(super) out: Encoder<'a>,
+    /// Number of a span's values so far.
+    pub(super) count: usize,
     message_index: usize,
     constant: Option<&'a str>,
     has_message: bool,
+}
+
+/// Visitor of an event's values.
+pub(super) type EventValues<'a> = FieldValues<'a, false>;
+
+/// Visitor of a span's values, whose keys go along.
+pub(super) type SpanValues<'a> = FieldValues<'a, true>;
+
+impl<'a> SpanValues<'a> {
+    #[inline]
+    pub(super) fn new(bytes: &'a mut [u8]) -> Self {
+        Self {
+            out: Encoder::new(bytes),
+            count: 0,
+            message_index: usize::MAX,
+            constant: None,
+            has_message: false,
+        }
+    }
 }
 
 impl<'a> EventValues<'a> {
@@ -25,6 +47,7 @@ impl<'a> EventValues<'a> {
     pub(super) fn new(bytes: &'a mut [u8], site: &'a Site) -> Self {
         Self {
             out: Encoder::new(bytes),
+            count: 0,
             message_index: site.message_index(),
             constant: site.constant(),
             has_message: false,
@@ -44,43 +67,27 @@ impl<'a> EventValues<'a> {
         }
         self.out.written()
     }
+}
 
+impl<const IS_SPAN: bool> FieldValues<'_, IS_SPAN> {
+    /// Takes the message, which a field of an event may be. Returns true if it was.
     #[inline]
-    fn message(&mut self, write: impl FnOnce(&mut dyn Write) -> fmt::Result) {
+    fn message(&mut self, field: &Field, write: impl FnOnce(&mut dyn Write) -> fmt::Result) -> bool {
+        if IS_SPAN || field.index() != self.message_index {
+            return false;
+        }
         self.has_message = true;
         self.out.message(self.constant, write);
-    }
-
-    #[inline]
-    fn key(&self, field: &Field) -> Key<'static> {
-        match u8::try_from(field.index()) {
-            Ok(index) if usize::from(index) < FIELDS_MAX => Key::Index(index),
-            _ => Key::Inline(field.name()),
-        }
-    }
-}
-
-/// Takes a span's values, whose keys go along.
-#[derive(Debug)]
-pub(super) struct SpanValues<'a> {
-    pub(super) out: Encoder<'a>,
-    /// Number of values so far.
-    pub(super) count: usize,
-}
-
-impl<'a> SpanValues<'a> {
-    #[inline]
-    pub(super) fn new(bytes: &'a mut [u8]) -> Self {
-        Self {
-            out: Encoder::new(bytes),
-            count: 0,
-        }
+        true
     }
 
     #[inline]
     fn key(&mut self, field: &Field) -> Key<'static> {
-        self.count += 1;
-        Key::Inline(field.name())
+        self.count += usize::from(IS_SPAN);
+        match u8::try_from(field.index()) {
+            Ok(index) if !IS_SPAN && usize::from(index) < FIELDS_MAX => Key::Index(index),
+            _ => Key::Inline(field.name()),
+        }
     }
 }
 
@@ -94,44 +101,35 @@ macro_rules! typed {
     )+};
 }
 
-macro_rules! common {
-    () => {
-        typed! {
-            record_f64(f64) F64;
-            record_i64(i64) I64;
-            record_u64(u64) U64;
-            record_i128(i128) I128;
-            record_u128(u128) U128;
-        }
+impl<const IS_SPAN: bool> Visit for FieldValues<'_, IS_SPAN> {
+    typed! {
+        record_f64(f64) F64;
+        record_i64(i64) I64;
+        record_u64(u64) U64;
+        record_i128(i128) I128;
+        record_u128(u128) U128;
+    }
 
-        #[inline]
-        fn record_bool(&mut self, field: &Field, value: bool) {
-            let key = self.key(field);
-            self.out.number(Kind::Bool, key, [u8::from(value)]);
-        }
+    #[inline]
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        let key = self.key(field);
+        self.out.number(Kind::Bool, key, [u8::from(value)]);
+    }
 
-        fn record_bytes(&mut self, field: &Field, value: &[u8]) {
-            let key = self.key(field);
-            self.out.bytes(key, value);
-        }
+    fn record_bytes(&mut self, field: &Field, value: &[u8]) {
+        let key = self.key(field);
+        self.out.bytes(key, value);
+    }
 
-        fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
-            let key = self.key(field);
-            let error = WithCauses(value);
-            self.out
-                .rendered(Kind::Display, key, format_args!("{error}"));
-        }
-    };
-}
-
-impl Visit for EventValues<'_> {
-    common!();
+    fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
+        let key = self.key(field);
+        let error = WithCauses(value);
+        self.out.rendered(Kind::Display, key, format_args!("{error}"));
+    }
 
     #[inline]
     fn record_str(&mut self, field: &Field, value: &str) {
-        if field.index() == self.message_index {
-            self.message(|out| out.write_str(value));
-        } else {
+        if !self.message(field, |out| out.write_str(value)) {
             let key = self.key(field);
             self.out.text(Kind::Str, key, value);
         }
@@ -139,29 +137,11 @@ impl Visit for EventValues<'_> {
 
     #[inline]
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        if field.index() == self.message_index {
-            self.message(|out| fmt::write(out, format_args!("{value:?}")));
-        } else {
+        if !self.message(field, |out| fmt::write(out, format_args!("{value:?}"))) {
             // `%` and `?` come alike: `tracing` wraps the former in a `Debug`.
             let key = self.key(field);
             self.out.rendered(Kind::Debug, key, format_args!("{value:?}"));
         }
-    }
-}
-
-impl Visit for SpanValues<'_> {
-    common!();
-
-    #[inline]
-    fn record_str(&mut self, field: &Field, value: &str) {
-        let key = self.key(field);
-        self.out.text(Kind::Str, key, value);
-    }
-
-    #[inline]
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        let key = self.key(field);
-        self.out.rendered(Kind::Debug, key, format_args!("{value:?}"));
     }
 }
 
