@@ -1,6 +1,6 @@
 //! Records written anew: as a JSON line, and as a line of the text layout.
 
-use crate::escape::{Writing, put_json, put_text, put_text_value, unescape};
+use crate::escape::{Writing, put_json, put_text, put_text_value};
 use crate::part::{Part, Text};
 use crate::pen::{Pen, Piece};
 use crate::record::{Field, Record};
@@ -127,7 +127,7 @@ pub(crate) fn json(out: &mut Vec<u8>, bytes: &[u8], record: &Record, names: &mut
         true => &RESERVED[2..],
         false => &RESERVED,
     };
-    for field in record.fields.iter().filter(|field| field.span.is_none()) {
+    for field in record.fields_of(None) {
         put_json_field(out, bytes, field, names, reserved);
     }
     put_json_spans(out, bytes, record, names);
@@ -136,18 +136,12 @@ pub(crate) fn json(out: &mut Vec<u8>, bytes: &[u8], record: &Record, names: &mut
 
 fn put_json_spans(out: &mut Vec<u8>, bytes: &[u8], record: &Record, names: &mut Names) {
     for (number, name) in record.span_names.iter().enumerate() {
-        out.extend_from_slice(if number == 0 {
-            b",\"spans\":[{\"name\":"
-        } else {
-            b",{\"name\":"
-        });
+        let begin: &[u8] = if number == 0 { b",\"spans\":[" } else { b"," };
+        out.extend_from_slice(begin);
+        out.extend_from_slice(b"{\"name\":");
         put_json_string(out, &name.plain(bytes));
         names.clear();
-        for field in record
-            .fields
-            .iter()
-            .filter(|field| field.span.map(usize::from) == Some(number))
-        {
+        for field in record.fields_of(Some(number)) {
             put_json_field(out, bytes, field, names, &[b"name"]);
         }
         out.push(b'}');
@@ -181,50 +175,19 @@ fn put_json_string(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
 }
 
-/// Whether text that stood without quotes means a number or a truth in JSON, too. Whole numbers of more than 64 bits
-/// are strings, as in the JSON layout, because most readers would round them.
+/// Whether text that stood without quotes means a number or a truth in JSON, too.
 fn is_json_word(text: &[u8]) -> bool {
     matches!(text, b"true" | b"false") || is_number(text)
 }
 
-/// `-1.5e-3`: what JSON calls a number, if it is finite.
+/// Whether text is what JSON calls a number, if it is finite. Whole numbers of more than 64 bits are strings, as in the
+/// JSON layout, because most readers would round them.
 fn is_number(text: &[u8]) -> bool {
-    let digits = text.strip_prefix(b"-").unwrap_or(text);
-    let whole = count_digits(digits);
-    if whole == 0 || (whole > 1 && digits.first() == Some(&b'0')) {
-        return false;
-    }
-    let rest = digits.get(whole..).unwrap_or(b"");
-    if rest.is_empty() {
-        // Eighteen digits fit into 64 bits, whatever they are.
-        return whole <= 18 || fits_64_bits(text);
-    }
-    let rest = match rest.strip_prefix(b".") {
-        Some(fraction) if count_digits(fraction) == 0 => return false,
-        Some(fraction) => fraction.get(count_digits(fraction)..).unwrap_or(b""),
-        None => rest,
-    };
-    match rest.split_first() {
-        None => true,
-        Some((b'e' | b'E', exponent)) => {
-            let exponent = exponent
-                .strip_prefix(b"+")
-                .or_else(|| exponent.strip_prefix(b"-"))
-                .unwrap_or(exponent);
-            let is_finite =
-                || std::str::from_utf8(text).is_ok_and(|text| text.parse().is_ok_and(f64::is_finite));
-            !exponent.is_empty() && count_digits(exponent) == exponent.len() && is_finite()
-        }
-        Some(_) => false,
-    }
-}
-
-fn count_digits(text: &[u8]) -> usize {
-    text.iter().take_while(|byte| byte.is_ascii_digit()).count()
-}
-
-fn fits_64_bits(text: &[u8]) -> bool {
-    std::str::from_utf8(text).is_ok_and(|text| text.parse::<u64>().is_ok() || text.parse::<i64>().is_ok())
+    let is_bare = matches!(text, [b'-' | b'0'..=b'9', ..]) && text.last().is_some_and(u8::is_ascii_digit);
+    let is_whole = || !text.iter().any(|byte| matches!(byte, b'.' | b'e' | b'E'));
+    is_bare
+        && serde_json::from_slice::<serde_json::Number>(text)
+            .is_ok_and(|number| !number.is_f64() || text == b"-0" || !is_whole())
 }
 
 /// The time as it stands where it has the form and the zone of the layouts, else written anew in UTC.
@@ -236,10 +199,10 @@ fn time_text<'a>(bytes: &'a [u8], record: &Record, unix_ns: u64) -> Cow<'a, [u8]
         Some((_, rest)) => rest.contains(&b'+') || rest.contains(&b'-'),
         None => false,
     };
-    match has_form && has_zone {
-        true => Cow::Borrowed(written),
-        false => Cow::Owned(iso_text(unix_ns).into_bytes()),
+    if has_form && has_zone {
+        return Cow::Borrowed(written);
     }
+    Cow::Owned(iso_text(unix_ns).into_bytes())
 }
 
 /// Writes a record as a line of the text layout, without its end.
@@ -267,11 +230,7 @@ pub(crate) fn text(pen: &mut impl Pen, bytes: &[u8], record: &Record) {
     word.clear();
     put_text(&mut word, &record.message.plain(bytes), false);
     pen.put(Piece::Plain, &word);
-    for field in record
-        .fields
-        .iter()
-        .filter(|field| field.span.is_none() && !is_absent(field, bytes))
-    {
+    for field in record.fields_of(None).filter(|field| !is_absent(field, bytes)) {
         pen.put(Piece::Plain, b" ");
         put_field(pen, &mut word, bytes, field);
     }
@@ -288,7 +247,7 @@ fn put_word(pen: &mut impl Pen, word: &mut Vec<u8>, piece: Piece, bytes: &[u8], 
 
 /// ` net.rs:42`
 fn put_place(pen: &mut impl Pen, bytes: &[u8], record: &Record) {
-    let path = unescape(record.file.part.of(bytes), record.file.writing);
+    let path = record.file.plain(bytes);
     let name = path
         .rsplit(|byte| matches!(byte, b'/' | b'\\'))
         .next()
@@ -313,10 +272,7 @@ fn put_spans(pen: &mut impl Pen, bytes: &[u8], record: &Record) {
         put_text(&mut word, &name.plain(bytes), false);
         pen.put(Piece::Plain, &word);
         let mut before = b"{";
-        let fields = record
-            .fields
-            .iter()
-            .filter(|field| field.span.map(usize::from) == Some(number));
+        let fields = record.fields_of(Some(number));
         for field in fields.filter(|field| !is_absent(field, bytes)) {
             pen.put(Piece::Plain, before);
             put_field(pen, &mut word, bytes, field);

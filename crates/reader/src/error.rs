@@ -1,7 +1,7 @@
 //! Errors of reading logs: the file, the cause, and what to do about it.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Error of reading a log.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +55,24 @@ pub enum ReadError {
     },
 }
 
+impl ReadError {
+    /// Returns what makes the error of a file that cannot be opened out of its cause.
+    pub(crate) fn open(path: &Path) -> impl Fn(io::Error) -> Self {
+        move |cause| Self::Open {
+            path: path.to_owned(),
+            cause,
+        }
+    }
+
+    /// Returns what makes the error of a file that cannot be read out of its cause.
+    pub(crate) fn read(path: &Path) -> impl Fn(io::Error) -> Self {
+        move |cause| Self::Read {
+            path: path.to_owned(),
+            cause,
+        }
+    }
+}
+
 /// Returns a system error as a sentence without the error's number, with advice for those that people meet often.
 pub fn io_text(cause: &io::Error) -> String {
     match cause.kind() {
@@ -65,14 +83,11 @@ pub fn io_text(cause: &io::Error) -> String {
             "too many files are open; raise the limit with `ulimit -n 4096`, or merge in parts".to_owned()
         }
         _ => {
-            let text = cause.to_string();
-            let end = text.find(" (os error").unwrap_or(text.len());
-            let mut letters = text.get(..end).unwrap_or(&text).chars();
-            let first = letters
-                .next()
-                .map(|letter| letter.to_lowercase().to_string())
-                .unwrap_or_default();
-            first + letters.as_str()
+            let mut text = cause.to_string();
+            text.truncate(text.find(" (os error").unwrap_or(text.len()));
+            let mut letters = text.chars();
+            let first = letters.next().into_iter().flat_map(char::to_lowercase);
+            first.chain(letters).collect()
         }
     }
 }

@@ -23,39 +23,21 @@ pub struct Condition {
     key_finder: Option<Finder<'static>>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Operator {
-    Equal,
-    NotEqual,
-    Greater,
-    GreaterOrEqual,
-    Less,
-    LessOrEqual,
-}
+/// An operator: its text, and the orderings of a value to the wanted one for which it holds.
+type Operator = (&'static str, &'static [Ordering]);
 
-impl Operator {
-    /// The longer ones first, so that `>=` is not read as `>`.
-    const TEXTS: [(&'static str, Operator); 7] = [
-        ("!=", Operator::NotEqual),
-        (">=", Operator::GreaterOrEqual),
-        ("<=", Operator::LessOrEqual),
-        ("==", Operator::Equal),
-        ("=", Operator::Equal),
-        (">", Operator::Greater),
-        ("<", Operator::Less),
-    ];
+const NOT_EQUAL: &str = "!=";
 
-    fn holds(self, ordering: Ordering) -> bool {
-        match self {
-            Self::Equal => ordering.is_eq(),
-            Self::NotEqual => ordering.is_ne(),
-            Self::Greater => ordering.is_gt(),
-            Self::GreaterOrEqual => ordering.is_ge(),
-            Self::Less => ordering.is_lt(),
-            Self::LessOrEqual => ordering.is_le(),
-        }
-    }
-}
+/// The longer ones first, so that `>=` is not read as `>`.
+const OPERATORS: [Operator; 7] = [
+    (NOT_EQUAL, &[Ordering::Less, Ordering::Greater]),
+    (">=", &[Ordering::Greater, Ordering::Equal]),
+    ("<=", &[Ordering::Less, Ordering::Equal]),
+    ("==", &[Ordering::Equal]),
+    ("=", &[Ordering::Equal]),
+    (">", &[Ordering::Greater]),
+    ("<", &[Ordering::Less]),
+];
 
 impl FromStr for Condition {
     type Err = String;
@@ -65,15 +47,15 @@ impl FromStr for Condition {
             || "write key=value, key!=value, or with a number key>1, key>=1, key<1, key<=1".to_owned();
         let at = text.find(['=', '!', '<', '>']).ok_or_else(wrong)?;
         let (key, rest) = text.split_at(at);
-        let (sign, operator) = Operator::TEXTS
-            .into_iter()
+        let operator = (OPERATORS.into_iter())
             .find(|(sign, _)| rest.starts_with(sign))
             .ok_or_else(wrong)?;
+        let sign = operator.0;
         let (key, value) = (key.trim(), rest[sign.len()..].trim());
         if key.is_empty() {
             return Err(wrong());
         }
-        let is_order = !matches!(operator, Operator::Equal | Operator::NotEqual);
+        let is_order = !sign.ends_with('=') || matches!(sign, ">=" | "<=");
         if is_order && !value.parse::<f64>().is_ok_and(|number| !number.is_nan()) {
             return Err(format!("{sign} compares numbers, and {value:?} is none"));
         }
@@ -183,17 +165,18 @@ impl RecordValues for ParsedRecord<'_> {
 }
 
 impl Condition {
+    fn is_not_equal(&self) -> bool {
+        self.operator.0 == NOT_EQUAL
+    }
+
     /// Whether a record may have the field at all.
     fn is_possible(&self, record: &[u8]) -> bool {
-        self.operator == Operator::NotEqual
-            || self
-                .key_finder
-                .as_ref()
-                .is_none_or(|finder| finder.find(record).is_some())
+        let finder = self.key_finder.as_ref();
+        self.is_not_equal() || finder.is_none_or(|finder| finder.find(record).is_some())
     }
 
     fn holds(&self, record: &mut impl RecordValues) -> bool {
-        let is_all = self.operator == Operator::NotEqual;
+        let is_all = self.is_not_equal();
         let mut holds = is_all;
         let mut each = |value: &[u8]| {
             let found = self.is_met_by(value);
@@ -210,8 +193,8 @@ impl Condition {
     /// Whether one value is as wanted.
     fn is_met_by(&self, value: &[u8]) -> bool {
         let ordering = self.compare(value);
-        ordering.map_or(self.operator == Operator::NotEqual, |ordering| {
-            self.operator.holds(ordering)
+        ordering.map_or(self.is_not_equal(), |ordering| {
+            self.operator.1.contains(&ordering)
         })
     }
 
@@ -328,7 +311,7 @@ impl Filter {
                 _ => return true,
             };
             let is_met = condition.is_met_by(own.as_bytes());
-            let is_all = condition.operator == Operator::NotEqual;
+            let is_all = condition.is_not_equal();
             // A field of the same name may decide otherwise.
             can_pass &= is_met || !is_all;
             is_all || !is_met

@@ -200,12 +200,12 @@ impl Follow {
                 // What nobody takes must not fill the memory: rather it is missed.
                 let room = HELD_BYTES_MAX.saturating_sub(held);
                 match ring.poll(room, &calibration, latest) {
-                    Ok((bytes, share)) => {
+                    Some((bytes, share)) => {
                         held += bytes;
                         polled.bytes += bytes as u64;
                         polled.fullest = polled.fullest.max(share);
                     }
-                    Err(_) => {
+                    None => {
                         ring.give_up();
                         process.damaged += 1;
                     }
@@ -267,8 +267,8 @@ impl Follow {
     fn two_oldest(&self) -> Option<(Front, Option<u64>)> {
         let mut oldest: Option<Front> = None;
         let mut next: Option<u64> = None;
-        for (process, rings) in self.sessions.iter().map(|process| &process.rings).enumerate() {
-            for (ring, watched) in rings.iter().enumerate() {
+        for (process, session) in self.sessions.iter().enumerate() {
+            for (ring, watched) in session.rings.iter().enumerate() {
                 let Some(unix_ns) = watched.front_ns() else {
                     continue;
                 };
@@ -277,12 +277,12 @@ impl Follow {
                     process,
                     ring,
                 };
-                match &oldest {
+                match oldest {
                     Some(before) if before.unix_ns <= unix_ns => {
                         next = Some(next.map_or(unix_ns, |next| next.min(unix_ns)));
                     }
-                    _ => {
-                        next = oldest.map(|before| before.unix_ns);
+                    before => {
+                        next = before.map(|before| before.unix_ns);
                         oldest = Some(front);
                     }
                 }

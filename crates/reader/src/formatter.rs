@@ -2,9 +2,9 @@
 
 use crate::compose;
 use crate::head::{Form, Role};
-use crate::json::Members;
-use crate::pairs;
-use crate::part::Part;
+use crate::json::members;
+use crate::pairs::logfmt_pairs;
+use crate::part::{Pair, Part};
 use crate::pen::{Pen, Piece};
 use crate::record::Record;
 use crate::times::Times;
@@ -82,8 +82,8 @@ impl Formatter {
         match (shape, self.record.form) {
             (Shape::Json, _) => return compose::json(pen.bytes(), record, &self.record, &mut self.names),
             (Shape::Text, Form::Json | Form::Logfmt | Form::Glog) => compose::text(pen, line, &self.record),
-            (_, Form::Json) => put_json_pieces(pen, line, &self.record),
-            (_, Form::Logfmt) => put_logfmt_pieces(pen, line, &self.record),
+            (_, Form::Json) => put_pairs(pen, line, &self.record, members(line), Piece::Detail),
+            (_, Form::Logfmt) => put_pairs(pen, line, &self.record, logfmt_pairs(line), Piece::Plain),
             (_, Form::Text | Form::Glog) => put_text_pieces(pen, line, &self.record),
             (_, Form::Unknown) => pen.put(Piece::Plain, line),
         }
@@ -94,15 +94,15 @@ impl Formatter {
     /// form is left as it is: only JSON can be made of all forms.
     pub fn convert(&mut self, record: &[u8], format: Format, process: Option<(&str, u32)>) -> Vec<u8> {
         self.record.read(record, &mut self.times);
+        let (line, further) = record.split_at(self.record.line_length.min(record.len()));
         let mut out = Vec::with_capacity(record.len() + 64);
-        let end = self.record.line_length;
         match (format, self.record.form) {
-            (Format::Json, Form::Json) => out.extend_from_slice(record),
-            (Format::Json, _) => compose::json(&mut out, record, &self.record, &mut self.names),
+            (Format::Json, Form::Text | Form::Logfmt | Form::Glog | Form::Unknown) => {
+                compose::json(&mut out, record, &self.record, &mut self.names);
+            }
             (Format::Text, Form::Json | Form::Logfmt | Form::Glog) => {
-                let line = record.get(..end).unwrap_or(b"");
                 compose::text(&mut out, line, &self.record);
-                out.extend_from_slice(record.get(end..).unwrap_or(b""));
+                out.extend_from_slice(further);
             }
             _ => out.extend_from_slice(record),
         }
@@ -184,50 +184,30 @@ fn put_up_to(pen: &mut impl Pen, line: &[u8], at: usize, part: Part, piece: Piec
     part.end()
 }
 
-/// Writes a JSON line: what frames it is detail.
-fn put_json_pieces(pen: &mut impl Pen, line: &[u8], record: &Record) {
+/// Writes a line of pairs of key and value, each with the offset behind it: what frames them is detail, and `rest` what
+/// follows them.
+fn put_pairs(
+    pen: &mut impl Pen,
+    line: &[u8],
+    record: &Record,
+    pairs: impl Iterator<Item = Pair>,
+    rest: Piece,
+) {
     let mut at = 0;
-    for (key, value) in Members::new(line, 0).into_iter().flatten() {
+    for Pair { key, value, next } in pairs {
+        let between = |from: usize, to: usize| line.get(from..to).unwrap_or(b"");
         let role = Role::of(key.of(line));
-        pen.put(Piece::Detail, line.get(at..key.start()).unwrap_or(b""));
+        pen.put(Piece::Detail, between(at, key.start()));
         pen.put(
             if role.is_some() { Piece::Detail } else { Piece::Key },
             key.of(line),
         );
-        pen.put(
-            Piece::Detail,
-            line.get(key.end()..value.part.start()).unwrap_or(b""),
-        );
+        pen.put(Piece::Detail, between(key.end(), value.part.start()));
         pen.put(piece_of_value(role, record), value.part.of(line));
-        at = value.part.end();
+        pen.put(Piece::Detail, between(value.part.end(), next));
+        at = next;
     }
-    pen.put(Piece::Detail, line.get(at..).unwrap_or(b""));
-}
-
-/// Writes a line of pairs.
-fn put_logfmt_pieces(pen: &mut impl Pen, line: &[u8], record: &Record) {
-    let mut at = 0;
-    while let Some(pair) = pairs::read_pair(line, at, pairs::Style::Logfmt) {
-        let role = Role::of(pair.key.of(line));
-        pen.put(
-            if role.is_some() { Piece::Detail } else { Piece::Key },
-            pair.key.of(line),
-        );
-        pen.put(
-            Piece::Detail,
-            line.get(pair.key.end()..pair.value.part.start()).unwrap_or(b""),
-        );
-        pen.put(piece_of_value(role, record), pair.value.part.of(line));
-        pen.put(
-            Piece::Detail,
-            line.get(pair.value.part.end()..pair.next).unwrap_or(b""),
-        );
-        at = pair.next;
-        if at >= line.len() {
-            break;
-        }
-    }
-    pen.put(Piece::Plain, line.get(at..).unwrap_or(b""));
+    pen.put(rest, line.get(at..).unwrap_or(b""));
 }
 
 fn piece_of_value(role: Option<Role>, record: &Record) -> Piece {

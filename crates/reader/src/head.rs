@@ -3,9 +3,9 @@
 //! This runs over every line of the input, so the forms that Logdrive writes itself come first and cost some compares.
 
 use crate::escape::Writing;
-use crate::json::Members;
-use crate::pairs;
-use crate::part::{Part, Text};
+use crate::json::members_at;
+use crate::pairs::logfmt_pairs;
+use crate::part::{Pair, Part, Text};
 use crate::times::{Times, from_number};
 use logdrive_wire::Level;
 
@@ -208,19 +208,7 @@ fn read_json(line: &[u8], times: &mut Times) -> Option<Head> {
     if let Some(own) = read_between(line, b"{\"ts\":\"", b"\",\"level\":\"", b'"', Form::Json, times) {
         return Some(own);
     }
-    let mut time = None;
-    let mut level = None;
-    for (key, value) in Members::new(line, 0)? {
-        match Role::of(key.of(line)) {
-            Some(Role::Time) => time = time.or_else(|| time_of(line, value, times)),
-            Some(Role::Level) => level = level_of_value(line, value),
-            _ => {}
-        }
-        if let (Some(unix_ns), Some(_)) = (time, level) {
-            return Some(structured(Form::Json, unix_ns, level));
-        }
-    }
-    Some(structured(Form::Json, time?, level))
+    read_pairs(Form::Json, line, members_at(line, 0)?, times)
 }
 
 /// `ts=2026-11-21T12:34:56.123456789Z level=info ...`
@@ -228,24 +216,23 @@ fn read_logfmt(line: &[u8], times: &mut Times) -> Option<Head> {
     if let Some(own) = read_between(line, b"ts=", b" level=", b' ', Form::Logfmt, times) {
         return Some(own);
     }
-    let mut time = None;
-    let mut level = None;
-    let mut at = 0;
-    for _ in 0..HEAD_PAIRS_MAX {
-        let Some(pair) = pairs::read_pair(line, at, pairs::Style::Logfmt) else {
-            break;
-        };
-        match Role::of(pair.key.of(line)) {
-            Some(Role::Time) => time = time.or_else(|| time_of(line, pair.value, times)),
-            Some(Role::Level) => level = level_of_value(line, pair.value),
+    read_pairs(Form::Logfmt, line, logfmt_pairs(line).take(HEAD_PAIRS_MAX), times)
+}
+
+/// Looks for time and level among pairs of key and value.
+fn read_pairs(form: Form, line: &[u8], pairs: impl Iterator<Item = Pair>, times: &mut Times) -> Option<Head> {
+    let (mut time, mut level) = (None, None);
+    for Pair { key, value, .. } in pairs {
+        match Role::of(key.of(line)) {
+            Some(Role::Time) => time = time.or_else(|| time_of(line, value, times)),
+            Some(Role::Level) => level = level_of_value(line, value),
             _ => {}
         }
         if time.is_some() && level.is_some() {
             break;
         }
-        at = pair.next;
     }
-    Some(structured(Form::Logfmt, time?, level))
+    Some(structured(form, time?, level))
 }
 
 /// Time and level where Logdrive itself puts them.

@@ -2,41 +2,33 @@
 
 use crate::escape::Writing;
 use crate::limits::JSON_DEPTH_MAX;
-use crate::part::{Part, Text};
+use crate::part::{Pair, Part, Text};
 
-/// Walks over the members of an object. Ends at its end, or at the first thing that is not JSON.
-#[derive(Debug, Clone)]
-pub(crate) struct Members<'a> {
-    line: &'a [u8],
-    at: usize,
+/// Walks over the members of the object that is a line.
+pub(crate) fn members(line: &[u8]) -> impl Iterator<Item = Pair> + Clone + '_ {
+    members_at(line, 0).into_iter().flatten()
 }
 
-impl<'a> Members<'a> {
-    /// The object that begins at an offset of the line.
-    pub(crate) fn new(line: &'a [u8], at: usize) -> Option<Self> {
-        let at = skip_space(line, at);
-        (line.get(at) == Some(&b'{')).then_some(Self { line, at: at + 1 })
-    }
-}
-
-impl Iterator for Members<'_> {
-    type Item = (Part, Text);
-
-    fn next(&mut self) -> Option<(Part, Text)> {
-        let mut at = skip_space(self.line, self.at);
-        if self.line.get(at) == Some(&b',') {
-            at = skip_space(self.line, at + 1);
+/// Walks over the members of the object that begins at an offset. Ends at its end, or at the first thing that is not JSON.
+pub(crate) fn members_at(line: &[u8], at: usize) -> Option<impl Iterator<Item = Pair> + Clone + '_> {
+    let at = skip_space(line, at);
+    let mut next = (line.get(at) == Some(&b'{')).then_some(at + 1)?;
+    Some(std::iter::from_fn(move || {
+        let mut at = skip_space(line, next);
+        if line.get(at) == Some(&b',') {
+            at = skip_space(line, at + 1);
         }
-        let key_end = string_end(self.line, at)?;
+        let key_end = string_end(line, at)?;
         let key = Part::new(at + 1, key_end - 1);
-        at = skip_space(self.line, key_end);
-        if self.line.get(at) != Some(&b':') {
+        at = skip_space(line, key_end);
+        if line.get(at) != Some(&b':') {
             return None;
         }
-        let (value, end) = read_value(self.line, skip_space(self.line, at + 1))?;
-        self.at = end;
-        Some((key, value))
-    }
+        let value;
+        (value, next) = read_value(line, skip_space(line, at + 1))?;
+        let next = value.part.end();
+        Some(Pair { key, value, next })
+    }))
 }
 
 /// Walks over the elements of the array that begins at an offset of the line.
@@ -74,7 +66,7 @@ fn skip_space(line: &[u8], at: usize) -> usize {
 }
 
 /// Returns the end of the string that begins with the quote at an offset.
-fn string_end(line: &[u8], at: usize) -> Option<usize> {
+pub(crate) fn string_end(line: &[u8], at: usize) -> Option<usize> {
     if line.get(at) != Some(&b'"') {
         return None;
     }
@@ -128,9 +120,8 @@ mod tests {
 
     fn members(line: &str) -> Vec<(String, String, Writing)> {
         let text = |part: Part| String::from_utf8_lossy(part.of(line.as_bytes())).into_owned();
-        let members = Members::new(line.as_bytes(), 0).into_iter().flatten();
-        members
-            .map(|(key, value)| (text(key), text(value.part), value.writing))
+        super::members(line.as_bytes())
+            .map(|Pair { key, value, .. }| (text(key), text(value.part), value.writing))
             .collect()
     }
 

@@ -5,6 +5,7 @@ use crate::error::ReadError;
 use crate::limits::DIRECTORY_ENTRIES_MAX;
 use crate::times::read_stamp;
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -49,41 +50,24 @@ pub fn log_files(path: &Path) -> Result<Vec<Vec<LogFile>>, ReadError> {
         Some(dir) if !dir.as_os_str().is_empty() => dir.to_owned(),
         _ => PathBuf::from("."),
     };
-    let cannot_list = |cause| ReadError::Read {
-        path: dir.clone(),
-        cause,
-    };
-    let name = path
-        .file_name()
-        .and_then(|name| name.to_str())
-        .unwrap_or_default();
+    let cannot_list = ReadError::read(&dir);
+    let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
     let (stem, extension) = match name.rfind('.') {
         Some(dot) if dot > 0 => name.split_at(dot),
         _ => (name, ""),
     };
     let mut logs: BTreeMap<String, Vec<(Place, PathBuf)>> = BTreeMap::new();
-    for entry in fs::read_dir(&dir)
-        .map_err(cannot_list)?
-        .take(DIRECTORY_ENTRIES_MAX)
-    {
-        let entry = entry.map_err(cannot_list)?;
-        let Some(found) = entry
-            .file_name()
-            .to_str()
-            .and_then(|name| Name::read(name, stem, extension))
-        else {
-            continue;
-        };
-        logs.entry(found.process)
-            .or_default()
-            .push((found.place, path.with_file_name(entry.file_name())));
+    let entries = fs::read_dir(&dir).map_err(&cannot_list)?;
+    for entry in entries.take(DIRECTORY_ENTRIES_MAX) {
+        let name = entry.map_err(&cannot_list)?.file_name();
+        let found = name.to_str().and_then(|name| read_name(name, stem, extension));
+        if let Some((process, place)) = found {
+            let files = logs.entry(process.to_owned()).or_default();
+            files.push((place, path.with_file_name(&name)));
+        }
     }
     if logs.is_empty() {
-        let cause = std::io::ErrorKind::NotFound.into();
-        return Err(ReadError::Open {
-            path: path.to_owned(),
-            cause,
-        });
+        return Err(ReadError::open(path)(std::io::ErrorKind::NotFound.into()));
     }
     Ok(logs.into_values().map(in_order).collect())
 }
@@ -114,50 +98,28 @@ impl Place {
     }
 }
 
-/// Process and place in the log that a file's name says.
-#[derive(Debug, PartialEq, Eq)]
-struct Name {
-    /// `4711`, `4711-2`, or nothing for the process that got the file it asked for.
-    process: String,
-    place: Place,
-}
-
-impl Name {
-    fn read(name: &str, stem: &str, extension: &str) -> Option<Self> {
-        let rest = name.strip_prefix(stem)?;
-        let (rest, is_compressed) = match rest.strip_suffix(".zst").or_else(|| rest.strip_suffix(".gz")) {
-            Some(rest) => (rest, true),
-            None => (rest, false),
-        };
-        let middle = rest.strip_suffix(extension)?;
-        let (process, rotated) = split_process(middle)?;
-        if rotated.is_empty() {
-            // Only rotated files are compressed.
-            let place = Place {
-                is_active: true,
-                rotated_ns: None,
-                number: 0,
-                is_compressed,
-            };
-            return (!is_compressed).then(|| Self {
-                process: process.to_owned(),
-                place,
-            });
-        }
-        let stamped = rotated.strip_prefix('.')?;
-        let (rotated_ns, length) = read_stamp(stamped)?;
-        let number = stamped.get(length..)?.strip_prefix('.')?.parse().ok()?;
-        let place = Place {
-            is_active: false,
-            rotated_ns: Some(rotated_ns),
-            number,
-            is_compressed,
-        };
-        Some(Self {
-            process: process.to_owned(),
-            place,
-        })
+/// Reads the process and the place in the log that a file's name says: `4711`, `4711-2`, or nothing for the process that got
+/// the file it asked for.
+fn read_name<'a>(name: &'a str, stem: &str, extension: &str) -> Option<(&'a str, Place)> {
+    let rest = name.strip_prefix(stem)?;
+    let plain = rest.strip_suffix(".zst").or_else(|| rest.strip_suffix(".gz"));
+    let middle = plain.unwrap_or(rest).strip_suffix(extension)?;
+    let (process, rotated) = split_process(middle)?;
+    let mut place = Place {
+        is_active: rotated.is_empty(),
+        rotated_ns: None,
+        number: 0,
+        is_compressed: plain.is_some(),
+    };
+    if place.is_active {
+        // Only rotated files are compressed.
+        return (!place.is_compressed).then_some((process, place));
     }
+    let stamped = rotated.strip_prefix('.')?;
+    let (rotated_ns, length) = read_stamp(stamped)?;
+    place.rotated_ns = Some(rotated_ns);
+    place.number = stamped.get(length..)?.strip_prefix('.')?.parse().ok()?;
+    Some((process, place))
 }
 
 /// Takes `.4711` or `.4711-2` off the front.

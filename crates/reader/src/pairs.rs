@@ -1,8 +1,9 @@
 //! Pairs of key and value, as logfmt has them and as text layouts put them behind the message.
 
 use crate::escape::Writing;
+use crate::json::string_end;
 use crate::limits::FIELDS_MAX;
-use crate::part::{Part, Text};
+use crate::part::{Pair, Part, Text};
 
 /// Rules by which pairs are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,69 +14,80 @@ pub(crate) enum Style {
     Logfmt,
 }
 
-/// One pair.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Pair {
-    pub(crate) key: Part,
-    pub(crate) value: Text,
-    /// Offset of the next pair.
-    pub(crate) next: usize,
-}
-
 /// Reads the pair at an offset; it ends at a space or with the line.
 pub(crate) fn read_pair(line: &[u8], at: usize, style: Style) -> Option<Pair> {
-    let key_length = line.get(at..)?.iter().position(|byte| !is_key(*byte))?;
-    let equals = at + key_length;
-    if key_length == 0 || line.get(equals) != Some(&b'=') {
-        return None;
-    }
-    let key = Part::new(at, equals);
-    let start = equals + 1;
-    if line.get(start) == Some(&b'"') {
-        let end = quote_end(line, start + 1)?;
-        let writing = if style == Style::Text {
-            Writing::Quoted
-        } else {
-            Writing::Json
+    let (key, start) = read_key(line, at)?;
+    let (quoted, bare) = match style {
+        Style::Text => (Writing::Quoted, Writing::Text),
+        Style::Logfmt => (Writing::Json, Writing::Verbatim),
+    };
+    if let Some(part) = read_quoted(line, start) {
+        let end = part.end() + 1;
+        let next = match line.get(end) {
+            None => end,
+            Some(b' ') => end + 1,
+            Some(_) => return None,
         };
-        let value = Text {
-            part: Part::new(start + 1, end),
-            writing,
-        };
-        return match line.get(end + 1) {
-            None => Some(Pair {
-                key,
-                value,
-                next: end + 1,
-            }),
-            Some(b' ') => Some(Pair {
-                key,
-                value,
-                next: end + 2,
-            }),
-            Some(_) => None,
-        };
+        let value = Text::new(part, quoted);
+        return Some(Pair { key, value, next });
     }
     let rest = line.get(start..)?;
     let length = memchr::memchr(b' ', rest).unwrap_or(rest.len());
-    let bare = rest.get(..length)?;
-    let is_of_message = bare.is_empty() || bare.contains(&b'=') || closes_more(bare);
-    if bare.contains(&b'"') || (style == Style::Text && is_of_message) {
+    let text = rest.get(..length)?;
+    let is_of_message = text.is_empty() || text.contains(&b'=') || closes_more(text);
+    if text.contains(&b'"') || (style == Style::Text && is_of_message) {
         return None;
     }
-    let writing = if style == Style::Text {
-        Writing::Text
-    } else {
-        Writing::Verbatim
-    };
     Some(Pair {
         key,
-        value: Text {
-            part: Part::new(start, start + length),
-            writing,
-        },
+        value: Text::new(Part::new(start, start + length), bare),
         next: (start + length + 1).min(line.len()),
     })
+}
+
+/// Reads the last field of a span in a text layout at an offset: its value ends at the brace of the span.
+pub(crate) fn read_last_of_span(line: &[u8], at: usize) -> Option<Pair> {
+    let (key, start) = read_key(line, at)?;
+    let value = match read_quoted(line, start) {
+        Some(part) => Text::new(part, Writing::Quoted),
+        None if line.get(start) == Some(&b'"') => return None,
+        None => Text::in_text(Part::new(start, start + span_end(line.get(start..)?)?)),
+    };
+    let end = value.part.end() + usize::from(value.writing == Writing::Quoted);
+    (line.get(end) == Some(&b'}')).then_some(Pair {
+        key,
+        value,
+        next: end + 1,
+    })
+}
+
+/// Returns the offset at which a bare value meets the end of its span: `}:`.
+pub(crate) fn span_end(text: &[u8]) -> Option<usize> {
+    let word = memchr::memchr(b' ', text).unwrap_or(text.len());
+    text.get(..word)?.windows(2).position(|two| two == b"}:")
+}
+
+/// The pairs at the front of a line of logfmt.
+pub(crate) fn logfmt_pairs(line: &[u8]) -> impl Iterator<Item = Pair> + '_ {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let pair = read_pair(line, at, Style::Logfmt)?;
+        at = pair.next;
+        Some(pair)
+    })
+}
+
+/// Reads a key and its equals sign; returns also the offset of the value.
+fn read_key(line: &[u8], at: usize) -> Option<(Part, usize)> {
+    let length = line.get(at..)?.iter().position(|byte| !is_key(*byte))?;
+    let equals = at + length;
+    (length > 0 && line.get(equals) == Some(&b'=')).then_some((Part::new(at, equals), equals + 1))
+}
+
+/// Returns the inside of the quotes that begin at an offset.
+fn read_quoted(line: &[u8], at: usize) -> Option<Part> {
+    let end = string_end(line, at)?;
+    Some(Part::new(at + 1, end - 1))
 }
 
 /// Whether a byte may stand in a key; a text layout escapes the rest. Brackets and commas stand in messages: `f(a=1, b=2)`.
@@ -116,18 +128,6 @@ fn closes_more(text: &[u8]) -> bool {
         _ => opened,
     });
     opened < 0
-}
-
-/// The quote that ends a string whose inside begins at an offset.
-pub(crate) fn quote_end(line: &[u8], from: usize) -> Option<usize> {
-    let mut at = from;
-    loop {
-        at += memchr::memchr2(b'"', b'\\', line.get(at..)?)?;
-        if line.get(at) == Some(&b'"') {
-            return Some(at);
-        }
-        at += 2;
-    }
 }
 
 /// Reads the pairs that fill the rest of a text line, behind the message, into `pairs`, and tells where they begin.

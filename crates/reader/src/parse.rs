@@ -2,9 +2,9 @@
 
 use crate::escape::Writing;
 use crate::head::{Form, Role, level_of_value, read_head};
-use crate::json::{Members, elements};
+use crate::json::{elements, members_at};
 use crate::pairs::{Style, read_pair};
-use crate::part::{Part, Text};
+use crate::part::{Pair, Part, Text};
 use crate::record::Record;
 use crate::times::Times;
 
@@ -18,29 +18,22 @@ impl Record {
         self.line_length = first.len();
         match read_head(first, times) {
             None => {
-                self.message = Text {
-                    part: Part::new(0, first.len()),
-                    writing: Writing::Verbatim,
-                }
+                self.message = Text::new(Part::new(0, first.len()), Writing::Verbatim);
             }
             Some(head) => {
                 self.take_head(&head);
                 match head.form {
                     Form::Text => crate::text::read_text(self, first),
                     Form::Glog => crate::text::read_glog(self, first),
-                    Form::Json => self.read_json(first),
+                    Form::Json => self.read_members(first, 0, true),
                     Form::Logfmt | Form::Unknown => self.read_logfmt(first),
                 }
             }
         }
     }
 
-    fn read_json(&mut self, line: &[u8]) {
-        self.read_members(line, 0, true);
-    }
-
     fn read_members(&mut self, line: &[u8], at: usize, outermost: bool) {
-        for (key, value) in Members::new(line, at).into_iter().flatten() {
+        for Pair { key, value, .. } in members_at(line, at).into_iter().flatten() {
             let is_nested =
                 value.writing == Writing::JsonValue && line.get(value.part.start()) == Some(&b'{');
             match Role::of(key.of(line)) {
@@ -50,14 +43,7 @@ impl Record {
                 _ if outermost && is_nested && key.of(line) == b"fields" => {
                     self.read_members(line, value.part.start(), false);
                 }
-                _ => self.push_field(
-                    Text {
-                        part: key,
-                        writing: Writing::Json,
-                    },
-                    value,
-                    None,
-                ),
+                _ => self.push_field(Text::new(key, Writing::Json), value, None),
             }
         }
     }
@@ -66,23 +52,17 @@ impl Record {
     fn read_spans(&mut self, line: &[u8], at: usize) -> bool {
         let mut found = false;
         for element in elements(line, at) {
-            let Some(members) = Members::new(line, element.part.start()) else {
+            let Some(members) = members_at(line, element.part.start()) else {
                 continue;
             };
-            let name = members.clone().find(|(key, _)| key.of(line) == b"name");
-            let Some(number) = self.push_span(name.map(|(_, value)| value).unwrap_or_default()) else {
+            let is_name = |pair: &Pair| pair.key.of(line) == b"name";
+            let name = members.clone().find(is_name);
+            let Some(number) = self.push_span(name.map(|pair| pair.value).unwrap_or_default()) else {
                 break;
             };
             found = true;
-            for (key, value) in members.filter(|(key, _)| key.of(line) != b"name") {
-                self.push_field(
-                    Text {
-                        part: key,
-                        writing: Writing::Json,
-                    },
-                    value,
-                    Some(number),
-                );
+            for Pair { key, value, .. } in members.filter(|pair| !is_name(pair)) {
+                self.push_field(Text::new(key, Writing::Json), value, Some(number));
             }
         }
         found
@@ -111,27 +91,14 @@ impl Record {
     /// Takes the value of a key with a role; `false` when the role is taken, so that it is a field.
     fn take_role(&mut self, role: Role, value: Text, line: &[u8]) -> bool {
         let place = match role {
-            Role::Time => {
-                let first = self.time.is_empty();
-                if first {
-                    self.time = value.part;
-                }
-                return first;
-            }
+            Role::Time => return take_first(&mut self.time, value.part),
+            Role::Line => return take_first(&mut self.line, value.part),
             Role::Level => {
-                let first = self.level_part.is_empty();
-                if first {
-                    self.level_part = value.part;
+                let is_first = take_first(&mut self.level_part, value.part);
+                if is_first {
                     self.level = level_of_value(line, value);
                 }
-                return first;
-            }
-            Role::Line => {
-                let first = self.line.is_empty();
-                if first {
-                    self.line = value.part;
-                }
-                return first;
+                return is_first;
             }
             Role::File => return self.take_file(value, line),
             Role::Thread => &mut self.thread,
@@ -170,6 +137,15 @@ impl Record {
         }
         true
     }
+}
+
+/// Takes a part, if there is none yet.
+fn take_first(place: &mut Part, part: Part) -> bool {
+    let is_first = place.is_empty();
+    if is_first {
+        *place = part;
+    }
+    is_first
 }
 
 #[cfg(test)]

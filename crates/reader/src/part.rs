@@ -47,10 +47,11 @@ pub(crate) struct Text {
 impl Text {
     /// With the escapes of text.
     pub(crate) fn in_text(part: Part) -> Self {
-        Self {
-            part,
-            writing: Writing::Text,
-        }
+        Self::new(part, Writing::Text)
+    }
+
+    pub(crate) fn new(part: Part, writing: Writing) -> Self {
+        Self { part, writing }
     }
 
     pub(crate) fn is_empty(self) -> bool {
@@ -61,4 +62,13 @@ impl Text {
     pub(crate) fn plain(self, line: &[u8]) -> Cow<'_, [u8]> {
         unescape(self.part.of(line), self.writing)
     }
+}
+
+/// A key and its value in a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pair {
+    pub(crate) key: Part,
+    pub(crate) value: Text,
+    /// Offset of what follows.
+    pub(crate) next: usize,
 }

@@ -65,24 +65,18 @@ fn end_of(
     count: usize,
     until_ns: u64,
 ) -> Result<(Vec<PastRecord>, bool), ReadError> {
-    let cannot_read = |cause| ReadError::Read {
-        path: path.to_owned(),
-        cause,
-    };
-    let mut file = File::open(path).map_err(|cause| ReadError::Open {
-        path: path.to_owned(),
-        cause,
-    })?;
-    let length = file.metadata().map_err(cannot_read)?.len();
+    let cannot_read = ReadError::read(path);
+    let mut file = File::open(path).map_err(ReadError::open(path))?;
+    let length = file.metadata().map_err(&cannot_read)?.len();
     let mut window = PAST_FIRST_BYTES;
     loop {
         let start = length.saturating_sub(window);
-        file.seek(SeekFrom::Start(start)).map_err(cannot_read)?;
+        file.seek(SeekFrom::Start(start)).map_err(&cannot_read)?;
         let mut bytes = Vec::new();
         (&mut file)
             .take(length - start)
             .read_to_end(&mut bytes)
-            .map_err(cannot_read)?;
+            .map_err(&cannot_read)?;
         let (past, oldest_ns) = records_of(&bytes, filter, start == 0, until_ns);
         let has_enough = match filter.filter().since_ns {
             Some(since) => oldest_ns.is_some_and(|oldest| oldest < since),

@@ -5,8 +5,7 @@
 use crate::escape::Writing;
 use crate::head::{Form, Head};
 use crate::limits::FIELDS_MAX;
-use crate::pairs::Pair;
-use crate::part::{Part, Text};
+use crate::part::{Pair, Part, Text};
 use logdrive_wire::Level;
 
 /// A field of a record, or of a span around it.
@@ -65,10 +64,7 @@ impl Record {
         let (unix_ns, level, line_length) = (self.unix_ns, self.level, self.line_length);
         self.clear();
         (self.unix_ns, self.level, self.line_length) = (unix_ns, level, line_length);
-        self.message = Text {
-            part: Part::new(0, line_length),
-            writing: Writing::Verbatim,
-        };
+        self.message = Text::new(Part::new(0, line_length), Writing::Verbatim);
     }
 
     pub(crate) fn take_head(&mut self, head: &Head) {
@@ -85,6 +81,12 @@ impl Record {
         let rest = rest.strip_prefix(b"\r").unwrap_or(rest);
         let rest = rest.strip_prefix(b"\n").unwrap_or(rest);
         rest.strip_suffix(b"\n").unwrap_or(rest)
+    }
+
+    /// The fields of a span, or of the record itself.
+    pub(crate) fn fields_of(&self, span: Option<usize>) -> impl Iterator<Item = &Field> {
+        let fields = self.fields.iter();
+        fields.filter(move |field| field.span.map(usize::from) == span)
     }
 
     /// Adds a field, as long as there is room.

@@ -3,7 +3,7 @@
 //! A line of text does not say where its thread's name ends or its message begins, so this goes by what the parts
 //! look like. Other loggers' lines give what of it they have.
 
-use crate::pairs::{Style, is_key, quote_end, read_pair, read_trailing_pairs};
+use crate::pairs::{Style, is_key, read_last_of_span, read_pair, read_trailing_pairs, span_end};
 use crate::part::{Part, Text};
 use crate::record::{ProcessPart, Record};
 
@@ -96,11 +96,7 @@ fn read_body(record: &mut Record, line: &[u8], at: usize) {
     });
     let mut pairs = std::mem::take(&mut record.pairs);
     let end = read_trailing_pairs(line, start, &mut pairs);
-    let message_end = if pairs.is_empty() {
-        end
-    } else {
-        end.saturating_sub(1)
-    };
+    let message_end = end.saturating_sub(usize::from(!pairs.is_empty()));
     record.message = Text::in_text(Part::new(start, message_end.max(start)));
     for pair in &pairs {
         record.push_field(Text::in_text(pair.key), pair.value, None);
@@ -124,11 +120,8 @@ fn read_spans(record: &mut Record, line: &[u8], from: usize) -> Option<usize> {
         }
         at += 1;
         if line.get(at) == Some(&b' ') {
-            return record
-                .fields
-                .iter()
-                .any(|field| field.span.is_some())
-                .then_some(at + 1);
+            let has_fields = record.fields.iter().any(|field| field.span.is_some());
+            return has_fields.then_some(at + 1);
         }
     }
 }
@@ -153,42 +146,16 @@ fn read_span_fields(record: &mut Record, line: &[u8], from: usize, span: u8) -> 
     loop {
         // The last value of a span ends at its brace, of which a value may have some, too.
         if let Some(pair) = read_pair(line, at, Style::Text)
-            && !contains_end(pair.value.part.of(line))
+            && span_end(pair.value.part.of(line)).is_none()
         {
             record.push_field(Text::in_text(pair.key), pair.value, Some(span));
             at = pair.next;
             continue;
         }
-        let equals = at + line.get(at..)?.iter().position(|byte| !is_key(*byte))?;
-        if line.get(equals) != Some(&b'=') {
-            return None;
-        }
-        let start = equals + 1;
-        let quoted = line.get(start) == Some(&b'"');
-        let end = match quoted {
-            true => quote_end(line, start + 1)? + 1,
-            false => start + span_end(line.get(start..)?)?,
-        };
-        let value = match quoted {
-            true => Text {
-                part: Part::new(start + 1, end - 1),
-                writing: crate::escape::Writing::Quoted,
-            },
-            false => Text::in_text(Part::new(start, end)),
-        };
-        record.push_field(Text::in_text(Part::new(at, equals)), value, Some(span));
-        return (line.get(end) == Some(&b'}')).then_some(end + 1);
+        let last = read_last_of_span(line, at)?;
+        record.push_field(Text::in_text(last.key), last.value, Some(span));
+        return Some(last.next);
     }
-}
-
-fn contains_end(value: &[u8]) -> bool {
-    span_end(value).is_some()
-}
-
-/// Returns the offset at which a bare value meets the end of its span: `}:`.
-fn span_end(text: &[u8]) -> Option<usize> {
-    let word = memchr::memchr(b' ', text).unwrap_or(text.len());
-    text.get(..word)?.windows(2).position(|two| two == b"}:")
 }
 
 /// The first words of a line.
@@ -226,12 +193,8 @@ impl Words {
 
     /// The number of the word that is a place in the source, `net.rs:42`, with a module or a thread before it.
     fn place(&self, line: &[u8]) -> Option<usize> {
-        let number = self
-            .all()
-            .iter()
-            .skip(1)
-            .position(|part| is_place(part.of(line)))?
-            + 1;
+        let mut further = self.all().iter().skip(1);
+        let number = further.position(|part| is_place(part.of(line)))? + 1;
         let before = self.part(number - 1).of(line);
         // Further behind, something else may look like a place: `connected to host.org:80`.
         (number <= 2 || is_module(before)).then_some(number)
@@ -239,12 +202,10 @@ impl Words {
 
     /// Whether a line without a place is Logdrive's: its times have nine digits, its levels are padded to six.
     fn is_own(&self, line: &[u8], record: &Record) -> bool {
-        let is_nine_digits = record.time.of(line).get(19..20) == Some(b".")
-            && record
-                .time
-                .of(line)
-                .get(20..29)
-                .is_some_and(|digits| digits.iter().all(u8::is_ascii_digit));
+        let is_nine_digits = match record.time.of(line).get(19..29) {
+            Some([b'.', digits @ ..]) => digits.iter().all(u8::is_ascii_digit),
+            _ => false,
+        };
         let is_padded = record.level_part.start() == record.time.end() + 1
             && self.part(0).start() == record.level_part.start() + 6;
         is_nine_digits && is_padded && self.count > 1 && is_module(self.part(1).of(line))

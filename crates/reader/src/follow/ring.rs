@@ -1,8 +1,8 @@
 //! One ring that is followed: the bytes that were copied out of it and not taken yet.
 
 use crate::limits::{POLL_BYTES_MAX, RING_HELD_BYTES_MAX};
-use logdrive_ring::{Calibration, FollowerRead, Ring, RingError, RingFollower};
-use logdrive_wire::{RecordHeader, WireError, record::HEADER_BYTES};
+use logdrive_ring::{Calibration, FollowerRead, Ring, RingFollower};
+use logdrive_wire::{RecordHeader, record::HEADER_BYTES};
 use std::sync::Arc;
 
 /// The callsite of gap records, which the ring's count leaves out.
@@ -39,84 +39,56 @@ pub(crate) struct WatchedRing {
     latest_ticks: u64,
 }
 
-/// Reason for giving a ring up.
-#[derive(Debug)]
-pub(crate) enum Broken {
-    /// Its position.
-    Ring,
-    /// A record in it.
-    Record,
-}
-
-impl From<RingError> for Broken {
-    fn from(_: RingError) -> Self {
-        Self::Ring
-    }
-}
-
-impl From<WireError> for Broken {
-    fn from(_: WireError) -> Self {
-        Self::Record
-    }
-}
-
 impl WatchedRing {
-    pub(crate) fn new(ring: Arc<Ring>, from: Start) -> Self {
+    pub(crate) fn new(ring: Arc<Ring>, from: Start, calibration: Calibration) -> Self {
         let newest = RingFollower::newest(Arc::clone(&ring));
         let records = ring.header().records();
-        let follower = match from {
-            Start::Newest => newest,
-            Start::Oldest => RingFollower::oldest(ring),
+        let (follower, records_before) = match from {
+            Start::Newest => (newest, records),
+            Start::Oldest => {
+                let oldest = RingFollower::oldest(ring);
+                // How many records lie before the oldest is not known, and those behind it are found by the first poll.
+                let is_all = oldest.position() == 0;
+                (oldest, if is_all { 0 } else { u64::MAX })
+            }
         };
-        let mut watched = Self {
+        Self {
             bytes: Vec::new(),
             start: 0,
             whole: 0,
             front: None,
             thread_id: follower.ring().header().thread_id(),
             thread_name: follower.ring().header().thread_name(),
-            records_before: records,
+            records_before,
             records_seen: 0,
             missed: 0,
             given_up: false,
-            calibration: Calibration {
-                base_ticks: 0,
-                base_unix_ns: 0,
-                ns_per_tick_q32: 0,
-            },
+            calibration,
             latest_ticks: 0,
             follower,
-        };
-        if from == Start::Oldest {
-            // How many records lie before the oldest is not known, and those behind it are found by the first poll.
-            watched.records_before = if watched.follower.position() == 0 {
-                0
-            } else {
-                u64::MAX
-            };
         }
-        watched
     }
 
-    /// Copies what is new, at most `room` bytes; gives how much, and the share of the ring in 256ths.
+    /// Copies what is new, at most `room` bytes; gives how much, and the share of the ring in 256ths. `None` where the ring
+    /// or a record in it breaks a rule.
     pub(crate) fn poll(
         &mut self,
         room: usize,
         calibration: &Calibration,
         latest_ticks: u64,
-    ) -> Result<(usize, u32), Broken> {
+    ) -> Option<(usize, u32)> {
         (self.calibration, self.latest_ticks) = (*calibration, latest_ticks);
         if self.given_up {
-            return Ok((0, 0));
+            return Some((0, 0));
         }
         // Read before the position: a record that is counted in between is seen later, and never counted as missed.
         let records = self.follower.ring().header().records();
-        let pending = self.follower.pending_bytes()?;
+        let pending = self.follower.pending_bytes().ok()?;
         if pending == 0 {
             if self.missed > 0 {
                 self.account(records);
             }
-            return Ok((0, 0));
+            return Some((0, 0));
         }
         if self.start == self.bytes.len() {
             self.refresh_thread();
@@ -127,7 +99,7 @@ impl WatchedRing {
             .min(RING_HELD_BYTES_MAX.saturating_sub(self.held_bytes()))
             .min(POLL_BYTES_MAX);
         self.move_down();
-        let copied = match self.follower.look(room, &mut self.bytes)? {
+        let copied = match self.follower.look(room, &mut self.bytes).ok()? {
             FollowerRead::Nothing => 0,
             FollowerRead::Bytes(bytes) => bytes,
             FollowerRead::Overwritten(_) => {
@@ -144,7 +116,7 @@ impl WatchedRing {
         if self.front.is_none() {
             self.find_front();
         }
-        Ok((copied, share))
+        Some((copied, share))
     }
 
     /// Everything up to the ring's count is seen, or missed.
@@ -182,9 +154,9 @@ impl WatchedRing {
     }
 
     /// Walks over the records that were copied whole.
-    fn check_borders(&mut self) -> Result<(), Broken> {
+    fn check_borders(&mut self) -> Option<()> {
         while let Some(bytes) = self.bytes.get(self.whole..self.whole + HEADER_BYTES) {
-            let header = RecordHeader::decode(bytes)?;
+            let header = RecordHeader::decode(bytes).ok()?;
             let length = header.length_bytes as usize;
             if self.bytes.len() - self.whole < length {
                 break;
@@ -192,7 +164,7 @@ impl WatchedRing {
             self.whole += length;
             self.records_seen += u64::from(header.callsite_id != GAP);
         }
-        Ok(())
+        Some(())
     }
 
     fn find_front(&mut self) {
@@ -297,7 +269,7 @@ mod tests {
     #[test]
     fn seen_and_missed_records_add_up_and_gap_records_are_not_counted() {
         let (ring, mut producer, mut consumer) = ring();
-        let mut watched = WatchedRing::new(Arc::clone(&ring), Start::Newest);
+        let mut watched = WatchedRing::new(Arc::clone(&ring), Start::Newest, CLOCK);
         let (mut seen, mut number) = (0, 0);
         for burst in [10u64, 3_000, 50, 9_000, 1, 2_000] {
             for _ in 0..burst {
@@ -319,7 +291,7 @@ mod tests {
     #[test]
     fn the_time_of_a_record_is_never_in_the_future() {
         let (ring, mut producer, _consumer) = ring();
-        let mut watched = WatchedRing::new(ring, Start::Oldest);
+        let mut watched = WatchedRing::new(ring, Start::Oldest, CLOCK);
         producer.push(&record(4, 250), true, FullPolicy::Drop);
         watched.poll(1 << 20, &CLOCK, 200).expect("records hold");
         assert_eq!(watched.front_ns(), Some(200));
@@ -330,7 +302,7 @@ mod tests {
         let mut state = 7u64;
         for round in 0..200u64 {
             let (ring, mut producer, _consumer) = ring();
-            let mut watched = WatchedRing::new(ring, Start::Oldest);
+            let mut watched = WatchedRing::new(ring, Start::Oldest, CLOCK);
             producer.push(&record(3, 5), true, FullPolicy::Drop);
             let mut rubbish = vec![0; 4_096];
             for byte in &mut rubbish {
@@ -340,7 +312,7 @@ mod tests {
             // Beyond the longest record, or too short for one: both are no record.
             rubbish[..4].copy_from_slice(&(if round % 2 == 0 { 8u32 } else { 1 << 20 }).to_le_bytes());
             producer.push(&rubbish, true, FullPolicy::Drop);
-            assert!(watched.poll(1 << 20, &CLOCK, u64::MAX - 1).is_err(), "{round}");
+            assert!(watched.poll(1 << 20, &CLOCK, u64::MAX - 1).is_none(), "{round}");
             watched.give_up();
             assert_eq!(take(&mut watched), [(5, 3)], "what came before is whole");
             assert!(watched.is_taken());

@@ -63,8 +63,11 @@ impl FollowedSession {
         }
         let (rings, broken) = self.view.rings_in(self.rings_known..count);
         self.rings_known = count;
-        self.rings
-            .extend(rings.into_iter().map(|ring| WatchedRing::new(ring, start)));
+        self.rings.extend(
+            rings
+                .into_iter()
+                .map(|ring| WatchedRing::new(ring, start, self.calibration)),
+        );
         self.damaged += broken.len() as u64;
     }
 
