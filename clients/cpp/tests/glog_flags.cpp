@@ -114,6 +114,27 @@ void prefixes(const check::Dir &dir) {
     }
 }
 
+// An option that cannot be is said, and its default holds: the log is written all the same.
+void check_refused(const char *program) {
+    check::Dir dir;
+    const std::string said = dir / "said";
+    const std::string command = "GLOG_logdrive_ring_bytes=12 " + std::string(program) + " refused " + dir.path() + " 2> " + said;
+    EXPECT_TEXT(std::to_string(std::system(command.c_str())), "0");
+    const std::string text = check::read(said);
+    EXPECT(text.find("logdrive: cannot set ring_bytes to \"12\": ") != std::string::npos);
+    EXPECT(text.find("64 KiB") != std::string::npos);
+    EXPECT_TEXT(own_lines(dir / "refused.INFO"), "all the same;");
+}
+
+int refused_life(const std::string &dir) {
+    FLAGS_log_dir = dir;
+    FLAGS_logdrive_run_dir = dir + "/run";
+    google::InitGoogleLogging("refused");
+    LOG(INFO) << "all the same";
+    google::ShutdownGoogleLogging();
+    return 0;
+}
+
 // As daemon(3) does, between InitGoogleLogging and the first statement: the parent ends without any destructors.
 int daemon_life(const std::string &dir) {
     FLAGS_log_dir = dir;
@@ -153,13 +174,14 @@ int main(int argc, char **argv) {
         const int failed = std::system((std::string(argv[0]) + " again").c_str());
         return WEXITSTATUS(failed != 0 ? failed : std::system((std::string(argv[0]) + " prefixes").c_str()));
     }
-    if (argc == 3) return daemon_life(argv[2]);
+    if (argc == 3) return argv[1] == std::string("refused") ? refused_life(argv[2]) : daemon_life(argv[2]);
     check::Dir dir;
     if (std::string(argv[1]) == "prefixes") {
         FLAGS_log_dir = dir.path();
         FLAGS_logdrive_run_dir = dir / "run";
         prefixes(dir);
         check_daemon(argv[0]);
+        check_refused(argv[0]);
         return check::result();
     }
     EXPECT(FLAGS_v == 4 && FLAGS_stderrthreshold == 3);

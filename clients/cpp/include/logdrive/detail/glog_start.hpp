@@ -188,20 +188,36 @@ constexpr const char *const LEVELS[NUM_SEVERITIES] = {"info", "warn", "error", "
 struct Settings {
     logdrive_options *options;
     std::string all;
+    // The first option that was refused: its name and value, and what it may be. Its default holds instead.
+    std::string refused;
     explicit Settings(const char *app) : options(logdrive_options_new(app)) {}
     ~Settings() { logdrive_options_free(options); }
     void set(const char *key, const std::string &value) {
-        logdrive_options_set(options, key, value.c_str());
+        check(logdrive_options_set(options, key, value.c_str()), key, value);
         all += std::string(key) + "=" + value + "\n";
     }
     void sink(const std::string &target) {
-        logdrive_options_add_sink(options, target.c_str());
+        check(logdrive_options_add_sink(options, target.c_str()), "sink", target);
         all += target + "\n";
     }
     // Ignore what changes with time.
     void with(const char *key, const std::string &value, bool counts = true) {
-        logdrive_options_set_sink(options, key, value.c_str());
+        check(logdrive_options_set_sink(options, key, value.c_str()), key, value);
         if (counts) all += std::string(key) + "=" + value + "\n";
+    }
+    // Starts the logger of a state, or exchanges the one that runs. Errors go to standard error.
+    void start(State &state) const {
+        if (!refused.empty()) fprintf(stderr, "logdrive: cannot set %s\n", refused.c_str());
+        const int code = state.running ? logdrive_restart(options) : logdrive_start(options);
+        if (code != LOGDRIVE_OK && code != LOGDRIVE_ERROR_RUNNING)
+            fprintf(stderr, "logdrive: cannot start logging: %s\n", logdrive_last_error());
+        state.running = true;
+    }
+
+private:
+    void check(int code, const char *key, const std::string &value) {
+        if (code != LOGDRIVE_OK && refused.empty())
+            refused = std::string(key) + " to \"" + value + "\": " + logdrive_last_error();
     }
 };
 
@@ -275,28 +291,22 @@ LOGDRIVE_GLOG_FN_ void start_now(State &state) {
     Settings settings(app.c_str());
     fill(settings, state);
     if (state.running && settings.all == state.started_with) return;
-    const int code = state.running ? logdrive_restart(settings.options) : logdrive_start(settings.options);
-    if (code != LOGDRIVE_OK && code != LOGDRIVE_ERROR_RUNNING)
-        fprintf(stderr, "logdrive: cannot start logging: %s\n", logdrive_last_error());
-    state.running = true;
+    settings.start(state);
     state.started_with = settings.all;
 }
 
 // Before InitGoogleLogging, all goes to standard error.
 LOGDRIVE_GLOG_FN_ void start_early(State &state) {
-    logdrive_options *options = logdrive_options_new(program_invocation_short_name);
-    logdrive_options_set(options, "full", state.logdrive_full.c_str());
-    if (!state.logdrive_run_dir.empty()) logdrive_options_set(options, "run_dir", state.logdrive_run_dir.c_str());
-    logdrive_options_set(options, "note_signals", "no");
-    logdrive_options_add_sink(options, "stderr");
-    logdrive_options_set_sink(options, "layout", state.log_utc_time.value ? "glog-raw" : "local glog-raw");
-    logdrive_options_set_sink(options, "flush_every", "10ms");
-    logdrive_options_set_sink(options, "flush_level", "warn");
-    const int code = state.running ? logdrive_restart(options) : logdrive_start(options);
-    if (code != LOGDRIVE_OK && code != LOGDRIVE_ERROR_RUNNING)
-        fprintf(stderr, "logdrive: cannot start logging: %s\n", logdrive_last_error());
-    logdrive_options_free(options);
-    state.running = true;
+    Settings settings(program_invocation_short_name);
+    settings.set("full", state.logdrive_full);
+    if (!state.logdrive_run_dir.empty()) settings.set("run_dir", state.logdrive_run_dir);
+    if (!state.logdrive_ring_bytes.empty()) settings.set("ring_bytes", state.logdrive_ring_bytes);
+    settings.set("note_signals", "no");
+    settings.sink("stderr");
+    settings.with("layout", state.log_utc_time.value ? "glog-raw" : "local glog-raw");
+    settings.with("flush_every", "10ms");
+    settings.with("flush_level", "warn");
+    settings.start(state);
 }
 
 LOGDRIVE_GLOG_FN_ void restart_if_changed(State &state) {
