@@ -14,7 +14,9 @@ use std::time::Duration;
 
 /// Starts logging to `./APP.log`, as text in UTC, from debug on or as the environment variable `LOGDRIVE` says.
 ///
-/// The guard drains and ends the logger when it is dropped: keep it in `main`.
+/// Makes a session, starts the drain's threads, and writes the records that a killed run of the same program left. This takes
+/// some milliseconds, and longer where there is much to recover. The guard drains and ends the logger when it is dropped:
+/// keep it in `main`. Calls before the start and after the end are dropped and counted.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -32,18 +34,16 @@ pub fn init(app: &str) -> Result<Guard, InitError> {
     builder(app).init()
 }
 
-/// Starts to describe a logger. Without a sink it logs to `./APP.log`.
+/// Returns a builder with the defaults, for an application of this name. Without a sink it logs to `./APP.log`. Letters other
+/// than those of file names become `_` in the names of files and of the session.
 pub fn builder(app: &str) -> Builder {
     Builder {
-        app: app.to_owned(),
-        sinks: Vec::new(),
+        backend: BackendOptions::new(app),
         keep: None,
         filter: None,
         use_env: true,
         full: FullPolicy::default(),
         clock: Clock::default(),
-        ring_bytes: None,
-        run_dir: None,
         agent: None,
         flush_every: None,
         flush_level: None,
@@ -51,22 +51,23 @@ pub fn builder(app: &str) -> Builder {
         panic_hook: false,
         note_signals: false,
         count_disabled: false,
-        recover: true,
-        storage: None,
     }
 }
 
 /// Source of the times of records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Clock {
-    /// The processor's counter: exact to some nanoseconds, about 10 ns a call.
+    /// The processor's counter: exact to some nanoseconds, about 10 ns a call. Falls back to the system's monotonic clock where
+    /// the counter is not steady.
     #[default]
     Tsc,
-    /// A word that the drain renews at every poll: about 2 ns a call, exact to a millisecond.
+    /// A word in memory that the drain renews at every pass: about 2 ns a call, exact to about a millisecond. Records of one
+    /// thread keep their order; those of different threads may have equal times.
     Coarse,
 }
 
-/// Describes a logger.
+/// Description of a logger: its sinks and options. Setters only store values and cannot fail; [`Builder::init`] checks them.
+/// A later call of the same setter replaces the value of an earlier one.
 ///
 /// ```
 /// use logdrive::{Console, File, Full, Layout};
@@ -84,15 +85,13 @@ pub enum Clock {
 #[derive(Debug, Clone)]
 #[must_use = "a builder does nothing until `init` is called"]
 pub struct Builder {
-    app: String,
-    sinks: Vec<SinkOptions>,
+    /// Sinks without what is set for all of them; `keep` joins at the start.
+    backend: BackendOptions,
     keep: Option<Keep>,
     filter: Option<String>,
     use_env: bool,
     full: FullPolicy,
     clock: Clock,
-    ring_bytes: Option<usize>,
-    run_dir: Option<PathBuf>,
     agent: Option<PathBuf>,
     flush_every: Option<Duration>,
     flush_level: Option<Level>,
@@ -100,8 +99,6 @@ pub struct Builder {
     panic_hook: bool,
     note_signals: bool,
     count_disabled: bool,
-    recover: bool,
-    storage: Option<std::sync::Arc<dyn logdrive_drain::file::Storage>>,
 }
 
 logdrive_drain::words!(Clock {
@@ -126,9 +123,9 @@ logdrive_drain::rows! { Builder {
     /// Source of the times of records.
     clock: (clock) => Row::of(Kind::Word).words(Clock::WORDS).scope(PROGRAM),
     /// Bytes of each thread's ring, rounded up to a power of two.
-    ring_bytes: (ring_bytes) => Row::of(Kind::Size(limits::RING_BYTES)).scope(PROGRAM),
+    ring_bytes: (backend.ring_bytes) => Row::of(Kind::Size(limits::RING_BYTES)).scope(PROGRAM),
     /// Directory of the session.
-    run_dir: (run_dir) => Row::of(Kind::Path(limits::PATH_BYTES_MAX)).scope(PROGRAM),
+    run_dir: (backend.run_dir) => Row::of(Kind::Path(limits::PATH_BYTES_MAX)).scope(PROGRAM),
     /// Socket of the agent that drains the session.
     agent: (agent) => Row::of(Kind::Path(limits::PATH_BYTES_MAX)).scope(PROGRAM),
     /// Time that lines may wait in a buffer, for all sinks.
@@ -142,78 +139,82 @@ logdrive_drain::rows! { Builder {
     /// Calls that the filter switches off are counted.
     count_disabled: (count_disabled) => Row::of(Kind::Flag).scope(PROGRAM),
     /// Sessions of dead processes of the same name are drained before the start.
-    recover: (recover) => Row::of(Kind::Flag).scope(PROGRAM),
+    recover: (backend.recover) => Row::of(Kind::Flag).scope(PROGRAM),
     /// `LOGDRIVE` and `LOGDRIVE_AGENT` are looked at.
     use_env: (use_env) => Row::of(Kind::Flag).scope(PROGRAM),
 } }
 
 impl Builder {
-    /// Adds a file as a sink.
+    /// Adds a file as a sink. It is opened by [`Builder::init`].
     pub fn file(self, file: File) -> Self {
         self.sink(file)
     }
 
-    /// Adds standard output or standard error.
+    /// Adds standard output or standard error as a sink.
     pub fn console(self, console: Console) -> Self {
         self.sink(console)
     }
 
-    /// Adds a memory sink, for tests.
+    /// Adds a memory sink, for tests. It keeps lines up to its own limit of bytes and then forgets the oldest.
     pub fn memory(self, memory: &MemorySink) -> Self {
         self.sink(SinkOptions::new(Target::Memory(memory.clone())))
     }
 
-    /// Adds a sink that formats and throws away, to measure everything but the disk.
+    /// Adds a sink that formats lines and discards them, to measure everything but the disk.
     pub fn discard(self) -> Self {
         self.sink(SinkOptions::new(Target::Discard))
     }
 
-    /// Adds any sink; at most 16.
+    /// Adds any sink. Records go to every sink whose lowest level they reach; 16 sinks at most, more are an error of
+    /// [`Builder::init`].
     pub fn sink(mut self, sink: impl IntoSink) -> Self {
-        self.sinks.push(sink.into_sink());
+        self.backend.sinks.push(sink.into_sink());
         self
     }
 
-    /// Keeps records that the filter lets pass and that are below the level of all sinks in memory, until something
-    /// happens. The file that is made when no sink is given then begins at info. Default: nothing is kept.
+    /// Adds a flight recorder: records that the filter passes and that are below the level of all sinks are kept in memory, and
+    /// written when a trigger occurs. The file that is made when no sink is given then begins at info. Default: none.
     pub fn keep(mut self, keep: Keep) -> Self {
         self.keep = Some(keep);
         self
     }
 
-    /// Sets which callsites are on, see [`Filter`]. The environment variable `LOGDRIVE` goes before it. Default: `debug`.
+    /// Sets the callsites that are on, as `info,net=trace`; see [`Filter`]. The environment variable `LOGDRIVE` replaces it. A
+    /// mistake in it is an error of [`Builder::init`]. Default: `debug`.
     pub fn filter(mut self, directives: &str) -> Self {
         self.filter = Some(directives.to_owned());
         self
     }
 
-    /// Returns true if `LOGDRIVE` and `LOGDRIVE_AGENT` are looked at. Default: yes.
+    /// Reads the environment variables `LOGDRIVE` and `LOGDRIVE_AGENT`, or with `false` ignores them. Default: reads them.
     pub fn use_env(mut self, on: bool) -> Self {
         self.use_env = on;
         self
     }
 
-    /// Sets what a call does when its thread's ring is full. Default: wait.
+    /// Sets the fate of a call when its thread's ring is full: `Wait` waits 10 ms once in an overload and then drops, `Drop`
+    /// drops at once, `Block` waits as long as it takes. Dropped calls are counted and reported in the log. Default: `Wait`.
     pub fn full(mut self, policy: FullPolicy) -> Self {
         self.full = policy;
         self
     }
 
-    /// Sets the source of times. Default: the processor's counter.
+    /// Sets the source of the times of records. Default: the processor's counter.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Bytes of each thread's ring, rounded up to a power of two from 64 KiB to 1 GiB. Default: 1 MiB.
+    /// Sets the bytes of each thread's ring, rounded up to a power of two; 64 KiB to 1 GiB. The longest record is 64 KiB, or an
+    /// eighth of the ring where that is less. Default: 1 MiB.
     pub fn ring_bytes(mut self, bytes: usize) -> Self {
-        self.ring_bytes = Some(bytes);
+        self.backend.ring_bytes = bytes;
         self
     }
 
-    /// Sets the directory of sessions. Default: `/dev/shm/logdrive-UID`, else `.logdrive` beside the first log file.
+    /// Sets the directory in which the session is made. It must be on a local file system. Default: `/dev/shm/logdrive-UID`, else `.logdrive` beside the first log file.
     pub fn run_dir(mut self, dir: impl Into<PathBuf>) -> Self {
-        self.run_dir = Some(dir.into());
+        self.backend.run_dir = Some(dir.into());
         self
     }
 
@@ -230,26 +231,28 @@ impl Builder {
         self
     }
 
-    /// Time that lines may wait in a buffer, for all sinks. Default: 200 ms.
+    /// Sets the longest time that lines wait in a buffer before they are written, for all sinks; see also the setter of the same
+    /// name of each sink, which this replaces. Default: 200 ms.
     pub fn flush_every(mut self, time: Duration) -> Self {
         self.flush_every = Some(time);
         self
     }
 
-    /// From which level on a record is flushed at once, for all sinks. Default: error.
+    /// Sets the level from which on a record is written at once, with all before it, for all sinks. Default: error.
     pub fn flush_level(mut self, level: Level) -> Self {
         self.flush_level = Some(level);
         self
     }
 
-    /// Sets what happens to records for a sink that is too slow, for all sinks. Default: they are dropped and counted, but
-    /// with the policy `Block` everything is held back.
+    /// Sets the fate of records for a sink that is too slow, for all sinks: dropped for that sink and counted, or held back, which
+    /// fills the rings. Default: dropped; with the policy `Block` held back.
     pub fn overflow(mut self, overflow: Overflow) -> Self {
         self.overflow = Some(overflow);
         self
     }
 
-    /// Logs panics, at level error, before the hook that was there runs. Default: no.
+    /// Logs panics at level error, waits for the log as [`crate::flush`] does, and then runs the earlier panic hook. It is
+    /// installed once for the program and stays after the logger's end. Default: off.
     pub fn panic_hook(mut self, on: bool) -> Self {
         self.panic_hook = on;
         self
@@ -262,29 +265,30 @@ impl Builder {
         self
     }
 
-    /// Counts the calls that the filter switches off, so that `calls = committed + dropped + disabled + sampled out`
+    /// Counts also the calls that the filter switches off, so that `calls = committed + dropped + disabled + sampled out`
     /// holds exactly in [`crate::stats`]. Such a call then costs some nanoseconds instead of less than one. Default: no.
     pub fn count_disabled(mut self, on: bool) -> Self {
         self.count_disabled = on;
         self
     }
 
-    /// Returns true if sessions that dead processes of the same name left are drained before the start. Default: yes.
+    /// Drains the sessions that dead processes of the same name left, before the logger starts. With `false` they stay until
+    /// another start or `logdrive recover` drains them. Default: drains them.
     pub fn recover(mut self, on: bool) -> Self {
-        self.recover = on;
+        self.backend.recover = on;
         self
     }
 
-    /// The file system that files are written through; for tests that make it fail.
+    /// Sets the file system through which files are written; for tests that make it fail.
     pub fn storage(mut self, storage: std::sync::Arc<dyn logdrive_drain::file::Storage>) -> Self {
-        self.storage = Some(storage);
+        self.backend.storage = storage;
         self
     }
 
-    /// Starts the logger.
+    /// Starts the logger. Blocks as [`init`] does; with [`Builder::agent`] up to half a second more.
     ///
     /// # Errors
-    /// As [`init`].
+    /// As [`init`]. After an error nothing runs, and another start may be tried.
     pub fn init(self) -> Result<Guard, InitError> {
         let panic_hook = self.panic_hook;
         runtime::start(self.into_config()?)?;
@@ -300,10 +304,9 @@ impl Builder {
             Some(directives) => directives.parse()?,
             None => Filter::default(),
         };
-        let mut backend = BackendOptions::new(&self.app);
-        backend.sinks = self.sinks;
+        let mut backend = self.backend;
         if backend.sinks.is_empty() {
-            let path = format!("{}.log", logdrive_ring::file_part(&self.app));
+            let path = format!("{}.log", logdrive_ring::file_part(&backend.app));
             let mut sink = SinkOptions::new(Target::File(FileOptions::new(path)));
             if self.keep.is_some() {
                 sink.min_level = Level::Info;
@@ -321,18 +324,14 @@ impl Builder {
                 None => sink.overflow,
             };
         }
-        backend.run_dir = self.run_dir;
-        backend.ring_bytes = self.ring_bytes.unwrap_or(backend.ring_bytes);
         backend.coarse_clock = self.clock == Clock::Coarse;
-        backend.recover = self.recover;
-        backend.storage = self.storage.unwrap_or(backend.storage);
+        let agent = match self.use_env {
+            true => agent_from_env(self.agent),
+            false => self.agent,
+        };
         Ok(Config {
             backend,
-            agent: if self.use_env {
-                agent_from_env(self.agent)
-            } else {
-                self.agent
-            },
+            agent,
             filter,
             full: self.full,
             note_signals: self.note_signals,
@@ -354,7 +353,8 @@ fn agent_from_env(given: Option<PathBuf>) -> Option<PathBuf> {
     }
 }
 
-/// Ends the logger when dropped: drains what is committed, as long as the sinks take anything.
+/// Running logger of this process. Its drop ends the logger: it blocks until all committed records are written, but no longer
+/// than five seconds without progress. Records that could not be written stay in the session for recovery.
 #[derive(Debug)]
 #[must_use = "the logger ends when the guard is dropped; keep it in `main`"]
 pub struct Guard {
@@ -362,7 +362,8 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Ends the logger and tells how that went. `None` when it had ended already.
+    /// Ends the logger as the drop does, and returns whether everything was written, with the last statistics. `None` when it
+    /// had ended already. Calls after it are dropped and counted.
     pub fn stop(mut self) -> Option<(Stopped, Stats)> {
         self.stopped = true;
         runtime::stop()
@@ -372,7 +373,7 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         if !self.stopped {
-            // What could not be written stays in the session, and recovery tells it.
+            // Records that could not be written stay in the session, for recovery.
             let _ = runtime::stop();
         }
     }

@@ -5,12 +5,12 @@ use logdrive_drain::control::{DirectiveError, read_selector};
 use logdrive_wire::Level;
 use std::time::Duration;
 
-/// Keeps records that are below the level of all sinks in memory, in binary, and writes them when something happens: an
-/// error, a named statement, a crash, or `logdrive dump`. Until then they cost the disk nothing.
+/// Options of a flight recorder: memory for records that are below the level of all sinks. They are kept in binary and written
+/// to the log on a trigger: an error, a named statement, a crash, or `logdrive dump`. Until then they cost the disk nothing.
 ///
-/// Where an agent has the session, it keeps them in its own memory, as far as its limits let it, and writes them where it
-/// writes this program's fatal records; what its configuration says of flight recorders goes before this. When the agent is
-/// killed, what it kept is gone.
+/// Where an agent has the session, it keeps the records in its own memory, within its limits, and writes them to the sinks that
+/// get this program's fatal records. The agent's configuration of flight recorders replaces these options. Kept records are
+/// lost when the agent is killed.
 ///
 /// ```
 /// use logdrive::{File, Keep, Level};
@@ -35,8 +35,8 @@ pub struct Keep {
 }
 
 impl Keep {
-    /// Keeps so many bytes for the process, in the session's directory, reserved at the start: 1 MiB at least. When they
-    /// are full, the oldest records make room. A record takes its values and 16 bytes.
+    /// Returns options for a recorder of this many bytes, 1 MiB at least. They are reserved in the session's directory at the
+    /// start. When they are full, the oldest records are overwritten. A record takes its values and 16 bytes.
     pub fn bytes(bytes: u64) -> Self {
         Self {
             options: RecorderOptions::new(bytes),
@@ -44,43 +44,44 @@ impl Keep {
         }
     }
 
-    /// A record of this level or above has what is kept written. Default: error.
+    /// Sets the level from which on a record is a trigger. Default: error.
     #[must_use]
     pub fn trigger(mut self, level: Level) -> Self {
         self.options.trigger_level = Some(level);
         self
     }
 
-    /// No level is a trigger.
+    /// Makes no level a trigger; statements, crashes and requests still are.
     #[must_use]
     pub fn no_trigger(mut self) -> Self {
         self.options.trigger_level = None;
         self
     }
 
-    /// A record of this statement has it written, too: `src/net.rs:42`, `net.rs`, or a module or target with what is
-    /// below it. May be given several times. A mistake in it is an error of [`crate::Builder::init`].
+    /// Adds a statement whose records are triggers: `src/net.rs:42`, `net.rs`, or a module or target with all below it. May be
+    /// called several times. A mistake in it is an error of [`crate::Builder::init`].
     #[must_use]
     pub fn trigger_at(mut self, callsite: &str) -> Self {
         self.callsites.push(callsite.to_owned());
         self
     }
 
-    /// Writes only what is not older than this, and forgets the rest. Default: all that there is.
+    /// Writes on a trigger only records that are not older than this, and forgets the others. Default: writes all.
     #[must_use]
     pub fn before(mut self, time: Duration) -> Self {
         self.options.before = Some(time);
         self
     }
 
-    /// Between two dumps that records trigger lies at least this time. Default: 10 seconds.
+    /// Sets the shortest time between two dumps that records trigger. Default: 10 seconds.
     #[must_use]
     pub fn pause(mut self, time: Duration) -> Self {
         self.options.pause = time;
         self
     }
 
-    /// Returns true if what a killed process kept is written when its session is recovered. Default: yes.
+    /// Writes the kept records of a killed process when its session is recovered; with `false` they are lost. Default: writes
+    /// them.
     #[must_use]
     pub fn on_crash(mut self, on: bool) -> Self {
         self.options.on_crash = on;

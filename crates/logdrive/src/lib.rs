@@ -69,63 +69,73 @@ pub use runtime::InitError;
 pub use sinks::Ship;
 pub use sinks::{Console, File, IntoSink, Layout};
 
-/// Waits until everything that was committed before the call is with the kernel, in all sinks. Blocks as long as
-/// anything moves; `false` when nothing did for five seconds. `true` when no logger runs.
+/// Waits until the kernel has everything that was committed before the call, in all sinks. Nothing is lost when it fails:
+/// the records stay in the session and are still written.
 ///
-/// Where an agent has the session, these are the sinks that it sends this program's records to, and the answer is also
-/// `false` when one of them has lost something since the last time that this was asked.
+/// Blocks while any sink makes progress. Returns `false` after five seconds without progress, and `true` at once when no
+/// logger runs. Any thread may call it; a signal handler may not, because it takes locks and allocates.
+///
+/// Where an agent has the session, it waits for the sinks to which the agent sends this program's records, and also returns
+/// `false` when one of them has lost a record since the last call.
 pub fn flush() -> bool {
     runtime::engine().is_none_or(|engine| engine.flush(false))
 }
 
-/// Writes what the flight recorder keeps, with everything that was committed before the call, and waits as [`flush`]
-/// does. See [`Keep`].
+/// Writes the records of the flight recorder to the log, with everything that was committed before the call, and forgets
+/// them. Blocks and fails as [`flush`] does; without a flight recorder it is [`flush`]. See [`Keep`].
 pub fn dump() -> bool {
     runtime::engine().is_none_or(|engine| engine.dump(None))
 }
 
-/// As [`dump`], but only what is not older than this; the rest is forgotten.
+/// Writes only the kept records that are not older than `time`, as [`dump`] does. Older ones are forgotten without being
+/// written.
 pub fn dump_last(time: std::time::Duration) -> bool {
     runtime::engine().is_none_or(|engine| engine.dump(Some(time)))
 }
 
-/// As [`flush`], then makes all files durable with `fdatasync`.
+/// Waits as [`flush`] does, then makes all files durable with `fdatasync`, so that their lines survive a power failure.
+/// Blocks for as long as the disks take, and returns `false` in the cases of [`flush`].
 pub fn sync() -> bool {
     runtime::engine().is_none_or(|engine| engine.flush(true))
 }
 
-/// As [`flush`], then waits until collectors keep all of it (C3), at most so long in all. `false`: something is still on its
-/// way, in memory or in a spool. Without a [`Ship`] sink it is [`flush`].
+/// Waits as [`flush`] does, then until collectors have acknowledged all of it, at most `timeout` in all. Returns `false`
+/// when a part is still in memory or in a spool; it is sent later all the same. Without a [`Ship`] sink it is [`flush`].
 #[cfg(all(feature = "ship", target_os = "linux"))]
 pub fn deliver(timeout: std::time::Duration) -> bool {
     runtime::engine().is_none_or(|engine| engine.deliver(timeout))
 }
 
-/// Returns the state of each [`Ship`] sink, by its place among the sinks. Where an agent has the session there are none: the sinks are
-/// the agent's.
+/// Returns the state of each [`Ship`] sink, with its index among the sinks. Empty when no logger runs, and where an agent has
+/// the session, because the sinks are the agent's. Allocates; does not block.
 #[cfg(all(feature = "ship", target_os = "linux"))]
 pub fn shipping() -> Vec<(usize, ForwardState)> {
     runtime::engine().map_or_else(Vec::new, |engine| engine.shipping())
 }
 
-/// Opens all log files anew, after somebody else moved them away.
+/// Opens all log files again, after another program has moved them away. Returns at once; the drain opens them before it
+/// writes more lines, and no line is lost. Does nothing when no logger runs, or where an agent has the session.
 pub fn reopen() {
     if let Some(engine) = runtime::engine() {
         engine.reopen();
     }
 }
 
-/// The statistics of the running logger; `None` when none runs.
+/// Returns the statistics of the running logger since its start; `None` when none runs. Allocates, and does not wait for the
+/// drain, so that records of this moment may not be counted as written yet.
 pub fn stats() -> Option<Stats> {
     runtime::engine().map(|engine| runtime::stats_of(&*engine))
 }
 
-/// Replaces the filter of the running logger; `false` when none runs. Effective at once, for all callsites.
+/// Replaces the filter of the running logger, for all callsites at once, those of later calls included. Returns `false` when
+/// no logger runs. Allocates and takes a lock for which first calls of callsites wait; not for signal handlers. Rules of live
+/// control stay in force.
 pub fn set_filter(filter: Filter) -> bool {
     runtime::set_filter(filter)
 }
 
-/// The directory of this process's session, for `logdrive stats` and for tests; `None` when none runs, or an agent has it.
+/// Returns the directory of this process's session, for `logdrive stats` and for tests. `None` when no logger runs, or where
+/// an agent has the session in its memory.
 pub fn session_path() -> Option<std::path::PathBuf> {
     runtime::engine()?.session_path()
 }
@@ -156,7 +166,7 @@ pub mod __private {
         logdrive_ring::clock::monotonic_ns() / 1_000_000
     }
 
-    /// Brings the log to the kernel after a `fatal!`. Blocks at most five seconds without progress.
+    /// Writes the log after a `fatal!`, as [`flush`](crate::flush) does.
     pub fn after_fatal() {
         crate::flush();
     }

@@ -32,7 +32,8 @@ use site::Site;
 
 /// Makes Logdrive the logger of the `log` facade. It writes to the running logger, which may be started later.
 ///
-/// Needs to be called once for the program, also where the logger is stopped and started again.
+/// It is called once for the program, also where the logger is stopped and started again. Records before the start are
+/// dropped and counted. Sets the greatest level of `log` to trace, because Logdrive's filter decides. Does not block.
 ///
 /// # Errors
 /// When another logger has been set before; it stays.
@@ -42,7 +43,7 @@ pub fn install() -> Result<(), InstallError> {
     Ok(())
 }
 
-/// Another logger has been set before.
+/// Error of [`install`]: another logger has been set before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the log facade has a logger already; call logdrive::log::install before any other logger is set, and once"

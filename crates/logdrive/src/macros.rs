@@ -37,6 +37,11 @@ pub(crate) mod support {
 /// `?`, `return` and `.await` work in values. A record holds 64 KiB at most; longer text is cut, marked with `…` and
 /// counted.
 ///
+/// A call does not allocate, lock or make a system call once its thread has a ring and its callsite is known; the first call
+/// of either does. It blocks only while its ring is full, as [`Builder::full`](crate::Builder::full) says. A call that cannot
+/// be kept is dropped and counted, by reason, in [`stats`](crate::stats) and in the log. Calls in signal handlers and in the
+/// `Display` of a value are allowed.
+///
 /// The type of a value should be known where it is logged: a type that only later code determines is taken for one
 /// of those that are kept as they are.
 ///
@@ -74,7 +79,7 @@ macro_rules! event {
     ($($call:tt)*) => { $crate::__private::record!($crate event; $($call)*) };
 }
 
-/// Logs fine detail. See [`event!`] for what may be in a call.
+/// Logs fine detail, at level trace. See [`event!`] for what may be in a call.
 ///
 /// ```
 /// let packet = [1u8, 2, 3];
@@ -85,7 +90,7 @@ macro_rules! trace {
     ($($call:tt)*) => { $crate::__private::record!($crate trace; $($call)*) };
 }
 
-/// Logs detail that is meant to be left on. See [`event!`] for what may be in a call.
+/// Logs detail for developers, at level debug. See [`event!`] for what may be in a call.
 ///
 /// ```
 /// let (stream, offset) = (3, 8192);
@@ -96,7 +101,7 @@ macro_rules! debug {
     ($($call:tt)*) => { $crate::__private::record!($crate debug; $($call)*) };
 }
 
-/// Logs what a program normally does. See [`event!`] for what may be in a call.
+/// Logs the normal course of a program, at level info. See [`event!`] for what may be in a call.
 ///
 /// ```
 /// let (order_id, price) = (7, 9.5);
@@ -141,7 +146,7 @@ macro_rules! info {
     ($($call:tt)*) => { $crate::__private::record!($crate info; $($call)*) };
 }
 
-/// Logs what was unexpected and has been handled. See [`event!`] for what may be in a call.
+/// Logs an unexpected event that has been handled, at level warn. See [`event!`] for what may be in a call.
 ///
 /// ```
 /// let attempt = 2;
@@ -152,7 +157,7 @@ macro_rules! warn {
     ($($call:tt)*) => { $crate::__private::record!($crate warn; $($call)*) };
 }
 
-/// Logs that an operation failed. See [`event!`] for what may be in a call.
+/// Logs the failure of an operation, at level error. See [`event!`] for what may be in a call.
 ///
 /// ```
 /// if let Err(error) = std::fs::read("/no/such/file") {
@@ -164,7 +169,7 @@ macro_rules! error {
     ($($call:tt)*) => { $crate::__private::record!($crate error; $($call)*) };
 }
 
-/// Logs that the program cannot go on, and waits, for a bounded time, until what was logged has been written. It
+/// Logs that the program cannot go on, at level fatal, and waits until the log is written, as [`flush`](crate::flush) does. It
 /// does not end the program. See [`event!`] for what may be in a call.
 ///
 /// ```

@@ -9,7 +9,7 @@ use logdrive_wire::Level;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A value that can be made a sink, such as [`File`] or [`Console`].
+/// Conversion into the options of a sink, as [`crate::Builder::sink`] takes them: [`File`], [`Console`] and [`SinkOptions`].
 pub trait IntoSink {
     /// Returns the options of the sink.
     fn into_sink(self) -> SinkOptions;
@@ -51,12 +51,12 @@ impl Layout {
         Self(Style::Logfmt.into())
     }
 
-    /// A pattern of one's own; a mistake in it is an error of [`crate::Builder::init`].
+    /// A pattern with placeholders such as `{time}` and `{message}`; a mistake in it is an error of [`crate::Builder::init`].
     pub fn pattern(pattern: &str) -> Self {
         Self(Style::Pattern(pattern.to_owned()).into())
     }
 
-    /// Local time instead of UTC; needs the feature `local-time`.
+    /// Shows local time instead of UTC. Without the feature `local-time` it is an error of [`crate::Builder::init`].
     #[must_use]
     pub fn local_time(mut self) -> Self {
         self.0.local_time = true;
@@ -103,7 +103,9 @@ pub struct Console {
 }
 
 impl File {
-    /// A file that grows for ever: nothing is rotated or removed unless told. Missing directories are made.
+    /// Returns a sink for this file, relative to the working directory. The file is appended to, never rotated and never removed
+    /// unless another setter says so. Missing directories are made at the start. A second process with the same path writes to
+    /// a file of its own beside it, `NAME.PID.log`.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         let options = FileOptions::new(path);
         Self {
@@ -112,14 +114,14 @@ impl File {
         }
     }
 
-    /// Rotates before the file would grow beyond this many bytes.
+    /// Rotates before the file would grow beyond this many bytes, 64 KiB at least. Default: not by size.
     #[must_use]
     pub fn rotate_bytes(mut self, bytes: u64) -> Self {
         self.options.rotate_bytes = Some(bytes);
         self
     }
 
-    /// Rotates at midnight, of UTC unless the file has local time.
+    /// Rotates at midnight, of UTC unless the file has local time. Default: not by time.
     #[must_use]
     pub fn rotate_daily(mut self) -> Self {
         self.options.rotate_every = Some(Every::Daily);
@@ -133,42 +135,42 @@ impl File {
         self
     }
 
-    /// Keeps at most so many rotated files besides the active one.
+    /// Keeps at most this many rotated files besides the active one, and removes the oldest. Default: all.
     #[must_use]
     pub fn keep_files(mut self, files: u32) -> Self {
         self.options.keep_files = Some(files);
         self
     }
 
-    /// Removes rotated files once their last record is older than this.
+    /// Removes rotated files once their last record is older than this. Default: never.
     #[must_use]
     pub fn keep_age(mut self, age: Duration) -> Self {
         self.options.keep_age = Some(age);
         self
     }
 
-    /// Keeps at most so many bytes in rotated files.
+    /// Keeps at most this many bytes in rotated files, and removes the oldest. Default: all.
     #[must_use]
     pub fn keep_bytes(mut self, bytes: u64) -> Self {
         self.options.keep_bytes = Some(bytes);
         self
     }
 
-    /// Compresses rotated files, with the feature `zstd` or `gzip`.
+    /// Compresses rotated files in a thread of the library, with the feature `zstd` or `gzip`. Default: not at all.
     #[must_use]
     pub fn compress(mut self, compress: Compress) -> Self {
         self.options.compress = compress;
         self
     }
 
-    /// A symbolic link that always names the file written last.
+    /// Makes a symbolic link that always points to the file written last. Default: none.
     #[must_use]
     pub fn newest_link(mut self, path: impl Into<PathBuf>) -> Self {
         self.options.newest_link = Some(path.into());
         self
     }
 
-    /// Sets all other options of the file.
+    /// Changes any option of the file, also those without a setter.
     #[must_use]
     pub fn with(mut self, change: impl FnOnce(&mut FileOptions)) -> Self {
         change(&mut self.options);
@@ -177,14 +179,14 @@ impl File {
 }
 
 impl Console {
-    /// Standard output.
+    /// Returns a sink that writes to standard output. A thread of the library writes, so that a slow terminal blocks no call.
     pub fn stdout() -> Self {
         Self {
             sink: SinkOptions::new(Target::Stdout),
         }
     }
 
-    /// Standard error.
+    /// Returns a sink that writes to standard error, as [`Console::stdout`] does.
     pub fn stderr() -> Self {
         Self {
             sink: SinkOptions::new(Target::Stderr),
@@ -236,7 +238,7 @@ impl Ship {
     }
 
     /// A collector for when none of the others can be used. With [`Ship::look_every`] records go back to the others once one
-    /// of them is well again; without, they stay there as long as it takes them.
+    /// of them is up again; without, they stay there as long as it takes them.
     ///
     /// # Errors
     /// When it is no address.
@@ -247,7 +249,8 @@ impl Ship {
         Ok(self)
     }
 
-    /// Looks at all collectors this often, so that one that is ill is not tried. Default: not at all.
+    /// Probes all collectors in this interval, one millisecond at least, so that records do not go to one that is down. Default:
+    /// no probes.
     #[must_use]
     pub fn look_every(mut self, time: Duration) -> Self {
         let health = self.options.group.health.get_or_insert_default();
@@ -327,28 +330,29 @@ macro_rules! common {
                 self
             }
 
-            /// Leaves out records below this level. Default: none.
+            /// Leaves out records below this level, for this sink. Default: trace, which leaves out none.
             #[must_use]
             pub fn min_level(mut self, level: Level) -> Self {
                 self.sink.min_level = level;
                 self
             }
 
-            /// Sets what happens to records when the target is too slow.
+            /// Sets the fate of records when the target is too slow: dropped for this sink and counted, or held back. Default:
+            /// dropped.
             #[must_use]
             pub fn overflow(mut self, overflow: Overflow) -> Self {
                 self.sink.overflow = overflow;
                 self
             }
 
-            /// Time that lines may wait in a buffer. Default: 200 ms.
+            /// Sets the longest time that lines wait in a buffer before they are written. Default: 200 ms.
             #[must_use]
             pub fn flush_every(mut self, time: Duration) -> Self {
                 self.sink.flush_every = time;
                 self
             }
 
-            /// Sets when bytes are synced to disk. Default: when the kernel likes.
+            /// Sets when lines are synced to disk, so that they survive a power failure. Default: when the kernel decides.
             #[must_use]
             pub fn sync(mut self, sync: Sync) -> Self {
                 self.sink.sync = sync;

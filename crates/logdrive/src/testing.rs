@@ -22,7 +22,8 @@ pub use router::Record;
 use router::{adopt, begin, disown, finish, read};
 use std::sync::Arc;
 
-/// Starts to capture what the calling thread logs.
+/// Starts to capture the records of the calling thread. Waits some milliseconds for the first logger of the process; blocks
+/// while another capture ends.
 ///
 /// # Panics
 /// When the test runs a logger of its own already, or none can be started: a process has one logger, so a test either
@@ -68,29 +69,30 @@ impl Drop for End {
 }
 
 impl Capture {
-    /// The records so far, in the order of their times. Waits until all that was logged before has come.
+    /// Returns a copy of the records so far, in the order of their times. Waits until all that was logged before has come, as
+    /// [`crate::flush`] does.
     pub fn records(&self) -> Vec<Record> {
         read(self.ended.id, |records| records.clone())
     }
 
-    /// The records as lines: `LEVEL target: spans: message key=value`.
+    /// Returns the records as lines, `LEVEL target: spans: message key=value`. Waits as [`Capture::records`] does.
     pub fn lines(&self) -> Vec<String> {
         read(self.ended.id, |records| {
             records.iter().map(Record::to_string).collect()
         })
     }
 
-    /// Returns true if a line contains the text.
+    /// Returns true if a line contains the text. Waits as [`Capture::records`] does.
     pub fn contains(&self, text: &str) -> bool {
         self.lines().iter().any(|line| line.contains(text))
     }
 
-    /// Forgets the records that were captured so far.
+    /// Forgets the records that were captured so far. Waits as [`Capture::records`] does.
     pub fn clear(&self) {
         read(self.ended.id, Vec::clear);
     }
 
-    /// From now on, until the result is dropped, what the calling thread logs is captured here as well.
+    /// Captures also the records of the calling thread, until the result is dropped, which has to be on the same thread.
     #[must_use = "a thread is adopted until the result is dropped"]
     pub fn adopt(&self) -> Adopted {
         adopt(self.ended.id);
@@ -101,7 +103,7 @@ impl Capture {
     }
 }
 
-/// A thread that is captured, see [`Capture::adopt`].
+/// Adoption of a thread by a capture, see [`Capture::adopt`]; ends when it is dropped.
 ///
 /// ```
 /// let log = logdrive::testing::capture();

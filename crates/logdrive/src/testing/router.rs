@@ -36,9 +36,9 @@ const TARGET: &str = "logdrive::testing";
 pub struct Record {
     /// Level of the statement.
     pub level: Level,
-    /// Its target, or the module where none was given.
+    /// Target of the statement, or its module where it has none.
     pub target: String,
-    /// The spans around it, as `outer{key=value}:inner`.
+    /// Spans around the record, as `outer{key=value}:inner`.
     pub spans: String,
     /// The message, with control characters escaped.
     pub message: String,
