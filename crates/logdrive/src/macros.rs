@@ -8,7 +8,7 @@ mod limiter;
 /// Items that expansions of the macros refer to. Not for use by hand; they change without notice.
 #[doc(hidden)]
 pub(crate) mod support {
-    pub use super::limiter::{EveryMs, EveryN, Once};
+    pub use super::limiter::Limiter;
     pub use crate::capture::{Any, Arg, Cons, Fields, Kinds, raw_value};
     // Under `#![no_implicit_prelude]` the caller has none of these.
     pub use core::option::Option::Some;
@@ -182,7 +182,7 @@ macro_rules! fatal {
 
 /// Logs the first call and then one in `N`: `every_n!(N, Level, ...)`, see [`event!`] for the rest.
 ///
-/// A field `suppressed` tells how many calls were left out since the last one that was logged. Calls of all threads
+/// A field `suppressed` has the number of calls that were left out since the last one that was logged. Calls of all threads
 /// count together; calls that the filter disables do not count, and evaluate nothing, `N` included.
 ///
 /// ```
@@ -201,7 +201,7 @@ macro_rules! every_n {
 /// Logs the first call and then at most one in `MS` milliseconds: `every_ms!(MS, Level, ...)`, see [`event!`] for the
 /// rest.
 ///
-/// A field `suppressed` tells how many calls were left out since the last one that was logged. The time is that of
+/// A field `suppressed` has the number of calls that were left out since the last one that was logged. The time is that of
 /// the coarse clock, which moves in steps of some milliseconds.
 ///
 /// ```

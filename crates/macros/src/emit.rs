@@ -4,6 +4,8 @@
 //! caller's; items have no hygiene, hence each static stands in a block of its own. No closure is put around what the caller wrote,
 //! so that `?`, `return` and `.await` work in arguments.
 
+use std::convert::Infallible;
+
 use proc_macro::{Delimiter, Group, Ident, Literal, Punct, Spacing, Span, TokenStream, TokenTree};
 
 use crate::input::{Call, Level, Limiter, Mistake};
@@ -164,35 +166,24 @@ fn site(quote: &Quote, call: &Call, plan: &Plan, level: &TokenStream) -> TokenSt
 
 /// Puts the limiter around what logs.
 fn limited(quote: &Quote, limiter: &Limiter, logged: TokenStream) -> TokenStream {
-    let template = match limiter {
+    let suppressed = "let $::__private::Some(__suppressed) = __limiter";
+    let (passes, amount) = match limiter {
         Limiter::None => return logged,
-        Limiter::EveryN(_) => {
-            "let __limiter = {
-                static __LOGDRIVE_LIMITER: $::__private::EveryN = $::__private::EveryN::new();
-                &__LOGDRIVE_LIMITER
-            };
-            if let $::__private::Some(__suppressed) = __limiter.pass(#0) { #1 }"
-        }
-        Limiter::EveryMs(_) => {
-            "let __limiter = {
-                static __LOGDRIVE_LIMITER: $::__private::EveryMs = $::__private::EveryMs::new();
-                &__LOGDRIVE_LIMITER
-            };
-            if let $::__private::Some(__suppressed) = __limiter.pass(#0, $::__private::coarse_ms()) { #1 }"
-        }
-        Limiter::Once => {
-            "let __limiter = {
-                static __LOGDRIVE_LIMITER: $::__private::Once = $::__private::Once::new();
-                &__LOGDRIVE_LIMITER
-            };
-            if __limiter.pass() { #1 }"
-        }
+        Limiter::EveryN(amount) => (format!("{suppressed}.every_n(#0)"), amount.clone()),
+        Limiter::EveryMs(amount) => (
+            format!("{suppressed}.every_ms(#0, $::__private::coarse_ms())"),
+            amount.clone(),
+        ),
+        Limiter::Once => ("__limiter.once()".to_owned(), TokenStream::new()),
     };
-    let amount = match limiter {
-        Limiter::EveryN(amount) | Limiter::EveryMs(amount) => amount.clone(),
-        Limiter::None | Limiter::Once => TokenStream::new(),
-    };
-    quote.code(template, &[amount, logged])
+    let template = format!(
+        "let __limiter = {{
+            static __LOGDRIVE_LIMITER: $::__private::Limiter = $::__private::Limiter::new();
+            &__LOGDRIVE_LIMITER
+        }};
+        if {passes} {{ #1 }}"
+    );
+    quote.code(&template, &[amount, logged])
 }
 
 /// Evaluates the values, captures them and writes the record.
@@ -242,9 +233,9 @@ fn capture(quote: &Quote, plan: &Plan, slot: &Slot) -> TokenStream {
     // The value is argument 0 here; width and precision follow.
     let mut inner = quote.dereferenced(plan, slot.value);
     let mut next = 0;
-    let renumbered = spec.map(|_| {
+    let Ok(renumbered) = spec.try_map(|_| {
         next += 1;
-        next
+        Ok::<_, Infallible>(next)
     });
     for index in spec.counts() {
         inner.extend(quote.code(", #0", &[quote.dereferenced(plan, plan.first_argument + index)]));
@@ -270,26 +261,15 @@ fn capture(quote: &Quote, plan: &Plan, slot: &Slot) -> TokenStream {
 
 /// A compile error at the caller's tokens.
 pub(crate) fn mistake(mistake: &Mistake) -> TokenStream {
-    let spanned = |token: TokenTree, span: Span| {
-        let mut token = token;
-        token.set_span(span);
-        token
+    let quote = Quote {
+        krate: Ident::new("core", mistake.start),
+        span: mistake.start,
     };
-    let (start, end) = (mistake.start, mistake.end);
-    let text = spanned(Literal::string(&mistake.text).into(), end);
-    let colon = |spacing| spanned(Punct::new(':', spacing).into(), start);
-    let tokens: TokenStream = [
-        colon(Spacing::Joint),
-        colon(Spacing::Alone),
-        spanned(Ident::new("core", start).into(), start),
-        colon(Spacing::Joint),
-        colon(Spacing::Alone),
-        spanned(Ident::new("compile_error", start).into(), start),
-        spanned(Punct::new('!', Spacing::Alone).into(), start),
-        spanned(Group::new(Delimiter::Parenthesis, text.into()).into(), end),
-    ]
-    .into_iter()
-    .collect();
+    let mut text = Literal::string(&mistake.text);
+    text.set_span(mistake.end);
+    let mut arguments = Group::new(Delimiter::Parenthesis, TokenTree::from(text).into());
+    arguments.set_span(mistake.end);
+    let tokens = quote.code("::$::compile_error!#0", &[TokenTree::from(arguments).into()]);
     // In braces, so that it stands wherever the call may stand.
     TokenTree::from(Group::new(Delimiter::Brace, tokens)).into()
 }

@@ -55,24 +55,6 @@ pub(crate) enum Count<R> {
 }
 
 impl<R> Spec<R> {
-    /// The same spec with its arguments referred to in another way.
-    pub(crate) fn map<S>(&self, mut change: impl FnMut(&R) -> S) -> Spec<S> {
-        let mut count = |count: &Option<Count<R>>| {
-            count.as_ref().map(|count| match count {
-                Count::Fixed(number) => Count::Fixed(*number),
-                Count::Argument(argument) => Count::Argument(change(argument)),
-            })
-        };
-        Spec {
-            width: count(&self.width),
-            precision: count(&self.precision),
-            flags: self.flags.clone(),
-            form: self.form,
-        }
-    }
-}
-
-impl Spec<usize> {
     /// Returns the spec of `{}`.
     pub(crate) fn plain() -> Self {
         Self {
@@ -83,6 +65,25 @@ impl Spec<usize> {
         }
     }
 
+    /// The same spec with its arguments referred to in another way.
+    pub(crate) fn try_map<S, E>(&self, mut change: impl FnMut(&R) -> Result<S, E>) -> Result<Spec<S>, E> {
+        let mut count = |count: &Option<Count<R>>| {
+            Ok(match count {
+                None => None,
+                Some(Count::Fixed(number)) => Some(Count::Fixed(*number)),
+                Some(Count::Argument(argument)) => Some(Count::Argument(change(argument)?)),
+            })
+        };
+        Ok(Spec {
+            width: count(&self.width)?,
+            precision: count(&self.precision)?,
+            flags: self.flags.clone(),
+            form: self.form,
+        })
+    }
+}
+
+impl Spec<usize> {
     /// Writes the placeholder `{index:spec}`.
     pub(crate) fn print(&self, out: &mut String, index: usize) {
         let _ = write!(out, "{{{index}");
@@ -159,13 +160,9 @@ impl<'a> Parser<'a> {
     }
 
     fn eat(&mut self, expected: char) -> bool {
-        match self.rest.strip_prefix(expected) {
-            Some(rest) => {
-                self.rest = rest;
-                true
-            }
-            None => false,
-        }
+        let rest = self.rest.strip_prefix(expected);
+        self.rest = rest.unwrap_or(self.rest);
+        rest.is_some()
     }
 
     fn take(&mut self, length: usize) -> &'a str {
@@ -182,12 +179,7 @@ impl<'a> Parser<'a> {
     fn placeholder(&mut self) -> Result<Placeholder, String> {
         let value = self.operand()?;
         self.rest = self.rest.trim_start();
-        let mut spec = Spec {
-            flags: String::new(),
-            width: None,
-            precision: None,
-            form: "",
-        };
+        let mut spec = Spec::plain();
         if self.eat(':') {
             self.spec(&mut spec)?;
         }
@@ -386,10 +378,11 @@ mod tests {
             let Piece::Placeholder(placeholder) = parse(text).unwrap().remove(0) else {
                 panic!("{text}")
             };
-            let spec = placeholder.spec.map(|operand| match operand {
-                Operand::Index(index) => *index,
-                Operand::Name(name) => panic!("{name}"),
+            let spec = placeholder.spec.try_map(|operand| match operand {
+                Operand::Index(index) => Ok(*index),
+                Operand::Name(name) => Err(name.clone()),
             });
+            let spec = spec.unwrap();
             let mut printed = String::new();
             spec.print(&mut printed, 0);
             assert_eq!(printed, text);

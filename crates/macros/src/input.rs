@@ -15,13 +15,9 @@ pub(crate) struct Mistake {
 
 impl Mistake {
     pub(crate) fn at(span: Span, text: impl Into<String>) -> Self {
-        Self::over(span, span, text)
-    }
-
-    fn over(start: Span, end: Span, text: impl Into<String>) -> Self {
         Self {
-            start,
-            end,
+            start: span,
+            end: span,
             text: text.into(),
         }
     }
@@ -129,19 +125,14 @@ pub(crate) fn read(input: TokenStream) -> Result<Call> {
     };
     let mode = mode.to_string();
     let limiter = match mode.as_str() {
-        "every_n" => Limiter::EveryN(reader.item("how many calls make one record")?.tokens),
-        "every_ms" => Limiter::EveryMs(reader.item("a number of milliseconds")?.tokens),
+        "every_n" => Limiter::EveryN(reader.expression("how many calls make one record")?.tokens),
+        "every_ms" => Limiter::EveryMs(reader.expression("a number of milliseconds")?.tokens),
         "once" => Limiter::Once,
         _ => Limiter::None,
     };
-    let level = match mode.as_str() {
-        "trace" => Level::Known("Trace"),
-        "debug" => Level::Known("Debug"),
-        "info" => Level::Known("Info"),
-        "warn" => Level::Known("Warn"),
-        "error" => Level::Known("Error"),
-        "fatal" => Level::Known("Fatal"),
-        _ => reader.level()?,
+    let level = match LEVELS.into_iter().find(|level| level.eq_ignore_ascii_case(&mode)) {
+        Some(level) => Level::Known(level),
+        None => reader.level()?,
     };
     let mut call = Call {
         krate,
@@ -210,11 +201,6 @@ impl<'a> Reader<'a> {
         Ok(Expression { tokens, span: start })
     }
 
-    /// An expression that stands before the level.
-    fn item(&mut self, what: &str) -> Result<Expression> {
-        self.expression(what)
-    }
-
     fn level(&mut self) -> Result<Level> {
         let what = "a level: `Trace`, `Debug`, `Info`, `Warn`, `Error`, `Fatal`, or a constant `Level`";
         if let Some(found) = self.peek(0).and_then(string_of) {
@@ -252,7 +238,13 @@ impl<'a> Reader<'a> {
                 && !self.is_punct(1, '=')
             {
                 self.index += 1;
-                self.comma_behind_message()?;
+                if let Some(token) = self.peek(0)
+                    && !self.is_punct(0, ',')
+                {
+                    let text = "expected a comma behind the format string";
+                    return Err(Mistake::at(token.span(), text));
+                }
+                self.index += 1;
                 call.message = Some(message);
                 while !self.left().is_empty() {
                     call.arguments.push(self.argument()?);
@@ -262,20 +254,6 @@ impl<'a> Reader<'a> {
             call.fields.push(self.field()?);
         }
         Ok(())
-    }
-
-    fn comma_behind_message(&mut self) -> Result<()> {
-        match self.peek(0) {
-            None => Ok(()),
-            Some(_) if self.is_punct(0, ',') => {
-                self.index += 1;
-                Ok(())
-            }
-            Some(token) => Err(Mistake::at(
-                token.span(),
-                "expected a comma behind the format string",
-            )),
-        }
     }
 
     /// `value` or `name = value` behind the format string.
@@ -306,25 +284,18 @@ impl<'a> Reader<'a> {
             let value = self.expression("the value of the field")?;
             return Ok(KeyValue { name, sigil, value });
         }
-        let first = self.tokens.get(start);
-        let is_word = matches!(first, Some(TokenTree::Ident(_)));
+        let words = self.tokens.get(start..self.index).unwrap_or(&[]);
+        let span = words.first().map_or_else(Span::call_site, TokenTree::span);
+        let is_word = matches!(words, [TokenTree::Ident(_), ..]);
         if !is_word || !(self.left().is_empty() || self.is_punct(0, ',')) {
-            return Err(Mistake::over(
-                first.map_or_else(Span::call_site, TokenTree::span),
-                self.span(),
-                FIELD_HELP,
-            ));
+            return Err(Mistake {
+                start: span,
+                end: self.span(),
+                text: FIELD_HELP.to_owned(),
+            });
         }
-        let value = Expression {
-            span: first.map_or_else(Span::call_site, TokenTree::span),
-            tokens: self
-                .tokens
-                .get(start..self.index)
-                .unwrap_or(&[])
-                .iter()
-                .cloned()
-                .collect(),
-        };
+        let tokens = words.iter().cloned().collect();
+        let value = Expression { tokens, span };
         self.index += 1;
         Ok(KeyValue { name, sigil, value })
     }
@@ -351,15 +322,10 @@ impl<'a> Reader<'a> {
         let mut name = plain_name(ident);
         self.index += 1;
         while self.is_punct(0, '.') {
+            name.push('.');
             match self.peek(1) {
-                Some(TokenTree::Ident(ident)) => {
-                    name.push('.');
-                    name.push_str(&plain_name(ident));
-                }
-                Some(TokenTree::Literal(number)) => {
-                    name.push('.');
-                    name.push_str(&number.to_string());
-                }
+                Some(TokenTree::Ident(ident)) => name.push_str(&plain_name(ident)),
+                Some(TokenTree::Literal(number)) => name.push_str(&number.to_string()),
                 _ => return Err(Mistake::at(self.span(), FIELD_HELP)),
             }
             self.index += 2;
@@ -383,11 +349,7 @@ fn string_of(token: &TokenTree) -> Option<Message> {
         TokenTree::Group(group) if group.delimiter() == Delimiter::None => {
             let mut inner = group.stream().into_iter();
             let only = inner.next()?;
-            if inner.next().is_some() {
-                None
-            } else {
-                string_of(&only)
-            }
+            string_of(&only).filter(|_| inner.next().is_none())
         }
         _ => None,
     }

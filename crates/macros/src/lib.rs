@@ -1,6 +1,6 @@
 //! The procedural macro behind Logdrive's logging macros.
 //!
-//! `logdrive` wraps [`record!`] in `info!`, `event!`, `every_n!` and so on; nobody else should call it. It
+//! `logdrive` wraps [`record!`] in `info!`, `event!`, `every_n!` and so on; other crates do not call it. It
 //! reads the call (`input`), takes the format string apart (`format`), decides what is captured
 //! (`plan`) and writes the code (`emit`). It uses nothing but `proc_macro`, since every dependency here
 //! would be built before the user's first crate.

@@ -1,5 +1,7 @@
 //! Plan of a call: the captured values in their order, and the message with every placeholder referring to them by number.
 
+use std::convert::Infallible;
+
 use proc_macro::{Ident, Span, TokenStream, TokenTree};
 
 use crate::format::{self, Count, Operand, Piece, Spec};
@@ -143,21 +145,17 @@ impl Arguments<'_> {
 
     /// `{}` and `.*` were resolved when the string was read, so that this sees all that is used.
     fn check_used(&self) -> Result<(), Mistake> {
-        let unused = self
-            .list
-            .iter()
-            .zip(&self.is_used)
-            .find(|(_, is_used)| !**is_used);
-        let Some((argument, _)) = unused else {
+        let mut arguments = self.list.iter().zip(&self.is_used);
+        let Some((argument, _)) = arguments.find(|(_, is_used)| !**is_used) else {
             return Ok(());
         };
-        let text = if argument.name.is_empty() {
-            "this argument is not used by the format string; fields stand before the message".to_owned()
-        } else {
-            let name = &argument.name;
-            format!(
+        let text = match argument.name.as_str() {
+            "" => {
+                "this argument is not used by the format string; fields stand before the message".to_owned()
+            }
+            name => format!(
                 "`{name}` is not used by the format string; to log it as a field, put `{name} = ...` before it"
-            )
+            ),
         };
         Err(Mistake::at(argument.value.span, text))
     }
@@ -168,13 +166,7 @@ impl Arguments<'_> {
                 format!("the name of an argument has at most {NAME_BYTES_MAX} bytes")
             } else if argument.name.is_empty() && index > 0 && !self.name(index - 1).is_empty() {
                 "arguments without a name stand before those with one".to_owned()
-            } else if !argument.name.is_empty()
-                && self
-                    .list
-                    .iter()
-                    .take(index)
-                    .any(|other| other.name == argument.name)
-            {
+            } else if !argument.name.is_empty() && (0..index).any(|other| self.name(other) == argument.name) {
                 format!("there are two arguments of the name `{}`", argument.name)
             } else {
                 continue;
@@ -203,10 +195,11 @@ impl Plan {
                 Piece::Text(text) => self.message.push_str(&text.replace('{', "{{").replace('}', "}}")),
                 Piece::Placeholder(placeholder) => {
                     let value = arguments.resolve(&placeholder.value)?;
-                    let spec = self.resolve_spec(&placeholder.spec, &mut arguments)?;
+                    let spec = placeholder.spec.try_map(|operand| arguments.resolve(operand))?;
                     let slot = self.slot(value, spec.clone(), &arguments);
                     // In the message, width and precision are fields of the record like all others.
-                    let spec = spec.map(|index| self.slot(*index, Spec::plain(), &arguments));
+                    let Ok(spec) = spec
+                        .try_map(|index| Ok::<_, Infallible>(self.slot(*index, Spec::plain(), &arguments)));
                     spec.print(&mut self.message, slot);
                 }
             }
@@ -219,21 +212,6 @@ impl Plan {
         self.values
             .extend(arguments.list.into_iter().map(|argument| argument.value));
         Ok(())
-    }
-
-    fn resolve_spec(
-        &self,
-        spec: &Spec<Operand>,
-        arguments: &mut Arguments<'_>,
-    ) -> Result<Spec<usize>, Mistake> {
-        let mut failed = None;
-        let resolved = spec.map(|operand| {
-            arguments.resolve(operand).unwrap_or_else(|mistake| {
-                failed = Some(mistake);
-                0
-            })
-        });
-        failed.map_or(Ok(resolved), Err)
     }
 
     /// The field that holds an argument, taken for one spec. A type that only text can hold needs one for

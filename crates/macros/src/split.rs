@@ -1,10 +1,10 @@
 //! Search for the end of an expression: the first comma that is not inside of generics or of a closure's parameters.
 //!
 //! Commas in brackets never show here, since a bracketed part is one token. What is left are turbofishes and
-//! qualified paths, types behind `as` and `->`, and closures; `<` and `|` are told from the operators by
+//! qualified paths, types behind `as` and `->`, and closures; `<` and `|` are distinguished from the operators by
 //! whether an operand stands before them, as the compiler's own parser does.
 
-use proc_macro::{Delimiter, Spacing, TokenTree};
+use proc_macro::{Delimiter, Punct, Spacing, TokenTree};
 
 /// Words behind which an expression starts, so that `|` opens a closure and `<` a qualified path.
 const STARTERS: [&str; 18] = [
@@ -120,24 +120,34 @@ impl Scan<'_> {
         }
     }
 
+    fn punct_at(&self, index: usize) -> Option<&Punct> {
+        match self.tokens.get(index)? {
+            TokenTree::Punct(punct) => Some(punct),
+            _ => None,
+        }
+    }
+
+    fn punct_before(&self) -> Option<&Punct> {
+        self.punct_at(self.index.checked_sub(1)?)
+    }
+
     fn follows(&self, expected: char) -> bool {
-        let before = self.index.checked_sub(1).and_then(|index| self.tokens.get(index));
-        matches!(before, Some(TokenTree::Punct(punct)) if punct.as_char() == expected)
+        self.punct_before()
+            .is_some_and(|punct| punct.as_char() == expected)
     }
 
     /// Returns true if the character before is `expected` and makes one operator with this one.
     fn joins(&self, expected: char) -> bool {
-        let before = self.index.checked_sub(1).and_then(|index| self.tokens.get(index));
-        matches!(before, Some(TokenTree::Punct(punct))
-            if punct.as_char() == expected && punct.spacing() == Spacing::Joint)
+        self.follows(expected) && self.punct_before().is_some_and(is_joint)
     }
 
     /// Returns true if `expected` comes next and makes one operator with this character.
     fn next_joins(&self, expected: char) -> bool {
-        let joint = matches!(self.tokens.get(self.index), Some(TokenTree::Punct(punct))
-            if punct.spacing() == Spacing::Joint);
-        joint
-            && matches!(self.tokens.get(self.index + 1), Some(TokenTree::Punct(punct))
-                if punct.as_char() == expected)
+        let next = self.punct_at(self.index + 1);
+        self.punct_at(self.index).is_some_and(is_joint) && next.is_some_and(|next| next.as_char() == expected)
     }
+}
+
+fn is_joint(punct: &Punct) -> bool {
+    punct.spacing() == Spacing::Joint
 }
