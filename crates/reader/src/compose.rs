@@ -82,37 +82,26 @@ pub(crate) fn keep_json(out: &mut Vec<u8>, bytes: &[u8], record: &Record) {
 pub(crate) fn json(out: &mut Vec<u8>, bytes: &[u8], record: &Record, names: &mut Names) {
     out.push(b'{');
     if let Some(unix_ns) = record.unix_ns {
-        out.extend_from_slice(b"\"ts\":\"");
-        out.extend_from_slice(&time_text(bytes, record, unix_ns));
-        out.extend_from_slice(b"\",");
+        put_member(out, b"ts", &time_text(bytes, record, unix_ns));
     }
     if let Some(level) = record.level {
-        out.extend_from_slice(b"\"level\":\"");
-        out.extend_from_slice(level.name().as_bytes());
-        out.extend_from_slice(b"\",");
+        put_member(out, b"level", level.name().as_bytes());
     }
     if !record.process.app.is_empty() {
-        put_key(out, b"app");
-        put_json_string(out, record.process.app.of(bytes));
-        out.extend_from_slice(b",\"pid\":");
-        out.extend_from_slice(record.process.pid.of(bytes));
-        out.push(b',');
+        put_member(out, b"app", record.process.app.of(bytes));
+        put_number(out, b"pid", record.process.pid.of(bytes));
     }
     for (key, text) in [
-        ("thread", record.thread),
-        ("module", record.module),
-        ("file", record.file),
+        (&b"thread"[..], record.thread),
+        (b"module", record.module),
+        (b"file", record.file),
     ] {
         if !text.is_empty() {
-            put_key(out, key.as_bytes());
-            put_json_string(out, &text.plain(bytes));
-            out.push(b',');
+            put_member(out, key, &text.plain(bytes));
         }
     }
     if !record.line.is_empty() && is_number(record.line.of(bytes)) {
-        out.extend_from_slice(b"\"line\":");
-        out.extend_from_slice(record.line.of(bytes));
-        out.push(b',');
+        put_number(out, b"line", record.line.of(bytes));
     }
     out.extend_from_slice(b"\"message\":\"");
     put_json(out, &record.message.plain(bytes));
@@ -162,6 +151,19 @@ fn put_json_field(out: &mut Vec<u8>, bytes: &[u8], field: &Field, names: &mut Na
     } else {
         put_json_string(out, &field.value.plain(bytes));
     }
+}
+
+/// Writes a member that is a string, and the comma behind it.
+fn put_member(out: &mut Vec<u8>, key: &[u8], text: &[u8]) {
+    put_key(out, key);
+    put_json_string(out, text);
+    out.push(b',');
+}
+
+fn put_number(out: &mut Vec<u8>, key: &[u8], digits: &[u8]) {
+    put_key(out, key);
+    out.extend_from_slice(digits);
+    out.push(b',');
 }
 
 fn put_key(out: &mut Vec<u8>, key: &[u8]) {

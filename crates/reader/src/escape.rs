@@ -93,7 +93,7 @@ fn put(out: &mut Vec<u8>, text: &[u8], escape: Escape) {
 /// Writes a field's value as the text layout does: between quotes where it would not be clear where it ends.
 pub(crate) fn put_text_value(out: &mut Vec<u8>, value: &[u8], writing: Writing) {
     let value = unescape(value, writing);
-    // A string that looks like a number stays one only between quotes; text itself does not tell them apart.
+    // A string that looks like a number stays one only between quotes; text itself does not distinguish them.
     let quoted = value.is_empty() || value.iter().any(|byte| matches!(byte, b' ' | b'"' | b'='));
     if quoted {
         out.push(b'"');

@@ -206,7 +206,7 @@ impl Condition {
             return Some(Ordering::Equal);
         }
         let text = std::str::from_utf8(value).ok()?;
-        // Large whole numbers are more than an `f64` can tell apart.
+        // Large whole numbers are more than an `f64` can distinguish.
         if let (Ok(value), Ok(wanted)) = (text.parse::<i128>(), self.value.parse::<i128>()) {
             return Some(value.cmp(&wanted));
         }

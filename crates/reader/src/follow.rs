@@ -176,7 +176,7 @@ impl Follow {
         gone
     }
 
-    /// Records that were overwritten before they were seen. A few may be told late: a ring's count is exact only while
+    /// Records that were overwritten before they were seen. A few may be counted late: a ring's count is exact only while
     /// its thread is outside of a call.
     pub fn missed(&self) -> u64 {
         self.sessions.iter().fold(self.missed_before, |sum, process| {
@@ -197,7 +197,7 @@ impl Follow {
             process.renew();
             let (calibration, latest) = (process.calibration, process.now_ticks());
             for ring in &mut process.rings {
-                // What nobody takes must not fill the memory: rather it is missed.
+                // Records that are not taken must not fill the memory: they are missed.
                 let room = HELD_BYTES_MAX.saturating_sub(held);
                 match ring.poll(room, &calibration, latest) {
                     Some((bytes, share)) => {

@@ -83,7 +83,7 @@ impl Input {
         }
     }
 
-    /// Whether reading would wait for somebody to write. Bytes inside a decoder are not seen: then it may say so too
+    /// Whether reading would wait for a writer. Bytes inside a decoder are not seen: then it may say so too
     /// early, and output is flushed once too often.
     pub(crate) fn would_wait(&self) -> bool {
         let Some(stream) = self.current.as_ref().and_then(|file| file.stream.as_ref()) else {

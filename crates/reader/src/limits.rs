@@ -28,10 +28,10 @@ pub(crate) const LAST_RECORD_BYTES_MAX: usize = 16 << 20;
 /// Log files that are merged at once: each takes a descriptor and a chunk.
 pub const FILES_MAX: usize = 1000;
 
-/// Entries of a directory that are looked at for rotated files.
+/// Entries of a directory that are searched for rotated files.
 pub const DIRECTORY_ENTRIES_MAX: usize = 100_000;
 
-/// Fields of one record that are looked at: as many as a callsite may have, and as many in its spans.
+/// Fields of one record that are read: as many as a callsite may have, and as many in its spans.
 pub(crate) const FIELDS_MAX: usize = 512;
 
 /// Nesting of JSON objects that are looked into: `spans` is an array of objects.
@@ -53,5 +53,5 @@ pub(crate) const HELD_BYTES_MAX: usize = 64 << 20;
 /// Bytes that a follower holds of one ring, so that one flood leaves room for the others.
 pub(crate) const RING_HELD_BYTES_MAX: usize = 16 << 20;
 
-/// Bytes that a follower copies from a ring before it looks at the next one.
+/// Bytes that a follower copies from a ring before it goes on to the next one.
 pub(crate) const POLL_BYTES_MAX: usize = 4 << 20;

@@ -130,7 +130,7 @@ fn closes_more(text: &[u8]) -> bool {
     opened < 0
 }
 
-/// Reads the pairs that fill the rest of a text line, behind the message, into `pairs`, and tells where they begin.
+/// Reads the pairs that fill the rest of a text line, behind the message, into `pairs`, and returns where they begin.
 pub(crate) fn read_trailing_pairs(line: &[u8], from: usize, pairs: &mut Vec<Pair>) -> usize {
     pairs.clear();
     let mut first = line.len();

@@ -58,7 +58,7 @@ pub fn last_records(
     Ok(past)
 }
 
-/// Reads from the end of the file backwards, in steps that grow; returns also whether the whole file was looked at.
+/// Reads from the end of the file backwards, in steps that grow; returns also whether the whole file was read.
 fn end_of(
     path: &Path,
     filter: &mut LineFilter,
@@ -109,18 +109,19 @@ fn records_of(
         is_line_start = true;
         at += line.len();
     }
-    let mut past = Vec::new();
-    for (index, (start, unix_ns)) in starts.iter().enumerate() {
-        let end = starts.get(index + 1).map_or(bytes.len(), |(next, _)| *next);
-        let record = bytes.get(*start..end).unwrap_or(b"");
-        if *unix_ns <= until_ns && filter.passes(record) {
-            past.push(PastRecord {
-                unix_ns: *unix_ns,
-                bytes: record.to_vec(),
-            });
-        }
-    }
-    (past, starts.first().map(|(_, unix_ns)| *unix_ns))
+    let ends = starts
+        .iter()
+        .skip(1)
+        .map(|(start, _)| *start)
+        .chain([bytes.len()]);
+    let records = starts.iter().zip(ends).filter_map(|(&(start, unix_ns), end)| {
+        let bytes = bytes.get(start..end)?;
+        (unix_ns <= until_ns && filter.passes(bytes)).then(|| PastRecord {
+            unix_ns,
+            bytes: bytes.to_vec(),
+        })
+    });
+    (records.collect(), starts.first().map(|(_, unix_ns)| *unix_ns))
 }
 
 /// Reads the rotated files of a log.

@@ -151,7 +151,7 @@ impl Source {
         }
     }
 
-    /// Whether the next [`fill`](Self::fill) would wait for somebody to write.
+    /// Whether the next [`fill`](Self::fill) would wait for a writer.
     pub(crate) fn would_wait(&self) -> bool {
         !self.at_end && self.input.would_wait()
     }
@@ -384,7 +384,7 @@ impl Source {
     }
 }
 
-/// Copies bytes from one chunk to another, and tells how many.
+/// Copies bytes from one chunk to another, and returns how many.
 fn move_bytes(from: &[u8], range: std::ops::Range<usize>, to: &mut [u8], at: usize) -> usize {
     let bytes = from.get(range).unwrap_or(b"");
     if let Some(place) = to.get_mut(at..at + bytes.len()) {

@@ -23,19 +23,10 @@ pub struct Times {
 impl Times {
     /// With this zone for times that are local by convention.
     pub fn new(local: TimeZone) -> Self {
-        let mut year = *b"1970";
-        // Four digits until the year 9999; a shorter text leaves 1970.
-        if let Some(this) = Timestamp::now()
-            .to_zoned(TimeZone::UTC)
-            .date()
-            .to_string()
-            .as_bytes()
-            .first_chunk::<4>()
-        {
-            year = *this;
-        }
+        let today = Timestamp::now().to_string();
         Self {
-            year,
+            // Four digits until the year 9999.
+            year: today.as_bytes().first_chunk().copied().unwrap_or(*b"1970"),
             minute: [0; 16],
             minute_ns: 0,
             glog_minute: [0; 14],
@@ -44,7 +35,7 @@ impl Times {
         }
     }
 
-    /// Reads `2026-11-21T12:34:56.123456789Z` at the front of a text, and tells its length. The `T` may be a space, the
+    /// Reads `2026-11-21T12:34:56.123456789Z` at the front of a text, and returns its length. The `T` may be a space, the
     /// point a comma, the zone an offset or missing, which means UTC.
     #[inline]
     pub(crate) fn read_iso(&mut self, text: &[u8]) -> Option<(u64, usize)> {
@@ -99,14 +90,9 @@ impl Times {
         if text[8] != b' ' || text[11] != b':' {
             return None;
         }
-        let civil = civil(
-            digits(&text[..4])?,
-            &text[4..6],
-            &text[6..8],
-            &text[9..11],
-            &text[12..14],
-        )?;
-        nanoseconds(civil.to_zoned(self.local.clone()).ok()?.timestamp())
+        let (date, time) = text.split_at(8);
+        let iso = [&date[..4], b"-", &date[4..6], b"-", &date[6..], b"T", &time[1..]].concat();
+        minute_in(&iso, self.local.clone())
     }
 }
 
@@ -115,29 +101,20 @@ fn minute_of_iso(text: &[u8; 16]) -> Option<u64> {
     if !separators {
         return None;
     }
-    let civil = civil(
-        digits(&text[..4])?,
-        &text[5..7],
-        &text[8..10],
-        &text[11..13],
-        &text[14..16],
-    )?;
-    nanoseconds(civil.to_zoned(TimeZone::UTC).ok()?.timestamp())
+    minute_in(text, TimeZone::UTC)
 }
 
-fn civil(year: u64, month: &[u8], day: &[u8], hour: &[u8], minute: &[u8]) -> Option<DateTime> {
-    let small = |text: &[u8]| i8::try_from(digits(text)?).ok();
-    let year = i16::try_from(year).ok()?;
-    DateTime::new(
-        year,
-        small(month)?,
-        small(day)?,
-        small(hour)?,
-        small(minute)?,
-        0,
-        0,
-    )
-    .ok()
+/// Reads `2026-11-21T12:34`, whose separators are in their places, as a time of a zone.
+fn minute_in(text: &[u8], zone: TimeZone) -> Option<u64> {
+    let is_digits = |part: std::ops::Range<usize>| {
+        text.get(part)
+            .is_some_and(|part| part.iter().all(u8::is_ascii_digit))
+    };
+    if ![0..4, 5..7, 8..10, 11..13, 14..16].into_iter().all(is_digits) {
+        return None;
+    }
+    let civil: DateTime = std::str::from_utf8(text).ok()?.parse().ok()?;
+    u64::try_from(civil.to_zoned(zone).ok()?.timestamp().as_nanosecond()).ok()
 }
 
 /// The number that a text of nothing but digits says; for short texts.
@@ -149,7 +126,7 @@ fn digits(text: &[u8]) -> Option<u64> {
         })
 }
 
-/// Reads `:56.123456789` as nanoseconds, and tells its length.
+/// Reads `:56.123456789` as nanoseconds, and returns its length.
 #[inline]
 fn read_seconds(text: &[u8]) -> Option<(u64, usize)> {
     let [b':', tens, ones, ..] = text else { return None };
@@ -175,7 +152,7 @@ fn read_seconds(text: &[u8]) -> Option<(u64, usize)> {
     Some((seconds * SECOND_NS + nanos, length))
 }
 
-/// Reads `02:00` or `0200` as nanoseconds, and tells its length.
+/// Reads `02:00` or `0200` as nanoseconds, and returns its length.
 fn read_offset(text: &[u8]) -> Option<(u64, usize)> {
     let hours = digits(text.get(..2)?)?;
     let (minutes, length) = match text.get(2)? {
@@ -185,10 +162,6 @@ fn read_offset(text: &[u8]) -> Option<(u64, usize)> {
     (hours < 24 && minutes < 60).then_some(((hours * 60 + minutes) * 60 * SECOND_NS, length))
 }
 
-fn nanoseconds(time: Timestamp) -> Option<u64> {
-    u64::try_from(time.as_nanosecond()).ok()
-}
-
 /// Nanoseconds since 1970 as `2026-11-21T12:34:56.123456789Z`.
 pub fn iso_text(unix_ns: u64) -> String {
     // Every u64 of nanoseconds lies before the year 2600.
@@ -196,7 +169,7 @@ pub fn iso_text(unix_ns: u64) -> String {
         .map_or_else(|_| unix_ns.to_string(), |time| format!("{time:.9}"))
 }
 
-/// A time that counts seconds, milliseconds, microseconds or nanoseconds since 1970, as its size tells: all but the
+/// A time that counts seconds, milliseconds, microseconds or nanoseconds since 1970, as its size shows: all but the
 /// first years of each unit are unmistakable.
 pub(crate) fn from_number(number: &str) -> Option<u64> {
     if number.contains(['e', 'E']) {
@@ -228,21 +201,20 @@ pub fn read_iso(text: &str) -> Option<u64> {
 
 /// The instant of a rotated file's name: `2026-11-21T12-34-56Z`, or with `+0200` in the place of `Z`; and its length.
 pub(crate) fn read_stamp(text: &str) -> Option<(u64, usize)> {
-    let bytes: [u8; 19] = *text.as_bytes().first_chunk()?;
-    let mut iso = bytes.to_vec();
-    if [bytes[13], bytes[16]] != *b"--" {
-        return None;
-    }
-    iso[13] = b':';
-    iso[16] = b':';
-    let zone = match text.as_bytes().get(19)? {
-        b'Z' => 1,
-        b'+' | b'-' => 5,
+    let length = match text.as_bytes().get(19)? {
+        b'Z' => 20,
+        b'+' | b'-' => 24,
         _ => return None,
     };
-    iso.extend_from_slice(text.as_bytes().get(19..19 + zone)?);
-    let (ns, length) = Times::new(TimeZone::UTC).read_iso(&iso)?;
-    (length == iso.len()).then_some((ns, length))
+    let mut iso = text.as_bytes().get(..length)?.to_vec();
+    for at in [13, 16] {
+        if iso[at] != b'-' {
+            return None;
+        }
+        iso[at] = b':';
+    }
+    let (ns, read) = Times::new(TimeZone::UTC).read_iso(&iso)?;
+    (read == length).then_some((ns, length))
 }
 
 #[cfg(test)]

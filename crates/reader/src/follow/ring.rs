@@ -13,7 +13,7 @@ const GAP: u32 = 0;
 pub enum Start {
     /// Those that are committed from now on.
     Newest,
-    /// The oldest that can be told apart in its rings: all of a young session, else what its drain has not taken.
+    /// The oldest that can be found in its rings: all of a young session, else what its drain has not taken.
     Oldest,
 }
 
