@@ -1,150 +1,97 @@
-//! What calls through `tracing` and `log` cost, in nanoseconds: `cargo run --release --example tracing_cost
-//! --features tracing,log`. A look while working on them; the figures of record come from `cargo xtask bench`.
+//! Costs of calls through `tracing` and `log`, in nanoseconds: `cargo run --release --example tracing_cost
+//! --features tracing,log [burst|tight] [NAME]`. In bursts with pauses, or back to back, as many as a ring holds, which
+//! suits `perf`; `layer` measures bursts through the layer. The figures of record come from `cargo xtask bench`.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 use tracing_subscriber::layer::SubscriberExt;
 
-const BURSTS: usize = 2000;
-const CALLS: u32 = 20;
+/// Measurement of one call after the other, as the command line asks for.
+struct Measurement {
+    is_tight: bool,
+    only: Option<String>,
+}
 
-fn measure(name: &str, mut call: impl FnMut(u64)) {
-    let mut means = Vec::with_capacity(BURSTS);
-    for burst in 0..BURSTS {
-        let start = Instant::now();
-        for number in 0..CALLS {
-            call(black_box(burst as u64 + u64::from(number)));
+impl Measurement {
+    fn of(&self, name: &str, mut call: impl FnMut(u64)) {
+        if self.only.as_ref().is_some_and(|only| only != name) {
+            return;
         }
-        means.push(start.elapsed().as_nanos() as f64 / f64::from(CALLS));
-        let end = Instant::now() + Duration::from_micros(200);
-        while Instant::now() < end {
-            std::hint::spin_loop();
+        let (rounds, calls) = if self.is_tight { (300, 2000) } else { (2000, 20) };
+        let mut means = Vec::with_capacity(rounds);
+        for _ in 0..rounds {
+            let start = Instant::now();
+            (0..calls).for_each(|number| call(black_box(number)));
+            means.push(start.elapsed().as_nanos() as f64 / calls as f64);
+            if self.is_tight {
+                logdrive::flush();
+                continue;
+            }
+            let end = Instant::now() + Duration::from_micros(200);
+            while Instant::now() < end {
+                std::hint::spin_loop();
+            }
         }
+        means.sort_by(f64::total_cmp);
+        let (min, p50, p99) = (means[0], means[rounds / 2], means[rounds * 99 / 100]);
+        println!("{name:36} min {min:7.1}  p50 {p50:7.1}  p99 {p99:7.1}");
     }
-    means.sort_by(f64::total_cmp);
-    println!(
-        "{name:36} p50 {:7.1}  p99 {:7.1}",
-        means[BURSTS / 2],
-        means[BURSTS * 99 / 100]
-    );
 }
 
-fn facades() {
+fn all(measure: &Measurement) {
     let customer = black_box("ACME-0000012");
-    measure("four fields", |order| {
-        tracing::info!(order, price = 9.25f64, quantity = 3i32, customer, "order filled");
+    measure.of("clock", |_| {
+        black_box(Instant::now());
     });
-    measure("message only", |_| tracing::info!("order filled"));
-    measure("disabled by the filter", |order| {
-        tracing::trace!(order, "order filled")
-    });
-    measure(
-        "one display field",
-        |order| tracing::info!(order = %order, "order filled"),
-    );
-    measure("message with an argument", |order| {
-        tracing::info!("order {order} filled")
-    });
-    let span = tracing::info_span!("connection", id = 3);
-    let entered = span.enter();
-    measure("four fields in a span", |order| {
-        tracing::info!(order, price = 9.25f64, quantity = 3i32, customer, "order filled");
-    });
-    measure("span made, entered, left, closed", |order| {
-        let _entered = tracing::info_span!("packet", order).entered();
-    });
-    measure("span with an event in it", |order| {
-        let _entered = tracing::info_span!("packet", order).entered();
-        tracing::info!(len = 1200, "got stream frame");
-    });
-    drop(entered);
-    let entered = span.enter();
-    measure("enter and leave", |_| {
-        let _entered = span.enter();
-    });
-    drop(entered);
-}
-
-/// Back to back, as many as a ring holds: for `perf`, and for what a call costs when everything is warm.
-fn tight(name: &str, mut call: impl FnMut(u64)) {
-    const CALLS: u64 = 2000;
-    if std::env::args().nth(2).is_some_and(|only| only != name) {
-        return;
-    }
-    let mut means = Vec::with_capacity(BURSTS);
-    for _ in 0..std::env::args()
-        .nth(3)
-        .map_or(300, |rounds| rounds.parse().unwrap_or(300))
-    {
-        let start = Instant::now();
-        (0..CALLS).for_each(|number| call(black_box(number)));
-        means.push(start.elapsed().as_nanos() as f64 / CALLS as f64);
-        logdrive::flush();
-    }
-    means.sort_by(f64::total_cmp);
-    println!(
-        "{name:36} min {:7.1}  p50 {:7.1}",
-        means[0],
-        means[means.len() / 2]
-    );
-}
-
-fn all_tight() -> Result<(), Box<dyn std::error::Error>> {
-    let customer = black_box("ACME-0000012");
-    tracing::subscriber::set_global_default(logdrive::tracing::subscriber())?;
-    tight("macro, four fields", |order| {
+    measure.of("macro, four fields", |order| {
         logdrive::info!(order, price = 9.25f64, quantity = 3i32, customer, "order filled");
     });
-    tight("four fields", |order| {
+    measure.of("log, four arguments", |order| {
+        log::info!("order {order} at {:.2}, {} pieces, for {customer}", 9.25f64, 3i32);
+    });
+    measure.of("log, constant message", |_| log::info!("order filled"));
+    measure.of("log, four key-values", |order| {
+        log::info!(order, price = 9.25f64, quantity = 3i32, customer; "order filled");
+    });
+    measure.of("log, disabled", |order| log::trace!("order {order} filled"));
+    measure.of("four fields", |order| {
         tracing::info!(order, price = 9.25f64, quantity = 3i32, customer, "order filled");
     });
-    tight("four numbers", |order| {
+    measure.of("four numbers", |order| {
         tracing::info!(order, price = 9.25f64, quantity = 3i32, x = 5, "order filled");
     });
-    tight("message only", |_| tracing::info!("order filled"));
-    tight("one number, no message", |order| tracing::info!(order));
-    tight("no message", |_| tracing::info!(order = tracing::field::Empty));
-    tight("disabled", |order| tracing::trace!(order, "order filled"));
-    tight(
+    measure.of("message only", |_| tracing::info!("order filled"));
+    measure.of("one number, no message", |order| tracing::info!(order));
+    measure.of("no message", |_| tracing::info!(order = tracing::field::Empty));
+    measure.of("disabled", |order| tracing::trace!(order, "order filled"));
+    measure.of(
         "one display field",
         |order| tracing::info!(order = %order, "order filled"),
     );
-    tight("message with an argument", |order| {
+    measure.of("message with an argument", |order| {
         tracing::info!("order {order} filled")
     });
-    tight("log, four arguments", |order| {
-        log::info!(
-            "order {} at {:.2}, {} pieces, for {}",
-            order,
-            9.25f64,
-            3i32,
-            customer
-        );
-    });
-    tight("log, constant message", |_| log::info!("order filled"));
-    tight("log, four key-values", |order| {
-        log::info!(order, price = 9.25f64, quantity = 3i32, customer; "order filled");
-    });
-    tight("span alone", |order| {
-        let _entered = tracing::info_span!("packet", order).entered();
+    measure.of("span alone", |order| {
+        drop(tracing::info_span!("packet", order).entered())
     });
     let span = tracing::info_span!("connection", id = 3);
-    tight("enter and leave", |_| drop(span.enter()));
+    measure.of("enter and leave", |_| drop(span.enter()));
     let _entered = span.enter();
-    tight("four fields in a span", |order| {
+    measure.of("four fields in a span", |order| {
         tracing::info!(order, price = 9.25f64, quantity = 3i32, customer, "order filled");
     });
-    tight("span in a span", |order| {
-        let _entered = tracing::info_span!("packet", order).entered();
+    measure.of("span in a span", |order| {
+        drop(tracing::info_span!("packet", order).entered())
     });
-    tight("span in a span, with an event", |order| {
+    measure.of("span in a span, with an event", |order| {
         let _entered = tracing::info_span!("packet", order).entered();
         tracing::info!(len = 1200, "got stream frame");
     });
-    Ok(())
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let mode = arguments.next().unwrap_or_default();
     let guard = logdrive::builder("cost")
         .use_env(false)
         .filter("debug")
@@ -152,43 +99,18 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .discard()
         .init()?;
     logdrive::log::install()?;
-    if std::env::args().nth(1).as_deref() == Some("tight") {
-        all_tight()?;
-        return Ok(());
-    }
-    let customer = black_box("ACME-0000012");
-    measure("clock", |_| {
-        black_box(Instant::now());
-    });
-    measure("macro, four fields", |order| {
-        logdrive::info!(order, price = 9.25f64, quantity = 3i32, customer, "order filled");
-    });
-    measure("log, four arguments", |order| {
-        log::info!(
-            "order {} at {:.2}, {} pieces, for {}",
-            order,
-            9.25f64,
-            3i32,
-            customer
-        );
-    });
-    measure("log, constant message", |_| log::info!("order filled"));
-    measure("log, four key-values", |order| {
-        log::info!(order, price = 9.25f64, quantity = 3i32, customer; "order filled");
-    });
-    measure("log, disabled", |order| log::trace!("order {order} filled"));
-    if std::env::args().nth(1).as_deref() == Some("layer") {
+    if mode == "layer" {
         let subscriber = tracing_subscriber::registry().with(logdrive::tracing::layer());
         tracing::subscriber::set_global_default(subscriber)?;
     } else {
         tracing::subscriber::set_global_default(logdrive::tracing::subscriber())?;
     }
-    facades();
-    println!(
-        "{:?}",
-        guard
-            .stop()
-            .map(|(stopped, stats)| (stopped, stats.committed, stats.dropped_calls()))
-    );
+    all(&Measurement {
+        is_tight: mode == "tight",
+        only: arguments.next(),
+    });
+    let ended = guard.stop();
+    let counts = ended.map(|(stopped, stats)| (stopped, stats.committed, stats.dropped_calls()));
+    println!("{counts:?}");
     Ok(())
 }

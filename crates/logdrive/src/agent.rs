@@ -12,9 +12,8 @@ use limits::{CONNECT_MS, NO_PROGRESS_MS, PROGRESS_MS, RINGS_AT_START, SPILLED_BU
 use logdrive_drain::{Stats, Stopped, gap_callsite};
 use logdrive_ring::channel::{Channel, Received, into_files};
 use logdrive_ring::{
-    AgentConnection, FullPolicy, MemoryFiles, RingError, SessionOptions, SessionWriter, control, local,
+    AgentConnection, FullPolicy, MemoryFiles, SessionOptions, SessionWriter, control, local,
 };
-use logdrive_wire::WireError;
 use logdrive_wire::agent::{Hello, Message, Welcome};
 use std::fs::File;
 use std::io;
@@ -24,24 +23,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Error that keeps this process from getting a session from an agent.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum JoinError {
-    #[error(transparent)]
-    Ring(#[from] RingError),
-    #[error("the agent at {path} refused: {reason}; {advice}")]
-    Refused {
-        path: String,
-        reason: String,
-        advice: String,
-    },
-    #[error("the agent at {path} {what}")]
-    NoAnswer { path: String, what: &'static str },
-    #[error("the agent's message cannot be read: {0}")]
-    Message(#[from] WireError),
-    #[error("cannot {action}: {cause}")]
-    Io { action: &'static str, cause: io::Error },
-}
+/// Error that keeps this process from getting a session from an agent. It is only shown.
+pub(crate) type JoinError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A session that an agent drains.
 #[derive(Debug)]
@@ -78,10 +61,7 @@ impl AgentSession {
         let thread = std::thread::Builder::new()
             .name("logdrive-agent".to_owned())
             .spawn(move || keeper.run())
-            .map_err(|cause| JoinError::Io {
-                action: "start the thread logdrive-agent",
-                cause,
-            })?;
+            .map_err(|cause| format!("cannot start the thread logdrive-agent: {cause}"))?;
         Ok(Self {
             connection,
             session,
@@ -109,13 +89,11 @@ impl AgentSession {
     fn wait_for_flush(&self, what: FlushTarget) -> bool {
         let ticket = self.connection.request_flush(what);
         let answer = self.wait_for(|time| self.connection.wait_for_ticket(ticket, time));
-        if answer.is_none() {
-            self.connection.forget_ticket(ticket);
-        }
+        self.connection.forget_ticket(ticket);
         answer.unwrap_or(false)
     }
 
-    /// Without an agent nobody has the memory when this process ends: what is left goes to files.
+    /// Without an agent the memory is lost when this process ends: the records that are left go to files.
     fn leave_in_files(&self) -> Stopped {
         if !self.session.has_left() {
             return Stopped::Complete;
@@ -213,10 +191,7 @@ fn hello(channel: &Channel, socket: &Path, config: &Config) -> Result<(Welcome, 
     });
     let keep = config.backend.keep.as_ref().map(keep_request);
     let said = send_keep_request(channel, keep.as_ref()).and_then(|()| send(channel, &message, &[]));
-    said.map_err(|cause| JoinError::Io {
-        action: "send to the agent",
-        cause,
-    })?;
+    said.map_err(|cause| format!("cannot send to the agent: {cause}"))?;
     let (answer, descriptors) = receive(channel, socket, Duration::from_millis(WELCOME_MS))?;
     match answer {
         Message::Welcome(welcome) => Ok((welcome, into_files(descriptors))),
@@ -236,13 +211,11 @@ fn receive(
         let mut descriptors = Vec::new();
         match channel.receive(&mut buffer, &mut descriptors, true) {
             Ok(Received::Packet(length)) => {
-                let message = Message::decode(buffer.get(..length).unwrap_or_default())?;
+                let message = Message::decode(buffer.get(..length).unwrap_or_default())
+                    .map_err(|error| format!("the agent's message cannot be read: {error}"))?;
                 if let Message::Refused(refused) = message {
-                    return Err(JoinError::Refused {
-                        path: socket.display().to_string(),
-                        reason: refused.reason,
-                        advice: refused.advice,
-                    });
+                    let what = format!("refused: {}; {}", refused.reason, refused.advice);
+                    return Err(no_answer(socket, &what));
                 }
                 if message.descriptors() as usize != descriptors.len() {
                     return Err(no_answer(socket, "has sent other descriptors than it says"));
@@ -261,26 +234,17 @@ fn receive(
                 if left.is_zero() {
                     return Err(no_answer(socket, "does not answer"));
                 }
-                channel.wait(left).map_err(|cause| JoinError::Io {
-                    action: "wait for the agent",
-                    cause,
-                })?;
+                channel
+                    .wait(left)
+                    .map_err(|cause| format!("cannot wait for the agent: {cause}"))?;
             }
-            Err(cause) => {
-                return Err(JoinError::Io {
-                    action: "receive from the agent",
-                    cause,
-                });
-            }
+            Err(cause) => return Err(format!("cannot receive from the agent: {cause}").into()),
         }
     }
 }
 
-fn no_answer(socket: &Path, what: &'static str) -> JoinError {
-    JoinError::NoAnswer {
-        path: socket.display().to_string(),
-        what,
-    }
+fn no_answer(socket: &Path, what: &str) -> JoinError {
+    format!("the agent at {} {what}", socket.display()).into()
 }
 
 fn policy_code(policy: FullPolicy) -> u32 {

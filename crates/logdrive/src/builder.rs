@@ -218,14 +218,14 @@ impl Builder {
         self
     }
 
-    /// Lets the agent that listens at this socket drain the session: this process then has no drain, no I/O threads and no
-    /// sinks of its own, and what it has committed survives its death, and the agent's, but not that of both at once. The
+    /// Sets the socket of an agent that drains the session. This process then has no drain, no I/O threads and no sinks of its
+    /// own. Its committed records survive its death, and the agent's, but not that of both at once. The
     /// sinks that are described here are used only where no agent answers within half a second; then a line in the log
     /// says so. When the agent dies later, rings fill, [`Builder::full`] applies, and the process tries to reach an agent
     /// again for as long as it lives, each second at least.
     ///
-    /// The environment variable `LOGDRIVE_AGENT` goes before it; when it is empty or `off`, there is no agent. Programs
-    /// with rights that their user has not (set-user-id) do not look at it. Linux only. Default: no agent.
+    /// The environment variable `LOGDRIVE_AGENT` replaces it; when it is empty or `off`, there is no agent. Programs with
+    /// rights that their user has not (set-user-id) ignore the variable. Linux only. Default: no agent.
     pub fn agent(mut self, socket: impl Into<PathBuf>) -> Self {
         self.agent = Some(socket.into());
         self

@@ -44,7 +44,7 @@ pub(crate) fn with_scratch<R>(work: impl FnOnce(&mut [u8]) -> R) -> R {
     result
 }
 
-/// Zeros that come from the kernel take no memory until they are written to, which few of them ever are.
+/// Zeros from the kernel take no memory until they are written, and most of them never are.
 #[cold]
 fn new_scratch() -> Box<[u8]> {
     vec![0; SCRATCH_BYTES].into_boxed_slice()

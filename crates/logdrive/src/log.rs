@@ -15,9 +15,9 @@
 //! - **Messages** without arguments are stored once and not copied. With arguments they are rendered at the call, by
 //!   their own code: `log` gives no access to the arguments. Logdrive's own macros do better.
 //! - **Key-values** of primitive types are kept as what they are; others are rendered at the call.
-//! - **Levels**: Logdrive's filter decides, for the record's target. A statement that is off costs a look at its control
-//!   word, some nanoseconds, because `log` is told to let everything through: so every statement can be switched on and
-//!   off in the running process, from outside of it, too. `log_enabled!` answers as the filter says.
+//! - **Levels**: Logdrive's filter decides, for the record's target. A statement that is off costs a load of its
+//!   control word, some nanoseconds: the greatest level of `log` is trace, so that every statement can be switched on
+//!   and off in the running process, from outside of it, too. `log_enabled!` answers as the filter says.
 //! - **Limits**: a record holds 64 KiB, what does not fit is cut and counted. Programs that make targets at the call
 //!   may do so for 4,096 statements and targets; records of further ones carry target, file and line as fields.
 

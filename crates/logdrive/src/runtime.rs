@@ -319,7 +319,7 @@ pub(crate) fn counts_of(entry: &'static ControlEntry) -> Option<&'static Callsit
 }
 
 /// Enters the callsite under which a sampled callsite's kept records go: the same with one more field, which says of
-/// how many calls a record is one. `None` where that is not possible, which then holds for good; or not now.
+/// how many calls a record is one. `None` where that is not possible now, or never will be.
 pub(crate) fn register_sampled_variant(
     entry: &'static ControlEntry,
     callsite: &dyn Fn() -> Callsite,

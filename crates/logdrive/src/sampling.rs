@@ -132,7 +132,7 @@ static KEYS: Keys<KEY_PLACES> = Keys {
     places: [const { AtomicU64::new(0) }; KEY_PLACES],
 };
 
-/// Places for keys: so many are told apart in one second. Further ones share the counts of others.
+/// Places for keys: so many are distinguished in one second. Further ones share the counts of others.
 const KEY_PLACES: usize = 4096;
 
 /// Places that a key may have.

@@ -81,7 +81,7 @@ impl Site {
         let mut entry = self.control.entry();
         if entry.control() == UNREGISTERED {
             entry = Call { site: self, kinds }.entry()?;
-            // A callsite that is off counts its calls only where it is told to.
+            // A callsite that is off counts its calls only where that is asked for.
             if entry.control() == OFF {
                 return None;
             }

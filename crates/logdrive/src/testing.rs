@@ -1,4 +1,4 @@
-//! Tests that look at what was logged, also when many run at once in threads of one process.
+//! Capture of records for tests that check them, also when many run at once in threads of one process.
 //!
 //! ```
 //! fn fill(order_id: u64) {

@@ -23,9 +23,9 @@
 //!   the records that follow. When a span goes before those in it, they show it as it was when they were made, or, where
 //!   it had fields declared `Empty`, as it was at its end. `follows_from` is not kept.
 //! - **Levels**: Logdrive's filter (`LOGDRIVE`, [`crate::set_filter`]) decides, for the target of an event or span.
-//!   Every callsite has a control word in shared memory, and it is looked at by every event, so that a callsite can be
+//!   Every callsite has a control word in shared memory, which every event loads, so that a callsite can be
 //!   switched on and off from outside of the process. That is why no maximum level is announced to `tracing`: a
-//!   callsite that is off costs a look at its word, about 5 ns.
+//!   callsite that is off costs a load of its word, about 5 ns.
 //! - **Limits**: a record holds 64 KiB, fields that do not fit are cut and counted. A span shows 4 KiB, a
 //!   record 16 KiB and 64 levels of spans.
 //!

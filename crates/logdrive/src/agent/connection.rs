@@ -147,7 +147,7 @@ impl Connection {
     /// The connection is there again, or gone.
     pub(super) fn set_connected(&self, connected: bool) {
         let mut state = self.state();
-        // FlushTarget was sent and not answered is sent again.
+        // A ticket that was sent and not answered is sent again.
         state.goodbye_sent = false;
         state.tickets.values_mut().for_each(|ticket| ticket.sent = false);
         // Relaxed: a hint for threads that want rings; what else hangs on it is behind the lock.
@@ -194,28 +194,13 @@ impl Connection {
 
     /// The answer to a ticket, within a time. `Some(false)` when there will be none.
     pub(super) fn wait_for_ticket(&self, ticket: u64, timeout: Duration) -> Option<bool> {
-        let mut state = self.state();
-        self.send_pending(&mut state);
-        let is_answered = |state: &mut State| {
-            let waiting = state.tickets.get(&ticket);
-            state.ended || waiting.is_none_or(|waiting| waiting.reached.is_some())
-        };
-        if !is_answered(&mut state) {
-            state = self.wait(state, timeout, |state| !is_answered(state));
-        }
-        if !is_answered(&mut state) {
-            return None;
-        }
-        Some(
-            state
-                .tickets
-                .remove(&ticket)
-                .and_then(|ticket| ticket.reached)
-                .unwrap_or(false),
-        )
+        self.wait_for(timeout, |state| {
+            let reached = state.tickets.get(&ticket).and_then(|waiting| waiting.reached);
+            reached.or(state.ended.then_some(false))
+        })
     }
 
-    /// Nobody waits for the ticket any more.
+    /// Forgets a ticket that is not waited for any more.
     pub(super) fn forget_ticket(&self, ticket: u64) {
         self.state().tickets.remove(&ticket);
     }
@@ -238,12 +223,7 @@ impl Connection {
 
     /// Waits until the agent has said whether all was written; `None` when it has not within the timeout.
     pub(super) fn wait_for_done(&self, timeout: Duration) -> Option<bool> {
-        let mut state = self.state();
-        self.send_pending(&mut state);
-        if state.done.is_none() {
-            state = self.wait(state, timeout, |state| state.done.is_none());
-        }
-        state.done
+        self.wait_for(timeout, |state| state.done)
     }
 
     pub(super) fn answer_done(&self, complete: bool) {
@@ -267,6 +247,13 @@ impl Connection {
     pub(super) fn pause(&self, time: Duration) {
         let state = self.state();
         drop(self.wait(state, time, |state| !state.ended));
+    }
+
+    /// Sends what could not be sent before, and waits until there is an answer.
+    fn wait_for<T>(&self, timeout: Duration, answer: impl Fn(&State) -> Option<T>) -> Option<T> {
+        let mut state = self.state();
+        self.send_pending(&mut state);
+        answer(&self.wait(state, timeout, |state| answer(state).is_none()))
     }
 
     fn wait<'a>(

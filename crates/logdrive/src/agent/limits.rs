@@ -6,7 +6,7 @@ pub(super) const CONNECT_MS: u64 = 100;
 /// Time that it waits for its session, in milliseconds: the agent makes memory for it, among other things to do.
 pub(super) const WELCOME_MS: u64 = 400;
 
-/// Time that an adoption waits for its answer, in milliseconds; nobody waits for it but the thread of the connection.
+/// Time that an adoption waits for its answer, in milliseconds; only the thread of the connection waits for it.
 pub(super) const WELCOME_BACK_MS: u64 = 5_000;
 
 /// Rings to begin with: for the first thread, and for the next one.
@@ -27,7 +27,7 @@ pub(super) const PROGRESS_MS: u64 = 50;
 /// Waiting ends when nothing has moved for this long, in milliseconds.
 pub(super) const NO_PROGRESS_MS: u64 = logdrive_drain::limits::NO_PROGRESS.as_millis() as u64;
 
-/// Output buffers of each sink for whoever recovers a session that was written to files: one is filled, one is written.
+/// Output buffers of each sink for the recovery of a session that was written to files: one is filled, one is written.
 pub(super) const SPILLED_BUFFERS: usize = 2;
 
 /// Time that a request for rings is not repeated, in milliseconds: while it is on its way, and after it was refused.

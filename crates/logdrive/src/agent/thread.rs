@@ -138,10 +138,7 @@ impl ConnectionThread {
             let state = self.connection.state();
             (state.session, state.journal)
         };
-        let io = |cause| JoinError::Io {
-            action: "show the session to the agent",
-            cause,
-        };
+        let io = |cause: io::Error| format!("cannot show the session to the agent: {cause}");
         send_keep_request(&fresh, self.connection.keep.as_ref()).map_err(io)?;
         let shown = self.session.with_descriptors(|memory, rings| {
             let first = rings.get(..RINGS_SHOWN.min(rings.len())).unwrap_or_default();

@@ -17,7 +17,7 @@ pub const POOL_STRINGS_MAX: usize = 16;
 /// Bytes of a new string of the pool: most rendered values are shorter, so that it is allocated once.
 pub const POOL_STRING_BYTES: usize = 256;
 
-/// Bytes of all values of a record that has to be looked at before it is written, because one of them is the key of a
+/// Bytes of all values of a record that has to be read before it is written, because one of them is the key of a
 /// sample. What most records have; it is stack that is cleared at each such call.
 pub const KEYED_BYTES_USUAL: usize = 512;
 

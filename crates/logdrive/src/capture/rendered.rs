@@ -28,7 +28,7 @@ impl<const KIND: u8> Rendered<KIND> {
     #[inline(never)]
     pub fn new(text: fmt::Arguments<'_>) -> Self {
         let mut rendered = Self { text: take_string() };
-        // The text so far is what there is to log; there is nobody to report a failed `Display` to.
+        // The text so far is logged; a failed `Display` cannot be reported from here.
         let _ = Bounded(&mut rendered.text).write_fmt(text);
         rendered
     }

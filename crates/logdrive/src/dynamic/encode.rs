@@ -117,10 +117,10 @@ impl<'a> Encoder<'a> {
     ) {
         let before = self.at;
         let state = constant.map_or(State::Own, State::Undecided);
-        let mut out = Message {
+        let mut out = Text {
             encoder: self,
             state,
-            head: None,
+            length_at: None,
         };
         if constant.is_none() {
             out.open();
@@ -214,24 +214,16 @@ impl<'a> Encoder<'a> {
     }
 
     /// Text with its length before it. There is room for the length and the mark of a cut.
-    fn counted(&mut self, write: impl FnOnce(&mut Text<'_, '_>) -> fmt::Result) {
-        let at = self.at;
-        self.put([0; 4]);
+    fn counted(&mut self, write: impl FnOnce(&mut Text<'_, '_, '_>) -> fmt::Result) {
         let mut text = Text {
-            out: self,
-            full: false,
+            length_at: Some(self.at),
+            encoder: self,
+            state: State::Own,
         };
-        // The text so far is what there is to log; there is nobody to report a failed `Display` to.
+        text.encoder.put([0; 4]);
+        // The text so far is logged; a failed `Display` cannot be reported from here.
         let _ = write(&mut text);
-        self.set_length(at);
-    }
-
-    /// Writes the length of what follows the four bytes at `at` into them.
-    fn set_length(&mut self, at: usize) {
-        let length = (self.at - at - 4) as u32;
-        if let Some(place) = self.bytes.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
-            *place = length.to_le_bytes();
-        }
+        text.end();
     }
 
     /// Takes text as far as there is room, and marks where it was cut; `false` if it was.
@@ -315,27 +307,13 @@ fn is_same(one: &str, other: &str) -> bool {
     }
 }
 
-/// Takes text. What is past the limit is dropped without an error: an error would make a `Display` that unwraps panic
-/// in the user's program.
-struct Text<'e, 'a> {
-    out: &'e mut Encoder<'a>,
-    full: bool,
-}
-
-impl Write for Text<'_, '_> {
-    #[inline]
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.full = self.full || !self.out.append_text(text);
-        Ok(())
-    }
-}
-
-/// A message on its way. As long as it is the constant one, nothing is written.
-struct Message<'e, 'a, 'c> {
+/// Text or a message on its way. As long as a message is the constant one, nothing is written. What is past the limit is
+/// dropped without an error: an error would make a `Display` that unwraps panic in the user's program.
+struct Text<'e, 'a, 'c> {
     encoder: &'e mut Encoder<'a>,
     state: State<'c>,
-    /// Offset of its head, once there is one.
-    head: Option<usize>,
+    /// Offset of its length, once there is one.
+    length_at: Option<usize>,
 }
 
 #[derive(Clone, Copy)]
@@ -344,22 +322,19 @@ enum State<'c> {
     Undecided(&'c str),
     /// All that came is the constant.
     Constant(&'c str),
-    /// The message is not the constant.
+    /// The text is not the constant of a message.
     Own,
     /// There is no room for more.
     Full,
 }
 
-impl Message<'_, '_, '_> {
+impl Text<'_, '_, '_> {
     fn open(&mut self) {
-        let at = self.encoder.at;
+        let encoder = &mut *self.encoder;
         // A message stands for itself: the index means nothing.
-        if self
-            .encoder
-            .head(Kind::Message, Key::Index(0), 4 + CUT_MARK.len())
-        {
-            self.encoder.put([0; 4]);
-            self.head = Some(at);
+        if encoder.head(Kind::Message, Key::Index(0), 4 + CUT_MARK.len()) {
+            self.length_at = Some(encoder.at);
+            encoder.put([0; 4]);
             self.state = State::Own;
         } else {
             self.state = State::Full;
@@ -396,13 +371,17 @@ impl Message<'_, '_, '_> {
         if matches!(self.state, State::Undecided(_)) {
             self.open();
         }
-        if let Some(at) = self.head {
-            self.encoder.set_length(at + 2);
+        if let Some(at) = self.length_at {
+            let length = (self.encoder.at - at - 4) as u32;
+            let behind = self.encoder.bytes.get_mut(at..);
+            if let Some(place) = behind.and_then(|rest| rest.first_chunk_mut()) {
+                *place = length.to_le_bytes();
+            }
         }
     }
 }
 
-impl Write for Message<'_, '_, '_> {
+impl Write for Text<'_, '_, '_> {
     #[inline]
     fn write_str(&mut self, text: &str) -> fmt::Result {
         match self.state {

@@ -17,7 +17,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Parts of a line, with a tab between them; tabs inside of them are escaped.
 const PATTERN: &str = "{thread_id}\t{level}\t{target}\t{spans}\t{message}\t{fields}";
-/// Bytes of lines that wait to be read. Tests that log more than that without a look at it lose the oldest.
+/// Bytes of lines that wait to be read. Tests that log more without reading it lose the oldest.
 const MEMORY_BYTES_MAX: usize = 256 << 20;
 /// Target of the records that begin and end a capture.
 const TARGET: &str = "logdrive::testing";

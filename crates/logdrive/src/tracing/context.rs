@@ -24,7 +24,7 @@ struct Context {
     made: Made,
 }
 
-/// The span that the thread made last: it is mostly entered next, and then needs no look at the shared places.
+/// The span that the thread made last: it is mostly entered next, and then needs nothing of the shared places.
 #[derive(Debug)]
 struct Made {
     key: SpanKey,
@@ -126,7 +126,7 @@ pub(super) fn with_scope_of(key: SpanKey, look: impl Fn(&[u8])) {
     }
 }
 
-/// Appends the scope of any span, as it is now; tells how many spans it has, `depth_max` at most. The innermost ones
+/// Appends the scope of any span, as it is now; returns its number of spans, `depth_max` at most. The innermost ones
 /// say most where there are too many.
 fn append_scope(key: SpanKey, depth_max: usize, out: &mut Vec<u8>) -> usize {
     let mut chain = [SpanKey::NONE; SCOPE_DEPTH_MAX];
@@ -236,7 +236,7 @@ impl Context {
         made.key
     }
 
-    /// Finds what stands around a new span; tells whether its parent is to be held.
+    /// Finds what stands around a new span; returns whether its parent is to be held.
     fn surround(&mut self, parent: Option<SpanKey>) -> bool {
         let made = &mut self.made;
         made.bytes.clear();

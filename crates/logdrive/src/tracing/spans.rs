@@ -146,14 +146,12 @@ impl Drop for OwnFree {
 /// Keeps a span with one id in use; [`SpanKey::NONE`] when there are too many. `bytes` are those around it and its own.
 #[inline]
 pub(super) fn open(metadata: &'static Metadata<'static>, span: Span<'_>, bytes: &[u8]) -> SpanKey {
-    let Some(index) = free_place() else {
+    let found = free_place().and_then(|index| Some((index, SpanKey::new(index, 0).place()?)));
+    let Some((index, place)) = found else {
         return SpanKey::NONE;
     };
-    let Some(place) = SpanKey::new(index, 0).place() else {
-        return SpanKey::NONE;
-    };
-    // Relaxed: the place is ours since the span before was closed, which was ordered before us by whoever passed the
-    // place on.
+    // Relaxed: the place is ours since the span before was closed, which was ordered before us by the thread that
+    // passed the place on.
     let uses = place.uses.load(Ordering::Relaxed) | 1;
     // SYNC(span): who sees any of what follows sees that the span before has been closed. All Relaxed for that reason.
     fence(Ordering::Release);
@@ -182,18 +180,14 @@ pub(super) fn open(metadata: &'static Metadata<'static>, span: Span<'_>, bytes: 
 pub(super) fn parent_of(key: SpanKey) -> Option<SpanKey> {
     let place = key.place()?;
     // Relaxed: as in `read`.
-    let parent = place.begin_read(key)?.parent.load(Ordering::Relaxed);
-    place.end_read(key)?;
-    Some(SpanKey(parent))
+    place.read_as(key, || SpanKey(place.parent.load(Ordering::Relaxed)))
 }
 
 /// The metadata of a span; `None` if it has been closed.
 pub(super) fn metadata_of(key: SpanKey) -> Option<&'static Metadata<'static>> {
     let place = key.place()?;
     // Relaxed: as in `read`.
-    let address = place.begin_read(key)?.metadata.load(Ordering::Relaxed);
-    place.end_read(key)?;
-    site::at(address)
+    site::at(place.read_as(key, || place.metadata.load(Ordering::Relaxed))?)
 }
 
 /// Looks at a span; `None` if it has been closed. `look` runs no foreign code.
@@ -239,7 +233,7 @@ pub(super) fn change(key: SpanKey, change: impl FnOnce(&mut Vec<u8>) -> bool) ->
     if place.begin_read(key).is_none() {
         return false;
     }
-    // Relaxed, both: the lock orders the late part, and the span cannot be closed while somebody has an id to change.
+    // Relaxed, both: the lock orders the late part, and the span cannot be closed while an id of it is in use.
     let own_bytes = place.own_bytes.load(Ordering::Relaxed);
     if own_bytes != LATE {
         let around_bytes = place.around_bytes.load(Ordering::Relaxed) as usize;
@@ -266,10 +260,9 @@ pub(super) fn share(key: SpanKey) -> bool {
 /// One id less in use. With the last one the span is closed, and lets go of the parent that it holds; then `true`.
 #[inline]
 pub(super) fn release(key: SpanKey) -> bool {
-    let Some(held) = release_one(key) else {
+    let Some(mut held) = release_one(key) else {
         return false;
     };
-    let mut held = held;
     while held != SpanKey::NONE
         && let Some(above) = release_one(held)
     {
@@ -288,9 +281,9 @@ fn release_one(key: SpanKey) -> Option<SpanKey> {
     if uses != last && place.change_uses(key, -1) != Some(0) {
         return None;
     }
-    // With one id in use, and that ours, nobody else can change the count: an atomic step is not needed.
+    // With one id in use, and that ours, no other thread can change the count: an atomic step is not needed.
     let next = u64::from(key.generation().wrapping_add(1)) << 32;
-    // Relaxed, all: whoever takes the place next gets it from us.
+    // Relaxed, all: the thread that takes the place next gets it from us.
     let holds_parent = place.flags.load(Ordering::Relaxed) & HOLDS_PARENT != 0;
     let parent = SpanKey(place.parent.load(Ordering::Relaxed));
     place.uses.store(next, Ordering::Relaxed);
@@ -375,6 +368,14 @@ impl Place {
         // SYNC(span)
         let uses = self.uses.load(Ordering::Acquire);
         ((uses >> 32) as u32 == key.generation() && uses as u32 != 0).then_some(self)
+    }
+
+    /// Returns what `read` reads, if it belongs to the span.
+    fn read_as<R>(&self, key: SpanKey, read: impl FnOnce() -> R) -> Option<R> {
+        self.begin_read(key)?;
+        let value = read();
+        self.end_read(key)?;
+        Some(value)
     }
 
     /// Returns true if all that was read since the begin belongs to the span.
