@@ -80,6 +80,8 @@ type Options struct {
 	KeepBytes int64 `option:"keep_bytes"`
 	// Compress compresses rotated files: "zstd", "gzip" or "none". Default: none.
 	Compress string `option:"compress"`
+	// DelayCompress leaves the newest rotated file as it is until the next one comes.
+	DelayCompress bool `option:"delay_compress"`
 	// NewestLink is a symbolic link that always names the file written last. Default: none.
 	NewestLink string `option:"newest_link"`
 	// Header has the lines at the top of every new file. Default: none.

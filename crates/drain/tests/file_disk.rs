@@ -514,6 +514,30 @@ fn the_link_points_to_the_log_file_and_spares_what_is_no_link() {
     assert_eq!(fs::read(&link).expect("there"), b"precious");
 }
 
+#[cfg(feature = "zstd")]
+#[test]
+fn the_newest_rotated_file_stays_plain_until_the_next_one_where_that_is_asked_for() {
+    let (dir, mut options) = temporary();
+    options.compress = logdrive_drain::file::Compress::Zstd;
+    options.delay_compress = true;
+    let rotated = |number: u32| format!("app.2020-01-01T00-00-00Z.{number}.log");
+    for number in 1..4 {
+        fs::write(dir.path().join(rotated(number)), "old\n").expect("written");
+    }
+    let open_once = || {
+        let file = open(&options);
+        settle(&file);
+        names(dir.path())
+    };
+    let zst = |number: u32| format!("{}.zst", rotated(number));
+    assert_eq!(open_once(), [zst(1), zst(2), rotated(3), "app.log".to_owned()]);
+    fs::write(dir.path().join(rotated(4)), "old\n").expect("written");
+    assert_eq!(
+        open_once(),
+        [zst(1), zst(2), zst(3), rotated(4), "app.log".to_owned()]
+    );
+}
+
 #[test]
 fn only_files_of_our_own_names_are_ever_removed() {
     let (dir, mut options) = temporary();

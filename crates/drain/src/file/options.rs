@@ -97,6 +97,8 @@ crate::options! {
         pub keep_bytes: Option<u64> => Row::of(Kind::Size(limits::KEEP_BYTES)).off(),
         /// Compression of rotated files, by a thread of low priority.
         pub compress: Compress => Row::of(Kind::Word).words(Compress::WORDS),
+        /// Leave the newest rotated file as it is until the next one comes, for programs that still read it.
+        pub delay_compress: bool => Row::of(Kind::Flag),
         /// A symbolic link that always names the file written last. An existing file that is no link is left alone.
         pub newest_link: Option<PathBuf> => Row::of(Kind::LogPath(limits::PATH_BYTES_MAX))
             .unset("no link", "\"/var/log/logdrive/{app}.newest\""),
@@ -128,6 +130,7 @@ impl FileOptions {
             keep_age: None,
             keep_bytes: None,
             compress: Compress::None,
+            delay_compress: false,
             newest_link: None,
             mode: 0o640,
             dir_mode: 0o750,
@@ -277,6 +280,7 @@ mod tests {
             1 => Compress::Gzip,
             _ => Compress::Zstd,
         };
+        options.delay_compress = random.below(2) == 0;
         options.newest_link = random.maybe(|random| OsString::from_vec(bytes(random)).into());
         options.mode = random.bits() as u32;
         options.dir_mode = random.bits() as u32;

@@ -125,9 +125,12 @@ impl Tidy {
         }
     }
 
-    /// Compresses what is plain, oldest first; whether it came to the end of the list.
+    /// Compresses what is plain, oldest first, perhaps without the newest; whether it came to the end of the list.
     fn compress_all(&self, listing: &mut Listing, stop: &AtomicBool) -> bool {
-        for files in listing.values_mut() {
+        listing.retain(|_, files| !files.is_empty());
+        let delayed = usize::from(self.options.delay_compress);
+        let count = listing.len().saturating_sub(delayed);
+        for files in listing.values_mut().take(count) {
             let Some(plain) = files.iter().position(|found| found.form == Form::Plain) else {
                 continue;
             };
