@@ -5,7 +5,7 @@ use crate::capture::stream::OutputTimeout;
 use logdrive_drain::{Backend, BackendError, BackendOptions, Stats, Stopped};
 use logdrive_ring::control::OFF_COUNTED;
 use logdrive_ring::{SessionWriter, local};
-use logdrive_wire::Level;
+use logdrive_wire::{Callsite, Level};
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -27,45 +27,41 @@ pub enum DestinationOptions {
 /// A session, and whoever drains it.
 #[derive(Debug)]
 pub(crate) struct Destination {
-    session: Arc<SessionWriter>,
-    drain: Drain,
-}
-
-#[derive(Debug)]
-enum Drain {
-    Embedded(Backend),
-    PrivateAgent(PrivateAgent),
+    backend: Arc<Backend>,
+    private_agent: Option<PrivateAgent>,
 }
 
 impl Destination {
     /// Makes the session, and starts what drains it. Records of other processes below the level are left out.
     pub(crate) fn start(options: &DestinationOptions, min_level: Level) -> Result<Self, BackendError> {
-        let drain = match options {
-            DestinationOptions::Embedded(options) => Drain::Embedded(Backend::start(options)?),
+        let (backend, private_agent) = match options {
+            DestinationOptions::Embedded(options) => (Arc::new(Backend::start(options)?), None),
             DestinationOptions::PrivateAgent(options) => {
-                Drain::PrivateAgent(PrivateAgent::start(options, min_level)?)
+                let route = move |_: &_, callsite: &Callsite| {
+                    if callsite.level >= min_level { u32::MAX } else { 0 }
+                };
+                let backend = Arc::new(Backend::start_multi_session(options, route)?);
+                let private_agent = PrivateAgent::start(&backend)?;
+                (backend, private_agent)
             }
         };
         // What a rule switches off later is counted as what a level left out from the start.
-        drain.backend().session().rules().set_off_control(OFF_COUNTED);
+        backend.session().rules().set_off_control(OFF_COUNTED);
         local::start_running();
         Ok(Self {
-            session: Arc::clone(drain.backend().session()),
-            drain,
+            backend,
+            private_agent,
         })
     }
 
     /// The session that readers write into.
     pub(crate) fn session(&self) -> &Arc<SessionWriter> {
-        &self.session
+        self.backend.session()
     }
 
     /// Variables that the command gets in its environment, so that its own log calls come here too.
     pub(crate) fn environment(&self) -> Vec<(OsString, OsString)> {
-        let socket = match &self.drain {
-            Drain::Embedded(_) => None,
-            Drain::PrivateAgent(private) => private.socket(),
-        };
+        let socket = self.private_agent.as_ref().map(PrivateAgent::socket);
         let pair = socket.map(|socket| (VARIABLE.into(), socket.as_os_str().to_owned()));
         pair.into_iter().collect()
     }
@@ -73,36 +69,24 @@ impl Destination {
     /// Returns whether all processes that log here are over, so far as they are waited for. To be asked once the command has
     /// ended; the bell rings when it may have become true.
     pub(crate) fn has_finished(&self, timeout: OutputTimeout, bell: &Arc<OwnedFd>) -> bool {
-        match &self.drain {
-            Drain::Embedded(_) => true,
-            Drain::PrivateAgent(private) => private.has_finished(timeout, bell),
-        }
+        let private_agent = self.private_agent.as_ref();
+        private_agent.is_none_or(|private_agent| private_agent.has_finished(timeout, bell))
     }
 
     /// Processes that log here are not waited for any longer.
     pub(crate) fn abandon(&self) {
-        if let Drain::PrivateAgent(private) = &self.drain {
-            private.abandon();
+        if let Some(private_agent) = &self.private_agent {
+            private_agent.abandon();
         }
     }
 
     /// Writes what is committed, as long as that goes on.
-    pub(crate) fn stop(mut self) -> (Stopped, Stats) {
+    pub(crate) fn stop(self) -> (Stopped, Stats) {
         local::end_generation();
         local::detach_thread();
-        if let Drain::PrivateAgent(private) = &mut self.drain {
-            private.end_server();
+        if let Some(private_agent) = self.private_agent {
+            private_agent.end();
         }
-        let backend = self.drain.backend();
-        (backend.stop(), backend.stats())
-    }
-}
-
-impl Drain {
-    fn backend(&self) -> &Backend {
-        match self {
-            Self::Embedded(backend) => backend,
-            Self::PrivateAgent(private) => private.backend(),
-        }
+        (self.backend.stop(), self.backend.stats())
     }
 }

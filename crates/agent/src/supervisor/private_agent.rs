@@ -12,10 +12,9 @@ use crate::flush_waiters::FlushWaiters;
 use crate::limits::{TURN_MS, WAIT_TURN_MS};
 use crate::path_lock::PathLock;
 use crate::server::{Event, Request, Requester, Server, ServerOptions, refused};
-use logdrive_drain::{Backend, BackendError, BackendOptions};
+use logdrive_drain::{Backend, BackendError};
 use logdrive_ring::channel::Channel;
 use logdrive_ring::{HostedSession, Peer};
-use logdrive_wire::Level;
 use logdrive_wire::agent::RefusedCode;
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
@@ -44,10 +43,9 @@ const SOCKET_PATH_BYTES_MAX: usize = 107;
 /// An agent for one command.
 #[derive(Debug)]
 pub(super) struct PrivateAgent {
-    backend: Arc<Backend>,
     shared: Arc<Shared>,
     socket: PathBuf,
-    thread: Option<JoinHandle<()>>,
+    thread: JoinHandle<()>,
 }
 
 /// State that the thread of the agent and that of the command share.
@@ -80,64 +78,49 @@ impl Shared {
 }
 
 impl PrivateAgent {
-    /// Starts the drain, and the agent beside it. Records of processes below the level are left out.
-    pub(super) fn start(options: &BackendOptions, min_level: Level) -> Result<Self, BackendError> {
-        let route = move |_: &_, callsite: &logdrive_wire::Callsite| {
-            if callsite.level >= min_level { u32::MAX } else { 0 }
-        };
-        let backend = Arc::new(Backend::start_multi_session(options, route)?);
-        let shared = Arc::new(Shared::default());
-        let mut private = Self {
-            socket: PathBuf::new(),
-            thread: None,
-            shared: Arc::clone(&shared),
-            backend: Arc::clone(&backend),
-        };
-        // Without an agent the command runs as well; its programs write their logs themselves, as they do elsewhere.
-        match open_server(&backend) {
-            Ok((server, socket)) => {
-                let turns = AgentLoop {
-                    server,
-                    flush_waiters: FlushWaiters::new(Arc::clone(&backend)),
-                    backend,
-                    shared,
-                    committed: 0,
-                    moved_at: Instant::now(),
-                };
-                private.socket = socket;
-                private.thread = Some(
-                    std::thread::Builder::new()
-                        .name("logdrive-agent".to_owned())
-                        .spawn(move || turns.run())
-                        .map_err(|cause| BackendError::Thread {
-                            name: "logdrive-agent",
-                            cause,
-                        })?,
-                );
+    /// Starts the agent beside the drain. `None` where it has no place: then the command runs as well, and its programs write
+    /// their logs themselves, as they do elsewhere.
+    pub(super) fn start(backend: &Arc<Backend>) -> Result<Option<Self>, BackendError> {
+        let (server, socket) = match open_server(backend) {
+            Ok(opened) => opened,
+            Err(error) => {
+                backend.notice(format!(
+                    "programs that log with Logdrive write logs of their own: {error}"
+                ));
+                return Ok(None);
             }
-            Err(error) => private.backend.notice(format!(
-                "programs that log with Logdrive write logs of their own: {error}"
-            )),
-        }
-        Ok(private)
+        };
+        let shared = Arc::new(Shared::default());
+        let turns = AgentLoop {
+            server,
+            flush_waiters: FlushWaiters::new(Arc::clone(backend)),
+            backend: Arc::clone(backend),
+            shared: Arc::clone(&shared),
+            committed: 0,
+            moved_at: Instant::now(),
+        };
+        let thread = std::thread::Builder::new()
+            .name("logdrive-agent".to_owned())
+            .spawn(move || turns.run())
+            .map_err(|cause| BackendError::Thread {
+                name: "logdrive-agent",
+                cause,
+            })?;
+        Ok(Some(Self {
+            shared,
+            socket,
+            thread,
+        }))
     }
 
-    /// The backend of the log.
-    pub(super) fn backend(&self) -> &Backend {
-        &self.backend
-    }
-
-    /// Socket of the agent; `None` where it could not be started.
-    pub(super) fn socket(&self) -> Option<&Path> {
-        self.thread.as_ref().map(|_| self.socket.as_path())
+    /// Socket of the agent.
+    pub(super) fn socket(&self) -> &Path {
+        &self.socket
     }
 
     /// Returns whether all processes that had sessions are over, so far as anybody waits for them. To be asked once the command
     /// has ended; the bell rings when it may have become true.
     pub(super) fn has_finished(&self, timeout: OutputTimeout, bell: &Arc<OwnedFd>) -> bool {
-        if self.thread.is_none() {
-            return true;
-        }
         let mut state = self.shared.state();
         if state.ending.is_none() {
             state.ending = Some(Ending {
@@ -160,15 +143,12 @@ impl PrivateAgent {
     }
 
     /// Ends the agent, whose sessions have ended or are not waited for, and removes its place.
-    pub(super) fn end_server(&mut self) {
-        let Some(thread) = self.thread.take() else {
-            return;
-        };
+    pub(super) fn end(self) {
         // Relaxed: the thread looks again and again.
         self.shared.stop.store(true, Ordering::Relaxed);
         self.wake();
         // That it has panicked, which it does not, would change nothing here.
-        let _ = thread.join();
+        let _ = self.thread.join();
         if let Some(place) = self.socket.parent() {
             // What cannot be removed now is by the next command in this run directory.
             let _ = fs::remove_dir_all(place);
