@@ -48,12 +48,9 @@ impl ShipOptions {
             if left.is_zero() {
                 return false;
             }
-            let transport = TransportOptions {
-                connect_timeout: left,
-                handshake_timeout: left,
-                response_timeout: left,
-                ..self.transport.clone()
-            };
+            let mut transport = self.transport.clone();
+            let timeouts = &mut transport.timeouts;
+            (timeouts.connect, timeouts.handshake, timeouts.response) = (left, left, left);
             // A refusal is an answer, too.
             matches!(
                 probe(&member.address, &transport),

@@ -299,7 +299,7 @@ impl Ship {
     ///     options.group.policy = Policy::WeightedRandom;
     ///     options.to[1].weight = 3;
     ///     options.group.breaker.failures = 5;
-    ///     options.transport.connect_timeout = Duration::from_secs(1);
+    ///     options.transport.timeouts.connect = Duration::from_secs(1);
     /// });
     /// # Ok::<(), logdrive::ShipError>(())
     /// ```

@@ -85,7 +85,7 @@ impl Client {
             out: Vec::new(),
             batch_bytes: options.batch_bytes,
             frame_bytes_max: hello.frame_bytes_max as usize,
-            response_timeout: options.response_timeout,
+            response_timeout: options.timeouts.response,
         })
     }
 

@@ -64,20 +64,17 @@ impl Datagrams {
     ) -> Result<Self, TransportError> {
         address.check(options.insecure)?;
         options.check()?;
-        let failed = |cause: io::Error| TransportError::Connect {
-            address: address.to_string(),
-            cause,
-        };
-        let peer = host_port.resolve().map_err(failed)?.first().copied();
+        let failed = TransportError::connect(address);
+        let peer = host_port.resolve().map_err(&failed)?.first().copied();
         let peer = peer.ok_or_else(|| failed(io::ErrorKind::AddrNotAvailable.into()))?;
         let any: SocketAddr = if peer.is_ipv4() {
             ([0, 0, 0, 0], 0).into()
         } else {
             ([0_u16; 8], 0).into()
         };
-        let socket = UdpSocket::bind(any).map_err(failed)?;
-        socket.connect(peer).map_err(failed)?;
-        let state = UdpSocketState::new((&socket).into()).map_err(failed)?;
+        let socket = UdpSocket::bind(any).map_err(&failed)?;
+        socket.connect(peer).map_err(&failed)?;
+        let state = UdpSocketState::new((&socket).into()).map_err(&failed)?;
         // What the system gives is enough to go on with.
         let _ = rustix::net::sockopt::set_socket_send_buffer_size(&socket, options.socket_buffer_bytes);
         let count_max = if options.offload {
@@ -119,7 +116,7 @@ impl Datagrams {
         }
         let mut bytes = Vec::new();
         Header::new(Kind::Hello, 0).put(&[&hello.encode()], true, &mut bytes);
-        let end = Instant::now() + options.connect_timeout;
+        let end = Instant::now() + options.timeouts.connect;
         loop {
             // A receiver that is not there yet is told again.
             let _ = self.socket.send(&bytes);
@@ -131,7 +128,7 @@ impl Datagrams {
                 return Err(TransportError::timeout(
                     &self.address,
                     "say hello",
-                    options.connect_timeout,
+                    options.timeouts.connect,
                 ));
             }
         }
@@ -148,7 +145,7 @@ impl Datagrams {
                         return Ok(received);
                     }
                     let ready = wait_for_socket(self.socket.as_fd(), false, timeout)
-                        .map_err(|cause| TransportError::lost(&self.address, cause))?;
+                        .map_err(TransportError::lost(&self.address))?;
                     if !ready {
                         return Ok(false);
                     }
@@ -160,10 +157,10 @@ impl Datagrams {
                         return Ok(received);
                     }
                     wait_for_socket(self.socket.as_fd(), false, timeout)
-                        .map_err(|cause| TransportError::lost(&self.address, cause))?;
+                        .map_err(TransportError::lost(&self.address))?;
                     return Ok(received);
                 }
-                Err(cause) => return Err(TransportError::lost(&self.address, cause)),
+                Err(cause) => return Err(TransportError::lost(&self.address)(cause)),
             };
             received |= self.take(length)?;
         }
@@ -280,7 +277,7 @@ impl Datagrams {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     let pause = Duration::from_millis(UDP_CREDIT_WAIT_MS);
                     wait_for_socket(self.socket.as_fd(), true, pause)
-                        .map_err(|cause| TransportError::lost(&self.address, cause))?;
+                        .map_err(TransportError::lost(&self.address))?;
                 }
                 // Of an earlier datagram, to a receiver that was not there: the next one may be.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
@@ -289,7 +286,7 @@ impl Datagrams {
                     self.offload = false;
                     return self.transmit_many();
                 }
-                Err(cause) => return Err(TransportError::lost(&self.address, cause)),
+                Err(cause) => return Err(TransportError::lost(&self.address)(cause)),
             }
         }
     }
@@ -318,10 +315,10 @@ impl Datagrams {
                 Err(nix::Error::EAGAIN) => {
                     let pause = Duration::from_millis(UDP_CREDIT_WAIT_MS);
                     wait_for_socket(self.socket.as_fd(), true, pause)
-                        .map_err(|cause| TransportError::lost(&self.address, cause))?;
+                        .map_err(TransportError::lost(&self.address))?;
                 }
                 Err(nix::Error::ECONNREFUSED | nix::Error::EINTR) => {}
-                Err(error) => return Err(TransportError::lost(&self.address, error.into())),
+                Err(error) => return Err(TransportError::lost(&self.address)(error.into())),
             }
         }
         Ok(())

@@ -206,10 +206,7 @@ fn start_linger(shared: &Arc<Shared>) -> Result<JoinHandle<()>, TransportError> 
     let thread = std::thread::Builder::new()
         .name("logdrive-linger".to_owned())
         .spawn(move || theirs.linger())
-        .map_err(|cause| TransportError::System {
-            doing: "start a thread",
-            cause,
-        })?;
+        .map_err(TransportError::system("start a thread"))?;
     // It is the first; nobody has the sender yet.
     let _ = shared.linger_thread.set(thread.thread().clone());
     Ok(thread)

@@ -6,7 +6,6 @@ use logdrive_ring::PipeWriter;
 use logdrive_ship::connection::Connection;
 use logdrive_ship::limits::FRAME_BYTES_MAX;
 use logdrive_ship::{Address, Options, TransportError};
-use std::io::IoSlice;
 
 #[derive(Debug)]
 pub(crate) enum Transport {
@@ -102,8 +101,6 @@ impl Transport {
         more: bool,
     ) -> Result<(), TransportError> {
         if let Some(connection) = self.connection(stream) {
-            let length = frame.len().next_multiple_of(connection.properties().alignment);
-            frame.resize(length, 0);
             return connection.send_batch(frame, more);
         }
         match self {
@@ -123,13 +120,7 @@ impl Transport {
         more: bool,
     ) -> Result<(), TransportError> {
         if let Some(connection) = self.connection(stream) {
-            let length = head.len() + message.len();
-            let padding = length.next_multiple_of(connection.properties().alignment) - length;
-            let zeros = [0; 8];
-            let zeros = zeros.get(..padding).unwrap_or(&[]);
-            let mut parts = [IoSlice::new(head), IoSlice::new(message), IoSlice::new(zeros)];
-            let used = if padding > 0 { 3 } else { 2 };
-            return connection.send_one_way(parts.get_mut(..used).unwrap_or(&mut []), more);
+            return connection.send_one_way(head, message, more);
         }
         match self {
             #[cfg(feature = "udp")]

@@ -101,6 +101,17 @@ impl Address {
         }
     }
 
+    /// The same with the host and port that a listener has.
+    pub(crate) fn bound_to(&self, bound: Option<HostPort>) -> Self {
+        match (self, bound) {
+            (Self::Tcp(_), Some(bound)) => Self::Tcp(bound),
+            (Self::Tls(_), Some(bound)) => Self::Tls(bound),
+            (Self::Quic(_), Some(bound)) => Self::Quic(bound),
+            (Self::Udp(_), Some(bound)) => Self::Udp(bound),
+            (other, _) => other.clone(),
+        }
+    }
+
     /// Returns whether what is sent there stays on this machine.
     pub fn is_local(&self) -> bool {
         self.host_port().is_none_or(HostPort::is_loopback)

@@ -29,8 +29,6 @@ pub struct Connection {
     waits_are_short: bool,
     send_timeout: Duration,
     inbox: ReceiveBuffer,
-    /// Zeros for alignment.
-    padding: [u8; 8],
 }
 
 /// Properties of a link that do not change while it lives.
@@ -81,9 +79,8 @@ impl Connection {
             spin: options.spin,
             is_busy: false,
             waits_are_short: true,
-            send_timeout: options.response_timeout,
+            send_timeout: options.timeouts.response,
             inbox: ReceiveBuffer::default(),
-            padding: [0; 8],
         }
     }
 
@@ -92,7 +89,7 @@ impl Connection {
         let mut hello = Hello::new(role);
         hello.host.clone_from(&options.host);
         hello.app.clone_from(&options.app);
-        hello.frame_bytes_max = options.frame_bytes_max as u32;
+        hello.frame_bytes_max = options.limits.frame_bytes_max as u32;
         if !self.checked {
             hello.flags |= HELLO_UNCHECKED;
         }
@@ -142,7 +139,7 @@ impl Connection {
         let link = self
             .link
             .open_stream()
-            .map_err(|cause| TransportError::lost(&self.address, cause))?;
+            .map_err(TransportError::lost(&self.address))?;
         let options = Options::clone(&self.options);
         let stream = Self::on(link, self.address.clone(), &options);
         Ok(stream.handshake(&options, 0)?.0)
@@ -154,7 +151,7 @@ impl Connection {
         hello.flags |= flags;
         connection.send(Header::new(Kind::Hello, 0), &hello.encode())?;
         let spin = std::mem::take(&mut connection.spin);
-        let frame = connection.next(options.handshake_timeout)?;
+        let frame = connection.next(options.timeouts.handshake)?;
         let answer = match frame {
             Some(frame) if frame.header.kind == Kind::Hello => Hello::decode(frame.payload),
             Some(frame) => Err(crate::frame::FrameError::Unknown {
@@ -162,14 +159,11 @@ impl Connection {
                 found: frame.header.kind as u64,
             }),
             None => {
-                return Err(TransportError::timeout(
-                    &connection.address,
-                    "say hello",
-                    options.handshake_timeout,
-                ));
+                let (address, limit) = (&connection.address, options.timeouts.handshake);
+                return Err(TransportError::timeout(address, "say hello", limit));
             }
         };
-        let answer = answer.map_err(|cause| TransportError::malformed(&connection.address, cause))?;
+        let answer = answer.map_err(TransportError::malformed(&connection.address))?;
         connection.spin = spin;
         // Both have to leave the payloads out.
         connection.checked |= answer.flags & HELLO_UNCHECKED == 0;
@@ -184,22 +178,29 @@ impl Connection {
 
     /// Sends a header that has been made and its payload, filled up to the alignment.
     pub(crate) fn send_sealed(&mut self, head: &[u8], payload: &[u8]) -> Result<(), TransportError> {
-        let length = head.len() + payload.len();
-        let padding = length.next_multiple_of(self.alignment) - length;
-        let zeros = self.padding;
-        let mut parts = [
-            IoSlice::new(head),
-            IoSlice::new(payload),
-            IoSlice::new(zeros.get(..padding).unwrap_or(&[])),
-        ];
-        let used = if padding > 0 {
-            3
-        } else if payload.is_empty() {
-            1
-        } else {
-            2
-        };
-        self.send_parts(parts.get_mut(..used).unwrap_or(&mut []))
+        let zeros = padding(head.len() + payload.len(), self.alignment);
+        self.send_parts(&mut [head, payload, zeros].map(IoSlice::new))
+    }
+
+    fn lost(&self, cause: io::Error) -> TransportError {
+        TransportError::lost(&self.address)(cause)
+    }
+
+    /// The error of a send: the other end is gone, or has taken nothing for too long.
+    fn not_sent(&self, cause: io::Error) -> TransportError {
+        match cause.kind() {
+            io::ErrorKind::TimedOut => {
+                TransportError::timeout(&self.address, "take what was sent", self.send_timeout)
+            }
+            _ => self.lost(cause),
+        }
+    }
+
+    /// Waits for room, and takes what comes meanwhile, so that both ends go on.
+    fn wait_for_room(&mut self, timeout: Duration) -> Result<(), TransportError> {
+        let waited = self.link.wait(true, timeout);
+        waited.map_err(|cause| self.lost(cause))?;
+        self.receive_available()
     }
 
     /// Sends all bytes of the parts. What the other end sends meanwhile is taken in, so that both go on.
@@ -212,75 +213,57 @@ impl Connection {
                     let end = *end.get_or_insert_with(|| Instant::now() + self.send_timeout);
                     let left = end.saturating_duration_since(Instant::now());
                     if left.is_zero() {
-                        return Err(TransportError::timeout(
-                            &self.address,
-                            "take what was sent",
-                            self.send_timeout,
-                        ));
+                        return Err(self.not_sent(io::ErrorKind::TimedOut.into()));
                     }
-                    self.link
-                        .wait(true, left)
-                        .map_err(|cause| TransportError::lost(&self.address, cause))?;
-                    self.receive_available()?;
+                    self.wait_for_room(left)?;
                 }
-                Err(cause) => return Err(TransportError::lost(&self.address, cause)),
+                Err(cause) => return Err(self.lost(cause)),
             }
         }
         while self.link.has_unsent() {
             match self.link.flush() {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.link
-                        .wait(true, self.send_timeout)
-                        .map_err(|cause| TransportError::lost(&self.address, cause))?;
-                    self.receive_available()?;
+                    self.wait_for_room(self.send_timeout)?;
                 }
-                Err(cause) => return Err(TransportError::lost(&self.address, cause)),
+                Err(cause) => return Err(self.lost(cause)),
             }
         }
         Ok(())
     }
 
-    /// As [`Connection::send_parts`], to somebody who sends nothing back that matters: sleeps in the call itself. With
-    /// `more`, others come behind it soon.
-    pub fn send_one_way(&mut self, mut parts: &mut [IoSlice<'_>], more: bool) -> Result<(), TransportError> {
+    /// Sends one frame in two parts to somebody who sends nothing back that matters: sleeps in the call itself. With `more`,
+    /// others come behind it soon.
+    pub fn send_one_way(&mut self, head: &[u8], payload: &[u8], more: bool) -> Result<(), TransportError> {
+        let zeros = padding(head.len() + payload.len(), self.alignment);
+        let mut parts: &mut [IoSlice<'_>] = &mut [head, payload, zeros].map(IoSlice::new);
         while !parts.is_empty() {
             if more {
                 self.link.cork(parts.iter().map(|part| part.len()).sum());
             }
             match self.link.send(parts, self.send_timeout) {
                 Ok(sent) => IoSlice::advance_slices(&mut parts, sent),
-                Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                    return Err(TransportError::timeout(
-                        &self.address,
-                        "take what was sent",
-                        self.send_timeout,
-                    ));
-                }
-                Err(cause) => return Err(self.explained(TransportError::lost(&self.address, cause))),
+                Err(cause) => return Err(self.not_sent_one_way(cause)),
             }
         }
-        if self.link.has_unsent() {
-            return self.send_parts(&mut []);
-        }
-        Ok(())
+        self.send_parts(&mut [])
     }
 
-    /// As [`Connection::send_one_way`], a buffer that may be taken. With `more`, others come behind it soon.
+    /// As [`Connection::send_one_way`], a buffer that may be taken.
     pub fn send_batch(&mut self, buffer: &mut Vec<u8>, more: bool) -> Result<(), TransportError> {
+        buffer.extend_from_slice(padding(buffer.len(), self.alignment));
         if more {
             self.link.cork(buffer.len());
         }
         match self.link.send_buffer(buffer, self.send_timeout) {
-            Ok(()) if self.link.has_unsent() => self.send_parts(&mut []),
-            Ok(()) => Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::TimedOut => Err(TransportError::timeout(
-                &self.address,
-                "take what was sent",
-                self.send_timeout,
-            )),
-            Err(cause) => Err(self.explained(TransportError::lost(&self.address, cause))),
+            Ok(()) => self.send_parts(&mut []),
+            Err(cause) => Err(self.not_sent_one_way(cause)),
         }
+    }
+
+    fn not_sent_one_way(&mut self, cause: io::Error) -> TransportError {
+        let error = self.not_sent(cause);
+        self.explained(error)
     }
 
     /// Replaces the error of a lost connection by the goodbye of the other end, where one came: it says more.
@@ -306,45 +289,38 @@ impl Connection {
             return Ok(());
         }
         match self.link.try_receive(self.inbox.space()) {
-            Ok(0) => Err(TransportError::lost(
-                &self.address,
-                io::ErrorKind::UnexpectedEof.into(),
-            )),
+            Ok(0) => Err(self.lost(io::ErrorKind::UnexpectedEof.into())),
             Ok(length) => {
                 self.inbox.filled(length);
                 Ok(())
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
-            Err(cause) => Err(TransportError::lost(&self.address, cause)),
+            Err(cause) => Err(self.lost(cause)),
         }
     }
 
     /// The length of the whole frame at the front, if it is there.
     fn whole_frame(&self) -> Result<Option<usize>, TransportError> {
         let bytes = self.inbox.unread();
-        let found = next_frame(bytes, FRAME_BYTES_MAX)
-            .map_err(|cause| TransportError::malformed(&self.address, cause))?;
+        let found = next_frame(bytes, FRAME_BYTES_MAX).map_err(TransportError::malformed(&self.address))?;
         let length = found.map(|frame| (frame.header.length_bytes as usize).next_multiple_of(self.alignment));
         Ok(length.filter(|length| *length <= bytes.len()))
     }
 
     /// The next frame; `None` when none came in time. A goodbye is an error.
     pub fn next(&mut self, timeout: Duration) -> Result<Option<Frame<'_>>, TransportError> {
-        let length = match self.whole_frame()? {
-            Some(length) => length,
-            None => match self.wait_for_frame(timeout)? {
-                Some(length) => length,
-                None => return Ok(None),
-            },
+        let found = match self.whole_frame()? {
+            None => self.wait_for_frame(timeout)?,
+            found => found,
         };
+        let Some(length) = found else { return Ok(None) };
         self.inbox.consume(length);
         let address = &self.address;
         let frame = checked_frame(self.inbox.consumed_last());
         let Some(goodbye) = frame.filter(|frame| frame.header.kind == Kind::Goodbye) else {
             return Ok(frame);
         };
-        let (reason, words) =
-            decode_goodbye(goodbye.payload).map_err(|cause| TransportError::malformed(address, cause))?;
+        let (reason, words) = decode_goodbye(goodbye.payload).map_err(TransportError::malformed(address))?;
         Err(TransportError::Refused {
             address: address.clone(),
             reason,
@@ -365,16 +341,14 @@ impl Connection {
         // Over time, or at its end, there is nothing in the ring.
         self.link
             .wait(false, timeout)
-            .map_err(|cause| TransportError::lost(&self.address, cause))?;
+            .map_err(TransportError::lost(&self.address))?;
         let alignment = self.alignment;
         let Some((back, _)) = self.link.rings() else {
             return Ok(None);
         };
-        let found = back.in_place().map_err(io::Error::other);
-        let ring = match found {
-            Ok(ring) => ring,
-            Err(cause) => return Err(TransportError::lost(&self.address, cause)),
-        };
+        let ring = back
+            .in_place()
+            .map_err(|error| TransportError::lost(&self.address)(io::Error::other(error)))?;
         let Some(head) = ring.array::<HEADER_BYTES>(0) else {
             return Ok(None);
         };
@@ -405,9 +379,7 @@ impl Connection {
     /// # Errors
     /// Fails when the connection is lost.
     pub fn uncork(&mut self) -> Result<(), TransportError> {
-        self.link
-            .uncork()
-            .map_err(|cause| TransportError::lost(&self.address, cause))
+        self.link.uncork().map_err(TransportError::lost(&self.address))
     }
 
     /// Returns whether something may be held.
@@ -446,12 +418,7 @@ impl Connection {
                 self.link.receive(space, timeout.saturating_sub(start.elapsed()))
             };
             match got {
-                Ok(0) => {
-                    return Err(TransportError::lost(
-                        &self.address,
-                        io::ErrorKind::UnexpectedEof.into(),
-                    ));
-                }
+                Ok(0) => return Err(self.lost(io::ErrorKind::UnexpectedEof.into())),
                 Ok(length) => {
                     self.inbox.filled(length);
                     if let Some(length) = self.whole_frame()? {
@@ -469,7 +436,7 @@ impl Connection {
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => return Ok(None),
-                Err(cause) => return Err(TransportError::lost(&self.address, cause)),
+                Err(cause) => return Err(self.lost(cause)),
             }
             if !spins && start.elapsed() >= timeout {
                 return Ok(None);
@@ -489,6 +456,14 @@ impl Connection {
         let _ = self.send(Header::new(Kind::Goodbye, 0), &payload);
         self.link.finish();
     }
+}
+
+/// Zeros that fill so many bytes up to the alignment, which is a ring's eight at most.
+fn padding(length: usize, alignment: usize) -> &'static [u8] {
+    const ZEROS: [u8; 8] = [0; 8];
+    ZEROS
+        .get(..length.next_multiple_of(alignment) - length)
+        .unwrap_or(&ZEROS)
 }
 
 /// The frame at this front, which has been checked before.

@@ -2,6 +2,7 @@
 
 use crate::frame::FrameError;
 use crate::hello::Reason;
+use std::fmt::Display;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -163,24 +164,47 @@ pub enum TransportError {
 }
 
 impl TransportError {
-    /// Makes a [`TransportError::Lost`].
-    pub fn lost(address: impl std::fmt::Display, cause: io::Error) -> Self {
-        Self::Lost {
+    /// Makes [`TransportError::Connect`] of the system's error.
+    pub fn connect(address: &impl Display) -> impl Fn(io::Error) -> Self {
+        let address = address.to_string();
+        move |cause| Self::Connect {
+            address: address.clone(),
+            cause,
+        }
+    }
+
+    /// Makes [`TransportError::Listen`] of the system's error.
+    pub(crate) fn listen(address: &impl Display) -> impl Fn(io::Error) -> Self {
+        let address = address.to_string();
+        move |cause| Self::Listen {
+            address: address.clone(),
+            cause,
+        }
+    }
+
+    /// Makes [`TransportError::Lost`] of the system's error.
+    pub fn lost(address: impl Display) -> impl FnOnce(io::Error) -> Self {
+        move |cause| Self::Lost {
             address: address.to_string(),
             cause,
         }
     }
 
-    /// Makes a [`TransportError::Frame`].
-    pub fn malformed(address: impl std::fmt::Display, cause: FrameError) -> Self {
-        Self::Frame {
+    /// Makes [`TransportError::Frame`] of what is wrong with the bytes.
+    pub fn malformed(address: impl Display) -> impl FnOnce(FrameError) -> Self {
+        move |cause| Self::Frame {
             address: address.to_string(),
             cause,
         }
+    }
+
+    /// Makes [`TransportError::System`] of the system's error.
+    pub fn system(doing: &'static str) -> impl Fn(io::Error) -> Self {
+        move |cause| Self::System { doing, cause }
     }
 
     /// Makes a [`TransportError::Timeout`].
-    pub fn timeout(address: impl std::fmt::Display, what: &'static str, limit: Duration) -> Self {
+    pub fn timeout(address: impl Display, what: &'static str, limit: Duration) -> Self {
         Self::Timeout {
             address: address.to_string(),
             what,

@@ -1,7 +1,6 @@
 //! Frames: the checksummed units on a wire, as `spec/frame.md` draws them. Bytes in, bytes out; no I/O and no clock.
 
 use crate::limits::FRAME_BYTES_MAX;
-use std::cell::Cell;
 
 /// Bytes of a frame's header.
 pub const HEADER_BYTES: usize = 24;
@@ -175,17 +174,12 @@ impl Header {
         } else {
             self.flags & !FLAG_CHECKED
         };
-        let mut bytes = self.unsealed();
-        let mut crc = crc32c::crc32c(bytes.first_chunk::<20>().unwrap_or(&[0; 20]));
-        if self.flags & FLAG_CHECKED != 0 {
-            for part in payload {
-                crc = crc32c::crc32c_append(crc, part);
-            }
-        }
-        if let Some(place) = bytes.last_chunk_mut::<4>() {
-            *place = crc.to_le_bytes();
-        }
-        bytes
+        let covered = if self.flags & FLAG_CHECKED != 0 {
+            payload
+        } else {
+            &[]
+        };
+        self.encode(covered)
     }
 
     /// As [`Header::seal`], for so many bytes of payload that are not covered.
@@ -196,15 +190,12 @@ impl Header {
         );
         self.length_bytes = (HEADER_BYTES + payload_bytes) as u32;
         self.flags &= !FLAG_CHECKED;
-        let mut bytes = self.unsealed();
-        let crc = crc32c::crc32c(bytes.first_chunk::<20>().unwrap_or(&[0; 20]));
-        if let Some(place) = bytes.last_chunk_mut::<4>() {
-            *place = crc.to_le_bytes();
-        }
-        bytes
+        self.encode(&[])
     }
 
-    fn unsealed(&self) -> [u8; HEADER_BYTES] {
+    /// The bytes of the header, with a checksum that covers it and these parts.
+    #[inline]
+    fn encode(&self, covered: &[&[u8]]) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[0..4].copy_from_slice(&self.length_bytes.to_le_bytes());
         bytes[4] = self.kind as u8;
@@ -212,6 +203,10 @@ impl Header {
         bytes[6..8].copy_from_slice(&self.stream.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.sequence.to_le_bytes());
         bytes[16..20].copy_from_slice(&self.count.to_le_bytes());
+        let head = crc32c::crc32c(&bytes[..20]);
+        let append = |crc, part: &&[u8]| crc32c::crc32c_append(crc, part);
+        let crc = covered.iter().fold(head, append);
+        bytes[20..].copy_from_slice(&crc.to_le_bytes());
         bytes
     }
 
@@ -229,30 +224,7 @@ impl Header {
     /// Fails when it is no header, or the frame is longer than `bytes_max`.
     #[inline]
     pub fn decode(bytes: &[u8; HEADER_BYTES], bytes_max: usize) -> Result<Self, FrameError> {
-        let [
-            l0,
-            l1,
-            l2,
-            l3,
-            kind,
-            flags,
-            s0,
-            s1,
-            q0,
-            q1,
-            q2,
-            q3,
-            q4,
-            q5,
-            q6,
-            q7,
-            c0,
-            c1,
-            c2,
-            c3,
-            ..,
-        ] = *bytes;
-        let length_bytes = u32::from_le_bytes([l0, l1, l2, l3]);
+        let length_bytes = u32::from_le_bytes(array_at(bytes, 0));
         if (length_bytes as usize) < HEADER_BYTES || length_bytes as usize > bytes_max {
             return Err(FrameError::Limit {
                 field: "length",
@@ -260,24 +232,22 @@ impl Header {
                 allowed: bytes_max as u64,
             });
         }
-        let known = Kind::from_code(kind).filter(|_| flags & !FLAGS_ALL == 0);
-        let Some(kind) = known else {
-            let (field, found) = match Kind::from_code(kind) {
-                None => ("kind", kind),
-                Some(_) => ("flags", flags),
-            };
-            return Err(FrameError::Unknown {
-                field,
-                found: found.into(),
-            });
+        let [kind, flags] = array_at(bytes, 4);
+        let unknown = |field, found: u8| FrameError::Unknown {
+            field,
+            found: found.into(),
         };
+        let kind = Kind::from_code(kind).ok_or_else(|| unknown("kind", kind))?;
+        if flags & !FLAGS_ALL != 0 {
+            return Err(unknown("flags", flags));
+        }
         Ok(Self {
             length_bytes,
             kind,
             flags,
-            stream: u16::from_le_bytes([s0, s1]),
-            sequence: u64::from_le_bytes([q0, q1, q2, q3, q4, q5, q6, q7]),
-            count: u32::from_le_bytes([c0, c1, c2, c3]),
+            stream: u16::from_le_bytes(array_at(bytes, 6)),
+            sequence: u64::from_le_bytes(array_at(bytes, 8)),
+            count: u32::from_le_bytes(array_at(bytes, 16)),
         })
     }
 
@@ -304,6 +274,12 @@ impl Header {
     pub fn payload_bytes(&self) -> usize {
         (self.length_bytes as usize).saturating_sub(HEADER_BYTES)
     }
+}
+
+/// Bytes of a header from a constant offset on, within it.
+#[inline(always)]
+fn array_at<const N: usize>(header: &[u8; HEADER_BYTES], offset: usize) -> [u8; N] {
+    std::array::from_fn(|index| header[offset + index])
 }
 
 /// CRC32C of bytes, as frames use it.
@@ -342,15 +318,6 @@ pub fn next_frame(bytes: &[u8], bytes_max: usize) -> Result<Option<Frame<'_>>, F
 pub struct Messages<'a> {
     rest: &'a [u8],
     left: u32,
-    /// Remainder to report, if the payload has not come whole.
-    remainder: Option<&'a Cell<Remainder>>,
-}
-
-/// Bytes and messages that are left over of a payload that has not come whole.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Remainder {
-    pub(crate) bytes: usize,
-    pub(crate) messages: u32,
 }
 
 impl<'a> Messages<'a> {
@@ -359,20 +326,20 @@ impl<'a> Messages<'a> {
         Self {
             rest: payload,
             left: count,
-            remainder: None,
         }
     }
 
-    /// Those that have come whole of a payload whose end has not; notes behind the last what is left over.
-    pub(crate) fn partial(front: &'a [u8], count: u32, remainder: &'a Cell<Remainder>) -> Self {
+    /// Those that have come whole of a payload whose end has not.
+    pub(crate) fn whole(front: &'a [u8], count: u32) -> Self {
+        let mut all = Self::new(front, count);
+        while all.left > 0 && all.next_message().is_ok() {}
         Self {
-            rest: front,
-            left: count,
-            remainder: Some(remainder),
+            rest: front.get(..front.len() - all.rest.len()).unwrap_or(&[]),
+            left: count - all.left,
         }
     }
 
-    /// The next one; `None` behind the last that has come.
+    /// The next one; `None` behind the last.
     ///
     /// # Errors
     /// Fails when the bytes of the batch end before, or go on behind the last.
@@ -389,11 +356,11 @@ impl<'a> Messages<'a> {
             };
         }
         let Some((length, rest)) = self.rest.split_first_chunk::<4>() else {
-            return self.truncated(4);
+            return Err(self.truncated(4));
         };
         let length = u32::from_le_bytes(*length) as usize;
         let Some((message, rest)) = rest.split_at_checked(length) else {
-            return self.truncated(length);
+            return Err(self.truncated(length));
         };
         self.rest = rest;
         self.left -= 1;
@@ -401,22 +368,20 @@ impl<'a> Messages<'a> {
     }
 
     #[cold]
-    fn truncated(&self, needed: usize) -> Result<Option<&'a [u8]>, FrameError> {
-        if let Some(remainder) = self.remainder {
-            remainder.set(Remainder {
-                bytes: self.rest.len(),
-                messages: self.left,
-            });
-            return Ok(None);
-        }
-        Err(FrameError::Truncated {
+    fn truncated(&self, needed: usize) -> FrameError {
+        FrameError::Truncated {
             offset: 0,
             needed,
             left: self.rest.len(),
-        })
+        }
     }
 
-    /// Messages of the batch that are left, those among them that have not come yet.
+    /// Bytes that are left.
+    pub(crate) fn bytes(&self) -> usize {
+        self.rest.len()
+    }
+
+    /// Messages that are left.
     pub fn left(&self) -> u32 {
         self.left
     }
@@ -457,20 +422,8 @@ mod tests {
         assert_eq!(messages.next_message(), Ok(Some(&b""[..])));
         assert_eq!(messages.next_message(), Ok(None));
         assert!(Messages::new(&payload, 0).next_message().is_err());
-        let remainder = Cell::new(Remainder {
-            bytes: 0,
-            messages: 0,
-        });
-        let mut partial = Messages::partial(&payload[..7], 2, &remainder);
-        assert_eq!(partial.next_message(), Ok(Some(&b"a"[..])));
-        assert_eq!(partial.next_message(), Ok(None));
-        assert_eq!(
-            remainder.get(),
-            Remainder {
-                bytes: 2,
-                messages: 1
-            }
-        );
+        let whole = Messages::whole(&payload[..7], 2);
+        assert_eq!((whole.left(), whole.bytes()), (1, 5));
         let mut short = Messages::new(&payload[..4], 1);
         assert_eq!(
             short.next_message().map_err(|error| error.family()),

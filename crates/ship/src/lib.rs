@@ -63,5 +63,5 @@ pub use address::{Address, HostPort};
 #[cfg(feature = "tls")]
 pub use certificates::make_certificates;
 pub use error::TransportError;
-pub use options::{Checksum, Options, TlsFiles, host_name};
+pub use options::{Checksum, Options, PeerLimits, Timeouts, TlsFiles, host_name};
 pub use serve::{ServerHandle, Stats, Threads, serve};

@@ -118,9 +118,6 @@ pub const OUTBOX_BYTES_MAX: usize = 16 << 20;
 /// First and longest pause between two attempts to reach a peer, in milliseconds.
 pub const RETRY_MS: (u64, u64) = (50, 5_000);
 
-/// Time that an outbox waits for an acknowledgement over a lossy transport before it sends again.
-pub const RESEND_NS: u64 = 200_000_000;
-
 /// Bytes of a segment of a spool: the unit in which its disk space is given back.
 pub const SPOOL_SEGMENT_BYTES: u64 = 8 << 20;
 

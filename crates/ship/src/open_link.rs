@@ -15,12 +15,9 @@ pub(crate) fn open_link(address: &Address, options: &Options) -> Result<Box<dyn 
     options.check()?;
     let failed = |cause: io::Error| match cause.kind() {
         io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
-            TransportError::timeout(address, "accept a connection", options.connect_timeout)
+            TransportError::timeout(address, "accept a connection", options.timeouts.connect)
         }
-        _ => TransportError::Connect {
-            address: address.to_string(),
-            cause,
-        },
+        _ => TransportError::connect(address)(cause),
     };
     Ok(match address {
         Address::Unix(path) => Box::new(SocketLink::connect_unix(path, options).map_err(failed)?),

@@ -1,7 +1,6 @@
 //! Options of connections, the same for all transports.
 
 use crate::TransportError;
-use crate::hello::Reason;
 use crate::limits;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -31,6 +30,60 @@ pub struct TlsFiles {
     pub anyone: bool,
 }
 
+/// Time limits of connections.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Timeouts {
+    /// For making a connection. Default: 5 s.
+    pub connect: Duration,
+    /// For a response, and for the other end to take what is sent. Default: 10 s.
+    pub response: Duration,
+    /// Time that a peer may be silent, and a frame may take to come whole, before a server ends the connection.
+    /// Default: 30 s.
+    pub idle: Duration,
+    /// For a peer's hello. Default: 5 s.
+    pub handshake: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_millis(limits::CONNECT_MS),
+            response: Duration::from_millis(limits::RESPONSE_MS),
+            idle: Duration::from_millis(limits::IDLE_MS),
+            handshake: Duration::from_millis(limits::HANDSHAKE_MS),
+        }
+    }
+}
+
+/// Limits of what the peers of a server may make it hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PeerLimits {
+    /// Connections at once. Default: 16,384.
+    pub connections_max: usize,
+    /// Bytes of partial frames and answers of all connections together. Frames of over 320 KiB use half of
+    /// them at most and wait unread for their turn; while more than half is taken, a frame has a second to come whole.
+    /// Default: 128 MiB.
+    pub pending_bytes_max: usize,
+    /// Bytes of one frame that are accepted. Default and most: 1 MiB.
+    pub frame_bytes_max: usize,
+    /// Bytes that a batch may have when it is decompressed. Default and most: 8 MiB.
+    pub decompressed_bytes_max: usize,
+    /// Bytes that a peer may have under way before any of them are acknowledged. Default: 8 MiB.
+    pub credit_bytes: u64,
+}
+
+impl Default for PeerLimits {
+    fn default() -> Self {
+        Self {
+            connections_max: limits::CONNECTIONS_MAX,
+            pending_bytes_max: limits::PENDING_BYTES_MAX,
+            frame_bytes_max: limits::FRAME_BYTES_MAX,
+            decompressed_bytes_max: limits::DECOMPRESSED_BYTES_MAX,
+            credit_bytes: limits::CREDIT_BYTES,
+        }
+    }
+}
+
 /// Options of one end.
 ///
 /// ```
@@ -57,15 +110,8 @@ pub struct Options {
     pub congestion: Option<String>,
     /// Bytes of the kernel's buffers that are asked for. Default: 4 MiB; the system may give less.
     pub socket_buffer_bytes: usize,
-    /// Time limit for making a connection. Default: 5 s.
-    pub connect_timeout: Duration,
-    /// Time limit for a response, and for the other end to take what is sent. Default: 10 s.
-    pub response_timeout: Duration,
-    /// Time that a peer may be silent, and a frame may take to come whole, before a server ends the connection.
-    /// Default: 30 s.
-    pub idle_timeout: Duration,
-    /// Time limit for a peer's hello. Default: 5 s.
-    pub handshake_timeout: Duration,
+    /// Time limits.
+    pub timeouts: Timeouts,
     /// Lets plain TCP and UDP leave the machine. Default: no.
     pub insecure: bool,
     /// Keys and certificates, for `tls://` and `quic://`.
@@ -80,18 +126,8 @@ pub struct Options {
     pub host: String,
     /// The name of this program in the hello.
     pub app: String,
-    /// Connections of a server at once. Default: 16,384.
-    pub connections_max: usize,
-    /// Bytes of partial frames and answers of all connections of a server together. Frames of over 320 KiB use half of
-    /// them at most and wait unread for their turn; while more than half is taken, a frame has a second to come whole.
-    /// Default: 128 MiB.
-    pub pending_bytes_max: usize,
-    /// Bytes of one frame that are accepted. Default and most: 1 MiB.
-    pub frame_bytes_max: usize,
-    /// Bytes that a batch may have when it is decompressed. Default and most: 8 MiB.
-    pub decompressed_bytes_max: usize,
-    /// Bytes that a peer may have under way before we have acknowledged any. Default: 8 MiB.
-    pub credit_bytes: u64,
+    /// Limits of what peers may make this end hold.
+    pub limits: PeerLimits,
 }
 
 impl Default for Options {
@@ -103,10 +139,7 @@ impl Default for Options {
             checksum: Checksum::Auto,
             congestion: None,
             socket_buffer_bytes: limits::SOCKET_BUFFER_BYTES,
-            connect_timeout: Duration::from_millis(limits::CONNECT_MS),
-            response_timeout: Duration::from_millis(limits::RESPONSE_MS),
-            idle_timeout: Duration::from_millis(limits::IDLE_MS),
-            handshake_timeout: Duration::from_millis(limits::HANDSHAKE_MS),
+            timeouts: Timeouts::default(),
             insecure: false,
             tls: TlsFiles::default(),
             datagram_bytes: limits::DATAGRAM_BYTES,
@@ -114,57 +147,44 @@ impl Default for Options {
             ring_bytes: limits::SHM_RING_BYTES,
             host: host_name(),
             app: program_name(),
-            connections_max: limits::CONNECTIONS_MAX,
-            pending_bytes_max: limits::PENDING_BYTES_MAX,
-            frame_bytes_max: limits::FRAME_BYTES_MAX,
-            decompressed_bytes_max: limits::DECOMPRESSED_BYTES_MAX,
-            credit_bytes: limits::CREDIT_BYTES,
+            limits: PeerLimits::default(),
         }
     }
 }
 
 impl Options {
-    /// Time that a peer may be silent before or after its handshake, and the reason to close its connection then.
-    pub(crate) fn silence(&self, is_established: bool) -> (Duration, Reason) {
-        match is_established {
-            true => (self.idle_timeout, Reason::Idle),
-            false => (self.handshake_timeout, Reason::Handshake),
-        }
-    }
-
     /// Checks that the numbers are within their bounds.
     ///
     /// # Errors
     /// For the first one that is not.
     pub fn check(&self) -> Result<(), TransportError> {
-        let bounds: [(&'static str, usize, usize, usize, &'static str); 3] = [
+        let frame_bytes = limits::HELLO_BYTES_MAX..=limits::FRAME_BYTES_MAX;
+        let bounds = [
             (
                 "batch_bytes",
                 self.batch_bytes,
-                64,
-                limits::FRAME_BYTES_MAX,
+                64..=limits::FRAME_BYTES_MAX,
                 "64 bytes to 1 MiB",
             ),
             (
                 "datagram_bytes",
                 self.datagram_bytes,
-                256,
-                limits::DATAGRAM_BYTES_MAX,
+                256..=limits::DATAGRAM_BYTES_MAX,
                 "256 to 65507",
             ),
             (
                 "frame_bytes_max",
-                self.frame_bytes_max,
-                limits::HELLO_BYTES_MAX,
-                limits::FRAME_BYTES_MAX,
+                self.limits.frame_bytes_max,
+                frame_bytes,
                 "1 KiB to 1 MiB",
             ),
         ];
-        for (option, found, least, most, allowed) in bounds {
-            if !(least..=most).contains(&found) {
+        for (option, found, range, allowed) in bounds {
+            if !range.contains(&found) {
+                let found = found.to_string();
                 return Err(TransportError::Option {
                     option,
-                    found: found.to_string(),
+                    found,
                     allowed,
                 });
             }

@@ -52,12 +52,6 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time that the goodbye of a connection gets to be sent. Quinn would stay for three of its timeouts, to repeat it.
 const GOODBYE_TIMEOUT: Duration = Duration::from_millis(5);
 
-/// Error of an endpoint that cannot listen.
-pub(crate) enum BindError {
-    Io(io::Error),
-    Other(TransportError),
-}
-
 fn transport(options: &Options) -> TransportConfig {
     let mut config = TransportConfig::default();
     config.max_concurrent_bidi_streams(VarInt::from_u32(STREAMS_MAX));
@@ -74,7 +68,7 @@ fn transport(options: &Options) -> TransportConfig {
     // Frames of one stream behind each other pack better.
     config.send_fairness(false);
     // Its own bound is a 62-bit number of milliseconds, which no such time reaches.
-    config.max_idle_timeout(options.idle_timeout.try_into().ok());
+    config.max_idle_timeout(options.timeouts.idle.try_into().ok());
     config
 }
 
@@ -256,30 +250,27 @@ pub(crate) fn connect(
     host_port: &HostPort,
     options: &Options,
 ) -> Result<QuicLink, TransportError> {
-    let failed = |cause: io::Error| TransportError::Connect {
-        address: address.to_string(),
-        cause,
-    };
+    let failed = TransportError::connect(address);
     let tls = tls::client_config(&options.tls)?;
     let crypto = QuicClientConfig::try_from(tls).map_err(|error| failed(io::Error::other(error)))?;
     let mut config = quinn::ClientConfig::new(Arc::new(crypto));
     let mut transport = transport(options);
-    transport.keep_alive_interval(Some(options.idle_timeout / 3));
-    let peer = host_port.resolve().map_err(failed)?.first().copied();
+    transport.keep_alive_interval(Some(options.timeouts.idle / 3));
+    let peer = host_port.resolve().map_err(&failed)?.first().copied();
     let peer = peer.ok_or_else(|| failed(io::ErrorKind::AddrNotAvailable.into()))?;
     config.transport_config(Arc::new(transport));
     let name = options.tls.name.clone().unwrap_or_else(|| host_port.host.clone());
-    let runtime = runtime().map_err(failed)?;
+    let runtime = runtime().map_err(&failed)?;
     // The time limit is made within the runtime, whose clock it uses.
     let connected = runtime
-        .block_on(async { timeout(options.connect_timeout, open(config, peer, &name, options)).await });
+        .block_on(async { timeout(options.timeouts.connect, open(config, peer, &name, options)).await });
     let (endpoint, connection) = match connected {
-        Ok(found) => found.map_err(failed)?,
+        Ok(found) => found.map_err(&failed)?,
         Err(_) => {
             return Err(TransportError::timeout(
                 address,
                 "finish the QUIC handshake",
-                options.connect_timeout,
+                options.timeouts.connect,
             ));
         }
     };
@@ -301,17 +292,17 @@ pub(crate) fn connect(
                 let _ = timeout(GOODBYE_TIMEOUT, endpoint.wait_idle()).await;
             });
         })
-        .map_err(failed)?;
+        .map_err(&failed)?;
     let connection_handle = QuicConnection {
         handle,
         connection,
-        connect_timeout: options.connect_timeout,
+        connect_timeout: options.timeouts.connect,
         streams: AtomicUsize::new(0),
         window: InFlightWindow::new(),
         done: Some(done),
         thread: Some(thread),
     };
-    QuicLink::open(&Arc::new(connection_handle)).map_err(failed)
+    QuicLink::open(&Arc::new(connection_handle)).map_err(&failed)
 }
 
 async fn open(

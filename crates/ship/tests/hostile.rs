@@ -423,7 +423,7 @@ fn a_killed_process_leaves_a_server_that_serves_the_next() {
 #[test]
 fn those_who_dribble_or_say_nothing_are_ended_while_others_are_served() {
     let mut world = World::new();
-    world.server.handshake_timeout = Duration::from_millis(300);
+    world.server.timeouts.handshake = Duration::from_millis(300);
     let server = world.serve("unix");
     let mut healthy = Client::connect(&server.addresses()[0], &world.client).expect("connected");
     let mut dribbling: Vec<UnixStream> = (0..20).map(|_| world.raw(&server)).collect();
@@ -445,7 +445,7 @@ fn those_who_dribble_or_say_nothing_are_ended_while_others_are_served() {
 #[test]
 fn a_flood_of_strangers_leaves_room_for_who_says_hello() {
     let mut world = World::new();
-    world.server.connections_max = 100;
+    world.server.limits.connections_max = 100;
     let server = world.serve("unix");
     let mut healthy = Client::connect(&server.addresses()[0], &world.client).expect("connected");
     let flood: Vec<UnixStream> = (0..300).map(|_| world.raw(&server)).collect();
@@ -473,7 +473,7 @@ fn greedy(world: &World, server: &ServerHandle, front_bytes: usize) -> UnixStrea
 #[test]
 fn fronts_of_long_frames_cost_nobody_else_the_connection() {
     let mut world = World::new();
-    world.server.pending_bytes_max = 4 << 20;
+    world.server.limits.pending_bytes_max = 4 << 20;
     let addresses = ["unix", "tcp", "tls", "quic"].map(|scheme| world.address(scheme));
     let server =
         serve(&addresses, &world.server, Threads::default(), world.host.clone()).expect("it listens");
@@ -508,7 +508,7 @@ fn fronts_of_long_frames_cost_nobody_else_the_connection() {
 fn a_long_frame_waits_until_there_is_memory_for_it() {
     let mut world = World::new();
     // Of half of which one frame has its memory at a time.
-    world.server.pending_bytes_max = 3 << 20;
+    world.server.limits.pending_bytes_max = 3 << 20;
     let server = world.serve("unix");
     let holding: Vec<UnixStream> = (0..4).map(|_| greedy(&world, &server, 100_000)).collect();
     wait_for(&server, "the fronts have come", |stats| stats.bytes > 4 * 16_384);
@@ -528,7 +528,7 @@ fn a_long_frame_waits_until_there_is_memory_for_it() {
 #[test]
 fn who_is_silent_is_told_so() {
     let mut world = World::new();
-    world.server.idle_timeout = Duration::from_millis(300);
+    world.server.timeouts.idle = Duration::from_millis(300);
     for scheme in ["unix", "shm", "tcp", "tls"] {
         let server = world.serve(scheme);
         let mut client = Client::connect(&server.addresses()[0], &world.client).expect("connected");
@@ -553,7 +553,7 @@ fn who_is_silent_is_told_so() {
 #[test]
 fn what_is_longer_than_the_server_takes_is_not_sent() {
     let mut world = World::new();
-    world.server.frame_bytes_max = 4_096;
+    world.server.limits.frame_bytes_max = 4_096;
     let server = world.serve("tcp");
     let mut client = Client::connect(&server.addresses()[0], &world.client).expect("connected");
     let error = client.call(&[0; 5_000]).map(drop).expect_err("too long");

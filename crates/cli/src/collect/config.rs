@@ -54,24 +54,24 @@ logdrive_drain::options! {
         /// Let plain TCP leave this machine.
         insecure: (options.insecure) => Row::of(Kind::Flag).scope(FILE),
         /// Connections at once. Each costs some KiB.
-        connections: (options.connections_max) => Row::of(Kind::Count(1..=1_000_000)).scope(FILE),
+        connections: (options.limits.connections_max) => Row::of(Kind::Count(1..=1_000_000)).scope(FILE),
         /// Bytes of partial frames and answers of all connections together. While more than half is taken, long frames wait,
         /// and a peer that takes over a second for one is sent away.
-        pending_bytes: (options.pending_bytes_max) => Row::of(Kind::Size(1 << 16..=1 << 40)).scope(FILE),
+        pending_bytes: (options.limits.pending_bytes_max) => Row::of(Kind::Size(1 << 16..=1 << 40)).scope(FILE),
         /// Bytes that one sender may have under way before any of them are acknowledged.
-        peer_bytes: (options.credit_bytes) => Row::of(Kind::Size(1 << 10..=1 << 40)).scope(FILE),
+        peer_bytes: (options.limits.credit_bytes) => Row::of(Kind::Size(1 << 10..=1 << 40)).scope(FILE),
         /// Bytes of a batch after decompression.
-        decompressed_bytes: (options.decompressed_bytes_max) => Row::of(Kind::Size(
+        decompressed_bytes: (options.limits.decompressed_bytes_max) => Row::of(Kind::Size(
             FRAME_BYTES_MAX as u64..=DECOMPRESSED_BYTES_MAX as u64,
         ))
         .scope(FILE),
         /// Bytes of one frame, compressed.
-        frame_bytes: (options.frame_bytes_max) => Row::of(Kind::Size(HELLO_BYTES_MAX as u64..=FRAME_BYTES_MAX as u64))
+        frame_bytes: (options.limits.frame_bytes_max) => Row::of(Kind::Size(HELLO_BYTES_MAX as u64..=FRAME_BYTES_MAX as u64))
             .scope(FILE),
         /// A connection that is silent for so long is ended.
-        idle_timeout: (options.idle_timeout) => Row::of(Kind::Time(limits::IDLE_TIMEOUT)).scope(FILE),
+        idle_timeout: (options.timeouts.idle) => Row::of(Kind::Time(limits::IDLE_TIMEOUT)).scope(FILE),
         /// So is one that has not said hello after so long.
-        handshake_timeout: (options.handshake_timeout) => Row::of(Kind::Time(limits::CONNECT_TIMEOUT)).scope(FILE),
+        handshake_timeout: (options.timeouts.handshake) => Row::of(Kind::Time(limits::CONNECT_TIMEOUT)).scope(FILE),
         /// Time for which a thread polls its sockets before it sleeps. It costs a processor while it does, and answers sooner.
         spin: (options.spin) => Row::of(Kind::Time(Duration::ZERO..=Duration::from_secs(1))).scope(FILE),
     }

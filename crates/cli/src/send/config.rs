@@ -168,7 +168,7 @@ mod tests {
             (health.every, health.failures, health.successes),
             (Duration::from_secs(2), 4, 2)
         );
-        assert_eq!(config.ship.transport.connect_timeout, Duration::from_millis(300));
+        assert_eq!(config.ship.transport.timeouts.connect, Duration::from_millis(300));
         let named = SendArgs {
             to: vec![MemberOptions::new("unix:///c".parse().expect("an address"))],
             connect_timeout: Some(Duration::from_secs(9)),
@@ -177,7 +177,7 @@ mod tests {
         let config = parse(text, &named).expect("sound");
         assert_eq!(config.ship.to[0].address.to_string(), "unix:///c");
         assert_eq!(config.ship.to.len(), 2, "the backup is still that of the file");
-        assert_eq!(config.ship.transport.connect_timeout, Duration::from_secs(9));
+        assert_eq!(config.ship.transport.timeouts.connect, Duration::from_secs(9));
     }
 
     #[test]

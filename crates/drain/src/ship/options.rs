@@ -123,11 +123,11 @@ rows! { ShipOptions {
         |ship, value| health_field(value, ship.group.health.as_mut().map(|health| &mut health.successes))
     ] => Row::of(Kind::Count(limits::BREAKER_COUNT)).unset("2", "2"),
     /// Time that a connection may take to be made.
-    connect_timeout: (transport.connect_timeout) => Row::of(Kind::Time(limits::CONNECT_TIMEOUT)),
+    connect_timeout: (transport.timeouts.connect) => Row::of(Kind::Time(limits::CONNECT_TIMEOUT)),
     /// Time that an acknowledgement may take before the collector is taken for dead, and another one is tried.
-    response_timeout: (transport.response_timeout) => Row::of(Kind::Time(limits::RESPONSE_TIMEOUT)),
+    response_timeout: (transport.timeouts.response) => Row::of(Kind::Time(limits::RESPONSE_TIMEOUT)),
     /// A collector that nothing was heard of for a third of this time is asked whether it lives.
-    idle_timeout: (transport.idle_timeout) => Row::of(Kind::Time(limits::IDLE_TIMEOUT)),
+    idle_timeout: (transport.timeouts.idle) => Row::of(Kind::Time(limits::IDLE_TIMEOUT)),
     /// Level of zstd for batches. On a fast network it costs more time than it saves.
     zstd: (zstd_level) => Row::of(Kind::Count(limits::ZSTD_LEVEL)).off(),
     /// A directory for what no collector takes, in order, which survives the process. It belongs to this sink alone.
@@ -261,7 +261,7 @@ mod tests {
             failures: 4,
             successes: 5,
         });
-        options.transport.connect_timeout = Duration::from_millis(250);
+        options.transport.timeouts.connect = Duration::from_millis(250);
         options.transport.insecure = true;
         options.zstd_level = Some(3);
         options.spool = Some(SpoolOptions {

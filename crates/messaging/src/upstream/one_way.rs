@@ -71,7 +71,7 @@ impl Shared {
         key: u64,
         tried: &[MemberId],
     ) -> Result<(MemberId, bool, SenderResult), TransportError> {
-        let end = Instant::now() + self.transport.response_timeout;
+        let end = Instant::now() + self.transport.timeouts.response;
         let mut inner = self.lock();
         let picked = loop {
             match inner.pick_sender(key, self.now_ns(), tried) {

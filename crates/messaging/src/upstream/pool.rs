@@ -115,7 +115,7 @@ impl Shared {
         key: u64,
         tried: &[MemberId],
     ) -> Result<(MemberId, Address, Option<Client>), TransportError> {
-        let end = Instant::now() + self.transport.response_timeout;
+        let end = Instant::now() + self.transport.timeouts.response;
         let mut inner = self.lock();
         loop {
             if let Some(found) = inner.acquire_idle(key, self.now_ns(), tried) {
@@ -396,10 +396,7 @@ impl Upstream {
                     }
                 }
             })
-            .map_err(|cause| TransportError::System {
-                doing: "start a thread",
-                cause,
-            })?;
+            .map_err(TransportError::system("start a thread"))?;
         Ok(Self {
             shared,
             thread: Some(thread),

@@ -93,7 +93,7 @@ impl BatchSource {
             (None, Some(spool)) if spool.bytes() > 0 => spool.first_number(),
             _ => self.own_first,
         };
-        Shipper::new(hello, bytes_max, false)
+        Shipper::new(hello, bytes_max)
     }
 
     fn current(&mut self) -> Option<&mut Spool> {

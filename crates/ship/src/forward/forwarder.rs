@@ -65,10 +65,7 @@ impl Forwarder {
         let thread = std::thread::Builder::new()
             .name("logdrive-forward".to_owned())
             .spawn(move || runner.run())
-            .map_err(|cause| TransportError::System {
-                doing: "start a thread",
-                cause,
-            })?;
+            .map_err(TransportError::system("start a thread"))?;
         Ok(Self {
             shared,
             thread: Some(thread),

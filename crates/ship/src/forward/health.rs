@@ -7,36 +7,18 @@ use crate::connection::probe;
 use crate::options::Options;
 use crate::upstream::{Group, HealthOptions, MemberId};
 use std::collections::HashMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel};
 use std::time::Duration;
 
 /// Results of probes that wait to be taken, at most: later ones are left out.
 const PENDING_EVENTS_MAX: usize = 4096;
 
-#[derive(Debug, Default)]
-struct ProbeResults {
-    events: Vec<(MemberId, bool)>,
-    ends: bool,
-}
-
-#[derive(Debug, Default)]
-struct Shared {
-    results: Mutex<ProbeResults>,
-    /// The owner has ended.
-    changed: Condvar,
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, ProbeResults> {
-        // A thread that panicked has left whole lists.
-        self.results.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// Thread that probes members, and what its results say.
 #[derive(Debug)]
 pub(super) struct HealthProber {
-    shared: Arc<Shared>,
+    results: Receiver<(MemberId, bool)>,
+    /// The thread ends when this is dropped.
+    _ends: Sender<()>,
     /// Good probes in a row, of members without a failure since.
     successes: HashMap<MemberId, u32>,
     successes_needed: u32,
@@ -50,19 +32,17 @@ impl HealthProber {
     ) -> Result<Self, TransportError> {
         let members = group.members().map(|member| (member.id, member.options.address));
         let members: Vec<(MemberId, Address)> = members.collect();
-        let shared = Arc::new(Shared::default());
-        let theirs = Arc::clone(&shared);
+        let (sender, results) = sync_channel(PENDING_EVENTS_MAX);
+        let (ends, ended) = channel();
         let options = options.clone();
         // It is not waited for at the end: the time limits of a connection bound how long it is still there.
         std::thread::Builder::new()
             .name("logdrive-health".to_owned())
-            .spawn(move || probe_members(&members, health.every, &options, &theirs))
-            .map_err(|cause| TransportError::System {
-                doing: "start a thread",
-                cause,
-            })?;
+            .spawn(move || probe_members(&members, health.every, &options, &sender, &ended))
+            .map_err(TransportError::system("start a thread"))?;
         Ok(Self {
-            shared,
+            results,
+            _ends: ends,
             successes: HashMap::new(),
             successes_needed: health.successes.max(1),
         })
@@ -70,7 +50,7 @@ impl HealthProber {
 
     /// Takes the results of probes since the last call.
     pub(super) fn events(&mut self) -> Vec<(MemberId, bool)> {
-        let events = std::mem::take(&mut self.shared.lock().events);
+        let events: Vec<_> = self.results.try_iter().collect();
         for (id, is_healthy) in &events {
             match is_healthy {
                 true => *self.successes.entry(*id).or_default() += 1,
@@ -93,32 +73,24 @@ impl HealthProber {
     }
 }
 
-impl Drop for HealthProber {
-    fn drop(&mut self) {
-        self.shared.lock().ends = true;
-        self.shared.changed.notify_all();
-    }
-}
-
 /// Probes each member again and again.
-fn probe_members(members: &[(MemberId, Address)], every: Duration, options: &Options, shared: &Shared) {
+fn probe_members(
+    members: &[(MemberId, Address)],
+    every: Duration,
+    options: &Options,
+    results: &SyncSender<(MemberId, bool)>,
+    ended: &Receiver<()>,
+) {
     // As the thread that forwards.
     logdrive_ring::local::deny_thread();
     loop {
         for (id, address) in members {
             let is_healthy = probe(address, options).is_ok();
-            let mut results = shared.lock();
-            if results.ends {
+            if let Err(TrySendError::Disconnected(_)) = results.try_send((*id, is_healthy)) {
                 return;
             }
-            if results.events.len() < PENDING_EVENTS_MAX {
-                results.events.push((*id, is_healthy));
-            }
         }
-        let waited = shared
-            .changed
-            .wait_timeout_while(shared.lock(), every, |results| !results.ends);
-        if waited.unwrap_or_else(PoisonError::into_inner).0.ends {
+        if ended.recv_timeout(every) != Err(RecvTimeoutError::Timeout) {
             return;
         }
     }

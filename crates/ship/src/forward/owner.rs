@@ -53,12 +53,7 @@ impl Owner {
         let mut parts = numbers.split_whitespace();
         let session = u128::from_str_radix(parts.next()?, 16).ok()?;
         let epoch = parts.next()?.parse().ok()?;
-        let format = match parts.next()? {
-            "0" => Format::Opaque,
-            "1" => Format::Text,
-            "2" => Format::Json,
-            _ => return None,
-        };
+        let format = Format::from_code(parts.next()?.parse().ok()?)?;
         let pid = parts.next()?.parse().ok()?;
         let app = app.strip_suffix('\n')?;
         (app.len() <= NAME_BYTES_MAX).then(|| Self {

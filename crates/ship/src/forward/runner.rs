@@ -4,7 +4,7 @@
 use super::batch_source::BatchSource;
 use super::health::HealthProber;
 use super::options::{ForwardOptions, check_member, choose_first};
-use super::state::{ForwardQueue, QueuedBatch, SharedState};
+use super::state::{ForwardQueue, ForwardState, QueuedBatch, SharedState};
 use crate::TransportError;
 use crate::address::Address;
 use crate::connection::Connection;
@@ -202,13 +202,8 @@ impl Runner {
 
     /// Replaces the members; those that stay keep their state.
     fn replace_members(&mut self, members: Vec<MemberOptions>) {
-        let before: Vec<Address> = self
-            .members
-            .group
-            .members()
-            .map(|member| member.options.address)
-            .collect();
-        for address in before {
+        let before: Vec<MemberState> = self.members.group.members().collect();
+        for address in before.into_iter().map(|member| member.options.address) {
             if members.iter().all(|member| member.address != address) {
                 self.members.group.remove(&address);
             }
@@ -259,7 +254,7 @@ impl Runner {
             if self.members.is_elsewhere {
                 hello.flags |= HELLO_ELSEWHERE;
             }
-            let frame = self.shipper.connected(self.now_ns(), hello);
+            let frame = self.shipper.connected(hello);
             connection.send_parts(&mut [IoSlice::new(&frame)])?;
             Ok(connection)
         });
@@ -374,11 +369,10 @@ impl Runner {
 
     /// Sends what the window allows and takes acknowledgements.
     fn exchange(&mut self) -> Result<(), TransportError> {
-        let now = self.now_ns();
         let Some(connection) = &mut self.connection else {
             return Ok(());
         };
-        while let Some(frame) = self.shipper.poll(now) {
+        while let Some(frame) = self.shipper.poll() {
             if frame.is_first {
                 // It had nothing to say.
                 self.liveness.last_received = Instant::now();
@@ -392,7 +386,7 @@ impl Runner {
         let mut timeout = if waits { ACK_WAIT } else { Duration::ZERO };
         while let Some(frame) = connection.next(timeout)? {
             timeout = Duration::ZERO;
-            let taken = self.shipper.receive(&frame, now);
+            let taken = self.shipper.receive(&frame);
             taken.map_err(|reason| refused(&connection.address, reason))?;
             self.liveness.last_received = Instant::now();
             self.liveness.keepalive_sent = None;
@@ -421,16 +415,13 @@ impl Runner {
         } else {
             self.liveness.keepalive_sent
         };
-        if since.is_some_and(|since| since.elapsed() > self.options.response_timeout) {
-            return Err(TransportError::timeout(
-                &connection.address,
-                "acknowledge",
-                self.options.response_timeout,
-            ));
+        if since.is_some_and(|since| since.elapsed() > self.options.timeouts.response) {
+            let limit = self.options.timeouts.response;
+            return Err(TransportError::timeout(&connection.address, "acknowledge", limit));
         }
         if !waits
             && self.liveness.keepalive_sent.is_none()
-            && self.liveness.last_received.elapsed() > self.options.idle_timeout / 3
+            && self.liveness.last_received.elapsed() > self.options.timeouts.idle / 3
         {
             let header = self.shipper.keepalive();
             connection.send_sealed(&header, &[])?;
@@ -445,7 +436,7 @@ impl Runner {
             return Ok(());
         }
         self.source.next()?;
-        self.resent_batches += self.shipper.counts().resent_batches;
+        self.resent_batches += self.shipper.resent_batches();
         self.shipper = self.source.shipper(self.shared.queue_bytes);
         if let Some(mut connection) = self.connection.take() {
             connection.close();
@@ -455,15 +446,18 @@ impl Runner {
     }
 
     fn report(&mut self) {
-        let resent = self.resent_batches + self.shipper.counts().resent_batches;
+        let resent = self.resent_batches + self.shipper.resent_batches();
         let mut inner = self.shared.lock();
         let state = &mut inner.state;
-        let before = (
-            state.secured,
-            state.acknowledged,
-            state.is_connected,
-            state.sessions_left,
-        );
+        let progress = |state: &ForwardState| {
+            (
+                state.secured,
+                state.acknowledged,
+                state.is_connected,
+                state.sessions_left,
+            )
+        };
+        let before = progress(state);
         state.is_connected = self.shipper.is_established();
         state.acknowledged = self.source.acknowledged(&self.shipper);
         state.secured = state.acknowledged.max(self.source.spooled);
@@ -475,13 +469,7 @@ impl Runner {
         if state.is_connected {
             state.failure.clear();
         }
-        let changed = before
-            != (
-                state.secured,
-                state.acknowledged,
-                state.is_connected,
-                state.sessions_left,
-            );
+        let changed = progress(state) != before;
         drop(inner);
         if changed {
             self.shared.progress.notify_all();

@@ -1,13 +1,15 @@
 //! Links: what carries a connection's bytes, behind one trait. Nothing here knows what a frame means.
 
+mod listen;
 mod shm;
 mod socket;
 #[cfg(feature = "tls")]
 pub(crate) mod tls;
 
-pub(crate) use shm::{ShmLink, ShmListener};
+pub(crate) use listen::{Incoming, IncomingLink, Listen, UnixSocket, listen_tcp};
+pub(crate) use shm::ShmLink;
+pub(crate) use socket::SocketLink;
 pub use socket::wait_for_socket;
-pub(crate) use socket::{SocketLink, StreamListener};
 
 use logdrive_ring::{Consumer, PipeWriter};
 use std::io::{self, IoSlice};

@@ -2,15 +2,12 @@
 //! only tells whether the other process lives.
 
 use super::Link;
-use super::socket::SocketFile;
 use crate::limits::{SHM_DIRECT_BYTES, SHM_SPIN_US};
 use crate::options::Options;
 use logdrive_ring::channel::{Channel, Received, into_files};
 use logdrive_ring::{Consumer, PipeWriter, Ring};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -35,7 +32,7 @@ pub(crate) struct ShmLink {
 
 impl ShmLink {
     pub(crate) fn connect(path: &Path, options: &Options) -> io::Result<Self> {
-        let channel = Channel::connect(path, options.connect_timeout)?;
+        let channel = Channel::connect(path, options.timeouts.connect)?;
         let (outgoing, outgoing_file) = Ring::unnamed(options.ring_bytes).map_err(io::Error::other)?;
         let (incoming, incoming_file) = Ring::unnamed(options.ring_bytes).map_err(io::Error::other)?;
         channel.send(OFFER, &[outgoing_file.as_fd(), incoming_file.as_fd()])?;
@@ -260,41 +257,15 @@ impl Drop for ShmLink {
     }
 }
 
-/// Accepts connections of `shm://`.
-#[derive(Debug)]
-pub(crate) struct ShmListener {
-    socket: OwnedFd,
-    _file: SocketFile,
-}
-
-impl ShmListener {
-    pub(crate) fn listen(path: &Path) -> io::Result<Self> {
-        let file = SocketFile::make_room(path)?;
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
-        rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o660))?;
-        rustix::net::listen(&socket, 128)?;
-        Ok(Self {
-            socket,
-            _file: file.made()?,
-        })
-    }
-
-    /// The next connection. Does not wait.
-    pub(crate) fn accept(&self) -> io::Result<Channel> {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        Ok(Channel::new(rustix::net::accept_with(&self.socket, flags)?))
-    }
-
+impl ShmLink {
     /// Waits for the rings of a connection that was accepted, and checks them. Only the same user's, or root's, are
     /// taken: memory that another user can write is not worth the risk.
-    pub(crate) fn join(channel: Channel, options: &Options) -> io::Result<ShmLink> {
+    pub(crate) fn join(channel: Channel, options: &Options) -> io::Result<Self> {
         let uid = channel.peer()?.uid;
         if uid != 0 && uid != logdrive_ring::user_id() {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, "another user"));
         }
-        if !channel.wait(options.handshake_timeout)? {
+        if !channel.wait(options.timeouts.handshake)? {
             return Err(io::ErrorKind::TimedOut.into());
         }
         let mut bytes = [0; 64];
@@ -311,12 +282,6 @@ impl ShmListener {
         let open = |file| Ring::open_sealed(&file, 0).map_err(io::Error::other);
         // What is there for the one who connects is the way back for us.
         let (incoming, outgoing) = (open(incoming)?, open(outgoing)?);
-        Ok(ShmLink::new(channel, incoming, outgoing, options))
-    }
-}
-
-impl AsFd for ShmListener {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        Ok(Self::new(channel, incoming, outgoing, options))
     }
 }

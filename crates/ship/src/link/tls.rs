@@ -1,6 +1,6 @@
 //! TLS 1.3 over TCP, with rustls. Both ends show a certificate unless the one that listens says that anyone may come.
 
-use super::{Link, SocketLink};
+use super::{Incoming, IncomingLink, Link, Listen, SocketLink, listen_tcp};
 use crate::TransportError;
 use crate::address::{Address, HostPort};
 use crate::options::{Options, TlsFiles};
@@ -9,7 +9,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, ClientConnection, Connection, RootCertStore, ServerConfig, ServerConnection};
 use std::io::{self, IoSlice, Read, Write};
-use std::os::fd::BorrowedFd;
+use std::net::TcpListener;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -58,19 +59,16 @@ pub(crate) fn connect(
         found: host_port.host.clone(),
         allowed: "a host name or an IP address",
     })?;
-    let failed = |cause: io::Error| TransportError::Connect {
-        address: address.to_string(),
-        cause,
-    };
-    let socket = SocketLink::connect_tcp(host_port, options).map_err(failed)?;
+    let failed = TransportError::connect(address);
+    let socket = SocketLink::connect_tcp(host_port, options).map_err(&failed)?;
     let tls = ClientConnection::new(config, name).map_err(|error| failed(io::Error::other(error)))?;
     let mut link = TlsLink::new(socket, tls.into());
-    match link.complete_handshake(options.connect_timeout) {
+    match link.complete_handshake(options.timeouts.connect) {
         Ok(true) => Ok(link),
         Ok(false) => Err(TransportError::timeout(
             address,
             "finish the TLS handshake",
-            options.connect_timeout,
+            options.timeouts.connect,
         )),
         Err(cause) => Err(failed(cause)),
     }
@@ -80,12 +78,6 @@ impl TlsLink {
     fn new(socket: SocketLink, mut tls: Connection) -> Self {
         tls.set_buffer_limit(Some(UNSENT_BYTES_MAX));
         Self { socket, tls }
-    }
-
-    /// An accepted connection, before its handshake, which happens while it is read.
-    pub(crate) fn accept(socket: SocketLink, config: &Arc<ServerConfig>) -> io::Result<Self> {
-        let tls = ServerConnection::new(Arc::clone(config)).map_err(io::Error::other)?;
-        Ok(Self::new(socket, tls.into()))
     }
 
     fn complete_handshake(&mut self, timeout: Duration) -> io::Result<bool> {
@@ -117,6 +109,43 @@ impl TlsLink {
             return Err(io::Error::new(io::ErrorKind::InvalidData, error));
         }
         Ok(got)
+    }
+}
+
+/// Accepts TLS connections, whose handshake happens while they are read.
+pub(crate) struct TlsListener {
+    listener: TcpListener,
+    config: Arc<ServerConfig>,
+}
+
+impl TlsListener {
+    pub(crate) fn listen(host_port: &HostPort, config: Arc<ServerConfig>) -> io::Result<Self> {
+        let listener = listen_tcp(host_port)?;
+        Ok(Self { listener, config })
+    }
+}
+
+impl Listen for TlsListener {
+    fn accept(&self, options: &Options) -> io::Result<Incoming> {
+        let (stream, peer) = self.listener.accept()?;
+        let link = SocketLink::tcp(stream, options).and_then(|socket| {
+            let tls = ServerConnection::new(Arc::clone(&self.config)).map_err(io::Error::other)?;
+            Ok(Box::new(TlsLink::new(socket, tls.into())) as Box<dyn Link>)
+        });
+        Ok(Incoming {
+            address: format!("tcp://{peer}"),
+            link: IncomingLink::Link(link),
+        })
+    }
+
+    fn host_port(&self) -> Option<HostPort> {
+        self.listener.host_port()
+    }
+}
+
+impl AsFd for TlsListener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
     }
 }
 

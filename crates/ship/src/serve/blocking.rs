@@ -1,72 +1,82 @@
-//! A connection with a thread of its own: for links that nobody can poll, as rings in shared memory.
+//! A connection of `shm://`, with a thread of its own: nobody can wait for rings and sockets at once.
 
-use super::ServerState;
+use super::{ServedSession, ServerState};
 use crate::hello::Reason;
 use crate::limits::SHM_RELEASE_BYTES;
-use crate::link::Link;
+use crate::link::{Link, ShmLink};
 use crate::receive_buffer::ReceiveBuffer;
-use crate::session::{FeedResult, InPlace, Server};
+use crate::session::{FeedResult, InPlace, Peer, Server};
+use logdrive_ring::channel::Channel;
 use std::io::{self, IoSlice};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Time between two looks at whether the server stops.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
+/// Serves a connection whose rings come over this channel, in a thread of its own.
+pub(crate) fn start(channel: Channel, peer: Peer, shared: &Arc<ServerState>) {
+    let theirs = Arc::clone(shared);
+    let started = shared.threads.spawn("logdrive-shm-peer", move || {
+        match ShmLink::join(channel, &theirs.options) {
+            Ok(link) => serve(link, peer, &theirs),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                theirs.connection_closed(Reason::Forbidden, true);
+            }
+            Err(_) => theirs.connection_closed(Reason::Handshake, true),
+        }
+    });
+    if started.is_err() {
+        shared.connection_closed(Reason::System, true);
+    }
+}
+
 /// Serves a connection until it ends.
-pub(crate) fn serve(mut link: Box<dyn Link>, mut server: Server, shared: &ServerState) {
-    let mut is_established = false;
-    let end = exchange(link.as_mut(), &mut server, shared, &mut is_established);
+fn serve(mut link: ShmLink, peer: Peer, shared: &ServerState) {
+    let mut session = ServedSession::of_peer(peer, true, link.alignment(), shared);
+    let end = exchange(&mut link, &mut session, shared);
     let (Ok(reason) | Err(reason)) = end;
     if end.is_err() {
         let mut out = Vec::new();
-        server.goodbye(reason, &mut out);
+        session.server.goodbye(reason, &mut out);
         // A peer that is gone needs no goodbye.
         let _ = link.send(&[IoSlice::new(&out)], STOP_CHECK_INTERVAL);
     }
-    shared.connection_closed(reason, !is_established);
-    if is_established {
-        shared.service.disconnected(&server.peer, reason);
-    }
+    session.closed(reason, shared);
 }
 
 /// `Ok`: nothing is left to be said; `Err`: a goodbye is.
 fn exchange(
     link: &mut dyn Link,
-    server: &mut Server,
+    session: &mut ServedSession,
     shared: &ServerState,
-    is_established: &mut bool,
 ) -> Result<Reason, Reason> {
     let mut input = ReceiveBuffer::default();
     let mut out = Vec::new();
-    let mut last_received = Instant::now();
     let in_place = shared.service.reads_in_place();
     loop {
         if shared.stops() {
             return Err(Reason::Ending);
         }
-        let fed = if in_place && link.rings().is_some() {
-            take_in_place(link, server, shared, &mut input, &mut out)
-        } else {
-            take(link, usize::MAX, server, shared, &mut input, &mut out)
+        let server = &mut session.server;
+        let fed = match in_place {
+            true => take_in_place(link, server, shared, &mut input, &mut out),
+            false => take(link, usize::MAX, server, shared, &mut input, &mut out),
         };
         let fed = match fed {
             Ok(None) => return Ok(Reason::Lost),
             Ok(Some(fed)) => fed,
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                let (limit, reason) = shared.options.silence(*is_established);
-                if last_received.elapsed() >= limit {
-                    return Err(reason);
+                match session.silent(shared, Instant::now()) {
+                    Some(reason) => return Err(reason),
+                    None => continue,
                 }
-                continue;
             }
             Err(_) => return Ok(Reason::Lost),
         };
-        last_received = Instant::now();
-        if !*is_established && server.is_established() {
-            *is_established = true;
-            shared.established();
-        }
+        session.last_received = Instant::now();
+        session.note_established(shared);
         if let Err(reason) = send_all(link, &mut out, shared) {
             return Ok(fed.close_reason.unwrap_or(reason));
         }
@@ -137,7 +147,7 @@ fn take_in_place(
 fn send_all(link: &mut dyn Link, out: &mut Vec<u8>, shared: &ServerState) -> Result<(), Reason> {
     let mut sent = 0;
     while let Some(rest) = out.get(sent..).filter(|rest| !rest.is_empty()) {
-        match link.send(&[IoSlice::new(rest)], shared.options.idle_timeout) {
+        match link.send(&[IoSlice::new(rest)], shared.options.timeouts.idle) {
             Ok(length) => sent += length,
             Err(error) if error.kind() == io::ErrorKind::TimedOut => return Err(Reason::Idle),
             Err(_) => return Err(Reason::Lost),

@@ -1,10 +1,10 @@
 //! One accepted connection on a poller: its bytes that wait, in both directions.
 
-use super::{QuotaShare, ServerState};
+use super::{ServedSession, ServerState};
 use crate::hello::Reason;
 use crate::limits::{BUSY_SPIN_US, LONG_BYTES, PIECE_BYTES, READ_BYTES, WAITING_BYTES_MAX};
 use crate::link::Link;
-use crate::session::{Job, Server};
+use crate::session::Job;
 use std::io::{self, IoSlice};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -32,26 +32,16 @@ struct Received {
 /// Accepted connection.
 pub(crate) struct ServerConnection {
     pub(crate) link: Box<dyn Link>,
-    pub(crate) server: Server,
-    /// Front of a frame that has not come whole.
-    input: Vec<u8>,
+    pub(crate) session: ServedSession,
     out: Vec<u8>,
     out_start: usize,
-    pub(crate) last_received: Instant,
-    /// Time of the accept.
-    pub(crate) accepted_at: Instant,
     pub(crate) jobs_waiting: usize,
-    /// Share of this connection in the memory quota.
-    memory: QuotaShare,
     /// The rest of a long frame is not read before there is memory for it.
     pub(crate) waits_for_memory: bool,
-    /// Time at which the frame that has not come whole began to come.
-    frame_began: Instant,
     /// Since when the peer has taken nothing of what is left to be sent.
     send_blocked_since: Option<Instant>,
     /// Reason to end the connection for, as soon as the output is sent.
     pub(crate) closing: Option<Reason>,
-    pub(crate) is_established: bool,
     /// Several frames came at once, and others soon behind them.
     is_busy: bool,
 }
@@ -81,23 +71,17 @@ impl Buffer {
 }
 
 impl ServerConnection {
-    pub(crate) fn new(link: Box<dyn Link>, mut server: Server, now: Instant) -> Self {
-        server.set_output_limit(PIECE_BYTES);
+    pub(crate) fn new(link: Box<dyn Link>, mut session: ServedSession) -> Self {
+        session.server.set_output_limit(PIECE_BYTES);
         Self {
             link,
-            server,
-            input: Vec::new(),
+            session,
             out: Vec::new(),
             out_start: 0,
-            last_received: now,
-            accepted_at: now,
             jobs_waiting: 0,
-            memory: QuotaShare::default(),
             waits_for_memory: false,
-            frame_began: now,
             send_blocked_since: None,
             closing: None,
-            is_established: false,
             is_busy: false,
         }
     }
@@ -111,46 +95,32 @@ impl ServerConnection {
         self.out.len() - self.out_start > most
     }
 
-    /// Reason to end the connection for, if it holds memory for too long: for a frame that has not come whole, or for
-    /// answers that the peer does not take.
-    fn overdue(&self, shared: &ServerState, now: Instant) -> Option<Reason> {
+    /// Reason to end the connection for now: silence, or memory that it holds for too long, for a frame that has not come
+    /// whole or for answers that the peer does not take.
+    pub(crate) fn expired(&self, shared: &ServerState, now: Instant) -> Option<Reason> {
+        let silent = self.session.silent(shared, now);
+        if silent.is_some() && self.jobs_waiting == 0 {
+            return silent;
+        }
         let (timeout, reason) = shared.memory.hold_timeout();
         let is_over = |since: Instant| now.saturating_duration_since(since) >= timeout;
-        let is_partial = !self.input.is_empty() && is_over(self.frame_began);
         let is_stuck = reason == Reason::Memory && self.send_blocked_since.is_some_and(is_over);
-        (is_partial || is_stuck).then_some(reason)
+        let overdue = self.session.overdue(shared, now);
+        overdue.or(is_stuck.then_some(reason))
     }
 
-    /// Reason to end the connection for now: silence, or memory that it holds for too long.
-    pub(crate) fn expired(&self, shared: &ServerState, now: Instant) -> Option<Reason> {
-        let (limit, reason) = shared.options.silence(self.is_established);
-        let since = match self.is_established {
-            true => self.last_received,
-            false => self.accepted_at,
-        };
-        let is_silent = now.saturating_duration_since(since) >= limit && self.jobs_waiting == 0;
-        match is_silent {
-            true => Some(reason),
-            false => self.overdue(shared, now),
-        }
-    }
-
-    /// Returns whether what comes next may be read: the rest of a long frame waits until there is memory for all of it.
     fn has_memory(&mut self, shared: &ServerState) -> bool {
-        let whole = match self.input.is_empty() {
-            true => 0,
-            false => self.server.needed_bytes(&self.input),
-        };
-        let quota = &shared.memory;
-        self.waits_for_memory =
-            !quota.reserve_frame(&mut self.memory, &mut self.input, whole, MOVED_BYTES_MAX);
+        self.waits_for_memory = !self.session.has_memory(shared, MOVED_BYTES_MAX);
         !self.waits_for_memory
     }
 
     /// Returns whether a thread can wait for it alone: it has said hello, owes nothing, and its link waits in one system
     /// call.
     pub(crate) fn suits_dedicated_thread(&self) -> bool {
-        self.is_established && self.closing.is_none() && !self.has_output() && self.link.blocks_in_receive()
+        self.session.is_established
+            && self.closing.is_none()
+            && !self.has_output()
+            && self.link.blocks_in_receive()
     }
 
     /// Returns whether there is something to send.
@@ -176,7 +146,7 @@ impl ServerConnection {
             if self.closing.is_some() || !self.has_memory(shared) {
                 return Ok(ReadEnd::Drained);
             }
-            let space_bytes = shared.memory.read_bytes(self.server.has_delivered());
+            let space_bytes = shared.memory.read_bytes(self.session.server.has_delivered());
             let received = self.receive_once(buffer, space_bytes, None);
             let length = match received.result {
                 Ok(0) => return Err(Reason::Lost),
@@ -185,7 +155,7 @@ impl ServerConnection {
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err(Reason::Forbidden),
                 Err(_) => return Err(Reason::Lost),
             };
-            self.last_received = now;
+            self.session.last_received = now;
             shared.bytes.fetch_add(length as u64, Ordering::Relaxed);
             self.feed(
                 buffer,
@@ -211,7 +181,7 @@ impl ServerConnection {
         if !self.has_memory(shared) {
             return Ok(false);
         }
-        let space_bytes = shared.memory.read_bytes(self.server.has_delivered());
+        let space_bytes = shared.memory.read_bytes(self.session.server.has_delivered());
         let received = match self.busy_poll(buffer, space_bytes) {
             Some(received) => received,
             None => self.receive_once(buffer, space_bytes, Some(timeout)),
@@ -222,7 +192,7 @@ impl ServerConnection {
             Err(error) if error.kind() == io::ErrorKind::TimedOut => return Ok(false),
             Err(_) => return Err(Reason::Lost),
         };
-        self.last_received = Instant::now();
+        self.session.last_received = Instant::now();
         shared.bytes.fetch_add(length as u64, Ordering::Relaxed);
         self.feed(
             buffer,
@@ -237,7 +207,7 @@ impl ServerConnection {
     /// While several requests are under way the next ones are due at any time: looks for a while before it sleeps.
     fn busy_poll(&mut self, buffer: &mut Buffer, space_bytes: usize) -> Option<Received> {
         // The rest of a long frame comes without it.
-        let polls = self.is_busy && self.input.len() <= MOVED_BYTES_MAX;
+        let polls = self.is_busy && self.session.input.len() <= MOVED_BYTES_MAX;
         let start = polls.then(Instant::now)?;
         while start.elapsed() < BUSY_SPIN {
             let received = self.receive_once(buffer, space_bytes, None);
@@ -261,30 +231,29 @@ impl ServerConnection {
             Some(timeout) => link.receive(space, timeout),
             None => link.try_receive(space),
         };
-        let held = self.input.len();
-        if held <= MOVED_BYTES_MAX {
+        let input = &mut self.session.input;
+        let held = input.len();
+        let is_moved = held <= MOVED_BYTES_MAX;
+        let space = if is_moved {
             let (front, space) = buffer.bytes.split_at_mut(held);
-            front.copy_from_slice(&self.input);
-            let space = space.get_mut(..space_bytes).unwrap_or(&mut []);
-            let result = receive(self.link.as_mut(), space);
-            return Received {
-                held,
-                is_full: result.as_ref().is_ok_and(|length| *length == space.len()),
-                result,
-                is_moved: true,
-            };
-        }
-        // To the end of the frame, and no further: what follows goes through the buffer again.
-        let room = self.input.capacity() - held;
-        self.input.resize(held + room.clamp(1, space_bytes), 0);
-        let space = self.input.get_mut(held..).unwrap_or(&mut []);
+            front.copy_from_slice(input);
+            space.get_mut(..space_bytes)
+        } else {
+            // To the end of the frame, and no further: what follows goes through the buffer again.
+            let room = input.capacity() - held;
+            input.resize(held + room.clamp(1, space_bytes), 0);
+            input.get_mut(held..)
+        };
+        let space = space.unwrap_or(&mut []);
         let result = receive(self.link.as_mut(), space);
         let is_full = result.as_ref().is_ok_and(|length| *length == space.len());
-        self.input.truncate(held + *result.as_ref().unwrap_or(&0));
+        if !is_moved {
+            input.truncate(held + *result.as_ref().unwrap_or(&0));
+        }
         Received {
             held,
             result,
-            is_moved: false,
+            is_moved,
             is_full,
         }
     }
@@ -297,70 +266,51 @@ impl ServerConnection {
         shared: &ServerState,
         jobs: &mut Option<&mut Vec<Job>>,
     ) -> Result<(), Reason> {
-        if !self.is_established {
-            self.server.peer.is_certified = self.link.is_certified();
+        let session = &mut self.session;
+        if !session.is_established {
+            session.server.peer.is_certified = self.link.is_certified();
         }
+        let received = is_moved.then(|| buffer.bytes.get(..length).unwrap_or(&[]));
         let mut used = 0;
         let closing = loop {
-            let bytes = if is_moved {
-                buffer.bytes.get(used..length).unwrap_or(&[])
-            } else {
-                self.input.get(used..).unwrap_or(&[])
-            };
-            let service = shared.service.as_ref();
-            let fed = self
-                .server
-                .feed(bytes, service, &mut self.out, jobs.as_deref_mut());
+            let session = &mut self.session;
+            let fed = session.feed(received, used, shared, &mut self.out, jobs.as_deref_mut());
             used += fed.used_bytes;
             self.is_busy |= fed.frames > 1;
-            // Before a write can fail: a service that has had a hello gets the end of its connection, too.
-            if !self.is_established && self.server.is_established() {
-                self.is_established = true;
-                shared.established();
-            }
             if !fed.is_output_full || fed.close_reason.is_some() {
                 break fed.close_reason;
             }
             if used < length && !self.write(shared)? {
                 // Later, all at once.
-                self.server.set_output_limit(usize::MAX);
+                self.session.server.set_output_limit(usize::MAX);
             }
         };
-        self.server.set_output_limit(PIECE_BYTES);
-        if used > 0 || self.input.is_empty() {
-            self.frame_began = self.last_received;
+        let session = &mut self.session;
+        session.server.set_output_limit(PIECE_BYTES);
+        if used > 0 || session.input.is_empty() {
+            session.frame_began = session.last_received;
         }
-        let rest = if is_moved {
-            buffer.bytes.get(used..length).unwrap_or(&[])
-        } else {
-            self.input.drain(..used);
-            &[]
-        };
-        if is_moved {
-            self.input.clear();
-            self.input.extend_from_slice(rest);
-        }
-        if self.input.is_empty() {
-            self.input = Vec::new();
+        match received {
+            Some(received) => {
+                session.input.clear();
+                session
+                    .input
+                    .extend_from_slice(received.get(used..).unwrap_or(&[]));
+            }
+            None => drop(session.input.drain(..used)),
         }
         if let Some(reason) = closing {
             self.closing = Some(reason);
         }
-        self.update_memory(shared)
-    }
-
-    /// Counts the memory of this connection among that of all.
-    fn update_memory(&mut self, shared: &ServerState) -> Result<(), Reason> {
-        let bytes = self.input.capacity() + self.out.capacity();
-        shared
-            .memory
-            .update(&mut self.memory, bytes, self.server.has_delivered())
+        session.update_memory(self.out.capacity(), shared)
     }
 
     /// A response of a pool's thread.
     pub(crate) fn respond(&mut self, stream: u16, sequence: u64, result: Result<&[u8], &str>) {
         self.jobs_waiting = self.jobs_waiting.saturating_sub(1);
-        self.server.respond(stream, sequence, result, &mut self.out);
+        self.session
+            .server
+            .respond(stream, sequence, result, &mut self.out);
     }
 
     /// Sends what can be sent. `Ok(true)`: all of it.
@@ -383,7 +333,7 @@ impl ServerConnection {
         if shared.memory.is_scarce() && self.out.capacity() > MOVED_BYTES_MAX {
             self.out = Vec::new();
         }
-        self.update_memory(shared)?;
+        self.session.update_memory(self.out.capacity(), shared)?;
         match self.link.flush() {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
@@ -402,14 +352,14 @@ impl ServerConnection {
         if self.out.is_empty() && self.out.capacity() > 0 {
             self.out = Vec::new();
             // It gets smaller, which cannot be too much.
-            let _ = self.update_memory(shared);
+            let _ = self.session.update_memory(0, shared);
         }
     }
 
     /// Tells the peer the reason, as far as that is possible without waiting.
     pub(crate) fn send_goodbye(&mut self, reason: Reason, shared: &ServerState) {
         if self.closing.is_none() {
-            self.server.goodbye(reason, &mut self.out);
+            self.session.server.goodbye(reason, &mut self.out);
         }
         let _ = self.write(shared);
     }
@@ -419,15 +369,6 @@ impl ServerConnection {
         if !matches!(reason, Reason::Done | Reason::Lost) {
             self.send_goodbye(reason, shared);
         }
-        self.closed(reason, shared);
-    }
-
-    /// Gives back what it counted; the connection is closed.
-    pub(crate) fn closed(&mut self, reason: Reason, shared: &ServerState) {
-        shared.memory.release(&mut self.memory);
-        shared.connection_closed(reason, !self.is_established);
-        if self.is_established {
-            shared.service.disconnected(&self.server.peer, reason);
-        }
+        self.session.closed(reason, shared);
     }
 }

@@ -1,22 +1,18 @@
 //! Starting and stopping a server.
 
-use super::dedicated::DedicatedThreads;
+use super::accept::Listener;
 use super::inbox::Inbox;
-use super::poller::{Listener, Poller, WrapLink};
-use super::pool::RequestPool;
-use super::{ServerState, Stats, blocking};
+use super::poller::Poller;
+use super::{ServerState, Stats, pool};
 use crate::TransportError;
 use crate::address::Address;
-use crate::hello::Reason;
-use crate::link::{Link, ShmListener, StreamListener, timespec};
+use crate::link::{Listen, UnixSocket, listen_tcp};
 use crate::options::Options;
 use crate::session::Service;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::SocketType;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread::JoinHandle;
-use std::time::Duration;
 
 /// Which threads do what.
 ///
@@ -55,15 +51,6 @@ pub struct ServerHandle {
     shared: Arc<ServerState>,
     addresses: Vec<Address>,
     inboxes: Vec<Inbox>,
-    pool: Option<Arc<RequestPool>>,
-    dedicated: Option<Arc<DedicatedThreads>>,
-    threads: Vec<JoinHandle<()>>,
-}
-
-impl std::fmt::Debug for RequestPool {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("RequestPool")
-    }
 }
 
 /// Listens at addresses and gives what comes to a service. A plain address off this machine is refused unless the
@@ -78,133 +65,82 @@ pub fn serve(
     service: Arc<dyn Service>,
 ) -> Result<ServerHandle, TransportError> {
     options.check()?;
-    let shared = Arc::new(ServerState::new(Arc::clone(&service), options.clone()));
+    // A poller that spins leaves a socket alone for longer between two looks, which measures better.
+    let dedicated = match threads.pool == 0 && options.spin.is_zero() {
+        true => threads.dedicated,
+        false => 0,
+    };
     let mut listening = ServerHandle {
-        shared,
+        shared: Arc::new(ServerState::new(service, options.clone(), dedicated)),
         addresses: Vec::new(),
         inboxes: Vec::new(),
-        pool: None,
-        dedicated: None,
-        threads: Vec::new(),
     };
     let mut listeners = Vec::new();
     for address in addresses {
         address.check(options.insecure)?;
-        let bound = listening.open(address, options, &mut listeners)?;
+        let bound = listening.open(address, &mut listeners)?;
         listening.addresses.push(bound);
     }
     if !listeners.is_empty() {
-        listening.start_pollers(listeners, threads, &service)?;
+        listening.start_pollers(listeners, threads)?;
     }
     Ok(listening)
 }
 
-fn system(doing: &'static str) -> impl Fn(io::Error) -> TransportError {
-    move |cause| TransportError::System { doing, cause }
-}
-
-/// Makes the function that wraps accepted sockets in TLS.
-#[cfg(feature = "tls")]
-fn tls_wrap(options: &Options) -> Result<WrapLink, TransportError> {
-    let config = crate::link::tls::server_config(&options.tls)?;
-    Ok(Box::new(move |link| {
-        Ok(Box::new(crate::link::tls::TlsLink::accept(link, &config)?) as Box<dyn Link>)
-    }))
-}
-
 impl ServerHandle {
     /// Opens one address; gives it with the port that the system chose.
-    fn open(
-        &mut self,
-        address: &Address,
-        options: &Options,
-        listeners: &mut Vec<Listener>,
-    ) -> Result<Address, TransportError> {
-        let failed = |cause: io::Error| TransportError::Listen {
-            address: address.to_string(),
-            cause,
-        };
-        Ok(match address {
-            Address::Unix(path) => {
-                let listener = StreamListener::unix(path).map_err(failed)?;
-                listeners.push(Listener::plain(listener));
-                address.clone()
-            }
-            Address::Tcp(host_port) => {
-                let listener = StreamListener::tcp(host_port).map_err(failed)?;
-                let bound = listener.host_port().unwrap_or_else(|| host_port.clone());
-                listeners.push(Listener::plain(listener));
-                Address::Tcp(bound)
-            }
+    fn open(&self, address: &Address, listeners: &mut Vec<Listener>) -> Result<Address, TransportError> {
+        let shared = Arc::clone(&self.shared);
+        let options = &self.shared.options;
+        let failed = TransportError::listen(address);
+        let listener: Box<dyn Listen> = match address {
+            Address::Unix(path) => Box::new(UnixSocket::listen(path, SocketType::STREAM).map_err(failed)?),
+            Address::Shm(path) => Box::new(UnixSocket::listen(path, SocketType::SEQPACKET).map_err(failed)?),
+            Address::Tcp(host_port) => Box::new(listen_tcp(host_port).map_err(failed)?),
             #[cfg(feature = "tls")]
             Address::Tls(host_port) => {
-                let wrap = tls_wrap(options)?;
-                let listener = StreamListener::tcp(host_port).map_err(failed)?;
-                let bound = listener.host_port().unwrap_or_else(|| host_port.clone());
-                listeners.push(Listener::new(listener, wrap));
-                Address::Tls(bound)
-            }
-            Address::Shm(path) => {
-                let listener = ShmListener::listen(path).map_err(failed)?;
-                let shared = Arc::clone(&self.shared);
-                self.spawn("logdrive-shm", move || accept_shm(&listener, &shared))?;
-                address.clone()
+                let config = crate::link::tls::server_config(&options.tls)?;
+                Box::new(crate::link::tls::TlsListener::listen(host_port, config).map_err(failed)?)
             }
             #[cfg(feature = "udp")]
             Address::Udp(host_port) => {
                 let socket = super::udp::Socket::bind(host_port, options).map_err(failed)?;
-                let bound = socket.host_port().unwrap_or_else(|| host_port.clone());
-                let shared = Arc::clone(&self.shared);
-                self.spawn("logdrive-udp", move || socket.run(&shared))?;
-                Address::Udp(bound)
+                let bound = socket.host_port();
+                self.spawn("logdrive-udp".to_owned(), move || socket.run(&shared))?;
+                return Ok(address.bound_to(bound));
             }
             #[cfg(feature = "quic")]
             Address::Quic(host_port) => {
-                let endpoint =
-                    crate::quic::Endpoint::bind(host_port, options).map_err(|error| match error {
-                        crate::quic::BindError::Io(cause) => failed(cause),
-                        crate::quic::BindError::Other(error) => error,
-                    })?;
-                let bound = endpoint.host_port().unwrap_or_else(|| host_port.clone());
-                let shared = Arc::clone(&self.shared);
-                self.spawn("logdrive-quic", move || endpoint.run(&shared))?;
-                Address::Quic(bound)
+                let endpoint = crate::quic::Endpoint::bind(host_port, options, failed)?;
+                let bound = endpoint.host_port();
+                self.spawn("logdrive-quic".to_owned(), move || endpoint.run(&shared))?;
+                return Ok(address.bound_to(bound));
             }
-            #[allow(unreachable_patterns)]
+            #[allow(unreachable_patterns, reason = "some builds have all transports")]
             other => {
                 return Err(TransportError::NotBuilt {
                     scheme: other.scheme(),
                 });
             }
-        })
+        };
+        let bound = listener.host_port();
+        listeners.push(Listener::new(listener));
+        Ok(address.bound_to(bound))
     }
 
-    fn spawn(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), TransportError> {
-        let thread = std::thread::Builder::new()
-            .name(name.to_owned())
-            .spawn(run)
-            .map_err(system("start a thread"))?;
-        self.threads.push(thread);
-        Ok(())
+    fn spawn(&self, name: String, run: impl FnOnce() + Send + 'static) -> Result<(), TransportError> {
+        let started = self.shared.threads.spawn(name, run);
+        started.map_err(TransportError::system("start a thread"))
     }
 
-    fn start_pollers(
-        &mut self,
-        listeners: Vec<Listener>,
-        threads: Threads,
-        service: &Arc<dyn Service>,
-    ) -> Result<(), TransportError> {
-        if threads.pool > 0 {
-            let (pool, handles) =
-                RequestPool::start(threads.pool, service).map_err(system("start a thread"))?;
-            self.pool = Some(pool);
-            self.threads.extend(handles);
-        }
-        // A poller that spins leaves a socket alone for longer between two looks, which measures better.
-        let spins = !self.shared.options.spin.is_zero();
-        if threads.dedicated > 0 && threads.pool == 0 && !spins {
-            self.dedicated = Some(DedicatedThreads::new(threads.dedicated, Arc::clone(&self.shared)));
-        }
+    fn start_pollers(&mut self, listeners: Vec<Listener>, threads: Threads) -> Result<(), TransportError> {
+        let pool = match threads.pool {
+            0 => None,
+            count => {
+                let started = pool::start(count, &self.shared);
+                Some(started.map_err(TransportError::system("start a thread"))?)
+            }
+        };
         let event_loops: io::Result<Vec<_>> = (0..threads.pollers.max(1))
             .map(|_| {
                 let poll = mio::Poll::new()?;
@@ -212,24 +148,16 @@ impl ServerHandle {
                 Ok((poll, inbox))
             })
             .collect();
-        let event_loops = event_loops.map_err(system("make an event loop"))?;
+        let event_loops = event_loops.map_err(TransportError::system("make an event loop"))?;
         self.inboxes = event_loops.iter().map(|(_, inbox)| inbox.clone()).collect();
         let mut listeners = Some(listeners);
         for (index, (poll, _)) in event_loops.into_iter().enumerate() {
             // All listen at the first, which hands connections on.
             let listeners = listeners.take().unwrap_or_default();
             let inboxes = (self.inboxes.clone(), index);
-            let (pool, dedicated) = (self.pool.clone(), self.dedicated.clone());
-            let poller = Poller::new(
-                poll,
-                inboxes,
-                listeners,
-                pool,
-                dedicated,
-                Arc::clone(&self.shared),
-            )
-            .map_err(system("make a poller"))?;
-            self.spawn(&format!("logdrive-poll-{index}"), move || poller.run())?;
+            let poller = Poller::new(poll, inboxes, listeners, pool.clone(), Arc::clone(&self.shared))
+                .map_err(TransportError::system("make a poller"))?;
+            self.spawn(format!("logdrive-poll-{index}"), move || poller.run())?;
         }
         Ok(())
     }
@@ -255,64 +183,12 @@ impl ServerHandle {
         // Relaxed: a flag that stands for itself; the wakes below and time limits make everybody look.
         self.shared.stops.store(true, Ordering::Relaxed);
         self.inboxes.iter().for_each(Inbox::wake);
-        if let Some(pool) = &self.pool {
-            pool.end();
-        }
-        if let Some(dedicated) = &self.dedicated {
-            dedicated.end();
-        }
-        for thread in self.threads.drain(..) {
-            // A thread that panicked has said so itself.
-            let _ = thread.join();
-        }
+        self.shared.threads.join();
     }
 }
 
 impl Drop for ServerHandle {
     fn drop(&mut self) {
         self.end();
-    }
-}
-
-/// Accepts connections of shared memory; each gets a thread, because nobody can wait for rings and sockets at once.
-fn accept_shm(listener: &ShmListener, shared: &Arc<ServerState>) {
-    let mut threads: Vec<JoinHandle<()>> = Vec::new();
-    let interval = timespec(Duration::from_millis(100));
-    while !shared.stops() {
-        let mut ready = [PollFd::new(listener, PollFlags::IN)];
-        // A failure is looked at by the accept, and an interruption is none.
-        let _ = poll(&mut ready, Some(&interval));
-        let Ok(channel) = listener.accept() else { continue };
-        let (finished, running): (Vec<_>, Vec<_>) = threads.into_iter().partition(JoinHandle::is_finished);
-        threads = running;
-        for thread in finished {
-            // As in `end`.
-            let _ = thread.join();
-        }
-        let uid = channel.peer().ok().map(|peer| peer.uid);
-        let Some(peer) = shared.admit("shm".to_owned(), uid) else {
-            continue;
-        };
-        let shared_too = Arc::clone(shared);
-        let started = std::thread::Builder::new()
-            .name("logdrive-shm-peer".to_owned())
-            .spawn(move || match ShmListener::join(channel, &shared_too.options) {
-                Ok(link) => {
-                    let server = shared_too.session(peer, true).with_alignment(link.alignment());
-                    blocking::serve(Box::new(link), server, &shared_too);
-                }
-                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                    shared_too.connection_closed(Reason::Forbidden, true);
-                }
-                Err(_) => shared_too.connection_closed(Reason::Handshake, true),
-            });
-        match started {
-            Ok(thread) => threads.push(thread),
-            Err(_) => shared.connection_closed(Reason::System, true),
-        }
-    }
-    for thread in threads {
-        // As above.
-        let _ = thread.join();
     }
 }

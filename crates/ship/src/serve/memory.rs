@@ -7,7 +7,7 @@
 
 use crate::hello::Reason;
 use crate::limits::{LONG_BYTES, READ_BYTES, SCARCE_READ_BYTES};
-use crate::options::Options;
+use crate::options::PeerLimits;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -30,12 +30,12 @@ pub(crate) struct QuotaShare {
 }
 
 impl MemoryQuota {
-    pub(crate) fn new(options: &Options) -> Self {
+    pub(crate) fn new(limits: &PeerLimits, idle_timeout: Duration) -> Self {
         Self {
             bytes: AtomicUsize::new(0),
-            bytes_max: options.pending_bytes_max,
-            long_bytes_max: (options.pending_bytes_max / 2).max(options.frame_bytes_max),
-            idle_timeout: options.idle_timeout,
+            bytes_max: limits.pending_bytes_max,
+            long_bytes_max: (limits.pending_bytes_max / 2).max(limits.frame_bytes_max),
+            idle_timeout,
         }
     }
 
@@ -132,11 +132,11 @@ mod tests {
 
     #[test]
     fn where_there_is_little_a_long_frame_still_begins() {
-        let options = Options {
+        let limits = PeerLimits {
             pending_bytes_max: 1 << 20,
-            ..Options::default()
+            ..PeerLimits::default()
         };
-        let memory = MemoryQuota::new(&options);
+        let memory = MemoryQuota::new(&limits, Duration::from_secs(30));
         let mut long: [QuotaShare; 2] = Default::default();
         assert!(memory.reserve(&mut long[0], 1 << 20, 0));
         assert!(!memory.reserve(&mut long[1], 1 << 20, 0));
@@ -144,11 +144,11 @@ mod tests {
 
     #[test]
     fn long_frames_get_half_and_strangers_three_quarters() {
-        let options = Options {
+        let limits = PeerLimits {
             pending_bytes_max: 4 << 20,
-            ..Options::default()
+            ..PeerLimits::default()
         };
-        let memory = MemoryQuota::new(&options);
+        let memory = MemoryQuota::new(&limits, Duration::from_secs(30));
         let mut long: [QuotaShare; 3] = Default::default();
         assert!(memory.reserve(&mut long[0], 1 << 20, 0));
         assert!(memory.reserve(&mut long[1], 1 << 20, 0));

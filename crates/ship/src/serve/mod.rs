@@ -1,5 +1,6 @@
 //! Listening: accepts connections of all transports and feeds what comes to a service, on threads by choice.
 
+mod accept;
 mod blocking;
 mod connection;
 mod dedicated;
@@ -8,12 +9,15 @@ mod listening;
 mod memory;
 mod poller;
 mod pool;
+mod session;
 mod stats;
 mod table;
+mod threads;
 #[cfg(feature = "udp")]
 mod udp;
 
 pub use listening::{ServerHandle, Threads, serve};
-pub(crate) use memory::QuotaShare;
+use memory::QuotaShare;
+pub(crate) use session::ServedSession;
 pub(crate) use stats::ServerState;
 pub use stats::Stats;

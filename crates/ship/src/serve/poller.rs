@@ -4,23 +4,23 @@
 //! has had its turn; one that has had its turn is continued in the next round without an event. Changing the interest of
 //! a connection makes the kernel look anew, so that nothing is missed while it was not read.
 
-use super::ServerState;
+use super::accept::{Listener, NoConnection};
 use super::connection::{Buffer, ReadEnd, ServerConnection};
-use super::dedicated::DedicatedThreads;
 use super::inbox::{Inbox, InboxItem, WAKER};
-use super::pool::{QueuedRequest, RequestPool};
+use super::pool::{QueuedRequest, RequestQueue};
 use super::table::ConnectionTable;
+use super::{ServedSession, ServerState, blocking, dedicated};
 use crate::hello::Reason;
 use crate::limits::EVENTS_MAX;
-use crate::link::{Link, SocketLink, StreamListener};
+use crate::link::{Incoming, IncomingLink};
 use crate::session::Job;
 use mio::event::Event;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
-use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
+use std::sync::mpsc::TrySendError;
 use std::time::{Duration, Instant};
 
 /// Token of the first listener; tokens of connections are smaller, that of the waker is larger.
@@ -39,41 +39,6 @@ const SPIN_RECEIVES_MAX: usize = 32;
 /// Events in a row of one connection and no other, from where on it gets a dedicated thread: enough that a connection
 /// which only says hello and asks a few things does not.
 const DEDICATE_AFTER_EVENTS: u32 = 32;
-
-/// Makes the link of an accepted socket.
-pub(crate) type WrapLink = Box<dyn Fn(SocketLink) -> io::Result<Box<dyn Link>> + Send>;
-
-/// A listening socket, and the way to make links of the sockets that it accepts.
-pub(crate) struct Listener {
-    listener: StreamListener,
-    wrap: WrapLink,
-    /// The system refused an accept, for instance because no descriptor was left: the next sweep tries again.
-    has_failed: bool,
-}
-
-impl Listener {
-    pub(crate) fn new(listener: StreamListener, wrap: WrapLink) -> Self {
-        Self {
-            listener,
-            wrap,
-            has_failed: false,
-        }
-    }
-
-    /// Accepts connections that need no wrapping.
-    pub(crate) fn plain(listener: StreamListener) -> Self {
-        Self::new(listener, Box::new(|link| Ok(Box::new(link))))
-    }
-}
-
-/// Returns whether the system has too little of something, so that the next accept would fail, too.
-fn is_exhausted(error: &io::Error) -> bool {
-    let errno = Errno::from_io_error(error);
-    matches!(
-        errno,
-        Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)
-    )
-}
 
 /// The one connection that is active while no other is.
 struct Activity {
@@ -97,8 +62,7 @@ pub(crate) struct Poller {
     unread: Vec<usize>,
     buffer: Buffer,
     jobs: Vec<Job>,
-    pool: Option<Arc<RequestPool>>,
-    dedicated: Option<Arc<DedicatedThreads>>,
+    pool: Option<RequestQueue>,
     shared: Arc<ServerState>,
     last_sweep: Instant,
     activity: Activity,
@@ -110,13 +74,12 @@ impl Poller {
         poll: Poll,
         (inboxes, index): (Vec<Inbox>, usize),
         listeners: Vec<Listener>,
-        pool: Option<Arc<RequestPool>>,
-        dedicated: Option<Arc<DedicatedThreads>>,
+        pool: Option<RequestQueue>,
         shared: Arc<ServerState>,
     ) -> io::Result<Self> {
         let inbox = inboxes.get(index).cloned().ok_or(io::ErrorKind::InvalidInput)?;
         for (index, listener) in listeners.iter().enumerate() {
-            let descriptor = listener.listener.as_fd().as_raw_fd();
+            let descriptor = listener.as_fd().as_raw_fd();
             let token = Token(LISTENERS + index);
             poll.registry()
                 .register(&mut SourceFd(&descriptor), token, Interest::READABLE)?;
@@ -133,7 +96,6 @@ impl Poller {
             buffer: Buffer::new(),
             jobs: Vec::new(),
             pool,
-            dedicated,
             shared,
             last_sweep: Instant::now(),
             activity: Activity {
@@ -199,24 +161,20 @@ impl Poller {
             1 if self.activity.last == last => self.activity.events += 1,
             _ => self.activity.events = 0,
         }
-        let is_busy = self.activity.events >= DEDICATE_AFTER_EVENTS;
-        let Some(dedicated) = self.dedicated.clone().filter(|_| is_busy) else {
+        if self.activity.events < DEDICATE_AFTER_EVENTS {
             return;
-        };
+        }
         self.activity.events = 0;
         let Some(index) = self.connections.index_of(self.activity.last) else {
             return;
         };
-        let may_go = self.unread.is_empty()
-            && self
-                .connections
-                .connection(index)
-                .is_some_and(|connection| connection.suits_dedicated_thread());
-        if !may_go || !dedicated.reserve() {
+        let connection = self.connections.connection(index);
+        let is_suitable = connection.is_some_and(|connection| connection.suits_dedicated_thread());
+        if !self.unread.is_empty() || !is_suitable || !self.shared.dedicated.reserve() {
             return;
         }
         if let Some(connection) = self.deregister(index)
-            && let Err(connection) = dedicated.push(connection, self.inbox.clone())
+            && let Err(connection) = dedicated::start(connection, self.inbox.clone(), &self.shared)
         {
             self.register(connection, Instant::now());
         }
@@ -237,7 +195,7 @@ impl Poller {
             let now = Instant::now();
             self.process(index, true, now);
             let connection = self.connections.connection(index);
-            if connection.is_none_or(|connection| connection.last_received == now) {
+            if connection.is_none_or(|connection| connection.session.last_received == now) {
                 return true;
             }
         }
@@ -287,47 +245,51 @@ impl Poller {
 
     /// Accepts what waits at a listener, as far as others get their turn, too.
     fn accept(&mut self, index: usize, now: Instant) {
+        let mut has_accepted = false;
         for _ in 0..ACCEPTS_MAX {
             let Some(listener) = self.listeners.get_mut(index) else {
                 return;
             };
-            let accepted = listener.listener.accept(&self.shared.options);
-            let (link, address) = match accepted {
-                Ok(found) => found,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    listener.has_failed = false;
-                    return;
+            match listener.accept(&self.shared.options) {
+                Ok(incoming) => {
+                    has_accepted = true;
+                    self.admit(incoming, now);
                 }
-                Err(error) => {
+                Err(NoConnection::Empty) => return,
+                Err(reason) => {
                     self.shared.count(Reason::Connections);
-                    if is_exhausted(&error) {
-                        listener.has_failed = true;
+                    if reason == NoConnection::Refused {
                         return;
                     }
-                    // It has gone already: the others go on.
-                    continue;
                 }
-            };
-            let link = (listener.wrap)(link);
-            if self.shared.is_full()
-                && let Some(oldest) = self.connections.oldest_pre_handshake()
-            {
-                // So that a flood of connections without a hello keeps nobody out.
-                self.remove(oldest, Reason::Connections);
             }
-            let uid = link.as_ref().ok().and_then(|link| link.uid());
-            let Some(peer) = self.shared.admit(address, uid) else {
-                continue;
-            };
-            let Ok(link) = link else {
-                self.shared.connection_closed(Reason::System, true);
-                continue;
-            };
-            let server = self.shared.session(peer, link.is_integrity_protected());
-            self.hand_out(Box::new(ServerConnection::new(link, server, now)), now);
         }
-        if !self.unaccepted.contains(&index) {
+        if !has_accepted && let Some(listener) = self.listeners.get_mut(index) {
+            // An error that comes so often is nobody's own.
+            listener.has_failed = true;
+        } else if !self.unaccepted.contains(&index) {
             self.unaccepted.push(index);
+        }
+    }
+
+    fn admit(&mut self, incoming: Incoming, now: Instant) {
+        if self.shared.is_full()
+            && let Some(oldest) = self.connections.oldest_pre_handshake()
+        {
+            // So that a flood of connections without a hello keeps nobody out.
+            self.remove(oldest, Reason::Connections);
+        }
+        let uid = incoming.link.uid();
+        let Some(peer) = self.shared.admit(incoming.address, uid) else {
+            return;
+        };
+        match incoming.link {
+            IncomingLink::Link(Ok(link)) => {
+                let session = ServedSession::of_peer(peer, link.is_integrity_protected(), 1, &self.shared);
+                self.hand_out(Box::new(ServerConnection::new(link, session)), now);
+            }
+            IncomingLink::Link(Err(_)) => self.shared.connection_closed(Reason::System, true),
+            IncomingLink::Rings(channel) => blocking::start(channel, peer, &self.shared),
         }
     }
 
@@ -350,7 +312,7 @@ impl Poller {
         match self.connections.insert(self.poll.registry(), connection) {
             Ok(index) if has_output => self.process(index, false, now),
             Ok(_) => {}
-            Err(mut connection) => connection.closed(Reason::System, &self.shared),
+            Err(mut connection) => connection.session.closed(Reason::System, &self.shared),
         }
     }
 
@@ -382,10 +344,12 @@ impl Poller {
                 let request = QueuedRequest {
                     job,
                     token,
-                    peer: connection.server.peer.clone(),
+                    peer: connection.session.server.peer.clone(),
                     inbox: self.inbox.clone(),
                 };
-                if let Err(refused) = pool.push(request) {
+                if let Err(TrySendError::Full(refused) | TrySendError::Disconnected(refused)) =
+                    pool.try_send(Box::new(request))
+                {
                     let Job { stream, sequence, .. } = refused.job;
                     connection.respond(stream, sequence, Err("too many requests wait"));
                 }
@@ -439,7 +403,7 @@ impl Poller {
         }
         for slot in &mut self.connections.slots {
             if let Some(connection) = slot.connection.as_deref_mut()
-                && now.saturating_duration_since(connection.last_received) >= SWEEP_INTERVAL
+                && now.saturating_duration_since(connection.session.last_received) >= SWEEP_INTERVAL
             {
                 connection.shrink(&self.shared);
             }

@@ -1,11 +1,12 @@
 //! State that all threads of a server share, and its counters.
 
 use super::memory::MemoryQuota;
+use super::threads::ThreadGroup;
 use crate::hello::{HELLO_UNCHECKED, Hello, Reason, Role};
 use crate::options::{Checksum, Options};
 use crate::session::{Peer, Server, Service};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// Counters of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,10 +28,30 @@ impl Stats {
     }
 }
 
+/// Number of dedicated threads that may still be started.
+#[derive(Debug)]
+pub(crate) struct DedicatedPlaces(AtomicUsize);
+
+impl DedicatedPlaces {
+    /// Takes a place. `false`: there is none.
+    pub(crate) fn reserve(&self) -> bool {
+        let less = |free: usize| free.checked_sub(1);
+        self.0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less)
+            .is_ok()
+    }
+
+    pub(crate) fn release(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 /// Shared by the threads of a server. All numbers are statistics or hints, so Relaxed suffices for them.
 pub(crate) struct ServerState {
     pub(crate) service: Arc<dyn Service>,
     pub(crate) options: Options,
+    pub(crate) threads: ThreadGroup,
+    pub(crate) dedicated: DedicatedPlaces,
     pub(crate) stops: AtomicBool,
     pub(crate) memory: MemoryQuota,
     pub(crate) bytes: AtomicU64,
@@ -42,10 +63,13 @@ pub(crate) struct ServerState {
 }
 
 impl ServerState {
-    pub(crate) fn new(service: Arc<dyn Service>, options: Options) -> Self {
+    /// The state of a server with so many dedicated threads at most.
+    pub(crate) fn new(service: Arc<dyn Service>, options: Options, dedicated: usize) -> Self {
         Self {
             service,
-            memory: MemoryQuota::new(&options),
+            threads: ThreadGroup::default(),
+            dedicated: DedicatedPlaces(AtomicUsize::new(dedicated)),
+            memory: MemoryQuota::new(&options.limits, options.timeouts.idle),
             options,
             stops: AtomicBool::new(false),
             bytes: AtomicU64::new(0),
@@ -62,7 +86,7 @@ impl ServerState {
 
     /// Returns whether [`ServerState::admit`] would refuse.
     pub(crate) fn is_full(&self) -> bool {
-        let most = self.options.connections_max as u64;
+        let most = self.options.limits.connections_max as u64;
         self.current.load(Ordering::Relaxed) >= most
             || self.pre_handshake.load(Ordering::Relaxed) >= pre_handshake_max(most)
     }
@@ -72,7 +96,7 @@ impl ServerState {
         let id = self.accepted.fetch_add(1, Ordering::Relaxed);
         let current = self.current.fetch_add(1, Ordering::Relaxed);
         let pre_handshake = self.pre_handshake.fetch_add(1, Ordering::Relaxed);
-        let most = self.options.connections_max as u64;
+        let most = self.options.limits.connections_max as u64;
         // A flood of those who never say hello leaves places to those who do.
         if current >= most || pre_handshake >= pre_handshake_max(most) {
             self.connection_closed(Reason::Connections, true);
@@ -108,16 +132,16 @@ impl ServerState {
     }
 
     /// The state of a new connection whose bytes are safe on their way, or are not.
-    pub(crate) fn session(&self, peer: Peer, is_protected: bool) -> Server {
+    pub(crate) fn server(&self, peer: Peer, is_protected: bool) -> Server {
         let mut hello = Hello::new(Role::Server);
-        hello.frame_bytes_max = self.options.frame_bytes_max as u32;
+        hello.frame_bytes_max = self.options.limits.frame_bytes_max as u32;
         hello.host.clone_from(&self.options.host);
         hello.app.clone_from(&self.options.app);
         if is_protected && self.options.checksum == Checksum::Auto {
             hello.flags |= HELLO_UNCHECKED;
         }
-        hello.credit_bytes = self.options.credit_bytes;
-        Server::new(peer, hello).with_decompressed_bytes_max(self.options.decompressed_bytes_max)
+        hello.credit_bytes = self.options.limits.credit_bytes;
+        Server::new(peer, hello).with_decompressed_bytes_max(self.options.limits.decompressed_bytes_max)
     }
 
     pub(crate) fn stats(&self) -> Stats {

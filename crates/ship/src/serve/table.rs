@@ -101,7 +101,7 @@ impl ConnectionTable {
             self.free.push(index);
             return Err(connection);
         };
-        if !connection.is_established {
+        if !connection.session.is_established {
             self.pre_handshake.push_back(token);
         }
         slot.connection = Some(connection);
@@ -128,7 +128,10 @@ impl ConnectionTable {
     pub(super) fn oldest_pre_handshake(&mut self) -> Option<usize> {
         while let Some(token) = self.pre_handshake.pop_front() {
             let index = self.index_of(token);
-            let found = index.filter(|index| self.connection(*index).is_some_and(|one| !one.is_established));
+            let found = index.filter(|index| {
+                self.connection(*index)
+                    .is_some_and(|one| !one.session.is_established)
+            });
             if found.is_some() {
                 return found;
             }
@@ -141,7 +144,10 @@ impl ConnectionTable {
         let mut waiting = std::mem::take(&mut self.pre_handshake);
         waiting.retain(|token| {
             let index = self.index_of(*token);
-            index.is_some_and(|index| self.connection(index).is_some_and(|one| !one.is_established))
+            index.is_some_and(|index| {
+                self.connection(index)
+                    .is_some_and(|one| !one.session.is_established)
+            })
         });
         self.pre_handshake = waiting;
     }

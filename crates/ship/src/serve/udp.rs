@@ -1,14 +1,13 @@
 //! The receiving end of `udp://`: one thread for a socket and all its peers. It tells each sender how far it has come,
 //! so that nobody sends more than there is room for.
 
-use super::ServerState;
+use super::{ServedSession, ServerState};
 use crate::address::HostPort;
 use crate::frame::{Header, Kind, next_frame};
 use crate::hello::Reason;
 use crate::limits::DATAGRAM_BYTES_MAX;
 use crate::link::wait_for_socket;
 use crate::options::Options;
-use crate::session::Server;
 use nix::sys::socket::{setsockopt, sockopt};
 use quinn_udp::{RecvMeta, UdpSocketState};
 use std::collections::HashMap;
@@ -36,9 +35,7 @@ pub(crate) struct Socket {
 }
 
 struct UdpPeer {
-    server: Server,
-    last_received: Instant,
-    is_established: bool,
+    session: ServedSession,
     ack_due: bool,
 }
 
@@ -99,16 +96,17 @@ impl Socket {
                     }
                 }
                 // About a datagram that we sent to somebody who has gone.
-                Err(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+                // What lasts must not keep the thread busy.
+                Err(_) => std::thread::sleep(SWEEP_INTERVAL),
             }
             if last_sweep.elapsed() >= SWEEP_INTERVAL {
                 last_sweep = Instant::now();
                 self.sweep(&mut peers, shared, last_sweep);
             }
         }
-        for (address, peer) in peers {
-            self.send_goodbye(&peer.server, address, Reason::Ending);
-            close(peer, Reason::Ending, shared);
+        for (address, mut peer) in peers {
+            self.close(&mut peer, address, Reason::Ending, shared);
         }
     }
 
@@ -128,22 +126,18 @@ impl Socket {
                 None => return,
             },
         };
-        peer.last_received = now;
+        peer.session.last_received = now;
         peer.ack_due = true;
         for datagram in bytes.chunks(meta.stride.max(1)) {
-            let fed = peer.server.feed(datagram, shared.service.as_ref(), out, None);
+            let fed = peer.session.feed(Some(datagram), 0, shared, out, None);
             if !out.is_empty() {
                 // Full buffers lose it, which is what datagrams do.
                 let _ = self.socket.send_to(out, meta.addr);
                 out.clear();
             }
-            if !peer.is_established && peer.server.is_established() {
-                peer.is_established = true;
-                shared.established();
-            }
             if let Some(reason) = fed.close_reason {
-                if let Some(peer) = peers.remove(&meta.addr) {
-                    close(peer, reason, shared);
+                if let Some(mut peer) = peers.remove(&meta.addr) {
+                    peer.session.closed(reason, shared);
                 }
                 return;
             }
@@ -154,7 +148,7 @@ impl Socket {
     fn send_acks(&self, peers: &mut HashMap<SocketAddr, UdpPeer>, out: &mut Vec<u8>) {
         for (address, peer) in peers.iter_mut().filter(|(_, peer)| peer.ack_due) {
             peer.ack_due = false;
-            peer.server.put_ack(out);
+            peer.session.server.put_ack(out);
             if !out.is_empty() {
                 // As above.
                 let _ = self.socket.send_to(out, address);
@@ -164,25 +158,22 @@ impl Socket {
     }
 
     fn sweep(&self, peers: &mut HashMap<SocketAddr, UdpPeer>, shared: &ServerState, now: Instant) {
-        let idle = shared.options.idle_timeout;
-        let silent: Vec<SocketAddr> = peers
-            .iter()
-            .filter(|(_, peer)| now.saturating_duration_since(peer.last_received) >= idle)
-            .map(|(address, _)| *address)
-            .collect();
-        for address in silent {
-            if let Some(peer) = peers.remove(&address) {
-                self.send_goodbye(&peer.server, address, Reason::Idle);
-                close(peer, Reason::Idle, shared);
+        let overdue =
+            |(address, peer): (&SocketAddr, &UdpPeer)| Some((*address, peer.session.silent(shared, now)?));
+        let silent: Vec<(SocketAddr, Reason)> = peers.iter().filter_map(overdue).collect();
+        for (address, reason) in silent {
+            if let Some(mut peer) = peers.remove(&address) {
+                self.close(&mut peer, address, reason, shared);
             }
         }
     }
 
-    fn send_goodbye(&self, server: &Server, address: SocketAddr, reason: Reason) {
+    fn close(&self, peer: &mut UdpPeer, address: SocketAddr, reason: Reason, shared: &ServerState) {
         let mut out = Vec::new();
-        server.goodbye(reason, &mut out);
+        peer.session.server.goodbye(reason, &mut out);
         // A peer that misses it runs into its timeout.
         let _ = self.socket.send_to(&out, address);
+        peer.session.closed(reason, shared);
     }
 }
 
@@ -194,27 +185,17 @@ fn accept_hello(
     shared: &ServerState,
     now: Instant,
 ) -> Option<UdpPeer> {
-    let is_hello = matches!(
-        next_frame(bytes, DATAGRAM_BYTES_MAX),
-        Ok(Some(frame)) if frame.header == Header { length_bytes: frame.header.length_bytes, flags: frame.header.flags, ..Header::new(Kind::Hello, 0) }
-    );
-    if !is_hello {
+    let header = next_frame(bytes, DATAGRAM_BYTES_MAX).ok().flatten()?.header;
+    let plain = Header::new(Kind::Hello, 0);
+    let rest = (header.kind, header.stream, header.sequence, header.count);
+    if rest != (plain.kind, plain.stream, plain.sequence, plain.count) {
         return None;
     }
     let identity = shared.admit(format!("udp://{address}"), None)?;
-    let mut server = shared.session(identity, address.ip().is_loopback()).lossy();
+    let mut server = shared.server(identity, address.ip().is_loopback()).lossy();
     server.set_window(window_bytes);
     Some(UdpPeer {
-        server,
-        last_received: now,
-        is_established: false,
+        session: ServedSession::new(server, now),
         ack_due: false,
     })
-}
-
-fn close(peer: UdpPeer, reason: Reason, shared: &ServerState) {
-    shared.connection_closed(reason, !peer.is_established);
-    if peer.is_established {
-        shared.service.disconnected(&peer.server.peer, reason);
-    }
 }

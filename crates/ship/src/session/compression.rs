@@ -50,3 +50,21 @@ pub fn compress(lines: &[u8], level: i32) -> Option<Vec<u8>> {
     out.truncate(4 + length);
     (out.len() < lines.len()).then_some(out)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bomb_is_refused_before_it_takes_memory() {
+        let bomb = compress(&vec![0; 4 << 20], 1).expect("it is shorter");
+        let mut out = Vec::new();
+        let mut lying = bomb.clone();
+        lying[..4].copy_from_slice(&1_000_u32.to_le_bytes());
+        assert_eq!(decompress(&lying, &mut out), Err(Reason::Malformed));
+        assert!(out.capacity() <= 1_024);
+        let mut huge = bomb;
+        huge[..4].copy_from_slice(&u32::MAX.to_le_bytes());
+        assert_eq!(decompress(&huge, &mut out), Err(Reason::TooLarge));
+    }
+}

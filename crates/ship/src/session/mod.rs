@@ -10,8 +10,6 @@ mod reserved;
 mod server;
 mod service;
 mod shipper;
-#[cfg(test)]
-mod simulation;
 
 pub use compression::compress;
 pub(crate) use compression::decompress;
@@ -20,4 +18,4 @@ pub use logdrive_ring::InPlace;
 pub use reserved::Reserved;
 pub use server::{FeedResult, Server};
 pub use service::{Job, Peer, ReplyBuffer, Service};
-pub use shipper::{Full, Outgoing, Shipper, ShipperCounts};
+pub use shipper::{Full, Outgoing, Shipper};

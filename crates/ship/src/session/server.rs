@@ -3,13 +3,11 @@
 use super::compression::with_decompressed;
 use super::service::{Job, Peer, ReplyBuffer, Service};
 use crate::frame::{
-    FLAG_ACK, FLAG_FAILED, FLAG_ZSTD, Frame, FrameError, HEADER_BYTES, Header, Kind, Messages, Remainder,
-    next_frame,
+    FLAG_ACK, FLAG_FAILED, FLAG_ZSTD, Frame, FrameError, HEADER_BYTES, Header, Kind, Messages, next_frame,
 };
 use crate::hello::{HELLO_ACKS, HELLO_UNCHECKED, Hello, Reason, Role, decode_goodbye, encode_goodbye};
 use crate::limits::{DECOMPRESSED_BYTES_MAX, FRAME_BYTES_MAX, HELLO_BYTES_MAX, REPLY_BYTES_MAX};
 use logdrive_ring::InPlace;
-use std::cell::Cell;
 
 /// Answer in place of a reply that the peer does not accept.
 pub(super) const TOO_LONG: &str = "the reply is longer than what is accepted";
@@ -226,32 +224,16 @@ impl Server {
             self.has_delivered = true;
             return service.batch(&self.peer, partial.stream, Messages::new(all, partial.left));
         }
-        if rest.is_empty() {
+        let whole = Messages::whole(rest, partial.left);
+        if whole.left() == 0 {
             return Ok(());
         }
-        let unknown = Remainder {
-            bytes: usize::MAX,
-            messages: 0,
-        };
-        let remainder = Cell::new(unknown);
-        let messages = Messages::partial(rest, partial.left, &remainder);
-        service.batch(&self.peer, partial.stream, messages.clone())?;
-        if remainder.get() == unknown {
-            // A service that did not look at all of them.
-            remainder.set(Remainder {
-                bytes: 0,
-                messages: 0,
-            });
-            let mut messages = messages;
-            while messages.next_message()?.is_some() {}
-        }
-        let remainder = remainder.get();
         self.partial = Some(PartialBatch {
-            left_bytes: partial.left_bytes - (rest.len() - remainder.bytes),
-            left: remainder.messages,
+            left_bytes: partial.left_bytes - whole.bytes(),
+            left: partial.left - whole.left(),
             ..partial
         });
-        Ok(())
+        service.batch(&self.peer, partial.stream, whole)
     }
 
     /// Acknowledges what came since the last time; over datagrams the caller says when.
@@ -275,12 +257,9 @@ impl Server {
     pub fn respond(&self, stream: u16, sequence: u64, result: Result<&[u8], &str>, out: &mut Vec<u8>) {
         let mut header = Header::new(Kind::Response, sequence);
         header.stream = stream;
-        let payload = match result {
-            Ok(reply) if reply.len() <= self.reply_bytes_max() => reply,
-            Ok(_) => {
-                header.flags = FLAG_FAILED;
-                TOO_LONG.as_bytes()
-            }
+        let is_short = |reply: &&[u8]| reply.len() <= self.reply_bytes_max();
+        let payload = match result.and_then(|reply| Some(reply).filter(is_short).ok_or(TOO_LONG)) {
+            Ok(reply) => reply,
             Err(words) => {
                 header.flags = FLAG_FAILED;
                 words.as_bytes()
@@ -298,8 +277,10 @@ impl Server {
             .peer
             .hello
             .as_ref()
-            .map_or(FRAME_BYTES_MAX, |hello| hello.frame_bytes_max as usize);
-        said.clamp(HELLO_BYTES_MAX, FRAME_BYTES_MAX)
+            .map(|hello| hello.frame_bytes_max as usize);
+        said.map_or(FRAME_BYTES_MAX, |bytes| {
+            bytes.clamp(HELLO_BYTES_MAX, FRAME_BYTES_MAX)
+        })
     }
 
     fn put(&self, header: Header, payload: &[&[u8]], out: &mut Vec<u8>) {

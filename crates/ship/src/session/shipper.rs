@@ -2,7 +2,7 @@
 
 use crate::frame::{FLAG_ACK, FLAG_ZSTD, Frame, HEADER_BYTES, Header, Kind};
 use crate::hello::{HELLO_UNCHECKED, Hello, Reason, decode_goodbye, decode_number};
-use crate::limits::{FRAME_BYTES_MAX, RESEND_NS};
+use crate::limits::FRAME_BYTES_MAX;
 use std::collections::VecDeque;
 
 /// Records that are sent together.
@@ -29,7 +29,7 @@ enum State {
     /// No connection.
     Disconnected,
     /// Hello is said, and not answered.
-    Handshake { since_ns: u64 },
+    Handshake,
     /// Batches may go.
     Established,
 }
@@ -49,25 +49,12 @@ pub struct Outgoing<'a> {
     pub is_first: bool,
 }
 
-/// Counters of records.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ShipperCounts {
-    /// Records that were pushed.
-    pub pushed: u64,
-    /// Records that the other end keeps.
-    pub acknowledged: u64,
-    /// Records that were given up, by [`Shipper::drop_oldest`].
-    pub dropped: u64,
-    /// Batches that were sent more than once.
-    pub resent_batches: u64,
-}
-
 /// Sends the records of one session, at least once, in order.
 ///
 /// ```
 /// use logdrive_ship::hello::{Hello, Role};
 /// use logdrive_ship::session::Shipper;
-/// let mut shipper = Shipper::new(Hello::new(Role::Shipper), 1 << 20, false);
+/// let mut shipper = Shipper::new(Hello::new(Role::Shipper), 1 << 20);
 /// assert_eq!(shipper.push(2, b"one\ntwo\n".to_vec(), false), Ok(0));
 /// assert_eq!(shipper.next_number(), 2);
 /// ```
@@ -87,15 +74,14 @@ pub struct Shipper {
     peer_frame_bytes: usize,
     next: u64,
     acknowledged_until: u64,
-    lossy: bool,
-    progress_ns: u64,
-    counts: ShipperCounts,
+    /// Batches that were sent more than once.
+    resent_batches: u64,
 }
 
 impl Shipper {
     /// A shipper that says this hello, whose `next` is the number of its first record. Holds at most `bytes_max` of
-    /// payloads. Over a transport that may lose frames (`lossy`) it sends again what is not acknowledged in time.
-    pub fn new(hello: Hello, bytes_max: usize, lossy: bool) -> Self {
+    /// payloads.
+    pub fn new(hello: Hello, bytes_max: usize) -> Self {
         let next = hello.next;
         Self {
             hello,
@@ -110,9 +96,7 @@ impl Shipper {
             peer_frame_bytes: FRAME_BYTES_MAX,
             next,
             acknowledged_until: next,
-            lossy,
-            progress_ns: 0,
-            counts: ShipperCounts::default(),
+            resent_batches: 0,
         }
     }
 
@@ -126,9 +110,7 @@ impl Shipper {
         }
         let first = self.next;
         self.next = first.saturating_add(u64::from(count));
-        self.counts.pushed += u64::from(count);
         if self.next <= self.acknowledged_until {
-            self.counts.acknowledged += u64::from(count);
             return Ok(first);
         }
         self.held_bytes += payload.len();
@@ -187,11 +169,6 @@ impl Shipper {
         self.acknowledged_until
     }
 
-    /// Bytes that wait or are under way.
-    pub fn held_bytes(&self) -> usize {
-        self.held_bytes
-    }
-
     /// Returns whether nothing waits for an acknowledgement.
     pub fn is_all_acknowledged(&self) -> bool {
         self.queue.is_empty()
@@ -202,9 +179,9 @@ impl Shipper {
         self.state == State::Established
     }
 
-    /// Counters of records.
-    pub fn counts(&self) -> ShipperCounts {
-        self.counts
+    /// Batches that were sent more than once.
+    pub fn resent_batches(&self) -> u64 {
+        self.resent_batches
     }
 
     /// Returns whether a batch of this length would be taken.
@@ -213,23 +190,16 @@ impl Shipper {
     }
 
     /// The batches that nobody keeps yet: number, count, whether compressed, payload.
-    pub fn unacknowledged(&self) -> impl Iterator<Item = (u64, u32, bool, &[u8])> {
-        let parts = |batch: &'_ Batch| (batch.first, batch.count, batch.compressed);
-        self.queue.iter().map(move |batch| {
-            let (first, count, compressed) = parts(batch);
-            (first, count, compressed, batch.payload.as_slice())
-        })
+    pub fn unacknowledged<'a>(&'a self) -> impl Iterator<Item = (u64, u32, bool, &'a [u8])> {
+        let parts = |batch: &'a Batch| (batch.first, batch.count, batch.compressed, &*batch.payload);
+        self.queue.iter().map(parts)
     }
 
     /// A connection is there. Gives the frame to send first, with this hello's names and limits.
-    pub fn connected(&mut self, now_ns: u64, hello: Hello) -> Vec<u8> {
+    pub fn connected(&mut self, hello: Hello) -> Vec<u8> {
         self.hello = hello;
         self.disconnected();
-        self.state = State::Handshake { since_ns: now_ns };
-        self.hello_frame()
-    }
-
-    fn hello_frame(&mut self) -> Vec<u8> {
+        self.state = State::Handshake;
         self.hello.next = self.queue.front().map_or(self.next, |batch| batch.first);
         let mut out = Vec::new();
         Header::new(Kind::Hello, 0).put(&[&self.hello.encode()], true, &mut out);
@@ -239,10 +209,6 @@ impl Shipper {
     /// The connection has ended: what was under way waits again.
     pub fn disconnected(&mut self) {
         self.state = State::Disconnected;
-        self.rewind();
-    }
-
-    fn rewind(&mut self) {
         self.resent_until = self
             .resent_until
             .max(self.queue.get(self.sent.wrapping_sub(1)).map_or(0, Batch::end));
@@ -254,27 +220,22 @@ impl Shipper {
     ///
     /// # Errors
     /// Fails when it ends the connection; the reason says whether another attempt is worth it.
-    pub fn receive(&mut self, frame: &Frame<'_>, now_ns: u64) -> Result<(), Reason> {
+    pub fn receive(&mut self, frame: &Frame<'_>) -> Result<(), Reason> {
         match frame.header.kind {
-            Kind::Hello => self.finish_handshake(&Hello::decode(frame.payload)?, now_ns),
-            Kind::Ack if self.is_established() => self.acknowledge(frame.header.sequence, now_ns),
+            Kind::Hello => self.finish_handshake(&Hello::decode(frame.payload)?),
+            Kind::Ack if self.is_established() => self.acknowledge(frame.header.sequence),
             Kind::Credit if self.is_established() => {
                 self.window_bytes = decode_number(frame.payload)?;
                 Ok(())
             }
-            // A datagram of an earlier connection.
-            Kind::Ack | Kind::Credit => Ok(()),
             Kind::Goodbye => Err(decode_goodbye(frame.payload)?.0),
             _ => Err(Reason::Unexpected),
         }
     }
 
-    fn finish_handshake(&mut self, hello: &Hello, now_ns: u64) -> Result<(), Reason> {
-        match self.state {
-            State::Handshake { .. } => {}
-            // An answer that came twice.
-            State::Established if self.lossy => return Ok(()),
-            _ => return Err(Reason::Unexpected),
+    fn finish_handshake(&mut self, hello: &Hello) -> Result<(), Reason> {
+        if self.state != State::Handshake {
+            return Err(Reason::Unexpected);
         }
         if hello.epoch != self.hello.epoch || hello.session != self.hello.session {
             return Err(Reason::Superseded);
@@ -286,21 +247,17 @@ impl Shipper {
         if hello.next > self.next {
             // We were killed before we heard of it: what is pushed up to there is kept already.
             self.acknowledged_until = hello.next;
-            return self.acknowledge(self.next, now_ns);
+            return self.acknowledge(self.next);
         }
-        self.acknowledge(hello.next, now_ns)
+        self.acknowledge(hello.next)
     }
 
-    fn acknowledge(&mut self, next: u64, now_ns: u64) -> Result<(), Reason> {
+    fn acknowledge(&mut self, next: u64) -> Result<(), Reason> {
         if next > self.next {
             // It has records of this session that we have not sent.
             return Err(Reason::Superseded);
         }
-        if next > self.acknowledged_until {
-            self.counts.acknowledged += next - self.acknowledged_until;
-            self.acknowledged_until = next;
-            self.progress_ns = now_ns;
-        }
+        self.acknowledged_until = self.acknowledged_until.max(next);
         while let Some(batch) = self.queue.pop_front_if(|batch| batch.end() <= next) {
             self.held_bytes -= batch.payload.len();
             if self.sent > 0 {
@@ -312,26 +269,20 @@ impl Shipper {
     }
 
     /// The next frame that may be sent now, if there is one. It counts as sent.
-    pub fn poll(&mut self, now_ns: u64) -> Option<Outgoing<'_>> {
+    pub fn poll(&mut self) -> Option<Outgoing<'_>> {
         if self.state != State::Established {
             return None;
-        }
-        if self.lossy && self.sent > 0 && now_ns >= self.progress_ns.saturating_add(RESEND_NS) {
-            self.rewind();
         }
         let bytes = self.queue.get(self.sent)?.bytes();
         let is_too_much = self.in_flight_bytes > 0 && self.in_flight_bytes + bytes > self.window_bytes;
         if is_too_much || bytes > self.peer_frame_bytes as u64 {
             return None;
         }
-        if self.sent == 0 {
-            self.progress_ns = now_ns;
-        }
         self.in_flight_bytes += bytes;
         self.sent += 1;
         let batch = self.queue.get(self.sent - 1)?;
         if batch.first < self.resent_until {
-            self.counts.resent_batches += 1;
+            self.resent_batches += 1;
         }
         let mut header = Header::new(Kind::Batch, batch.first);
         header.count = batch.count;
@@ -342,43 +293,6 @@ impl Shipper {
             header: header.seal(&[&batch.payload], checked),
             payload: &batch.payload,
         })
-    }
-
-    /// Over a transport that may lose: the hello again, when it was not answered in time.
-    pub fn resend_hello(&mut self, now_ns: u64) -> Option<Vec<u8>> {
-        let State::Handshake { since_ns } = self.state else {
-            return None;
-        };
-        if !self.lossy || now_ns < since_ns.saturating_add(RESEND_NS) {
-            return None;
-        }
-        self.state = State::Handshake { since_ns: now_ns };
-        Some(self.hello_frame())
-    }
-
-    /// Time at which [`Shipper::poll`] or [`Shipper::resend_hello`] has something to do although no frame comes.
-    pub fn deadline_ns(&self) -> Option<u64> {
-        match self.state {
-            State::Handshake { since_ns } if self.lossy => Some(since_ns.saturating_add(RESEND_NS)),
-            State::Established if self.lossy && self.sent > 0 => {
-                Some(self.progress_ns.saturating_add(RESEND_NS))
-            }
-            _ => None,
-        }
-    }
-
-    /// Gives the oldest batch up that is not under way, and counts its records. `None` when there is none.
-    ///
-    /// Only apart: what a hello has promised has to come.
-    pub fn drop_oldest(&mut self) -> Option<u32> {
-        if self.state != State::Disconnected {
-            return None;
-        }
-        let batch = self.queue.pop_front()?;
-        self.held_bytes -= batch.payload.len();
-        self.counts.dropped += u64::from(batch.count);
-        self.acknowledged_until = self.acknowledged_until.max(batch.end());
-        Some(batch.count)
     }
 }
 
@@ -431,19 +345,19 @@ mod tests {
         // Hardly any of it can be compressed away.
         let line = |n: u64| format!("{:016x}\n", n.wrapping_mul(0x9E37_79B9_7F4A_7C15)).into_bytes();
         let lines: Vec<u8> = (0..200).flat_map(line).collect();
-        let mut shipper = Shipper::new(Hello::new(Role::Shipper), 1 << 20, false);
+        let mut shipper = Shipper::new(Hello::new(Role::Shipper), 1 << 20);
         shipper.push(200, lines.clone(), false).expect("room");
         let packed = super::super::compress(&lines, 1).expect("shorter");
         assert!(packed.len() > 1024);
-        shipper.connected(0, Hello::new(Role::Shipper));
+        shipper.connected(Hello::new(Role::Shipper));
         let bytes = answer(1024);
         let frame = crate::frame::next_frame(&bytes, 1024)
             .expect("sound")
             .expect("whole");
-        shipper.receive(&frame, 0).expect("fine");
+        shipper.receive(&frame).expect("fine");
         shipper.push(200, packed, true).expect("room");
         let (mut next, mut sent) = (0, Vec::new());
-        while let Some(out) = shipper.poll(0) {
+        while let Some(out) = shipper.poll() {
             assert!(out.payload.len() + HEADER_BYTES <= 1024);
             let header = Header::decode(&out.header, 1024).expect("sound");
             assert_eq!(header.sequence, next);

@@ -349,18 +349,6 @@ impl Group {
             };
         }
     }
-
-    /// Time at which the first open breaker lets an attempt pass; `None` when no breaker is open.
-    pub fn next_retry_ns(&self) -> Option<u64> {
-        let open = self
-            .members
-            .iter()
-            .filter_map(|member| match member.breaker.state() {
-                BreakerState::Open { until_ns } => Some(until_ns),
-                _ => None,
-            });
-        open.min()
-    }
 }
 
 #[cfg(test)]
@@ -464,7 +452,11 @@ mod tests {
             group.failed(*id, "gone", 0);
         }
         assert_eq!(group.pick(0, 9 * S, &[]), Some(backup));
-        assert_eq!(group.next_retry_ns(), Some(10 * S));
+        assert_eq!(
+            group.pick(0, 10 * S - 1, &[]),
+            Some(backup),
+            "both breakers are open"
+        );
         let probe = group.pick(0, 10 * S, &[]).expect("a main one");
         assert!(ids.contains(&probe));
         let other = group.pick(0, 10 * S, &[]).expect("the other main one");
