@@ -8,7 +8,7 @@ use logdrive_drain::control::{
     Action, Selector, describe_rule, describe_selector, put_rule, read_action_directive, read_selector,
     switch_of,
 };
-use logdrive_ring::{BUFFER_BYTES_MIN, SessionOptions, SessionReader, SessionWriter, control};
+use logdrive_ring::{SessionReader, control};
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -76,17 +76,7 @@ fn check_selector(selector: &Selector) {
 }
 
 fn make_session(run_dir: &Path) {
-    let (session, _) = SessionWriter::create(&SessionOptions {
-        app: "rules".into(),
-        run_dirs: vec![run_dir.to_owned()],
-        ring_bytes: 0,
-        config: Vec::new(),
-        sink_count: 0,
-        buffers_per_sink: 0,
-        buffer_bytes: BUFFER_BYTES_MIN,
-        keep_bytes: 0,
-    })
-    .expect("a session can be made");
+    let session = logdrive_fuzz::session("rules", run_dir, |_| {});
     let lock = session.rules().lock().expect("nobody else has it");
     let mut rules = Vec::new();
     for (action, selector) in [

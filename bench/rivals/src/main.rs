@@ -35,7 +35,9 @@ fn main() -> ExitCode {
 fn run() -> io::Result<()> {
     let mut words = std::env::args().skip(1);
     let role = words.next().unwrap_or_default();
-    let plan = words.next().and_then(|text| serde_json::from_str::<Plan>(&text).ok());
+    let plan = words
+        .next()
+        .and_then(|text| serde_json::from_str::<Plan>(&text).ok());
     let by_hand = || io::Error::other("started by `cargo xtask bench uds` and `net`, not by hand");
     let plan = plan.ok_or_else(by_hand)?;
     let (serve, send, echo) = ends(&plan)?;
