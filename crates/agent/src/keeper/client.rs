@@ -287,9 +287,9 @@ fn spawn(command: &KeeperCommand, socket: &Path) -> io::Result<Child> {
 
 /// Returns whether the keeper has ended. It says nothing that it is not asked for.
 fn has_hung_up(channel: &Channel) -> bool {
-    let at_once = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    poll(&mut [PollFd::new(channel, PollFlags::IN)], Some(&at_once)).is_ok_and(|ready| ready > 0)
+    poll(
+        &mut [PollFd::new(channel, PollFlags::IN)],
+        Some(&Timespec::default()),
+    )
+    .is_ok_and(|ready| ready > 0)
 }

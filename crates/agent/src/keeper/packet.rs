@@ -35,10 +35,12 @@ const MAGIC: u32 = u32::from_le_bytes(*b"LDKP");
 const VERSION: u16 = 1;
 
 /// Purpose of a packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u16)]
 pub(crate) enum Kind {
     /// A session, with the descriptors of its process (if any), its memory and its first rings.
-    Put,
+    #[default]
+    Put = 1,
     /// Further rings of a session.
     More,
     /// The session is over.
@@ -49,8 +51,12 @@ pub(crate) enum Kind {
     End,
 }
 
+impl Kind {
+    const ALL: [Self; 5] = [Self::Put, Self::More, Self::Drop, Self::List, Self::End];
+}
+
 /// A packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Packet {
     pub(crate) kind: Kind,
     pub(crate) session: u64,
@@ -70,14 +76,7 @@ impl Packet {
         Self {
             kind,
             session,
-            pid: 0,
-            uid: 0,
-            gid: 0,
-            policy: 0,
-            ring_bytes: 0,
-            rings_max: 0,
-            coarse: false,
-            has_process: false,
+            ..Self::default()
         }
     }
 
@@ -138,13 +137,6 @@ impl Packet {
     }
 
     pub(crate) fn encode(&self) -> [u8; BYTES] {
-        let kind: u16 = match self.kind {
-            Kind::Put => 1,
-            Kind::More => 2,
-            Kind::Drop => 3,
-            Kind::List => 4,
-            Kind::End => 5,
-        };
         let mut bytes = [0; BYTES];
         let mut at = 0;
         let mut put = |part: &[u8]| {
@@ -153,7 +145,7 @@ impl Packet {
         };
         put(&MAGIC.to_le_bytes());
         put(&VERSION.to_le_bytes());
-        put(&kind.to_le_bytes());
+        put(&(self.kind as u16).to_le_bytes());
         put(&self.session.to_le_bytes());
         put(&self.ring_bytes.to_le_bytes());
         for number in [
@@ -178,14 +170,8 @@ impl Packet {
         if word(0)? != MAGIC || half(4)? != VERSION {
             return None;
         }
-        let kind = match half(6)? {
-            1 => Kind::Put,
-            2 => Kind::More,
-            3 => Kind::Drop,
-            4 => Kind::List,
-            5 => Kind::End,
-            _ => return None,
-        };
+        let code = half(6)?;
+        let kind = Kind::ALL.into_iter().find(|kind| *kind as u16 == code)?;
         let packet = Self {
             ring_bytes: long(16)?,
             pid: word(24)?,

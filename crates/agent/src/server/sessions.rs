@@ -67,12 +67,8 @@ impl ServedSession {
     fn end(&mut self, now: Instant) -> Option<End> {
         let process = self.process.as_ref()?;
         // The event may be that of an earlier session of the same number.
-        let at_once = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
         let mut polled = [PollFd::new(process, PollFlags::IN)];
-        if poll(&mut polled, Some(&at_once)).unwrap_or(0) == 0 {
+        if poll(&mut polled, Some(&Timespec::default())).unwrap_or(0) == 0 {
             return None;
         }
         let is_fetched = polled[0].revents().contains(PollFlags::HUP);
