@@ -66,15 +66,14 @@ pub(crate) fn run(args: &DumpArgs) -> Result<bool, CliError> {
             Answer::KeepsNothing => keeps_nothing = Some(session),
             Answer::None => {
                 (all_answered, some_keep) = (false, true);
-                let (app, pid) = (session.app.clone(), session.pid);
-                note(CliError::NoDump { app, pid }.to_string());
+                let process = session.title();
+                note(CliError::NoDump { process });
             }
         }
     }
     if let Some(session) = keeps_nothing.filter(|_| !some_keep) {
         return Err(CliError::KeepsNothing {
-            app: session.app.clone(),
-            pid: session.pid,
+            process: session.title(),
         });
     }
     output.flush()?;

@@ -7,7 +7,8 @@ use logdrive_ring::RingError;
 use std::io;
 use std::path::PathBuf;
 
-/// Why a command could not do what it was asked.
+/// Why a command could not do what it was asked. A `process` is named as [`process_title`](crate::output::process_title)
+/// does.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum CliError {
@@ -70,41 +71,34 @@ pub(crate) enum CliError {
     UnknownSession { name: String, hint: String },
     #[error("no running process named {name}{hint}")]
     NoRunningProcess { name: String, hint: String },
-    #[error("cannot control {app} (process {pid}): {cause}")]
-    Control {
-        app: String,
-        pid: u32,
-        cause: AgentError,
-    },
+    #[error("cannot control {process}: {cause}")]
+    Control { process: String, cause: AgentError },
     #[error(
-        "{app} (process {pid}) keeps nothing in memory: start it with `Builder::keep`, or let an agent keep its records"
+        "{process} keeps nothing in memory: start it with `Builder::keep`, or let an agent keep its records"
     )]
-    KeepsNothing { app: String, pid: u32 },
+    KeepsNothing { process: String },
     #[error(
-        "{app} (process {pid}) does not answer: it is stopped, has ended, or its log takes no bytes; ask again, \
+        "{process} does not answer: it is stopped, has ended, or its log takes no bytes; ask again, \
          what is kept is still there"
     )]
-    NoDump { app: String, pid: u32 },
+    NoDump { process: String },
     #[error(
         "callsite {id} may be another statement in each of the {processes} processes: name one process by its id, or the \
          statement by file:line"
     )]
     NumberOfMany { id: u32, processes: usize },
-    #[error("no record of what you named in {app} (process {pid}) has a field {field}{hint}")]
+    #[error("no record of what you named in {process} has a field {field}{hint}")]
     NoSuchField {
-        app: String,
-        pid: u32,
+        process: String,
         field: String,
         hint: String,
     },
-    #[error(
-        "{app} (process {pid}) is alive and writes its log itself; there is nothing to recover while it runs"
-    )]
-    Alive { app: String, pid: u32 },
+    #[error("{process} is alive and writes its log itself; there is nothing to recover while it runs")]
+    Alive { process: String },
     #[error("cannot recover {}: {cause}; the session is left as it is", path.display())]
     Recover { path: PathBuf, cause: BackendError },
-    #[error("{app} (process {pid}) logged to no file: name one for its records with --into FILE")]
-    NowhereToRecover { app: String, pid: u32 },
+    #[error("{process} logged to no file: name one for its records with --into FILE")]
+    NowhereToRecover { process: String },
 }
 
 impl CliError {

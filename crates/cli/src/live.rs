@@ -2,7 +2,7 @@
 
 use crate::control_args::LiveArgs;
 use crate::error::CliError;
-use crate::output::{note, safe};
+use crate::output::{note, process_title, safe};
 use crate::session_finder::{Located, SessionFinder, absolute};
 use crate::suggestion::most_similar;
 use crate::watched_session::WatchedSession;
@@ -126,7 +126,8 @@ fn is_same(found: &Path, named: &Path) -> bool {
 fn open(process: FoundProcess, finder: &mut SessionFinder) -> Result<WatchedSession, CliError> {
     let FoundProcess { at, app, pid } = process;
     let opened = WatchedSession::open_for_control(at, finder);
-    opened.map_err(|cause| CliError::Control { app, pid, cause })
+    let process = process_title(&app, pid);
+    opened.map_err(|cause| CliError::Control { process, cause })
 }
 
 /// Nobody who lives is meant; tells who lives.
@@ -138,7 +139,8 @@ fn no_running_process(
 ) -> CliError {
     let apps: Vec<&str> = alive.iter().map(|process| process.app.as_str()).collect();
     let mut hint = if let Some(FoundProcess { app, pid, .. }) = dead {
-        format!(": {app} (process {pid}) is dead; `logdrive recover` brings what it had logged into its log")
+        let title = process_title(&app, pid);
+        format!(": {title} is dead; `logdrive recover` brings what it had logged into its log")
     } else if alive.is_empty() {
         let places = finder.text();
         format!(

@@ -79,6 +79,11 @@ pub(crate) fn service_note(color: ColorChoice, title: &str, text: impl Display) 
     titled_note(color.for_stderr(), Style::Good, title, text);
 }
 
+/// `shop (process 4711)`
+pub(crate) fn process_title(app: &str, pid: u32) -> String {
+    format!("{app} (process {pid})")
+}
+
 /// Returns a foreign name on one line, without what a terminal would obey.
 pub(crate) fn safe(text: &str) -> String {
     let mut bytes = Vec::new();

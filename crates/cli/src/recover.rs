@@ -77,13 +77,13 @@ pub(crate) fn run(args: &RecoverArgs, color: ColorChoice) -> Result<bool, CliErr
 /// The sessions whose process is gone. A live one that was asked for by name is an error.
 fn wanted(sessions: Vec<Session>, by_name: bool) -> Result<Vec<Session>, CliError> {
     let alive = sessions.iter().find(|session| session.state == State::Alive);
-    let alive = alive.map(|session| (session.app.clone(), session.pid));
+    let alive = alive.map(Session::title);
     let gone: Vec<Session> = sessions
         .into_iter()
         .filter(|session| session.state != State::Alive)
         .collect();
     match alive {
-        Some((app, pid)) if by_name && gone.is_empty() => Err(CliError::Alive { app, pid }),
+        Some(process) if by_name && gone.is_empty() => Err(CliError::Alive { process }),
         _ => Ok(gone),
     }
 }
@@ -91,8 +91,7 @@ fn wanted(sessions: Vec<Session>, by_name: bool) -> Result<Vec<Session>, CliErro
 fn recover(session: &Session, into: Option<&FileOptions>) -> Result<Recovered, CliError> {
     logdrive_drain::recover(&session.at.path, into).map_err(|cause| match cause {
         BackendError::NoFile => CliError::NowhereToRecover {
-            app: session.app.clone(),
-            pid: session.pid,
+            process: session.title(),
         },
         cause => CliError::Recover {
             path: session.at.path.clone(),

@@ -51,8 +51,7 @@ fn refuse_unknown_field(session: &WatchedSession, args: &SampleArgs, field: &str
         .collect();
     let names: Vec<&str> = names.into_iter().collect();
     Err(CliError::NoSuchField {
-        app: session.app.clone(),
-        pid: session.pid,
+        process: session.title(),
         field: field.to_owned(),
         hint: match names.as_slice() {
             [] => "; it has no fields with names".to_owned(),

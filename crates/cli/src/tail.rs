@@ -10,7 +10,7 @@ mod pause;
 use crate::cat::lines::{Format, Lines};
 use crate::error::CliError;
 use crate::instant::now_unix_ns;
-use crate::output::{note, safe};
+use crate::output::{note, process_title, safe};
 use crate::paint::{ColorChoice, Paint, Style};
 
 use crate::session_finder::{Located, SessionFinder};
@@ -88,7 +88,7 @@ struct Known {
 
 impl Known {
     fn title(&self) -> String {
-        format!("{} (process {})", self.app, self.pid)
+        process_title(&self.app, self.pid)
     }
 }
 
@@ -199,12 +199,12 @@ impl<'a> Tail<'a> {
         };
         let id = self.next_id;
         if let Err(error) = self.follow.add(id, view, from) {
-            self.say(&format!("{app} (process {pid}) is not followed: {error}"));
+            self.say(&format!("{} is not followed: {error}", process_title(&app, pid)));
             return;
         }
         self.next_id += 1;
         if self.has_begun {
-            self.say(&format!("{app} (process {pid}) logs"));
+            self.say(&format!("{} logs", process_title(&app, pid)));
         }
         // An agent's own lines, which come before the others, name their process, too.
         self.names_process |= !shared_files.is_empty() || self.known.values().any(|known| !known.has_ended);
@@ -339,7 +339,7 @@ impl<'a> Tail<'a> {
                 "has ended"
             };
             self.missed += gone.missed;
-            self.say(&format!("{app} (process {}) {how}", gone.process.pid));
+            self.say(&format!("{} {how}", process_title(&app, gone.process.pid)));
         }
     }
 

@@ -3,7 +3,7 @@
 
 use crate::error::CliError;
 use crate::instant::now_unix_ns;
-use crate::output::safe;
+use crate::output::{process_title, safe};
 use crate::session_finder::{Located, SessionFinder};
 use logdrive_agent::AgentError;
 use logdrive_drain::control::{Action, Rule, is_off, sampled_variants, selects};
@@ -105,6 +105,11 @@ impl Session {
     /// Seconds since the process began to log; `None` where that is not known.
     pub(crate) fn age_seconds(&self) -> Option<u64> {
         (self.start_unix_ns != 0).then(|| now_unix_ns().saturating_sub(self.start_unix_ns) / 1_000_000_000)
+    }
+
+    /// `shop (process 4711)`
+    pub(crate) fn title(&self) -> String {
+        process_title(&self.app, self.pid)
     }
 
     /// The files that it logs to.
@@ -255,7 +260,7 @@ impl WatchedSession {
 
     /// `shop (process 4711)`
     pub(crate) fn title(&self) -> String {
-        format!("{} (process {})", self.app, self.pid)
+        process_title(&self.app, self.pid)
     }
 
     /// The session, by what it says of itself now.
@@ -346,8 +351,7 @@ impl WatchedSession {
 
     pub(crate) fn cannot(&self, cause: impl Into<AgentError>) -> CliError {
         CliError::Control {
-            app: self.app.clone(),
-            pid: self.pid,
+            process: self.title(),
             cause: cause.into(),
         }
     }

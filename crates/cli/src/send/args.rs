@@ -4,7 +4,7 @@ use crate::collect::record_address;
 use crate::config::units::{duration_text, read_duration};
 use crate::members::WEIGHT_MAX;
 use clap::{Args, ValueEnum};
-use logdrive_drain::schema::limits::{CONNECT_TIMEOUT, HEALTH_EVERY, RESPONSE_TIMEOUT};
+use logdrive_drain::schema::limits::{CONNECT_TIMEOUT, HEALTH_EVERY, RESPONSE_TIMEOUT, ZSTD_LEVEL};
 use logdrive_ship::upstream::{MemberOptions, Policy};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -100,7 +100,7 @@ pub(crate) struct SendArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) spool: Option<PathBuf>,
     /// Compress batches with zstd of this level, 1 to 19
-    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(i32).range(1..=19))]
+    #[arg(long, value_name = "LEVEL", value_parser = zstd_level)]
     pub(crate) zstd: Option<i32>,
     /// Time to wait at the end for the collector's acknowledgement [default: 30s]
     #[arg(long, alias = "patience", value_name = "TIME", value_parser = |text: &str| crate::config::units::read_duration(text))]
@@ -136,6 +136,12 @@ fn within(text: &str, range: &RangeInclusive<Duration>) -> Result<Duration, Stri
             duration_text(*range.end())
         )),
     }
+}
+
+fn zstd_level(text: &str) -> Result<i32, String> {
+    let level = text.parse().ok().filter(|level| ZSTD_LEVEL.contains(level));
+    let level = level.and_then(|level| i32::try_from(level).ok());
+    level.ok_or_else(|| format!("allowed: {} to {}", ZSTD_LEVEL.start(), ZSTD_LEVEL.end()))
 }
 
 /// Reads an address with its weight.

@@ -1,7 +1,6 @@
 //! Columns: which of them fit into a width, and text that is cut or padded to one.
 
-use super::paint::Palette;
-use crate::paint::Style;
+use crate::paint::{Paint, Style};
 use crate::table::{Cell, Side};
 use ratatui::text::{Line, Span};
 
@@ -91,12 +90,7 @@ pub(super) fn fit_columns(columns: &[Column], width: usize) -> Vec<usize> {
 }
 
 /// One line of a list.
-pub(super) fn line_of(
-    columns: &[Column],
-    widths: &[usize],
-    cells: &[Cell],
-    palette: Palette,
-) -> Line<'static> {
+pub(super) fn line_of(columns: &[Column], widths: &[usize], cells: &[Cell], palette: Paint) -> Line<'static> {
     let mut spans = Vec::new();
     for ((column, width), (style, text)) in columns.iter().zip(widths).zip(cells) {
         if *width == 0 {
@@ -114,7 +108,7 @@ pub(super) fn line_of(
 }
 
 /// The line of headings.
-pub(super) fn head_of(columns: &[Column], widths: &[usize], palette: Palette) -> Line<'static> {
+pub(super) fn head_of(columns: &[Column], widths: &[usize], palette: Paint) -> Line<'static> {
     let cells: Vec<Cell> = columns
         .iter()
         .map(|column| (Style::Title, column.title.to_owned()))

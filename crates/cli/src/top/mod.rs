@@ -21,11 +21,10 @@ pub(crate) mod testing;
 mod view;
 
 use crate::error::CliError;
-use crate::paint::ColorChoice;
+use crate::paint::{ColorChoice, Paint};
 use crate::signals::Signals;
 use args::TopArgs;
 use model::{Effect, Model, Tone};
-use paint::Palette;
 use ratatui::crossterm::event::{self, Event};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -54,7 +53,7 @@ pub(crate) fn run(args: &TopArgs, color: ColorChoice) -> Result<(), CliError> {
         source,
         screen: Screen::enter()?,
         scroll: Scroll::default(),
-        palette: Palette::of(color.for_stdout()),
+        palette: color.for_stdout(),
         look_at: Instant::now(),
     };
     watch.model.places = watch.source.places();
@@ -67,7 +66,7 @@ struct Watch {
     source: Source,
     screen: Screen,
     scroll: Scroll,
-    palette: Palette,
+    palette: Paint,
     /// When the sessions are looked at next.
     look_at: Instant,
 }

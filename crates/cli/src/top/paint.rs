@@ -1,31 +1,21 @@
-//! The colours of the command line on a screen.
+//! The colours of the command line on a screen. Without colours, weight still tells things apart.
 
 use crate::paint::{Paint, Style as Meaning};
 use logdrive_wire::Level;
 use ratatui::style::{Color, Modifier, Style};
 
-/// Colours of the screen. Without colours, weight still tells things apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Palette {
-    pub(super) colored: bool,
-}
-
-impl Palette {
-    pub(super) const fn of(paint: Paint) -> Self {
-        Self { colored: paint.on }
-    }
-
+impl Paint {
     /// Returns the style of something by its meaning.
     pub(super) fn style(self, meaning: Meaning) -> Style {
         let weight = match meaning {
             Meaning::Title | Meaning::Bad | Meaning::Level(Level::Fatal) => Modifier::BOLD,
-            Meaning::Doubt if !self.colored => Modifier::BOLD,
+            Meaning::Doubt if !self.on => Modifier::BOLD,
             Meaning::Dim => Modifier::DIM,
             Meaning::Found => Modifier::REVERSED,
             _ => Modifier::empty(),
         };
         let style = Style::new().add_modifier(weight);
-        match color(meaning).filter(|_| self.colored) {
+        match color(meaning).filter(|_| self.on) {
             Some(color) => style.fg(color),
             None => style,
         }
@@ -42,7 +32,7 @@ impl Palette {
 
     /// The bar at the top and between two lists.
     pub(super) fn bar(self, has_focus: bool) -> Style {
-        match (self.colored, has_focus) {
+        match (self.on, has_focus) {
             (true, true) => Style::new().fg(Color::Black).bg(Color::Cyan),
             (true, false) => Style::new().fg(Color::White).bg(Color::DarkGray),
             (false, true) => Style::new().add_modifier(Modifier::REVERSED | Modifier::BOLD),

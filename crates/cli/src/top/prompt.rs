@@ -3,10 +3,9 @@
 use super::cells::place_of;
 use super::columns::cut;
 use super::model::{Mode, Model, Pane, Scope, Tone};
-use super::paint::Palette;
 use crate::instant::age_text;
 use crate::output::safe;
-use crate::paint::Style;
+use crate::paint::{Paint, Style};
 use logdrive_drain::control::describe_selector;
 use ratatui::text::{Line, Span};
 
@@ -19,7 +18,7 @@ pub(super) fn has_words(model: &Model) -> bool {
 }
 
 /// Returns the line of the question that is open, or of the last message.
-pub(super) fn line(model: &Model, width: usize, palette: Palette) -> Line<'static> {
+pub(super) fn line(model: &Model, width: usize, palette: Paint) -> Line<'static> {
     let key = palette.style(Style::Key);
     let asked = match &model.mode {
         Mode::Filter { .. } => {
@@ -84,7 +83,7 @@ fn chosen(model: &Model) -> String {
 }
 
 /// The message; without one what could not be looked at, what holds for all changes, or what is chosen.
-fn said(model: &Model, width: usize, palette: Palette) -> Line<'static> {
+fn said(model: &Model, width: usize, palette: Paint) -> Line<'static> {
     if let Some((tone, text)) = &model.message {
         return Line::styled(cut(&format!(" {text}"), width), palette.style(tone_style(*tone)));
     }
@@ -101,7 +100,7 @@ fn said(model: &Model, width: usize, palette: Palette) -> Line<'static> {
 }
 
 /// The keys that there are now, as many as fit.
-pub(super) fn keys(model: &Model, width: usize, palette: Palette) -> Line<'static> {
+pub(super) fn keys(model: &Model, width: usize, palette: Paint) -> Line<'static> {
     let keys = match (&model.mode, model.pane) {
         (Mode::Watch, Pane::Processes) => {
             "q: quit, ?: keys, Tab: callsites, /: filter, s: sort, p: pause, l: level, m: mute, x: reset, \
@@ -150,7 +149,7 @@ const HELP: [(&str, &str); 16] = [
 ];
 
 /// The page of keys.
-pub(super) fn help(palette: Palette) -> Vec<Line<'static>> {
+pub(super) fn help(palette: Paint) -> Vec<Line<'static>> {
     HELP.iter()
         .map(|(key, meaning)| {
             Line::from(vec![

@@ -3,10 +3,9 @@
 use super::cells::{PROCESS_COLUMNS, SITE_COLUMNS, process_cells, site_cells};
 use super::columns::{Column, cut, fit_columns, head_of, line_of};
 use super::model::{Mode, Model, Pane};
-use super::paint::Palette;
 use super::prompt;
 use crate::instant::age_text;
-use crate::paint::Style;
+use crate::paint::{Paint, Style};
 use crate::table::{Cell, bytes_text, count_of, rate_text};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -30,7 +29,7 @@ pub(super) struct Scroll {
 }
 
 /// Draws everything.
-pub(super) fn draw(frame: &mut Frame<'_>, model: &Model, scroll: &mut Scroll, palette: Palette) {
+pub(super) fn draw(frame: &mut Frame<'_>, model: &Model, scroll: &mut Scroll, palette: Paint) {
     let area = frame.area();
     if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
         let text = format!("at least {}x{}", SMALLEST.0, SMALLEST.1);
@@ -53,7 +52,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &Model, scroll: &mut Scroll, pa
 }
 
 /// The sums, at the top.
-fn draw_top(frame: &mut Frame<'_>, model: &Model, area: Rect, palette: Palette) {
+fn draw_top(frame: &mut Frame<'_>, model: &Model, area: Rect, palette: Paint) {
     let mut sums = (0.0, 0.0, 0.0);
     for row in model.processes.shown() {
         sums.0 += row.rates.records_per_s;
@@ -114,7 +113,7 @@ fn interval_text(interval_ns: u64) -> String {
     }
 }
 
-fn draw_lists(frame: &mut Frame<'_>, model: &Model, area: Rect, scroll: &mut Scroll, palette: Palette) {
+fn draw_lists(frame: &mut Frame<'_>, model: &Model, area: Rect, scroll: &mut Scroll, palette: Paint) {
     if model.processes.rows.is_empty() {
         return draw_nothing(frame, model, area, palette);
     }
@@ -136,7 +135,7 @@ fn draw_lists(frame: &mut Frame<'_>, model: &Model, area: Rect, scroll: &mut Scr
     draw_sites(frame, model, sites, scroll, palette);
 }
 
-fn draw_nothing(frame: &mut Frame<'_>, model: &Model, area: Rect, palette: Palette) {
+fn draw_nothing(frame: &mut Frame<'_>, model: &Model, area: Rect, palette: Paint) {
     let mut lines = vec![Line::default()];
     if model.has_looked() {
         lines.push(Line::styled(
@@ -161,7 +160,7 @@ fn draw_nothing(frame: &mut Frame<'_>, model: &Model, area: Rect, palette: Palet
     frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: true }), area);
 }
 
-fn draw_processes(frame: &mut Frame<'_>, model: &Model, area: Rect, scroll: &mut Scroll, palette: Palette) {
+fn draw_processes(frame: &mut Frame<'_>, model: &Model, area: Rect, scroll: &mut Scroll, palette: Paint) {
     let rows: Vec<Vec<Cell>> = model.processes.shown().map(process_cells).collect();
     let list = ListView {
         columns: &PROCESS_COLUMNS,
@@ -173,7 +172,7 @@ fn draw_processes(frame: &mut Frame<'_>, model: &Model, area: Rect, scroll: &mut
     list.draw(frame, area, &mut scroll.process, palette);
 }
 
-fn draw_sites(frame: &mut Frame<'_>, model: &Model, area: Rect, scroll: &mut Scroll, palette: Palette) {
+fn draw_sites(frame: &mut Frame<'_>, model: &Model, area: Rect, scroll: &mut Scroll, palette: Paint) {
     let [bar, rest] = Layout::vertical([Constraint::Length(1), Constraint::Min(0)]).areas(area);
     draw_site_bar(frame, model, bar, palette);
     let rows: Vec<Vec<Cell>> = model.sites.shown().map(site_cells).collect();
@@ -193,7 +192,7 @@ fn draw_sites(frame: &mut Frame<'_>, model: &Model, area: Rect, scroll: &mut Scr
 }
 
 /// Draws the process whose callsites are shown, the rules that hold there, and its past.
-fn draw_site_bar(frame: &mut Frame<'_>, model: &Model, area: Rect, palette: Palette) {
+fn draw_site_bar(frame: &mut Frame<'_>, model: &Model, area: Rect, palette: Paint) {
     let style = palette.bar(model.pane == Pane::Sites);
     let Some(row) = model.processes.selected() else {
         return draw_bar(frame, area, " no process", &[], style);
@@ -234,7 +233,7 @@ struct ListView<'a> {
 }
 
 impl ListView<'_> {
-    fn draw(&self, frame: &mut Frame<'_>, area: Rect, first: &mut usize, palette: Palette) {
+    fn draw(&self, frame: &mut Frame<'_>, area: Rect, first: &mut usize, palette: Paint) {
         // The first place is for the mark.
         let widths = fit_columns(self.columns, usize::from(area.width).saturating_sub(1));
         let mut head = head_of(self.columns, &widths, palette);
@@ -275,7 +274,7 @@ fn scrolled(first: usize, selected: Option<usize>, count: usize, height: usize) 
     }
 }
 
-fn draw_help(frame: &mut Frame<'_>, area: Rect, palette: Palette) {
+fn draw_help(frame: &mut Frame<'_>, area: Rect, palette: Paint) {
     let lines = prompt::help(palette);
     let wide = lines.iter().map(Line::width).max().unwrap_or(0) + 4;
     let width = u16::try_from(wide).unwrap_or(u16::MAX).min(area.width);

@@ -12,7 +12,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::style::Modifier;
 
-const PLAIN: Palette = Palette { colored: false };
+const PLAIN: Paint = Paint { on: false };
 
 /// Returns the text of a screen of this size, line by line.
 fn screen(model: &Model, width: u16, height: u16) -> Vec<String> {
@@ -226,7 +226,7 @@ fn without_colours_there_are_none_and_weight_tells_what_is_selected() {
     for colored in [false, true] {
         let mut terminal = Terminal::new(TestBackend::new(100, 30)).unwrap();
         terminal
-            .draw(|frame| draw(frame, &model, &mut Scroll::default(), Palette { colored }))
+            .draw(|frame| draw(frame, &model, &mut Scroll::default(), Paint { on: colored }))
             .unwrap();
         let buffer = terminal.backend().buffer();
         let has_color = buffer
