@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use logdrive_fuzz::Images;
-use logdrive_ring::{KeepPositions, control};
+use logdrive_ring::{KeepCounts, KeepPositions, control};
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -66,7 +66,7 @@ fn make_session(run_dir: &Path) {
         head: end,
         written: 0,
     };
-    keep.note(positions, 1, 0);
+    keep.note(positions, &KeepCounts::default(), 1, 0);
     session.buffers().publish(1);
 }
 

@@ -81,7 +81,7 @@ impl World {
             producer.push(&record, flags & 1 != 0, FullPolicy::Drop);
         }
         if flags & 2 != 0 {
-            self.ring.header().take_unreported();
+            self.ring.take_unreported();
         }
     }
 

@@ -259,7 +259,7 @@ impl Server {
         for kept in restored {
             let id = kept.session.id();
             let session = Arc::new(kept.session);
-            if session.header().is_spilled() {
+            if session.header().totals().is_spilled {
                 self.peers.events.push(Event::Notice(format!(
                     "process {} of {} has written its session to files, because there was no agent: `logdrive recover` \
                      brings its records into its own log",

@@ -75,7 +75,7 @@ fn a_process_joins_and_what_it_writes_can_be_drained() {
     assert_eq!(shared.peer().pid, std::process::id());
     assert_eq!(shared.id(), welcome.session);
     let session = session_of(&welcome, files);
-    assert_eq!(session.header().pid(), std::process::id());
+    assert_eq!(session.header().identity().pid, std::process::id());
     session.register(b"a callsite", control::ON).expect("room");
     assert_eq!(shared.callsites_from(0).0, [(0, b"a callsite".to_vec())]);
     let mut producer = session.acquire("worker").expect("a ring");
@@ -111,7 +111,7 @@ fn rings_come_when_they_are_asked_for_until_the_limit_and_then_words() {
         }
     };
     assert_eq!(rings, 6);
-    assert_eq!(session.header().ring_count(), 6);
+    assert_eq!(session.header().totals().rings, 6);
     assert!(why.contains("may have 6 rings"), "{why}");
     let shared = agent.joined();
     assert_eq!(shared.ring_count(), 6);

@@ -252,8 +252,8 @@ impl SessionFinder {
         if let Some(entry) = &at.entry {
             return Some((safe(&entry.app), entry.pid));
         }
-        let view = SessionReader::open(&at.path).ok()?;
-        Some((safe(&view.header().app()), view.header().pid()))
+        let process = SessionReader::open(&at.path).ok()?.header().identity();
+        Some((safe(&process.app), process.pid))
     }
 
     /// The sinks that the records of an agent's session go to. With `written`, those that were committed before are with the

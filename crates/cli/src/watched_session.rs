@@ -221,13 +221,13 @@ impl WatchedSession {
         // What an agent knows from the kernel counts more than what the process has written.
         let (app, pid) = match &at.entry {
             Some(entry) => (safe(&entry.app), entry.pid),
-            None => (safe(&view.header().app()), view.header().pid()),
+            None => (safe(&view.header().identity().app), view.header().identity().pid),
         };
         Ok(Self {
             app,
             pid,
             sinks_at_agent: Vec::new(),
-            callsites_seen: view.header().callsite_count(),
+            callsites_seen: view.header().totals().callsites,
             at,
             view,
         })
@@ -252,10 +252,10 @@ impl WatchedSession {
     /// Whether the process has made rings or callsites that are seen only when it is opened again.
     pub(crate) fn is_behind(&self) -> bool {
         let header = self.view.header();
-        let callsites = header.callsite_count();
+        let callsites = header.totals().callsites;
         let lacks_callsites =
             callsites > self.callsites_seen && self.view.counts(callsites.saturating_sub(1)).is_none();
-        header.ring_count() > self.view.ring_total() || lacks_callsites
+        header.totals().rings > self.view.ring_total() || lacks_callsites
     }
 
     /// `shop (process 4711)`
@@ -275,9 +275,9 @@ impl WatchedSession {
             },
             app: self.app.clone(),
             pid: self.pid,
-            start_unix_ns: header.start_unix_ns(),
-            signal: header.end().signal.map(|(signal, _, _)| signal),
-            panics: header.end().panics,
+            start_unix_ns: header.identity().start_unix_ns,
+            signal: header.totals().signal.map(|(signal, _, _)| signal),
+            panics: header.totals().panics,
             stats: Stats::of_view(&self.view),
             bytes: 0,
             fill: fullest(&self.view.rings().0),
@@ -288,7 +288,7 @@ impl WatchedSession {
             damage: None,
         };
         // As far as counts are mapped: what the header says may be hostile.
-        let bytes = (0..header.callsite_count())
+        let bytes = (0..header.totals().callsites)
             .map_while(|id| Some(self.view.counts(id)?.totals().bytes))
             .fold(0, u64::saturating_add);
         // An agent's own session lays out what others committed.

@@ -59,8 +59,8 @@ impl AdoptedSession {
             storage: Arc::clone(storage),
             status: Arc::clone(&self.status),
             process: ProcessInfo {
-                pid: header.pid(),
-                ..process_info(&header.app())
+                pid: header.identity().pid,
+                ..process_info(&header.identity().app)
             },
         };
         let sinks = self.sinks.iter().enumerate();

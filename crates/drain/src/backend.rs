@@ -18,7 +18,7 @@ use crate::sink::writer::IoRequest;
 use crate::sinks::Sinks;
 use crate::stats::{Stats, StatsSource};
 use crate::status::BackendStatus;
-use logdrive_ring::{KeepToucher, SessionOptions, SessionReader, SessionWriter, control, default_run_dir};
+use logdrive_ring::{KeepFile, SessionOptions, SessionReader, SessionWriter, control, default_run_dir};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
@@ -178,7 +178,7 @@ impl Backend {
         let source = StatsSource::new(session);
         let stop = Arc::new(AtomicBool::new(false));
         let file = options.keep.as_ref().and_then(|_| session.take_keep());
-        let touching = file.as_ref().and_then(|file| touch_keep(file.toucher(), &stop));
+        let touching = file.as_ref().and_then(|file| touch_keep(file, &stop));
         let keep = options.keep.clone().zip(file);
         let own = Arc::new(SessionReader::open_own(session)?);
         let drain = Drain::new(
@@ -315,13 +315,13 @@ impl Backend {
 
 /// Has the memory of the flight recorder touched by a thread of its own: a virtual machine may take tens of milliseconds to
 /// find some of it, in which the drain would stand still. Without the thread it does.
-fn touch_keep(memory: KeepToucher, stop: &Arc<AtomicBool>) -> Option<JoinHandle<()>> {
-    let stop = Arc::clone(stop);
+fn touch_keep(memory: &KeepFile, stop: &Arc<AtomicBool>) -> Option<JoinHandle<()>> {
+    let (touch_all, stop) = (memory.toucher(), Arc::clone(stop));
     let thread = std::thread::Builder::new().name("logdrive-touch".to_owned());
     let touch = move || {
         logdrive_ring::local::deny_thread();
         logdrive_ring::signals::block_in_thread();
-        memory.touch(&stop);
+        touch_all(&stop);
     };
     thread.spawn(touch).ok()
 }

@@ -14,8 +14,8 @@ pub(crate) const END_LEVEL: Level = Level::Warn;
 
 /// In words, with what it leaves. `exit` is the kernel's word, which goes before what the process has noted itself.
 pub(crate) fn describe_exit(view: &SessionReader, stats: &Stats, exit: Option<Exit>) -> String {
-    let header = view.header();
-    let how = match (exit, header.end().signal) {
+    let (process, totals) = (view.header().identity(), view.header().totals());
+    let how = match (exit, totals.signal) {
         (Some(Exit::Status(status)), _) => format!("exited with status {status}, without goodbye"),
         (Some(Exit::Signal(signal)), Some((noted, thread, _))) if noted == signal => {
             format!("was ended by signal {signal} in thread {thread}")
@@ -24,14 +24,14 @@ pub(crate) fn describe_exit(view: &SessionReader, stats: &Stats, exit: Option<Ex
         (None, Some((signal, thread, _))) => format!("was ended by signal {signal} in thread {thread}"),
         (None, None) => "ended without a word (SIGKILL, power or out of memory)".to_owned(),
     };
-    let panics = match header.end().panics {
+    let panics = match totals.panics {
         0 => String::new(),
         count => format!(", after {count} panics"),
     };
     format!(
         "process {} of {} {how}{panics}; {} records were recovered, {} calls had been dropped",
-        header.pid(),
-        header.app(),
+        process.pid,
+        process.app,
         stats.pending(),
         stats.dropped_calls()
     )

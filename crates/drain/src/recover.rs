@@ -159,15 +159,15 @@ fn recover_with(
 ) -> Result<Recovered, BackendError> {
     let session = SessionReader::adopt(session)?;
     let mut recovered = Recovered {
-        app: session.header().app(),
-        pid: session.header().pid(),
+        app: session.header().identity().app,
+        pid: session.header().identity().pid,
         records: 0,
         kept: 0,
         files: Vec::new(),
         end: "the process had ended in order".to_owned(),
         damage: Vec::new(),
     };
-    if session.header().is_done() {
+    if session.header().totals().is_done {
         // The process died while it removed a session that had nothing left.
         session.remove()?;
         return Ok(recovered);

@@ -44,9 +44,13 @@ impl Sidecar {
         let mut adopted = AdoptedSession::new(SessionReader::open_for_drain(path)?)?;
         let session = Arc::clone(&adopted.session);
         // It lives, which its lock shows, so that the number is still its own.
-        let process = Process::of(session.header().pid()).filter(|_| session.is_alive());
+        let process = Process::of(session.header().identity().pid).filter(|_| session.is_alive());
         if let Some(run_dir) = path.parent() {
-            recover_app(&[run_dir.to_owned()], &session.header().app(), &adopted.status);
+            recover_app(
+                &[run_dir.to_owned()],
+                &session.header().identity().app,
+                &adopted.status,
+            );
         }
         let storage = Arc::new(Disk) as Arc<dyn Storage>;
         let drain = adopted.drain(&storage, options.overflow, options.coarse_clock, None)?;

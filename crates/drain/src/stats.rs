@@ -121,19 +121,21 @@ impl Stats {
 
     fn gather(header: &SessionHeader, rings: &[Arc<Ring>], buffers: Option<&Arc<Buffers>>) -> Self {
         let epoch = buffers.map_or(0, |buffers| buffers.epoch());
+        let totals = header.totals();
         let mut stats = Self {
-            dropped: header.dropped(),
-            disabled: header.disabled(),
-            rings: (header.ring_count(), 0),
-            callsites: header.callsite_count(),
+            dropped: totals.dropped,
+            disabled: totals.disabled,
+            rings: (totals.rings, 0),
+            callsites: totals.callsites,
             ..Self::default()
         };
         for ring in rings {
-            stats.committed = stats.committed.wrapping_add(ring.header().records());
-            stats.cut = stats.cut.wrapping_add(ring.header().records_cut());
-            stats.rings.1 += u32::from(ring.header().state() == logdrive_ring::RingState::Attached);
+            let counts = ring.counts();
+            stats.committed = stats.committed.wrapping_add(counts.records);
+            stats.cut = stats.cut.wrapping_add(counts.records_cut);
+            stats.rings.1 += u32::from(counts.state == logdrive_ring::RingState::Attached);
             stats.in_rings += records_pending(ring, epoch);
-            for (sum, count) in stats.dropped.iter_mut().zip(ring.header().dropped()) {
+            for (sum, count) in stats.dropped.iter_mut().zip(counts.dropped) {
                 *sum = sum.wrapping_add(count);
             }
         }

@@ -170,9 +170,9 @@ impl<'a> Progress<'a> {
     /// `false` when nothing has moved for five seconds.
     fn is_moving(&mut self) -> bool {
         let rings = self.session.rings_from(0);
-        let consumed = rings.iter().fold(0u64, |sum, ring| {
-            sum.wrapping_add(ring.header().consumed_position())
-        });
+        let consumed = rings
+            .iter()
+            .fold(0u64, |sum, ring| sum.wrapping_add(ring.counts().consumed));
         if consumed != self.consumed {
             self.consumed = consumed;
             self.since = Instant::now();

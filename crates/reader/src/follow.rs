@@ -116,9 +116,10 @@ impl Follow {
         if self.sessions.len() >= SESSIONS_MAX {
             return Err(ReadError::TooManySessions { limit: SESSIONS_MAX });
         }
+        let process = view.header().identity();
         let info = ProcessInfo {
-            app: view.header().app(),
-            pid: view.header().pid(),
+            app: process.app,
+            pid: process.pid,
             host: String::new(),
         };
         let layouts = Layouts {

@@ -6,6 +6,7 @@
 //! positions that fit together. The bytes are drawn in `spec/session.md`.
 #![allow(unsafe_code)]
 
+use crate::epoch_cells::EpochCells;
 use crate::{RingError, files, sys};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::fs::File;
@@ -65,16 +66,9 @@ pub struct Journal {
 }
 
 #[repr(C)]
-struct FillCell {
-    epoch: AtomicU64,
-    length: AtomicU64,
-    records: AtomicU64,
-    sequence: AtomicU64,
-}
-
-#[repr(C)]
 struct SinkWords {
-    fill: [FillCell; 2],
+    /// Length, records and sequence number of the buffer that is being filled.
+    fill: EpochCells<3>,
     written_records: AtomicU64,
     written_bytes: AtomicU64,
     dropped: [AtomicU64; 8],
@@ -432,13 +426,7 @@ impl Buffers {
     /// of the sink's descriptors say what these values say.
     pub fn adopt(self: &Arc<Self>, sink: usize) -> (Vec<(Buffer, FileLocation)>, Vec<Buffer>) {
         let epoch = self.epoch();
-        for cell in &self.sink(sink).fill {
-            // A note for an epoch that was never published; the next epoch will have the same number.
-            // Relaxed: the writer is dead, and we are the only drain.
-            if cell.epoch.load(Ordering::Relaxed) > epoch {
-                cell.epoch.store(0, Ordering::Relaxed);
-            }
-        }
+        self.sink(sink).fill.strike_after(epoch);
         let mut unwritten = Vec::new();
         let mut empty = Vec::new();
         for index in 0..self.buffer_count {
@@ -497,55 +485,20 @@ impl Buffers {
 
     /// Length and records of a filling buffer that count at an epoch.
     fn filled(&self, sink: usize, index: usize, epoch: u64) -> (usize, u64) {
-        let mut newest = 0;
-        let mut found = (0, 0, 0);
-        for cell in &self.sink(sink).fill {
-            // Relaxed: the writer is dead or is ourselves.
-            let cell_epoch = cell.epoch.load(Ordering::Relaxed);
-            if cell_epoch > newest && cell_epoch <= epoch {
-                newest = cell_epoch;
-                found = (
-                    cell.sequence.load(Ordering::Relaxed),
-                    cell.length.load(Ordering::Relaxed) as usize,
-                    cell.records.load(Ordering::Relaxed),
-                );
-            }
-        }
         // The cell is about this filling of the buffer only if it names its sequence number.
         let sequence = self.descriptor(index).sequence.load(Ordering::Relaxed);
-        if found.0 == sequence {
-            (found.1, found.2)
-        } else {
-            (0, 0)
+        match self.sink(sink).fill.newest(epoch, |_| true).unwrap_or_default() {
+            [length, records, found] if found == sequence => (length as usize, records),
+            _ => (0, 0),
         }
     }
 
     /// Notes that a sink's current buffer will count up to its fill when `epoch` is published.
     pub fn note_fill(&self, sink: usize, buffer: &Buffer, epoch: u64) {
         let committed = self.header().epoch.load(Ordering::Relaxed);
-        let cells = &self.sink(sink).fill;
-        // Relaxed: one writer; readers come after its death, or after the epoch is published.
-        let valid = |cell: &FillCell| {
-            let cell_epoch = cell.epoch.load(Ordering::Relaxed);
-            if cell_epoch <= committed { cell_epoch } else { 0 }
-        };
-        let cell = if valid(&cells[0]) > valid(&cells[1]) {
-            &cells[1]
-        } else {
-            &cells[0]
-        };
-        cell.epoch.store(0, Ordering::Relaxed);
-        // SYNC(cell): a reader after our death sees the stores in this order.
-        fence(Ordering::Release);
-        cell.length.store(buffer.length as u64, Ordering::Relaxed);
-        cell.records.store(buffer.records, Ordering::Relaxed);
-        cell.sequence.store(
-            buffer.descriptor().sequence.load(Ordering::Relaxed),
-            Ordering::Relaxed,
-        );
-        // SYNC(cell)
-        fence(Ordering::Release);
-        cell.epoch.store(epoch, Ordering::Relaxed);
+        let sequence = buffer.descriptor().sequence.load(Ordering::Relaxed);
+        let numbers = [buffer.length as u64, buffer.records, sequence];
+        self.sink(sink).fill.note(numbers, epoch, committed);
     }
 
     /// Counts records that a sink dropped.
@@ -751,10 +704,5 @@ fn config_place(word: u64) -> (usize, usize) {
 }
 
 fn damaged(field: &'static str, found: u64, expected: &'static str) -> RingError {
-    RingError::Damaged {
-        what: "output buffers",
-        field,
-        found,
-        expected,
-    }
+    RingError::damaged("output buffers", field, found, expected)
 }

@@ -194,7 +194,8 @@ impl Calibrator {
         self.current
     }
 
-    /// Renews the anchor when a second is over; `true` when it changed. `told_ticks` as for [`Calibration::next`].
+    /// Renews the anchor when a second is over; `true` when it changed. `told_ticks` is the newest time that
+    /// was given out so far: nothing that is told later gets an earlier one.
     pub fn renew(&mut self, told_ticks: u64) -> bool {
         let now = monotonic_ns();
         if now.saturating_sub(self.last_monotonic_ns) < RENEW_NS {

@@ -25,28 +25,21 @@ impl Consumer {
     /// ring's cells can be ahead of `consumed`.
     pub fn resume(ring: Arc<Ring>, epoch: u64) -> Self {
         let mut consumer = Self::new(ring);
-        let mut newest = 0;
-        for cell in &consumer.ring.header().drained {
-            // Relaxed: the writer is dead or is ourselves.
-            let cell_epoch = cell.epoch.load(Ordering::Relaxed);
-            let position = cell.position.load(Ordering::Relaxed);
-            if cell_epoch > newest && cell_epoch <= epoch && position >= consumer.consumed {
-                newest = cell_epoch;
-                consumer.consumed = position;
-            }
-        }
+        let mut consumed = consumer.consumed;
+        let is_ahead = |[position]: &[u64; 1]| {
+            let is_ahead = *position >= consumed;
+            consumed = consumed.max(*position);
+            is_ahead
+        };
+        consumer.ring.header().drained.newest(epoch, is_ahead);
+        consumer.consumed = consumed;
         consumer
     }
 
     /// As [`Consumer::resume`], for whoever drains from now on: notes for an epoch that was never published are
     /// struck out, because the next epoch will have the same number.
     pub fn adopt(ring: Arc<Ring>, epoch: u64) -> Self {
-        for cell in &ring.header().drained {
-            // Relaxed: the writer is dead, and we are the only drain.
-            if cell.epoch.load(Ordering::Relaxed) > epoch {
-                cell.epoch.store(0, Ordering::Relaxed);
-            }
-        }
+        ring.header().drained.strike_after(epoch);
         Self::resume(ring, epoch)
     }
 
@@ -60,9 +53,7 @@ impl Consumer {
             .store(self.consumed, labelled("settle.store", Ordering::Release));
         // SYNC(cell): a reader after our death finds the position before it finds the cells empty.
         fence(Ordering::Release);
-        for cell in &header.drained {
-            cell.epoch.store(0, Ordering::Relaxed);
-        }
+        header.drained.strike_after(0);
     }
 
     /// Ring that is read.
@@ -105,31 +96,11 @@ impl Consumer {
 
     /// Notes in the ring that `length` bytes will be done with when `epoch` is committed.
     pub fn note_drained(&self, length: usize, epoch: u64, committed_epoch: u64) {
-        let cells = &self.ring.header().drained;
-        // The cell that the committed epoch relies on must stay; the other one is free.
-        // Relaxed: these cells are ours; readers come after our death, or after the epoch is published.
-        let valid = |cell: &crate::header::DrainedCell| {
-            let cell_epoch = cell.epoch.load(Ordering::Relaxed);
-            if cell_epoch <= committed_epoch {
-                cell_epoch
-            } else {
-                0
-            }
-        };
-        let cell = if valid(&cells[0]) > valid(&cells[1]) {
-            &cells[1]
-        } else {
-            &cells[0]
-        };
-        // The epoch goes first to "none", so that no torn pair of epoch and position can be taken for a whole.
-        cell.epoch.store(0, Ordering::Relaxed);
-        // SYNC(cell): a reader after our death sees the stores in this order.
-        fence(Ordering::Release);
-        cell.position
-            .store(self.consumed.wrapping_add(length as u64), Ordering::Relaxed);
-        // SYNC(cell)
-        fence(Ordering::Release);
-        cell.epoch.store(epoch, Ordering::Relaxed);
+        let position = self.consumed.wrapping_add(length as u64);
+        self.ring
+            .header()
+            .drained
+            .note([position], epoch, committed_epoch);
     }
 
     /// Gives `length` bytes back to the producer and wakes it when it waits for half of the ring.

@@ -102,6 +102,20 @@ impl RingError {
         )
     }
 
+    pub(crate) fn damaged(
+        what: &'static str,
+        field: &'static str,
+        found: u64,
+        expected: &'static str,
+    ) -> Self {
+        Self::Damaged {
+            what,
+            field,
+            found,
+            expected,
+        }
+    }
+
     pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>, cause: io::Error) -> Self {
         Self::Io {
             action,

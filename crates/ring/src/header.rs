@@ -1,6 +1,7 @@
 //! The shared header of a ring: the end of its file, drawn in `spec/ring.md`. Everything in it is atomic, because the
 //! other end may be in another process.
 
+use crate::epoch_cells::EpochCells;
 use crate::limits::{RING_BYTES_MAX, RING_BYTES_MIN, THREAD_NAME_BYTES};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, labelled};
 use crate::{DropReason, RingError};
@@ -37,18 +38,10 @@ impl RingState {
     }
 }
 
-/// A position that becomes valid with its epoch, see `spec/session.md`.
-#[repr(C)]
-#[derive(Debug)]
-pub(crate) struct DrainedCell {
-    pub(crate) epoch: AtomicU64,
-    pub(crate) position: AtomicU64,
-}
-
 /// The header of a ring. Grouped in cache lines by who writes.
 #[repr(C)]
 #[derive(Debug)]
-pub struct RingHeader {
+pub(crate) struct RingHeader {
     // Line 0: written when the ring is made or handed to a thread.
     pub(crate) magic: AtomicU64,
     pub(crate) state: AtomicU32,
@@ -67,7 +60,8 @@ pub struct RingHeader {
     // Line 4: the consumer.
     pub(crate) consumed: AtomicU64,
     pub(crate) line4: AtomicU64,
-    pub(crate) drained: [DrainedCell; 2],
+    /// Positions that become valid with their epoch.
+    pub(crate) drained: EpochCells<1>,
     pub(crate) line4_end: [AtomicU64; 2],
     // Line 5: parking.
     pub(crate) waiting: AtomicU32,
@@ -141,7 +135,7 @@ impl RingHeader {
     }
 
     /// Owner of the ring.
-    pub fn state(&self) -> RingState {
+    pub(crate) fn state(&self) -> RingState {
         // SYNC(state): what the last owner wrote is visible to the next.
         RingState::from_code(self.state.load(labelled("state.load", Ordering::Acquire)))
     }
@@ -152,65 +146,14 @@ impl RingHeader {
             .store(state as u32, labelled("state.store", Ordering::Release));
     }
 
-    /// The kernel's number of the thread that has, or last had, the ring.
-    pub fn thread_id(&self) -> u64 {
-        // Relaxed: a label.
-        self.thread_id.load(Ordering::Relaxed)
-    }
-
-    /// The name of that thread, as far as it is text; empty when it has none.
-    pub fn thread_name(&self) -> String {
-        let mut bytes = [0u8; THREAD_NAME_BYTES];
-        for (chunk, word) in bytes.chunks_exact_mut(8).zip(&self.thread_name) {
-            // Relaxed: a label.
-            chunk.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
-        }
-        let length = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-        String::from_utf8_lossy(bytes.get(..length).unwrap_or(&[])).into_owned()
-    }
-
     pub(crate) fn label(&self, thread_id: u64, name: &str) {
-        let mut bytes = [0u8; THREAD_NAME_BYTES];
-        let mut length = name.len().min(THREAD_NAME_BYTES - 1);
-        while !name.is_char_boundary(length) {
-            length -= 1;
-        }
-        bytes[..length].copy_from_slice(&name.as_bytes()[..length]);
-        for (chunk, word) in bytes.chunks_exact(8).zip(&self.thread_name) {
-            let mut eight = [0u8; 8];
-            eight.copy_from_slice(chunk);
-            // Relaxed: a label.
-            word.store(u64::from_le_bytes(eight), Ordering::Relaxed);
-        }
+        store_text(&self.thread_name, name);
+        // Relaxed: a label.
         self.thread_id.store(thread_id, Ordering::Relaxed);
     }
 
-    /// Position up to which the ring is drained, by the drain's word.
-    pub fn consumed_position(&self) -> u64 {
-        // Relaxed: tells whether anything moves.
-        self.consumed.load(Ordering::Relaxed)
-    }
-
-    /// Records committed so far, gap records not counted.
-    pub fn records(&self) -> u64 {
-        // Relaxed: a statistic.
-        self.records.load(Ordering::Relaxed)
-    }
-
-    /// Records whose values were cut to the limit.
-    pub fn records_cut(&self) -> u64 {
-        // Relaxed: a statistic.
-        self.cut.load(Ordering::Relaxed)
-    }
-
-    /// Calls dropped so far, by reason.
-    pub fn dropped(&self) -> [u64; DropReason::COUNT] {
-        // Relaxed: statistics.
-        core::array::from_fn(|reason| self.dropped[reason].load(Ordering::Relaxed))
-    }
-
     /// Takes the drops that no gap record has told yet. Each drop is handed out once.
-    pub fn take_unreported(&self) -> [u64; DropReason::COUNT] {
+    pub(crate) fn take_unreported(&self) -> [u64; DropReason::COUNT] {
         core::array::from_fn(|reason| {
             // Relaxed: the counter is its own data; the swap makes sure that only one side takes it.
             if self.unreported[reason].load(Ordering::Relaxed) == 0 {
@@ -238,11 +181,26 @@ impl RingHeader {
     }
 }
 
-fn damaged(field: &'static str, found: u64, expected: &'static str) -> RingError {
-    RingError::Damaged {
-        what: "ring header",
-        field,
-        found,
-        expected,
+/// Stores the front of a text, which always ends with a zero.
+pub(crate) fn store_text(words: &[AtomicU64], text: &str) {
+    let end = text.floor_char_boundary(words.len() * 8 - 1);
+    let mut bytes = text.as_bytes()[..end].iter();
+    for word in words {
+        let eight = core::array::from_fn(|_| bytes.next().copied().unwrap_or(0));
+        // Relaxed: a label.
+        word.store(u64::from_le_bytes(eight), Ordering::Relaxed);
     }
+}
+
+/// Reads a text up to its zero, as far as it is one.
+pub(crate) fn load_text(words: &[AtomicU64]) -> String {
+    // Relaxed: a label.
+    let load = |word: &AtomicU64| word.load(Ordering::Relaxed).to_le_bytes();
+    let mut bytes: Vec<u8> = words.iter().flat_map(load).collect();
+    bytes.truncate(bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len()));
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn damaged(field: &'static str, found: u64, expected: &'static str) -> RingError {
+    RingError::damaged("ring header", field, found, expected)
 }

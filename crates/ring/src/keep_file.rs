@@ -5,6 +5,7 @@
 //! SIGKILL finds each kept record here, in its ring or in an output buffer, and in one of them only.
 #![allow(unsafe_code)]
 
+use crate::epoch_cells::EpochCells;
 use crate::limits::KEEP_BYTES_MAX;
 use crate::{RingError, sys};
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering, fence};
@@ -32,7 +33,8 @@ struct Header {
     bytes: AtomicU64,
     tail: AtomicU64,
     unused: AtomicU64,
-    cells: [Cell; 2],
+    /// Head, what was written, and an unused word.
+    cells: EpochCells<3>,
     kept: AtomicU64,
     written: AtomicU64,
     forgotten: AtomicU64,
@@ -44,19 +46,10 @@ struct Header {
     answer_sequence: AtomicU64,
 }
 
-#[repr(C)]
-struct Cell {
-    epoch: AtomicU64,
-    head: AtomicU64,
-    written: AtomicU64,
-    unused: AtomicU64,
-}
-
 const _: () = {
-    use core::mem::{offset_of, size_of};
+    use core::mem::offset_of;
     assert!(offset_of!(Header, tail) == 16);
     assert!(offset_of!(Header, cells) == 32);
-    assert!(size_of::<Cell>() == 32);
     assert!(offset_of!(Header, kept) == 96);
     assert!(offset_of!(Header, request_sequence) == 128);
     assert!(offset_of!(Header, answer_sequence) == 152);
@@ -67,30 +60,6 @@ const _: () = {
 pub struct KeepFile {
     mapping: Arc<sys::Mapping>,
     bytes: usize,
-}
-
-/// The memory of a flight recorder whose pages are still to be found.
-#[derive(Debug)]
-pub struct KeepToucher {
-    mapping: Arc<sys::Mapping>,
-    bytes: usize,
-}
-
-impl KeepToucher {
-    /// Has the system find a page for all of the memory, which can take it a third of a second: whoever writes there later
-    /// does not wait for it. Until `stop` is set; blocks, and is for a thread that nobody waits for.
-    pub fn touch(&self, stop: &AtomicBool) {
-        for at in (0..self.bytes).step_by(TOUCH_BYTES) {
-            // Relaxed: looked at again and again.
-            if stop.load(Ordering::Relaxed) {
-                return;
-            }
-            // SAFETY: the byte lies inside of the data area. The drain may write there, so it is read as an atomic, and
-            // what it holds means nothing.
-            let byte = unsafe { &*self.mapping.base().add(HEADER_BYTES + at).cast::<AtomicU8>() };
-            core::hint::black_box(byte.load(Ordering::Relaxed));
-        }
-    }
 }
 
 /// Which positions count. Positions count bytes from the start of the session; position `p` lies at `p` modulo the
@@ -218,11 +187,21 @@ impl KeepFile {
         }
     }
 
-    /// The same memory, for a thread that touches it.
-    pub fn toucher(&self) -> KeepToucher {
-        KeepToucher {
-            mapping: Arc::clone(&self.mapping),
-            bytes: self.bytes,
+    /// Work for a thread that nobody waits for: has the system find a page for all of the memory, which can take it a third
+    /// of a second, so that whoever writes there later does not wait for it. Ends early when its flag is set.
+    pub fn toucher(&self) -> impl FnOnce(&AtomicBool) + Send + use<> {
+        let (mapping, bytes) = (Arc::clone(&self.mapping), self.bytes);
+        move |stop| {
+            for at in (0..bytes).step_by(TOUCH_BYTES) {
+                // Relaxed: looked at again and again.
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
+                // SAFETY: the byte lies inside of the data area. The drain may write there, so it is read as an atomic,
+                // and what it holds means nothing.
+                let byte = unsafe { &*mapping.base().add(HEADER_BYTES + at).cast::<AtomicU8>() };
+                core::hint::black_box(byte.load(Ordering::Relaxed));
+            }
         }
     }
 
@@ -233,64 +212,30 @@ impl KeepFile {
         fence(Ordering::Release);
     }
 
-    /// The position before which bytes may be overwritten.
-    pub fn tail(&self) -> u64 {
-        // SYNC(keep tail): no new bytes are seen without the tail that goes before them.
-        fence(Ordering::Acquire);
-        self.header().tail.load(Ordering::Relaxed)
-    }
-
-    /// Notes what counts when `epoch` is published.
-    pub fn note(&mut self, positions: KeepPositions, epoch: u64, committed: u64) {
-        let cells = &self.header().cells;
-        // Relaxed: one writer; readers come after its death.
-        let valid = |cell: &Cell| {
-            let epoch = cell.epoch.load(Ordering::Relaxed);
-            if epoch <= committed { epoch } else { 0 }
-        };
-        let [first, second] = cells;
-        let cell = if valid(first) > valid(second) {
-            second
-        } else {
-            first
-        };
-        cell.epoch.store(0, Ordering::Relaxed);
-        // SYNC(cell): a reader after our death sees the stores in this order.
-        fence(Ordering::Release);
-        cell.head.store(positions.head, Ordering::Relaxed);
-        cell.written.store(positions.written, Ordering::Relaxed);
-        // SYNC(cell)
-        fence(Ordering::Release);
-        cell.epoch.store(epoch, Ordering::Relaxed);
-    }
-
-    /// Finds what counts at an epoch, for whoever goes on with a dead process's memory; cells of later epochs are cleared.
-    pub fn adopt(&mut self, epoch: u64) -> KeepPositions {
-        let mut newest = 0;
-        let mut found = KeepPositions::default();
-        // Relaxed: the writer is dead.
-        for cell in &self.header().cells {
-            let cell_epoch = cell.epoch.load(Ordering::Relaxed);
-            if cell_epoch > epoch {
-                cell.epoch.store(0, Ordering::Relaxed);
-            } else if cell_epoch > newest {
-                newest = cell_epoch;
-                found = KeepPositions {
-                    head: cell.head.load(Ordering::Relaxed),
-                    written: cell.written.load(Ordering::Relaxed),
-                };
-            }
-        }
-        found
-    }
-
-    /// Tells the counts.
-    pub fn store_counts(&self, counts: &KeepCounts) {
+    /// Notes what counts when `epoch` is published, and what is told of it.
+    pub fn note(&mut self, positions: KeepPositions, counts: &KeepCounts, epoch: u64, committed: u64) {
         let header = self.header();
+        let KeepPositions { head, written } = positions;
+        header.cells.note([head, written, 0], epoch, committed);
         // Relaxed: statistics.
         header.kept.store(counts.kept, Ordering::Relaxed);
         header.written.store(counts.written, Ordering::Relaxed);
         header.forgotten.store(counts.forgotten, Ordering::Relaxed);
+    }
+
+    /// Finds what counts at an epoch, for whoever goes on with a dead process's memory; cells of later epochs are cleared.
+    /// What may have been overwritten by what was not committed does not count.
+    pub fn adopt(&mut self, epoch: u64) -> KeepPositions {
+        let header = self.header();
+        header.cells.strike_after(epoch);
+        let [head, written, _] = header.cells.newest(epoch, |_| true).unwrap_or_default();
+        // SYNC(keep tail): no new bytes are seen without the tail that goes before them.
+        fence(Ordering::Acquire);
+        let tail = header.tail.load(Ordering::Relaxed);
+        KeepPositions {
+            head: head.max(tail),
+            written: written.max(tail),
+        }
     }
 
     /// The counts as they were told last.
@@ -347,12 +292,7 @@ impl KeepFile {
 }
 
 fn damaged(field: &'static str, found: u64, expected: &'static str) -> RingError {
-    RingError::Damaged {
-        what: "flight recorder",
-        field,
-        found,
-        expected,
-    }
+    RingError::damaged("flight recorder", field, found, expected)
 }
 
 #[cfg(test)]
@@ -374,12 +314,12 @@ mod tests {
         let file = new_file(KeepFile::bytes_for(0));
         let mut memory =
             KeepFile::create(&file, Path::new("keep"), KeepFile::bytes_for(0)).expect("a memory");
-        memory.note(positions(100, 0), 1, 0);
-        memory.note(positions(200, 50), 2, 1);
+        memory.note(positions(100, 0), &KeepCounts::default(), 1, 0);
+        memory.note(positions(200, 50), &KeepCounts::default(), 2, 1);
         let mut again = KeepFile::open(&file, Path::new("keep")).expect("the same memory");
         assert_eq!(again.adopt(1), positions(100, 0));
         // The cell of epoch 2 is free again.
-        again.note(positions(300, 60), 2, 1);
+        again.note(positions(300, 60), &KeepCounts::default(), 2, 1);
         assert_eq!(again.adopt(2), positions(300, 60));
     }
 

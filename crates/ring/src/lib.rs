@@ -16,6 +16,7 @@ mod consumer;
 #[cfg(not(loom))]
 pub mod control;
 mod drop_reason;
+mod epoch_cells;
 mod error;
 mod header;
 mod in_place;
@@ -63,11 +64,11 @@ pub use {
     consumer::Consumer,
     drop_reason::{DropReason, FullPolicy},
     error::RingError,
-    header::{RingHeader, RingState},
+    header::RingState,
     in_place::InPlace,
     producer::{Admission, Producer},
     record_writer::RecordWriter,
-    ring::{Ring, capacity_for},
+    ring::{Ring, RingCounts, capacity_for},
     sys::user_id,
     waker::DrainWaker,
 };
@@ -78,11 +79,11 @@ pub use {
     counts::{CallsiteCounters, CallsiteCounts, CallsiteTotals},
     files::{FoundSession, default_run_dir, file_part, find_sessions},
     follower::{FollowerRead, RingFollower},
-    keep_file::{CHUNK_BYTES, KeepCounts, KeepFile, KeepPositions, KeepToucher},
+    keep_file::{CHUNK_BYTES, KeepCounts, KeepFile, KeepPositions},
     pipe::{PipeWriter, Reservation},
     session::reader::SessionReader,
     session::writer::{SessionOptions, SessionWriter},
-    session_header::{ProcessEnd, SessionHeader},
+    session_header::{SessionHeader, SessionIdentity, SessionTotals},
     static_cell::StaticCell,
     waker::AgentConnection,
 };

@@ -57,6 +57,12 @@ pub fn is_memory_file(file: &File) -> bool {
     fs::fcntl_get_seals(file).is_ok_and(|seals| seals.contains(SEALS))
 }
 
+/// Returns whether the file can neither shrink nor grow.
+pub(crate) fn is_sealed(file: &File) -> bool {
+    let size = SealFlags::SHRINK.union(SealFlags::GROW);
+    fs::fcntl_get_seals(file).is_ok_and(|seals| seals.contains(size))
+}
+
 /// Checks a descriptor that came from a peer: a sealed memory file, open for reading and writing, of exactly this size.
 ///
 /// # Errors
@@ -66,19 +72,24 @@ pub(crate) fn check(file: &File, what: &'static str, bytes: u64) -> Result<Memor
     if found == bytes {
         return Ok(id);
     }
-    Err(damaged(what, "size", found, "the size of the format"))
+    Err(RingError::damaged(what, "size", found, "the size of the format"))
 }
 
 /// As [`check`], for files whose size says something; returns it.
 pub(crate) fn check_any_size(file: &File, what: &'static str) -> Result<(MemoryId, u64), RingError> {
     if !is_memory_file(file) {
-        return Err(damaged(what, "seals", 0, "a memory file sealed in size"));
+        return Err(RingError::damaged(
+            what,
+            "seals",
+            0,
+            "a memory file sealed in size",
+        ));
     }
     // From here on it is a memory file, whose answers come from the kernel alone.
     let io = |cause: io::Error| RingError::io("look at", Path::new(what), cause);
     let system = fs::fstatfs(file).map_err(|cause| io(cause.into()))?;
     if system.f_type as u64 != TMPFS_MAGIC {
-        return Err(damaged(
+        return Err(RingError::damaged(
             what,
             "file system",
             system.f_type as u64,
@@ -87,7 +98,7 @@ pub(crate) fn check_any_size(file: &File, what: &'static str) -> Result<(MemoryI
     }
     let flags = fs::fcntl_getfl(file).map_err(|cause| io(cause.into()))?;
     if !flags.contains(OFlags::RDWR) || flags.contains(OFlags::PATH) {
-        return Err(damaged(
+        return Err(RingError::damaged(
             what,
             "access",
             u64::from(flags.bits()),
@@ -107,15 +118,6 @@ pub(crate) fn open_again(file: &File) -> io::Result<File> {
     use std::os::fd::AsRawFd;
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     File::options().read(true).write(true).open(path)
-}
-
-fn damaged(what: &'static str, field: &'static str, found: u64, expected: &'static str) -> RingError {
-    RingError::Damaged {
-        what,
-        field,
-        found,
-        expected,
-    }
 }
 
 #[cfg(test)]

@@ -3,11 +3,11 @@
 
 #[cfg(not(loom))]
 use crate::header::capacity_of;
-use crate::header::{RING_HEADER_BYTES, RingHeader};
+use crate::header::{RING_HEADER_BYTES, RingHeader, RingState, load_text};
 use crate::limits::{RECORD_BYTES_MAX, RECORD_PART_OF_RING, RING_BYTES_MAX, RING_BYTES_MIN};
 use crate::sync::{AtomicU32, Ordering};
 use crate::waker::DrainWaker;
-use crate::{RingError, sys};
+use crate::{DropReason, RingError, sys};
 use std::fs::File;
 use std::path::Path;
 
@@ -26,6 +26,21 @@ pub struct Ring {
     held: AtomicU32,
     /// Wakes the drain, where this process writes the ring.
     drain_waker: Option<&'static DrainWaker>,
+}
+
+/// Numbers of a ring at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RingCounts {
+    /// Owner of the ring.
+    pub state: RingState,
+    /// Position up to which the ring is drained, by the drain's word.
+    pub consumed: u64,
+    /// Records committed so far, gap records not counted.
+    pub records: u64,
+    /// Records whose values were cut to the limit.
+    pub records_cut: u64,
+    /// Calls dropped so far, by reason.
+    pub dropped: [u64; DropReason::COUNT],
 }
 
 /// Rounds a size to a capacity that the format allows.
@@ -118,25 +133,30 @@ impl Ring {
     pub fn unnamed(capacity_bytes: usize) -> Result<(Self, File), RingError> {
         let capacity_bytes = capacity_for(capacity_bytes);
         let path = Path::new("unnamed ring");
-        let file = sys::memfd("logdrive-ring", Self::file_bytes(capacity_bytes))
-            .map_err(|cause| RingError::io("make", path, cause))?;
+        let bytes = Self::file_bytes(capacity_bytes);
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        let file = crate::memory_file::make("logdrive-ring", bytes, bytes)?;
+        #[cfg(not(any(target_os = "linux", target_os = "android")))]
+        let file =
+            sys::shared_object("logdrive-ring", bytes).map_err(|cause| RingError::io("make", path, cause))?;
         let ring = Self::create(&file, path, capacity_bytes, 0, None)?;
         Ok((ring, file))
     }
 
-    /// Opens a ring whose file came from a peer: besides the header, its size must be sealed.
+    /// Opens a ring whose file came from a peer: besides the header, its size must be sealed. Not on systems where sizes
+    /// cannot be sealed.
     ///
     /// # Errors
-    /// As [`Ring::open`], and when the file could still shrink or grow.
+    /// When the file does not have the length of a ring or could still change it, or its header is not a ring's.
     #[cfg(not(loom))]
     pub fn open_sealed(file: &File, index: u32) -> Result<Self, RingError> {
-        if !sys::is_sealed(file) {
-            return Err(RingError::Damaged {
-                what: "ring file",
-                field: "seals",
-                found: 0,
-                expected: "sealed against shrinking and growing",
-            });
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        let is_sealed = crate::memory_file::is_sealed(file);
+        #[cfg(not(any(target_os = "linux", target_os = "android")))]
+        let is_sealed = false;
+        if !is_sealed {
+            let expected = "sealed against shrinking and growing";
+            return Err(RingError::damaged("ring file", "seals", 0, expected));
         }
         Self::open(file, Path::new("sealed ring"), index)
     }
@@ -149,14 +169,7 @@ impl Ring {
         index: u32,
         waker: &'static DrainWaker,
     ) -> Result<Self, RingError> {
-        let path = Path::new("ring of an agent");
-        let bytes = file
-            .metadata()
-            .map_err(|cause| RingError::io("look at", path, cause))?
-            .len();
-        let capacity_bytes = capacity_of(bytes)?;
-        let mut ring = Self::map(file, path, capacity_bytes, index, true)?;
-        ring.header().check(capacity_bytes)?;
+        let mut ring = Self::open_file(file, Path::new("ring of an agent"), index, true)?;
         ring.drain_waker = Some(waker);
         Ok(ring)
     }
@@ -167,12 +180,17 @@ impl Ring {
     /// When the file does not have the length of a ring, or its header is not a ring's.
     #[cfg(not(loom))]
     pub(crate) fn open(file: &File, path: &Path, index: u32) -> Result<Self, RingError> {
+        Self::open_file(file, path, index, false)
+    }
+
+    #[cfg(not(loom))]
+    fn open_file(file: &File, path: &Path, index: u32, populate: bool) -> Result<Self, RingError> {
         let bytes = file
             .metadata()
             .map_err(|cause| RingError::io("look at", path, cause))?
             .len();
         let capacity_bytes = capacity_of(bytes)?;
-        let ring = Self::map(file, path, capacity_bytes, index, false)?;
+        let ring = Self::map(file, path, capacity_bytes, index, populate)?;
         ring.header().check(capacity_bytes)?;
         Ok(ring)
     }
@@ -196,7 +214,7 @@ impl Ring {
 
     /// The shared header.
     #[cfg(not(loom))]
-    pub fn header(&self) -> &RingHeader {
+    pub(crate) fn header(&self) -> &RingHeader {
         // SAFETY: the header lies behind the two mappings of the data area, which are multiples of its alignment, and
         // lives as long as `self`; all fields are atomics.
         unsafe {
@@ -241,6 +259,35 @@ impl Ring {
     /// The number of the ring in its session.
     pub fn index(&self) -> u32 {
         self.index
+    }
+
+    /// The kernel's number of the thread that has, or last had, the ring.
+    pub fn thread_id(&self) -> u64 {
+        // Relaxed: a label.
+        self.header().thread_id.load(Ordering::Relaxed)
+    }
+
+    /// The name of that thread, as far as it is text; empty when it has none. Allocates.
+    pub fn thread_name(&self) -> String {
+        load_text(&self.header().thread_name)
+    }
+
+    /// Numbers of the ring as they are now; they may change at any time.
+    pub fn counts(&self) -> RingCounts {
+        let header = self.header();
+        // Relaxed: statistics.
+        RingCounts {
+            state: header.state(),
+            consumed: header.consumed.load(Ordering::Relaxed),
+            records: header.records.load(Ordering::Relaxed),
+            records_cut: header.cut.load(Ordering::Relaxed),
+            dropped: core::array::from_fn(|reason| header.dropped[reason].load(Ordering::Relaxed)),
+        }
+    }
+
+    /// Takes the drops that no gap record has told yet, by reason. Each drop is handed out once.
+    pub fn take_unreported(&self) -> [u64; DropReason::COUNT] {
+        self.header().take_unreported()
     }
 
     /// Takes the ring for a producer of this process; `false` when another one has it.

@@ -265,7 +265,8 @@ impl RulesLock<'_> {
 
 impl Drop for RulesLock<'_> {
     fn drop(&mut self) {
-        sys::unlock_for_opener(&self.rules.file);
+        // It cannot fail for a lock that is held.
+        let _ = self.rules.file.unlock();
     }
 }
 
@@ -274,12 +275,7 @@ fn table_offset(sequence: u64) -> u64 {
 }
 
 fn damaged(field: &'static str, found: u64, expected: &'static str) -> RingError {
-    RingError::Damaged {
-        what: "table of rules",
-        field,
-        found,
-        expected,
-    }
+    RingError::damaged("table of rules", field, found, expected)
 }
 
 #[cfg(test)]

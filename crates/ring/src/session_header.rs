@@ -3,6 +3,7 @@
 
 use crate::clock::{Calibration, ClockSource};
 use crate::drop_reason::DropReason;
+use crate::header::{load_text, store_text};
 use crate::limits::{APP_NAME_BYTES, CALLSITES_MAX, RINGS_MAX, TABLE_BYTES_MAX};
 use crate::{RingError, sys};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -82,17 +83,7 @@ impl SessionHeader {
         self.pid.store(pid, Ordering::Relaxed);
         self.clock_source.store(clock as u32, Ordering::Relaxed);
         self.start_unix_ns.store(start_unix_ns, Ordering::Relaxed);
-        let mut bytes = [0u8; APP_NAME_BYTES];
-        let mut length = app.len().min(APP_NAME_BYTES - 1);
-        while !app.is_char_boundary(length) {
-            length -= 1;
-        }
-        bytes[..length].copy_from_slice(&app.as_bytes()[..length]);
-        for (word, chunk) in self.app.iter().zip(bytes.chunks_exact(8)) {
-            let mut eight = [0u8; 8];
-            eight.copy_from_slice(chunk);
-            word.store(u64::from_le_bytes(eight), Ordering::Relaxed);
-        }
+        store_text(&self.app, app);
         // SYNC(session): the rest of the header is visible to whoever sees the magic.
         self.magic.store(MAGIC, Ordering::Release);
     }
@@ -141,41 +132,43 @@ impl SessionHeader {
         self.flags.fetch_or(flag, Ordering::Release);
     }
 
-    /// Returns whether everything has reached the log: the process died while it removed the session.
-    pub fn is_done(&self) -> bool {
+    /// Identity of the session. Allocates.
+    pub fn identity(&self) -> SessionIdentity {
+        SessionIdentity {
+            pid: self.pid.load(Ordering::Relaxed),
+            start_unix_ns: self.start_unix_ns.load(Ordering::Relaxed),
+            app: load_text(&self.app),
+        }
+    }
+
+    /// Numbers of the session as they are now; they may change at any time. Some twenty loads.
+    pub fn totals(&self) -> SessionTotals {
         // SYNC(done)
-        self.flags.load(Ordering::Acquire) & FLAG_DONE != 0
-    }
-
-    /// Returns whether the process has written the session to files, from which its records reach the log.
-    pub fn is_spilled(&self) -> bool {
-        // SYNC(done)
-        self.flags.load(Ordering::Acquire) & FLAG_SPILLED != 0
-    }
-
-    /// The process that made the session.
-    pub fn pid(&self) -> u32 {
-        self.pid.load(Ordering::Relaxed)
-    }
-
-    /// Time at which it was made, in nanoseconds since 1970.
-    pub fn start_unix_ns(&self) -> u64 {
-        self.start_unix_ns.load(Ordering::Relaxed)
+        let flags = self.flags.load(Ordering::Acquire);
+        // SYNC(end)
+        let signal = self.end_signal.load(Ordering::Acquire);
+        SessionTotals {
+            is_done: flags & FLAG_DONE != 0,
+            is_spilled: flags & FLAG_SPILLED != 0,
+            rings: self.ring_count(),
+            callsites: self.callsite_count(),
+            table_bytes: self.table_bytes(),
+            dropped: core::array::from_fn(|reason| self.dropped[reason].load(Ordering::Relaxed)),
+            disabled: self.disabled.load(Ordering::Relaxed),
+            signal: (signal != 0).then(|| {
+                (
+                    signal,
+                    self.end_thread.load(Ordering::Relaxed),
+                    self.end_unix_ns.load(Ordering::Relaxed),
+                )
+            }),
+            panics: self.end_panics.load(Ordering::Relaxed),
+        }
     }
 
     /// Source of its ticks.
     pub fn clock_source(&self) -> ClockSource {
         ClockSource::from_code(self.clock_source.load(Ordering::Relaxed)).unwrap_or(ClockSource::Monotonic)
-    }
-
-    /// The application's name.
-    pub fn app(&self) -> String {
-        let mut bytes = [0u8; APP_NAME_BYTES];
-        for (chunk, word) in bytes.chunks_exact_mut(8).zip(&self.app) {
-            chunk.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
-        }
-        let length = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-        String::from_utf8_lossy(bytes.get(..length).unwrap_or(&[])).into_owned()
     }
 
     /// Publishes a calibration.
@@ -251,7 +244,7 @@ impl SessionHeader {
     }
 
     /// Rings made so far.
-    pub fn ring_count(&self) -> u32 {
+    pub(crate) fn ring_count(&self) -> u32 {
         // SYNC(ring count): the rings below the count are formatted.
         self.ring_count.load(Ordering::Acquire)
     }
@@ -262,13 +255,13 @@ impl SessionHeader {
     }
 
     /// Callsites registered so far.
-    pub fn callsite_count(&self) -> u32 {
+    pub(crate) fn callsite_count(&self) -> u32 {
         // SYNC(callsite): table and control words below the count are visible.
         self.callsite_count.load(Ordering::Acquire)
     }
 
     /// Bytes of the table that are valid.
-    pub fn table_bytes(&self) -> u64 {
+    pub(crate) fn table_bytes(&self) -> u64 {
         self.table_bytes.load(Ordering::Acquire)
     }
 
@@ -281,16 +274,6 @@ impl SessionHeader {
     /// Counts a call that was dropped without a ring.
     pub fn count_drop(&self, reason: DropReason, calls: u64) {
         self.dropped[reason as usize].fetch_add(calls, Ordering::Relaxed);
-    }
-
-    /// Calls dropped without a ring, by reason.
-    pub fn dropped(&self) -> [u64; DropReason::COUNT] {
-        core::array::from_fn(|reason| self.dropped[reason].load(Ordering::Relaxed))
-    }
-
-    /// Calls that their level switched off, as last reported by the process.
-    pub fn disabled(&self) -> u64 {
-        self.disabled.load(Ordering::Relaxed)
     }
 
     /// Stores the number of calls that their level switched off.
@@ -310,38 +293,42 @@ impl SessionHeader {
     pub fn note_panic(&self) {
         self.end_panics.fetch_add(1, Ordering::Relaxed);
     }
-
-    /// Notes on the end of the process, as far as it could say.
-    pub fn end(&self) -> ProcessEnd {
-        // SYNC(end)
-        let signal = self.end_signal.load(Ordering::Acquire);
-        ProcessEnd {
-            signal: (signal != 0).then(|| {
-                (
-                    signal,
-                    self.end_thread.load(Ordering::Relaxed),
-                    self.end_unix_ns.load(Ordering::Relaxed),
-                )
-            }),
-            panics: self.end_panics.load(Ordering::Relaxed),
-        }
-    }
 }
 
-/// Notes of a process on its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ProcessEnd {
-    /// Fatal signal: its number, the thread, and the time in nanoseconds since 1970.
+/// Identity of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionIdentity {
+    /// Number of the process that made it.
+    pub pid: u32,
+    /// Time at which it was made, in nanoseconds since 1970.
+    pub start_unix_ns: u64,
+    /// Name of the application.
+    pub app: String,
+}
+
+/// Numbers of a session at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SessionTotals {
+    /// Set if everything has reached the log: the process died while it removed the session.
+    pub is_done: bool,
+    /// Set if the process has written the session to files, from which its records reach the log.
+    pub is_spilled: bool,
+    /// Rings made so far.
+    pub rings: u32,
+    /// Callsites registered so far.
+    pub callsites: u32,
+    /// Bytes of the callsite table that are valid.
+    pub table_bytes: u64,
+    /// Calls dropped without a ring, by reason.
+    pub dropped: [u64; DropReason::COUNT],
+    /// Calls that their level switched off, as last reported by the process.
+    pub disabled: u64,
+    /// Fatal signal of the process, as far as it could say: its number, the thread, and the time in nanoseconds since 1970.
     pub signal: Option<(u32, u64, u64)>,
-    /// Number of panics so far.
+    /// Number of panics of the process so far.
     pub panics: u32,
 }
 
 fn damaged(field: &'static str, found: u64, expected: &'static str) -> RingError {
-    RingError::Damaged {
-        what: "session header",
-        field,
-        found,
-        expected,
-    }
+    RingError::damaged("session header", field, found, expected)
 }

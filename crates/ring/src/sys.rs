@@ -1,8 +1,11 @@
 //! The system calls of the ring crate, each behind a safe function.
 #![allow(unsafe_code)]
 
+#[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
+use rustix::thread::futex;
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
 use std::ffi::CString;
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
@@ -169,38 +172,9 @@ pub(crate) fn release(file: &File, from: u64, to: u64) -> io::Result<()> {
     }
 }
 
-/// A sealed memory file: its size can never change again.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-pub(crate) fn memfd(name: &str, bytes: u64) -> io::Result<File> {
-    let name = CString::new(name).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-    // SAFETY: `name` is a valid C string for the length of the call.
-    let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: `fd` is a fresh descriptor that nobody else owns.
-    let file = unsafe { File::from_raw_fd(fd) };
-    reserve(&file, 0, bytes)?;
-    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
-    // SAFETY: plain system call on a descriptor that `file` keeps open.
-    if unsafe { libc::fcntl(fd, libc::F_ADD_SEALS, seals) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(file)
-}
-
-/// Returns whether the file can neither shrink nor grow.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-pub(crate) fn is_sealed(file: &File) -> bool {
-    // SAFETY: plain system call on a descriptor that `file` keeps open.
-    let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
-    let wanted = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
-    seals >= 0 && seals & wanted == wanted
-}
-
 /// An unnamed shared memory object, for systems without memory files.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-pub(crate) fn memfd(name: &str, bytes: u64) -> io::Result<File> {
+pub(crate) fn shared_object(name: &str, bytes: u64) -> io::Result<File> {
     use std::sync::atomic::{AtomicU32, Ordering};
     static NEXT: AtomicU32 = AtomicU32::new(0);
     // Relaxed: only uniqueness counts.
@@ -223,12 +197,6 @@ pub(crate) fn memfd(name: &str, bytes: u64) -> io::Result<File> {
     let file = unsafe { File::from_raw_fd(fd) };
     file.set_len(bytes)?;
     Ok(file)
-}
-
-/// Sizes of anonymous objects cannot be sealed on this system.
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-pub(crate) fn is_sealed(_file: &File) -> bool {
-    false
 }
 
 /// Takes the record lock on the whole file without waiting; `Ok(false)` when another process has it.
@@ -257,22 +225,11 @@ pub(crate) fn lock_holder(file: &File) -> io::Result<Option<u32>> {
 
 /// Takes the lock of whoever opened the file (`flock`), without waiting; `Ok(false)` when somebody else has it.
 pub(crate) fn lock_for_opener(file: &File) -> io::Result<bool> {
-    // SAFETY: plain system call on a descriptor that `file` keeps open.
-    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
-        return Ok(true);
+    match file.try_lock() {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) => Err(error),
     }
-    let error = io::Error::last_os_error();
-    match error.kind() {
-        io::ErrorKind::WouldBlock => Ok(false),
-        _ => Err(error),
-    }
-}
-
-/// Gives the lock of [`lock_for_opener`] back.
-pub(crate) fn unlock_for_opener(file: &File) {
-    // It cannot fail for a lock that is held.
-    // SAFETY: plain system call on a descriptor that `file` keeps open.
-    unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_UN) };
 }
 
 fn whole_file(kind: libc::c_short) -> libc::flock {
@@ -287,8 +244,7 @@ fn whole_file(kind: libc::c_short) -> libc::flock {
 pub(crate) fn thread_id() -> u64 {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     {
-        // SAFETY: has no arguments and cannot fail.
-        unsafe { libc::syscall(libc::SYS_gettid) as u64 }
+        rustix::thread::gettid().as_raw_nonzero().get() as u64
     }
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
     {
@@ -344,19 +300,19 @@ pub(crate) fn clock_ns(clock: libc::clockid_t) -> u64 {
 /// Parks until `word` is no longer `expected`, a wake comes, or the time is over. May return early.
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
 pub(crate) fn futex_wait(word: &crate::sync::AtomicU32, expected: u32, timeout_ns: u64) {
-    let time = libc::timespec {
-        tv_sec: (timeout_ns / 1_000_000_000) as libc::time_t,
+    let time = rustix::thread::Timespec {
+        tv_sec: (timeout_ns / 1_000_000_000) as _,
         tv_nsec: (timeout_ns % 1_000_000_000) as _,
     };
-    // SAFETY: `word` and `time` are valid for the length of the call; the kernel only reads them.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, expected, &time) };
+    // Whatever ended the wait, the caller looks again.
+    let _ = futex::wait(word, futex::Flags::empty(), expected, Some(&time));
 }
 
 /// Wakes all who wait on `word`, in every process.
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
 pub(crate) fn futex_wake(word: &crate::sync::AtomicU32) {
-    // SAFETY: `word` is valid for the length of the call; the kernel only uses its address.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
+    // A word of our own mapping is always one to wake on.
+    let _ = futex::wake(word, futex::Flags::empty(), i32::MAX.cast_unsigned());
 }
 
 /// Without futexes a waiter looks again every 100 µs.

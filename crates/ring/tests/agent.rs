@@ -75,8 +75,8 @@ fn joined(rings: usize) -> (HostedSession, SessionWriter, Arc<Line>) {
 #[test]
 fn what_a_process_registers_and_writes_is_read_by_its_agent() {
     let (shared, session, _) = joined(1);
-    assert_eq!(shared.header().pid(), 4242);
-    assert_eq!(session.header().app(), "shop");
+    assert_eq!(shared.header().identity().pid, 4242);
+    assert_eq!(session.header().identity().app, "shop");
     for number in 0..5000u32 {
         let text = format!("callsite {number} {}", "x".repeat(number as usize % 50));
         assert_eq!(
@@ -101,7 +101,7 @@ fn what_a_process_registers_and_writes_is_read_by_its_agent() {
         Admission::Granted
     );
     let ring = shared.rings_from(0).remove(0);
-    assert_eq!(ring.header().thread_name(), "worker");
+    assert_eq!(ring.thread_name(), "worker");
     let mut consumer = Consumer::new(Arc::clone(&ring));
     let mut bytes = [0; 64];
     assert_eq!(consumer.pending_bytes().expect("whole"), 64);
@@ -123,13 +123,13 @@ fn a_ring_that_the_agent_has_freed_goes_to_the_next_thread_but_never_to_two() {
     let second = session.acquire("two").expect("a ring of its own");
     assert_eq!(session.rings_from(0).len(), 2);
     drop(first);
-    assert_eq!(ring.header().state(), RingState::Ended);
+    assert_eq!(ring.counts().state, RingState::Ended);
     let third = session.acquire("three").expect("another of its own");
     assert_eq!(session.rings_from(0).len(), 3);
     shared.recycle(&ring);
     let fourth = session.acquire("four").expect("the freed one");
     assert_eq!(session.rings_from(0).len(), 3);
-    assert_eq!(ring.header().thread_name(), "four");
+    assert_eq!(ring.thread_name(), "four");
     drop((second, third, fourth));
     // All that it has, with the rings that it made itself, is shown to the next agent.
     let shown = session.with_descriptors(|memory, rings| {
@@ -157,7 +157,7 @@ fn rings_are_asked_for_ahead_and_a_thread_without_one_waits_but_a_moment() {
     shared.add_ring().expect("a ring");
     session.take_rings(rings_of(&shared, 1)).expect("it comes");
     let second = session.acquire("two").expect("the ring that came");
-    assert_eq!(session.header().ring_count(), 2);
+    assert_eq!(session.header().totals().rings, 2);
     let error = session
         .take_rings(rings_of(&shared, 1))
         .expect_err("twice the same");

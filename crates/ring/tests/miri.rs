@@ -67,7 +67,7 @@ fn a_ring_goes_from_thread_to_thread_with_its_position() {
             std::thread::yield_now();
         }
     }
-    assert_eq!(ring.header().records(), 4);
+    assert_eq!(ring.counts().records, 4);
 }
 
 /// Attaches the calling thread to the ring, which belongs to the session of `generation`.
@@ -107,7 +107,7 @@ fn a_thread_s_place_takes_records_turns_its_own_handlers_away_and_ends_with_the_
     told.recv().expect("the worker comes so far");
     local::end_generation();
     worker.join().expect("the worker sees the end of the session");
-    assert_eq!(ring.header().dropped()[DropReason::Reentrant as usize], 20);
+    assert_eq!(ring.counts().dropped[DropReason::Reentrant as usize], 20);
     assert!(local::disabled_calls() > 0);
 }
 

@@ -84,7 +84,7 @@ fn the_reserved_eighth_is_for_urgent_records() {
     let mut urgent = 0;
     while producer.push(&[0; 64], true, FullPolicy::Drop) == Admission::GapDue {
         // The gap is told by whoever can write; here the record itself is pushed again.
-        ring.header().take_unreported();
+        ring.take_unreported();
         assert_eq!(
             producer.push(&[0; 64], true, FullPolicy::Drop),
             Admission::Granted
@@ -93,7 +93,7 @@ fn the_reserved_eighth_is_for_urgent_records() {
         producer.push(&[0; 64], false, FullPolicy::Drop);
     }
     assert!(urgent > 0);
-    let dropped = ring.header().dropped()[DropReason::Full as usize];
+    let dropped = ring.counts().dropped[DropReason::Full as usize];
     assert_eq!(dropped, 1 + urgent + u64::from(dropped > 1 + urgent));
 }
 
@@ -103,7 +103,7 @@ fn wait_parks_once_per_episode_and_then_drops_at_once() {
     let ring = Arc::new(ring);
     let mut producer = Producer::attach(ring.clone(), "t");
     while producer.push(&[0; 1024], false, FullPolicy::Wait) != Admission::Dropped {}
-    let parked = ring.header().dropped()[0];
+    let parked = ring.counts().dropped[0];
     assert_eq!(parked, 1);
     for _ in 0..100_000 {
         assert_eq!(
@@ -117,7 +117,7 @@ fn wait_parks_once_per_episode_and_then_drops_at_once() {
         producer.push(&[0; 1024], false, FullPolicy::Wait),
         Admission::GapDue
     );
-    assert_eq!(ring.header().take_unreported()[0], 100_001);
+    assert_eq!(ring.take_unreported()[0], 100_001);
     assert_eq!(
         producer.push(&[0; 1024], false, FullPolicy::Wait),
         Admission::Granted
@@ -152,9 +152,9 @@ fn a_thread_writes_through_its_place_and_gives_the_ring_back() {
     .join()
     .unwrap();
     let ring = session.rings_from(0).remove(0);
-    assert_eq!(ring.header().thread_name(), "worker");
-    assert_eq!(ring.header().state(), RingState::Ended);
-    assert_eq!(ring.header().dropped()[DropReason::Reentrant as usize], 1);
+    assert_eq!(ring.thread_name(), "worker");
+    assert_eq!(ring.counts().state, RingState::Ended);
+    assert_eq!(ring.counts().dropped[DropReason::Reentrant as usize], 1);
     let mut consumer = Consumer::new(Arc::clone(&ring));
     let mut record = [0; 24];
     consumer.copy_out(0, &mut record);
@@ -166,7 +166,7 @@ fn a_thread_writes_through_its_place_and_gives_the_ring_back() {
     SessionReader::open_own(&session).unwrap().recycle(&ring);
     let again = session.acquire("next").unwrap();
     assert_eq!(
-        (session.rings_from(0).len(), ring.header().thread_name().as_str()),
+        (session.rings_from(0).len(), ring.thread_name().as_str()),
         (1, "next")
     );
     drop(again);

@@ -150,14 +150,10 @@ fn run_sequence(case: &Json, name: &str) {
         }
     }
     local::detach_thread();
-    assert_eq!(ring.header().records(), number(&case["records"]), "{name}");
+    assert_eq!(ring.counts().records, number(&case["records"]), "{name}");
     let expected = |counts: &Json| DropReason::ALL.map(|reason| counts.get(reason.name()).map_or(0, number));
-    assert_eq!(ring.header().dropped(), expected(&case["dropped"]), "{name}");
-    assert_eq!(
-        ring.header().take_unreported(),
-        expected(&case["unreported"]),
-        "{name}"
-    );
+    assert_eq!(ring.counts().dropped, expected(&case["dropped"]), "{name}");
+    assert_eq!(ring.take_unreported(), expected(&case["unreported"]), "{name}");
 }
 
 fn run_push(step: &Json, name: &str, ring: &Arc<Ring>) {
@@ -364,21 +360,20 @@ fn the_ring_of_the_spec_is_the_ring_of_the_code() {
     let (ring, file) = Ring::unnamed(1 << 16).unwrap();
     let ring = Arc::new(ring);
     let at = |field: &str| header_at(&file) + drawing.offset(field);
-    let header = ring.header();
     put(&file, at("thread_id"), 77);
-    assert_eq!(header.thread_id(), 77);
+    assert_eq!(ring.thread_id(), 77);
     file.write_all_at(b"spec\0", at("thread_name")).unwrap();
-    assert_eq!(header.thread_name(), "spec");
+    assert_eq!(ring.thread_name(), "spec");
     file.write_all_at(&2u32.to_le_bytes(), at("state")).unwrap();
-    assert_eq!(header.state(), logdrive_ring::RingState::Ended);
+    assert_eq!(ring.counts().state, logdrive_ring::RingState::Ended);
     put(&file, at("records"), 5);
-    assert_eq!(header.records(), 5);
+    assert_eq!(ring.counts().records, 5);
     put(&file, at("cut"), 6);
-    assert_eq!(header.records_cut(), 6);
+    assert_eq!(ring.counts().records_cut, 6);
     put(&file, at("dropped") + 8, 7);
-    assert_eq!(header.dropped()[1], 7);
+    assert_eq!(ring.counts().dropped[1], 7);
     put(&file, at("unreported") + 16, 8);
-    assert_eq!(header.take_unreported()[2], 8);
+    assert_eq!(ring.take_unreported()[2], 8);
     put(&file, at("consumed"), 64);
     put(&file, at("committed"), 96);
     let consumer = Consumer::new(Arc::clone(&ring));
@@ -481,8 +476,9 @@ fn the_session_of_the_spec_is_the_session_of_the_code() {
 /// What the code reads where the test has put numbers.
 fn patched_fields(view: &SessionReader) {
     let header = view.header();
+    let found = header.identity();
     assert_eq!(
-        (header.pid(), header.start_unix_ns(), header.app()),
+        (found.pid, found.start_unix_ns, found.app),
         (10, 1, "spec".to_owned())
     );
     assert_eq!(header.clock_source(), logdrive_ring::ClockSource::Monotonic);
@@ -496,15 +492,10 @@ fn patched_fields(view: &SessionReader) {
         header.coarse_clock().load(std::sync::atomic::Ordering::Relaxed),
         5
     );
-    assert_eq!(
-        (header.disabled(), header.dropped()[0], header.end().panics),
-        (6, 7, 12)
-    );
-    assert_eq!(header.end().signal, Some((11, 8, 9)));
-    assert_eq!(
-        (header.ring_count(), header.callsite_count(), header.table_bytes()),
-        (0, 2, 32)
-    );
+    let totals = header.totals();
+    assert_eq!((totals.disabled, totals.dropped[0], totals.panics), (6, 7, 12));
+    assert_eq!(totals.signal, Some((11, 8, 9)));
+    assert_eq!((totals.rings, totals.callsites, totals.table_bytes), (0, 2, 32));
 }
 
 /// The drawing of `control`, against what two registrations wrote.

@@ -90,8 +90,8 @@ pub(crate) fn committed<const THREADS: usize>(session: &SessionReader) -> Result
     }
     Ok(std::array::from_fn(|thread| {
         let name = format!("t{thread}");
-        let ring = rings.iter().find(|ring| ring.header().thread_name() == name);
-        ring.map_or(0, |ring| ring.header().records())
+        let ring = rings.iter().find(|ring| ring.thread_name() == name);
+        ring.map_or(0, |ring| ring.counts().records)
     }))
 }
 

@@ -123,7 +123,7 @@ impl End {
     pub fn is_crash(self, session: &HostedSession) -> bool {
         match self {
             Self::Exited(Exit::Signal(_)) => true,
-            Self::Exited(Exit::Status(status)) => status != 0 && session.header().end().panics > 0,
+            Self::Exited(Exit::Status(status)) => status != 0 && session.header().totals().panics > 0,
             Self::Ended => true,
             Self::Goodbye | Self::Vanished => false,
         }
@@ -132,7 +132,7 @@ impl End {
     /// In words, with what the process has noted itself: for the record that ends a session. The noted words are the
     /// process's own and believed only where the kernel does not say more.
     pub fn describe(self, session: &HostedSession) -> String {
-        let noted = session.header().end().signal;
+        let noted = session.header().totals().signal;
         let how = match (self, noted) {
             (Self::Goodbye, _) => "ended in order".to_owned(),
             (Self::Exited(Exit::Status(0)), _) => "exited with status 0, without goodbye".to_owned(),
@@ -149,7 +149,7 @@ impl End {
             (Self::Ended, None) => "was killed or exited without goodbye".to_owned(),
             (Self::Vanished, _) => "closed its connection and did not come back".to_owned(),
         };
-        let panics = match session.header().end().panics {
+        let panics = match session.header().totals().panics {
             0 => String::new(),
             count => format!(", after {count} panics"),
         };

@@ -378,7 +378,7 @@ fn committed_of(session: &Arc<HostedSession>) -> u64 {
     let rings = session.rings_from(0);
     rings
         .iter()
-        .fold(0, |sum: u64, ring| sum.wrapping_add(ring.header().records()))
+        .fold(0, |sum: u64, ring| sum.wrapping_add(ring.counts().records))
 }
 
 #[cfg(test)]

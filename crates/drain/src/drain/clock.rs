@@ -77,7 +77,7 @@ pub(super) fn renew_coarse_clocks(collect: &Collector) {
 fn last_calibration(header: &SessionHeader) -> Calibration {
     header.calibration().unwrap_or(Calibration {
         base_ticks: 0,
-        base_unix_ns: header.start_unix_ns(),
+        base_unix_ns: header.identity().start_unix_ns,
         ns_per_tick_q32: 0,
     })
 }

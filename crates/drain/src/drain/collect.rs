@@ -265,7 +265,7 @@ impl Collector {
             let is_idle =
                 reader.head.time_ticks == NO_RECORD && reader.consumer.pending_bytes().unwrap_or(0) == 0;
             if all || is_idle || reader.quarantined {
-                let more = reader.ring().header().take_unreported();
+                let more = reader.ring().take_unreported();
                 for (sum, more) in counts.iter_mut().zip(more) {
                     *sum = sum.saturating_add(more);
                 }

@@ -53,8 +53,8 @@ impl RingReader {
     pub(crate) fn new(consumer: Consumer, input: usize) -> Self {
         let ring = consumer.ring();
         Self {
-            thread_id: ring.header().thread_id(),
-            thread_name: ring.header().thread_name(),
+            thread_id: ring.thread_id(),
+            thread_name: ring.thread_name(),
             consumer,
             input,
             window: Vec::new(),
@@ -147,11 +147,11 @@ impl RingReader {
 
     /// Another thread may have taken the ring over while it was empty.
     fn refresh_thread(&mut self) {
-        let header = self.consumer.ring().header();
-        let id = header.thread_id();
+        let ring = self.consumer.ring();
+        let id = ring.thread_id();
         if id != self.thread_id {
             self.thread_id = id;
-            self.thread_name = header.thread_name();
+            self.thread_name = ring.thread_name();
         }
     }
 

@@ -85,7 +85,7 @@ impl SessionInput {
 
     /// Returns drops of threads without a ring that no line tells of yet.
     pub(crate) fn take_unreported_drops(&mut self) -> [u64; DropReason::COUNT] {
-        let totals = self.session.header().dropped();
+        let totals = self.session.header().totals().dropped;
         let mut unreported = totals;
         for (count, reported) in unreported.iter_mut().zip(self.reported_drops) {
             *count = count.saturating_sub(reported);

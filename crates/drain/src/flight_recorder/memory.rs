@@ -193,10 +193,7 @@ impl RecorderMemory {
     /// What a dead process kept, as of an epoch, and what is wrong with it, if anything.
     pub(crate) fn adopt(mut file: KeepFile, epoch: u64) -> (Self, Option<&'static str>) {
         let positions = file.adopt(epoch);
-        let tail = file.tail();
-        let first = positions.written.max(tail);
-        // What counts may have been overwritten by what was not committed.
-        let head = positions.head.max(tail);
+        let KeepPositions { head, written: first } = positions;
         let bytes = file.bytes() as u64;
         // Counts that nobody can have reached are nobody's.
         let reported = file.counts();
@@ -209,7 +206,7 @@ impl RecorderMemory {
         let is_sound = first <= head && head - first / CHUNK * CHUNK <= bytes && head < u64::MAX / 2;
         let mut damage = (!is_sound).then_some("its positions contradict each other");
         if is_sound {
-            memory.positions = KeepPositions { head, written: first };
+            memory.positions = positions;
             memory.settled = first;
             memory.next_number = head.div_ceil(CHUNK);
             damage = memory.find_chunks(first, head);
@@ -564,8 +561,7 @@ impl RecorderMemory {
         if let Store::Shared(file) = &mut self.store
             && self.changed
         {
-            file.note(self.positions, epoch, committed);
-            file.store_counts(&self.counts);
+            file.note(self.positions, &self.counts, epoch, committed);
         }
     }
 

@@ -105,7 +105,7 @@ impl ConnectionThread {
     }
 
     fn ring_count(&self) -> usize {
-        self.session.header().ring_count() as usize
+        self.session.header().totals().rings as usize
     }
 
     /// Once a second: reports the counts of threads, and shows rings to the agent that were made in a hurry.

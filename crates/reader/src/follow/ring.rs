@@ -42,7 +42,7 @@ pub(crate) struct WatchedRing {
 impl WatchedRing {
     pub(crate) fn new(ring: Arc<Ring>, from: Start, calibration: Calibration) -> Self {
         let newest = RingFollower::newest(Arc::clone(&ring));
-        let records = ring.header().records();
+        let records = ring.counts().records;
         let (follower, records_before) = match from {
             Start::Newest => (newest, records),
             Start::Oldest => {
@@ -57,8 +57,8 @@ impl WatchedRing {
             start: 0,
             whole: 0,
             front: None,
-            thread_id: follower.ring().header().thread_id(),
-            thread_name: follower.ring().header().thread_name(),
+            thread_id: follower.ring().thread_id(),
+            thread_name: follower.ring().thread_name(),
             records_before,
             records_seen: 0,
             missed: 0,
@@ -82,7 +82,7 @@ impl WatchedRing {
             return Some((0, 0));
         }
         // Read before the position: a record that is counted in between is seen later, and never counted as missed.
-        let records = self.follower.ring().header().records();
+        let records = self.follower.ring().counts().records;
         let pending = self.follower.pending_bytes().ok()?;
         if pending == 0 {
             if self.missed > 0 {
@@ -105,7 +105,7 @@ impl WatchedRing {
             FollowerRead::Overwritten(_) => {
                 // The rest of a record that was copied in part does not come.
                 self.bytes.truncate(self.whole);
-                self.account(self.follower.ring().header().records());
+                self.account(self.follower.ring().counts().records);
                 0
             }
         };
@@ -135,11 +135,11 @@ impl WatchedRing {
 
     /// Another thread may have taken the ring over while it was empty.
     fn refresh_thread(&mut self) {
-        let header = self.follower.ring().header();
-        let id = header.thread_id();
+        let ring = self.follower.ring();
+        let id = ring.thread_id();
         if id != self.thread_id {
             self.thread_id = id;
-            self.thread_name = header.thread_name();
+            self.thread_name = ring.thread_name();
         }
     }
 

@@ -36,7 +36,7 @@ impl FollowedSession {
     ) -> Self {
         let calibration = Calibration {
             base_ticks: 0,
-            base_unix_ns: view.header().start_unix_ns(),
+            base_unix_ns: view.header().identity().start_unix_ns,
             ns_per_tick_q32: 0,
         };
         let mut session = Self {
@@ -73,7 +73,7 @@ impl FollowedSession {
 
     /// Whether the process has rings that the view does not have.
     pub(crate) fn lacks_rings(&self) -> bool {
-        !self.has_ended && self.view.header().ring_count() > self.rings_known
+        !self.has_ended && self.view.header().totals().rings > self.rings_known
     }
 
     /// Goes on with another view of the same session.
@@ -162,8 +162,8 @@ impl FollowedSession {
     /// Reads callsites that were registered since the last time. A ring full of rubbish does not make it read again.
     #[cold]
     fn load_sites(&mut self) {
-        let header = self.view.header();
-        let table = (header.callsite_count(), header.table_bytes());
+        let totals = self.view.header().totals();
+        let table = (totals.callsites, totals.table_bytes);
         if table == self.table {
             return;
         }

@@ -3,7 +3,8 @@
 
 use super::{DrainWaker, Ring};
 use crate::drop_reason::DropReason;
-use crate::header::{DrainedCell, RingHeader};
+use crate::epoch_cells::{EpochCell, EpochCells};
+use crate::header::RingHeader;
 use crate::sync::{AtomicU32, AtomicU64};
 use loom::cell::UnsafeCell;
 
@@ -35,10 +36,10 @@ impl Ring {
             unreported: words::<{ DropReason::COUNT }>(),
             consumed: AtomicU64::new(0),
             line4: AtomicU64::new(0),
-            drained: core::array::from_fn(|_| DrainedCell {
+            drained: EpochCells(core::array::from_fn(|_| EpochCell {
                 epoch: AtomicU64::new(0),
-                position: AtomicU64::new(0),
-            }),
+                numbers: words(),
+            })),
             line4_end: words(),
             waiting: AtomicU32::new(0),
             space_sequence: AtomicU32::new(0),
@@ -62,7 +63,7 @@ impl Ring {
     }
 
     /// The shared header.
-    pub fn header(&self) -> &RingHeader {
+    pub(crate) fn header(&self) -> &RingHeader {
         &self.model.header
     }
 

@@ -10,6 +10,7 @@ use crate::memory_file::{self, MemoryId};
 use crate::peer::Peer;
 use crate::ring::{Ring, capacity_for};
 use crate::rules::RulesFile;
+use crate::session_header::SessionIdentity;
 use crate::{FullPolicy, RingError};
 use std::fs::File;
 use std::ops::Deref;
@@ -93,9 +94,12 @@ impl HostedSession {
         };
         let reader = SessionReader::new(memory, header, format)?;
         reader.check_for_drain()?;
+        let SessionIdentity {
+            app, start_unix_ns, ..
+        } = reader.header().identity();
         Ok(Self {
-            app: reader.header().app(),
-            start_unix_ns: reader.header().start_unix_ns(),
+            app,
+            start_unix_ns,
             reader: Arc::new(reader),
             options,
             ring_files: Mutex::default(),

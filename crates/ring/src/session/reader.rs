@@ -49,7 +49,8 @@ mod callsite_files;
 /// let entry = writer.register(b"callsite", control::ON)?;
 /// let reader = SessionReader::open(writer.path())?;
 /// assert_eq!(reader.callsites()?, [(0, b"callsite".to_vec())]);
-/// reader.control(0).ok_or("no entry")?.set_control(control::OFF);
+/// let off = control::Switch::plain(control::OFF);
+/// control::settle(reader.control(0).ok_or("no entry")?, || 0, |_| off);
 /// assert_eq!(entry.control(), control::OFF);
 /// writer.remove()?;
 /// # std::fs::remove_dir(run_dir)?;
@@ -434,6 +435,6 @@ impl SessionReader {
 fn in_use(path: &Path, header: &SessionHeader) -> RingError {
     RingError::Alive {
         path: path.to_owned(),
-        pid: header.pid(),
+        pid: header.identity().pid,
     }
 }

@@ -316,19 +316,8 @@ pub(crate) fn read_all(dir: &Path) -> Seen {
 fn read_view(view: &SessionReader, seen: &mut Seen) {
     seen.opened += 1;
     let header = view.header();
-    let _ = (
-        header.app(),
-        header.pid(),
-        header.clock_source(),
-        header.start_unix_ns(),
-        header.disabled(),
-    );
-    let _ = (
-        header.dropped(),
-        header.end().signal,
-        header.end().panics,
-        header.coarse_clock(),
-    );
+    let _ = (header.identity(), header.totals());
+    let _ = (header.clock_source(), header.coarse_clock());
     if let Some(calibration) = header.calibration() {
         for ticks in EDGES {
             calibration.unix_ns(ticks);
@@ -340,7 +329,7 @@ fn read_view(view: &SessionReader, seen: &mut Seen) {
             "an entry takes 16 bytes at least"
         );
     }
-    for id in (0..40).chain([header.callsite_count(), u32::MAX]) {
+    for id in (0..40).chain([header.totals().callsites, u32::MAX]) {
         if let Some(entry) = view.control(id) {
             let switch = entry.switch();
             control::settle(entry, || 0, |_| switch);
@@ -401,17 +390,8 @@ fn read_buffers(buffers: &Arc<Buffers>, seen: &mut Seen) {
 
 /// Walks a ring by the rules of `spec/ring.md`; the work is bounded by its capacity.
 pub(crate) fn read_ring(ring: &Arc<Ring>, epoch: u64, seen: &mut Seen) {
-    let _ = (
-        ring.header().thread_name(),
-        ring.header().thread_id(),
-        ring.header().state(),
-    );
-    let _ = (
-        ring.header().records(),
-        ring.header().records_cut(),
-        ring.header().dropped(),
-    );
-    let _ = ring.header().take_unreported();
+    let _ = (ring.thread_name(), ring.thread_id(), ring.counts());
+    let _ = ring.take_unreported();
     let _ = Consumer::new(Arc::clone(ring)).pending_bytes();
     let mut consumer = Consumer::adopt(Arc::clone(ring), epoch);
     let Ok(pending) = consumer.pending_bytes() else {

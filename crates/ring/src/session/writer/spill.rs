@@ -26,7 +26,7 @@ impl SessionWriter {
             // What a damaged ring holds is for the recoverer to say.
             pending.is_err() || pending.is_ok_and(|bytes| bytes > 0) || ring.has_unreported()
         };
-        rings.iter().any(is_pending) || self.header.dropped().iter().any(|count| *count > 0)
+        rings.iter().any(is_pending) || self.header.totals().dropped.iter().any(|count| *count > 0)
     }
 
     /// Writes a session that an agent had to files in a run directory, as if it had been made there: whoever recovers
