@@ -32,28 +32,21 @@ pub(crate) fn run(args: &[String]) -> Outcome {
         ..Form::default()
     };
     let database = Args::read(args, &form)?.value("advisories").map(PathBuf::from);
-    let root = root()?;
-    for end in [deny(&root)?, advisories(&root, database)?] {
-        if let End::LeftOut(what) = end {
-            eprintln!("{}", paint::note(&format!("left out: {what}")));
-        }
+    if let End::LeftOut(what) = both(&root()?, database)? {
+        eprintln!("{}", paint::note(&format!("left out: {what}")));
     }
     Ok(())
 }
 
 /// Both checks as one step of `ci`.
 pub(crate) fn step(root: &Path) -> StepOutcome {
-    let left_out: Vec<String> = [deny(root)?, advisories(root, None)?]
-        .into_iter()
-        .filter_map(|end| match end {
-            End::LeftOut(what) => Some(what),
-            End::Passed => None,
-        })
-        .collect();
-    Ok(if left_out.is_empty() {
-        End::Passed
-    } else {
-        End::LeftOut(left_out.join("; "))
+    both(root, None)
+}
+
+fn both(root: &Path, database: Option<PathBuf>) -> StepOutcome {
+    Ok(match (deny(root)?, advisories(root, database)?) {
+        (End::LeftOut(one), End::LeftOut(other)) => End::LeftOut(format!("{one}; {other}")),
+        (End::Passed, end) | (end, End::Passed) => end,
     })
 }
 

@@ -34,6 +34,11 @@ impl Token<'_> {
         self.text == text && matches!(self.kind, Kind::Name | Kind::Mark)
     }
 
+    /// Whether it is a comment of either kind.
+    pub(crate) fn is_comment(&self) -> bool {
+        matches!(self.kind, Kind::Comment | Kind::Doc)
+    }
+
     /// Line of the last character.
     pub(crate) fn last_line(&self) -> u32 {
         self.line + newlines(self.text)

@@ -81,16 +81,12 @@ impl Source {
 
     /// Tokens without comments.
     pub(crate) fn code(&self) -> Vec<Token<'_>> {
-        self.tokens()
-            .filter(|token| !matches!(token.kind, Kind::Comment | Kind::Doc))
-            .collect()
+        self.tokens().filter(|token| !token.is_comment()).collect()
     }
 
     /// Comments only.
     pub(crate) fn comments(&self) -> Vec<Token<'_>> {
-        self.tokens()
-            .filter(|token| matches!(token.kind, Kind::Comment | Kind::Doc))
-            .collect()
+        self.tokens().filter(Token::is_comment).collect()
     }
 
     pub(crate) fn allowances(&self) -> &[Allowance] {
@@ -169,13 +165,10 @@ pub(crate) fn functions<'a>(code: &'a [Token<'a>]) -> Vec<Function<'a>> {
 /// Whether the attributes in front of the `fn` at `at` make it a test. Walks back over modifiers and
 /// attributes to the end of the item before.
 fn is_test(code: &[Token<'_>], at: usize) -> bool {
-    let before = code[..at]
-        .iter()
-        .rposition(|token| token.is(";") || token.is("}") || token.is("{"));
-    let attributes = &code[before.map_or(0, |end| end + 1)..at];
-    attributes
-        .windows(2)
-        .any(|pair| pair[0].is("test") && pair[1].is("]"))
+    let ends_item = |token: &Token<'_>| token.is(";") || token.is("}") || token.is("{");
+    let before = code[..at].iter().rposition(ends_item);
+    let mut attributes = code[before.map_or(0, |end| end + 1)..at].windows(2);
+    attributes.any(|pair| pair[0].is("test") && pair[1].is("]"))
 }
 
 /// Lines of the items that are compiled for tests only.
@@ -200,24 +193,8 @@ pub(crate) fn is_in(ranges: &[RangeInclusive<u32>], line: u32) -> bool {
 
 /// Index of the last token of the item, field or statement at `from`, attributes in front included.
 fn item_end(code: &[Token<'_>], from: usize) -> usize {
-    const ITEMS: [&str; 16] = [
-        "fn",
-        "struct",
-        "enum",
-        "impl",
-        "trait",
-        "mod",
-        "use",
-        "const",
-        "static",
-        "type",
-        "unsafe",
-        "async",
-        "extern",
-        "let",
-        "union",
-        "macro_rules",
-    ];
+    const ITEMS: &str =
+        "fn struct enum impl trait mod use const static type unsafe async extern let union macro_rules";
     let mut at = from;
     while code.get(at).is_some_and(|token| token.is("#")) {
         at = closing(code, at + 1) + 1;
@@ -227,12 +204,11 @@ fn item_end(code: &[Token<'_>], from: usize) -> usize {
         let scoped = code.get(at + 1).is_some_and(|token| token.is("("));
         first = if scoped { closing(code, at + 1) + 1 } else { at + 1 };
     }
-    let is_item = code
-        .get(first)
-        .is_some_and(|token| ITEMS.iter().any(|word| token.is(word)));
-    let is_let = code
-        .get(first)
-        .is_some_and(|token| token.is("let") || token.is("use"));
+    let begins_with = |words: &str| {
+        let token = code.get(first);
+        token.is_some_and(|token| words.split(' ').any(|word| token.is(word)))
+    };
+    let (is_item, is_let) = (begins_with(ITEMS), begins_with("let use"));
     while let Some(token) = code.get(at) {
         if token.is("(") || token.is("[") || token.is("{") {
             let is_body = token.is("{") && !is_let;

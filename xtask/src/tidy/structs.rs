@@ -41,20 +41,16 @@ pub(crate) fn sizes(files: &[Source], crates: &Crates) -> Sizes {
                 if is_in(&tests, token.line) {
                     continue;
                 }
-                let Some(name) = part.get(index + 1).filter(|name| name.kind == Kind::Name) else {
-                    if token.is("impl") {
-                        methods.extend(inherent(part, index, &tests).map(|(name, count)| (at, name, count)));
-                    }
-                    continue;
-                };
-                if token.is("struct") || token.is("enum") {
+                if token.is("impl") {
+                    methods.extend(inherent(part, index, &tests).map(|(name, count)| (at, name, count)));
+                }
+                let name = part.get(index + 1).filter(|name| name.kind == Kind::Name);
+                if let Some(name) = name.filter(|_| token.is("struct") || token.is("enum")) {
                     let size = sizes.entry((module.file, name.text.to_owned())).or_default();
                     size.line = token.line;
                     if token.is("struct") && !is_row(&part[..index]) {
                         size.fields = fields(part, index + 2);
                     }
-                } else if token.is("impl") {
-                    methods.extend(inherent(part, index, &tests).map(|(name, count)| (at, name, count)));
                 }
             }
         }
@@ -72,13 +68,9 @@ pub(crate) fn sizes(files: &[Source], crates: &Crates) -> Sizes {
 /// derive reads or writes field by field. Such a struct has as many fields as its format.
 fn is_row(before: &[Token<'_>]) -> bool {
     const ROWS: [&str; 6] = ["repr", "Serialize", "Deserialize", "Args", "Parser", "Options"];
-    let item_before = before
-        .iter()
-        .rposition(|token| token.is(";") || token.is("}") || token.is("{"));
-    let attributes = &before[item_before.map_or(0, |at| at + 1)..];
-    attributes
-        .iter()
-        .any(|token| ROWS.iter().any(|row| token.is(row)))
+    let ends_item = |token: &&Token<'_>| token.is(";") || token.is("}") || token.is("{");
+    let mut attributes = before.iter().rev().take_while(|token| !ends_item(token));
+    attributes.any(|token| ROWS.iter().any(|row| token.is(row)))
 }
 
 /// Number of named fields of the struct whose name stands before `from`; 0 for a tuple.
