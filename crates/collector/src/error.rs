@@ -8,25 +8,11 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CollectorError {
-    /// A file that cannot be opened.
-    #[error("cannot open {}: {}", path.display(), io_text(cause))]
-    Open {
-        /// The file.
-        path: PathBuf,
-        /// Cause, as the system gives it.
-        cause: io::Error,
-    },
-    /// A file that cannot be read.
-    #[error("cannot read {}: {}", path.display(), io_text(cause))]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Cause, as the system gives it.
-        cause: io::Error,
-    },
-    /// A file that cannot be written.
-    #[error("cannot write {}: {}", path.display(), io_text(cause))]
-    Write {
+    /// A file that cannot be used.
+    #[error("cannot {doing} {}: {}", path.display(), io_text(cause))]
+    File {
+        /// Action that failed, such as "open".
+        doing: &'static str,
         /// The file.
         path: PathBuf,
         /// Cause, as the system gives it.
@@ -63,17 +49,22 @@ pub enum CollectorError {
 }
 
 impl CollectorError {
-    pub(crate) fn read(path: &Path, cause: io::Error) -> Self {
-        Self::Read {
+    /// Makes the error of a file from that of the system.
+    pub(crate) fn file(doing: &'static str, path: &Path) -> impl Fn(io::Error) -> Self {
+        move |cause| Self::File {
+            doing,
             path: path.to_owned(),
             cause,
         }
     }
 
+    /// Makes the error of a read.
+    pub(crate) fn read(path: &Path, cause: io::Error) -> Self {
+        Self::file("read", path)(cause)
+    }
+
+    /// Makes the error of a write.
     pub(crate) fn write(path: &Path, cause: io::Error) -> Self {
-        Self::Write {
-            path: path.to_owned(),
-            cause,
-        }
+        Self::file("write", path)(cause)
     }
 }

@@ -10,7 +10,7 @@ use logdrive_ship::session::DedupCursor;
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// Bytes of an entry.
@@ -19,7 +19,7 @@ const ENTRY_BYTES: usize = 88;
 const LEDGER_BYTES_MAX: u64 = 16 << 20;
 
 /// An entry: one batch of a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Entry {
     pub(crate) session: u128,
     pub(crate) cursor: DedupCursor,
@@ -91,15 +91,15 @@ impl Ledger {
     /// send them again. Returns the cursor of each session.
     pub(crate) fn open(directory: &Path) -> Result<(Self, Vec<(u128, DedupCursor)>), CollectorError> {
         let path = directory.join("collected.ledger");
-        let file = options()
-            .create(true)
-            .open(&path)
-            .map_err(|cause| CollectorError::write(&path, cause))?;
-        let mut ledger = Self { path, file, end: 0 };
-        let mut entries = ledger
-            .read()
-            .map_err(|cause| CollectorError::write(&ledger.path, cause))?;
-        take_back(directory, &mut entries).map_err(|cause| CollectorError::write(&ledger.path, cause))?;
+        let failed = CollectorError::file("write", &path);
+        let file = options().create(true).open(&path).map_err(&failed)?;
+        let mut ledger = Self {
+            path: path.clone(),
+            file,
+            end: 0,
+        };
+        let mut entries = ledger.read().map_err(&failed)?;
+        take_back(directory, &mut entries).map_err(&failed)?;
         // The last entry of each, in the order of those.
         let mut seen = HashSet::new();
         let mut sessions: Vec<(u128, DedupCursor)> = Vec::new();
@@ -109,9 +109,7 @@ impl Ledger {
             }
         }
         sessions.reverse();
-        ledger
-            .renew(&sessions)
-            .map_err(|cause| CollectorError::write(&ledger.path, cause))?;
+        ledger.renew(&sessions).map_err(&failed)?;
         Ok((ledger, sessions))
     }
 
@@ -161,12 +159,7 @@ impl Ledger {
             let entry = Entry {
                 session: *session,
                 cursor: *cursor,
-                place: Placement {
-                    dev: 0,
-                    ino: 0,
-                    offset: 0,
-                },
-                length: 0,
+                ..Entry::default()
             };
             bytes.extend_from_slice(&entry.encode());
         }
@@ -211,12 +204,8 @@ fn find(directory: &Path, place: Placement) -> io::Result<Option<PathBuf>> {
 }
 
 fn options() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options
-        .read(true)
-        .write(true)
-        .mode(0o600)
-        .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
+    let mut options = logdrive_ship::forward::files::private();
+    options.read(true).write(true);
     options
 }
 

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// StoreCounts of a store since it was opened.
+/// Counts of a store since it was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StoreCounts {
     /// Records that were written.
@@ -160,29 +160,27 @@ impl Store {
 
 /// Returns the sessions of the ledger, which has those that were silent longest first.
 fn by_session(sessions: Vec<(u128, DedupCursor)>) -> HashMap<u128, StoredSession> {
-    let numbered = sessions.into_iter().zip(0..);
-    let stored = numbered.map(|((session, cursor), last_active)| {
-        let stored = StoredSession {
-            cursor,
-            last_active,
-            connections: 0,
-        };
-        (session, stored)
-    });
-    stored.collect()
+    let stored = |((session, cursor), last_active)| {
+        let connections = 0;
+        (
+            session,
+            StoredSession {
+                cursor,
+                last_active,
+                connections,
+            },
+        )
+    };
+    sessions.into_iter().zip(0..).map(stored).collect()
 }
 
 impl Inner {
     /// Returns all sessions, those that were silent longest first.
     fn in_order(&self) -> Vec<(u128, DedupCursor)> {
-        let mut all: Vec<(u128, StoredSession)> = self
-            .sessions
-            .iter()
-            .map(|(session, stored)| (*session, *stored))
-            .collect();
+        let mut all: Vec<_> = self.sessions.iter().collect();
         all.sort_unstable_by_key(|(_, stored)| stored.last_active);
         all.into_iter()
-            .map(|(session, stored)| (session, stored.cursor))
+            .map(|(session, stored)| (*session, stored.cursor))
             .collect()
     }
 
@@ -203,10 +201,8 @@ impl Inner {
     }
 
     fn cursor_of(&self, session: u128) -> DedupCursor {
-        self.sessions
-            .get(&session)
-            .map(|stored| stored.cursor)
-            .unwrap_or_default()
+        let stored = self.sessions.get(&session);
+        stored.map(|stored| stored.cursor).unwrap_or_default()
     }
 
     fn note(&mut self, session: u128, cursor: DedupCursor) {

@@ -12,12 +12,14 @@ use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrStorage, sendmmsg};
 use quinn_udp::{Transmit, UdpSocketState};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
 /// Bytes that the kernel takes at once, at most.
 const BULK_BYTES_MAX: usize = 65_000;
+/// Time that a sender waits for a word of the receiver.
+const CREDIT_WAIT: Duration = Duration::from_millis(UDP_CREDIT_WAIT_MS);
 /// Datagrams of a bulk without help of the kernel.
 const MANY_MAX: usize = 64;
 
@@ -67,12 +69,11 @@ impl Datagrams {
         let failed = TransportError::connect(address);
         let peer = host_port.resolve().map_err(&failed)?.first().copied();
         let peer = peer.ok_or_else(|| failed(io::ErrorKind::AddrNotAvailable.into()))?;
-        let any: SocketAddr = if peer.is_ipv4() {
-            ([0, 0, 0, 0], 0).into()
-        } else {
-            ([0_u16; 8], 0).into()
+        let any: IpAddr = match peer {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
-        let socket = UdpSocket::bind(any).map_err(&failed)?;
+        let socket = UdpSocket::bind((any, 0)).map_err(&failed)?;
         socket.connect(peer).map_err(&failed)?;
         let state = UdpSocketState::new((&socket).into()).map_err(&failed)?;
         // What the system gives is enough to go on with.
@@ -108,30 +109,27 @@ impl Datagrams {
 
     /// Says hello until it is answered.
     fn handshake(&mut self, options: &Options) -> Result<(), TransportError> {
-        let mut hello = Hello::new(Role::Client);
-        hello.host.clone_from(&options.host);
-        hello.app.clone_from(&options.app);
-        if !self.checked {
-            hello.flags |= HELLO_UNCHECKED;
-        }
+        let hello = options.hello(Role::Client, self.checked);
         let mut bytes = Vec::new();
         Header::new(Kind::Hello, 0).put(&[&hello.encode()], true, &mut bytes);
         let end = Instant::now() + options.timeouts.connect;
         loop {
             // A receiver that is not there yet is told again.
             let _ = self.socket.send(&bytes);
-            let pause = Duration::from_millis(UDP_CREDIT_WAIT_MS);
-            if self.receive(pause)? {
+            if self.receive(CREDIT_WAIT)? {
                 return Ok(());
             }
             if Instant::now() >= end {
-                return Err(TransportError::timeout(
-                    &self.address,
-                    "say hello",
-                    options.timeouts.connect,
-                ));
+                let limit = options.timeouts.connect;
+                return Err(TransportError::timeout(&self.address, "say hello", limit));
             }
         }
+    }
+
+    /// Waits for the socket. `false`: the time is over.
+    fn wait(&self, for_room: bool, timeout: Duration) -> Result<bool, TransportError> {
+        let ready = wait_for_socket(self.socket.as_fd(), for_room, timeout);
+        ready.map_err(TransportError::lost(&self.address))
     }
 
     /// Takes what the receiver says, and waits for it. `false`: nothing came.
@@ -141,23 +139,16 @@ impl Datagrams {
             let length = match self.socket.recv(&mut self.inbox) {
                 Ok(length) => length,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    if received || timeout.is_zero() {
+                    if received || timeout.is_zero() || !self.wait(false, timeout)? {
                         return Ok(received);
-                    }
-                    let ready = wait_for_socket(self.socket.as_fd(), false, timeout)
-                        .map_err(TransportError::lost(&self.address))?;
-                    if !ready {
-                        return Ok(false);
                     }
                     continue;
                 }
                 // Nobody listens there at this moment.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                    if timeout.is_zero() {
-                        return Ok(received);
+                    if !timeout.is_zero() {
+                        self.wait(false, timeout)?;
                     }
-                    wait_for_socket(self.socket.as_fd(), false, timeout)
-                        .map_err(TransportError::lost(&self.address))?;
                     return Ok(received);
                 }
                 Err(cause) => return Err(TransportError::lost(&self.address)(cause)),
@@ -246,7 +237,7 @@ impl Datagrams {
         while self.in_flight.bytes > 0
             && self.in_flight.bytes + self.segments.len() as u64 > self.in_flight.window_bytes
         {
-            if !self.receive(Duration::from_millis(UDP_CREDIT_WAIT_MS))? {
+            if !self.receive(CREDIT_WAIT)? {
                 // Lost, or the word about it was: the receiver counts the gap when it sees what comes next.
                 self.in_flight.bulks.clear();
                 self.in_flight.bytes = 0;
@@ -275,9 +266,7 @@ impl Datagrams {
             match self.state.try_send((&self.socket).into(), &transmit) {
                 Ok(()) => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    let pause = Duration::from_millis(UDP_CREDIT_WAIT_MS);
-                    wait_for_socket(self.socket.as_fd(), true, pause)
-                        .map_err(TransportError::lost(&self.address))?;
+                    self.wait(true, CREDIT_WAIT)?;
                 }
                 // Of an earlier datagram, to a receiver that was not there: the next one may be.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
@@ -313,9 +302,7 @@ impl Datagrams {
             match sent.map(Iterator::count) {
                 Ok(count) => drop(rest.drain(..count.max(1).min(rest.len()))),
                 Err(nix::Error::EAGAIN) => {
-                    let pause = Duration::from_millis(UDP_CREDIT_WAIT_MS);
-                    wait_for_socket(self.socket.as_fd(), true, pause)
-                        .map_err(TransportError::lost(&self.address))?;
+                    self.wait(true, CREDIT_WAIT)?;
                 }
                 Err(nix::Error::ECONNREFUSED | nix::Error::EINTR) => {}
                 Err(error) => return Err(TransportError::lost(&self.address)(error.into())),
@@ -331,7 +318,7 @@ impl Datagrams {
         let mut bytes = Vec::new();
         let payload = encode_goodbye(Reason::Done, "");
         Header::new(Kind::Goodbye, next).put(&[&payload], true, &mut bytes);
-        let end = Instant::now() + Duration::from_millis(UDP_CREDIT_WAIT_MS);
+        let end = Instant::now() + CREDIT_WAIT;
         while self.acknowledged < next && Instant::now() < end {
             if self.receive(Duration::from_millis(10)).is_err() {
                 break;

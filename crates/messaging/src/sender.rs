@@ -360,11 +360,8 @@ impl SenderState {
     fn flush_overdue(&mut self) -> Result<(), TransportError> {
         let mut sent_any = false;
         for index in 0..self.streams.len() {
-            let is_overdue = self
-                .streams
-                .get(index)
-                .is_some_and(|buffer| buffer.seen == buffer.generation);
-            if is_overdue {
+            let buffer = self.streams.get(index);
+            if buffer.is_some_and(|buffer| buffer.seen == buffer.generation) {
                 self.close_batch(index, false)?;
                 sent_any = true;
             }
@@ -426,16 +423,22 @@ impl SenderState {
         self.send_alone(stream, message)
     }
 
+    /// Header of a frame with the next message alone.
+    fn header_of_one(&self, stream: u16) -> Header {
+        Header {
+            count: 1,
+            stream,
+            ..Header::new(Kind::Batch, self.next)
+        }
+    }
+
     /// Without a copy.
     fn send_alone(&mut self, stream: u16, message: &[u8]) -> Result<(), TransportError> {
         let length = (message.len() as u32).to_le_bytes();
-        let mut header = Header::new(Kind::Batch, self.next);
-        header.count = 1;
-        header.stream = stream;
-        let mut head = [0; HEADER_BYTES + 4];
-        let sealed = header.seal(&[&length, message], self.transport.is_checked());
-        head[..HEADER_BYTES].copy_from_slice(&sealed);
-        head[HEADER_BYTES..].copy_from_slice(&length);
+        let sealed = self
+            .header_of_one(stream)
+            .seal(&[&length, message], self.transport.is_checked());
+        let head = head_of_one(sealed, length);
         self.next += 1;
         // Where nothing may linger, nothing is held.
         let more = self.direct_bytes > 0;
@@ -455,6 +458,7 @@ impl SenderState {
         let stream = self.streams.get(index).map_or(0, |buffer| buffer.stream);
         // What was collected before goes before.
         self.close_batch(index, false)?;
+        let header = self.header_of_one(stream);
         let writer = self.transport.writer();
         let mut space = writer.map_or_else(Reserved::new, Reserved::begin::<{ HEADER_BYTES + 4 }>);
         write(&mut space);
@@ -462,12 +466,7 @@ impl SenderState {
         if bytes > bytes_max {
             return Err(TransportError::TooLong { bytes, bytes_max });
         }
-        let mut header = Header::new(Kind::Batch, self.next);
-        header.count = 1;
-        header.stream = stream;
-        let mut head = [0; HEADER_BYTES + 4];
-        head[..HEADER_BYTES].copy_from_slice(&header.seal_unchecked(4 + bytes));
-        head[HEADER_BYTES..].copy_from_slice(&(bytes as u32).to_le_bytes());
+        let head = head_of_one(header.seal_unchecked(4 + bytes), (bytes as u32).to_le_bytes());
         match space.finish(&head) {
             Some(message) => self.push(index, &message),
             None => {
@@ -512,6 +511,14 @@ impl SenderState {
         }
         self.transport.flush()
     }
+}
+
+/// Sealed header of a frame with one message, and the length of that.
+fn head_of_one(header: [u8; HEADER_BYTES], length: [u8; 4]) -> [u8; HEADER_BYTES + 4] {
+    let mut head = [0; HEADER_BYTES + 4];
+    head[..HEADER_BYTES].copy_from_slice(&header);
+    head[HEADER_BYTES..].copy_from_slice(&length);
+    head
 }
 
 impl Batch<'_> {

@@ -9,9 +9,11 @@ use logdrive_ship::{Address, Options, TransportError};
 
 #[derive(Debug)]
 pub(crate) enum Transport {
-    Stream(Connection),
-    /// A link that has streams of its own: the connection's first, and those that were opened, with their numbers.
-    Streams(Connection, Vec<(u16, Connection)>),
+    Stream {
+        connection: Connection,
+        /// Connections of further streams with their numbers, where the link has streams of its own.
+        others: Vec<(u16, Connection)>,
+    },
     #[cfg(feature = "udp")]
     Datagrams(Box<Datagrams>),
 }
@@ -26,16 +28,22 @@ impl Transport {
         }
         let (connection, hello) = Connection::connect(address, options, 0)?;
         let frame_bytes = (hello.frame_bytes_max as usize).min(FRAME_BYTES_MAX);
-        let transport = match connection.properties().has_streams {
-            true => Self::Streams(connection, Vec::new()),
-            false => Self::Stream(connection),
-        };
-        Ok((transport, frame_bytes))
+        let others = Vec::new();
+        Ok((Self::Stream { connection, others }, frame_bytes))
+    }
+
+    /// The connection of stream 0; `None` for datagrams.
+    fn first(&self) -> Option<&Connection> {
+        match self {
+            Self::Stream { connection, .. } => Some(connection),
+            #[cfg(feature = "udp")]
+            Self::Datagrams(_) => None,
+        }
     }
 
     pub(crate) fn is_checked(&self) -> bool {
         match self {
-            Self::Stream(connection) | Self::Streams(connection, _) => connection.is_checked(),
+            Self::Stream { connection, .. } => connection.is_checked(),
             #[cfg(feature = "udp")]
             Self::Datagrams(datagrams) => datagrams.checked,
         }
@@ -43,45 +51,31 @@ impl Transport {
 
     /// A message of so many bytes is better sent by itself.
     pub(crate) fn direct_bytes(&self) -> usize {
-        match self {
-            Self::Stream(connection) => connection.properties().direct_bytes,
-            _ => usize::MAX,
-        }
+        self.first()
+            .map_or(usize::MAX, |first| first.properties().direct_bytes)
     }
 
     /// Returns whether several frames may go in one system call, and small ones be kept for that.
     pub(crate) fn gathers(&self) -> bool {
-        matches!(self, Self::Stream(connection) if connection.properties().alignment == 1)
+        let properties = self.first().map(Connection::properties);
+        properties.is_some_and(|link| link.alignment == 1 && !link.has_streams)
     }
 
     /// Opens a stream where the link has its own; elsewhere the frames' header says which they belong to.
     pub(crate) fn open(&mut self, stream: u16) -> Result<(), TransportError> {
-        if let Self::Streams(first, others) = self
+        if let Self::Stream { connection, others } = self
             && stream > 0
+            && connection.properties().has_streams
         {
-            others.push((stream, first.open_stream()?));
+            others.push((stream, connection.open_stream()?));
         }
         Ok(())
-    }
-
-    /// The connection of a stream; `None` for datagrams.
-    fn connection(&mut self, stream: u16) -> Option<&mut Connection> {
-        match self {
-            Self::Stream(connection) => Some(connection),
-            Self::Streams(first, others) => {
-                let other = others.iter_mut().find(|(number, _)| *number == stream);
-                Some(other.map_or(first, |(_, connection)| connection))
-            }
-            #[cfg(feature = "udp")]
-            Self::Datagrams(_) => None,
-        }
     }
 
     /// Returns whether frames wait for others.
     pub(crate) fn has_pending(&self) -> bool {
         match self {
-            Self::Stream(connection) => connection.is_corked(),
-            Self::Streams(..) => false,
+            Self::Stream { connection, .. } => connection.is_corked(),
             #[cfg(feature = "udp")]
             Self::Datagrams(datagrams) => datagrams.has_pending(),
         }
@@ -89,7 +83,7 @@ impl Transport {
 
     /// Returns whether a frame that is sent now waits for those before it.
     pub(crate) fn is_congested(&self) -> bool {
-        matches!(self, Self::Streams(first, _) if first.is_congested())
+        self.first().is_some_and(Connection::is_congested)
     }
 
     /// Sends a frame of a stream that ends before the message with number `next`. With `more`, others follow soon.
@@ -100,13 +94,12 @@ impl Transport {
         next: u64,
         more: bool,
     ) -> Result<(), TransportError> {
-        if let Some(connection) = self.connection(stream) {
-            return connection.send_batch(frame, more);
-        }
         match self {
+            Self::Stream { connection, others } => {
+                of_stream(connection, others, stream).send_batch(frame, more)
+            }
             #[cfg(feature = "udp")]
             Self::Datagrams(datagrams) => datagrams.put(&[frame], next),
-            _ => Ok(()),
         }
     }
 
@@ -119,40 +112,36 @@ impl Transport {
         next: u64,
         more: bool,
     ) -> Result<(), TransportError> {
-        if let Some(connection) = self.connection(stream) {
-            return connection.send_one_way(head, message, more);
-        }
         match self {
+            Self::Stream { connection, others } => {
+                of_stream(connection, others, stream).send_one_way(head, message, more)
+            }
             #[cfg(feature = "udp")]
             Self::Datagrams(datagrams) => {
                 datagrams.put(&[head, message], next)?;
                 if more { Ok(()) } else { datagrams.flush() }
             }
-            _ => Ok(()),
         }
     }
 
     /// The ring that messages may be written into where they are read, if there is one, and they need no checksum.
     pub(crate) fn writer(&mut self) -> Option<&mut PipeWriter> {
         match self {
-            Self::Stream(connection) if !connection.is_checked() => connection.writer(),
+            Self::Stream { connection, .. } if !connection.is_checked() => connection.writer(),
             _ => None,
         }
     }
 
     /// Returns whether [`Transport::flush`] costs next to nothing.
     pub(crate) fn flushes_cheaply(&self) -> bool {
-        match self {
-            Self::Stream(connection) => connection.properties().uncorks_cheaply,
-            _ => false,
-        }
+        self.first()
+            .is_some_and(|first| first.properties().uncorks_cheaply)
     }
 
     /// Sends what waits for others.
     pub(crate) fn flush(&mut self) -> Result<(), TransportError> {
         match self {
-            Self::Stream(connection) => connection.uncork(),
-            Self::Streams(..) => Ok(()),
+            Self::Stream { connection, .. } => connection.uncork(),
             #[cfg(feature = "udp")]
             Self::Datagrams(datagrams) => datagrams.flush(),
         }
@@ -161,10 +150,9 @@ impl Transport {
     /// Closes after `next` messages.
     pub(crate) fn close(&mut self, next: u64) {
         match self {
-            Self::Stream(connection) => connection.close(),
-            Self::Streams(first, others) => {
+            Self::Stream { connection, others } => {
                 others.iter_mut().for_each(|(_, connection)| connection.close());
-                first.close();
+                connection.close();
                 // Streams end by themselves: the connection does when the last one has.
                 others.clear();
             }
@@ -172,4 +160,14 @@ impl Transport {
             Self::Datagrams(datagrams) => datagrams.close(next),
         }
     }
+}
+
+/// The connection of a stream.
+fn of_stream<'a>(
+    first: &'a mut Connection,
+    others: &'a mut [(u16, Connection)],
+    stream: u16,
+) -> &'a mut Connection {
+    let other = others.iter_mut().find(|(number, _)| *number == stream);
+    other.map_or(first, |(_, connection)| connection)
 }

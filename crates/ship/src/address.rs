@@ -158,29 +158,24 @@ impl FromStr for Address {
         };
         let unknown = || wrong("it begins with one of shm://, unix://, tcp://, tls://, quic://, udp://");
         let (scheme, rest) = text.split_once("://").ok_or_else(unknown)?;
-        if !Self::SCHEMES.contains(&scheme) {
-            return Err(unknown());
-        }
-        if scheme == "shm" || scheme == "unix" {
-            if !rest.starts_with('/') {
-                return Err(wrong(
-                    "an absolute path stands behind it, such as unix:///run/logdrive/collect.sock",
-                ));
-            }
-            let path = PathBuf::from(rest);
-            return Ok(if scheme == "shm" {
-                Self::Shm(path)
-            } else {
-                Self::Unix(path)
-            });
-        }
-        let host_port = parse_host_port(rest)
-            .ok_or_else(|| wrong("HOST:PORT stands behind it, such as tcp://127.0.0.1:7140"))?;
+        let path = || match rest.starts_with('/') {
+            true => Ok(PathBuf::from(rest)),
+            false => Err(wrong(
+                "an absolute path stands behind it, such as unix:///run/logdrive/collect.sock",
+            )),
+        };
+        let host_port = || {
+            let found = parse_host_port(rest);
+            found.ok_or_else(|| wrong("HOST:PORT stands behind it, such as tcp://127.0.0.1:7140"))
+        };
         Ok(match scheme {
-            "tcp" => Self::Tcp(host_port),
-            "tls" => Self::Tls(host_port),
-            "quic" => Self::Quic(host_port),
-            _ => Self::Udp(host_port),
+            "shm" => Self::Shm(path()?),
+            "unix" => Self::Unix(path()?),
+            "tcp" => Self::Tcp(host_port()?),
+            "tls" => Self::Tls(host_port()?),
+            "quic" => Self::Quic(host_port()?),
+            "udp" => Self::Udp(host_port()?),
+            _ => return Err(unknown()),
         })
     }
 }

@@ -86,14 +86,7 @@ impl Connection {
 
     /// A hello for this connection.
     pub(crate) fn hello(&self, role: Role, options: &Options) -> Hello {
-        let mut hello = Hello::new(role);
-        hello.host.clone_from(&options.host);
-        hello.app.clone_from(&options.app);
-        hello.frame_bytes_max = options.limits.frame_bytes_max as u32;
-        if !self.checked {
-            hello.flags |= HELLO_UNCHECKED;
-        }
-        hello
+        options.hello(role, self.checked)
     }
 
     /// Connects and exchanges hellos, of which ours has these flags (`HELLO_...`). Blocks at most for the options' timeouts.

@@ -1,6 +1,7 @@
 //! Options of connections, the same for all transports.
 
 use crate::TransportError;
+use crate::hello::{HELLO_UNCHECKED, Hello, Role};
 use crate::limits;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -153,6 +154,16 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Hello of an end with these options, on a link that covers its payloads with checksums (`checked`), or not.
+    pub fn hello(&self, role: Role, checked: bool) -> Hello {
+        let mut hello = Hello::new(role);
+        hello.host.clone_from(&self.host);
+        hello.app.clone_from(&self.app);
+        hello.frame_bytes_max = self.limits.frame_bytes_max as u32;
+        hello.flags = if checked { 0 } else { HELLO_UNCHECKED };
+        hello
+    }
+
     /// Checks that the numbers are within their bounds.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use crate::TransportError;
 use crate::address::{Address, HostPort};
 use crate::hello::Reason;
 use crate::limits::{CREDIT_BYTES, READ_BYTES};
-use crate::link::{Link, tls};
+use crate::link::{Link, set_receive_buffer, tls};
 use crate::options::Options;
 use bytes::Bytes;
 use coalescing::CoalescingSocket;
@@ -25,7 +25,7 @@ use quinn::{
 use rustix::net::sockopt;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -85,10 +85,7 @@ fn congestion(options: &Options) -> Arc<dyn ControllerFactory + Send + Sync> {
 fn socket(address: SocketAddr, options: &Options) -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind(address)?;
     let bytes = options.socket_buffer_bytes;
-    if sockopt::set_socket_recv_buffer_size_force(&socket, bytes).is_err() {
-        // Without the privilege the system's bound holds.
-        sockopt::set_socket_recv_buffer_size(&socket, bytes)?;
-    }
+    set_receive_buffer(&socket, bytes)?;
     // What the system gives is enough to go on with.
     let _ = sockopt::set_socket_send_buffer_size(&socket, bytes);
     Ok(socket)
@@ -267,11 +264,8 @@ pub(crate) fn connect(
     let (endpoint, connection) = match connected {
         Ok(found) => found.map_err(&failed)?,
         Err(_) => {
-            return Err(TransportError::timeout(
-                address,
-                "finish the QUIC handshake",
-                options.timeouts.connect,
-            ));
+            let (what, limit) = ("finish the QUIC handshake", options.timeouts.connect);
+            return Err(TransportError::timeout(address, what, limit));
         }
     };
     let handle = runtime.handle().clone();
@@ -311,12 +305,11 @@ async fn open(
     name: &str,
     options: &Options,
 ) -> io::Result<(quinn::Endpoint, quinn::Connection)> {
-    let any: SocketAddr = if peer.is_ipv4() {
-        ([0, 0, 0, 0], 0).into()
-    } else {
-        ([0_u16; 8], 0).into()
+    let any: IpAddr = match peer {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
-    let endpoint = self::endpoint(any, None, options)?;
+    let endpoint = self::endpoint((any, 0).into(), None, options)?;
     let connecting = endpoint
         .connect_with(config, peer, name)
         .map_err(io::Error::other)?;

@@ -1,6 +1,6 @@
 //! The shared vectors of frames, hellos and goodbyes, each run in full and counted.
 
-use logdrive_ship::frame::{FLAG_CHECKED, Header, Kind, next_frame};
+use logdrive_ship::frame::{FLAG_CHECKED, FrameError, Header, Kind, next_frame};
 use logdrive_ship::hello::{Format, Hello, Reason, Role, decode_goodbye, encode_goodbye};
 use logdrive_ship::limits::FRAME_BYTES_MAX;
 use logdrive_testkit::{hex, number, vectors};
@@ -17,6 +17,19 @@ fn kind(name: &str) -> Kind {
         "response" => Kind::Response,
         "goodbye" => Kind::Goodbye,
         other => panic!("{other} is no kind"),
+    }
+}
+
+/// The family of an error, as the vectors name it.
+fn family(error: FrameError) -> &'static str {
+    match error {
+        FrameError::Truncated { .. } => "truncated",
+        FrameError::Limit { .. } => "limit",
+        FrameError::Unknown { .. } => "unknown",
+        FrameError::Checksum { .. } => "checksum",
+        FrameError::Refused { .. } => "refused",
+        FrameError::NotUtf8 { .. } => "not_utf8",
+        other => panic!("{other} has no family"),
     }
 }
 
@@ -105,17 +118,14 @@ fn frame_vectors() {
     for (list, family) in [
         (
             "invalid_frames",
-            (|bytes| {
-                next_frame(bytes, FRAME_BYTES_MAX)
-                    .map_err(|error| error.family())
-                    .err()
-            }) as fn(&[u8]) -> Option<&'static str>,
+            (|bytes| next_frame(bytes, FRAME_BYTES_MAX).map_err(family).err())
+                as fn(&[u8]) -> Option<&'static str>,
         ),
         ("invalid_hellos", |bytes| {
-            Hello::decode(bytes).map_err(|error| error.family()).err()
+            Hello::decode(bytes).map_err(family).err()
         }),
         ("invalid_goodbyes", |bytes| {
-            decode_goodbye(bytes).map_err(|error| error.family()).err()
+            decode_goodbye(bytes).map_err(family).err()
         }),
     ] {
         for case in all(list) {

@@ -119,10 +119,7 @@ impl FollowedFile {
 }
 
 fn open(path: &Path) -> Result<(File, FilePosition), CollectorError> {
-    let file = File::open(path).map_err(|cause| CollectorError::Open {
-        path: path.to_owned(),
-        cause,
-    })?;
+    let file = File::open(path).map_err(CollectorError::file("open", path))?;
     let found = file
         .metadata()
         .map_err(|cause| CollectorError::read(path, cause))?;

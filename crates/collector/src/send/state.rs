@@ -2,9 +2,8 @@
 
 use super::position::FilePosition;
 use crate::error::CollectorError;
-use std::fs::OpenOptions;
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use logdrive_ship::forward::files::{make_directory, read_text, replace};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// State of a sender.
@@ -35,10 +34,7 @@ pub fn default_state_path(file: &Path) -> Result<PathBuf, CollectorError> {
         .ok_or(CollectorError::NoStateDirectory {
             variable: "XDG_STATE_HOME",
         })?;
-    let absolute = std::path::absolute(file).map_err(|cause| CollectorError::Open {
-        path: file.to_owned(),
-        cause,
-    })?;
+    let absolute = std::path::absolute(file).map_err(CollectorError::file("open", file))?;
     let name = logdrive_drain::file::safe_name(&absolute.display().to_string());
     Ok(state.join("logdrive/send").join(name))
 }
@@ -49,14 +45,10 @@ impl SendState {
     /// # Errors
     /// When the file cannot be read, or holds something else.
     pub fn load(path: &Path) -> Result<Option<Self>, CollectorError> {
-        let failed = |cause| CollectorError::read(path, cause);
-        let file = match options().read(true).open(path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(cause) => return Err(failed(cause)),
+        let failed = CollectorError::file("read", path);
+        let Some(text) = read_text(path, 1_024).map_err(&failed)? else {
+            return Ok(None);
         };
-        let mut text = String::new();
-        file.take(1_024).read_to_string(&mut text).map_err(failed)?;
         let broken = || {
             failed(io::Error::new(
                 io::ErrorKind::InvalidData,
@@ -87,39 +79,17 @@ impl SendState {
 
     /// Replaces the file, so that it is whole after any end.
     pub(crate) fn save(&self, path: &Path) -> Result<(), CollectorError> {
-        let failed = |cause| CollectorError::write(path, cause);
+        let failed = CollectorError::file("write", path);
         if let Some(directory) = path.parent() {
-            std::fs::DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(directory)
-                .map_err(failed)?;
+            make_directory(directory).map_err(&failed)?;
         }
         let FilePosition { dev, ino, offset } = self.position;
         let text = format!(
             "logdrive-send-1 {:032x} {} {} {dev} {ino} {offset}\n",
             self.session, self.epoch, self.number
         );
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(".new");
-        let fresh = path.with_file_name(name);
-        let mut file = options()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(&fresh)
-            .map_err(failed)?;
-        file.write_all(text.as_bytes()).map_err(failed)?;
-        std::fs::rename(&fresh, path).map_err(failed)
+        replace(path, &text).map_err(failed)
     }
-}
-
-fn options() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options
-        .mode(0o600)
-        .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
-    options
 }
 
 #[cfg(test)]

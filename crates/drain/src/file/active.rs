@@ -9,7 +9,7 @@ use super::error::{FileError, FileOperation};
 use super::storage::{LockedFile, Reader, Stat, Writer};
 
 /// Location of a chunk: a file, which keeps its identity when it is renamed, and an offset in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Placement {
     /// Number of the device that holds the file.
     pub dev: u64,

@@ -35,11 +35,7 @@ impl PoolState {
             .group
             .members()
             .any(|member| member.id == id && member.connections >= connections_max);
-        let gone = if is_full {
-            self.take_free(id).map(Box::new)
-        } else {
-            None
-        };
+        let gone = is_full.then(|| self.take_free(id).map(Box::new)).flatten();
         self.group.connected(id, true);
         Some(Picked::New(id, address, gone))
     }
@@ -71,15 +67,7 @@ impl Shared {
         key: u64,
         tried: &[MemberId],
     ) -> Result<(MemberId, bool, SenderResult), TransportError> {
-        let end = Instant::now() + self.transport.timeouts.response;
-        let mut inner = self.lock();
-        let picked = loop {
-            match inner.pick_sender(key, self.now_ns(), tried) {
-                Some(picked) => break picked,
-                None => inner = self.wait_for_room(inner, tried, end)?,
-            }
-        };
-        drop(inner);
+        let picked = self.acquire(tried, |inner, now_ns| inner.pick_sender(key, now_ns, tried))?;
         let (id, address) = match picked {
             Picked::Open(id, sender_for) => return Ok((id, true, Ok(sender_for))),
             Picked::New(id, address, gone) => {
@@ -129,11 +117,7 @@ impl Shared {
             .senders
             .get(&id)
             .is_some_and(|used| Arc::ptr_eq(&used.sender_for, sender_for));
-        let gone = if is_listed {
-            inner.senders.remove(&id)
-        } else {
-            None
-        };
+        let gone = is_listed.then(|| inner.senders.remove(&id));
         if gone.is_some() {
             inner.group.connected(id, false);
         }
@@ -196,8 +180,7 @@ impl Upstream {
                     }
                 },
                 Err(error) => {
-                    let now_ns = self.shared.now_ns();
-                    self.shared.lock().group.failed(id, &error.to_string(), now_ns);
+                    self.shared.member_failed(id, &error);
                     error
                 }
             };

@@ -109,40 +109,29 @@ impl Shared {
         u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Picks a member, with an idle connection if it has one. Waits while all members have as many connections as they may.
-    fn acquire(
+    /// Picks a member, with what `pick` finds for it. Waits while all members have as many connections as they may.
+    pub(super) fn acquire<T>(
         &self,
-        key: u64,
         tried: &[MemberId],
-    ) -> Result<(MemberId, Address, Option<Client>), TransportError> {
+        mut pick: impl FnMut(&mut PoolState, u64) -> Option<T>,
+    ) -> Result<T, TransportError> {
         let end = Instant::now() + self.transport.timeouts.response;
         let mut inner = self.lock();
         loop {
-            if let Some(found) = inner.acquire_idle(key, self.now_ns(), tried) {
+            if let Some(found) = pick(&mut inner, self.now_ns()) {
                 return Ok(found);
             }
-            inner = self.wait_for_room(inner, tried, end)?;
-        }
-    }
-
-    /// Waits until a connection is given back, where members have as many as they may.
-    pub(super) fn wait_for_room<'a>(
-        &'a self,
-        inner: MutexGuard<'a, PoolState>,
-        tried: &[MemberId],
-        end: Instant,
-    ) -> Result<MutexGuard<'a, PoolState>, TransportError> {
-        let is_full = inner.group.members().any(|member| {
-            member.connections >= self.options.group.connections_max && !tried.contains(&member.id)
-        });
-        let left = end.saturating_duration_since(Instant::now());
-        if !is_full || left.is_zero() || inner.ends {
-            return Err(TransportError::NoMember {
-                last: inner.unavailable_reason(is_full),
+            let is_full = inner.group.members().any(|member| {
+                member.connections >= self.options.group.connections_max && !tried.contains(&member.id)
             });
+            let left = end.saturating_duration_since(Instant::now());
+            if !is_full || left.is_zero() || inner.ends {
+                let last = inner.unavailable_reason(is_full);
+                return Err(TransportError::NoMember { last });
+            }
+            let waited = self.changed.wait_timeout(inner, left);
+            inner = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        let waited = self.changed.wait_timeout(inner, left);
-        Ok(waited.unwrap_or_else(PoisonError::into_inner).0)
     }
 
     /// Tells those who wait that there may be room.
@@ -161,8 +150,7 @@ impl Shared {
             None => inner.group.connected(id, false),
         }
         drop(inner);
-        // One of those who wait is the thread that looks after all, which this does not concern.
-        self.changed.notify_all();
+        self.notify_room();
     }
 
     fn connect(&self, id: MemberId, address: &Address) -> Result<Client, TransportError> {
@@ -203,20 +191,20 @@ impl Shared {
     fn with_retries(&self, key: u64, operation: &mut Operation<'_>) -> Result<(), TransportError> {
         let mut tried = Vec::new();
         loop {
-            let (id, address, idle) = self.acquire(key, &tried)?;
+            let (id, address, idle) =
+                self.acquire(&tried, |inner, now_ns| inner.acquire_idle(key, now_ns, &tried))?;
             let result = self.attempt_once(id, &address, idle, operation);
             if is_answer(&result) {
                 self.lock().group.succeeded(id);
                 return result;
             }
-            let now_ns = self.now_ns();
             if let Err(TransportError::OneWay { .. }) = result {
                 // Nobody was asked: the member is as good as before for what it can do.
                 self.lock().group.withdrawn(id);
                 return result;
             }
             if let Err(error) = &result {
-                self.lock().group.failed(id, &error.to_string(), now_ns);
+                self.member_failed(id, error);
             }
             tried.push(id);
             if tried.len() > self.options.retries as usize {
@@ -225,7 +213,13 @@ impl Shared {
         }
     }
 
-    /// Looks at members, closes what is idle, connects ahead.
+    /// Notes that an attempt at a member failed.
+    pub(super) fn member_failed(&self, id: MemberId, error: &TransportError) {
+        let now_ns = self.now_ns();
+        self.lock().group.failed(id, &error.to_string(), now_ns);
+    }
+
+    /// Probes members, closes what is idle, connects ahead.
     fn maintain(&self) {
         let mut due = Vec::new();
         let mut inner = self.lock();
@@ -256,16 +250,11 @@ impl Shared {
         self.notify_room();
         for (id, address, keeps, is_probe) in due {
             let made = probe(&address, &self.transport);
-            let mut inner = self.lock();
-            if is_probe {
-                inner.group.probed(id, made.is_ok());
+            match &made {
+                Err(error) if !is_probe => self.member_failed(id, error),
+                made if is_probe => self.lock().group.probed(id, made.is_ok()),
+                _ => {}
             }
-            if let Err(error) = &made
-                && !is_probe
-            {
-                inner.group.failed(id, &error.to_string(), self.now_ns());
-            }
-            drop(inner);
             self.return_connection(id, made.ok().flatten().filter(|_| keeps));
         }
     }
@@ -291,8 +280,7 @@ impl PoolState {
         tried: &[MemberId],
     ) -> Option<(MemberId, Address, Option<Client>)> {
         // One that is free needs no further connection, so that the limit is not asked.
-        let idle = self.idle.iter().filter(|(_, idle)| !idle.is_empty());
-        let free: Vec<MemberId> = idle.map(|(id, _)| *id).collect();
+        let free: Vec<MemberId> = self.idle_members().collect();
         let id = self.pick_beside(&free, key, now_ns, tried)?;
         let client = self.idle.get_mut(&id).and_then(Vec::pop).map(|idle| idle.client);
         if client.is_none() {

@@ -6,7 +6,7 @@ use super::spool::{Spool, SpoolDirectory};
 use crate::TransportError;
 use crate::hello::{Hello, Role};
 use crate::limits::FRAME_BYTES_MAX;
-use crate::session::Shipper;
+use crate::session::{RecordBatch, Shipper};
 use std::collections::VecDeque;
 
 /// The sessions whose records are sent, one after the other; the own is the last.
@@ -118,8 +118,7 @@ impl BatchSource {
         };
         while shipper.has_room(FRAME_BYTES_MAX) {
             let Some(batch) = spool.read()? else { break };
-            let end = batch.first.saturating_add(batch.count.into());
-            if end <= shipper.next_number() {
+            if batch.end() <= shipper.next_number() {
                 continue;
             }
             // There is room for it.
@@ -133,37 +132,35 @@ impl BatchSource {
         let Some(spool) = self.spool.as_mut().filter(|_| self.leftovers.is_empty()) else {
             return Ok(true);
         };
-        for (first, count, compressed, payload) in shipper.unacknowledged() {
-            if first >= self.spooled {
-                if !spool.append(first, count, compressed, payload)? {
+        for batch in shipper.unacknowledged() {
+            if batch.first >= self.spooled {
+                if !spool.append(batch)? {
                     return Ok(false);
                 }
-                self.spooled = first.saturating_add(count.into());
+                self.spooled = batch.end();
             }
         }
         Ok(true)
     }
 
-    /// Adds a batch that comes behind all others. `false`: there is no room for it.
+    /// Adds a batch that comes behind all others, whose number it gets. `false`: there is no room for it.
     pub(super) fn append(
         &mut self,
         shipper: &Shipper,
-        count: u32,
-        compressed: bool,
-        payload: &[u8],
+        batch: &mut RecordBatch,
     ) -> Result<bool, TransportError> {
         let sent = if self.leftovers.is_empty() {
             shipper.next_number()
         } else {
             self.own_first
         };
-        let first = self.spooled.max(sent);
+        batch.first = self.spooled.max(sent);
         let Some(spool) = &mut self.spool else {
             return Ok(false);
         };
-        let is_kept = spool.append(first, count, compressed, payload)?;
+        let is_kept = spool.append(batch)?;
         if is_kept {
-            self.spooled = first.saturating_add(count.into());
+            self.spooled = batch.end();
         }
         Ok(is_kept)
     }

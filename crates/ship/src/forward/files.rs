@@ -1,13 +1,13 @@
-//! Files of a spool: only their owner may use them, and errors name them.
+//! Files that only their owner may use: of spools, and the states of senders.
 
 use crate::TransportError;
 use std::fs::OpenOptions;
-use std::io;
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Options of files that only their owner may use, and that no link leads to.
-pub(super) fn private() -> OpenOptions {
+/// Options for opening a file that is made with mode 0600, and that no link leads to.
+pub fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     options
         .mode(0o600)
@@ -15,13 +15,43 @@ pub(super) fn private() -> OpenOptions {
     options
 }
 
+/// Reads a small file as text; `None` where there is none. More than `bytes_max` is left out.
+///
+/// # Errors
+/// Fails when it cannot be read or is not UTF-8.
+pub fn read_text(path: &Path, bytes_max: u64) -> io::Result<Option<String>> {
+    let file = match private().read(true).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut text = String::new();
+    file.take(bytes_max).read_to_string(&mut text)?;
+    Ok(Some(text))
+}
+
+/// Replaces a file, so that it is whole after any end of this process.
+///
+/// # Errors
+/// Fails when it cannot be written.
+pub fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    let fresh = path.with_file_name(name);
+    let mut file = private().write(true).create(true).truncate(true).open(&fresh)?;
+    file.write_all(text.as_bytes())?;
+    std::fs::rename(&fresh, path)
+}
+
 /// Makes a directory that only its owner may use, and those above it.
-pub(super) fn make_directory(path: &Path) -> Result<(), TransportError> {
+///
+/// # Errors
+/// Fails when it cannot be made.
+pub fn make_directory(path: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(path)
-        .map_err(at("make", path))
 }
 
 /// Makes the error of a file from that of the system.

@@ -1,7 +1,7 @@
 //! Forwarding: records of one session to whoever keeps them, at least once, and once in what is kept.
 
 mod batch_source;
-mod files;
+pub mod files;
 mod forwarder;
 mod health;
 mod options;
@@ -13,7 +13,7 @@ mod state;
 pub use forwarder::Forwarder;
 pub use options::ForwardOptions;
 pub use owner::Owner;
-pub use spool::{Spool, SpoolDirectory, SpoolOptions, SpooledBatch};
+pub use spool::{Spool, SpoolDirectory, SpoolOptions};
 pub use state::{ForwardState, ForwardWatch, Refusal};
 
 /// A session's number that nobody else has.

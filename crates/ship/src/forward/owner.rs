@@ -1,10 +1,10 @@
 //! The owner of records: what a hello has to say of them, also when another process sends them.
 
-use super::files::{at, private};
+use super::files::{at, read_text, replace};
 use crate::TransportError;
 use crate::hello::{Format, Hello};
 use crate::limits::{NAME_BYTES_MAX, OWNER_BYTES_MAX};
-use std::io::{self, Read, Write};
+use std::io;
 use std::path::Path;
 
 /// A session, its numbering, how its records look, and the process that they come from.
@@ -67,15 +67,9 @@ impl Owner {
 
     /// Reads the file of a spool; `None` where there is none.
     pub(super) fn load(path: &Path) -> Result<Option<Self>, TransportError> {
-        let file = match private().read(true).open(path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(at("open", path)(error)),
+        let Some(text) = read_text(path, OWNER_BYTES_MAX).map_err(at("read", path))? else {
+            return Ok(None);
         };
-        let mut text = String::new();
-        file.take(OWNER_BYTES_MAX)
-            .read_to_string(&mut text)
-            .map_err(at("read", path))?;
         match Self::from_text(&text) {
             Some(owner) => Ok(Some(owner)),
             None => {
@@ -87,16 +81,7 @@ impl Owner {
 
     /// Writes the file as a whole.
     pub(super) fn save(&self, path: &Path) -> Result<(), TransportError> {
-        let fresh = path.with_extension("new");
-        let mut file = private()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(&fresh)
-            .map_err(at("make", &fresh))?;
-        file.write_all(self.to_text().as_bytes())
-            .map_err(at("write", &fresh))?;
-        std::fs::rename(&fresh, path).map_err(at("rename", &fresh))
+        replace(path, &self.to_text()).map_err(at("write", path))
     }
 }
 

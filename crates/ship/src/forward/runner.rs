@@ -11,7 +11,7 @@ use crate::connection::Connection;
 use crate::hello::{HELLO_ACKS, HELLO_ELSEWHERE, Reason, Role};
 use crate::limits::RETRY_MS;
 use crate::options::Options;
-use crate::session::{Shipper, compress};
+use crate::session::{RecordBatch, Shipper, compress};
 use crate::upstream::{Group, MemberId, MemberOptions, MemberState, Policy};
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -349,16 +349,21 @@ impl Runner {
             let Some(item) = self.shared.lock().queue.pop_front() else {
                 return Ok(());
             };
-            let length = item.lines.len();
-            let count = item.count;
+            let (length, count) = (item.lines.len(), item.count);
             let (payload, compressed) = self.pack(item.lines);
-            let is_kept = self.source.append(&self.shipper, count, compressed, &payload)?;
+            let mut batch = RecordBatch {
+                first: 0,
+                count,
+                compressed,
+                payload,
+            };
+            let is_kept = self.source.append(&self.shipper, &mut batch)?;
             let mut inner = self.shared.lock();
             if is_kept {
                 inner.queued_bytes -= length;
             } else {
                 self.is_spool_full = true;
-                let lines = unpack(payload, compressed);
+                let lines = unpack(batch.payload, compressed);
                 inner.queue.push_front(QueuedBatch { count, lines });
             }
             drop(inner);

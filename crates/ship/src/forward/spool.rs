@@ -11,6 +11,7 @@ use crate::TransportError;
 use crate::limits::{
     DECOMPRESSED_BYTES_MAX, FRAME_BYTES_MAX, SPOOL_BYTES_MAX, SPOOL_SEGMENT_BYTES, SPOOL_SESSIONS_MAX,
 };
+use crate::session::RecordBatch;
 use rustix::fs::{FlockOperation, flock};
 use std::collections::VecDeque;
 use std::fs::File;
@@ -21,11 +22,11 @@ use std::path::PathBuf;
 /// Bytes before the payload of a batch: length, checksum, first number, count, flags.
 const HEAD_BYTES: usize = 4 + 4 + 8 + 4 + 4;
 /// Bytes of a batch that are read back.
-const BATCH_BYTES_MAX: usize = if FRAME_BYTES_MAX > DECOMPRESSED_BYTES_MAX {
-    FRAME_BYTES_MAX
-} else {
-    DECOMPRESSED_BYTES_MAX
-};
+const BATCH_BYTES_MAX: usize = DECOMPRESSED_BYTES_MAX;
+const _: () = assert!(
+    FRAME_BYTES_MAX <= BATCH_BYTES_MAX,
+    "compressed and plain ones are read back"
+);
 /// The file that says whose a spool is.
 const OWNER: &str = "owner";
 
@@ -48,19 +49,6 @@ impl SpoolOptions {
     }
 }
 
-/// A batch that was read back.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SpooledBatch {
-    /// The number of its first record.
-    pub first: u64,
-    /// Number of its records.
-    pub count: u32,
-    /// Whether the payload is compressed.
-    pub compressed: bool,
-    /// Payload of the request.
-    pub payload: Vec<u8>,
-}
-
 #[derive(Debug)]
 struct Segment {
     path: PathBuf,
@@ -76,11 +64,13 @@ struct Segment {
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use logdrive_ship::forward::{Owner, SpoolDirectory, SpoolOptions};
+/// use logdrive_ship::session::RecordBatch;
 /// let directory = tempfile::tempdir()?;
 /// let options = SpoolOptions::new(directory.path().join("spool"));
 /// let spools = SpoolDirectory::open(&options)?;
 /// let mut spool = spools.begin(Owner::new(7, 1))?;
-/// assert!(spool.append(0, 2, false, b"one\ntwo\n")?);
+/// let (compressed, payload) = (false, b"one\ntwo\n".to_vec());
+/// assert!(spool.append(&RecordBatch { first: 0, count: 2, compressed, payload })?);
 /// drop((spool, spools));
 /// let mut left = SpoolDirectory::open(&options)?.left()?;
 /// assert_eq!((left[0].owner().session, left[0].next_number()), (7, 2));
@@ -101,7 +91,7 @@ impl SpoolDirectory {
     /// # Errors
     /// Fails when it cannot be made or locked: another process has it.
     pub fn open(options: &SpoolOptions) -> Result<Self, TransportError> {
-        make_directory(&options.directory)?;
+        make_directory(&options.directory).map_err(at("make", &options.directory))?;
         let lock_path = options.directory.join("lock");
         let lock = private()
             .write(true)
@@ -185,14 +175,20 @@ impl SpoolDirectory {
         };
         spool.bytes_max = self.options.bytes_max.saturating_sub(bytes - spool.bytes);
         for (first, count, lines) in batches {
-            if first.saturating_add((*count).into()) <= spool.next {
+            let batch = RecordBatch {
+                first: *first,
+                count: *count,
+                compressed: false,
+                payload: lines.to_vec(),
+            };
+            if batch.end() <= spool.next {
                 continue;
             }
-            if *first > spool.next {
+            if batch.first > spool.next {
                 // What lies between was acknowledged, and so was all before it.
                 spool.release(spool.next)?;
             }
-            if !spool.append(*first, *count, false, lines)? {
+            if !spool.append(&batch)? {
                 return Err(TransportError::SpoolFull {
                     directory: self.options.directory.clone(),
                     bytes_max: self.options.bytes_max,
@@ -338,22 +334,17 @@ impl Spool {
 
     /// Finds the end of what is sound, and cuts off what is behind it.
     fn measure(&mut self, segment: &mut Segment) -> Result<(), TransportError> {
-        let length = segment
-            .file
-            .metadata()
-            .map_err(at("look at", &segment.path))?
-            .len();
+        let metadata = segment.file.metadata();
+        let length = metadata.map_err(at("look at", &segment.path))?.len();
         while segment.bytes < length {
             match read_at(segment, segment.bytes, &mut self.scratch) {
                 Some(batch) if batch.first == segment.end => {
-                    segment.end = batch.first.saturating_add(batch.count.into());
-                    segment.bytes += (HEAD_BYTES + batch.payload.len()) as u64;
+                    segment.end = batch.end();
+                    segment.bytes += stored_bytes(&batch);
                 }
                 _ => {
-                    segment
-                        .file
-                        .set_len(segment.bytes)
-                        .map_err(at("cut", &segment.path))?;
+                    let cut = segment.file.set_len(segment.bytes);
+                    cut.map_err(at("cut", &segment.path))?;
                     break;
                 }
             }
@@ -366,63 +357,37 @@ impl Spool {
     ///
     /// # Errors
     /// Fails when a batch is longer than what is read back.
-    pub fn append(
-        &mut self,
-        first: u64,
-        count: u32,
-        compressed: bool,
-        payload: &[u8],
-    ) -> Result<bool, TransportError> {
-        let length = (HEAD_BYTES + payload.len()) as u64;
-        if payload.len() > BATCH_BYTES_MAX {
+    pub fn append(&mut self, batch: &RecordBatch) -> Result<bool, TransportError> {
+        let bytes = batch.payload.len();
+        if bytes > BATCH_BYTES_MAX {
             return Err(TransportError::TooLong {
-                bytes: payload.len(),
+                bytes,
                 bytes_max: BATCH_BYTES_MAX,
             });
         }
-        if self.bytes + length > self.bytes_max {
+        if self.bytes + stored_bytes(batch) > self.bytes_max {
             return Ok(false);
         }
-        match self.write(first, count, compressed, payload) {
-            Ok(()) => {
-                self.failure = None;
-                Ok(true)
-            }
-            Err(error) => {
-                self.failure = Some(error.to_string());
-                Ok(false)
-            }
-        }
+        self.failure = self.write(batch).err().map(|error| error.to_string());
+        Ok(self.failure.is_none())
     }
 
-    fn write(
-        &mut self,
-        first: u64,
-        count: u32,
-        compressed: bool,
-        payload: &[u8],
-    ) -> Result<(), TransportError> {
-        let length = (HEAD_BYTES + payload.len()) as u64;
-        let is_new = self
-            .segments
-            .back()
-            .is_none_or(|last| last.end != first || last.bytes + length > SPOOL_SEGMENT_BYTES);
-        if is_new {
-            self.begin(first)?;
+    fn write(&mut self, batch: &RecordBatch) -> Result<(), TransportError> {
+        let length = stored_bytes(batch);
+        let goes_on = |last: &Segment| last.end == batch.first && last.bytes + length <= SPOOL_SEGMENT_BYTES;
+        if !self.segments.back().is_some_and(goes_on) {
+            self.begin(batch.first)?;
         }
-        self.scratch.clear();
-        self.scratch
-            .extend_from_slice(&(payload.len() as u32).to_le_bytes());
-        self.scratch.extend_from_slice(&[0; 4]);
-        self.scratch.extend_from_slice(&first.to_le_bytes());
-        self.scratch.extend_from_slice(&count.to_le_bytes());
-        self.scratch
-            .extend_from_slice(&u32::from(compressed).to_le_bytes());
-        self.scratch.extend_from_slice(payload);
-        let crc = crc32c::crc32c(self.scratch.get(8..).unwrap_or(&[])).to_le_bytes();
-        if let Some(place) = self.scratch.get_mut(4..8) {
-            place.copy_from_slice(&crc);
-        }
+        let bytes = &mut self.scratch;
+        bytes.clear();
+        bytes.extend_from_slice(&(batch.payload.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(&[0; 4]);
+        bytes.extend_from_slice(&batch.first.to_le_bytes());
+        bytes.extend_from_slice(&batch.count.to_le_bytes());
+        bytes.extend_from_slice(&u32::from(batch.compressed).to_le_bytes());
+        bytes.extend_from_slice(&batch.payload);
+        let crc = crc32c::crc32c(&bytes[8..]).to_le_bytes();
+        bytes[4..8].copy_from_slice(&crc);
         let Some(segment) = self.segments.back_mut() else {
             return Ok(());
         };
@@ -432,7 +397,7 @@ impl Spool {
             return Err(at("write", &segment.path)(cause));
         }
         segment.bytes += length;
-        segment.end = first.saturating_add(count.into());
+        segment.end = batch.end();
         self.next = segment.end;
         self.bytes += length;
         Ok(())
@@ -440,7 +405,7 @@ impl Spool {
 
     fn begin(&mut self, first: u64) -> Result<(), TransportError> {
         if !self.is_made {
-            make_directory(&self.path)?;
+            make_directory(&self.path).map_err(at("make", &self.path))?;
             self.owner.save(&self.path.join(OWNER))?;
             self.is_made = true;
         }
@@ -470,7 +435,7 @@ impl Spool {
     ///
     /// # Errors
     /// Fails when it cannot be read, or its checksum does not fit.
-    pub fn read(&mut self) -> Result<Option<SpooledBatch>, TransportError> {
+    pub fn read(&mut self) -> Result<Option<RecordBatch>, TransportError> {
         loop {
             let (index, offset) = self.reading;
             let Some(segment) = self.segments.get(index) else {
@@ -487,14 +452,9 @@ impl Spool {
                 let broken = io::Error::new(io::ErrorKind::InvalidData, "a batch is not what was written");
                 return Err(at("read", &segment.path)(broken));
             };
-            self.reading.1 += (HEAD_BYTES + batch.payload.len()) as u64;
+            self.reading.1 += stored_bytes(&batch);
             return Ok(Some(batch));
         }
-    }
-
-    /// Reads from the first batch again.
-    pub fn rewind(&mut self) {
-        self.reading = (0, 0);
     }
 
     /// Everything before this number is kept elsewhere: its segments are removed.
@@ -515,28 +475,29 @@ impl Spool {
     }
 }
 
-fn read_at(segment: &Segment, offset: u64, scratch: &mut Vec<u8>) -> Option<SpooledBatch> {
+/// Bytes of a batch on disk.
+fn stored_bytes(batch: &RecordBatch) -> u64 {
+    (HEAD_BYTES + batch.payload.len()) as u64
+}
+
+fn read_at(segment: &Segment, offset: u64, scratch: &mut Vec<u8>) -> Option<RecordBatch> {
     let mut head = [0; HEAD_BYTES];
     segment.file.read_exact_at(&mut head, offset).ok()?;
-    let [l0, l1, l2, l3, k0, k1, k2, k3, rest @ ..] = head;
-    let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
+    let number = |at: usize| u32::from_le_bytes(std::array::from_fn(|index| head[at + index]));
+    let length = number(0) as usize;
     if length > BATCH_BYTES_MAX {
         return None;
     }
     scratch.resize(length, 0);
-    segment
-        .file
-        .read_exact_at(scratch, offset + HEAD_BYTES as u64)
-        .ok()?;
-    let crc = crc32c::crc32c_append(crc32c::crc32c(&rest), scratch);
-    if crc != u32::from_le_bytes([k0, k1, k2, k3]) {
+    let payload_at = offset + HEAD_BYTES as u64;
+    segment.file.read_exact_at(scratch, payload_at).ok()?;
+    if crc32c::crc32c_append(crc32c::crc32c(&head[8..]), scratch) != number(4) {
         return None;
     }
-    let [f0, f1, f2, f3, f4, f5, f6, f7, c0, c1, c2, c3, flags, ..] = rest;
-    Some(SpooledBatch {
-        first: u64::from_le_bytes([f0, f1, f2, f3, f4, f5, f6, f7]),
-        count: u32::from_le_bytes([c0, c1, c2, c3]),
-        compressed: flags & 1 != 0,
+    Some(RecordBatch {
+        first: u64::from(number(8)) | u64::from(number(12)) << 32,
+        count: number(16),
+        compressed: number(20) & 1 != 0,
         payload: scratch.clone(),
     })
 }
@@ -558,6 +519,15 @@ mod tests {
         (directory, spool)
     }
 
+    fn batch(first: u64, count: u32, payload: &[u8]) -> RecordBatch {
+        RecordBatch {
+            first,
+            count,
+            compressed: first % 2 == 1,
+            payload: payload.to_vec(),
+        }
+    }
+
     fn left(options: &SpoolOptions) -> Vec<Spool> {
         SpoolDirectory::open(options)
             .expect("a directory")
@@ -569,8 +539,8 @@ mod tests {
     fn a_torn_end_is_cut_off_at_every_byte() {
         let (_directory, options) = options();
         let (directory, mut spool) = fresh(&options);
-        assert!(spool.append(0, 1, false, b"first\n").expect("written"));
-        assert!(spool.append(1, 2, true, b"second\nthird\n").expect("written"));
+        assert!(spool.append(&batch(0, 1, b"first\n")).expect("written"));
+        assert!(spool.append(&batch(1, 2, b"second\nthird\n")).expect("written"));
         let path = spool.segments[0].path.clone();
         let owner = spool.path.join(OWNER);
         drop((directory, spool));
@@ -604,7 +574,7 @@ mod tests {
         let (directory, mut spool) = fresh(&options);
         let payload = vec![b'x'; 1 << 20];
         let mut number = 0;
-        while spool.append(number, 1, false, &payload).expect("written") {
+        while spool.append(&batch(number, 1, &payload)).expect("written") {
             number += 1;
         }
         assert!((20..24).contains(&number), "{number} fit");
@@ -630,7 +600,7 @@ mod tests {
         let (directory, mut spool) = fresh(&options);
         let payload = vec![b'x'; 3 << 20];
         for number in 0..6 {
-            assert!(spool.append(number, 1, false, &payload).expect("written"));
+            assert!(spool.append(&batch(number, 1, &payload)).expect("written"));
         }
         let path = spool.segments[1].path.clone();
         let first = spool.segments[1].first;
@@ -649,7 +619,7 @@ mod tests {
     fn what_is_put_back_stands_behind_what_was_left() {
         let (_directory, options) = options();
         let (directory, mut spool) = fresh(&options);
-        assert!(spool.append(4, 2, false, b"4\n5\n").expect("written"));
+        assert!(spool.append(&batch(4, 2, b"4\n5\n")).expect("written"));
         drop(spool);
         let owner = Owner::new(1, 1);
         let batches: [(u64, u32, &[u8]); 2] = [(4, 2, b"4\n5\n"), (6, 1, b"6\n")];

@@ -9,6 +9,8 @@ pub(crate) mod tls;
 pub(crate) use listen::{Incoming, IncomingLink, Listen, UnixSocket, listen_tcp};
 pub(crate) use shm::ShmLink;
 pub(crate) use socket::SocketLink;
+#[cfg(any(feature = "udp", feature = "quic"))]
+pub(crate) use socket::set_receive_buffer;
 pub use socket::wait_for_socket;
 
 use logdrive_ring::{Consumer, PipeWriter};

@@ -144,6 +144,16 @@ fn timed_out(error: Errno) -> io::Error {
     }
 }
 
+/// Asks for a receive buffer of this size, beyond the system's bound where this process may.
+#[cfg(any(feature = "udp", feature = "quic"))]
+pub(crate) fn set_receive_buffer(socket: impl AsFd, bytes: usize) -> io::Result<()> {
+    if sockopt::set_socket_recv_buffer_size_force(&socket, bytes).is_err() {
+        // Without the privilege the system's bound holds.
+        sockopt::set_socket_recv_buffer_size(&socket, bytes)?;
+    }
+    Ok(())
+}
+
 /// Asks for buffers of this size; what the system gives is enough to go on with.
 fn set_buffer_sizes(socket: BorrowedFd<'_>, options: &Options) {
     let _ = sockopt::set_socket_send_buffer_size(socket, options.socket_buffer_bytes);

@@ -65,11 +65,10 @@ pub(crate) fn connect(
     let mut link = TlsLink::new(socket, tls.into());
     match link.complete_handshake(options.timeouts.connect) {
         Ok(true) => Ok(link),
-        Ok(false) => Err(TransportError::timeout(
-            address,
-            "finish the TLS handshake",
-            options.timeouts.connect,
-        )),
+        Ok(false) => {
+            let (what, limit) = ("finish the TLS handshake", options.timeouts.connect);
+            Err(TransportError::timeout(address, what, limit))
+        }
         Err(cause) => Err(failed(cause)),
     }
 }
@@ -155,18 +154,15 @@ impl Link for TlsLink {
             self.flush()?;
         }
         let mut taken = 0;
-        for part in parts {
+        'parts: for part in parts {
             let mut rest: &[u8] = part;
             while !rest.is_empty() {
                 let length = self.tls.writer().write(rest)?;
                 if length == 0 {
-                    break;
+                    break 'parts;
                 }
                 taken += length;
                 rest = rest.get(length..).unwrap_or(&[]);
-            }
-            if !rest.is_empty() {
-                break;
             }
         }
         match self.flush() {

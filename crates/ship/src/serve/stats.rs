@@ -2,7 +2,7 @@
 
 use super::memory::MemoryQuota;
 use super::threads::ThreadGroup;
-use crate::hello::{HELLO_UNCHECKED, Hello, Reason, Role};
+use crate::hello::{Reason, Role};
 use crate::options::{Checksum, Options};
 use crate::session::{Peer, Server, Service};
 use std::sync::Arc;
@@ -133,13 +133,8 @@ impl ServerState {
 
     /// The state of a new connection whose bytes are safe on their way, or are not.
     pub(crate) fn server(&self, peer: Peer, is_protected: bool) -> Server {
-        let mut hello = Hello::new(Role::Server);
-        hello.frame_bytes_max = self.options.limits.frame_bytes_max as u32;
-        hello.host.clone_from(&self.options.host);
-        hello.app.clone_from(&self.options.app);
-        if is_protected && self.options.checksum == Checksum::Auto {
-            hello.flags |= HELLO_UNCHECKED;
-        }
+        let checked = !is_protected || self.options.checksum != Checksum::Auto;
+        let mut hello = self.options.hello(Role::Server, checked);
         hello.credit_bytes = self.options.limits.credit_bytes;
         Server::new(peer, hello).with_decompressed_bytes_max(self.options.limits.decompressed_bytes_max)
     }

@@ -6,7 +6,7 @@ use crate::address::HostPort;
 use crate::frame::{Header, Kind, next_frame};
 use crate::hello::Reason;
 use crate::limits::DATAGRAM_BYTES_MAX;
-use crate::link::wait_for_socket;
+use crate::link::{set_receive_buffer, wait_for_socket};
 use crate::options::Options;
 use nix::sys::socket::{setsockopt, sockopt};
 use quinn_udp::{RecvMeta, UdpSocketState};
@@ -46,11 +46,7 @@ impl Socket {
         if !options.offload {
             setsockopt(&socket, sockopt::UdpGroSegment, &false)?;
         }
-        let wanted = options.socket_buffer_bytes;
-        if rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, wanted).is_err() {
-            // Without the privilege the system's bound holds.
-            rustix::net::sockopt::set_socket_recv_buffer_size(&socket, wanted)?;
-        }
+        set_receive_buffer(&socket, options.socket_buffer_bytes)?;
         let room = rustix::net::sockopt::socket_recv_buffer_size(&socket)?;
         Ok(Self {
             socket,

@@ -18,4 +18,4 @@ pub use logdrive_ring::InPlace;
 pub use reserved::Reserved;
 pub use server::{FeedResult, Server};
 pub use service::{Job, Peer, ReplyBuffer, Service};
-pub use shipper::{Full, Outgoing, Shipper};
+pub use shipper::{Full, Outgoing, RecordBatch, Shipper};

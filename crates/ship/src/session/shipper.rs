@@ -5,17 +5,22 @@ use crate::hello::{HELLO_UNCHECKED, Hello, Reason, decode_goodbye, decode_number
 use crate::limits::FRAME_BYTES_MAX;
 use std::collections::VecDeque;
 
-/// Records that are sent together.
-#[derive(Debug, Clone)]
-struct Batch {
-    first: u64,
-    count: u32,
-    compressed: bool,
-    payload: Vec<u8>,
+/// Records of one session that are sent together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordBatch {
+    /// Number of the first record.
+    pub first: u64,
+    /// Number of records.
+    pub count: u32,
+    /// Whether the payload is compressed with zstd.
+    pub compressed: bool,
+    /// Lines of the records.
+    pub payload: Vec<u8>,
 }
 
-impl Batch {
-    fn end(&self) -> u64 {
+impl RecordBatch {
+    /// Number behind the last record.
+    pub fn end(&self) -> u64 {
         self.first.saturating_add(u64::from(self.count))
     }
 
@@ -62,7 +67,7 @@ pub struct Outgoing<'a> {
 pub struct Shipper {
     hello: Hello,
     state: State,
-    queue: VecDeque<Batch>,
+    queue: VecDeque<RecordBatch>,
     held_bytes: usize,
     bytes_max: usize,
     /// Number of batches at the front of the queue that are in flight.
@@ -114,7 +119,7 @@ impl Shipper {
             return Ok(first);
         }
         self.held_bytes += payload.len();
-        self.queue.push_back(Batch {
+        self.queue.push_back(RecordBatch {
             first,
             count,
             compressed,
@@ -189,10 +194,9 @@ impl Shipper {
         self.queue.is_empty() || self.held_bytes + bytes <= self.bytes_max
     }
 
-    /// The batches that nobody keeps yet: number, count, whether compressed, payload.
-    pub fn unacknowledged<'a>(&'a self) -> impl Iterator<Item = (u64, u32, bool, &'a [u8])> {
-        let parts = |batch: &'a Batch| (batch.first, batch.count, batch.compressed, &*batch.payload);
-        self.queue.iter().map(parts)
+    /// The batches that nobody keeps yet.
+    pub fn unacknowledged(&self) -> impl Iterator<Item = &RecordBatch> {
+        self.queue.iter()
     }
 
     /// A connection is there. Gives the frame to send first, with this hello's names and limits.
@@ -209,9 +213,11 @@ impl Shipper {
     /// The connection has ended: what was under way waits again.
     pub fn disconnected(&mut self) {
         self.state = State::Disconnected;
-        self.resent_until = self
-            .resent_until
-            .max(self.queue.get(self.sent.wrapping_sub(1)).map_or(0, Batch::end));
+        self.resent_until = self.resent_until.max(
+            self.queue
+                .get(self.sent.wrapping_sub(1))
+                .map_or(0, RecordBatch::end),
+        );
         self.sent = 0;
         self.in_flight_bytes = 0;
     }
@@ -297,7 +303,7 @@ impl Shipper {
 }
 
 /// The lines of a batch as batches whose payloads are no longer than this, where lines allow that.
-fn split_lines(batch: Batch, payload_max: usize) -> Vec<Batch> {
+fn split_lines(batch: RecordBatch, payload_max: usize) -> Vec<RecordBatch> {
     let mut lines = Vec::new();
     let lines = match batch.compressed {
         true if super::decompress(&batch.payload, &mut lines).is_ok() => &lines,
@@ -307,7 +313,7 @@ fn split_lines(batch: Batch, payload_max: usize) -> Vec<Batch> {
     let mut parts = Vec::new();
     let (mut first, mut start, mut end, mut count) = (batch.first, 0, 0, 0u32);
     let mut part = |first: u64, count: u32, bytes: &[u8]| {
-        parts.push(Batch {
+        parts.push(RecordBatch {
             first,
             count,
             compressed: false,
