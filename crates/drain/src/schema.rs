@@ -15,8 +15,8 @@ mod row;
 pub mod units;
 mod value;
 
-pub use row::{Accounts, FILE, Kind, PLACEHOLDERS, PROGRAM, Row, SESSION, Word, one_of};
-pub use value::{Given, Setting, Value, Words, quoted};
+pub use row::{Accounts, FILE, Kind, PLACEHOLDERS, PROGRAM, Row, SESSION, one_of};
+pub use value::{Given, Setting, Value, Word, Words, quoted};
 
 use std::fmt::Write as _;
 use std::ops::Range;

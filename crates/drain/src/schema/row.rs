@@ -2,7 +2,7 @@
 
 use super::limits::{FILE_NAME_BYTES_MAX, NAME_BYTES_MAX};
 use super::units::{duration_text, read_duration, read_mode, read_size, size_text};
-use super::value::{Given, Value, quoted};
+use super::value::{Given, Value, Word, quoted};
 use super::{Wrong, escape, unescape};
 use logdrive_wire::Level;
 use std::ffi::OsString;
@@ -10,9 +10,6 @@ use std::ops::{Range, RangeInclusive};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::time::Duration;
-
-/// A word that a value may be, and its meaning.
-pub type Word = (&'static str, &'static str);
 
 /// Finds the number of a user (`false`) or a group (`true`) by its name.
 pub type Accounts<'a> = &'a dyn Fn(&str, bool) -> Option<u32>;

@@ -1,6 +1,6 @@
 //! Values of options: as they are given, as they are read, and the types of fields that take them.
 
-use super::{Word, Wrong};
+use super::Wrong;
 use logdrive_ring::FullPolicy;
 use logdrive_wire::Level;
 use std::ops::Range;
@@ -194,6 +194,9 @@ impl Setting for Vec<String> {
         }
     }
 }
+
+/// A word that a value may be, and its meaning.
+pub type Word = (&'static str, &'static str);
 
 /// An enum that is an option of words.
 pub trait Words {
