@@ -1,7 +1,7 @@
 //! From a callsite to the steps of its lines: text, glog and patterns.
 
 use logdrive_wire::kind::FieldKind;
-use logdrive_wire::template::{Align, Count, Form as SpecForm};
+use logdrive_wire::template::{Count, Form as SpecForm};
 use logdrive_wire::{Callsite, Field, Kind, Level, Piece, Spec, Template};
 
 use super::escape::Escape;
@@ -9,7 +9,7 @@ use super::limits::PIECES_MAX;
 use super::number::FIXED_DECIMALS_MAX;
 use super::pattern::{Item, Pad, Part};
 use super::plan::{Builder, FieldStyle, KeyText, Rare, SpecPlaceholder, Steps, Var};
-use super::spec::{count_chars, front};
+use super::spec::{count_chars, front, padding_before};
 use super::time::TimeForm;
 use super::value::Form;
 use super::{LayoutOptions, ProcessInfo, Style};
@@ -383,11 +383,7 @@ fn padded(text: &str, pad: Option<Pad>) -> String {
     };
     let kept = core::str::from_utf8(front(text.as_bytes(), pad.most)).unwrap_or(text);
     let missing = pad.width.saturating_sub(count_chars(kept.as_bytes()));
-    let before = match pad.align {
-        Align::Left => 0,
-        Align::Center => missing / 2,
-        Align::Right => missing,
-    };
+    let before = padding_before(pad.align, missing);
     let fill = |count: usize| pad.fill.to_string().repeat(count);
     format!("{}{kept}{}", fill(before), fill(missing - before))
 }

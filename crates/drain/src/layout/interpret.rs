@@ -4,15 +4,17 @@
 
 use logdrive_wire::kind::FieldKind;
 use logdrive_wire::limits::PAD_MAX;
-use logdrive_wire::template::{Align, Count};
+use logdrive_wire::template::Count;
 use logdrive_wire::{Kind, Value};
 
 use super::escape::{Bare, Escape, put_bare, put_escaped, put_message_text};
 use super::number::{put_fixed, put_general, put_i64, put_u64, put_u64_right};
 use super::pattern::Pad;
-use super::payload::{Malformed, Progress, cursor_at, skip, take, take_blob, take_presence};
+use super::payload::{
+    Malformed, Progress, cursor_at, skip, take, take_blob, take_i32, take_presence, take_unsigned,
+};
 use super::plan::{Plan, Rare, SpecPlaceholder, Step, Steps, Var};
-use super::spec::{Resolved, count_chars, front, general_text, render};
+use super::spec::{Resolved, count_chars, front, general_text, padding_before, render};
 use super::time::TimeForm;
 use super::value::{Form, put_payload, put_text, put_value};
 use super::write::{OVERFLOW, put};
@@ -100,16 +102,10 @@ impl Layout {
                     at = put_message_text(bytes, at, take_blob(payload, &mut offset)?)
                 }
                 Var::Str(form) => at = put_text(bytes, at, take_blob(payload, &mut offset)?, form),
-                Var::U64 => at = put_u64(bytes, at, u64::from_le_bytes(take(payload, &mut offset)?)),
-                Var::U32 => at = put_u64(bytes, at, take_u32(payload, &mut offset)?),
+                Var::U64 => at = put_u64(bytes, at, take_unsigned::<8>(payload, &mut offset)?),
+                Var::U32 => at = put_u64(bytes, at, take_unsigned::<4>(payload, &mut offset)?),
                 Var::I64 => at = put_i64(bytes, at, i64::from_le_bytes(take(payload, &mut offset)?)),
-                Var::I32 => {
-                    at = put_i64(
-                        bytes,
-                        at,
-                        i64::from(i32::from_le_bytes(take(payload, &mut offset)?)),
-                    )
-                }
+                Var::I32 => at = put_i64(bytes, at, take_i32(payload, &mut offset)?),
                 Var::F64Fixed(decimals) => {
                     at = put_f64_fixed(bytes, at, take_f64(payload, &mut offset)?, decimals);
                 }
@@ -294,11 +290,6 @@ impl Layout {
 }
 
 #[inline(always)]
-fn take_u32(payload: &[u8], offset: &mut usize) -> Result<u64, Malformed> {
-    Ok(u64::from(u32::from_le_bytes(take(payload, offset)?)))
-}
-
-#[inline(always)]
 fn take_f64(payload: &[u8], offset: &mut usize) -> Result<f64, Malformed> {
     Ok(f64::from_le_bytes(take(payload, offset)?))
 }
@@ -333,11 +324,7 @@ fn put_pad(bytes: &mut [u8], start: usize, end: usize, pad: Option<&Pad>) -> usi
     let kept = front(text, pad.most);
     let end = start + kept.len();
     let missing = pad.width.saturating_sub(count_chars(kept));
-    let before = match pad.align {
-        Align::Left => 0,
-        Align::Center => missing / 2,
-        Align::Right => missing,
-    };
+    let before = padding_before(pad.align, missing);
     let fill = pad.fill.encode_utf8(&mut [0; 4]).as_bytes().to_vec();
     let moved = start + before * fill.len();
     let last = end + missing * fill.len();
@@ -359,6 +346,7 @@ fn put_pad(bytes: &mut [u8], start: usize, end: usize, pad: Option<&Pad>) -> usi
 #[cfg(test)]
 mod tests {
     use super::*;
+    use logdrive_wire::template::Align;
 
     #[test]
     fn padding_moves_what_was_written() {

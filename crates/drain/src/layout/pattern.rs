@@ -215,48 +215,43 @@ fn read_time(spec: &str, offset: usize, parts: &mut Vec<Part>) -> Result<(), Lay
     Ok(())
 }
 
+/// Part of a date: a time, or text between two of them.
+#[derive(Clone, Copy)]
+enum DatePart {
+    Time(TimeForm),
+    Text(&'static str),
+}
+
+use DatePart::{Text, Time};
+
 /// Longer names first, so that `%3f` is not read as `%3`.
-const DATES: [(&str, &[&str]); 18] = [
-    ("3f", &["3"]),
-    ("6f", &["6"]),
-    ("9f", &["9"]),
-    (":z", &[":z"]),
-    ("f", &["9"]),
-    ("F", &["Y", "-", "m", "-", "d"]),
-    ("T", &["H", ":", "M", ":", "S"]),
-    ("Y", &["Y"]),
-    ("m", &["m"]),
-    ("d", &["d"]),
-    ("j", &["j"]),
-    ("H", &["H"]),
-    ("M", &["M"]),
-    ("S", &["S"]),
-    ("a", &["a"]),
-    ("b", &["b"]),
-    ("z", &["z"]),
-    ("s", &["s"]),
+const DATES: [(&str, &[DatePart]); 18] = [
+    ("3f", &[Time(TimeForm::Fraction(3))]),
+    ("6f", &[Time(TimeForm::Fraction(6))]),
+    ("9f", &[Time(TimeForm::Fraction(9))]),
+    (":z", &[Time(TimeForm::Zone)]),
+    ("f", &[Time(TimeForm::Fraction(9))]),
+    ("F", &[YEAR, Text("-"), MONTH, Text("-"), DAY]),
+    ("T", &[HOUR, Text(":"), MINUTE, Text(":"), SECOND]),
+    ("Y", &[YEAR]),
+    ("m", &[MONTH]),
+    ("d", &[DAY]),
+    ("j", &[Time(TimeForm::DayOfYear)]),
+    ("H", &[HOUR]),
+    ("M", &[MINUTE]),
+    ("S", &[SECOND]),
+    ("a", &[Time(TimeForm::DayName)]),
+    ("b", &[Time(TimeForm::MonthName)]),
+    ("z", &[Time(TimeForm::ZoneDigits)]),
+    ("s", &[Time(TimeForm::Unix)]),
 ];
 
-fn date_form(name: &str) -> Option<TimeForm> {
-    Some(match name {
-        "Y" => TimeForm::Year,
-        "m" => TimeForm::Month,
-        "d" => TimeForm::Day,
-        "j" => TimeForm::DayOfYear,
-        "H" => TimeForm::Hour,
-        "M" => TimeForm::Minute,
-        "S" => TimeForm::Second,
-        "a" => TimeForm::DayName,
-        "b" => TimeForm::MonthName,
-        "z" => TimeForm::ZoneDigits,
-        ":z" => TimeForm::Zone,
-        "s" => TimeForm::Unix,
-        "3" => TimeForm::Fraction(3),
-        "6" => TimeForm::Fraction(6),
-        "9" => TimeForm::Fraction(9),
-        _ => return None,
-    })
-}
+const YEAR: DatePart = Time(TimeForm::Year);
+const MONTH: DatePart = Time(TimeForm::Month);
+const DAY: DatePart = Time(TimeForm::Day);
+const HOUR: DatePart = Time(TimeForm::Hour);
+const MINUTE: DatePart = Time(TimeForm::Minute);
+const SECOND: DatePart = Time(TimeForm::Second);
 
 fn read_date(spec: &str, offset: usize, parts: &mut Vec<Part>) -> Result<(), LayoutError> {
     let mut rest = spec;
@@ -274,7 +269,7 @@ fn read_date(spec: &str, offset: usize, parts: &mut Vec<Part>) -> Result<(), Lay
             continue;
         }
         let known = DATES.iter().find(|(name, _)| rest.starts_with(name));
-        let (name, forms) = known.ok_or_else(|| {
+        let (name, date) = known.ok_or_else(|| {
             let allowed: Vec<String> = DATES.iter().map(|(name, _)| format!("%{name}")).collect();
             let rest = shorten(rest);
             error(
@@ -282,9 +277,9 @@ fn read_date(spec: &str, offset: usize, parts: &mut Vec<Part>) -> Result<(), Lay
                 &format!("unknown date \"%{rest}\": use {} or %%", allowed.join(" ")),
             )
         })?;
-        parts.extend(forms.iter().map(|form| match date_form(form) {
-            Some(form) => Part::Time(form),
-            None => Part::Literal((*form).into()),
+        parts.extend(date.iter().map(|part| match part {
+            Time(form) => Part::Time(*form),
+            Text(text) => Part::Literal((*text).into()),
         }));
         rest = rest.get(name.len()..).unwrap_or("");
     }

@@ -30,28 +30,39 @@ pub(super) fn take<const N: usize>(payload: &[u8], offset: &mut usize) -> Result
     bytes.copied().ok_or(Malformed)
 }
 
+/// Reads an unsigned integer of `N` bytes, at most 8.
+#[inline(always)]
+pub(super) fn take_unsigned<const N: usize>(payload: &[u8], offset: &mut usize) -> Result<u64, Malformed> {
+    let mut bytes = [0; 8];
+    bytes[..N].copy_from_slice(&take::<N>(payload, offset)?);
+    Ok(u64::from_le_bytes(bytes))
+}
+
+/// Reads a signed integer of four bytes.
+#[inline(always)]
+pub(super) fn take_i32(payload: &[u8], offset: &mut usize) -> Result<i64, Malformed> {
+    Ok(i64::from(i32::from_le_bytes(take(payload, offset)?)))
+}
+
 /// Reads a `u32` length and as many bytes.
 #[inline(always)]
 pub(super) fn take_blob<'a>(payload: &'a [u8], offset: &mut usize) -> Result<&'a [u8], Malformed> {
-    let length = u32::from_le_bytes(take(payload, offset)?) as usize;
-    let blob = payload
-        .get(*offset..)
-        .and_then(|rest| rest.get(..length))
-        .ok_or(Malformed)?;
-    *offset += length;
-    Ok(blob)
+    let length = take_unsigned::<4>(payload, offset)?;
+    take_bytes(payload, offset, length as usize)
 }
 
 /// Reads a `u16` length and as many bytes, as names are stored.
 #[inline(always)]
 pub(super) fn take_short<'a>(payload: &'a [u8], offset: &mut usize) -> Result<&'a [u8], Malformed> {
-    let length = usize::from(u16::from_le_bytes(take(payload, offset)?));
-    let name = payload
-        .get(*offset..)
-        .and_then(|rest| rest.get(..length))
-        .ok_or(Malformed)?;
+    let length = take_unsigned::<2>(payload, offset)?;
+    take_bytes(payload, offset, length as usize)
+}
+
+#[inline(always)]
+fn take_bytes<'a>(payload: &'a [u8], offset: &mut usize, length: usize) -> Result<&'a [u8], Malformed> {
+    let rest = payload.get(*offset..).ok_or(Malformed)?;
     *offset += length;
-    Ok(name)
+    rest.get(..length).ok_or(Malformed)
 }
 
 /// Reads whether an optional value is there.

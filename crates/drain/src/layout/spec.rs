@@ -41,10 +41,10 @@ impl Write for Text<'_> {
 }
 
 macro_rules! append {
-    ($text:expr, $($args:tt)*) => {
+    ($text:expr, $($args:tt)*) => {{
         // Writing to a vector does not fail, and numbers' own formatting does not either.
         let _ = write!(Text($text), $($args)*);
-    };
+    }};
 }
 
 /// Appends the value as the spec shows it; nothing is escaped.
@@ -94,9 +94,7 @@ fn render_plain(text: &mut Vec<u8>, kind: Kind, value: &Value<'_>, spec: Resolve
         Value::F32(value) => render_f32(text, value, spec),
         Value::F64(value) => render_f64(text, value, spec),
         Value::Bool(value) => pad_text(text, if value { b"true" } else { b"false" }, spec),
-        Value::Char(value) if spec.is_debug() => {
-            append!(text, "{value:?}");
-        }
+        Value::Char(value) if spec.is_debug() => append!(text, "{value:?}"),
         Value::Char(value) => pad_text(text, value.encode_utf8(&mut [0; 4]).as_bytes(), spec),
         Value::Str(value) if spec.is_debug() => debug_str(text, value),
         Value::Str(value) => pad_text(text, value, spec),
@@ -123,63 +121,31 @@ fn bits_of(kind: Kind) -> u32 {
 fn render_int(text: &mut Vec<u8>, negative: bool, magnitude: u128, bits: u32, spec: Resolved<'_>) {
     let start = text.len();
     // Radixes other than ten show the bits, and so never a minus sign.
-    let pattern = || {
-        let all = if negative {
-            magnitude.wrapping_neg()
-        } else {
-            magnitude
-        };
-        all & (u128::MAX >> (128 - bits))
+    let pattern = || match negative {
+        true => magnitude.wrapping_neg() & (u128::MAX >> (128 - bits)),
+        false => magnitude & (u128::MAX >> (128 - bits)),
     };
-    let decimal = matches!(
-        spec.spec.form,
-        Form::Display
-            | Form::Debug
-            | Form::LowerExp
-            | Form::UpperExp
-            | Form::Pointer
-            | Form::Fixed
-            | Form::General
-    );
-    sign(text, decimal && negative, spec);
-    let prefix = |text: &mut Vec<u8>, prefix: &[u8]| {
-        if spec.spec.alternate {
-            text.extend_from_slice(prefix);
-        }
+    let prefix: &[u8] = match spec.spec.form {
+        Form::LowerHex | Form::DebugLowerHex | Form::UpperHex | Form::DebugUpperHex => b"0x",
+        Form::Octal => b"0o",
+        Form::Binary => b"0b",
+        _ => b"",
     };
-    match spec.spec.form {
-        Form::LowerHex | Form::DebugLowerHex => prefix(text, b"0x"),
-        Form::UpperHex | Form::DebugUpperHex => prefix(text, b"0x"),
-        Form::Octal => prefix(text, b"0o"),
-        Form::Binary => prefix(text, b"0b"),
-        _ => {}
+    let is_decimal = prefix.is_empty();
+    sign(text, is_decimal && negative, spec);
+    if spec.spec.alternate {
+        text.extend_from_slice(prefix);
     }
     let digits = text.len();
     match (spec.spec.form, spec.precision) {
-        (Form::LowerHex | Form::DebugLowerHex, _) => {
-            append!(text, "{:x}", pattern());
-        }
-        (Form::UpperHex | Form::DebugUpperHex, _) => {
-            append!(text, "{:X}", pattern());
-        }
-        (Form::Octal, _) => {
-            append!(text, "{:o}", pattern());
-        }
-        (Form::Binary, _) => {
-            append!(text, "{:b}", pattern());
-        }
-        (Form::LowerExp, None) => {
-            append!(text, "{magnitude:e}");
-        }
-        (Form::LowerExp, Some(precision)) => {
-            append!(text, "{magnitude:.precision$e}");
-        }
-        (Form::UpperExp, None) => {
-            append!(text, "{magnitude:E}");
-        }
-        (Form::UpperExp, Some(precision)) => {
-            append!(text, "{magnitude:.precision$E}");
-        }
+        (Form::LowerHex | Form::DebugLowerHex, _) => append!(text, "{:x}", pattern()),
+        (Form::UpperHex | Form::DebugUpperHex, _) => append!(text, "{:X}", pattern()),
+        (Form::Octal, _) => append!(text, "{:o}", pattern()),
+        (Form::Binary, _) => append!(text, "{:b}", pattern()),
+        (Form::LowerExp, None) => append!(text, "{magnitude:e}"),
+        (Form::LowerExp, Some(precision)) => append!(text, "{magnitude:.precision$e}"),
+        (Form::UpperExp, None) => append!(text, "{magnitude:E}"),
+        (Form::UpperExp, Some(precision)) => append!(text, "{magnitude:.precision$E}"),
         _ => text.extend_from_slice(itoa::Buffer::new().format(magnitude).as_bytes()),
     }
     pad_number(text, start, digits, spec);
@@ -211,31 +177,15 @@ macro_rules! render_float {
             let digits = text.len();
             let value = value.abs();
             match (spec.spec.form, spec.precision) {
-                (Form::LowerExp, None) => {
-                    append!(text, "{value:e}");
-                }
-                (Form::LowerExp, Some(precision)) => {
-                    append!(text, "{value:.precision$e}");
-                }
-                (Form::UpperExp, None) => {
-                    append!(text, "{value:E}");
-                }
-                (Form::UpperExp, Some(precision)) => {
-                    append!(text, "{value:.precision$E}");
-                }
-                (Form::Fixed, None) => {
-                    append!(text, "{value:.6}");
-                }
+                (Form::LowerExp, None) => append!(text, "{value:e}"),
+                (Form::LowerExp, Some(precision)) => append!(text, "{value:.precision$e}"),
+                (Form::UpperExp, None) => append!(text, "{value:E}"),
+                (Form::UpperExp, Some(precision)) => append!(text, "{value:.precision$E}"),
+                (Form::Fixed, None) => append!(text, "{value:.6}"),
                 (Form::General, precision) => general(text, f64::from(value), precision.unwrap_or(6)),
-                (_, Some(precision)) => {
-                    append!(text, "{value:.precision$}");
-                }
-                (_, None) if spec.is_debug() => {
-                    append!(text, "{value:?}");
-                }
-                (_, None) => {
-                    append!(text, "{value}");
-                }
+                (_, Some(precision)) => append!(text, "{value:.precision$}"),
+                (_, None) if spec.is_debug() => append!(text, "{value:?}"),
+                (_, None) => append!(text, "{value}"),
             }
             pad_number(text, start, digits, spec);
         }
@@ -327,9 +277,7 @@ fn render_pointer(text: &mut Vec<u8>, address: u64, spec: Resolved<'_>) {
 /// The `Debug` of text; bytes that are not UTF-8 as `\xNN`.
 fn debug_str(text: &mut Vec<u8>, value: &[u8]) {
     match core::str::from_utf8(value) {
-        Ok(value) => {
-            append!(text, "{value:?}");
-        }
+        Ok(value) => append!(text, "{value:?}"),
         Err(_) => {
             text.push(b'"');
             for chunk in value.utf8_chunks() {
@@ -348,10 +296,9 @@ fn render_bytes(text: &mut Vec<u8>, value: &[u8], spec: Resolved<'_>) {
     let upper = spec.spec.form == Form::UpperHex;
     if upper || spec.spec.form == Form::LowerHex {
         for byte in value {
-            if upper {
-                append!(text, "{byte:02X}");
-            } else {
-                append!(text, "{byte:02x}");
+            match upper {
+                true => append!(text, "{byte:02X}"),
+                false => append!(text, "{byte:02x}"),
             }
         }
         return;
@@ -411,14 +358,19 @@ fn pad_text(text: &mut Vec<u8>, value: &[u8], spec: Resolved<'_>) {
 }
 
 fn surround(text: &mut Vec<u8>, start: usize, missing: usize, default: Align, spec: Resolved<'_>) {
-    let before = match spec.spec.align.unwrap_or(default) {
-        Align::Left => 0,
-        Align::Center => missing / 2,
-        Align::Right => missing,
-    };
+    let before = padding_before(spec.spec.align.unwrap_or(default), missing);
     let fill = |count: usize| spec.spec.fill.unwrap_or(' ').to_string().repeat(count);
     text.splice(start..start, fill(before).into_bytes());
     text.extend_from_slice(fill(missing - before).as_bytes());
+}
+
+/// Returns how many of the missing characters stand in front.
+pub(super) fn padding_before(align: Align, missing: usize) -> usize {
+    match align {
+        Align::Left => 0,
+        Align::Center => missing / 2,
+        Align::Right => missing,
+    }
 }
 
 /// Characters, where a byte that is not UTF-8 counts as one if it could begin a character.

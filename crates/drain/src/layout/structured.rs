@@ -6,57 +6,40 @@ use super::compile::{Compiler, MessageSource, file_name};
 use super::escape::{Bare, Escape, escaped_key};
 use super::plan::{FieldStyle, Fields, KeyText, Rare, Var};
 
-/// Keys of a JSON line that are not fields; the last ones only where a line names its process.
-const RESERVED_JSON: [&str; 13] = [
+/// Keys of a JSON or logfmt line that are not fields.
+const RESERVED: [&str; 8] = [
     "ts",
     "level",
     "thread",
     "target",
     "module",
-    "file",
-    "line",
-    "message",
     "spans",
     "malformed",
     "cut",
-    "app",
-    "pid",
 ];
-
-/// Keys of a logfmt line that are not fields, likewise.
-const RESERVED_LOGFMT: [&str; 12] = [
-    "ts",
-    "level",
-    "thread",
-    "target",
-    "module",
-    "caller",
-    "msg",
-    "spans",
-    "malformed",
-    "cut",
-    "app",
-    "pid",
-];
-
-/// Those of the reserved keys that name a process.
-const PROCESS_KEYS: usize = 2;
+/// Those of a JSON line alone.
+const RESERVED_JSON: &[&str] = &["file", "line", "message"];
+/// Those of a logfmt line alone.
+const RESERVED_LOGFMT: &[&str] = &["caller", "msg"];
+/// Those of a line that names its process.
+const RESERVED_PROCESS: &[&str] = &["app", "pid"];
 
 /// The key of a span's name.
 pub(super) const RESERVED_SPAN: &str = "name";
 
 /// The keys of a callsite's fields.
 pub(super) fn fields(site: &Callsite, style: FieldStyle, names_process: bool) -> Fields {
-    let reserved: &[&str] = match style {
+    let of_style: &[&[&str]] = match style {
         FieldStyle::Text => &[],
-        FieldStyle::Json => &RESERVED_JSON,
-        FieldStyle::Logfmt => &RESERVED_LOGFMT,
+        FieldStyle::Json => &[&RESERVED, RESERVED_JSON],
+        FieldStyle::Logfmt => &[&RESERVED, RESERVED_LOGFMT],
     };
-    let reserved = match reserved.len().checked_sub(PROCESS_KEYS) {
-        Some(others) if !names_process => &reserved[..others],
-        _ => reserved,
-    };
-    let mut names: Vec<String> = reserved.iter().map(|name| (*name).to_owned()).collect();
+    let of_process = RESERVED_PROCESS
+        .iter()
+        .filter(|_| names_process && style != FieldStyle::Text);
+    let reserved = of_style.iter().copied().flatten().chain(of_process);
+    let mut names: Vec<String> = reserved.map(|name| (*name).to_owned()).collect();
+    let reserved = names.len();
     let mut key_texts = Vec::with_capacity(site.fields.len());
     for (index, field) in site.fields.iter().enumerate() {
         let mut name = match field.name.as_str() {
@@ -77,7 +60,7 @@ pub(super) fn fields(site: &Callsite, style: FieldStyle, names_process: bool) ->
     Fields {
         key_texts,
         names,
-        reserved: reserved.len(),
+        reserved,
         message: super::escape::escaped(site.message.as_bytes(), style.message()),
         seek_message: site.dynamic && site.message.is_empty(),
         style,

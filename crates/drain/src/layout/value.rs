@@ -5,7 +5,7 @@ use logdrive_wire::{Kind, Value};
 
 use super::escape::{Bare, Escape, escaped, put_bare, put_escaped};
 use super::number::{Shortest, non_finite, put_f32, put_f64, put_i64, put_u64, put_wide_int};
-use super::payload::{Malformed, Progress, cursor_at, take, take_blob};
+use super::payload::{Malformed, Progress, cursor_at, take, take_blob, take_i32, take_unsigned};
 use super::write::{put, put_byte};
 
 /// Form of a value by the place where it stands.
@@ -32,28 +32,12 @@ pub(super) fn put_payload(
 ) -> Result<Progress, Malformed> {
     let Progress { at, mut offset } = progress;
     let at = match kind {
-        Kind::U64 => put_u64(bytes, at, u64::from_le_bytes(take(payload, &mut offset)?)),
-        Kind::U32 => put_u64(
-            bytes,
-            at,
-            u64::from(u32::from_le_bytes(take(payload, &mut offset)?)),
-        ),
-        Kind::U16 => put_u64(
-            bytes,
-            at,
-            u64::from(u16::from_le_bytes(take(payload, &mut offset)?)),
-        ),
-        Kind::U8 => put_u64(
-            bytes,
-            at,
-            u64::from(u8::from_le_bytes(take(payload, &mut offset)?)),
-        ),
+        Kind::U64 => put_u64(bytes, at, take_unsigned::<8>(payload, &mut offset)?),
+        Kind::U32 => put_u64(bytes, at, take_unsigned::<4>(payload, &mut offset)?),
+        Kind::U16 => put_u64(bytes, at, take_unsigned::<2>(payload, &mut offset)?),
+        Kind::U8 => put_u64(bytes, at, take_unsigned::<1>(payload, &mut offset)?),
         Kind::I64 => put_i64(bytes, at, i64::from_le_bytes(take(payload, &mut offset)?)),
-        Kind::I32 => put_i64(
-            bytes,
-            at,
-            i64::from(i32::from_le_bytes(take(payload, &mut offset)?)),
-        ),
+        Kind::I32 => put_i64(bytes, at, take_i32(payload, &mut offset)?),
         Kind::Str | Kind::Display | Kind::Debug | Kind::Message => {
             put_text(bytes, at, take_blob(payload, &mut offset)?, form)
         }
