@@ -18,7 +18,7 @@ use crate::file::{FileError, FileOperation, WriteFailed};
 ///
 /// ```
 /// let mut console = logdrive_drain::console::Console::stderr();
-/// console.write(b"hello\n")?;
+/// console.write_some(0, b"hello\n")?;
 /// # Ok::<(), logdrive_drain::file::WriteFailed>(())
 /// ```
 #[derive(Debug)]
@@ -27,7 +27,6 @@ pub struct Console {
     /// A file takes any number of bytes at once; anything else gets pieces.
     whole: bool,
     closed: bool,
-    lost_bytes: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +60,6 @@ impl Console {
             stream,
             whole: is_file(stream.descriptor()),
             closed: false,
-            lost_bytes: 0,
         }
     }
 
@@ -75,24 +73,13 @@ impl Console {
         colour_wanted(is_terminal, |name| std::env::var(name).ok())
     }
 
-    /// Writes all bytes. Blocks as long as a terminal is stopped or the reader of a pipe sleeps;
-    /// fails when the reader has gone, and from then on at once.
-    pub fn write(&mut self, bytes: &[u8]) -> Result<(), WriteFailed> {
-        let mut skip_bytes = 0;
-        loop {
-            match self.write_some(skip_bytes, bytes) {
-                Err(failed) if failed.cause.is_busy() => skip_bytes = failed.written_bytes,
-                other => return other,
-            }
-        }
-    }
-
     /// Writes from byte `skip_bytes` on, and gives the thread back after 100 ms without progress: the
-    /// error is busy then, and the next call goes on at its `written_bytes`.
+    /// error is busy then, and the next call goes on at its `written_bytes`. Fails when the reader has gone,
+    /// and from then on at once.
     pub fn write_some(&mut self, skip_bytes: u64, bytes: &[u8]) -> Result<(), WriteFailed> {
         let mut done = usize::try_from(skip_bytes).unwrap_or(usize::MAX).min(bytes.len());
         if self.closed {
-            return Err(self.failed(done, bytes, Errno::PIPE));
+            return Err(self.failed(done, Errno::PIPE));
         }
         let mut interrupted = 0;
         while done < bytes.len() {
@@ -103,34 +90,21 @@ impl Console {
                 &rest[..piece_bytes(rest)]
             };
             match write_piece(self.stream.descriptor(), piece, !self.whole) {
-                Ok(0) => return Err(self.failed(done, bytes, Errno::IO)),
+                Ok(0) => return Err(self.failed(done, Errno::IO)),
                 Ok(written) => {
                     done += written;
                     interrupted = 0;
                 }
                 Err(Errno::INTR) if interrupted < INTERRUPTED_MAX => interrupted += 1,
-                Err(errno) => return Err(self.failed(done, bytes, errno)),
+                Err(errno) => return Err(self.failed(done, errno)),
             }
         }
         Ok(())
     }
 
-    /// Returns true if nobody reads any more.
-    pub fn is_closed(&self) -> bool {
-        self.closed
-    }
-
-    /// Bytes that were given and not written because nobody reads any more.
-    pub fn lost_bytes(&self) -> u64 {
-        self.lost_bytes
-    }
-
-    fn failed(&mut self, done: usize, bytes: &[u8], errno: Errno) -> WriteFailed {
+    fn failed(&mut self, done: usize, errno: Errno) -> WriteFailed {
         // A reader that went, a terminal that hung up, a stream that the program closed: for good.
         self.closed |= matches!(errno, Errno::PIPE | Errno::BADF | Errno::IO | Errno::NXIO);
-        if self.closed {
-            self.lost_bytes += (bytes.len() - done) as u64;
-        }
         let name = match self.stream {
             Stream::Stdout => "<stdout>",
             Stream::Stderr => "<stderr>",
@@ -246,19 +220,19 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_console_fails_at_once_and_counts_what_it_lost() {
+    fn a_closed_console_fails_at_once() {
         let mut console = Console::stderr();
-        let first = console.failed(2, b"lost!\n", Errno::PIPE);
+        let first = console.failed(2, Errno::PIPE);
         assert_eq!(first.written_bytes, 2);
-        assert!(first.cause.is_closed() && console.is_closed());
-        let failed = console.write(b"lost!\n").expect_err("closed");
-        assert_eq!((failed.written_bytes, console.lost_bytes()), (0, 10));
+        assert!(first.cause.is_closed() && console.closed);
+        let failed = console.write_some(0, b"lost!\n").expect_err("closed");
+        assert_eq!(failed.written_bytes, 0);
     }
 
     #[test]
     fn a_busy_console_is_not_closed() {
         let mut console = Console::stderr();
-        assert!(console.failed(0, b"x\n", Errno::AGAIN).cause.is_busy());
-        assert!(!console.is_closed() && console.lost_bytes() == 0);
+        assert!(console.failed(0, Errno::AGAIN).cause.is_busy());
+        assert!(!console.closed);
     }
 }

@@ -26,31 +26,19 @@ pub struct Filter {
 }
 
 /// A directive that cannot be read.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "cannot read the filter directive {directive:?}: write a level (trace, debug, info, warn, error, fatal, off) or \
+     target=level, separated by commas"
+)]
 pub struct FilterError {
     directive: String,
 }
 
-impl fmt::Display for FilterError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "cannot read the filter directive {:?}: write a level (trace, debug, info, warn, error, fatal, off) or \
-             target=level, separated by commas",
-            self.directive
-        )
-    }
-}
-
-impl std::error::Error for FilterError {}
-
 impl Default for Filter {
     /// Everything from debug on.
     fn default() -> Self {
-        Self {
-            default: Some(Level::Debug),
-            targets: Vec::new(),
-        }
+        Self::level(Level::Debug)
     }
 }
 
@@ -143,11 +131,11 @@ fn is_target(text: &str) -> bool {
     text.chars().all(|c| c.is_alphanumeric() || "_:.-/".contains(c))
 }
 
-fn read_level(text: &str) -> Option<Option<Level>> {
-    if text.eq_ignore_ascii_case("off") {
-        Some(None)
-    } else {
-        text.parse().ok().map(Some)
+/// Reads a level, or `off`, which is `None` in it.
+pub(crate) fn read_level(text: &str) -> Option<Option<Level>> {
+    match text.eq_ignore_ascii_case("off") {
+        true => Some(None),
+        false => text.parse().ok().map(Some),
     }
 }
 

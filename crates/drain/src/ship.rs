@@ -10,6 +10,7 @@ mod options;
 use crate::error::BackendError;
 use crate::layout::{LayoutOptions, ProcessInfo, Style};
 use crate::limits::{NO_PROGRESS, SHIP_BATCH_BYTES, SHIP_LOOK_MS, SHIP_QUEUE_BYTES};
+use crate::sink::delivery::{Delivery, Done};
 use crate::status::BackendStatus;
 use logdrive_ring::{Buffer, FileLocation};
 use logdrive_ship::TransportError;
@@ -57,6 +58,34 @@ impl ShipOptions {
                 Ok(()) | Err(TransportError::Refused { .. })
             )
         })
+    }
+
+    /// Starts to send, under numbers of its own.
+    pub(crate) fn start(
+        &self,
+        layout: &LayoutOptions,
+        process: &ProcessInfo,
+        index: usize,
+        status: &BackendStatus,
+    ) -> Result<Box<dyn Delivery>, BackendError> {
+        // An odd number: a place with 0 has no offsets.
+        let session = new_session().map_err(|cause| BackendError::Random { cause })? | 1;
+        let (transport, mut forward) = self.forward(&self.owner(session, layout, process), 0);
+        forward.spool.clone_from(&self.spool);
+        forward.persists = true;
+        let forwarder = Forwarder::start(&[], &transport, &forward)?;
+        status.watch(index, forwarder.watch());
+        Ok(Box::new(Shipping {
+            watch: forwarder.watch(),
+            forwarder,
+            session,
+            next: 0,
+            waiting: VecDeque::new(),
+            has_spool: self.spool.is_some(),
+            destination: self.destination(),
+            is_failing: false,
+            moved: Cell::new(Instant::now()),
+        }))
     }
 
     fn owner(&self, session: u128, layout: &LayoutOptions, process: &ProcessInfo) -> Owner {
@@ -200,18 +229,9 @@ fn batches_of(mut bytes: &[u8]) -> impl Iterator<Item = (u32, &[u8])> {
     })
 }
 
-/// What has become of what was sent.
-#[derive(Debug)]
-pub(crate) enum Done {
-    /// All of it is kept elsewhere.
-    Buffer(Buffer),
-    /// All before the flush ticket is.
-    Ticket(u64),
-}
-
 /// A sink that sends.
 #[derive(Debug)]
-pub(crate) struct Shipping {
+struct Shipping {
     forwarder: Forwarder,
     watch: ForwardWatch,
     session: u128,
@@ -225,36 +245,8 @@ pub(crate) struct Shipping {
     moved: Cell<Instant>,
 }
 
-impl Shipping {
-    pub(crate) fn start(
-        options: &ShipOptions,
-        layout: &LayoutOptions,
-        process: &ProcessInfo,
-        index: usize,
-        status: &BackendStatus,
-    ) -> Result<Self, BackendError> {
-        // An odd number: a place with 0 has no offsets.
-        let session = new_session().map_err(|cause| BackendError::Random { cause })? | 1;
-        let (transport, mut forward) = options.forward(&options.owner(session, layout, process), 0);
-        forward.spool.clone_from(&options.spool);
-        forward.persists = true;
-        let forwarder = Forwarder::start(&[], &transport, &forward)?;
-        status.watch(index, forwarder.watch());
-        Ok(Self {
-            watch: forwarder.watch(),
-            forwarder,
-            session,
-            next: 0,
-            waiting: VecDeque::new(),
-            has_spool: options.spool.is_some(),
-            destination: options.destination(),
-            is_failing: false,
-            moved: Cell::new(Instant::now()),
-        })
-    }
-
-    /// Takes a buffer, whose place is noted before anything of it is sent.
-    pub(crate) fn send(&mut self, mut buffer: Buffer) {
+impl Delivery for Shipping {
+    fn send(&mut self, mut buffer: Buffer) {
         let (dev, ino) = halves(self.session);
         let offset = self.next;
         buffer.mark_writing(FileLocation { dev, ino, offset });
@@ -268,14 +260,12 @@ impl Shipping {
         self.moved.set(Instant::now());
     }
 
-    /// Everything so far comes before the flush ticket.
-    pub(crate) fn note_ticket(&mut self, ticket: u64) {
+    fn note_ticket(&mut self, ticket: u64) {
         self.waiting.push_back((self.next, Done::Ticket(ticket)));
         self.moved.set(Instant::now());
     }
 
-    /// The next of what is kept elsewhere by now.
-    pub(crate) fn done(&mut self) -> Option<Done> {
+    fn done(&mut self) -> Option<Done> {
         let (number, _) = self.waiting.front()?;
         if *number > self.watch.secured() {
             return None;
@@ -284,8 +274,7 @@ impl Shipping {
         self.waiting.pop_front().map(|(_, done)| done)
     }
 
-    /// Returns whether collectors fail and a notice, where they have begun or ceased to.
-    pub(crate) fn state_change(&mut self) -> Option<(bool, String)> {
+    fn state_change(&mut self) -> Option<(bool, String)> {
         let failure = self.watch.failure();
         if self.is_failing != failure.is_none() {
             return None;
@@ -301,8 +290,7 @@ impl Shipping {
         Some((self.is_failing, text))
     }
 
-    /// When to look at what is kept elsewhere; `None` when nothing waits.
-    pub(crate) fn look_in(&self) -> Option<Duration> {
+    fn look_in(&self) -> Option<Duration> {
         if self.waiting.is_empty() {
             return None;
         }
@@ -312,13 +300,11 @@ impl Shipping {
         ))
     }
 
-    /// Whether nothing waits.
-    pub(crate) fn is_settled(&self) -> bool {
+    fn is_settled(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// Ends. What waits still stays marked in shared memory.
-    pub(crate) fn close(self) {
+    fn close(self: Box<Self>) {
         self.forwarder.stop(Duration::ZERO);
     }
 }

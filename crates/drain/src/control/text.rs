@@ -3,25 +3,17 @@
 use logdrive_ring::limits::RULE_NAME_BYTES_MAX;
 use logdrive_ring::rules::{Action, Rule, Selector};
 use logdrive_wire::Level;
-use std::fmt;
 
 /// Ends of file names by which a file is reported from a module.
 const FILE_ENDS: [&str; 9] = ["rs", "c", "cc", "cpp", "cxx", "h", "hh", "hpp", "go"];
 
 /// A directive or selector that cannot be read.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("cannot read {text:?}: {expected}")]
 pub struct DirectiveError {
     text: String,
     expected: &'static str,
 }
-
-impl fmt::Display for DirectiveError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot read {:?}: {}", self.text, self.expected)
-    }
-}
-
-impl std::error::Error for DirectiveError {}
 
 /// Reads one directive about levels: a level, which is meant for all callsites; `SELECTOR=LEVEL`; or a selector, of
 /// which all is meant.
@@ -113,10 +105,7 @@ fn is_file_name(name: &str) -> bool {
 }
 
 fn read_level(text: &str) -> Option<Option<u8>> {
-    if text.eq_ignore_ascii_case("off") {
-        return Some(None);
-    }
-    text.parse::<Level>().ok().map(|level| Some(level.code()))
+    Some(crate::filter::read_level(text)?.map(Level::code))
 }
 
 /// A selector as [`read_selector`] reads it.

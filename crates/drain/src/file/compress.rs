@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::limits::COPY_BLOCK_BYTES;
 use super::options::Compress;
-use super::storage::RenameMode;
-use super::storage::{FileKind, LockedFile, OpenMode, Reader, Stat, Storage, Writer};
+use super::storage::{FileKind, LockedFile, OpenMode, Reader, RenameMode, Stat, Storage, Writer, existing};
 
 /// Result of an attempt to compress a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +38,7 @@ pub(crate) fn compress(
         return Ok(Outcome::InUse);
     };
     let target = format!("{name}{ending}");
-    if exists(storage, dir, &target)? {
+    if existing(storage.stat(dir, Path::new(&target)))?.is_some() {
         // It got this name after it was complete and synced; the last attempt was cut short between
         // that and the removal.
         storage.remove(dir, name)?;
@@ -81,10 +80,8 @@ pub(crate) fn lock_file(
     name: &str,
     how: OpenMode,
 ) -> io::Result<Option<(LockedFile, Stat)>> {
-    let file = match storage.open(dir, name, how) {
-        Ok(file) => file,
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(cause) => return Err(cause),
+    let Some(file) = existing(storage.open(dir, name, how))? else {
+        return Ok(None);
     };
     let stat = storage.stat_file(&file)?;
     if stat.kind != FileKind::Regular || !storage.lock(&file)? {
@@ -92,12 +89,9 @@ pub(crate) fn lock_file(
     }
     let file = LockedFile::new(file);
     // Between open and lock another process may have finished with the file and removed it.
-    match storage.stat(dir, Path::new(name)) {
-        Ok(named) if named.same_file(&stat) => Ok(Some((file, stat))),
-        Ok(_) => Ok(None),
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(cause) => Err(cause),
-    }
+    let named = existing(storage.stat(dir, Path::new(name)))?;
+    let is_it = named.is_some_and(|named| named.same_file(&stat));
+    Ok(is_it.then_some((file, stat)))
 }
 
 /// A new temporary file that is locked, in place of one that a crash has left.
@@ -114,14 +108,6 @@ fn create_temporary(storage: &dyn Storage, dir: &File, name: &str, mode: u32) ->
         other => other?,
     };
     Ok(storage.lock(&file)?.then_some(file))
-}
-
-fn exists(storage: &dyn Storage, dir: &File, name: &str) -> io::Result<bool> {
-    match storage.stat(dir, Path::new(name)) {
-        Ok(_) => Ok(true),
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(cause) => Err(cause),
-    }
 }
 
 /// The compressed file shows when its last record was written, not when it was compressed.

@@ -10,7 +10,7 @@ use super::limits::OPEN_RACES_MAX;
 use super::names::Names;
 use super::notices::Notices;
 use super::options::FileOptions;
-use super::storage::{Stat, Storage};
+use super::storage::{Stat, Storage, existing};
 use super::tidy::Tidy;
 use crate::calendar::Zone;
 
@@ -89,11 +89,9 @@ impl LogDirectory {
 
     /// Returns true if a name still belongs to a file.
     pub(crate) fn still_named(&self, name: &str, stat: &Stat) -> Result<bool, FileError> {
-        match self.storage.stat(&self.dir, Path::new(name)) {
-            Ok(named) => Ok(named.same_file(stat)),
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(cause) => Err(FileError::io(FileOperation::Inspect, self.path_of(name), cause)),
-        }
+        let named = existing(self.storage.stat(&self.dir, Path::new(name)))
+            .map_err(|cause| FileError::io(FileOperation::Inspect, self.path_of(name), cause))?;
+        Ok(named.is_some_and(|named| named.same_file(stat)))
     }
 
     /// Takes the lock of a file; `false` when another process has it.
@@ -139,13 +137,14 @@ impl LogDirectory {
 /// tricks with it.
 pub(crate) fn open_dir(storage: &dyn Storage, path: &Path, options: &FileOptions) -> Result<File, FileError> {
     let trusted = options.trust_directory;
-    let dir = match storage.open_dir(path, trusted) {
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
-            make_dirs(storage, path, options.dir_mode)?;
-            storage.open_dir(path, trusted)
-        }
-        other => other,
-    };
+    let mut dir = storage.open_dir(path, trusted);
+    if dir
+        .as_ref()
+        .is_err_and(|cause| cause.kind() == io::ErrorKind::NotFound)
+    {
+        make_dirs(storage, path, options.dir_mode)?;
+        dir = storage.open_dir(path, trusted);
+    }
     let dir = dir.map_err(|cause| {
         // The system says "no directory" for a link that it may not follow. This look is for the
         // message alone.

@@ -89,21 +89,19 @@ impl Faulty {
 
     /// Lets `passes` operations of this sort through, then spoils `times`.
     pub fn fail(&self, operation: Operation, passes: u64, times: u64, fault: Fault) {
-        let operation = Some(operation);
-        self.state().rules.push(Rule {
-            operation,
-            passes,
-            times,
-            fault,
-        });
+        self.add(Some(operation), passes, times, fault);
     }
 
     /// Lets `passes` operations of any sort through, then spoils all that follow.
     pub fn fail_all(&self, passes: u64, fault: Fault) {
+        self.add(None, passes, u64::MAX, fault);
+    }
+
+    fn add(&self, operation: Option<Operation>, passes: u64, times: u64, fault: Fault) {
         self.state().rules.push(Rule {
-            operation: None,
+            operation,
             passes,
-            times: u64::MAX,
+            times,
             fault,
         });
     }
@@ -165,65 +163,32 @@ impl Faulty {
     }
 }
 
+/// Methods that do what [`Disk`] does, where no fault meets their operation.
+macro_rules! forward {
+    ($($operation:ident: fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
+        $(fn $name(&self, $($argument: $type),*) -> io::Result<$result> {
+            self.enter(Operation::$operation)?;
+            Disk.$name($($argument),*)
+        })*
+    };
+}
+
 impl Storage for Faulty {
-    fn open_dir(&self, path: &Path, follow: bool) -> io::Result<File> {
-        self.enter(Operation::OpenDir)?;
-        Disk.open_dir(path, follow)
-    }
-
-    fn create_dir(&self, path: &Path, mode: u32) -> io::Result<()> {
-        self.enter(Operation::CreateDir)?;
-        Disk.create_dir(path, mode)
-    }
-
-    fn list(&self, dir: &File, wanted: &dyn Fn(&OsStr) -> bool, max: usize) -> io::Result<Vec<OsString>> {
-        self.enter(Operation::List)?;
-        Disk.list(dir, wanted, max)
-    }
-
-    fn open(&self, dir: &File, name: &str, how: OpenMode) -> io::Result<File> {
-        self.enter(Operation::Open)?;
-        Disk.open(dir, name, how)
-    }
-
-    fn stat(&self, dir: &File, name: &Path) -> io::Result<Stat> {
-        self.enter(Operation::Stat)?;
-        Disk.stat(dir, name)
-    }
-
-    fn stat_file(&self, file: &File) -> io::Result<Stat> {
-        self.enter(Operation::StatFile)?;
-        Disk.stat_file(file)
-    }
-
-    fn rename(&self, dir: &File, from: &str, to: &str, mode: RenameMode) -> io::Result<()> {
-        self.enter(Operation::Rename)?;
-        Disk.rename(dir, from, to, mode)
-    }
-
-    fn remove(&self, dir: &File, name: &str) -> io::Result<()> {
-        self.enter(Operation::Remove)?;
-        Disk.remove(dir, name)
-    }
-
-    fn symlink(&self, dir: &File, target: &Path, name: &str) -> io::Result<()> {
-        self.enter(Operation::Symlink)?;
-        Disk.symlink(dir, target, name)
-    }
-
-    fn read_link(&self, dir: &File, name: &str) -> io::Result<PathBuf> {
-        self.enter(Operation::ReadLink)?;
-        Disk.read_link(dir, name)
-    }
-
-    fn sync_dir(&self, dir: &File) -> io::Result<()> {
-        self.enter(Operation::SyncDir)?;
-        Disk.sync_dir(dir)
-    }
-
-    fn lock(&self, file: &File) -> io::Result<bool> {
-        self.enter(Operation::Lock)?;
-        Disk.lock(file)
+    forward! {
+        OpenDir: fn open_dir(path: &Path, follow: bool) -> File;
+        CreateDir: fn create_dir(path: &Path, mode: u32) -> ();
+        List: fn list(dir: &File, wanted: &dyn Fn(&OsStr) -> bool, max: usize) -> Vec<OsString>;
+        Open: fn open(dir: &File, name: &str, how: OpenMode) -> File;
+        Stat: fn stat(dir: &File, name: &Path) -> Stat;
+        StatFile: fn stat_file(file: &File) -> Stat;
+        Rename: fn rename(dir: &File, from: &str, to: &str, mode: RenameMode) -> ();
+        Remove: fn remove(dir: &File, name: &str) -> ();
+        Symlink: fn symlink(dir: &File, target: &Path, name: &str) -> ();
+        ReadLink: fn read_link(dir: &File, name: &str) -> PathBuf;
+        SyncDir: fn sync_dir(dir: &File) -> ();
+        Lock: fn lock(file: &File) -> bool;
+        SetLen: fn set_len(file: &File, bytes: u64) -> ();
+        Sync: fn sync(file: &File) -> ();
     }
 
     fn read_at(&self, file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
@@ -239,15 +204,5 @@ impl Storage for Faulty {
     fn write(&self, file: &File, bytes: &[u8]) -> io::Result<usize> {
         let may = self.enter(Operation::Write)?.min(bytes.len());
         Disk.write(file, &bytes[..may])
-    }
-
-    fn set_len(&self, file: &File, bytes: u64) -> io::Result<()> {
-        self.enter(Operation::SetLen)?;
-        Disk.set_len(file, bytes)
-    }
-
-    fn sync(&self, file: &File) -> io::Result<()> {
-        self.enter(Operation::Sync)?;
-        Disk.sync(file)
     }
 }

@@ -1,14 +1,13 @@
 //! The symbolic link to the file that is written: set by making a new link beside it and renaming
 //! that over the old one, so that at no moment there is none.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use super::directory::open_dir;
 use super::error::{FileError, FileOperation};
 use super::names::Names;
 use super::options::FileOptions;
-use super::storage::{FileKind, RenameMode, Storage};
+use super::storage::{FileKind, RenameMode, Storage, existing};
 
 /// Makes `link` point to `file`; both are absolute. Does nothing where it does so already.
 pub(crate) fn point_link(
@@ -33,27 +32,20 @@ pub(crate) fn point_link(
         true => file.file_name().map(PathBuf::from).unwrap_or_default(),
         false => file.to_path_buf(),
     };
-    match storage.stat(&dir, Path::new(&name)) {
-        Ok(stat) if stat.kind == FileKind::Link => {
-            if storage.read_link(&dir, &name).map_err(failed)? == target {
-                return Ok(());
-            }
-        }
-        Ok(_) => {
+    if let Some(stat) = existing(storage.stat(&dir, Path::new(&name))).map_err(failed)? {
+        if stat.kind != FileKind::Link {
             let why = "a file that is no link stands where the link should: move it away";
             return Err(FileError::Name {
                 path: link.to_path_buf(),
                 why,
             });
         }
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => {}
-        Err(cause) => return Err(failed(cause)),
+        if storage.read_link(&dir, &name).map_err(failed)? == target {
+            return Ok(());
+        }
     }
     let temporary = format!("{name}.{}.tmp", std::process::id());
-    match storage.remove(&dir, &temporary) {
-        Err(cause) if cause.kind() != io::ErrorKind::NotFound => return Err(failed(cause)),
-        _ => {}
-    }
+    existing(storage.remove(&dir, &temporary)).map_err(failed)?;
     storage.symlink(&dir, &target, &temporary).map_err(failed)?;
     storage
         .rename(&dir, &temporary, &name, RenameMode::Replace)

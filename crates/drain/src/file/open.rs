@@ -9,7 +9,7 @@ use super::active::Active;
 use super::directory::LogDirectory;
 use super::error::{FileError, FileOperation};
 use super::limits::{BESIDE_MAX, OPEN_RACES_MAX};
-use super::storage::{FileKind, OpenMode};
+use super::storage::{FileKind, OpenMode, existing};
 
 impl Active {
     /// Opens and locks the file that this process will own: the configured one, or one beside it where
@@ -40,27 +40,19 @@ impl Active {
 fn open_file(directory: &LogDirectory, name: &str, now_unix_s: i64) -> Result<Option<Active>, FileError> {
     let path = directory.path_of(name);
     for _ in 0..OPEN_RACES_MAX {
-        let named = match directory.storage.stat(&directory.dir, Path::new(name)) {
-            Ok(stat) => Some(stat),
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => None,
-            Err(cause) => return Err(FileError::io(FileOperation::Inspect, path, cause)),
-        };
+        let named = existing(directory.storage.stat(&directory.dir, Path::new(name)))
+            .map_err(|cause| FileError::io(FileOperation::Inspect, &path, cause))?;
         let how = match named.map(|stat| stat.kind) {
             None => OpenMode::New(directory.options.mode),
             Some(FileKind::Regular) => OpenMode::Existing,
             Some(FileKind::Fifo | FileKind::CharDevice) => OpenMode::Stream,
             Some(FileKind::Link) => return Err(FileError::FileIsLink { path }),
-            Some(FileKind::Directory) => {
-                return Err(FileError::NotAFile {
-                    path,
-                    what: "directory",
-                });
-            }
-            Some(FileKind::Other) => {
-                return Err(FileError::NotAFile {
-                    path,
-                    what: "socket or block device",
-                });
+            Some(kind) => {
+                let what = match kind {
+                    FileKind::Directory => "directory",
+                    _ => "socket or block device",
+                };
+                return Err(FileError::NotAFile { path, what });
             }
         };
         let file = match directory.storage.open(&directory.dir, name, how) {

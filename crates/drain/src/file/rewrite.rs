@@ -3,7 +3,7 @@
 //! in the file already are not written twice.
 
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::limits::{COMPARE_BLOCK_BYTES, LISTED_MAX};
 use super::log_file::LogFile;
 use super::notices::Notices;
 use super::options::FileOptions;
-use super::storage::{FileKind, LockedFile, OpenMode, Reader, Storage, Writer};
+use super::storage::{FileKind, LockedFile, OpenMode, Reader, Storage, Writer, existing};
 
 /// Result of a rewrite: the place of the bytes of a recovered chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,10 +147,9 @@ fn find(directory: &LogDirectory, placement: Placement) -> Result<Found, FileErr
     found.sort_by_key(|name| name.as_bytes() != names.active().as_bytes());
     for name in found.iter().filter_map(|name| name.to_str()) {
         let path = directory.path_of(name);
-        let stat = match directory.storage.stat(&directory.dir, name.as_ref()) {
-            Ok(stat) => stat,
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => continue,
-            Err(cause) => return Err(FileError::io(FileOperation::Inspect, path, cause)),
+        let stat = existing(directory.storage.stat(&directory.dir, name.as_ref()));
+        let Some(stat) = stat.map_err(|cause| FileError::io(FileOperation::Inspect, &path, cause))? else {
+            continue;
         };
         if matches!(stat.kind, FileKind::Fifo | FileKind::CharDevice) && name == names.active() {
             return Ok(Found::Stream);
@@ -158,10 +157,9 @@ fn find(directory: &LogDirectory, placement: Placement) -> Result<Found, FileErr
         if stat.kind != FileKind::Regular || (stat.dev, stat.ino) != (placement.dev, placement.ino) {
             continue;
         }
-        let file = match directory.storage.open(&directory.dir, name, OpenMode::Existing) {
-            Ok(file) => file,
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => continue,
-            Err(cause) => return Err(FileError::io(FileOperation::Open, path, cause)),
+        let file = existing(directory.storage.open(&directory.dir, name, OpenMode::Existing));
+        let Some(file) = file.map_err(|cause| FileError::io(FileOperation::Open, &path, cause))? else {
+            continue;
         };
         if directory.stat_file(&file, name)?.same_file(&stat) {
             return Ok(Found::File {

@@ -320,6 +320,14 @@ fn stat_of(stat: &rustix::fs::Stat) -> Stat {
     }
 }
 
+/// Returns the result of an operation on a file, or `None` where there is no such file.
+pub(crate) fn existing<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
+        other => other.map(Some),
+    }
+}
+
 /// A file whose lock goes with it. To close the file is not enough for that: a process that was
 /// forked meanwhile has inherited the descriptor, and holds the lock until it executes or ends. Such
 /// a process must not give up the lock of its parent either.

@@ -19,7 +19,7 @@ use super::names::{Form, Names, Rotated};
 use super::notices::Notices;
 use super::options::{Compress, FileOptions};
 use super::retention::{RotatedFile, to_remove};
-use super::storage::{FileKind, OpenMode, Storage};
+use super::storage::{FileKind, OpenMode, Storage, existing};
 
 /// Everything that a pass needs; independent of the log file, since it runs on another thread.
 #[derive(Clone, Debug)]
@@ -80,19 +80,15 @@ impl Tidy {
                 continue;
             };
             let Some(name) = name.to_str() else { continue };
-            match self.storage.stat(&self.dir, Path::new(name)) {
-                Ok(stat) if stat.kind == FileKind::Regular => {
-                    let found = Found {
-                        name: name.to_owned(),
-                        form,
-                        bytes: stat.bytes,
-                    };
-                    listing.entry(rotated).or_default().push(found);
-                }
-                // A directory or link of such a name is none of ours, a file that is gone none at all.
-                Ok(_) => {}
-                Err(cause) if cause.kind() == io::ErrorKind::NotFound => {}
-                Err(cause) => return Err(self.failed(FileOperation::Inspect, name, cause)),
+            let stat = existing(self.storage.stat(&self.dir, Path::new(name)))
+                .map_err(|cause| self.failed(FileOperation::Inspect, name, cause))?;
+            // A directory or link of such a name is none of ours, a file that is gone none at all.
+            if let Some(stat) = stat.filter(|stat| stat.kind == FileKind::Regular) {
+                listing.entry(rotated).or_default().push(Found {
+                    name: name.to_owned(),
+                    form,
+                    bytes: stat.bytes,
+                });
             }
         }
         Ok(listing)
@@ -194,14 +190,10 @@ impl Tidy {
 
     /// Removes a file; whether it is gone.
     fn remove(&self, name: &str) -> bool {
-        match self.storage.remove(&self.dir, name) {
-            Ok(()) => true,
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => true,
-            Err(cause) => {
-                self.notices.push(self.failed(FileOperation::Remove, name, cause));
-                false
-            }
-        }
+        let removed = existing(self.storage.remove(&self.dir, name));
+        removed
+            .map_err(|cause| self.notices.push(self.failed(FileOperation::Remove, name, cause)))
+            .is_ok()
     }
 
     fn failed(&self, doing: FileOperation, name: &str, cause: io::Error) -> FileError {

@@ -327,7 +327,7 @@ impl RecorderMemory {
             number,
             thread_id,
         ));
-        let name = cut(thread_name, THREAD_NAME_BYTES);
+        let name = &thread_name[..thread_name.floor_char_boundary(THREAD_NAME_BYTES)];
         bytes[HEADER_BYTES..HEADER_BYTES + name.len()].copy_from_slice(name.as_bytes());
         if let Some(last) = self.chunks.back_mut() {
             self.store.write(last.end(), &bytes);
@@ -607,14 +607,6 @@ fn read_entry(length: u32, cursor: &mut Cursor<'_>, left: usize) -> Result<Entry
         time_ticks,
         is_thread,
     })
-}
-
-fn cut(text: &str, bytes_max: usize) -> &str {
-    let mut length = text.len().min(bytes_max);
-    while !text.is_char_boundary(length) {
-        length -= 1;
-    }
-    &text[..length]
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@ use crate::error::BackendError;
 use crate::file::{FileOptions, LogFile, Placement, Storage, rewrite};
 use crate::layout::ProcessInfo;
 use crate::limits::BUFFERS_PER_SINK_MIN;
-use crate::ship::Shipping;
 use crate::sink::buffer::{SinkBuffer, SinkSettings};
 use crate::sink::options::{Overflow, RecoverableSink, SinkOptions, Target};
 use crate::sink::writer::{DeferredFile, IoRequest, OpenCheck, Output, Writer};
@@ -83,10 +82,7 @@ impl SinkStarter {
             layout.color = console.colour_wanted();
         }
         let output = match output {
-            Output::Unsent(ship) => {
-                let started = Shipping::start(&ship, &layout, &self.process, index, &self.status);
-                started.map(|shipping| Output::Ship(Box::new(shipping)))?
-            }
+            Output::Unsent(ship) => Output::Ship(ship.start(&layout, &self.process, index, &self.status)?),
             output => output,
         };
         let is_file = matches!(output, Output::File(_) | Output::DeferredFile(_));

@@ -3,7 +3,8 @@
 use crate::console::Console;
 use crate::file::{FileError, FileOptions, LogFile, Placement, Storage};
 use crate::limits::{CLOSING_LOOK_MS, RETRY_MS};
-use crate::ship::{Done, ShipOptions, Shipping};
+use crate::ship::ShipOptions;
+use crate::sink::delivery::{Delivery, Done};
 use crate::sink::drop_reason::SinkDrop;
 use crate::sink::memory::MemorySink;
 use crate::sink::options::Sync;
@@ -40,7 +41,7 @@ pub(crate) enum Output {
     Memory(MemorySink),
     /// A collector that nobody is on the way to so far.
     Unsent(Box<ShipOptions>),
-    Ship(Box<Shipping>),
+    Ship(Box<dyn Delivery>),
     Discard,
 }
 
