@@ -205,6 +205,23 @@ mod tests {
     }
 
     #[test]
+    fn a_text_that_is_longer_than_any_record_is_cut_to_what_a_record_has_room_for() {
+        let fields = [Kind::U8, Kind::Str].map(|kind| Field {
+            name: String::new(),
+            kind: FieldKind::plain(kind),
+            argument: false,
+        });
+        let mut values = vec![7];
+        values.extend_from_slice(&200_000u32.to_le_bytes());
+        values.extend_from_slice(&[b'x'; 200_000]);
+        let encoded = EncodedValues {
+            fields: &fields,
+            values: &values,
+        };
+        assert_eq!(Shortened::new(&encoded, 65_000).size_bytes(), 65_000);
+    }
+
+    #[test]
     fn the_same_description_is_the_same_callsite() {
         let describe = |line| {
             Callsite {

@@ -264,8 +264,8 @@ pub(crate) fn stop() -> Option<(Stopped, Stats)> {
     local::end_generation();
     local::detach_thread();
     signals::forget_header();
-    let mut engine = runtime.engine.lock().unwrap_or_else(PoisonError::into_inner);
-    let engine = engine.take()?;
+    // The lock goes before the engine ends: a call that has seen the logger a moment ago does not wait for that.
+    let engine = (runtime.engine.lock().unwrap_or_else(PoisonError::into_inner)).take()?;
     let stopped = engine.stop();
     // Relaxed: as in `start`.
     ENDED.store(true, Ordering::Relaxed);

@@ -4,7 +4,7 @@ use logdrive_ring::RecordWriter;
 
 use super::limits::CUT_MARK;
 use super::{Piece, Values};
-use logdrive_wire::limits::{FIELDS_MAX, RECORD_BYTES_MAX};
+use logdrive_wire::limits::FIELDS_MAX;
 
 /// Values with the longest texts and byte strings cut so that the record keeps to a limit.
 ///
@@ -27,16 +27,19 @@ impl<'a> Shortened<'a> {
     pub fn new(values: &'a dyn Values, payload_bytes_max: usize) -> Self {
         let mut lengths = [0; FIELDS_MAX];
         let mut count = 0;
-        values.give(&mut |piece| {
-            if let Piece::Text(bytes) | Piece::Bytes(bytes) = piece
-                && let Some(length) = lengths.get_mut(count)
-            {
-                *length = bytes.len().min(RECORD_BYTES_MAX);
-                count += 1;
+        let mut fixed_bytes = 0;
+        // Not by the size of the values: what they say of a text that is longer than any record may be less than it has.
+        values.give(&mut |piece| match piece {
+            Piece::Fixed(bytes) => fixed_bytes += bytes.len(),
+            Piece::Text(bytes) | Piece::Bytes(bytes) => {
+                fixed_bytes += size_of::<u32>();
+                if let Some(length) = lengths.get_mut(count) {
+                    *length = bytes.len();
+                    count += 1;
+                }
             }
         });
         let lengths = lengths.get_mut(..count).unwrap_or_default();
-        let fixed_bytes = values.size_bytes() - lengths.iter().sum::<usize>();
         Self {
             values,
             limit_bytes: equal_part(lengths, payload_bytes_max.saturating_sub(fixed_bytes)),
