@@ -2,7 +2,7 @@
 
 use crate::TransportError;
 use crate::address::Address;
-use crate::frame::{Frame, HEADER_BYTES, Header, Kind, next_frame};
+use crate::frame::{Frame, HEADER_BYTES, Header, Kind};
 use crate::hello::{HELLO_ACKS, HELLO_UNCHECKED, Hello, Role, decode_goodbye};
 use crate::limits::{BUSY_SPIN_US, BUSY_WAIT_US, FRAME_BYTES_MAX, SOCKET_BUFFER_BYTES};
 use crate::link::Link;
@@ -22,13 +22,27 @@ pub struct Connection {
     options: Box<Options>,
     checked: bool,
     alignment: usize,
-    spin: Duration,
+    spin: Spin,
+    send_timeout: Duration,
+    inbox: ReceiveBuffer,
+}
+
+/// Time that a wait for a frame spins before it sleeps.
+struct Spin {
+    always: Duration,
     /// Several responses are due.
     is_busy: bool,
     /// The last wait was short.
     waits_are_short: bool,
-    send_timeout: Duration,
-    inbox: ReceiveBuffer,
+}
+
+impl Spin {
+    fn limit(&self) -> Duration {
+        match self.is_busy && self.waits_are_short {
+            true => self.always.max(Duration::from_micros(BUSY_SPIN_US)),
+            false => self.always,
+        }
+    }
 }
 
 /// Properties of a link that do not change while it lives.
@@ -76,17 +90,14 @@ impl Connection {
             link,
             address,
             options: Box::new(options.clone()),
-            spin: options.spin,
-            is_busy: false,
-            waits_are_short: true,
+            spin: Spin {
+                always: options.spin,
+                is_busy: false,
+                waits_are_short: true,
+            },
             send_timeout: options.timeouts.response,
             inbox: ReceiveBuffer::default(),
         }
-    }
-
-    /// A hello for this connection.
-    pub(crate) fn hello(&self, role: Role, options: &Options) -> Hello {
-        options.hello(role, self.checked)
     }
 
     /// Connects and exchanges hellos, of which ours has these flags (`HELLO_...`). Blocks at most for the options' timeouts.
@@ -119,7 +130,7 @@ impl Connection {
 
     /// Tells that several responses are due, so that a wait for one spins for up to 50 µs before it sleeps.
     pub fn set_busy(&mut self, is_busy: bool) {
-        self.is_busy = is_busy;
+        self.spin.is_busy = is_busy;
     }
 
     /// Returns true if a send now waits behind earlier data, so that collecting it first costs no delay.
@@ -140,10 +151,10 @@ impl Connection {
 
     fn handshake(self, options: &Options, flags: u8) -> Result<(Self, Hello), TransportError> {
         let mut connection = self;
-        let mut hello = connection.hello(Role::Client, options);
+        let mut hello = options.hello(Role::Client, connection.checked);
         hello.flags |= flags;
         connection.send(Header::new(Kind::Hello, 0), &hello.encode())?;
-        let spin = std::mem::take(&mut connection.spin);
+        let spin = std::mem::take(&mut connection.spin.always);
         let frame = connection.next(options.timeouts.handshake)?;
         let answer = match frame {
             Some(frame) if frame.header.kind == Kind::Hello => Hello::decode(frame.payload),
@@ -157,7 +168,7 @@ impl Connection {
             }
         };
         let answer = answer.map_err(TransportError::malformed(&connection.address))?;
-        connection.spin = spin;
+        connection.spin.always = spin;
         // Both have to leave the payloads out.
         connection.checked |= answer.flags & HELLO_UNCHECKED == 0;
         Ok((connection, answer))
@@ -236,7 +247,7 @@ impl Connection {
             }
             match self.link.send(parts, self.send_timeout) {
                 Ok(sent) => IoSlice::advance_slices(&mut parts, sent),
-                Err(cause) => return Err(self.not_sent_one_way(cause)),
+                Err(cause) => return Err(self.explained(self.not_sent(cause))),
             }
         }
         self.send_parts(&mut [])
@@ -250,13 +261,8 @@ impl Connection {
         }
         match self.link.send_buffer(buffer, self.send_timeout) {
             Ok(()) => self.send_parts(&mut []),
-            Err(cause) => Err(self.not_sent_one_way(cause)),
+            Err(cause) => Err(self.explained(self.not_sent(cause))),
         }
-    }
-
-    fn not_sent_one_way(&mut self, cause: io::Error) -> TransportError {
-        let error = self.not_sent(cause);
-        self.explained(error)
     }
 
     /// Replaces the error of a lost connection by the goodbye of the other end, where one came: it says more.
@@ -292,24 +298,18 @@ impl Connection {
         }
     }
 
-    /// The length of the whole frame at the front, if it is there.
-    fn whole_frame(&self) -> Result<Option<usize>, TransportError> {
-        let bytes = self.inbox.unread();
-        let found = next_frame(bytes, FRAME_BYTES_MAX).map_err(TransportError::malformed(&self.address))?;
-        let length = found.map(|frame| (frame.header.length_bytes as usize).next_multiple_of(self.alignment));
-        Ok(length.filter(|length| *length <= bytes.len()))
-    }
-
     /// The next frame; `None` when none came in time. A goodbye is an error.
     pub fn next(&mut self, timeout: Duration) -> Result<Option<Frame<'_>>, TransportError> {
-        let found = match self.whole_frame()? {
-            None => self.wait_for_frame(timeout)?,
-            found => found,
-        };
-        let Some(length) = found else { return Ok(None) };
-        self.inbox.consume(length);
+        if !self.has_frame()? {
+            let start = Instant::now();
+            let found = self.wait_for_frame(start, timeout);
+            self.spin.waits_are_short = start.elapsed() < Duration::from_micros(BUSY_WAIT_US);
+            if !found? {
+                return Ok(None);
+            }
+        }
         let address = &self.address;
-        let frame = checked_frame(self.inbox.consumed_last());
+        let frame = self.inbox.take_frame(self.alignment);
         let Some(goodbye) = frame.filter(|frame| frame.header.kind == Kind::Goodbye) else {
             return Ok(frame);
         };
@@ -382,26 +382,18 @@ impl Connection {
 
     /// The frame that [`Connection::next`] gave last.
     pub fn last(&self) -> Option<Frame<'_>> {
-        checked_frame(self.inbox.consumed_last())
+        self.inbox.last_frame()
     }
 
     /// Returns whether a whole frame is there already.
     pub fn has_frame(&self) -> Result<bool, TransportError> {
-        Ok(self.whole_frame()?.is_some())
+        let found = self.inbox.has_frame(self.alignment);
+        found.map_err(TransportError::malformed(&self.address))
     }
 
-    fn wait_for_frame(&mut self, timeout: Duration) -> Result<Option<usize>, TransportError> {
-        let start = Instant::now();
-        let found = self.wait_since(start, timeout);
-        self.waits_are_short = start.elapsed() < Duration::from_micros(BUSY_WAIT_US);
-        found
-    }
-
-    fn wait_since(&mut self, start: Instant, timeout: Duration) -> Result<Option<usize>, TransportError> {
-        let spin = match self.is_busy && self.waits_are_short {
-            true => self.spin.max(Duration::from_micros(BUSY_SPIN_US)),
-            false => self.spin,
-        };
+    /// Returns whether a frame came in time.
+    fn wait_for_frame(&mut self, start: Instant, timeout: Duration) -> Result<bool, TransportError> {
+        let spin = self.spin.limit();
         loop {
             let spins = !self.link.spins() && start.elapsed() < spin;
             let space = self.inbox.space();
@@ -414,25 +406,25 @@ impl Connection {
                 Ok(0) => return Err(self.lost(io::ErrorKind::UnexpectedEof.into())),
                 Ok(length) => {
                     self.inbox.filled(length);
-                    if let Some(length) = self.whole_frame()? {
-                        return Ok(Some(length));
+                    if self.has_frame()? {
+                        return Ok(true);
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     if timeout.is_zero() {
-                        return Ok(None);
+                        return Ok(false);
                     }
-                    match self.is_busy {
+                    match self.spin.is_busy {
                         // Whoever is to answer may have been put on this processor.
                         true => std::thread::yield_now(),
                         false => std::hint::spin_loop(),
                     }
                 }
-                Err(error) if error.kind() == io::ErrorKind::TimedOut => return Ok(None),
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => return Ok(false),
                 Err(cause) => return Err(self.lost(cause)),
             }
             if !spins && start.elapsed() >= timeout {
-                return Ok(None);
+                return Ok(false);
             }
         }
     }
@@ -457,12 +449,4 @@ fn padding(length: usize, alignment: usize) -> &'static [u8] {
     ZEROS
         .get(..length.next_multiple_of(alignment) - length)
         .unwrap_or(&ZEROS)
-}
-
-/// The frame at this front, which has been checked before.
-fn checked_frame(front: &[u8]) -> Option<Frame<'_>> {
-    let (head, rest) = front.split_first_chunk::<HEADER_BYTES>()?;
-    let header = Header::decode(head, FRAME_BYTES_MAX).ok()?;
-    let payload = rest.get(..header.payload_bytes())?;
-    Some(Frame { header, payload })
 }

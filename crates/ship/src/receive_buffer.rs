@@ -1,6 +1,7 @@
 //! Bytes of a connection that came and were not used, in a buffer that grows to the longest frame.
 
-use crate::limits::READ_BYTES;
+use crate::frame::{Frame, FrameError, HEADER_BYTES, Header, next_frame};
+use crate::limits::{FRAME_BYTES_MAX, READ_BYTES};
 
 /// Buffer of one connection; nothing is allocated before the first receive.
 #[derive(Debug, Default)]
@@ -51,9 +52,33 @@ impl ReceiveBuffer {
         self.start = self.end.min(self.start + bytes);
     }
 
-    /// The bytes from the start of what was consumed last, until space for more is asked for.
-    pub(crate) fn consumed_last(&self) -> &[u8] {
-        let start = self.last.unwrap_or(self.end);
-        self.bytes.get(start..self.end).unwrap_or(&[])
+    /// Returns whether a frame is there, with what fills it up to the alignment.
+    ///
+    /// # Errors
+    /// Fails when the bytes are no frame.
+    pub(crate) fn has_frame(&self, alignment: usize) -> Result<bool, FrameError> {
+        let found = next_frame(self.unread(), FRAME_BYTES_MAX)?;
+        let whole = found.map(|frame| (frame.header.length_bytes as usize).next_multiple_of(alignment));
+        Ok(whole.is_some_and(|bytes| bytes <= self.end - self.start))
     }
+
+    /// Uses the frame that [`ReceiveBuffer::has_frame`] has found and checked.
+    pub(crate) fn take_frame(&mut self, alignment: usize) -> Option<Frame<'_>> {
+        let length = checked_frame(self.unread())?.header.length_bytes as usize;
+        self.consume(length.next_multiple_of(alignment));
+        self.last_frame()
+    }
+
+    /// The frame that was taken last, until space for more is asked for.
+    pub(crate) fn last_frame(&self) -> Option<Frame<'_>> {
+        checked_frame(self.bytes.get(self.last?..self.end)?)
+    }
+}
+
+/// The frame at this front, which has been checked before.
+fn checked_frame(front: &[u8]) -> Option<Frame<'_>> {
+    let (head, rest) = front.split_first_chunk::<HEADER_BYTES>()?;
+    let header = Header::decode(head, FRAME_BYTES_MAX).ok()?;
+    let payload = rest.get(..header.payload_bytes())?;
+    Some(Frame { header, payload })
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Options of an upstream. Time limits of connections are those of [`Options`]: `connect_timeout`, `response_timeout`.
+/// Options of an upstream. Time limits of connections are those of [`Options`]: `timeouts.connect`, `timeouts.response`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpstreamOptions {
     /// Choice of members.

@@ -248,7 +248,7 @@ impl Runner {
         self.members.current = Some((id, false));
         self.members.is_reselected = false;
         let made = Connection::open(&address, &self.options).and_then(|mut connection| {
-            let mut hello = connection.hello(Role::Shipper, &self.options);
+            let mut hello = self.options.hello(Role::Shipper, connection.is_checked());
             self.source.owner().fill_hello(&mut hello);
             hello.flags |= HELLO_ACKS;
             if self.members.is_elsewhere {
