@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/logdrive/logdrive/clients/go/internal/ring"
 )
@@ -140,6 +141,9 @@ func (o Options) filled() (Options, error) {
 	if _, err := o.RotateEvery.seconds(); err != nil {
 		return o, err
 	}
+	if !utf8.ValidString(o.Header) {
+		return o, fmt.Errorf("the header is not UTF-8: %q", o.Header)
+	}
 	if level := os.Getenv("LOGDRIVE"); level != "" {
 		o.Level = level
 	}
@@ -178,7 +182,10 @@ func (o *Options) config() string {
 	fields := reflect.ValueOf(o).Elem()
 	for at := range fields.NumField() {
 		name := fields.Type().Field(at).Tag.Get("option")
-		if field := fields.Field(at); name != "" && !field.IsZero() {
+		field := fields.Field(at)
+		// A number below zero is the default, too.
+		isDefault := field.IsZero() || field.CanInt() && field.Int() < 0
+		if name != "" && !isDefault {
 			fmt.Fprintf(&text, "%s = %s\n", name, optionText(field.Interface()))
 		}
 	}

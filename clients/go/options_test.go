@@ -99,3 +99,17 @@ func TestPeriodsAndCompressionsAreChecked(t *testing.T) {
 		t.Error(text)
 	}
 }
+
+// What a file cannot have would leave the log without one.
+func TestNumbersBelowZeroAreDefaultsAndHeadersAreText(t *testing.T) {
+	logger, path := started(t, func(o *Options) {
+		o.RotateBytes, o.KeepFiles, o.KeepBytes, o.KeepAge = -1, -1, -1, -time.Second
+	})
+	logger.Info("kept")
+	if got := closed(t, logger, path); len(got) != 1 {
+		t.Errorf("%q", got)
+	}
+	if _, err := (Options{Header: "\xff"}).filled(); err == nil {
+		t.Error("a header that is no text is taken")
+	}
+}
