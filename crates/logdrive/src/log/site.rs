@@ -105,7 +105,7 @@ impl Site {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn is_of(&self, record: &Record<'_>) -> bool {
         self.line == record.line().unwrap_or(0)
             && self.level == level_of(record.level())
