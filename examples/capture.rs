@@ -4,7 +4,7 @@
 
 use logdrive::testing::capture;
 
-/// What is to be tested.
+/// The function under test.
 fn fill(order_id: u64, stock: u64) -> bool {
     logdrive::debug!(order_id, stock, "looking for stock");
     if stock == 0 {

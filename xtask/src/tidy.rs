@@ -40,7 +40,7 @@ pub(crate) struct Finding {
     file: String,
     line: u32,
     rule: &'static str,
-    /// What breaks the rule, and what to do.
+    /// Description of what breaks the rule, and advice.
     text: String,
 }
 

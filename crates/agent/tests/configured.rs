@@ -1,5 +1,5 @@
-//! What a configuration says, seen in the logs of an agent and of programs that log through it: levels, flight recorders,
-//! limits of records and of disk, metrics, directories; and that a reload changes all of it, or nothing.
+//! Effects of a configuration, seen in the logs of an agent and of programs that log through it: levels, flight
+//! recorders, limits of records and of disk, metrics, directories; and that a reload changes all of it, or nothing.
 
 mod programs;
 

@@ -49,7 +49,7 @@ fn tidy(text: &str) -> String {
     text.replace("extern \"C\" {", "").replace(' ', "")
 }
 
-/// What a type of Rust is in C.
+/// The C type of a Rust type.
 fn c_type(rust: &str) -> String {
     let pointee = |name: &str| match name {
         "c_char" => "char",

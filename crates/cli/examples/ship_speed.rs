@@ -1,4 +1,4 @@
-//! How fast one process ships records to the file of a collector, and what that costs: `cargo xtask bench ship`.
+//! Speed and cost of shipping records from one process to the file of a collector: `cargo xtask bench ship`.
 //!
 //! A program logs records from one thread, as fast as its sink takes them; the clock stops when the collector has
 //! acknowledged the last one. Processor time is that of both processes. Beside it, in turn: the same records into a file of

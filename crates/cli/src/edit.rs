@@ -77,7 +77,7 @@ pub(crate) enum Edit {
     Reset,
 }
 
-/// What a change did in one process.
+/// Result of a change in one process.
 #[derive(Debug)]
 pub(crate) struct EditOutcome {
     changed: Changed,

@@ -15,7 +15,7 @@ pub(crate) const WEIGHT_MAX: u32 = 1_000;
 /// Keys of a member.
 const KEYS: [&str; 3] = ["address", "weight", "backup"];
 
-/// Where, and what is the matter.
+/// An error's place in the text, and its description.
 pub(crate) type Wrong = (Range<usize>, String);
 
 /// Reads a list.

@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use support::{logdrive, run, stdout, text, with_stdin};
 
-/// What is said about a file: its standard output and standard error, and the exit status.
+/// Output of `config check` for a file: its standard output and standard error, and the exit status.
 fn said_about(dir: &Path, name: &str) -> String {
     let output = run(dir, &["config", "check", name]);
     let status = output.status.code().unwrap_or(-1);

@@ -1,4 +1,4 @@
-//! What can go wrong when logging starts or a session is recovered.
+//! Errors of starting the logger and of recovering a session.
 
 use crate::file::FileError;
 use crate::layout::LayoutError;
@@ -23,7 +23,7 @@ pub enum BackendError {
     Thread {
         /// Its name.
         name: &'static str,
-        /// What the system said.
+        /// Error of the operating system.
         cause: io::Error,
     },
     /// A target that took no bytes for five seconds.
@@ -45,7 +45,7 @@ pub enum BackendError {
     /// The system gives no random bytes.
     #[error("no number can be had for what is sent: {cause}")]
     Random {
-        /// What the system said.
+        /// Error of the operating system.
         cause: io::Error,
     },
     /// A session that has no file to be recovered into.

@@ -45,20 +45,20 @@ pub const NOTICE_BYTES_MAX: usize = 1024;
 /// Waiting for a sink that makes no progress ends after this; what it holds stays in the session, for `recover`.
 pub const NO_PROGRESS: Duration = Duration::from_secs(5);
 
-/// How long a start waits for the hello of a collector that dead processes have records for: a program must start, and
+/// Time that a start waits for the hello of a collector that dead processes have records for: a program must start, and
 /// what is left stays where it is.
 pub const ANSWER_MS: u64 = 1_000;
 
 /// First and longest pause between tries of a write that failed.
 pub const RETRY_MS: (u64, u64) = (50, 1_000);
 
-/// How often drops of idle rings are reported, and files are looked at for rotation.
+/// Interval in which drops of idle rings are reported, and files are checked for rotation.
 pub const HOUSEKEEPING_NS: u64 = 1_000_000_000;
 
 /// Rings kept ready for threads that start.
 pub const SPARE_RINGS: usize = 4;
 
-/// How often the drain looks after live control: what it counts for each callsite is reported that soon, and budgets are
+/// Interval of the drain's work for live control: its counts for each callsite are reported that soon, and budgets are
 /// refilled so evenly.
 pub const CONTROL_TICK_NS: u64 = 10_000_000;
 
@@ -75,11 +75,11 @@ pub const CHANGE_LINES_MAX: usize = 16;
 /// fills that is not small.
 pub const DUMP_SLICE_RECORDS: u64 = 2_000;
 
-/// How often room is made for a record that is to be kept while the memory is being written: the slices of a chunk
+/// Attempts to make room for a record that is to be kept while the memory is being written: the slices of a chunk
 /// full of the smallest records, and some.
 pub const KEEP_ROOM_TRIES: usize = 16;
 
-/// How often the log tells of records that a quota of bytes leaves out.
+/// Interval in which the log reports records that a quota of bytes leaves out.
 pub const QUOTA_REPORT_NS: u64 = 60_000_000_000;
 
 /// Quotas of processes that have all ended, whose bytes of the day are remembered: with the longest names, some hundred
@@ -89,7 +89,7 @@ pub const QUOTAS_UNUSED_MAX: usize = 4096;
 /// Time between two dumps that records trigger, unless it is set.
 pub const DUMP_PAUSE: Duration = Duration::from_secs(10);
 
-/// How often a sink that sends looks at what is acknowledged: at first, and while nothing moves.
+/// Intervals in which a sink that sends checks what is acknowledged: at first, and while nothing moves.
 pub const SHIP_LOOK_MS: (u64, u64) = (1, 50);
 
 /// The same while it is closed.

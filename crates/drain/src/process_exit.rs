@@ -1,4 +1,4 @@
-//! How a process ended, in words: by what the kernel says, else by what the process has noted itself.
+//! Descriptions of how a process ended: by what the kernel reports, else by what the process has noted itself.
 
 use crate::stats::Stats;
 use logdrive_ring::SessionReader;
@@ -64,8 +64,8 @@ mod known {
             Some(Self { descriptor, pid })
         }
 
-        /// How it ended, where the kernel says it: it does so a moment after it has closed the process's files, which
-        /// is when the session's lock was free. Waits for that moment, at most a second.
+        /// The exit status, where the kernel reports it: it does so a moment after it has closed the process's files,
+        /// which is when the session's lock was free. Waits for that moment, at most a second.
         pub(crate) fn exit(&self) -> Option<Exit> {
             let process = self.descriptor.as_fd();
             let wait = Timespec::try_from(EXIT_WAIT).ok();

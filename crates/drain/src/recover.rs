@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a recovery did.
+/// Result of a recovery.
 #[derive(Debug, Clone)]
 pub struct Recovered {
     /// The application that had died.
@@ -29,9 +29,9 @@ pub struct Recovered {
     pub kept: u64,
     /// The files that they were written to.
     pub files: Vec<PathBuf>,
-    /// How the process ended, as the log says it.
+    /// End of the process, in the words of the log.
     pub end: String,
-    /// What could not be read.
+    /// Descriptions of what could not be read.
     pub damage: Vec<String>,
 }
 
@@ -88,7 +88,7 @@ fn collectors_of(session: &Path) -> Vec<ShipOptions> {
     ships.filter(|ship| !ship.has_spool()).collect()
 }
 
-/// Who has answered, so that nobody is waited for twice.
+/// Collectors that have answered or not, so that each is waited for once.
 #[derive(Debug, Default)]
 struct Collectors {
     /// By destination.
@@ -193,7 +193,7 @@ fn recover_with(
     Ok(recovered)
 }
 
-/// Where the lines of a sink go, for people.
+/// Destination of a sink's lines, as messages name it.
 fn destination(sink: &RecoverableSink) -> Option<PathBuf> {
     let shipped = || Some(PathBuf::from(sink.ship.as_ref()?.destination()));
     sink.file.as_ref().map(|file| file.path.clone()).or_else(shipped)

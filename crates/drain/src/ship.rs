@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 pub(super) const EPOCH: u64 = 1;
 
 impl ShipOptions {
-    /// Where lines go, for people.
+    /// Destination of the lines, as messages name it.
     pub fn destination(&self) -> String {
         let all = self.to.iter().map(|member| member.address.to_string());
         all.collect::<Vec<String>>().join(", ")
@@ -236,7 +236,7 @@ struct Shipping {
     watch: ForwardWatch,
     session: u128,
     next: u64,
-    /// What waits until everything before its number is kept elsewhere.
+    /// Actions that wait until every record before their number is acknowledged.
     waiting: VecDeque<(u64, Done)>,
     has_spool: bool,
     destination: String,

@@ -12,7 +12,7 @@ use file_support::{Chunks, NOW_S, SECOND_NS, content, names, open, put, settle};
 use logdrive_drain::file::{Compress, Every, FileOptions, LogFile};
 use logdrive_testkit::Random;
 
-/// What the directory should hold, in the simplest terms.
+/// The expected content of the directory, in the simplest terms.
 #[derive(Debug)]
 struct Model {
     options: FileOptions,

@@ -43,7 +43,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// What a call allocates in its thousandth round and later.
+/// Allocations of a call in its thousandth round and later.
 fn steady(mut call: impl FnMut(u64)) -> u64 {
     (0..1000).for_each(|round| call(black_box(round)));
     let before = ALLOCATIONS.get();

@@ -1,4 +1,4 @@
-//! What disks and clocks do to a program that logs: hangs, full disks, missing room, many threads, a fork.
+//! Faults of disks and clocks under a program that logs: hangs, full disks, missing room, many threads, a fork.
 //!
 //! A process has one logger, so the tests take turns.
 

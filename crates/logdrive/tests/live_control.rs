@@ -83,7 +83,7 @@ fn reset() -> usize {
         .callsites_changed
 }
 
-/// What the log says about the logger itself, as soon as it says the text.
+/// Notices of the logger about itself, as soon as one of them has the text.
 fn until_told(logger: &Logger, text: &str) -> String {
     let mut all = Vec::new();
     wait_until(text, || {

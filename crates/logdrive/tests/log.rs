@@ -1,4 +1,4 @@
-//! What becomes of records of the `log` facade.
+//! Records of the `log` facade, as they reach the log.
 #![cfg(feature = "log")]
 #![forbid(unsafe_code)]
 

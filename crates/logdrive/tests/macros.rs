@@ -1,4 +1,4 @@
-//! What the logging macros accept, capture and evaluate, seen from the text that arrives.
+//! Syntax, captures and evaluation of the logging macros, seen from the text that arrives.
 
 mod logged;
 

@@ -1,4 +1,4 @@
-//! What other processes get of one that logs: nothing by `exec`, and by `fork` a logger of their own.
+//! Children of a process that logs: they get nothing by `exec`, and by `fork` a logger of their own.
 //!
 //! What forks does so in a program of its own: this one, started anew with a role to play.
 #![cfg(target_os = "linux")]
@@ -75,7 +75,7 @@ fn a_program_that_is_executed_gets_no_descriptor_of_the_logger() {
     drop(guard);
 }
 
-/// What a process says of itself at its end, in a file: its calls, and what its statistics make of them.
+/// Writes a process's report at its end to a file: its calls, and its statistics.
 fn report(path: &Path, guard: Guard, calls: u32) {
     let (stopped, stats) = guard.stop().unwrap();
     assert_eq!(stopped, Stopped::Complete);

@@ -204,7 +204,7 @@ fn memory_is_bounded_and_the_newest_is_there() {
     assert_eq!(stats.committed, 200_001);
 }
 
-/// What is written while programs log on is whole and in order.
+/// A dump that is written while programs log on is complete and in order.
 #[test]
 fn records_go_on_while_what_was_kept_is_written() {
     let _turn = turn();

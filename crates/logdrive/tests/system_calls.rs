@@ -118,7 +118,7 @@ fn report_and_leave(pipe: i32) -> ! {
     unreachable!("the thread has left");
 }
 
-/// What the thread of a role does; `pipe` is where it reports.
+/// Runs the thread of a role, which reports to `pipe`.
 fn play(role: &str, pipe: i32) -> ! {
     let outer = info_span!("outer", id = 3);
     match role {

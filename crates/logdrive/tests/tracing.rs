@@ -1,4 +1,4 @@
-//! What becomes of `tracing`'s events and spans in Logdrive's own subscriber.
+//! Events and spans of `tracing` in Logdrive's own subscriber, as they reach the log.
 #![cfg(feature = "tracing")]
 #![forbid(unsafe_code)]
 

@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a test waits for what has to happen.
+/// Timeout of a test's waits.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const POLLER: &str = "logdrive-poll-";

@@ -1,4 +1,4 @@
-//! What threads count for themselves adds up, whoever tells it.
+//! The counts of threads add up, whichever thread reports them.
 #![cfg(not(loom))]
 
 use logdrive_ring::control::{ControlEntry, ControlRef, EVERY, PER_SECOND, Switch};

@@ -27,7 +27,7 @@ fn put(file: &File, offset: u64, value: u64) {
 /// Bytes of a ring's header, which ends its file.
 const RING_HEADER: u64 = 4096;
 
-/// Where the header of a ring's file begins.
+/// Offset of the header in a ring's file.
 fn header_at(file: &File) -> u64 {
     file.metadata().unwrap().len() - RING_HEADER
 }
@@ -95,7 +95,7 @@ fn tell_gaps(gaps: &mut Vec<(u64, &'static str, u64, usize)>, ring: &Ring) {
     local::return_gap(&counts);
 }
 
-/// Where a consumer that has read nothing would stop.
+/// Position at which a consumer that has read nothing would stop.
 fn committed(ring: &Ring) -> u64 {
     // The ring is this test's own file, so its words can be read without its two ends.
     FILE.with(|file| {
@@ -473,7 +473,7 @@ fn the_session_of_the_spec_is_the_session_of_the_code() {
     std::fs::remove_dir_all(dir).unwrap();
 }
 
-/// What the code reads where the test has put numbers.
+/// Checks that the code reads each number from the place where the test has put it.
 fn patched_fields(view: &SessionReader) {
     let header = view.header();
     let found = header.identity();

@@ -15,7 +15,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-/// How long a test waits for what has to happen.
+/// Timeout of a test's waits.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Echoes, notes why each peer left, and serves nobody whose program is called `stranger`.
@@ -387,7 +387,7 @@ fn requests_before_the_end_of_a_connection_are_not_run_as_those_of_another() {
     );
 }
 
-/// What the next test starts this program for: connects, sends, and is killed.
+/// The child process of the next test: connects, sends, and is killed.
 #[test]
 fn a_process_that_is_killed_while_it_sends() {
     let Ok(address) = std::env::var("LOGDRIVE_TEST_KILLED") else {

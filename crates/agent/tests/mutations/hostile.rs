@@ -44,7 +44,7 @@ const COMMITTED: u64 = 64;
 const CONSUMED: u64 = 256;
 const QUARANTINED: u32 = 3;
 
-/// What came of it.
+/// Effects of the mutated messages.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Done {
     /// Mutations behind which the agent has looked at the session.
@@ -311,7 +311,7 @@ impl Victim {
         self.rings.iter().any(lives)
     }
 
-    /// How far the agent is in each ring, and which ones it reads.
+    /// The agent's position in each ring, and the rings that it reads.
     fn positions(&self) -> Vec<u64> {
         let place = |offset: u64| (RING_BYTES + offset) as usize;
         let words = |ring: &Memory| [ring.word(place(CONSUMED)), ring.word(place(STATE))];

@@ -22,7 +22,7 @@ const NAME: &str = "a_process_that_rewrites_its_session_harms_nobody";
 const MUTATIONS: u64 = 300_000;
 /// The agent answers a question within this time, whatever the hostile process does.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// What the agent may have in memory of its own after all that, in MiB; with the shadow of a sanitizer.
+/// Most memory of the agent's own after all mutations, in MiB; with the shadow memory of a sanitizer.
 const AGENT_MIB_MAX: u64 = 2048;
 /// Descriptors that the agent may have: sessions that it still waits for among them.
 const AGENT_DESCRIPTORS_MAX: usize = 4096;
@@ -78,7 +78,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// What was seen from outside.
+/// Observations from outside of the agent.
 #[derive(Default)]
 struct Seen {
     done: Done,

@@ -65,7 +65,7 @@ impl Service {
         answer.recv().expect("the agent runs")
     }
 
-    /// What holds only from the next start on, or what is wrong.
+    /// Reloads the configuration; returns what holds only from the next start on, or what is wrong.
     pub(crate) fn reload(&self, config: AgentConfig) -> Result<Vec<String>, String> {
         self.with(move |agent| match agent.reload(config) {
             Ok(later) => Ok(later.iter().map(ToString::to_string).collect()),

@@ -19,7 +19,7 @@ pub(crate) struct Agent {
     pub(crate) server: Server,
     pub(crate) events: Vec<Event>,
     start: Instant,
-    /// How far the time of the test is ahead of the real one.
+    /// Time by which the test's clock is ahead of the real one.
     ahead: Duration,
     _keep: Option<tempfile::TempDir>,
 }
@@ -131,7 +131,7 @@ impl Agent {
         Channel::connect(&self.socket(), Duration::from_secs(5)).expect("a connection")
     }
 
-    /// What comes next from the agent.
+    /// The next answer of the agent.
     #[track_caller]
     pub(crate) fn next(&mut self, channel: &Channel) -> Answer {
         self.until("an answer", |_| receive(channel))

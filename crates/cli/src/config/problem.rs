@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, told with the place, the key, what was found and what is allowed.
+//! Errors in a configuration, reported with the place, the key, what was found and what is allowed.
 
 use crate::limits::{CONFIG_PROBLEMS_MAX, EXCERPT_CHARACTERS_MAX};
 use crate::paint::{Paint, Style};

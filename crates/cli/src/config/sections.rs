@@ -17,7 +17,7 @@ pub(crate) struct Section {
     pub(crate) many: Option<usize>,
     /// Help: paragraphs.
     pub(crate) help: &'static [&'static str],
-    /// What the table is read into, with the defaults.
+    /// The options that the table is read into, with their defaults.
     pub(crate) options: fn() -> Box<dyn Options>,
     /// Options of those structs that the table does not have.
     pub(crate) skip: &'static [&'static str],

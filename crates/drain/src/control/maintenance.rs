@@ -1,4 +1,4 @@
-//! What a drain does for live control: budgets are refilled, rules end in time, and the log says what was changed and
+//! The drain's part of live control: budgets are refilled, rules end in time, and the log says what was changed and
 //! what was left out.
 //!
 //! None of it is needed for a change to hold: that is the work of whoever makes it.
@@ -256,7 +256,7 @@ impl ControlMaintenance {
     }
 }
 
-/// How the log names a callsite: as the lines do.
+/// Name of a callsite in the log, in the form that lines have.
 fn place_of(id: u32, callsite: &Callsite) -> String {
     let file = callsite.file.rsplit(['/', '\\']).next().unwrap_or("");
     match (file, callsite.target_or_module()) {
@@ -266,7 +266,7 @@ fn place_of(id: u32, callsite: &Callsite) -> String {
     }
 }
 
-/// What the log says about a change of rules.
+/// Notices about a change of rules.
 fn changes(before: &[Rule], after: &[Rule], now_unix_ns: u64) -> Vec<Notice> {
     let is_in =
         |rules: &[Rule], rule: &Rule| rules.iter().any(|other| other.made_unix_ns == rule.made_unix_ns);

@@ -1,4 +1,4 @@
-//! What rules make of callsites.
+//! Tests of the control words that rules give to callsites.
 
 use super::*;
 use logdrive_wire::kind::FieldKind;

@@ -25,7 +25,7 @@ pub(crate) struct RingReader {
     taken: usize,
     /// Bytes behind the consumed position that this pass may take: what was committed when it began.
     observed: usize,
-    /// Where the ring ends: its process writes nothing more, or has said so.
+    /// End of the ring, once its process has ended or has said goodbye.
     last: Option<u64>,
     /// The record at the front; only valid when `time_ticks` is not [`NO_RECORD`].
     pub(crate) head: RecordHeader,

@@ -1,4 +1,4 @@
-//! What a flight recorder holds: a ring of raw records in chunks, where the oldest chunk makes room for the newest.
+//! Memory of a flight recorder: a ring of raw records in chunks, where the oldest chunk makes room for the newest.
 //!
 //! A chunk stands for itself: its records name their threads by numbers that records of the same chunk explain. So
 //! whoever opens the memory after a kill needs no more than positions.
@@ -17,12 +17,12 @@ const THREAD_NAME_BYTES: usize = logdrive_ring::limits::THREAD_NAME_BYTES;
 /// In an entry's length: it explains a thread's number.
 const THREAD_FLAG: u32 = 1 << 31;
 
-/// How many threads are looked through before a thread is explained anew: more than take turns.
+/// Threads of a chunk that are searched before a thread is described anew: more than usually log in turn.
 const THREADS_LOOKED_AT: usize = 64;
 
 const CHUNK: u64 = CHUNK_BYTES as u64;
 
-/// Where the bytes lie.
+/// Storage of the bytes.
 #[derive(Debug)]
 enum Store {
     /// In the session, for whoever comes after a kill.
@@ -69,7 +69,7 @@ impl Store {
     }
 }
 
-/// What is known of a chunk that holds records which nobody has taken.
+/// Facts about a chunk that holds records which were not written to the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Chunk {
     number: u64,
@@ -190,7 +190,7 @@ impl RecorderMemory {
         }
     }
 
-    /// What a dead process kept, as of an epoch, and what is wrong with it, if anything.
+    /// Opens what a dead process kept, as of an epoch; also returns what is wrong with it, if anything.
     pub(crate) fn adopt(mut file: KeepFile, epoch: u64) -> (Self, Option<&'static str>) {
         let positions = file.adopt(epoch);
         let KeepPositions { head, written: first } = positions;

@@ -237,7 +237,7 @@ pub struct RecoverableSink {
     pub file: Option<FileOptions>,
     /// The collector; `None` for another target.
     pub ship: Option<Box<ShipOptions>>,
-    /// How lines look.
+    /// Format of lines.
     pub layout: LayoutOptions,
     /// The sink's lowest level.
     pub min_level: Level,

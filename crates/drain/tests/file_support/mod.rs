@@ -1,4 +1,4 @@
-//! What the tests of the file sink share: chunks of numbered lines, and the lines that a log holds.
+//! Helpers that the tests of the file sink share: chunks of numbered lines, and the lines that a log holds.
 #![allow(dead_code)] // each test binary uses a part of it
 
 use std::fs;

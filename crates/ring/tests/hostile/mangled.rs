@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What is done to a file of the session.
+/// A change of a file of the session.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Edit {
     pub(crate) file: u8,
@@ -39,7 +39,7 @@ struct Image {
     name: String,
     bytes: Vec<u8>,
     length: u64,
-    /// Where its header begins: edits count from there, and go on at the file's beginning.
+    /// Offset of its header: edits count from there, and wrap to the file's beginning.
     head_at: u64,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Images {
     files: Vec<Image>,
 }
 
-/// What came of reading a session.
+/// Result of reading a session.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Seen {
     pub(crate) opened: u32,
@@ -94,7 +94,7 @@ impl Images {
         }
     }
 
-    /// How many files there are.
+    /// Number of files.
     pub(crate) fn count(&self) -> usize {
         self.files.len()
     }

@@ -54,7 +54,7 @@ impl Drawing {
         }
     }
 
-    /// Where a field begins: at its first row.
+    /// Offset of a field: that of its first row.
     #[track_caller]
     pub(crate) fn offset(&self, field: &str) -> u64 {
         let found = self.fields.iter().find(|(name, _)| name == field);

@@ -69,7 +69,7 @@ fn random_record(random: &mut Random, number: u64) -> Record {
     }
 }
 
-/// What is in memory is always the end of what was put in; the model knows no more.
+/// The memory always holds the newest of the records that were put in.
 #[test]
 fn a_memory_holds_the_newest_records_in_their_order() {
     Random::rounds(8, |random| {
@@ -194,7 +194,7 @@ impl Shared {
 /// A recorder of a process that is killed at some moment.
 struct Killed {
     memory: RecorderMemory,
-    /// What a recoverer may find, and what of it was never committed.
+    /// Records that a recoverer may find, and the number of them that was never committed.
     expected: VecDeque<Record>,
     uncommitted: usize,
     epoch: u64,
