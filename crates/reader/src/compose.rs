@@ -82,10 +82,10 @@ pub(crate) fn keep_json(out: &mut Vec<u8>, bytes: &[u8], record: &Record) {
 pub(crate) fn json(out: &mut Vec<u8>, bytes: &[u8], record: &Record, names: &mut Names) {
     out.push(b'{');
     if let Some(unix_ns) = record.unix_ns {
-        put_member(out, b"ts", &time_text(bytes, record, unix_ns));
+        put_plain_member(out, b"ts", &time_text(bytes, record, unix_ns));
     }
     if let Some(level) = record.level {
-        put_member(out, b"level", level.name().as_bytes());
+        put_plain_member(out, b"level", level.name().as_bytes());
     }
     if !record.process.app.is_empty() {
         put_member(out, b"app", record.process.app.of(bytes));
@@ -155,15 +155,30 @@ fn put_json_field(out: &mut Vec<u8>, bytes: &[u8], field: &Field, names: &mut Na
 
 /// Writes a member that is a string, and the comma behind it.
 fn put_member(out: &mut Vec<u8>, key: &[u8], text: &[u8]) {
-    put_key(out, key);
+    put_plain_key(out, key);
     put_json_string(out, text);
     out.push(b',');
 }
 
+/// The same with text that has nothing to escape.
+fn put_plain_member(out: &mut Vec<u8>, key: &[u8], text: &[u8]) {
+    put_plain_key(out, key);
+    out.push(b'"');
+    out.extend_from_slice(text);
+    out.extend_from_slice(b"\",");
+}
+
 fn put_number(out: &mut Vec<u8>, key: &[u8], digits: &[u8]) {
-    put_key(out, key);
+    put_plain_key(out, key);
     out.extend_from_slice(digits);
     out.push(b',');
+}
+
+/// Writes a key that has nothing to escape.
+fn put_plain_key(out: &mut Vec<u8>, key: &[u8]) {
+    out.push(b'"');
+    out.extend_from_slice(key);
+    out.extend_from_slice(b"\":");
 }
 
 fn put_key(out: &mut Vec<u8>, key: &[u8]) {
@@ -186,8 +201,13 @@ fn is_json_word(text: &[u8]) -> bool {
 /// JSON layout, because most readers would round them.
 fn is_number(text: &[u8]) -> bool {
     let is_bare = matches!(text, [b'-' | b'0'..=b'9', ..]) && text.last().is_some_and(u8::is_ascii_digit);
+    // Eighteen digits fit into 64 bits, whatever they are; addresses and versions have more points than a number.
+    if is_bare && text.len() <= 18 && text.iter().all(u8::is_ascii_digit) {
+        return text.len() == 1 || text.first() != Some(&b'0');
+    }
     let is_whole = || !text.iter().any(|byte| matches!(byte, b'.' | b'e' | b'E'));
     is_bare
+        && text.iter().filter(|byte| **byte == b'.').count() <= 1
         && serde_json::from_slice::<serde_json::Number>(text)
             .is_ok_and(|number| !number.is_f64() || text == b"-0" || !is_whole())
 }
