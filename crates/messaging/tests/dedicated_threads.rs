@@ -4,14 +4,12 @@ use logdrive_messaging::Client;
 use logdrive_ship::frame::{HEADER_BYTES, Header, Kind, next_frame};
 use logdrive_ship::hello::{Hello, Reason, Role, decode_goodbye};
 use logdrive_ship::session::{Peer, ReplyBuffer, Service};
-use logdrive_ship::{Address, Options, ServerHandle, Threads, TransportError, serve};
+use logdrive_ship::{Address, ServerHandle, Threads, TransportError};
+use logdrive_testkit::{DEADLINE, Servers};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// Timeout of a test's waits.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 const POLLER: &str = "logdrive-poll-";
 const DEDICATED: &str = "logdrive-dedicated-";
@@ -29,33 +27,12 @@ impl Service for Namer {
     }
 }
 
-struct World {
-    _directory: tempfile::TempDir,
-    address: Address,
-    server: ServerHandle,
-}
-
-impl World {
-    fn new(dedicated: usize) -> Self {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("s.sock");
-        let address: Address = format!("unix://{}", path.display()).parse().expect("an address");
-        let threads = Threads {
-            dedicated,
-            ..Threads::default()
-        };
-        let at = std::slice::from_ref(&address);
-        let server = serve(at, &Options::default(), threads, Arc::new(Namer)).expect("it listens");
-        Self {
-            _directory: directory,
-            address,
-            server,
-        }
-    }
-
-    fn client(&self) -> Client {
-        Client::connect(&self.address, &Options::default()).expect("connected")
-    }
+fn serve(servers: &Servers, dedicated: usize) -> ServerHandle {
+    let threads = Threads {
+        dedicated,
+        ..Threads::default()
+    };
+    servers.serve(&servers.address("unix", "s.sock"), threads, Arc::new(Namer))
 }
 
 /// The thread that answered.
@@ -70,7 +47,7 @@ fn thread_of(reply: &[u8], body: &[u8]) -> String {
 }
 
 fn ask_until(client: &mut Client, thread: &str, pause: Duration) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + DEADLINE;
     while !ask(client, b"who?").starts_with(thread) {
         assert!(Instant::now() < end, "{thread} never answered");
         if !pause.is_zero() {
@@ -81,14 +58,15 @@ fn ask_until(client: &mut Client, thread: &str, pause: Duration) {
 
 #[test]
 fn a_lone_busy_connection_has_a_dedicated_thread_until_it_is_silent() {
-    let world = World::new(1);
-    let mut client = world.client();
+    let servers = Servers::with_keys();
+    let server = serve(&servers, 1);
+    let mut client = servers.connect(&server);
     assert!(ask(&mut client, b"first").starts_with(POLLER));
     for _ in 0..3 {
         ask_until(&mut client, DEDICATED, Duration::ZERO);
         ask(&mut client, &vec![7; 900_000]);
         // Others are served meanwhile.
-        let mut other = world.client();
+        let mut other = servers.connect(&server);
         for _ in 0..200 {
             ask(&mut other, b"who?");
             ask(&mut client, b"who?");
@@ -101,8 +79,9 @@ fn a_lone_busy_connection_has_a_dedicated_thread_until_it_is_silent() {
 #[test]
 fn many_at_once_are_answered_in_whole_by_either() {
     for dedicated in [0, 1] {
-        let world = World::new(dedicated);
-        let mut client = world.client();
+        let servers = Servers::with_keys();
+        let server = serve(&servers, dedicated);
+        let mut client = servers.connect(&server);
         if dedicated > 0 {
             ask_until(&mut client, DEDICATED, Duration::ZERO);
         }
@@ -129,11 +108,12 @@ fn many_at_once_are_answered_in_whole_by_either() {
 
 #[test]
 fn a_server_that_stops_says_goodbye_on_dedicated_threads() {
-    let world = World::new(2);
-    let mut clients = [world.client(), world.client()];
+    let servers = Servers::with_keys();
+    let server = serve(&servers, 2);
+    let mut clients = [servers.connect(&server), servers.connect(&server)];
     ask_until(&mut clients[0], DEDICATED, Duration::ZERO);
     ask_until(&mut clients[1], DEDICATED, Duration::ZERO);
-    let stats = world.server.stop();
+    let stats = server.stop();
     assert_eq!(
         (stats.connections, stats.ended_for(Reason::Ending)),
         (0, 2),
@@ -159,8 +139,8 @@ struct Raw {
 }
 
 impl Raw {
-    fn connect(world: &World) -> Self {
-        let Address::Unix(path) = &world.address else {
+    fn connect(server: &ServerHandle) -> Self {
+        let Address::Unix(path) = &server.addresses()[0] else {
             panic!("a Unix socket")
         };
         let mut raw = Self {
@@ -197,9 +177,10 @@ fn request(number: u64, body: &[u8]) -> Vec<u8> {
 
 #[test]
 fn who_does_not_read_its_answers_holds_back_itself_and_loses_none() {
-    let world = World::new(1);
-    let mut raw = Raw::connect(&world);
-    let end = Instant::now() + PATIENCE;
+    let servers = Servers::with_keys();
+    let server = serve(&servers, 1);
+    let mut raw = Raw::connect(&server);
+    let end = Instant::now() + DEADLINE;
     let mut number = 0;
     loop {
         number += 1;
@@ -244,7 +225,7 @@ fn who_does_not_read_its_answers_holds_back_itself_and_loses_none() {
     }
     rest.join().expect("no panic").expect("sent");
     // The next one is served as before.
-    assert!(ask(&mut world.client(), b"next").starts_with("logdrive-"));
+    assert!(ask(&mut servers.connect(&server), b"next").starts_with("logdrive-"));
     // And it is told what it does wrong.
     raw.socket.write_all(&[0xff; 64]).expect("sent");
     let (kind, _, payload) = raw.next();

@@ -3,18 +3,15 @@
 use logdrive_messaging::{Client, Sender};
 use logdrive_ship::hello::Reason;
 use logdrive_ship::session::{InPlace, Peer, ReplyBuffer, Reserved, Service};
-use logdrive_ship::{
-    Address, Checksum, Options, ServerHandle, Threads, TransportError, make_certificates, serve,
-};
-use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex};
+use logdrive_ship::{Address, Checksum, Options, Threads, TransportError};
+use logdrive_testkit::{Servers, wait_for, wait_until};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Keeps the numbers that come, answers with the bytes turned round.
 #[derive(Default)]
 struct Recorder {
     seen: Mutex<Seen>,
-    changed: Condvar,
 }
 
 #[derive(Default, Clone)]
@@ -52,69 +49,25 @@ impl Service for Recorder {
 
     fn disconnected(&self, _: &Peer, reason: Reason) {
         self.seen.lock().expect("no panic").left.push(reason);
-        self.changed.notify_all();
     }
 }
 
 impl Recorder {
     fn wait_for_leave(&self) -> Seen {
-        let seen = self.seen.lock().expect("no panic");
-        let (seen, over) = self
-            .changed
-            .wait_timeout_while(seen, Duration::from_secs(60), |seen| seen.left.is_empty())
-            .expect("no panic");
-        assert!(!over.timed_out(), "the sender never left");
-        seen.clone()
+        wait_for("the sender leaves", || {
+            let seen = self.seen.lock().expect("no panic");
+            (!seen.left.is_empty()).then(|| seen.clone())
+        })
     }
 }
 
-struct World {
-    directory: tempfile::TempDir,
-    client: Options,
-    server: Options,
-}
-
-impl World {
-    fn new() -> Self {
-        let directory = tempfile::tempdir().expect("a directory");
-        let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
-        let (server, client) =
-            make_certificates(&directory.path().join("keys"), &names).expect("certificates");
-        let with = |tls| Options {
-            tls,
-            ..Options::default()
-        };
-        Self {
-            client: with(client),
-            server: with(server),
-            directory,
-        }
-    }
-
-    fn addresses(&self) -> Vec<Address> {
-        addresses(self.directory.path())
-    }
-
-    fn serve(&self, address: &Address, threads: Threads, service: Arc<dyn Service>) -> ServerHandle {
-        serve(std::slice::from_ref(address), &self.server, threads, service).expect("it listens")
-    }
-}
-
-fn addresses(directory: &Path) -> Vec<Address> {
-    let mut texts = vec![
-        format!("unix://{}/s.sock", directory.display()),
-        format!("shm://{}/m.sock", directory.display()),
-        "tcp://127.0.0.1:0".to_owned(),
-        "tls://127.0.0.1:0".to_owned(),
-        "udp://127.0.0.1:0".to_owned(),
-    ];
-    if cfg!(feature = "quic") {
-        texts.push("quic://127.0.0.1:0".to_owned());
-    }
-    texts
+/// An address of each transport.
+fn addresses(servers: &Servers) -> Vec<Address> {
+    let all = ["unix", "shm", "tcp", "tls", "udp", "quic"];
+    let built = all
         .iter()
-        .map(|text| text.parse().expect("an address"))
-        .collect()
+        .filter(|scheme| **scheme != "quic" || cfg!(feature = "quic"));
+    built.map(|scheme| servers.address(scheme, scheme)).collect()
 }
 
 fn send(options: &Options, address: &Address, count: u64, length: impl Fn(u64) -> usize) {
@@ -129,13 +82,16 @@ fn send(options: &Options, address: &Address, count: u64, length: impl Fn(u64) -
 
 #[test]
 fn messages_arrive_in_order_over_every_transport() {
-    let world = World::new();
-    for address in world.addresses() {
+    let servers = Servers::with_keys();
+    for address in addresses(&servers) {
         let recorder = Arc::new(Recorder::default());
-        let server = world.serve(&address, Threads::default(), recorder.clone());
-        send(&world.client, &server.addresses()[0], 30_000, |number| {
-            number as usize % 90
-        });
+        let server = servers.serve(&address, Threads::default(), recorder.clone());
+        send(
+            &servers.client_options,
+            &server.addresses()[0],
+            30_000,
+            |number| number as usize % 90,
+        );
         let seen = recorder.wait_for_leave();
         assert_eq!(seen.next + seen.lost, 30_000, "{address}");
         if address.scheme() != "udp" {
@@ -147,16 +103,16 @@ fn messages_arrive_in_order_over_every_transport() {
 
 #[test]
 fn large_messages_and_messages_at_once_arrive_too() {
-    let mut world = World::new();
-    world.client.linger = Duration::ZERO;
-    for address in world.addresses() {
+    let mut servers = Servers::with_keys();
+    servers.client_options.linger = Duration::ZERO;
+    for address in addresses(&servers) {
         if address.scheme() == "udp" {
             continue;
         }
         let recorder = Arc::new(Recorder::default());
-        let server = world.serve(&address, Threads::default(), recorder.clone());
+        let server = servers.serve(&address, Threads::default(), recorder.clone());
         let length = |number: u64| [0, 10_240, 70_001, 1_000_000][number as usize % 4];
-        send(&world.client, &server.addresses()[0], 200, length);
+        send(&servers.client_options, &server.addresses()[0], 200, length);
         let seen = recorder.wait_for_leave();
         assert_eq!((seen.next, seen.lost), (200, 0), "{address}");
     }
@@ -164,8 +120,8 @@ fn large_messages_and_messages_at_once_arrive_too() {
 
 #[test]
 fn requests_are_answered_one_by_one_and_many_at_once() {
-    let world = World::new();
-    for address in world.addresses() {
+    let servers = Servers::with_keys();
+    for address in addresses(&servers) {
         if address.scheme() == "udp" {
             continue;
         }
@@ -175,8 +131,8 @@ fn requests_are_answered_one_by_one_and_many_at_once() {
                 pool,
                 ..Threads::default()
             };
-            let server = world.serve(&address, threads, Arc::new(Recorder::default()));
-            let mut client = Client::connect(&server.addresses()[0], &world.client).expect("connected");
+            let server = servers.serve(&address, threads, Arc::new(Recorder::default()));
+            let mut client = servers.connect(&server);
             assert_eq!(client.call(b"abc").expect("answered"), b"cba");
             let error = client.call(b"fail").expect_err("it said so");
             assert!(matches!(error, TransportError::Failed(words) if words == "as you wish"));
@@ -203,11 +159,11 @@ fn requests_are_answered_one_by_one_and_many_at_once() {
 
 #[test]
 fn delivered_messages_are_acknowledged_over_every_transport_that_can() {
-    let world = World::new();
-    for address in world.addresses() {
+    let servers = Servers::with_keys();
+    for address in addresses(&servers) {
         let recorder = Arc::new(Recorder::default());
-        let server = world.serve(&address, Threads::default(), recorder.clone());
-        let connected = Client::connect(&server.addresses()[0], &world.client);
+        let server = servers.serve(&address, Threads::default(), recorder.clone());
+        let connected = Client::connect(&server.addresses()[0], &servers.client_options);
         if address.scheme() == "udp" {
             let error = connected.expect_err("no way back");
             assert!(matches!(error, TransportError::OneWay { .. }), "{error}");
@@ -237,13 +193,13 @@ fn delivered_messages_are_acknowledged_over_every_transport_that_can() {
 
 #[test]
 fn a_server_that_stops_says_so() {
-    let world = World::new();
-    for address in world.addresses() {
+    let servers = Servers::with_keys();
+    for address in addresses(&servers) {
         if address.scheme() == "udp" {
             continue;
         }
-        let server = world.serve(&address, Threads::default(), Arc::new(Recorder::default()));
-        let mut client = Client::connect(&server.addresses()[0], &world.client).expect("connected");
+        let server = servers.serve(&address, Threads::default(), Arc::new(Recorder::default()));
+        let mut client = servers.connect(&server);
         client.call(b"x").expect("answered");
         server.stop();
         let error = client.call(b"x").expect_err("nobody is there");
@@ -256,7 +212,6 @@ fn a_server_that_stops_says_so() {
 struct ByStream {
     next: Mutex<std::collections::BTreeMap<u16, u64>>,
     left: Mutex<u64>,
-    changed: Condvar,
 }
 
 impl Service for ByStream {
@@ -275,22 +230,21 @@ impl Service for ByStream {
 
     fn disconnected(&self, _: &Peer, _: Reason) {
         *self.left.lock().expect("no panic") += 1;
-        self.changed.notify_all();
     }
 }
 
 #[test]
 fn streams_of_one_connection_keep_their_order_each() {
     const STREAMS: u16 = 5;
-    let world = World::new();
-    for address in world.addresses() {
+    let servers = Servers::with_keys();
+    for address in addresses(&servers) {
         if address.scheme() == "udp" {
             // On a busy machine it may lose some, which is counted by connection.
             continue;
         }
         let service = Arc::new(ByStream::default());
-        let server = world.serve(&address, Threads::default(), service.clone());
-        let sender = Sender::connect(&server.addresses()[0], &world.client).expect("connected");
+        let server = servers.serve(&address, Threads::default(), service.clone());
+        let sender = Sender::connect(&server.addresses()[0], &servers.client_options).expect("connected");
         for number in 0..2_000_u64 {
             for stream in 0..STREAMS {
                 let mut batch = sender.batch_on(stream).expect("a stream");
@@ -304,20 +258,15 @@ fn streams_of_one_connection_keep_their_order_each() {
         } else {
             1
         };
-        let left = service.left.lock().expect("no panic");
-        let waited = service
-            .changed
-            .wait_timeout_while(left, Duration::from_secs(60), |left| *left < wanted);
-        assert!(
-            !waited.expect("no panic").1.timed_out(),
-            "{address}: they never left"
-        );
+        wait_until("its streams end", || {
+            *service.left.lock().expect("no panic") >= wanted
+        });
         let next = service.next.lock().expect("no panic");
         let all: Vec<(u16, u64)> = next.iter().map(|(stream, next)| (*stream, *next)).collect();
         let expected: Vec<(u16, u64)> = (0..STREAMS).map(|stream| (stream, 2_000)).collect();
         assert_eq!(all, expected, "{address}");
         drop(next);
-        let mut client = Client::connect(&server.addresses()[0], &world.client).expect("connected");
+        let mut client = servers.connect(&server);
         let number = client.submit_on(7, b"which?").expect("sent");
         let reply = client.complete().expect("answered");
         assert_eq!(
@@ -393,19 +342,19 @@ impl InPlaceRecorder {
 
 #[test]
 fn messages_are_handed_over_where_they_lie_in_shared_memory() {
-    let mut world = World::new();
-    let shm = world.addresses().remove(1);
+    let mut servers = Servers::with_keys();
+    let shm = addresses(&servers).remove(1);
     for checksum in [Checksum::Auto, Checksum::Always] {
-        world.client.checksum = checksum;
+        servers.client_options.checksum = checksum;
         let recorder = Arc::new(InPlaceRecorder::default());
-        let server = world.serve(&shm, Threads::default(), recorder.clone());
+        let server = servers.serve(&shm, Threads::default(), recorder.clone());
         // Small ones together, large ones alone, and some that are larger than a piece, or than the ring.
         let length = |number: u64| match number % 100 {
             7 => 70_001,
             8 => 1_000_000,
             rest => rest as usize * 40,
         };
-        send(&world.client, &server.addresses()[0], 3_000, length);
+        send(&servers.client_options, &server.addresses()[0], 3_000, length);
         let seen = recorder.recorder.wait_for_leave();
         assert_eq!((seen.next, seen.lost), (3_000, 0), "{checksum:?}");
         assert_eq!(seen.left, vec![Reason::Done], "{checksum:?}");
@@ -419,11 +368,11 @@ fn messages_are_handed_over_where_they_lie_in_shared_memory() {
 
 #[test]
 fn requests_are_answered_where_they_lie_in_shared_memory() {
-    let world = World::new();
-    let shm = world.addresses().remove(1);
+    let servers = Servers::with_keys();
+    let shm = addresses(&servers).remove(1);
     let recorder = Arc::new(InPlaceRecorder::default());
-    let server = world.serve(&shm, Threads::default(), recorder.clone());
-    let mut client = Client::connect(&server.addresses()[0], &world.client).expect("connected");
+    let server = servers.serve(&shm, Threads::default(), recorder.clone());
+    let mut client = servers.connect(&server);
     for round in 0..2_000_u32 {
         let times = round % 12;
         let mut body = vec![times as u8; 10_000];
@@ -458,13 +407,13 @@ fn requests_are_answered_where_they_lie_in_shared_memory() {
 
 #[test]
 fn an_answer_is_read_in_place_over_every_transport() {
-    let world = World::new();
-    for address in world.addresses() {
+    let servers = Servers::with_keys();
+    for address in addresses(&servers) {
         if address.scheme() == "udp" {
             continue;
         }
-        let server = world.serve(&address, Threads::default(), Arc::new(Recorder::default()));
-        let mut client = Client::connect(&server.addresses()[0], &world.client).expect("connected");
+        let server = servers.serve(&address, Threads::default(), Arc::new(Recorder::default()));
+        let mut client = servers.connect(&server);
         for _ in 0..100 {
             let reply = client.call_in_place(b"abc", |reply| (reply.to_vec(), reply.byte(3)));
             assert_eq!(reply.expect("answered"), (b"cba".to_vec(), None), "{address}");
@@ -474,11 +423,11 @@ fn an_answer_is_read_in_place_over_every_transport() {
 
 #[test]
 fn messages_that_are_written_in_place_arrive_in_order_over_every_transport() {
-    let world = World::new();
-    for address in world.addresses() {
+    let servers = Servers::with_keys();
+    for address in addresses(&servers) {
         let recorder = Arc::new(InPlaceRecorder::default());
-        let server = world.serve(&address, Threads::default(), recorder.clone());
-        let sender = Sender::connect(&server.addresses()[0], &world.client).expect("connected");
+        let server = servers.serve(&address, Threads::default(), recorder.clone());
+        let sender = Sender::connect(&server.addresses()[0], &servers.client_options).expect("connected");
         let most = if address.scheme() == "udp" { 1_000 } else { 100_000 };
         for number in 0..600_u64 {
             let length = number as usize * 331 % most;

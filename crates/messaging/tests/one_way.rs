@@ -1,14 +1,14 @@
 //! Messages one way through groups of real servers, with acknowledgement and without: which member has them, what is lost when
 //! one dies, and that the counts say so.
 
-use logdrive_messaging::Client;
 use logdrive_messaging::{Upstream, UpstreamOptions};
 use logdrive_ship::frame::{FrameError, Messages};
 use logdrive_ship::session::{Peer, Service};
 use logdrive_ship::upstream::{GroupOptions, MemberOptions, Policy};
-use logdrive_ship::{Address, Options, ServerHandle, Threads, TransportError, serve};
+use logdrive_ship::{Address, Options, ServerHandle, Threads, TransportError};
+use logdrive_testkit::{Servers, wait_until};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Keeps the numbers that come; takes no batch with one number in it.
 #[derive(Default)]
@@ -46,37 +46,11 @@ impl Taker {
     }
 }
 
-struct World {
-    directory: tempfile::TempDir,
-}
-
-impl World {
-    fn new() -> Self {
-        Self {
-            directory: tempfile::tempdir().expect("a directory"),
-        }
-    }
-
-    fn address(&self, scheme: &str, name: &str) -> Address {
-        let text = match scheme {
-            "unix" | "shm" => format!("{scheme}://{}", self.directory.path().join(name).display()),
-            _ => format!("{scheme}://127.0.0.1:0"),
-        };
-        text.parse().expect("an address")
-    }
-
-    fn serve(&self, scheme: &str, name: &str) -> (ServerHandle, Address, Arc<Taker>) {
-        let taker = Arc::new(Taker::default());
-        let listening = serve(
-            &[self.address(scheme, name)],
-            &Options::default(),
-            Threads::default(),
-            taker.clone(),
-        );
-        let listening = listening.expect("it listens");
-        let address = listening.addresses()[0].clone();
-        (listening, address, taker)
-    }
+fn serve(servers: &Servers, scheme: &str, name: &str) -> (ServerHandle, Address, Arc<Taker>) {
+    let taker = Arc::new(Taker::default());
+    let server = servers.serve(&servers.address(scheme, name), Threads::default(), taker.clone());
+    let address = server.addresses()[0].clone();
+    (server, address, taker)
 }
 
 /// Nothing goes by itself: what is sent is told to.
@@ -101,20 +75,12 @@ fn numbers(range: std::ops::Range<u64>) -> Vec<[u8; 8]> {
     range.map(u64::to_le_bytes).collect()
 }
 
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
-    while !holds() {
-        assert!(Instant::now() < end, "in vain: {what}");
-        std::thread::park_timeout(Duration::from_millis(1));
-    }
-}
-
 #[test]
 fn what_is_delivered_is_with_the_service_when_the_call_returns() {
-    let world = World::new();
+    let servers = Servers::with_keys();
     for scheme in ["unix", "shm", "tcp"] {
-        let (_one, first, one) = world.serve(scheme, "one");
-        let (_two, second, two) = world.serve(scheme, "two");
+        let (_one, first, one) = serve(&servers, scheme, "one");
+        let (_two, second, two) = serve(&servers, scheme, "two");
         let upstream = upstream(
             UpstreamOptions::default(),
             &Options::default(),
@@ -145,8 +111,8 @@ fn what_is_delivered_is_with_the_service_when_the_call_returns() {
 
 #[test]
 fn many_threads_deliver_at_once_and_each_message_is_taken_once() {
-    let world = World::new();
-    let (_one, first, one) = world.serve("unix", "one");
+    let servers = Servers::with_keys();
+    let (_one, first, one) = serve(&servers, "unix", "one");
     let options = UpstreamOptions {
         group: GroupOptions {
             connections_max: 3,
@@ -172,7 +138,7 @@ fn many_threads_deliver_at_once_and_each_message_is_taken_once() {
         }
     });
     upstream.flush().expect("sent");
-    until("all have come", || one.count() == 8 * 50 * 21);
+    wait_until("all have come", || one.count() == 8 * 50 * 21);
     let mut all = one.sorted();
     all.dedup();
     assert_eq!(all.len(), 8 * 50 * 21, "twice");
@@ -182,9 +148,9 @@ fn many_threads_deliver_at_once_and_each_message_is_taken_once() {
 
 #[test]
 fn what_the_service_refuses_is_not_acknowledged_and_its_connection_is_not_used_again() {
-    let world = World::new();
-    let (_one, address, one) = world.serve("unix", "one");
-    let mut client = Client::connect(&address, &Options::default()).expect("connected");
+    let servers = Servers::with_keys();
+    let (server, address, one) = serve(&servers, "unix", "one");
+    let mut client = servers.connect(&server);
     client.deliver(&numbers(0..5)).expect("taken");
     let error = client
         .deliver(&numbers(REFUSED..REFUSED + 1))
@@ -217,9 +183,9 @@ fn what_the_service_refuses_is_not_acknowledged_and_its_connection_is_not_used_a
 
 #[test]
 fn a_member_that_dies_is_replaced_and_what_it_had_is_acknowledged_by_another() {
-    let world = World::new();
-    let (one, first, _) = world.serve("unix", "one");
-    let (_two, second, two) = world.serve("unix", "two");
+    let servers = Servers::with_keys();
+    let (one, first, _) = serve(&servers, "unix", "one");
+    let (_two, second, two) = serve(&servers, "unix", "two");
     let upstream = upstream(
         UpstreamOptions::default(),
         &Options::default(),
@@ -239,9 +205,9 @@ fn a_member_that_dies_is_replaced_and_what_it_had_is_acknowledged_by_another() {
 
 #[test]
 fn messages_without_acknowledgement_go_by_weight_and_by_key() {
-    let world = World::new();
-    let (_one, first, one) = world.serve("unix", "one");
-    let (_two, second, two) = world.serve("unix", "two");
+    let servers = Servers::with_keys();
+    let (_one, first, one) = serve(&servers, "unix", "one");
+    let (_two, second, two) = serve(&servers, "unix", "two");
     let members = [(&first, 3), (&second, 1)];
     let upstream_of = |policy| {
         let group = GroupOptions {
@@ -259,7 +225,7 @@ fn messages_without_acknowledgement_go_by_weight_and_by_key() {
         in_turn.send(0, &number.to_le_bytes()).expect("handed over");
     }
     in_turn.flush().expect("sent");
-    until("all have come", || one.count() + two.count() == 400);
+    wait_until("all have come", || one.count() + two.count() == 400);
     assert_eq!((one.count(), two.count()), (300, 100));
     let by_key = upstream_of(Policy::ConsistentHash);
     for round in 1..=3 {
@@ -269,7 +235,7 @@ fn messages_without_acknowledgement_go_by_weight_and_by_key() {
                 .expect("handed over");
         }
         by_key.flush().expect("sent");
-        until("all have come", || one.count() + two.count() == 400 + round * 50);
+        wait_until("all have come", || one.count() + two.count() == 400 + round * 50);
     }
     let (mut of_one, mut of_two) = (one.sorted(), two.sorted());
     of_one.dedup();
@@ -281,9 +247,9 @@ fn messages_without_acknowledgement_go_by_weight_and_by_key() {
 
 #[test]
 fn what_is_lost_with_a_connection_is_counted_and_what_comes_then_goes_elsewhere() {
-    let world = World::new();
-    let (one, first, of_one) = world.serve("unix", "one");
-    let (_two, second, two) = world.serve("unix", "two");
+    let servers = Servers::with_keys();
+    let (one, first, of_one) = serve(&servers, "unix", "one");
+    let (_two, second, two) = serve(&servers, "unix", "two");
     let upstream = upstream(
         UpstreamOptions::default(),
         &patient(),
@@ -293,13 +259,13 @@ fn what_is_lost_with_a_connection_is_counted_and_what_comes_then_goes_elsewhere(
         upstream.send(0, &number.to_le_bytes()).expect("handed over");
     }
     upstream.flush().expect("sent");
-    until("all have come", || of_one.count() + two.count() == 20);
+    wait_until("all have come", || of_one.count() + two.count() == 20);
     one.stop();
     for number in 20..40_u64 {
         upstream.send(0, &number.to_le_bytes()).expect("handed over");
     }
     upstream.flush().expect_err("one of them is gone");
-    until("the other half has come", || two.count() == 20);
+    wait_until("the other half has come", || two.count() == 20);
     assert_eq!(upstream.lost(), 10, "counted");
     for number in 40..60_u64 {
         upstream
@@ -307,39 +273,39 @@ fn what_is_lost_with_a_connection_is_counted_and_what_comes_then_goes_elsewhere(
             .expect("the other takes it");
     }
     upstream.flush().expect("sent");
-    until("all of that has come", || two.count() == 40);
+    wait_until("all of that has come", || two.count() == 40);
     assert_eq!(upstream.lost(), 10);
     assert!(two.sorted().ends_with(&(40..60).collect::<Vec<u64>>()));
 }
 
 #[test]
 fn a_connection_that_nobody_uses_is_closed_and_made_again() {
-    let world = World::new();
-    let (server, address, taker) = world.serve("unix", "one");
+    let servers = Servers::with_keys();
+    let (server, address, taker) = serve(&servers, "unix", "one");
     let options = UpstreamOptions {
         idle_timeout: Duration::from_millis(1),
         ..UpstreamOptions::default()
     };
     let upstream = upstream(options, &patient(), &[(&address, 1)]);
     upstream.send(0, &1_u64.to_le_bytes()).expect("handed over");
-    until("it has come without a flush", || taker.count() == 1);
-    until("it is closed", || server.stats().connections == 0);
+    wait_until("it has come without a flush", || taker.count() == 1);
+    wait_until("it is closed", || server.stats().connections == 0);
     upstream.send(0, &2_u64.to_le_bytes()).expect("handed over");
     upstream.flush().expect("sent");
-    until("it has come", || taker.count() == 2);
+    wait_until("it has come", || taker.count() == 2);
     assert_eq!((upstream.lost(), server.stats().accepted >= 2), (0, true));
 }
 
 #[test]
 fn datagrams_are_sent_and_what_wants_an_answer_is_refused_with_the_reason() {
-    let world = World::new();
-    let (_one, address, taker) = world.serve("udp", "one");
+    let servers = Servers::with_keys();
+    let (_one, address, taker) = serve(&servers, "udp", "one");
     let upstream = upstream(UpstreamOptions::default(), &Options::default(), &[(&address, 1)]);
     for number in 0..10_u64 {
         upstream.send(0, &number.to_le_bytes()).expect("handed over");
     }
     upstream.flush().expect("sent");
-    until("they have come", || taker.count() == 10);
+    wait_until("they have come", || taker.count() == 10);
     let error = upstream
         .deliver(0, &numbers(0..1))
         .expect_err("no acknowledgements");

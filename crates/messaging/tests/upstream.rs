@@ -5,9 +5,10 @@ use logdrive_ship::session::{Peer, ReplyBuffer, Service};
 use logdrive_ship::upstream::{
     BreakerOptions, BreakerState, GroupOptions, HealthOptions, MemberOptions, Policy,
 };
-use logdrive_ship::{Address, Options, ServerHandle, Threads, TransportError, serve};
+use logdrive_ship::{Options, ServerHandle, Threads, TransportError};
+use logdrive_testkit::{Servers, wait_until};
 use std::sync::{Arc, Barrier};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Answers with its name.
 struct Named(String, Option<Barrier>);
@@ -29,42 +30,21 @@ impl Service for Named {
     }
 }
 
-struct World {
-    directory: tempfile::TempDir,
+fn serve(servers: &Servers, name: &str) -> ServerHandle {
+    let service = Arc::new(Named(name.to_owned(), None));
+    servers.serve(&servers.address("unix", name), Threads::default(), service)
 }
 
-impl World {
-    fn new() -> Self {
-        Self {
-            directory: tempfile::tempdir().expect("a directory"),
-        }
-    }
+fn member(servers: &Servers, name: &str) -> MemberOptions {
+    MemberOptions::new(servers.address("unix", name))
+}
 
-    fn address(&self, name: &str) -> Address {
-        let path = self.directory.path().join(name);
-        format!("unix://{}", path.display()).parse().expect("an address")
+fn upstream(servers: &Servers, options: UpstreamOptions, names: &[&str]) -> Upstream {
+    let upstream = Upstream::start("names", options, &Options::default()).expect("it starts");
+    for name in names {
+        upstream.add(member(servers, name)).expect("a member");
     }
-
-    fn serve(&self, name: &str) -> ServerHandle {
-        let service = Arc::new(Named(name.to_owned(), None));
-        serve(
-            &[self.address(name)],
-            &Options::default(),
-            Threads::default(),
-            service,
-        )
-        .expect("it listens")
-    }
-
-    fn upstream(&self, options: UpstreamOptions, names: &[&str]) -> Upstream {
-        let upstream = Upstream::start("names", options, &Options::default()).expect("it starts");
-        for name in names {
-            upstream
-                .add(MemberOptions::new(self.address(name)))
-                .expect("a member");
-        }
-        upstream
-    }
+    upstream
 }
 
 fn ask(upstream: &Upstream, key: u64) -> Result<String, TransportError> {
@@ -73,18 +53,10 @@ fn ask(upstream: &Upstream, key: u64) -> Result<String, TransportError> {
     Ok(String::from_utf8(reply).expect("text"))
 }
 
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
-    while !holds() {
-        assert!(Instant::now() < end, "in vain: {what}");
-        std::thread::park_timeout(Duration::from_millis(1));
-    }
-}
-
 #[test]
 fn a_member_that_dies_is_replaced_by_another_and_used_again_when_it_is_back() {
-    let world = World::new();
-    let (one, _two) = (world.serve("one"), world.serve("two"));
+    let servers = Servers::with_keys();
+    let (one, _two) = (serve(&servers, "one"), serve(&servers, "two"));
     let options = UpstreamOptions {
         group: GroupOptions {
             breaker: BreakerOptions {
@@ -96,7 +68,7 @@ fn a_member_that_dies_is_replaced_by_another_and_used_again_when_it_is_back() {
         },
         ..UpstreamOptions::default()
     };
-    let upstream = world.upstream(options, &["one", "two"]);
+    let upstream = upstream(&servers, options, &["one", "two"]);
     let mut found: Vec<String> = (0..4).map(|_| ask(&upstream, 0).expect("answered")).collect();
     found.sort();
     assert_eq!(found, ["one", "one", "two", "two"]);
@@ -109,8 +81,8 @@ fn a_member_that_dies_is_replaced_by_another_and_used_again_when_it_is_back() {
         state.failed > 0 && state.opened > 0 && !state.failure.is_empty(),
         "{state:?}"
     );
-    let _one = world.serve("one");
-    until("it is used again", || {
+    let _one = serve(&servers, "one");
+    wait_until("it is used again", || {
         ask(&upstream, 0).expect("answered") == "one"
     });
     assert_eq!(
@@ -121,9 +93,9 @@ fn a_member_that_dies_is_replaced_by_another_and_used_again_when_it_is_back() {
 
 #[test]
 fn a_service_that_fails_is_no_member_that_fails() {
-    let world = World::new();
-    let _one = world.serve("one");
-    let upstream = world.upstream(UpstreamOptions::default(), &["one"]);
+    let servers = Servers::with_keys();
+    let _one = serve(&servers, "one");
+    let upstream = upstream(&servers, UpstreamOptions::default(), &["one"]);
     for _ in 0..10 {
         let error = upstream.call(0, b"fail", &mut Vec::new()).expect_err("it fails");
         assert_eq!(error.to_string(), "the request failed: as asked");
@@ -133,8 +105,8 @@ fn a_service_that_fails_is_no_member_that_fails() {
 
 #[test]
 fn members_come_and_go_and_are_chosen_while_it_runs() {
-    let world = World::new();
-    let (_one, _two) = (world.serve("one"), world.serve("two"));
+    let servers = Servers::with_keys();
+    let (_one, _two) = (serve(&servers, "one"), serve(&servers, "two"));
     let options = UpstreamOptions {
         group: GroupOptions {
             policy: Policy::Manual,
@@ -142,32 +114,32 @@ fn members_come_and_go_and_are_chosen_while_it_runs() {
         },
         ..UpstreamOptions::default()
     };
-    let upstream = world.upstream(options, &[]);
+    let upstream = upstream(&servers, options, &[]);
     let error = ask(&upstream, 0).expect_err("nobody").to_string();
     assert!(error.contains("no members"), "{error}");
     for name in ["one", "two"] {
-        upstream
-            .add(MemberOptions::new(world.address(name)))
-            .expect("a member");
+        upstream.add(member(&servers, name)).expect("a member");
     }
     assert_eq!(ask(&upstream, 0).expect("answered"), "one");
-    assert!(upstream.choose(&world.address("two")));
+    assert!(upstream.choose(&servers.address("unix", "two")));
     assert_eq!(ask(&upstream, 0).expect("answered"), "two");
-    assert!(upstream.remove(&world.address("two")) && !upstream.remove(&world.address("two")));
+    assert!(
+        upstream.remove(&servers.address("unix", "two")) && !upstream.remove(&servers.address("unix", "two"))
+    );
     assert!(ask(&upstream, 0).is_err(), "manual means no other");
-    assert!(upstream.choose(&world.address("one")));
+    assert!(upstream.choose(&servers.address("unix", "one")));
     assert_eq!(ask(&upstream, 0).expect("answered"), "one");
 }
 
 #[test]
 fn connections_are_made_ahead_and_never_more_than_allowed() {
-    let world = World::new();
+    let servers = Servers::with_keys();
     let service = Arc::new(Named("one".to_owned(), Some(Barrier::new(2))));
     let threads = Threads {
         pool: 8,
         ..Threads::default()
     };
-    let server = serve(&[world.address("one")], &Options::default(), threads, service).expect("it listens");
+    let server = servers.serve(&servers.address("unix", "one"), threads, service);
     let options = UpstreamOptions {
         group: GroupOptions {
             connections_max: 2,
@@ -176,8 +148,8 @@ fn connections_are_made_ahead_and_never_more_than_allowed() {
         connections_ahead: 2,
         ..UpstreamOptions::default()
     };
-    let upstream = world.upstream(options, &["one"]);
-    until("both are made", || server.stats().connections == 2);
+    let upstream = upstream(&servers, options, &["one"]);
+    wait_until("both are made", || server.stats().connections == 2);
     std::thread::scope(|scope| {
         // The service answers two at once only: with one connection this would not end.
         for _ in 0..8 {
@@ -192,8 +164,8 @@ fn connections_are_made_ahead_and_never_more_than_allowed() {
 
 #[test]
 fn looks_find_out_who_is_ill_before_anybody_asks() {
-    let world = World::new();
-    let one = world.serve("one");
+    let servers = Servers::with_keys();
+    let one = serve(&servers, "one");
     let options = UpstreamOptions {
         group: GroupOptions {
             health: Some(HealthOptions {
@@ -205,12 +177,12 @@ fn looks_find_out_who_is_ill_before_anybody_asks() {
         },
         ..UpstreamOptions::default()
     };
-    let upstream = world.upstream(options, &["one"]);
+    let upstream = upstream(&servers, options, &["one"]);
     one.stop();
-    until("it is found ill", || !upstream.members()[0].is_healthy);
+    wait_until("it is found ill", || !upstream.members()[0].is_healthy);
     assert!(ask(&upstream, 0).is_err());
     assert_eq!(upstream.members()[0].failed, 0, "nobody was sent there");
-    let _one = world.serve("one");
-    until("it is found well", || upstream.members()[0].is_healthy);
+    let _one = serve(&servers, "one");
+    wait_until("it is found well", || upstream.members()[0].is_healthy);
     assert_eq!(ask(&upstream, 0).expect("answered"), "one");
 }

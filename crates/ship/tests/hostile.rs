@@ -9,20 +9,17 @@ use logdrive_ship::session::{Peer, ReplyBuffer, Service};
 use logdrive_ship::{
     Address, Options, ServerHandle, Stats, Threads, TransportError, make_certificates, serve,
 };
+use logdrive_testkit::{DEADLINE, Servers, wait_for};
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-
-/// Timeout of a test's waits.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Echoes, notes why each peer left, and serves nobody whose program is called `stranger`.
 #[derive(Default)]
 struct Host {
     left: Mutex<Vec<Reason>>,
-    changed: Condvar,
     /// Requests with the connection that they are said to be of.
     requests: Mutex<Vec<(u64, Vec<u8>)>>,
 }
@@ -46,84 +43,40 @@ impl Service for Host {
 
     fn disconnected(&self, _: &Peer, reason: Reason) {
         self.left.lock().expect("no panic").push(reason);
-        self.changed.notify_all();
     }
 }
 
 impl Host {
     fn wait_for_leave(&self) -> Reason {
-        let left = self.left.lock().expect("no panic");
-        let (mut left, over) = self
-            .changed
-            .wait_timeout_while(left, PATIENCE, |left| left.is_empty())
-            .expect("no panic");
-        assert!(!over.timed_out(), "nobody left");
-        left.remove(0)
+        wait_for("a peer leaves", || {
+            let mut left = self.left.lock().expect("no panic");
+            (!left.is_empty()).then(|| left.remove(0))
+        })
     }
 }
 
-struct World {
-    directory: tempfile::TempDir,
-    client: Options,
-    server: Options,
-    host: Arc<Host>,
+fn start(servers: &Servers, scheme: &str, host: &Arc<Host>) -> ServerHandle {
+    servers.serve(&servers.address(scheme, scheme), Threads::default(), host.clone())
 }
 
-impl World {
-    fn new() -> Self {
-        let directory = tempfile::tempdir().expect("a directory");
-        let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
-        let (server, client) =
-            make_certificates(&directory.path().join("keys"), &names).expect("certificates");
-        let with = |tls| Options {
-            tls,
-            ..Options::default()
-        };
-        Self {
-            client: with(client),
-            server: with(server),
-            host: Arc::default(),
-            directory,
-        }
-    }
-
-    fn address(&self, scheme: &str) -> Address {
-        let text = match scheme {
-            "unix" | "shm" => format!("{scheme}://{}/{scheme}.sock", self.directory.path().display()),
-            _ => format!("{scheme}://127.0.0.1:0"),
-        };
-        text.parse().expect("an address")
-    }
-
-    fn serve(&self, scheme: &str) -> ServerHandle {
-        serve(
-            &[self.address(scheme)],
-            &self.server,
-            Threads::default(),
-            self.host.clone(),
-        )
-        .expect("it listens")
-    }
-
-    /// The next client is served.
-    fn check(&self, server: &ServerHandle) {
-        let mut client = Client::connect(&server.addresses()[0], &self.client).expect("connected");
-        assert_eq!(client.call(b"still there?").expect("answered"), b"still there?");
-    }
-
-    /// A bare socket at the server's.
-    fn raw(&self, server: &ServerHandle) -> UnixStream {
-        let Address::Unix(path) = &server.addresses()[0] else {
-            panic!("a Unix socket");
-        };
-        let socket = UnixStream::connect(path).expect("connected");
-        socket.set_read_timeout(Some(PATIENCE)).expect("a time limit");
-        socket
-    }
+/// The next client is served.
+fn check(servers: &Servers, server: &ServerHandle) {
+    let mut client = servers.connect(server);
+    assert_eq!(client.call(b"still there?").expect("answered"), b"still there?");
 }
 
-fn wait_for(server: &ServerHandle, what: &str, is_so: impl Fn(&Stats) -> bool) {
-    let end = Instant::now() + PATIENCE;
+/// A bare socket at the server's.
+fn raw(server: &ServerHandle) -> UnixStream {
+    let Address::Unix(path) = &server.addresses()[0] else {
+        panic!("a Unix socket");
+    };
+    let socket = UnixStream::connect(path).expect("connected");
+    socket.set_read_timeout(Some(DEADLINE)).expect("a time limit");
+    socket
+}
+
+fn wait_for_stats(server: &ServerHandle, what: &str, is_so: impl Fn(&Stats) -> bool) {
+    let end = Instant::now() + DEADLINE;
     while !is_so(&server.stats()) {
         assert!(Instant::now() < end, "{what}: {:?}", server.stats());
         std::thread::yield_now();
@@ -153,14 +106,14 @@ fn goodbye_of(mut socket: UnixStream) -> Reason {
 
 #[test]
 fn a_refused_hello_is_told_and_counted_over_every_transport() {
-    let mut world = World::new();
+    let (mut servers, host) = (Servers::with_keys(), Arc::<Host>::default());
     for scheme in ["unix", "shm", "tcp", "tls", "quic", "udp"] {
-        let server = world.serve(scheme);
-        world.client.app = "stranger".to_owned();
+        let server = start(&servers, scheme, &host);
+        servers.client_options.app = "stranger".to_owned();
         let address = &server.addresses()[0];
         let error = match scheme {
-            "udp" => Sender::connect(address, &world.client).map(drop),
-            _ => Client::connect(address, &world.client).map(drop),
+            "udp" => Sender::connect(address, &servers.client_options).map(drop),
+            _ => Client::connect(address, &servers.client_options).map(drop),
         };
         let error = error.expect_err("it is not welcome");
         let told = matches!(
@@ -171,46 +124,48 @@ fn a_refused_hello_is_told_and_counted_over_every_transport() {
             }
         );
         assert!(told, "{scheme}: {error}");
-        wait_for(&server, scheme, |stats| stats.ended_for(Reason::Forbidden) == 1);
-        world.client.app = "friend".to_owned();
+        wait_for_stats(&server, scheme, |stats| stats.ended_for(Reason::Forbidden) == 1);
+        servers.client_options.app = "friend".to_owned();
         match scheme {
-            "udp" => drop(Sender::connect(address, &world.client).expect("connected")),
-            _ => world.check(&server),
+            "udp" => drop(Sender::connect(address, &servers.client_options).expect("connected")),
+            _ => check(&servers, &server),
         }
     }
 }
 
 #[test]
 fn a_certificate_of_another_authority_is_refused_on_both_sides() {
-    let world = World::new();
+    let (servers, host) = (Servers::with_keys(), Arc::<Host>::default());
     let names = ["127.0.0.1".to_owned()];
     let (other_server, other_client) =
-        make_certificates(&world.directory.path().join("others"), &names).expect("certificates");
+        make_certificates(&servers.path("others"), &names).expect("certificates");
     for scheme in ["tls", "quic"] {
-        let server = world.serve(scheme);
+        let server = start(&servers, scheme, &host);
         let address = &server.addresses()[0];
         let mut wrong = [
             other_client.clone(),
             other_client.clone(),
-            world.client.tls.clone(),
+            servers.client_options.tls.clone(),
         ];
         // Trusts the right server, and shows a certificate that the server does not know; or none at all.
-        wrong[0].authorities.clone_from(&world.client.tls.authorities);
+        wrong[0]
+            .authorities
+            .clone_from(&servers.client_options.tls.authorities);
         wrong[2].certificate = None;
         wrong[2].key = None;
         for tls in wrong {
             let options = Options {
                 tls,
-                ..world.client.clone()
+                ..servers.client_options.clone()
             };
             let refused =
                 Client::connect(address, &options).and_then(|mut client| client.call(b"x").map(drop));
             refused.expect_err("nobody knows it");
         }
-        wait_for(&server, scheme, |stats| stats.ended_for(Reason::Forbidden) >= 2);
-        world.check(&server);
+        wait_for_stats(&server, scheme, |stats| stats.ended_for(Reason::Forbidden) >= 2);
+        check(&servers, &server);
         // The name has to fit, too.
-        let mut options = world.client.clone();
+        let mut options = servers.client_options.clone();
         options.tls.name = Some("elsewhere.example".to_owned());
         Client::connect(address, &options)
             .map(drop)
@@ -218,16 +173,16 @@ fn a_certificate_of_another_authority_is_refused_on_both_sides() {
         // And a server of another authority is none that the client speaks to.
         let options = Options {
             tls: other_server.clone(),
-            ..world.server.clone()
+            ..servers.server_options.clone()
         };
         let stranger = serve(
-            &[world.address(scheme)],
+            &[servers.address(scheme, scheme)],
             &options,
             Threads::default(),
-            world.host.clone(),
+            host.clone(),
         );
         let stranger = stranger.expect("it listens");
-        Client::connect(&stranger.addresses()[0], &world.client)
+        Client::connect(&stranger.addresses()[0], &servers.client_options)
             .map(drop)
             .expect_err("another authority");
     }
@@ -318,51 +273,45 @@ fn broken_batches() -> Vec<Broken> {
 
 #[test]
 fn bytes_that_break_the_rules_end_the_connection_with_their_reason() {
-    let world = World::new();
-    let server = world.serve("unix");
+    let (servers, host) = (Servers::with_keys(), Arc::<Host>::default());
+    let server = start(&servers, "unix", &host);
     for (name, bytes, reason) in broken_frames().into_iter().chain(broken_batches()) {
         let before = server.stats().ended_for(reason);
-        let mut socket = world.raw(&server);
+        let mut socket = raw(&server);
         socket.write_all(&bytes).expect("sent");
         assert_eq!(goodbye_of(socket), reason, "{name}");
-        wait_for(&server, name, |stats| stats.ended_for(reason) == before + 1);
-        world.check(&server);
+        wait_for_stats(&server, name, |stats| stats.ended_for(reason) == before + 1);
+        check(&servers, &server);
     }
 }
 
 #[test]
 fn a_peer_that_ends_in_the_middle_of_a_frame_is_counted_as_lost() {
-    let world = World::new();
-    let server = world.serve("unix");
-    let mut socket = world.raw(&server);
+    let (servers, host) = (Servers::with_keys(), Arc::<Host>::default());
+    let server = start(&servers, "unix", &host);
+    let mut socket = raw(&server);
     let mut bytes = hello();
     Header::new(Kind::Request, 1).put(&[&[7; 5_000]], true, &mut bytes);
     socket.write_all(&bytes[..bytes.len() - 1]).expect("sent");
     drop(socket);
-    assert_eq!(world.host.wait_for_leave(), Reason::Lost);
+    assert_eq!(host.wait_for_leave(), Reason::Lost);
     assert_eq!(server.stats().ended_for(Reason::Lost), 1);
-    world.check(&server);
+    check(&servers, &server);
 }
 
 /// A poller that reads the end of a connection behind its requests hands those on as this connection's. They once stayed in
 /// the poller's list, and ran as requests of the next connection.
 #[test]
 fn requests_before_the_end_of_a_connection_are_not_run_as_those_of_another() {
-    let world = World::new();
+    let (servers, host) = (Servers::with_keys(), Arc::<Host>::default());
     let threads = Threads {
         pool: 1,
         ..Threads::default()
     };
-    let server = serve(
-        &[world.address("unix")],
-        &world.server,
-        threads,
-        world.host.clone(),
-    )
-    .expect("it listens");
-    let mut honest = Client::connect(&server.addresses()[0], &world.client).expect("connected");
+    let server = servers.serve(&servers.address("unix", "unix"), threads, host.clone());
+    let mut honest = servers.connect(&server);
     for _ in 0..200 {
-        let mut socket = world.raw(&server);
+        let mut socket = raw(&server);
         let mut bytes = hello();
         for sequence in 1..=8 {
             Header::new(Kind::Request, sequence).put(&[b"of one that ends"], true, &mut bytes);
@@ -374,7 +323,7 @@ fn requests_before_the_end_of_a_connection_are_not_run_as_those_of_another() {
             b"of one that stays"
         );
     }
-    let requests = world.host.requests.lock().expect("no panic");
+    let requests = host.requests.lock().expect("no panic");
     let stays = requests
         .iter()
         .find(|(_, body)| body == b"of one that stays")
@@ -403,9 +352,9 @@ fn a_process_that_is_killed_while_it_sends() {
 
 #[test]
 fn a_killed_process_leaves_a_server_that_serves_the_next() {
-    let world = World::new();
+    let (servers, host) = (Servers::with_keys(), Arc::<Host>::default());
     for scheme in ["unix", "shm", "tcp"] {
-        let server = world.serve(scheme);
+        let server = start(&servers, scheme, &host);
         let status = std::process::Command::new(std::env::current_exe().expect("this program"))
             .args(["--exact", "a_process_that_is_killed_while_it_sends"])
             .env("LOGDRIVE_TEST_KILLED", server.addresses()[0].to_string())
@@ -414,19 +363,19 @@ fn a_killed_process_leaves_a_server_that_serves_the_next() {
             .status()
             .expect("it starts");
         assert!(!status.success(), "{scheme}: it was killed");
-        assert_eq!(world.host.wait_for_leave(), Reason::Lost, "{scheme}");
-        world.check(&server);
-        assert_eq!(world.host.wait_for_leave(), Reason::Done, "{scheme}");
+        assert_eq!(host.wait_for_leave(), Reason::Lost, "{scheme}");
+        check(&servers, &server);
+        assert_eq!(host.wait_for_leave(), Reason::Done, "{scheme}");
     }
 }
 
 #[test]
 fn those_who_dribble_or_say_nothing_are_ended_while_others_are_served() {
-    let mut world = World::new();
-    world.server.timeouts.handshake = Duration::from_millis(300);
-    let server = world.serve("unix");
-    let mut healthy = Client::connect(&server.addresses()[0], &world.client).expect("connected");
-    let mut dribbling: Vec<UnixStream> = (0..20).map(|_| world.raw(&server)).collect();
+    let (mut servers, host) = (Servers::with_keys(), Arc::<Host>::default());
+    servers.server_options.timeouts.handshake = Duration::from_millis(300);
+    let server = start(&servers, "unix", &host);
+    let mut healthy = servers.connect(&server);
+    let mut dribbling: Vec<UnixStream> = (0..20).map(|_| raw(&server)).collect();
     let bytes = hello();
     for at in 0..bytes.len() - 1 {
         for socket in &mut dribbling {
@@ -435,7 +384,7 @@ fn those_who_dribble_or_say_nothing_are_ended_while_others_are_served() {
         }
         assert_eq!(healthy.call(b"well?").expect("answered"), b"well?");
     }
-    wait_for(&server, "all are late", |stats| {
+    wait_for_stats(&server, "all are late", |stats| {
         stats.ended_for(Reason::Handshake) == 20
     });
     assert_eq!(healthy.call(b"well?").expect("answered"), b"well?");
@@ -444,23 +393,23 @@ fn those_who_dribble_or_say_nothing_are_ended_while_others_are_served() {
 
 #[test]
 fn a_flood_of_strangers_leaves_room_for_who_says_hello() {
-    let mut world = World::new();
-    world.server.limits.connections_max = 100;
-    let server = world.serve("unix");
-    let mut healthy = Client::connect(&server.addresses()[0], &world.client).expect("connected");
-    let flood: Vec<UnixStream> = (0..300).map(|_| world.raw(&server)).collect();
-    wait_for(&server, "the flood is accepted", |stats| stats.accepted == 301);
+    let (mut servers, host) = (Servers::with_keys(), Arc::<Host>::default());
+    servers.server_options.limits.connections_max = 100;
+    let server = start(&servers, "unix", &host);
+    let mut healthy = servers.connect(&server);
+    let flood: Vec<UnixStream> = (0..300).map(|_| raw(&server)).collect();
+    wait_for_stats(&server, "the flood is accepted", |stats| stats.accepted == 301);
     assert!(server.stats().connections <= 101);
     assert!(server.stats().ended_for(Reason::Connections) >= 200);
     assert_eq!(healthy.call(b"well?").expect("answered"), b"well?");
     // A newcomer takes the place of the stranger who has been silent longest.
-    world.check(&server);
+    check(&servers, &server);
     drop(flood);
 }
 
 /// Says hello, and sends the front of a request of 1 MiB.
-fn greedy(world: &World, server: &ServerHandle, front_bytes: usize) -> UnixStream {
-    let mut socket = world.raw(server);
+fn greedy(server: &ServerHandle, front_bytes: usize) -> UnixStream {
+    let mut socket = raw(server);
     let mut bytes = hello();
     let start = bytes.len();
     Header::new(Kind::Request, 1).put(&[&vec![7; (1 << 20) - HEADER_BYTES]], false, &mut bytes);
@@ -472,21 +421,26 @@ fn greedy(world: &World, server: &ServerHandle, front_bytes: usize) -> UnixStrea
 
 #[test]
 fn fronts_of_long_frames_cost_nobody_else_the_connection() {
-    let mut world = World::new();
-    world.server.limits.pending_bytes_max = 4 << 20;
-    let addresses = ["unix", "tcp", "tls", "quic"].map(|scheme| world.address(scheme));
-    let server =
-        serve(&addresses, &world.server, Threads::default(), world.host.clone()).expect("it listens");
+    let (mut servers, host) = (Servers::with_keys(), Arc::<Host>::default());
+    servers.server_options.limits.pending_bytes_max = 4 << 20;
+    let addresses = ["unix", "tcp", "tls", "quic"].map(|scheme| servers.address(scheme, scheme));
+    let server = serve(
+        &addresses,
+        &servers.server_options,
+        Threads::default(),
+        host.clone(),
+    )
+    .expect("it listens");
     let mut healthy: Vec<Client> = server
         .addresses()
         .iter()
-        .map(|address| Client::connect(address, &world.client).expect("connected"))
+        .map(|address| Client::connect(address, &servers.client_options).expect("connected"))
         .collect();
     for client in &mut healthy {
         assert_eq!(client.call(b"first").expect("answered"), b"first");
     }
-    let mut flood: Vec<UnixStream> = (0..64).map(|_| greedy(&world, &server, 100_000)).collect();
-    let end = Instant::now() + PATIENCE;
+    let mut flood: Vec<UnixStream> = (0..64).map(|_| greedy(&server, 100_000)).collect();
+    let end = Instant::now() + DEADLINE;
     // Each has been thrown out once, and has come again.
     while server.stats().ended_for(Reason::Memory) < 64 {
         assert!(Instant::now() < end, "{:?}", server.stats());
@@ -495,7 +449,7 @@ fn fronts_of_long_frames_cost_nobody_else_the_connection() {
                 .write(b"more")
                 .is_err_and(|error| error.kind() != std::io::ErrorKind::WouldBlock);
             if is_over {
-                *socket = greedy(&world, &server, 100_000);
+                *socket = greedy(&server, 100_000);
             }
         }
         for client in &mut healthy {
@@ -506,19 +460,19 @@ fn fronts_of_long_frames_cost_nobody_else_the_connection() {
 
 #[test]
 fn a_long_frame_waits_until_there_is_memory_for_it() {
-    let mut world = World::new();
+    let (mut servers, host) = (Servers::with_keys(), Arc::<Host>::default());
     // Of half of which one frame has its memory at a time.
-    world.server.limits.pending_bytes_max = 3 << 20;
-    let server = world.serve("unix");
-    let holding: Vec<UnixStream> = (0..4).map(|_| greedy(&world, &server, 100_000)).collect();
-    wait_for(&server, "the fronts have come", |stats| stats.bytes > 4 * 16_384);
+    servers.server_options.limits.pending_bytes_max = 3 << 20;
+    let server = start(&servers, "unix", &host);
+    let holding: Vec<UnixStream> = (0..4).map(|_| greedy(&server, 100_000)).collect();
+    wait_for_stats(&server, "the fronts have come", |stats| stats.bytes > 4 * 16_384);
     let before = server.stats().bytes;
-    let (address, options) = (server.addresses()[0].clone(), world.client.clone());
+    let (address, options) = (server.addresses()[0].clone(), servers.client_options.clone());
     let caller = std::thread::spawn(move || {
         let mut client = Client::connect(&address, &options).expect("connected");
         client.call(&[5; 1_000_000]).map(<[u8]>::len)
     });
-    wait_for(&server, "its front has come", |stats| {
+    wait_for_stats(&server, "its front has come", |stats| {
         stats.bytes > before + 1_000
     });
     drop(holding);
@@ -527,13 +481,13 @@ fn a_long_frame_waits_until_there_is_memory_for_it() {
 
 #[test]
 fn who_is_silent_is_told_so() {
-    let mut world = World::new();
-    world.server.timeouts.idle = Duration::from_millis(300);
+    let (mut servers, host) = (Servers::with_keys(), Arc::<Host>::default());
+    servers.server_options.timeouts.idle = Duration::from_millis(300);
     for scheme in ["unix", "shm", "tcp", "tls"] {
-        let server = world.serve(scheme);
-        let mut client = Client::connect(&server.addresses()[0], &world.client).expect("connected");
+        let server = start(&servers, scheme, &host);
+        let mut client = servers.connect(&server);
         client.call(b"x").expect("answered");
-        assert_eq!(world.host.wait_for_leave(), Reason::Idle, "{scheme}");
+        assert_eq!(host.wait_for_leave(), Reason::Idle, "{scheme}");
         let error = client.call(b"x").expect_err("it is over");
         let told = matches!(
             &error,
@@ -552,17 +506,17 @@ fn who_is_silent_is_told_so() {
 
 #[test]
 fn what_is_longer_than_the_server_takes_is_not_sent() {
-    let mut world = World::new();
-    world.server.limits.frame_bytes_max = 4_096;
-    let server = world.serve("tcp");
-    let mut client = Client::connect(&server.addresses()[0], &world.client).expect("connected");
+    let (mut servers, host) = (Servers::with_keys(), Arc::<Host>::default());
+    servers.server_options.limits.frame_bytes_max = 4_096;
+    let server = start(&servers, "tcp", &host);
+    let mut client = servers.connect(&server);
     let error = client.call(&[0; 5_000]).map(drop).expect_err("too long");
     assert!(
         matches!(error, TransportError::TooLong { bytes_max: 4_072, .. }),
         "{error}"
     );
     assert_eq!(client.call(&[0; 4_072]).expect("answered"), [0; 4_072]);
-    let sender = Sender::connect(&server.addresses()[0], &world.client).expect("connected");
+    let sender = Sender::connect(&server.addresses()[0], &servers.client_options).expect("connected");
     let error = sender.send(&[0; 5_000]).expect_err("too long");
     assert!(matches!(error, TransportError::TooLong { .. }), "{error}");
     sender.send(&[0; 4_000]).expect("sent");
@@ -594,7 +548,7 @@ impl Service for InPlaceHost {
 
 /// Rings that were offered by hand: the writing end, and the reading one.
 fn raw_rings(path: &std::path::Path) -> (Channel, PipeWriter, Consumer) {
-    let channel = Channel::connect(path, PATIENCE).expect("connected");
+    let channel = Channel::connect(path, DEADLINE).expect("connected");
     let (there, there_file) = Ring::unnamed(1 << 16).expect("a ring");
     let (back, back_file) = Ring::unnamed(1 << 16).expect("a ring");
     let files = [there_file.as_fd(), back_file.as_fd()];
@@ -608,7 +562,7 @@ fn raw_rings(path: &std::path::Path) -> (Channel, PipeWriter, Consumer) {
 
 /// The goodbye in a ring, behind what else was said.
 fn goodbye_in(ring: &Consumer) -> Reason {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + DEADLINE;
     loop {
         let bytes = ring.in_place().expect("sound").to_vec();
         let mut rest = &bytes[..];
@@ -635,13 +589,12 @@ fn plain(kind: Kind, count: u32, payload: &[u8]) -> Vec<u8> {
 
 #[test]
 fn frames_that_break_the_rules_in_shared_memory_end_the_connection_with_their_reason() {
-    let world = World::new();
-    let Address::Shm(path) = world.address("shm") else {
+    let servers = Servers::with_keys();
+    let Address::Shm(path) = servers.address("shm", "shm") else {
         panic!("shared memory");
     };
     let host = Arc::new(InPlaceHost::default());
-    let address = [world.address("shm")];
-    let server = serve(&address, &world.server, Threads::default(), host.clone()).expect("it listens");
+    let server = servers.serve(&servers.address("shm", "shm"), Threads::default(), host.clone());
     let mut turned = plain(Kind::Batch, 1, &[0, 0, 0, 0]);
     turned[8] ^= 1;
     let mut long = plain(Kind::Batch, 1, &[0, 0, 0, 0]);
@@ -678,7 +631,7 @@ fn frames_that_break_the_rules_in_shared_memory_end_the_connection_with_their_re
         assert!(writer.push(&[&bytes], &|| true));
         assert_eq!(goodbye_in(&reader), reason, "{name}");
         assert_eq!(host.0.wait_for_leave(), reason, "{name}");
-        let mut client = Client::connect(&server.addresses()[0], &world.client).expect("connected");
+        let mut client = servers.connect(&server);
         assert_eq!(client.call(b"still there?").expect("answered"), b"still there?");
         drop(client);
         assert_eq!(host.0.wait_for_leave(), Reason::Done);
