@@ -2,6 +2,7 @@
 
 mod support;
 
+use logdrive_testkit::Random;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -571,20 +572,16 @@ fn damaged_lines_never_harm_the_command() {
         .flat_map(|log| log.lines())
         .collect();
     for seed in 1..=4u64 {
-        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let mut random = |below: usize| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (state >> 33) as usize % below
-        };
+        let mut random = Random::new(seed);
         let mut log = Vec::new();
         for _ in 0..4_000 {
-            let mut line = lines[random(lines.len())].as_bytes().to_vec();
-            for _ in 0..random(4) {
-                let at = random(line.len());
-                match random(3) {
-                    0 => line[at] = HARM[random(HARM.len())],
+            let mut line = lines[random.index(lines.len())].as_bytes().to_vec();
+            for _ in 0..random.index(4) {
+                let at = random.index(line.len());
+                match random.index(3) {
+                    0 => line[at] = HARM[random.index(HARM.len())],
                     1 => line.truncate(at + 1),
-                    _ => line.insert(at, HARM[random(HARM.len())]),
+                    _ => line.insert(at, HARM[random.index(HARM.len())]),
                 }
             }
             log.extend_from_slice(&line);

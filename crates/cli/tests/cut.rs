@@ -220,7 +220,7 @@ fn a_spool_whose_disk_is_full_holds_back_and_loses_nothing() {
     });
     let has_spool = || std::fs::read_dir(&spool).is_ok_and(|found| found.count() > 1);
     wait_until("the spool is used", has_spool);
-    let (collector, _) = world.collect(&world.address(), &[]);
+    let collector = world.start();
     writer.join().expect("all is read");
     let output = sender.end_by_itself();
     assert!(
@@ -362,7 +362,7 @@ fn many_connections_take_little_memory() {
     };
     rustix::process::setrlimit(rustix::process::Resource::Nofile, all).expect("it may be raised");
     let world = World::new();
-    let (collector, _) = world.collect(&world.address(), &[]);
+    let collector = world.start();
     let socket = world.path("c.sock");
     let mut streams = Vec::new();
     for number in 0..wanted {

@@ -2,6 +2,7 @@
 
 mod support;
 
+use logdrive_testkit::Random;
 use std::fs;
 use std::path::Path;
 use support::{VICTIM_DIR, Victim, run, stdout, text, wait_to_be_killed};
@@ -321,7 +322,7 @@ fn damage_inside_of_a_session_never_harms_the_command() {
             .expect("a session")
             .expect("an entry");
         // A seed for each round, so that a failure can be repeated.
-        let mut state = round.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut random = Random::new(round);
         for entry in fs::read_dir(session.path()).expect("a directory") {
             let path = entry.expect("an entry").path();
             let mut bytes = fs::read(&path).expect("a file");
@@ -330,11 +331,9 @@ fn damage_inside_of_a_session_never_harms_the_command() {
             let kept = bytes.windows(log.len()).position(|window| window == log);
             let kept = kept.map_or(0..0, |at| at.saturating_sub(64)..at + 512);
             for _ in 0..40 {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                let front = (bytes.len() as u64).clamp(1, 16_384);
-                let at = ((state >> 20) % front) as usize;
+                let at = random.index(bytes.len().clamp(1, 16_384));
                 if let Some(byte) = bytes.get_mut(at).filter(|_| !kept.contains(&at)) {
-                    *byte = (state >> 56) as u8;
+                    *byte = random.bits() as u8;
                 }
             }
             if round % 4 == 3 {

@@ -10,34 +10,8 @@ use std::process::{Command, Output, Stdio};
 use support::collector::{Running, World, json, logdrive, write_lines};
 use support::text;
 
-/// A collector with a directory and a socket of its own.
-struct Place {
-    world: World,
-}
-
-impl Place {
-    fn new() -> Self {
-        Self { world: World::new() }
-    }
-
-    fn address(&self) -> String {
-        self.world.address()
-    }
-
-    fn start(&self) -> Running {
-        self.world.collect(&self.address(), &[]).0
-    }
-
-    fn lines(&self) -> Vec<String> {
-        match self.world.path("out").exists() {
-            true => self.world.collected(),
-            false => Vec::new(),
-        }
-    }
-}
-
 /// All lines that any of them has, each of which has to be there once.
-fn all_of(places: &[&Place]) -> BTreeSet<String> {
+fn all_of(places: &[&World]) -> BTreeSet<String> {
     let lines: Vec<String> = places.iter().flat_map(|place| place.lines()).collect();
     let unique: BTreeSet<String> = lines.iter().cloned().collect();
     assert_eq!(unique.len(), lines.len(), "twice");
@@ -52,7 +26,7 @@ fn file_of(world: &World) -> (PathBuf, String) {
 
 #[test]
 fn a_backup_has_what_comes_while_the_others_are_away_and_is_left_when_one_is_back() {
-    let (main, spare, sender) = (Place::new(), Place::new(), World::new());
+    let (main, spare, sender) = (World::new(), World::new(), World::new());
     let (path, file) = file_of(&sender);
     let (of_main, of_spare) = (main.start(), spare.start());
     write_lines(&path, 0, 500);
@@ -91,7 +65,7 @@ fn a_backup_has_what_comes_while_the_others_are_away_and_is_left_when_one_is_bac
 
 /// A sender whose main collector was away at its first attempt, and whose backup has gone since.
 fn sends_after_both_failed(extra: &str) -> (Output, usize) {
-    let (main, spare, sender) = (Place::new(), Place::new(), World::new());
+    let (main, spare, sender) = (World::new(), World::new(), World::new());
     let config = sender.path("send.toml");
     let (first, second) = (main.address(), spare.address());
     let text = format!(
@@ -212,12 +186,12 @@ fn records_go_over_quic_once_whatever_becomes_of_the_collector() {
 
 #[test]
 fn who_runs_a_sender_chooses_where_records_go_while_it_runs() {
-    let (one, two, sender) = (Place::new(), Place::new(), World::new());
+    let (one, two, sender) = (World::new(), World::new(), World::new());
     let (of_one, mut of_two) = (one.start(), two.start());
     let (path, _) = file_of(&sender);
     let config = sender.path("send.toml");
-    let say = |to: [&Place; 2]| {
-        let [first, second] = to.map(Place::address);
+    let say = |to: [&World; 2]| {
+        let [first, second] = to.map(World::address);
         let text = format!("policy = \"manual\"\nto = [\"{first}\", \"{second}\"]\n");
         std::fs::write(&config, text).expect("written");
     };

@@ -4,7 +4,7 @@
 
 use logdrive::{File, Keep, Level, MemorySink, Stats};
 use logdrive_ring::{SessionReader, find_sessions};
-use logdrive_testkit::wait_until;
+use logdrive_testkit::{Random, wait_until};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -336,14 +336,7 @@ fn what_was_kept_is_recovered_once(dir: &Path) {
 #[test]
 fn a_damaged_memory_keeps_nothing_else_from_being_recovered() {
     use std::os::unix::fs::FileExt;
-    let mut seed = logdrive_ring::clock::unix_ns() | 1;
-    println!("seed {seed}");
-    let mut random = |below: u64| {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        seed % below
-    };
+    let mut random = Random::seeded(logdrive_ring::clock::unix_ns());
     for round in 0..8 {
         let dir = tempfile::tempdir().unwrap();
         let session = killed_session(dir.path());
@@ -355,9 +348,10 @@ fn a_damaged_memory_keeps_nothing_else_from_being_recovered() {
             0 => file.set_len(100).unwrap(),
             1 => file.set_len(1 << 40).unwrap(),
             _ => {
-                for _ in 0..1 + random(300) {
-                    let at = [random(160), 4096 + random(30_000)][random(2) as usize];
-                    let value = [random(u64::MAX), random(1 << 20), u64::MAX][random(3) as usize];
+                for _ in 0..1 + random.below(300) {
+                    let at = [random.below(160), 4096 + random.below(30_000)][random.below(2) as usize];
+                    let value =
+                        [random.below(u64::MAX), random.below(1 << 20), u64::MAX][random.below(3) as usize];
                     file.write_all_at(&value.to_le_bytes(), at).unwrap();
                 }
             }

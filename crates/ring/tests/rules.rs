@@ -3,6 +3,7 @@
 
 use logdrive_ring::rules::{Action, Rule, Selector};
 use logdrive_ring::{BUFFER_BYTES_MIN, RingError, SessionOptions, SessionReader, SessionWriter};
+use logdrive_testkit::Random;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
@@ -131,18 +132,7 @@ fn a_file_that_is_none_of_rules_is_refused() {
 /// Whatever the bytes say: an answer, an error or other rules, and no panic. A table that another tool writes mends it.
 #[test]
 fn no_bytes_make_a_reader_fail_worse_than_with_an_error() {
-    let seed = std::env::var("LOGDRIVE_SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok());
-    let seed: u64 = seed.unwrap_or_else(|| u64::from(std::process::id()) << 20 | 1);
-    println!("LOGDRIVE_SEED={seed}");
-    let mut state = seed;
-    let mut random = move |end: usize| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 16) as usize % end
-    };
+    let mut random = Random::seeded(u64::from(std::process::id()));
     let (session, dir) = session("hostile");
     let file = File::options()
         .write(true)
@@ -154,12 +144,12 @@ fn no_bytes_make_a_reader_fail_worse_than_with_an_error() {
         // The magic, at the front, is checked when the file is opened.
         session.rules().lock().unwrap().replace(&rules).unwrap();
         let table = 4096 + (session.rules().sequence() % 2) as usize * 30_720;
-        for _ in 0..=random(4) {
-            let bytes: Vec<u8> = (0..=random(12)).map(|_| random(256) as u8).collect();
-            let at = match random(4) {
-                0 => 8 + random(24),
-                1 => table + random(40),
-                _ => table + random(3_000),
+        for _ in 0..=random.index(4) {
+            let bytes: Vec<u8> = (0..=random.index(12)).map(|_| random.index(256) as u8).collect();
+            let at = match random.index(4) {
+                0 => 8 + random.index(24),
+                1 => table + random.index(40),
+                _ => table + random.index(3_000),
             };
             file.write_all_at(&bytes, at as u64).unwrap();
         }

@@ -1,5 +1,5 @@
 //! Random and mangled texts: whatever stands in a file, reading it ends with a configuration or with problems that can
-//! be shown. `LOGDRIVE_TEST_SEED` repeats a run, and `LOGDRIVE_TEST_ROUNDS` makes it longer.
+//! be shown. `LOGDRIVE_SEED` repeats a run, and `LOGDRIVE_TEST_ROUNDS` makes it longer.
 
 use super::init;
 use super::parse::parse;
@@ -8,32 +8,7 @@ use super::sections::SECTIONS;
 use super::testing::Island;
 use crate::paint::Paint;
 use logdrive_agent::config::Places;
-
-/// Xorshift: enough to hit every branch, and the same on every machine.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        let end = u64::try_from(end.max(1)).unwrap_or(1);
-        usize::try_from(self.next() % end).unwrap_or(0)
-    }
-
-    fn of<'a, T: ?Sized>(&mut self, all: &[&'a T]) -> &'a T {
-        all[self.below(all.len())]
-    }
-}
-
-fn number_from(variable: &str, default: u64) -> u64 {
-    let value = std::env::var(variable).ok();
-    value.and_then(|text| text.parse().ok()).unwrap_or(default)
-}
+use logdrive_testkit::Random;
 
 /// Pieces that mean something somewhere.
 const PIECES: [&str; 40] = [
@@ -82,33 +57,33 @@ const PIECES: [&str; 40] = [
 /// Takes the text apart into lines and puts it together otherwise.
 fn mangle(text: &str, random: &mut Random) -> String {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-    for _ in 0..=random.below(6) {
+    for _ in 0..=random.index(6) {
         if lines.is_empty() {
             lines.push(String::new());
         }
-        let at = random.below(lines.len());
-        let section = SECTIONS[random.below(SECTIONS.len())];
-        match random.below(8) {
+        let at = random.index(lines.len());
+        let section = SECTIONS[random.index(SECTIONS.len())];
+        match random.index(8) {
             0 => drop(lines.remove(at)),
             1 => lines.insert(at, section.header()),
-            2 => lines.insert(at, lines[random.below(lines.len())].clone()),
+            2 => lines.insert(at, lines[random.index(lines.len())].clone()),
             3 | 4 => {
                 let rows = section.rows();
-                let key = rows[random.below(rows.len())];
-                lines.insert(at, format!("{} = {}", key.name, random.of(&PIECES)));
+                let key = rows[random.index(rows.len())];
+                lines.insert(at, format!("{} = {}", key.name, random.pick(&PIECES)));
             }
             5 | 6 => {
                 let key = lines[at].split('=').next().unwrap_or_default().to_owned();
-                lines[at] = format!("{key} = {}", random.of(&PIECES));
+                lines[at] = format!("{key} = {}", random.pick(&PIECES));
             }
-            _ => lines[at] = lines[at].replacen(['"', '=', '[', ']'], random.of(&PIECES), 1),
+            _ => lines[at] = lines[at].replacen(['"', '=', '[', ']'], PIECES[random.index(PIECES.len())], 1),
         }
     }
     let mut bytes = lines.join("\n").into_bytes();
-    for _ in 0..random.below(3) {
-        let at = random.below(bytes.len());
+    for _ in 0..random.index(3) {
+        let at = random.index(bytes.len());
         if let Some(byte) = bytes.get_mut(at) {
-            *byte = u8::try_from(random.below(256)).unwrap_or(0);
+            *byte = u8::try_from(random.index(256)).unwrap_or(0);
         }
     }
     String::from_utf8_lossy(&bytes).into_owned()
@@ -129,14 +104,13 @@ fn seeds() -> Vec<String> {
 
 #[test]
 fn no_text_makes_reading_panic_and_every_problem_can_be_shown() {
-    let seed = number_from("LOGDRIVE_TEST_SEED", 20_261_121).max(1);
-    let rounds = number_from("LOGDRIVE_TEST_ROUNDS", 3_000);
-    println!("seed {seed}, {rounds} rounds");
-    let mut random = Random(seed);
+    let rounds = std::env::var("LOGDRIVE_TEST_ROUNDS").ok();
+    let rounds = rounds.and_then(|text| text.parse().ok()).unwrap_or(3_000);
+    let mut random = Random::seeded(20_261_121);
     let seeds = seeds();
     let (mut sound, mut refused) = (0, 0);
     for round in 0..rounds {
-        let text = mangle(&seeds[random.below(seeds.len())], &mut random);
+        let text = mangle(&seeds[random.index(seeds.len())], &mut random);
         // What is printed last belongs to the round that failed.
         let outcome = std::panic::catch_unwind(|| match parse(&text, &Island) {
             Ok(config) => {
@@ -160,7 +134,7 @@ fn no_text_makes_reading_panic_and_every_problem_can_be_shown() {
         match outcome {
             Ok(true) => sound += 1,
             Ok(false) => refused += 1,
-            Err(_) => panic!("round {round} of seed {seed}:\n{text}"),
+            Err(_) => panic!("round {round} of {rounds}:\n{text}"),
         }
     }
     println!("{sound} sound, {refused} refused");

@@ -89,6 +89,19 @@ impl World {
         (child, address)
     }
 
+    /// Starts a collector at its own address.
+    pub(crate) fn start(&self) -> Running {
+        self.collect(&self.address(), &[]).0
+    }
+
+    /// The collector's lines, none before its first start.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        match self.path("out").exists() {
+            true => self.collected(),
+            false => Vec::new(),
+        }
+    }
+
     pub(crate) fn send(&self, file: &str, to: &str, more: &[&str]) -> Command {
         let mut command = logdrive();
         command

@@ -374,13 +374,7 @@ fn exceeds_quota(pipe: &mut Pipeline, index: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn random(state: &mut u64, below: u64) -> u64 {
-        *state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (*state >> 33) % below
-    }
+    use logdrive_testkit::Random;
 
     /// Takes all of some rings' times in order, run by run.
     fn merged(rings: &mut [Vec<u64>], bound: u64) -> Vec<(u64, usize)> {
@@ -406,13 +400,13 @@ mod tests {
 
     #[test]
     fn runs_are_in_the_order_of_time_whatever_the_rings_hold() {
-        let mut state = 0x0dde5;
+        let mut random = Random::new(0x0dde5);
         for round in 0..3_000 {
-            let span = 1 + random(&mut state, 60);
-            let mut rings: Vec<Vec<u64>> = (0..random(&mut state, 6))
+            let span = 1 + random.below(60);
+            let mut rings: Vec<Vec<u64>> = (0..random.below(6))
                 .map(|_| {
-                    let count = random(&mut state, 20);
-                    let mut times: Vec<u64> = (0..count).map(|_| random(&mut state, span)).collect();
+                    let count = random.below(20);
+                    let mut times: Vec<u64> = (0..count).map(|_| random.below(span)).collect();
                     // Mostly as clocks go, sometimes not.
                     if round % 7 > 0 {
                         times.sort_unstable();
@@ -421,7 +415,7 @@ mod tests {
                 })
                 .collect();
             let all: Vec<Vec<u64>> = rings.clone();
-            let bound = random(&mut state, span + 10);
+            let bound = random.below(span + 10);
             let found = merged(&mut rings, bound);
             let times: Vec<u64> = found.iter().map(|(ticks, _)| *ticks).collect();
             if round % 7 > 0 {

@@ -621,6 +621,7 @@ fn spans_as_text(spans: &[u8], lenient: bool) -> Result<Vec<u8>, Malformed> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use logdrive_testkit::Random;
     use logdrive_wire::value::DynamicFields;
     use logdrive_wire::{Named, Scope};
 
@@ -683,28 +684,21 @@ mod tests {
         }
     }
 
-    fn random(state: &mut u64, below: usize) -> usize {
-        *state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (*state >> 33) as usize % below
-    }
-
-    fn append_value(state: &mut u64, fields: &mut Vec<u8>) {
+    fn append_value(random: &mut Random, fields: &mut Vec<u8>) {
         let texts: [&[u8]; 5] = [b"", b"Data", b"two words", b"a\n\\=", "\u{202e}é".as_bytes()];
-        let text = texts[random(state, texts.len())];
-        let key = ["id", "space", "", "a b", "schl\u{fc}ssel"][random(state, 5)];
+        let text = texts[random.index(texts.len())];
+        let key = ["id", "space", "", "a b", "schl\u{fc}ssel"][random.index(5)];
         let length = (text.len() as u32).to_le_bytes();
-        let (kind, value) = match random(state, 7) {
-            0 => (Kind::U64, (random(state, 1_000) as u64).to_le_bytes().to_vec()),
-            1 => (Kind::Bool, vec![random(state, 2) as u8]),
-            2 => (Kind::F64, (random(state, 9) as f64 / 4.0).to_le_bytes().to_vec()),
+        let (kind, value) = match random.index(7) {
+            0 => (Kind::U64, (random.index(1_000) as u64).to_le_bytes().to_vec()),
+            1 => (Kind::Bool, vec![random.index(2) as u8]),
+            2 => (Kind::F64, (random.index(9) as f64 / 4.0).to_le_bytes().to_vec()),
             3 => (Kind::Char, u32::from('x').to_le_bytes().to_vec()),
             4 => (Kind::Str, [&length, text].concat()),
             5 => (Kind::Debug, [&length, text].concat()),
             _ => (Kind::None, Vec::new()),
         };
-        let presence = random(state, 4);
+        let presence = random.index(4);
         let code = kind.code() | if presence < 2 { Kind::OPTIONAL } else { 0 };
         fields.extend_from_slice(&[code, 0xff, key.len() as u8, 0]);
         fields.extend_from_slice(key.as_bytes());
@@ -715,14 +709,14 @@ mod tests {
         }
     }
 
-    fn spans(state: &mut u64) -> Vec<u8> {
+    fn spans(random: &mut Random) -> Vec<u8> {
         let mut spans = Vec::new();
-        let most = if random(state, 8) == 0 { 20 } else { 3 };
-        for _ in 0..1 + random(state, most) {
-            let name = ["drive", "recv", "send", "a b\t"][random(state, 4)];
+        let most = if random.index(8) == 0 { 20 } else { 3 };
+        for _ in 0..1 + random.index(most) {
+            let name = ["drive", "recv", "send", "a b\t"][random.index(4)];
             let mut fields = Vec::new();
-            for _ in 0..random(state, 3) {
-                append_value(state, &mut fields);
+            for _ in 0..random.index(3) {
+                append_value(random, &mut fields);
             }
             spans.extend_from_slice(&(name.len() as u16).to_le_bytes());
             spans.extend_from_slice(name.as_bytes());
@@ -734,21 +728,17 @@ mod tests {
 
     #[test]
     fn spans_that_are_kept_one_by_one_are_those_that_are_read_together() {
-        let mut state = 0x5ca1e;
+        let mut random = Random::new(0x5ca1e);
         let mut kept = SpanTextCache::default();
         let mut refused = 0;
         for round in 0..40_000 {
-            let mut spans = spans(&mut state);
+            let mut spans = spans(&mut random);
             if round % 3 == 0 {
-                let at = random(&mut state, spans.len());
-                spans[at] = random(&mut state, 256) as u8;
+                let at = random.index(spans.len());
+                spans[at] = random.index(256) as u8;
             }
             // Mostly room for all of it.
-            let room = if round % 5 == 0 {
-                random(&mut state, 60)
-            } else {
-                2_000
-            };
+            let room = if round % 5 == 0 { random.index(60) } else { 2_000 };
             let (mut bytes, mut expected) = (vec![0; room], vec![0; room]);
             let lenient = round % 7 == 0;
             let found = kept.put_text(&spans, lenient, &mut bytes, 0);

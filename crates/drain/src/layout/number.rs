@@ -417,6 +417,7 @@ pub(super) fn put_wide_int<I: itoa::Integer>(bytes: &mut [u8], at: usize, value:
 mod tests {
     use super::super::spec::general_text;
     use super::*;
+    use logdrive_testkit::Random;
 
     fn text(write: impl Fn(&mut [u8]) -> usize) -> String {
         let mut bytes = [b'#'; 512];
@@ -424,16 +425,9 @@ mod tests {
         String::from_utf8(bytes[..length].to_vec()).unwrap()
     }
 
-    fn random(state: &mut u64) -> u64 {
-        *state ^= *state << 13;
-        *state ^= *state >> 7;
-        *state ^= *state << 17;
-        *state
-    }
-
     #[test]
     fn the_short_way_to_the_general_form_leads_where_the_long_one_does() {
-        let mut state = 0x0dd5_ca1e_5eed_f00d;
+        let mut random = Random::new(0x0dd5_ca1e_5eed_f00d);
         let mut values = vec![
             0.0,
             -0.0,
@@ -451,11 +445,10 @@ mod tests {
                 [0.25, 0.5, 1.5, 2.5, 9.999_999, 1.000_000_5, 1.000_001_5].map(|value| value * decade),
             );
         }
-        values
-            .extend((0..100_000).map(|_| {
-                (random(&mut state) >> 44) as f64 / [1.0, 4.0, 100.0, 1e6, 1e9][state as usize % 5]
-            }));
-        values.extend((0..100_000).map(|_| f64::from_bits(random(&mut state))));
+        values.extend(
+            (0..100_000).map(|_| (random.bits() >> 44) as f64 / random.pick(&[1.0, 4.0, 100.0, 1e6, 1e9])),
+        );
+        values.extend((0..100_000).map(|_| f64::from_bits(random.bits())));
         let mut short = 0;
         for value in values {
             let mut bytes = [b'#'; 64];
@@ -470,13 +463,13 @@ mod tests {
 
     #[test]
     fn integers_of_every_length_equal_std() {
-        let mut state = 0x1234_5678_9abc_def1;
+        let mut random = Random::new(0x1234_5678_9abc_def1);
         let mut values: Vec<u64> = (0..20)
             .flat_map(|i| [POW10[i] - 1, POW10[i], POW10[i] + 1])
             .collect();
         values.extend((0..64).flat_map(|i| [1 << i, (1u64 << i) - 1]));
         values.push(u64::MAX);
-        values.extend((0..200_000).map(|i| random(&mut state) >> (i % 64)));
+        values.extend((0..200_000).map(|i| random.bits() >> (i % 64)));
         for value in values {
             assert_eq!(text(|bytes| put_u64(bytes, 0, value)), value.to_string());
             let signed = value.cast_signed();
@@ -506,7 +499,7 @@ mod tests {
 
     #[test]
     fn fixed_decimals_equal_std_also_at_ties() {
-        let mut state = 0x9e37_79b9_7f4a_7c15;
+        let mut random = Random::new(0x9e37_79b9_7f4a_7c15);
         for value in [
             0.0,
             -0.0,
@@ -527,7 +520,7 @@ mod tests {
             check_fixed(-value);
         }
         for round in 0..60_000 {
-            let bits = random(&mut state);
+            let bits = random.bits();
             check_fixed(f64::from_bits(bits));
             // Exact ties: odd multiples of a power of two.
             check_fixed((bits >> 44) as f64 / (1u64 << (round % 24)) as f64);
@@ -538,7 +531,7 @@ mod tests {
 
     #[test]
     fn shortest_floats_equal_std() {
-        let mut state = 0x0bad_cafe_dead_beef;
+        let mut random = Random::new(0x0bad_cafe_dead_beef);
         let mut values = vec![
             0.0,
             -0.0,
@@ -554,12 +547,10 @@ mod tests {
             5e-324,
         ];
         values.extend([f64::NAN, f64::INFINITY, f64::NEG_INFINITY]);
-        values.extend((0..100_000).map(|_| f64::from_bits(random(&mut state))));
-        values.extend((0..100_000).map(|i| (random(&mut state) >> (i % 60)) as f64 / POW10[i % 12] as f64));
+        values.extend((0..100_000).map(|_| f64::from_bits(random.bits())));
+        values.extend((0..100_000).map(|i| (random.bits() >> (i % 60)) as f64 / POW10[i % 12] as f64));
         // Few bits behind the point, where ties are.
-        values.extend(
-            (0..100_000).map(|i| (random(&mut state) >> (i % 40)) as f64 / (1u64 << (i % 17)) as f64),
-        );
+        values.extend((0..100_000).map(|i| (random.bits() >> (i % 40)) as f64 / (1u64 << (i % 17)) as f64));
         for value in values {
             assert_eq!(
                 text(|b| put_f64(b, 0, value, Shortest::Display)),

@@ -2,6 +2,7 @@
 
 use super::*;
 use Level::{Debug, Error, Fatal, Info, Trace, Warn};
+use logdrive_testkit::Random;
 
 fn assert_levels(lines: &[(&str, Level)]) {
     for (line, level) in lines {
@@ -169,17 +170,10 @@ fn a_level_far_behind_the_front_does_not_count() {
 #[test]
 fn no_bytes_make_it_panic() {
     let alphabet = b"<[({0123456789:-/.TtEeIi ERRORlevel=\"\x1b[m])>,|'\xff\x00\n";
-    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    let mut random = Random::new(7);
     let mut found = 0;
     for _ in 0..200_000 {
-        let line: Vec<u8> = (0..20)
-            .map(|_| {
-                state ^= state << 13;
-                state ^= state >> 7;
-                state ^= state << 17;
-                alphabet[(state % alphabet.len() as u64) as usize]
-            })
-            .collect();
+        let line: Vec<u8> = (0..20).map(|_| alphabet[random.index(alphabet.len())]).collect();
         found += usize::from(recognise(&line).is_some());
     }
     assert!(found < 200_000);
@@ -188,19 +182,15 @@ fn no_bytes_make_it_panic() {
 #[test]
 fn blanks_and_digits_are_counted_in_words_as_they_are_one_by_one() {
     let alphabet = b"    \t\x0b\x0c\r00123456789:/\x7f\x80\xb0\xffa";
-    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    let mut random = Random::new(7);
     for round in 0..100_000 {
-        let kinds = [4, 9, 19, alphabet.len()][round % 4] as u64;
-        let text: Vec<u8> = (0..state % 27)
+        let kinds = [4, 9, 19, alphabet.len()][round % 4];
+        let text: Vec<u8> = (0..random.index(27))
             .map(|_| {
-                state ^= state << 13;
-                state ^= state >> 7;
-                state ^= state << 17;
                 let from = if round % 8 == 2 { 8 } else { 0 };
-                alphabet[(from + state % (kinds - from)) as usize]
+                alphabet[from + random.index(kinds - from)]
             })
             .collect();
-        state = state.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         assert_eq!(trim_start(&text), text.trim_ascii_start(), "{text:?}");
         let digits = text.iter().position(|byte| !byte.is_ascii_digit());
         assert_eq!(digits_at(&text), digits, "{text:?}");

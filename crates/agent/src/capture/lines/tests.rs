@@ -1,6 +1,7 @@
 //! Tests of the splitter: against a plain model, for any division of the input into reads.
 
 use super::*;
+use logdrive_testkit::Random;
 
 /// A line as it is kept for a comparison.
 type Kept = (Vec<u8>, Piece);
@@ -69,38 +70,22 @@ fn model(input: &[u8]) -> Vec<Kept> {
     kept
 }
 
-/// Small numbers that are the same at every run.
-struct Dice(u64);
-
-impl Dice {
-    fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % limit.max(1) as u64) as usize
-    }
-}
-
 /// Bytes of which line breaks and characters of several bytes are a good part, with some very long lines.
-fn text(dice: &mut Dice) -> Vec<u8> {
+fn text(random: &mut Random) -> Vec<u8> {
     let mut bytes = Vec::new();
-    for _ in 0..dice.below(30) {
-        match dice.below(10) {
+    for _ in 0..random.index(30) {
+        match random.index(10) {
             0 => bytes.extend(b"\r\n"),
             1 => bytes.push(b'\n'),
             2 => bytes.push(b'\r'),
             3 => bytes.extend("é漢😀".as_bytes()),
             4 => bytes.extend([0, 0xff, 0x1b, 0xc3, 0x80]),
             5 => {
-                let length = PIECE_BYTES_MAX * (1 + dice.below(2)) - 3 + dice.below(6);
-                let fill = ["x", "é", "漢", "😀"][dice.below(4)];
+                let length = PIECE_BYTES_MAX * (1 + random.index(2)) - 3 + random.index(6);
+                let fill = ["x", "é", "漢", "😀"][random.index(4)];
                 bytes.extend(fill.bytes().cycle().take(length));
             }
-            _ => bytes.extend(b"some words of a line".iter().take(dice.below(20))),
+            _ => bytes.extend(b"some words of a line".iter().take(random.index(20))),
         }
     }
     bytes
@@ -109,15 +94,15 @@ fn text(dice: &mut Dice) -> Vec<u8> {
 #[test]
 fn any_division_into_reads_gives_the_same_lines() {
     for seed in 1..200 {
-        let mut dice = Dice::new(seed);
-        let input = text(&mut dice);
+        let mut random = Random::new(seed);
+        let input = text(&mut random);
         let expected = model(&input);
         for most in [1, 2, 7, 4096, READ_BYTES] {
             // Byte for byte is slow, and says no more for long input.
             if most < 7 && input.len() > 100_000 {
                 continue;
             }
-            let found = split(&input, || 1 + dice.below(most), || false);
+            let found = split(&input, || 1 + random.index(most), || false);
             assert!(found == expected, "seed {seed}, reads of up to {most}");
         }
     }
@@ -126,11 +111,11 @@ fn any_division_into_reads_gives_the_same_lines() {
 #[test]
 fn pauses_lose_nothing_and_never_divide_a_character() {
     for seed in 1..200 {
-        let mut dice = Dice::new(seed);
-        let mut input = text(&mut dice);
+        let mut random = Random::new(seed);
+        let mut input = text(&mut random);
         input.push(b'\n');
-        let mut other = Dice::new(seed + 1_000);
-        let found = split(&input, || 1 + dice.below(5_000), || other.below(3) == 0);
+        let mut other = Random::new(seed + 1_000);
+        let found = split(&input, || 1 + random.index(5_000), || other.index(3) == 0);
         let mut joined = Vec::new();
         let mut open = false;
         for (text, piece) in &found {

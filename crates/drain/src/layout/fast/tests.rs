@@ -2,17 +2,11 @@
 
 use super::super::{Layout, LayoutOptions, LineBuffer, Outcome, Plan, ProcessInfo, Record, Style, Thread};
 use super::{PREFIX_BYTES, SECOND_NS, SharedPrefix};
+use logdrive_testkit::Random;
 use logdrive_wire::kind::FieldKind;
 use logdrive_wire::{Callsite, Field, Kind};
 
 const TIME_NS: u64 = 1_795_264_496_123_456_789;
-
-fn random(state: &mut u64, below: u64) -> u64 {
-    *state = state
-        .wrapping_mul(6_364_136_223_846_793_005)
-        .wrapping_add(1_442_695_040_888_963_407);
-    (*state >> 33) % below
-}
 
 fn layout(style: &Style) -> Layout {
     Layout::new(LayoutOptions::from(style.clone()), ProcessInfo::default()).expect("a layout")
@@ -53,7 +47,7 @@ fn interpreted(style: &Style, plan: &Plan, record: &Record<'_>) -> Option<Vec<u8
 }
 
 /// A callsite with some values in its message and some behind it, and whether all are of the usual kinds.
-fn site(state: &mut u64) -> (Callsite, bool) {
+fn site(random: &mut Random) -> (Callsite, bool) {
     let kinds = [
         Kind::U64,
         Kind::U32,
@@ -70,18 +64,18 @@ fn site(state: &mut u64) -> (Callsite, bool) {
         ..Callsite::default()
     };
     let mut is_usual = true;
-    for index in 0..random(state, 7) {
-        let kind = kinds[random(state, 7).min(random(state, 7)) as usize];
-        let argument = random(state, 4) > 0;
-        let is_fixed = kind == Kind::F64 && argument && random(state, 4) > 0;
-        let is_general = kind == Kind::F64 && argument && !is_fixed && random(state, 2) > 0;
+    for index in 0..random.below(7) {
+        let kind = kinds[random.below(7).min(random.below(7)) as usize];
+        let argument = random.below(4) > 0;
+        let is_fixed = kind == Kind::F64 && argument && random.below(4) > 0;
+        let is_general = kind == Kind::F64 && argument && !is_fixed && random.below(2) > 0;
         is_usual &= kind != Kind::Bool && (kind != Kind::F64 || is_fixed || is_general);
         if argument {
             let text = "a constant text with \u{e9} and more than a block of it"
                 .chars()
-                .take(random(state, 40) as usize);
+                .take(random.below(40) as usize);
             site.message.extend(text);
-            let decimals = random(state, 8);
+            let decimals = random.below(8);
             site.message += &match (is_fixed, is_general) {
                 (true, _) => format!("{{{index}:.{decimals}}}"),
                 (_, true) => format!("{{{index}:g}}"),
@@ -111,7 +105,7 @@ fn site(state: &mut u64) -> (Callsite, bool) {
     (site, is_usual)
 }
 
-fn payload(state: &mut u64, site: &Callsite) -> Vec<u8> {
+fn payload(random: &mut Random, site: &Callsite) -> Vec<u8> {
     let texts: [&[u8]; 6] = [
         b"",
         b"cust-042",
@@ -122,8 +116,8 @@ fn payload(state: &mut u64, site: &Callsite) -> Vec<u8> {
     ];
     let mut payload = Vec::new();
     for field in &site.fields {
-        let number = (random(state, u64::MAX) << 33 | random(state, u64::MAX)) >> random(state, 64);
-        let number = if random(state, 3) == 0 {
+        let number = random.bits() >> random.below(64);
+        let number = if random.below(3) == 0 {
             number.wrapping_neg()
         } else {
             number
@@ -134,7 +128,7 @@ fn payload(state: &mut u64, site: &Callsite) -> Vec<u8> {
             Kind::F64 => payload.extend((number.cast_signed() as f64 / 64.0).to_le_bytes()),
             Kind::Bool => payload.push(number as u8 & 1),
             _ => {
-                let text = texts[random(state, texts.len() as u64) as usize];
+                let text = texts[random.below(texts.len() as u64) as usize];
                 payload.extend((text.len() as u32).to_le_bytes());
                 payload.extend(text);
             }
@@ -163,13 +157,13 @@ fn check_behind(
 
 #[test]
 fn random_records_have_the_lines_of_the_interpreter() {
-    let mut state = 0x9001c;
+    let mut random = Random::new(0x9001c);
     let (mut fast, mut refused, mut behind) = (0, 0, 0);
     let styles = styles();
     for round in 0..4_000 {
         let style = &styles[round % styles.len()];
         let mut layout = layout(style);
-        let (site, is_usual) = site(&mut state);
+        let (site, is_usual) = site(&mut random);
         let plan = layout.compile(&site);
         assert!(is_usual || plan.main.fast_body.is_none(), "{site:?}");
         fast += usize::from(plan.main.fast_body.is_some());
@@ -181,16 +175,16 @@ fn random_records_have_the_lines_of_the_interpreter() {
         };
         let mut prefix = layout.shared_prefix(&plan, &first);
         for _ in 0..6 {
-            let mut payload = payload(&mut state, &site);
-            if random(&mut state, 5) == 0 {
-                payload.truncate(random(&mut state, payload.len() as u64 + 1) as usize);
+            let mut payload = payload(&mut random, &site);
+            if random.below(5) == 0 {
+                payload.truncate(random.below(payload.len() as u64 + 1) as usize);
             }
             // Mostly within the second, and one time twice and thrice.
-            let unix_ns = match random(&mut state, 8) {
+            let unix_ns = match random.below(8) {
                 0 => TIME_NS - SECOND_NS,
                 1 => TIME_NS + SECOND_NS,
                 2..5 => TIME_NS,
-                _ => TIME_NS + random(&mut state, 500_000_000),
+                _ => TIME_NS + random.below(500_000_000),
             };
             let record = Record {
                 unix_ns,
@@ -347,18 +341,18 @@ fn sites() -> Vec<Callsite> {
         .collect()
 }
 
-fn check(style: &Style, names: &[&str], state: &mut u64) {
+fn check(style: &Style, names: &[&str], random: &mut Random) {
     let mut kept = layout(style);
     let plans: Vec<_> = sites().iter().map(|site| kept.compile(site)).collect();
     let mut now = 1_795_264_496_999_990_000;
     for _ in 0..3_000 {
-        let plan = &plans[random(state, plans.len() as u64) as usize];
-        let id = random(state, names.len() as u64);
+        let plan = &plans[random.below(plans.len() as u64) as usize];
+        let id = random.below(names.len() as u64);
         // Mostly some nanoseconds, sometimes a second, sometimes back.
-        now = match random(state, 50) {
+        now = match random.below(50) {
             0 => now + 1_000_000_000,
             1 => now - 1_000_000_000,
-            _ => now + random(state, 2_000),
+            _ => now + random.below(2_000),
         };
         let record = Record {
             unix_ns: now,
@@ -368,7 +362,7 @@ fn check(style: &Style, names: &[&str], state: &mut u64) {
             },
             payload: &[],
         };
-        let mut bytes = vec![b'#'; 120 + random(state, 400) as usize];
+        let mut bytes = vec![b'#'; 120 + random.below(400) as usize];
         let mut out = LineBuffer::new(&mut bytes);
         let outcome = kept.line(plan, &record, &mut out);
         let expected = interpreted(style, plan, &record).expect("a line");
@@ -389,7 +383,7 @@ fn check(style: &Style, names: &[&str], state: &mut u64) {
 
 #[test]
 fn a_prefix_that_is_kept_is_the_prefix_of_no_other_line() {
-    let mut state = 0x1eaf;
+    let mut random = Random::new(0x1eaf);
     let names = [
         "main",
         "w01",
@@ -401,6 +395,6 @@ fn a_prefix_that_is_kept_is_the_prefix_of_no_other_line() {
         "a name of 21 letters.",
     ];
     for style in styles() {
-        check(&style, &names, &mut state);
+        check(&style, &names, &mut random);
     }
 }
